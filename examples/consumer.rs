@@ -10,7 +10,8 @@ struct Message {
     cents: u64,
 }
 
-/// A broker that delivers at least once: every third message comes again, with the next batch.
+/// Returns the deliveries of a broker that delivers at least once: every third message comes again,
+/// with the next batch.
 fn deliveries() -> impl Iterator<Item = Vec<Message>> {
     let message = |id: u64| Message { id, cents: id % 100 };
     (0..1_000_u64).map(move |batch| {
@@ -21,7 +22,8 @@ fn deliveries() -> impl Iterator<Item = Vec<Message>> {
 }
 
 fn main() -> Result<(), hapax::Error> {
-    // As long as the broker may take to deliver again, and as many ids as there can be in that time.
+    // The window covers the time after which the broker may deliver again, and the capacity the ids
+    // that can come in it.
     let dedup = Dedup::builder().window(Duration::from_secs(600)).capacity(200_000).build()?;
 
     let mut cents = 0;

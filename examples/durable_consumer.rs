@@ -1,6 +1,7 @@
 //! A consumer that loses no message and, but for the moment between the work and its mark, handles
-//! each once: claim, work, complete, flush, acknowledge. What fails comes again. Then it crashes,
-//! and the broker delivers everything again that it was not told about.
+//! each once: claim, work, complete, flush, acknowledge. A message that fails comes again. Then the
+//! consumer crashes, and the broker delivers every message again whose acknowledgement it did not
+//! get.
 
 use hapax::{Attempt, Dedup, JournalOptions};
 use std::collections::VecDeque;
@@ -37,7 +38,7 @@ pub fn consume<'m>(
     Ok(done)
 }
 
-/// Delivers what was not acknowledged until it is.
+/// A broker that delivers messages until they are acknowledged.
 struct Broker {
     unacknowledged: VecDeque<&'static str>,
 }

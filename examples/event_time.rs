@@ -18,15 +18,15 @@ fn main() -> Result<(), hapax::Error> {
         ("sensor-1", 7, 470_000), // the counter has started again
     ];
 
-    // Milliseconds since the network was switched on: no time of day. (With times of day,
-    // `EventTime::wall` goes by the clock.)
+    // The times are milliseconds since the network was switched on: not times of day. (With times
+    // of day, `EventTime::wall` compares them with the clock.)
     let times = EventTime::unrelated().max_jump(Duration::from_secs(3_600)).allowed_lateness(Duration::from_secs(60));
     let dedup =
         Dedup::builder().window(Duration::from_secs(300)).capacity(10_000).seed(17).event_time(times).build()?;
     let mut id = Key::new();
     let mut aside = Vec::new();
     for (sensor, counter, millis) in readings {
-        // An id of several parts, unambiguous whatever they contain.
+        // The id has several parts, and is unambiguous whatever they contain.
         id.clear();
         let verdict = dedup.check_at(id.text(sensor).int(counter), Timestamp::from_millis(millis));
         println!("{millis} {sensor} {counter}: {:?}", verdict.outcome());

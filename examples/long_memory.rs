@@ -1,4 +1,4 @@
-//! A window that knows, and a history behind it that guesses: what to do about the guesses is a choice.
+//! A window that knows, and a history behind it that guesses: the policy decides about the guesses.
 //!
 //! `cargo run --example long_memory`
 
@@ -25,7 +25,8 @@ fn main() -> Result<(), hapax::Error> {
     dedup.check_batch((0..100_000_u64).map(Int::from), &mut verdicts);
     let found = verdicts.iter().filter(guessed).count();
 
-    // New ones: the history is mistaken about a few. The policy lets them pass, and a caller may look closer at just these.
+    // These are new: the history is mistaken about a few. The policy lets them pass, and a caller
+    // may examine just these.
     dedup.check_batch((100_000..200_000_u64).map(Int::from), &mut verdicts);
     let mistaken = verdicts.iter().filter(guessed).count();
 

@@ -1,5 +1,5 @@
-//! An allocator that counts, so that a decoder which takes what a length says, and not what is
-//! there, fails at once.
+//! A counting allocator, so that a decoder fails at once if it allocates by a length that its input
+//! claims, and not by what is there.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::AtomicUsize;
@@ -10,7 +10,7 @@ struct Counting;
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Bytes that are allocated now, and at most since that was asked for.
+/// Bytes that are allocated now, and the most since the last question.
 static NOW: AtomicUsize = AtomicUsize::new(0);
 static MOST: AtomicUsize = AtomicUsize::new(0);
 
@@ -30,7 +30,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Does something that must not allocate more than so many bytes at a time.
+/// Runs code that must not allocate more than this many bytes at a time.
 pub fn at_most<T>(bytes: usize, body: impl FnOnce() -> T) -> T {
     let before = NOW.load(Relaxed);
     MOST.store(before, Relaxed);

@@ -20,9 +20,9 @@
 //! # Ok::<(), hapax::Error>(())
 //! ```
 //!
-//! New here? The module `guide` is a course: five minutes to the first deduplicated consumer, then
-//! durability, then sharing. (It is in the documentation of all features, and in
-//! [docs/guide](https://github.com/hapax-rs/hapax/blob/main/docs/guide/1-first-consumer.md).)
+//! New here? The
+//! [guide](https://github.com/hapax-rs/hapax/blob/main/docs/guide/1-first-consumer.md) is a course:
+//! five minutes to the first deduplicated consumer, then durability, then sharing.
 //!
 //! # The life of an id
 //!
@@ -65,7 +65,7 @@
 //!
 //! A check marks an id as soon as it sees it, before the work. [`Dedup::claim`] keeps others away
 //! while the work is under way, and marks the id when it is done: claim, work, complete,
-//! acknowledge. With a journal (feature `journal`), `flush` before the acknowledgement makes that
+//! acknowledge. With a [journal](Builder::journal), `flush` before the acknowledgement makes that
 //! survive crashes and power cuts.
 //!
 //! ```
@@ -77,15 +77,15 @@
 //!
 //! # Across processes and restarts
 //!
-//! With the feature `store`, `TieredDedup` puts this memory in front of a durable store that
-//! processes share: Redis, PostgreSQL, fjall, SQLite, or one of your own. See the module `store`,
-//! and [docs/scaling-out.md](https://github.com/hapax-rs/hapax/blob/main/docs/scaling-out.md).
+//! The crate `hapax-store` has `TieredDedup`, which puts this memory in front of a durable store that
+//! processes share: Redis, PostgreSQL, fjall, SQLite (a crate each), or one of your own. See
+//! [docs/scaling-out.md](https://github.com/hapax-rs/hapax/blob/main/docs/scaling-out.md).
 //!
 //! # Processes
 //!
 //! An engine belongs to the process that has built it. A server that forks its workers builds one
 //! in each worker, after the fork, with a directory of its own if there is a journal. Ids are then
-//! unique in each worker; where they must be unique in all workers, the feature `store` shares
+//! unique in each worker; where they must be unique in all workers, the crate `hapax-store` shares
 //! them.
 //!
 //! A child of a fork that uses an engine of its parent all the same has a copy of it: checks,
@@ -104,11 +104,11 @@
 //!
 //! | you have | take |
 //! |---|---|
-//! | a consumer of a broker | `stream::Consumer` (feature `stream`): claims, handles, completes, acknowledges, for any broker; examples for five |
-//! | a stream of anything | `stream::StreamExt::dedup_by` |
-//! | an effect in PostgreSQL | `postgres::inbox::once` in its transaction (feature `postgres`); messages to be handled later: `Worker`; messages about it: `outbox`, `Relay` |
-//! | an HTTP API whose clients try again | `http::IdempotencyLayer` (feature `http`) |
-//! | calls to such an API | `http::KeyBuilder` |
+//! | a consumer of a broker | `Consumer` of `hapax-stream`: claims, handles, completes, acknowledges, for any broker; examples for five |
+//! | a stream of anything | `StreamExt::dedup_by` of `hapax-stream` |
+//! | an effect in PostgreSQL | `inbox::once` of `hapax-postgres` in its transaction; messages to be handled later: `Worker`; messages about it: `outbox`, `Relay` |
+//! | an HTTP API whose clients try again | `IdempotencyLayer` of `hapax-http` |
+//! | calls to such an API | `KeyBuilder` of `hapax-http` |
 //!
 //! For the pattern that fits, and the gaps that each leaves open:
 //! [docs/patterns.md](https://github.com/hapax-rs/hapax/blob/main/docs/patterns.md).
@@ -135,7 +135,7 @@
 //!   forgotten before their time, at the byte budget as many as do not fit
 //!   ([`WindowStats::evicted_live`]); two ids collide once in 2 x 10^13 checks.
 //! - Nothing is shared between processes, and nothing is remembered across restarts, unless there
-//!   is a journal (feature `journal`) or a store (feature `store`).
+//!   is a journal or a store (`hapax-store`).
 //! - Once an engine is built, no check fails. Without claims and a journal, no check waits, and
 //!   none allocates, except for the buffers that a caller passes in, and for starting the thread
 //!   that makes the window grow. In a rush, checks [help it](Builder::growth_thread).

@@ -41,7 +41,7 @@ pub enum Tier {
     History,
     /// The [claims](crate::Dedup::claim) in flight.
     Claims,
-    /// The durable store, behind an asynchronous engine (feature `store`).
+    /// The durable store, behind an asynchronous engine (`hapax-store`).
     Store,
 }
 

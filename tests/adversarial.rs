@@ -9,7 +9,7 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 /// Ids of each kind.
 const EACH: u64 = 1_000_000;
 
-/// Whoever chose the ids did not know them.
+/// Seeds that were not known when the ids were chosen.
 const SEEDS: [u64; 3] = [0x1e8b_51c7_90d2_4a6f, 0x93f0_6c5e_2b7d_a841, 0xc2d9_7f34_0e6a_85b3];
 
 /// An id of up to 256 bytes.
@@ -42,9 +42,9 @@ impl Id {
     }
 }
 
-/// The words that XXH3 mixes its input with at seed 0, from the beginning. Of each pair of an id's words it takes the product, both xored
-/// with a word of these: if one of them is that word, the product is 0, and the other does not matter. (In XXH3-128 their sum
-/// is xored to the other half.)
+/// The words that XXH3 mixes its input with at seed 0, from the beginning. For each pair of an id's
+/// words it computes the product, both xored with a word of these: if one of them is that word, the
+/// product is 0, and the other does not matter. (In XXH3-128 their sum is xored to the other half.)
 const SECRET: [u64; 8] = [
     0xbe4b_a423_396c_feb8,
     0x1cad_21f7_2c81_017c,
@@ -58,12 +58,13 @@ const SECRET: [u64; 8] = [
 
 type Ids = Box<dyn Iterator<Item = Id>>;
 
-/// Ids of 32 bytes with one XXH3-64: 2^64 of them.
+/// Returns ids of 32 bytes with one XXH3-64: 2^64 of them.
 fn of_one_64_bit_hash() -> Ids {
     Box::new((0..EACH).map(|i| Id::of_words(&[SECRET[0], i, 0x1234, 0x5678])))
 }
 
-/// Ids of 64 bytes with one XXH3-128, all 128 bits: 2^128 of them. What the inner pairs add, the outer ones take back.
+/// Returns ids of 64 bytes with one XXH3-128, all 128 bits: 2^128 of them. The outer pairs subtract
+/// what the inner ones add.
 fn of_one_digest() -> Ids {
     Box::new((0..EACH).map(|i| {
         let (a, b) = (i, i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -72,14 +73,14 @@ fn of_one_digest() -> Ids {
     }))
 }
 
-/// Ids whose digest without a seed is in one 64th of the lines: found by trying.
+/// Returns ids whose digest without a seed is in one 64th of the lines: found by trying.
 fn of_few_lines() -> Ids {
     let bytes = |i: u64| (u128::from(i) << 64 | 1).to_le_bytes();
     let are_there = (0..).filter(move |&i| xxh3_128(&bytes(i)) >> 122 == 0x15);
     Box::new(are_there.take(EACH as usize).map(move |i| Id::of(&[&bytes(i)])))
 }
 
-/// Words with few bits set, from none on.
+/// Returns words with few bits set, from none on.
 fn few_bits() -> impl Iterator<Item = u64> {
     let next =
         |word: &u64| {
@@ -94,7 +95,7 @@ fn few_bits() -> impl Iterator<Item = u64> {
     std::iter::successors(Some(0_u64), next)
 }
 
-/// Each kind of ids has its name; all ids differ.
+/// Returns each kind of ids with its name; all ids differ.
 fn kinds() -> [(&'static str, Ids); 10] {
     let prefix = b"urn:tenant:7f3a9c21:orders:2026-11-21T20:";
     let counted = move |i: u64| Id::of(&[prefix, format!("{i:09}").as_bytes()]);
@@ -115,8 +116,9 @@ fn kinds() -> [(&'static str, Ids); 10] {
     ]
 }
 
-/// The number of ids of each line, in a window that has room for so many. (Which line an id has is nobody's business outside. Here it is
-/// known; that it is right shows in `where_ids_are_trusted_a_known_seed_is_no_defence`.)
+/// The number of ids of each line, in a window that has room for `capacity` ids. (An id's line is
+/// not public. It is computed here; `where_ids_are_trusted_a_known_seed_is_no_defence` shows that
+/// the computation is right.)
 struct Occupancy {
     lines: Vec<u32>,
     digester: Digester,
@@ -133,8 +135,8 @@ impl Occupancy {
         self.lines[line as usize] += 1;
     }
 
-    /// The number of ids of the fullest line, if lines are occupied as if by chance; if not, why. Chance crosses a bound less than once in
-    /// a billion runs.
+    /// Returns the number of ids of the fullest line, if lines are occupied as if by chance; if
+    /// not, why. Chance crosses a bound less than once in a billion runs.
     fn fullest(&self) -> Result<usize, String> {
         let lines = self.lines.len() as f64;
         let mean = self.lines.iter().map(|&n| f64::from(n)).sum::<f64>() / lines;
@@ -143,7 +145,8 @@ impl Occupancy {
         if (chi_square - lines).abs() > 8.0 * (2.0 * lines).sqrt() {
             return Err(format!("chi-square is {chi_square:.0} for {lines} lines"));
         }
-        // Of n ids or more, for every n: the number of lines, and the number expected after Poisson.
+        // Of n ids or more, for every n: the number of lines, and the number expected after
+        // Poisson.
         let fullest = self.lines.iter().copied().max().unwrap_or(0) as usize;
         let mut found = vec![0.0; fullest + 1];
         self.lines.iter().for_each(|&n| found[n as usize] += 1.0);
@@ -163,18 +166,18 @@ impl Occupancy {
     }
 }
 
-/// Lines for so many ids: 3.48 for each.
+/// Returns the lines for this many ids: 3.48 for each.
 fn lines(capacity: u64) -> usize {
     ((capacity as f64 / (8.0 * 0.4348)).ceil() as usize).next_multiple_of(2)
 }
 
-/// An engine with room for so many ids, which cannot grow.
+/// Builds an engine with room for this many ids, which cannot grow.
 fn engine(capacity: u64, seed: u64) -> Builder {
     let builder = Dedup::builder().window(Duration::from_secs(3600)).capacity(capacity as usize);
     builder.max_memory_bytes(lines(capacity) * 64).seed(seed)
 }
 
-/// How many ids of all are fresh.
+/// Returns how many of the ids are fresh.
 fn check(dedup: &Dedup, ids: Ids) -> u64 {
     let mut verdicts = Vec::new();
     dedup.check_batch(ids, &mut verdicts);
@@ -220,11 +223,11 @@ fn where_ids_are_trusted_a_known_seed_is_no_defence() {
     let first = of_one_64_bit_hash().next().expect("a million");
     assert!(of_one_64_bit_hash().all(|id| xxh3_64(id.as_ref()) == xxh3_64(first.as_ref())));
 
-    // All are taken for one.
+    // All ids are taken for one.
     let dedup = engine(EACH, 0).trusted_ids().build().unwrap();
     assert_eq!(check(&dedup, of_one_digest()), 1);
 
-    // They have a 64th of the lines for themselves, and what must move finds no room.
+    // They share a 64th of the lines, and entries that must move find no room.
     let mut occupancy = Occupancy::new(EACH, Digester::trusted(0));
     of_few_lines().for_each(|id| occupancy.add(&id));
     let refused = occupancy.fullest();

@@ -1,4 +1,4 @@
-//! The history's promises hold for every arrival pattern: as long as no more ids than it was made
+//! The history's promises hold for every arrival pattern. As long as no more ids than it was made
 //! for come within any horizon, new ones are taken for known with at most the configured rate, and
 //! none is missed within the horizon. Seeds are fixed, so figures are the same at every run.
 
@@ -8,24 +8,23 @@ use std::time::Duration;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// The most false positives of `asked` new ids that chance explains at 1.1 x the rate: six
+/// Returns the most false positives of `asked` new ids that chance explains at 1.1 x the rate: six
 /// deviations more.
 fn limit(rate: f64, asked: usize) -> f64 {
     let mean = 1.1 * rate * asked as f64;
     mean + 6.0 * mean.sqrt() + 2.0
 }
 
-/// So many new ids come at once.
+/// New ids that come at once.
 #[derive(Clone, Copy, Debug)]
 struct Arrival {
     nanos: u64,
     ids: usize,
 }
 
-/// A memory that is asked about new ids: how many of them it takes for known, and of which it
-/// keeps.
+/// A memory that is asked about new ids.
 trait Remembers {
-    /// Checks new ids; which of them are accepted.
+    /// Checks new ids. Returns which of them are accepted.
     fn check(&mut self, ids: std::ops::Range<u64>, at: Timestamp) -> Vec<bool>;
     fn contains(&self, id: u64, at: Timestamp) -> bool;
 }
@@ -58,7 +57,7 @@ impl Remembers for Alone {
     }
 }
 
-/// An engine that drops what its history takes for known.
+/// An engine that drops the ids that its history takes for known.
 struct InEngine(Dedup);
 
 impl InEngine {
@@ -110,7 +109,8 @@ fn arrive(subject: &mut impl Remembers, arrivals: &[Arrival], horizon: Duration,
     known
 }
 
-/// As many as may come within a horizon, twelve times, a little more than a horizon apart.
+/// Returns as many ids as may come within a horizon, twelve times, a little more than a horizon
+/// apart.
 fn bursts(ids: usize) -> Vec<Arrival> {
     (1..=12).map(|burst| Arrival { nanos: burst * 3_601_000_000_000, ids }).collect()
 }
@@ -148,7 +148,7 @@ impl Random {
     }
 }
 
-/// Arrivals of any shape: of those that come within less than a horizon there are at most `ids`.
+/// Draws arrivals of any shape: at most `ids` come within less than a horizon.
 fn draw(random: &mut Random, horizon: Duration, ids: usize) -> Vec<Arrival> {
     // The grain of the history's time.
     const GRAIN: u64 = 4;

@@ -1,4 +1,4 @@
-//! What hapax does, case by case: windows, batches, ids, options.
+//! The behaviour of hapax, case by case: windows, batches, ids, options.
 
 use hapax::{
     Builder, Certainty, Clock, Dedup, Error, Forgotten, Int, Key, ManualClock, Tier, Timestamp, Unconfirmed, Verdict,
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// An engine with a window of a minute and a clock that only the test moves.
+/// Builds an engine with a window of a minute and a clock that only the test moves.
 fn engine(configure: impl FnOnce(Builder) -> Builder) -> (Dedup, ManualClock) {
     let clock = ManualClock::new();
     clock.set(Timestamp::from_secs(1_000_000));
@@ -86,7 +86,8 @@ fn stream_time_is_the_largest_time_seen() {
         let check = |(at, id)| dedup.check_at(id, Timestamp::from_secs(at)).is_fresh();
         late_and_early.map(check)
     };
-    // a at 100 and, late, at 130 (given as 70) and at 155: within 60 s. b at 100 (given as 90), at 155, at 162. c at 130 and 162.
+    // a at 100 and, late, at 130 (given as 70) and at 155: within 60 s. b at 100 (given as 90), at
+    // 155, at 162. c at 130 and 162.
     assert_eq!(run(), [true, true, true, false, false, false, true, false, true]);
     assert_eq!(run(), run());
 }

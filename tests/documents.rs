@@ -1,20 +1,20 @@
-//! Links and paths in documents lead somewhere.
+//! Checks that links and paths in documents lead somewhere.
 
-use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
+use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 const REPOSITORY: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/");
 
-/// Where paths begin that documents put between backticks.
-const FOLDERS: [&str; 7] = ["benches/", "docs/", "examples/", "fuzz/", "scripts/", "src/", "tests/"];
+/// The beginnings of paths that documents put between backticks.
+const FOLDERS: [&str; 8] = ["benches/", "crates/", "docs/", "examples/", "fuzz/", "scripts/", "src/", "tests/"];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Files of these kinds that belong to the package, by their paths from its root.
+/// Returns files of these kinds that belong to the package, by their paths from its root.
 fn files(extension: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![PathBuf::new()];
@@ -35,7 +35,7 @@ fn files(extension: &str) -> Vec<PathBuf> {
     found
 }
 
-/// What a document links to, what it puts between backticks, and where it can be linked into.
+/// The links of a document, the texts that it puts between backticks, and its headings' anchors.
 #[derive(Default)]
 struct Document {
     links: Vec<String>,
@@ -66,13 +66,13 @@ impl Document {
     }
 }
 
-/// A heading's name in a link: small letters, digits, and hyphens for spaces.
+/// Returns a heading's name in a link: small letters, digits, and hyphens for spaces.
 fn anchor(heading: &str) -> String {
     let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
     kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
 }
 
-/// What is wrong with a link in a document of a folder, if anything is.
+/// Returns what is wrong with a link in a document of a folder, if anything is.
 fn broken(folder: &Path, own: &Document, link: &str) -> Option<String> {
     let local = link.strip_prefix(REPOSITORY);
     let (path, place) = link.split_once('#').map_or((link, None), |(path, place)| (path, Some(place)));
@@ -93,7 +93,8 @@ fn broken(folder: &Path, own: &Document, link: &str) -> Option<String> {
     place.filter(|&place| !is_there(place)).map(|place| format!("{link}: there is no heading {place}"))
 }
 
-/// Whether something between backticks is the path of a file that is not there. Patterns and commands are none.
+/// Returns true if a text between backticks is the path of a file that is not there. Patterns and
+/// commands are no paths.
 fn is_lost_path(code: &str) -> bool {
     let is_path = FOLDERS.iter().any(|folder| code.starts_with(folder))
         && code.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-'));
@@ -103,8 +104,9 @@ fn is_lost_path(code: &str) -> bool {
 #[test]
 fn links_and_paths_in_documents_lead_somewhere() {
     let (mut links, mut wrong) = (0, Vec::new());
-    // What lies in `src` is read by rustdoc, which checks it.
-    for path in files("md").iter().filter(|path| !path.starts_with("src")) {
+    // Documents in `src` are read by rustdoc, which checks them.
+    let is_source = |path: &Path| path.components().any(|part| part.as_os_str() == "src");
+    for path in files("md").iter().filter(|path| !is_source(path)) {
         let document = Document::read(&fs::read_to_string(root().join(path)).expect("it is text"));
         let folder = path.parent().expect("it is in a folder");
         links += document.links.len();
@@ -133,36 +135,104 @@ fn documentation_in_the_source_links_to_files_that_are_there() {
 }
 
 #[test]
-fn the_readme_names_every_feature() {
-    let manifest = fs::read_to_string(root().join("Cargo.toml")).expect("it is text");
+fn the_readme_names_every_crate_and_feature() {
     let readme = fs::read_to_string(root().join("README.md")).expect("it is text");
-    let features =
-        manifest.split_once("[features]\n").expect("there are some").1.split("\n[").next().expect("they end");
-    let named = |line: &&str| line.contains(" = [") && !line.starts_with("default");
-    for feature in features.lines().filter(named).map(|line| line.split(' ').next().expect("it has a name")) {
-        let is_named = readme.lines().any(|line| line.starts_with('|') && line.contains(&format!("`{feature}`")));
-        assert!(is_named, "README.md, \"Features\": `{feature}` is missing");
+    let rows = |name: &str| -> Vec<&str> {
+        readme.lines().filter(|line| line.starts_with('|') && line.contains(&format!("`{name}`"))).collect()
+    };
+    let manifests = files("toml").into_iter().filter(|path| path.ends_with("Cargo.toml") && !path.starts_with("fuzz"));
+    let mut crates = 0;
+    for path in manifests {
+        let manifest = fs::read_to_string(root().join(&path)).expect("it is text");
+        if manifest.contains("publish = false") {
+            continue;
+        }
+        crates += 1;
+        let name = manifest.split("\nname = \"").nth(1).and_then(|rest| rest.split('"').next()).expect("a name");
+        let own = rows(name);
+        assert!(!own.is_empty(), "README.md: the crate `{name}` is in no table");
+        let features =
+            manifest.split_once("[features]\n").map_or("", |(_, rest)| rest.split("\n[").next().unwrap_or(""));
+        let named = |line: &&str| line.contains(" = [") && !line.starts_with("default");
+        for feature in features.lines().filter(named).map(|line| line.split(' ').next().expect("it has a name")) {
+            let is_named = own.iter().any(|row| row.contains(&format!("`{feature}`")));
+            assert!(is_named, "README.md: the row of `{name}` does not name its feature `{feature}`");
+        }
+    }
+    assert!(crates > 8, "there are crates: {crates}");
+}
+
+/// Returns the blocks of code of a document: what each is tagged with, and its text.
+fn blocks(text: &str) -> Vec<(String, String)> {
+    let (mut blocks, mut is_in_block) = (Vec::new(), false);
+    for event in Parser::new_ext(text, Options::ENABLE_TABLES) {
+        match event {
+            Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(tag))) => {
+                blocks.push((tag.into_string(), String::new()));
+                is_in_block = true;
+            }
+            Event::End(TagEnd::CodeBlock) => is_in_block = false,
+            Event::Text(code) if is_in_block => blocks.last_mut().expect("it has begun").1.push_str(&code),
+            _ => {}
+        }
+    }
+    blocks
+}
+
+#[test]
+fn code_in_documents_is_tested_as_it_is_shown() {
+    let tested = fs::read_to_string(root().join("crates/testkit/src/documents.rs")).expect("it is text");
+    let mut found = 0;
+    for path in files("md").iter().filter(|path| path.starts_with("docs") || path.parent() == Some(Path::new(""))) {
+        for (tag, code) in blocks(&fs::read_to_string(root().join(path)).expect("it is text")) {
+            let place = format!("{}:\n{code}", path.display());
+            assert!(!tag.is_empty(), "a block without a language in {place}");
+            if !tag.starts_with("rust") || tag.contains("ignore") {
+                continue;
+            }
+            found += 1;
+            assert!(tested.contains(&format!("\"{}\"", path.display())), "no documentation test compiles {place}");
+            let has_hidden = code.lines().any(|line| line == "#" || line.starts_with("# "));
+            assert!(!has_hidden, "lines that rustdoc alone hides in {place}");
+            assert!(code.contains("fn "), "a block that cannot be compiled as it is shown in {place}");
+        }
+    }
+    assert!(found > 20, "there is code: {found}");
+    assert_eq!(blocks("a\n```sh\nb\n```\n```\nc\n```"), [("sh".into(), "b\n".into()), (String::new(), "c\n".into())]);
+}
+
+#[test]
+fn the_readme_is_one_screen_and_has_the_two_commands() {
+    let readme = fs::read_to_string(root().join("README.md")).expect("it is text");
+    assert!(readme.lines().count() <= 160, "README.md: what is more goes to docs/");
+    for command in [
+        "cargo run --release -p hapax-cli -- filter --column id --stats examples/blocks.tsv.zst",
+        "cargo test --workspace --all-features",
+    ] {
+        assert!(readme.lines().any(|line| line == command), "README.md does not say: {command}");
     }
 }
 
 #[test]
 fn every_example_is_listed() {
     let list = fs::read_to_string(root().join("examples/README.md")).expect("it is text");
-    for path in files("rs").iter().filter(|path| path.parent() == Some(Path::new("examples"))) {
+    let is_example =
+        |path: &Path| path.parent().is_some_and(|folder| folder.ends_with("examples")) && !path.starts_with("tests");
+    for path in files("rs").iter().filter(|path| is_example(path)) {
         let name = path.file_stem().expect("it has a name").to_string_lossy().into_owned();
-        let is_listed = list.split('`').any(|code| code.split(' ').next() == Some(&name));
+        let is_listed = list.split('`').any(|code| code.ends_with(&format!("--example {name}")));
         assert!(is_listed, "examples/README.md: {name} is missing");
     }
 }
 
-/// The names of tests that a paragraph gives behind "Tests:".
+/// Returns the names of tests that a paragraph gives after "Tests:".
 fn tests_named(paragraph: &str) -> Vec<&str> {
     let Some((_, named)) = paragraph.split_once("Tests:") else { return vec![] };
     named.split('`').skip(1).step_by(2).collect()
 }
 
-/// Every test of the package, by name, and the cases of those without a harness: `("name",
-/// module::name)`.
+/// Returns every test of the package, by name, and the cases of those without a harness:
+/// `("name", module::name)`.
 fn all_tests() -> HashSet<String> {
     let mut tests = HashSet::new();
     for path in files("rs") {

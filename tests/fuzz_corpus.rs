@@ -1,4 +1,4 @@
-//! What `cargo fuzz` has collected for the engine, replayed; see `fuzz/README.md`.
+//! Replays the corpus that `cargo fuzz` has collected for the engine; see `fuzz/README.md`.
 
 use testkit::{corpus, decode};
 

@@ -1,4 +1,5 @@
-//! What `cargo fuzz` has collected for the files of journals and snapshots, replayed, and damage drawn at random; see `fuzz/README.md`.
+//! Replays the corpus that `cargo fuzz` has collected for the files of journals and snapshots, and
+//! damage drawn at random; see `fuzz/README.md`.
 
 use testkit::{corpus, files};
 

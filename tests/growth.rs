@@ -1,4 +1,5 @@
-//! Windows that grow and shrink, on a clock by hand; without a thread, so that every run is the same.
+//! Windows that grow and shrink, on a manual clock; without a thread, so that every run is the
+//! same.
 
 use hapax::{Dedup, Int, ManualClock, TableStats, Verdict, WindowStats};
 use std::time::Duration;
@@ -6,7 +7,7 @@ use std::time::Duration;
 const WINDOW: Duration = Duration::from_secs(100);
 const MIB: usize = 1 << 20;
 
-/// An engine with room for 10,000 ids (184 kB) to begin with, and its clock.
+/// Builds an engine with room for 10,000 ids (184 kB) to begin with, and its clock.
 fn engine(max_memory_bytes: usize) -> (Dedup, ManualClock) {
     let clock = clock_at_1000();
     let builder = Dedup::builder().window(WINDOW).capacity(10_000).max_memory_bytes(max_memory_bytes);
@@ -20,7 +21,7 @@ fn clock_at_1000() -> ManualClock {
     clock
 }
 
-/// Checks ids in batches, and how many are fresh.
+/// Checks ids in batches. Returns how many are fresh.
 fn fresh(dedup: &Dedup, ids: std::ops::Range<u64>) -> u64 {
     let mut verdicts = Vec::new();
     let batches = ids.clone().step_by(1_000).map(|from| from..ids.end.min(from + 1_000));
@@ -49,7 +50,7 @@ fn it_grows_with_what_comes_and_forgets_nothing() {
     assert!(stats.tables.windows(2).all(|pair| pair[0].capacity > pair[1].capacity), "{stats:?}");
     assert!(stats.tables[0].closed.is_none() && stats.tables[1..].iter().all(|table| table.closed.is_some()));
     assert_eq!((stats.evicted_live, stats.effective_window), (0, WINDOW));
-    // Those whose table was not the newest any more when they were inserted are in two.
+    // Ids whose table was not the newest any more when they were inserted are in two.
     assert!((3_000_000..=3_000_000 + 64 * stats.tables.len() as u64).contains(&stats.live), "{stats:?}");
     assert!((bytes(&stats.tables)..bytes(&stats.tables) + 10_000).contains(&stats.bytes), "{stats:?}");
     // Each way to ask finds ids of every table.
@@ -115,15 +116,15 @@ fn after_a_peak_without_any_traffic_stats_give_memory_back() {
     fresh(&dedup, 0..2_000_000);
     let at_peak = dedup.stats();
     assert!(at_peak.bytes > 36 * MIB && at_peak.window.live >= 2_000_000, "{at_peak:?}");
-    // Nobody sends anything any more. As a scrape does, a few times a window.
+    // No more ids come. There are only calls as for metrics, a few times a window.
     for _ in 0..9 {
         clock.advance(WINDOW / 4);
         dedup.stats();
     }
     let stats = dedup.stats();
     assert_eq!((stats.window.live, stats.window.evicted_live, stats.bytes), (0, 0, at_rest), "{stats:?}");
-    // And if nobody has asked for long: one call for the old tables, and one, when a window has
-    // passed, for the last one.
+    // Without such calls for long, one call frees the old tables, and another one, when a window
+    // has passed, the last one.
     fresh(&dedup, 0..2_000_000);
     clock.advance(5 * WINDOW);
     assert_eq!(dedup.stats().window.live, 0);
@@ -146,8 +147,8 @@ fn stats_do_not_move_the_time_of_events() {
     assert!(dedup.check_at("b", at(5_050)).is_fresh() && dedup.check_at("b", at(5_149)).is_duplicate());
 }
 
-/// What this process has in memory, where the system tells. (Other tests run at the same time, so the margins are wide, and the
-/// figures only count in a process of its own.)
+/// Returns the resident memory of this process, where the system tells. (Other tests run at the
+/// same time, so the margins are wide, and the figures only count in a process of its own.)
 fn resident_bytes() -> Option<usize> {
     let alone = std::env::var_os("NEXTEST").is_some();
     let statm = std::fs::read_to_string("/proc/self/statm").ok().filter(|_| alone)?;
@@ -176,7 +177,8 @@ fn a_steady_rate_within_the_capacity_changes_nothing() {
 #[test]
 fn at_the_budget_the_oldest_go_first_and_it_says_how_long_ids_are_remembered() {
     let (dedup, clock) = engine(4 * MIB);
-    // A window would bring half a million: four times what the last table is rated for, and more than it has slots.
+    // A window would bring half a million: four times what the last table is rated for, and more
+    // than it has slots.
     for second in 0..1_000_u64 {
         fresh(&dedup, second << 32..(second << 32) + 5_000);
         clock.advance(Duration::from_secs(1));
@@ -185,7 +187,7 @@ fn at_the_budget_the_oldest_go_first_and_it_says_how_long_ids_are_remembered() {
     let stats = window(&dedup);
     assert!(stats.evicted_live > 1_000_000, "{stats:?}");
     assert!((Duration::from_secs(4)..Duration::from_secs(60)).contains(&stats.effective_window), "{stats:?}");
-    // The last seconds are all there, long ago is not.
+    // The ids of the last seconds are all there; those of long ago are not.
     let known = |ago: u64| {
         let second = 999 - ago;
         (0..5_000).filter(|i| dedup.contains(Int::from((second << 32) + i)).is_some()).count()
@@ -199,8 +201,8 @@ fn at_the_budget_the_oldest_go_first_and_it_says_how_long_ids_are_remembered() {
 fn when_a_peak_comes_again_the_oldest_table_makes_room() {
     let (dedup, clock) = engine(4 * MIB);
     fresh(&dedup, 0..150_000);
-    // More than a window of little traffic: a small table is started as soon as there is room for it, and the large one is still
-    // looked at.
+    // This is more than a window of little traffic: a small table is started as soon as there is
+    // room for it, and the large one is still looked at.
     for i in 0..25 {
         clock.advance(Duration::from_secs(5));
         fresh(&dedup, 1_000_000 + i..1_000_001 + i);
@@ -212,7 +214,7 @@ fn when_a_peak_comes_again_the_oldest_table_makes_room() {
     assert_eq!(fresh(&dedup, 2_000_000..2_150_000), 0);
     let after = window(&dedup);
     assert!(after.bytes <= 4 * MIB + 10_000, "{after:?}");
-    // The large one has gone, and with it those of the little traffic that it had.
+    // The large table has gone, and with it the ids of the little traffic that it had.
     assert!((1..=20).contains(&after.evicted_live) && after.effective_window < WINDOW, "{after:?}");
     let knows = |id: u64| dedup.contains(Int::from(id)).is_some();
     assert!(!knows(1_000_010) && knows(1_000_024));
@@ -244,7 +246,7 @@ fn a_thread_does_the_same_in_the_background() {
     let clock = clock_at_1000();
     let dedup = Dedup::builder().window(WINDOW).capacity(10_000).clock(clock.clone()).build().unwrap();
     let mut next = 0;
-    // As long as it takes: a thread is started when it is due, and done when it is done.
+    // This may take any time: a thread is started when growth is due, and ends when it is done.
     while window(&dedup).tables[0].capacity < 1_000_000 {
         assert_eq!(fresh(&dedup, next..next + 1_000), 1_000);
         assert!(next < 1 << 32, "it never grows");
@@ -265,9 +267,9 @@ fn a_thread_does_the_same_in_the_background() {
     }
 }
 
-/// A rush, as after a restart: so many new ids as fast as threads can, from room for 1,000, with
-/// the options that an engine has by itself; all of them twice. How many were lost early, and how
-/// many of the second round passed.
+/// Checks new ids in a rush, as after a restart: as fast as threads can, from room for 1,000, with
+/// the default options; all of them twice. Returns how many were lost early, and how many of the
+/// second round were called fresh.
 fn rush(threads: u64, ids: u64, in_batches: bool, refresh: bool) -> (u64, u64) {
     let builder = Dedup::builder().window(Duration::from_secs(3_600)).capacity(1_000);
     let dedup = &builder.refresh_on_duplicate(refresh).build().unwrap();

@@ -2,7 +2,7 @@
 
 use hapax::{Dedup, Int, Timestamp, Verdict};
 
-/// Announces items without number, and has a few.
+/// An iterator that announces the largest number of items, and has a few.
 struct Announcing<I>(I);
 
 impl<I: Iterator> Iterator for Announcing<I> {
@@ -21,7 +21,7 @@ fn ids(from: u64) -> Announcing<impl Iterator<Item = Int<8>>> {
     Announcing((from..from + 100).map(Int::from))
 }
 
-/// Each batch call that checks, on an engine.
+/// Runs each batch call that checks, on an engine.
 fn check_in_each_way(dedup: &Dedup) {
     let prepared = |from: u64| Announcing((from..from + 100).map(|id| dedup.digest(Int::from(id))));
     let (at, mut verdicts) = (Timestamp::from_secs(1_000_000), Vec::new());

@@ -1,6 +1,8 @@
-//! Recorded histories: threads on the real engine, and a checker that looks for an order in which every answer is right.
+//! Recorded histories: threads on the real engine, and a checker that looks for an order in which
+//! every answer is right.
 //!
-//! Ten million operations, or `HAPAX_HISTORIES_OPERATIONS`, from `HAPAX_HISTORIES_SEED`; `scripts/histories` runs a campaign.
+//! Ten million operations, or `HAPAX_HISTORIES_OPERATIONS`, from `HAPAX_HISTORIES_SEED`;
+//! `scripts/histories` runs a campaign.
 
 use testkit::{corpus, decode, threads};
 
@@ -10,7 +12,7 @@ use std::time::{Duration, Instant};
 
 const WINDOW: Duration = Duration::from_millis(100);
 
-/// A way to build the engine and a way to use it.
+/// A configuration of the engine and a way to use it.
 struct Case {
     name: &'static str,
     engine: Builder,
@@ -18,7 +20,7 @@ struct Case {
     workload: Workload,
 }
 
-/// Room for what comes within a window.
+/// Builds an engine with room for the ids of a window.
 fn engine() -> Builder {
     Dedup::builder().window(WINDOW).capacity(200_000)
 }
@@ -30,7 +32,7 @@ fn workload() -> Workload {
 fn cases() -> Vec<Case> {
     let semantics = Semantics::of_window(WINDOW);
     let horizon = WINDOW * 4;
-    // So few wrong guesses that none is expected in a campaign.
+    // The rate of wrong guesses is so low that none is expected in a campaign.
     let history = |unconfirmed| engine().history(horizon, 1e-13, 400_000).unconfirmed(unconfirmed);
     let case = |name, engine, semantics, workload| Case { name, engine, semantics, workload };
     vec![
@@ -46,7 +48,8 @@ fn cases() -> Vec<Case> {
         case("full", engine().capacity(1).max_memory_bytes(64 << 10), semantics, workload()),
         case("growing", engine().capacity(1), semantics, Workload { forgets: 10, ..workload() }),
         case("history, unconfirmed is fresh", history(Unconfirmed::Fresh), semantics, workload()),
-        // What the history may know is a duplicate, for a horizon at least; and it cannot forget single ids.
+        // An id that the history may know is a duplicate, for a horizon at least; and it cannot
+        // forget single ids.
         case(
             "history, unconfirmed is a duplicate",
             history(Unconfirmed::Duplicate),

@@ -28,7 +28,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     proptest::collection::vec(op, 1..150)
 }
 
-/// No operation is given a time.
+/// Removes the time of an operation.
 fn by_the_clock(op: &mut Op) {
     if let Op::Check(how, _) | Op::Batch(how, _) = op {
         how.at = false;

@@ -1,4 +1,4 @@
-//! What a snapshot holds, and what is refused.
+//! The contents of a snapshot, and the files that are refused.
 
 use hapax::{Builder, Dedup, Error, Int, JournalError, JournalOptions, ManualClock, Timestamp};
 use std::path::PathBuf;

@@ -1,17 +1,19 @@
-//! What is promised as a rate, measured. Seeds are fixed, so the figures are the same at every run.
+//! Measures the rates that are promised. Seeds are fixed, so the figures are the same at every run.
 
 use hapax::{Dedup, Digester, History, Int, Outcome, Timestamp};
 use std::time::Duration;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// What a count may be if it is expected to be `mean`: six deviations more or less.
+/// Returns the plausible range of a count that is expected to be `mean`: six deviations more or
+/// less.
 fn plausible(mean: f64) -> std::ops::RangeInclusive<f64> {
     let margin = 6.0 * mean.sqrt() + 2.0;
     mean - margin..=mean + margin
 }
 
-/// False positives of a history that is as full as it may be: both generations hold as many ids as it was made for.
+/// Returns the false positives of a history that is as full as it may be: both generations hold as
+/// many ids as it was made for.
 fn false_positive_rate(rate: f64, ids: u64, asked: u64) -> f64 {
     let seed = 17;
     println!("rate {rate}, {ids} ids, seed {seed}");
@@ -49,7 +51,8 @@ fn the_false_positive_rate_is_what_was_asked_for() {
         (1e-6, 30_000_000),
     ];
     for (rate, asked) in rates {
-        // The smaller the history, the more its blocks differ from the mean, so the more chance has a say.
+        // The smaller the history, the more its blocks differ from the mean, so the larger the
+        // deviation by chance.
         for ids in [1_000, 30_000, 1_000_000] {
             let measured = false_positive_rate(rate, ids, asked);
             let limit = *plausible(1.1 * rate * asked as f64).end() / asked as f64;
@@ -87,7 +90,8 @@ fn an_overfull_history_reports_the_rate_that_it_has() {
 
 #[test]
 fn generations_turn_without_forgetting() {
-    // Twenty horizons of steady traffic: every id is found for a horizon, and none for ever. New ids are found as often as they may.
+    // Runs twenty horizons of steady traffic: every id is found for a horizon, and none forever.
+    // New ids are found no more often than the rate.
     let digester = Digester::with_seed(31);
     let digest = |id: u64| digester.digest(id.to_le_bytes());
     let per_second = 20;
@@ -124,7 +128,8 @@ fn at_most_three_in_a_million_are_lost_at_the_rated_capacity() {
         dedup.check_batch_at(ids, Timestamp::from_secs(hour * 3_600), &mut verdicts);
     }
     let inserted = capacity * windows;
-    // What was lost and counted may have been expired for all but the slowest clock; what is missed was truly lost.
+    // Ids that were counted as lost may have been expired for all but the slowest clock; missed ids
+    // were truly lost.
     let evicted = dedup.stats().window.evicted_live;
     let live = (hours - 100) * per_hour..hours * per_hour;
     let missed = live.filter(|id| dedup.contains(Int::from(*id)).is_none()).count() as u64;
@@ -139,7 +144,7 @@ fn memory_is_eighteen_and_a_half_bytes_an_id() {
     for capacity in [50_000, 1_000_000, 10_000_000] {
         let bytes = Dedup::builder().capacity(capacity).build().unwrap().stats().bytes;
         let each = bytes as f64 / capacity as f64;
-        // What an engine takes without any id: counters, shards, the digests' round keys.
+        // The memory of an engine without any id: counters, shards, the digests' round keys.
         assert!(each <= 18.5 + 11_000.0 / capacity as f64, "{each} bytes for each of {capacity}");
     }
 }

@@ -1,8 +1,9 @@
-//! Many threads, one engine. (Two cores hardly ever interleave two lines of code: the models are the proof, this is the check that
-//! the whole engine holds together.)
+//! Many threads on one engine. (Two cores hardly ever interleave two lines of code: the models are
+//! the proof, and this checks that the whole engine holds together.)
 //!
-//! They share nothing but atomics and the memory that hapax manages itself, and are the system's threads, without a test harness: so
-//! ThreadSanitizer, which knows these but not std's, can judge them (`scripts/sanitizers`).
+//! They share nothing but atomics and the memory that hapax manages itself. They are the system's
+//! threads, without a test harness: so ThreadSanitizer, which knows these but not std's, can judge
+//! them (`scripts/sanitizers`).
 
 use hapax::{Dedup, Digester, History, Int, ManualClock, Outcome, Timestamp, Unconfirmed, Window};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -35,7 +36,8 @@ fn on_all_threads(work: impl Fn(u64) + Sync) {
         thread: u64,
     }
     extern "C" fn start(job: *mut c_void) -> *mut c_void {
-        // SAFETY: it points to a job of the vector below, which outlives all threads, and whose work is Sync.
+        // SAFETY: it points to a job of the vector below, which outlives all threads, and whose
+        // work is Sync.
         let job = unsafe { &*job.cast::<Job>() };
         (job.work)(job.thread);
         null_mut()
@@ -43,7 +45,8 @@ fn on_all_threads(work: impl Fn(u64) + Sync) {
     let jobs: Vec<_> = (0..THREADS).map(|thread| Job { work: &work, thread }).collect();
     let spawn = |job: &Job| {
         let mut thread = 0;
-        // SAFETY: the attributes may be null; `start` keeps to its signature, and does not unwind (a panic aborts there).
+        // SAFETY: the attributes may be null; `start` keeps to its signature, and does not unwind
+        // (a panic aborts there).
         let failed =
             unsafe { libc::pthread_create(&mut thread, null(), start, std::ptr::from_ref(job).cast_mut().cast()) };
         assert_eq!(failed, 0, "pthread_create");
@@ -63,7 +66,8 @@ fn on_all_threads(work: impl Fn(u64) + Sync) {
     });
 }
 
-/// Runs the same work on all threads, second by second: nobody begins a second before all have ended the one before.
+/// Runs the same work on all threads, second by second: none begins a second before all have ended
+/// the one before.
 fn together(seconds: u64, work: impl Fn(u64, u64) + Sync) {
     let arrived = AtomicU64::new(0);
     on_all_threads(|thread| {

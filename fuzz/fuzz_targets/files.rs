@@ -8,7 +8,8 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     files::fuzz(bytes);
 });
 
-/// So that this compiles, and is linted, without `cargo fuzz`, which makes the main function.
+/// Stands in for the main function that `cargo fuzz` makes, so that this compiles, and is linted,
+/// without it.
 #[cfg(not(fuzzing))]
 fn main() {
     files::fuzz(&[]);

@@ -1,3 +1,5 @@
+//! Records as stores give them back. The body is `crates/hapax-store/src/fuzzing.rs`, which the crate's tests
+//! replay; with the feature `stores` it has all of it.
 //! Records as stores give them back: the first letter says to which decoder. The bodies are the
 //! `fuzzing.rs` of the crates, whose tests replay them; those of the servers' crates are there with
 //! the feature `stores`.
@@ -21,6 +23,6 @@ fn decode(bytes: &[u8]) -> bool {
     hapax_store::fuzzing::fuzz(bytes)
 }
 
-/// So that this compiles without `cargo fuzz`, which makes the main function.
+/// Stands in for the main function that `cargo fuzz` makes, so that this compiles without it.
 #[cfg(not(fuzzing))]
 fn main() {}

@@ -11,6 +11,6 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     allocation::at_most(65_536 + 256 * bytes.len(), || hapax_bench::measure::fuzzing::fuzz(bytes));
 });
 
-/// So that this compiles without `cargo fuzz`, which makes the main function.
+/// Stands in for the main function that `cargo fuzz` makes, so that this compiles without it.
 #[cfg(not(fuzzing))]
 fn main() {}

@@ -1,4 +1,5 @@
-//! Threads on one engine: what they are answered must have an order in which it is right. The body is shared with `tests/histories.rs`.
+//! Threads on one engine: their answers must have an order in which they are right. The body is
+//! shared with `tests/histories.rs`.
 #![cfg_attr(fuzzing, no_main)]
 
 use testkit::threads;
@@ -8,7 +9,8 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     threads::fuzz(bytes);
 });
 
-/// So that this compiles, and is linted, without `cargo fuzz`, which makes the main function.
+/// Stands in for the main function that `cargo fuzz` makes, so that this compiles, and is linted,
+/// without it.
 #[cfg(not(fuzzing))]
 fn main() {
     threads::fuzz(&[]);

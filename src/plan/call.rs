@@ -1,4 +1,4 @@
-//! A plan as text to paste.
+//! A plan as text to copy.
 
 use super::Plan;
 use super::units::Time;
@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 impl Plan {
-    /// The call that builds the engine, as Rust.
+    /// Returns the call that builds the engine, as Rust.
     ///
     /// ```
     /// use hapax::plan::Demand;
@@ -42,10 +42,10 @@ impl Plan {
         call
     }
 
-    /// The options of `hapax filter` for the same window, history and journal.
+    /// Returns the options of `hapax filter` for the same window, history and journal.
     ///
-    /// The capacity is larger than the builder's, where the memory allows it: the filter has no thread that makes its
-    /// window grow, so it grows at three quarters of it.
+    /// The capacity is larger than the builder's, where the memory allows it: the filter has no
+    /// thread that grows its window, so the window grows at three quarters of it.
     ///
     /// ```
     /// use hapax::plan::Demand;
@@ -70,7 +70,7 @@ impl Plan {
     }
 }
 
-/// A duration as an expression.
+/// Formats a duration as an expression.
 fn duration(duration: Duration) -> String {
     let nanos = duration.as_nanos() as usize;
     let (divisor, unit) = match nanos {
@@ -82,7 +82,7 @@ fn duration(duration: Duration) -> String {
     format!("Duration::from_{unit}({})", number(nanos / divisor))
 }
 
-/// A number as Rust has it, with a separator between thousands.
+/// Formats a number as in Rust code, with a separator between thousands.
 fn number(number: usize) -> String {
     let digits = number.to_string();
     let chunks: Vec<_> = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect();

@@ -1,10 +1,10 @@
-//! What an engine is to do.
+//! The demand on an engine.
 
 use super::{Plan, PlanError};
 use crate::window::Ticks;
 use std::time::Duration;
 
-/// What an engine is to do, and what it may take: the question that a [`Plan`] answers.
+/// The load on an engine, and the resources that it may take: the question that a [`Plan`] answers.
 ///
 /// ```
 /// use hapax::plan::Demand;
@@ -39,12 +39,14 @@ pub struct Demand {
     pub(super) replay_ids_per_second: f64,
 }
 
-/// From this horizon on every hour of the day is in it, so the mean over it is the mean.
+/// The horizon from which on every hour of the day is in it, so that the mean over it is the
+/// overall mean.
 const DAY: Duration = Duration::from_secs(86_400);
 
 impl Demand {
-    /// So many checks a second on average, duplicates included, with a window of this length; without duplicates,
-    /// peaks, a history, a journal or claims, and in as much memory as that takes.
+    /// Creates a demand of this many checks a second on average, duplicates included, with a window
+    /// of this length. It has no duplicates, peaks, history, journal or claims, and no limit on
+    /// memory.
     pub fn new(checks_per_second: f64, window: Duration) -> Self {
         Demand {
             checks_per_second,
@@ -62,82 +64,88 @@ impl Demand {
         }
     }
 
-    /// Which share of the checks are of ids that the window knows: from 0 to below 1. Default: 0, which asks for the
-    /// most.
+    /// Sets the share of the checks that are of ids which the window knows: from 0 to below 1.
+    /// Default: 0, which asks for the most.
     pub fn duplicates(self, share: f64) -> Self {
         Demand { duplicates: share, ..self }
     }
 
-    /// How many times as many ids come in the busiest window as in one on average. The capacity is for that one.
-    /// Default: 1.
+    /// Sets how many times as many ids come in the busiest window as in one on average. The
+    /// capacity is for the busiest. Default: 1.
     pub fn peak(self, factor: f64) -> Self {
         Demand { peak: factor, ..self }
     }
 
-    /// How many times the peak the window must be able to grow to, without forgetting anything early. 1: it never
-    /// grows. Default: 2. With a [memory budget](Demand::memory_bytes) it is allowed all that is left of that, and this
-    /// is no more than what a history must leave.
+    /// Sets how many times the peak the window must be able to grow to, without forgetting anything
+    /// early. 1: it never grows. Default: 2. With a [memory budget](Demand::memory_bytes) the
+    /// window may take all that is left of it, and this is only the growth that a history must
+    /// leave room for.
     pub fn growth(self, factor: f64) -> Self {
         Demand { growth: factor, ..self }
     }
 
-    /// Remember ids beyond the window, as a guess, for so long. Needs a [rate](Demand::false_positive_rate) or a
-    /// [budget](Demand::memory_bytes). Default: no history.
+    /// Adds a history, which remembers ids beyond the window, as a guess, for this long. Needs a
+    /// [rate](Demand::false_positive_rate) or a [budget](Demand::memory_bytes). Default: no
+    /// history.
     pub fn history(self, horizon: Duration) -> Self {
         Demand { horizon: Some(horizon), ..self }
     }
 
-    /// How many times as many ids come in the busiest horizon as in one on average. Default: as in the busiest
-    /// [window](Demand::peak) for a horizon of less than a day, else 1.
+    /// Sets how many times as many ids come in the busiest horizon as in one on average. Default:
+    /// as in the busiest [window](Demand::peak) for a horizon of less than a day, else 1.
     pub fn history_peak(self, factor: f64) -> Self {
         Demand { history_peak: Some(factor), ..self }
     }
 
-    /// At which rate the history may be mistaken about new ids, in its busiest horizon. Default: as low as the budget
-    /// allows.
+    /// Sets the rate at which the history may be mistaken about new ids, in its busiest horizon.
+    /// Default: as low as the budget allows.
     pub fn false_positive_rate(self, rate: f64) -> Self {
         Demand { false_positive_rate: Some(rate), ..self }
     }
 
-    /// What window, history and claims may take together, in bytes. Default: what they need.
+    /// Sets the memory that window, history and claims may take together, in bytes. Default: what
+    /// they need.
     pub fn memory_bytes(self, bytes: usize) -> Self {
         Demand { memory_bytes: Some(bytes), ..self }
     }
 
-    /// Ids are claimed, and the work on one takes so long. Default: they are marked at sight.
+    /// Sets that ids are claimed, and how long the work on one takes. Default: they are marked at
+    /// sight.
     pub fn work(self, duration: Duration) -> Self {
         Demand { work: Some(duration), ..self }
     }
 
-    /// What was accepted is kept in a journal, and made durable each time that so much time has passed since its first
-    /// id: by a flush, or by
+    /// Adds a journal of the accepted ids. They are made durable each time that this much time has
+    /// passed since the first id of a group: by a flush, or by
     /// [`commit_interval`](crate::JournalOptions::commit_interval). Default: no journal.
     pub fn journal(self, commit_interval: Duration) -> Self {
         Demand { journal: Some(commit_interval), ..self }
     }
 
-    /// How many ids a second are read from the journal at the start. Default: 32 million, measured (benches/README.md).
+    /// Sets how many ids a second are read from the journal at the start. Default: 32 million,
+    /// measured (benches/README.md).
     pub fn replay_ids_per_second(self, ids: f64) -> Self {
         Demand { replay_ids_per_second: ids, ..self }
     }
 
-    /// The configuration for this, and what it will cost and miss. Takes some milliseconds.
+    /// Returns the configuration for this demand, its cost, and what it will miss. Takes some
+    /// milliseconds.
     ///
     /// # Errors
     ///
-    /// [`PlanError::Invalid`] for a value that makes no sense, alone or with the others; [`PlanError::TooLittleMemory`]
-    /// says what would fit; [`PlanError::TooManyInFlight`].
+    /// [`PlanError::Invalid`] for a value that makes no sense, alone or with the others;
+    /// [`PlanError::TooLittleMemory`], which says what would fit; [`PlanError::TooManyInFlight`].
     pub fn plan(&self) -> Result<Plan, PlanError> {
         self.validate()?;
         Plan::of(self)
     }
 
-    /// Ids a second that are new, on average.
+    /// Returns the new ids a second, on average.
     pub(super) fn fresh_per_second(&self) -> f64 {
         self.checks_per_second * (1.0 - self.duplicates)
     }
 
-    /// The peak that counts for the history.
+    /// Returns the peak that counts for the history.
     pub(super) fn peak_of_horizon(&self, horizon: Duration) -> f64 {
         self.history_peak.unwrap_or(if horizon < DAY { self.peak } else { 1.0 })
     }

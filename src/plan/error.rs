@@ -1,10 +1,10 @@
-//! Why there is no plan.
+//! Reasons why there is no plan.
 
 use super::units::{Bytes, Count, Time};
 use std::fmt;
 use std::time::Duration;
 
-/// Why there is no plan.
+/// The reason why there is no plan.
 ///
 /// ```
 /// use hapax::plan::{Demand, PlanError};
@@ -19,37 +19,38 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum PlanError {
-    /// A value that it cannot have, or that contradicts another one.
+    /// An option has a value that is not possible, or that contradicts another one.
     Invalid {
-        /// What, as the method of [`Demand`](super::Demand) is called.
+        /// The option: the name of the method of [`Demand`](super::Demand).
         option: &'static str,
         /// The value that was given.
         got: String,
-        /// What would be valid.
+        /// The values that would be valid.
         expected: String,
     },
     /// The memory does not suffice, however it is divided.
     TooLittleMemory {
-        /// What may be taken.
+        /// The memory that may be taken.
         memory_bytes: usize,
-        /// What it would take, without any growth, and with a history that is mistaken about one new id in ten if no
-        /// rate is demanded.
+        /// The memory that it would take, without any growth, and with a history that is mistaken
+        /// about one new id in ten if no rate is demanded.
         needed_bytes: usize,
         /// The longest window that fits, at the same rate; none if not even the shortest one does.
         longest_window: Option<Duration>,
-        /// The highest rate that fits, in checks a second, with the same window; none if not even one a window does.
+        /// The highest rate that fits, in checks a second, with the same window; none if not even
+        /// one a window does.
         highest_rate: Option<f64>,
     },
-    /// More ids would be claimed at a time than can be.
+    /// More ids would be claimed at a time than is possible.
     TooManyInFlight {
-        /// How many there would be at the peak.
+        /// The number of claims at the peak.
         in_flight: f64,
-        /// How many there can be.
+        /// The largest possible number.
         in_flight_max: usize,
     },
     /// There are more records than there is room for.
     TooManyRecords {
-        /// How many there can be.
+        /// The largest number of records.
         records_max: usize,
     },
 }

@@ -1,4 +1,4 @@
-//! What the history will be, and how often it will be mistaken.
+//! Plans the history, and predicts how often it will be mistaken.
 
 use super::memory::HistorySize;
 use super::{Demand, SECONDS_A_DAY};
@@ -9,19 +9,20 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct HistoryPlan {
-    /// For how long ids are remembered at least; at most for twice as long.
+    /// The time for which ids are remembered at least; at most for twice as long.
     pub horizon: Duration,
-    /// The rate that it is built for: in its busiest horizon, when both of its generations are full.
+    /// The rate that it is built for: in its busiest horizon, when both of its generations are
+    /// full.
     pub false_positive_rate: f64,
     /// Ids within the busiest horizon, rounded up.
     pub ids: usize,
     /// Memory.
     pub bytes: usize,
-    /// The share of new ids that it will be mistaken about at the mean rate: on average, between a generation that has
-    /// just begun and one that is full.
+    /// The share of new ids that it will be mistaken about at the mean rate: on average, between a
+    /// generation that has just begun and one that is full.
     pub mean_false_positive_rate: f64,
-    /// The same as new ids a day: dropped, or, with [`Unconfirmed::Fresh`](crate::Unconfirmed::Fresh), marked as a
-    /// guess.
+    /// The same as new ids a day. They are dropped, or, with
+    /// [`Unconfirmed::Fresh`](crate::Unconfirmed::Fresh), marked as a guess.
     pub false_positives_a_day: f64,
 }
 
@@ -29,7 +30,7 @@ impl HistoryPlan {
     pub(super) fn of(demand: &Demand, history: &HistorySize) -> Self {
         let horizon = demand.horizon.unwrap_or_default();
         let fresh = demand.fresh_per_second();
-        // A generation is added to for a horizon, until an id comes that finds it over.
+        // Ids are added to a generation for a horizon, until an id comes that finds it over.
         let mean = mean_rate(&history.size, fresh * horizon.as_secs_f64());
         HistoryPlan {
             horizon,
@@ -42,8 +43,8 @@ impl HistoryPlan {
     }
 }
 
-/// The false-positive rate, averaged over the time that it takes to bring so many new ids to a generation, beside which
-/// there is one that is complete.
+/// Returns the false-positive rate, averaged over the time in which this many new ids come to a
+/// generation, next to a complete one.
 fn mean_rate(size: &Size, ids: f64) -> f64 {
     const STEPS: u32 = 64;
     let with_full = |full: f64| {
@@ -52,6 +53,6 @@ fn mean_rate(size: &Size, ids: f64) -> f64 {
         let rates = shares.map(|share| rate_of_full + size.rate_with(share * full) * (1.0 - rate_of_full));
         rates.sum::<f64>() / f64::from(STEPS)
     };
-    // What it takes for a duplicate is not added; which matters where that is often.
+    // An id that is taken for a duplicate is not added, which matters where that is frequent.
     (0..8).fold(0.0, |mean, _| with_full(ids * (1.0 - mean)))
 }

@@ -1,4 +1,4 @@
-//! What the journal will write and keep.
+//! Plans the journal: what it will write and keep.
 
 use super::Demand;
 use crate::journal::sizing::{COMMIT_BYTES, Flow, Kept, retention, segment_length};
@@ -7,27 +7,28 @@ use std::time::Duration;
 /// Ids a second that are read from a journal, as measured: benches/README.md.
 pub(super) const REPLAY_IDS_PER_SECOND: f64 = 32e6;
 
-/// The journal of a [`Plan`](super::Plan). Averages, at the mean rate, unless it is said otherwise.
+/// The journal of a [`Plan`](super::Plan). Figures are averages, at the mean rate, unless stated
+/// otherwise.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct JournalPlan {
-    /// How long ids wait until they are durable.
+    /// The time that ids wait until they are durable.
     pub commit_interval: Duration,
-    /// How often something is written and synced.
+    /// Commits a second: writes with a sync.
     pub commits_per_second: f64,
-    /// What is written: 16 bytes an id, and a little for each commit.
+    /// Bytes written a second: 16 bytes an id, and a little for each commit.
     pub bytes_per_second: f64,
-    /// For how long a file is kept after the youngest id in it.
+    /// The time for which a file is kept after the youngest id in it.
     pub retention: Duration,
-    /// Files.
+    /// The number of files.
     pub segments: f64,
-    /// What lies on the disk.
+    /// Bytes on the disk.
     pub disk_bytes: f64,
-    /// What lies on the disk at most, if the peak lasts as long as ids are kept.
+    /// The most bytes on the disk, if the peak lasts as long as ids are kept.
     pub disk_bytes_max: f64,
-    /// How long it takes to read it at the start …
+    /// The time that it takes to read it at the start …
     pub replay: Duration,
-    /// … if so many ids are read in a second.
+    /// … if this many ids are read in a second.
     pub replay_ids_per_second: f64,
 }
 

@@ -1,33 +1,35 @@
-//! Which share of ids a table of the window loses before their time. Pure.
+//! The share of ids that a table of the window loses before their time. Pure.
 //!
-//! A line is a ring of eight slots, so an entry stands in its home line until eight more have been inserted there; then
-//! it moves to its alternate line, if it is still to be kept, and stands there until eight more have been inserted
-//! *there*. Ids fall on lines at random, so what is inserted into a line is a Poisson process, also as an entry sees it
-//! that is in the line; and the second line knows nothing of the first. So an id is lost if sixteen come within the
-//! time for which it is kept. Those that move are inserted once more, which makes the rate of insertions the solution
-//! of an equation.
+//! A line is a ring of eight slots, so an entry stays in its home line until eight more have been
+//! inserted there. Then it moves to its alternate line, if it is still to be kept, and stays there
+//! until eight more have been inserted *there*. Ids fall on lines at random, so the insertions into
+//! a line are a Poisson process, also as seen by an entry that is in the line; and the two lines
+//! are independent. So an id is lost if sixteen come within the time for which it is kept. Entries
+//! that move are inserted once more, which makes the rate of insertions the solution of an
+//! equation.
 
 use crate::window::planned::{GRACE, SLOTS};
 
-/// The share of accepted ids that are lost before their time, in a table that always has this share of its slots live.
+/// Returns the share of accepted ids that are lost before their time, in a table that always has
+/// this share of its slots live.
 pub(super) fn share_lost(load: f64, window_ticks: u64) -> f64 {
     at_least(2 * SLOTS, inserted(load, window_ticks))
 }
 
-/// How many entries are inserted into a line while an entry is to be kept, on average.
+/// Returns how many entries are inserted into a line while an entry is to be kept, on average.
 fn inserted(load: f64, window_ticks: u64) -> f64 {
-    // Entries are kept for callers with slower clocks, too; and they are stamped with the end of the tick in which they
-    // come.
+    // Entries are kept for callers with slower clocks, too; and they are stamped with the end of
+    // the tick in which they come.
     let kept = (window_ticks + GRACE) as f64 + 0.5;
     let accepted = SLOTS as f64 * load * kept / window_ticks as f64;
-    // Each round brings what the round before moves: from below towards the least solution, which a line that begins
-    // empty comes to.
+    // Each round adds the insertions that the round before moves: from below towards the least
+    // solution, which a line that begins empty reaches.
     (0..200).fold(accepted, |inserted, _| accepted * (1.0 + at_least(SLOTS, inserted)))
 }
 
-/// The probability that at least so many come where `mean` are expected (Poisson).
+/// Returns the probability that at least n come where `mean` are expected (Poisson).
 fn at_least(n: usize, mean: f64) -> f64 {
-    // Upwards from n where that is the small side, which loses no digits.
+    // The sum goes upwards from n where that is the small side, which loses no digits.
     let log_term = |k: usize| k as f64 * mean.ln() - mean - (1..=k).map(|i| (i as f64).ln()).sum::<f64>();
     let next = |term: f64, k: usize| term * mean / k as f64;
     if mean <= 0.0 {
@@ -50,7 +52,7 @@ mod tests {
         assert!((at_least(1, 0.5) - (1.0 - (-0.5_f64).exp())).abs() < 1e-12);
         assert!((at_least(2, 3.0) - (1.0 - 4.0 * (-3.0_f64).exp())).abs() < 1e-12);
         assert_eq!((at_least(8, 0.0), at_least(16, 1e4)), (0.0, 1.0));
-        // Both ways to compute it meet.
+        // Both ways to compute it agree.
         assert!((at_least(8, 7.999_999) - at_least(8, 8.000_001)).abs() < 1e-6);
     }
 

@@ -1,4 +1,4 @@
-//! How memory is divided between window, history and claims. Pure.
+//! Divides memory between window, history and claims. Pure.
 
 use super::{Demand, PlanError};
 use crate::claims::planned as claims;
@@ -7,18 +7,18 @@ use crate::memory::LINE_BYTES;
 use crate::window::planned::{Sizes, capacity_of, lines_for};
 use std::time::Duration;
 
-/// What each part gets.
+/// The memory of each part.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Division {
     pub(super) capacity: usize,
-    /// What the window may take.
+    /// The memory that the window may take.
     pub(super) window_bytes_max: usize,
     pub(super) sizes: Sizes,
     pub(super) history: Option<HistorySize>,
     pub(super) claims_bytes: usize,
 }
 
-/// A history's dimensions, and where they come from.
+/// A history's dimensions, and the parameters that they follow from.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct HistorySize {
     pub(super) rate: f64,
@@ -26,9 +26,10 @@ pub(super) struct HistorySize {
     pub(super) size: Size,
 }
 
-/// A history that is mistaken more often is not worth its memory, unless it is asked for.
+/// The rate above which a history is not worth its memory, unless it is asked for.
 const RATE_UNASKED_MAX: f64 = 0.1;
-/// A lower rate is not worth its memory, unless it is asked for: there are other causes of mistakes.
+/// The rate below which a history is not worth its memory, unless it is asked for: there are other
+/// causes of mistakes.
 const RATE_UNASKED_MIN: f64 = 1e-9;
 
 impl HistorySize {
@@ -40,37 +41,39 @@ impl HistorySize {
         self.size.blocks.saturating_mul(LINE_BYTES)
     }
 
-    /// The one with the lowest rate of all that take so much, rounded up to three digits, if there is one.
+    /// Returns the history with the lowest rate that fits into this many bytes, rounded up to three
+    /// digits, if there is one.
     fn of_bytes(bytes: usize, ids: usize) -> Option<Self> {
         let least = rate_in(bytes as u64, ids).max(RATE_UNASKED_MIN);
-        // A history is made for its rate to within rounding, and so may take a block more than what it was computed from.
+        // A history is made for its rate to within rounding, and so may take a block more than the
+        // bytes that its rate was computed from.
         let rates = [1.0, 1.01, 1.02].map(|margin| three_digits(least * margin, f64::ceil));
         let worth_it = rates.into_iter().filter(|rate| *rate <= RATE_UNASKED_MAX);
         worth_it.map(|rate| Self::of(rate, Density::of(rate), ids)).find(|history| history.bytes() <= bytes)
     }
 }
 
-/// A number, rounded to three digits by a function; but one that has no more of them stays what it is.
+/// Rounds a number to three digits by a function. A number that has no more digits is unchanged.
 fn three_digits(number: f64, round: fn(f64) -> f64) -> f64 {
     let exponent = number.log10().floor() as i32 - 2;
     let digits = number / 10_f64.powi(exponent);
     let nearest = digits.round();
     let digits = if (digits - nearest).abs() < 1e-9 * digits { nearest } else { round(digits) };
-    // Through text, so that what is printed is what it is.
+    // The number goes through text, so that it equals what is printed.
     format!("{digits}e{exponent}").parse().unwrap_or(number)
 }
 
-/// A number of ids, rounded up to three digits, so that it can be read.
+/// Rounds a number of ids up to three digits, so that it can be read.
 fn ids(number: f64) -> usize {
-    // What is a whole number, but for the rounding of what it was computed from, stays one.
+    // A number that is whole except for earlier rounding stays that whole number.
     match number * (1.0 - 1e-9) {
         n if n < 1_000.0 => n.ceil().max(1.0) as usize,
         n => three_digits(n, f64::ceil) as usize,
     }
 }
 
-/// The least that a window may be allowed, to grow from so many ids to so many times as many, each table beside the
-/// ones before; nothing if no memory is large enough.
+/// Returns the smallest budget in which a window can grow from the first table's number of ids to
+/// `factor` times as many, each table next to the ones before; none if no memory is large enough.
 fn grown_bytes(first_lines: usize, factor: f64) -> Option<usize> {
     let suffices = |bytes: usize| {
         let sizes = Sizes::new(first_lines, bytes);
@@ -98,7 +101,7 @@ impl Demand {
         Some(ids(self.fresh_per_second() * self.peak_of_horizon(horizon) * horizon.as_secs_f64()))
     }
 
-    /// Ids in flight at the peak.
+    /// Returns the ids in flight at the peak.
     pub(super) fn in_flight(&self) -> Option<f64> {
         Some(self.fresh_per_second() * self.peak * self.work?.as_secs_f64())
     }
@@ -115,12 +118,13 @@ impl Demand {
         self.in_flight().map_or(0, |in_flight| claims::bytes(in_flight.ceil() as usize))
     }
 
-    /// That of the history that is asked for, or of the worst one that is worth its memory, if there is to be one.
+    /// Returns the density of the history that is asked for, or of the worst one that is worth its
+    /// memory, if there is to be one.
     fn density_max(&self) -> Option<Density> {
         self.horizon.map(|_| Density::of(self.false_positive_rate.unwrap_or(RATE_UNASKED_MAX)))
     }
 
-    /// What all takes at least: without growth, and with a history of this density.
+    /// Returns the least memory of all parts: without growth, and with a history of this density.
     fn bytes_min(&self, density: Option<Density>) -> Option<usize> {
         let first = self.first_lines().ok()?.saturating_mul(LINE_BYTES);
         let history = density.zip(self.ids_of_horizon()).map_or(0, |(density, ids)| density.size(ids).blocks);
@@ -128,7 +132,7 @@ impl Demand {
         first.checked_add(history)?.checked_add(self.claims_bytes())
     }
 
-    /// Divides the memory that there is, or says what is needed.
+    /// Divides the available memory, or says how much is needed.
     pub(super) fn divide(&self) -> Result<Division, PlanError> {
         let first_lines = self.first_lines()?;
         let first = first_lines.saturating_mul(LINE_BYTES);
@@ -147,7 +151,8 @@ impl Demand {
             }
             Some(budget) => {
                 let rest = budget - claims_bytes;
-                // Growth comes before a better history, and the history before growth if both cannot be had.
+                // Growth comes before a better history, and the history comes before growth if both
+                // are not possible.
                 let history = asked.or_else(|| {
                     let ids = ids?;
                     let of = |window: usize| HistorySize::of_bytes(rest.checked_sub(window)?, ids);
@@ -160,12 +165,12 @@ impl Demand {
         Ok(Division { capacity: self.capacity(), window_bytes_max, sizes, history, claims_bytes })
     }
 
-    /// What would fit into a budget that is too small.
+    /// Returns the error for a budget that is too small, with the demands that would fit.
     fn too_little(&self, budget: usize, density: Option<Density>) -> PlanError {
         let fits = |demand: &Demand| demand.bytes_min(density).is_some_and(|needed| needed <= budget);
         let with_rate = |share: f64| Demand { checks_per_second: self.checks_per_second * share, ..self.clone() };
         let with_window = |share: f64| Demand { window: self.window.mul_f64(share), ..self.clone() };
-        // What is shown is rounded down, and still fits.
+        // The rate that is shown is rounded down, and still fits.
         let rate = largest_share(|share| fits(&with_rate(share))).map(|share| with_rate(share).checks_per_second);
         let window = largest_share(|share| with_window(share).ticks().is_ok() && fits(&with_window(share)));
         PlanError::TooLittleMemory {
@@ -177,7 +182,8 @@ impl Demand {
     }
 }
 
-/// The largest share, from a millionth on, for which something holds that holds for all smaller ones.
+/// Returns the largest share, from a millionth on, for which a condition holds that holds for all
+/// smaller ones.
 fn largest_share(holds: impl Fn(f64) -> bool) -> Option<f64> {
     let (mut low, mut high) = (1e-6, 1.0);
     holds(low).then(|| {
@@ -189,19 +195,19 @@ fn largest_share(holds: impl Fn(f64) -> bool) -> Option<f64> {
     })
 }
 
-/// A duration of three digits that is no longer.
+/// Rounds a duration down to three digits.
 fn rounded_down(duration: Duration) -> Duration {
     let nanos = duration.as_nanos();
     let unit = 10_u128.pow(nanos.max(1).ilog10().saturating_sub(2));
     Duration::from_nanos(u64::try_from(nanos / unit * unit).unwrap_or(u64::MAX))
 }
 
-/// The largest number of live ids for which there is a table.
+/// Returns the largest number of live ids for which there is a table.
 pub(super) fn capacity_max(sizes: &Sizes) -> f64 {
     capacity_of(sizes.lines(sizes.len() - 1))
 }
 
-/// What all tables take together.
+/// Returns the bytes that all tables take together.
 pub(super) fn tables_bytes(sizes: &Sizes) -> usize {
     (0..sizes.len()).map(|size| sizes.lines(size) * LINE_BYTES).sum()
 }
@@ -239,7 +245,7 @@ mod tests {
         assert_eq!(HistorySize::of_bytes(1 << 30, 1_000_000).unwrap().rate, RATE_UNASKED_MIN);
     }
 
-    /// Numbers that make sense, and some that do not.
+    /// Generates numbers that make sense, and some that do not.
     fn numbers() -> impl Strategy<Value = f64> {
         prop_oneof![
             8 => (-3.0..9.0_f64).prop_map(|exponent| 10_f64.powf(exponent)),
@@ -255,7 +261,7 @@ mod tests {
     }
 
     proptest! {
-        // Each takes some densities, and a density some milliseconds.
+        // Each case takes some densities, and a density takes some milliseconds.
         #![proptest_config(ProptestConfig::with_cases(48))]
 
         #[test]
@@ -303,8 +309,8 @@ mod tests {
             let fits = |rate: f64, window: Duration| {
                 with_history(Demand::new(rate, window)).memory_bytes(budget).plan().is_ok()
             };
-            // No table is smaller than the smallest, so there may be nothing; tables are whole lines, and capacities
-            // have three digits.
+            // No table is smaller than the smallest, so there may be no such rate; tables are whole
+            // lines, and capacities have three digits.
             if let Some(highest) = highest_rate {
                 prop_assert!(fits(highest, window) && !fits(1.03 * highest, window), "{} in {}", highest, budget);
             }

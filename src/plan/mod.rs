@@ -1,4 +1,5 @@
-//! Which configuration, how large, what will it cost and what will it miss? (Feature `plan`.)
+//! Plans a configuration: how large it must be, what it will cost, and what it will miss. (Feature
+//! `plan`.)
 //!
 //! ```
 //! use hapax::plan::Demand;
@@ -13,18 +14,21 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A [`Demand`] says what is to be done, a [`Plan`] what to configure for it, and what to expect. [`Profile`] finds out
-//! what is to be done from ids that have come. The command `hapax plan` is this with options and pictures.
+//! A [`Demand`] describes the load, a [`Plan`] the configuration for it, and what to expect.
+//! [`Profile`] derives the demand from recorded ids. The command `hapax plan` offers the same with
+//! options and charts.
 //!
 //! # Guarantees
 //!
-//! - What is predicted is computed by what the engine itself computes with, or by a model of it that is derived and has
-//!   no fitted number; tests compare it with engines that are built as planned, and allow a difference of 10 %.
-//! - What stores take is not computed: it was measured (`docs/scaling-out.md`), with ids of 16 bytes.
-//! - Ids are taken to come at random. Whoever has some of them can see how they come, in a [`Profile`].
+//! - Predictions are computed with the engine's own functions, or by a model of it that is derived
+//!   and has no fitted number. Tests compare them with engines that are built as planned, and allow
+//!   a difference of 10 %.
+//! - The bytes of stores are not computed: they were measured (`docs/scaling-out.md`), with ids of
+//!   16 bytes.
+//! - Ids are assumed to come at random. A [`Profile`] of recorded ids shows how they really come.
 //!
-//! Idea: sizing by the tail of a Poisson distribution, as for hash tables with buckets in Knuth, The Art of Computer
-//! Programming, 6.4; here of both lines that an id can stand in.
+//! Idea: sizing by the tail of a Poisson distribution, as for hash tables with buckets in Knuth,
+//! The Art of Computer Programming, 6.4; here of both lines in which an id can be.
 
 mod call;
 mod demand;
@@ -51,7 +55,7 @@ use std::time::Duration;
 
 const SECONDS_A_DAY: f64 = 86_400.0;
 
-/// A configuration, and what it will cost and miss. Printed, it is all of that with units.
+/// A configuration, its cost, and what it will miss. Its `Display` prints all of that with units.
 ///
 /// ```
 /// use hapax::plan::Demand;
@@ -65,21 +69,22 @@ const SECONDS_A_DAY: f64 = 86_400.0;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Plan {
-    /// Checks a second that it is for, on average.
+    /// The checks a second that it is for, on average.
     pub checks_per_second: f64,
-    /// Which share of them are of ids that the window knows.
+    /// The share of them that are of ids which the window knows.
     pub duplicates: f64,
-    /// How many times as many ids come in the busiest window as in one on average.
+    /// The factor by which more ids come in the busiest window than in one on average.
     pub peak: f64,
     /// The window.
     pub window: WindowPlan,
     /// The history, if one is wanted.
     pub history: Option<HistoryPlan>,
-    /// What is claimed at a time, if ids are claimed.
+    /// The ids that are claimed at a time, if ids are claimed.
     pub claims: Option<ClaimsPlan>,
     /// The journal, if one is wanted.
     pub journal: Option<JournalPlan>,
-    /// What a store would take that remembers as long, and what the memory in front of it saves.
+    /// The bytes of a store that remembers as long, and the calls that the memory in front of it
+    /// saves.
     pub store: StorePlan,
 }
 
@@ -101,12 +106,13 @@ impl Plan {
         })
     }
 
-    /// Memory of the engine to begin with, and as long as no more comes than at the peak.
+    /// Returns the memory of the engine to begin with, and as long as the load stays within the
+    /// peak.
     pub fn bytes(&self) -> usize {
         self.window.bytes + self.beside_window()
     }
 
-    /// Memory of the engine when its window has grown as far as it may.
+    /// Returns the memory of the engine when its window has grown as far as it may.
     pub fn bytes_max(&self) -> usize {
         self.window.grown_bytes + self.beside_window()
     }
@@ -116,7 +122,8 @@ impl Plan {
         history + self.claims.as_ref().map_or(0, |claims| claims.bytes)
     }
 
-    /// The builder with this configuration; without the journal, which needs to know where.
+    /// Returns the builder with this configuration, but without the journal, which needs a
+    /// directory.
     pub fn builder(&self) -> crate::Builder {
         let window = &self.window;
         let builder = crate::Dedup::builder()
@@ -133,7 +140,7 @@ impl Plan {
         }
     }
 
-    /// How long ids are remembered, as far as anybody relies on it.
+    /// Returns how long ids are remembered, as far as anybody relies on it.
     fn remembered(demand: &Demand) -> Duration {
         demand.horizon.unwrap_or(demand.window)
     }

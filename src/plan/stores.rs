@@ -1,4 +1,4 @@
-//! What a store would take, and what the memory in front of it saves.
+//! The bytes of a store, and the calls that the memory in front of it saves.
 
 use super::{Demand, HistoryPlan, Plan};
 use std::time::Duration;
@@ -8,19 +8,20 @@ const REDIS: f64 = 145.0;
 const REDIS_COMPACT: f64 = 9.0;
 const POSTGRES: f64 = 122.0;
 const FJALL: f64 = 39.0;
-/// How much longer compact marks live.
+/// The factor by which compact marks live longer.
 const COMPACT_RETENTION: f64 = 1.5;
 
-/// What a store would take that remembers as long as the history, or the window if there is none; and what the memory
-/// in front of it saves.
+/// The bytes of a store that remembers as long as the history, or the window if there is none; and
+/// the calls that the memory in front of it saves.
 ///
-/// Bytes were measured with ids of 16 bytes (`docs/scaling-out.md`); a longer one adds its length, up to 48 bytes.
+/// Bytes were measured with ids of 16 bytes (`docs/scaling-out.md`); a longer one adds its length,
+/// up to 48 bytes.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct StorePlan {
-    /// For how long ids are remembered.
+    /// The time for which ids are remembered.
     pub retention: Duration,
-    /// How many that are, at the mean rate.
+    /// The number of those ids, at the mean rate.
     pub ids: f64,
     /// Memory in Redis, a mark with its expiry: 145 bytes an id.
     pub redis_bytes: f64,
@@ -30,14 +31,15 @@ pub struct StorePlan {
     pub postgres_bytes: f64,
     /// Disk in fjall, tables and log: 39 bytes an id.
     pub fjall_bytes: f64,
-    /// Round trips a second that the window saves: one for each duplicate that it knows. What it does not know is asked
-    /// in batches of up to 1,024.
+    /// Round trips a second that the window saves: one for each duplicate that it knows. Ids that
+    /// it does not know are asked for in batches of up to 1,024.
     pub round_trips_saved_per_second: f64,
-    /// Ids a second about which a store must be asked that other processes use, too: all that the window does not know.
+    /// Ids a second for which a store must be asked that other processes use, too: all that the
+    /// window does not know.
     pub asked_per_second_shared: f64,
-    /// Ids a second about which a store must be asked that is this process's own: those that the history takes for
-    /// duplicates though they are new. (And those that are duplicates from beyond the window, which nobody knows here.)
-    /// All, if there is no history.
+    /// Ids a second for which a store must be asked that is this process's own: new ids that the
+    /// history takes for duplicates. (Duplicates from beyond the window come on top; their number
+    /// is not known here.) All, if there is no history.
     pub asked_per_second_exclusive: f64,
 }
 

@@ -1,13 +1,13 @@
-//! A plan for people.
+//! A plan as text for people.
 
 use super::units::{ADay, Bytes, Count, Share, Time};
 use super::{Plan, WindowPlan};
 use std::fmt;
 
-/// Names are as wide as this.
+/// The width of names.
 const NAME: usize = 26;
 
-/// Lines of a name and what it is.
+/// Lines of a name and its value.
 struct Rows<'a, 'f>(&'a mut fmt::Formatter<'f>);
 
 impl Rows<'_, '_> {
@@ -125,12 +125,12 @@ impl WindowPlan {
     }
 }
 
-/// A number of ids.
+/// Formats a number of ids.
 fn ids(number: usize) -> String {
     format!("{} id{}", Count(number as f64), if number == 1 { "" } else { "s" })
 }
 
-/// A duration that is an estimate.
+/// Formats a duration that is an estimate.
 fn seconds(duration: std::time::Duration) -> String {
     match duration.as_secs_f64() {
         s if s < 0.001 => "less than 1 ms".to_string(),

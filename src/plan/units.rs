@@ -9,13 +9,14 @@ pub(super) struct Count(pub(super) f64);
 /// A number of bytes, to three digits: `950 B`, `18.4 MB`.
 pub(super) struct Bytes(pub(super) f64);
 
-/// A duration as it can be typed: `10m`, `1h30m`, `1.5s`.
+/// A duration in the form in which options are given: `10m`, `1h30m`, `1.5s`.
 pub(super) struct Time(pub(super) Duration);
 
 /// A share or a rate: `0`, `1.2e-6`, `0.034 %`.
 pub(super) struct Share(pub(super) f64);
 
-/// How often a day, or, if that is seldom, every how many days or years: `12 a day`, `one in 3.1 years`.
+/// A frequency a day, or, if it is rare, one in this many days or years: `12 a day`,
+/// `one in 3.1 years`.
 pub(super) struct ADay(pub(super) f64);
 
 impl fmt::Display for Count {
@@ -62,16 +63,16 @@ impl fmt::Display for ADay {
     }
 }
 
-/// In the largest unit that leaves a digit before the point.
+/// Formats a number in the largest unit that leaves a digit before the point.
 fn scaled(number: f64, units: &[&str]) -> String {
-    // 999.5 is written with the next unit already.
+    // 999.5 would round to the next unit.
     let larger = |&(n, unit): &(f64, usize)| (n >= 999.5 && unit + 1 < units.len()).then(|| (n / 1e3, unit + 1));
     let steps = std::iter::successors(Some((number, 0)), larger);
     let (number, unit) = steps.last().unwrap_or((number, 0));
     format!("{}{}", three_digits(number), units[unit])
 }
 
-/// Three digits, or as many as a whole number has; no zeros behind the point.
+/// Formats a number with three digits, or as many as a whole number has; no zeros behind the point.
 fn three_digits(number: f64) -> String {
     let whole_digits = number.abs().max(f64::MIN_POSITIVE).log10().floor() as i32 + 1;
     let text = format!("{number:.0$}", (3 - whole_digits).clamp(0, 6) as usize);
@@ -93,12 +94,13 @@ pub(super) fn with_commas(text: &str) -> String {
     out + fraction
 }
 
-/// A duration to three digits in its largest unit, for people: `1.25 ms`, `36.4 s`, `2.5 days`.
+/// Formats a duration with three digits in its largest unit, for people: `1.25 ms`, `36.4 s`,
+/// `2.5 days`.
 pub(super) fn rough(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();
     const UNITS: [(f64, &str); 6] =
         [(86_400.0, "days"), (3_600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"), (1e-6, "us")];
-    // Whole days, hours and minutes only once there are two of them.
+    // Days, hours and minutes are used only from two of them on.
     let least = |unit: f64| if unit > 1.0 { 2.0 * unit } else { unit };
     match UNITS.iter().find(|(unit, _)| seconds >= least(*unit)) {
         Some((unit, name)) => format!("{} {name}", Count(seconds / unit)),

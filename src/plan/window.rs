@@ -1,4 +1,4 @@
-//! What the window will be, do and miss; and the claims beside it.
+//! Plans the window: its dimensions, its work and its misses; and the claims next to it.
 
 use super::memory::{Division, capacity_max, tables_bytes};
 use super::{Demand, PlanError, SECONDS_A_DAY, loss};
@@ -20,33 +20,34 @@ pub struct WindowPlan {
     pub capacity: usize,
     /// Ids that are live on average.
     pub live: f64,
-    /// Lines of the table that it begins with, of eight slots and 64 bytes each.
+    /// Lines of the first table, of eight slots and 64 bytes each.
     pub lines: usize,
-    /// Memory to begin with: of that table.
+    /// The memory to begin with: that of the first table.
     pub bytes: usize,
-    /// Memory that it may take.
+    /// The memory that it may take.
     pub max_memory_bytes: usize,
-    /// Memory when it has grown as far as it may, within its own length: one table of each size.
+    /// The memory when it has grown as far as it may, within its own length: one table of each
+    /// size.
     pub grown_bytes: usize,
-    /// How many tables that are.
+    /// The number of these tables.
     pub tables_max: usize,
-    /// How many live ids it then has room for.
+    /// The number of live ids that it then has room for.
     pub grown_capacity: usize,
-    /// Checks a second up to which it can grow without forgetting ids early.
+    /// The checks a second up to which it can grow without forgetting ids early.
     pub checks_per_second_max: f64,
     /// The share of slots that live ids take in the busiest window.
     pub load: f64,
     /// Ids that will be forgotten before their time, at the mean rate.
     pub forgotten_early_a_day: f64,
-    /// The same if the peak lasts all day.
+    /// Ids that will be forgotten before their time, if the peak lasts all day.
     pub forgotten_early_a_day_at_peak: f64,
-    /// Ids that will be taken for others, since digests are finite; at the mean rate.
+    /// Ids that will be taken for others, since digests are finite, at the mean rate.
     pub false_duplicates_a_day: f64,
     pub(super) sizes: Sizes,
     window_ticks: u64,
     duplicates: f64,
-    /// The capacity with which it never has to grow while an expected id comes, for those whose window grows without a
-    /// thread; or the same capacity, if the memory has no room for more.
+    /// The capacity at which a window without a growth thread does not have to grow under the
+    /// expected load; or the same capacity, if the memory has no room for more.
     pub(super) capacity_without_thread: usize,
 }
 
@@ -85,8 +86,9 @@ impl WindowPlan {
         }
     }
 
-    /// Ids that would be forgotten before their time if so many checks came a second, for longer than a window: in the
-    /// smallest table that has room for them, or in the largest one that there can be.
+    /// Returns the ids that would be forgotten before their time if this many checks came a second,
+    /// for longer than a window: in the smallest table that has room for them, or in the largest
+    /// possible one.
     ///
     /// ```
     /// use hapax::plan::Demand;
@@ -108,7 +110,8 @@ fn slots(lines: usize) -> f64 {
     (lines * SLOTS) as f64
 }
 
-/// Ids a day that a table of so many lines loses before their time, with so many new ones a second.
+/// Returns the ids a day that a table of this many lines loses before their time, with this many
+/// new ones a second.
 fn lost_a_day(lines: usize, fresh_per_second: f64, window: Duration, window_ticks: u64) -> f64 {
     let load = fresh_per_second * window.as_secs_f64() / slots(lines);
     fresh_per_second * SECONDS_A_DAY * loss::share_lost(load, window_ticks)
@@ -120,10 +123,10 @@ fn lost_a_day(lines: usize, fresh_per_second: f64, window: Duration, window_tick
 pub struct ClaimsPlan {
     /// Ids that are in flight at a time, at the peak.
     pub in_flight: f64,
-    /// For how long a claim should be its holder's: three times the work, and at least a second.
+    /// The lease that a claim should have: three times the work, and at least a second.
     pub lease: Duration,
-    /// Memory, at the peak. (Fingerprints of completed claims come on top: 40 to 90 bytes each, for
-    /// as long as the window.)
+    /// The memory at the peak. (Fingerprints of completed claims come on top: 40 to 90 bytes each,
+    /// for as long as the window.)
     pub bytes: usize,
 }
 

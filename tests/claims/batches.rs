@@ -1,8 +1,8 @@
-//! Batches whose iterator panics: what was taken of it is dealt with.
+//! Batches whose iterator panics: the items that were taken are processed.
 
 use super::*;
 
-/// Its first items, and then a panic.
+/// Returns the first items, and then panics.
 fn panics_after<T>(count: usize, items: impl IntoIterator<Item = T>) -> impl Iterator<Item = T> {
     items.into_iter().enumerate().map(move |(i, item)| {
         assert!(i < count, "as it should");

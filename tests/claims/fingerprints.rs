@@ -1,15 +1,15 @@
-//! A mismatch is certain, or is not said.
+//! A mismatch is reported only when it is certain.
 
 use super::*;
 use hapax::Outcome;
 
-/// A claim with a payload that is completed, if it can be had.
+/// Claims an id with a payload, and completes it, if it can be claimed.
 pub fn pay(dedup: &Dedup, id: impl AsRef<[u8]>, payload: &str) -> bool {
     let claim = dedup.claim_with(id, ClaimOptions::new().fingerprint(payload)).claimed();
     claim.is_some_and(|claim| claim.complete().is_ok())
 }
 
-/// Returns what a claim with a payload comes to; it is released if it can be had.
+/// Returns the outcome of a claim with a payload; it is released if it is granted.
 pub fn ask(dedup: &Dedup, id: impl AsRef<[u8]>, payload: &str) -> &'static str {
     match dedup.claim_with(id, ClaimOptions::new().fingerprint(payload)) {
         Attempt::Claimed(_) => "claimed",
@@ -110,7 +110,7 @@ fn what_only_the_history_guesses_at_is_no_mismatch() {
         let guesses: Vec<_> = new.collect();
         assert!(guesses.len() > 50);
         assert!(guesses.iter().all(|answer| *answer == "duplicate"), "{guesses:?}");
-        // Beyond the window the id is known by a guess, and the payload not at all.
+        // Beyond the window the id is known by a guess, and the payload is unknown.
         clock.advance(2 * WINDOW);
         for id in 0..1_000_u32 {
             assert_eq!(ask(&dedup, id.to_be_bytes(), "other"), "duplicate");
@@ -199,11 +199,11 @@ fn of_more_payloads_than_there_is_room_for_the_oldest_go_and_are_counted() {
     assert!((800_000..=917_504).contains(&kept), "{kept}");
     assert!(stats.bytes - before < 100 << 20, "{} bytes", stats.bytes - before);
     assert!(stats.bytes - before >= 40 * kept as usize, "they are in the bytes that it says: {}", stats.bytes - before);
-    // The last ones are there; what is gone is no mismatch.
+    // The last ids are known; forgotten ones are no mismatch.
     assert!((1_100_000..1_200_000_u32).all(|id| ask(&dedup, id.to_be_bytes(), "other") == "mismatch"));
     assert!((0..50_000_u32).all(|id| ask(&dedup, id.to_be_bytes(), "other") == "duplicate"));
 
-    // What has expired goes first.
+    // Expired fingerprints are removed first.
     clock.advance(2 * WINDOW);
     assert!((2_000_000..2_100_000_u32).all(|id| pay(&dedup, id.to_be_bytes(), "one")));
     assert_eq!(dedup.stats().claims.fingerprints_dropped, dropped);

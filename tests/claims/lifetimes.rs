@@ -1,8 +1,9 @@
-//! For how long what was claimed is remembered: where the window slides, and of what fingerprints.
+//! The time for which claimed ids are remembered, if the window slides, and the lifetime of
+//! fingerprints.
 
 use super::*;
 
-/// A window that slides, at time 1,000 s, and perhaps a history.
+/// Builds an engine with a sliding window, at time 1,000 s, and optionally a history.
 fn sliding(with_history: bool) -> (Dedup, ManualClock) {
     let clock = ManualClock::new();
     clock.advance(Duration::from_secs(1_000));

@@ -1,4 +1,4 @@
-//! What happens to claims in each case.
+//! The behaviour of claims, case by case.
 
 mod batches;
 mod fingerprints;
@@ -49,7 +49,7 @@ fn one_of_many_callers_gets_the_claim_and_the_handler_runs_once_for_each_id() {
                         };
                         match dedup.once(id.to_string(), work).unwrap() {
                             Once::Done(()) | Once::Duplicate(_) => break,
-                            // As a broker would: not acknowledged, so delivered again.
+                            // Like a broker: a message that is not acknowledged is delivered again.
                             Once::InProgress { lease_left } => {
                                 assert_eq!(lease_left, LEASE);
                                 refused.fetch_add(1, Ordering::Relaxed);
@@ -129,7 +129,7 @@ fn a_late_holder_can_neither_release_nor_fail_what_is_somebody_elses() {
         assert!(dedup.claim(id.to_string()).is_in_progress());
         claim.complete().unwrap();
     }
-    // To drop it changes nothing either.
+    // Dropping it changes nothing either.
     let late = dedup.claim("b").claimed().unwrap();
     clock.advance(LEASE);
     let _claim = dedup.claim("b").claimed().unwrap();
@@ -217,7 +217,7 @@ fn checks_and_claims_respect_each_other() {
     assert_eq!(which(Verdict::is_fresh), [false, true, false, false]);
     assert_eq!(which(Verdict::is_duplicate), [false, false, true, false]);
 
-    // What a check found in progress is not burned.
+    // An id that a check found in progress is not burned.
     claim.release().unwrap();
     assert!(dedup.check("claimed").is_fresh());
     assert!(dedup.claim("claimed").is_duplicate());
@@ -304,7 +304,7 @@ fn large_batches_over_and_over() {
         assert_eq!(ended.len(), if lap == 0 { 2_000 } else { 0 });
         assert!(ended.iter().all(Result::is_ok));
     }
-    // Some have lost their lease, and some are another engine's.
+    // Some claims have lost their lease, and some are another engine's.
     let (other, _) = engine();
     dedup.claim_batch(ids(10_000), &mut attempts);
     let mut claims: Vec<_> = attempts.drain(..).filter_map(Attempt::claimed).collect();
@@ -408,7 +408,7 @@ fn with_a_history() {
             .build()
             .unwrap();
         let (mut attempts, mut ended) = (Vec::new(), Vec::new());
-        // In progress is not in the history either.
+        // An id in progress is not in the history either.
         let claim = dedup.claim("a").claimed().unwrap();
         assert!(dedup.check("a").is_in_progress());
         claim.release().unwrap();
@@ -442,7 +442,7 @@ fn with_a_history() {
 #[test]
 fn too_many_in_flight_are_refused_until_leases_expire() {
     let (dedup, clock) = engine();
-    // Their holders are gone without a word.
+    // Their holders are gone and have not released them.
     let leak = |id: u32| match dedup.claim(id.to_be_bytes()) {
         Attempt::Claimed(claim) => {
             std::mem::forget(claim);

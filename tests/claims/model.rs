@@ -1,8 +1,8 @@
 //! Claims with and without fingerprints, checks and forgettings against a plain model: one caller,
 //! virtual time, operations drawn at random.
 //!
-//! What it insists on: a mismatch is said only of an id that is in flight or done with another
-//! payload, and always if that was less than a window ago and nothing had to be forgotten early.
+//! It checks that a mismatch is reported only of an id that is in flight or done with another
+//! payload; and always if that was less than a window ago and nothing had to be forgotten early.
 
 use super::*;
 use proptest::prelude::*;
@@ -20,9 +20,9 @@ enum End {
 #[derive(Clone, Debug)]
 enum Op {
     Claim(Id, Option<Payload>, End),
-    /// Claims without payloads; what is claimed is completed.
+    /// Claims without payloads; claimed ids are completed.
     ClaimBatch(Vec<Id>),
-    /// Those that are held.
+    /// Completes the claims that are held.
     CompleteAll,
     ReleaseAll,
     Check(Id),
@@ -30,9 +30,9 @@ enum Op {
     Forget(Id),
     Clear,
     Advance(u64),
-    /// So many others come: if memory is short, some ids have to go.
+    /// Checks this many other ids: if memory is short, some ids have to be evicted.
     Others(u32),
-    /// The engine is built again: what is held is lost; what is done is in the journal.
+    /// Builds the engine again: held claims are lost; completed ones are in the journal.
     Restart,
     /// The same with a snapshot.
     Move,
@@ -45,7 +45,7 @@ struct Config {
     crowded: bool,
 }
 
-/// The knowledge of somebody who remembers everything about an id that is done.
+/// The knowledge of an observer that remembers everything about an id that is done.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     payload: Option<Payload>,
@@ -81,7 +81,7 @@ impl Model {
         }
     }
 
-    /// Nobody has the id, and it was accepted, or at least claimed.
+    /// Records that the id was accepted, or at least claimed, and is not held.
     fn accepted(&mut self, id: Id) {
         assert!(!self.held.contains_key(&id), "{id} is held");
         if self.age(id) == Age::Must {
@@ -95,13 +95,13 @@ impl Model {
         self.done.insert(id, Known { payload, is_certain: true, since: self.now });
     }
 
-    /// Returns true if the history speaks for what the window had to forget early, of which the
+    /// Returns true if the history answers for an id that the window had to forget early; its
     /// payload is then not known.
     fn may_be_guessed(&self) -> bool {
         self.config.crowded && self.config.history == Some(Unconfirmed::Duplicate)
     }
 
-    /// It was found to be done.
+    /// Records that the id was found to be done.
     fn duplicate(&mut self, id: Id, payload: Option<Payload>) {
         assert!(!self.held.contains_key(&id), "{id} is held");
         let age = self.age(id);
@@ -155,7 +155,7 @@ impl Model {
     }
 }
 
-/// The place where a run keeps what outlives an engine.
+/// The place of the files that outlive an engine in a run.
 struct Place(std::path::PathBuf);
 
 impl Place {
@@ -311,18 +311,18 @@ impl Run {
     }
 
     fn restart(&mut self, with_snapshot: bool) {
-        // Nobody ends what is held, as if the process had died.
+        // The held claims are not ended, as if the process had died.
         std::mem::take(&mut self.held).into_iter().for_each(|(_, claim)| drop(claim));
         self.model.held.clear();
         if with_snapshot {
             std::fs::create_dir_all(&self.place.0).unwrap();
             self.dedup.snapshot(self.place.0.join("snapshot")).unwrap();
-            // The journal of what goes on from a snapshot is another one.
+            // The engine that continues from a snapshot has another journal.
             self.dedup = self.place.build(self.config, &self.clock, true);
             let _ = std::fs::remove_dir_all(self.place.0.join("journal"));
             return;
         }
-        // (Of an engine that came from a snapshot there is no journal, so it goes on as it is.)
+        // (An engine that came from a snapshot has no journal, so it continues unchanged.)
         if self.dedup.flush().is_ok() {
             let without = Dedup::builder().capacity(1).build().unwrap();
             drop(std::mem::replace(&mut self.dedup, without));

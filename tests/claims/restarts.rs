@@ -5,7 +5,7 @@ use super::*;
 use hapax::{Builder, JournalOptions, Timestamp, inspect};
 use std::path::PathBuf;
 
-/// A directory of a test's own, which goes with it.
+/// A directory of a test's own, removed when this is dropped.
 struct Directory(PathBuf);
 
 impl Directory {
@@ -38,7 +38,7 @@ fn builder(clock: &ManualClock, slides: bool) -> Builder {
     builder.refresh_on_duplicate(slides).clock(clock.clone())
 }
 
-/// Ends an engine and begins another with what the first has kept.
+/// Ends an engine and begins another with the state that the first has kept.
 type Restart = fn(&Directory, Dedup, Builder) -> Dedup;
 
 fn by_journal(directory: &Directory, old: Dedup, new: Builder) -> Dedup {

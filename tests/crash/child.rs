@@ -1,4 +1,4 @@
-//! The process that dies, and what is looked at afterwards.
+//! The process that dies, and the checks after its death.
 
 use super::below;
 use hapax::{Attempt, Dedup, Int, JournalOptions};
@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 const DIRECTORY: &str = "HAPAX_CRASH_DIRECTORY";
 const START: &str = "HAPAX_CRASH_START";
 
-/// Longer than any campaign.
+/// A window longer than any campaign.
 const WINDOW: Duration = Duration::from_secs(24 * 3600);
 
-/// A child accepts no more between what counts as its last acknowledgement and its death.
+/// The most ids that a child accepts between its last acknowledgement and its death.
 const IN_FLIGHT: u64 = 10_000_000;
 
 fn open(path: &Path) -> Result<Dedup, hapax::Error> {
@@ -27,7 +27,7 @@ fn open(path: &Path) -> Result<Dedup, hapax::Error> {
     Dedup::builder().window(WINDOW).capacity(2_000_000).journal(path, options).build()
 }
 
-/// What has happened to a journal so far.
+/// The history of a journal so far.
 pub struct Journal {
     pub path: PathBuf,
     /// The next child's first id.
@@ -42,7 +42,8 @@ impl Journal {
         Journal { path, next: 0, durable: Vec::new() }
     }
 
-    /// A child has died that had acknowledged the ids below this one.
+    /// Checks the journal after the death of a child that had acknowledged the ids below
+    /// `acknowledged`.
     pub fn verify(&mut self, acknowledged: u64, what: &str) {
         let dedup = open(&self.path).unwrap_or_else(|error| panic!("{what}: {error}"));
         assert_eq!(dedup.evicted_live(), 0, "{what}: the window was to have room for all");
@@ -86,7 +87,8 @@ impl Child {
         Child { process, reader: Some(reader), acknowledged }
     }
 
-    /// Waits for a random time: from its start on, since it is to die while it opens the journal, too, or from its first acknowledgement on.
+    /// Waits for a random time: from its start on, since it is to die while it opens the journal,
+    /// too, or from its first acknowledgement on.
     pub fn let_it_run(&self, random: &mut u64) {
         let longest_micros = match below(random, 2) {
             0 => 20_000,
@@ -101,12 +103,12 @@ impl Child {
         std::thread::sleep(Duration::from_micros(below(random, longest_micros)));
     }
 
-    /// Up to where it has acknowledged so far, or 0.
+    /// Returns the end of the ids that it has acknowledged so far, or 0.
     pub fn acknowledged(&self) -> u64 {
         self.acknowledged.load(Ordering::SeqCst)
     }
 
-    /// Kills it; up to where it has acknowledged in the end.
+    /// Kills it. Returns the end of the ids that it has acknowledged.
     pub fn kill(&mut self) -> u64 {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
@@ -117,7 +119,7 @@ impl Child {
     }
 }
 
-/// Accepts ids in each way there is, flushes, and says so, for ever.
+/// Accepts ids in each possible way, flushes, and reports it, forever.
 pub fn run_if_asked() {
     let (Ok(path), Ok(start)) = (std::env::var(DIRECTORY), std::env::var(START)) else {
         return;

@@ -1,7 +1,9 @@
-//! What was acknowledged as durable is remembered: after kill -9 at any moment, and after the power was cut.
+//! Ids that were acknowledged as durable are remembered: after kill -9 at any moment, and after a
+//! power cut.
 //!
-//! A child, this program once more, accepts ids and says on its standard output up to where a flush has returned. Then it dies. What it said must be
-//! known to the next engine; what is known must have been accepted.
+//! A child, this program once more, accepts ids and reports on its standard output up to which id a
+//! flush has returned. Then it dies. The next engine must know the reported ids; the ids that it
+//! knows must have been accepted.
 
 mod child;
 #[cfg(target_os = "linux")]
@@ -9,15 +11,16 @@ mod power;
 
 use child::{Child, Journal};
 
-/// How many times, in a campaign.
+/// Returns how many times to repeat, in a campaign.
 fn times(name: &str, usual: u32) -> u32 {
     std::env::var(name).map_or(usual, |text| text.parse().unwrap_or_else(|_| panic!("{name} is no number: {text}")))
 }
 
-/// After so many deaths a new journal is begun, so that there is not ever more to look at.
+/// The number of deaths after which a new journal is begun, so that the check does not take ever
+/// longer.
 const ROUND: u32 = 50;
 
-/// Where the random numbers come from; printed when something fails.
+/// Returns the seed of the random numbers; it is printed when something fails.
 fn seed() -> u64 {
     let seed = std::env::var("HAPAX_CRASH_SEED").ok().and_then(|text| text.parse().ok());
     seed.unwrap_or_else(|| {
@@ -25,7 +28,7 @@ fn seed() -> u64 {
     })
 }
 
-/// A number below another one (SplitMix64).
+/// Returns a random number below another one (SplitMix64).
 fn below(state: &mut u64, end: u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let n = (*state ^ *state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -59,7 +62,7 @@ fn kill_9_at_any_moment() {
     std::fs::remove_dir_all(path).unwrap();
 }
 
-/// The child: no test.
+/// Runs the child; this is no test.
 #[test]
 fn child() {
     child::run_if_asked();

@@ -1,4 +1,5 @@
-//! Power cuts: a file system in a file that is shut down in mid-air, without its log, as EXT4_IOC_SHUTDOWN does for root.
+//! Power cuts: a file system in a file is shut down during writes, without its log, as
+//! EXT4_IOC_SHUTDOWN does for root.
 
 use super::child::{Child, Journal};
 use super::{ROUND, seed, times};
@@ -47,8 +48,8 @@ impl FileSystem {
         run("mount", &[&"-o", &"loop", &self.image, &self.mount])
     }
 
-    /// Somebody else may have it open for a moment: a process that another test has just forked,
-    /// and that has not yet become another program.
+    /// Unmounts it. Another process may have it open for a moment: one that another test has just
+    /// forked, and that has not yet become another program.
     fn unmount(&self) -> Result<(), String> {
         for _ in 0..100 {
             match run("umount", &[&self.mount]) {
@@ -90,14 +91,16 @@ fn power_cuts_at_any_moment() {
     let mut acknowledged_by = 0;
     for cut in 0..cuts {
         if cut % ROUND == 0 {
-            // Under another name: that the old one is gone might not survive the next cut.
+            // The new journal has another name: the removal of the old one might not survive the
+            // next cut.
             let _ = std::fs::remove_dir_all(&journal.path);
             journal = Journal::new(files.mount.join(format!("journal-{cut}")));
         }
         let mut child = Child::start(&journal);
         child.let_it_run(&mut random);
-        // What it says from now on would never have left a machine without power. (And would be wrong sometimes: when the log is aborted
-        // while a sync waits for it, ext4 finds nothing left to wait for.)
+        // Reports from now on would never have left a machine without power. (And they would be
+        // wrong sometimes: when the log is aborted while a sync waits for it, ext4 finds nothing
+        // left to wait for.)
         let acknowledged = child.acknowledged();
         files.cut_the_power();
         child.kill();

@@ -5,7 +5,7 @@ use crate::xxh3::Likely;
 use hapax::{Dedup, Digester};
 use std::thread;
 
-/// The number of pairs, of all kinds.
+/// Returns the number of pairs, of all kinds.
 fn pairs() -> usize {
     std::env::var("HAPAX_PAIRS").ok().and_then(|pairs| pairs.parse().ok()).unwrap_or(10_000_000)
 }
@@ -13,7 +13,7 @@ fn pairs() -> usize {
 /// Pairs under a key.
 const UNDER_ONE_KEY: usize = 2_000;
 
-/// One pair after the other, of chosen lengths and kinds.
+/// A generator of pairs, of chosen lengths and kinds.
 struct Pairs {
     random: Random,
     id: Vec<u8>,
@@ -38,7 +38,7 @@ impl Pairs {
         likely.pair(&mut self.id, &mut self.other, is_text, &mut self.random);
     }
 
-    /// Ids of any length that differ as little, or as regularly, as ids can.
+    /// Makes ids of any length that differ as little, or as regularly, as ids can.
     fn alike(&mut self) {
         let len = match self.random.below(8) {
             0 => self.random.below(18),
@@ -84,7 +84,7 @@ impl Pairs {
     }
 }
 
-/// The number of pairs that collide.
+/// Returns the number of pairs that collide.
 fn colliding(random: Random, pairs: usize, digester: impl Fn(u64) -> Digester) -> usize {
     let mut all = Pairs::new(random);
     let mut collided = 0;
@@ -114,7 +114,7 @@ fn of_ten_million_chosen_pairs_none_collides() {
     assert_eq!(halves.map(|half| half.join().expect("it ends")), [0, 0]);
 }
 
-/// The control: of the same pairs some collide where there is only XXH3.
+/// Checks, as a control, that of the same pairs some collide where there is only XXH3.
 #[test]
 fn of_the_same_pairs_some_collide_if_ids_are_trusted() {
     let random = Random::new("the same pairs");
@@ -123,7 +123,7 @@ fn of_the_same_pairs_some_collide_if_ids_are_trusted() {
     assert!(collided >= 3, "{collided}");
 }
 
-/// 4,000 pairs of long ids, as somebody sends them who knows the program, and not its key.
+/// Makes 4,000 pairs of long ids, as an attacker would who knows the program, and not its key.
 fn long_pairs(is_text: bool) -> Vec<Vec<u8>> {
     let mut pairs = Pairs::new(Random::new("long pairs"));
     let mut ids = Vec::new();
@@ -138,7 +138,7 @@ fn long_pairs(is_text: bool) -> Vec<Vec<u8>> {
     ids
 }
 
-/// The number of engines of ten that lose an id.
+/// Returns how many of ten engines lose an id.
 fn engines_that_lose_one(ids: &[Vec<u8>], build: impl Fn() -> Dedup) -> usize {
     let loses = |_: &usize| {
         let (dedup, mut verdicts) = (build(), Vec::new());

@@ -1,17 +1,17 @@
-//! Whoever chooses ids, against the digest: pairs that are made to collide, an attack that learns
-//! the seed of a faster function from an engine's answers, and statistics. XXH3 is the control:
-//! each of them succeeds where ids are trusted that somebody else has chosen.
+//! Attacks on the digest by chosen ids: pairs that are made to collide, an attack that learns the
+//! seed of a faster function from an engine's answers, and statistics. XXH3 is the control: each of
+//! them succeeds if ids are trusted that an attacker has chosen.
 
 mod collisions;
 mod recovery;
 mod statistics;
 mod xxh3;
 
-/// splitmix64.
+/// The generator splitmix64.
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// Prints its seed.
+    /// Creates a generator, and prints its seed.
     pub(crate) fn new(test: &str) -> Self {
         let given = std::env::var("HAPAX_SEED").ok().and_then(|seed| seed.parse().ok());
         let seed = given.unwrap_or_else(|| u64::from(std::process::id()) << 20);

@@ -1,5 +1,5 @@
 //! An attack that learns an engine's seed from its answers: two ids that the attacker chooses
-//! either collide or do not, and each collision says something of the keys.
+//! either collide or do not, and each collision reveals something about the keys.
 
 use crate::Random;
 use crate::xxh3::Words;
@@ -14,7 +14,7 @@ struct Known {
     unknown_bits: u32,
 }
 
-/// Somebody who sends ids, and sees which are fresh.
+/// An attacker that sends ids, and sees which are fresh.
 struct Attacker<'e> {
     engine: &'e Dedup,
     random: Random,
@@ -34,8 +34,8 @@ impl Attacker<'_> {
         collides
     }
 
-    /// The low half of the seed: for each two words the keys differ by some value of the low half,
-    /// if the candidate is right.
+    /// Finds the low half of the seed: for each two words the keys differ by a value that depends
+    /// on the low half alone, and ids of that difference collide if the candidate is right.
     fn low_half(&mut self, known: &Known) -> Option<u32> {
         let mut candidates: Vec<u32> = (0..1 << known.unknown_bits).map(|low| known.low ^ low).collect();
         for _ in 0..400 {
@@ -46,7 +46,7 @@ impl Attacker<'_> {
             let difference = |low: &u32| words.key_difference(u64::from(*low)) as u32;
             let likely = candidates[self.random.below(candidates.len())];
             let asked = difference(&likely);
-            // Whether the high bits of the keys agree is chance: of eight, some do.
+            // The high bits of the keys agree by chance: of eight, some do.
             let collides = (0..8).any(|bit| self.collides(words, asked, 4 * bit + 1));
             if collides || candidates.iter().filter(|low| difference(low) == asked).count() < candidates.len() / 2 {
                 candidates.retain(|low| (difference(low) == asked) == collides);
@@ -58,8 +58,8 @@ impl Attacker<'_> {
         None
     }
 
-    /// The seeds with this low half that explain the answers, a bit more at a time: whether the
-    /// keys' bits agree says what was carried into them.
+    /// Finds the seeds with this low half that explain the answers, one more bit at a time: the
+    /// answer whether the keys' bits agree reveals the carry into them.
     fn seeds(&mut self, low: u32) -> Vec<u64> {
         let mut candidates = vec![u64::from(low)];
         for bit in 0..32 {
@@ -93,7 +93,7 @@ fn attacked(engine: &Dedup, seed: u64, random: Random) -> (Vec<u64>, usize, usiz
     (seeds, attacker.questions, attacker.collisions)
 }
 
-/// The control: it finds the seed where there is only XXH3.
+/// Checks, as a control, that the attack finds the seed where there is only XXH3.
 #[test]
 fn answers_give_the_seed_away_if_ids_are_trusted() {
     let mut random = Random::new("recovery");

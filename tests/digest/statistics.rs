@@ -4,7 +4,7 @@ use crate::Random;
 use hapax::Digester;
 use std::collections::HashSet;
 
-/// Of each way that ids of some length are hashed.
+/// The lengths of ids, at least one for each way of hashing.
 const LENGTHS: [usize; 14] = [1, 4, 7, 8, 12, 15, 16, 17, 31, 36, 64, 79, 80, 200];
 
 #[test]

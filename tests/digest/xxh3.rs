@@ -1,12 +1,12 @@
-//! How two ids of more than 240 bytes collide under XXH3-128, whatever the seed is, for one seed in
-//! fifty: what the audit found.
+//! Pairs of ids of more than 240 bytes that collide under XXH3-128 for one seed in fifty: the
+//! audit's finding.
 //!
 //! Of each stripe of eight words d it adds `lo32(d ^ k) * hi32(d ^ k)` to one of eight sums, and d
 //! to its neighbour. The keys k are known words plus the seed (those at even places) or minus it.
-//! Flip one high bit in two words of one sum, in opposite directions: the neighbour's sum stays,
-//! and this one does if both words' low halves are equal after the keys are added and both high
-//! bits of the keys are. That takes `lo32(d1 ^ d2) == lo32(k1 ^ k2)`, which has a most frequent
-//! value.
+//! Flip one high bit in two words of one sum, in opposite directions: the neighbour's sum does not
+//! change, and this one does not if both words' low halves are equal after the keys are added and
+//! both high bits of the keys are. That takes `lo32(d1 ^ d2) == lo32(k1 ^ k2)`, which has a most
+//! frequent value.
 
 use crate::Random;
 use xxhash_rust::const_xxh3::const_custom_default_secret;
@@ -22,7 +22,8 @@ pub struct Words {
 }
 
 impl Words {
-    /// Any, of an id of so many bytes, whose keys have the seed added alike.
+    /// Chooses two words of an id of this many bytes to whose keys the seed is added with the same
+    /// sign.
     pub fn any(len: usize, random: &mut Random) -> Self {
         // Neither the last stripe, whose key is another, nor what comes after the first block.
         let stripes = ((len - 1) / STRIPE).min(16);
@@ -31,12 +32,12 @@ impl Words {
         Words { stripes: [first, other], lane }
     }
 
-    /// The offsets of the words in the id.
+    /// Returns the offsets of the words in the id.
     fn offsets(self) -> [usize; 2] {
         self.stripes.map(|stripe| STRIPE * stripe + 8 * self.lane)
     }
 
-    /// Their keys differ in these bits, under a seed.
+    /// Returns the bits in which their keys differ, under a seed.
     pub fn key_difference(self, seed: u64) -> u64 {
         let [one, other] = self.stripes.map(|stripe| key(stripe + self.lane, seed));
         one ^ other
@@ -66,8 +67,8 @@ pub struct Likely {
 }
 
 impl Likely {
-    /// Of an id of so many bytes: the words whose keys have few differences, and the difference
-    /// that some seed makes, so that frequent ones come often.
+    /// Chooses, for an id of `len` bytes, the words whose keys have few differences, and the
+    /// difference that a random seed makes, so that frequent ones come often.
     pub fn of(len: usize, is_text: bool, random: &mut Random) -> Self {
         let words = Words { stripes: [0, if len > 13 * STRIPE { 12 } else { 2 }], lane: 0 };
         // What is left of text has no highest bits.
@@ -81,7 +82,7 @@ impl Likely {
         Likely { words, difference, bit: agree[random.below(agree.len())] }
     }
 
-    /// Ids of bytes, or of text.
+    /// Makes a pair of ids, of bytes or of text.
     pub fn pair(self, id: &mut [u8], other: &mut [u8], is_text: bool, random: &mut Random) {
         let Likely { words, difference, bit } = self;
         let [one, two] = words.offsets();
@@ -102,7 +103,7 @@ impl Likely {
     }
 }
 
-/// A word of the key.
+/// Returns a word of the key.
 fn key(place: usize, seed: u64) -> u64 {
     const WITHOUT_SEED: [u8; 192] = const_custom_default_secret(0);
     let known = word(&WITHOUT_SEED, 8 * place);

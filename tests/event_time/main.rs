@@ -1,4 +1,5 @@
-//! Time that comes from events: what is refused, what is not, and that nothing else moves it.
+//! Time that comes from events: which times are refused, which are not, and that nothing else moves
+//! it.
 
 mod restarts;
 mod threads;
@@ -29,7 +30,8 @@ fn with(times: EventTime) -> Dedup {
     Dedup::builder().window(WINDOW).capacity(10_000).seed(5).event_time(times).build().unwrap()
 }
 
-/// One time in the future flushed the window, and froze it until then.
+/// Checks that an event of the year 2200 changes nothing. Such an event once flushed the window,
+/// and froze it until then.
 #[test]
 fn one_event_of_the_year_2200_changes_nothing() {
     let dedup = engine();
@@ -59,7 +61,7 @@ fn one_event_of_the_year_2200_changes_nothing() {
     assert!(dedup.check_at("x", secs(start + 1_000)).is_fresh(), "it was not taken before");
 }
 
-/// Tries every call that once decided by which time an engine goes, though it carries none.
+/// Tries every call without a time that once decided which time an engine uses.
 #[test]
 fn a_replay_of_2020_is_right_whatever_was_called_before() {
     type Call = fn(&Dedup);
@@ -123,8 +125,8 @@ fn calls_that_read_do_not_move_time() {
     assert!(dedup.check("a").is_fresh());
     dedup.clear();
     assert!(dedup.check("a").is_fresh());
-    // Where no event has a time, `stats` gives memory back by the clock, and so relies on it, as a
-    // check does.
+    // Where no event has a time, `stats` frees memory by the clock, and so relies on it, as a check
+    // does.
     clock.set(secs(1_000_000));
     assert_eq!((dedup.stats().window.live, dedup.stats().at), (0, secs(1_000_000)));
     clock.set(secs(10_501));
@@ -169,7 +171,7 @@ fn what_is_too_late_is_refused_if_that_is_wanted() {
     assert!(dedup.check_at("a", secs(1_000)).is_fresh());
     assert!(dedup.check_at("b", secs(940)).is_fresh());
     assert_eq!(dedup.check_at("c", secs(939)).refusal(), Some(Refusal::Late));
-    // It changes nothing, and neither does what is refused as ahead.
+    // It changes nothing, and neither do events that are refused as ahead.
     assert!(dedup.check_at("c", secs(IN_2200)).is_refused());
     assert!(dedup.check_at("c", secs(940)).is_fresh());
     dedup.check_batch_at([""; 0], secs(2_000), &mut Vec::new());
@@ -224,7 +226,7 @@ fn an_operator_can_put_stream_time_right() {
     assert!(dedup.check_at("wrong", secs(1_615)).is_fresh());
     assert!(dedup.check_at("b", secs(1_554)).is_refused());
     assert!(dedup.reset_stream_time(secs(IN_2117)).is_err());
-    // Not for ever: the window's own time only grows.
+    // It does not last forever: the window's own time only grows.
     let last = (0..1_000).find(|_| {
         dedup.check_at("wrong", secs(IN_2117 - 31_536_000)).outcome() == Outcome::Refused(Refusal::Ahead)
             || dedup.reset_stream_time(secs(1_001)).is_err()

@@ -1,4 +1,4 @@
-//! Time that comes from events goes on after restarts.
+//! Time that comes from events continues after restarts.
 
 use super::*;
 use hapax::JournalOptions;
@@ -26,7 +26,7 @@ impl Drop for Directory {
     }
 }
 
-/// The calls before the first event; with and without, its offset is another.
+/// The calls before the first event; the offset with them differs from that without.
 const BEFORE: [fn(&Dedup); 2] = [|_| (), |dedup| assert!(!dedup.check("warm-up").is_in_progress())];
 
 #[test]
@@ -102,7 +102,7 @@ fn a_snapshot_moves_no_time() {
     }
 }
 
-/// An engine by its clock, and then one by events, over one journal.
+/// Opens one journal with an engine by its clock, and then with one by events.
 #[test]
 fn a_journal_of_now_serves_a_replay_of_2020() {
     let directory = Directory::new("now");

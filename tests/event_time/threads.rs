@@ -1,9 +1,9 @@
-//! Threads that bring events, beside calls without a time.
+//! Threads that check events, next to calls without a time.
 
 use super::*;
 
-/// Threads that replay 2020, each id twice within a window and then after one, while others call
-/// what carries no time.
+/// Runs threads that replay 2020, each id twice within a window and then after one, while other
+/// threads call without a time.
 #[test]
 fn threads_replay_2020_beside_calls_without_a_time() {
     const THREADS: u64 = 4;

@@ -1,5 +1,6 @@
-//! Consumers as documents and examples show them: with a handler that fails, and somebody else who
-//! holds a claim, they acknowledge only what is done. What runs here is what is shown.
+//! Runs consumers as documents and examples show them: with a handler that fails, and another
+//! caller that holds a claim, they acknowledge only messages that are done. The code that runs here
+//! is the code that is shown.
 
 mod shown;
 
@@ -20,7 +21,7 @@ fn text(path: &str) -> String {
     std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).expect("it is text")
 }
 
-/// A function of a file, with its documentation.
+/// Returns a function of a file, with its documentation.
 fn function(file: &str, begins: &str) -> String {
     let text = text(file);
     let from = text.find(begins).expect("it is there");
@@ -31,9 +32,9 @@ fn function(file: &str, begins: &str) -> String {
 #[test]
 fn what_is_shown_is_what_is_tested() {
     let shown = [
-        ("README.md", "examples/durable_consumer.rs", "/// Handles what is new of a batch."),
-        ("README.md", "tests/examples/shown.rs", "/// Handles a message,"),
-        ("README.md", "crates/hapax-http/examples/http_server.rs", "/// Lets in who shows a token"),
+        ("docs/guide/2-durability.md", "examples/durable_consumer.rs", "/// Handles what is new of a batch."),
+        ("docs/guide/3-sharing.md", "tests/examples/shown.rs", "/// Handles a message,"),
+        ("docs/patterns.md", "crates/hapax-http/examples/http_server.rs", "/// Lets in who shows a token"),
         ("docs/guide/2-durability.md", "tests/examples/shown.rs", "/// Charges an order,"),
         ("docs/scaling-out.md", "tests/examples/shown.rs", "/// Handles a message,"),
         ("docs/scaling-out.md", "tests/examples/shown.rs", "/// Handles what is new of a batch."),
@@ -68,7 +69,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
-/// An engine with a journal, and its clock.
+/// Builds an engine with a journal, on this clock.
 fn journaled(directory: &Directory, clock: &ManualClock) -> Dedup {
     let builder = Dedup::builder().journal(&directory.0, JournalOptions::new()).clock(clock.clone());
     builder.lease(Duration::from_secs(30)).build().unwrap()
@@ -87,13 +88,13 @@ fn a_batch_is_acknowledged_as_far_as_it_is_done() {
         if id == "fails" { Err("it is down".into()) } else { Ok(()) }
     };
     assert_eq!(durable_consumer::consume(&dedup, &batch, &mut handle).unwrap(), ["done", "new"]);
-    // What has failed is to be had at once; what is done is done, and the other's claim is still
-    // its own.
+    // A failed id can be claimed at once; a completed one is done, and the other caller's claim is
+    // still its own.
     assert_eq!(durable_consumer::consume(&dedup, &batch, &mut handle).unwrap(), ["done", "new", "new"]);
     elsewhere.complete().unwrap();
     assert_eq!(durable_consumer::consume(&dedup, &["elsewhere"], &mut handle).unwrap(), ["elsewhere"]);
     assert_eq!(handled, ["fails", "new", "fails"]);
-    // And what was acknowledged is there after a crash.
+    // Acknowledged ids are there after a crash.
     drop(dedup);
     let dedup = journaled(&directory, &clock);
     assert!(["done", "new", "elsewhere"].iter().all(|id| dedup.claim(id).is_duplicate()));
@@ -104,7 +105,7 @@ fn a_batch_is_acknowledged_as_far_as_it_is_done() {
 fn what_has_lost_its_lease_is_not_acknowledged() {
     let (directory, clock) = (Directory::new("lease"), ManualClock::new());
     let dedup = journaled(&directory, &clock);
-    // While the second is handled, leases end, and somebody else takes the first.
+    // While the second message is handled, leases end, and another caller claims the first.
     let mut competitor = None;
     let handle = |id: &str| {
         if id == "second" {
@@ -150,7 +151,7 @@ fn one_message_of_several_instances_is_acknowledged_if_it_is_done() {
         let instance = || TieredDedup::builder(Arc::clone(&store)).build();
         let (blue, green) = (&instance().await.unwrap(), &instance().await.unwrap());
         assert!(shown::deliver(blue, "a", async |_| Err("no".into())).await.is_err());
-        // Whoever drops a claim does not wait until the store knows.
+        // Dropping a claim does not wait until the store knows.
         let mut elsewhere = None;
         for _ in 0..100_000 {
             elsewhere = green.claim("a").await.unwrap().claimed();

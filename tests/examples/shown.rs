@@ -1,4 +1,4 @@
-//! What documents show, word for word.
+//! The functions that documents show, word for word.
 
 use super::Failure;
 use hapax::{Attempt, Dedup, Token};

@@ -18,8 +18,7 @@ const CASES: [Case; 9] = [
     ("children_draw_different_numbers", memory::children_draw_different_numbers),
 ];
 
-/// Runs a part of a case, if it is asked for one; else all cases whose names have what is asked
-/// for.
+/// Runs a part of a case, if it is asked for one; else all cases whose names contain the argument.
 pub fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if let Some(part) = Part::asked_for() {

@@ -14,7 +14,7 @@ fn is_forked<T: std::fmt::Debug>(result: Result<T, JournalError>) {
     assert!(error.to_string().contains("after the fork"), "{error}");
 }
 
-/// Every way to ask for durability says at once that there is none.
+/// Checks that every way to ask for durability reports at once that there is none.
 fn has_no_journal(dedup: &Dedup) {
     is_forked(dedup.flush());
     let flush = std::pin::pin!(dedup.flush_async());
@@ -81,7 +81,7 @@ pub fn a_child_does_not_keep_what_its_parent_gives_up() {
     let dedup = directory.open().unwrap();
     let (mut said, says) = pipe();
     let child = fork(|| {
-        // Lives on with a copy of the engine, and does nothing with it.
+        // The child lives on with a copy of the engine, and does nothing with it.
         assert_eq!(said.read(&mut [0]).unwrap(), 1);
     });
     assert!(!directory.can_be_opened_elsewhere());
@@ -141,7 +141,7 @@ pub fn a_child_that_the_library_does_not_know_of() {
     dedup.unwrap().flush().unwrap();
 }
 
-/// Other threads check, claim, forget, grow, append and flush while this one forks.
+/// Lets other threads check, claim, forget, grow, append and flush while this one forks.
 pub fn forks_at_full_speed() {
     const FORKS: u64 = 200;
     let directory = Directory::new("speed");

@@ -1,7 +1,8 @@
-//! What a child of a fork may do with an engine of its parent.
+//! The behaviour of a forked child with an engine of its parent.
 //!
-//! Each case is a process of its own, this program once more: it forks, and what hangs in it is
-//! killed by its alarm. No test harness, so that a case has the threads that it starts itself.
+//! Each case is a process of its own, this program once more: it forks, and a process that hangs is
+//! killed by its alarm. There is no test harness, so that a case has only the threads that it
+//! starts itself.
 
 #[cfg(not(unix))]
 fn main() {}

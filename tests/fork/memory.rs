@@ -5,7 +5,8 @@ use hapax::{Dedup, Digester, Int};
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// The child's window grows, and its claims work, whatever the parent's threads were doing.
+/// Checks that the child's window grows, and its claims work, whatever the parent's threads were
+/// doing.
 pub fn a_child_goes_on_in_memory() {
     const IDS: u64 = 50_000;
     for _ in 0..20 {
@@ -42,7 +43,7 @@ pub fn a_child_goes_on_in_memory() {
 }
 
 pub fn children_draw_different_numbers() {
-    // So that this thread has drawn what threads draw once.
+    // This thread draws what each thread draws once.
     let ours = draw();
     let drawn = [(); 2].map(|()| {
         let (mut from, to) = pipe();

@@ -1,4 +1,4 @@
-//! Processes, and what they say to each other.
+//! Processes, and pipes between them.
 
 use hapax::{Builder, Dedup, Error, JournalError, JournalOptions};
 use std::fs::{self, File};
@@ -7,13 +7,13 @@ use std::os::fd::FromRawFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// This process is killed after so many seconds, whatever it waits for.
+/// Kills this process after this many seconds, whatever it waits for.
 pub fn alarm(seconds: u32) {
     // SAFETY: it takes a number and gives one.
     unsafe { libc::alarm(seconds) };
 }
 
-/// Forks; what the child does, which never returns, and has eight seconds. Its process id.
+/// Forks. The child runs the closure, never returns, and has eight seconds. Returns its process id.
 pub fn fork(child: impl FnOnce()) -> libc::pid_t {
     // SAFETY: the child goes on with the closure, as the test is about that, and then ends.
     match unsafe { libc::fork() } {
@@ -39,7 +39,7 @@ pub fn must_end_well(pid: libc::pid_t) {
     assert_eq!(libc::WEXITSTATUS(status), 0, "the child has failed");
 }
 
-/// A pipe: what is written to the second comes out of the first.
+/// Makes a pipe: bytes that are written to the second end come out of the first.
 pub fn pipe() -> (File, File) {
     let mut ends = [0; 2];
     // SAFETY: there is room for two numbers; both are of files that nobody else owns.
@@ -49,7 +49,7 @@ pub fn pipe() -> (File, File) {
     }
 }
 
-/// A directory of a case's own, which goes with it.
+/// A directory of a case's own, removed when this is dropped.
 pub struct Directory(pub PathBuf);
 
 impl Directory {
@@ -63,7 +63,7 @@ impl Directory {
         builder(&self.0).build()
     }
 
-    /// In a process of its own, which is no child of a fork.
+    /// Returns true if another process can open it, one that is no child of a fork.
     pub fn can_be_opened_elsewhere(&self) -> bool {
         let mut child = Part::Open.start(&self.0);
         let status = child.wait().unwrap();
@@ -85,9 +85,9 @@ pub fn builder(directory: &Path) -> Builder {
 /// A part of a case that another process plays, started as a program.
 #[derive(Clone, Copy, Debug)]
 pub enum Part {
-    /// Opens a directory: 0 if it can, 3 if that is in use.
+    /// Opens a directory: 0 if it can, 3 if the directory is in use.
     Open,
-    /// Opens a directory, forks, says so, and sleeps.
+    /// Opens a directory, forks, reports that, and sleeps.
     Parent,
 }
 
@@ -119,7 +119,7 @@ impl Part {
             Part::Parent => {
                 let dedup = opened.unwrap();
                 dedup.check("of the parent");
-                // The child lives until whoever has started us closes our standard input.
+                // The child lives until the process that started us closes our standard input.
                 let child = fork(|| drop(std::io::stdin().read(&mut [0])));
                 println!("{child}");
                 std::thread::sleep(std::time::Duration::from_secs(30));

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A journal of some files, each with an id, that was stopped cleanly.
+/// Makes a journal of some files, each with an id, that was stopped cleanly.
 fn of_files(name: &str, clock: &ManualClock) -> (Directory, Vec<PathBuf>) {
     let directory = Directory::new(name);
     for id in 0..5_u32 {

@@ -1,4 +1,4 @@
-//! What is durable after a flush, whoever else calls meanwhile.
+//! The ids that are durable after a flush, with other callers at the same time.
 
 use super::*;
 

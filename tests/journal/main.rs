@@ -1,4 +1,4 @@
-//! What a journal remembers, and what it does when something goes wrong.
+//! The memory of a journal, and its behaviour when something goes wrong.
 
 mod appending;
 mod damage;
@@ -23,7 +23,7 @@ use std::time::Duration;
 
 const WINDOW: Duration = Duration::from_secs(600);
 
-/// A directory of a test's own, which goes with it.
+/// A directory of a test's own, removed when this is dropped.
 struct Directory(PathBuf);
 
 impl Directory {
@@ -33,7 +33,7 @@ impl Directory {
         Directory(path)
     }
 
-    /// An engine that lives here, on this clock.
+    /// Returns the builder of an engine in this directory, on this clock.
     fn builder(&self, clock: &ManualClock, options: JournalOptions) -> Builder {
         Dedup::builder().window(WINDOW).capacity(10_000).clock(clock.clone()).journal(&self.0, options)
     }
@@ -66,7 +66,7 @@ fn recovery(dedup: &Dedup) -> Recovery {
     dedup.stats().journal.unwrap().recovery
 }
 
-/// The simplest executor.
+/// Runs a future on the simplest executor.
 fn block_on<F: Future>(future: F) -> F::Output {
     struct Unpark(std::thread::Thread);
     impl Wake for Unpark {

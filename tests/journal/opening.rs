@@ -1,10 +1,11 @@
-//! What it costs to open files that somebody made to be expensive.
+//! The cost of opening files that were made to be expensive.
 
 use super::*;
 use hapax::EventTime;
 use std::time::Instant;
 
-/// Opened by a large engine, with time enough for anything that is not done for each run.
+/// Opens the journal by a large engine, within a time that is too short if work is done for each
+/// run.
 fn opens_soon(directory: &Directory, clock: &ManualClock) -> Dedup {
     opens_soon_with(Dedup::builder().clock(clock.clone()), directory)
 }

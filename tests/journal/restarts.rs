@@ -1,4 +1,4 @@
-//! What is remembered across restarts, and for how long.
+//! The ids that are remembered across restarts, and for how long.
 
 use super::*;
 
@@ -75,7 +75,7 @@ fn ids_are_remembered_for_their_window_across_restarts() {
         drop(dedup);
         clock.advance(Duration::from_millis(31_417));
     }
-    // What has expired is gone from the disk, too.
+    // Expired ids are gone from the disk, too.
     assert!(directory.segments().len() <= 25, "{:?}", directory.segments());
 }
 
@@ -96,8 +96,8 @@ fn a_duplicate_that_extends_its_ids_stay_does_so_across_restarts() {
     assert!(open().check("a").is_fresh());
 }
 
-/// Found by the sequences of `src/whole`: under the longer window the second acceptance looked like
-/// a duplicate.
+/// A case found by the sequences of `src/whole`: under the longer window the second acceptance
+/// looked like a duplicate.
 #[test]
 fn under_a_longer_window_an_id_counts_from_its_latest_acceptance() {
     let (directory, clock) = (Directory::new("longer"), clock());

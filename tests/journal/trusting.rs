@@ -1,5 +1,5 @@
-//! What others have put into a journal's directory, or in the place of a snapshot, is not followed,
-//! not waited for, and not changed.
+//! Files that others have put into a journal's directory, or in the place of a snapshot, are not
+//! followed, not waited for, and not changed.
 
 use super::*;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -7,7 +7,7 @@ use std::process::Command;
 
 const SECRET: &str = "what nobody may overwrite";
 
-/// A file of somebody else's, with what is in it.
+/// Makes a file that belongs to someone else, with contents.
 fn victim(directory: &Directory) -> PathBuf {
     let path = directory.0.with_extension("victim");
     fs::write(&path, SECRET).unwrap();
@@ -27,14 +27,14 @@ fn fifo(path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
 }
 
-/// Whatever is done ends within so many seconds, or the program does.
+/// Runs work that ends within this many seconds, or the program does.
 fn within_seconds<R: Send + 'static>(seconds: u64, work: impl FnOnce() -> R + Send + 'static) -> R {
     let (done, is_done) = std::sync::mpsc::channel();
     std::thread::spawn(move || done.send(work()));
     is_done.recv_timeout(Duration::from_secs(seconds)).expect("it hangs, or has failed")
 }
 
-/// The error of an engine that is not built, which names the file and says what to do.
+/// Checks the error of an engine that is not built, which names the file and says what to do.
 fn refused(result: Result<Dedup, Error>, path: &Path, what: &str, remedy: &str) {
     match result {
         Err(Error::Journal(error @ JournalError::Untrusted { .. })) => {
@@ -50,7 +50,7 @@ fn open(directory: &Directory) -> Result<Dedup, Error> {
     within_seconds(20, move || builder.build())
 }
 
-/// A journal with one file.
+/// Makes a journal with one file.
 fn with_a_file(directory: &Directory) -> PathBuf {
     let dedup = directory.open(&clock());
     dedup.check("a");
@@ -154,7 +154,7 @@ fn a_directory_that_others_can_write_is_refused_unless_the_files_mode_says_so() 
         assert_eq!(open(0o660).is_ok(), for_group, "{mode:o}");
         assert!(open(0o666).is_ok(), "{mode:o}");
     }
-    // What is not there is made, and fits.
+    // A missing directory is made, and fits.
     for file_mode in [0o600, 0o640, 0o660] {
         let within = Directory(directory.0.join(format!("{file_mode:o}")));
         let open = || within.builder(&clock(), JournalOptions::new().file_mode(file_mode)).build().unwrap();
@@ -173,7 +173,7 @@ fn files_that_others_can_write_are_refused() {
     open(&directory).unwrap();
 }
 
-/// Changing owners takes root.
+/// Returns true if the user is root, which changing owners takes.
 fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|this| this.uid() == 0)
 }

@@ -1,8 +1,10 @@
-//! Ids a second that are accepted once and made durable, by hapax with a journal and by two stores that do the same work on one thread: insert if
-//! absent, a sync for everything of five milliseconds.
+//! Measures ids a second that are accepted once and made durable, by hapax with a journal and by
+//! two stores that do the same work on one thread: insert if absent, a sync for each group of five
+//! milliseconds.
 //!
-//! `cargo run --release --manifest-path benches/durable/Cargo.toml [IDS [DIRECTORY]]`. A tenth of the ids are duplicates, and all
-//! answers are checked. The stores get a tenth of the ids, for they are slower. Each is measured three times, in turns; what counts is the median.
+//! `cargo run --release --manifest-path benches/durable/Cargo.toml [IDS [DIRECTORY]]`. A tenth of
+//! the ids are duplicates, and all answers are checked. The stores get a tenth of the ids, since
+//! they are slower. Each is measured three times, in turns; the median counts.
 
 use fjall::{Database, KeyspaceCreateOptions, PersistMode};
 use hapax::{Dedup, Int, JournalOptions};
@@ -14,7 +16,7 @@ use std::time::{Duration, Instant};
 const GROUP: Duration = Duration::from_millis(5);
 const BATCH: u64 = 1_024;
 const ROUNDS: usize = 3;
-/// One id in so many is a duplicate.
+/// The number of ids of which one is a duplicate.
 const DUPLICATE: u64 = 10;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -70,7 +72,7 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// The n-th id: random, or one from a while ago.
+/// Returns the n-th id: random, or one from a while ago.
 fn id(n: u64) -> u64 {
     let n = if n % DUPLICATE == 9 && n > 50_000 { n - 20_001 - n % 7 * DUPLICATE } else { n };
     let n = n.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -139,7 +141,7 @@ fn run_hapax(path: &Path, ids: u64) -> Result<Hapax> {
     })
 }
 
-/// What the disk itself takes for as much.
+/// Returns the time that the disk itself takes for the same amount.
 fn sync_ms(path: &Path) -> Result<f64> {
     use std::io::Write;
     let mut file = std::fs::File::create(path.join("sync"))?;

@@ -32,7 +32,8 @@ async fn connect(address: SocketAddr) -> SendRequest<Full<Bytes>> {
 
 type Idle = Vec<SendRequest<Full<Bytes>>>;
 
-/// Sends at a fixed rate for a second, on whichever connection is idle, and hands those back. A request for which none is waits, and that counts.
+/// Sends at a fixed rate for a second, on any idle connection, and returns the connections. A
+/// request that finds none idle waits, and its wait counts.
 async fn drive(case: &mut Case, idle: &mut Idle, rate: u32) {
     let (began, pause) = (Instant::now(), Duration::from_secs(1) / rate);
     let mut under_way = tokio::task::JoinSet::new();
@@ -69,7 +70,7 @@ fn take(done: Result<(SendRequest<Full<Bytes>>, Duration), JoinError>, case: &mu
     idle.push(sender);
 }
 
-/// The server on a runtime's workers, the client on a thread of its own.
+/// Runs the server on a runtime's workers, and the client on a thread of its own.
 pub async fn run(rate: u32, seconds: u32) {
     let bare = Router::new().route("/charges", post(async || "charged"));
     let layered = bare.clone().layer(layer_over(InMemoryStore::new()).await);

@@ -1,13 +1,15 @@
-//! What the layer costs: a trivial handler with and without it, at a rate that does not depend on how fast it answers.
+//! Measures the cost of the layer: a trivial handler with and without it, at a rate that does not
+//! depend on how fast it answers.
 //!
 //! ```sh
 //! cargo run --release --manifest-path benches/http/Cargo.toml            # 10,000 requests/s for 10 s, in turns
 //! cargo run --release --manifest-path benches/http/Cargo.toml -- 5000 20
 //! ```
 //!
-//! *In process*: the service is called as a server would call it. The latency is that of the call, from when it was due, so that a call that had to wait counts as
-//! late (no coordinated omission). *Loopback*: server and client share the machine, the client, a thread of its own, sends over 32 connections. Cases take turns, a second each, so that
-//! a noisy machine is noisy to all.
+//! *In process*: the service is called as a server would call it. The latency is that of the call,
+//! from when it was due, so that a call that had to wait counts as late (no coordinated omission).
+//! *Loopback*: server and client share the machine. The client, a thread of its own, sends over 32
+//! connections. Cases take turns, a second each, so that noise of the machine affects all alike.
 
 mod loopback;
 
@@ -42,7 +44,7 @@ impl<B> Service<Request<B>> for Trivial {
     }
 }
 
-/// What is measured of a case.
+/// The measurements of a case.
 struct Case {
     name: &'static str,
     latencies: Histogram<u64>,
@@ -67,7 +69,7 @@ pub async fn layer_over<S: Store>(store: S) -> IdempotencyLayer<S> {
     IdempotencyLayer::builder(dedup).global_scope().build().expect("a layer")
 }
 
-/// A request with a key that nobody had, or with the one that is replayed.
+/// Makes a request with a new key, or with the one that is replayed.
 fn request(is_new: bool) -> Request<Full<Bytes>> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let number = match is_new {
@@ -101,7 +103,7 @@ where
     }
 }
 
-/// Without a layer, and with one over either store.
+/// Measures without a layer, and with one over either store.
 async fn in_process<M, B>(rate: u32, seconds: u32, mut map: M, mut budget: B)
 where
     M: Service<Request<Full<Bytes>>, Response = Response<Body<Full<Bytes>>>, Error = Infallible>,
@@ -110,7 +112,7 @@ where
     let [mut none, mut handled, mut budgeted] =
         ["no layer", "layer, map, handled", "layer, budget, handled"].map(Case::new);
     let mut replayed = Case { replays: true, ..Case::new("layer, map, replayed") };
-    // The one that is replayed.
+    // This is the key that is replayed.
     map.call(request(false)).await.unwrap_or_else(|never| match never {});
     for _ in 0..seconds {
         drive(&mut none, &mut Trivial, rate).await;
@@ -130,7 +132,7 @@ async fn main() {
     println!("{:<34} {:>9} {:>10} {:>10} {:>10}", "in process", "requests", "p50", "p90", "p99");
     let map = layer_over(InMemoryStore::new()).await.layer(Trivial);
     let budget = layer_over(BudgetStore::new(256 << 20).expect("a budget")).await.layer(Trivial);
-    // As a server does: on a worker, not on the thread that waits for them.
+    // As in a server: on a worker, not on the thread that waits for them.
     tokio::spawn(in_process(rate, seconds, map, budget)).await.expect("no panic");
     println!("\n{:<34} {:>9} {:>10} {:>10} {:>10}", "loopback", "requests", "p50", "p90", "p99");
     loopback::run(rate, seconds).await;

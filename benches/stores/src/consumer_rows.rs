@@ -1,4 +1,5 @@
-//! What a consumer costs a message, over a broker in memory and with a handler that does nothing.
+//! Measures the cost of a consumer for each message, over a broker in memory and with a handler
+//! that does nothing.
 
 use crate::table::{median, row};
 use hapax_store::{InMemoryStore, TieredDedup};

@@ -1,4 +1,4 @@
-//! fjall, exclusive: fresh ids that nobody waits for, made durable in groups.
+//! fjall, exclusive: fresh ids that no caller waits for, made durable in groups.
 
 use crate::load::{id, numbers};
 use crate::table::{median, row};
@@ -13,7 +13,7 @@ const BATCH: u64 = 8_192;
 const RETENTION: Duration = Duration::from_secs(24 * 3_600);
 
 fn directory(name: &str) -> PathBuf {
-    // Not in /tmp, which may be memory.
+    // The directory is not in /tmp, which may be memory.
     let path =
         std::env::current_dir().expect("a directory").join(format!("target/fjall-{name}-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&path);
@@ -25,7 +25,7 @@ fn marks(first: u64, count: u64) -> Vec<Mark> {
     (0..count).map(|i| Mark { key: key(i), attempt: first + i, retention: RETENTION }).collect()
 }
 
-/// One durable mark at a time, insert-if-absent in batches: ids a second.
+/// Makes one mark at a time durable, then inserts if absent in batches. Returns ids a second.
 async fn mark(ids: u64, batch: u64) -> f64 {
     let path = directory("marks");
     let store = FjallStore::open(&path).await.expect("a store");
@@ -51,10 +51,11 @@ async fn mark(ids: u64, batch: u64) -> f64 {
     rate
 }
 
-/// What is behind is never older than this.
+/// The longest time that ids wait to be written behind.
 const GROUP: Duration = Duration::from_millis(5);
 
-/// The engine: ids a second until all are durable; seconds to reopen; bytes an id; seconds to warm.
+/// Measures the engine. Returns ids a second until all are durable; seconds to reopen; bytes an id;
+/// seconds to warm.
 async fn engine() -> (f64, f64, f64, f64) {
     let path = directory("engine");
     let store = FjallStore::open(&path).await.expect("a store");

@@ -1,4 +1,4 @@
-//! Inbox and outbox, in transactions of a PostgreSQL with its usual durability.
+//! Inbox and outbox, in transactions of a PostgreSQL with default durability.
 
 use crate::postgres_server::Server;
 use crate::table::{median, row};
@@ -53,7 +53,8 @@ impl Place {
         PostgresOptions::parse(&self.server.address()).expect("an address")
     }
 
-    /// So many in transactions of so many each, that have not been seen or all have; ids a second.
+    /// Marks ids, `a_transaction` in each transaction, that are all new or all seen. Returns ids a
+    /// second.
     async fn once(&mut self, ids: u64, a_transaction: u64, is_first: bool) -> f64 {
         let begun = Instant::now();
         for transaction in 0..ids / a_transaction {
@@ -68,7 +69,8 @@ impl Place {
         ids as f64 / begun.elapsed().as_secs_f64()
     }
 
-    /// Received, a transaction each, and then worked off, of so many keys; messages a second of both.
+    /// Receives messages of this many keys, a transaction each, and then handles them. Returns
+    /// messages a second of both.
     async fn receive_and_work(&mut self, messages: u64, keys: u64) -> (f64, f64) {
         let begun = Instant::now();
         for n in 0..messages {
@@ -90,7 +92,7 @@ impl Place {
         (received, messages as f64 / begun.elapsed().as_secs_f64())
     }
 
-    /// Enqueued, a hundred a transaction, of so many keys; messages a second.
+    /// Enqueues messages of this many keys, a hundred in a transaction. Returns messages a second.
     async fn enqueue(&mut self, messages: u64, keys: u64) -> f64 {
         let begun = Instant::now();
         for hundred in 0..messages / 100 {
@@ -105,7 +107,7 @@ impl Place {
         messages as f64 / begun.elapsed().as_secs_f64()
     }
 
-    /// Published, until so many are left; how long that takes.
+    /// Publishes until this many are left. Returns how long that takes.
     async fn relay(&self, left: i64) -> Duration {
         let (begun, sql) = (Instant::now(), format!("SELECT count(*) FROM {}_outbox", self.prefix));
         let done = async {
@@ -118,7 +120,7 @@ impl Place {
         begun.elapsed()
     }
 
-    /// One message past so many of another key, which has been put off for ever.
+    /// Publishes one message past this many of another key, which has been put off forever.
     async fn relay_past(&mut self, waiting: u64) -> Duration {
         self.enqueue(waiting, 1).await;
         let put_off = format!("UPDATE {}_outbox_keys SET due_at = 'infinity'", self.prefix);

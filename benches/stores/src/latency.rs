@@ -1,4 +1,4 @@
-//! What a caller waits for when nobody else is about.
+//! Measures the wait of a single caller.
 
 use crate::load::{id, numbers, percentile, times};
 use crate::table::row;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 pub const CALLERS: u64 = 256;
 
-/// Ids of 16 bytes that nobody else uses, and look random.
+/// Returns an id of 16 bytes that nothing else uses, and that looks random.
 pub fn id(number: u64) -> [u8; 16] {
     let mix = |mut z: u64| {
         z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -20,14 +20,15 @@ pub fn id(number: u64) -> [u8; 16] {
     id
 }
 
-/// Numbers that no earlier round has used.
+/// Returns numbers that no earlier round has used.
 pub fn numbers(count: u64) -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let salt = u64::from(std::process::id()) << 40;
     salt | NEXT.fetch_add(count, Ordering::Relaxed)
 }
 
-/// Callers at the same time, each checking one id after the other; ids a second. `repeated` of a hundred are ids that were checked a moment ago.
+/// Runs callers at the same time, each checking one id after the other. Returns ids a second.
+/// `repeated` of a hundred are ids that were checked a moment ago.
 pub async fn check<S: Store>(dedup: &TieredDedup<S>, callers: u64, each: u64, repeated: u64) -> f64 {
     let (first, wrong) = (numbers(callers * each), Arc::new(AtomicU64::new(0)));
     let begun = Instant::now();
@@ -37,7 +38,7 @@ pub async fn check<S: Store>(dedup: &TieredDedup<S>, callers: u64, each: u64, re
         tasks.spawn(async move {
             let mut fresh_ones = 0;
             for i in 0..each {
-                // Spread evenly.
+                // Repeats are spread evenly.
                 let repeats = fresh_ones > 0 && (i * repeated) % 100 + repeated >= 100;
                 fresh_ones += u64::from(!repeats);
                 let number = first + caller * each + fresh_ones - 1;
@@ -54,7 +55,7 @@ pub async fn check<S: Store>(dedup: &TieredDedup<S>, callers: u64, each: u64, re
     (callers * each) as f64 / seconds
 }
 
-/// The same, each id claimed and completed; ids a second.
+/// Runs callers that claim and complete each id. Returns ids a second.
 pub async fn claim<S: Store>(dedup: &TieredDedup<S>, callers: u64, each: u64) -> f64 {
     let (first, begun) = (numbers(callers * each), Instant::now());
     let mut tasks = tokio::task::JoinSet::new();
@@ -71,7 +72,7 @@ pub async fn claim<S: Store>(dedup: &TieredDedup<S>, callers: u64, each: u64) ->
     (callers * each) as f64 / begun.elapsed().as_secs_f64()
 }
 
-/// The time that each of some calls takes, sorted.
+/// Returns the time that each of some calls takes, sorted.
 pub async fn times<F: Future<Output = ()>>(calls: usize, mut call: impl FnMut(usize) -> F) -> Vec<Duration> {
     let mut times = Vec::with_capacity(calls);
     for i in 0..calls {
@@ -83,7 +84,7 @@ pub async fn times<F: Future<Output = ()>>(calls: usize, mut call: impl FnMut(us
     times
 }
 
-/// In microseconds.
+/// Returns a percentile in microseconds.
 pub fn percentile(times: &[Duration], percent: f64) -> f64 {
     let place = ((times.len() as f64 * percent / 100.0) as usize).min(times.len() - 1);
     times[place].as_secs_f64() * 1e6

@@ -1,5 +1,6 @@
-//! The asynchronous engine over real servers, beside the naive way, in one run on one machine: medians of several rounds, interleaved. The answers
-//! are checked: a fresh id that is called a duplicate, or the other way round, ends the run.
+//! Measures the asynchronous engine over real servers, next to the naive way, in one run on one
+//! machine: medians of several rounds, interleaved. The answers are checked: a fresh id that is
+//! called a duplicate, or the other way round, ends the run.
 //!
 //! `cargo run --release -- [redis-versus] [redis] [postgres] [postgres-batches] [fjall] [latency]
 //! [warm] [inbox] [consumer]`: without a name, everything. `-- inbox-versus [quick] [PART…]`: see

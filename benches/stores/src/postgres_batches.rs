@@ -1,6 +1,7 @@
-//! PostgreSQL beside what its best users write: an `INSERT` of an array, and one of each id on many
-//! connections. In turns; the answers are checked. Besides ids a second: processor time of server
-//! and client, and write-ahead log, of an id. These do not depend on who else works.
+//! PostgreSQL next to what its best users write: an `INSERT` of an array, and one of each id on
+//! many connections. In turns; the answers are checked. Besides ids a second: processor time of
+//! server and client, and write-ahead log, of an id. These do not depend on the machine's other
+//! load.
 
 use crate::load::{CALLERS, id, numbers};
 use crate::postgres_server::Server;
@@ -15,9 +16,9 @@ use tokio_postgres::{Client, NoTls, Statement};
 const ROUNDS: usize = 7;
 const BATCH: u64 = 1_024;
 const TASKS: u64 = 4;
-/// Of each task in a round.
+/// The batches of each task in a round.
 const BATCHES: u64 = 24;
-/// For one id at a time.
+/// The connections for one id at a time.
 const CONNECTIONS: usize = 16;
 const EACH: u64 = 160;
 
@@ -25,7 +26,7 @@ const PLAIN: &str = "CREATE TABLE plain (id bytea PRIMARY KEY)";
 const PARTITIONED: &str = "CREATE TABLE partitioned (id bytea NOT NULL, day integer NOT NULL, PRIMARY KEY (id, day)) PARTITION BY LIST (day); \
      CREATE TABLE partitioned_1 PARTITION OF partitioned FOR VALUES IN (1)";
 
-/// What one round took.
+/// The resources that one round took.
 #[derive(Clone, Copy)]
 struct Taken {
     ids_per_s: f64,
@@ -53,7 +54,7 @@ pub async fn run() {
     }
     let (engine, narrow) = (engine(&server, "hapax", 4).await, engine(&server, "narrow", 2).await);
     let mut rows = [const { Vec::new() }; 9];
-    // The first round is that of plans and of memory that has not been used.
+    // The first round makes plans and touches memory, and does not count.
     for round in 0..=ROUNDS {
         let taken = [
             measured(&server, &admin, TASKS * BATCHES * BATCH, insert_batches(&plain)).await,
@@ -95,7 +96,7 @@ pub async fn run() {
     }
 }
 
-/// A median with the least and the most.
+/// Returns a median with the least and the most.
 fn spread(values: impl Iterator<Item = f64>) -> (f64, f64, f64) {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
@@ -169,7 +170,7 @@ async fn inserters(server: &Server, sql: &str) -> Vec<Inserter> {
     all
 }
 
-/// Ids of one batch, in order against deadlocks.
+/// Returns the ids of one batch, in order against deadlocks.
 fn batch(first: u64, number: u64) -> Vec<[u8; 16]> {
     let mut ids: Vec<_> = (0..BATCH).map(|i| id(first + number * BATCH + i)).collect();
     ids.sort_unstable();

@@ -1,4 +1,4 @@
-//! PostgreSQL with its usual durability.
+//! PostgreSQL with default durability.
 
 use crate::load::{CALLERS, check, claim, id, numbers};
 use crate::postgres_server::Server;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 const ROUNDS: usize = 5;
 
-/// One prepared insertion a transaction, on one connection: ids a second.
+/// Runs one prepared insertion in each transaction, on one connection. Returns ids a second.
 async fn naive(server: &Server, ids: u64) -> f64 {
     let (client, connection) =
         tokio_postgres::connect(&server.address(), tokio_postgres::NoTls).await.expect("a connection");
@@ -41,7 +41,7 @@ pub async fn run() {
     let Some(server) = Server::start(&[]) else { return };
     let (mut one, mut ours, mut claims) = (Vec::new(), Vec::new(), Vec::new());
     let dedup = engine(&server).await;
-    // Plans and tables that have been used.
+    // This warms plans and tables.
     check(&dedup, CALLERS, 20, 0).await;
     for _ in 0..ROUNDS {
         one.push(naive(&server, 1_000).await);

@@ -34,7 +34,7 @@ async fn set_nx(connection: &mut redis::aio::MultiplexedConnection, number: u64)
     assert!(set.is_some(), "it was fresh");
 }
 
-/// One at a time: ids a second.
+/// Sends one command at a time. Returns ids a second.
 async fn naive(server: &Server, ids: u64) -> f64 {
     let (mut connection, first, begun) = (connection(server).await, numbers(ids), Instant::now());
     for i in 0..ids {
@@ -43,7 +43,7 @@ async fn naive(server: &Server, ids: u64) -> f64 {
     ids as f64 / begun.elapsed().as_secs_f64()
 }
 
-/// What comes with the server: ids a second.
+/// Runs the benchmark that comes with the server. Returns ids a second.
 fn redis_benchmark(server: &Server, pipeline: u32, requests: u32) -> Option<f64> {
     let output = Command::new("redis-benchmark")
         .args([
@@ -89,7 +89,7 @@ pub async fn run() {
 async fn throughput() {
     println!("\n== Redis, shared, {CALLERS} callers at a time, no AOF");
     let [mut one, mut bench, mut ours, mut half, mut compact, mut claims] = [const { Vec::new() }; 6];
-    // A server each, since it is slower the more it has.
+    // Each case has a server of its own, since a server is slower the more it holds.
     for _ in 0..ROUNDS {
         one.push(naive(&Server::start(&[]), 20_000).await);
         bench.extend(redis_benchmark(&Server::start(&[]), 128, 1_024_000));
@@ -143,7 +143,8 @@ async fn memory() {
     }
 }
 
-/// From a task, as a consumer would: whoever blocks a thread on a runtime is slower by another thread's wake-up.
+/// Runs from a task, as a consumer would: a caller that blocks a thread on a runtime is slower by
+/// another thread's wake-up.
 async fn idle() {
     println!("\n== Redis, one caller, idle otherwise");
     let (mut bare_times, mut our_times) = (Vec::new(), Vec::new());

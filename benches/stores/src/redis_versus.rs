@@ -1,4 +1,4 @@
-//! The engine over Redis beside the client crate's own ways to do the same, in interleaved rounds:
+//! The engine over Redis next to the client crate's own ways to do the same, in interleaved rounds:
 //! 256 callers on its multiplexed connection, 256 callers on a connection each, one caller, and
 //! pipelines. Each id is `SET … NX PX` there, as well written as its users would: the answer as a
 //! `bool`, no time-out for each command.
@@ -26,7 +26,7 @@ struct Measured {
     cpu_ns: f64,
 }
 
-/// Runs something that sees to so many ids.
+/// Measures work on `ids` ids.
 async fn measured(ids: u64, work: impl Future<Output = ()>) -> Measured {
     let (cpu, begun) = (cpu_ns(), Instant::now());
     work.await;
@@ -34,7 +34,7 @@ async fn measured(ids: u64, work: impl Future<Output = ()>) -> Measured {
     Measured { rate, cpu_ns: (cpu_ns() - cpu) as f64 / ids as f64 }
 }
 
-/// The time that the threads of this process had a processor.
+/// Returns the time that the threads of this process had a processor.
 fn cpu_ns() -> u64 {
     let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let on_cpu = threads.filter_map(|thread| {
@@ -44,8 +44,8 @@ fn cpu_ns() -> u64 {
     on_cpu.sum()
 }
 
-/// Ids, of which every second one may be a redelivery: of one so many places before, by the same
-/// caller, which has had its answer by then.
+/// Ids, of which every second one may be a redelivery: of one a fixed number of places before, by
+/// the same caller, which has had its answer by then.
 #[derive(Clone, Copy)]
 struct Ids {
     first: u64,
@@ -58,7 +58,7 @@ impl Ids {
         Ids { first: numbers(callers * each), each, back }
     }
 
-    /// The id at this place, and whether it was there before.
+    /// Returns the id at this place, and whether it was there before.
     fn at(self, place: u64) -> ([u8; 16], bool) {
         match self.back {
             Some(back) if place % 2 == 1 && place % self.each >= back => (id(self.first + place - back), true),
@@ -82,7 +82,7 @@ fn set_nx(id: &[u8; 16]) -> Cmd {
     set
 }
 
-/// Callers, each on one of these connections, one id after the other.
+/// Runs callers, each on one of these connections, one id after the other.
 async fn commands(connections: &[MultiplexedConnection], callers: u64, each: u64, half: bool) -> Measured {
     let ids = Ids::new(callers, each, half.then_some(1));
     measured(callers * each, async {
@@ -102,7 +102,7 @@ async fn commands(connections: &[MultiplexedConnection], callers: u64, each: u64
     .await
 }
 
-/// Pipelines of a batch, on a connection each.
+/// Sends pipelines of a batch, on a connection each.
 async fn pipelines(connections: &[MultiplexedConnection], batches: u64, half: bool) -> Measured {
     let ids = Ids::new(BATCHERS, batches * BATCH, half.then_some(BATCH + 1));
     measured(BATCHERS * batches * BATCH, async {
@@ -192,7 +192,7 @@ const ROWS: [&str; 11] = [
     "engine, batches of 1,024 x 4, half redelivered",
 ];
 
-/// A server each, since it is slower the more it has.
+/// Runs a round, with a server for each row, since a server is slower the more it holds.
 async fn round(scale: u64) -> [Measured; ROWS.len()] {
     let mut round = Vec::new();
     for row in 0..ROWS.len() {
@@ -225,14 +225,14 @@ async fn round(scale: u64) -> [Measured; ROWS.len()] {
     round.try_into().unwrap_or_else(|_| unreachable!("one for each row"))
 }
 
-/// The median, the least and the most.
+/// Returns the median, the least and the most.
 fn spread(values: impl Iterator<Item = f64>) -> (f64, f64, f64) {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     (values[values.len() / 2], values[0], values[values.len() - 1])
 }
 
-/// `HAPAX_ROUNDS` (9) rounds of `HAPAX_SCALE` (2,000) ids a caller.
+/// Runs `HAPAX_ROUNDS` (9) rounds of `HAPAX_SCALE` (2,000) ids a caller.
 pub async fn run() {
     if crate::redis_server::is_missing("Redis") {
         return;
@@ -264,7 +264,7 @@ pub async fn run() {
     }
 }
 
-/// One row again and again, for a profile: `HAPAX_ROW`.
+/// Runs one row again and again, for a profile: `HAPAX_ROW`.
 pub async fn profile() {
     let row = std::env::var("HAPAX_ROW").ok().and_then(|row| row.parse().ok()).unwrap_or(9);
     let server = Server::start(&[]);

@@ -26,7 +26,7 @@ async fn fill(store: &impl Store) {
     }
 }
 
-/// What this process has in memory.
+/// Returns the resident memory of this process.
 fn resident_bytes() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("what Linux says of this process");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line");

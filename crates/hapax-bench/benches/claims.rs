@@ -1,8 +1,10 @@
-//! What claims cost: an id that is claimed and completed against one that is checked, and checks beside claims.
+//! Measures the cost of claims: an id that is claimed and completed against one that is checked,
+//! and checks in an engine with claims.
 //!
-//! `cargo bench --features bench --bench claims [-- LIVE [ROUNDS]]`. Two engines with as many live ids (by default 10 million), one of which has seen claims,
-//! take turns; each turn is a million ids, a tenth of them duplicates. Medians of the rounds, nanoseconds an id, and ratios. All answers
-//! are checked.
+//! `cargo bench --features bench --bench claims [-- LIVE [ROUNDS]]`. Two engines with as many live
+//! ids (by default 10 million), one of which has seen claims, take turns; each turn is a million
+//! ids, a tenth of them duplicates. Medians of the rounds, nanoseconds an id, and ratios. All
+//! answers are checked.
 
 use hapax::{Attempt, Dedup, Int, ManualClock, Timestamp};
 use std::process::ExitCode;
@@ -10,7 +12,7 @@ use std::time::{Duration, Instant};
 
 const TURN: u64 = 1_000_000;
 const BATCH: u64 = 1_024;
-/// One id in so many is a duplicate.
+/// The number of ids of which one is a duplicate.
 const DUPLICATE: u64 = 10;
 
 fn main() -> ExitCode {
@@ -84,7 +86,7 @@ impl Stream {
         self.clock.set(Timestamp::from_micros(self.next));
     }
 
-    /// The next ids, and how many of them are duplicates.
+    /// Returns the next ids, and how many of them are duplicates.
     fn ids(&mut self) -> (Vec<Int<8>>, u64) {
         self.advance();
         let ids =
@@ -94,7 +96,8 @@ impl Stream {
         (ids.collect(), duplicates)
     }
 
-    /// Nanoseconds an id; `each` does a batch, and says how many of it were duplicates.
+    /// Returns nanoseconds an id; `each` processes a batch, and returns how many of it were
+    /// duplicates.
     fn turn(&mut self, each: fn(&Dedup, &[Int<8>]) -> u64) -> f64 {
         let mut passed = Duration::ZERO;
         for _ in 0..TURN / BATCH {

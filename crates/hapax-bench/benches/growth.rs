@@ -1,8 +1,10 @@
-//! What growing costs a caller: the time of every single check while the number of live ids goes from nothing to 50 million.
+//! Measures the cost of growing for a caller: the time of every single check while the number of
+//! live ids goes from zero to 50 million.
 //!
-//! `cargo bench --features bench --bench growth [-- IDS]`. Each row is a process of its own. The first two check nothing: what they show is
-//! the machine, without and with another thread that is busy, as one is that gets memory ready. "hapax, CPU" is by the thread's own
-//! clock, which stands still while the machine does something else.
+//! `cargo bench --features bench --bench growth [-- IDS]`. Each row is a process of its own. The
+//! first two check nothing: they show the machine, without and with another busy thread, like one
+//! that prepares memory. "hapax, CPU" is by the thread's own clock, which stands still while the
+//! machine does something else.
 
 use hapax::{Dedup, Int};
 use hdrhistogram::Histogram;
@@ -11,7 +13,7 @@ use std::process::{Command, ExitCode};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// What all begin with room for.
+/// The capacity with which all begin.
 const CAPACITY: usize = 65_536;
 
 /// The first argument of a process that measures one of the rows.
@@ -56,7 +58,7 @@ fn compare(ids: &str) -> ExitCode {
 /// Measures a row and prints it. Wrong answers fail it.
 fn measure(row: &str, ids: u64) -> ExitCode {
     let measured = match row {
-        // As long as the others take.
+        // It takes as long as the others.
         "nothing" => Measured::of(20 * ids, Instant::now, |_| None),
         "two busy" => {
             let stop = AtomicBool::new(false);
@@ -77,7 +79,7 @@ fn measure(row: &str, ids: u64) -> ExitCode {
             let map = dashmap::DashMap::with_capacity_and_hasher(CAPACITY, foldhash::fast::RandomState::default());
             Measured::of(ids, Instant::now, |id| Some(map.insert(id, 0_u32).is_none()))
         }
-        // As it comes: it moves its entries a few at a time.
+        // It grows by itself: it moves its entries a few at a time.
         "papaya" => {
             let map = papaya::HashMap::with_capacity_and_hasher(CAPACITY, foldhash::fast::RandomState::default());
             Measured::of(ids, Instant::now, |id| Some(map.pin().insert(id, 0_u32).is_none()))
@@ -97,7 +99,7 @@ fn measure_hapax<T: Moment>(ids: u64, now: impl Fn() -> T) -> Measured {
     Measured { wrong: measured.wrong.saturating_sub(window.evicted_live), ..measured }
 }
 
-/// What is read between two checks.
+/// A clock that is read between two checks.
 trait Moment: Copy {
     fn since(self, earlier: Self) -> Duration;
 }
@@ -108,7 +110,7 @@ impl Moment for Instant {
     }
 }
 
-/// How long this thread has been running.
+/// The time for which this thread has been running.
 #[derive(Clone, Copy)]
 struct ThreadTime(Duration);
 
@@ -135,7 +137,7 @@ struct Measured {
 }
 
 impl Measured {
-    /// Runs the stream; `check` says whether an id is fresh.
+    /// Runs the stream; `check` returns whether an id is fresh.
     fn of<T: Moment>(ids: u64, now: impl Fn() -> T, check: impl Fn(u64) -> Option<bool>) -> Self {
         let mut nanos = Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("these are bounds");
         let (mut fresh, mut wrong, mut slow, mut checks) = (0, 0, 0, 0_u64);
@@ -154,7 +156,7 @@ impl Measured {
             nanos.saturating_record(took.as_nanos() as u64);
             if took > Duration::from_millis(1) {
                 slow += 1;
-                // Where, in case it is not the machine.
+                // The place is printed, in case the machine is not the cause.
                 if slow <= 20 {
                     eprintln!("{:8.1} ms at {fresh} ids", took.as_secs_f64() * 1e3);
                 }
@@ -182,7 +184,7 @@ impl Measured {
     }
 }
 
-/// All numbers, each once, in no order (the finalizer of `SplitMix64`).
+/// Returns all numbers, each once, in no order (the finalizer of `SplitMix64`).
 fn mix(number: u64) -> u64 {
     let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);

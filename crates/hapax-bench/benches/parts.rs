@@ -1,4 +1,5 @@
-//! The parts, each alone and with all of its memory in the cache: what is left of a check when it never waits for memory.
+//! Measures the parts, each alone and with all of its memory in the cache: the time of a check that
+//! never waits for memory.
 //!
 //! The answers are counted, so that a wrong one cannot be fast.
 
@@ -8,19 +9,20 @@ use hapax::{Dedup, Digest, Digester, History, Int, Outcome, Timestamp, Verdict, 
 use std::hint::black_box;
 use std::time::Duration;
 
-/// Digests that are given at one time: a twelfth of a window, so that time passes evenly.
+/// Digests that are checked at one time: a twelfth of a window, so that time passes evenly.
 const BATCH: usize = 256;
 
-/// How long a window and a horizon are; any would do.
+/// The length of a window and of a horizon; any would do.
 const SPAN: Duration = Duration::from_secs(600);
 
-/// Ids within a window: nearly as many as its smallest table is rated for. It has 64 KiB, more than most innermost caches.
+/// Ids within a window: nearly as many as its smallest table is rated for. It has 64 KiB, more than
+/// most innermost caches.
 const WINDOW_LIVE: usize = 3_072;
 
 /// Ids within a horizon: 50 KiB of history.
 const HISTORY_LIVE: usize = 10_240;
 
-/// When nothing is to expire.
+/// The time if nothing is to expire.
 const EPOCH: Timestamp = Timestamp::from_secs(0);
 
 criterion_group!(parts, digest, window, dedup, history);
@@ -98,7 +100,8 @@ fn history(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Whole calls, with digest, clock and counters. Duplicates only: nobody can hurry the clock.
+/// Measures whole calls, with digest, clock and counters. Duplicates only: nothing can advance the
+/// clock faster.
 fn dedup(criterion: &mut Criterion) {
     let mut group = group(criterion, "dedup");
     let ids: Vec<Int<8>> = (0..WINDOW_LIVE as u64).map(Int::from).collect();
@@ -122,7 +125,8 @@ fn dedup(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Checks digests that are all duplicates, and digests that are all fresh, while as many expire.
+/// Measures checks of digests that are all duplicates, and of digests that are all fresh, while as
+/// many expire.
 fn checks<T>(
     group: &mut BenchmarkGroup<'_, WallTime>,
     name: &str,
@@ -150,13 +154,13 @@ fn checks<T>(
     });
 }
 
-/// Digests, and a clock that goes with them: within a span come as many as are to be live.
+/// Digests, and a clock that goes with them: in a span come as many as are to be live.
 struct Stream {
     digests: Vec<Digest>,
     live: usize,
-    /// Batches that were given for the first time.
+    /// Batches that were checked for the first time.
     given: usize,
-    /// Batches that were given otherwise.
+    /// Batches that were checked otherwise.
     asked: usize,
 }
 
@@ -168,13 +172,13 @@ impl Stream {
         Stream { digests, live, given: 0, asked: 0 }
     }
 
-    /// Gives the digests of the first span, all at its beginning.
+    /// Checks the digests of the first span, all at its beginning.
     fn fill(&mut self, mut check: impl FnMut(&[Digest], Timestamp)) {
         self.digests[..self.live].chunks(BATCH).for_each(|digests| check(digests, EPOCH));
         self.given = self.live / BATCH;
     }
 
-    /// A batch of digests that are fresh at this time.
+    /// Returns a batch of digests that are fresh at this time.
     fn next(&mut self) -> (&[Digest], Timestamp) {
         let at = EPOCH + SPAN * 2 + SPAN * self.given as u32 / (self.live / BATCH) as u32;
         let start = self.given * BATCH % self.digests.len();
@@ -182,12 +186,12 @@ impl Stream {
         (&self.digests[start..start + BATCH], at)
     }
 
-    /// A batch of the first span.
+    /// Returns a batch of the first span.
     fn again(&mut self) -> &[Digest] {
         self.asked(0)
     }
 
-    /// A batch of the second span.
+    /// Returns a batch of the second span.
     fn unknown(&mut self) -> &[Digest] {
         self.asked(self.live)
     }
@@ -199,7 +203,7 @@ impl Stream {
     }
 }
 
-/// A group that takes a few seconds.
+/// Creates a group that takes a few seconds.
 fn group<'a>(criterion: &'a mut Criterion, name: &str) -> BenchmarkGroup<'a, WallTime> {
     let mut group = criterion.benchmark_group(name);
     group.throughput(Throughput::Elements(BATCH as u64));

@@ -1,10 +1,11 @@
-//! Half a billion live ids: whether checks keep their speed, and whether all ids are still known.
+//! Half a billion live ids: checks that they keep their speed, and that all ids are still known.
 //!
-//! `cargo bench --features bench --bench scale [-- IDS [GROWN_FROM]]`, or `scripts/scale`. For each number of live ids (10 million; IDS, by default 500
-//! million) it fills a window of that capacity, the last million of it with three times as many duplicates in between, which is what is
-//! compared; then it looks for a sample of 10 million of all ids. What the machine itself loses, "memory" shows: lines that are fetched from
-//! a table of the same size and written to, and nothing else. With GROWN_FROM the larger window starts with room for so
-//! many, and grows.
+//! `cargo bench --features bench --bench scale [-- IDS [GROWN_FROM]]`, or `scripts/scale`. For each
+//! number of live ids (10 million; IDS, by default 500 million) it fills a window of that capacity.
+//! For the last million of it, three times as many duplicates come in between; that part is what is
+//! compared. Then it looks for a sample of 10 million of all ids. "memory" shows the machine's own
+//! loss of speed: lines are fetched from a table of the same size and written to, and nothing else.
+//! With GROWN_FROM the larger window starts with room for that many, and grows.
 
 #[path = "scale/lines.rs"]
 mod lines;
@@ -51,7 +52,8 @@ fn main() -> ExitCode {
         of_memory * 100.0
     );
     let holds = [&small, &large].iter().all(|measured| measured.missed <= measured.evicted);
-    // Half the speed, or half of what the memory leaves of it. For one window after it has grown, a check looks at several tables.
+    // The bar is half the speed, or half of the speed that the memory allows. For one window after
+    // it has grown, a check looks at several tables.
     if holds && (grown_from.is_some() || share >= 0.5 * of_memory.min(1.0)) {
         ExitCode::SUCCESS
     } else {
@@ -69,12 +71,12 @@ struct Measured {
     missed: u64,
 }
 
-/// Fills a window with ids, by one thread.
+/// Measures a window that one thread fills with ids.
 fn measure(live: u64, capacity: u64) -> Measured {
     let builder = Dedup::builder().window(Duration::from_secs(24 * 3600)).capacity(capacity as usize);
     let dedup = builder.max_memory_bytes(16 * GIB).build().expect("there is memory");
     let mut verdicts = Vec::with_capacity(BATCH as usize);
-    // How many are fresh of the ids that these numbers stand for, and ids a second.
+    // Returns how many of these numbers' ids are fresh, and ids a second.
     let mut check = |numbers: Range<u64>, id: &dyn Fn(u64) -> u64| {
         let (began, count) = (Instant::now(), numbers.end - numbers.start);
         let mut fresh = 0;
@@ -109,7 +111,7 @@ fn measure(live: u64, capacity: u64) -> Measured {
     Measured { steady, memory, evicted: window.evicted_live, missed: missed + again }
 }
 
-/// How many lines a second are fetched from a table of so many bytes.
+/// Returns how many lines a second are fetched from a table of this many bytes.
 fn fetch(bytes: usize) -> f64 {
     let table = lines::Table::new(bytes);
     let numbers: Vec<u64> = (0..4 * LAST).map(mix).collect();
@@ -118,7 +120,7 @@ fn fetch(bytes: usize) -> f64 {
     numbers.len() as f64 / began.elapsed().as_secs_f64()
 }
 
-/// All numbers, each once, in no order (the finalizer of `SplitMix64`).
+/// Returns all numbers, each once, in no order (the finalizer of `SplitMix64`).
 fn mix(number: u64) -> u64 {
     let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);

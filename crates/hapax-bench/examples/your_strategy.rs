@@ -1,7 +1,8 @@
-//! A strategy of your own, measured beside ours: `cargo run --release --features bench --example your_strategy`.
+//! A strategy of your own, measured next to ours:
+//! `cargo run --release --features bench --example your_strategy`.
 //!
-//! This one remembers the last N ids in a ring: simple, and wrong where ids come faster than it was built for, which
-//! the answers show.
+//! This one remembers the last N ids in a ring: simple, and wrong if ids come faster than it was
+//! built for, which the answers show.
 
 use hapax::Timestamp;
 use hapax_bench::measure::{Effort, Setting, Sort, beside};

@@ -1,8 +1,8 @@
-//! Which of standard input, output and error were closed when the process began.
+//! Finds out which of standard input, output and error were closed when the process began.
 //!
-//! Rust's runtime opens `/dev/null` in place of those that are, before `main`: from then on they
-//! cannot be told from ones that were redirected there. So this looks before, where the C runtime
-//! calls what is to be initialized.
+//! Rust's runtime opens `/dev/null` in place of closed ones, before `main`: from then on they
+//! cannot be told from ones that were redirected there. So this code looks before, where the C
+//! runtime calls initialization functions.
 
 #[cfg(unix)]
 mod before_main {
@@ -47,12 +47,12 @@ mod before_main {
 use crate::failure::Failure;
 use before_main::was_closed;
 
-/// An error if standard input was closed.
+/// Returns an error if standard input was closed.
 pub fn input() -> Result<(), Failure> {
     open(0, "input")
 }
 
-/// An error if standard output was closed.
+/// Returns an error if standard output was closed.
 pub fn output() -> Result<(), Failure> {
     open(1, "output")
 }

@@ -1,18 +1,18 @@
-//! How the command can end, other than well.
+//! The ways in which the command can fail.
 
 use std::fmt::Display;
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Why the command ends early, or with something to say.
+/// The reason why the command ends early, or with a message.
 #[derive(Debug)]
 pub enum Failure {
-    /// Options that make no sense (together, or for this input).
+    /// The options make no sense (together, or for this input).
     Usage(String),
     /// A file could not be read, or output not be written.
     Io(String),
-    /// A line that is not what the options say it is.
+    /// A line does not match the options.
     BadInput(String),
     /// All is done, but ids had to be forgotten before their time.
     Forgotten(String),
@@ -21,12 +21,12 @@ pub enum Failure {
     /// All is done, and strategies gave more wrong answers than they promise, or none at all.
     #[cfg(feature = "bench")]
     Wrong(String),
-    /// All that was finished is written.
+    /// An interrupt. All that was finished is written.
     #[cfg(feature = "bench")]
     Interrupted,
     /// A signal has asked for an end.
     Signal(i32),
-    /// Whoever read our output has had enough of it.
+    /// The reader of our output has closed it.
     ClosedPipe,
 }
 
@@ -80,7 +80,7 @@ impl Failure {
         }
     }
 
-    /// The exit code after a signal, as shells have it.
+    /// Returns the exit code after a signal, as shells have it.
     pub fn of_signal(signal: i32) -> u8 {
         128 | signal as u8
     }

@@ -1,11 +1,11 @@
-//! `hapax journal`: what is in a journal, for people.
+//! `hapax journal`: prints the contents of a journal, for people.
 
 use crate::failure::Failure;
 use hapax::{Inspection, SegmentInfo};
 use std::io::Write;
 use std::path::Path;
 
-/// Prints what is in a journal's files.
+/// Prints the contents of a journal's files.
 pub fn inspect(path: &Path, runs: bool) -> Result<(), Failure> {
     let inspection = hapax::inspect(path).map_err(hapax::Error::from)?;
     let mut page = Vec::new();
@@ -25,7 +25,7 @@ fn describe(page: &mut impl Write, inspection: &Inspection, runs: bool) -> std::
             segment.bytes, segment.blocks, segment.first_block
         )?;
         writeln!(page, ", ids {} accepted, {} forgotten; {} times cleared", counts[0], counts[1], counts[2])?;
-        // How time is counted has none.
+        // A time base has no time of its own.
         let mut timed = segment.runs.iter().filter(|run| run.what != "time base");
         if let Some(first) = timed.next() {
             let last = timed.next_back().unwrap_or(first);
@@ -55,7 +55,7 @@ fn describe(page: &mut impl Write, inspection: &Inspection, runs: bool) -> std::
     )
 }
 
-/// Ids accepted, ids forgotten, times that all were.
+/// Counts the ids accepted, the ids forgotten, and the times that all were forgotten.
 fn counts(segment: &SegmentInfo) -> [u64; 3] {
     let mut counts = [0; 3];
     for run in &segment.runs {

@@ -26,7 +26,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             if let Some(message) = failure.message() {
-                // Nobody may be listening.
+                // There may be no reader of standard error.
                 let _ = writeln!(std::io::stderr(), "hapax: {message}");
             }
             failure.exit_code()
@@ -54,7 +54,7 @@ fn print(page: &[u8]) -> Result<(), Failure> {
     std::io::stdout().write_all(page).map_err(Failure::output)
 }
 
-/// The manual page of `hapax`, or of one of its commands.
+/// Prints the manual page of `hapax`, or of one of its commands.
 fn man_page(command: Option<&str>) -> Result<(), Failure> {
     let mut hapax = Args::command();
     hapax.build();

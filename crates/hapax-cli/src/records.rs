@@ -1,4 +1,5 @@
-//! Ids and times of files, for commands that do not print lines: read exactly as `hapax filter` does.
+//! Reads ids and times from files, for commands that do not print lines: exactly as `hapax filter`
+//! does.
 
 use crate::args::{BadLineArgs, LineArgs, Missing};
 use crate::failure::Failure;
@@ -11,21 +12,22 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Lines, by what they were.
+/// Counts of lines, by their kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Counts {
     pub lines: u64,
     pub headers: u64,
-    /// Those that were skipped, as bad or too long.
+    /// Lines that were skipped, as bad or too long.
     pub bad: u64,
-    /// Those that were dropped, having no id.
+    /// Lines that were dropped, having no id.
     pub missing: u64,
-    /// Those that had one.
+    /// Lines with an id.
     pub events: u64,
 }
 
-/// Hands the id and, if the options say where it is, the time of each event to `each`, in the order of files and lines; standard input
-/// is read if there are no files. The first failure ends it, or `each`.
+/// Hands the id and, if the options say where it is, the time of each event to `each`, in the order
+/// of files and lines. Standard input is read if there are no files. Reading ends at the first
+/// failure, or when `each` says so.
 pub fn read(
     lines: &LineArgs,
     bad: &BadLineArgs,
@@ -88,7 +90,7 @@ mod tests {
     /// An id, and its time in milliseconds.
     type Event = (String, Option<u64>);
 
-    /// What is handed over of files with these contents.
+    /// Returns the records of files with these contents.
     fn records(options: &[&str], contents: &[&[u8]]) -> Result<(Vec<Event>, Counts), Failure> {
         let words = ["hapax", "filter"].iter().chain(options);
         let Command::Filter(args) = Args::try_parse_from(words).unwrap().command else { unreachable!() };
@@ -104,7 +106,7 @@ mod tests {
         counts.map(|counts| (events, counts))
     }
 
-    /// Files that are gone when the test is.
+    /// Files that are removed at the end of the test.
     struct Files(Vec<PathBuf>);
 
     impl Files {

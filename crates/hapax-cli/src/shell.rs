@@ -1,6 +1,6 @@
-//! Text to paste into a shell.
+//! Text to copy into a shell.
 
-/// A word as a shell takes it for one.
+/// Quotes a word, so that a shell takes it for one word.
 pub fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./,:=+@%".contains(c);
     match !word.is_empty() && word.chars().all(is_plain) {

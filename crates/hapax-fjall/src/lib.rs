@@ -79,9 +79,6 @@ const BACKEND: &str = "fjall";
 ///
 /// Ideas: log-structured merge trees, O'Neil et al., 1996; time-window compaction, whose windows
 /// are dropped as a whole, from wide-column stores; group commit, DeWitt et al., SIGMOD 1984.
-/// use hapax_fjall::FjallStore;
-/// use hapax_store::{Mark, Marked, RecordKey, Scope, Store};
-/// # Ok::<(), hapax_store::StoreError>(())
 /// One write and one sync for all calls that have gathered while the last ones were being synced. [`record`](hapax_store::Store::record) reads nothing; everything else
 /// belong into different stores. What has expired is dropped by [`expire`](hapax_store::Store::expire), one bucket a call, in some milliseconds. Up to 64 calls wait in a queue, more callers wait to be let in.
 pub struct FjallStore {
@@ -105,9 +102,6 @@ pub struct FjallStore {
 /// # Ok(())
 /// # }
 /// ```
-/// use hapax_fjall::FjallOptions;
-/// use hapax_store::Durability;
-/// # async fn open() -> Result<(), hapax_store::StoreError> {
 #[must_use]
 pub struct FjallOptions {
     durability: Durability,

@@ -1,7 +1,8 @@
-//! A server whose charges are made once, however often a client retries: an axum server with idempotency keys in 64 MiB of memory.
+//! A server whose charges are made once, however often a client retries: an axum server with
+//! idempotency keys in 64 MiB of memory.
 //!
-//! `cargo run --example http_server --features budget,http` asks itself. With an address behind it,
-//! it serves:
+//! `cargo run --example http_server --features budget,http` sends requests to itself. With an
+//! address as an argument, it serves:
 //!
 //! ```sh
 //! cargo run --example http_server --features budget,http -- 127.0.0.1:3000
@@ -13,12 +14,12 @@
 //! ask guessed amount=10      # 401
 //! ```
 //!
-//! Keys are of the tenant that the server has verified, never of one that the client names: whoever
-//! could choose another's scope would be given their responses, and whoever could choose a new one
-//! each time would have a new quota each time.
+//! Keys belong to the tenant that the server has verified, never to one that the client names. A
+//! client that could choose another tenant's scope would get that tenant's responses, and one that
+//! could choose a new scope each time would have a new quota each time.
 //!
-//! Several servers: put a store that they share, Redis or PostgreSQL, where this one has its
-//! budget. One tenant that fills the budget has only its own keys evicted.
+//! Several servers: replace the budget by a store that they share, Redis or PostgreSQL. If one
+//! tenant fills the budget, only its own keys are evicted.
 
 use axum::Router;
 use axum::body::Body;
@@ -41,8 +42,8 @@ use tower_service::Service;
 #[derive(Clone)]
 struct Tenant(String);
 
-/// Tenants by the SHA-256 of their tokens. No token is kept, and none is compared: where a digest
-/// is found says nothing that helps to guess one, however exactly it is timed.
+/// Tenants by the SHA-256 of their tokens. No token is stored, and none is compared: the time of a
+/// lookup by digest reveals nothing that helps to guess a token, however exactly it is measured.
 type Tokens = Arc<HashMap<[u8; 32], Tenant>>;
 
 /// Lets in who shows a token that is known, and tells the layers inside whose it is.
@@ -59,14 +60,14 @@ async fn authenticate(State(tokens): State<Tokens>, mut request: Request, next: 
     }
 }
 
-/// Stands for what a payment provider does.
+/// A counter in place of a payment provider.
 static CHARGES: AtomicU64 = AtomicU64::new(0);
 
 async fn charge(request: Request) -> Response {
     let Some(key) = request.extensions().get::<IdempotencyKey>() else {
         return StatusCode::INTERNAL_SERVER_ERROR.into_response();
     };
-    // What the provider is to be told: the same at every attempt of this request.
+    // The provider gets this key: the same at every attempt of this request.
     let at_provider = key.step("charges", "charge");
     let number = CHARGES.fetch_add(1, Ordering::Relaxed) + 1;
     (StatusCode::CREATED, format!("charge {number}, at the provider {at_provider}\n")).into_response()
@@ -83,7 +84,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .scope(|request| request.extensions.get::<Tenant>().map(|tenant| tenant.0.clone()))
         .wait(Duration::from_secs(2))
         .build()?;
-    // Stands for a table in a database.
+    // This stands for a table in a database.
     let token = |token: &str, name: &str| (Sha256::digest(token).into(), Tenant(name.to_owned()));
     let tokens: Tokens = Arc::new(HashMap::from([token("alice-s3cret", "alice"), token("bob-s3cret", "bob")]));
     let router = Router::new()
@@ -101,7 +102,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// What the lines above ask.
+/// Sends the requests that are shown above.
 async fn ask(mut router: Router) -> Result<(), Box<dyn Error>> {
     let mut statuses = Vec::new();
     for (token, body) in [

@@ -22,7 +22,6 @@ pub const MAX_KEY_CHARS: usize = 255;
 /// }
 /// # assert_eq!(charge(&http::Request::new(())), None);
 /// ```
-/// use hapax_http::IdempotencyKey;
 #[derive(Clone, Debug)]
 pub struct IdempotencyKey {
     pub(super) key: Arc<str>,
@@ -82,7 +81,6 @@ impl IdempotencyKey {
     ///     http::StatusCode::NOT_FOUND // say, the card at the provider: remembered
     /// }
     /// ```
-    /// use hapax_http::IdempotencyKey;
     pub fn begin(&self) {
         self.begun.0.store(true, Ordering::Relaxed);
     }
@@ -112,11 +110,6 @@ impl IdempotencyKey {
 ///
 /// For a scope it is an id [of a group](hapax_store::StoredId::of_group), the scope; for all
 /// together ([`global_scope`](super::LayerBuilder::global_scope)) a [`Key`] of null and the key.
-/// [`TieredDedup::forget`](hapax_store::TieredDedup::forget).
-/// # use hapax_store::{InMemoryStore, TieredDedup};
-/// # async fn example(dedup: TieredDedup<InMemoryStore>) -> Result<(), hapax_store::StoreError> {
-/// dedup.forget(hapax_http::id_of(Some("alice"), "k-1")).await?; // her next request with it is handled
-/// Of a scope it is an id [of a group](hapax_store::StoredId::of_group), the scope; of all
 pub fn id_of(scope: Option<&str>, key: &str) -> Vec<u8> {
     match scope {
         Some(scope) => StoredId::of_group(scope.as_bytes(), key.as_bytes()).as_bytes().to_vec(),

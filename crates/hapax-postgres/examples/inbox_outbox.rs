@@ -1,6 +1,8 @@
-//! Exactly once in PostgreSQL: a message is received, handled with an effect, and others are told.
+//! Exactly once in PostgreSQL: a message is received and handled with an effect, and others are
+//! notified.
 //!
-//! `DATABASE_URL=postgres://… cargo run --features postgres --example inbox_outbox` makes tables `example_…` there.
+//! `DATABASE_URL=postgres://… cargo run --features postgres --example inbox_outbox` makes tables
+//! `example_…` there.
 
 use hapax_postgres::{PostgresOptions, *};
 use std::sync::Arc;
@@ -9,7 +11,8 @@ use std::time::Duration;
 struct Billing(Tables);
 
 impl Handler for Billing {
-    // The consumer: effect, message, and that it is done are one transaction.
+    // The consumer: its effect, its message, and the removal of the handled message are one
+    // transaction.
     async fn handle(&self, tx: &mut tokio_postgres::Transaction<'_>, message: &Message) -> Result<(), Failure> {
         tx.execute("INSERT INTO example_invoices VALUES ($1)", &[&message.payload]).await?;
         let id = [&message.id, "/billed".as_bytes()].concat();

@@ -1,4 +1,4 @@
-//! Figures of what waits, and for how long.
+//! Figures about the messages that wait: how many, and for how long.
 
 use super::dead::ask;
 use super::errors::corrupt;
@@ -9,7 +9,7 @@ use hapax_store::StoreError;
 use std::time::Duration;
 use tokio_postgres::Client;
 
-/// So many are counted, and no more.
+/// The count at which counting stops.
 const COUNTED_MAX: i64 = 1_000_000;
 
 /// Figures of an inbox or an outbox. To alert on: `due_for`, which stays near zero as long as
@@ -44,18 +44,18 @@ impl Backlog {
         })
     }
 
-    /// From the answer of the server's function.
+    /// Reads the figures from the answer of the server's function.
     pub(super) fn of_rows(rows: &[Row]) -> Result<Self, StoreError> {
         Backlog::of(rows.first().ok_or_else(|| corrupt("expected figures, got none"))?)
     }
 }
 
-/// A clock that was set back makes no age negative.
+/// Converts seconds to a duration. A clock that was set back makes no age negative.
 fn duration(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or_default()
 }
 
-/// The values of the server's function.
+/// Returns the values for the server's function.
 pub(super) fn values(name: Option<&str>) -> [Value<'_>; 2] {
     [Value::OptionalText(name), Value::Number(COUNTED_MAX)]
 }

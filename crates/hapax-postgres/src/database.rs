@@ -1,4 +1,4 @@
-//! Connections of workers and relays: how they are had, and when they are given back.
+//! Connections of workers and relays: how they are obtained, and when they are given back.
 
 mod listening;
 #[cfg(feature = "sqlx")]
@@ -21,11 +21,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The time that we wait longer than the server: it should be the one to say that it was not done.
+/// The time that we wait longer than the server, so that the server is the one to say that a
+/// statement was not done.
 const GRACE: Duration = Duration::from_secs(1);
-/// The time after which the server ends what nobody has finished.
+/// The time after which the server ends a transaction that nobody has finished.
 pub(super) const NET: Duration = Duration::from_secs(5);
-/// By this setting a connection of our own sees that the server itself has got its first message.
+/// A setting by which a connection of our own sees that the server itself got its first message
+/// (and not a pooler).
 const OURS: (&str, &str) = ("hapax.session", "on");
 const TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -68,11 +70,12 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// back to its pool.
 ///
 /// A pooler of transactions may be in between, as pgbouncer with `pool_mode = transaction`. It is
-/// found out with the first connection, or is said ([`pooled`](Self::pooled)). Behind one, and with
-/// a pool of deadpool-postgres (which hands no notifications on), nobody is woken by `NOTIFY`:
-/// whoever sleeps finds new messages by polling. Otherwise there is one more connection, which
-/// listens. A pool of sqlx needs options of its own to go through a pooler of transactions, with or
-/// without hapax: `statement_cache_capacity(0)`, and for pgbouncer `extra_float_digits(None)`.
+/// detected with the first connection, or declared with [`pooled`](Self::pooled). Behind one, and
+/// with a pool of deadpool-postgres (which hands no notifications on), nobody is woken by `NOTIFY`:
+/// workers and relays that sleep find new messages by polling. Otherwise there is one more
+/// connection, which listens. A pool of sqlx needs options of its own to go through a pooler of
+/// transactions, with or without hapax: `statement_cache_capacity(0)`, and for pgbouncer
+/// `extra_float_digits(None)`.
 #[derive(Clone)]
 pub struct Database {
     source: Source,
@@ -82,12 +85,12 @@ pub struct Database {
 
 #[derive(Clone)]
 enum Source {
-    /// A pool of our own, and how to connect besides.
+    /// A pool of our own, and the options to connect outside of it.
     Own(Pool, Arc<PostgresOptions>),
     Deadpool(Pool),
     #[cfg(feature = "sqlx")]
     Sqlx(sqlx::PgPool),
-    /// Whoever asks for a connection is told why there is none.
+    /// No connection: each caller that asks for one gets this error.
     None(StoreError),
 }
 
@@ -118,8 +121,7 @@ impl From<sqlx::PgPool> for Database {
 
 impl Database {
     /// Sets how long a statement of ours may take at the server: for claims and the like, not for
-    /// handlers. Unless told otherwise it is 5 seconds, or that of the
-    /// [options](PostgresOptions::timeout).
+    /// handlers. The default is 5 seconds, or the limit of the [options](PostgresOptions::timeout).
     ///
     /// # Errors
     ///
@@ -130,16 +132,16 @@ impl Database {
         Ok(self)
     }
 
-    /// Says that a pooler of transactions is in between: for those that cannot be
-    /// [found out](PostgresOptions::pooled).
+    /// Declares that a pooler of transactions is in between, for poolers that cannot be
+    /// [detected](PostgresOptions::pooled).
     #[must_use]
     pub fn pooled(self) -> Self {
         self.pooled.found();
         self
     }
 
-    /// Asks one thing in a transaction of its own, in one round trip (with sqlx in three). It is
-    /// committed without waiting for the disk: a server's crash may undo it.
+    /// Runs one statement in a transaction of its own, in one round trip (with sqlx in three). It
+    /// is committed without waiting for the disk: a server's crash may undo it.
     pub(super) async fn call(
         &self,
         doing: &'static str,
@@ -162,8 +164,8 @@ impl Database {
         .await
     }
 
-    /// All is sent before an answer is awaited. What comes behind a failure is not done by the
-    /// server, and the first failure is the error.
+    /// Sends everything before it awaits an answer. The server does nothing of what comes after a
+    /// failure, and the first failure is the error.
     pub(super) async fn call_on(
         &self,
         client: &tokio_postgres::Client,
@@ -182,8 +184,8 @@ impl Database {
         all.map_err(|error| failed(doing, error))
     }
 
-    /// The beginning of a transaction of ours. The time that it may be idle is a safety net, for
-    /// when we are gone.
+    /// Returns the SQL that begins a transaction of ours. The limit on its idle time is a safety
+    /// net, for when this process is gone.
     pub(super) fn begin(&self) -> String {
         let (ms, net_ms) = (self.timeout.as_millis(), (self.timeout + NET).as_millis());
         format!(
@@ -192,8 +194,8 @@ impl Database {
         )
     }
 
-    /// An answer in time, or the server is taken for gone. What is awaited is dropped then, and its
-    /// connection closed with it.
+    /// Waits for an answer within the time limit; without one, the server is taken for gone. The
+    /// future is dropped then, and its connection closed with it.
     pub(super) async fn in_time<A>(
         &self,
         doing: &str,
@@ -203,7 +205,7 @@ impl Database {
         tokio::time::timeout(limit, call).await.unwrap_or_else(|_| Err(unanswered_in(limit, doing)))
     }
 
-    /// A connection of tokio-postgres for a transaction of somebody else's.
+    /// Takes a connection of tokio-postgres for a transaction that the caller runs.
     pub(super) async fn held(&self) -> Result<Held, StoreError> {
         match &self.source {
             Source::Own(pool, _) | Source::Deadpool(pool) => self.in_time("connect", held(pool)).await,
@@ -216,7 +218,7 @@ impl Database {
         }
     }
 
-    /// One of sqlx.
+    /// Takes a connection of sqlx.
     #[cfg(feature = "sqlx")]
     pub(super) async fn held_sqlx(&self) -> Result<sqlx_pool::Held, StoreError> {
         match &self.source {
@@ -229,12 +231,12 @@ impl Database {
         }
     }
 
-    /// The number of connections that there may be, of those that somebody wants. A pool whose size nobody
-    /// has chosen grows.
+    /// Returns how many of the wanted connections there may be. A pool whose size was not
+    /// configured grows.
     pub(super) fn connections_for(&self, wanted: usize) -> usize {
         match &self.source {
             Source::Own(pool, options) if options.connections.is_none() => {
-                // Others may share it.
+                // Other workers and relays may share the pool.
                 if pool.status().max_size < wanted + options.connections_or_few() {
                     pool.resize(wanted + options.connections_or_few());
                 }
@@ -243,7 +245,7 @@ impl Database {
             Source::Own(pool, _) | Source::Deadpool(pool) => pool.status().max_size.min(wanted),
             #[cfg(feature = "sqlx")]
             Source::Sqlx(pool) => (pool.options().get_max_connections() as usize).min(wanted),
-            // Whoever asks for one is told why there is none.
+            // Each caller that asks for a connection gets the error.
             Source::None(_) => wanted,
         }
     }
@@ -255,12 +257,12 @@ impl Database {
     }
 
     /// Listens on a connection of its own, which is made again whenever it is lost. Behind a pooler
-    /// nobody listens.
+    /// it does not listen.
     pub(super) async fn listen(&self, tables: &Tables, queue: Queue) -> Result<Listening, StoreError> {
         let channel = tables.channel(queue);
         match &self.source {
             Source::Own(pool, options) => {
-                // With its first connection it knows of a pooler.
+                // The first connection shows whether there is a pooler.
                 self.in_time("connect", held(pool)).await?.finish();
                 Ok(match self.pooled.get() {
                     true => Listening::to_nobody(),

@@ -1,4 +1,4 @@
-//! Messages that were given up: they are kept until somebody decides.
+//! Messages that were given up: they are kept until the caller decides what becomes of them.
 
 use super::errors::failed;
 use super::message::validate_name;
@@ -11,24 +11,24 @@ use hapax_store::StoreError;
 use std::time::{Duration, SystemTime};
 use tokio_postgres::Client;
 
-/// A message that was given up: after as many attempts as [`Retry`](super::Retry) allows, since its
-/// error said so, or since it had [expired](super::NewMessage::expires_at).
+/// A message that was given up: after as many attempts as [`Retry`](super::Retry) allows, because
+/// its error said so, or because it had [expired](super::NewMessage::expires_at).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeadLetter {
-    /// Its number: for [`Letters::At`], and where to go on with a list.
+    /// Its number: for [`Letters::At`], and the place from which to continue a list.
     pub position: i64,
-    /// What it was.
+    /// The message itself.
     pub message: Message,
-    /// What the last attempt failed with.
+    /// The error of the last attempt.
     pub error: String,
-    /// When it was given up, by the server's clock.
+    /// The time at which it was given up, by the server's clock.
     pub died_at: SystemTime,
 }
 
-/// Dead letters that are meant. At most 1,000 are seen to in one call, oldest first: call again
-/// until it returns none. A letter that is requeued may be dead again before the next call: say how
-/// old those are that you mean, or the calls may have no end.
+/// A selection of dead letters. One call handles at most 1,000, oldest first: call again until it
+/// returns none. A letter that is requeued may be dead again before the next call: give the least
+/// age of the letters, or the calls may have no end.
 ///
 /// ```no_run
 /// use hapax_postgres::{Letters, Tables, outbox};
@@ -47,19 +47,19 @@ pub struct DeadLetter {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub enum Letters<'l> {
-    /// Those at these positions.
+    /// The letters at these positions.
     At(&'l [i64]),
-    /// All of a consumer or a topic; `None`: all there are.
+    /// All letters of a consumer or a topic; `None`: all there are.
     Of(Option<&'l str>),
-    /// Of these, those that were given up so long ago.
+    /// Letters as in [`Of`](Self::Of) that were given up at least this long ago.
     OlderThan(Option<&'l str>, Duration),
 }
 
-/// Letters that one call sees to.
+/// Letters that one call handles.
 const LETTERS_MAX: i64 = 1_000;
 
 impl Letters<'_> {
-    /// Positions, name and age, as the server's functions have them.
+    /// Returns positions, name and age, as the server's functions take them.
     fn values(&self) -> Result<[Value<'_>; 3], StoreError> {
         let (positions, name, age) = match *self {
             Letters::At(positions) => (Some(positions), None, None),
@@ -92,7 +92,7 @@ pub(super) async fn list(
     rows.iter().map(letter).collect()
 }
 
-/// Requeues or discards them, by that statement.
+/// Requeues or discards letters, by the given statement.
 pub(super) async fn change(client: &Client, doing: &str, sql: &str, letters: Letters<'_>) -> Result<u64, StoreError> {
     let [positions, name, age] = letters.values()?;
     let rows = ask(client, doing, sql, &[positions, name, age, Value::Number(LETTERS_MAX)]).await?;

@@ -1,4 +1,4 @@
-//! What the drivers and the server say, as errors of a store.
+//! Converts what the drivers and the server report into errors of a store.
 
 use super::BACKEND;
 use crate::store::errors::{kind, unanswered};
@@ -6,7 +6,7 @@ use hapax_store::{ErrorKind, StoreError};
 use std::error::Error;
 use tokio_postgres::error::SqlState;
 
-/// What an error of tokio-postgres is.
+/// Converts an error of tokio-postgres.
 pub(super) fn failed(doing: &str, error: tokio_postgres::Error) -> StoreError {
     match error.as_db_error().map(|answer| answer.code().clone()) {
         Some(state) => refused(doing, &state, error),
@@ -14,7 +14,7 @@ pub(super) fn failed(doing: &str, error: tokio_postgres::Error) -> StoreError {
     }
 }
 
-/// What the server said.
+/// Converts an error that the server reported.
 pub(super) fn refused(doing: &str, state: &SqlState, error: impl Error + Send + Sync + 'static) -> StoreError {
     let what = match *state {
         SqlState::UNDEFINED_TABLE | SqlState::INVALID_SCHEMA_NAME | SqlState::UNDEFINED_COLUMN => {
@@ -28,18 +28,18 @@ pub(super) fn refused(doing: &str, state: &SqlState, error: impl Error + Send + 
     StoreError::caused(kind(state), BACKEND, what, error)
 }
 
-/// The server did not say anything in time.
+/// The error if the server did not answer in time.
 pub(super) fn unanswered_in(limit: std::time::Duration, doing: &str) -> StoreError {
     let what = format!("expected an answer to {doing} within {limit:?}");
     StoreError::new(ErrorKind::Timeout, BACKEND, what)
 }
 
-/// An option or an argument that cannot be.
+/// The error for an option or an argument that is not possible.
 pub(super) fn misconfigured(what: impl Into<String>) -> StoreError {
     StoreError::new(ErrorKind::Misconfigured, BACKEND, what)
 }
 
-/// A row that is not what was asked for.
+/// The error for a row that is not what was asked for.
 pub(super) fn corrupt(what: impl Into<String>) -> StoreError {
     StoreError::new(ErrorKind::Corrupt, BACKEND, what)
 }

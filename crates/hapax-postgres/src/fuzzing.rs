@@ -1,5 +1,5 @@
-//! Columns of messages, for the fuzz target `records`. The driver has checked their types; what
-//! hapax makes of them are times and numbers of attempts, and an error's text on the way back.
+//! Columns of messages, for the fuzz target `records`. The driver has checked their types. From
+//! them hapax makes times and numbers of attempts, and an error's text on the way back.
 
 use super::message::kept_error;
 use super::queue::attempts;
@@ -20,7 +20,7 @@ pub fn fuzz(bytes: &[u8]) -> bool {
     }
 }
 
-/// A message's columns: attempts 4 | microseconds 8 | the text of an error.
+/// Checks a message's columns: attempts 4 | microseconds 8 | the text of an error.
 fn message(bytes: &[u8]) -> bool {
     let Some((numbers, text)) = bytes.split_first_chunk::<12>() else { return false };
     let tried = i32::from_le_bytes(std::array::from_fn(|i| numbers[i]));
@@ -30,7 +30,7 @@ fn message(bytes: &[u8]) -> bool {
     assert!(Retry::USUAL.delay(attempts(tried)) <= Duration::from_secs(60));
     let text = String::from_utf8_lossy(text);
     let kept = kept_error(&text);
-    // Each zero takes three bytes then.
+    // Each zero byte takes three bytes in the text that is kept.
     assert!(kept.len() <= 3 * 4_096 && !kept.contains('\0'));
     assert!(text.len() > 4_096 || text.replace('\0', "\u{fffd}") == kept);
     true

@@ -1,4 +1,4 @@
-//! Errors that say that trying again cannot help.
+//! Errors that say that another attempt cannot help.
 
 use super::Failure;
 use std::error::Error;
@@ -29,7 +29,7 @@ pub struct GiveUp {
 }
 
 impl GiveUp {
-    /// An error that has this cause: an error, or a text.
+    /// Returns an error with this cause: an error, or a text.
     pub fn because(cause: impl Into<Failure>) -> Self {
         GiveUp { because: cause.into() }
     }
@@ -38,13 +38,14 @@ impl GiveUp {
 /// Returns true if an error, or one of its causes, says that trying again cannot help.
 pub(super) fn is_hopeless(error: &(dyn Error + 'static)) -> bool {
     std::iter::successors(Some(error), |&error| error.source()).any(|error| {
-        // The source of an `io::Error` is what comes behind the error that it wraps.
+        // The source of an `io::Error` is that of the error it wraps, so the wrapped error itself
+        // is checked, too.
         let wrapped = error.downcast_ref::<io::Error>().and_then(|error| error.get_ref());
         error.is::<GiveUp>() || wrapped.is_some_and(|error| error.is::<GiveUp>())
     })
 }
 
-/// As its cause: this wrapper has nothing to say that the cause has not.
+/// Displays the cause: this wrapper has nothing to add to it.
 impl fmt::Display for GiveUp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.because.fmt(f)

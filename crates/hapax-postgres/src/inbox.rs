@@ -1,25 +1,26 @@
-//! What comes in: marks in the caller's transaction, and messages that are stored until a [`Worker`](super::Worker) has
-//! handled them.
+//! Incoming messages: marks in the caller's transaction, and messages that are stored until a
+//! [`Worker`](super::Worker) has handled them.
 //!
 //! # Why no id is first twice
 //!
-//! Marks are partitioned by *bucket*, a number that grows, so that what is older than the retention
-//! goes by emptying a partition. A key is unique within its partition only. That an id is marked
-//! once in all of them is due to this:
+//! Marks are partitioned by *bucket*, a number that grows, so that marks older than the retention
+//! are removed by emptying a partition. A key is unique within its partition only. An id is
+//! nevertheless marked once in all partitions, for this reason:
 //!
-//! - An id is looked for in all buckets, and written into the newest. While a bucket begins, there
-//!   is a *double* state, in which ids are written into the newest and the one before it, and are
-//!   first only if neither had them.
-//! - Whoever writes holds an advisory lock of the newest bucket that it writes into, shared, until
-//!   its transaction ends. A double state ends when nobody holds that of the older bucket: whoever
-//!   came since holds that of the newer one, so it drains by itself, and nobody waits.
+//! - An id is looked up in all buckets, and written into the newest. While a bucket begins, there
+//!   is a *double* state, in which ids are written into the newest bucket and the one before it,
+//!   and are first only if neither had them.
+//! - A writer holds an advisory lock of the newest bucket that it writes into, shared, until its
+//!   transaction ends. A double state ends when no transaction holds that of the older bucket:
+//!   later transactions hold that of the newer one, so the older lock drains by itself, and nobody
+//!   waits.
 //!
 //! So any two that write at the same time have a bucket in common, in which the primary key
-//! decides. The whole argument, and why it holds at every isolation level, stands in
+//! decides. The whole argument, and why it holds at every isolation level, is in
 //! `migrations/once.sql`.
 //!
-//! Partitions by hash of the id would be unique by themselves, but then marks could only be deleted row by row, and what
-//! was deleted be vacuumed.
+//! Partitions by hash of the id would be unique by themselves. But then marks could only be deleted
+//! row by row, and the deleted rows would have to be vacuumed.
 
 use super::backlog::{self, Backlog};
 use super::dead::{self, DeadLetter, Letters};
@@ -33,8 +34,8 @@ use hapax_store::{StoreError, StoredId};
 use std::collections::HashMap;
 use tokio_postgres::Client;
 
-/// Marks an id as processed by this consumer, in the caller's transaction: the mark is there if and only if the effect
-/// is.
+/// Marks an id as processed by this consumer, in the caller's transaction: the mark is there if and
+/// only if the effect is.
 ///
 /// ```no_run
 /// use hapax_postgres::{Seen, Tables, inbox};
@@ -52,39 +53,45 @@ use tokio_postgres::Client;
 ///
 /// # Guarantees
 ///
-/// Of all transactions that mark an id for a consumer within the [`Retention`](super::Retention), one is told
-/// [`Seen::First`] and committed. Two consumers have the same id each for itself. Ids are any bytes of any length.
+/// Of all transactions that mark an id for a consumer within the [`Retention`](super::Retention),
+/// one is told [`Seen::First`] and committed. Each consumer has its own marks: two consumers can
+/// both be first with the same id. Ids are any bytes of any length.
 ///
 /// If another transaction has marked the id and not ended, this one *waits* until it has: then the
 /// id is a duplicate if it was committed, and first if it was rolled back. The caller's
 /// `lock_timeout` bounds the wait. Two transactions that mark several ids each should do so in the
 /// same order, or the server undoes one of them (SQLSTATE 40P01), or in one call: [`once_batch`].
 ///
-/// In `REPEATABLE READ` and `SERIALIZABLE`, an id that was marked after the transaction began to look is an error
-/// (SQLSTATE 40001) and not a duplicate: such transactions are tried again as a whole, as always.
+/// In `REPEATABLE READ` and `SERIALIZABLE`, an id that was marked after the transaction began to
+/// look is an error (SQLSTATE 40001) and not a duplicate: such transactions are tried again as a
+/// whole, as always.
 ///
 /// # Errors
 ///
 /// [`Conflict`](hapax_store::ErrorKind::Conflict) after `lock_timeout`;
-/// [`Unavailable`](hapax_store::ErrorKind::Unavailable) if the connection is lost, and for deadlocks and serialization
-/// failures; [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) without tables, and for a name that none has. The
-/// transaction has failed then: roll it back, and do not acknowledge. The same if the call is dropped.
+/// [`Unavailable`](hapax_store::ErrorKind::Unavailable) if the connection is lost, and for
+/// deadlocks and serialization failures; [`Misconfigured`](hapax_store::ErrorKind::Misconfigured)
+/// without tables, and for a name that none has. The transaction has failed then: roll it back, and
+/// do not acknowledge. The same if the call is dropped.
 ///
 /// # Prepared transactions
 ///
-/// A transaction that has marked may be prepared (`PREPARE TRANSACTION`), by a coordinator of
-/// two-phase commits: its marks are there when it is committed, others that mark the same ids wait
-/// until then, and it puts partitions off as any open transaction does. One that has called
-/// [`enqueue`](super::outbox::enqueue) or [`receive`] may only if it has not notified, which
-/// depends on whether somebody is awake: the server refuses to prepare after `NOTIFY`.
+/// A transaction that has marked may be prepared (`PREPARE TRANSACTION`) by a coordinator of
+/// two-phase commits. Its marks are there when it is committed, other transactions that mark the
+/// same ids wait until then, and it puts partitions off as any open transaction does. A transaction
+/// that has called [`enqueue`](super::outbox::enqueue) or [`receive`] may be prepared only if it
+/// has not notified, which depends on whether a relay or worker is awake: the server refuses to
+/// prepare after `NOTIFY`.
 ///
 /// # Cost
 ///
-/// One round trip (two with sqlx, which lets the server parse first), and a look into the index of
-/// each partition: see [`Retention::new`](super::Retention::new). A long transaction puts off that
-/// partitions begin and go, and nobody waits for it, but those that mark the same ids.
+/// One round trip (two with sqlx, which lets the server parse first), and a lookup in the index of
+/// each partition: see [`Retention::new`](super::Retention::new). A long transaction delays the
+/// beginning and the removal of partitions, and makes no other transaction wait but those that mark
+/// the same ids.
 ///
-/// Idea: the idempotent receiver (Hohpe and Woolf, 2003), with the mark in the transaction of the effect.
+/// Idea: the idempotent receiver (Hohpe and Woolf, 2003), with the mark in the transaction of the
+/// effect.
 pub async fn once(
     tx: &mut impl Transaction,
     tables: &Tables,
@@ -104,7 +111,7 @@ pub async fn once(
 pub const BATCH_IDS_MAX: usize = 1_000;
 
 /// Marks ids as processed by this consumer, in the caller's transaction, in one round trip. Returns
-/// of each what [`once`] would have, in the order of the ids.
+/// for each id what [`once`] would have returned, in the order of the ids.
 ///
 /// ```no_run
 /// use hapax_postgres::{Tables, inbox};
@@ -124,9 +131,9 @@ pub const BATCH_IDS_MAX: usize = 1_000;
 ///
 /// # Guarantees
 ///
-/// Those of [`once`]. Of an id that is named several times, the first one can be [`Seen::First`].
-/// Ids are marked in the order of their bytes, whatever theirs is: two batches do not wait for each
-/// other in a circle.
+/// Those of [`once`]. If an id is named several times, the first one can be [`Seen::First`]. Ids
+/// are marked in the order of their bytes, whatever order they are given in: two batches do not
+/// wait for each other in a circle.
 ///
 /// # Errors
 ///
@@ -158,8 +165,8 @@ pub async fn once_batch(
     Ok(seen)
 }
 
-/// Verdicts on each id: of one that is marked now, the first is first, and the others are
-/// duplicates.
+/// Returns a verdict on each id: if an id is marked now, its first occurrence is first, and the
+/// others are duplicates.
 fn seen_each(ids: &[Vec<u8>], rows: &[Row]) -> Result<Vec<Seen>, StoreError> {
     let mut marked = HashMap::with_capacity(rows.len());
     for row in rows {
@@ -173,8 +180,8 @@ fn seen_each(ids: &[Vec<u8>], rows: &[Row]) -> Result<Vec<Seen>, StoreError> {
     seen.collect::<Option<_>>().ok_or_else(|| corrupt("expected what became of each id, one is missing"))
 }
 
-/// Stores a message for this consumer's [`Worker`](super::Worker), in the caller's transaction; a redelivery is not
-/// stored again.
+/// Stores a message for this consumer's [`Worker`](super::Worker), in the caller's transaction; a
+/// redelivery is not stored again.
 ///
 /// ```no_run
 /// use hapax_postgres::{NewMessage, Tables, inbox};
@@ -191,17 +198,19 @@ fn seen_each(ids: &[Vec<u8>], rows: &[Row]) -> Result<Vec<Seen>, StoreError> {
 ///
 /// # Guarantees
 ///
-/// Those of [`once`], with which it shares its marks: an id that was processed by one is not received by the other.
-/// A message that waits or is a dead letter is a duplicate even when its mark has been dropped.
+/// Those of [`once`], with which it shares its marks: an id that was processed by one is not
+/// received by the other. A message that waits or is a dead letter is a duplicate even when its
+/// mark has been dropped.
 ///
-/// With a [key](NewMessage::key), the message has its place behind all of its consumer and key that were committed
-/// before. For that, transactions that receive messages of the same key wait for one another until they end, and each
-/// key takes a lock of the server's `max_locks_per_transaction` until then.
+/// With a [key](NewMessage::key), the message has its place behind all messages of its consumer and
+/// key that were committed before. For that, transactions that receive messages of the same key
+/// wait for one another until they end, and each key takes a lock of the server's
+/// `max_locks_per_transaction` until then.
 ///
 /// # Errors
 ///
-/// Those of [`once`]; [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) if the id, the key or the payload is too
-/// long.
+/// Those of [`once`]; [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) if the id, the key
+/// or the payload is too long.
 pub async fn receive(
     tx: &mut impl Transaction,
     tables: &Tables,
@@ -225,7 +234,7 @@ pub async fn receive(
     seen(&rows)
 }
 
-/// The server's answer about an id: when it was marked, or nothing.
+/// Reads the server's answer about an id: the time at which it was marked, or nothing.
 fn seen(rows: &[Row]) -> Result<Seen, StoreError> {
     let row = rows.first().ok_or_else(|| corrupt("expected an answer, got none"))?;
     Ok(match row.get::<Option<i64>>("first_at")? {
@@ -234,12 +243,12 @@ fn seen(rows: &[Row]) -> Result<Seen, StoreError> {
     })
 }
 
-/// Lists dead letters of a consumer (or of all), oldest first, behind a position: messages that a
+/// Lists dead letters of a consumer (or of all), oldest first, after a position: messages that a
 /// worker gave up.
 ///
 /// # Errors
 ///
-/// As usual, if the server does not answer.
+/// The usual errors if the server does not answer.
 pub async fn dead_letters(
     client: &Client,
     tables: &Tables,
@@ -250,32 +259,31 @@ pub async fn dead_letters(
     dead::list(client, tables, Queue::Inbox, consumer, behind, limit).await
 }
 
-/// Lets dead letters be tried again, each as the last of its key, with all attempts before it and
-/// no time to expire at.
-/// Returns how many those were.
+/// Requeues dead letters, each as the last of its key, with all attempts before it and no expiry.
+/// Returns how many were requeued.
 ///
 /// # Errors
 ///
-/// As usual, if the server does not answer. None of them is requeued then.
+/// The usual errors if the server does not answer. None of them is requeued then.
 pub async fn requeue(client: &Client, tables: &Tables, letters: Letters<'_>) -> Result<u64, StoreError> {
     dead::change(client, "requeue dead letters", &statements::requeue(tables, Queue::Inbox), letters).await
 }
 
 /// Removes dead letters. Their ids are duplicates as long as their marks are kept. Returns how many
-/// those were.
+/// were removed.
 ///
 /// # Errors
 ///
-/// As usual, if the server does not answer. None of them is removed then.
+/// The usual errors if the server does not answer. None of them is removed then.
 pub async fn discard(client: &Client, tables: &Tables, letters: Letters<'_>) -> Result<u64, StoreError> {
     dead::change(client, "discard dead letters", &statements::discard(tables, Queue::Inbox), letters).await
 }
 
-/// Counts what waits for a consumer (or for all).
+/// Counts the messages that wait for a consumer (or for all).
 ///
 /// # Errors
 ///
-/// As usual, if the server does not answer.
+/// The usual errors if the server does not answer.
 pub async fn backlog(client: &Client, tables: &Tables, consumer: Option<&str>) -> Result<Backlog, StoreError> {
     backlog::of(client, tables, Queue::Inbox, consumer).await
 }

@@ -1,4 +1,5 @@
-//! Exactly once, where the effect is in PostgreSQL: marks in the caller's own transaction, an inbox, and an outbox.
+//! Exactly once, where the effect is in PostgreSQL: marks in the caller's own transaction, an
+//! inbox, and an outbox.
 //!
 //! ```no_run
 //! use hapax_postgres::{NewMessage, Seen, Tables, inbox, outbox};
@@ -29,25 +30,30 @@
 //!
 //! # Guarantees
 //!
-//! - The effect of a message on this database is there once, whatever crashes: consumer, relay or server.
-//! - A message that was received is handled or becomes a dead letter; one that was enqueued is published or becomes a
-//!   dead letter. Nothing is removed otherwise.
-//! - Messages of one key (of a consumer, or of a topic) are handled and published in the order in which the transactions
-//!   that stored them were committed, one after the other. A message that fails holds up those of its key, and no others.
-//! - What is published comes *at least* once: a relay that dies between publishing and removing leaves it to be
-//!   published again, with the same id. Whoever gets it dedupes on that, for example by [`inbox::receive`].
-//! - An effect elsewhere (a mail, another database) that a handler causes is not undone when its transaction is.
+//! - The effect of a message on this database is there once, whatever crashes: consumer, relay or
+//!   server.
+//! - A message that was received is handled or becomes a dead letter; one that was enqueued is
+//!   published or becomes a dead letter. Nothing is removed otherwise.
+//! - Messages of one key (of a consumer, or of a topic) are handled and published in the order in
+//!   which the transactions that stored them were committed, one after the other. A message that
+//!   fails holds up those of its key, and no others.
+//! - A message is published *at least* once: a relay that dies between publishing and removing
+//!   leaves it to be published again, with the same id. Its recipient dedupes by that id, for
+//!   example by [`inbox::receive`].
+//! - An effect elsewhere (a mail, another database) that a handler causes is not undone when its
+//!   transaction is.
 //!
 //! # What it needs
 //!
 //! PostgreSQL 14 or later, no extension, no superuser. [`Tables::migrate`] and
 //! [`Retention::expire`] make and empty tables: their role owns them and has `CREATE` on the
-//! schema. All others need `SELECT`, `INSERT`, `UPDATE` and `DELETE` on them, `USAGE` on the
+//! schema. All other roles need `SELECT`, `INSERT`, `UPDATE` and `DELETE` on them, `USAGE` on the
 //! sequences, and `EXECUTE` on the functions, which everybody has unless it was revoked. A pooler
 //! of transactions may be in between (see [`Database`]).
 //!
-//! Ideas: the transactional outbox (Richardson, *Microservices Patterns*, 2018); idempotent receivers (Hohpe and Woolf,
-//! *Enterprise Integration Patterns*, 2003); queues by `SKIP LOCKED` (PostgreSQL 9.5); fencing tokens (Burrows, OSDI 2006).
+//! Ideas: the transactional outbox (Richardson, *Microservices Patterns*, 2018); idempotent
+//! receivers (Hohpe and Woolf, *Enterprise Integration Patterns*, 2003); queues by `SKIP LOCKED`
+//! (PostgreSQL 9.5); fencing tokens (Burrows, OSDI 2006).
 
 mod backlog;
 mod database;

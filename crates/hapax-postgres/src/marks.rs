@@ -3,11 +3,12 @@
 use super::tables::Tables;
 use std::fmt::Write as _;
 
-/// Slots that there can be. A bucket is in the slot of its number modulo this: a power of two.
+/// The largest number of slots. A bucket is in the slot of its number modulo this: a power of two.
 pub(super) const SLOTS: u32 = 64;
-/// The number of rounds of a call if the state moves under it, or what made it fail is gone.
+/// The number of rounds of a call if the state changes under it, or if the cause of its failure is
+/// gone.
 const TURNS: u32 = 10;
-/// Slots that are tried as one: most are not in use, and each that is tried costs something.
+/// Slots that are tried as one group: most are not in use, and each that is tried costs something.
 const GROUP: u32 = 8;
 
 const SQL: [&str; 4] = [
@@ -16,7 +17,7 @@ const SQL: [&str; 4] = [
     include_str!("migrations/once_batch.sql"),
     include_str!("migrations/rotate.sql"),
 ];
-/// Holds the newest bucket: the same in both functions.
+/// Takes the lock of the newest bucket: the same in both functions.
 const HOLD: &str = include_str!("migrations/hold.sql");
 const LOOK: &str = "
                     SELECT m.first_at INTO seen_at FROM {marks} m
@@ -29,7 +30,7 @@ const LOOK_BATCH: &str = "
                             WHERE o.slot = {slot} AND o.consumer = $1 AND o.id = u.id OFFSET 0
                         ) m;";
 
-/// Makes tables and functions that are not there.
+/// Returns the SQL that makes the tables and functions that are missing.
 pub(super) fn made(tables: &Tables) -> String {
     let slots = tables.partition_prefix();
     SQL.concat()
@@ -51,16 +52,17 @@ pub(super) fn made(tables: &Tables) -> String {
         .replace("{rotate}", &tables.function("rotate"))
 }
 
-/// The number of bucket 0's advisory lock. Those of the others come after it, and are numbers, too.
+/// Returns the number of bucket 0's advisory lock. Those of the other buckets follow it, as
+/// consecutive numbers.
 fn first_lock(tables: &Tables) -> i64 {
     tables.lock("marks", &[]) >> 1
 }
 
-/// Looks into the slots of buckets from `oldest`, `looked` in number.
+/// Looks into the slots of buckets from `oldest`; their number is `looked`.
 ///
 /// Each slot has a statement of its own, with its number in it: so its plan is made once for a
-/// session, and locks that slot alone. One with a variable would lock all slots in use or not,
-/// until the transaction ends, and no slot could ever be emptied.
+/// session, and locks that slot alone. A statement with a variable would lock all slots, in use or
+/// not, until the transaction ends, and no slot could ever be emptied.
 fn looks(look: &str) -> String {
     let mask = SLOTS - 1;
     let mut sql = String::from("        IF looked > 0 THEN");

@@ -1,16 +1,17 @@
-//! Messages, and what of them is too much.
+//! Messages, and the limits on their parts.
 
 use super::errors::misconfigured;
 use hapax_store::{Scope, StoreError};
 use std::time::SystemTime;
 
-/// The longest id of a message that is stored, and the longest key. (An id that is only marked may be of any length.)
+/// The longest id of a message that is stored, and the longest key. (An id that is only marked may
+/// be of any length.)
 pub const ID_BYTES_MAX: usize = 1_024;
-/// The largest payload. What is larger belongs elsewhere, and a reference to it here.
+/// The largest payload. Store larger data elsewhere, and a reference to it here.
 pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
-/// All headers of a message together, names and values.
+/// The largest size of a message's headers together, names and values.
 pub const HEADER_BYTES_MAX: usize = 16 << 10;
-/// So much of an error's text is kept.
+/// The part of an error's text that is kept.
 const ERROR_BYTES_MAX: usize = 4_096;
 
 /// A message to be received or enqueued.
@@ -28,7 +29,8 @@ const ERROR_BYTES_MAX: usize = 4_096;
 /// # let _ = message;
 /// ```
 ///
-/// Messages of one key come in order, one after the other. Those without a key come in any order.
+/// Messages of one key come in order, one after the other. Messages without a key come in any
+/// order.
 #[derive(Clone, Copy, Debug)]
 pub struct NewMessage<'m> {
     pub(super) id: &'m [u8],
@@ -40,41 +42,42 @@ pub struct NewMessage<'m> {
 }
 
 impl<'m> NewMessage<'m> {
-    /// A message with this id, by which a redelivery is known: up to [`ID_BYTES_MAX`] bytes.
+    /// Creates a message with this id, by which a redelivery is recognized: up to [`ID_BYTES_MAX`]
+    /// bytes.
     pub fn new(id: &'m (impl AsRef<[u8]> + ?Sized), payload: &'m (impl AsRef<[u8]> + ?Sized)) -> Self {
         let (id, payload) = (id.as_ref(), payload.as_ref());
         NewMessage { id, key: None, payload, headers: &[], due_at: None, expires_at: None }
     }
 
-    /// The key within which it keeps its place: up to [`ID_BYTES_MAX`] bytes.
+    /// Sets the key within which it keeps its place: up to [`ID_BYTES_MAX`] bytes.
     #[must_use]
     pub fn key(self, key: &'m (impl AsRef<[u8]> + ?Sized)) -> Self {
         NewMessage { key: Some(key.as_ref()), ..self }
     }
 
-    /// Names and values that go with it, as they are: a content type, a trace's context. Up to
+    /// Sets names and values that go with it, unchanged: a content type, a trace's context. Up to
     /// [`HEADER_BYTES_MAX`] bytes together.
     #[must_use]
     pub fn headers(self, headers: &'m [(&'m str, &'m str)]) -> Self {
         NewMessage { headers, ..self }
     }
 
-    /// Sets when it is published or handled, at the earliest, by the server's clock. With a key it
-    /// takes its place at that time, behind all that its key has then, and holds up none of them
-    /// before.
+    /// Sets the earliest time at which it is published or handled, by the server's clock. With a
+    /// key it takes its place at that time, behind all that its key has then, and holds up none of
+    /// them before.
     #[must_use]
     pub fn due_at(self, at: SystemTime) -> Self {
         NewMessage { due_at: Some(at), ..self }
     }
 
-    /// Sets when it is of no use any more, by the server's clock. If it waits still, it becomes a
-    /// dead letter.
+    /// Sets the time after which it is of no use any more, by the server's clock. If it still waits
+    /// then, it becomes a dead letter.
     #[must_use]
     pub fn expires_at(self, at: SystemTime) -> Self {
         NewMessage { expires_at: Some(at), ..self }
     }
 
-    /// Whether it can be stored.
+    /// Checks that it can be stored.
     pub(super) fn validate(&self) -> Result<(), StoreError> {
         let headers = self.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
         let limits = [
@@ -96,7 +99,7 @@ impl<'m> NewMessage<'m> {
         }
     }
 
-    /// Its headers as the text of an array in SQL, names and values in turn.
+    /// Returns its headers as the text of an array in SQL, names and values in turn.
     pub(super) fn array(&self) -> Option<String> {
         if self.headers.is_empty() {
             return None;
@@ -106,17 +109,17 @@ impl<'m> NewMessage<'m> {
         Some(format!("{{{}}}", all.join(",")))
     }
 
-    /// The times at which it is due and expires, in seconds since 1970.
+    /// Returns the times at which it is due and expires, in seconds since 1970.
     pub(super) fn times(&self) -> [Option<f64>; 2] {
         [self.due_at.map(seconds), self.expires_at.map(seconds)]
     }
 }
 
-/// A time as the server has it, to the microsecond.
+/// Returns a time as the server has it, to the microsecond.
 fn seconds(at: SystemTime) -> f64 {
-    // The end of the year 9999: the server would refuse what is far behind.
+    // The end of the year 9999: the server would refuse times far beyond it.
     const LAST: f64 = 253_402_300_799.0;
-    // The year 1: all before are over.
+    // The year 1: all times before it are over anyway.
     const FIRST: f64 = -62_135_596_800.0;
     match at.duration_since(SystemTime::UNIX_EPOCH) {
         Ok(since) => since.as_secs_f64().min(LAST),
@@ -130,15 +133,15 @@ fn seconds(at: SystemTime) -> f64 {
 pub struct Message {
     /// The consumer that received it, or the topic it goes to.
     pub name: String,
-    /// Its id: what whoever gets it knows a redelivery by.
+    /// Its id, by which its recipient recognizes a redelivery.
     pub id: Vec<u8>,
     /// The key within which it has its place.
     pub key: Option<Vec<u8>>,
     /// Names and values that were given with it.
     pub headers: Vec<(String, String)>,
-    /// What it says.
+    /// Its content.
     pub payload: Vec<u8>,
-    /// How often it was tried before and came to nothing, as far as that is known.
+    /// The number of failed attempts before this one, as far as it is known.
     pub attempts: u32,
     /// The time at which it was stored, by the server's clock.
     pub enqueued_at: SystemTime,
@@ -151,7 +154,7 @@ impl Message {
     }
 }
 
-/// The name of a consumer or a topic: as a [`Scope`]'s.
+/// Checks the name of a consumer or a topic: as a [`Scope`]'s.
 pub(super) fn validate_name(what: &str, name: &str) -> Result<(), StoreError> {
     match Scope::new(name) {
         Ok(_) if name.is_empty() => Err(misconfigured(format!("{what} has a name, got an empty one"))),
@@ -162,7 +165,7 @@ pub(super) fn validate_name(what: &str, name: &str) -> Result<(), StoreError> {
     }
 }
 
-/// An error's text as PostgreSQL keeps text: not too long, and without zeros.
+/// Returns an error's text as PostgreSQL can store it: not too long, and without zeros.
 pub(super) fn kept_error(text: &str) -> String {
     let end = (0..=text.len().min(ERROR_BYTES_MAX)).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
     text[..end].replace('\0', "\u{fffd}")

@@ -21,7 +21,8 @@ mod recorder;
 use recorder::Recorder;
 pub(super) use recorder::marked;
 
-/// Waiting messages are counted every so often, and for at most a hundredth of the time.
+/// The least time between two counts of the waiting messages; counting takes at most a hundredth of
+/// the time.
 const COUNT_EVERY: Duration = Duration::from_secs(10);
 const COUNT_SHARE: u32 = 100;
 
@@ -53,14 +54,14 @@ impl Event {
     ];
 }
 
-/// Counts of what became of the messages of a [`Relay`](super::Relay) or a [`Worker`](super::Worker) since it
-/// was made: of all its clones together.
+/// Counts of what became of the messages of a [`Relay`](super::Relay) or a
+/// [`Worker`](super::Worker) since it was made: of all its clones together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QueueStats {
     /// Messages that were claimed.
     pub claimed: u64,
-    /// Those that were published or handled.
+    /// Messages that were published or handled.
     pub done: u64,
     /// Attempts that failed, panics and time-outs included.
     pub failed: u64,
@@ -72,11 +73,12 @@ pub struct QueueStats {
     pub dead: u64,
     /// Messages that expired before they were tried; they are dead letters, too.
     pub expired: u64,
-    /// Messages that somebody else had when an attempt was to begin: their lease was over.
+    /// Messages that another worker or relay had when an attempt was to begin: their lease was
+    /// over.
     pub lost: u64,
     /// Messages that were given back untried.
     pub released: u64,
-    /// The number of times that a relay paused, since its broker was away.
+    /// The number of times that a relay paused because its broker was away.
     pub pauses: u64,
 }
 
@@ -117,7 +119,7 @@ pub(super) struct Meters {
     recorder: Recorder,
 }
 
-/// Gauges of what goes on say that nothing does.
+/// Sets the gauges of current activity to zero.
 impl Drop for Meters {
     fn drop(&mut self) {
         self.recorder.in_flight(0);
@@ -126,7 +128,7 @@ impl Drop for Meters {
 }
 
 impl Meters {
-    /// Of a consumer or a topic, or of all topics.
+    /// Creates the counters of a consumer or a topic, or of all topics.
     pub(super) fn new(counts: &Arc<Counts>, queue: Queue, name: Option<&str>) -> Self {
         Meters { counts: Arc::clone(counts), recorder: Recorder::new(queue, name.unwrap_or("*")) }
     }
@@ -138,7 +140,7 @@ impl Meters {
         }
     }
 
-    /// An attempt failed, and that is what becomes of its message.
+    /// Records that an attempt failed, and what becomes of its message.
     pub(super) fn failed(&self, cause: Cause, fate: &Fate) {
         self.happened(Event::Failed, 1);
         if matches!(fate, Fate::Dead { .. }) {
@@ -151,22 +153,22 @@ impl Meters {
         }
     }
 
-    /// The time that publishing or handling took.
+    /// Records the time that publishing or handling took.
     pub(super) fn took(&self, took: Duration) {
         self.recorder.took(took);
     }
 
-    /// A message that was stored then is done.
+    /// Records that a message which was stored at this time is done.
     pub(super) fn lagged(&self, enqueued_at: SystemTime) {
         self.recorder.lagged(enqueued_at);
     }
 
-    /// So many keys and messages without one are being published or handled.
+    /// Records how many keys and messages without one are being published or handled.
     pub(super) fn in_flight(&self, runs: usize) {
         self.recorder.in_flight(runs);
     }
 
-    /// A relay has paused, or goes on.
+    /// Records that a relay has paused, or goes on.
     pub(super) fn paused(&self, is_paused: bool) {
         if is_paused {
             self.counts.pauses.fetch_add(1, Ordering::Relaxed);
@@ -174,7 +176,7 @@ impl Meters {
         self.recorder.paused(is_paused);
     }
 
-    /// Counts what waits, now and then, if there is anybody to tell.
+    /// Counts the waiting messages now and then, if there is a recorder to tell.
     pub(super) async fn watch(
         &self,
         database: &Database,
@@ -188,7 +190,7 @@ impl Meters {
         let sql = statements::figures(tables, queue);
         loop {
             let began = Instant::now();
-            // Whether there is a server is for claims to find out.
+            // An error is ignored: the claims find out whether there is a server.
             let rows = database.call("count what waits", &sql, &backlog::values(name)).await;
             if let Ok(backlog) = rows.and_then(|rows| Backlog::of_rows(&rows)) {
                 self.recorder.waiting(&backlog);

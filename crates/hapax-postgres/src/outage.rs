@@ -1,4 +1,4 @@
-//! How long to go on without a server.
+//! Decides how long to go on without a server.
 
 use hapax::tier::random;
 use hapax_store::back_off::BackOff;
@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 const DELAYS: BackOff = BackOff { first: Duration::from_millis(50), max: Duration::from_secs(5) };
 
-/// Failures since something last worked.
+/// The failures since something last worked.
 #[derive(Debug)]
 pub(super) struct Outage {
     longest: Duration,
@@ -21,14 +21,15 @@ impl Outage {
         Outage { longest, began: None, failures: 0 }
     }
 
-    /// It works.
+    /// Ends the outage: something worked.
     pub(super) fn end(&mut self) {
         (self.began, self.failures) = (None, 0);
     }
 
-    /// How long to wait before the next try; or the error, if another try cannot help or it has lasted too long.
+    /// Returns the time to wait before the next try; or the error, if another try cannot help or it
+    /// has lasted too long.
     pub(super) fn failed(&mut self, error: StoreError, now: Instant) -> Result<Duration, StoreError> {
-        // Here nobody else's lock is more than a moment's.
+        // No other transaction holds a lock on these tables for more than a moment.
         let may_pass = error.kind().is_transient() || error.kind() == ErrorKind::Conflict;
         let began = *self.began.get_or_insert(now);
         if !may_pass || now.duration_since(began) >= self.longest {

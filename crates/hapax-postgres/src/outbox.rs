@@ -1,5 +1,5 @@
-//! What goes out: messages that are stored with the effect they speak of, until a [`Relay`](super::Relay) has published
-//! them, or change data capture has read them.
+//! Outgoing messages: each is stored with the effect it speaks of, until a [`Relay`](super::Relay)
+//! has published it, or change data capture has read it.
 
 use super::backlog::{self, Backlog};
 use super::dead::{self, DeadLetter, Letters, ask};
@@ -13,14 +13,15 @@ use hapax_store::StoreError;
 use std::time::Duration;
 use tokio_postgres::Client;
 
-/// Messages of one call.
+/// The largest number of messages of one call.
 pub const BATCH_MAX: usize = 1_000;
-/// Payload of one call.
+/// The largest payload of one call.
 pub const BATCH_BYTES_MAX: usize = 16 * PAYLOAD_BYTES_MAX;
 /// Rows that one call of [`expire_captured`] removes.
 const EXPIRED_MAX: i64 = 10_000;
 
-/// Stores a message to be published, in the caller's transaction: it is published if and only if that is committed.
+/// Stores a message to be published, in the caller's transaction: it is published if and only if
+/// that is committed.
 ///
 /// ```no_run
 /// use hapax_postgres::{NewMessage, Tables, outbox};
@@ -37,17 +38,19 @@ const EXPIRED_MAX: i64 = 10_000;
 ///
 /// # Guarantees
 ///
-/// Messages of a topic and [key](NewMessage::key) are published in the order of their transactions' commits. For that, a
-/// transaction that enqueues a message of a key *waits* for all others that have, until they end: numbers are given out
-/// in the order of commits. The caller's `lock_timeout` bounds the wait. The other way, to publish nothing that is newer
-/// than the oldest open transaction, would let any long transaction of the whole server hold up all messages, and would
+/// Messages of a topic and [key](NewMessage::key) are published in the order of their transactions'
+/// commits. For that, a transaction that enqueues a message of a key *waits* for all others that
+/// have, until they end: numbers are given out in the order of commits. The caller's `lock_timeout`
+/// bounds the wait. The alternative, to publish nothing that is newer than the oldest open
+/// transaction, would let any long transaction of the whole server hold up all messages, and would
 /// put those of a key into the order in which their transactions began.
 ///
-/// Messages without a key wait for nobody. Two transactions that enqueue for several keys each should do so in the same
-/// order, or the server undoes one of them (SQLSTATE 40P01). Each key takes a lock of the server's
-/// `max_locks_per_transaction` until the transaction ends.
+/// Messages without a key wait for no other transaction. Two transactions that enqueue for several
+/// keys each should do so in the same order, or the server undoes one of them (SQLSTATE 40P01).
+/// Each key takes a lock of the server's `max_locks_per_transaction` until the transaction ends.
 ///
-/// The id is what the receiving side dedupes on. It is not looked at here: who enqueues an id twice publishes it twice.
+/// The receiving side dedupes by the id. The id is not checked here: a caller that enqueues an id
+/// twice publishes it twice.
 ///
 /// # Errors
 ///
@@ -57,13 +60,13 @@ const EXPIRED_MAX: i64 = 10_000;
 /// # Cost
 ///
 /// One round trip (with sqlx two, which has statements parsed first). A message that has a key
-/// takes its lock, and a row beside the first one of its key that waits.
+/// takes its lock, and a row next to the first message of its key that waits.
 ///
 /// A relay that sleeps is woken by `NOTIFY`, for which the server commits one such transaction
 /// after the other. So one transaction at a time notifies, and none while a relay is awake: for
-/// some seconds behind its last message it looks by itself every few milliseconds. What was
-/// enqueued beside a transaction that notifies, and stays open or is undone, waits for the relay's
-/// slow [poll](super::Relay::poll).
+/// some seconds after its last message a relay looks by itself every few milliseconds. A message
+/// that was enqueued while another transaction notified, and that transaction stays open or is
+/// undone, waits for the relay's slow [poll](super::Relay::poll).
 ///
 /// Idea: the transactional outbox (Richardson, 2018).
 pub async fn enqueue(
@@ -88,8 +91,8 @@ pub async fn enqueue(
     stored(&rows, "store_one").map(|_| ())
 }
 
-/// Stores messages of a topic to be published, in their order and in one round trip: as [`enqueue`]
-/// of each.
+/// Stores messages of a topic to be published, in their order and in one round trip: like
+/// [`enqueue`] for each.
 ///
 /// ```no_run
 /// use hapax_postgres::{NewMessage, Tables, outbox};
@@ -153,16 +156,16 @@ pub async fn enqueue_batch(
 /// # }
 /// ```
 ///
-/// For Debezium and others that read the server's log: they see whole transactions in the order of
-/// their commits, so no lock is taken for a key. Columns: `position` (grows), `recorded_at`, `name`
-/// (the topic), `key`, `id`, `headers` (an array of names and values in turn), `payload`. With
-/// Debezium's outbox event router: `table.field.event.id = id`, `table.field.event.key = key`,
-/// `route.by.field = name`. Have [`expire_captured`] called now and then.
+/// For Debezium and other programs that read the server's log: they see whole transactions in the
+/// order of their commits, so no lock is taken for a key. Columns: `position` (grows),
+/// `recorded_at`, `name` (the topic), `key`, `id`, `headers` (an array of names and values in
+/// turn), `payload`. With Debezium's outbox event router: `table.field.event.id = id`,
+/// `table.field.event.key = key`, `route.by.field = name`. Call [`expire_captured`] now and then.
 ///
 /// # Errors
 ///
 /// Those of [`enqueue_batch`]; [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) for
-/// messages that are due or expire at some time, of which whoever reads the log would know nothing.
+/// messages that are due or expire at some time: a reader of the log would not know of these times.
 pub async fn capture(
     tx: &mut impl Transaction,
     tables: &Tables,
@@ -190,18 +193,18 @@ pub async fn capture(
 }
 
 /// Removes the oldest rows of [`capture`] that are of at least this age, at most 10,000: call again
-/// until it returns none. Whoever reads the server's log has them from there, however old.
+/// until it returns none. A reader of the server's log finds them in the log, however old they are.
 ///
 /// # Errors
 ///
-/// As usual, if the server does not answer.
+/// The usual errors if the server does not answer.
 pub async fn expire_captured(client: &Client, tables: &Tables, age: Duration) -> Result<u64, StoreError> {
     let values = [Value::Real(micros(age)), Value::Number(EXPIRED_MAX)];
     let rows = ask(client, "remove captured messages", &statements::capture_expire(tables), &values).await?;
     stored(&rows, "removed")
 }
 
-/// Messages by columns, as a statement has them.
+/// Messages by columns, as a statement takes them.
 struct Columns {
     ids: Vec<Vec<u8>>,
     keys: Vec<Option<Vec<u8>>>,
@@ -237,12 +240,12 @@ fn stored(rows: &[Row], column: &str) -> Result<u64, StoreError> {
     Ok(number.unsigned_abs())
 }
 
-/// Lists dead letters of a topic (or of all), oldest first, behind a position: messages that a
-/// relay gave up.
+/// Lists dead letters of a topic (or of all), oldest first, after a position: messages that a relay
+/// gave up.
 ///
 /// # Errors
 ///
-/// As usual, if the server does not answer.
+/// The usual errors if the server does not answer.
 pub async fn dead_letters(
     client: &Client,
     tables: &Tables,
@@ -253,29 +256,30 @@ pub async fn dead_letters(
     dead::list(client, tables, Queue::Outbox, topic, behind, limit).await
 }
 
-/// Lets dead letters be published again, each as the last of its key, with no time to expire at. Returns how many those were.
+/// Requeues dead letters, each as the last of its key, with no expiry. Returns how many were
+/// requeued.
 ///
 /// # Errors
 ///
-/// As usual, if the server does not answer. None of them is requeued then.
+/// The usual errors if the server does not answer. None of them is requeued then.
 pub async fn requeue(client: &Client, tables: &Tables, letters: Letters<'_>) -> Result<u64, StoreError> {
     dead::change(client, "requeue dead letters", &statements::requeue(tables, Queue::Outbox), letters).await
 }
 
-/// Removes dead letters: they are not published. Returns how many those were.
+/// Removes dead letters: they are not published. Returns how many were removed.
 ///
 /// # Errors
 ///
-/// As usual, if the server does not answer. None of them is removed then.
+/// The usual errors if the server does not answer. None of them is removed then.
 pub async fn discard(client: &Client, tables: &Tables, letters: Letters<'_>) -> Result<u64, StoreError> {
     dead::change(client, "discard dead letters", &statements::discard(tables, Queue::Outbox), letters).await
 }
 
-/// Counts what waits of a topic (or of all).
+/// Counts the waiting messages of a topic (or of all).
 ///
 /// # Errors
 ///
-/// As usual, if the server does not answer.
+/// The usual errors if the server does not answer.
 pub async fn backlog(client: &Client, tables: &Tables, topic: Option<&str>) -> Result<Backlog, StoreError> {
     backlog::of(client, tables, Queue::Outbox, topic).await
 }

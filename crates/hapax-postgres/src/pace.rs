@@ -1,25 +1,27 @@
 //! The times at which a relay or a worker looks for messages: a state machine without a clock.
 //!
-//! `NOTIFY` makes the server commit one transaction after the other, so whoever enqueues rings only
-//! if nobody is awake. Whoever has found something says that it is awake, and looks every few
-//! milliseconds until what it said is over; then it sleeps until it is notified, or until its slow
-//! poll. Behind a pooler nothing is notified: the slow poll is all.
+//! `NOTIFY` makes the server commit one transaction after the other, so a transaction that enqueues
+//! notifies only if no relay or worker is awake. One that has found something announces that it is
+//! awake, and looks every few milliseconds until the announcement is over. Then it sleeps until it
+//! is notified, or until its slow poll. Behind a pooler nothing is notified: the slow poll is all.
 
 use hapax_store::back_off::{BackOff, jittered};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// Between looks of one that is awake: at least as often as those who ring rely on.
+/// The waits between looks while awake: short enough for the transactions that do not notify
+/// because of the announcement.
 const AWAKE_WAITS: BackOff = BackOff { first: Duration::from_millis(5), max: Duration::from_millis(50) };
-/// A word to those who enqueue.
+/// The time for which an announcement to the enqueuing transactions holds.
 const AWAKE_FOR: Duration = Duration::from_secs(2);
-/// It is said again at most so often.
+/// The least time between two announcements.
 const SAY_EVERY: Duration = Duration::from_secs(1);
-/// Whoever enqueued just before an announcement was over, and did not ring, commits a moment later.
+/// The time within which a transaction commits that enqueued just before an announcement was over,
+/// and did not notify.
 const GRACE: Duration = Duration::from_millis(200);
 
-/// The time to look next.
+/// The time at which to look next.
 #[derive(Clone, Debug)]
 pub(super) struct Pace {
     slow: Duration,
@@ -31,14 +33,14 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// One that looks at once, and then, as long as it sleeps, after `slow` (shortened at random by
-    /// up to a half).
+    /// Creates a pace that looks at once, and then, as long as it sleeps, after `slow` (shortened
+    /// at random by up to a half).
     pub(super) fn new(slow: Duration, now: Instant) -> Self {
         Pace { slow, empty: 0, look_at: now, awake_until: now, say_at: now }
     }
 
-    /// A look found something. Returns for how long those who enqueue are to be told that it is
-    /// awake, if they are to be: call [`said`](Self::said) when they have been.
+    /// Records that a look found something. Returns how long an announcement to the enqueuing
+    /// transactions should hold, if one is due: call [`said`](Self::said) once it was made.
     pub(super) fn found(&mut self, now: Instant) -> Option<Duration> {
         (self.empty, self.look_at) = (0, now);
         self.awake_until = self.awake_until.max(now + GRACE);
@@ -49,13 +51,13 @@ impl Pace {
         is_due.then_some(AWAKE_FOR)
     }
 
-    /// Those who enqueue were told that it is awake, not later than now. It keeps its word for
-    /// longer than by the server's clock, since the server read that before.
+    /// Records that the announcement was made, not later than now. It is kept for longer than it
+    /// holds by the server's clock, since the server read its clock before.
     pub(super) fn said(&mut self, now: Instant) {
         self.awake_until = self.awake_until.max(now + AWAKE_FOR + GRACE);
     }
 
-    /// A look found nothing.
+    /// Records that a look found nothing.
     pub(super) fn found_nothing(&mut self, now: Instant, random: u64) {
         self.empty = self.empty.saturating_add(1);
         let wait = match self.hears(now) {
@@ -65,24 +67,24 @@ impl Pace {
         self.look_at = now + jittered(wait, random);
     }
 
-    /// It was notified: it looks at once, and, however often that happens for nothing, not all the
-    /// time.
+    /// Records a notification: the next look is at once, but not all the time, however often it was
+    /// notified for nothing.
     pub(super) fn woken(&mut self, now: Instant) {
         (self.empty, self.look_at, self.awake_until) = (0, now, self.awake_until.max(now + GRACE));
     }
 
-    /// The time to look next.
+    /// Returns the time at which to look next.
     pub(super) fn look_at(&self) -> Instant {
         self.look_at
     }
 
-    /// Returns true if a notification ends the wait. One that is awake looks soon, however many it
-    /// gets.
+    /// Returns true if a notification ends the wait. While awake it looks soon anyway, however many
+    /// notifications it gets.
     pub(super) fn hears(&self, now: Instant) -> bool {
         now >= self.awake_until
     }
 
-    /// Waits until it is time to look. Whoever drops this loses nothing.
+    /// Waits until it is time to look. Dropping this future loses nothing.
     pub(super) async fn is_due(&mut self, notified: &Notify) {
         let hears = self.hears(Instant::now());
         tokio::select! {
@@ -103,7 +105,7 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    /// The longest waits of looks that find nothing, for so many looks.
+    /// Returns the longest waits of this many looks that find nothing.
     fn waits(pace: &mut Pace, looks: usize) -> Vec<Duration> {
         let wait = |_| {
             let now = pace.look_at();
@@ -134,7 +136,7 @@ mod tests {
         while !pace.hears(pace.look_at()) {
             assert_eq!(waits(&mut pace, 1), [ms(50)]);
         }
-        // It looked once more after the last who did not ring may have committed.
+        // It looked once more after the last transaction that did not notify may have committed.
         let asleep = pace.look_at() - start;
         assert!((ms(2_203)..ms(2_260)).contains(&asleep), "{asleep:?}");
         assert_eq!(waits(&mut pace, 1), [SLOW]);
@@ -154,8 +156,8 @@ mod tests {
             })
             .collect();
         assert_eq!(said, [0, 1_000, 2_000, 3_000]);
-        // Somebody is told that it looks often, all the time until about two seconds after it last
-        // found something.
+        // The announcement holds without a gap until about two seconds after it last found
+        // something.
         let silent = (3_500..10_000).find(|&at| pace.hears(start + ms(at)));
         assert_eq!(silent, Some(5_200));
     }
@@ -179,7 +181,7 @@ mod tests {
     fn notifications_for_nothing_are_bounded() {
         let start = Instant::now();
         let (mut pace, mut now, mut looks) = (Pace::new(SLOW, start), start, 0);
-        // Notified all the time, for messages that others take.
+        // It is notified all the time, for messages that others take.
         while now < start + ms(10_000) {
             if pace.hears(now) {
                 pace.woken(now);

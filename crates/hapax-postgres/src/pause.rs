@@ -1,26 +1,26 @@
-//! A relay's broker that is away: a state machine without a clock or a broker.
+//! Pauses a relay whose broker is away: a state machine without a clock or a broker.
 //!
-//! Messages that fail one after the other, with none that succeeds in between, are not at fault:
-//! their broker is. The relay as a whole pauses then, and probes with one message at a time. (A
-//! circuit breaker: Nygard, *Release It!*, 2007.)
+//! If messages fail one after the other, and none succeeds in between, they are not at fault: their
+//! broker is. The relay as a whole pauses then, and probes with one message at a time. (A circuit
+//! breaker: Nygard, *Release It!*, 2007.)
 
 use hapax_store::back_off::BackOff;
 use std::collections::HashSet;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// So many different messages or keys fail in a row.
+/// The number of different messages or keys that fail in a row before a pause.
 const FAILURES: usize = 8;
 const WAITS: BackOff = BackOff { first: Duration::from_millis(200), max: Duration::from_secs(30) };
 
 /// The share that may be published now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Room {
-    /// As much as there is room for.
+    /// All messages that there is room for.
     All,
     /// One message, to see what comes of it.
     Probe,
-    /// Nothing until then, or until a probe has ended.
+    /// No message until then, or until a probe has ended.
     None { until: Instant },
 }
 
@@ -35,9 +35,9 @@ pub(super) enum Ticket {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sign {
     Success,
-    /// Of a message, or of a key.
+    /// The failure of a message, or of a key.
     Failure(u64),
-    /// The message cannot be published, whatever the broker does.
+    /// No information: the message cannot be published, whatever the broker does.
     Nothing,
 }
 
@@ -50,12 +50,12 @@ pub(super) enum Change {
 
 #[derive(Debug)]
 pub(super) enum Pause {
-    /// Those that have failed since something last succeeded.
+    /// Publishing, with the messages or keys that have failed since something last succeeded.
     Open { failing: HashSet<u64> },
-    /// After so many pauses in a row.
+    /// Paused until then, after this many pauses in a row.
     Waiting { until: Instant, pauses: u32 },
-    /// One message is in flight, whatever else still is from before. If nobody ever says what came
-    /// of it, another one probes.
+    /// Probing with one message in flight, besides those from before the pause. If nobody ever
+    /// reports how it ended, another message probes.
     Probing { until: Instant, pauses: u32 },
 }
 
@@ -73,8 +73,8 @@ impl Pause {
         }
     }
 
-    /// Asks to publish a message that was claimed, which takes so long at most. `None`: it is given
-    /// back.
+    /// Asks to publish a message that was claimed, and that takes at most `longest`. `None`: it is
+    /// given back.
     pub(super) fn begin(&mut self, longest: Duration, now: Instant) -> Option<Ticket> {
         match (self.room(now), &*self) {
             (Room::All, _) => Some(Ticket::Usual),
@@ -86,7 +86,7 @@ impl Pause {
         }
     }
 
-    /// Says what came of a publication that had begun.
+    /// Records how a publication that had begun ended.
     pub(super) fn ended(
         &mut self,
         ticket: Ticket,
@@ -99,7 +99,7 @@ impl Pause {
                 failing.clear();
                 None
             }
-            // Also of one that began before the pause: the broker is there.
+            // A success of a publication from before the pause counts, too: the broker is there.
             (_, Sign::Success) => {
                 *self = Pause::new();
                 Some(Change::Resumed)
@@ -121,7 +121,7 @@ impl Pause {
                 *self = Pause::Waiting { until: now, pauses: *pauses };
                 None
             }
-            // What began before the pause says nothing new.
+            // A failure of a publication that began before the pause is no news.
             (_, Sign::Failure(_) | Sign::Nothing) => None,
         }
     }
@@ -137,7 +137,7 @@ mod tests {
 
     const LONGEST: Duration = Duration::from_secs(10);
 
-    /// Publishes one message after the other, as long as it may.
+    /// Publishes one message after the other, as long as that is allowed.
     fn publish(pause: &mut Pause, now: Instant, signs: impl IntoIterator<Item = Sign>) -> Vec<Option<Change>> {
         let mut publish = |sign| pause.begin(LONGEST, now).map(|ticket| pause.ended(ticket, sign, now, || 0));
         signs.into_iter().map_while(&mut publish).collect()
@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(pause.ended(Ticket::Usual, Sign::Failure(1), end, || 0), None);
         assert_eq!(pause.room(end), Room::None { until: end + 2 * LONGEST });
         assert_eq!(pause.ended(Ticket::Usual, Sign::Success, end, || 0), Some(Change::Resumed));
-        // The probe's own failure is one of many then.
+        // The probe's own failure is just one of many then.
         assert_eq!(pause.ended(Ticket::Probe, Sign::Failure(1), end, || 0), None);
         assert_eq!(pause.room(end), Room::All);
     }

@@ -1,8 +1,8 @@
-//! Whatever messages are published to.
+//! The destination that messages are published to.
 
 use super::{Failure, Message};
 
-/// Whatever messages are published to: a broker's client, usually.
+/// A destination that messages are published to: a broker's client, usually.
 ///
 /// ```
 /// use hapax_postgres::{Failure, GiveUp, Message, Publisher};
@@ -18,19 +18,19 @@ use super::{Failure, Message};
 /// }
 /// ```
 ///
-/// A relay calls it for many messages side by side, but never for two of one key. It stops what
-/// takes longer than [`publish_timeout`](super::Relay::publish_timeout) by dropping the future. A
-/// panic is a failure of the message.
+/// A relay calls it for many messages concurrently, but never for two of one key. A publication
+/// that takes longer than [`publish_timeout`](super::Relay::publish_timeout) is stopped by dropping
+/// its future. A panic is a failure of the message.
 pub trait Publisher: Send + Sync + 'static {
-    /// Publishes a message. When it returns, the message is where it has to be; after an error it
-    /// may be, too, and is published again, with the same id. [`GiveUp`](super::GiveUp) makes it a
+    /// Publishes a message. When it returns, the message has arrived. After an error it may have
+    /// arrived, too, and is published again, with the same id. [`GiveUp`](super::GiveUp) makes it a
     /// dead letter at once.
     fn publish(&self, message: &Message) -> impl Future<Output = Result<(), Failure>> + Send;
 
     /// Publishes messages at once, where the broker has a call for that. Returns an answer for
     /// each, in their order; or `None`, which is the default, if there is no such call. The first
-    /// `None` is final: [`publish`](Self::publish) is called for each message then, side by side,
-    /// and a message that hangs holds up no other.
+    /// `None` is final: from then on [`publish`](Self::publish) is called for each message,
+    /// concurrently, and a message that hangs holds up no other.
     ///
     /// ```
     /// # use hapax_postgres::{Failure, Message, Publisher};

@@ -1,4 +1,4 @@
-//! Messages that wait: how they are claimed, and what becomes of them.
+//! Messages that wait: how they are claimed, and how claims are settled.
 
 use super::message::{Message, kept_error};
 use super::retry::Retry;
@@ -13,14 +13,14 @@ use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Messages of a key that are claimed behind its first.
+/// Messages of a key that are claimed after its first.
 pub(super) const BEHIND: usize = 15;
-/// Names that one look finds, at most (as `queue.sql` has it), and that one claim visits.
+/// The most names that one look finds (as `queue.sql` has it), and the most that one claim visits.
 const NAMES_SEEN: usize = 64;
 const NAMES_CLAIMED: usize = 16;
-/// The time for which a list of names is gone by, while there is something of them.
+/// The time for which a list of names is used, while some of them are left.
 const LIST_LASTS: Duration = Duration::from_millis(100);
-/// The time for which nobody looks in front of what was due first.
+/// The time for which claims do not look before the position of the first message that was due.
 const SINCE_LASTS: Duration = Duration::from_millis(500);
 /// Keys that are given back in one transaction, each of which may take a lock.
 const KEYS_MAX: usize = 128;
@@ -30,9 +30,9 @@ const KEYS_MAX: usize = 128;
 pub(super) struct Portion {
     /// Runs: keys, and messages without one.
     pub first: usize,
-    /// Messages of a key behind its first.
+    /// Messages of a key after its first.
     pub behind: usize,
-    /// Payload of all of them together. Of each name at least one message is claimed, whatever its
+    /// Payload of all of them together. At least one message of each name is claimed, whatever its
     /// size.
     pub bytes: usize,
     pub lease: Duration,
@@ -43,7 +43,7 @@ pub(super) struct Portion {
 pub(super) struct Claimed {
     pub position: i64,
     pub message: Message,
-    /// It is of no use any more.
+    /// True if it is of no use any more.
     pub is_expired: bool,
 }
 
@@ -56,12 +56,12 @@ pub(super) struct Run {
     pub messages: Vec<Claimed>,
 }
 
-/// The fate of a message that was tried.
+/// The fate of a message after an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// It is removed.
+    /// Done: it is removed.
     Done,
-    /// Tried again after a while, at most that long.
+    /// Failed: tried again after a while, at most that long.
     Failed {
         error: String,
         delay: Duration,
@@ -72,7 +72,7 @@ pub(super) enum Fate {
 }
 
 impl Fate {
-    /// What an attempt that failed leads to, if it was that many.
+    /// Returns the fate after a failed attempt, which was attempt number `attempts`.
     pub(super) fn of_failure(retry: &Retry, attempts: u32, failed: &Failed) -> Self {
         match failed.cause == Cause::GaveUp || retry.is_last(attempts) {
             true => Fate::dead(&failed.error),
@@ -85,16 +85,17 @@ impl Fate {
     }
 }
 
-/// The outcome of a run: fates of its first messages, in their order. The others are given back.
+/// The outcome of a run: the fates of its first messages, in their order. The others are given
+/// back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Outcome {
     name: String,
     key: Option<Vec<u8>>,
     token: i64,
-    /// The one that is given back if nothing was tried, and has no key.
+    /// The message that is given back if nothing was tried, and the run has no key.
     first: Option<(i64, u32)>,
     pub fates: Vec<Tried>,
-    /// The time for which what is given back is put off: not at all, if nobody says otherwise.
+    /// The time by which the messages given back are put off: zero by default.
     pub put_off: Duration,
 }
 
@@ -107,7 +108,7 @@ pub(super) struct Tried {
 }
 
 impl Run {
-    /// Nothing is tried yet.
+    /// Returns the outcome of a run of which nothing is tried yet.
     pub(super) fn outcome(&self) -> Outcome {
         Outcome {
             name: self.name.clone(),
@@ -126,12 +127,12 @@ pub(super) struct Claimer {
     tables: Tables,
     queue: Queue,
     name: Option<String>,
-    /// Names that had something due, and where to look for more.
+    /// Names that had something due, and the name after which to look for more.
     names: VecDeque<String>,
     behind: String,
     listed: Option<Instant>,
-    /// The place of the first that was due of a name (microseconds since 1970, and the position), and
-    /// when we looked.
+    /// The place of the first message of each name that was due (microseconds since 1970, and the
+    /// position), and the time at which we looked.
     since: HashMap<String, ([i64; 2], Instant)>,
 }
 
@@ -148,7 +149,7 @@ impl Claimer {
         }
     }
 
-    /// Claims what is due, up to a portion. Nothing: nothing is due.
+    /// Claims the messages that are due, up to a portion. Returns none if nothing is due.
     pub(super) async fn claim(&mut self, database: &Database, portion: &Portion) -> Result<Vec<Run>, StoreError> {
         if let Some(name) = self.name.clone() {
             return self.claim_of(database, &[name], portion).await;
@@ -160,7 +161,7 @@ impl Claimer {
             let some = portion.first.min(NAMES_CLAIMED).min(self.names.len());
             let names: Vec<String> = self.names.drain(..some).collect();
             let runs = self.claim_of(database, &names, portion).await?;
-            // What had something may have more: it comes again behind the others.
+            // A name that had something may have more: it is visited again after the others.
             let has_some = |name: &String| runs.iter().any(|run| run.name == *name);
             self.names.extend(names.into_iter().filter(has_some));
             if !runs.is_empty() {
@@ -180,7 +181,8 @@ impl Claimer {
         self.since.retain(|_, (_, looked)| now.duration_since(*looked) < SINCE_LASTS);
         let since = names.iter().map(|name| self.since.get(name).map_or([0; 2], |(since, _)| *since));
         let (since, since_positions): (Vec<i64>, Vec<i64>) = since.map(|[since, position]| (since, position)).unzip();
-        // Nobody else has it: a token that was lost in a server's crash is not given out again.
+        // The random token belongs to no other claim: one that was lost in a server's crash is not
+        // given out again.
         let token = (random::any() >> 1) as i64 | 1;
         let whole = |number: usize| Value::Number(i64::try_from(number).unwrap_or(i64::MAX));
         let values = [
@@ -210,7 +212,7 @@ impl Claimer {
         runs(&rows, token)
     }
 
-    /// Looks for names that have something due: for the next of them, and once round at most.
+    /// Looks for names that have something due: for the next of them, and at most once round.
     async fn list(&mut self, database: &Database) -> Result<(), StoreError> {
         let sql = statements::names(&self.tables, self.queue);
         let mut is_second = false;
@@ -236,7 +238,7 @@ impl Claimer {
     }
 }
 
-/// Messages of a key come one behind the other.
+/// Groups rows into runs: messages of a key come one after the other.
 fn runs(rows: &[Row], token: i64) -> Result<Vec<Run>, StoreError> {
     let mut runs: Vec<Run> = Vec::new();
     for row in rows {
@@ -255,8 +257,9 @@ fn runs(rows: &[Row], token: i64) -> Result<Vec<Run>, StoreError> {
     Ok(runs)
 }
 
-/// Says what came of claims. Those that were lost to somebody else are left alone. Which outcomes
-/// could not be settled yet, since somebody is at work on a message that was given up.
+/// Settles claims. Claims that were lost to another worker or relay are left alone. Returns which
+/// outcomes could not be settled yet, since somebody is still at work on a message that was given
+/// up.
 pub(super) async fn settle(
     database: &Database,
     tables: &Tables,
@@ -279,7 +282,7 @@ pub(super) async fn settle(
     Ok(again)
 }
 
-/// The end of what one transaction settles.
+/// Returns the end of the outcomes that one transaction settles.
 fn portion_of(outcomes: &[Outcome], from: usize) -> usize {
     let mut keys = 0;
     for (at, outcome) in outcomes.iter().enumerate().skip(from) {
@@ -316,7 +319,7 @@ async fn settle_some(
     rows.iter().map(|row| row.get("settle")).collect()
 }
 
-/// Outcomes, as the server is told of them.
+/// Outcomes, as they are sent to the server.
 #[derive(Default)]
 struct Said {
     done: Vec<i64>,
@@ -371,14 +374,15 @@ impl Said {
     }
 }
 
-/// A random part between half and all, in microseconds: what failed together does not come back
-/// together.
+/// Returns a random part of a delay, between half and all of it, in microseconds: messages that
+/// failed together do not come back together.
 fn jittered(delay: Duration) -> f64 {
     micros(hapax_store::back_off::jittered(delay, random::any()))
 }
 
-/// The values of the statement that begins an attempt: counts it, and makes its lease a whole
-/// one. One row: how many attempts there are now, or null if somebody else has it.
+/// Returns the values of the statement that begins an attempt: it counts the attempt, and renews
+/// its full lease. It returns one row: the number of attempts now, or null if somebody else has the
+/// message.
 pub(super) fn begin<'r>(run: &'r Run, position: i64, lease: Duration) -> [Value<'r>; 5] {
     [
         Value::Text(&run.name),
@@ -389,8 +393,8 @@ pub(super) fn begin<'r>(run: &'r Run, position: i64, lease: Duration) -> [Value<
     ]
 }
 
-/// Says that somebody looks for messages of this name (or of all) every few milliseconds, for so
-/// long: who enqueues need not tell.
+/// Announces that messages of this name (or of all) are looked for every few milliseconds for this
+/// long, so that transactions that enqueue need not notify.
 pub(super) async fn awake(
     database: &Database,
     tables: &Tables,
@@ -415,7 +419,8 @@ pub(super) fn message(row: &Row) -> Result<Message, StoreError> {
     })
 }
 
-/// Attempts as the server has them, which has no unsigned numbers: none, if it has a negative one.
+/// Returns the number of attempts that the server has, which has no unsigned numbers: zero for a
+/// negative one.
 pub(super) fn attempts(kept: i32) -> u32 {
     kept.try_into().unwrap_or(0)
 }

@@ -1,4 +1,4 @@
-//! Publishes what an outbox has.
+//! Publishes the messages of an outbox.
 
 mod publishing;
 mod running;
@@ -17,13 +17,14 @@ use running::Running;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A time for those that are in front in a claim, and one to say what came of them, besides that of
-/// a publication: each as long as that, but not so short that a claim could take it all.
+/// The least time for the publications in front of the last one of a claim, and the least time to
+/// settle. Each is as long as one publication may take, but not so short that the claim itself
+/// could use it up.
 const WINDOW_MIN: Duration = Duration::from_millis(500);
 const MIB: usize = 1 << 20;
 
-/// Publishes messages of an outbox: those of one key in order, one after the other; all others side
-/// by side. Any number of relays share an outbox.
+/// Publishes messages of an outbox: those of one key in order, one after the other; all others
+/// concurrently. Any number of relays share an outbox.
 ///
 /// ```no_run
 /// use hapax_postgres::{Failure, Message, Publisher, Relay, Tables};
@@ -50,40 +51,39 @@ const MIB: usize = 1 << 20;
 /// # Guarantees
 ///
 /// Each message is published *at least* once, and removed only then. A message that fails is tried
-/// again, and holds up those of its topic and key, and no others. After as many attempts as
-/// [`Retry`] allows, or at once with [`GiveUp`](super::GiveUp), it becomes a dead letter. So does a
-/// message that has expired, without being tried.
+/// again, and holds up the other messages of its topic and key, and no others. After as many
+/// attempts as [`Retry`] allows, or at once with [`GiveUp`](super::GiveUp), it becomes a dead
+/// letter. So does a message that has expired, without being tried.
 ///
-/// Publications are outside of any transaction: a broker that is slow keeps no locks and no old
-/// rows alive. Instead a relay has a message under a lease, and every publication is stopped before
-/// that is over, so no two relays have a message in flight at a time. (Unless a relay's process
-/// stands still for longer than that, and goes on.) A relay that is killed after it has published
-/// and before it has said so leaves the message to be published again, after its lease. So does a
-/// server that crashes within a moment after it was told. Even then the *first* publications of a
-/// key's messages come in order, so a receiver that dedupes by id has all of them once and in
-/// order.
+/// Publications are outside of any transaction: a slow broker keeps no locks and no old rows alive.
+/// Instead a relay has a message under a lease, and every publication is stopped before the lease
+/// is over, so no two relays have a message in flight at a time. (The exception is a relay whose
+/// process stands still for longer than that, and goes on.) A relay that is killed after it has
+/// published, and before it has settled, leaves the message to be published again after its lease.
+/// So does a server that crashes within a moment after it was told. Even then the *first*
+/// publications of a key's messages come in order, so a receiver that dedupes by id has all of them
+/// once and in order.
 ///
 /// Topics take turns: one with few messages does not wait for one with millions.
 ///
-/// After eight different messages or keys in a row have failed, and nothing succeeds in between, the broker
-/// is taken for away. The relay gives back what it has claimed and pauses, for 200 ms at first and
-/// 30 s at last; then it probes with one message. The first success ends the pause. So an outage
-/// costs a few attempts, and most messages know nothing of it.
+/// After eight different messages or keys in a row have failed, and nothing succeeds in between,
+/// the broker is assumed to be away. The relay gives back what it has claimed and pauses, for 200
+/// ms at first and 30 s at last; then it probes with one message. The first success ends the pause.
+/// So an outage costs a few attempts, and does not touch most messages.
 ///
-/// Attempts are counted when they fail, so a message that kills its relays is tried for ever.
+/// Attempts are counted when they fail, so a message that kills its relays is tried forever.
 ///
 /// # Errors
 ///
-/// [`run`](Self::run) connects again after whatever may pass, for five minutes if nobody says
-/// otherwise, and returns an error after that, and for a wrong password, tables that are not there,
-/// and the like.
+/// [`run`](Self::run) reconnects after failures that may pass, for five minutes by default. It
+/// returns an error after that, and for a wrong password, missing tables, and the like.
 ///
 /// # Cost
 ///
-/// Two calls of the server for what was claimed together (hundreds of messages, where there are
-/// many), which go on beside publications and are committed without waiting for the disk. At most
-/// [`batch`](Self::batch) messages are in flight, and at most [`bytes`](Self::bytes) of payload
-/// claimed. It uses up to four connections, and one to listen.
+/// Two calls of the server for the messages that were claimed together (hundreds, where there are
+/// many). The calls run concurrently with publications and are committed without waiting for the
+/// disk. At most [`batch`](Self::batch) messages are in flight, and at most [`bytes`](Self::bytes)
+/// of payload claimed. It uses up to four connections, and one to listen.
 ///
 /// A relay that found something looks again every 5 to 50 ms for two seconds; then it sleeps until
 /// it is notified, or for [`poll`](Self::poll). Behind a pooler nothing is notified.
@@ -102,10 +102,10 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Returns a relay of all topics, with connections of these options or of a pool. Unless told
-    /// otherwise it has up to 512 messages in flight, claims up to 16 MiB, lets a publication take
-    /// 10 seconds, polls every second, and tries until it succeeds, after 200 ms at first and a
-    /// minute at last: a broker that is away is not the message's fault.
+    /// Returns a relay of all topics, with connections of these options or of a pool. By default it
+    /// has up to 512 messages in flight, claims up to 16 MiB, lets a publication take 10 seconds,
+    /// and polls every second. It retries until it succeeds, after 200 ms at first and a minute at
+    /// last: the message is not at fault if a broker is away.
     pub fn new(database: impl Into<Database>, tables: Tables) -> Self {
         Relay {
             database: database.into(),
@@ -138,7 +138,7 @@ impl Relay {
     }
 
     /// Sets how many messages are in flight at a time: keys, each with one of its messages, and
-    /// messages without a key. Fewer spare a broker; more help where publications take long.
+    /// messages without a key. Fewer go easy on a broker; more help where publications take long.
     ///
     /// # Errors
     ///
@@ -150,8 +150,8 @@ impl Relay {
         }
     }
 
-    /// Sets how many bytes of messages are claimed at a time, and so in memory. Of each topic a
-    /// claim takes at least one message, whatever its size.
+    /// Sets how many bytes of messages are claimed at a time, and so are in memory. A claim takes
+    /// at least one message of each topic, whatever its size.
     ///
     /// # Errors
     ///
@@ -163,8 +163,8 @@ impl Relay {
         }
     }
 
-    /// Sets how long one publication may take. What a relay that died had claimed waits for three
-    /// times as long, and at least for a second more.
+    /// Sets how long one publication may take. The messages that a dead relay had claimed wait for
+    /// three times as long, and at least for a second more.
     ///
     /// # Errors
     ///
@@ -176,10 +176,11 @@ impl Relay {
         Ok(Relay { publish_timeout, ..self })
     }
 
-    /// Sets how often it looks for messages while it sleeps and is not told of one. So it finds
-    /// retries, what dead relays have left, whatever is enqueued through a pooler, and what nobody
-    /// notifies of: messages of a transaction that was open for seconds, that began while another
-    /// relay was awake which died or has no room, or that ran beside one that notifies.
+    /// Sets how often it looks for messages while it sleeps and is not notified. By polling it
+    /// finds retries, messages that dead relays have left, messages that were enqueued through a
+    /// pooler, and messages for which nobody notifies: those of a transaction that was open for
+    /// seconds, that began while another relay was awake which died or has no room, or that ran
+    /// beside one that notifies.
     ///
     /// # Errors
     ///
@@ -202,21 +203,21 @@ impl Relay {
         self.counts.stats()
     }
 
-    /// Publishes messages until `stop` says so. What is in flight then is waited for, and what else
-    /// was claimed given back.
+    /// Publishes messages until `stop` completes. Publications in flight are waited for, and the
+    /// other claimed messages are given back.
     ///
     /// # Errors
     ///
-    /// Errors that cannot pass, or did not in time. Publications in flight are stopped, and done again by
-    /// whoever comes next.
+    /// Errors that cannot pass, or did not in time. Publications in flight are stopped, and
+    /// repeated by the next relay.
     pub async fn run<P: Publisher>(&self, publisher: Arc<P>, stop: impl Future<Output = ()>) -> Result<(), StoreError> {
         let meters = Meters::new(&self.counts, Queue::Outbox, self.topic.as_deref());
         let publishing = Publishing::new(publisher, self.retry, self.publish_timeout, meters);
         Running::new(self, Arc::new(publishing)).run(stop).await
     }
 
-    /// The time after a claim in which publications may begin; and how long there is to say what came of
-    /// them.
+    /// Returns the time after a claim in which publications may begin, which is also the time that
+    /// there is to settle them.
     fn window(&self) -> Duration {
         self.publish_timeout.max(WINDOW_MIN)
     }

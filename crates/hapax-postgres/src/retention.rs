@@ -1,4 +1,4 @@
-//! How long marks are kept.
+//! The time for which marks are kept.
 
 use super::errors::{corrupt, failed, misconfigured};
 use super::marks::SLOTS;
@@ -12,12 +12,12 @@ use tokio_postgres::error::SqlState;
 
 /// Steps that one call takes: a partition begins in three, and goes in two.
 const STEPS_MAX: usize = 16;
-/// The number of times that `partition` may be in `keep`: slots for those that are kept, one that is written into,
-/// the next one, and two for calls that come late.
+/// The largest number of `partition`s in `keep`: the slots, less one that is written into, the next
+/// one, and two for calls that come late.
 const PARTITIONS_MAX: u32 = SLOTS - 4;
 const LONGEST: Duration = Duration::from_secs(3_650 * 86_400);
 
-/// How long an id is a duplicate, and how long a partition is written into.
+/// The time for which an id is a duplicate, and the time for which a partition is written into.
 ///
 /// ```no_run
 /// use hapax_postgres::{Retention, Tables};
@@ -31,15 +31,15 @@ const LONGEST: Duration = Duration::from_secs(3_650 * 86_400);
 /// # }
 /// ```
 ///
-/// Call [`expire`](Self::expire) regularly, several times as often as a partition is begun, from one process or several.
-/// Until it is called, the last partition grows, and nothing is removed.
+/// Call [`expire`](Self::expire) regularly, several times as often as a partition is begun, from
+/// one process or several. Without calls, the last partition grows, and nothing is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
     keep: Duration,
     partition: Duration,
 }
 
-/// What a call got done.
+/// The result of a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Cleanup {
@@ -49,9 +49,9 @@ pub struct Cleanup {
     pub dropped: u32,
     /// True if there is more to do now: call again.
     pub more: bool,
-    /// True if something is due, and somebody is in the way: a transaction that has marked and not
-    /// ended, one that reads what is to be removed, or another call. Nobody waits for it. Call
-    /// again as usual.
+    /// True if something is due, and something is in the way: a transaction that has marked and not
+    /// ended, one that reads what is to be removed, or another call. No transaction waits for it.
+    /// Call again as usual.
     pub put_off: bool,
 }
 
@@ -59,7 +59,7 @@ pub struct Cleanup {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Begun,
-    /// A partition is there, is not written into any more, or is not looked at any more.
+    /// A partition was made, is not written into any more, or is not looked at any more.
     Prepared,
     Emptied,
     PutOff,
@@ -67,12 +67,13 @@ enum Step {
 }
 
 impl Retention {
-    /// An id is a duplicate for at least `keep`, and a new partition is begun every `partition`. A mark goes with its
-    /// partition, at most `partition` and what lies between two calls later.
+    /// Creates a retention: an id is a duplicate for at least `keep`, and a new partition is begun
+    /// every `partition`. A mark is removed with its partition, at most `partition` plus the time
+    /// between two calls later.
     ///
-    /// To look an id up takes a look at each partition, so an eighth to a half of `keep` is a good
-    /// length. On a busy machine `once` took 0.2 ms with one partition, 0.3 ms with 8, and 0.9 ms
-    /// with 60; with 300 it would take 5 ms.
+    /// Looking an id up takes a lookup in each partition, so an eighth to a half of `keep` is a
+    /// good length. On a busy machine `once` took 0.2 ms with one partition, 0.3 ms with 8, and 0.9
+    /// ms with 60; with 300 it would take 5 ms.
     ///
     /// # Errors
     ///
@@ -94,23 +95,23 @@ impl Retention {
         Ok(Retention { keep, partition })
     }
 
-    /// Begins and empties partitions that are due, as far as nobody is in the way.
+    /// Begins and empties the partitions that are due, unless another transaction is in the way.
     ///
     /// # Guarantees
     ///
-    /// Nothing is waited for. No transaction that marks, and none that reads the marks, waits for
+    /// It waits for nothing. No transaction that marks, and none that reads the marks, waits for
     /// it: a long one only puts steps off ([`Cleanup::put_off`]). While a transaction that has
-    /// marked is open, ids are written into two partitions. While somebody reads them, partitions
-    /// begin, and none is emptied. (Whoever begins to read the whole table while one is emptied
-    /// waits for these milliseconds.)
+    /// marked is open, ids are written into two partitions. While a transaction reads them,
+    /// partitions begin, and none is emptied. (A transaction that begins to read the whole table
+    /// while a partition is emptied waits for these milliseconds.)
     ///
-    /// Each step is a transaction of its own, so it works behind a pooler of transactions, and may
-    /// be dropped anywhere.
+    /// Each step is a transaction of its own, so it works behind a pooler of transactions, and the
+    /// call may be dropped anywhere.
     ///
     /// # Errors
     ///
     /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) if the role does not own the
-    /// tables. What was done before the error is done.
+    /// tables. Steps before the error are done.
     pub async fn expire(&self, client: &Client, tables: &Tables) -> Result<Cleanup, StoreError> {
         let mut cleanup = Cleanup::default();
         for _ in 0..STEPS_MAX {
@@ -145,7 +146,8 @@ impl Retention {
     }
 }
 
-/// Somebody else has what was to be locked, or has changed what was looked at.
+/// Returns true if another transaction has what was to be locked, or has changed what was looked
+/// at.
 fn is_somebodys(state: &SqlState) -> bool {
     let states = [SqlState::LOCK_NOT_AVAILABLE, SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED];
     states.contains(state)

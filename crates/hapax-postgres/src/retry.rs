@@ -1,11 +1,11 @@
-//! How long to wait after a failure, and when to give up.
+//! The delays after failures, and the limit after which a message is given up.
 
 use super::errors::misconfigured;
 use hapax_store::StoreError;
 use hapax_store::back_off::BackOff;
 use std::time::Duration;
 
-/// When a message that failed is tried again.
+/// The times at which a message that failed is tried again.
 ///
 /// ```
 /// use hapax_postgres::Retry;
@@ -18,8 +18,9 @@ use std::time::Duration;
 /// # Ok::<(), hapax_store::StoreError>(())
 /// ```
 ///
-/// Each delay is twice the one before; the server takes a random part of it between half and all, so that what failed
-/// together does not come back together (Brooker, "Exponential backoff and jitter", 2015).
+/// Each delay is twice the one before. The server takes a random part of it between half and all,
+/// so that messages which failed together do not come back together (Brooker, "Exponential backoff
+/// and jitter", 2015).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retry {
     back_off: BackOff,
@@ -30,17 +31,19 @@ pub struct Retry {
 const LONGEST: Duration = Duration::from_secs(7 * 86_400);
 
 impl Retry {
-    /// After 200 ms at first, a minute at last, until it succeeds.
+    /// The default: after 200 ms at first, a minute at last, until it succeeds.
     pub(super) const USUAL: Retry = Retry {
         back_off: BackOff { first: Duration::from_millis(200), max: Duration::from_secs(60) },
         attempts_max: None,
     };
 
-    /// After the first failure this long, and never longer than that. Tried until it succeeds.
+    /// Creates a retry that waits `first` after the first failure, and never longer than `longest`.
+    /// A message is tried until it succeeds.
     ///
     /// # Errors
     ///
-    /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) unless 1 ms ≤ `first` ≤ `longest` ≤ 7 days.
+    /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) unless 1 ms ≤ `first` ≤
+    /// `longest` ≤ 7 days.
     pub fn new(first: Duration, longest: Duration) -> Result<Self, StoreError> {
         if first < Duration::from_millis(1) || longest < first || LONGEST < longest {
             let what = format!("delays are 1 ms <= first <= longest <= {LONGEST:?}, not {first:?} and {longest:?}");
@@ -49,12 +52,12 @@ impl Retry {
         Ok(Retry { back_off: BackOff { first, max: longest }, attempts_max: None })
     }
 
-    /// After so many attempts the message is a dead letter, and others of its key go on. `None`: it is tried until it
-    /// succeeds, and others of its key wait.
+    /// Sets the number of attempts after which the message is a dead letter, and others of its key
+    /// go on. `None`: it is tried until it succeeds, and others of its key wait.
     ///
     /// # Errors
     ///
-    /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) for none at all, or more than a million.
+    /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) for zero, or more than a million.
     pub fn attempts_max(mut self, attempts: Option<u32>) -> Result<Self, StoreError> {
         if let Some(attempts) = attempts.filter(|attempts| !(1..=1_000_000).contains(attempts)) {
             return Err(misconfigured(format!("a message is tried 1 to 1000000 times, not {attempts}")));
@@ -63,13 +66,13 @@ impl Retry {
         Ok(self)
     }
 
-    /// How long to wait after that many failures, at most.
+    /// Returns the longest time to wait after that many failures.
     pub fn delay(&self, failures: u32) -> Duration {
         // The server takes a random part of it.
         self.back_off.longest(failures)
     }
 
-    /// Whether that many attempts were all.
+    /// Returns true if there is no attempt after that many.
     pub fn is_last(&self, attempts: u32) -> bool {
         self.attempts_max.is_some_and(|max| attempts >= max)
     }

@@ -1,29 +1,29 @@
-//! Whether an id was seen before.
+//! The answer to a check of an id.
 
 use std::time::{Duration, SystemTime};
 
-/// Whether a consumer has had an id before.
+/// The answer to whether a consumer has had an id before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a duplicate is not to be processed"]
 pub enum Seen {
-    /// It has not. Now it has, if the transaction is committed.
+    /// The consumer has not had it. Now it has, if the transaction is committed.
     First,
-    /// It has.
+    /// The consumer has had it.
     Duplicate {
-        /// When it was marked, by the server's clock: when it was processed by [`once`](super::inbox::once), or came in
-        /// by [`receive`](super::inbox::receive).
+        /// The time at which it was marked, by the server's clock: when it was processed by
+        /// [`once`](super::inbox::once), or came in by [`receive`](super::inbox::receive).
         first_at: SystemTime,
     },
 }
 
 impl Seen {
-    /// Whether it is to be processed.
+    /// Returns true if the id is to be processed.
     pub fn is_first(self) -> bool {
         self == Seen::First
     }
 }
 
-/// A time as the server says it, in microseconds since 1970.
+/// Converts a time of the server, in microseconds since 1970.
 pub(super) fn time(micros: i64) -> SystemTime {
     let distance = Duration::from_micros(micros.unsigned_abs());
     match micros < 0 {

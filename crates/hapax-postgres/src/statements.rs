@@ -1,36 +1,36 @@
-//! What is said to the server, as pure functions of names: both drivers say the same.
+//! The statements for the server, as pure functions of names: both drivers send the same.
 //!
-//! Callers' search paths may have schemas in which others make operators and functions: functions
-//! are called by their whole names and have a path of their own, and operators here are
+//! Callers' search paths may have schemas in which others make operators and functions. So
+//! functions are called by their whole names and have a path of their own, and operators here are
 //! PostgreSQL's.
 
 use super::tables::{Queue, Tables};
 
 const EQ: &str = "OPERATOR(pg_catalog.=)";
 
-/// Marks an id: `$1` the consumer, `$2` the id. When it was marked, or null.
+/// Marks an id: `$1` the consumer, `$2` the id. Returns when it was marked, or null.
 pub(super) fn once(tables: &Tables) -> String {
     format!("SELECT {}($1, $2) AS first_at", tables.function("once"))
 }
 
-/// Marks ids: `$1` the consumer, `$2` the ids. All that are different, with when they were marked,
-/// and whether now.
+/// Marks ids: `$1` the consumer, `$2` the ids. Returns all that are different, with the time at
+/// which they were marked, and whether that was now.
 pub(super) fn once_batch(tables: &Tables) -> String {
     format!("SELECT marked_id, marked_at, is_first FROM {}($1, $2) AS marked", tables.function("once_batch"))
 }
 
-/// Marks an id and stores its message: see `inbox.sql`. When it was marked, or null.
+/// Marks an id and stores its message: see `inbox.sql`. Returns when it was marked, or null.
 pub(super) fn receive(tables: &Tables) -> String {
     format!("SELECT {}($1, $2, $3, $4, $5, $6, $7, $8) AS first_at", tables.function("inbox_receive"))
 }
 
-/// A call of one that returns a single value: the server plans it in less time than a table.
+/// Calls a function that returns a single value: the server plans it in less time than a table.
 fn ask(tables: &Tables, queue: Queue, function: &str, values: usize) -> String {
     let values: Vec<String> = (1..=values).map(|n| format!("${n}")).collect();
     format!("SELECT {}({}) AS {function}", tables.queue_function(queue, function), values.join(", "))
 }
 
-/// A call of one of a queue's functions with so many values.
+/// Calls one of a queue's functions with this many values.
 fn call(tables: &Tables, queue: Queue, function: &str, values: usize) -> String {
     let values: Vec<String> = (1..=values).map(|n| format!("${n}")).collect();
     format!(
@@ -64,17 +64,17 @@ pub(super) fn begin(tables: &Tables, queue: Queue) -> String {
     ask(tables, queue, "begin", 5)
 }
 
-/// Says what came of claims: see `queue.sql`.
+/// Settles claims: see `queue.sql`.
 pub(super) fn settle(tables: &Tables, queue: Queue) -> String {
     call(tables, queue, "settle", 11)
 }
 
-/// Says that somebody is awake: see `queue.sql`.
+/// Announces that somebody is awake: see `queue.sql`.
 pub(super) fn awake(tables: &Tables, queue: Queue) -> String {
     call(tables, queue, "awake", 2)
 }
 
-/// Lets dead letters be tried again: see `queue.sql`.
+/// Requeues dead letters: see `queue.sql`.
 pub(super) fn requeue(tables: &Tables, queue: Queue) -> String {
     call(tables, queue, "requeue", 4)
 }
@@ -84,14 +84,14 @@ pub(super) fn discard(tables: &Tables, queue: Queue) -> String {
     call(tables, queue, "discard", 4)
 }
 
-/// Counts what there is: see `queue.sql`.
+/// Counts messages: see `queue.sql`.
 pub(super) fn figures(tables: &Tables, queue: Queue) -> String {
     call(tables, queue, "figures", 2)
 }
 
 /// Locks a message, if the claim still holds and this attempt was begun: `$1` the position, `$2`
-/// the token, `$3` the number of the attempt. Nobody takes it until the transaction ends, even if
-/// its lease does. Which process of the server has it.
+/// the token, `$3` the number of the attempt. Nobody else takes it until the transaction ends, even
+/// if its lease does. Returns the process of the server that has it.
 pub(super) fn lock(tables: &Tables, queue: Queue) -> String {
     let table = tables.queue(queue);
     format!(
@@ -115,13 +115,13 @@ pub(super) fn capture(tables: &Tables) -> String {
     format!("SELECT {}($1, $2, $3, $4, $5) AS inserted", tables.function("capture"))
 }
 
-/// Removes old rows of change data capture: `$1` how many microseconds old, `$2` how many of them.
+/// Removes old rows of change data capture: `$1` the age in microseconds, `$2` how many of them.
 pub(super) fn capture_expire(tables: &Tables) -> String {
     format!("SELECT {}($1, $2) AS removed", tables.function("capture_expire"))
 }
 
-/// Does a step of what is due: `$1` how many microseconds a partition is written into, `$2` how
-/// many longer it is kept. What was done.
+/// Does a step that is due: `$1` how many microseconds a partition is written into, `$2` how many
+/// longer it is kept. Returns what was done.
 pub(super) fn rotate(tables: &Tables) -> String {
     format!("SELECT {}($1, $2) AS done", tables.function("rotate"))
 }

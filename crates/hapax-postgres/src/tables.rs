@@ -37,7 +37,7 @@ const FUNCTIONS: [&str; 17] = [
     "letters",
 ];
 
-/// The tables of inbox and outbox: a schema, and how each one's name begins.
+/// The tables of inbox and outbox: their schema, and the prefix of their names.
 ///
 /// ```no_run
 /// use hapax_postgres::Tables;
@@ -49,7 +49,8 @@ const FUNCTIONS: [&str; 17] = [
 /// # }
 /// ```
 ///
-/// The default is `public` and `hapax`, beside the tables of [`PostgresStore`](crate::PostgresStore), which are others.
+/// The default is `public` and `hapax`, next to the tables of
+/// [`PostgresStore`](crate::PostgresStore), which are others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tables {
     schema: String,
@@ -70,16 +71,16 @@ pub(super) struct Version {
 }
 
 impl Version {
-    /// The version in the answer to [`Tables::version`].
+    /// Reads the version in the answer to [`Tables::version`].
     pub(super) fn of(rows: &[Row]) -> Result<Option<Self>, StoreError> {
         let Some(row) = rows.first() else { return Ok(None) };
         let version = row.get("version")?;
-        // Version 1 did not say.
+        // Version 1 did not say which code may use it.
         Ok(Some(Version { version, compatible_from: row.get("compatible_from").unwrap_or(version) }))
     }
 }
 
-/// Which table of messages.
+/// The kind of a table of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Queue {
     Inbox,
@@ -96,7 +97,7 @@ impl Queue {
 }
 
 impl Tables {
-    /// Tables of this schema whose names begin like this.
+    /// Creates tables of this schema whose names begin with this prefix.
     ///
     /// # Errors
     ///
@@ -107,21 +108,22 @@ impl Tables {
         Ok(Tables { schema: schema.into(), prefix: prefix.into() })
     }
 
-    /// Makes the tables that are not there, in a transaction of its own. Any number of processes
-    /// may do so at once, whatever isolation level they have by default.
+    /// Makes the tables that are missing, in a transaction of its own. Any number of processes may
+    /// call it at once, whatever isolation level they have by default.
     ///
     /// # Versions side by side
     ///
     /// During a rollout, processes of an older and a newer hapax use the same tables. Tables have a
     /// version, and know the oldest version of the code that may use them:
     ///
-    /// - Code that is older than the tables, but not too old for them, goes on as it was: what is
-    ///   hot or subtle are functions in the database, and it calls the newer ones.
+    /// - Code that is older than the tables, but not too old for them, goes on as before:
+    ///   everything hot or subtle is a function in the database, and the code calls the newer ones.
     /// - Code that is too old for them is refused: by `migrate`, and by [`Worker`](super::Worker)
     ///   and [`Relay`](super::Relay) when they begin, with the versions that were expected and
     ///   found. The functions that its calls ([`once`](super::inbox::once),
-    ///   [`enqueue`](super::outbox::enqueue) and so on) need are gone by then, so these fail as
-    ///   [`Misconfigured`](ErrorKind::Misconfigured), and never do something else than they should.
+    ///   [`enqueue`](super::outbox::enqueue) and so on) need are gone by then, so these calls fail
+    ///   as [`Misconfigured`](ErrorKind::Misconfigured), and never do anything else than they
+    ///   should.
     /// - Code that is newer than the tables is refused until `migrate` has run: so migrate first,
     ///   then roll out.
     ///
@@ -129,10 +131,10 @@ impl Tables {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Misconfigured`] if the role may not, or for tables of a version that this code
-    /// is not for, which are left as they are.
+    /// [`ErrorKind::Misconfigured`] if the role may not make tables, or for tables of a version
+    /// that this code is not for, which are left as they are.
     pub async fn migrate(&self, client: &tokio_postgres::Client) -> Result<(), StoreError> {
-        // A role that may not make tables may say so, too, once there is nothing to make.
+        // A role that may not make tables can succeed, too, once there is nothing to make.
         if let Ok(found) = self.found(client).await
             && found.is_some()
         {
@@ -146,8 +148,8 @@ impl Tables {
         self.check(client).await
     }
 
-    /// What [`migrate`](Self::migrate) would do, as SQL: for whoever makes tables by other means. It may be run any
-    /// number of times.
+    /// Returns the SQL that [`migrate`](Self::migrate) would run, for programs that make tables by
+    /// other means. It may be run any number of times.
     pub fn migrations(&self) -> String {
         let versions = self.versions();
         let begin = BEGIN
@@ -171,8 +173,9 @@ impl Tables {
             "INSERT INTO {versions} (version, compatible_from) VALUES ({VERSION}, {COMPATIBLE_FROM}) \
              ON CONFLICT DO NOTHING;\n"
         );
-        // `IF NOT EXISTS` alone is no protection against two at once, and who comes second must see
-        // what the first has made. Nobody else's functions and operators are meant by what follows.
+        // `IF NOT EXISTS` alone is no protection against two migrations at once, and the second
+        // must see the tables that the first has made. The path keeps the names that follow from
+        // meaning anybody else's functions and operators.
         let lock = self.lock("migrations", &[]);
         let together = format!(
             "BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE;\nSET LOCAL search_path = pg_catalog, pg_temp;\n\
@@ -183,7 +186,7 @@ impl Tables {
 
     fn queue_made(&self, queue: Queue) -> String {
         let name = queue.name();
-        // What is in the inbox is there once, whatever became of its mark.
+        // A message is in the inbox once, whatever became of its mark.
         let on_conflict = match queue {
             Queue::Inbox => "ON CONFLICT (name, id) DO NOTHING",
             Queue::Outbox => "",
@@ -218,8 +221,8 @@ impl Tables {
         Version::of(&rows.map_err(|error| failed("look at the version", error))?)
     }
 
-    /// Asks for the version of the tables. No operator and no function is in it: anybody's might be
-    /// meant.
+    /// Returns the statement that asks for the version of the tables. It uses no operator and no
+    /// function, since a caller's search path might give them another meaning.
     pub(super) fn version(&self) -> String {
         format!("SELECT * FROM {} ORDER BY version DESC LIMIT 1", self.versions())
     }
@@ -245,12 +248,12 @@ impl Tables {
         format!("{}.{}_*", self.schema, self.prefix)
     }
 
-    /// Quoted, since any name may be a reserved word.
+    /// Returns a table's name, quoted, since any name may be a reserved word.
     fn table(&self, suffix: &str) -> String {
         format!("\"{}\".\"{}_{suffix}\"", self.schema, self.prefix)
     }
 
-    /// A function is named like a table.
+    /// Returns a function's name, which is formed like a table's.
     pub(super) fn function(&self, suffix: &str) -> String {
         self.table(suffix)
     }
@@ -259,7 +262,7 @@ impl Tables {
         self.function(&format!("{}_{function}", queue.name()))
     }
 
-    /// An index is in its table's schema.
+    /// Returns an index's name; an index is in its table's schema.
     fn index(&self, suffix: &str) -> String {
         format!("\"{}_{suffix}\"", self.prefix)
     }
@@ -276,14 +279,14 @@ impl Tables {
         self.table("marks")
     }
 
-    /// The beginning of the names of partitions of marks.
+    /// Returns the beginning of the names of partitions of marks.
     pub(super) fn partition_prefix(&self) -> String {
         let mut prefix = self.table("marks_");
         prefix.pop();
         prefix
     }
 
-    /// The table that says which partitions of marks are looked at and written into.
+    /// Returns the table that says which partitions of marks are read and written.
     pub(super) fn mark_state(&self) -> String {
         self.table("mark_state")
     }
@@ -292,13 +295,14 @@ impl Tables {
         self.table(queue.name())
     }
 
-    /// Where those who wait for a queue listen. Channels have no schema, and a name of at most 63 bytes.
+    /// Returns the channel on which workers and relays of a queue listen. Channels have no schema,
+    /// and a name of at most 63 bytes.
     pub(super) fn channel(&self, queue: Queue) -> String {
         format!("hapax_{:016x}", self.lock("channel", &[queue.name().as_bytes()]))
     }
 
-    /// The number of an advisory lock. Two things that got the same one by chance would wait for each other, and
-    /// nothing else.
+    /// Returns the number of an advisory lock. Two things that got the same number by chance would
+    /// wait for each other, with no other harm.
     pub(super) fn lock(&self, what: &str, parts: &[&[u8]]) -> i64 {
         let mut hash = Sha256::new();
         hash.update(format!("hapax {}.{} {what}", self.schema, self.prefix));

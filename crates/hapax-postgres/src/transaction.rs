@@ -1,10 +1,11 @@
-//! A caller's transaction, of whatever driver: what is said to it, and the rows that come back.
+//! A caller's transaction, of either driver: the statements that are sent to it, and the rows that
+//! come back.
 
 use super::errors::corrupt;
 use hapax_store::StoreError;
 
-/// A transaction that the caller has begun and will commit: of tokio-postgres, of deadpool-postgres, or, with the
-/// feature `sqlx`, of sqlx. A savepoint is one, too.
+/// A transaction that the caller has begun and will commit: of tokio-postgres, of
+/// deadpool-postgres, or, with the feature `sqlx`, of sqlx. A savepoint is one, too.
 ///
 /// Since it is a transaction and not a connection, a mark cannot be committed by itself by mistake.
 pub trait Transaction: asking::Ask {}
@@ -31,7 +32,7 @@ pub enum Value<'v> {
     OptionalReals(&'v [Option<f64>]),
 }
 
-/// A row of an answer, of whatever driver.
+/// A row of an answer, of either driver.
 #[derive(Debug)]
 pub enum Row {
     Tokio(tokio_postgres::Row),
@@ -45,7 +46,7 @@ pub trait Column: Sized {
 }
 
 impl Row {
-    /// The value of this column.
+    /// Returns the value of this column.
     pub(super) fn get<T: Column>(&self, name: &str) -> Result<T, StoreError> {
         T::of(self, name).map_err(|error| corrupt(format!("expected a column {name}: {error}")))
     }
@@ -81,10 +82,11 @@ columns!(
 pub(super) mod asking {
     use super::*;
 
-    /// Public in a private module: nobody else implements it.
+    /// The driver's part of a transaction. Public in a private module: no other crate implements
+    /// it.
     pub trait Ask: Send {
-        /// Asks for rows, in one round trip. The statement has no name, so that it may go through
-        /// a pooler of transactions.
+        /// Asks for rows, in one round trip. The statement has no name, so that it may go through a
+        /// pooler of transactions.
         fn ask(
             &mut self,
             doing: &'static str,
@@ -123,7 +125,7 @@ pub(super) mod tokio_driver {
         }
     }
 
-    /// Asks whatever a statement can be said to.
+    /// Asks any client that can run a statement.
     pub(crate) async fn rows(client: &impl GenericClient, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>, Error> {
         let values: Vec<Typed<'_>> = values.iter().map(typed).collect();
         Ok(client.query_typed(sql, &values).await?.into_iter().map(Row::Tokio).collect())
@@ -153,7 +155,7 @@ pub(super) mod sqlx_driver {
     use sqlx::{AssertSqlSafe, PgExecutor, Postgres};
     use tokio_postgres::error::SqlState;
 
-    /// Asks whatever a statement can be said to.
+    /// Asks any executor that can run a statement.
     pub(crate) async fn rows(
         executor: impl PgExecutor<'_>,
         sql: &str,

@@ -8,9 +8,9 @@ use std::time::Duration;
 /// The cause for which an attempt failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cause {
-    /// It said so.
+    /// The attempt returned an error.
     Error,
-    /// It said so, and that another attempt cannot help.
+    /// The attempt returned an error that says that another attempt cannot help.
     GaveUp,
     Panic,
     TimeOut,
@@ -28,12 +28,12 @@ impl Failed {
         Failed { cause, error: error.into() }
     }
 
-    /// Returns true if it ended by itself, so that it has left nothing half done.
+    /// Returns true if the attempt ended by itself, so that it has left nothing half done.
     pub(super) fn is_reported(&self) -> bool {
         matches!(self.cause, Cause::Error | Cause::GaveUp)
     }
 
-    /// The text of an error, with its causes: drivers' errors say little without.
+    /// Returns the text of an error, with its causes: drivers' errors say little without them.
     pub(super) fn of(error: &Failure) -> Self {
         let cause = if give_up::is_hopeless(&**error) { Cause::GaveUp } else { Cause::Error };
         let causes = std::iter::successors(error.source(), |cause| cause.source());
@@ -41,15 +41,15 @@ impl Failed {
     }
 }
 
-/// The end of an attempt, or why it failed. Whoever tries throws away what a panic may have left
-/// half done: its transaction, or its message.
+/// Runs an attempt. Returns its result, or why it failed. The caller discards what a panic may have
+/// left half done: its transaction, or its message.
 ///
 /// A function that is not `async` may panic before its future exists: it is called within the
 /// attempt, `within(limit, async { handle(message).await })`.
 pub(super) async fn within<T>(limit: Duration, attempt: impl Future<Output = T>) -> Result<T, Failed> {
     let mut attempt = Box::pin(unwind::caught(attempt));
     let ended = tokio::time::timeout(limit, &mut attempt).await;
-    // It may panic even when it is dropped, at its end or before.
+    // The future may panic even when it is dropped, at its end or before.
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(attempt))) {
         return Err(Failed::new(Cause::Panic, format!("it panicked: {}", unwind::said(&*panic))));
     }
@@ -60,7 +60,7 @@ pub(super) async fn within<T>(limit: Duration, attempt: impl Future<Output = T>)
     }
 }
 
-/// The same of an attempt that may say that it failed.
+/// Runs an attempt that may report a failure itself.
 pub(super) async fn of(limit: Duration, attempt: impl Future<Output = Result<(), Failure>>) -> Result<(), Failed> {
     within(limit, attempt).await?.map_err(|error| Failed::of(&error))
 }

@@ -1,4 +1,4 @@
-//! Handles what an inbox has.
+//! Handles the messages of an inbox.
 
 mod handling;
 mod running;
@@ -27,17 +27,18 @@ use tokio_postgres::Transaction;
 use tokio_session::TokioSession;
 use waiting::Waiting;
 
-/// What a consumer does with a message.
+/// The effect that a consumer's messages have.
 pub trait Handler: Send + Sync + 'static {
     /// Has the effect, in the transaction in which the message is then removed. After an error (or
-    /// a panic, or when the lease is over) all of that is rolled back, and it is tried again later.
-    /// After an error with [`GiveUp`] it is not: the message becomes a dead letter.
+    /// a panic, or when the lease is over) the whole transaction is rolled back, and the message is
+    /// tried again later. After an error with [`GiveUp`] it is not tried again: the message becomes
+    /// a dead letter.
     ///
     /// [`GiveUp`]: super::GiveUp
     fn handle(&self, tx: &mut Transaction<'_>, message: &Message) -> impl Future<Output = Result<(), Failure>> + Send;
 }
 
-/// The same in a transaction of sqlx, for a [`Worker`] with a pool of sqlx.
+/// A handler in a transaction of sqlx, for a [`Worker`] with a pool of sqlx.
 ///
 /// ```no_run
 /// use hapax_postgres::{Failure, Message, SqlxHandler, Tables, Worker};
@@ -75,7 +76,7 @@ pub trait SqlxHandler: Send + Sync + 'static {
 }
 
 /// Handles a consumer's messages: those of one key in order, one after the other; those of several
-/// keys side by side. Any number of workers share a consumer.
+/// keys concurrently. Any number of workers share a consumer.
 ///
 /// ```no_run
 /// use hapax_postgres::{Failure, Handler, Message, Tables, Worker};
@@ -101,35 +102,36 @@ pub trait SqlxHandler: Send + Sync + 'static {
 ///
 /// # Guarantees
 ///
-/// The effect and the removal of the message are one transaction, so the effect is there once, wherever worker or server
-/// die. That transaction is of the isolation and the durability that the server has for the role.
+/// The effect and the removal of the message are one transaction, so the effect is there once,
+/// wherever worker or server die. That transaction has the isolation level and the durability that
+/// the server has for the role.
 ///
-/// While a handler is at work, its message is locked, so nobody else gets it even if the lease is
-/// over. A handler that is late is stopped: its transaction is rolled back, and what it has left at
-/// work in the database is cancelled. The server ends such a transaction by itself five seconds
-/// later, in case that the worker is gone or its network.
+/// While a handler is at work, its message is locked, so no other worker gets it even if the lease
+/// is over. A handler that is late is stopped: its transaction is rolled back, and its statements
+/// that still run in the database are cancelled. The server ends such a transaction by itself five
+/// seconds later, in case that the worker is gone or its network.
 ///
 /// A message that fails, or whose handler loses its connection, keeps the error's text, and holds
-/// up those of its key and no others. Whether the server is away is decided by the worker's own
-/// calls alone.
+/// up the other messages of its key and no others. Only the worker's own calls decide whether the
+/// server is away.
 ///
-/// An attempt is counted when it begins, in a transaction of its own, so a message that kills its workers becomes a dead
-/// letter, too. Others that were claimed with it are not counted.
+/// An attempt is counted when it begins, in a transaction of its own, so a message that kills its
+/// workers becomes a dead letter, too. Other messages that were claimed with it are not counted.
 ///
-/// Each key is handled by a task of its own. A handler that keeps its thread to itself cannot be
-/// stopped, and the handlers beside it go on only where the runtime has more threads.
+/// Each key is handled by a task of its own. A handler that blocks its thread cannot be stopped,
+/// and the handlers beside it go on only where the runtime has more threads.
 ///
 /// # Errors
 ///
-/// [`run`](Self::run) goes on without the server for five minutes if nobody says otherwise, and
-/// returns an error after that, and for a wrong password, tables that are not there, and the like.
+/// [`run`](Self::run) goes on without the server for five minutes by default. It returns an error
+/// after that, and for a wrong password, missing tables, and the like.
 ///
 /// # Cost
 ///
 /// A worker has one connection for each of its [handlers](Self::concurrency), one to claim with,
 /// and one that listens. It claims as many keys as it has free handlers, each with up to 16
 /// messages, of 16 MiB together. Where a key takes less than 40 ms, it claims some more, up to 16
-/// for each handler; what it could not begin within 200 ms it gives back. Each message takes two
+/// for each handler; it gives back what it could not begin within 200 ms. Each message takes two
 /// transactions, of which one waits for the disk, and three round trips besides the handler's
 /// (seven with sqlx).
 #[derive(Clone, Debug)]
@@ -146,11 +148,11 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// A worker of this consumer, with these connections:
+    /// Creates a worker of this consumer, with these connections:
     /// [`PostgresOptions`](crate::PostgresOptions), a pool of deadpool-postgres or sqlx, or
-    /// a [`Database`] that it shares with others. Unless told otherwise it handles 8 keys at a
-    /// time, each message for at most 30 seconds, polls every second, and tries ten times, after
-    /// 200 ms at first and a minute at last.
+    /// a [`Database`] that it shares with others. By default it handles 8 keys at a time, each
+    /// message for at most 30 seconds, polls every second, and tries ten times, after 200 ms at
+    /// first and a minute at last.
     ///
     /// # Errors
     ///
@@ -178,7 +180,7 @@ impl Worker {
     }
 
     /// Sets how many keys (and messages without one) are handled at a time, each on a connection of
-    /// its own. A pool of fewer connections than that and one more is the limit.
+    /// its own. A pool with fewer connections than this number plus one sets the limit.
     ///
     /// # Errors
     ///
@@ -190,23 +192,25 @@ impl Worker {
         }
     }
 
-    /// Sets how long a handler may take. Messages of a worker that died wait for half as long
+    /// Sets how long a handler may take. The messages of a worker that died wait for half as long
     /// again, and at most five seconds longer.
     ///
     /// # Errors
     ///
-    /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) unless it is between 100 ms and a day.
+    /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) unless it is between 100 ms and a
+    /// day.
     pub fn lease(self, lease: Duration) -> Result<Self, StoreError> {
         let lease = within("a lease", lease, Duration::from_millis(100), Duration::from_secs(86_400))?;
         Ok(Worker { lease, ..self })
     }
 
-    /// Sets how often it looks for messages while it sleeps and is not told of one. It finds so
-    /// what a relay does: see [`Relay::poll`](super::Relay::poll).
+    /// Sets how often it looks for messages while it sleeps and is not notified. Polling finds the
+    /// same as a relay's does: see [`Relay::poll`](super::Relay::poll).
     ///
     /// # Errors
     ///
-    /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) unless it is between 10 ms and an hour.
+    /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) unless it is between 10 ms and an
+    /// hour.
     pub fn poll(self, poll: Duration) -> Result<Self, StoreError> {
         let poll = within("a poll's interval", poll, Duration::from_millis(10), Duration::from_secs(3_600))?;
         Ok(Worker { poll, ..self })
@@ -224,13 +228,13 @@ impl Worker {
         self.counts.stats()
     }
 
-    /// Handles messages until `stop` says so. The messages at hand are finished then, and what else
-    /// was claimed is given back.
+    /// Handles messages until `stop` completes. The messages at hand are finished then, and the
+    /// other claimed messages are given back.
     ///
     /// # Errors
     ///
-    /// Errors that cannot pass, or did not in time. Handlers at work are stopped then, as they are when
-    /// this is dropped, and what they did is rolled back.
+    /// Errors that cannot pass, or did not in time. Handlers at work are stopped then, as they are
+    /// when this is dropped, and what they did is rolled back.
     /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) with a pool of sqlx, and with a
     /// pool of one connection.
     pub async fn run<H: Handler>(&self, handler: Arc<H>, stop: impl Future<Output = ()>) -> Result<(), StoreError> {
@@ -252,8 +256,9 @@ impl Worker {
         self.run_in::<H, sqlx_session::SqlxSession>(handler, stop).await
     }
 
-    /// Claims as much as can be begun at once, handles it, and says what came of it. Returns how
-    /// many messages that were. For tests, and for whoever handles messages at times of their own.
+    /// Claims as much as can be begun at once, handles it, and settles it. Returns how many
+    /// messages that were. For tests, and for programs that handle messages at times of their own
+    /// choice.
     ///
     /// # Errors
     ///
@@ -282,7 +287,7 @@ impl Worker {
     }
 
     fn dispatcher<H: Send + Sync + 'static>(&self, handler: Arc<H>) -> Result<Dispatcher<H>, StoreError> {
-        // One to claim with, and to say what came of it while all handlers are at work.
+        // One connection to claim with, and to settle while all handlers are at work.
         let connections = self.database.connections_for(self.concurrency + 1);
         if connections < 2 {
             return Err(misconfigured("a worker needs a pool of at least two connections, not one"));

@@ -46,10 +46,6 @@ use std::time::Duration;
 /// - All processes must have the same options. With other options, nothing is known of earlier
 ///   marks.
 /// - [Scans](hapax_store::Store::scan) do not find these marks: the id itself is not stored.
-/// use hapax_redis::{CompactOptions, RedisOptions};
-/// - *Marks* and [records](hapax_store::Store::record) without result and fingerprint are kept like this. A mark sees only those. Claims, completions and records
-///   duplicate, and no mark is in [doubt](hapax_store::TieredBuilder::in_doubt).
-/// - [Scans](hapax_store::Store::scan) do not find these marks: what was the id is not kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompactOptions {
     /// The time for which marks are known.

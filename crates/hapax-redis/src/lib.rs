@@ -120,13 +120,6 @@ use std::time::Duration;
 ///
 /// Ideas: Redis' own pattern of locks with random tokens (`SET NX PX`); effects of scripts rather
 /// than scripts are replicated.
-/// use hapax_redis::{RedisOptions, RedisStore};
-/// use hapax_store::{Mark, Marked, RecordKey, Scope, Store};
-/// # async fn example() -> Result<(), hapax_store::StoreError> {
-/// [`ErrorKind::Unavailable`](hapax_store::ErrorKind::Unavailable): no connection, or the server
-/// [`ErrorKind::Timeout`](hapax_store::ErrorKind::Timeout): no answer within
-/// [`ErrorKind::Misconfigured`](hapax_store::ErrorKind::Misconfigured): address, password,
-/// permissions, version. [`ErrorKind::Corrupt`](hapax_store::ErrorKind::Corrupt): something else
 pub struct RedisStore {
     servers: Arc<Servers>,
     keys: Keys,
@@ -142,8 +135,6 @@ impl RedisStore {
     /// [`ErrorKind::Misconfigured`](hapax_store::ErrorKind::Misconfigured) if an option or the
     /// password is wrong, or the server is older than Redis 6.0;
     /// [`ErrorKind::Unavailable`](hapax_store::ErrorKind::Unavailable) if no server answers.
-    /// [`ErrorKind::Misconfigured`](hapax_store::ErrorKind::Misconfigured) if an option is wrong,
-    /// [`ErrorKind::Unavailable`](hapax_store::ErrorKind::Unavailable) if nobody answers.
     pub async fn connect(options: RedisOptions) -> Result<Self, StoreError> {
         let keys = Keys::new(&options.namespace, options.in_cluster)?;
         let compact = options.compact.map(Layout::new).transpose()?;
@@ -167,8 +158,6 @@ impl RedisStore {
     ///
     /// With the feature `tracing`, each new warning is an event of level WARN. To refuse such
     /// servers, see [`RedisOptions::require_durable`].
-    /// # use hapax_redis::{RedisOptions, RedisStore};
-    /// # async fn example() -> Result<(), hapax_store::StoreError> {
     pub fn warnings(&self) -> Vec<RedisWarning> {
         self.servers.nodes().iter().flat_map(|node| node.warnings()).collect()
     }

@@ -67,9 +67,6 @@ const BACKEND: &str = "sqlite";
 /// waits until it is closed.
 ///
 /// Ideas: SQLite's write-ahead log; the idempotency table of the transactional inbox.
-/// use hapax_sqlite::SqliteStore;
-/// use hapax_store::{Mark, Marked, RecordKey, Scope, Store};
-/// # Ok::<(), hapax_store::StoreError>(())
 /// One transaction and one sync for all calls that have gathered while the last one was committed; a look by primary key for each id, but for [`record`](hapax_store::Store::record), and a write to the
 /// table and to its index by time. [`expire`](hapax_store::Store::expire) deletes up to `limit` rows by that index; the file keeps its size, and reuses the space.
 pub struct SqliteStore {
@@ -88,8 +85,6 @@ pub struct SqliteStore {
 /// # Ok(())
 /// # }
 /// ```
-/// use hapax_sqlite::SqliteOptions;
-/// # async fn open() -> Result<(), hapax_store::StoreError> {
 #[must_use]
 pub struct SqliteOptions {
     table: String,

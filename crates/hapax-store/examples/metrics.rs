@@ -1,7 +1,9 @@
-//! A consumer that shows how it is: metrics for Prometheus, on loopback. `docs/metrics.md` lists them, `docs/grafana.json` is a dashboard.
+//! A consumer with metrics for Prometheus, on loopback. `docs/metrics.md` lists them,
+//! `docs/grafana.json` is a dashboard.
 //!
-//! `cargo run --features metrics --example metrics` handles a thousand deliveries, looks at its own metrics once, and ends. With `-- --serve 127.0.0.1:9000` it goes on. With the
-//! feature `redis`, and `HAPAX_REDIS_URL`, it asks Redis.
+//! `cargo run --features metrics --example metrics` handles a thousand deliveries, reads its own
+//! metrics once, and ends. With `-- --serve 127.0.0.1:9000` it goes on. With the feature `redis`,
+//! and `HAPAX_REDIS_URL`, it uses Redis.
 
 use hapax_store::{Store, TieredDedup};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
@@ -11,7 +13,8 @@ use tokio::net::{TcpListener, TcpStream};
 
 type Failure = Box<dyn std::error::Error>;
 
-/// Without buckets of its own, a histogram is shown as a summary, which cannot be added up over instances.
+/// Installs the recorder. Without buckets of its own, a histogram is exported as a summary, which
+/// cannot be added up over instances.
 fn recorder() -> Result<PrometheusHandle, Failure> {
     let seconds = [50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 0.1, 0.25, 0.5, 1.0];
     let held = [0.001, 0.01, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0];
@@ -20,11 +23,11 @@ fn recorder() -> Result<PrometheusHandle, Failure> {
         .set_buckets_for_metric(Matcher::Full("hapax_store_call_seconds".into()), &seconds)?
         .set_buckets_for_metric(Matcher::Full("hapax_claim_held_seconds".into()), &held)?
         .set_buckets_for_metric(Matcher::Full("hapax_store_batch_ids".into()), &ids)?;
-    // Before the engine is built: it asks for its handles then, once.
+    // It is installed before the engine is built, which asks for its handles then, once.
     Ok(builder.install_recorder()?)
 }
 
-/// Answers whatever it is asked with all metrics. (A real service has an HTTP server, and answers there.)
+/// Answers any request with all metrics. (A real service has an HTTP server, and answers there.)
 async fn serve(listener: TcpListener, metrics: PrometheusHandle) -> std::io::Result<()> {
     loop {
         let (mut connection, _) = listener.accept().await?;
@@ -43,7 +46,7 @@ async fn serve(listener: TcpListener, metrics: PrometheusHandle) -> std::io::Res
     }
 }
 
-/// Every third message comes again, some at once.
+/// Handles deliveries: every third message comes again, some at once.
 async fn consume<S: Store>(dedup: &TieredDedup<S>, first: u64) -> Result<(), Failure> {
     let ids: Vec<String> = (first..first + 900)
         .flat_map(|id| [Some(id), (id % 9 == 0).then_some(id)])
@@ -72,7 +75,7 @@ async fn run<S: Store>(store: S, address: Option<String>) -> Result<(), Failure>
     let listener = TcpListener::bind(address.as_deref().unwrap_or("127.0.0.1:0")).await?;
     let bound = listener.local_addr()?;
     tokio::spawn(serve(listener, metrics));
-    // Other ids at every run, since a store may remember those of the last one.
+    // Each run has other ids, since a store may remember those of the last one.
     let mut first = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_micros() as u64;
     consume(&dedup, first).await?;
     if address.is_some() {
@@ -83,7 +86,7 @@ async fn run<S: Store>(store: S, address: Option<String>) -> Result<(), Failure>
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
-    // The gauges are set by a task, which has its turn at the latest now.
+    // The gauges are set by a task, which has run by the end of this.
     tokio::time::sleep(Duration::from_millis(50)).await;
     let mut scrape = TcpStream::connect(bound).await?;
     scrape.write_all(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n").await?;

@@ -1,5 +1,5 @@
-//! Two instances share a store. One dies at work; the other one gets the message when the lease has run out, and the dead one's late writes are told from
-//! its own by the token.
+//! Two instances share a store. One dies at work. The other one gets the message when the lease has
+//! run out, and the token distinguishes the dead one's late writes from its own.
 //!
 //! `cargo run --example shared_consumer --features store`
 
@@ -22,7 +22,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("blue has m-17, with token {}", late.token().as_u64());
     println!("green is told: in progress: {}", green.claim("m-17").await?.is_in_progress());
 
-    // Blue hangs. Nobody notices; the lease runs out.
+    // Blue hangs. Nothing notices; the lease runs out.
     clock.advance(LEASE + Duration::from_secs(1));
     let TieredAttempt::Claimed(claim) = green.claim("m-17").await? else { return Err("the lease has run out".into()) };
     println!("green has it now, with token {}", claim.token().as_u64());

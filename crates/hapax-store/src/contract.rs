@@ -69,8 +69,7 @@ pub const MAX_NODES: u32 = 1_024;
 /// 10. *Cancellation.* A future that is dropped leaves the store as if each of its requests had
 ///     been done or not.
 ///
-/// The suite `hapax_testing::store` (feature `testing`) checks all of that; run it on a new
-/// backend.
+/// The suite in `hapax_testing::store` checks all of that; run it on a new backend.
 ///
 /// # Cost
 ///
@@ -79,9 +78,6 @@ pub const MAX_NODES: u32 = 1_024;
 ///
 /// Ideas: the idempotency table of the transactional inbox; leases, Gray and Cheriton, SOSP 1989;
 /// fencing tokens, Burrows, OSDI 2006.
-/// use hapax_store::{ClaimRequest, Claimed, Completion, Hold, InMemoryStore, RecordKey, Scope, Store};
-/// # Ok::<(), hapax_store::StoreError>(())
-/// The suite `hapax_testing::store` (feature `testing`) checks all that; run it on a new backend.
 pub trait Store: Send + Sync + 'static {
     /// Returns the backend's name, for errors and metrics.
     fn backend(&self) -> &'static str;
@@ -123,7 +119,6 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// The engine calls it at least once for every request: it should take nanoseconds, and not
     /// wait.
-    /// use hapax_store::{InMemoryStore, RecordKey, Scope, Store};
     fn node_of(&self, _key: &RecordKey) -> u32 {
         0
     }

@@ -1,4 +1,5 @@
-//! A consumer over a queue in memory that delivers every message twice, and loses patience now and then.
+//! A consumer over a queue in memory that delivers every message twice, and redelivers early now
+//! and then.
 //!
 //! `cargo run --example stream_consumer --features stream`
 
@@ -9,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Mutex, mpsc};
 
-/// The broker: what is given back goes to the end of the queue.
+/// The broker: messages that are given back go to the end of the queue.
 struct Queue {
     messages: Mutex<mpsc::UnboundedReceiver<String>>,
     again: mpsc::WeakUnboundedSender<String>,

@@ -95,11 +95,6 @@ use std::sync::Arc;
 /// at-least-once delivery, and an idempotent receiver (Hohpe and Woolf, *Enterprise Integration
 /// Patterns*, 2003), whose leases and fencing tokens are those of Gray and Cheriton (1989) and of
 /// Chubby (Burrows, 2006).
-/// # impl hapax_stream::Source for Broker {
-/// use hapax_stream::{Consumer, Delivery};
-/// use hapax_store::{InMemoryStore, TieredDedup};
-/// Whoever replays dead letters [forgets](hapax_store::TieredDedup::forget) the id first, and its
-/// Where the engine [admits](hapax_store::OnStoreError::Admit) messages while the store cannot be asked, those are handled and acknowledged even if their completion cannot be recorded either
 pub struct Consumer<S: Store, M> {
     pub(super) engine: TieredDedup<S>,
     pub(super) id_of: IdOf<M>,

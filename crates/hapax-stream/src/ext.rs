@@ -60,9 +60,6 @@ pub trait StreamExt: Stream + Sized {
     /// # Errors
     ///
     /// [`Undecided`], an item of the stream, which goes on.
-    /// use hapax_stream::StreamExt;
-    /// use hapax_store::{InMemoryStore, TieredDedup};
-    /// (A [`Dedup`](hapax::Dedup) in memory answers at once and needs none of this: `filter` with its `check`.)
     fn dedup_by<S, I, F>(self, engine: TieredDedup<S>, id_of: F) -> DedupBy<Self, S, F>
     where
         S: Store,
@@ -117,8 +114,6 @@ pub trait StreamExt: Stream + Sized {
     /// # Errors
     ///
     /// [`Undecided`], an item of the stream, which goes on.
-    /// use hapax_stream::StreamExt;
-    /// use hapax_store::{InMemoryStore, TieredAttempt, TieredDedup};
     fn claim_by<S, I, F>(self, engine: TieredDedup<S>, id_of: F) -> ClaimBy<Self, S, F>
     where
         S: Store,
@@ -150,7 +145,6 @@ pub enum Why {
     /// Another caller has claimed its id, and may complete it or not; or another instance has
     /// marked it just now, and may not have got the answer (see
     /// [`in_doubt`](hapax_store::TieredBuilder::in_doubt)).
-    /// just now, and may not have been told so (see [`in_doubt`](hapax_store::TieredBuilder::in_doubt)).
     InProgress,
 }
 

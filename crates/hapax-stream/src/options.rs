@@ -65,9 +65,6 @@ pub(super) struct Options {
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-/// use hapax_stream::{Consumer, OnMissing};
-/// use hapax_store::{InMemoryStore, TieredDedup};
-/// # Ok::<(), hapax_store::StoreError>(())
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct ConsumerBuilder<S: Store, M> {
     engine: TieredDedup<S>,
@@ -153,7 +150,6 @@ impl<S: Store, M> ConsumerBuilder<S, M> {
     /// The store keeps a count as long as the engine remembers completed ids, and for twice the
     /// longest [delay](Self::retry_delay) at least; with a broker that takes longer to deliver
     /// again, the count begins anew. [`forget`](hapax_store::TieredDedup::forget) forgets it with the id.
-    /// begins anew. [`forget`](hapax_store::TieredDedup::forget) forgets it with the id.
     pub fn max_attempts(self, attempts: u32) -> Self {
         self.with(|options| options.max_attempts = attempts)
     }

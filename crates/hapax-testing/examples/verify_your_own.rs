@@ -1,4 +1,4 @@
-//! A strategy of your own, and whether it is right when many threads use it at once. This one is not.
+//! Checks a strategy of your own: is it right when many threads use it at once? This one is not.
 //!
 //! `cargo run --features testing --example verify_your_own`
 
@@ -11,12 +11,12 @@ use std::time::Duration;
 
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// When each id was accepted, and the latest time that anybody has given.
+/// The time at which each id was accepted, and the latest time that any caller has given.
 #[derive(Default)]
 struct Map {
     accepted: Mutex<HashMap<u64, Timestamp>>,
     latest: AtomicU64,
-    /// Whether another thread can come between the look and the insertion.
+    /// True if another thread can come between the lookup and the insertion.
     lets_go: bool,
 }
 

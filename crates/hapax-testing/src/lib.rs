@@ -22,7 +22,7 @@
 //! ```
 //!
 //! For a strategy of your own implement [`Subject`], which takes one function;
-//! `examples/verify_your_own.rs` does, for one that is wrong. The report of a wrong strategy looks
+//! `crates/hapax-testing/examples/verify_your_own.rs` does, for one that is wrong. The report of a wrong strategy looks
 //! like this (two threads looked before either of them wrote):
 //!
 //! ```text
@@ -73,7 +73,6 @@
 //! Linearizability Checking via P-compositionality* (2015). Knossos and Porcupine do the same for
 //! histories of distributed systems. The states with ranges of time, and the counted evictions, are
 //! this crate's own.
-//! use hapax_testing::{Semantics, Workload, verify};
 //! For a strategy of your own implement [`Subject`], which takes one function; `crates/hapax-testing/examples/verify_your_own.rs` does, for one that is wrong.
 
 #[cfg(test)]

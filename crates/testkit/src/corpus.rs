@@ -1,8 +1,9 @@
-//! Replays what a fuzzer has collected.
+//! Replays a fuzzer's corpus.
 
 use std::path::{Path, PathBuf};
 
-/// Gives every file of a target's corpus, in order, to the target's body. How many there were.
+/// Gives every file of a target's corpus, in order, to the target's body. Returns how many there
+/// were.
 pub fn replay(target: &str, mut body: impl FnMut(&[u8])) -> usize {
     let fuzz = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz");
     if !fuzz.exists() {
@@ -15,7 +16,7 @@ pub fn replay(target: &str, mut body: impl FnMut(&[u8])) -> usize {
     assert!(!files.is_empty(), "{} is empty", folder.display());
     files.sort();
     for file in &files {
-        // Before the run, so that it is the last line whatever happens.
+        // It is printed before the run, so that it is the last line whatever happens.
         println!("replaying {}", file.display());
         body(&std::fs::read(file).expect("the corpus can be read"));
     }

@@ -1,18 +1,18 @@
-//! Bytes as operations on an engine: what a fuzzer plays with. Every byte string is a run.
+//! Decodes bytes as operations on an engine, for a fuzzer. Every byte string is a run.
 //!
-//! A byte for the configuration, then operations: a byte for which one and how, then what it needs. What is missing ends the
-//! run.
+//! A byte for the configuration, then operations: a byte for the operation and its variant, then
+//! its arguments. Missing bytes end the run.
 
 use crate::model::{Config, How, Op, run};
 use hapax::{Stats, Unconfirmed};
 use std::time::Duration;
 
-/// No run is longer.
+/// The largest number of operations in a run.
 const OPS_MAX: usize = 400;
 
-/// Ids that have two lines among them, each the other's alternate, when they are trusted, the seed
-/// is [`Config::SEED`] and a table has 1,024 lines: the first 32 are at home in the one, the others
-/// in the other. Sixteen slots for 48 ids.
+/// Ids that share two lines, each the other's alternate, when ids are trusted, the seed is
+/// [`Config::SEED`] and a table has 1,024 lines: the first 32 are at home in the one, the others in
+/// the other. Sixteen slots for 48 ids.
 pub const CROWD: [u64; 48] = [
     1049911, 1654010, 1691321, 2178390, 2611037, 2926802, 3030144, 3058948, 3262905, 3439579, 3518023, 3600468,
     3764823, 4218151, 4867060, 4899523, 5143136, 5146175, 5569439, 6214131, 6217018, 6345586, 6622094, 6711786,
@@ -21,15 +21,16 @@ pub const CROWD: [u64; 48] = [
     13710467,
 ];
 
-/// Which engines a target builds. A history takes a hundred times as long to build as a run takes, so it has a target of its
-/// own.
+/// The engines that a target builds. A history takes a hundred times as long to build as a run
+/// takes, so it has a target of its own.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Tiers {
     Window,
     WindowAndHistory,
 }
 
-/// Runs what the bytes say on an engine and its model. What the engine has counted, if there was a run.
+/// Runs the decoded operations on an engine and its model. Returns what the engine has counted, if
+/// there was a run.
 pub fn fuzz(tiers: Tiers, bytes: &[u8]) -> Option<Stats> {
     let mut bytes = bytes.iter().copied();
     let config = config(tiers, bytes.next()?);
@@ -70,12 +71,12 @@ fn op(config: &Config, bytes: &mut impl Iterator<Item = u8>) -> Option<Op> {
     })
 }
 
-/// The crowd, and 16 ids that are each alone.
+/// Returns an id: one of the crowd, or of 16 ids that are each alone.
 fn id(byte: u8) -> u64 {
     CROWD.get(usize::from(byte % 64)).copied().unwrap_or(u64::from(byte % 64))
 }
 
-/// Nanoseconds by which time moves: to where something changes, and around there.
+/// Returns the nanoseconds by which time moves: to a point where something changes, and around it.
 fn advance(config: &Config, kind: u8, which: u8, by: i64) -> i64 {
     let (window, tick) = (config.window.as_nanos() as i64, config.tick.as_nanos() as i64);
     match (kind, which) {

@@ -1,4 +1,4 @@
-//! Files that somebody has damaged: a journal's segment and a snapshot, read as what they are.
+//! Damaged files: a journal's segment and a snapshot are opened after damage.
 
 use hapax::{Damage, Dedup, Error, Int, JournalError, JournalOptions, ManualClock, Timestamp};
 use std::path::{Path, PathBuf};
@@ -7,11 +7,11 @@ use std::time::Duration;
 
 const IDS: u64 = 40;
 
-/// What was seen of a damaged file.
+/// The result of reading a damaged file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Read {
     Refused,
-    /// So many ids of it were read.
+    /// The number of its ids that were read.
     Ids(u64),
 }
 
@@ -21,7 +21,7 @@ fn builder() -> hapax::Builder {
     Dedup::builder().window(Duration::from_secs(3600)).capacity(1).seed(7).clock(clock)
 }
 
-/// Valid files to begin with: a segment, a snapshot, and the mark of the segment's journal.
+/// Returns valid files to begin with: a segment, a snapshot, and the mark of the segment's journal.
 fn valid() -> &'static [Vec<u8>; 3] {
     static VALID: OnceLock<[Vec<u8>; 3]> = OnceLock::new();
     VALID.get_or_init(|| {
@@ -43,7 +43,7 @@ fn valid() -> &'static [Vec<u8>; 3] {
 fn directory() -> PathBuf {
     static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
     let this = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-    // In memory, where there is such a thing.
+    // A file system in memory is used, where there is one.
     let base = Some(PathBuf::from("/dev/shm")).filter(|path| path.is_dir()).unwrap_or_else(std::env::temp_dir);
     let path = base.join(format!("hapax-damaged-{}-{this}", std::process::id()));
     std::fs::create_dir(&path).unwrap();
@@ -54,7 +54,8 @@ fn segment(directory: &Path) -> PathBuf {
     directory.join("00000000000000000000.hapax")
 }
 
-/// The first byte says what to damage, the others how: edits of four bytes each (where, twice; how; by what), or, if it is odd, the file itself.
+/// Damages a file and reads it. The first byte says which file to damage, the others how: edits of
+/// four bytes each (the position in two, the kind, the value), or, if it is odd, the file itself.
 pub fn fuzz(bytes: &[u8]) -> Option<Read> {
     let (&what, edits) = bytes.split_first()?;
     let is_snapshot = what & 2 != 0;
@@ -80,7 +81,7 @@ pub fn fuzz(bytes: &[u8]) -> Option<Read> {
     Some(read)
 }
 
-/// A journal that was stopped cleanly: what is missing is damage, and is refused, or reported.
+/// Reads a journal that was stopped cleanly: missing data is damage, and is refused, or reported.
 fn read_journal(directory: &Path) -> Read {
     let open = |damage| builder().journal(directory, JournalOptions::new().damage(damage)).build();
     let inspected = hapax::inspect(directory);
@@ -104,7 +105,7 @@ fn read_journal(directory: &Path) -> Read {
     read(Ok(dedup), recovered)
 }
 
-/// Returns what an engine knows, which was told so many ids.
+/// Returns what an engine knows that was given `told` ids.
 fn read(dedup: Result<Dedup, Error>, told: u64) -> Read {
     match dedup {
         Ok(dedup) => {

@@ -1,10 +1,10 @@
-//! The engine against a model: maps with times. Time is a manual clock's, and it runs wild.
+//! The engine against a model: maps with times. Time is a manual clock's, and it jumps at random.
 
 use hapax::{Certainty, Dedup, Forgotten, Int, ManualClock, Prepared, Stats, Tier, Timestamp, Unconfirmed, Verdict};
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// How the engine is built.
+/// The configuration of the engine.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
     pub window: Duration,
@@ -13,12 +13,12 @@ pub struct Config {
     /// The policy, if there is a history.
     pub history: Option<Unconfirmed>,
     pub horizon: Duration,
-    /// Whether so many ids share a line that some are moved and some evicted.
+    /// True if so many ids share a line that some are moved and some evicted.
     pub crowded: bool,
 }
 
 impl Config {
-    /// What `crowded` counts on: which ids share a line depends on the seed.
+    /// The seed that `crowded` relies on: it determines which ids share a line.
     pub const SEED: u64 = 7;
 
     fn build(&self, clock: &ManualClock) -> Dedup {
@@ -39,10 +39,10 @@ impl Config {
     }
 }
 
-/// How ids are checked.
+/// The way in which ids are checked.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct How {
-    /// At a time that the caller gives: the clock's.
+    /// True to check at a time that the caller gives: the clock's.
     pub at: bool,
     pub prepared: bool,
 }
@@ -51,7 +51,7 @@ pub struct How {
 pub enum Op {
     Check(How, u64),
     Batch(How, Vec<u64>),
-    /// For a later check.
+    /// Prepares ids for a later check.
     Prepare(u64),
     Contains(u64),
     Forget(u64),
@@ -61,7 +61,8 @@ pub enum Op {
     Stats,
 }
 
-/// Within the time that something must be remembered, within the grain beyond it, or after that.
+/// The age of an id: within the time that it must be remembered, within the grain beyond it, or
+/// after that.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Age {
     Must,
@@ -69,7 +70,7 @@ enum Age {
     Gone,
 }
 
-/// What the engine must know: since when each id is remembered by the window, and since when by the history.
+/// The model: the time since which each id is remembered by the window, and by the history.
 struct Model {
     config: Config,
     /// The time of this call, and the latest of any call, in nanoseconds.
@@ -104,7 +105,7 @@ impl Model {
         }
     }
 
-    /// A call begins.
+    /// Begins a call.
     fn call(&mut self, at: Timestamp) {
         self.given = at.as_nanos();
         self.latest = self.latest.max(self.given);
@@ -115,7 +116,7 @@ impl Model {
         self.latest - self.latest % nanos(self.config.tick)
     }
 
-    /// What an engine without a clock takes for the time of a call: the end of the latest tick.
+    /// Returns the time that an engine without a clock uses for a call: the end of the latest tick.
     fn end_of_latest_tick(&self) -> Timestamp {
         let tick = nanos(self.config.tick);
         Timestamp::from_nanos((self.latest / tick + 1).saturating_mul(tick) - 1)
@@ -136,9 +137,11 @@ impl Model {
 
     fn in_history(&self, id: u64) -> Age {
         match self.history.get(&id) {
-            // A batch asks the history about some ids at once, so an id that was accepted and evicted among them is not known yet.
+            // A batch asks the history about some ids at once, so an id that was accepted and
+            // evicted among them is not known yet.
             Some((since, call)) if self.elapsed(*since) < nanos(self.config.horizon) && *call < self.calls => Age::Must,
-            // A generation is followed by one more, each as long as the horizon and at least as long as traffic pauses: forever.
+            // A generation is followed by one more, each as long as the horizon and at least as
+            // long as traffic pauses: forever.
             Some(_) => Age::May,
             None => Age::Gone,
         }
@@ -163,7 +166,7 @@ impl Model {
         if verdict.is_fresh() || self.config.refresh {
             self.window.insert(id, self.latest);
         }
-        // A refresh by the window is the window's affair only.
+        // A refresh by the window does not affect the history.
         if verdict.is_fresh() || (self.config.refresh && !by_window) {
             self.history.insert(id, (self.given, self.calls));
         }
@@ -228,16 +231,16 @@ impl Model {
     }
 }
 
-/// Of nanoseconds, the first that no event may have.
+/// The first time, in nanoseconds, that no event may have.
 const END: u64 = 1 << 62;
 
 /// An engine and its model.
 struct Both {
     dedup: Dedup,
     clock: ManualClock,
-    /// True if a call without a time has gone by the clock.
+    /// True if a call without a time has used the clock.
     goes_by_clock: bool,
-    /// By how much the engine's time is ahead of that which it is given, once it has been given
+    /// The amount by which the engine's time is ahead of the given times, once it has been given
     /// one.
     offset: Option<u64>,
     prepared: HashMap<u64, Prepared>,
@@ -246,7 +249,7 @@ struct Both {
 }
 
 impl Both {
-    /// A call that sets the time begins; false if it is refused.
+    /// Begins a call that sets the time. Returns false if it is refused.
     fn call(&mut self, how: How) -> bool {
         let now = hapax::Clock::now(&self.clock);
         match how.at {
@@ -269,13 +272,13 @@ impl Both {
         true
     }
 
-    /// Times are refused from here on.
+    /// Records that times are refused from here on.
     fn refused(&mut self, verdict: Verdict) {
         assert_eq!(verdict.refusal(), Some(hapax::Refusal::Ahead));
         self.model.checks += 1;
     }
 
-    /// The time of a call that is given none.
+    /// Returns the time of a call that is given none.
     fn now(&self) -> Timestamp {
         match self.offset {
             Some(_) => self.model.end_of_latest_tick(),
@@ -283,7 +286,7 @@ impl Both {
         }
     }
 
-    /// A call that sets no time.
+    /// Runs a call that sets no time.
     fn at_rest(&mut self, judge: impl FnOnce(&mut Self)) {
         let (given, latest) = (self.model.given, self.model.latest);
         self.model.call(self.now());
@@ -291,7 +294,8 @@ impl Both {
         (self.model.given, self.model.latest) = (given, latest);
     }
 
-    /// Statistics set the time as a check does where that is the clock's, and never that of events.
+    /// Reads statistics. They set the time as a check does, if that is the clock's, and never that
+    /// of events.
     fn look(&mut self) {
         self.at_rest(|both| both.model.judge_stats(&both.dedup.stats()));
         if self.goes_by_clock && self.offset.is_none() {
@@ -378,7 +382,8 @@ impl Both {
     }
 }
 
-/// Runs the operations on both, and panics where they disagree. What the engine has counted in the end.
+/// Runs the operations on both, and panics where they disagree. Returns what the engine has counted
+/// in the end.
 pub fn run(config: Config, ops: &[Op]) -> Stats {
     let clock = ManualClock::new();
     let mut both = Both {

@@ -1,5 +1,5 @@
 //! A pgbouncer of a test's own, in front of a server of a test's own: on a port of the loopback,
-//! gone when the test ends.
+//! ended with the test.
 
 use super::postgres_server::{Server, UNPRIVILEGED, is_root};
 use std::collections::BTreeMap;
@@ -18,8 +18,8 @@ pub struct Pooler {
 }
 
 impl Pooler {
-    /// A pooler of transactions with so many connections to the server, and with these settings
-    /// besides. None if there is no pgbouncer here, which is said.
+    /// Starts a pooler of transactions with this many connections to the server, and with
+    /// additional settings. None if there is no pgbouncer here, which is printed.
     pub fn start(server: &Server, connections: usize, settings: &[&str]) -> Option<Pooler> {
         static POOLERS: AtomicU64 = AtomicU64::new(0);
         let Some(binary) = binary() else {
@@ -70,7 +70,7 @@ impl Pooler {
         self.port
     }
 
-    /// An address for the driver.
+    /// Returns an address for the driver.
     pub fn address(&self) -> String {
         format!("host=127.0.0.1 port={} user=postgres dbname=postgres", self.port)
     }
@@ -92,9 +92,9 @@ fn binary() -> Option<PathBuf> {
     dirs.map(|dir| dir.join("pgbouncer")).find(|binary| binary.exists())
 }
 
-/// Things on connections of the pooler's that were not there before: settings, prepared statements,
-/// channels that are listened to. All its connections are looked at, each held by a transaction of
-/// its own.
+/// Returns what was left on connections of the pooler and not there before: settings, prepared
+/// statements, channels that are listened to. All its connections are looked at, each held by a
+/// transaction of its own.
 pub async fn left_behind(pooler: &Pooler, connections: usize, untouched: &BTreeMap<String, String>) -> Vec<String> {
     let (mut held, mut left) = (Vec::new(), Vec::new());
     for _ in 0..connections {
@@ -112,7 +112,7 @@ pub async fn left_behind(pooler: &Pooler, connections: usize, untouched: &BTreeM
     left
 }
 
-/// All settings of a connection but those that the pooler itself keeps with each client.
+/// Returns all settings of a connection but those that the pooler itself keeps with each client.
 pub async fn settings_of(client: &Client) -> BTreeMap<String, String> {
     let sql = "SELECT name, setting FROM pg_settings WHERE name NOT IN ('application_name', 'client_encoding') \
                ORDER BY name";
@@ -120,7 +120,7 @@ pub async fn settings_of(client: &Client) -> BTreeMap<String, String> {
     rows.into_iter().map(|mut row| (row.remove(0), row.remove(0))).collect()
 }
 
-/// Rows of a statement without values, as text.
+/// Returns the rows of a statement without values, as text.
 async fn asked(client: &Client, sql: &str) -> Vec<Vec<String>> {
     let messages = client.simple_query(sql).await.expect("rows");
     let rows = messages.iter().filter_map(|message| match message {

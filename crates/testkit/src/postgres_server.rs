@@ -1,5 +1,5 @@
-//! A PostgreSQL server of a test's own: in a temporary directory, on a Unix socket and a port of the loopback, gone
-//! when the test ends.
+//! A PostgreSQL server of a test's own: in a temporary directory, on a Unix socket and a port of
+//! the loopback, ended with the test.
 
 use std::fs;
 use std::net::TcpListener;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-/// Who the server runs as if we are root, which it refuses to be.
+/// The user that the server runs as if this process is root, which it refuses.
 pub const UNPRIVILEGED: [&str; 3] = ["--reuid=nobody", "--regid=nogroup", "--clear-groups"];
 
 pub struct Server {
@@ -21,7 +21,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server that tests share while any of them holds it. None if there is no PostgreSQL here.
+    /// Returns a server that tests share while any of them holds it. None if there is no PostgreSQL
+    /// here.
     pub fn shared() -> Option<Arc<Server>> {
         static RUNNING: Mutex<Weak<Server>> = Mutex::new(Weak::new());
         let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -33,7 +34,7 @@ impl Server {
         Some(server)
     }
 
-    /// A server with these settings. None if there is no PostgreSQL here, which is said.
+    /// Starts a server with these settings. None if there is no PostgreSQL here, which is printed.
     pub fn start(settings: &[&str]) -> Option<Server> {
         static SERVERS: AtomicU64 = AtomicU64::new(0);
         let Some(binaries) = binaries() else {
@@ -58,17 +59,17 @@ impl Server {
         Some(server)
     }
 
-    /// An address for the driver, by the socket.
+    /// Returns an address for the driver, by the socket.
     pub fn address(&self) -> String {
         format!("host={} port={} user=postgres dbname=postgres", self.dir.display(), self.port)
     }
 
-    /// One by TCP.
+    /// Returns an address by TCP.
     pub fn tcp_address(&self, user: &str) -> String {
         format!("host=127.0.0.1 port={} user={user} dbname=postgres", self.port)
     }
 
-    /// Makes a file the server's.
+    /// Makes the server the owner of a file.
     pub fn own(&self, file: &Path) {
         if is_root() {
             run(Command::new("chown").arg("nobody:nogroup").arg(file));
@@ -101,7 +102,7 @@ impl Server {
                 assert!(Instant::now() < end, "no answer: {}", self.log());
                 std::thread::sleep(Duration::from_millis(10));
             }
-            // What was killed may not be gone yet.
+            // A killed server may not be gone yet.
             assert!(Instant::now() < end, "it does not start: {}", self.log());
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -113,7 +114,7 @@ impl Server {
         ready.status().is_ok_and(|status| status.success())
     }
 
-    /// Its process, while it runs. (As root there is none between: `setpriv` becomes it.)
+    /// Returns its process, while it runs. (As root there is none between: `setpriv` becomes it.)
     pub fn pid(&self) -> Option<u32> {
         self.process().as_ref().map(Child::id)
     }
@@ -130,7 +131,7 @@ impl Server {
         child.wait().expect("it was killed");
     }
 
-    /// Of all of its processes, those that have ended, too.
+    /// Returns the processor time of all of its processes, ended ones included.
     #[allow(dead_code, reason = "only benchmarks measure")]
     pub fn processor_time(&self) -> Duration {
         let postmaster = self.process().as_ref().map(Child::id).expect("it runs");
@@ -176,7 +177,8 @@ impl Drop for Server {
 }
 
 fn binaries() -> Option<PathBuf> {
-    // Whatever PATH has may be a script or a link: the server's other programs lie where it really is.
+    // The program on the PATH may be a script or a link: the server's other programs are in the
+    // folder of its target.
     let in_path =
         std::env::var_os("PATH").into_iter().flat_map(|path| std::env::split_paths(&path).collect::<Vec<_>>());
     let mut versions: Vec<PathBuf> = fs::read_dir("/usr/lib/postgresql")
@@ -209,7 +211,7 @@ fn parent_of(process: &Path) -> Option<u32> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// Of these processes, and of those of their children that have ended.
+/// Returns the processor time of these processes, and of those of their children that have ended.
 #[allow(dead_code, reason = "only benchmarks measure")]
 pub fn processor_time_of(pids: &[u32]) -> Duration {
     let ticks = |pid: &u32| {

@@ -1,9 +1,9 @@
-//! Numbers by a seed.
+//! Random numbers from a seed.
 #![allow(dead_code, reason = "every test binary uses a part of it")]
 
 use std::time::Duration;
 
-/// SplitMix64: Steele, Lea and Flood, 2014.
+/// The generator SplitMix64: Steele, Lea and Flood, 2014.
 #[derive(Clone)]
 pub struct Random(pub u64);
 
@@ -37,7 +37,7 @@ impl Random {
         }
     }
 
-    /// Numbers that have nothing to do with these.
+    /// Returns a generator of numbers that are independent of these.
     pub fn fork(&mut self) -> Random {
         Random(self.next())
     }

@@ -7,7 +7,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// A server in a temporary directory: on a Unix socket, and on loopback if asked. Killed when it is dropped, also by a panic.
+/// A server in a temporary directory: on a Unix socket, and on loopback if asked. Killed when it is
+/// dropped, also by a panic.
 pub struct Server {
     directory: PathBuf,
     arguments: Vec<String>,
@@ -16,7 +17,7 @@ pub struct Server {
     running: Mutex<Option<Child>>,
 }
 
-/// Whether there is no server to be had; says so.
+/// Returns true if no server is available; prints that the test is skipped.
 pub fn is_missing(test: &str) -> bool {
     let missing = Command::new("redis-server").arg("--version").stdout(Stdio::null()).status().is_err();
     if missing {
@@ -25,24 +26,24 @@ pub fn is_missing(test: &str) -> bool {
     missing
 }
 
-/// A port on loopback that is free.
+/// Returns a port on loopback that is free.
 pub fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port on loopback");
     listener.local_addr().expect("the address that was bound").port()
 }
 
 impl Server {
-    /// On a Unix socket only.
+    /// Starts a server on a Unix socket only.
     pub fn start(arguments: &[&str]) -> Server {
         Self::start_on(0, arguments)
     }
 
-    /// On loopback, too.
+    /// Starts a server on loopback, too.
     pub fn start_on_loopback(arguments: &[&str]) -> Server {
         Self::start_on(free_port(), arguments)
     }
 
-    /// A Sentinel, which knows no master yet.
+    /// Starts a Sentinel, which knows no master yet.
     pub fn start_sentinel() -> Server {
         // It keeps what it learns in its configuration, and so takes nothing else from the command
         // line.
@@ -70,7 +71,7 @@ impl Server {
         server
     }
 
-    /// Encrypted on loopback; nothing, if this one knows no encryption.
+    /// Starts an encrypted server on loopback; none, if this one knows no encryption.
     pub fn start_encrypted(certificate: &Certificate) -> Option<Server> {
         let knows = ["--tls-auth-clients", "no", "--port", "0", "--unixsocket", "/nowhere/at/all"];
         let refusal = Command::new("redis-server").args(knows).output().ok()?.stdout;
@@ -88,7 +89,7 @@ impl Server {
         format!("rediss://127.0.0.1:{}", self.arguments[1])
     }
 
-    /// Starts it on what it has kept, and waits until it answers.
+    /// Starts it on its kept data, and waits until it answers.
     pub fn start_again(&self) {
         let mut command = Command::new("redis-server");
         if self.is_sentinel {
@@ -111,7 +112,7 @@ impl Server {
         command.args(&self.arguments).current_dir(&self.directory);
     }
 
-    /// Whether it answers, be it that it wants a password.
+    /// Returns true if it answers, also if it wants a password.
     fn answers(&self) -> bool {
         let ping = |mut connection| ::redis::cmd("PING").query::<String>(&mut connection);
         match ::redis::Client::open(self.url()).and_then(|client| client.get_connection()).and_then(ping) {
@@ -120,12 +121,12 @@ impl Server {
         }
     }
 
-    /// Its process, while it runs.
+    /// Returns its process, while it runs.
     pub fn pid(&self) -> Option<u32> {
         self.running().as_ref().map(Child::id)
     }
 
-    /// As `kill -9`.
+    /// Kills it, as `kill -9`.
     pub fn kill(&self) {
         if let Some(mut child) = self.running().take() {
             let _ = child.kill();
@@ -133,12 +134,12 @@ impl Server {
         }
     }
 
-    /// Holds it still, as if it hung: its connections stay, and nobody answers. (SIGSTOP.)
+    /// Pauses it, as if it hung: its connections stay, and it does not answer. (SIGSTOP.)
     pub fn pause(&self) {
         self.signal("-STOP");
     }
 
-    /// Lets it go on.
+    /// Resumes it.
     pub fn resume(&self) {
         self.signal("-CONT");
     }
@@ -156,7 +157,7 @@ impl Server {
         std::fs::read_to_string(self.directory.join("redis.log")).unwrap_or_default()
     }
 
-    /// Its Unix socket.
+    /// Returns its Unix socket.
     pub fn url(&self) -> String {
         format!("redis+unix://{}", self.directory.join("redis.sock").display())
     }
@@ -169,12 +170,13 @@ impl Server {
         format!("redis://{}", self.address())
     }
 
-    /// Asks it something, past the store.
+    /// Sends it a command, without the store.
     pub fn ask<A: ::redis::FromRedisValue>(&self, words: &[&str]) -> A {
         self.try_ask(words).unwrap_or_else(|error| panic!("{words:?}: {error}"))
     }
 
-    /// The same, of a server that may cut connections: a Sentinel has it do so when roles change.
+    /// Sends a command to a server that may cut connections: a Sentinel makes it do so when roles
+    /// change.
     pub fn try_ask<A: ::redis::FromRedisValue>(&self, words: &[&str]) -> ::redis::RedisResult<A> {
         let mut connection = ::redis::Client::open(self.url())?.get_connection()?;
         let mut command = ::redis::Cmd::new();
@@ -184,7 +186,7 @@ impl Server {
         command.query(&mut connection)
     }
 
-    /// Makes everything that it keeps so much older.
+    /// Makes everything that it keeps older.
     pub fn age(&self, by: Duration) {
         const AGE: &str = "for _, key in ipairs(redis.call('KEYS', '*')) do
                 local left = redis.call('PTTL', key) - ARGV[1]
@@ -239,7 +241,7 @@ impl Watched {
     }
 }
 
-/// A server, and a replica of it that has caught up.
+/// Starts a server, and a replica of it that has caught up.
 pub fn pair() -> (Server, Server) {
     let (master, replica) = (Server::start_on_loopback(&[]), Server::start_on_loopback(&[]));
     follow(&replica, &master);
@@ -268,7 +270,7 @@ impl Cluster {
         Self::start_with(&[])
     }
 
-    /// With these arguments for each.
+    /// Starts nodes, each with these arguments.
     pub fn start_with(arguments: &[&str]) -> Cluster {
         let bus_ports: Vec<String> = (0..3).map(|_| free_port().to_string()).collect();
         let start = |bus_port: &String| {
@@ -310,7 +312,8 @@ impl Cluster {
         self.nodes.iter().map(Server::loopback_url).collect()
     }
 
-    /// A replica of the first master, which takes its place when that is silent for half a second.
+    /// Starts a replica of the first master, which takes its place when that is silent for half a
+    /// second.
     pub fn start_replica(&self) -> Server {
         let bus_port = free_port().to_string();
         let replica = Server::start_on_loopback(&["--cluster-enabled", "yes", "--cluster-port", &bus_port]);
@@ -340,13 +343,13 @@ impl Cluster {
     }
 }
 
-/// A certificate for loopback, and who has signed it.
+/// A certificate for loopback, and its issuer.
 pub struct Certificate {
     directory: PathBuf,
 }
 
 impl Certificate {
-    /// Nothing, if there is no openssl.
+    /// Makes a certificate; none, if there is no openssl.
     pub fn make() -> Option<Certificate> {
         let directory = std::env::temp_dir().join(format!("hapax-redis-{}-certificate", std::process::id()));
         std::fs::create_dir_all(&directory).expect("a temporary directory");

@@ -1,7 +1,8 @@
-//! Bytes as what several threads do to one engine: what a fuzzer plays with. Every byte string is a run, recorded and checked.
+//! Decodes bytes as operations of several threads on one engine, for a fuzzer. Every byte string is
+//! a run, recorded and checked.
 //!
-//! A byte for the engine, one for the threads, then operations: a byte for which thread does what, then what it needs. What is missing
-//! ends the run.
+//! A byte for the engine, one for the threads, then operations: a byte for the thread and the
+//! operation, then its arguments. Missing bytes end the run.
 
 use crate::decode::CROWD;
 use hapax::{Dedup, Timestamp};
@@ -10,23 +11,24 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// No run is longer.
+/// The largest number of operations in a run.
 const OPS_MAX: usize = 400;
 
 const TICK: Duration = Duration::from_secs(1);
 const WINDOW: Duration = Duration::from_secs(100);
 
-/// What a thread does, and when, by its clock.
+/// The calls of a thread, with their times by its clock.
 type Script = VecDeque<(Timestamp, Call)>;
 
-/// Runs what the bytes say, and checks what the threads were answered. What was checked, if there was a run.
+/// Runs the decoded operations, and checks the threads' answers. Returns the checker's report, if
+/// there was a run.
 pub fn fuzz(bytes: &[u8]) -> Option<Report> {
     let mut bytes = bytes.iter().copied();
     let (engine, threads) = (bytes.next()?, bytes.next()?);
     let refresh_on_duplicate = engine & 1 != 0;
     let builder = Dedup::builder().window(WINDOW).refresh_on_duplicate(refresh_on_duplicate).seed(7).trusted_ids();
     let builder = match engine >> 1 & 3 {
-        // It grows as soon as it is crowded, at the hands of whoever comes.
+        // It grows as soon as it is crowded, in the calls of the threads.
         0 => builder.capacity(1).growth_thread(false),
         1 => builder.capacity(1),
         // The smallest table, which stays what it is.
@@ -51,13 +53,13 @@ pub fn fuzz(bytes: &[u8]) -> Option<Report> {
     let semantics = Semantics { refresh_on_duplicate, ..Semantics::of_window(WINDOW) };
     match check_history(&operations, &semantics, dedup.evicted_live()) {
         Ok(report) => Some(report),
-        // So that the fuzzer does not look for what takes long to check.
+        // An error here would make the fuzzer look for inputs that take long to check.
         Err(violation) if violation.reason == Reason::TooManyOrders => None,
         Err(violation) => panic!("{violation}"),
     }
 }
 
-/// Waits for the others without going to sleep, so that all begin at the same moment.
+/// Waits for the other threads without going to sleep, so that all begin at the same moment.
 fn meet(arrived: &AtomicUsize, count: usize) {
     arrived.fetch_add(1, Ordering::SeqCst);
     let mut looks = 0_u32;
@@ -67,7 +69,7 @@ fn meet(arrived: &AtomicUsize, count: usize) {
     }
 }
 
-/// Two to four threads, whose clocks differ by up to 15 quarters of a tick.
+/// Decodes the scripts of two to four threads, whose clocks differ by up to 15 quarters of a tick.
 fn scripts(threads: u8, claims: bool, bytes: &mut impl Iterator<Item = u8>) -> Vec<Script> {
     let mut scripts = vec![Script::new(); 2 + usize::from(threads & 3) % 3];
     let skew = TICK / 4 * u32::from(threads >> 4);
@@ -91,7 +93,7 @@ fn scripts(threads: u8, claims: bool, bytes: &mut impl Iterator<Item = u8>) -> V
 
 enum Todo {
     One(Call),
-    /// All threads do it, each when it comes to it.
+    /// A call that all threads make, each when it reaches it.
     All(Call),
     Nothing,
 }
@@ -119,12 +121,12 @@ fn call(op: u8, claims: bool, now: &mut Timestamp, bytes: &mut impl Iterator<Ite
     })
 }
 
-/// Ended at once, or a call later; completed, or, now and then, released.
+/// Decodes a claim: ended at once, or a call later; completed, or, now and then, released.
 fn claim(op: u8, id: u64) -> Call {
     Call::Claim { id, hold: op >> 5 & 1, completes: !id.is_multiple_of(4) }
 }
 
-/// The crowd, and 16 ids that are each alone.
+/// Returns an id: one of the crowd, or of 16 ids that are each alone.
 fn id(byte: u8) -> u64 {
     CROWD.get(usize::from(byte % 64)).copied().unwrap_or(u64::from(byte % 64))
 }

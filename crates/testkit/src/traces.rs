@@ -1,11 +1,12 @@
-//! What the tests share: real traces, and the exact answers.
+//! Shared parts of the tests: real traces, and the exact answers.
 #![allow(dead_code, reason = "every test binary uses a part of it")]
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 
-/// A trace, how many milliseconds its times count, and published answers: window in seconds, fresh, fresh if duplicates refresh.
+/// A trace, how many milliseconds its times count, and published answers: window in seconds, fresh,
+/// fresh if duplicates refresh.
 pub type Published = (&'static str, u64, &'static [(u64, u64, u64)]);
 
 pub const PUBLISHED: [Published; 3] = [
@@ -18,7 +19,7 @@ pub const PUBLISHED: [Published; 3] = [
     ("loramob/trace.tsv.zst", 1_000, &[(60, 32_847, 32_847), (600, 32_779, 32_779)]),
 ];
 
-/// Where the traces are: `HAPAX_DATA`, or beside the checkout.
+/// Returns the path of a trace: in `HAPAX_DATA`, or next to the checkout.
 pub fn data(file: &str) -> Option<PathBuf> {
     let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
     let folder = std::env::var_os("HAPAX_DATA").map_or_else(|| PathBuf::from(beside), PathBuf::from);
@@ -30,14 +31,14 @@ pub fn data(file: &str) -> Option<PathBuf> {
     Some(path)
 }
 
-/// The lines of a compressed file.
+/// Returns the lines of a compressed file.
 pub fn lines(path: &PathBuf) -> impl Iterator<Item = String> {
     let file = std::fs::File::open(path).expect("the trace can be opened");
     let decoder = zstd::Decoder::new(file).expect("the trace is compressed with zstd");
     BufReader::new(decoder).lines().map(|line| line.expect("the trace can be read"))
 }
 
-/// A trace's times, in milliseconds, and ids: the first two columns.
+/// Reads a trace's times, in milliseconds, and ids: the first two columns.
 pub fn trace(path: &PathBuf, ms_a_unit: u64) -> Vec<(u64, String)> {
     let row = |line: String| {
         let mut columns = line.split('\t');
@@ -47,7 +48,8 @@ pub fn trace(path: &PathBuf, ms_a_unit: u64) -> Vec<(u64, String)> {
     lines(path).skip(1).map(row).collect()
 }
 
-/// How many ids are fresh, exactly: not accepted (or, if duplicates refresh, not seen) within the last `window_ms`.
+/// Returns how many ids are fresh, exactly: not accepted (or, if duplicates refresh, not seen)
+/// within the last `window_ms`.
 pub fn exact_fresh(rows: &[(u64, String)], window_ms: u64, refresh: bool) -> u64 {
     let mut accepted = HashMap::new();
     let mut fresh = 0;

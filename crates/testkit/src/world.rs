@@ -32,6 +32,8 @@ impl World {
             .retention(RETENTION)
             .capacity(10_000)
             .clock(self.clock.clone())
+            // Each engine believes the marks of the others at once; otherwise:
+            // crates/hapax-store/tests/tiered/doubt.rs.
             // What one engine has marked the others believe; otherwise: crates/hapax-store/tests/tiered/doubt.rs.
             .in_doubt(Duration::ZERO)
             .expiry(None)

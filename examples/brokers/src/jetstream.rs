@@ -10,25 +10,25 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex;
 
-/// The messages of a stream that one durable consumer is to get, shared by all processes that name it.
+/// The messages of a stream for one durable consumer, shared by all processes that name it.
 pub struct JetStream {
     context: Context,
     messages: Mutex<pull::Stream>,
-    /// How long the server waits for an acknowledgement, or for a sign of progress.
+    /// The time for which the server waits for an acknowledgement, or for a sign of progress.
     ack_wait: Duration,
 }
 
-/// The id that the publisher gave it, by which JetStream itself drops duplicates for as long as its
-/// own window is. A message without one is put aside.
+/// Returns the id that the publisher gave it, by which JetStream itself drops duplicates within its
+/// own window. A message without one is put aside.
 pub fn message_id(message: &Message) -> Option<&str> {
     message.headers.as_ref()?.get(NATS_MESSAGE_ID).map(|id| id.as_str())
 }
 
 impl JetStream {
-    /// Connects to a consumer that is there already, and fetches up to `prefetch` messages ahead.
-    /// The server waits for the acknowledgement of each from then on, no longer than its
-    /// `ack_wait`. It is told about those that were [received](Source::receive), and not about
-    /// those that the client has fetched: so few.
+    /// Connects to a consumer that exists already, and fetches up to `prefetch` messages ahead. The
+    /// server waits for the acknowledgement of each from then on, no longer than its `ack_wait`. It
+    /// gets progress reports about messages that were [received](Source::receive), and not about
+    /// those that the client has only fetched, so fetch few.
     ///
     /// # Errors
     ///
@@ -55,7 +55,8 @@ impl Source for JetStream {
 
     async fn acknowledge(&self, messages: &[Arc<Message>]) -> Result<(), BrokerError> {
         for message in messages {
-            // Without waiting for the server: should it not hear of this, the message comes again, and is a duplicate.
+            // This does not wait for the server: if the acknowledgement is lost, the message comes
+            // again, and is a duplicate.
             message.ack().await.map_err(BrokerError::when("acknowledging"))?;
         }
         Ok(())
@@ -71,7 +72,7 @@ impl Source for JetStream {
 
     async fn extend(&self, messages: &[Arc<Message>]) -> Result<(), BrokerError> {
         for message in messages {
-            // Of one that was acknowledged or given back meanwhile, the server takes no notice.
+            // The server ignores this for a message that was acknowledged or given back meanwhile.
             message.ack_with(AckKind::Progress).await.map_err(BrokerError::when("reporting progress"))?;
         }
         Ok(())
@@ -82,7 +83,7 @@ impl Source for JetStream {
         headers.insert("Dead-Letter-Reason", why.replace(['\r', '\n'], " "));
         let subject = format!("dead.{}", message.subject);
         let sent = self.context.publish_with_headers(subject, headers, message.payload.clone()).await;
-        // Some stream must have kept it.
+        // The answer shows that a stream has stored it.
         sent.map_err(BrokerError::when("putting a message aside"))?
             .await
             .map_err(BrokerError::when("putting a message aside"))?;

@@ -14,19 +14,19 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::{Mutex, mpsc};
 
-/// How long a rebalance waits until nothing of the old assignment is in the works: longer than handlers may go on,
-/// shorter than `max.poll.interval.ms`.
+/// The time for which a rebalance waits until no message of the old assignment is being handled:
+/// longer than handlers may take, shorter than `max.poll.interval.ms`.
 const RELEASE: Duration = Duration::from_secs(30);
 const AHEAD: usize = 256;
 
-/// What was received, and in which assignment.
+/// A received message, and its assignment's number.
 type Received = (u64, Result<OwnedMessage, BrokerError>);
 
-/// A topic's partitions, as far as they are assigned to this member.
+/// The partitions of a topic that are assigned to this member.
 ///
-/// Offsets are stored when messages are done, and committed every now and then by the client, and when partitions are
-/// revoked. A thread of its own polls: so the member is alive however long handlers take, and a rebalance can wait for
-/// them.
+/// Offsets are stored when messages are done, and committed every now and then by the client, and
+/// when partitions are revoked. A thread of its own polls: so the member stays alive however long
+/// handlers take, and a rebalance can wait for them.
 pub struct Kafka {
     consumer: Arc<BaseConsumer<Rebalances>>,
     producer: FutureProducer,
@@ -36,15 +36,15 @@ pub struct Kafka {
     polling: Option<JoinHandle<()>>,
 }
 
-/// The header `id`, which the producer gave it: its offset is another one each time that it sends.
-/// A message without it is put aside.
+/// Returns the header `id`, which the producer gave it: its offset differs each time that the
+/// producer sends. A message without it is put aside.
 pub fn header_id(message: &OwnedMessage) -> Option<&[u8]> {
     message.headers()?.iter().find(|header| header.key == "id")?.value
 }
 
-/// What a rebalance has to do.
+/// The state that a rebalance needs.
 struct Rebalances {
-    /// Counts assignments.
+    /// The number of assignments.
     assignment: AtomicU64,
     revoked: mpsc::UnboundedSender<Vec<Partition>>,
     released: StdMutex<blocking::Receiver<()>>,
@@ -61,7 +61,7 @@ impl ConsumerContext for Rebalances {
 
     fn pre_rebalance(&self, _: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
         let Rebalance::Revoke(partitions) = rebalance else { return };
-        // What was received before is not ours any more.
+        // Messages that were received before are not ours any more.
         self.assignment.fetch_add(1, Ordering::SeqCst);
         let partition = |part: &rdkafka::topic_partition_list::TopicPartitionListElem<'_>| {
             Partition::new(part.topic(), u32::try_from(part.partition()).unwrap_or_default())
@@ -70,7 +70,8 @@ impl ConsumerContext for Rebalances {
         let released = self.released.lock().unwrap_or_else(PoisonError::into_inner);
         while released.try_recv().is_ok() {}
         if !partitions.is_empty() && self.revoked.send(partitions).is_ok() {
-            // Should that take too long, others begin with what was not committed, while its claims are held.
+            // If that takes too long, other members begin with messages that were not committed,
+            // while their claims are held.
             let _ = released.recv_timeout(RELEASE);
         }
     }
@@ -95,7 +96,7 @@ impl Kafka {
         config.set("bootstrap.servers", brokers).set("group.id", group).set("auto.offset.reset", "earliest");
         config.set("session.timeout.ms", session.as_millis().to_string());
         config.set("heartbeat.interval.ms", (session / 5).as_millis().to_string());
-        // Committed is what was acknowledged, not what was received.
+        // Acknowledged messages are committed, not received ones.
         config.set("enable.auto.offset.store", "false").set("auto.commit.interval.ms", "200");
         let consumer: BaseConsumer<Rebalances> = config.create_with_context(context).map_err(&joining)?;
         consumer.subscribe(&[topic]).map_err(&joining)?;
@@ -120,9 +121,10 @@ impl Kafka {
     }
 }
 
-/// Until nobody listens any more.
+/// Polls until the receiver is gone.
 fn poll(consumer: &BaseConsumer<Rebalances>, messages: &mpsc::Sender<Received>) {
-    // What there was no room for: while there is any, partitions are paused, and polled only for rebalances.
+    // Messages that found no room: while there are any, partitions are paused, and polled only for
+    // rebalances.
     let mut ahead: VecDeque<Received> = VecDeque::new();
     let mut is_paused = false;
     while !messages.is_closed() {
@@ -132,7 +134,7 @@ fn poll(consumer: &BaseConsumer<Rebalances>, messages: &mpsc::Sender<Received>) 
                 break;
             }
         }
-        // Again and again: a rebalance resumes.
+        // This is repeated, since a rebalance resumes partitions.
         let paused = consumer.assignment().and_then(|all| match (ahead.is_empty(), is_paused) {
             (false, _) => consumer.pause(&all),
             (true, true) => consumer.resume(&all),
@@ -144,7 +146,7 @@ fn poll(consumer: &BaseConsumer<Rebalances>, messages: &mpsc::Sender<Received>) 
         let assignment = consumer.context().assignment.load(Ordering::SeqCst);
         match polled {
             Some(Ok(message)) => ahead.push_back((assignment, Ok(message))),
-            // Others the client mends by itself.
+            // The client recovers from other errors by itself.
             Some(Err(error)) if consumer.client().fatal_error().is_some() => {
                 ahead.push_back((assignment, Err(BrokerError::when("receiving")(error))));
             }
@@ -183,13 +185,14 @@ impl Source for Kafka {
 
     async fn acknowledge(&self, messages: &[Arc<OwnedMessage>]) -> Result<(), BrokerError> {
         for message in messages {
-            // Refused if the partition was taken away meanwhile. Then its next owner finds a duplicate.
+            // It is refused if the partition was taken away meanwhile. Then its next owner finds a
+            // duplicate.
             let _: KafkaResult<()> = self.consumer.store_offset(message.topic(), message.partition(), message.offset());
         }
         Ok(())
     }
 
-    /// Not called, since acknowledgements are cumulative.
+    /// Does nothing: it is not called, since acknowledgements are cumulative.
     async fn retry(&self, _: &Arc<OwnedMessage>, _: Duration) -> Result<(), BrokerError> {
         Err(BrokerError::when("giving a message back")("Kafka takes nothing back"))
     }
@@ -226,9 +229,9 @@ impl Source for Kafka {
 }
 
 impl Drop for Kafka {
-    /// Leaves the group, when the client is dropped after this, which commits what was stored.
+    /// Leaves the group: the client is dropped after this, which commits the stored offsets.
     fn drop(&mut self) {
-        // The thread ends when nobody listens, and a rebalance waits for nobody.
+        // The thread ends when its receiver is closed, and a rebalance waits for nothing.
         self.messages.get_mut().close();
         self.revoked.get_mut().close();
         if let Some(polling) = self.polling.take() {

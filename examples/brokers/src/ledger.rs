@@ -1,4 +1,4 @@
-//! What the examples do to the world: a line in a file, which stands for a payment, a mail, a row in somebody else's
+//! The effect of the examples: a line in a file, in place of a payment, a mail, a row in another
 //! database.
 
 use hapax::Token;
@@ -8,14 +8,14 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
-/// Effects, a line each: the id, and the token of the claim under which it was done. It can take part in no
-/// transaction, as most of the world.
+/// The effects, a line each: the id, and the token of the claim under which it was done. It cannot
+/// take part in a transaction, like most effects.
 pub struct Ledger {
     file: File,
 }
 
 impl Ledger {
-    /// Appends to a file, and makes it if it is not there.
+    /// Opens a file to append to, and creates it if it does not exist.
     ///
     /// # Errors
     ///
@@ -24,12 +24,12 @@ impl Ledger {
         Ok(Ledger { file: OpenOptions::new().append(true).create(true).open(path)? })
     }
 
-    /// Does the work for an id, and whatever else there is to do.
+    /// Does the work for an id.
     ///
     /// # Errors
     ///
-    /// Those of the file, and of an id with a space in it, which cannot be a line: such a message fails however often
-    /// it is tried.
+    /// Those of the file, and of an id with a space in it, which cannot be a line: such a message
+    /// fails however often it is tried.
     pub async fn work(&self, id: &str, token: Token) -> io::Result<()> {
         if id.contains(char::is_whitespace) {
             return Err(io::Error::new(
@@ -38,7 +38,8 @@ impl Ledger {
             ));
         }
         self.append(id, token)?;
-        // So that there is a moment between the effect and its completion in which a process can be killed.
+        // The pause makes a moment between the effect and its completion in which a process can be
+        // killed.
         tokio::time::sleep(Duration::from_millis(2)).await;
         Ok(())
     }
@@ -49,12 +50,13 @@ impl Ledger {
     ///
     /// Those of the file.
     pub fn append(&self, id: &str, token: Token) -> io::Result<()> {
-        // One write: lines of several processes do not mix, and a killed one leaves no part of a line.
+        // One write: lines of several processes do not mix, and a killed one leaves no part of a
+        // line.
         (&self.file).write_all(format!("{id} {}\n", token.as_u64()).as_bytes())
     }
 }
 
-/// How often the work was done for each id.
+/// Returns how often the work was done for each id.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! What the examples are made of: a source for each broker, and what a receiver of requests needs. The programs in
-//! `src/bin` put them together.
+//! The parts of the examples: a source for each broker, and the helpers of a receiver of requests.
+//! The programs in `src/bin` put them together.
 
 pub mod jetstream;
 pub mod kafka;
@@ -18,14 +18,14 @@ use futures_util::{FutureExt, Stream, StreamExt};
 use std::fmt;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// What goes wrong in an example ends it: what it had not acknowledged comes again.
+/// An error that ends an example: messages that it had not acknowledged come again.
 pub type Failed = Box<dyn std::error::Error + Send + Sync>;
 
-/// The arguments of the command line, one for each name.
+/// Returns the arguments of the command line, one for each name.
 ///
 /// # Errors
 ///
-/// How the command is used, if there are more or fewer.
+/// The usage of the command, if there are more or fewer.
 pub fn arguments<const N: usize>(names: [&str; N]) -> Result<[String; N], Failed> {
     let mut words = std::env::args();
     let command = words.next().unwrap_or_default();
@@ -34,8 +34,8 @@ pub fn arguments<const N: usize>(names: [&str; N]) -> Result<[String; N], Failed
     })
 }
 
-/// Until somebody presses Ctrl-C, or whatever runs this process wants to end it. From the call on, neither ends it by
-/// itself.
+/// Waits for Ctrl-C, or for another request to end this process. From the call on, neither ends it
+/// by itself.
 ///
 /// # Errors
 ///
@@ -50,12 +50,12 @@ pub fn interrupted() -> std::io::Result<impl Future<Output = ()> + Send> {
     })
 }
 
-/// For [`Source::receive`](hapax_stream::Source::receive): waits for a message, and takes those that are here already with
-/// it, up to `max`. None when the stream has ended.
+/// Waits for a message, and takes those that are here already with it, up to `max`: for
+/// [`Source::receive`](hapax_stream::Source::receive). None when the stream has ended.
 ///
 /// # Errors
 ///
-/// That of the stream. What was taken with it the broker delivers again.
+/// That of the stream. The broker delivers the messages again that were taken with it.
 pub(crate) async fn ready<T, E>(
     messages: &mut (impl Stream<Item = Result<T, E>> + Unpin),
     max: usize,
@@ -70,7 +70,7 @@ pub(crate) async fn ready<T, E>(
     Ok(Some(batch))
 }
 
-/// What a broker's client could not do. Clients have many types of errors, and some have boxes.
+/// A failed call of a broker's client. Clients have many types of errors, and some have boxes.
 #[derive(Debug)]
 pub struct BrokerError {
     doing: &'static str,
@@ -78,7 +78,7 @@ pub struct BrokerError {
 }
 
 impl BrokerError {
-    /// For `map_err`.
+    /// Returns a function that adds the action to an error, for `map_err`.
     pub fn when<E: Into<Failed>>(doing: &'static str) -> impl Fn(E) -> Self {
         move |cause| BrokerError { doing, cause: cause.into() }
     }

@@ -1,17 +1,17 @@
-//! What two calls of a language model must have in common to get the same answer.
+//! The key of a language model's call: calls with the same key get the same answer.
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::fmt;
 
-/// Why an answer cannot be kept and given again.
+/// The reason why an answer cannot be kept and given again.
 #[derive(Debug)]
 pub enum Refusal {
-    /// The request is no JSON.
+    /// The request is not JSON.
     Malformed(serde_json::Error),
-    /// It is no object, or has no `model` or no `messages`.
+    /// The request is not an object, or has no `model` or no `messages`.
     NotACall,
-    /// It wants its answer in pieces, as they come.
+    /// The request wants its answer as a stream.
     Streams,
 }
 
@@ -27,11 +27,12 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// The SHA-256 of caller and request, in a form that does not depend on the order of fields, on spaces, or on how a
-/// number or character is written (RFC 8785).
+/// Returns the SHA-256 of caller and request, in a form that does not depend on the order of
+/// fields, on spaces, or on how a number or character is written (RFC 8785).
 ///
-/// Every parameter counts, so another temperature is another key. `user` and `metadata` do not: models are told, but do
-/// not look. The caller counts, so nobody gets an answer that was made for somebody else.
+/// Every parameter counts, so another temperature is another key. `user` and `metadata` do not
+/// count: models get them, but ignore them. The caller counts, so no caller gets an answer that was
+/// made for another one.
 ///
 /// # Errors
 ///

@@ -11,23 +11,24 @@ use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::Mutex;
 
-/// One consumer of a queue. What it has not acknowledged when its connection ends, the broker delivers again at once.
+/// One consumer of a queue. When its connection ends, the broker delivers the messages again at
+/// once that it has not acknowledged.
 pub struct RabbitMq {
     messages: Mutex<lapin::Consumer>,
-    /// Those that are to go to the dead letter exchange of their queue.
+    /// The deliveries that are to go to the dead letter exchange of their queue.
     refused: StdMutex<HashSet<u64>>,
     connection: Connection,
-    // It closes when the last one that knows of it is gone.
+    // It closes when its last handle is dropped.
     _channel: Channel,
 }
 
-/// The property `message-id`. A message without it is put aside.
+/// Returns the property `message-id`. A message without it is put aside.
 pub fn message_id(message: &Delivery) -> Option<String> {
     message.properties.message_id().as_ref().map(ToString::to_string)
 }
 
 impl RabbitMq {
-    /// Consumes from a queue that is there already. The broker sends up to `prefetch` messages ahead.
+    /// Consumes from a queue that exists already. The broker sends up to `prefetch` messages ahead.
     ///
     /// # Errors
     ///
@@ -43,8 +44,8 @@ impl RabbitMq {
         Ok(RabbitMq { messages, refused: StdMutex::default(), connection, _channel: channel })
     }
 
-    /// Says good-bye, and waits until the broker has taken back what was not acknowledged. Without
-    /// it, that happens some time after the process has ended.
+    /// Closes the connection, and waits until the broker has taken back the messages that were not
+    /// acknowledged. Without it, that happens some time after the process has ended.
     ///
     /// # Errors
     ///
@@ -78,8 +79,8 @@ impl Source for RabbitMq {
         Ok(())
     }
 
-    /// RabbitMQ delivers again at once, so the message is kept back here. It counts as prefetched for so long, and the
-    /// broker has it should this process end.
+    /// Holds the message back until it is time, since RabbitMQ delivers again at once. It counts as
+    /// prefetched meanwhile, and the broker has it if this process ends.
     async fn retry(&self, message: &Arc<Delivery>, after: Duration) -> Result<(), BrokerError> {
         let message = Arc::clone(message);
         tokio::spawn(async move {
@@ -90,7 +91,7 @@ impl Source for RabbitMq {
         Ok(())
     }
 
-    /// What was received is delivered to nobody else as long as the channel is open.
+    /// Returns true: received messages are delivered to nobody else as long as the channel is open.
     fn keeps_received(&self) -> bool {
         true
     }

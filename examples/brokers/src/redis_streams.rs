@@ -10,46 +10,49 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-/// How long a read waits, after which what others have left is looked for.
+/// The time that a read waits, after which the entries of dead consumers are looked for.
 const BLOCK: Duration = Duration::from_millis(250);
 
-/// One consumer of a group. Redis gives an entry to one of them, and never again by itself: what one has read and not
-/// acknowledged, another one must take over, after it was idle for long enough.
+/// One consumer of a group. Redis gives an entry to one of them, and never again by itself: another
+/// consumer must take over an entry that was read and not acknowledged, after it was idle for long
+/// enough.
 pub struct RedisStreams {
     group: Group,
-    /// One connection to wait on, since what waits keeps all others of its connection waiting.
+    /// A connection of its own for reads, since a blocking read delays all other commands of its
+    /// connection.
     reading: MultiplexedConnection,
     writing: MultiplexedConnection,
     takeover: Mutex<Takeover>,
 }
 
-/// Whose entries.
+/// The stream, the group, and this process in it.
 #[derive(Clone, Debug)]
 pub struct Group {
     /// The key of the stream.
     pub stream: String,
     /// The group.
     pub group: String,
-    /// This process in it. The same name after a restart, or the group collects names.
+    /// The name of this process in it. Use the same name after a restart, or the group collects
+    /// names.
     pub consumer: String,
-    /// How long an entry may be unacknowledged, and nobody says that it is worked on, before
-    /// somebody else gets it.
+    /// The time after which an entry goes to another consumer if it is neither acknowledged nor
+    /// reported as worked on.
     pub idle: Duration,
 }
 
 struct Takeover {
-    /// Where the last look at what is idle ended.
+    /// The entry where the last search for idle ones ended.
     from: String,
     next: Instant,
 }
 
-/// The field `id` of an entry. One without it is put aside.
+/// Returns the field `id` of an entry. An entry without it is put aside.
 pub fn field_id(entry: &StreamId) -> Option<String> {
     entry.get("id")
 }
 
 impl RedisStreams {
-    /// Connects, and makes the group if it is not there, from the stream's beginning.
+    /// Connects, and creates the group if it does not exist, from the stream's beginning.
     ///
     /// # Errors
     ///
@@ -75,7 +78,8 @@ impl RedisStreams {
         cmd(words[0]).arg(&words[1..]).query_async(&mut self.writing.clone()).await
     }
 
-    /// What was idle for too long: its consumer is dead, or has given it back.
+    /// Takes over entries that were idle for too long: their consumer is dead, or has given them
+    /// back.
     async fn idle(&self, max: usize) -> RedisResult<Vec<StreamId>> {
         let mut takeover = self.takeover.lock().await;
         if Instant::now() < takeover.next {
@@ -125,8 +129,8 @@ impl Source for RedisStreams {
         self.ask(&words).await.map_err(BrokerError::when("acknowledging"))
     }
 
-    /// Redis cannot wait: the entry is shown to have been idle for so long that it will be taken over in time, which is
-    /// after [`Group::idle`] at the latest.
+    /// Sets the entry's idle time so that it will be taken over in time, which is after
+    /// [`Group::idle`] at the latest: Redis has no delayed delivery.
     async fn retry(&self, entry: &Arc<StreamId>, after: Duration) -> Result<(), BrokerError> {
         let Group { stream, group, consumer, idle } = &self.group;
         let idle_ms = idle.saturating_sub(after).as_millis().to_string();
@@ -138,9 +142,9 @@ impl Source for RedisStreams {
         Some(self.group.idle / 3)
     }
 
-    /// Not idle, as of now. One that was acknowledged is not pending, and left alone; one that
-    /// somebody else has taken over, since this process stood still, comes back, and its id is in
-    /// progress there.
+    /// Resets the idle time of entries. An acknowledged entry is not pending, and is left alone.
+    /// One that another consumer has taken over, since this process stood still, comes back, and
+    /// its id is in progress there.
     async fn extend(&self, entries: &[Arc<StreamId>]) -> Result<(), BrokerError> {
         let Group { stream, group, consumer, .. } = &self.group;
         let mut words = vec!["XCLAIM", stream, group, consumer, "0"];

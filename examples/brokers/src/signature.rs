@@ -1,21 +1,22 @@
-//! Signatures of webhooks, in the shape that payment services use: `t=1792657577,v1=5257a869…`, where v1 is the
-//! HMAC-SHA256 of `t.body`.
+//! Signatures of webhooks, in the shape that payment services use: `t=1792657577,v1=5257a869…`,
+//! where v1 is the HMAC-SHA256 of `t.body`.
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Why a delivery is not believed.
+/// The reason why a delivery is not trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The header is not `t=SECONDS,v1=HEX[,v1=HEX]`.
     Malformed,
     /// None of its signatures is the sender's.
     Forged,
-    /// It was signed too long ago, or too far ahead: perhaps somebody has recorded it, and plays it back.
+    /// It was signed too long ago, or too far ahead: perhaps an attacker has recorded it, and
+    /// replays it.
     OutOfTime {
-        /// How far its time is from ours.
+        /// The difference between its time and ours.
         off_by: Duration,
     },
 }
@@ -32,26 +33,27 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// Whether the sender has signed this body, not longer ago than the tolerance. While a secret is changed there may be
-/// two signatures; one must be right.
+/// Checks that the sender has signed this body, not longer ago than the tolerance. While a secret
+/// is changed there may be two signatures; one must be right.
 ///
 /// # Errors
 ///
-/// [`Refusal`]. It says [`OutOfTime`](Refusal::OutOfTime) only to who knows the secret.
+/// [`Refusal`]. [`OutOfTime`](Refusal::OutOfTime) is returned only for a delivery with a valid
+/// signature.
 pub fn verify(secret: &[u8], header: &str, body: &[u8], now: SystemTime, tolerance: Duration) -> Result<(), Refusal> {
     let (mut signed_at, mut signatures) = (None, Vec::new());
     for part in header.split(',') {
         match part.trim().split_once('=') {
             Some(("t", seconds)) => signed_at = seconds.parse::<u32>().ok().map(|number| (number, seconds)),
             Some(("v1", hex)) => signatures.extend(bytes(hex)),
-            // Other versions of the signature.
+            // Other versions of the signature are ignored.
             Some(_) => {}
             None => return Err(Refusal::Malformed),
         }
     }
     let (seconds, as_signed) = signed_at.filter(|_| !signatures.is_empty()).ok_or(Refusal::Malformed)?;
     let expected = mac(secret, as_signed, body);
-    // In constant time, or its duration would tell how much of a guess is right.
+    // The comparison takes constant time, or its duration would tell how much of a guess is right.
     if !signatures.iter().any(|signature| expected.clone().verify_slice(signature).is_ok()) {
         return Err(Refusal::Forged);
     }
@@ -60,7 +62,7 @@ pub fn verify(secret: &[u8], header: &str, body: &[u8], now: SystemTime, toleran
     if off_by <= tolerance { Ok(()) } else { Err(Refusal::OutOfTime { off_by }) }
 }
 
-/// The header with which a sender signs a body.
+/// Returns the header with which a sender signs a body.
 pub fn sign(secret: &[u8], body: &[u8], now: SystemTime) -> String {
     let seconds = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs().to_string();
     let signature = mac(secret, &seconds, body).finalize().into_bytes();
@@ -76,7 +78,7 @@ fn mac(secret: &[u8], seconds: &str, body: &[u8]) -> Hmac<Sha256> {
     mac
 }
 
-/// `None` if it is not in hexadecimal.
+/// Decodes hexadecimal digits; `None` if they are invalid.
 fn bytes(hex: &str) -> Option<Vec<u8>> {
     let digits: Option<Vec<u8>> = hex.chars().map(|digit| digit.to_digit(16).map(|value| value as u8)).collect();
     let digits = digits.filter(|digits| digits.len() % 2 == 0)?;
@@ -90,7 +92,8 @@ mod tests {
     const SECRET: &[u8] = b"whsec_test";
     const BODY: &[u8] = br#"{"id":"evt-1"}"#;
     const TOLERANCE: Duration = Duration::from_secs(300);
-    /// By another implementation: `printf '1792657577.{"id":"evt-1"}' | openssl dgst -sha256 -hmac whsec_test`.
+    /// A signature made by another implementation:
+    /// `printf '1792657577.{"id":"evt-1"}' | openssl dgst -sha256 -hmac whsec_test`.
     const SIGNATURE: &str = "a9f439ff16118985a3adbe05cdec51e4372e7e902feda43741c23524c77f221e";
 
     fn verified(header: &str, body: &[u8], seconds: u64) -> Result<(), Refusal> {

@@ -1,5 +1,5 @@
-//! A consumer of a queue that speaks as Amazon SQS does: its JSON protocol, without the signature of requests, which is
-//! the SDK's.
+//! A consumer of a queue with the protocol of Amazon SQS: its JSON form, without the signature of
+//! requests, which the SDK adds.
 
 use crate::BrokerError;
 use hapax_stream::Source;
@@ -12,43 +12,45 @@ pub struct Sqs {
     http: reqwest::Client,
     endpoint: String,
     queue: String,
-    /// What is put aside is sent to it.
+    /// The queue for messages that are put aside.
     dead: String,
-    /// How long nobody else gets a message, unless it is said again. A message may take longer.
+    /// The time for which a received message is hidden from others, unless it is extended. Handling
+    /// may take longer.
     visibility: Duration,
 }
 
-/// What was received.
+/// A received message.
 #[derive(Debug)]
 pub struct Message {
     /// The text that was sent.
     pub body: String,
-    /// This receipt of the message: another one for each time.
+    /// The receipt of this delivery: another one for each.
     receipt: String,
     received: Option<u32>,
 }
 
-/// The field `id` of a body in JSON; none, if it is something else, which is put aside then. SQS's
-/// own id is another one each time that a producer sends.
+/// Returns the field `id` of a body in JSON; none for any other body, and such a message is put
+/// aside. SQS's own id differs each time that a producer sends.
 pub fn body_id(message: &Message) -> Option<String> {
     let body: Value = serde_json::from_str(&message.body).ok()?;
     body["id"].as_str().map(str::to_owned)
 }
 
 impl Sqs {
-    /// A queue of an endpoint. Nothing is asked yet.
+    /// Creates a handle to a queue of an endpoint. It sends no request yet.
     pub fn new(endpoint: &str, queue: &str, dead: &str, visibility: Duration) -> Self {
         let (http, endpoint) = (reqwest::Client::new(), endpoint.to_owned());
         Sqs { http, endpoint, queue: queue.into(), dead: dead.into(), visibility }
     }
 
-    /// Hides messages for so long from now on. One whose receipt is no good any more is left alone:
-    /// it was deleted, or is visible, or somebody else has it.
+    /// Hides messages for this long from now on. A message whose receipt is not valid any more is
+    /// left alone: it was deleted, or is visible, or another consumer has it.
     async fn hide(&self, messages: &[Arc<Message>], seconds: u64) -> Result<(), BrokerError> {
         for ten in messages.chunks(10) {
             let entry = |(place, message): (usize, &Arc<Message>)| json!({"Id": place.to_string(), "ReceiptHandle": message.receipt, "VisibilityTimeout": seconds});
             let entries: Vec<Value> = ten.iter().enumerate().map(entry).collect();
-            // The answer says which have failed. (To ask about one by itself is an error then.)
+            // The answer says which have failed. (A request about a single one would be an error
+            // then.)
             let request = json!({"QueueUrl": self.queue, "Entries": entries});
             self.ask("ChangeMessageVisibilityBatch", request).await?;
         }
@@ -61,7 +63,7 @@ impl Sqs {
         let answer =
             post.send().await.and_then(reqwest::Response::error_for_status).map_err(BrokerError::when(action))?;
         let answer = answer.bytes().await.map_err(BrokerError::when(action))?;
-        // Some actions answer with nothing.
+        // Some actions have an empty answer.
         if answer.is_empty() {
             Ok(Value::Null)
         } else {
@@ -96,7 +98,7 @@ impl Source for Sqs {
         for ten in messages.chunks(10) {
             let entry = |(place, message): (usize, &Arc<Message>)| json!({"Id": place.to_string(), "ReceiptHandle": message.receipt});
             let entries: Vec<Value> = ten.iter().enumerate().map(entry).collect();
-            // One that is refused comes again, and is a duplicate.
+            // A message whose deletion is refused comes again, and is a duplicate.
             self.ask("DeleteMessageBatch", json!({"QueueUrl": self.queue, "Entries": entries})).await?;
         }
         Ok(())
@@ -126,7 +128,7 @@ impl Source for Sqs {
     }
 }
 
-/// Whatever has a receipt can be deleted, and is a message.
+/// Reads a message: anything that has a receipt can be deleted, and is a message.
 fn message(received: &Value) -> Option<Message> {
     Some(Message {
         body: received["Body"].as_str().unwrap_or_default().to_owned(),

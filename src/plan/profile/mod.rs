@@ -1,4 +1,5 @@
-//! How ids have come: how many, in which bursts, and how far their duplicates are apart.
+//! The pattern of recorded ids: how many came, in which bursts, and how far their duplicates are
+//! apart.
 
 mod rates;
 mod replay;
@@ -15,8 +16,8 @@ use crate::{Digest, Timestamp};
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// How ids have come. Shown every one of them, it knows how far duplicates are apart, exactly, and what a window would
-/// have caught.
+/// The pattern in which ids have come. It is shown every id, and knows exactly how far duplicates
+/// are apart, and which of them a window would have caught.
 ///
 /// ```
 /// use hapax::plan::Profile;
@@ -39,34 +40,36 @@ use std::time::Duration;
 ///
 /// # Definitions
 ///
-/// - A *repeat* is a record whose id has come before, however long ago. Its *distance* is that to the last record with
-///   this id, in time or in records.
-/// - A window of length W *catches* a repeat if less than W has passed since the last record with this id that was
-///   *accepted*: the first, or one that a window of this length does not catch. So an id that comes again and again is
-///   not kept for longer by that, and the window for a share of repeats may be longer than their distance.
+/// - A *repeat* is a record whose id has come before, however long ago. Its *distance* is that to
+///   the last record with this id, in time or in records.
+/// - A window of length W *catches* a repeat if less than W has passed since the last record with
+///   this id that was *accepted*: the first, or one that a window of this length does not catch. So
+///   a repeat does not extend its id's stay, and the window for a share of repeats may be longer
+///   than their distance.
 /// - Times do not run backwards: an earlier time than one already seen counts as that one, as in
 ///   [`Dedup::check_at`](crate::Dedup::check_at).
 ///
 /// # Cost
 ///
-/// Up to 90 bytes for each id, and 48 for each repeat (half as much again while that grows); a record is a look into a
-/// hash map. What is asked afterwards takes a pass over all repeats, or some of them.
+/// Up to 90 bytes for each id, and 48 for each repeat (half as much again while that grows); a
+/// record is a lookup in a hash map. Each question afterwards takes a pass over all repeats, or
+/// some of them.
 #[derive(Clone, Debug)]
 pub struct Profile {
     records_max: usize,
-    /// Where in `firsts` an id is.
+    /// The index of each id in `firsts`.
     ids: HashMap<Digest, u32>,
     /// The first record with each id, in the order in which they came.
     firsts: Vec<Seen>,
     /// All others, in the order in which they came.
     repeats: Vec<Repeat>,
-    /// Whether records have times; as soon as there is one.
+    /// True if records have times; none before the first record.
     has_times: Option<bool>,
     late: u64,
     rates: Rates,
 }
 
-/// When something came.
+/// The time and number of a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Seen {
     nanos: u64,
@@ -80,10 +83,10 @@ struct Repeat {
 }
 
 impl Profile {
-    /// A profile of up to so many records.
+    /// Creates a profile of up to this many records.
     pub fn new(records_max: usize) -> Self {
         Profile {
-            // What is repeated names its id in 32 bits.
+            // A repeat names its id in 32 bits.
             records_max: records_max.min(u32::MAX as usize),
             ids: HashMap::new(),
             firsts: Vec::new(),
@@ -94,12 +97,12 @@ impl Profile {
         }
     }
 
-    /// Shows it the next record; either all have times, or none has.
+    /// Adds the next record; either all have times, or none has.
     ///
     /// # Errors
     ///
-    /// [`PlanError::TooManyRecords`]; nothing is left out silently. [`PlanError::Invalid`] if only some records have
-    /// times.
+    /// [`PlanError::TooManyRecords`]; no record is left out silently. [`PlanError::Invalid`] if
+    /// only some records have times.
     pub fn see(&mut self, id: Digest, time: Option<Timestamp>) -> Result<(), PlanError> {
         let record = self.records();
         if record >= self.records_max as u64 {
@@ -130,50 +133,53 @@ impl Profile {
         last(self.firsts.last()).max(last(self.repeats.last().map(|repeat| &repeat.at)))
     }
 
-    /// How many records there were.
+    /// Returns the number of records.
     pub fn records(&self) -> u64 {
         (self.firsts.len() + self.repeats.len()) as u64
     }
 
-    /// How many different ids.
+    /// Returns the number of different ids.
     pub fn distinct(&self) -> u64 {
         self.firsts.len() as u64
     }
 
-    /// How many records had an id that had come before.
+    /// Returns the number of records whose id had come before.
     pub fn repeats(&self) -> u64 {
         self.repeats.len() as u64
     }
 
-    /// How many records had an earlier time than one before, and count as that one.
+    /// Returns the number of records that had an earlier time than one before, and count as that
+    /// one.
     pub fn late(&self) -> u64 {
         self.late
     }
 
-    /// The time from the first record to the last, if they have times.
+    /// Returns the time from the first record to the last, if they have times.
     pub fn span(&self) -> Option<Duration> {
         let first = self.firsts.first().filter(|_| self.has_times == Some(true))?;
         Some(Duration::from_nanos(self.last_nanos() - first.nanos))
     }
 
-    /// Records a second on average, if they have times that are not all the same.
+    /// Returns the records a second on average, if they have times that are not all the same.
     pub fn records_per_second(&self) -> Option<f64> {
         let seconds = self.span()?.as_secs_f64();
         (seconds > 0.0).then(|| self.records() as f64 / seconds)
     }
 
-    /// How unevenly records came, at each scale of time at which that can be told: at least ten times in what was seen,
-    /// and not finer than the times are.
+    /// Returns how unevenly records came, at each scale of time that the records can show: at least
+    /// ten times shorter than their whole time, and not finer than the times are.
     pub fn bursts(&self) -> Vec<Burst> {
         self.rates.bursts()
     }
 
-    /// What an engine with this window is to do, if ids go on to come as they did: as often on average, with as many
-    /// duplicates, and in the busiest window as many as in the busiest one that was seen.
+    /// Returns the demand on an engine with this window, if ids go on to come as they did: as often
+    /// on average, with as many duplicates, and in the busiest window as many as in the busiest one
+    /// that was seen.
     ///
     /// # Errors
     ///
-    /// [`PlanError::Invalid`] without times, or if all are the same, or for a window that cannot be.
+    /// [`PlanError::Invalid`] without times, or if all are the same, or for a window that is not
+    /// possible.
     pub fn demand(&self, window: Duration) -> Result<Demand, PlanError> {
         let rate = self.records_per_second().ok_or_else(|| {
             let expected = "records with times that are not all the same, which give a rate";
@@ -187,7 +193,7 @@ impl Profile {
         Ok(demand.peak((busiest as f64 / live).max(1.0)))
     }
 
-    /// The same with a history behind the window.
+    /// Returns the demand with a history behind the window.
     ///
     /// # Errors
     ///

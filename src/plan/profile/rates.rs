@@ -1,20 +1,21 @@
-//! How many records come in each stretch of time, at several scales at once, in constant memory.
+//! Counts records in each stretch of time, at several scales at once, in constant memory.
 
 use std::time::Duration;
 
-/// How unevenly records came at one scale of time.
+/// The unevenness of records at one scale of time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Burst {
-    /// The stretches of time that were counted in, one after the other from the first record on; the last one, which is
-    /// not complete, is left out.
+    /// The length of the stretches of time in which records were counted, one after the other from
+    /// the first record on. The last stretch, which is not complete, is left out.
     pub scale: Duration,
-    /// Records in one on average.
+    /// Records in a stretch on average.
     pub mean: f64,
-    /// Records in the busiest.
+    /// Records in the busiest stretch.
     pub peak: u64,
-    /// The index of dispersion: the variance of their numbers of records by the mean. 1 if records come at random
-    /// (Poisson), 0 if they come by the clock, more if they come in bursts.
+    /// The index of dispersion: the variance of the stretches' numbers of records, divided by their
+    /// mean. It is 1 if records come at random (Poisson), 0 if they come by the clock, more if they
+    /// come in bursts.
     pub dispersion: f64,
 }
 
@@ -24,14 +25,14 @@ pub(super) struct Rates {
     scales: Vec<Scale>,
     first: Option<u64>,
     last: u64,
-    /// The shortest time between two records that did not come at the same time.
+    /// The shortest positive time between two records.
     grain_nanos: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Scale {
     nanos: u64,
-    /// Which stretch it is now, and how many came in it.
+    /// The current stretch, and the records in it.
     now: u64,
     count: u64,
     // Of the complete ones:
@@ -53,7 +54,7 @@ const SCALES: [u64; 8] = [
     86_400 * SECOND,
 ];
 
-/// With fewer stretches of time nothing can be said.
+/// The number of stretches of time below which nothing can be said.
 const STRETCHES_MIN: u64 = 10;
 
 impl Rates {
@@ -62,7 +63,7 @@ impl Rates {
         Rates { scales: SCALES.map(scale).to_vec(), first: None, last: 0, grain_nanos: u64::MAX }
     }
 
-    /// A record; times do not decrease.
+    /// Adds a record; times do not decrease.
     pub(super) fn add(&mut self, nanos: u64) {
         let first = *self.first.get_or_insert(nanos);
         if nanos > self.last && nanos > first {
@@ -111,7 +112,7 @@ mod tests {
 
     #[test]
     fn what_comes_by_the_clock_has_no_bursts() {
-        // Four a second for 200 seconds, after a while of nothing.
+        // Four a second for 200 seconds, after a while without records.
         let found = bursts((0..800).map(|i| 7 * SECOND + i * SECOND / 4));
         let by = |scale: u64, mean: f64, peak: u64| Burst {
             scale: Duration::from_nanos(scale),
@@ -119,7 +120,8 @@ mod tests {
             peak,
             dispersion: 0.0,
         };
-        // Finer than 250 ms nothing can be told; of 60 seconds there are not ten.
+        // At scales below 250 ms nothing can be told; there are fewer than ten stretches of 60
+        // seconds.
         assert_eq!(found, [by(SECOND, 4.0, 4), by(10 * SECOND, 40.0, 40)]);
     }
 

@@ -1,25 +1,25 @@
-//! What windows would have caught. Each id is on its own in a window that forgets nothing early, so only repeats must
-//! be looked at.
+//! Replays records, and finds which repeats a window would have caught. Each id is on its own in a
+//! window that forgets nothing early, so only repeats must be looked at.
 
 use super::{PlanError, Profile, Seen};
 use crate::window::Ticks;
 use crate::{Error, Timestamp};
 use std::time::Duration;
 
-/// What a distance is measured in.
+/// The measure of a distance.
 pub(super) type Axis = fn(Seen) -> u64;
 
 pub(super) const TIME: Axis = |seen| seen.nanos;
 pub(super) const RECORDS: Axis = |seen| seen.record;
 
 impl Profile {
-    /// How many repeats a window of exactly this length catches.
+    /// Returns how many repeats a window of exactly this length catches.
     pub fn caught(&self, window: Duration) -> u64 {
         self.caught_by(TIME, saturating_nanos(window))
     }
 
-    /// How many repeats an engine with this window answers with duplicate: it remembers ids for up to two ticks longer,
-    /// depending on where in a tick they came.
+    /// Returns how many repeats an engine with this window calls duplicates: it remembers ids for
+    /// up to two ticks longer, depending on where in a tick they came.
     ///
     /// # Errors
     ///
@@ -33,47 +33,51 @@ impl Profile {
         Ok(self.replay(TIME, |then, now| tick(now).now < tick(then).stamp + ticks.window, |_| ()))
     }
 
-    /// How many repeats are caught by a memory of the last so many records: one that remembers each id that it has
-    /// accepted until so many more have come.
+    /// Returns how many repeats are caught by a memory of the last `records` records: one that
+    /// remembers each accepted id until that many more have come.
     pub fn caught_within(&self, records: u64) -> u64 {
         self.caught_by(RECORDS, records.saturating_add(1))
     }
 
-    /// The shortest window that catches this share of the repeats; nothing if there are none, or no times.
+    /// Returns the shortest window that catches this share of the repeats; none if there are no
+    /// repeats, or no times.
     pub fn window_for(&self, share: f64) -> Option<Duration> {
         self.span()?;
         self.shortest(&self.distances(TIME), share).map(Duration::from_nanos)
     }
 
-    /// The same, rounded up to a duration that people would choose: at most a fifth longer.
+    /// Returns [`window_for`](Self::window_for) this share, rounded up to a duration that people
+    /// would choose: at most a fifth longer.
     pub fn round_window_for(&self, share: f64) -> Option<Duration> {
         self.window_for(share).map(rounded_up)
     }
 
-    /// The shortest window that catches this share, in records.
+    /// Returns the shortest window that catches this share, in records.
     pub fn records_for(&self, share: f64) -> Option<u64> {
         self.shortest(&self.distances(RECORDS), share).map(|length| length - 1)
     }
 
-    /// The distance, in time, that this share of the repeats does not exceed; nothing if there are none, or no times.
+    /// Returns the distance, in time, that this share of the repeats does not exceed; none if there
+    /// are no repeats, or no times.
     pub fn distance(&self, share: f64) -> Option<Duration> {
         self.span()?;
         self.distances(TIME).at(share).map(Duration::from_nanos)
     }
 
-    /// The same in records: 1 for an id that comes twice in a row.
+    /// Returns the distance in records: 1 for an id that comes twice in a row.
     pub fn distance_in_records(&self, share: f64) -> Option<u64> {
         self.distances(RECORDS).at(share)
     }
 
-    /// The most ids that a window of this length accepts within any time of length `within`.
+    /// Returns the most ids that a window of this length accepts within any time of length
+    /// `within`.
     pub fn accepted_at_most(&self, window: Duration, within: Duration) -> u64 {
         let (window, within) = (saturating_nanos(window), saturating_nanos(within));
         let mut accepted: Vec<u64> = self.firsts.iter().map(|seen| seen.nanos).collect();
         let again = &mut Vec::new();
         self.replay(TIME, |then, now| now - then < window, |nanos| again.push(nanos));
         accepted.append(again);
-        // Two sorted runs, which this merges.
+        // These are two sorted runs, which the sort merges.
         accepted.sort();
         let mut from = 0;
         let live = accepted.iter().enumerate().map(|(i, &now)| {
@@ -89,7 +93,8 @@ impl Profile {
         self.replay(axis, |then, now| now - then < length, |_| ())
     }
 
-    /// How many repeats are known, given when their id was accepted and when they come; the others are accepted.
+    /// Returns how many repeats are known, given when their id was accepted and when they come; the
+    /// others are accepted.
     fn replay(&self, axis: Axis, is_known: impl Fn(u64, u64) -> bool, mut accept: impl FnMut(u64)) -> u64 {
         let mut accepted: Vec<u64> = self.firsts.iter().map(|&seen| axis(seen)).collect();
         let mut known = 0;
@@ -116,13 +121,14 @@ impl Profile {
         Distances { axis, sorted }
     }
 
-    /// The least length that catches a share of the repeats. What is caught never decreases with the length: accepting
-    /// an id when it has been forgotten covers its records with the fewest windows that there can be, and longer ones
-    /// can only need fewer.
+    /// Returns the least length that catches a share of the repeats. The number caught never
+    /// decreases with the length: accepting an id when it has been forgotten covers its records
+    /// with the fewest possible windows, and longer ones can only need fewer.
     pub(super) fn shortest(&self, distances: &Distances, share: f64) -> Option<u64> {
         let wanted = wanted(share, self.repeats.len())?;
         let suffices = |length: u64| self.caught_by(distances.axis, length) >= wanted as u64;
-        // Whatever is caught is at less than the window's length from the last record with its id, too.
+        // Each repeat that is caught is less than the window's length from the last record with its
+        // id, too.
         let least = distances.sorted[wanted - 1].saturating_add(1);
         let (mut low, mut high) = (least - 1, least);
         while !suffices(high) {
@@ -136,7 +142,7 @@ impl Profile {
     }
 }
 
-/// Of all repeats, along an axis.
+/// The distances of all repeats, along an axis.
 pub(super) struct Distances {
     pub(super) axis: Axis,
     sorted: Vec<u64>,
@@ -152,8 +158,8 @@ impl Distances {
     }
 }
 
-/// A duration that people would choose: the least multiple of a round unit that is no shorter, and at most a fifth
-/// longer.
+/// Returns a duration that people would choose: the least multiple of a round unit that is no
+/// shorter, and at most a fifth longer.
 ///
 /// ```
 /// use hapax::plan::rounded_up;
@@ -171,9 +177,9 @@ pub fn rounded_up(duration: Duration) -> Duration {
     Duration::from_nanos(nanos.div_ceil(unit).saturating_mul(unit))
 }
 
-/// How many of so many are this share: at least one, if there is one.
+/// Returns how many of `of` are this share: at least one, if there is one.
 fn wanted(share: f64, of: usize) -> Option<usize> {
-    // 0.999 x 1,000 is a little more than 999.
+    // In floating point, 0.999 x 1,000 is a little more than 999.
     (of > 0).then(|| ((share * of as f64 - 1e-6).ceil() as usize).clamp(1, of))
 }
 
@@ -196,7 +202,7 @@ mod tests {
         profile
     }
 
-    /// Times that mostly increase, and few ids.
+    /// Generates times that mostly increase, and few ids.
     fn records() -> impl Strategy<Value = Vec<(u64, u8)>> {
         let steps = prop::collection::vec((-2_i64..40, 0_u8..12), 1..120);
         steps.prop_map(|steps| {
@@ -266,7 +272,8 @@ mod tests {
 
     #[test]
     fn a_window_counts_from_what_was_accepted() {
-        // An id every second: a window of 1.5 s catches every second one, though all are a second apart.
+        // An id every second: a window of 1.5 s catches every second one, though all are a second
+        // apart.
         let profile = profile(&[(0, 1), (1_000, 1), (2_000, 1), (3_000, 1), (4_000, 1)]);
         assert_eq!(profile.distance(1.0), Some(Duration::from_secs(1)));
         assert_eq!(profile.caught(Duration::from_millis(1_500)), 2);

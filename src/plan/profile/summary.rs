@@ -1,11 +1,11 @@
-//! What there is to say about a profile, in numbers.
+//! A profile's summary, in numbers.
 
 use super::replay::{Distances, RECORDS, TIME};
 use super::{Burst, Profile};
 use std::time::Duration;
 
-/// What there is to say about a [`Profile`]. Printed, it is that in 80 columns, with a curve: which window catches
-/// which share of the repeats.
+/// The summary of a [`Profile`]. Its `Display` prints it in 80 columns, with a curve: which window
+/// catches which share of the repeats.
 ///
 /// ```
 /// use hapax::plan::Profile;
@@ -32,29 +32,31 @@ pub struct Summary {
     pub repeats: u64,
     /// Records with an earlier time than one before.
     pub late: u64,
-    /// From the first record to the last, if they have times.
+    /// The time from the first record to the last, if they have times.
     pub span: Option<Duration>,
     /// Records a second on average, if they have times.
     pub records_per_second: Option<f64>,
-    /// How unevenly they came.
+    /// The unevenness of the records.
     pub bursts: Vec<Burst>,
-    /// What it takes to catch 50, 90, 99, 99.9, 99.99 and 100 % of the repeats; none if there are none.
+    /// The lengths that catch 50, 90, 99, 99.9, 99.99 and 100 % of the repeats; empty if there are
+    /// no repeats.
     pub quantiles: Vec<Quantile>,
-    /// Which length catches which share, in equal ratios from hardly any to all; none if there are no repeats.
+    /// The share that each length catches, in equal ratios from hardly any to all; empty if there
+    /// are no repeats.
     pub curve: Vec<CurvePoint>,
 }
 
-/// What it takes to catch a share of the repeats.
+/// The lengths that catch a share of the repeats.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Quantile {
     /// The share.
     pub share: f64,
-    /// The time to the last record with the same id that this share does not exceed.
+    /// The distance in time to the last record with the same id that this share does not exceed.
     pub distance: Option<Duration>,
     /// The shortest window that catches it.
     pub window: Option<Duration>,
-    /// The records to the last one with the same id that this share does not exceed.
+    /// The distance in records to the last one with the same id that this share does not exceed.
     pub distance_records: u64,
     /// The shortest memory of records that catches it.
     pub window_records: u64,
@@ -70,21 +72,21 @@ pub struct CurvePoint {
     pub share: f64,
 }
 
-/// How long ids are remembered.
+/// The length of a memory of ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
-    /// For a time.
+    /// A time.
     Time(Duration),
-    /// For so many records, where they have no times.
+    /// A number of records, where they have no times.
     Records(u64),
 }
 
 const SHARES: [f64; 6] = [0.5, 0.9, 0.99, 0.999, 0.9999, 1.0];
-/// Points of the curve.
+/// The number of points of the curve.
 const POINTS: usize = 66;
 
 impl Profile {
-    /// All that there is to say. Takes some hundred passes over the repeats.
+    /// Computes the summary. Takes some hundred passes over the repeats.
     pub fn summary(&self) -> Summary {
         let (by_time, by_records) = (self.span().map(|_| self.distances(TIME)), self.distances(RECORDS));
         let quantile = |&share: &f64| {
@@ -97,7 +99,7 @@ impl Profile {
                 window_records: self.shortest(&by_records, share)? - 1,
             })
         };
-        // Times that are all the same are none.
+        // Times that are all the same count as no times.
         let drawn = by_time.as_ref().filter(|_| self.records_per_second().is_some());
         Summary {
             records: self.records(),
@@ -116,7 +118,7 @@ impl Profile {
         let Some((longest, shortest)) = self.shortest(distances, 1.0).zip(distances.shortest_above_0()) else {
             return Vec::new();
         };
-        // From below the first step on.
+        // The curve starts below its first step.
         let (low, high) = ((shortest as f64 / 2.0).max(1.0), longest as f64);
         let ratio = (high / low).powf(1.0 / (POINTS - 1) as f64);
         let point = |i: usize| {

@@ -5,13 +5,14 @@ use crate::plan::units::{Count, Share, Time, rough};
 use std::fmt;
 use std::time::Duration;
 
-/// Names are as wide as this.
+/// The width of names.
 const NAME: usize = 26;
 
-/// Lines of the curve: a column has a mark in those whose share it reaches. Narrower at the top, where windows differ.
+/// The lines of the curve: a column has a mark in those whose share it reaches. Narrower at the
+/// top, where windows differ.
 const ROWS: [f64; 13] = [1.0, 0.9999, 0.999, 0.99, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1];
 
-/// What is before the curve in its lines.
+/// The width of the margin before the curve.
 const MARGIN: usize = 9;
 
 impl fmt::Display for Summary {
@@ -107,7 +108,7 @@ fn curve(f: &mut fmt::Formatter<'_>, points: &[CurvePoint]) -> fmt::Result {
     writeln!(f, "{:MARGIN$}{}", "", axis(points))
 }
 
-/// Labels under the columns, each beginning under the one it belongs to, as far as there is room.
+/// Returns the labels under the columns, each beginning under its column, as far as there is room.
 fn axis(points: &[CurvePoint]) -> String {
     let mut line = String::new();
     for (at, length) in marks(points) {
@@ -124,7 +125,7 @@ fn axis(points: &[CurvePoint]) -> String {
     line
 }
 
-/// Round lengths within the curve, and the first columns that reach them.
+/// Returns round lengths within the curve, and the first columns that reach them.
 fn marks(points: &[CurvePoint]) -> Vec<(usize, Length)> {
     let size = |length: Length| match length {
         Length::Time(time) => time.as_nanos() as u64,
@@ -140,7 +141,7 @@ fn marks(points: &[CurvePoint]) -> Vec<(usize, Length)> {
     };
     let column = |mark: u64| {
         let at = points.iter().position(|point| size(point.length) >= mark)?;
-        // One that is below the first column is not in the picture.
+        // A length below the first column is not in the picture.
         (at > 0 || size(points[0].length) == mark).then(|| {
             let length = match points[0].length {
                 Length::Time(_) => Length::Time(Duration::from_nanos(mark)),
@@ -160,7 +161,7 @@ mod tests {
 
     fn profile(has_times: bool) -> Profile {
         let mut profile = Profile::new(10_000);
-        // Ids come again after 1, 2, 4, … 2048 seconds, each distance as often.
+        // Ids come again after 1, 2, 4, … 2048 seconds, each distance equally often.
         let digester = Digester::with_seed(1);
         let mut records: Vec<(u64, u64)> = (0..12)
             .flat_map(|i| {
@@ -193,8 +194,8 @@ mod tests {
         let text = profile(true).summary().to_string();
         let rows: Vec<&str> = text.lines().skip_while(|line| !line.starts_with("  100 % |")).take(ROWS.len()).collect();
         let starts: Vec<_> = rows.iter().map(|row| row.find('#').unwrap()).collect();
-        // Twelve distances in equal ratios: a tenth of the repeats takes the first of them, a half the sixth, 99 % the
-        // last.
+        // Twelve distances in equal ratios: a tenth of the repeats takes the first of them, a half
+        // the sixth, 99 % the last.
         let step = (starts[3] - starts[12]) as f64 / 11.0;
         let expected = [11, 11, 11, 11, 10, 9, 8, 7, 5, 4, 3, 2, 1].map(|steps| f64::from(steps) * step);
         for (start, expected) in starts.iter().zip(expected) {

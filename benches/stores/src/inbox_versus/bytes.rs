@@ -11,7 +11,7 @@ pub async fn run(place: &Place) {
     let through = place.scale.through;
     through_the_outbox(place, through).await;
     through_the_inbox(place, through / 10).await;
-    // Of a hundred ids a transaction.
+    // A hundred ids in each transaction.
     place
         .eight(through / 100, |mut client, numbers| {
             let tables = place.tables.clone();
@@ -41,7 +41,7 @@ pub async fn run(place: &Place) {
     }
 }
 
-/// Enqueued in hundreds by eight while a relay publishes.
+/// Sends messages through the outbox: eight callers enqueue in hundreds while a relay publishes.
 async fn through_the_outbox(place: &Place, messages: u64) {
     let taken = Taken::new(messages, None);
     let publisher = Published { taken: Arc::clone(&taken), takes: Duration::ZERO };
@@ -66,7 +66,7 @@ async fn through_the_outbox(place: &Place, messages: u64) {
     assert_eq!((taken.count(), place.count("{p}_outbox").await), (messages, 0), "all are out");
 }
 
-/// Received by eight while a worker works.
+/// Sends messages through the inbox: eight callers receive while a worker works.
 async fn through_the_inbox(place: &Place, messages: u64) {
     let taken = Taken::new(messages, None);
     let worker = {

@@ -1,5 +1,5 @@
-//! The time that a claim takes, whatever is in front of what it can take: the server's function, as
-//! relays call it, in transactions that are committed.
+//! The time that a claim takes, whatever is in front of the messages that it can take: the server's
+//! function, as relays call it, in transactions that are committed.
 
 use super::place::Place;
 use super::relay::fill;
@@ -45,16 +45,16 @@ pub async fn run(place: &Place) {
     show(place, "one rare name", "rare").await;
 }
 
-/// Lets the oldest keys be due in an hour: those of a token other than 0 are in flight.
+/// Makes the oldest keys due in an hour: those of a token other than 0 are in flight.
 async fn put_off_oldest(place: &Place, keys: u64, token: i64) {
     let sql = "UPDATE {p}_outbox_keys SET due_at = now() + interval '1 hour', token = {t} WHERE (name, key) IN \
         (SELECT name, key FROM {p}_outbox_keys WHERE due_at <= now() ORDER BY due_at LIMIT {n})";
     place.execute(&sql.replace("{t}", &token.to_string()).replace("{n}", &keys.to_string())).await;
 }
 
-/// Messages of another name, with keys and without.
+/// Inserts messages of another name, with keys and without.
 async fn rare(place: &Place) {
-    // Keys of a transaction take locks, of which there are not so many.
+    // Keys of a transaction take locks, whose number is limited.
     for first in (0..12_000).step_by(1_000) {
         let call = "SELECT {p}_outbox_store_one('rare', int8send(n), CASE WHEN n % 2 = 0 THEN int8send(n) END, 'x', \
             NULL, NULL, NULL) FROM generate_series({first}, {first} + 999) n";
@@ -69,14 +69,14 @@ async fn show(place: &Place, what: &str, name: &str) {
     println!("| {what} | {} | {} | {BAR_MS} ms: {verdict} |", shown(few), shown(many));
 }
 
-/// The median of so many claims, the least and the longest, in milliseconds.
+/// Returns the median of this many claims, the least and the longest, in milliseconds.
 async fn claims(place: &Place, name: &str, of: i64, times: i64) -> (f64, f64, f64) {
     let sql = "SELECT * FROM {p}_outbox_claim(ARRAY[$1::text], ARRAY[$2::bigint], ARRAY[$3::bigint], $4, 15, 16777216, 30000000, $5)";
     let claim = place.admin.prepare(&sql.replace("{p}", &place.prefix)).await.expect("a statement");
     let (mut took, mut since) = (Vec::new(), (0_i64, 0_i64));
     for token in 1..=times {
         let begun = Instant::now();
-        // As relays: these need not be on the disk.
+        // As in relays: these need not be on the disk.
         place.admin.batch_execute("BEGIN; SET LOCAL synchronous_commit = off").await.expect("a transaction");
         let claimed = place.admin.query(&claim, &[&name, &since.0, &since.1, &of, &token]).await.expect("an answer");
         place.admin.batch_execute("COMMIT").await.expect("a commit");

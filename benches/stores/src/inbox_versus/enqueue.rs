@@ -1,5 +1,5 @@
-//! `enqueue` and `enqueue_batch` beside plain INSERTs, while nobody reads, while somebody sleeps,
-//! and while somebody reads what is written.
+//! `enqueue` and `enqueue_batch` next to plain INSERTs, without a reader, with a sleeping reader,
+//! and with one that reads what is written.
 
 use super::ours::{self, Published};
 use super::place::{Place, Taken};
@@ -9,14 +9,14 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// Those who read meanwhile.
+/// The readers that run meanwhile.
 #[derive(Clone, Copy, PartialEq)]
 enum Reader {
     Nobody,
-    /// A relay of another topic, which has to be told of each message, and finds none. Beside a
-    /// plain table: nobody.
+    /// A relay of another topic, which has to be notified of each message, and finds none. For a
+    /// plain table: no reader.
     Sleeps,
-    /// Relay and poller.
+    /// A relay, or a poller for a plain table.
     Reads,
 }
 
@@ -51,10 +51,11 @@ pub async fn round(place: &Place, rows: &mut Rows, round: usize) {
     }
 }
 
-/// So many transactions, of so many messages each; messages a second.
+/// Runs this many transactions, of this many messages each. Returns messages a second.
 async fn enqueue(place: &Place, reader: Reader, transactions: u64, messages: u64, keys: Option<u64>) -> f64 {
     let all = transactions * messages;
-    // Transactions of eight connections commit in any order: that of numbers is nobody's promise.
+    // Transactions of eight connections commit in any order, so the order of numbers is not
+    // promised.
     let taken = Taken::new(all, None);
     let (stop, stopped) = watch::channel(false);
     let relay: Option<JoinHandle<()>> = (reader != Reader::Nobody).then(|| {
@@ -63,7 +64,7 @@ async fn enqueue(place: &Place, reader: Reader, transactions: u64, messages: u64
         let publisher = Published { taken: taken.clone(), takes: Duration::ZERO };
         tokio::spawn(async move { ours::relay(&address, &tables, topic, publisher, told(stopped)).await })
     });
-    // Until it listens, and has looked once.
+    // It waits until the relay listens, and has looked once.
     tokio::time::sleep(Duration::from_millis(300)).await;
     let rate = place
         .eight(transactions, |mut client, numbers| {

@@ -1,4 +1,4 @@
-//! `once` and `once_batch` beside a processed table.
+//! `once` and `once_batch` next to a processed table.
 
 use super::place::Place;
 use super::rows::{Rows, measured};
@@ -33,7 +33,7 @@ pub async fn round(place: &Place, rows: &mut Rows, round: usize) {
     .await;
 }
 
-/// So many transactions, of so many ids each; ids a second.
+/// Runs this many transactions, of this many ids each. Returns ids a second.
 async fn once(place: &Place, transactions: u64, ids: u64, first: u64) -> f64 {
     let found = Arc::new(AtomicU64::new(0));
     let rate = place

@@ -1,4 +1,4 @@
-//! Inbox and outbox beside what their best users write by hand, on one server with fsync, in one
+//! Inbox and outbox next to what their best users write by hand, on one server with fsync, in one
 //! run: rounds in turns, medians with the least and the most of them, ratios by round. Counts are
 //! checked on both sides.
 //!
@@ -24,9 +24,9 @@ use std::time::Duration;
 /// The amounts of everything.
 #[derive(Clone, Copy, Debug)]
 pub struct Scale {
-    /// Of what takes a second or two.
+    /// The rounds of measurements that take a second or two.
     rounds: usize,
-    /// Of relays and workers, which begin with a backlog.
+    /// The rounds of relays and workers, which begin with a backlog.
     long_rounds: usize,
     /// Transactions of one message.
     singles: u64,
@@ -37,7 +37,7 @@ pub struct Scale {
     keyed_backlog: u64,
     /// Messages that workers find.
     work: u64,
-    /// Relays and workers are stopped after so long.
+    /// The time after which relays and workers are stopped.
     window: Duration,
     /// Keys that have messages while claims are timed.
     claimed_keys: u64,

@@ -1,4 +1,4 @@
-//! All that is asked of hapax: nothing else here knows its interface.
+//! All calls of hapax: nothing else here knows its interface.
 
 use super::place::{Taken, key, number, payload};
 use hapax_postgres::{
@@ -14,7 +14,7 @@ pub async fn migrate(tables: &Tables, client: &Client) {
     tables.migrate(client).await.expect("tables");
 }
 
-/// Marks ids one by one; how many were first.
+/// Marks ids one by one. Returns how many were first.
 pub async fn once(tx: &mut Transaction<'_>, tables: &Tables, ids: Range<u64>) -> u64 {
     let mut first = 0;
     for id in ids {
@@ -24,7 +24,7 @@ pub async fn once(tx: &mut Transaction<'_>, tables: &Tables, ids: Range<u64>) ->
     first
 }
 
-/// Marks ids together; how many were first.
+/// Marks ids together. Returns how many were first.
 pub async fn once_batch(tx: &mut Transaction<'_>, tables: &Tables, ids: Range<u64>) -> u64 {
     let ids: Vec<[u8; 16]> = ids.map(crate::load::id).collect();
     let seen = inbox::once_batch(tx, tables, "c", &ids).await.expect("an answer");
@@ -80,7 +80,7 @@ pub async fn worker(address: &str, tables: &Tables, handler: Arc<Handled>, stop:
     worker.run(handler, stop).await.expect("an end");
 }
 
-/// Says what was published, and takes its time.
+/// A publisher that records the messages, and takes its time.
 pub struct Published {
     pub taken: Arc<Taken>,
     pub takes: Duration,
@@ -96,7 +96,7 @@ impl Publisher for Published {
     }
 }
 
-/// An effect of one row.
+/// A handler with an effect of one row.
 pub struct Handled {
     pub taken: Arc<Taken>,
     pub insert: String,

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio_postgres::{Client, NoTls};
 
-/// Connections of those who mark and enqueue.
+/// The connections of the callers that mark and enqueue.
 pub const CONNECTIONS: u64 = 8;
 
 pub struct Place {
@@ -38,7 +38,7 @@ impl Place {
         Place { address, scale, tables, prefix, admin, _server: server }
     }
 
-    /// Tables that are empty, of the same server. What other rounds have left is removed.
+    /// Makes empty tables on the same server. Tables of other rounds are removed.
     pub async fn fresh(&self) -> Self {
         let old = "SELECT coalesce(string_agg(format('DROP TABLE IF EXISTS %I CASCADE', relname), ';'), '') FROM pg_class \
             WHERE relkind IN ('r', 'p') AND relnamespace = 'public'::regnamespace";
@@ -55,13 +55,14 @@ impl Place {
 
     pub async fn execute(&self, sql: &str) {
         let sql = sql.replace("{p}", &self.prefix);
-        // One by one: VACUUM is in no transaction.
+        // The statements run one by one: VACUUM is not allowed in a transaction.
         for sql in sql.split(';') {
             self.admin.batch_execute(sql).await.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
         }
     }
 
-    /// Does the work of so many numbers on eight connections, each its share; numbers a second.
+    /// Does the work of this many numbers on eight connections, each its share. Returns numbers a
+    /// second.
     pub async fn eight<F>(&self, numbers: u64, work: impl Fn(Client, Range<u64>) -> F) -> f64
     where
         F: Future<Output = ()> + Send + 'static,
@@ -69,7 +70,7 @@ impl Place {
         self.with(CONNECTIONS, numbers, work).await
     }
 
-    /// The same on so many connections.
+    /// Does the work on this many connections.
     pub async fn with<F>(&self, connections: u64, numbers: u64, work: impl Fn(Client, Range<u64>) -> F) -> f64
     where
         F: Future<Output = ()> + Send + 'static,
@@ -80,7 +81,7 @@ impl Place {
         }
         let (begun, mut tasks) = (Instant::now(), JoinSet::new());
         for (caller, client) in (0..).zip(clients) {
-            // All of them, also if connections do not divide them.
+            // All numbers are covered, also if connections do not divide them.
             tasks.spawn(work(client, caller * numbers / connections..(caller + 1) * numbers / connections));
         }
         tasks.join_all().await;
@@ -94,31 +95,31 @@ pub async fn client(address: &str) -> Client {
     client
 }
 
-/// A transaction that sees one state, open until it is dropped.
+/// Opens a transaction that sees one state, open until it is dropped.
 pub async fn long_transaction(address: &str) -> Client {
     let client = client(address).await;
     client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_class").await.expect("one");
     client
 }
 
-/// The payload of a message: its number, and what makes it a hundred bytes long.
+/// Returns the payload of a message: its number, and padding to a hundred bytes.
 pub fn payload(number: u64) -> Vec<u8> {
     let mut payload = vec![b'x'; 100];
     payload[..8].copy_from_slice(&number.to_be_bytes());
     payload
 }
 
-/// The number that a payload says.
+/// Returns the number in a payload.
 pub fn number(payload: &[u8]) -> u64 {
     u64::from_be_bytes(payload[..8].try_into().expect("a number is in front"))
 }
 
-/// The numbers of messages of some keys.
+/// Returns the key of a message's number, if messages have keys.
 pub fn key(number: u64, keys: Option<u64>) -> Option<[u8; 8]> {
     keys.map(|keys| (number % keys).to_be_bytes())
 }
 
-/// The numbers that have come, and that each has come once; with keys, in order.
+/// The numbers that have come. It checks that each has come once; with keys, in order.
 pub struct Taken {
     counts: Vec<AtomicU64>,
     last: Vec<AtomicU64>,
@@ -127,7 +128,7 @@ pub struct Taken {
 }
 
 impl Taken {
-    /// Of numbers below this. `keys` where their order is promised.
+    /// Creates an empty set of numbers below this. `keys` where their order is promised.
     pub fn new(numbers: u64, keys: Option<u64>) -> Arc<Self> {
         let zeros = |count: u64| (0..count).map(|_| AtomicU64::new(0)).collect();
         let last = zeros(keys.unwrap_or(0));
@@ -151,7 +152,7 @@ impl Taken {
         self.counts.len() as u64 - self.left.load(Ordering::Relaxed)
     }
 
-    /// Waits until all have come, and no longer than that.
+    /// Waits until all have come, at most for the window.
     pub async fn wait(&self, window: Duration) {
         let end = tokio::time::Instant::now() + window;
         while self.left.load(Ordering::Relaxed) > 0 && tokio::time::Instant::now() < end {

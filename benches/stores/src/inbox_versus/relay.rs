@@ -1,4 +1,4 @@
-//! One relay with its defaults beside one poller, from a backlog.
+//! One relay with its defaults next to one poller, from a backlog.
 
 use super::ours::{self, Published};
 use super::place::{CONNECTIONS, Place, Taken, long_transaction};
@@ -47,7 +47,7 @@ fn backlog(place: &Place, case: &Case) -> u64 {
     if case.keys.is_some() { place.scale.keyed_backlog } else { place.scale.backlog }
 }
 
-/// Messages that are published and removed, a second.
+/// Returns the messages that are published and removed, a second.
 async fn relay(place: &Place, case: &Case) -> f64 {
     let (place, all) = (&place.fresh().await, backlog(place, case));
     fill(place, all, case.keys).await;
@@ -84,7 +84,7 @@ async fn poll(place: &Place, case: &Case) -> f64 {
     removed as f64 / took.as_secs_f64()
 }
 
-/// Enqueues a backlog. Each key is one connection's, so that it has the order of its numbers.
+/// Enqueues a backlog. Each key belongs to one connection, so that it has the order of its numbers.
 pub async fn fill(place: &Place, messages: u64, keys: Option<u64>) {
     let batches = messages / 1_000;
     let connections = if keys.is_some() { 1 } else { CONNECTIONS };
@@ -100,7 +100,7 @@ pub async fn fill(place: &Place, messages: u64, keys: Option<u64>) {
             }
         })
         .await;
-    // Shares are whole.
+    // Shares are whole numbers.
     let mut client = super::place::client(&place.address).await;
     let mut filled = batches / connections * connections * 1_000;
     while filled < messages {

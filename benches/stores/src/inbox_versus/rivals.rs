@@ -1,4 +1,5 @@
-//! The rivals, written by hand: tables with the indexes that they need, statements that are prepared.
+//! The rivals, written by hand: tables with the indexes that they need, statements that are
+//! prepared.
 
 use super::place::{Taken, client, key, number, payload};
 use futures_util::future::join_all;
@@ -7,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_postgres::{Client, Transaction};
 
-/// A processed table, an outbox, a table of jobs, and their effects.
+/// Returns the SQL of a processed table, an outbox, a table of jobs, and their effects.
 pub fn tables(p: &str) -> String {
     format!(
         "CREATE TABLE {p}_processed (consumer text NOT NULL, id bytea NOT NULL, \
@@ -21,7 +22,8 @@ pub fn tables(p: &str) -> String {
     )
 }
 
-/// Marks in a processed table, so many ids a transaction; how many were first.
+/// Marks in a processed table, `a_transaction` ids in each transaction. Returns how many were
+/// first.
 pub async fn mark(mut client: Client, p: &str, numbers: Range<u64>, a_transaction: u64) -> u64 {
     let sql = format!("INSERT INTO {p}_processed (consumer, id) VALUES ($1, $2) ON CONFLICT DO NOTHING");
     let insert = client.prepare(&sql).await.expect("a statement");
@@ -37,7 +39,7 @@ pub async fn mark(mut client: Client, p: &str, numbers: Range<u64>, a_transactio
     first
 }
 
-/// The same, a hundred ids a statement.
+/// Marks a hundred ids in a statement.
 pub async fn mark_many(mut client: Client, p: &str, numbers: Range<u64>) -> u64 {
     let sql = format!(
         "INSERT INTO {p}_processed_by_many (consumer, id) SELECT $1, unnest($2::bytea[]) ON CONFLICT DO NOTHING RETURNING id"
@@ -54,7 +56,7 @@ pub async fn mark_many(mut client: Client, p: &str, numbers: Range<u64>) -> u64 
     first
 }
 
-/// Inserts into a plain outbox, so many a transaction.
+/// Inserts into a plain outbox, `a_transaction` messages in each transaction.
 pub async fn insert(mut client: Client, p: &str, numbers: Range<u64>, a_transaction: u64, keys: Option<u64>) {
     let sql = format!("INSERT INTO {p}_plain (topic, key, payload) VALUES ('t', $1, $2)");
     let insert = client.prepare(&sql).await.expect("a statement");
@@ -69,7 +71,7 @@ pub async fn insert(mut client: Client, p: &str, numbers: Range<u64>, a_transact
     }
 }
 
-/// The same, a hundred a statement.
+/// Inserts a hundred messages in a statement.
 pub async fn insert_many(mut client: Client, p: &str, numbers: Range<u64>, keys: Option<u64>) {
     let sql = format!(
         "INSERT INTO {p}_plain_by_many (topic, key, payload) SELECT 't', k, v FROM unnest($1::bytea[], $2::bytea[]) m(k, v)"
@@ -85,7 +87,7 @@ pub async fn insert_many(mut client: Client, p: &str, numbers: Range<u64>, keys:
     }
 }
 
-/// So many messages at once into an outbox or a table of jobs.
+/// Returns the SQL that inserts this many messages at once into an outbox or a table of jobs.
 pub fn fill(table: &str, numbers: u64, keys: Option<u64>) -> String {
     let topic = if table.ends_with("plain") { ("topic, ", "'t', ") } else { ("", "") };
     let key = keys.map_or("NULL".to_owned(), |keys| format!("int8send(n % {keys})"));

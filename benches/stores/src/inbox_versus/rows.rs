@@ -1,16 +1,16 @@
-//! Measurements, and how they are shown: a table for benches/README.md.
+//! Measurements, and their table for benches/README.md.
 
 use std::pin::Pin;
 
-/// The work of one side of a comparison; its rate.
+/// The name of one side of a comparison, and the work that returns its rate.
 pub type Measured<'m> = (&'static str, Pin<Box<dyn Future<Output = f64> + 'm>>);
 
-/// A name, and what is to be measured under it.
+/// Names the work that is to be measured.
 pub fn measured<'m>(name: &'static str, rate: impl Future<Output = f64> + 'm) -> Measured<'m> {
     (name, Box::pin(rate))
 }
 
-/// Rates by name and round, and what is compared with what.
+/// Rates by name and round, and the pairs that are compared.
 #[derive(Default)]
 pub struct Rows {
     rates: Vec<(&'static str, Vec<f64>)>,
@@ -19,7 +19,7 @@ pub struct Rows {
 
 impl Rows {
     /// Measures one after the other, in every other round the last one first. The first is compared
-    /// with the others: with each of these the ratio should be its bar, if it has one.
+    /// with the others: the ratio to each of these should reach its bar, if it has one.
     pub async fn measure(&mut self, round: usize, ours: Measured<'_>, rivals: Vec<(Measured<'_>, Option<f64>)>) {
         let name = ours.0;
         let mut all = vec![ours];
@@ -69,7 +69,7 @@ impl Rows {
     }
 }
 
-/// A median with the least and the most.
+/// Returns a median with the least and the most.
 pub fn spread(values: &[f64]) -> (f64, f64, f64) {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);

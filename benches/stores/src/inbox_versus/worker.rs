@@ -1,4 +1,4 @@
-//! Workers with an effect of one row beside whoever takes a job and has the same effect in one
+//! Workers with an effect of one row, next to jobs by hand that have the same effect in one
 //! transaction: one, and four, each a thread with a runtime of its own.
 
 use super::ours::{self, Handled};
@@ -24,7 +24,7 @@ pub async fn round(place: &Place, rows: &mut Rows, round: usize) {
     }
 }
 
-/// Messages with an effect, a second.
+/// Returns messages with an effect, a second.
 async fn work(place: &Place, workers: u64, keys: Option<u64>) -> f64 {
     let (place, all) = (&place.fresh().await, place.scale.work);
     fill(place, all, keys).await;
@@ -55,7 +55,7 @@ async fn rival(place: &Place, workers: u64, keys: Option<u64>) -> f64 {
     rate
 }
 
-/// Runs so many at a time; effects a second.
+/// Runs this many at a time. Returns effects a second.
 async fn side_by_side<F: Future<Output = ()> + Send + 'static>(
     place: &Place,
     workers: u64,
@@ -78,7 +78,7 @@ async fn side_by_side<F: Future<Output = ()> + Send + 'static>(
     place.count("{p}_effects").await as f64 / took.as_secs_f64()
 }
 
-/// Each message that is gone has one effect; with keys, each key's are in order.
+/// Checks that each message that is gone has one effect; with keys, each key's are in order.
 async fn verify(place: &Place, queue: &str, all: u64, keys: Option<u64>) {
     let left = place.count(&format!("{{p}}_{queue}")).await;
     assert_eq!(place.count("{p}_effects").await, all - left, "each that is gone has an effect");
@@ -90,7 +90,7 @@ async fn verify(place: &Place, queue: &str, all: u64, keys: Option<u64>) {
     }
 }
 
-/// Receives what is to be worked off.
+/// Receives the messages that are to be handled.
 pub async fn fill(place: &Place, messages: u64, keys: Option<u64>) {
     let connections = if keys.is_some() { 1 } else { CONNECTIONS };
     let batches = messages / 100;

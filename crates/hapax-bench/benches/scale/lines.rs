@@ -1,4 +1,4 @@
-//! A table that does nothing but lie there, and what it costs to write to its lines.
+//! A table that is only memory, and the cost of writing to its lines.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -27,13 +27,14 @@ impl Table {
 
     pub fn lines(&self) -> &[Line] {
         let start = self.map[self.offset..].as_ptr().cast();
-        // SAFETY: `len` lines lie within the map, from an aligned offset on; they are initialized, and as `map` is private and never used
-        // otherwise, all that happens to them happens through atomics.
+        // SAFETY: `len` lines lie within the map, from an aligned offset on; they are initialized,
+        // and as `map` is private and never used otherwise, all that happens to them happens
+        // through atomics.
         unsafe { std::slice::from_raw_parts(start, self.len) }
     }
 }
 
-/// For each number fetches a line, `IN_FLIGHT` of them together, and writes to it.
+/// Fetches a line for each number, `IN_FLIGHT` of them together, and writes to it.
 #[inline(never)]
 pub fn add_to_lines<const IN_FLIGHT: usize>(lines: &[Line], numbers: &[u64]) {
     for chunk in numbers.chunks(IN_FLIGHT) {
@@ -51,7 +52,8 @@ pub fn add_to_lines<const IN_FLIGHT: usize>(lines: &[Line], numbers: &[u64]) {
 #[inline(always)]
 fn prefetch(line: &Line) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch reads nothing as far as the program can tell, and the address is that of a live reference.
+    // SAFETY: a prefetch reads nothing as far as the program can tell, and the address is that of a
+    // live reference.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_ET0>(std::ptr::from_ref(line).cast());

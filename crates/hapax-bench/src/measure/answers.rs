@@ -1,26 +1,26 @@
-//! Answers, where they are not what the stream says.
+//! Judges the answers that differ from those that the stream expects.
 
 use super::Answers;
 use super::workload::{Ids, LEAD_TICKS_MAX, Stream, Truth, WINDOW_TICKS};
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// What answers are compared with.
+/// The rules by which answers are judged.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rules {
-    /// Whether ids that come again after their time have to be fresh. If not, they are not judged.
+    /// True if ids that come again after their time have to be fresh. If not, they are not judged.
     pub expires: bool,
-    /// Whether there are several threads, which disagree a little about the time.
+    /// True if there are several threads, which disagree a little about the time.
     pub threads: bool,
 }
 
 impl Rules {
-    /// Whether an id is still known that was accepted so many ticks ago.
+    /// Returns true if an id must still be known that was accepted this many ticks ago.
     fn is_known(self, age_ticks: usize) -> bool {
         age_ticks < WINDOW_TICKS - self.lead()
     }
 
-    /// Whether it is forgotten.
+    /// Returns true if an id must be forgotten that was accepted this many ticks ago.
     fn is_forgotten(self, age_ticks: usize) -> bool {
         age_ticks >= WINDOW_TICKS + 2 + self.lead()
     }
@@ -30,8 +30,8 @@ impl Rules {
     }
 }
 
-/// The unexpected answers of one thread, by the places of their ids, ascending. Seldom any, so that the clock does not
-/// notice.
+/// The unexpected answers of one thread, by the places of their ids, ascending. There are rarely
+/// any, so noting them does not slow the timed loop.
 #[derive(Default)]
 pub(super) struct Unexpected(Vec<usize>);
 
@@ -48,13 +48,13 @@ impl Unexpected {
         self.0.push(place);
     }
 
-    /// With those of a later part of the stream.
+    /// Appends the unexpected answers of a later part of the stream.
     pub fn then(mut self, later: Unexpected) -> Self {
         self.0.extend(later.0);
         self
     }
 
-    /// What noting them takes: no memory of the strategy's.
+    /// Returns the memory that noting them takes, which is none of the strategy's.
     pub fn bytes(&self) -> u64 {
         (self.0.len() * size_of::<usize>()) as u64
     }
@@ -64,18 +64,19 @@ impl Unexpected {
     }
 }
 
-/// Where both answers are right, the likelier one.
+/// Returns true if the expected answer is "fresh". Where both answers are right, it is the likelier
+/// one.
 #[inline(always)]
 fn is_expected_fresh(truth: Truth) -> bool {
     truth != Truth::Duplicate
 }
 
-/// Judges the answers to the ids of some places. `unexpected` is what was noted from the stream's beginning up to their
-/// end.
+/// Judges the answers to the ids of some places. `unexpected` holds those that were noted from the
+/// stream's beginning up to the end of the places.
 ///
-/// An answer that follows from a wrong one before it is right. Whoever refuses an id does not know it afterwards, and
-/// whoever takes a duplicate for new remembers it from then on: what counts is when the strategy itself has accepted
-/// the id, as its answers show.
+/// An answer that follows from an earlier wrong one is right. A strategy that refuses an id does
+/// not know it afterwards, and one that takes a duplicate for new remembers it from then on. So an
+/// id's age counts from when the strategy itself has accepted it, as its answers show.
 pub(super) fn judge<B: Ids>(
     stream: &Stream<B>,
     judged: Range<usize>,
@@ -125,7 +126,8 @@ pub(super) fn judge<B: Ids>(
     answers
 }
 
-/// The ids of some places that were accepted there, for certain: by the truth and by the strategy's answers.
+/// Returns the ids of some places that were accepted there for certain: by the truth and by the
+/// strategy's answers.
 pub(super) fn accepted<'a, B: Ids>(
     stream: &'a Stream<B>,
     places: Range<usize>,
@@ -154,7 +156,7 @@ mod tests {
 
     const RULES: Rules = Rules { expires: true, threads: false };
 
-    /// Two windows, in which every second id is a duplicate.
+    /// Makes a stream of two windows, in which every second id is a duplicate.
     fn stream() -> Stream<Vec<u64>> {
         let workload = Workload { duplicates: 0.5, distance_windows: 0.5, ..Setting::default().workload };
         let setting = Setting { workload, live: 1_000, ..Setting::default() };
@@ -183,7 +185,7 @@ mod tests {
     fn an_id_that_was_refused_is_not_missed_and_one_that_was_missed_is_known_from_then_on() {
         let stream = stream();
         let all = 0..stream.truth.len();
-        // An id that comes at least three times.
+        // This id comes at least three times.
         let duplicates: Vec<usize> = all.clone().filter(|&place| stream.truth[place] == Truth::Duplicate).collect();
         let places = duplicates.iter().map(|&place| {
             let same: Vec<usize> = all.clone().filter(|&other| stream.id(other) == stream.id(place)).collect();

@@ -1,4 +1,4 @@
-//! A strategy of somebody else's, beside ours.
+//! Measures a strategy of the caller's next to those of this crate.
 
 use super::workload::Ids;
 use super::{Case, Effort, Machine, Measurement, Report, Row, Setting, listed_for, measure};
@@ -37,16 +37,17 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// # Ok::<(), Failure>(())
 /// ```
 ///
-/// All of them run in this process. Times are those that `hapax bench` would find, where each has a process of its own,
-/// but memory is less exact: it is what the process grows by, and what one strategy has given back to the allocator,
-/// the next one takes without growing. Yours runs first in each round, so its first run is the one to believe; others
-/// may seem too small, never too large.
+/// All of them run in this process. Times are those that `hapax bench` would find, where each has a
+/// process of its own. But memory is less exact: it is the growth of the process, and memory that
+/// one strategy has returned to the allocator is used by the next one without growth. Yours runs
+/// first in each round, so its first run is the one to believe; others may seem too small, never
+/// too large.
 ///
 /// A strategy that fails is a row with the reason ([`Row::failures`]), and the others go on.
 ///
 /// # Errors
 ///
-/// If one of the names is none of a strategy of this build.
+/// If one of the names is not a strategy of this build.
 pub fn beside<B: Ids, S: Strategy<B::Id>>(
     setting: &Setting,
     others: &[&str],
@@ -96,7 +97,7 @@ pub fn beside<B: Ids, S: Strategy<B::Id>>(
 }
 
 impl Row {
-    /// Adds what has come of a run.
+    /// Adds the result of a run.
     pub fn add(&mut self, seen: Result<Measurement, Failure>) {
         match seen {
             Ok(seen) => self.runs.push(seen),

@@ -1,4 +1,4 @@
-//! What is measured once, as it is handed to a process.
+//! One measurement, as it is handed to a process.
 
 use super::phases::Effort;
 use super::workload::{Bytes, Ids};
@@ -23,16 +23,16 @@ use std::marker::PhantomData;
 pub struct Case {
     /// [`Strategy::NAME`], or [`ROOFLINE`].
     pub strategy: String,
-    /// Under which conditions.
+    /// The conditions.
     pub setting: Setting,
-    /// Of the stream of ids.
+    /// The seed of the stream of ids.
     pub seed: u64,
-    /// How much time it may take.
+    /// The amount of time that it may take.
     pub effort: Effort,
 }
 
 impl Case {
-    /// Measures it, in this process.
+    /// Runs the case, in this process.
     ///
     /// # Errors
     ///
@@ -64,7 +64,7 @@ impl<B: Ids> Visitor<B::Id> for Run<'_, B> {
     }
 }
 
-/// The strategies of this build that take ids of a kind.
+/// Returns the strategies of this build that take ids of a kind.
 pub fn listed_for(ids: IdKind) -> Vec<Listed> {
     match ids {
         IdKind::U64 => listed::<u64>(),

@@ -1,56 +1,57 @@
-//! What has changed between two reports, beyond noise.
+//! Compares two reports, and finds changes beyond noise.
 
 use super::figures::{Spread, Wrong};
 use super::render::{numbers, words};
 use super::{Machine, Report, Row, Setting};
 use std::fmt;
 
-/// Runs of each side without which nothing can be told.
+/// The number of runs of each side below which no change can be told.
 pub(super) const RUNS_MIN: usize = 3;
 
 /// Changes of the median that are too small to mention.
 const CHANGE_MIN: f64 = 0.03;
 
-/// What a newer report shows that an older one does not.
+/// The result of a comparison of a newer report with an older one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
-    /// What changed, in the order of the newer report.
+    /// The figures that changed, in the order of the newer report.
     pub changes: Vec<Changed>,
-    /// Figures that were compared.
+    /// The number of figures that were compared.
     pub figures: usize,
-    /// Of those, how many can't be told for lack of runs.
+    /// The number of those that cannot be told for lack of runs.
     pub untold: usize,
-    /// The share of unchanged figures that chance alone shows as changed: for the fewest runs that were compared.
+    /// The share of unchanged figures that chance alone shows as changed: for the fewest runs that
+    /// were compared.
     pub by_chance: f64,
     /// Rows of the older report that the newer one lacks: strategy and setting.
     pub vanished: Vec<String>,
     /// Rows of the newer report that the older one lacks.
     pub new: Vec<String>,
-    /// In what the machines differ; empty if the reports are from the same one.
+    /// The differences between the machines; empty if the reports are from the same one.
     pub machines: Vec<String>,
 }
 
 /// One figure of one strategy in one setting.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Changed {
-    /// Of the strategy, with its batch size.
+    /// The name of the strategy, with its batch size.
     pub name: String,
-    /// Where it was measured.
+    /// The setting in which it was measured.
     pub setting: Setting,
-    /// What changed.
+    /// The figure that changed.
     pub figure: Figure,
     /// The older median, or share.
     pub old: f64,
     /// The newer one.
     pub new: f64,
-    /// For better or for worse.
+    /// The direction: better or worse.
     pub change: Change,
 }
 
-/// What is compared.
+/// A kind of figure that is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Figure {
-    /// Checks a second, where they were not due at a rate.
+    /// Checks a second, unless ids were due at a rate.
     IdsPerSecond,
     /// The median latency.
     P50,
@@ -58,7 +59,7 @@ pub enum Figure {
     P99,
     /// The latency that one in a thousand exceeds.
     P999,
-    /// Memory of the process, and beside it, for each live id.
+    /// Memory of the process, and outside it, for each live id.
     BytesPerId,
     /// The share of duplicates that were called fresh.
     Missed,
@@ -66,12 +67,12 @@ pub enum Figure {
     Invented,
 }
 
-/// For whom a change is good news.
+/// The direction of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Faster, smaller, fewer wrong.
     Better,
-    /// The opposite.
+    /// Slower, larger, more wrong.
     Worse,
 }
 
@@ -87,13 +88,14 @@ pub enum Change {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Speed, latency and memory have changed if every run of the one report is beyond every run of the other, with three runs or more of
-/// each, and the medians differ by 3 % or more. With three runs that happens to a tenth of all figures of which nothing has changed,
-/// with five to one in 126: [`Comparison::by_chance`]. Wrong answers have changed if the two confidence intervals
-/// ([`Interval`](super::Interval)) have nothing in common.
+/// Speed, latency and memory have changed if every run of the one report is beyond every run of the
+/// other, with three runs or more of each, and the medians differ by 3 % or more. With three runs
+/// that happens to a tenth of all unchanged figures, with five to one in 126:
+/// [`Comparison::by_chance`]. Wrong answers have changed if the two confidence intervals
+/// ([`Interval`](super::Interval)) do not overlap.
 ///
-/// Runs within one report have more in common than runs a day apart (what else the machine does, where memory lies), which no test can
-/// see.
+/// Runs within one report have more in common than runs a day apart (the machine's other load, the
+/// placement of memory), which no test can see.
 pub fn compare(old: &Report, new: &Report) -> Comparison {
     let mut comparison = Comparison {
         changes: Vec::new(),
@@ -116,7 +118,7 @@ fn same(a: &Row, b: &Row) -> bool {
     a.strategy == b.strategy && a.setting == b.setting
 }
 
-/// Those of `rows` that are not among the others.
+/// Returns the names of those `rows` that are not among the others.
 fn missing(rows: &[Row], others: &[Row]) -> Vec<String> {
     let is_missing = |row: &&Row| !others.iter().any(|other| same(row, other));
     rows.iter()
@@ -181,7 +183,8 @@ impl Comparison {
     }
 }
 
-/// How often n and m runs of the same distribution happen to be apart: 2 of the (n + m) over n orders.
+/// Returns how often n and m runs of the same distribution happen to be apart: 2 of the (n + m)
+/// over n orders.
 fn by_chance(n: usize, m: usize) -> f64 {
     let orders: f64 = (1..=n).map(|i| (m + i) as f64 / i as f64).product();
     2.0 / orders

@@ -13,10 +13,10 @@ use std::ops::Range;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// Single checks between two looks at the clock, which takes longer than a check.
+/// Single checks between two readings of the clock, which takes longer than a check.
 const SINGLES_TIMED: usize = 64;
 
-/// A strategy on its way over the stream.
+/// The run of a strategy over the stream.
 pub(super) struct Course<'a, B, S> {
     pub strategy: &'a S,
     pub streams: &'a [Stream<B>],
@@ -24,16 +24,17 @@ pub(super) struct Course<'a, B, S> {
     pub phases: Phases,
 }
 
-/// What keeps threads together.
+/// The state that keeps threads together.
 pub(super) struct Crew {
     pace: Pace,
     gate: Gate,
-    /// Whether a phase ends early, after so many ticks of the stream: for the first thread there to decide.
+    /// Decisions to end a phase early after this many ticks of the stream; the first thread there
+    /// decides.
     stops: Vec<OnceLock<bool>>,
     schedule: OnceLock<Schedule>,
 }
 
-/// What one thread has seen in a phase.
+/// The results of one thread in a phase.
 pub(super) struct Leg {
     pub unexpected: Unexpected,
     pub places: Range<usize>,
@@ -46,14 +47,15 @@ pub(super) struct Leg {
     pub paced: Option<Paced>,
 }
 
-/// What one thread has seen in all.
+/// The results of one thread in all phases.
 pub(super) struct Ride {
     pub measured: Leg,
-    /// From the beginning of the stream on.
+    /// The unexpected answers from the beginning of the stream on.
     pub unexpected: Unexpected,
 }
 
-/// Lets the others go if this thread panics: one of those that check ids, or the one that reads gauges.
+/// Releases the other threads if this thread panics: one of those that check ids, or the one that
+/// reads gauges.
 struct Relief<'a>(&'a Crew, Option<usize>);
 
 impl Drop for Relief<'_> {
@@ -66,7 +68,8 @@ impl Drop for Relief<'_> {
 }
 
 impl<B: Ids, S: Strategy<B::Id>> Course<'_, B, S> {
-    /// Runs all threads, and reads gauges before and after what is measured. Panics if the strategy does.
+    /// Runs all threads, and reads gauges before and after what is measured. Panics if the strategy
+    /// does.
     pub fn run<G>(&self, gauges: impl Fn() -> G) -> (Vec<Ride>, G, G) {
         let crew = &Crew {
             pace: Pace::new(self.streams.len()),
@@ -86,7 +89,8 @@ impl<B: Ids, S: Strategy<B::Id>> Course<'_, B, S> {
             let read = || -> Result<G, Broken> {
                 crew.gate.wait()?;
                 crew.gate.wait()?;
-                // Of a thread that runs the system tells the processor time late, by a timer's interrupt: they wait at the gate soon.
+                // The system updates a running thread's processor time late, by a timer's
+                // interrupt. After this pause the threads wait at the gate.
                 std::thread::sleep(Duration::from_millis(1));
                 let before = gauges();
                 crew.gate.wait()?;
@@ -97,7 +101,7 @@ impl<B: Ids, S: Strategy<B::Id>> Course<'_, B, S> {
             let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
                 thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
             };
-            // All of them, so that the panic is found that broke the gate.
+            // All threads are joined, so that the panic is found that broke the gate.
             let rides: Vec<Result<Ride, Broken>> = threads.into_iter().map(join).collect();
             let after = gauges(); // when they have ended, for the same reason
             let rides: Result<Vec<Ride>, Broken> = rides.into_iter().collect();
@@ -124,7 +128,7 @@ impl<B: Ids, S: Strategy<B::Id>> Course<'_, B, S> {
         Ok(Ride { measured, unexpected })
     }
 
-    /// As fast as it can.
+    /// Runs a phase as fast as the strategy can.
     fn run_phase(&self, crew: &Crew, thread: usize, stream: &Stream<B>, from: usize, phase: Phase) -> Leg {
         let mut unexpected = Unexpected::default();
         let mut fresh = Vec::with_capacity(self.setting.batch);
@@ -219,12 +223,12 @@ impl<B: Ids, S: Strategy<B::Id>> Course<'_, B, S> {
 }
 
 impl Crew {
-    /// When ids are due: the first thread that asks begins.
+    /// Returns the times at which ids are due: they begin when the first thread asks.
     pub fn schedule(&self, make: impl FnOnce() -> Schedule) -> Schedule {
         *self.schedule.get_or_init(make)
     }
 
-    /// The thread has come to this tick; waits until it may go on.
+    /// Reports that the thread has come to this tick, and waits until it may go on.
     pub fn keep_pace(&self, thread: usize, tick: usize) -> bool {
         self.pace.keep(thread, tick)
     }

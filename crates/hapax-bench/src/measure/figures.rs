@@ -1,9 +1,9 @@
-//! What follows from the runs of a row.
+//! Derives figures from the runs of a row.
 
 use super::promises::is_beyond_chance;
 use super::{Interval, Latency, Measurement, Row};
 
-/// A quantity over several runs.
+/// The spread of a quantity over several runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Spread {
     pub median: f64,
@@ -13,7 +13,7 @@ pub(super) struct Spread {
 }
 
 impl Spread {
-    /// None if there is nothing to spread.
+    /// Computes the spread; none without values.
     pub fn of(values: impl Iterator<Item = f64>) -> Option<Spread> {
         let mut values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
         values.sort_by(f64::total_cmp);
@@ -23,7 +23,7 @@ impl Spread {
         Some(Spread { median, lowest, highest, runs })
     }
 
-    /// Whether every run of the one was beyond every run of the other.
+    /// Returns true if every run of the one was beyond every run of the other.
     pub fn is_apart_from(&self, other: &Spread) -> bool {
         self.lowest > other.highest || other.lowest > self.highest
     }
@@ -47,27 +47,29 @@ impl Wrong {
         Interval::of(self.wrong, self.of)
     }
 
-    /// Whether none is wrong, as promised.
+    /// Returns true if none is wrong, as promised.
     pub fn is_trivial(&self) -> bool {
         self.wrong == 0 && self.allowed == 0.0
     }
 
-    /// Whether more were wrong than may be, and chance is no excuse.
+    /// Returns true if more were wrong than allowed, beyond what chance explains.
     pub fn breaks_its_promise(&self) -> bool {
         is_beyond_chance(self.wrong, self.of, self.allowed)
     }
 }
 
 impl Latency {
-    /// The first quantile that is at least as high, in nanoseconds, if it is near: what lies beyond the two differs by a tenth at most.
+    /// Returns the first quantile that is at least as high, in nanoseconds, if it is near: what
+    /// lies beyond the two differs by a tenth at most.
     pub(super) fn at(&self, of: f64) -> Option<u64> {
         let next = self.quantiles.iter().find(|quantile| quantile.of >= of * (1.0 - 1e-12))?;
         (next.of - of <= 0.1 * (1.0 - of) + 1e-12).then_some(next.nanos)
     }
 }
 
-/// What a strategy allocates is not seen in the memory of the process where that had room for it already: freed, and not given back.
-/// Less than this may as well be nothing, or as much again.
+/// The smallest growth of memory that can be told. A strategy may allocate memory that the process
+/// had already, freed and not returned to the system. Growth below this limit may be none, or twice
+/// as much.
 const BYTES_TOLD_MIN: u64 = 256 << 10;
 
 fn per(what: f64, count: u64) -> Option<f64> {
@@ -87,7 +89,7 @@ impl Row {
         self.spread(|run| per(run.nanos as f64, run.checks))
     }
 
-    /// None where the system does not tell.
+    /// Returns the processor time for each id; none where the system does not tell.
     pub(super) fn cpu_nanos_per_id(&self) -> Option<Spread> {
         self.spread(|run| if run.cpu_nanos == 0 { None } else { per(run.cpu_nanos as f64, run.checks) })
     }
@@ -96,8 +98,9 @@ impl Row {
         self.spread(|run| per(run.server_cpu_nanos? as f64, run.checks))
     }
 
-    /// The ids by which the memory of a run is divided: those that it held, or in a budget those that were to be held. None if it
-    /// held less than half of those, as what it takes for so few says nothing about more.
+    /// Returns the ids by which the memory of a run is divided: those that it held, or in a budget
+    /// those that were to be held. None if it held less than half of those, since the memory for so
+    /// few says nothing about more.
     fn ids_held(&self, run: &Measurement) -> Option<u64> {
         let live = self.setting.live as u64;
         match self.setting.budget_bytes {
@@ -106,8 +109,9 @@ impl Row {
         }
     }
 
-    /// The memory of the process in a run. None where the system does not tell, if it is too little to be told by difference, and
-    /// if ids were due at a rate, as counting their latencies takes memory, too.
+    /// Returns the memory of the process in a run. None where the system does not tell, if it is
+    /// too little to be told by difference, and if ids were due at a rate, since counting their
+    /// latencies takes memory, too.
     pub(super) fn bytes(&self, run: &Measurement) -> Option<u64> {
         (run.bytes >= BYTES_TOLD_MIN && self.setting.rate.is_none()).then_some(run.bytes)
     }
@@ -120,7 +124,8 @@ impl Row {
         self.spread(|run| per(run.beside_bytes? as f64, self.ids_held(run)?))
     }
 
-    /// In the process and beside it. Here the one may be too little to be told if the other is not.
+    /// Returns the memory in the process and outside it. Here the one may be too little to be told
+    /// if the other is not.
     pub(super) fn all_bytes_per_id(&self) -> Option<Spread> {
         self.spread(|run| {
             let bytes = run.bytes.saturating_add(run.beside_bytes.unwrap_or(0));
@@ -133,7 +138,7 @@ impl Row {
         self.spread(|run| Some(run.start_nanos as f64))
     }
 
-    /// The longest of all runs is what one has to live with.
+    /// Returns the longest pause of all runs, since that is the one to expect.
     pub(super) fn pause_nanos(&self) -> Option<u64> {
         self.runs.iter().map(|run| run.pause_nanos).max()
     }
@@ -142,7 +147,7 @@ impl Row {
         self.spread(|run| Some(run.latency.as_ref()?.reached))
     }
 
-    /// The latency that this share of ids did not exceed.
+    /// Returns the latency that this share of ids did not exceed.
     pub(super) fn latency_nanos(&self, of: f64) -> Option<Spread> {
         self.spread(|run| Some(run.latency.as_ref()?.at(of)? as f64))
     }
@@ -163,7 +168,7 @@ impl Row {
         Wrong { wrong, of, allowed: self.may_invent }
     }
 
-    /// Whether it is ours, alone or in front of another store.
+    /// Returns true if the strategy is one of hapax, alone or in front of another store.
     pub(super) fn is_ours(&self) -> bool {
         self.strategy.to_ascii_lowercase().contains("hapax")
     }

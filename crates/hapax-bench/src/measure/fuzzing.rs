@@ -1,10 +1,10 @@
-//! Files that `hapax bench` has kept, as the fuzz target `reports` gives it to its readers: a
-//! letter that says which, and bytes for it.
+//! Files that `hapax bench` has kept, as the fuzz target `reports` gives them to their readers: a
+//! letter for the kind of file, and its bytes.
 
 use super::Report;
 use super::workload::fuzz_trace;
 
-/// Does what the fuzz target `reports` does with its input; returns true if the reader took it.
+/// Runs the fuzz target `reports` on its input; returns true if the reader accepted it.
 pub(crate) fn fuzz(bytes: &[u8]) -> bool {
     match bytes.split_first() {
         Some((b'r', text)) => report(text),
@@ -19,7 +19,7 @@ fn report(text: &[u8]) -> bool {
     assert_eq!(report.format, Report::FORMAT);
     let written = report.to_json().expect("what was read can be written");
     let again = Report::from_json(&written).expect("what was written is a report");
-    // Numbers with a point are read to the next double.
+    // Numbers with a point are read to the nearest double.
     assert_eq!((again.seed, again.rows.len()), (report.seed, report.rows.len()));
     assert_eq!((again.command, again.absent), (report.command, report.absent));
     true

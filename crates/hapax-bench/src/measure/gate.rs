@@ -1,4 +1,4 @@
-//! Where threads wait for each other, and learn that one of them will never come.
+//! A gate where threads wait for each other, and learn that one of them will never come.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 
@@ -12,12 +12,12 @@ pub(super) struct Gate {
 #[derive(Default)]
 struct State {
     waiting: usize,
-    /// How often all have passed.
+    /// The number of times that all threads have passed.
     rounds: usize,
     broken: bool,
 }
 
-/// A thread has panicked.
+/// The error that a thread has panicked.
 #[derive(Debug, PartialEq)]
 pub(super) struct Broken;
 
@@ -44,7 +44,7 @@ impl Gate {
         if state.rounds == round { Err(Broken) } else { Ok(()) }
     }
 
-    /// Nobody is to wait here any more.
+    /// Breaks the gate: no thread waits here any more.
     pub fn break_down(&self) {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).broken = true;
         self.changed.notify_all();

@@ -1,17 +1,20 @@
-//! What the system tells of this process, and what it takes to ask the clock.
+//! Measurements of this process by the system, and the cost of reading the clock.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// Memory that is resident and no copy of a file, as the program itself is one; 0 where the system does not tell.
+/// Returns the memory that is resident and not a copy of a file, as the program's own code is; 0
+/// where the system does not tell.
 pub(super) fn resident_bytes() -> u64 {
-    // Of the files that tell, the one that adds up all pages; the others are a few hundred off.
+    // Of the files that tell, this is the one that adds up all pages; the others are a few hundred
+    // off.
     let rollup = std::fs::read_to_string("/proc/self/smaps_rollup").unwrap_or_default();
     let kib = rollup.lines().find_map(|line| line.strip_prefix("Anonymous:")?.trim().strip_suffix(" kB")?.parse().ok());
     kib.map_or(0, |kib: u64| kib * 1024)
 }
 
-/// Processor time of all threads of this process, those that have ended too; zero where the system does not tell.
+/// Returns the processor time of all threads of this process, ended ones included; zero where the
+/// system does not tell.
 pub(super) fn cpu_time() -> Duration {
     #[cfg(target_os = "linux")]
     {
@@ -22,7 +25,8 @@ pub(super) fn cpu_time() -> Duration {
     Duration::ZERO
 }
 
-/// What it takes to read the clock, in nanoseconds: of several tries the fastest, as all others were disturbed.
+/// Returns the cost of reading the clock, in nanoseconds: the fastest of several tries, since all
+/// others were disturbed.
 pub(super) fn clock_nanos() -> u64 {
     const READINGS: u32 = 1_000;
     let try_once = || {
@@ -35,7 +39,7 @@ pub(super) fn clock_nanos() -> u64 {
     (0..5).map(|_| try_once()).min().map_or(0, nanos)
 }
 
-/// As whole nanoseconds: 584 years at most.
+/// Returns a duration in whole nanoseconds: 584 years at most.
 pub(super) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

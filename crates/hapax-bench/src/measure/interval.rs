@@ -1,4 +1,4 @@
-//! How sure one can be of a share that was counted.
+//! The confidence interval of a share that was counted.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,32 +12,36 @@ use serde::{Deserialize, Serialize};
 /// assert!(none_seen.upper < 3.1e-6);
 /// ```
 ///
-/// Whatever the true share is, of 100 such intervals at least 95 hold it. They are never too narrow, and with few wrong answers
-/// noticeably too wide: that is the price of being right for every share. What is counted has to be independent, which redeliveries of
-/// one id are not.
+/// Whatever the true share is, of 100 such intervals at least 95 contain it. They are never too
+/// narrow, and with few wrong answers noticeably too wide: that is the price of being right for
+/// every share. The events that are counted have to be independent, which redeliveries of one id
+/// are not.
 ///
-/// The bounds are found by bisection of the binomial distribution's tails, which are added up from Loader's saddle-point expansion
-/// (2000) of their first terms, to about ten digits. Beyond ten million on both sides it is the score interval (Wilson 1927), which
-/// differs from it by less than one in a million there.
+/// The bounds are found by bisection of the binomial distribution's tails, which are added up from
+/// Loader's saddle-point expansion (2000) of their first terms, to about ten digits. Beyond ten
+/// million on both sides it is the score interval (Wilson 1927), which differs from it by less than
+/// one in a million there.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
-    /// The share is hardly smaller.
+    /// The lower bound of the share.
     pub lower: f64,
-    /// The share is hardly larger.
+    /// The upper bound of the share.
     pub upper: f64,
 }
 
-/// What may lie outside, on each side.
+/// The probability outside the interval, on each side.
 const TAIL: f64 = 0.025;
 
 /// The normal distribution's quantile of 1 - `TAIL`.
 const DEVIATIONS: f64 = 1.959_963_984_540_054;
 
-/// From so many on both sides on, the normal distribution is as good, and does not take longer with every id.
+/// The count on both sides from which on the normal distribution is as good, and does not take
+/// longer with every id.
 const MANY: u64 = 10_000_000;
 
 impl Interval {
-    /// Of `wrong` in `asked`. More than were asked count as all; nothing asked, nothing known: from 0 to 1.
+    /// Computes the interval for `wrong` of `asked`. More than were asked count as all. With
+    /// nothing asked it is from 0 to 1.
     pub fn of(wrong: u64, asked: u64) -> Interval {
         let wrong = wrong.min(asked);
         let right = asked - wrong;
@@ -55,15 +59,15 @@ impl Interval {
         let (k, n) = (wrong as f64, asked as f64);
         let lower = match wrong {
             0 => 0.0,
-            // Where so many become as unlikely as the tail.
+            // The share at which k or more become as unlikely as the tail.
             _ => bisect(0.0, k / n, |share| at_least(k, n, share) < TAIL),
         };
-        // Where so few do.
+        // The share at which k or fewer do.
         let upper = bisect(k / n, 1.0, |share| at_most(k, n, share) > TAIL);
         Interval { lower, upper }
     }
 
-    /// Whether the two have nothing in common.
+    /// Returns true if the two do not overlap.
     pub fn is_apart_from(&self, other: &Interval) -> bool {
         self.lower > other.upper || other.lower > self.upper
     }
@@ -77,8 +81,8 @@ fn score(k: f64, n: f64) -> Interval {
     Interval { lower: middle - half, upper: middle + half }
 }
 
-/// Where a condition ends that holds from `low` on, and not at `high`. Halves the exponent first, so that tiny shares get all their
-/// digits.
+/// Returns the point where a condition ends that holds from `low` on, and not at `high`. Halves the
+/// exponent first, so that tiny shares get all their digits.
 fn bisect(mut low: f64, mut high: f64, holds: impl Fn(f64) -> bool) -> f64 {
     for _ in 0..200 {
         let middle = match low {
@@ -96,7 +100,8 @@ fn bisect(mut low: f64, mut high: f64, holds: impl Fn(f64) -> bool) -> f64 {
     0.5 * (low + high)
 }
 
-/// The probability of so many or more, if each comes with this share, which is above 0 and below theirs.
+/// Returns the probability of this many wrong or more, if each is wrong with probability `share`,
+/// which is above 0 and below the observed share.
 pub(super) fn probability_of_at_least(wrong: u64, asked: u64, share: f64) -> f64 {
     let (k, n) = (wrong as f64, asked as f64);
     if wrong >= asked {
@@ -109,20 +114,21 @@ pub(super) fn probability_of_at_least(wrong: u64, asked: u64, share: f64) -> f64
     at_least(k, n, share)
 }
 
-/// The probability of k or more of n, if each comes with this share, below k / n.
+/// Returns the probability of k or more of n, if each comes with this share, below k / n.
 fn at_least(k: f64, n: f64, share: f64) -> f64 {
     let odds = share / (1.0 - share);
     binomial(k, n, share) * sum(|i| (n - k - i) / (k + i + 1.0) * odds)
 }
 
-/// The probability of k or fewer of n, if each comes with this share, above k / n.
+/// Returns the probability of k or fewer of n, if each comes with this share, above k / n.
 fn at_most(k: f64, n: f64, share: f64) -> f64 {
     let odds = (1.0 - share) / share;
     binomial(k, n, share) * sum(|i| (k - i) / (n - k + i + 1.0) * odds)
 }
 
-/// 1 and what follows, if each is so many times the one before: less than once, and less and less. That takes some standard deviations
-/// of steps, so `MANY` bounds it.
+/// Returns the sum of 1 and the terms after it, each of which is the one before multiplied by a
+/// factor below 1 that decreases. That takes some standard deviations of steps, so `MANY` bounds
+/// it.
 fn sum(times: impl Fn(f64) -> f64) -> f64 {
     let (mut sum, mut term, mut i) = (1.0, 1.0, 0.0);
     while term > 1e-17 * sum {
@@ -133,7 +139,7 @@ fn sum(times: impl Fn(f64) -> f64) -> f64 {
     sum
 }
 
-/// The probability of exactly k of n, without the cancellation of factorials of millions.
+/// Returns the probability of exactly k of n, without the cancellation of factorials of millions.
 fn binomial(k: f64, n: f64, share: f64) -> f64 {
     let rest = n - k;
     if k == 0.0 {
@@ -145,7 +151,7 @@ fn binomial(k: f64, n: f64, share: f64) -> f64 {
     exponent.exp() * (n / (std::f64::consts::TAU * k * rest)).sqrt()
 }
 
-/// The logarithm of n! less Stirling's approximation of it, for whole numbers.
+/// Returns the logarithm of n! less Stirling's approximation of it, for whole numbers.
 fn stirling_error(n: f64) -> f64 {
     if n < 16.0 {
         let ln_factorial: f64 = (2..=n as u32).map(|i| f64::from(i).ln()).sum();
@@ -156,7 +162,7 @@ fn stirling_error(n: f64) -> f64 {
         / n
 }
 
-/// x ln(x / mean) + mean - x, for the x that is by `more` above its mean.
+/// Returns x ln(x / mean) + mean - x, for the x that is by `more` above its mean.
 fn deviance(x: f64, more: f64) -> f64 {
     let mean = x - more;
     if more.abs() >= 0.1 * (x + mean) {
@@ -196,7 +202,8 @@ mod tests {
         }
     }
 
-    /// Clopper and Pearson's own tables, and those that medicine uses, to the digits that are printed.
+    /// Clopper and Pearson's own tables, and those that medicine uses, to the digits that are
+    /// printed.
     #[test]
     fn as_published() {
         for (wrong, asked, lower, upper) in [
@@ -216,7 +223,8 @@ mod tests {
         }
     }
 
-    /// The limit for rare events is Poisson's interval (Garwood 1936): so many expected, if k were seen.
+    /// The limit for rare events is Poisson's interval (Garwood 1936): so many expected, if k were
+    /// seen.
     #[test]
     fn rare_events_as_poisson_has_them() {
         for (k, lower, upper) in [(1, 0.025318, 5.571643), (5, 1.623486, 11.668332), (10, 4.795389, 18.390356)] {

@@ -1,11 +1,11 @@
-//! A report as it is kept.
+//! The JSON form in which a report is kept.
 
 use super::Report;
 use serde::Deserialize;
 use std::fmt;
 
 impl Report {
-    /// The report as JSON, for [`Report::from_json`].
+    /// Returns the report as JSON, for [`Report::from_json`].
     ///
     /// # Errors
     ///
@@ -18,9 +18,9 @@ impl Report {
     ///
     /// # Errors
     ///
-    /// If it is not a report, or of a format that this version does not know.
+    /// If it is not a report, or has a format that this version does not know.
     pub fn from_json(text: &str) -> Result<Report, UnreadableReport> {
-        /// What all formats have in common.
+        /// The part that all formats have in common.
         #[derive(Deserialize)]
         struct Head {
             format: u32,
@@ -33,11 +33,11 @@ impl Report {
     }
 }
 
-/// Why something is no report.
+/// The reason why a text is not a report.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum UnreadableReport {
-    /// It is not JSON, or not what a report consists of.
+    /// Not JSON, or parts of a report are missing.
     Json(serde_json::Error),
     /// Another version has written it.
     Format {

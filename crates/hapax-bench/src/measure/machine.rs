@@ -1,11 +1,11 @@
-//! Where something is measured.
+//! The machine on which something is measured.
 
 use super::Machine;
 use std::process::Command;
 
 impl Machine {
-    /// This machine, as far as its system tells. The versions of libraries are for the caller to add: a library does
-    /// not know with which others a program was built.
+    /// Describes this machine, as far as its system tells. The caller adds the versions of
+    /// libraries: a library does not know with which others a program was built.
     pub fn here() -> Self {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         Machine {
@@ -30,7 +30,8 @@ fn memory_bytes(meminfo: &str) -> u64 {
     kib.map_or(0, |kib| kib * 1024)
 }
 
-/// Kernel and architecture, and whether huge pages are to be had: who has them is faster by a lot.
+/// Returns kernel and architecture, and whether huge pages are available: programs that get them
+/// are much faster.
 fn system(huge_pages: &str) -> String {
     let uname = Command::new("uname").args(["-s", "-r", "-m"]).output();
     let name = uname
@@ -44,8 +45,8 @@ fn system(huge_pages: &str) -> String {
     }
 }
 
-/// The compiler that made this program. It writes its name into every object file, from where linkers take it over;
-/// Cargo does not tell it, and the one on the `PATH` may be another.
+/// Returns the compiler that made this program. It writes its name into every object file, from
+/// where linkers take it over. Cargo does not report it, and the one on the `PATH` may be another.
 fn compiler() -> Option<String> {
     let program = std::fs::read(std::env::current_exe().ok()?).ok()?;
     compiler_in(&program)
@@ -59,7 +60,8 @@ fn compiler_in(program: &[u8]) -> Option<String> {
         let text: String =
             rest.iter().map(|&byte| char::from(byte)).take_while(|c| c.is_ascii_graphic() || *c == ' ').collect();
         let is_version = text.split('.').take(2).all(|part| part.parse::<u32>().is_ok());
-        // What follows its name is a number only where it is a note of the compiler, and not in our own words.
+        // The text after its name is a number only in a note of the compiler, and not in our own
+        // words.
         is_version.then(|| format!("rustc {text}"))
     })
 }

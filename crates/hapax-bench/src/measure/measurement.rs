@@ -1,4 +1,4 @@
-//! What one run has shown.
+//! The result of one run.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,32 +9,35 @@ pub struct Measurement {
     pub checks: u64,
     /// Wall time, from the first thread's start to the last one's end.
     pub nanos: u64,
-    /// Processor time of this process in that time, all threads together; 0 where the system does not tell, and if ids
-    /// were due at a rate, as waiting for the next one takes processor time, too.
+    /// Processor time of this process in that time, all threads together; 0 where the system does
+    /// not tell, and if ids were due at a rate, since waiting for the next one takes processor
+    /// time, too.
     pub cpu_nanos: u64,
     /// Processor time of the server that it asks, if there is one.
     pub server_cpu_nanos: Option<u64>,
-    /// What it takes to build it.
+    /// The time that it takes to build the strategy.
     pub start_nanos: u64,
-    /// The longest time that a thread was held up by one call: a batch, 64 checks (or as many in small batches; one, if
-    /// ids were due at a rate), or upkeep. It includes what the machine did meanwhile, if it took the processor away.
+    /// The longest time that a thread was held up by one call: a batch, 64 checks (or as many in
+    /// small batches; one, if ids were due at a rate), or upkeep. It includes what the machine did
+    /// meanwhile, if it took the processor away.
     pub pause_nanos: u64,
-    /// What it takes to read the clock: part of each latency, once, and of the time of each call between which a thread
-    /// thinks.
+    /// The time that it takes to read the clock. It is part of each latency once, and of the time
+    /// of each call if a thread thinks between calls.
     #[serde(default)]
     pub clock_nanos: u64,
-    /// Memory of this process, by difference; 0 where the system does not tell. Less than 256 KiB may as well be none. If
-    /// ids were due at a rate, about a MiB of it is for counting latencies. Pages leave out both.
+    /// Memory of this process, by difference; 0 where the system does not tell. Less than 256 KiB
+    /// may as well be none. If ids were due at a rate, about a MiB of it is for counting latencies.
+    /// Pages leave out both.
     pub bytes: u64,
-    /// Memory or disk beside it: of a server, of a directory.
+    /// Memory or disk outside the process: of a server, of a directory.
     pub beside_bytes: Option<u64>,
     /// Ids that this memory holds.
     pub held: u64,
-    /// Ids that went before their time, by the strategy's own count.
+    /// Ids that were forgotten before their time, by the strategy's own count.
     pub evicted: Option<u64>,
-    /// What it answered, and what of that was wrong.
+    /// Its answers, and how many of them were wrong.
     pub answers: Answers,
-    /// If ids were due at a rate.
+    /// The latencies, if ids were due at a rate.
     pub latency: Option<Latency>,
 }
 
@@ -43,29 +46,30 @@ pub struct Measurement {
 pub struct Answers {
     /// Checks of ids that were new.
     pub fresh: u64,
-    /// Those that were called duplicates.
+    /// Those of them that were called duplicates.
     pub invented: u64,
     /// Checks of ids that were duplicates.
     pub duplicates: u64,
-    /// Those that were called fresh.
+    /// Those of them that were called fresh.
     pub missed: u64,
 }
 
-/// How long ids took, each from when it was due, so that a stall counts for all that wait for its end.
+/// The latencies of ids. Each counts from when the id was due, so a stall counts for all ids that
+/// wait for its end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
-    /// Ids a second that were answered. If that is less than were due, the strategy fell behind, and latencies say for
-    /// how long that went on rather than what it can do.
+    /// Ids a second that were answered. If that is less than were due, the strategy fell behind,
+    /// and latencies show how long that lasted rather than what the strategy can do.
     pub reached: f64,
     /// The distribution, from the median to the maximum, ascending.
     pub quantiles: Vec<Quantile>,
 }
 
-/// So many of all took at most so long.
+/// A share of all ids, and the latency that they did not exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Quantile {
     /// A share, at most 1.
     pub of: f64,
-    /// So long.
+    /// The latency.
     pub nanos: u64,
 }

@@ -1,5 +1,5 @@
-//! What a [strategy](crate::strategy) does, costs and gets wrong on a stream of ids, in numbers: what `hapax bench`
-//! prints.
+//! Measures, in numbers, what a [strategy](crate::strategy) does, costs and gets wrong on a stream
+//! of ids: the figures that `hapax bench` prints.
 //!
 //! ```
 //! use hapax_bench::measure::{Case, Effort, Setting};
@@ -11,24 +11,30 @@
 //! # Ok::<(), hapax_bench::strategy::Failure>(())
 //! ```
 //!
-//! A [`Setting`] says what a strategy has to do, one run of it is a [`Measurement`], and a [`Report`] is what a
-//! comparison has shown: all of them can be kept as JSON. [`measure`] is one run.
+//! A [`Setting`] says what a strategy has to do, one run of it is a [`Measurement`], and a
+//! [`Report`] is the result of a comparison: all of them can be kept as JSON. [`measure`] does one
+//! run.
 //!
 //! # A strategy of your own
 //!
-//! Implement [`Strategy`](crate::strategy::Strategy), and hand it to [`beside`], which measures it beside those of this
-//! crate: see `crates/hapax-bench/examples/your_strategy.rs`, which is one file. To have it in `hapax bench`, put it into a file of
-//! `crates/hapax-bench/src/strategy/`, and name it in `strategies!` at the end of `crates/hapax-bench/src/strategy/mod.rs`; tests find it there, too.
+//! Implement [`Strategy`](crate::strategy::Strategy), and hand it to [`beside`], which measures it
+//! next to those of this crate: see `crates/hapax-bench/examples/your_strategy.rs`, which is one file. To have it in
+//! `hapax bench`, put it into a file of `crates/hapax-bench/src/strategy/`, and name it in `strategies!` at the end of
+//! `crates/hapax-bench/src/strategy/mod.rs`; tests find it there, too.
 //!
 //! # What to rely on
 //!
-//! - All strategies get the same ids in the same order, from one seed. The true answer to each is known before
-//!   ([`workload`]), and each answer is compared with it, while the clock runs. An answer that follows from a wrong one
-//!   before it is not wrong: who has refused an id need not know it afterwards.
-//! - Answers are not judged where both are right: between the end of the window and two hundredths of it later, and by
-//!   strategies with a clock of their own when an id comes again after its window.
-//! - Time is wall time, of all threads together. Expiry and upkeep are part of it; building the strategy, making the
-//!   stream and judging the answers are not.
+//! - All strategies get the same ids in the same order, from one seed. The true answer to each is
+//!   known before ([`workload`]), and each answer is compared with it, while the clock runs. An
+//!   answer that follows from an earlier wrong one is not wrong: a strategy that has refused an id
+//!   need not know it afterwards.
+//! - Answers are not judged where both are right: between the end of the window and two hundredths
+//!   of it later, and by strategies with a clock of their own when an id comes again after its
+//!   window.
+//! - Time is wall time, of all threads together. Expiry and upkeep are part of it; building the
+//!   strategy, making the stream and judging the answers are not.
+//! crate: see `crates/hapax-bench/examples/your_strategy.rs`, which is one file. To have it in `hapax bench`, put it into a file of
+//! `crates/hapax-bench/src/strategy/`, and name it in `strategies!` at the end of `crates/hapax-bench/src/strategy/mod.rs`; tests find it there, too.
 
 mod answers;
 mod beside;

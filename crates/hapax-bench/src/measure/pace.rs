@@ -3,14 +3,14 @@
 use super::workload::LEAD_TICKS_MAX;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How far each thread has come.
+/// The progress of each thread.
 pub(super) struct Pace(Vec<Place>);
 
-/// Alone in its cache lines.
+/// A thread's progress, alone in its cache lines.
 #[repr(align(128))]
 struct Place(AtomicUsize);
 
-/// Where a thread is that nobody needs to wait for.
+/// The place of a thread that no other needs to wait for.
 const AWAY: usize = usize::MAX;
 
 impl Pace {
@@ -18,14 +18,14 @@ impl Pace {
         Pace((0..threads).map(|_| Place(AtomicUsize::new(AWAY))).collect())
     }
 
-    /// Whoever gets too far ahead of this thread waits for it from now on.
+    /// Makes threads that get too far ahead of this thread wait for it from now on.
     pub fn enter(&self, thread: usize, tick: usize) {
         self.0[thread].0.store(tick, Ordering::Relaxed);
     }
 
-    /// The thread has come to this tick; waits until it may go on. A thread that waits costs throughput; one that runs
-    /// away takes the time with it, and the ids of the others expire before they are redelivered. Answers whether it
-    /// had to wait.
+    /// Reports that the thread has come to this tick, and waits until it may go on. A thread that
+    /// waits costs throughput. One that runs ahead advances the time, and the ids of the others
+    /// expire before they are redelivered. Returns true if it had to wait.
     pub fn keep(&self, thread: usize, tick: usize) -> bool {
         self.enter(thread, tick);
         let mut waited = false;
@@ -41,7 +41,7 @@ impl Pace {
         last.is_some_and(|last| last.saturating_add(LEAD_TICKS_MAX) < tick)
     }
 
-    /// Nobody waits for this thread any more.
+    /// Releases the threads that wait for this thread: none waits for it any more.
     pub fn leave(&self, thread: usize) {
         self.enter(thread, AWAY);
     }
@@ -63,7 +63,7 @@ mod tests {
         std::thread::scope(|scope| {
             let waits = scope.spawn(|| pace.keep(0, 8 + LEAD_TICKS_MAX));
             pace.enter(2, 8);
-            // Whether it had to wait depends on who is faster; that it ends does not.
+            // The result depends on which thread is faster; the test is that the wait ends.
             let _ = waits.join().expect("it does not panic");
         });
     }

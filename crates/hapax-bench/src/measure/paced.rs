@@ -1,8 +1,8 @@
-//! Ids that come at a rate, whether or not somebody is ready for them.
+//! Ids that come at a rate, even if the strategy is not ready for them.
 //!
-//! What happens at a fixed rate shows what a caller waits for who cannot slow down what comes: if a strategy is held up
-//! for 10 ms, all ids that were due in that time are late, and each counts (Tene, "How NOT to Measure Latency", 2013:
-//! coordinated omission).
+//! A fixed rate shows the waiting times of a caller that cannot slow down its input: if a strategy
+//! is held up for 10 ms, all ids that were due in that time are late, and each counts (Tene, "How
+//! NOT to Measure Latency", 2013: coordinated omission).
 
 use super::answers::Unexpected;
 use super::drive::{Course, Crew, Leg};
@@ -14,23 +14,23 @@ use crate::strategy::Strategy;
 use hdrhistogram::Histogram;
 use std::time::{Duration, Instant};
 
-/// How much longer it may take to answer them: as long again, and this.
+/// The extra time for answers: as long again as the ids are due, plus this.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// Longer than any run.
+/// A latency longer than any run.
 const LATENCY_NANOS_MAX: u64 = 100_000_000_000;
 
-/// When ids are due: those of all threads in turns.
+/// The times at which ids are due: those of all threads in turns.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Schedule {
     start: Instant,
-    /// Between two ids of one thread.
+    /// The time between two ids of one thread.
     step_nanos: f64,
-    /// Between two ids of different threads.
+    /// The time between two ids of different threads.
     offset_nanos: f64,
 }
 
-/// What one thread has seen.
+/// The results of one thread.
 pub(super) struct Paced {
     histogram: Histogram<u64>,
     answered: u64,
@@ -43,20 +43,21 @@ impl Schedule {
         Schedule { start, step_nanos: offset_nanos * threads as f64, offset_nanos }
     }
 
-    /// When a thread's id is due, counted from 0.
+    /// Returns the time at which a thread's id is due, counted from 0.
     fn due(&self, thread: usize, id: usize) -> Instant {
         let nanos = self.step_nanos * id as f64 + self.offset_nanos * thread as f64;
         self.start + Duration::from_nanos(nanos as u64)
     }
 
-    /// How many of a thread's ids are due by then.
+    /// Returns how many of a thread's ids are due by then.
     fn due_by(&self, thread: usize, now: Instant) -> usize {
         let nanos = now.saturating_duration_since(self.start).as_nanos() as f64 - self.offset_nanos * thread as f64;
         if nanos < 0.0 { 0 } else { (nanos / self.step_nanos) as usize + 1 }
     }
 }
 
-/// Waits without giving the processor away for the last bit of time, as nobody would give it back on the dot.
+/// Waits until the time, without giving up the processor for the last part, since the system would
+/// not return it on time.
 fn wait_until(due: Instant) -> Instant {
     loop {
         let now = Instant::now();
@@ -69,8 +70,8 @@ fn wait_until(due: Instant) -> Instant {
 }
 
 impl<B: Ids, S: Strategy<B::Id>> Course<'_, B, S> {
-    /// Checks ids when they are due: as many as are, up to a batch. Ends in bounded time, and then what was due and not
-    /// answered counts with the time that it has waited so far.
+    /// Checks ids when they are due: as many as are, up to a batch. Ends in bounded time; ids that
+    /// were due and not answered then count with the time that they have waited so far.
     pub(super) fn run_paced(&self, crew: &Crew, thread: usize, stream: &Stream<B>, from: usize, rate: f64) -> Leg {
         let all = stream.ticks(from..from + self.phases.measured.ticks_max);
         let schedule = crew.schedule(|| Schedule::new(Instant::now(), rate, self.streams.len()));
@@ -136,7 +137,7 @@ fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LATENCY_NANOS_MAX, 3).expect("the bounds are valid")
 }
 
-/// What all threads together have seen.
+/// Merges the results of all threads.
 pub(super) fn latency(threads: impl Iterator<Item = Paced>) -> Option<Latency> {
     let mut all = histogram();
     let (mut answered, mut elapsed) = (0, Duration::ZERO);
@@ -151,13 +152,14 @@ pub(super) fn latency(threads: impl Iterator<Item = Paced>) -> Option<Latency> {
     (!none).then(|| Latency { reached, quantiles: quantiles(&all) })
 }
 
-/// Shares of all ids for which the latency is told.
+/// The shares of all ids for which the latency is reported.
 const SHARES: [f64; 15] = [0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9998, 0.9999, 1.0];
 
-/// Those that so many ids can tell: where the slower ones are less than one, only the maximum is known.
+/// Returns the quantiles that this many ids can show: where the slower ones are less than one, only
+/// the maximum is known.
 fn quantiles(histogram: &Histogram<u64>) -> Vec<Quantile> {
     let ids = histogram.len() as f64;
-    // Not quite 1: shares are no binary fractions.
+    // The comparison is not with exactly 1, since shares are no binary fractions.
     let is_known = |&of: &f64| of == 1.0 || (1.0 - of) * ids > 0.999;
     let shares = SHARES.into_iter().filter(is_known);
     match histogram.is_empty() {

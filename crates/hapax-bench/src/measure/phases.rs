@@ -1,18 +1,18 @@
-//! How long a run goes on.
+//! The length of a run.
 
 use super::workload::{WINDOW_TICKS, window_checks};
 use super::{IdKind, Setting, Sort};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// How much time a run may take.
+/// The amount of time that a run may take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effort {
-    /// So much that figures can be trusted.
+    /// Enough that figures can be trusted.
     #[default]
     Full,
-    /// So little that all strategies have their turn within a minute.
+    /// Little enough that all strategies have their turn within a minute.
     Quick,
 }
 
@@ -24,7 +24,8 @@ impl Effort {
         }
     }
 
-    /// What expires and is purged once in a window is to have its turn, unless that takes longer than this.
+    /// Returns the limit of the time in which the ids of one window are due. Below the limit, work
+    /// that happens once in a window (expiry, purging) has its turn.
     fn window_due_max(self) -> Duration {
         match self {
             Effort::Full => Duration::from_secs(30),
@@ -33,42 +34,44 @@ impl Effort {
     }
 }
 
-/// A stretch of the stream: so many ticks, or fewer if they take too long.
+/// A stretch of the stream: this many ticks, or fewer if they take too long.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Phase {
     pub ticks_min: usize,
     pub ticks_max: usize,
-    /// It ends after a multiple of so many.
+    /// The number of ticks of which the phase's length is a multiple.
     pub step: usize,
     pub time_max: Duration,
 }
 
-/// What a run consists of.
+/// The phases of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Phases {
     pub warm_up: Phase,
     pub measured: Phase,
-    /// Ticks of the stream afterwards, of which new ids are asked for.
+    /// Ticks of the stream afterwards, from which new ids are taken to ask for.
     pub after: usize,
-    /// For how long ids are due, at most, if they come at a rate.
+    /// The longest time for which ids are due, if they come at a rate.
     pub due_max: Duration,
 }
 
 const NOTHING: Phase = Phase { ticks_min: 0, ticks_max: 0, step: 1, time_max: Duration::ZERO };
 
-/// More than this a stream does not take, if that is possible at all.
+/// The bytes that a stream does not exceed, if that is possible at all.
 const STREAM_BYTES_WANTED: u64 = 2 << 30;
 
 impl Phases {
-    /// All ticks of the stream.
+    /// Returns all ticks of the stream.
     pub fn ticks(&self) -> usize {
         self.warm_up.ticks_max + self.measured.ticks_max + self.after
     }
 
-    /// What does not forget is filled once, from empty. What is in memory runs for whole windows, as maps are purged
-    /// once in each: four for warm-up, since a table is not in its steady state before all of its slots have been used,
-    /// or two, at which expiry is under way, if those take very long; then two, or one. What survives, or is asked over
-    /// a socket, takes so long for each id that it has as much time instead, wherever that ends.
+    /// Returns the phases of a strategy. One that does not forget is filled once, from empty. One
+    /// in memory runs for whole windows, since maps are purged once in each. It is warmed up for
+    /// four windows, because a table is not in its steady state before all of its slots have been
+    /// used; or for two, at which expiry is under way, if those take very long. Then it is measured
+    /// for two, or one. A strategy that survives a crash, or is asked over a socket, takes so long
+    /// for each id that it has the same time instead, wherever that ends.
     pub fn of(setting: &Setting, sort: Sort, expires: bool, effort: Effort) -> Self {
         if !expires {
             let fill = Phase { ticks_min: WINDOW_TICKS, ticks_max: WINDOW_TICKS, step: 1, time_max: Duration::MAX };
@@ -101,7 +104,8 @@ impl Phases {
         }
     }
 
-    /// A pass over a trace: all of it, or its first window by what does not forget; and what is slow has its time.
+    /// Returns the phases of a pass over a trace: all of it, or its first window for a strategy
+    /// that does not forget; a slow one is limited by time.
     pub fn of_trace(ticks: usize, sort: Sort, expires: bool, effort: Effort) -> Self {
         let ticks_max = if expires { ticks } else { ticks.min(WINDOW_TICKS) };
         let time_max = match (sort, effort) {
@@ -114,13 +118,13 @@ impl Phases {
     }
 }
 
-/// For how long the ids of a window are due, if they come at a rate.
+/// Returns how long the ids of a window are due, if they come at a rate.
 fn window_due(setting: &Setting) -> Duration {
     let seconds = setting.rate.map_or(0.0, |rate| window_checks(setting) / rate);
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
 }
 
-/// About how many bytes a window of the stream takes.
+/// Returns about how many bytes a window of the stream takes.
 pub(super) fn window_bytes(setting: &Setting) -> u64 {
     let id_bytes = match setting.ids {
         IdKind::U64 => 8.0,

@@ -1,4 +1,4 @@
-//! Whether strategies were as often right as they promise.
+//! Checks that strategies were right as often as they promise.
 
 use super::interval::probability_of_at_least;
 use super::{Answers, Row};
@@ -9,11 +9,11 @@ use std::fmt;
 pub struct Broken {
     /// The strategy's name.
     pub strategy: String,
-    /// What it got wrong.
+    /// The kind of wrong answer.
     pub what: &'static str,
-    /// How often.
+    /// The number of wrong answers.
     pub wrong: u64,
-    /// Of how many.
+    /// The number of answers of which they are a part.
     pub of: u64,
     /// The share that it may get wrong.
     pub allowed: f64,
@@ -27,8 +27,9 @@ impl fmt::Display for Broken {
 }
 
 impl Row {
-    /// In what it gave more wrong answers than it promises, where chance would do so once in a million times. With a budget of memory,
-    /// which may be too small, nothing is promised.
+    /// Returns the kinds of answer of which it gave more wrong ones than it promises, where chance
+    /// would do so once in a million times. With a budget of memory, which may be too small,
+    /// nothing is promised.
     pub fn broken_promises(&self) -> Vec<Broken> {
         let mut all = Answers::default();
         self.runs.iter().for_each(|run| all += run.answers);
@@ -44,10 +45,10 @@ impl Row {
     }
 }
 
-/// As often as this, a row may be accused though it keeps its promise.
+/// The probability with which a row is accused though it keeps its promise.
 const CHANCE: f64 = 1e-6;
 
-/// Whether so many are wrong that are allowed to be a share.
+/// Returns true if this many are wrong beyond chance, where a share of `allowed` may be.
 pub(super) fn is_beyond_chance(wrong: u64, of: u64, allowed: f64) -> bool {
     let share = wrong as f64 / of.max(1) as f64;
     share > allowed && (allowed == 0.0 || probability_of_at_least(wrong, of, allowed) < CHANCE)

@@ -1,26 +1,26 @@
-//! Everything that was found, with what it takes to find it again.
+//! All results, with the information that it takes to reproduce them.
 
 use super::{Measurement, Setting};
 use serde::{Deserialize, Serialize};
 
-/// What a comparison has shown. This is what is kept as JSON; tables and pictures are made from it.
+/// The result of a comparison. This is what is kept as JSON; tables and charts are made from it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// The version of this format: [`Report::FORMAT`].
     pub format: u32,
-    /// When it began, in seconds since 1970.
+    /// The time at which it began, in seconds since 1970.
     pub began_unix_seconds: u64,
     /// The command that repeats it.
     pub command: String,
-    /// Of all random choices.
+    /// The seed of all random choices.
     pub seed: u64,
-    /// Where it was measured.
+    /// The machine on which it was measured.
     pub machine: Machine,
-    /// In the order in which they were measured.
+    /// The rows, in the order in which they were measured.
     pub rows: Vec<Row>,
-    /// What was not measured, and why.
+    /// The strategies that were not measured, with the reasons.
     pub absent: Vec<Absent>,
-    /// Whether it ended before its time, so that rows or rounds are missing.
+    /// True if it ended before its time, so that rows or rounds are missing.
     pub interrupted: bool,
 }
 
@@ -29,10 +29,10 @@ impl Report {
     pub const FORMAT: u32 = 1;
 }
 
-/// Where it was measured, and with what.
+/// A machine on which something is measured, and the software.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
-    /// Its model.
+    /// The model of its processor.
     pub processor: String,
     /// Logical processors that this process may use.
     pub processors: usize,
@@ -40,53 +40,53 @@ pub struct Machine {
     pub memory_bytes: u64,
     /// Operating system, and whether it gives huge pages.
     pub system: String,
-    /// The one that built the program.
+    /// The compiler that built the program.
     pub compiler: String,
-    /// Versions of what was compared, servers included.
+    /// Versions of the libraries and servers that were compared.
     pub libraries: Vec<Library>,
 }
 
-/// Something that was compared.
+/// A library or server that was compared.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Library {
-    /// Of a crate or a server.
+    /// The name of the crate or server.
     pub name: String,
-    /// As it calls it.
+    /// The version, as it reports it.
     pub version: String,
 }
 
 /// All runs of one strategy in one setting.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// Its name.
+    /// The strategy's name.
     pub strategy: String,
-    /// What it is.
+    /// Its sort.
     pub sort: Sort,
-    /// Under which conditions.
+    /// The conditions.
     pub setting: Setting,
-    /// In the order of the rounds.
+    /// The runs, in the order of the rounds.
     pub runs: Vec<Measurement>,
-    /// Runs that did not end well: what was said.
+    /// The messages of runs that failed.
     pub failures: Vec<String>,
     /// Shares of duplicates that it may call fresh, and of new ids that it may call duplicates.
     pub may_miss: f64,
-    /// See `may_miss`.
+    /// The share of new ids that it may call duplicates: see `may_miss`.
     pub may_invent: f64,
 }
 
-/// What a strategy is.
+/// The sort of a strategy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sort {
-    /// What no table can beat: fetch a random line of memory, and add to it.
+    /// A bound that no table can beat: fetch a random line of memory, and add to it.
     Roofline,
-    /// Exact, in memory, and forgets.
+    /// A strategy that is exact, in memory, and forgets.
     Window,
-    /// In memory, and may be wrong: a filter.
+    /// A strategy that is in memory, and may be wrong: a filter.
     Filter,
-    /// Survives a crash, in this process.
+    /// A strategy that survives a crash, in this process.
     Durable,
-    /// Asks a server.
+    /// A strategy that asks a server.
     Server,
 }
 
@@ -95,6 +95,6 @@ pub enum Sort {
 pub struct Absent {
     /// Its name.
     pub strategy: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }

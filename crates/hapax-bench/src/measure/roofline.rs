@@ -1,4 +1,5 @@
-//! What no table can beat: fetch a random line of a table of the same size, and write to it.
+//! A bound that no table can beat: fetch a random line of a table of the same size, and write to
+//! it.
 
 use super::gate::Gate;
 use super::gauge::{clock_nanos, cpu_time, nanos};
@@ -12,13 +13,13 @@ use hapax::tier::{Line, Lines, prefetch};
 use hapax_store::sync::Ordering;
 use std::time::{Duration, Instant};
 
-/// What it is called in tables.
+/// The name of the roofline in tables.
 pub const ROOFLINE: &str = "roofline";
 
 const WORDS: usize = 8;
 
-/// Measures the roofline of a setting, with 32 and with 64 lines in flight: the faster one counts. Which ids come, and
-/// which of them are duplicates, makes no difference to it.
+/// Measures the roofline of a setting, with 32 and with 64 lines in flight: the faster one counts.
+/// Neither the ids nor the share of duplicates makes a difference to it.
 pub(super) fn measure(setting: &Setting, seed: u64, effort: Effort) -> Result<Measurement, Failure> {
     let workload = Workload { shape: Shape::Uniform, ..Setting::default().workload };
     let setting = Setting { workload, ids: IdKind::U64, ..setting.clone() };
@@ -26,7 +27,7 @@ pub(super) fn measure(setting: &Setting, seed: u64, effort: Effort) -> Result<Me
     (phases.warm_up.ticks_max, phases.measured.ticks_max) = (WINDOW_TICKS, 2 * WINDOW_TICKS);
     fits(&setting, phases)?;
     let streams: Vec<Stream<Vec<u64>>> = streams(&setting, seed, phases.ticks())?;
-    // Exactly as large as our window. It is given back before the table is made.
+    // The table is exactly as large as our window, which is freed before the table is made.
     let window = Dedup::builder().window(WINDOW).capacity(setting.live).build()?;
     let bytes = window.stats().window.bytes;
     drop(window);
@@ -65,7 +66,7 @@ fn run<const IN_FLIGHT: usize>(lines: &[Line], streams: &[Stream<Vec<u64>>]) -> 
     }
 }
 
-/// For each number fetches a line, `IN_FLIGHT` of them together, and writes to it.
+/// Fetches a line for each number, `IN_FLIGHT` of them together, and writes to it.
 #[inline(never)]
 fn add_to_lines<const IN_FLIGHT: usize>(lines: &[Line], numbers: &[u64]) {
     for chunk in numbers.chunks(IN_FLIGHT) {

@@ -13,28 +13,31 @@ use hapax_store::unwind::said;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-/// Ids that are asked for at the end of what takes long for each.
+/// The number of ids that are asked for at the end if each takes long.
 const ASKED_APART_MAX: usize = 2_000;
 
-/// A trace is run again until it has taken so long, or so often, whichever comes first.
+/// The time and the number of passes, whichever comes first, after which a trace is not run again.
 const PASSES_TIME: Duration = Duration::from_millis(200);
 const PASSES_MAX: usize = 20;
 
 /// Runs a strategy, and measures it: on a stream of ids that are kept in a `B`.
 ///
-/// The stream is made, with the true answers, before the clock starts. Then the strategy is built, warmed up for some
-/// windows, and measured for some more, with expiry under way ([`Effort`]); filters that do not forget are filled once.
-/// Threads have no id in common, and stay within ten hundredths of a window of each other. At the end, ids are asked
-/// for once more: those of the last window, or of filters new ones. What it takes to think ([`Setting::think_nanos`])
-/// keeps the processor busy between two calls, so that other threads have the strategy to themselves meanwhile. It is
-/// no part of the strategy's time: of the wall time that is taken off which the thread that thought least has thought.
+/// The stream is made, with the true answers, before the clock starts. Then the strategy is built,
+/// warmed up for some windows, and measured for some more, with expiry under way ([`Effort`]).
+/// Filters that do not forget are filled once. Threads have no id in common, and stay within ten
+/// hundredths of a window of each other. At the end, ids are asked for once more: those of the last
+/// window, or of filters new ones. Think time ([`Setting::think_nanos`]) keeps the processor busy
+/// between two calls, so that other threads have the strategy to themselves meanwhile. It is no
+/// part of the strategy's time: the smallest think time of any thread is subtracted from the wall
+/// time.
 ///
-/// With a [rate](Setting::rate), ids are handed over as they become due, up to a batch of them at once.
+/// With a [rate](Setting::rate), ids are handed over as they become due, up to a batch of them at
+/// once.
 ///
 /// # Errors
 ///
-/// If the setting makes no sense, if its stream does not fit into memory, if the strategy cannot be built or panics, or
-/// if what it needs is not there.
+/// If the setting makes no sense, if its stream does not fit into memory, if the strategy cannot be
+/// built or panics, or if what it needs is not there.
 pub fn measure<B: Ids, S: Strategy<B::Id>>(
     setting: &Setting,
     seed: u64,
@@ -68,7 +71,7 @@ fn check<B: Ids, S: Strategy<B::Id>>(setting: &Setting) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Refuses a stream that would leave no memory for what is to be measured.
+/// Refuses a stream that would leave no memory for the strategy.
 pub(super) fn fits(setting: &Setting, phases: Phases) -> Result<(), Failure> {
     let bytes = window_bytes(setting).saturating_mul(phases.ticks() as u64) / WINDOW_TICKS as u64;
     match hapax::tier::available_bytes() {
@@ -80,7 +83,7 @@ pub(super) fn fits(setting: &Setting, phases: Phases) -> Result<(), Failure> {
     }
 }
 
-/// Passes over a trace, each with a strategy of its own.
+/// Runs passes over a trace, each with a strategy of its own.
 fn run_trace<B: Ids, S: Strategy<B::Id>>(setting: &Setting, phases: Phases) -> Result<Measurement, Failure> {
     let streams = streams::<B>(setting, 0, phases.ticks())?;
     let mut all = pass::<B, S>(setting, phases, &streams)?;
@@ -100,11 +103,11 @@ fn run_trace<B: Ids, S: Strategy<B::Id>>(setting: &Setting, phases: Phases) -> R
     Ok(all)
 }
 
-/// What is read before and after.
+/// The readings before and after the measured phase.
 struct Gauges {
     cpu: Duration,
     usage: Usage,
-    /// The same as `cpu`, when `usage` had been read, which takes time itself.
+    /// The processor time again, after `usage` was read, which takes time itself.
     cpu_after: Duration,
     evicted: Option<u64>,
 }
@@ -165,7 +168,8 @@ fn pass<B: Ids, S: Strategy<B::Id>>(
     Ok(seen)
 }
 
-/// From the first thread's start to the last one's end, without the time that all have thought.
+/// Returns the time from the first thread's start to the last one's end, less the smallest think
+/// time of any thread.
 fn wall(rides: &[Ride]) -> Duration {
     let begun = rides.iter().map(|ride| ride.measured.begun).min();
     let ended = rides.iter().map(|ride| ride.measured.ended).max();
@@ -174,7 +178,8 @@ fn wall(rides: &[Ride]) -> Duration {
     wall.saturating_sub(thought.unwrap_or(Duration::ZERO))
 }
 
-/// Ids that a strategy holds that has seen so much of the stream: those that are live, if it has come so far.
+/// Counts the ids that a strategy should hold after the part of the stream that it has seen: the
+/// live ones, if it has come far enough.
 fn held<B: Ids>(setting: &Setting, streams: &[Stream<B>], rides: &[Ride]) -> u64 {
     let fresh = streams.iter().zip(rides).map(|(stream, ride)| {
         let seen = &stream.truth[..ride.measured.places.end];
@@ -191,7 +196,7 @@ fn ask_for_known<B: Ids, S: Strategy<B::Id>>(
     may_miss: bool,
 ) -> Answers {
     let mut answers = Answers::default();
-    // It may have expired them all meanwhile.
+    // A strategy with its own clock may have expired them all meanwhile.
     if S::OWN_CLOCK && may_miss {
         return answers;
     }
@@ -200,14 +205,14 @@ fn ask_for_known<B: Ids, S: Strategy<B::Id>>(
         let first = last.saturating_sub(WINDOW_TICKS - 1).min(ride.measured.tick);
         let end = ride.measured.places.end;
         let places = stream.ticks(first..ride.measured.tick).start.min(end)..end;
-        // Of those that lose none a sample will do, and of those that take long.
+        // A sample suffices for strategies that lose no ids, and for those that take long.
         let step = match (S::SORT, may_miss) {
             (Sort::Durable | Sort::Server, _) => places.len() / ASKED_APART_MAX + 1,
             (_, true) => 1,
             (_, false) => 16,
         };
-        // The latest first: what is not known is accepted, and takes the place of an older one. In the order in which they came,
-        // each id that was lost would so lose the next.
+        // The latest ids come first. An unknown id is accepted, and takes the place of an older
+        // one: in the order in which they came, each lost id would so evict the next.
         let ids: Vec<_> = accepted(stream, places, &ride.unexpected).step_by(step).collect();
         for id in ids.into_iter().rev() {
             answers.duplicates += 1;
@@ -217,7 +222,8 @@ fn ask_for_known<B: Ids, S: Strategy<B::Id>>(
     answers
 }
 
-/// Asks a filter that is as full as it may be for new ids: those that it knows are its false positives.
+/// Asks a filter that is as full as it may be for new ids: those that it knows are its false
+/// positives.
 fn ask_for_unknown<B: Ids, S: Strategy<B::Id>>(strategy: &S, streams: &[Stream<B>], phases: Phases) -> Answers {
     let mut answers = Answers::default();
     let end = phases.ticks() - phases.after;

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Exact, but for every so manieth check of all, which it answers the other way round.
+/// An exact strategy, but every `WRONG_EVERY`-th check gets the wrong answer.
 struct Exact<const WRONG_EVERY: u64> {
     accepted: Mutex<HashMap<u64, Timestamp>>,
     checks: AtomicU64,
@@ -69,7 +69,7 @@ fn an_exact_strategy_has_no_wrong_answer_however_it_is_called() {
         assert!(share > setting.workload.duplicates * 0.8, "{setting:?}: {share}");
         assert!(seen.checks > 0 && seen.nanos > 0 && seen.pause_nanos > 0, "{seen:?}");
         assert_eq!(seen.latency.is_some(), setting.rate.is_some());
-        // What comes at a rate ends when its time is over, wherever that is.
+        // Ids at a rate end when their time is over, wherever that is.
         assert!(setting.rate.is_some() || (seen.checks >= 2_000 && seen.held == 2_000), "{seen:?}");
     }
 }
@@ -90,7 +90,8 @@ fn wrong_answers_are_counted_by_what_they_are() {
         let Answers { fresh, invented, duplicates, missed } = seen.answers;
         println!("{:?}", seen.answers);
         let of = |share: u64, whole: u64| share as f64 / whole as f64;
-        // One of a hundred of each. That ids which were refused are not known afterwards is no miss.
+        // One of a hundred of each is wrong. It is no miss that refused ids are not known
+        // afterwards.
         assert!((0.005..0.015).contains(&of(invented, fresh)), "{:?}", seen.answers);
         assert!((0.004..0.02).contains(&of(missed, duplicates)), "{:?}", seen.answers);
     }
@@ -124,7 +125,7 @@ fn what_goes_wrong_is_said() {
     assert!(beside::<Vec<u64>, Exact<0>>(&setting(), &["none"], 1, 1, Effort::Quick).is_err());
 }
 
-/// Takes half a millisecond for each id, whatever comes.
+/// A strategy that takes half a millisecond for each id.
 struct Slow;
 
 impl Strategy<u64> for Slow {
@@ -152,7 +153,8 @@ fn who_falls_behind_is_said_to_and_its_latencies_grow() {
     let seen = measure::<Vec<u64>, Slow>(&setting, 17, Effort::Quick).unwrap();
     let latency = seen.latency.unwrap();
     assert!(latency.reached < 2_000.0, "{latency:?}");
-    // Due within 0.2 s, of which it could answer a tenth: most have waited for longer than one check takes.
+    // Ids were due within 0.2 s, of which it could answer a tenth: most have waited for longer than
+    // one check takes.
     let median = latency.quantiles.iter().find(|quantile| quantile.of == 0.5).unwrap();
     assert!(median.nanos > 50_000_000, "{latency:?}");
     assert!(seen.answers.missed > 0 && seen.answers.invented == 0, "{:?}", seen.answers);

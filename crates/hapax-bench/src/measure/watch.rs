@@ -1,4 +1,4 @@
-//! How long calls take, and what is no part of them.
+//! Measures how long calls take, and excludes the time between them.
 
 use super::gauge::nanos;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ impl Watch {
         Watch { last: Instant::now(), longest: Duration::ZERO, thought: Duration::ZERO }
     }
 
-    /// A call, or some of them, have ended, which began at the last lap.
+    /// Ends a call (or several), which began at the last lap.
     #[inline(always)]
     pub fn lap(&mut self) -> Instant {
         let now = Instant::now();
@@ -24,12 +24,13 @@ impl Watch {
         now
     }
 
-    /// What came before was no call.
+    /// Excludes the time up to `now`, which was no call.
     pub fn skip_to(&mut self, now: Instant) {
         self.last = now;
     }
 
-    /// Keeps the processor busy, as a consumer does that works on what it got. It is no part of any call.
+    /// Keeps the processor busy, like a consumer that works on its message. The time is no part of
+    /// any call.
     #[inline]
     pub fn think(&mut self, time: Duration) {
         let begun = Instant::now();
@@ -44,7 +45,7 @@ impl Watch {
         self.last += thought;
     }
 
-    /// All time that went by in [`think`](Self::think).
+    /// Returns all time that went by in [`think`](Self::think).
     pub fn thought(&self) -> Duration {
         self.thought
     }

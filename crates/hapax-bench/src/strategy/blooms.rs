@@ -1,7 +1,7 @@
-//! Bloom filters of other crates. They do not forget, so they are compared with our history, and never run beyond what they are
-//! rated for.
+//! Bloom filters of other crates. They do not forget, so they are compared with our history, and
+//! never run beyond their rated number of ids.
 //!
-//! In a budget, all of its bits are theirs, but no more hash functions than [`ENOUGH`] takes.
+//! In a budget, all of its bits are theirs, but with no more hash functions than [`ENOUGH`] takes.
 
 use super::expiring::Hasher;
 use super::{Allowance, FALSE_POSITIVE_RATE, Failure, Id, Plan, Strategy};
@@ -12,20 +12,21 @@ use hapax::Timestamp;
 use std::f64::consts::LN_2;
 use std::sync::{Mutex, PoisonError};
 
-/// A rate that no run is long enough to tell from none. With memory in plenty, the best number of hash functions would only make a
-/// filter slow: 133 of them at 24 bytes an id, for one wrong answer of 1e40.
+/// A rate that no run is long enough to tell from zero. With memory in plenty, the best number of
+/// hash functions would only make a filter slow: 133 of them at 24 bytes an id, for one wrong
+/// answer of 1e40.
 const ENOUGH: f64 = 1e-9;
 
-/// How often a filter answers wrongly: (1 - e^(-k n / m))^k.
+/// Returns how often a filter answers wrongly: (1 - e^(-k n / m))^k.
 fn rate(hashes: u32, bits_an_id: f64) -> f64 {
     (1.0 - (-f64::from(hashes) / bits_an_id).exp()).powf(hashes.into())
 }
 
-/// The number of hash functions: the best one, or the least that is good enough.
+/// Returns the number of hash functions: the best one, or the least that is good enough.
 fn hashes_in(budget_bytes: u64, live: usize) -> u32 {
     let bits_an_id = 8.0 * budget_bytes as f64 / live as f64;
     let best = (bits_an_id * LN_2).round().max(1.0) as u32;
-    // Where the best number is just good enough, it is 30; with more bits, fewer do.
+    // Where the best number is just good enough, it is 30; with more bits, fewer are enough.
     (1..best).find(|&hashes| rate(hashes, bits_an_id) <= ENOUGH).unwrap_or(best)
 }
 
@@ -36,7 +37,7 @@ fn allowance(plan: &Plan) -> Allowance {
     Allowance { invented, ..Allowance::NONE }
 }
 
-/// A budget as a size; that of nothing is no filter.
+/// Returns a budget as a size; an empty budget is an error, since it holds no filter.
 fn size_in(budget_bytes: u64) -> Result<usize, Failure> {
     let bytes = usize::try_from(budget_bytes).ok().filter(|&bytes| bytes > 0 && bytes < usize::MAX / 8);
     bytes.ok_or_else(|| format!("a budget of {budget_bytes} bytes; from 1 to {} are possible", usize::MAX / 8).into())
@@ -71,7 +72,7 @@ impl<I: Id + ?Sized> Strategy<I> for Fast {
     }
 }
 
-/// Not concurrent: behind a lock, and with SipHash, which it brings along.
+/// A filter that is not concurrent: behind a lock, and with SipHash, its default.
 pub(super) type Locked<I> = Mutex<Bloom<I>>;
 
 impl<I: Id + ?Sized> Strategy<I> for Locked<I> {
@@ -86,12 +87,14 @@ impl<I: Id + ?Sized> Strategy<I> for Locked<I> {
             None => Bloom::new_for_fp_rate(plan.live, FALSE_POSITIVE_RATE)?,
             Some(bytes) => {
                 let size = size_in(bytes)?;
-                // It takes no number of hash functions, only the number of ids for which that one is the best.
+                // The crate takes no number of hash functions, only the number of ids for which
+                // that number is the best.
                 let ids = 8.0 * size as f64 * LN_2 / f64::from(hashes_in(bytes, plan.live));
                 Bloom::new(size, (ids.round() as usize).max(1))?
             }
         };
-        // Its memory is only promised so far, and it is filled from empty: no page is to be fetched while the clock runs.
+        // The allocator has only promised the memory. It is touched now, so that no page is fetched
+        // while the clock runs.
         filter.clear();
         Ok(Mutex::new(filter))
     }
@@ -123,7 +126,7 @@ mod tests {
     #[test]
     fn hash_functions_are_the_best_number_or_enough() {
         let hashes = |bytes_an_id: u64| hashes_in(bytes_an_id * 10_000, 10_000);
-        // 8, 16 and 32 bits an id, times ln 2; then ever fewer are enough.
+        // 8, 16 and 32 bits an id, times ln 2; beyond that ever fewer are enough.
         assert_eq!([1, 2, 4].map(hashes), [6, 11, 22]);
         assert_eq!([6, 12, 24, 48].map(hashes), [18, 9, 6, 5]);
         assert_eq!(hashes_in(1, 10_000), 1);

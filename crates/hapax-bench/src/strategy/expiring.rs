@@ -1,4 +1,4 @@
-//! What all maps need to become a window: times in the values, and a purge now and then.
+//! Turns maps into windows: times in the values, and a purge now and then.
 
 use super::{Allowance, Failure, Id, Plan, Strategy};
 use crate::measure::Sort;
@@ -9,8 +9,8 @@ use std::time::Duration;
 /// The hash function of all maps: the fastest one that is in use for them.
 pub(super) type Hasher = foldhash::fast::RandomState;
 
-/// Locks that a sharded map has for each thread: enough that two threads seldom want the same one, few enough that they stay in the
-/// innermost cache.
+/// The locks that a sharded map has for each thread: enough that two threads seldom want the same
+/// one, few enough that they stay in the innermost cache.
 pub(super) const SHARDS_PER_THREAD: usize = 32;
 
 /// A concurrent map from ids to the time at which each was accepted.
@@ -24,15 +24,16 @@ pub trait Map<I: Id + ?Sized>: Send + Sync + Sized {
     /// See [`Strategy::TAKES_BUDGET`].
     const TAKES_BUDGET: bool = false;
 
-    /// A map with room for a number of ids: those of the plan, and those that have expired and were not removed yet.
+    /// Creates a map with room for a number of ids: those of the plan, and those that have expired
+    /// and were not removed yet.
     ///
     /// # Errors
     ///
     /// See [`Strategy::new`].
     fn new(ids: usize, plan: &Plan) -> Result<Self, Failure>;
 
-    /// If the id is absent or has expired, accepts it and answers true. One atomic step, with one lookup where the crate has a call
-    /// for that.
+    /// Accepts the id and returns true, if it is absent or has expired. One atomic step, with one
+    /// lookup where the crate has a call for that.
     fn accept(&self, id: &I, now: Moment) -> bool;
 
     /// Accepts ids in order.
@@ -41,7 +42,7 @@ pub trait Map<I: Id + ?Sized>: Send + Sync + Sized {
         fresh.extend(ids.map(|id| self.accept(id, now)));
     }
 
-    /// Removes what has expired.
+    /// Removes expired ids.
     fn purge(&self, now: Moment);
 
     /// See [`Strategy::allowance`].
@@ -53,22 +54,23 @@ pub trait Map<I: Id + ?Sized>: Send + Sync + Sized {
 
 /// A map as a strategy.
 ///
-/// An entry that a check finds expired is accepted again in place; the others are removed [`PURGES_PER_WINDOW`] times a window by
-/// whichever thread comes first.
+/// An entry that a check finds expired is accepted again in place. The others are removed
+/// [`PURGES_PER_WINDOW`] times a window, by whichever thread comes first.
 pub struct Expiring<M> {
     map: M,
     grain: Grain,
     purge_every: Duration,
-    /// When the next purge is due, in nanoseconds.
+    /// The time at which the next purge is due, in nanoseconds.
     purge_at: AtomicU64,
 }
 
-/// How often expired entries are removed. Each purge reads the whole map, and the map has room for the ids of the time between two
-/// of them on top of those of a window. The fastest of what was measured: see benches/README.md.
+/// The number of purges in a window, which remove expired entries. Each purge reads the whole map,
+/// and the map has room for the ids of the time between two of them on top of those of a window.
+/// The fastest of the numbers that were measured: see benches/README.md.
 const PURGES_PER_WINDOW: u32 = 1;
 
-/// How a map's times are rounded: to a power of two of nanoseconds, at most 2^-16 of the window, so that 32 bits hold a time, and
-/// no check divides.
+/// The rounding of a map's times: to a power of two of nanoseconds, at most 2^-16 of the window, so
+/// that 32 bits hold a time, and no check divides.
 #[derive(Clone, Copy, Debug)]
 struct Grain {
     shift: u32,
@@ -97,25 +99,26 @@ impl Grain {
 }
 
 impl Moment {
-    /// The beginning of time.
+    /// Returns the beginning of time.
     #[cfg(test)]
     pub(super) fn at_start(window: Duration) -> Self {
         Grain::of_window(window).at(Timestamp::default())
     }
 
-    /// What to keep with an id that is accepted now.
+    /// Returns the stamp to keep with an id that is accepted now.
     #[inline(always)]
     pub fn stamp(self) -> u32 {
         self.now
     }
 
-    /// Whether an id with this stamp is within the window. One of the future is: another thread is ahead.
+    /// Returns true if an id with this stamp is within the window. A stamp of the future is:
+    /// another thread is ahead.
     #[inline(always)]
     pub fn is_live(self, stamp: u32) -> bool {
         (self.now.wrapping_sub(stamp) as i32) < self.window as i32
     }
 
-    /// Accepts an id that is present again if it has expired; whether it has.
+    /// Accepts an id that is present again if it has expired. Returns true if it has.
     #[inline(always)]
     pub fn renew(self, stamp: &mut u32) -> bool {
         let has_expired = !self.is_live(*stamp);
@@ -157,7 +160,7 @@ impl<I: Id + ?Sized, M: Map<I>> Strategy<I> for Expiring<M> {
         let due = self.purge_at.load(Ordering::Relaxed);
         let next = (now + self.purge_every).as_nanos();
         let is_due = now.as_nanos() >= due;
-        // Relaxed: whoever wins purges, and the map does its own synchronization.
+        // Relaxed: the thread that wins purges, and the map does its own synchronization.
         if is_due && self.purge_at.compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
             self.map.purge(self.grain.at(now));
         }

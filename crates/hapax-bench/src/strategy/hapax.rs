@@ -1,4 +1,5 @@
-//! This crate: its window, its window with a history behind it, and its history alone.
+//! The strategies of this crate: its window, its window with a history behind it, and its history
+//! alone.
 
 use super::{Allowance, FALSE_POSITIVE_RATE, Failure, Id, Plan, Strategy};
 use crate::measure::Sort;
@@ -6,7 +7,7 @@ use hapax::tier::rate_in;
 use hapax::{Dedup, Digest, Digester, History, Outcome, Timestamp, Verdict};
 use std::cell::RefCell;
 
-// What a caller of batches keeps from one to the next; the trait has no place for it.
+// The buffer that a caller of batches keeps from one to the next; the trait has no place for it.
 thread_local! {
     static VERDICTS: RefCell<Vec<Verdict>> = const { RefCell::new(Vec::new()) };
     static DIGESTS: RefCell<Vec<Digest>> = const { RefCell::new(Vec::new()) };
@@ -15,15 +16,16 @@ thread_local! {
 
 /// The engine, with a history of two windows or without one.
 ///
-/// *In a budget*: a window that has room for less than what is live forgets the oldest early, and counts them. With a history, both get
-/// their shares of it, as they would have them without one: what the window forgets, the history still knows.
+/// *In a budget*: a window with room for fewer ids than are live forgets the oldest early, and
+/// counts them. With a history, both get the shares of the budget that they would have without one:
+/// the history still knows the ids that the window forgets.
 pub struct Hapax<const WITH_HISTORY: bool>(pub(super) Dedup);
 
-/// What an id takes in a window at its rated capacity, and in a history of two windows.
+/// The bytes for an id in a window at its rated capacity, and in a history of two windows.
 const WINDOW_BYTES_AN_ID: f64 = 18.5;
 const HISTORY_BYTES_AN_ID: f64 = 10.0;
 
-/// A budget, divided.
+/// The division of a budget.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Shares {
     window_bytes: Option<u64>,
@@ -51,7 +53,7 @@ impl Shares {
     }
 }
 
-/// A filter that has no rate in this budget is none.
+/// Refuses a filter that has no useful rate in this budget.
 fn possible(rate: f64, plan: &Plan) -> Result<f64, Failure> {
     let bytes = plan.budget_bytes.unwrap_or(0);
     match rate < RATE_MAX {
@@ -62,7 +64,7 @@ fn possible(rate: f64, plan: &Plan) -> Result<f64, Failure> {
     }
 }
 
-/// A filter that is wrong more often is of no use.
+/// The rate above which a filter is of no use.
 const RATE_MAX: f64 = 0.9;
 
 impl<I: Id + ?Sized, const WITH_HISTORY: bool> Strategy<I> for Hapax<WITH_HISTORY> {
@@ -101,7 +103,8 @@ impl<I: Id + ?Sized, const WITH_HISTORY: bool> Strategy<I> for Hapax<WITH_HISTOR
 
     fn allowance(plan: &Plan) -> Allowance {
         let shares = Shares::of(plan, WITH_HISTORY);
-        // Two equal tags in a line; lost before their time at rated capacity, and any number of them beyond it.
+        // Invented: two equal tags in a line. Missed: ids lost before their time, few at rated
+        // capacity and any number beyond it.
         let invented = if WITH_HISTORY { shares.false_positive_rate } else { 1e-13 };
         let missed = if shares.capacity < plan.live && !WITH_HISTORY { 1.0 } else { 3e-6 };
         Allowance { missed, invented }
@@ -112,7 +115,7 @@ impl<I: Id + ?Sized, const WITH_HISTORY: bool> Strategy<I> for Hapax<WITH_HISTOR
     }
 }
 
-/// The rate of a history that has the budget to itself.
+/// Returns the rate of a history that has the budget to itself.
 fn history_rate(plan: &Plan) -> f64 {
     plan.budget_bytes.map_or(FALSE_POSITIVE_RATE, |bytes| rate_in(bytes, plan.live))
 }
@@ -171,7 +174,8 @@ mod tests {
         Plan { window: Duration::from_secs(100), live: LIVE, threads: 1, budget_bytes, place: Place::Memory }
     }
 
-    /// Two windows of new ids; how many of those of the last half window are known, and of those before it.
+    /// Checks two windows of new ids. Returns how many of those of the last half window are known,
+    /// and of those before it.
     fn known<const WITH_HISTORY: bool>(engine: &Hapax<WITH_HISTORY>) -> [usize; 2] {
         let id = |tick: u64, n: u64| tick * LIVE as u64 / 100 + n;
         let checks = |ticks: std::ops::Range<u64>, at: Option<u64>| {
@@ -182,7 +186,8 @@ mod tests {
             .count()
         };
         checks(0..200, None);
-        // The latest first: what is asked for and not known is accepted, and takes another one's place.
+        // The latest ids come first: an id that is not known is accepted, and takes another one's
+        // place.
         [checks(150..200, Some(199)), checks(101..150, Some(199))]
     }
 
@@ -197,7 +202,8 @@ mod tests {
             let missed = LIVE * 99 / 100 - recent - older;
             match is_enough {
                 true => assert!(missed < 10 && evicted < 10, "{missed} missed, {evicted} evicted"),
-                // Beyond its rated capacity it has slots left, so it misses less than does not fit; the oldest first.
+                // Beyond its rated capacity a window has slots left, so it misses fewer ids than
+                // the excess; the oldest are missed first.
                 false => {
                     assert!(missed > LIVE / 50 && evicted > LIVE as u64 / 10, "{missed} missed, {evicted} evicted");
                     assert!(recent > older, "{recent} and {older} known");

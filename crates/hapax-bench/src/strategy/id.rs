@@ -3,24 +3,24 @@
 use hapax::Int;
 use std::hash::Hash;
 
-/// A kind of id: what a check borrows, and what a map has to own to keep one.
+/// A kind of id: the type that a check borrows, and the type that a map has to own to keep one.
 pub trait Id: Hash + Eq + Send + Sync + ToOwned<Owned: Hash + Eq + Clone + Send + Sync> + 'static {
-    /// The smallest owned form, for maps that take it by value. Those that copy an id themselves, and only when they must, keep
-    /// [`ToOwned::Owned`].
+    /// The smallest owned form, for maps that take it by value. Maps that copy an id themselves,
+    /// and only when they must, keep [`ToOwned::Owned`].
     type Key: Hash + Eq + Send + Sync + 'static;
 
-    /// A copy to keep.
+    /// Returns a copy to keep.
     fn key(&self) -> Self::Key;
 
-    /// What a digest is made of.
+    /// Returns the bytes that a digest is made of.
     fn bytes(&self) -> impl AsRef<[u8]>;
 
-    /// Bytes that an owned copy has elsewhere.
+    /// Returns the bytes that an owned copy has on the heap.
     fn heap_bytes(&self) -> usize {
         0
     }
 
-    /// An id to try things with: another one for each number.
+    /// Returns an id to try things with: another one for each number.
     fn numbered(number: u64) -> Self::Owned;
 }
 
@@ -77,7 +77,7 @@ impl Id for [u8] {
         self.len()
     }
 
-    /// As long as the text of a UUID.
+    /// The id is as long as the text of a UUID.
     fn numbered(number: u64) -> Vec<u8> {
         format!("{number:036}").into_bytes()
     }

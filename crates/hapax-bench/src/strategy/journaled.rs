@@ -1,4 +1,4 @@
-//! This crate's window with its journal.
+//! The window of this crate with its journal.
 
 use super::{Allowance, Failure, Hapax, Id, Needs, Plan, Strategy};
 use crate::measure::Sort;
@@ -6,9 +6,10 @@ use hapax::{Dedup, JournalOptions, Timestamp};
 
 /// The engine with a journal on disk, synced in groups.
 ///
-/// No check waits for the disk: a group is written and synced after 5 ms, or with a MiB, in a thread of the journal's own. So its user
-/// acknowledges in groups, too, when the journal says that they are durable ([`Dedup::flush_async`]); what a crash takes is what was not
-/// acknowledged. If more comes than the disk takes, checks wait.
+/// No check waits for the disk: a group is written and synced after 5 ms, or with a MiB, in a
+/// thread of the journal's own. So its user acknowledges in groups, too, when the journal says that
+/// they are durable ([`Dedup::flush_async`]); a crash loses only ids that were not acknowledged. If
+/// ids come faster than the disk takes them, checks wait.
 pub struct Journaled(Hapax<false>);
 
 impl<I: Id + ?Sized> Strategy<I> for Journaled {
@@ -34,7 +35,7 @@ impl<I: Id + ?Sized> Strategy<I> for Journaled {
 
     /// # Panics
     ///
-    /// If the journal cannot be written any more: what follows would be measured without it.
+    /// If the journal cannot be written any more: the rest would be measured without it.
     fn advance(&self, _now: Timestamp) {
         if let Err(error) = self.0.0.durable_up_to() {
             panic!("{}: {error}", <Self as Strategy<I>>::NAME);
@@ -57,7 +58,7 @@ mod tests {
     use std::path::PathBuf;
     use std::time::Duration;
 
-    /// A directory that is gone when the test is.
+    /// A directory that is removed at the end of the test.
     struct Directory(PathBuf);
 
     impl Drop for Directory {

@@ -1,8 +1,11 @@
-//! Ways to deduplicate, ours and others', behind one trait, so that they can be compared on the same stream of ids.
+//! Ways to deduplicate, ours and others', behind one trait, so that they can be compared on the
+//! same stream of ids.
 //!
-//! To add one, implement [`Strategy`] in a file of its own, and name it in `strategies!` at the end of this one: tests and benchmarks
-//! find it there. For a concurrent map it takes three functions: implement `Map` (see `expiring.rs`, `scc.rs`), and `Expiring` does
-//! the rest. For a store it takes two or three: implement `Keep` (see `durable/lasting.rs`, `durable/rusqlite.rs`), and `Lasting` does.
+//! To add one, implement [`Strategy`] in a file of its own, and name it in `strategies!` at the end
+//! of this one: tests and benchmarks find it there. A concurrent map takes three functions:
+//! implement `Map` (see `expiring.rs`, `scc.rs`), and `Expiring` does the rest. A store takes two
+//! or three: implement `Keep` (see `durable/lasting.rs`, `durable/rusqlite.rs`), and `Lasting` does
+//! the rest.
 
 mod blooms;
 mod dashmap;
@@ -33,7 +36,7 @@ use ::hapax::Timestamp;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Why a strategy cannot be built.
+/// The reason why a strategy cannot be built.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// A way to tell new ids from ids seen before.
@@ -70,50 +73,54 @@ pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 ///
 /// # What is expected of it
 ///
-/// - An id accepted at t is a duplicate at every t' with t' - t < W, and fresh again once t' - t >= W + 2 W / 100. A duplicate does not
-///   extend its id's stay.
+/// - An id accepted at t is a duplicate at every t' with t' - t < W, and fresh again once t' - t >=
+///   W + 2 W / 100. A duplicate does not extend its id's stay.
 /// - Of any number of threads that check one id, exactly one is told that it is fresh.
-/// - It is built before the clock starts, and whatever else it does (expiry, cleaning) happens in calls, or in threads of its own, while
-///   the clock runs.
+/// - It is built before the clock starts. All its other work (expiry, cleaning) happens in calls,
+///   or in threads of its own, while the clock runs.
 ///
-/// Where it falls short of that, [`allowance`](Strategy::allowance) says by how much.
+/// Where it gives less than that, [`allowance`](Strategy::allowance) says by how much.
 pub trait Strategy<I: Id + ?Sized>: Send + Sync + Sized {
-    /// What it is called in tables.
+    /// The name in tables.
     const NAME: &'static str;
 
-    /// What it is; what it is compared with.
+    /// The sort: the strategies that it is compared with.
     const SORT: Sort;
 
-    /// Where its ids are. Somewhere else than in memory, whoever builds it provides for the [`Place`].
+    /// The kind of place of its ids. If that is not memory, the caller that builds it provides the
+    /// [`Place`].
     const NEEDS: Needs = Needs::Nothing;
 
-    /// Whether it makes use of [`Plan::budget_bytes`].
+    /// True if it makes use of [`Plan::budget_bytes`].
     const TAKES_BUDGET: bool = false;
 
-    /// Whether [`check_batch`](Strategy::check_batch) is more than a loop.
+    /// True if [`check_batch`](Strategy::check_batch) is more than a loop.
     const BATCHES: bool = false;
 
-    /// Whether it forgets. If not, it is used for no more ids than are live at a time.
+    /// True if it forgets. If not, it is used for no more ids than are live at a time.
     const EXPIRES: bool = true;
 
-    /// Whether it expires ids on its own clock, whatever time it is told. What comes again after its window is then not judged.
+    /// True if it expires ids on its own clock, whatever time it is given. Ids that come again
+    /// after their window are then not judged.
     const OWN_CLOCK: bool = false;
 
-    /// Whether it may remember ids for longer than the window. What comes again after its window is then not judged either.
+    /// True if it may remember ids for longer than the window. Ids that come again after their
+    /// window are then not judged either.
     const REMEMBERS_LONGER: bool = false;
 
     /// Builds it.
     ///
     /// # Errors
     ///
-    /// Whatever keeps it from working: then it is listed as not measured, for this reason.
+    /// The reason why it cannot work: then it is listed as not measured, for this reason.
     fn new(plan: &Plan) -> Result<Self, Failure>;
 
-    /// Whether the id is fresh. If so, it is remembered from now on.
+    /// Returns true if the id is fresh. If so, it is remembered from now on.
     ///
     /// # Panics
     ///
-    /// One that asks others, and gets no answer, panics with the error: the run has failed, and that is the reason.
+    /// A strategy that asks a server, and gets no answer, panics with the error: the run has failed
+    /// for this reason.
     fn check(&self, id: &I, now: Timestamp) -> bool;
 
     /// Checks ids in order. `fresh` is cleared, and then holds one answer for each id.
@@ -123,49 +130,49 @@ pub trait Strategy<I: Id + ?Sized>: Send + Sync + Sized {
         fresh.extend(ids.map(|id| self.check(id, now)));
     }
 
-    /// Called by every thread whenever it has come to a new hundredth of the window: the place for upkeep.
+    /// Does upkeep. Every thread calls it whenever it has come to a new hundredth of the window.
     fn advance(&self, now: Timestamp) {
         let _ = now;
     }
 
-    /// How many of its answers may be wrong if it is built for this.
+    /// Returns the share of its answers that may be wrong if it is built for this plan.
     fn allowance(plan: &Plan) -> Allowance {
         let _ = plan;
         Allowance::NONE
     }
 
-    /// Ids that had to go before their time, if it counts them.
+    /// Returns the number of ids that were forgotten before their time, if it counts them.
     fn evicted_live(&self) -> Option<u64> {
         None
     }
 
-    /// Ids that it holds now, if that is not for the stream to decide.
+    /// Returns the number of ids that it holds now, if the stream does not determine it.
     fn held(&self) -> Option<u64> {
         None
     }
 }
 
-/// What a strategy is to be built for.
+/// The parameters that a strategy is built for.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// How long an id is remembered.
+    /// The time for which an id is remembered.
     pub window: Duration,
-    /// Ids within a window, at most.
+    /// The most ids within a window.
     pub live: usize,
     /// Threads that use it at the same time.
     pub threads: usize,
-    /// Memory that it may take, in bytes; if none, what `live` ids take.
+    /// The memory that it may take, in bytes; if none, as much as `live` ids take.
     pub budget_bytes: Option<u64>,
-    /// Where its ids are: what it [`NEEDS`](Strategy::NEEDS).
+    /// The place of its ids, of the kind that it [`NEEDS`](Strategy::NEEDS).
     pub place: Place,
 }
 
 impl Plan {
-    /// The directory that a strategy needs.
+    /// Returns the directory that a strategy needs.
     ///
     /// # Errors
     ///
-    /// If the place is none.
+    /// If the place is not a directory.
     pub fn directory(&self) -> Result<&Path, Failure> {
         match &self.place {
             Place::Directory(path) => Ok(path),
@@ -173,11 +180,11 @@ impl Plan {
         }
     }
 
-    /// The address of the server that a strategy needs.
+    /// Returns the address of the server that a strategy needs.
     ///
     /// # Errors
     ///
-    /// If the place is none.
+    /// If the place is not a server.
     pub fn server(&self) -> Result<&str, Failure> {
         match &self.place {
             Place::Server(address) => Ok(address),
@@ -186,7 +193,7 @@ impl Plan {
     }
 }
 
-/// What a strategy needs beside memory.
+/// A resource that a strategy needs besides memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Needs {
     /// Nothing.
@@ -199,35 +206,36 @@ pub enum Needs {
     Postgres,
 }
 
-/// A place that is empty at first, and nobody else's.
+/// A place that is empty at first, and used by nobody else.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Place {
     /// Memory of this process.
     Memory,
     /// A directory.
     Directory(PathBuf),
-    /// A server of its own: where to connect, as an address of the `redis` or `tokio-postgres` crate.
+    /// A server of its own: where to connect, as an address of the `redis` or `tokio-postgres`
+    /// crate.
     Server(String),
 }
 
-/// How many answers may be wrong, as shares of those that were right to give.
+/// The wrong answers that are allowed, as shares of the answers of their kind.
 #[derive(Clone, Copy, Debug)]
 pub struct Allowance {
-    /// Of duplicates, those that are told to be fresh.
+    /// The share of duplicates that may be called fresh.
     pub missed: f64,
-    /// Of fresh ids, those that are told to be duplicates.
+    /// The share of fresh ids that may be called duplicates.
     pub invented: f64,
 }
 
 impl Allowance {
-    /// Every answer is right.
+    /// No wrong answers.
     pub const NONE: Allowance = Allowance { missed: 0.0, invented: 0.0 };
 }
 
 /// The rate of all filters in the comparison, unless a budget says otherwise.
 pub const FALSE_POSITIVE_RATE: f64 = 1e-3;
 
-/// What is known of a strategy without building it.
+/// The properties of a strategy that are known without building it.
 #[derive(Clone, Copy, Debug)]
 pub struct Listed {
     /// [`Strategy::NAME`].
@@ -260,18 +268,18 @@ impl Listed {
     }
 }
 
-/// Something to do with a strategy, whichever it is.
+/// An operation on a strategy of any type.
 pub trait Visitor<I: Id + ?Sized> {
-    /// What comes of it.
+    /// The result.
     type Output;
 
-    /// Does it.
+    /// Runs the operation.
     fn visit<S: Strategy<I>>(self) -> Self::Output;
 }
 
 macro_rules! strategies {
     ($($(#[$if_built:meta])* $strategy:ty,)*) => {
-        /// All strategies, ours first.
+        /// Returns all strategies, ours first.
         pub fn listed<I: Id + ?Sized>() -> Vec<Listed> {
             Vec::from([$($(#[$if_built])* Listed::of::<I, $strategy>()),*])
         }
@@ -286,7 +294,7 @@ macro_rules! strategies {
     };
 }
 
-/// The features that some strategies need, whether they are on, and what these strategies are called.
+/// The features that some strategies need, whether they are on, and the names of these strategies.
 const OPTIONAL: [(&str, bool, &[&str]); 4] = [
     ("fjall", cfg!(feature = "fjall"), &["hapax over fjall", "fjall"]),
     ("sqlite", cfg!(feature = "sqlite"), &["rusqlite"]),
@@ -302,7 +310,7 @@ const OPTIONAL: [(&str, bool, &[&str]); 4] = [
     ),
 ];
 
-/// The strategies that this build lacks, and the feature that each needs.
+/// Returns the strategies that this build lacks, and the feature that each needs.
 pub fn not_built() -> Vec<Absent> {
     let lacking = OPTIONAL.iter().filter(|(_, is_built, _)| !is_built);
     let absent = lacking.flat_map(|(feature, _, names)| {

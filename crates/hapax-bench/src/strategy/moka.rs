@@ -10,11 +10,12 @@ use std::time::{Duration, Instant};
 
 /// The only strategy that cannot be given the time of the stream.
 ///
-/// Its time to live is the real time that a window's checks take, as far as a short calibration can tell, so only about the right
-/// number of ids is live: [`held`](Strategy::held) counts them. When the machine stalls for most of that time, redeliveries are missed.
+/// Its time to live is the real time that a window's checks take, as far as a short calibration can
+/// tell, so only about the right number of ids is live: [`held`](Strategy::held) counts them. When
+/// the machine stalls for most of that time, redeliveries are missed.
 pub struct Moka<K>(Cache<K, (), Hasher>);
 
-/// What an entry takes beside its key: found by filling one.
+/// The bytes of an entry besides its key: found by filling a cache.
 const ENTRY_BYTES: usize = 320;
 
 impl<K: std::hash::Hash + Eq + Send + Sync + 'static> Moka<K> {
@@ -23,7 +24,7 @@ impl<K: std::hash::Hash + Eq + Send + Sync + 'static> Moka<K> {
         Moka(cache.build_with_hasher(Hasher::default()))
     }
 
-    /// The same in a budget: what is beyond it, moka evicts.
+    /// Builds a cache with a budget: beyond it, moka evicts.
     fn within<I>(time: Duration, plan: &Plan, budget_bytes: u64) -> Result<Self, Failure>
     where
         I: Id + ToOwned<Owned = K> + ?Sized,
@@ -69,9 +70,10 @@ impl<I: Id + ?Sized> Strategy<I> for Moka<I::Owned> {
     }
 }
 
-/// The real time in which as many ids are accepted as are live.
+/// Returns the real time in which as many ids are accepted as are live.
 ///
-/// Measured over a smaller cache in its steady state: filled once, then filled again while the first ids expire.
+/// Measured over a smaller cache in its steady state: filled once, then filled again while the
+/// first ids expire.
 fn window_time<I: Id + ?Sized>(plan: &Plan) -> Duration {
     const SMALLER: u32 = 8;
     let ids = (plan.live as u64 / u64::from(SMALLER)).max(1);

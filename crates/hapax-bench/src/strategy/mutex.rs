@@ -1,4 +1,4 @@
-//! `Mutex<HashMap>`: what one writes first.
+//! `Mutex<HashMap>`: the first solution that one would write.
 
 use super::expiring::{Hasher, Map, Moment};
 use super::{Failure, Id, Plan};
@@ -34,7 +34,7 @@ impl<I: Id + ?Sized> Map<I> for Accepted<I::Key> {
     }
 }
 
-/// What a table under a lock does.
+/// Accepts an id in a table under a lock.
 #[inline(always)]
 pub(super) fn accept<K: std::hash::Hash + Eq>(map: &mut Entries<K>, id: K, now: Moment) -> bool {
     match map.entry(id) {

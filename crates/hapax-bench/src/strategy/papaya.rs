@@ -11,8 +11,9 @@ impl<I: Id + ?Sized> Map<I> for Accepted<I::Key> {
     const BATCHES: bool = true;
 
     fn new(ids: usize, _plan: &Plan) -> Result<Self, Failure> {
-        // Removed entries keep their places until the table is copied, which it therefore often is: all at once, as its
-        // documentation advises where throughput counts.
+        // Removed entries keep their places until the table is copied, which therefore happens
+        // often. The copy is made all at once, as its documentation advises where throughput
+        // counts.
         let builder = HashMap::builder().capacity(ids).hasher(Hasher::default());
         Ok(builder.resize_mode(ResizeMode::Blocking).build())
     }

@@ -1,4 +1,5 @@
-//! Standard hash tables in shards, with a lock of `parking_lot` each: what one writes second.
+//! Standard hash tables in shards, with a lock of `parking_lot` each: the second solution that one
+//! would write.
 
 use super::expiring::{Hasher, Map, Moment, SHARDS_PER_THREAD};
 use super::mutex::{Entries, accept};
@@ -8,11 +9,11 @@ use std::hash::BuildHasher;
 
 pub(super) struct Accepted<K> {
     shards: Box<[Shard<K>]>,
-    /// Not that of the tables: which shard an id is in is to tell nothing of its place there.
+    /// Not the tables' hash function: an id's shard must tell nothing of its place in the table.
     hasher: Hasher,
 }
 
-/// Alone in its cache lines.
+/// A shard, alone in its cache lines.
 #[repr(align(128))]
 struct Shard<K>(Mutex<Entries<K>>);
 

@@ -9,19 +9,21 @@ use std::marker::PhantomData;
 
 pub(super) type Accepted<I> = Cache<<I as ToOwned>::Owned, u32, Weigher<I>, Hasher>;
 
-/// What an entry takes beside its key, with its place in the table: found by filling one.
+/// The bytes of an entry besides its key, with its place in the table: found by filling a cache.
 const ENTRY_BYTES: usize = 40;
 
-/// The share of a budget that is kept for entries that were asked for again. The default, 97 %, is filled with the ids that come first,
-/// which then push out those that come later; but a window is about the latest, and "if your workload exhibits heavy bias towards
-/// recency", lower it, its documentation says. Of 50,000 live ids in a budget for 87 % of them it missed 89 % with the default, 51 %
-/// with half, and 14 % with this.
+/// The share of a budget that is kept for entries that were asked for again. The default, 97 %, is
+/// filled with the ids that come first, which then push out those that come later. But a window is
+/// about the latest ids, and the documentation advises to lower the share "if your workload
+/// exhibits heavy bias towards recency". Of 50,000 live ids in a budget for 87 % of them it missed
+/// 89 % with the default, 51 % with half, and 14 % with this.
 const HOT: f64 = 0.02;
 
-/// In each shard they get at least so much, as an entry that does not fit there is not taken at all.
+/// The least bytes that they get in each shard, since an entry that does not fit there is not
+/// stored at all.
 const HOT_BYTES_MIN: f64 = 512.0;
 
-/// What entries weigh: their bytes in a budget, else one each.
+/// The weight of entries: their bytes in a budget, else one each.
 pub(super) struct Weigher<I: ?Sized> {
     by_bytes: bool,
     id: PhantomData<fn(&I)>,
@@ -43,8 +45,9 @@ impl<I: Id + ?Sized> Weighter<I::Owned, u32> for Weigher<I> {
     }
 }
 
-/// Without a budget its capacity is no limit, as an id that is evicted is an id lost: four times what is purged to, in whatever shard it
-/// falls. With one, what is beyond it is evicted.
+/// A map that evicts only in a budget: entries beyond the budget. Without one, its capacity is four
+/// times the number that is purged to, in whatever shard an id falls, since an evicted id is a lost
+/// id.
 impl<I: Id + ?Sized> Map<I> for Accepted<I> {
     const NAME: &'static str = "quick_cache";
     const TAKES_BUDGET: bool = true;
@@ -76,7 +79,7 @@ impl<I: Id + ?Sized> Map<I> for Accepted<I> {
         match self.entry(id, None, |_, accepted| EntryAction::Retain(now.renew(accepted))) {
             EntryResult::Retained(fresh) => fresh,
             EntryResult::Vacant(place) => {
-                // Fails only if the place was removed meanwhile, and purges remove entries.
+                // It fails only if the place was removed meanwhile, which only purges do.
                 let _ = place.insert(now.stamp());
                 true
             }
@@ -88,7 +91,7 @@ impl<I: Id + ?Sized> Map<I> for Accepted<I> {
         self.retain(|_, accepted| now.is_live(*accepted));
     }
 
-    /// In a budget it promises nothing.
+    /// Returns no promise in a budget.
     fn allowance(plan: &Plan) -> Allowance {
         Allowance { missed: if plan.budget_bytes.is_some() { 1.0 } else { 0.0 }, ..Allowance::NONE }
     }
@@ -129,7 +132,7 @@ mod tests {
             let cache = <Accepted<I> as Map<I>>::new(live_ids, &plan).unwrap();
             let now = Moment::at_start(window);
             assert!((0..live).all(|number| Map::<I>::accept(&cache, I::numbered(number).borrow(), now)));
-            // Those that it has room for, less a tenth.
+            // The ids that it has room for, less a tenth.
             (live - 2 * live / 5..live)
                 .rev()
                 .filter(|&n| !Map::<I>::accept(&cache, I::numbered(n).borrow(), now))

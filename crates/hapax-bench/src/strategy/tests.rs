@@ -11,7 +11,7 @@ const TICK: Duration = Duration::from_secs(1);
 const PLAN: Plan =
     Plan { window: Duration::from_secs(100), live: 4_000, threads: 2, budget_bytes: None, place: Place::Memory };
 
-/// A time in hundredths of the window.
+/// Returns a time in hundredths of the window.
 fn at(tick: u64) -> Timestamp {
     Timestamp::from_secs(TICK.as_secs() * tick)
 }
@@ -28,12 +28,13 @@ fn each_with<I: Id + ?Sized, T: Visitor<I> + Copy>(test: T) {
     listed.for_each(|strategy| drop(visit::<I, T>(strategy.name, test).expect("it is listed")));
 }
 
-/// Whether a number of wrong answers is within what is allowed of so many.
+/// Returns true if a number of wrong answers is within the allowed share of this many answers.
 fn within(wrong: usize, allowed: f64, of: usize) -> bool {
     wrong as f64 <= 2.0 * allowed * of as f64
 }
 
-/// Wrong answers of a strategy on a stream of few ids that come again and again, most of them after they have expired.
+/// Counts the wrong answers of a strategy on a stream of few ids that come again and again, most of
+/// them after they have expired.
 #[derive(Clone, Copy)]
 struct FewIds;
 
@@ -76,7 +77,7 @@ fn ids_are_duplicates_within_the_window_and_fresh_after_it() {
     each(FewIds);
 }
 
-/// Two threads check the same new ids, in batches.
+/// Checks the same new ids by two threads, in batches.
 #[derive(Clone, Copy)]
 struct Contention;
 
@@ -112,7 +113,8 @@ fn of_two_threads_one_is_told_that_an_id_is_fresh() {
     each(Contention);
 }
 
-/// As many ids as are live, the same ones again, others for a while, and then the first ones.
+/// Checks as many ids as are live, the same ones again, others for a while, and then the first
+/// ones.
 #[derive(Clone, Copy)]
 struct FullAndForgotten {
     live: usize,
@@ -155,7 +157,7 @@ fn a_full_strategy_knows_all_its_ids_and_forgets_them() {
 
 #[test]
 fn in_a_budget_it_is_as_wrong_as_it_says() {
-    // A bit more than windows need, and much less.
+    // A bit more memory than windows need, and much less.
     for (live, bytes_an_id) in [(20_000, 19), (60_000, 2)] {
         let budget_bytes = Some(live as u64 * bytes_an_id);
         each_with::<u64, _>(FullAndForgotten { live, budget_bytes });
@@ -181,7 +183,7 @@ fn a_budget_that_is_too_small_is_an_error() {
     each(Tiny);
 }
 
-/// A stream of every shape, with its true answers.
+/// Runs a strategy over a stream of every shape, with its true answers.
 struct OverStreams<B>(IdKind, PhantomData<B>);
 
 impl<B> Clone for OverStreams<B> {

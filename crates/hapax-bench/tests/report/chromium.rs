@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The page around both widths; it prints what they say of themselves into its own document, and one line to the console, so that we
-/// know that we would see others.
+/// The page around both widths. It prints their results into its own document, and one line to the
+/// console, to show that lines there would be noticed.
 const AROUND: &str = r#"<!DOCTYPE html><title>around</title><body style="margin:0">
 <iframe name="desk" src="probed.html" style="width:1280px;height:12000px;border:0"></iframe>
 <iframe name="phone" src="probed.html" style="width:360px;height:12000px;border:0"></iframe>
@@ -24,7 +24,7 @@ addEventListener('message', event => {
 });
 </script>"#;
 
-/// How long a browser may take, however slow the machine.
+/// The longest time that a browser may take, however slow the machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A browser with a profile of its own, which end together.
@@ -59,7 +59,7 @@ impl Browser {
         Ok(Browser { child, place: place.into() })
     }
 
-    /// What both widths have told, once it has ended.
+    /// Returns the results of both widths, once it has ended.
     fn end(mut self) -> Vec<Value> {
         let began = Instant::now();
         while self.child.try_wait().unwrap().is_none() {
@@ -74,7 +74,7 @@ impl Browser {
     }
 }
 
-/// From base 64.
+/// Decodes a result from base 64.
 fn found(text: &str) -> Value {
     const DIGITS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let value = |digit: u8| DIGITS.iter().position(|other| *other == digit).unwrap() as u32;
@@ -91,7 +91,7 @@ fn has_chromium() -> bool {
     std::env::split_paths(&paths).any(|path| path.join("chromium").is_file())
 }
 
-/// The report's page as readers get it, and the same page with a script that looks at it.
+/// Writes the report's page as readers get it, and the same page with a script that looks at it.
 fn prepare(scheme: &str, html: &str) -> PathBuf {
     let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("report-{scheme}-{}", std::process::id()));
     fs::create_dir_all(&place).unwrap();

@@ -1,9 +1,9 @@
-//! What counts as a change.
+//! The differences that count as a change.
 
 use crate::fixture;
 use hapax_bench::measure::{Change, Figure, Report, compare};
 
-/// The speed of each run of a row, in nanoseconds an id.
+/// Sets the speed of each run of a row, in nanoseconds an id.
 fn set_nanos(report: &mut Report, strategy: &str, nanos: &[u64]) {
     let row = report.rows.iter_mut().find(|row| row.strategy == strategy).unwrap();
     let run = row.runs[0].clone();

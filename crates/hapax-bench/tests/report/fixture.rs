@@ -1,11 +1,11 @@
-//! A report as it might come out of a measurement, made of rules of thumb and a seeded generator.
+//! A report as a measurement might produce it, made of rules of thumb and a seeded generator.
 
 use hapax_bench::measure::{
     Absent, Answers, IdKind, Latency, Library, Machine, Measurement, Quantile, Report, Row, Setting, Shape, Sort,
     Workload,
 };
 
-/// Steele, Lea and Flood's SplitMix64 (2014).
+/// The generator SplitMix64 of Steele, Lea and Flood (2014).
 pub struct Random(pub u64);
 
 impl Random {
@@ -17,23 +17,23 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// From 0 to 1.
+    /// Returns a number from 0 to 1.
     pub fn share(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Near 1: how runs differ.
+    /// Returns a factor near 1: the difference between runs.
     fn noise(&mut self) -> f64 {
         0.96 + 0.08 * self.share()
     }
 }
 
-/// What a strategy is like: at a million ids on one thread.
+/// The properties of a strategy: at a million ids on one thread.
 struct Kind {
     name: &'static str,
     sort: Sort,
     nanos: f64,
-    /// What batches of 1,024 take, if it has any.
+    /// The time in batches of 1,024, if it has any.
     batched: Option<f64>,
     /// Share of a thread that another thread adds.
     scales: f64,
@@ -81,7 +81,8 @@ fn kinds() -> Vec<Kind> {
     kinds
 }
 
-/// About 12 strategies in memory and elsewhere, two numbers of threads, three sizes, rates and budgets.
+/// Makes a report of about 12 strategies in memory and elsewhere, two numbers of threads, three
+/// sizes, rates and budgets.
 pub fn report(seed: u64) -> Report {
     let mut random = Random(seed);
     let mut rows = Vec::new();
@@ -211,7 +212,7 @@ fn latency(kind: &Kind, rate: f64, random: &mut Random) -> Latency {
     Latency { reached, quantiles: [0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9999, 1.0].map(quantile).into() }
 }
 
-/// One strategy in one setting, measured three times.
+/// Makes a report of one strategy in one setting, measured three times.
 pub fn small() -> Report {
     let mut report = report(1);
     let kept = |row: &Row| {

@@ -1,4 +1,4 @@
-//! Everything that is made of a report: pages, pictures, comparisons.
+//! Everything that is made of a report: pages, charts, comparisons.
 
 #![cfg(not(modelled))]
 

@@ -1,10 +1,10 @@
-//! Reports that nobody wants, and names that nobody has.
+//! Unusual reports and names.
 
 use crate::fixture::{self, Random};
 use crate::pages::{elements, parsed, text_of};
 use hapax_bench::measure::{Absent, Answers, Latency, Measurement, Quantile, Report, Shape, Sort, compare, render};
 
-/// All pages of it, each parsed where there is a parser.
+/// Makes all pages of a report, each parsed where there is a parser.
 fn all_pages(report: &Report) -> Vec<String> {
     let html = render::html(report);
     parsed(&html);
@@ -131,7 +131,7 @@ fn a_name_of_ten_thousand_characters() {
     assert!(rows.clone().count() > 0 && rows.clone().all(|line| line.chars().count() <= 80));
 }
 
-/// Numbers that no measurement has.
+/// Checks numbers that no measurement has.
 #[test]
 fn any_numbers_make_a_page() {
     let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(20_261_122);

@@ -1,4 +1,4 @@
-//! What is on the pages, as parsers of their formats see it.
+//! The contents of the pages, as parsers of their formats see them.
 
 use crate::fixture;
 use hapax_bench::measure::{Report, Row, render};
@@ -21,7 +21,7 @@ pub fn text_of(node: Node) -> String {
 fn json_is_read_as_it_was_written() {
     let report = fixture::report(1);
     assert_eq!(Report::from_json(&report.to_json().unwrap()).unwrap(), report);
-    // What the examples in the documentation read.
+    // The examples in the documentation read this file.
     let kept = std::fs::read_to_string("tests/report/small.json").unwrap();
     let now = fixture::small();
     if Report::from_json(&kept).ok().as_ref() != Some(&now) {
@@ -33,7 +33,7 @@ fn json_is_read_as_it_was_written() {
 
 #[test]
 fn a_newer_format_is_refused() {
-    // Whatever else it may consist of.
+    // The version is wrong, so the rest does not matter.
     let error = Report::from_json("{\"format\": 2, \"rows\": 7}").unwrap_err().to_string();
     assert!(error.contains("format 2") && error.contains("reads 1"), "{error}");
     assert!(Report::from_json("{\"format\": 0}").is_err());
@@ -89,7 +89,7 @@ fn tables_fit_their_width_and_have_all_rows() {
     assert_eq!(render::table(&report), render::table_within(&report, 120));
 }
 
-/// The median of a known row is where it belongs, in all of them.
+/// Checks that the median of a known row is where it belongs, in all of them.
 #[test]
 fn figures_are_the_medians_of_the_runs() {
     let mut report = fixture::small();
@@ -104,7 +104,8 @@ fn figures_are_the_medians_of_the_runs() {
     }
 }
 
-/// Memory that says nothing about an id is in no page: the difference is too small, counting latencies is in it, few ids are held.
+/// Checks that memory that says nothing about an id is in no page: the difference is too small,
+/// counting latencies is in it, few ids are held.
 #[test]
 fn memory_that_cannot_be_told_is_left_out() {
     type Change = fn(&mut Row);
@@ -114,7 +115,8 @@ fn memory_that_cannot_be_told_is_left_out() {
         ("paced", |row| row.setting.rate = Some(1e6), false),
         ("half", |row| row.runs.iter_mut().for_each(|run| run.held = 500_000), true),
         ("less than half", |row| row.runs.iter_mut().for_each(|run| run.held = 499_999), false),
-        // What has no room for more than a few is to be compared with others in the same budget.
+        // A strategy that has no room for more than a few is to be compared with others in the same
+        // budget.
         (
             "in a budget",
             |row| {
@@ -143,7 +145,7 @@ fn memory_that_cannot_be_told_is_left_out() {
     }
 }
 
-/// What is not told may be less.
+/// Checks the least memory: an untold figure may be smaller.
 #[test]
 fn the_least_memory_is_the_least_that_can_be_told() {
     let mut report = fixture::small();
@@ -157,7 +159,7 @@ fn the_least_memory_is_the_least_that_can_be_told() {
     assert!(page.contains("hapax window takes the least memory that can be told:"), "{page}");
 }
 
-/// A client takes little beside its server, and both together are told.
+/// Checks that the little memory of a client is part of the sum with its server.
 #[test]
 fn little_memory_beside_much_is_part_of_the_sum() {
     let mut report = fixture::report(1);
@@ -209,7 +211,7 @@ fn of_too_few_runs_it_says_both_counts_and_that_either_may_be_chance() {
     }
 }
 
-/// It is well-formed XML, asks for nothing, and each picture has words and figures.
+/// Checks that it is well-formed XML, requests nothing, and each chart has words and figures.
 #[test]
 fn the_page_is_well_formed_and_self_contained() {
     let report = fixture::report(4);
@@ -249,7 +251,7 @@ fn the_page_is_well_formed_and_self_contained() {
     }
 }
 
-/// What is drawn stays within the picture.
+/// Checks that everything drawn stays within the chart.
 #[test]
 fn pictures_stay_within_their_frame() {
     for (name, svg) in render::svg(&fixture::report(5)) {
@@ -278,7 +280,8 @@ fn pictures_stay_within_their_frame() {
     }
 }
 
-/// Text, on both grounds, is four and a half times as light or as dark as what it is on; marks are three times.
+/// Checks that text, on both grounds, is four and a half times as light or as dark as its
+/// background; marks are three times.
 #[test]
 fn colours_have_contrast() {
     let html = render::html(&fixture::small());
@@ -307,7 +310,7 @@ fn colours_have_contrast() {
     }
 }
 
-/// After the Web Content Accessibility Guidelines 2.2.
+/// Returns the contrast after the Web Content Accessibility Guidelines 2.2.
 fn contrast(a: &str, b: &str) -> f64 {
     let luminance = |colour: &str| {
         let channel = |at: usize| {

@@ -21,7 +21,7 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Print the first line with each id
-    // Here, since this doc comment would go before what the arguments say of themselves.
+    // The long text is here, since this doc comment would go before that of the arguments.
     #[command(long_about = FILTER_ABOUT)]
     Filter(Box<FilterArgs>),
     /// Say how to configure an engine, what it will cost and what it will miss
@@ -96,12 +96,14 @@ pub struct FilterArgs {
     #[arg(long, value_name = "IDS", value_parser = capacity, help_heading = "What is remembered")]
     pub capacity: Option<usize>,
 
-    /// How much memory to take when there are more ids (like 512M or 16G); 8G without it, unless the capacity takes more
+    /// How much memory to take when there are more ids (like 512M or 16G); 8G without it, unless
+    /// the capacity takes more
     #[arg(long, value_name = "BYTES", value_parser = bytes, help_heading = "What is remembered")]
     pub max_memory: Option<usize>,
 
-    /// Remember ids beyond the window in a Bloom filter: for how long, with which false-positive rate and, unless the input's size
-    /// tells, for how many ids in that time (like 24h:1e-6 or 24h:1e-6:50000000)
+    /// Remember ids beyond the window in a Bloom filter: for how long, with which false-positive
+    /// rate and, unless the input's size tells, for how many ids in that time (like 24h:1e-6 or
+    /// 24h:1e-6:50000000)
     #[arg(long, value_name = "HORIZON:RATE[:IDS]", value_parser = history, requires = "window",
           help_heading = "What is remembered")]
     pub history: Option<History>,
@@ -148,8 +150,8 @@ pub struct FilterArgs {
     #[arg(long, conflicts_with = "mark", help_heading = "What is printed")]
     pub duplicates: bool,
 
-    /// Print every line, after a column that says fresh or duplicate and which tier decided: `fresh:window`,
-    /// `duplicate:history?` (with `?` for a guess)
+    /// Print every line, after a column that says fresh or duplicate and which tier decided:
+    /// `fresh:window`, `duplicate:history?` (with `?` for a guess)
     #[arg(long, help_heading = "What is printed")]
     pub mark: bool,
 
@@ -158,7 +160,8 @@ pub struct FilterArgs {
           help_heading = "What is printed")]
     pub stats: Option<StatsFormat>,
 
-    /// Do not show progress (it is shown on standard error when that is a terminal and standard output is none)
+    /// Do not show progress (it is shown on standard error when that is a terminal and standard
+    /// output is none)
     #[arg(long, help_heading = "What is printed")]
     pub no_progress: bool,
 
@@ -169,7 +172,7 @@ pub struct FilterArgs {
     pub refusing: RefusingArgs,
 }
 
-/// Where ids and times are in lines.
+/// The places of ids and times in lines.
 #[derive(Debug, clap::Args)]
 pub struct LineArgs {
     #[command(flatten)]
@@ -182,7 +185,7 @@ pub struct LineArgs {
     pub format: FormatArgs,
 }
 
-/// What becomes of lines that are not what [`LineArgs`] say.
+/// The treatment of lines that do not match [`LineArgs`].
 #[derive(Debug, clap::Args)]
 pub struct BadLineArgs {
     /// What to do with a line whose id is missing or blank
@@ -218,7 +221,7 @@ pub const OF_RECORDS: [&str; 15] = [
     "line_bytes_max",
 ];
 
-/// Where the id is. Without any of these it is the whole line.
+/// The place of the id. Without any of these it is the whole line.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Where the id is")]
 #[group(multiple = false)]
@@ -229,15 +232,17 @@ pub struct IdArgs {
     /// The id is the column of this name in the header
     #[arg(long, value_name = "NAME")]
     pub column: Option<String>,
-    /// Lines are JSON, and the id is the string, number or boolean at this pointer (RFC 6901, like /message/id)
+    /// Lines are JSON, and the id is the string, number or boolean at this pointer (RFC 6901, like
+    /// /message/id)
     #[arg(long, value_name = "POINTER", value_parser = pointer)]
     pub json: Option<String>,
-    /// The id is what the group `id` of this regular expression captures, or else its first group, or else the whole match
+    /// The id is what the group `id` of this regular expression captures, or else its first group,
+    /// or else the whole match
     #[arg(long, value_name = "REGEX")]
     pub regex: Option<String>,
 }
 
-/// Where the time of the event is. Without any of these, the time of arrival counts.
+/// The place of the event's time. Without any of these, the time of arrival counts.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Where the time is (otherwise: when a line arrives)")]
 pub struct TimeArgs {
@@ -250,22 +255,25 @@ pub struct TimeArgs {
     /// Lines are JSON, and the time is at this pointer
     #[arg(long, value_name = "POINTER", value_parser = pointer, group = "time")]
     pub time_json: Option<String>,
-    /// The time is what the group `time` of this regular expression captures, or else its first group, or else the whole match
+    /// The time is what the group `time` of this regular expression captures, or else its first
+    /// group, or else the whole match
     #[arg(long, value_name = "REGEX", group = "time")]
     pub time_regex: Option<String>,
-    /// How the time is written: as a number of units since 1970, fractions allowed, or as in RFC 3339
+    /// How the time is written: as a number of units since 1970, fractions allowed, or as in RFC
+    /// 3339
     #[arg(long, value_name = "FORMAT", requires = "time", default_value = "rfc3339")]
     pub time_format: TimeFormat,
 }
 
-/// How lines are divided into fields.
+/// The division of lines into fields.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "How lines are divided")]
 pub struct FormatArgs {
     /// What is between fields: one character, or \t
     #[arg(long, value_name = "CHAR", default_value = "\\t", value_parser = byte)]
     pub delimiter: u8,
-    /// What fields are quoted with, doubled within (RFC 4180): one character, or `none`; default: " if the delimiter is , or ;
+    /// What fields are quoted with, doubled within (RFC 4180): one character, or `none`; default: "
+    /// if the delimiter is , or ;
     ///
     /// Quoted fields may have line breaks, where the id or the time is a field or a column: then a
     /// record ends with its last line.

@@ -5,7 +5,7 @@ use clap::ValueEnum;
 use hapax::EventTime;
 use std::time::Duration;
 
-/// The options that say which times of events are refused, and what becomes of their lines.
+/// The options that say which times of events are refused, and what happens to their lines.
 #[derive(Clone, Copy, Debug, clap::Args)]
 #[command(next_help_heading = "Times that cannot be right")]
 pub struct RefusingArgs {
@@ -47,7 +47,7 @@ pub enum Refused {
 }
 
 impl RefusingArgs {
-    /// The rule of an engine. What has no times of events has none that could be refused.
+    /// Returns the rule of an engine. Without times of events nothing is refused.
     pub fn event_time(&self, has_time: bool) -> EventTime {
         let mut rule = if has_time && !self.time_unrelated { EventTime::wall() } else { EventTime::unrelated() };
         if let Some(max_skew) = self.max_skew {

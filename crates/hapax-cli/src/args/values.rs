@@ -1,17 +1,17 @@
-//! Values of options.
+//! Parsers for the values of options.
 
 use super::{History, Quote};
 use jiff::{Span, SpanRelativeTo};
 use std::time::Duration;
 
-/// Days have 24 hours here.
+/// Parses a duration. Days have 24 hours here.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let parsed = text.parse::<Span>().and_then(|span| span.to_duration(SpanRelativeTo::days_are_24_hours()));
     let signed = parsed.map_err(|e| format!("{e}; a duration looks like 10m, 1h 30m or 7d"))?;
     Duration::try_from(signed).map_err(|_| "a duration cannot be negative".to_string())
 }
 
-/// A whole number, with a decimal suffix or none.
+/// Parses a whole number, with a decimal suffix or none.
 pub fn capacity(text: &str) -> Result<usize, String> {
     if !text.ends_with(['k', 'M', 'G']) {
         return text.replace('_', "").parse().map_err(|e| format!("{e}"));
@@ -23,7 +23,7 @@ pub fn capacity(text: &str) -> Result<usize, String> {
     }
 }
 
-/// A number, with a decimal suffix or none.
+/// Parses a number, with a decimal suffix or none.
 pub fn rate(text: &str) -> Result<f64, String> {
     let (digits, factor) = match text.char_indices().next_back() {
         Some((at, 'k')) => (&text[..at], 1e3),
@@ -39,7 +39,7 @@ pub fn number(text: &str) -> Result<f64, String> {
     number.is_finite().then_some(number).ok_or_else(|| "it is no number".to_string())
 }
 
-/// A number of bytes, with a binary suffix or none.
+/// Parses a number of bytes, with a binary suffix or none.
 pub fn bytes(text: &str) -> Result<usize, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let factor = match &*text[digits.len()..].to_ascii_uppercase() {

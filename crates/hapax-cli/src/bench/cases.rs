@@ -1,4 +1,4 @@
-//! Which cases there are: strategies times settings.
+//! Plans the cases: strategies times settings.
 
 use super::options::{BenchArgs, Limit};
 use crate::failure::Failure;
@@ -6,40 +6,40 @@ use hapax_bench::measure::servers::missing;
 use hapax_bench::measure::{Absent, IdKind, ROOFLINE, Row, Setting, Shape, Sort, Workload, listed_for};
 use hapax_bench::strategy::{Listed, Needs, Place, not_built};
 
-/// More cases than anybody waits for.
+/// The largest number of cases: more than anybody waits for.
 const CASES_MAX: usize = 20_000;
 
-/// The smallest table is too large a part of the memory of fewer ids …
+/// The number of ids below which the smallest table is too large a part of the memory …
 const BUDGETED_MIN: usize = 50_000;
 /// … or does not fit in it.
 const BUDGETED_MIN_OF_TRACE: usize = 16_384;
 
-/// What there is to measure.
+/// The rows to measure, and the strategies that cannot be measured.
 pub struct Plan {
     /// A row for each strategy in each setting, with no run so far.
     pub rows: Vec<Row>,
     pub absent: Vec<Absent>,
 }
 
-/// Lists that multiply, for some of the strategies.
+/// Lists of parameters that multiply, for some of the strategies.
 struct Grid {
     live: Vec<usize>,
     threads: Vec<usize>,
     batch: Vec<usize>,
     rates: Vec<Option<f64>>,
-    /// Bytes for each live id.
+    /// The budgets in bytes for each live id.
     budgets: Vec<Option<f64>>,
     of: Of,
 }
 
-/// Which strategies a grid is for.
+/// The strategies that a grid is for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Of {
     All,
     InMemory,
-    /// Those that survive, or ask somebody else.
+    /// Those that survive a crash, or ask a server.
     Apart,
-    /// Those in memory that can do with less of it.
+    /// Those in memory that can work with less of it.
     Budgeted,
 }
 
@@ -55,7 +55,7 @@ impl Of {
     }
 }
 
-/// What a trace has brought: its file, and the ids that are live.
+/// A trace that was made: its file, and the ids that are live.
 pub struct Traced {
     pub workload: Workload,
     pub live: usize,
@@ -93,8 +93,8 @@ impl Plan {
     }
 }
 
-/// Without being asked for anything in particular: throughput in memory, then of what is slower, then latencies, then
-/// less memory.
+/// Returns the default grids: throughput in memory, then of slower strategies, then latencies, then
+/// less memory. Options that were given replace the defaults.
 fn grids(args: &BenchArgs, traced: Option<&Traced>, processors: usize) -> Vec<Grid> {
     let or = |given: &[usize], default: &[usize]| if given.is_empty() { default.to_vec() } else { given.to_vec() };
     let (small, large): (usize, &[usize]) =
@@ -123,7 +123,8 @@ fn grids(args: &BenchArgs, traced: Option<&Traced>, processors: usize) -> Vec<Gr
     if args.think.is_none() {
         let paced = Of::All;
         let rates = vec![Some(100_000.0)];
-        // Who waits for an id to be due keeps a processor busy: one is left for everybody else.
+        // A thread that waits for an id to be due keeps a processor busy: one processor is left for
+        // everything else.
         grids.push(Grid { rates, ..grid(&[small], &[(all - 1).max(1)], &[64], paced) });
         if traced.is_none_or(|traced| traced.live >= BUDGETED_MIN_OF_TRACE) {
             let budgets = [4.0, 8.0, 12.0, 16.0, 24.0, 48.0].map(Some).to_vec();
@@ -143,7 +144,8 @@ impl Grid {
         let is_generated = !matches!(workload.shape, Shape::Trace { .. });
         let mut workload = workload.clone();
         if args.workload.distance.is_none() && is_generated && self.budgets.iter().any(Option::is_some) {
-            // Who has less memory forgets the oldest ids first: they have to come again for that to be seen.
+            // With less memory the oldest ids are forgotten first: they have to come again for that
+            // to be seen.
             workload.distance_windows = 1.0;
         }
         let think_nanos = args.think.map_or(0, |think| u64::try_from(think.as_nanos()).unwrap_or(u64::MAX));
@@ -170,8 +172,8 @@ impl Grid {
     }
 }
 
-/// Rows of a setting: once only, though grids overlap. With a budget only those are measured that make use of it; the
-/// others appear where there is none.
+/// Adds rows of a setting, each once only, though grids overlap. With a budget only strategies are
+/// measured that make use of it; the others appear where there is none.
 fn add_rows(rows: &mut Vec<Row>, of: Of, setting: &Setting, strategies: &[Listed], args: &BenchArgs) {
     let is_plain = setting.rate.is_none() && setting.think_nanos == 0 && setting.budget_bytes.is_none();
     let is_trace = matches!(setting.workload.shape, Shape::Trace { .. });
@@ -192,7 +194,7 @@ fn add_rows(rows: &mut Vec<Row>, of: Of, setting: &Setting, strategies: &[Listed
     }
 }
 
-/// The strategies that are wanted and can be measured here.
+/// Returns the strategies that are wanted and can be measured here.
 fn strategies(args: &BenchArgs, ids: IdKind, absent: &mut Vec<Absent>) -> Vec<Listed> {
     let mut missing_needs: Vec<(Needs, Option<String>)> = Vec::new();
     let mut can_be_measured = |strategy: &Listed| {

@@ -1,4 +1,5 @@
-//! A case in a process of its own, so that its memory can be told from that of others, and its end is nobody else's.
+//! Runs a case in a process of its own, so that its memory can be told from that of others, and its
+//! crash ends nothing else.
 
 use super::interrupt::Interrupt;
 use hapax_bench::measure::{Case, Measurement};
@@ -8,19 +9,19 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// No case takes so long, unless it hangs.
+/// The longest time of a case; one that takes longer hangs.
 const TIME_MAX: Duration = Duration::from_secs(15 * 60);
 
-/// How often it is looked whether it is done.
+/// The time between two checks that it is done.
 const LOOK_EVERY: Duration = Duration::from_millis(4);
 
-/// The most that is kept of what a process says.
+/// The most that is kept of a process's output.
 const SAID_BYTES_MAX: u64 = 1 << 20;
 
-/// Why there is no measurement.
+/// The reason why there is no measurement.
 #[derive(Debug)]
 pub enum Ended {
-    /// Somebody wants the whole command to end.
+    /// The user wants the whole command to end.
     Interrupted,
     Failed(String),
 }
@@ -31,9 +32,9 @@ impl From<std::io::Error> for Ended {
     }
 }
 
-/// Under which circumstances processes run.
+/// The circumstances under which processes run.
 pub struct Surroundings<'a> {
-    /// Where they may leave things.
+    /// The directory where they may leave files.
     pub directory: &'a Path,
     pub huge_pages: bool,
     pub interrupt: &'a Interrupt,
@@ -46,19 +47,19 @@ pub fn measure(case: &Case, surroundings: &Surroundings<'_>) -> Result<Measureme
     if surroundings.huge_pages {
         command.env("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1");
     }
-    // What a terminal sends to interrupt us is for us to decide about.
+    // This process decides what happens at an interrupt from the terminal.
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
     let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let mut process = Process(child);
     let answer = said(process.0.stdout.take());
     let complaints = said(process.0.stderr.take());
-    // It stays open: its end is what a process sees of ours.
+    // It stays open: its end tells the process that we have ended.
     let mut stdin = process.0.stdin.take();
     if let Some(stdin) = &mut stdin {
         let mut line = serde_json::to_vec(case).map_err(|error| Ended::Failed(error.to_string()))?;
         line.push(b'\n');
-        // One that has died already has said why.
+        // A process that has died already has reported why.
         let _ = stdin.write_all(&line);
     }
     let status = process.wait(surroundings.interrupt)?;
@@ -69,7 +70,7 @@ pub fn measure(case: &Case, surroundings: &Surroundings<'_>) -> Result<Measureme
     }
 }
 
-/// Killed when nobody waits for it any more.
+/// A process that is killed when nobody waits for it any more.
 struct Process(Child);
 
 impl Process {
@@ -97,7 +98,8 @@ impl Drop for Process {
     }
 }
 
-/// All that a process says, read while it runs, as it would wait for room otherwise.
+/// Reads the whole output of a process while it runs, since it would block on a full pipe
+/// otherwise.
 fn said(stream: Option<impl Read + Send + 'static>) -> JoinHandle<String> {
     std::thread::spawn(move || {
         let mut text = Vec::new();
@@ -113,7 +115,7 @@ fn heard(said: JoinHandle<String>) -> String {
     said.join().unwrap_or_default()
 }
 
-/// How a process has ended, with the last that it said.
+/// Describes how a process has ended, with the last lines of its output.
 fn died(status: ExitStatus, complaints: &str) -> String {
     let lines: Vec<&str> = complaints.lines().filter(|line| !line.trim().is_empty()).collect();
     match lines[lines.len().saturating_sub(3)..].join(" / ") {
@@ -122,14 +124,14 @@ fn died(status: ExitStatus, complaints: &str) -> String {
     }
 }
 
-/// The other side: measures the case on standard input, and prints what came of it.
+/// Runs in the started process: measures the case on standard input, and prints the result.
 pub fn answer() -> Result<(), crate::failure::Failure> {
     let mut line = String::new();
     std::io::stdin().lock().read_line(&mut line).map_err(|error| crate::failure::Failure::Io(error.to_string()))?;
     let case: Case = serde_json::from_str(&line)
         .map_err(|error| crate::failure::Failure::Usage(format!("standard input is no case: {error}")))?;
     std::thread::spawn(|| {
-        // When whoever asked is gone, nobody wants to know.
+        // When the parent process is gone, nobody needs the result.
         let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
         std::process::exit(1);
     });

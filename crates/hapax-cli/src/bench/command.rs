@@ -1,18 +1,18 @@
-//! The command that repeats a comparison.
+//! Formats the command that repeats a comparison.
 
 use crate::shell::quoted;
 use std::path::Path;
 
-/// The command as it was given, for a shell, with the seed if it was random.
+/// Returns the command as it was given, for a shell, with the seed if it was random.
 pub fn repeats(args: impl Iterator<Item = String>, seed: Option<u64>) -> String {
     let mut words: Vec<String> = args.collect();
     if let Some(program) = words.first_mut() {
-        // Where it lay is of no interest elsewhere.
+        // The program's directory is of no interest elsewhere.
         let name = Path::new(&*program).file_name().map(|name| name.to_string_lossy().into_owned());
         *program = name.unwrap_or_else(|| "hapax".to_string());
     }
     if let Some(seed) = seed {
-        // After `bench`: behind `--`, if there is one, it would be a file.
+        // It goes after `bench`: behind a `--`, it would be a file.
         words.insert(words.len().min(2), format!("--seed={seed}"));
     }
     words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")

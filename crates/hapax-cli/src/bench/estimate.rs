@@ -1,10 +1,11 @@
-//! About how long it takes: to be said beforehand.
+//! Estimates how long a comparison takes, to announce it.
 
 use hapax_bench::measure::workload::window_checks;
 use hapax_bench::measure::{Row, Shape, Sort};
 use std::time::Duration;
 
-/// What all runs of some rows take, roughly: as on a machine of 2026. `events` are those of a trace.
+/// Returns about how long all runs of some rows take, on a machine of 2026. `events` are those of a
+/// trace.
 pub fn estimate(rows: &[Row], rounds: u32, quick: bool, events: usize) -> Duration {
     let seconds: f64 = rows.iter().map(|row| seconds_of(row, quick, events as f64)).sum();
     Duration::try_from_secs_f64(seconds * f64::from(rounds)).unwrap_or(Duration::MAX)
@@ -33,7 +34,7 @@ fn seconds_of(row: &Row, quick: bool, events: f64) -> f64 {
     }
 }
 
-/// As people say it.
+/// Formats a duration as people say it.
 pub fn say(time: Duration) -> String {
     match time.as_secs() {
         seconds @ 0..90 => format!("{} s", seconds.max(1)),

@@ -1,19 +1,20 @@
-//! Interrupts, as a wish to be noticed.
+//! Interrupts, as a flag that the command checks.
 
 use crate::failure::Failure;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether somebody wants the command to end.
+/// A flag that is set when the user wants the command to end.
 pub struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// From now on interrupts are noticed, and a second one ends the process at once.
+    /// Notices interrupts from now on; a second one ends the process at once.
     pub fn listen() -> Result<Self, Failure> {
         let wanted = Arc::new(AtomicBool::new(false));
         let failed = |error: std::io::Error| Failure::Io(format!("signals cannot be received: {error}"));
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-            // In this order: the first one is too early to find the flag set.
+            // The order matters: at the first interrupt the shutdown handler must not find the flag
+            // set.
             signal_hook::flag::register_conditional_shutdown(signal, i32::from(Failure::INTERRUPTED), wanted.clone())
                 .map_err(failed)?;
             signal_hook::flag::register(signal, wanted.clone()).map_err(failed)?;

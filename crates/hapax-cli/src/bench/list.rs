@@ -5,7 +5,7 @@ use hapax_bench::measure::{IdKind, Sort, listed_for};
 use hapax_bench::strategy::{Listed, not_built};
 use std::fmt::Write;
 
-/// All strategies, what they are, and why some cannot be measured here.
+/// Returns all strategies, their sorts, and why some cannot be measured here.
 pub fn text() -> String {
     let mut text = String::new();
     for strategy in listed_for(IdKind::U64) {

@@ -1,4 +1,4 @@
-//! `hapax bench`: which strategy, how large, what does it cost, and what does it miss?
+//! `hapax bench`: compares strategies in speed, size, cost and accuracy.
 //!
 //! Plan ([`cases`]), run ([`child`]: each case a process of its own), report ([`output`]).
 
@@ -72,7 +72,8 @@ pub fn run(args: BenchArgs) -> Result<(), Failure> {
     verdict(&report)
 }
 
-/// Rounds in turns over all rows, so that what changes in the machine changes for all; whether it ended early.
+/// Runs rounds in turns over all rows, so that changes in the machine affect all of them. Returns
+/// true if it ended early.
 fn measure_all(rows: &mut [Row], args: &BenchArgs, seed: u64, surroundings: &Surroundings<'_>) -> bool {
     let effort = if args.quick { Effort::Quick } else { Effort::Full };
     let mut progress = Progress::new(rows.len() * args.rounds() as usize, args.rounds());
@@ -105,7 +106,7 @@ fn measure_all(rows: &mut [Row], args: &BenchArgs, seed: u64, surroundings: &Sur
     false
 }
 
-/// Names those that were wrong more often than they promise.
+/// Names the strategies that were wrong more often than they promise.
 fn verdict(report: &Report) -> Result<(), Failure> {
     let culprits = report.rows.iter().flat_map(|row| {
         let setting = progress::describe(&row.setting);
@@ -121,7 +122,7 @@ fn verdict(report: &Report) -> Result<(), Failure> {
     }
 }
 
-/// A number that differs from run to run.
+/// Returns a number that differs from run to run.
 fn random() -> u64 {
     use std::hash::{BuildHasher, Hasher, RandomState};
     RandomState::new().build_hasher().finish()

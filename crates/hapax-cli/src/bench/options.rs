@@ -36,8 +36,8 @@ pub struct BenchArgs {
     #[command(flatten)]
     pub workload: WorkloadArgs,
 
-    /// Ids within a window; of files they are counted [default: 100k,1M; with --quick 20k,100k; with --rate or --budget
-    /// only the first]
+    /// Ids within a window; of files they are counted [default: 100k,1M; with --quick 20k,100k;
+    /// with --rate or --budget only the first]
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = capacity, conflicts_with = "files",
           help_heading = "How it is used")]
     pub live: Vec<usize>,
@@ -46,13 +46,13 @@ pub struct BenchArgs {
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = capacity, help_heading = "How it is used")]
     pub threads: Vec<usize>,
 
-    /// Ids that are handed over at once; with --rate as many as are due, up to this [default: 1,1024; with --rate 64;
-    /// with --budget 1024]
+    /// Ids that are handed over at once; with --rate as many as are due, up to this [default:
+    /// 1,1024; with --rate 64; with --budget 1024]
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = capacity, help_heading = "How it is used")]
     pub batch: Vec<usize>,
 
-    /// Ids a second that come, whether or not somebody is ready; `max`: as fast as it goes [default: max; and
-    /// once 100k in batches of up to 64, unless --budget or --think is given]
+    /// Ids a second that come, whether or not somebody is ready; `max`: as fast as it goes
+    /// [default: max; and once 100k in batches of up to 64, unless --budget or --think is given]
     #[arg(long, value_name = "IDS,…", value_delimiter = ',', value_parser = limit, help_heading = "How it is used")]
     pub rate: Vec<Limit>,
 
@@ -60,8 +60,9 @@ pub struct BenchArgs {
     #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "How it is used")]
     pub think: Option<Duration>,
 
-    /// Memory that a strategy may take, in bytes for each live id; `max`: what it needs. Those that take what they take
-    /// are measured once [default: max; and once 4,8,12,16,24,48, unless --rate or --think is given]
+    /// Memory that a strategy may take, in bytes for each live id; `max`: what it needs. Those that
+    /// take what they take are measured once [default: max; and once 4,8,12,16,24,48, unless --rate
+    /// or --think is given]
     #[arg(long, value_name = "BYTES,…", value_delimiter = ',', value_parser = limit, help_heading = "How it is used")]
     pub budget: Vec<Limit>,
 
@@ -113,13 +114,13 @@ pub struct BenchArgs {
 }
 
 impl BenchArgs {
-    /// Runs of each case.
+    /// Returns the number of runs of each case.
     pub fn rounds(&self) -> u32 {
         self.rounds.unwrap_or(if self.quick { 1 } else { 3 })
     }
 }
 
-/// Which ids come.
+/// The ids that come.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Which ids come")]
 pub struct WorkloadArgs {
@@ -132,7 +133,8 @@ pub struct WorkloadArgs {
     #[arg(long, value_name = "SHARE", default_value_t = 0.1, value_parser = share, conflicts_with = "files")]
     pub duplicates: f64,
 
-    /// How far back redeliveries reach, in windows, at most 1 [default: 0.1; with a budget of memory 1]
+    /// How far back redeliveries reach, in windows, at most 1 [default: 0.1; with a budget of
+    /// memory 1]
     #[arg(long, value_name = "WINDOWS", value_parser = distance, conflicts_with = "files")]
     pub distance: Option<f64>,
 

@@ -1,4 +1,4 @@
-//! Where a report goes.
+//! Writes a report to its destinations.
 
 use crate::args::OF_RECORDS;
 use crate::failure::Failure;
@@ -8,8 +8,8 @@ use std::fs::{self, File};
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
-/// Options that mean nothing to a report that is there already: with those that say how lines are read, all but the
-/// ones for its output.
+/// Options that mean nothing to a report that exists already. Together with those that say how
+/// lines are read, these are all but the options for its output.
 const OF_MEASUREMENTS: [&str; 19] = [
     "workload",
     "duplicates",
@@ -72,7 +72,8 @@ impl OutputArgs {
         files.into_iter().filter_map(|(option, path)| Some((option, path.as_ref()?)))
     }
 
-    /// Finds out what would fail, before anything is measured: reports that can't be read, places that can't be written to.
+    /// Checks for failures before anything is measured: reports that cannot be read, places that
+    /// cannot be written to.
     pub fn check(&self) -> Result<(), Failure> {
         for path in self.compare.iter().chain(&self.from) {
             read(path)?;
@@ -102,8 +103,8 @@ pub fn read(path: &Path) -> Result<Report, Failure> {
     Report::from_json(&text).map_err(|error| Failure::input(path, error))
 }
 
-/// Writes all files, and prints the tables. What can't be written does not keep the rest from being written; the first failure is
-/// returned.
+/// Writes all files, and prints the tables. A failure does not keep the rest from being written;
+/// the first one is returned.
 pub fn write(report: &Report, args: &OutputArgs) -> Result<(), Failure> {
     let files = write_files(report, args);
     let printed = print(report, args);
@@ -146,7 +147,7 @@ fn print(report: &Report, args: &OutputArgs) -> Result<(), Failure> {
     stdout.write_all(page.as_bytes()).and_then(|()| stdout.flush()).map_err(Failure::output)
 }
 
-/// Of the terminal; a file is as wide as it needs to be.
+/// Returns the width of the terminal; a file is as wide as it needs to be.
 fn width_columns() -> usize {
     match io::stdout().is_terminal() {
         true => terminal_size::terminal_size().map_or(80, |(width, _)| width.0.into()),
@@ -154,20 +155,21 @@ fn width_columns() -> usize {
     }
 }
 
-/// Writes a file beside its place, and moves it there when all of it is on the disk, so that the place has all of it or what it had.
+/// Writes a temporary file, and renames it when all of it is on the disk, so that the path has all
+/// of it or its former contents.
 fn write_whole(path: &Path, text: &str) -> io::Result<()> {
     let (temporary, mut file) = create(path)?;
     let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
     drop(file);
     let moved = written.and_then(|()| fs::rename(&temporary, path));
     if moved.is_err() {
-        // What went wrong first is what counts.
+        // The first error is the one to report.
         let _ = fs::remove_file(&temporary);
     }
     moved
 }
 
-/// A new file in the same directory.
+/// Creates a new file in the same directory.
 fn create(path: &Path) -> io::Result<(PathBuf, File)> {
     let Some(name) = path.file_name() else {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "expected the name of a file"));
@@ -184,7 +186,7 @@ fn create(path: &Path) -> io::Result<(PathBuf, File)> {
 mod tests {
     use super::*;
 
-    /// An empty directory, removed at the end.
+    /// An empty directory, which is removed at the end.
     struct Place(PathBuf);
 
     impl Place {
@@ -209,7 +211,7 @@ mod tests {
     }
 
     fn report() -> Report {
-        read(Path::new("tests/report/small.json")).unwrap()
+        read(Path::new("../hapax-bench/tests/report/small.json")).unwrap()
     }
 
     #[test]
@@ -230,7 +232,7 @@ mod tests {
         assert_eq!(place.names(), ["charts", "r.csv", "r.html", "r.json", "r.md"]);
         assert!(fs::read_dir(place.0.join("charts")).unwrap().count() > 0);
         assert_eq!(read(&place.0.join("r.json")).unwrap(), report());
-        // Again, over what is there.
+        // The files are written again, over the existing ones.
         write_files(&report(), &args).unwrap();
         assert_eq!(place.names().len(), 5);
     }

@@ -1,4 +1,4 @@
-//! How far the comparison is: a bar on a terminal, otherwise a line for each case.
+//! Shows the progress of the comparison: a bar on a terminal, otherwise a line for each case.
 
 use super::estimate::say;
 use hapax_bench::measure::{IdKind, Measurement, Row, Setting, Shape};
@@ -30,12 +30,12 @@ impl Progress {
         }
     }
 
-    /// A case has come to its end.
+    /// Records that a case has ended.
     pub fn end(&mut self, row: &Row, seen: Result<&Measurement, &str>) {
         self.done += 1;
         let result = match seen {
             Ok(Measurement { latency: Some(latency), .. }) => {
-                // Of few ids only the maximum is known.
+                // With few ids only the maximum is known.
                 let late = latency.quantiles.iter().find(|quantile| quantile.of >= 0.99);
                 let (of, nanos) = late.map_or((0.0, 0), |quantile| (quantile.of, quantile.nanos));
                 let (percent, micros) = (of * 100.0, nanos as f64 / 1e3);
@@ -59,7 +59,7 @@ impl Progress {
     }
 }
 
-/// A setting in a few words: what is not as usual.
+/// Describes a setting in a few words: the parameters that are not the default.
 pub fn describe(setting: &Setting) -> String {
     let Setting { live, threads, batch, .. } = setting;
     let mut text = format!("{live} live");
@@ -94,7 +94,7 @@ pub fn describe(setting: &Setting) -> String {
     text
 }
 
-/// What is going to be done.
+/// Announces the work to come.
 pub fn announce(rows: &[Row], rounds: u32, time: Duration, seed: u64) -> String {
     let mut settings: Vec<&Setting> = Vec::new();
     for row in rows {

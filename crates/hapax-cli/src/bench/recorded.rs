@@ -1,4 +1,4 @@
-//! Ids of files, as a trace that all processes read.
+//! Turns ids of files into a trace that all processes read.
 
 use super::cases::Traced;
 use super::interrupt::Interrupt;
@@ -12,13 +12,14 @@ use hapax_bench::measure::{Machine, Row, Shape, Workload};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-/// So many are through all strategies within a minute.
+/// The number of ids that all strategies finish within a minute.
 const QUICK_EVENTS: u64 = 50_000;
 
-/// Each process that measures reads the trace, and has its ids three times for a moment: in the file, by time, and by thread.
+/// The part of the memory that a trace may take. Each measuring process reads the trace, and holds
+/// its ids three times for a moment: in the file, by time, and by thread.
 const SHARE_OF_MEMORY: u64 = 8;
 
-/// What an event takes beside its id.
+/// The bytes of an event besides its id.
 const EVENT_BYTES: u64 = 16;
 
 /// Reads the files, if there are any, and leaves a trace in the directory.
@@ -57,12 +58,13 @@ pub fn trace(args: &BenchArgs, scratch: &Scratch, interrupt: &Interrupt) -> Resu
             false => "in all; without --window none is forgotten",
         }
     );
-    // Of a trace, the last two say nothing.
+    // The last two mean nothing for a trace.
     let workload = Workload { shape: Shape::Trace { path }, duplicates: 0.0, distance_windows: 0.0 };
     Ok(Some(Traced { workload, live: header.live, events: header.events }))
 }
 
-/// Refuses more ids than there is memory for. (Where the system does not tell, it is for the system to refuse.)
+/// Refuses more ids than there is memory for. (Where the system does not tell its memory, it will
+/// refuse by itself.)
 fn fits(bytes: u64, memory_bytes: u64) -> Result<(), Failure> {
     if memory_bytes == 0 || bytes <= memory_bytes / SHARE_OF_MEMORY {
         return Ok(());
@@ -90,7 +92,8 @@ fn check(args: &BenchArgs) -> Result<(), Failure> {
     }
 }
 
-/// In a report the trace is called by the files that it was made of: the other file is gone by then.
+/// Names the trace after the files that it was made of, in a report: the trace's own file is gone
+/// by then.
 pub fn rename(rows: &mut [Row], args: &BenchArgs) {
     let names: Vec<String> = args.workload.files.iter().map(|file| file.display().to_string()).collect();
     let path = PathBuf::from(names.join(", "));

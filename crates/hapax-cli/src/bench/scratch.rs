@@ -1,18 +1,18 @@
-//! A directory for as long as the command runs.
+//! A directory that exists as long as the command runs.
 
 use crate::failure::Failure;
 use hapax_bench::measure::servers;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Removed, with all that is in it, when this is dropped.
+/// A directory that is removed, with its contents, when this is dropped.
 pub struct Scratch(PathBuf);
 
 impl Scratch {
     pub fn new() -> Result<Self, Failure> {
         let base = servers::parent();
         let process = std::process::id();
-        // Somebody with our number may have been killed here before.
+        // A process with the same id may have been killed here before.
         for attempt in 0..100 {
             let path = base.join(format!("hapax-{process}-{attempt}"));
             match std::fs::create_dir(&path) {
@@ -31,7 +31,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // A server whose process was killed may still be writing its last.
+        // A server whose process was killed may still be writing.
         for _ in 0..20 {
             match std::fs::remove_dir_all(&self.0) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

@@ -1,13 +1,13 @@
-//! Versions of what is compared.
+//! The versions of the libraries and servers that are compared.
 
 use hapax_bench::measure::{Library, servers};
 use hapax_bench::strategy::Needs;
 
-/// What this package was locked to when it was built. (`cargo install` without `--locked` may have taken others that
-/// are compatible.)
+/// The lock file of this package when it was built. (`cargo install` without `--locked` may have
+/// taken other versions that are compatible.)
 const LOCK: &str = include_str!("../../../../Cargo.lock");
 
-/// Crates that are compared, and whether this build has them.
+/// The crates that are compared, and whether this build has them.
 const COMPARED: [(&str, bool); 13] = [
     ("bloomfilter", true),
     ("dashmap", true),
@@ -24,7 +24,7 @@ const COMPARED: [(&str, bool); 13] = [
     ("tokio-postgres", cfg!(feature = "postgres")),
 ];
 
-/// This crate, others, and servers as far as they are here.
+/// Returns the versions of this crate, of others, and of servers as far as they are installed.
 pub fn libraries() -> Vec<Library> {
     let library = |name: &str, version: &str| Library { name: name.to_string(), version: version.to_string() };
     let mut libraries = vec![library("hapax", env!("CARGO_PKG_VERSION"))];
@@ -44,7 +44,8 @@ pub fn libraries() -> Vec<Library> {
     libraries
 }
 
-/// The version of a crate that a package depends on. A lock names the version there if it has several.
+/// Returns the version of a crate that a package depends on. A lock names the version in the
+/// dependency if it has several.
 fn locked(lock: &str, package: &str, name: &str) -> Option<String> {
     let packages = || lock.split("[[package]]").skip(1);
     let value = |package: &'_ str, key: &str| -> Option<String> {

@@ -11,9 +11,9 @@ pub struct Blocks {
     /// The beginning of a record whose end was not read yet.
     rest: Vec<u8>,
     line_bytes_max: usize,
-    /// The rest of a record that is too long is still to be skipped.
+    /// True if the rest of a record that is too long is still to be skipped.
     skipping: bool,
-    /// Lines that were skipped since this was asked for, and those of a record that was only just
+    /// Lines that were skipped since the last question, and those of a record that was only just
     /// found to be too long.
     skipped: u64,
     skipped_just: u64,
@@ -21,8 +21,8 @@ pub struct Blocks {
     beginning: Beginning,
     /// Bytes of the content that were read.
     read: u64,
-    /// The offset in the content at which the last block began, and how much of it is none of it:
-    /// an end that a line did not have.
+    /// The offset in the content at which the last block began, and how many of its bytes are not
+    /// part of the content: an end that a line did not have.
     start: u64,
     added: u64,
 }
@@ -37,7 +37,7 @@ pub enum Block {
     End,
 }
 
-/// Enough to make a system call cheap, and little enough to stay in a core's cache.
+/// A size that makes a system call cheap, and is small enough to stay in a core's cache.
 const BLOCK_BYTES: usize = 256 << 10;
 
 impl Blocks {
@@ -58,18 +58,18 @@ impl Blocks {
         }
     }
 
-    /// The input goes on from there in its content, which is known to begin so.
+    /// Continues the input from this offset in its content, which is known to begin like this.
     pub fn from(self, offset: u64, beginning: Beginning) -> Self {
         Blocks { read: offset, start: offset, beginning, ..self }
     }
 
-    /// Returns the offset in the content at which the last block began. What is too long, and was
-    /// skipped, is in none.
+    /// Returns the offset in the content at which the last block began. Skipped records that are
+    /// too long are in no block.
     pub fn start(&self) -> u64 {
         self.start
     }
 
-    /// Returns the offset in the content at which the last block ends, with what was added to it.
+    /// Returns the offset in the content at which the last block ends, including added bytes.
     pub fn end(&self) -> u64 {
         self.read + self.added - self.rest.len() as u64
     }
@@ -96,7 +96,7 @@ impl Blocks {
         std::mem::take(&mut self.skipped)
     }
 
-    /// Reads the next block, and where its records end, into buffers whose memory is reused. The
+    /// Reads the next block, and the ends of its records, into buffers whose memory is reused. The
     /// last record gets an end if it has none.
     pub fn next(&mut self, block: &mut Vec<u8>, ends: &mut Vec<u32>) -> io::Result<Block> {
         block.clear();
@@ -104,7 +104,7 @@ impl Blocks {
         std::mem::swap(block, &mut self.rest);
         self.skipped += std::mem::take(&mut self.skipped_just);
         while !self.ended {
-            // Up to here the cutter knows it.
+            // The cutter has seen the block up to here.
             let mut known = block.len();
             let room = BLOCK_BYTES.saturating_sub(known).max(BLOCK_BYTES / 4);
             block.resize(known + room, 0);
@@ -145,7 +145,8 @@ impl Blocks {
         Ok(Block::Records)
     }
 
-    /// Drops what belongs to the record that is too long; true if it has ended.
+    /// Drops the part of the block that belongs to the record that is too long. Returns true if the
+    /// record has ended.
     fn skip(&mut self, block: &mut Vec<u8>) -> bool {
         let end = self.cutter.end(block);
         self.skipped += lines_in(&block[..end.unwrap_or(block.len())]);

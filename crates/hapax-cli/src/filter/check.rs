@@ -6,14 +6,14 @@ use crate::failure::Failure;
 use hapax::{Dedup, Prepared, Refusal, Timestamp, Verdict};
 use std::time::Duration;
 
-/// Where the time of an event comes from.
+/// The source of an event's time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Time {
     /// There is no window: time stands still.
     Still,
-    /// When the line arrives.
+    /// The time at which the line arrives.
     Arrival,
-    /// The line says it.
+    /// The time that the line contains.
     Event,
 }
 
@@ -29,7 +29,7 @@ pub struct Checker {
 }
 
 impl Checker {
-    /// `latest` is the latest time that earlier runs have seen.
+    /// Creates a checker. `latest` is the latest time that earlier runs have seen.
     pub fn new(dedup: Dedup, time: Time, refusing: RefusingArgs, latest: Timestamp) -> Self {
         let tick_nanos = dedup.tick().as_nanos() as u64;
         Checker { dedup, time, refusing, tick_nanos, stream_time: latest, verdicts: Vec::new() }
@@ -54,9 +54,9 @@ impl Checker {
         Ok(())
     }
 
-    /// Checks runs of events whose times the engine cannot tell apart at one of these times. What
-    /// is refused moves no time: if a run is, its first event alone has to be, and the rest is seen
-    /// without it.
+    /// Checks runs of events, each run at one time: the engine cannot tell the times of its events
+    /// apart. A refused event moves no time: if a run is refused, its first event is checked alone,
+    /// and the rest is checked without it.
     fn check_events(&mut self, Batch { ids, times, verdicts, runs, .. }: &mut Batch) {
         let mut start = 0;
         while start < ids.len() {
@@ -82,14 +82,14 @@ impl Checker {
         }
     }
 
-    /// Checks ids at one time; true if it was refused.
+    /// Checks ids at one time. Returns true if they were refused.
     fn check_run(&mut self, ids: &[Prepared], at: Timestamp) -> bool {
         self.dedup.check_batch_prepared_at(ids.iter().copied(), at, &mut self.verdicts);
         self.verdicts.first().is_some_and(|verdict| verdict.refusal().is_some())
     }
 
-    /// The time to check an event of `time` at: a late one counts as of stream time, unless it may
-    /// be too late.
+    /// Returns the time at which to check an event of `time`: a late one counts as of stream time,
+    /// unless it may be too late.
     fn at(&self, time: Timestamp) -> Timestamp {
         if self.stands_alone(self.stream_time, time) { time } else { time.max(self.stream_time) }
     }
@@ -98,7 +98,8 @@ impl Checker {
         self.refusing.stands_alone(latest.as_nanos(), time.as_nanos())
     }
 
-    /// Times are rounded down and up to ticks; two with the same result are the same.
+    /// Rounds a time down and up to ticks; two times with the same result are the same to the
+    /// engine.
     fn grain(&self, time: Timestamp) -> (u64, bool) {
         let nanos = time.as_nanos();
         (nanos / self.tick_nanos, nanos.is_multiple_of(self.tick_nanos))
@@ -120,7 +121,7 @@ fn refuse(batch: &mut Batch) -> Result<(), Failure> {
     Err(Failure::BadInput(format!("{}, line {line}: its time is {what}, and --refused)", batch.name)))
 }
 
-/// What time it is in the engine that a window of this length, or none, makes.
+/// Returns the kind of time in the engine that a window of this length, or none, makes.
 pub fn time_of(window: Option<Duration>, has_event_time: bool) -> Time {
     match (window, has_event_time) {
         (None, _) => Time::Still,
@@ -139,7 +140,7 @@ mod tests {
         RefusingArgs { max_skew: None, allowed_lateness, time_unrelated: true, max_jump, refused: Refused::Pass }
     }
 
-    /// The verdicts of events, each an id and milliseconds, one by one and in batches.
+    /// Returns the verdicts of events, each an id and milliseconds, one by one and in batches.
     fn both_ways(events: &[(usize, u64)], rules: RefusingArgs) -> [Vec<Verdict>; 2] {
         let engine = || {
             let builder = Dedup::builder().window(WINDOW).capacity(1_000).seed(1);
@@ -181,7 +182,7 @@ mod tests {
         let mut events = Vec::new();
         for (round, far) in [(0, 0), (1, 1_000_000), (2, 0), (3, 2_000_000)] {
             events.extend(MILLIS.iter().enumerate().map(|(i, ms)| (i % 4, 40_000 * (round + 1) + ms)));
-            // One that is far ahead, and enough of them that agree.
+            // There is one event that is far ahead, and enough that agree with it.
             let agreeing = if round == 3 { 20 } else { 1 };
             events.extend((0..agreeing).map(|i| (100 + i, far + 1_000_000 + i as u64)));
             events.push((7, 40_000 * (round + 1) + 20_200));

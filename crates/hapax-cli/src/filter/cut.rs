@@ -1,5 +1,5 @@
-//! Where records end: at the end of a line, or, where fields are quoted, at one outside of quotes.
-//! Pure.
+//! Finds where records end: at the end of a line, or, where fields are quoted, at one outside of
+//! quotes. Pure.
 
 use super::fields::Dialect;
 use csv_core::{ReadFieldResult, Reader};
@@ -10,13 +10,13 @@ pub enum Cutter {
     Quoted {
         reader: Box<Reader>,
         quote: u8,
-        /// The record under way has been shown to the reader: it may be within quotes.
+        /// True if the record under way was given to the CSV reader: it may be within quotes.
         inside: bool,
     },
 }
 
 impl Cutter {
-    /// Cuts lines, or the records of a dialect.
+    /// Creates a cutter of lines, or of the records of a dialect.
     pub fn new(dialect: Option<Dialect>) -> Self {
         match dialect.and_then(|dialect| Some((dialect.quote?, dialect.reader()?))) {
             Some((quote, reader)) => Cutter::Quoted { reader: Box::new(reader), quote, inside: false },
@@ -24,8 +24,8 @@ impl Cutter {
         }
     }
 
-    /// Returns the end of the record under way in the piece that comes next, or nothing if it goes
-    /// on behind it.
+    /// Returns the end of the record under way in the next piece, or none if the record continues
+    /// behind it.
     #[inline]
     pub fn end(&mut self, piece: &[u8]) -> Option<usize> {
         let Cutter::Quoted { reader, quote, inside } = self else {
@@ -57,7 +57,7 @@ impl Cutter {
 mod tests {
     use super::*;
 
-    /// The records of a text that comes so many bytes at once.
+    /// Returns the records of a text that comes this many bytes at once.
     fn records(text: &[u8], at_once: usize, dialect: Option<Dialect>) -> Vec<Vec<u8>> {
         let mut cutter = Cutter::new(dialect);
         let mut records = vec![Vec::new()];

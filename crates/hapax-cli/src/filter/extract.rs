@@ -1,4 +1,4 @@
-//! Where a line's id and time are.
+//! Extracts a line's id and time.
 
 use super::fields::{Dialect, Splitter, Unbalanced};
 use super::json::Pointer;
@@ -18,12 +18,12 @@ pub struct Extractor {
     splitter: Splitter,
 }
 
-/// Where something is in a line.
+/// The place of a value in a line.
 #[derive(Debug)]
 enum Place {
     Line,
     Field(usize),
-    /// A column whose number is known once the file's header was read.
+    /// A column, whose number is known once the file's header was read.
     Column {
         name: String,
         number: usize,
@@ -35,7 +35,7 @@ enum Place {
     },
 }
 
-/// What a line holds.
+/// The contents of a line.
 #[derive(Debug, PartialEq)]
 pub enum Extracted<'a> {
     Event {
@@ -85,18 +85,18 @@ impl Extractor {
         asked.then_some(self.dialect)
     }
 
-    /// Whether lines say when they happened.
+    /// Returns true if lines contain their time.
     pub fn has_time(&self) -> bool {
         self.time.is_some()
     }
 
-    /// Whether a file must begin with a header.
+    /// Returns true if a file must begin with a header.
     pub fn needs_header(&self) -> bool {
         let needs = |place: &Place| matches!(place, Place::Column { .. });
         needs(&self.id) || self.time.as_ref().is_some_and(|(place, _)| needs(place))
     }
 
-    /// Learns from a file's header where its columns are.
+    /// Reads a file's header, and finds its columns.
     pub fn read_header(&mut self, line: &[u8]) -> Result<(), String> {
         let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line); // some programs mark UTF-8
         let columns: Vec<_> = self.splitter.split(line).collect::<Result<_, _>>().map_err(describe)?;
@@ -112,7 +112,8 @@ impl Extractor {
         Ok(())
     }
 
-    /// The id and the time of a line, without its end. An error says what is wrong with the line.
+    /// Returns the id and the time of a line, without its end. An error says what is wrong with the
+    /// line.
     pub fn extract<'a>(&self, line: &'a [u8]) -> Result<Extracted<'a>, String> {
         let Some(id) = self.id.find(line, &self.splitter)?.filter(|id| !id.trim_ascii().is_empty()) else {
             return Ok(Extracted::Missing);

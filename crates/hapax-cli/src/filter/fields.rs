@@ -4,38 +4,38 @@ use csv_core::{ReadFieldResult, Reader, ReaderBuilder, Terminator};
 use std::borrow::Cow;
 use std::cell::RefCell;
 
-/// How a line is divided into fields.
+/// The rules by which a line is divided into fields.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Dialect {
     pub delimiter: u8,
     pub quote: Option<u8>,
 }
 
-/// Takes records apart.
+/// Splits records into fields.
 #[derive(Debug)]
 pub struct Splitter {
     dialect: Dialect,
-    /// Reads quoted fields, each from its beginning. (Its clones are no readers: csv-core 0.1.13
-    /// forgets half of them.)
+    /// Reads quoted fields, each from its beginning. (Its clones are no working readers: csv-core
+    /// 0.1.13 forgets half of their state.)
     reader: Option<RefCell<Reader>>,
 }
 
 /// A line whose quotes do not match.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Unbalanced {
-    /// Which field, counted from 1.
+    /// The number of the field, counted from 1.
     pub field: usize,
     pub problem: &'static str,
 }
 
-/// A field, and what follows its delimiter, if one does.
+/// A field, and the text after its delimiter, if it has one.
 type Split<'a> = (Cow<'a, [u8]>, Option<&'a [u8]>);
 
 impl Dialect {
-    /// Reads fields with these quotes as RFC 4180 has them; nothing without quotes.
+    /// Creates a reader of fields with these quotes by RFC 4180; none without quotes.
     pub fn reader(self) -> Option<Reader> {
         let quote = self.quote?;
-        // Ends of lines that are not quoted are nothing that fields can have.
+        // Fields without quotes cannot contain an end of a line.
         let end = Terminator::Any(b'\n');
         Some(ReaderBuilder::new().delimiter(self.delimiter).quote(quote).terminator(end).build())
     }
@@ -46,7 +46,7 @@ impl Splitter {
         Splitter { dialect, reader: dialect.reader().map(RefCell::new) }
     }
 
-    /// The fields of a line, in order.
+    /// Returns the fields of a line, in order.
     pub fn split<'a>(&self, line: &'a [u8]) -> impl Iterator<Item = Result<Cow<'a, [u8]>, Unbalanced>> {
         let mut rest = Some(line);
         (1..).map_while(move |field| {
@@ -66,10 +66,10 @@ impl Splitter {
         })
     }
 
-    /// The field of this number, counted from 1, if the line has so many.
+    /// Returns the field of this number, counted from 1, if the line has that many.
     pub fn nth<'a>(&self, line: &'a [u8], n: usize) -> Result<Option<Cow<'a, [u8]>>, Unbalanced> {
         if self.reader.is_none() {
-            // Nothing to be checked in the fields before.
+            // Nothing has to be checked in the fields before.
             let mut rest = line;
             for _ in 1..n {
                 match memchr::memchr(self.dialect.delimiter, rest) {
@@ -79,7 +79,7 @@ impl Splitter {
             }
             return Ok(Some(self.unquoted(rest).0));
         }
-        // All of them: quotes that do not match make the whole line doubtful.
+        // All fields are read: quotes that do not match make the whole line doubtful.
         self.split(line)
             .enumerate()
             .try_fold(None, |found, (i, field)| field.map(|field| found.or((i + 1 == n).then_some(field))))
@@ -92,15 +92,15 @@ impl Splitter {
         }
     }
 
-    /// A field that begins with a quote.
+    /// Splits off a field that begins with a quote.
     fn quoted<'a>(&self, line: &'a [u8], quote: u8, reader: &mut Reader) -> Result<Split<'a>, &'static str> {
         let Extent { raw, content, quotes, has_ended, is_last } = extent(line, quote, reader);
         if !has_ended {
             return Err("a quoted field does not end");
         }
         let field = &line[..raw];
-        // What a reader takes for content may be more than what is quoted: it takes what comes
-        // after a closing quote, too.
+        // The reader's content may be more than the quoted part: it includes text after a closing
+        // quote, too.
         if !field.ends_with(&[quote]) || raw != 2 + content + quotes {
             return Err("there is something between a closing quote and the delimiter");
         }
@@ -115,7 +115,7 @@ impl Splitter {
     }
 }
 
-/// The extent of a field, and what a reader makes of it.
+/// The extent of a field, as the CSV reader sees it.
 struct Extent {
     /// Bytes of the field as it is written.
     raw: usize,
@@ -133,7 +133,7 @@ fn extent(line: &[u8], quote: u8, reader: &mut Reader) -> Extent {
     reader.reset();
     loop {
         let rest = &line[extent.raw..];
-        // An end of the line tells what has ended from what would go on.
+        // An end of the line distinguishes a field that has ended from one that would continue.
         let (result, read, written) = reader.read_field(if rest.is_empty() { b"\n" } else { rest }, &mut scratch);
         extent.content += written;
         extent.quotes += memchr::memchr_iter(quote, &scratch[..written]).count();

@@ -1,5 +1,5 @@
-//! The fuzz target `filter`: what is in files and state directories, given to whatever reads it. A
-//! letter says which, and the bytes behind it are for that.
+//! The fuzz target `filter`: contents of files and state directories, given to the code that reads
+//! them. The first byte selects the reader, and the rest is its input.
 
 use super::blocks::{Block, Blocks};
 use super::cut::Cutter;
@@ -30,7 +30,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     allocation::at_most(64 << 20, || fuzz(bytes));
 });
 
-/// Does what the fuzz target does with its input; returns true if what reads it took it.
+/// Runs the fuzz target on its input; returns true if the reader accepted it.
 fn fuzz(bytes: &[u8]) -> bool {
     let Some((which, bytes)) = bytes.split_first() else { return false };
     match which {
@@ -52,8 +52,8 @@ const DIALECTS: [Dialect; 3] = [
     Dialect { delimiter: b';', quote: Some(b'\'') },
 ];
 
-/// A record's fields: written again with quotes, they are the same, and each is the one of its
-/// number.
+/// Checks a record's fields: written again with quotes, they are the same, and each is the one of
+/// its number.
 fn fields(bytes: &[u8]) -> bool {
     let Some((&dialect, line)) = bytes.split_first() else { return false };
     let dialect = DIALECTS[usize::from(dialect) % DIALECTS.len()];
@@ -83,7 +83,8 @@ fn fields(bytes: &[u8]) -> bool {
     true
 }
 
-/// The records of a file, which are the same however it comes, and all of it.
+/// Checks the records of a file: they are the same in whatever pieces it comes, and together all of
+/// it.
 fn records(bytes: &[u8]) -> bool {
     let Some((&[dialect, at_once], content)) = bytes.split_first_chunk() else { return false };
     let dialect = Some(DIALECTS[usize::from(dialect) % DIALECTS.len()]);
@@ -109,7 +110,7 @@ fn cut(content: &[u8], at_once: usize, dialect: Option<Dialect>) -> Vec<Vec<u8>>
     records
 }
 
-/// The value at a pointer: what another reader of JSON finds there.
+/// Checks the value at a pointer: another reader of JSON finds the same.
 fn pointer(bytes: &[u8]) -> bool {
     let Some((&length, rest)) = bytes.split_first() else { return false };
     let Some((text, line)) = rest.split_at_checked(usize::from(length)) else { return false };
@@ -135,7 +136,7 @@ fn pointer(bytes: &[u8]) -> bool {
     found.is_ok()
 }
 
-/// A time, as it is written.
+/// Checks a time as text.
 fn when(bytes: &[u8]) -> bool {
     let Some((&format, text)) = bytes.split_first() else { return false };
     use TimeFormat::{Ms, Ns, Rfc3339, S, Us};
@@ -152,7 +153,7 @@ fn when(bytes: &[u8]) -> bool {
     true
 }
 
-/// Values of options: durations, numbers with suffixes.
+/// Checks values of options: durations, numbers with suffixes.
 fn values(bytes: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(bytes) else { return false };
     let duration = args::duration(text);
@@ -170,7 +171,7 @@ fn values(bytes: &[u8]) -> bool {
     args::history(text).is_ok() || duration.is_ok()
 }
 
-/// Compressed content: the same however it comes.
+/// Checks compressed content: the result is the same in whatever pieces it comes.
 fn compressed(bytes: &[u8]) -> bool {
     let Some((&at_once, content)) = bytes.split_first() else { return false };
     let whole = decompressed(content, usize::MAX);
@@ -179,17 +180,17 @@ fn compressed(bytes: &[u8]) -> bool {
     whole.is_some_and(|(_, is_whole)| is_whole)
 }
 
-/// A beginning of it, and whether it is good up to there.
+/// Returns a beginning of the content, and whether it is good up to there.
 fn decompressed(content: &[u8], at_once: usize) -> Option<(Vec<u8>, bool)> {
     const ENOUGH: u64 = 256 << 10;
     let trickle = Trickle(Cursor::new(content.to_vec()), at_once);
     let mut output = Vec::new();
     let is_good = decompress(trickle, None).ok()?.take(ENOUGH).read_to_end(&mut output).is_ok();
-    // What came before an error depends on how much was asked for.
+    // The output before an error depends on the size of the reads.
     Some(if is_good { (output, true) } else { (Vec::new(), false) })
 }
 
-/// Gives its bytes a few at a time.
+/// A reader that returns its bytes a few at a time.
 struct Trickle(Cursor<Vec<u8>>, usize);
 
 impl Read for Trickle {
@@ -199,7 +200,7 @@ impl Read for Trickle {
     }
 }
 
-/// A place, as a state directory has it, and an input that begins with some bytes.
+/// Checks a place, as a state directory has it, with an input that begins with some bytes.
 fn place(bytes: &[u8]) -> bool {
     let end = bytes.iter().position(|&byte| byte == b'\n').unwrap_or(bytes.len());
     let (record, content) = (&bytes[..end], &bytes[end..]);
@@ -222,7 +223,8 @@ const OPTIONS: [&[&str]; 5] = [
     &["--regex", "id=(\\w+)", "--header"],
 ];
 
-/// Whole files, by some options: what is found in them does not depend on how they come.
+/// Checks whole files, by some options: the ids found in them do not depend on the pieces in which
+/// they come.
 fn lines(bytes: &[u8]) -> bool {
     let Some((&[options, at_once], content)) = bytes.split_first_chunk() else { return false };
     let args = &filters()[usize::from(options) % OPTIONS.len()];
@@ -235,7 +237,7 @@ fn lines(bytes: &[u8]) -> bool {
     whole.is_some_and(|events| !events.is_empty())
 }
 
-/// The options, parsed once.
+/// Returns the options, parsed once.
 fn filters() -> &'static [FilterArgs] {
     static FILTERS: OnceLock<Vec<FilterArgs>> = OnceLock::new();
     let usual = ["hapax", "filter", "--missing", "drop", "--on-bad", "skip", "--line-bytes-max", "1000"];

@@ -1,4 +1,4 @@
-//! Gzip as `gzip -d` takes it: members one after the other; zeros behind the last one are padding,
+//! Reads gzip like `gzip -d`: members one after the other. Zeros after the last member are padding,
 //! and anything else there is ignored with a warning. A member that is cut off or damaged is an
 //! error.
 
@@ -11,13 +11,13 @@ const MAGIC: [u8; 2] = [0x1f, 0x8b];
 
 /// Decompresses members one after the other.
 pub struct Members<R> {
-    /// The member under way, and what comes behind it; nothing once all is read.
+    /// The member under way, with the input after it; none once all is read.
     member: Option<GzDecoder<AfterMagic<R>>>,
     /// The name of the input in a warning, if one is wanted.
     name: Option<PathBuf>,
 }
 
-/// The bytes behind a member.
+/// The kind of the bytes after a member.
 enum Behind {
     Member,
     Nothing,
@@ -25,7 +25,7 @@ enum Behind {
 }
 
 impl<R: BufRead> Members<R> {
-    /// Begins with a member.
+    /// Creates a reader of input that begins with a member.
     pub fn new(input: R, name: Option<PathBuf>) -> Self {
         Members { member: Some(GzDecoder::new(AfterMagic { magic: &[], input })), name }
     }
@@ -46,7 +46,7 @@ impl<R: BufRead> Read for Members<R> {
             }
             let mut input = self.member.take().map(GzDecoder::into_inner).expect("it is there").input;
             match behind(&mut input)? {
-                // Its magic was read.
+                // Its magic was read already.
                 Behind::Member => self.member = Some(GzDecoder::new(AfterMagic { magic: &MAGIC, input })),
                 Behind::Nothing => {}
                 Behind::Garbage => self.warn(),
@@ -56,7 +56,7 @@ impl<R: BufRead> Read for Members<R> {
     }
 }
 
-/// Reads on behind a member, over the next one's magic if there is one.
+/// Reads on after a member, past the magic of the next one if there is one.
 fn behind(input: &mut impl BufRead) -> io::Result<Behind> {
     match next_byte(input)? {
         None => Ok(Behind::Nothing),
@@ -92,7 +92,7 @@ fn is_all_zeros(input: &mut impl BufRead) -> io::Result<bool> {
     }
 }
 
-/// Input of which a magic was read, before the rest.
+/// Input whose magic was read already, before the rest.
 struct AfterMagic<R> {
     magic: &'static [u8],
     input: R,

@@ -16,7 +16,7 @@ pub struct Source {
     path: PathBuf,
 }
 
-/// How a file's content is compressed.
+/// The compression of a file's content.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Compression {
     None,
@@ -29,7 +29,7 @@ impl Source {
         Source { path }
     }
 
-    /// How the file is called in messages.
+    /// Returns the file's name in messages.
     pub fn name(&self) -> &Path {
         if self.is_stdin() { Path::new("standard input") } else { &self.path }
     }
@@ -38,18 +38,20 @@ impl Source {
         ["-", "/dev/stdin", "/dev/fd/0"].iter().any(|name| self.path == Path::new(name))
     }
 
-    /// Whether it is an ordinary file, which can be opened twice. A named pipe's writer takes a first reader's going for the end.
+    /// Returns true if it is an ordinary file, which can be opened twice. The writer of a named
+    /// pipe would take it for the end when a first reader closes it.
     pub fn is_file(&self) -> bool {
         self.is_stdin() || self.path.is_file()
     }
 
-    /// An error if nothing may be read of it at all: a closed descriptor, or what is written to.
+    /// Returns an error if nothing of it may be read at all: a closed descriptor, or the file that
+    /// is written to.
     pub fn check(&self, output: &File) -> Result<(), Failure> {
         if self.is_stdin() {
             closed::input()?;
         }
         let input = if self.is_stdin() { stdin().and_then(|input| input.metadata()) } else { self.path.metadata() };
-        // What cannot be looked at, cannot be read either, which will say why.
+        // A file without metadata cannot be read either, and reading it will say why.
         let (Ok(input), Ok(output)) = (input, output.metadata()) else { return Ok(()) };
         match identity(&input).is_some_and(|input| Some(input) == identity(&output)) {
             true => Err(Failure::input(self.name(), "input file is output file")),
@@ -85,13 +87,13 @@ pub fn identity(meta: &Metadata) -> Option<(u64, u64)> {
     meta.is_file().then(|| (meta.dev(), meta.ino()))
 }
 
-/// Not to be had here.
+/// Returns none: there is no identity on this system.
 #[cfg(not(unix))]
 pub fn identity(_: &Metadata) -> Option<(u64, u64)> {
     None
 }
 
-/// The files of a command line, or standard input if there are none.
+/// Returns the files of a command line, or standard input if there are none.
 pub fn sources(files: &[PathBuf]) -> Vec<Source> {
     match files.is_empty() {
         true => vec![Source::new("-".into())],
@@ -99,8 +101,8 @@ pub fn sources(files: &[PathBuf]) -> Vec<Source> {
     }
 }
 
-/// Makes room for some blocks in a pipe: with the 64 KiB of a new one, its two ends spend half of their time waking each other. Does
-/// nothing where there is no pipe, or no room to be had.
+/// Makes room for some blocks in a pipe: with the 64 KiB of a new one, its two ends spend half of
+/// their time waking each other. Does nothing where there is no pipe, or more room is not allowed.
 pub fn enlarge_pipe(file: &File) {
     #[cfg(target_os = "linux")]
     let _ = rustix::pipe::fcntl_setpipe_size(file, 1 << 20);
@@ -108,7 +110,7 @@ pub fn enlarge_pipe(file: &File) {
     let _ = file;
 }
 
-/// Standard input without std's buffer and lock.
+/// Opens standard input without std's buffer and lock.
 fn stdin() -> io::Result<File> {
     #[cfg(unix)]
     return std::os::fd::AsFd::as_fd(&io::stdin()).try_clone_to_owned().map(File::from);
@@ -130,8 +132,8 @@ impl Read for Counted {
     }
 }
 
-/// Up to `len` bytes at a place, without moving the file's position, which standard input shares
-/// with its owner.
+/// Reads up to `len` bytes at a place, without moving the file's position, which standard input
+/// shares with its owner.
 pub fn read_at(file: &File, at: u64, len: usize) -> Option<Vec<u8>> {
     let mut buffer = vec![0; len];
     let mut filled = 0;
@@ -150,20 +152,20 @@ pub fn read_at(file: &File, at: u64, len: usize) -> Option<Vec<u8>> {
     Some(buffer)
 }
 
-/// How content begins: the least and the greatest value of each byte.
+/// The beginning of a kind of content: the least and the greatest value of each byte.
 type Signature = (Result<Compression, &'static str>, &'static [u8], &'static [u8]);
 
 const SIGNATURES: [Signature; 5] = [
     (Ok(Compression::Gzip), b"\x1f\x8b", b"\x1f\x8b"),
     (Ok(Compression::Zstd), b"\x28\xb5\x2f\xfd", b"\x28\xb5\x2f\xfd"),
-    // A frame to be skipped.
+    // A skippable frame.
     (Ok(Compression::Zstd), b"\x50\x2a\x4d\x18", b"\x5f\x2a\x4d\x18"),
     (Err("xz"), b"\xfd7zXZ\0", b"\xfd7zXZ\0"),
     (Err("bzip2"), b"BZh11AY", b"BZh91AY"),
 ];
 
 impl Compression {
-    /// What content is compressed with that begins so; nothing if it takes more to tell.
+    /// Returns the compression of content with this beginning; none if it takes more bytes to tell.
     pub fn of(beginning: &[u8]) -> io::Result<Option<Self>> {
         let mut told = Some(Compression::None);
         for (compression, least, greatest) in SIGNATURES {
@@ -183,12 +185,13 @@ impl Compression {
     }
 }
 
-/// Decompresses what is compressed, by content. If it has a name, odd ends of it are worth a
-/// warning.
+/// Decompresses compressed content, which it recognizes by its beginning. If the input has a name,
+/// an odd end of it causes a warning.
 pub fn decompress<R: Read + Send + 'static>(input: R, name: Option<&Path>) -> io::Result<Box<dyn Read + Send>> {
     let mut input = input;
     let mut beginning = Vec::new();
-    // No more than it takes to tell: the first line of a pipe is not to wait for the second.
+    // It reads no more than it takes to tell: the first line of a pipe is not to wait for the
+    // second.
     let compression = loop {
         let told = Compression::of(&beginning)?;
         let read = match told {
@@ -216,7 +219,7 @@ pub mod tests {
     use super::*;
     use std::io::Write;
 
-    /// Gives its bytes a few at a time.
+    /// A reader that returns its bytes a few at a time.
     pub struct Trickle(pub io::Cursor<Vec<u8>>, pub usize);
 
     impl Read for Trickle {

@@ -5,18 +5,18 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
 
-/// A JSON pointer (RFC 6901), taken apart.
+/// A JSON pointer (RFC 6901), split into its tokens.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pointer(Vec<String>);
 
 impl Pointer {
-    /// A pointer that is empty or begins with a slash.
+    /// Parses a pointer that is empty or begins with a slash.
     pub fn new(text: &str) -> Self {
         Pointer(text.split('/').skip(1).map(|token| token.replace("~1", "/").replace("~0", "~")).collect())
     }
 
-    /// The text of the string, number or boolean there; nothing if there is null or nothing. Numbers are as they are written, so
-    /// that none loses digits.
+    /// Returns the text of the string, number or boolean there; none if there is null or no value.
+    /// Numbers are as they are written, so that none loses digits.
     pub fn find<'a>(&self, line: &'a [u8]) -> Result<Option<Cow<'a, [u8]>>, String> {
         let found = walk(line, &self.0).or_else(|error| self.step_by_step(line).map_err(|_| describe(error)))?;
         let Some(value) = found.map(RawValue::get) else { return Ok(None) };
@@ -32,8 +32,8 @@ impl Pointer {
         }
     }
 
-    /// Takes a level at a time, which never decodes a string that the pointer does not go through:
-    /// one that is no Unicode may stand where it leads nowhere.
+    /// Walks down one level at a time, which never decodes a string that is not on the pointer's
+    /// path: elsewhere a string may be invalid Unicode.
     fn step_by_step<'a>(&self, line: &'a [u8]) -> serde_json::Result<Option<&'a RawValue>> {
         let mut value: &RawValue = serde_json::from_slice(line)?;
         for token in self.0.chunks(1) {
@@ -49,7 +49,7 @@ impl Pointer {
     }
 }
 
-/// The value at these tokens of a document, all of which must be JSON.
+/// Returns the value at these tokens of a document, all of which must be JSON.
 fn walk<'a>(line: &'a [u8], tokens: &[String]) -> serde_json::Result<Option<&'a RawValue>> {
     let mut document = serde_json::Deserializer::from_slice(line);
     let found = At(tokens).deserialize(&mut document)?;
@@ -57,8 +57,8 @@ fn walk<'a>(line: &'a [u8], tokens: &[String]) -> serde_json::Result<Option<&'a 
     Ok(found)
 }
 
-/// A string, borrowed if nothing in it is escaped. JSON's strings are of 16-bit units, and half of
-/// a surrogate pair need not have its other half: then it is as WTF-8 has it.
+/// A string, borrowed if nothing in it is escaped. JSON's strings consist of 16-bit units, and half
+/// of a surrogate pair need not have its other half: such a half is encoded as in WTF-8.
 struct Text<'a>(Cow<'a, [u8]>);
 
 impl<'a> serde::Deserialize<'a> for Text<'a> {
@@ -160,7 +160,8 @@ impl<'de> Visitor<'de> for At<'_> {
     }
 }
 
-/// A document is one line here; which one of its file, others know better.
+/// Describes an error without its line number: a document is one line here, and the caller knows
+/// which one of its file.
 fn describe(error: serde_json::Error) -> String {
     format!("it is no JSON: {}", error.to_string().replace(" at line 1 column ", " at column "))
 }
@@ -217,7 +218,7 @@ mod tests {
             assert!(find("/a", line).is_err(), "{line}");
         }
         assert!(Pointer::new("/a").find(b"{\"a\": \"\xff\"}").is_err());
-        // Beside the value, text is skipped and not decoded.
+        // Outside the value, text is skipped and not decoded.
         assert_eq!(Pointer::new("/a").find(b"{\"b\": \"\xff\", \"a\": 1}").unwrap().as_deref(), Some(&b"1"[..]));
     }
 }

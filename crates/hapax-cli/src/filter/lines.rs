@@ -1,4 +1,4 @@
-//! What each line of a file is: an event with its id, or something else.
+//! Classifies each line of a file: an event with its id, or something else.
 
 use super::cut::Cutter;
 use super::extract::{Extracted, Extractor};
@@ -12,32 +12,32 @@ use std::borrow::Cow;
 pub struct Lines {
     rules: Rules,
     extractor: Extractor,
-    /// Whether the next line is a file's header.
+    /// True if the next line is a file's header.
     at_header: bool,
     header_seen: bool,
     /// The number of the next line in its file.
     line_number: u64,
 }
 
-/// What becomes of lines that cannot be checked.
+/// The treatment of lines that cannot be checked.
 #[derive(Clone, Copy, Debug)]
 struct Rules {
     missing: Missing,
     on_bad: OnBad,
     line_bytes_max: usize,
     has_header: bool,
-    /// Records may have several lines.
+    /// True if records may have several lines.
     multiline: bool,
 }
 
-/// What a line is.
+/// The kind of a line.
 #[derive(Debug, PartialEq)]
 pub enum Line<'a> {
     Event { id: Cow<'a, [u8]>, at: Option<Timestamp> },
     Unchecked(Unchecked),
 }
 
-/// What becomes of a line that is not checked.
+/// The treatment of a line that is not checked.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Unchecked {
     /// The id is missing, and the line is printed.
@@ -46,13 +46,13 @@ pub enum Unchecked {
     DropMissing,
     /// The first header is printed.
     Header,
-    /// Those of other files are not.
+    /// The header of another file is not printed.
     OtherHeader,
     /// A bad line is dropped.
     Bad,
 }
 
-/// A line that ends everything.
+/// A bad line that ends the command.
 #[derive(Debug)]
 pub struct BadLine {
     line_number: u64,
@@ -60,13 +60,13 @@ pub struct BadLine {
 }
 
 impl BadLine {
-    /// The failure that it is in this file.
+    /// Returns the failure for this line in this file.
     pub fn of(self, source: &Source) -> Failure {
         Failure::BadInput(format!("{}, line {}: {}", source.name().display(), self.line_number, self.reason))
     }
 }
 
-/// Does something with each record of a block, without its end, given where each ends.
+/// Calls `each` with each record of a block, without its end, given where each ends.
 pub fn each_record<E>(block: &[u8], ends: &[u32], mut each: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
     let mut start = 0;
     ends.iter().try_for_each(|&end| {
@@ -76,7 +76,7 @@ pub fn each_record<E>(block: &[u8], ends: &[u32], mut each: impl FnMut(&[u8]) ->
     })
 }
 
-/// A record without the end of its last line.
+/// Returns a record without the end of its last line.
 pub fn without_end(record: &[u8]) -> &[u8] {
     let line = record.strip_suffix(b"\n").unwrap_or(record);
     line.strip_suffix(b"\r").unwrap_or(line)
@@ -103,13 +103,13 @@ impl Lines {
         Cutter::new(self.extractor.dialect())
     }
 
-    /// The next line is the first of a file.
+    /// Begins a file: the next line is its first.
     pub fn begin_file(&mut self) {
         self.at_header = self.rules.has_header;
         self.line_number = 1;
     }
 
-    /// The next line is too long, and was skipped.
+    /// Skips the next line, which is too long.
     pub fn too_long(&mut self) -> Result<(), BadLine> {
         if self.at_header {
             return Err(self.bad_line(self.longer_than_allowed()));
@@ -118,12 +118,12 @@ impl Lines {
         Ok(())
     }
 
-    /// The next line is a file's header.
+    /// Returns true if the next line is a file's header.
     pub fn is_at_header(&self) -> bool {
         self.at_header
     }
 
-    /// So many lines of the file have been read before, its header among them.
+    /// Continues behind this many lines of the file that were read before, its header among them.
     pub fn go_on_behind(&mut self, lines: u64) {
         self.at_header = false;
         self.line_number = lines + 1;
@@ -134,7 +134,7 @@ impl Lines {
         self.line_number - 1
     }
 
-    /// So many lines were skipped.
+    /// Counts skipped lines.
     pub fn skipped(&mut self, lines: u64) {
         self.line_number += lines;
     }
@@ -152,7 +152,7 @@ impl Lines {
 
     fn header(&mut self, line: &[u8]) -> Result<Unchecked, BadLine> {
         self.at_header = false;
-        // Never skipped: with a bad header every line of the file is bad.
+        // The line is never skipped: with a bad header every line of the file is bad.
         self.extractor.read_header(line).map_err(|reason| self.bad_line(reason))?;
         let first = !std::mem::replace(&mut self.header_seen, true);
         Ok(if first { Unchecked::Header } else { Unchecked::OtherHeader })

@@ -1,9 +1,9 @@
-//! `hapax filter`: lines in, first sightings out.
+//! `hapax filter`: reads lines, and prints the first sightings.
 //!
-//! Three stages, a thread each, hand batches of lines on: [`parse`] reads, splits ([`lines`]) and
-//! digests; [`check`] asks the engine; [`print`] writes, [`state`] records what was taken, and the
-//! empty batch goes back. There are a few batches in all, so memory stays the same however long the
-//! input is.
+//! Three stages hand batches of lines on. [`parse`] reads, splits ([`lines`]) and digests, and
+//! [`check`] asks the engine, each in a thread of its own. The caller's thread prints ([`print`]),
+//! and [`state`] records what was taken; then the empty batch goes back. There are a few batches in
+//! all, so memory stays the same however long the input is.
 
 pub mod blocks;
 mod check;
@@ -81,14 +81,14 @@ pub fn run(args: FilterArgs) -> Result<(), Failure> {
     let mut last = Last { printer, state, counts: Counts::default(), progress, signals };
     let done = stages.run(|next| last.take(next));
     last.progress.finish();
-    // What was printed is remembered, also if something went wrong then.
+    // Printed lines are remembered, also after an error.
     let ended =
         last.state.take().map_or(Ok(()), |state| state.end(&last.printer.output, || last.signals.asked().is_err()));
     let done = done.and(ended);
     if let Some(refused) = last.counts.refused(args.refusing.refused) {
         eprintln!("hapax: {refused}");
     }
-    // A closed pipe has had what it wanted, and its owner may not want to hear more.
+    // A reader that has closed its pipe may not want any more output.
     if let (Some(format), false) = (args.stats, matches!(done, Err(Failure::ClosedPipe))) {
         let elapsed = start.elapsed();
         let report =
@@ -107,18 +107,19 @@ struct Last {
     signals: Signals,
 }
 
-/// The time to wait for a batch before looking whether a reader has taken what lies in the pipe.
+/// The time to wait for a batch before checking whether a reader has taken what is in the pipe.
 const LOOK: Duration = Duration::from_millis(50);
 
 impl Last {
-    /// Prints a batch and records it, or does what is to be done meanwhile. Returns how long to
-    /// wait for the next one.
+    /// Prints a batch and records it, or does other work meanwhile. Returns how long to wait for
+    /// the next batch.
     fn take(&mut self, next: Next) -> Result<Option<Duration>, Failure> {
         let Last { printer, state, counts, progress, signals } = self;
         if let Next::Batch(batch) = next {
             counts.add(batch);
             progress.update(counts);
-            // Who has lost the reader by the signal that asks for an end, was asked to end.
+            // If the pipe was closed by the signal that asks for an end, too, the signal is the
+            // reason.
             printer.print(batch).map_err(|failure| signals.asked().err().unwrap_or(failure))?;
             let (header, asked) = (printer.has_header(), || signals.asked().is_err());
             if let Some(state) = state {
@@ -132,7 +133,7 @@ impl Last {
     }
 }
 
-/// A hash of the options that say what events are, and which of them are printed.
+/// Hashes the options that say what events are, and which of them are printed.
 fn options(args: &FilterArgs) -> u64 {
     let crate::args::LineArgs { id, time, format } = &args.lines;
     let id = (id.field, &id.column, &id.json, &id.regex);

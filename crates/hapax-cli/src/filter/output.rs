@@ -1,5 +1,5 @@
-//! Standard output: what kind of thing it is, how much was written to it, and how much of that
-//! somebody has.
+//! Standard output: its kind, how much was written to it, and how much of that its reader has
+//! taken.
 
 use super::input::{enlarge_pipe, identity};
 use std::fs::File;
@@ -59,8 +59,8 @@ impl Output {
         if appends(&self.file) { self.file.metadata().map(|meta| meta.len()) } else { self.file.stream_position() }
     }
 
-    /// Returns the number of bytes written that somebody has: all of them but those that lie unread
-    /// in a pipe. If others write to it, too, their bytes count as ours.
+    /// Returns the number of written bytes that a reader has taken: all of them but those that are
+    /// unread in a pipe. If others write to it, too, their bytes count as ours.
     pub fn taken(&self) -> u64 {
         match self.kind {
             Kind::Pipe => self.written.saturating_sub(unread(&self.file)),
@@ -68,15 +68,15 @@ impl Output {
         }
     }
 
-    /// Waits so long, or until nobody will ever read what is in a pipe: then it returns true.
+    /// Waits this long, or until a pipe has lost its reader: then it returns true.
     pub fn wait(&self, pause: Duration) -> bool {
         has_lost_its_reader(&self.file, pause)
     }
 
-    /// Goes to the end of a file that is appended to, and cuts off half a line that a run has left
-    /// there which had recorded that it was at `length`: what follows the last end of a line, but
-    /// nothing before `length`. Begins a new line if that cannot be done, or if it is unknown whose
-    /// half line it is.
+    /// Goes to the end of a file that is appended to, and cuts off half a line that an earlier run
+    /// has left there. That run has recorded the end as `length`: the bytes after the last end of a
+    /// line are cut off, but none before `length`. Begins a new line if that is not possible, or if
+    /// it is unknown which run left the half line.
     pub fn mend_end(&mut self, length: Option<u64>) -> io::Result<()> {
         let end = self.file.metadata()?.len();
         if end == 0 || self.position_at_end()? != end {
@@ -91,19 +91,19 @@ impl Output {
             }
             Some(_) => self.write_all(b"\n"),
             None if ours == Some(end) => Ok(()),
-            // It may be written to, but not read. An empty line too much is better than two lines
-            // in one.
+            // It may be written to, but not read. An extra empty line is better than two lines in
+            // one.
             None => self.write_all(b"\n"),
         }
     }
 
     /// Returns the number of bytes after the last end of a line, up to the file's end and no
-    /// further back than `from`. It takes a descriptor of its own, since this one may be for
-    /// writing only; nothing if there is none to be had.
+    /// further back than `from`. It opens a descriptor of its own, since this one may be for
+    /// writing only; none if that is not possible.
     fn half_line(&self, from: u64, end: u64) -> Option<u64> {
         const STEP: u64 = 64 << 10;
         let mut file = File::open(OWN_PATH).ok()?;
-        // Where that is no way to the same file, it is another one.
+        // Where that path does not lead to the same file, it leads to another one.
         if identity(&file.metadata().ok()?) != identity(&self.file.metadata().ok()?) {
             return None;
         }
@@ -159,7 +159,7 @@ mod of_unix {
         meta.file_type().is_fifo()
     }
 
-    /// Bytes that lie in a pipe; none if the system does not say.
+    /// Returns the unread bytes in a pipe; zero if the system does not say.
     pub fn unread(pipe: &File) -> u64 {
         let mut unread: libc::c_int = 0;
         // SAFETY: the descriptor is open as long as `pipe` is, and FIONREAD writes one c_int, to
@@ -168,7 +168,7 @@ mod of_unix {
         if result == 0 { u64::try_from(unread).unwrap_or(0) } else { 0 }
     }
 
-    /// True as soon as a pipe has no reader; false after this time.
+    /// Returns true as soon as a pipe has no reader; false after this time.
     pub fn has_lost_its_reader(pipe: &File, pause: Duration) -> bool {
         let mut asked = libc::pollfd { fd: pipe.as_raw_fd(), events: 0, revents: 0 };
         let pause_ms = libc::c_int::try_from(pause.as_millis()).unwrap_or(libc::c_int::MAX);
@@ -189,7 +189,7 @@ mod of_unix {
 #[cfg(not(unix))]
 use elsewhere::{appends, has_lost_its_reader, is_pipe, unread};
 
-/// Counts what was written as taken, where nobody can ask.
+/// A replacement for other systems: all that was written counts as taken, since nobody can ask.
 #[cfg(not(unix))]
 mod elsewhere {
     use std::fs::{File, Metadata};

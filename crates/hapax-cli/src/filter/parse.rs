@@ -1,4 +1,4 @@
-//! First stage, in a thread of its own: from files to batches of lines whose ids are digested.
+//! First stage, in a thread of its own: turns files into batches of lines whose ids are digested.
 
 use super::blocks::{Block, Blocks};
 use super::input::Source;
@@ -11,14 +11,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Receiver, SyncSender};
 
-/// Some lines on their way through the command. Used again and again.
+/// Some lines on their way through the command. Batches are used again and again.
 #[derive(Debug, Default)]
 pub struct Batch {
     /// The lines, each with its end.
     pub bytes: Vec<u8>,
-    /// Where each line ends in `bytes`.
+    /// The end of each line in `bytes`.
     pub ends: Vec<u32>,
-    /// Lines that are not checked, by number within the batch, and what becomes of them.
+    /// Lines that are not checked, by number within the batch, and their treatment.
     pub unchecked: Vec<(u32, Unchecked)>,
     /// The ids of all other lines.
     pub ids: Vec<Prepared>,
@@ -26,13 +26,14 @@ pub struct Batch {
     pub times: Vec<Timestamp>,
     /// Their verdicts, once they are checked.
     pub verdicts: Vec<Verdict>,
-    /// Where runs end that were checked at one time, and at which, if their times count.
+    /// The ends of runs of ids that were checked at one time, and that time, if times of events
+    /// count.
     pub runs: Vec<(usize, Timestamp)>,
     /// Lines that were dropped while they were read, as too long.
     pub too_long: u64,
     /// The name of its input in messages.
     pub name: String,
-    /// The place that its input has come to when this is done.
+    /// The place that its input has reached when this batch is done.
     pub place: Place,
     /// A header that an earlier run has printed, perhaps to another output.
     pub header: Option<Vec<u8>>,
@@ -52,8 +53,8 @@ impl Batch {
 }
 
 impl Batch {
-    /// Ends before the record of this checked id, as if it had not been read; the number of its
-    /// line.
+    /// Ends the batch before the record of this checked id, as if it had not been read. Returns the
+    /// number of its line.
     pub fn cut_before(&mut self, id: usize) -> u64 {
         let mut record = id;
         for (at, _) in &self.unchecked {
@@ -77,10 +78,10 @@ impl Batch {
     }
 }
 
-/// Where batches come from, and where they go.
+/// The channels from which empty batches come, and to which full ones go.
 pub struct Channels {
     pub empty: Receiver<Batch>,
-    /// Full ones, or why there are no more.
+    /// Full batches, or the reason why there are no more.
     pub full: SyncSender<Result<Batch, Failure>>,
 }
 
@@ -93,10 +94,10 @@ pub struct Parser {
     spare: Option<Batch>,
 }
 
-/// Whoever wants batches has gone away, and says why himself.
+/// The next stage has ended; it reports the reason itself.
 struct Gone;
 
-/// How reading ends early.
+/// The reason why reading ends early.
 enum Stop {
     Failure(Failure),
     Gone,
@@ -137,11 +138,12 @@ impl Parser {
         if self.read_once(source, bytes_read, channels, false)? {
             return Ok(());
         }
-        // It was cut short since an earlier run has read it, and may be another one.
+        // The file was cut short since an earlier run has read it, and may be another one.
         self.read_once(source, bytes_read, channels, true).map(drop)
     }
 
-    /// False if it has turned out to be shorter than what an earlier run has printed of it.
+    /// Reads a file. Returns false if it is shorter than the part that an earlier run has printed
+    /// of it.
     fn read_once(
         &mut self,
         source: &Source,
@@ -184,7 +186,7 @@ impl Parser {
             batch.header = header.take();
             batch.place.clone_from(&before);
             batch.name = source.name().display().to_string();
-            // What comes before a bad line is still done.
+            // The lines before a bad one are still printed.
             channels.full.send(Ok(batch)).map_err(|_| Gone)?;
             parsed.map_err(|bad| bad.of(source))?;
             if before.ended {
@@ -193,9 +195,8 @@ impl Parser {
         }
     }
 
-    /// Finds the records of a batch, and digests their ids, but for those that were printed
-    /// `before`, which are taken out. If a line is bad and that is an error, what comes before it
-    /// stays.
+    /// Finds the records of a batch, and digests their ids. Records that were printed `before` are
+    /// taken out. If a line is bad and that is an error, the lines before it stay.
     fn parse(&mut self, batch: &mut Batch, before: &mut Place, blocks: &Blocks) -> Result<(), BadLine> {
         if blocks.start() < before.offset {
             self.skip(batch, before, blocks.start())?;
@@ -217,7 +218,8 @@ impl Parser {
         if records > 0 {
             let (all, last) = (ends.len(), ends[records - 1] as usize);
             let start = if records > 1 { ends[records - 2] as usize } else { 0 };
-            // Behind all records of the block its end is known; it may be none of the content's.
+            // At the last record of the block the content's end is known; the record's own end may
+            // not be part of the content.
             let behind = (bytes.len() - last) as u64;
             let added = if records == all { blocks.added() } else { 0 };
             before.offset = blocks.end() - behind - added;
@@ -229,8 +231,8 @@ impl Parser {
         parsed
     }
 
-    /// Takes out the records that were printed before; the first of them may be a header that
-    /// columns are learnt from.
+    /// Takes out the records that were printed before. The first of them may be a header that names
+    /// the columns.
     fn skip(&mut self, batch: &mut Batch, before: &Place, start: u64) -> Result<(), BadLine> {
         let mut at = 0;
         let mut covered = 0;

@@ -1,13 +1,14 @@
-//! What was written and not yet taken by whoever reads it. Pure.
+//! A queue of output that was written and not yet taken by its reader. Pure.
 
 use std::collections::VecDeque;
 
-/// Something to be done once the output has been taken up to where it ends, in order.
+/// Things to be done, in order, each once the output has been taken up to its end.
 pub struct Pending<T> {
     waiting: VecDeque<(u64, T)>,
 }
 
-/// More than a pipe holds, if each has something to print; a limit on memory otherwise.
+/// The largest number of entries: more than a pipe holds, if each has something to print; a limit
+/// on memory otherwise.
 const WAITING_MAX: usize = 64;
 
 impl<T> Pending<T> {
@@ -15,12 +16,12 @@ impl<T> Pending<T> {
         Pending { waiting: VecDeque::new() }
     }
 
-    /// Adds what ends there in the output; never before the last.
+    /// Adds an entry that ends there in the output; never before the last.
     pub fn push(&mut self, end: u64, what: T) {
         self.waiting.push_back((end, what));
     }
 
-    /// The next one to be done, if the output was taken so far.
+    /// Returns the next entry to be done, if the output was taken that far.
     pub fn take(&mut self, taken: u64) -> Option<T> {
         let (end, _) = self.waiting.front()?;
         if *end <= taken { self.waiting.pop_front().map(|(_, what)| what) } else { None }
@@ -30,7 +31,7 @@ impl<T> Pending<T> {
         self.waiting.is_empty()
     }
 
-    /// No more are to be added before some are done.
+    /// Returns true if no more are to be added before some are done.
     pub fn is_full(&self) -> bool {
         self.waiting.len() >= WAITING_MAX
     }

@@ -1,4 +1,4 @@
-//! How far an input was printed, as a state directory remembers it. Pure.
+//! The place up to which an input was printed, as a state directory remembers it. Pure.
 
 use super::lines::without_end;
 use serde::{Deserialize, Serialize};
@@ -11,23 +11,24 @@ pub struct Place {
     pub input: String,
     /// A hash of the options that say what its events are, and which of them are printed.
     pub options: u64,
-    /// The end of the last record that was printed, or dropped; in what is decompressed.
+    /// The end of the last record that was printed, or dropped; an offset in the decompressed
+    /// content.
     pub offset: u64,
-    /// The length of that record, if the input ended before it did: it may go on one day.
+    /// The length of that record, if the input ended before it did: it may grow one day.
     pub unended: u64,
     pub lines: u64,
     /// Its first line, and its first 64 KiB, as far as they were read.
     pub first: Span,
     pub beginning: Span,
-    /// The input was read to its end.
+    /// True if the input was read to its end.
     pub ended: bool,
     /// The slot in which it is remembered.
     pub slot: usize,
-    /// The run that has seen it last.
+    /// The last run that has seen it.
     pub run: u64,
 }
 
-/// So many bytes from the beginning, and their hash.
+/// The first bytes of a content: their number, and their hash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Span {
     pub bytes: u64,
@@ -39,18 +40,18 @@ impl Span {
         Span { bytes: bytes.len() as u64, hash: xxh3_64(bytes) }
     }
 
-    /// Returns true if content that begins so begins with this; nothing if it takes more to tell.
+    /// Returns true if content with this beginning begins with the span; none if it takes more
+    /// bytes to tell.
     fn begins(self, content: &[u8]) -> Option<bool> {
         content.get(..self.bytes as usize).map(|beginning| xxh3_64(beginning) == self.hash)
     }
 }
 
-/// As much of an input as is compared.
+/// The number of bytes of an input that are compared.
 pub const BEGINNING_BYTES: usize = 64 << 10;
 
-/// Returns true if an input that begins with `content` is the one of a place; nothing if it takes
-/// more to tell. One that has begun otherwise with its first line is told at once, so that nobody
-/// waits for what comes later.
+/// Returns true if an input that begins with `content` is the one of a place; none if it takes more
+/// bytes to tell. A first line that differs is enough to tell, so that nobody waits for more input.
 pub fn is_same(place: &Place, content: &[u8], has_ended: bool) -> Option<bool> {
     let first_bytes = place.first.bytes as usize;
     let line = &content[..content.len().min(first_bytes)];
@@ -59,37 +60,37 @@ pub fn is_same(place: &Place, content: &[u8], has_ended: bool) -> Option<bool> {
     {
         return Some(false);
     }
-    // Shorter than what was read of the other one: cut off, or not yet as long.
+    // The content is shorter than what was read of the other one: cut off, or not yet as long.
     place.beginning.begins(content).or(has_ended.then_some(false))
 }
 
-/// More runs than anybody makes.
+/// The largest number of runs: more than anybody makes.
 pub const RUNS_MAX: u64 = 1 << 62;
 
-/// Hashes how an input begins, while it is read.
+/// Hashes the beginning of an input, while it is read.
 pub struct Beginning {
     first: Option<Span>,
     hasher: Xxh3,
     bytes: usize,
-    /// All of it, if it was known before.
+    /// The whole span, if it was known before.
     whole: Option<Span>,
     /// The first line, until it has ended.
     line: Vec<u8>,
 }
 
 impl Beginning {
-    /// Nothing was read yet.
+    /// Creates the beginning of an input of which nothing was read yet.
     pub fn new() -> Self {
         Beginning { first: None, hasher: Xxh3::new(), bytes: 0, whole: None, line: Vec::new() }
     }
 
-    /// All was read that is compared, and is known.
+    /// Creates a beginning that was completely read, and is known.
     pub fn known(first: Span, beginning: Span) -> Self {
         let bytes = beginning.bytes as usize;
         Beginning { first: Some(first), whole: Some(beginning), bytes, ..Beginning::new() }
     }
 
-    /// Adds what comes next.
+    /// Adds the next content.
     pub fn add(&mut self, content: &[u8]) {
         let content = &content[..content.len().min(BEGINNING_BYTES - self.bytes.min(BEGINNING_BYTES))];
         if content.is_empty() {
@@ -106,7 +107,7 @@ impl Beginning {
         }
     }
 
-    /// The first line if it was read, and all that was.
+    /// Returns the first line if it was read, and all that was read.
     pub fn spans(&self) -> (Span, Span) {
         let read = || Span { bytes: self.bytes as u64, hash: self.hasher.digest() };
         (self.first.unwrap_or(Span::of(b"")), self.whole.unwrap_or_else(read))
@@ -114,8 +115,8 @@ impl Beginning {
 }
 
 impl Place {
-    /// Returns true if a run can have come here: what is added to its numbers or taken from them
-    /// gives numbers, and no more of an input is compared than ever is.
+    /// Returns true if a run can have reached this place: additions to its numbers and differences
+    /// do not overflow, and no more of an input is compared than ever is.
     pub fn is_possible(&self) -> bool {
         let is_length = |bytes: u64| bytes <= i64::MAX as u64;
         is_length(self.offset)
@@ -132,7 +133,7 @@ impl Place {
         self.offset - self.unended.min(self.offset)
     }
 
-    /// Returns true if a record that begins and ends there was printed, or dropped. The last one
+    /// Returns true if a record with this beginning and end was printed, or dropped. The last one
     /// may have got its end since, or more.
     pub fn covers(&self, start: u64, record: &[u8]) -> bool {
         let end = start + record.len() as u64;
@@ -163,7 +164,7 @@ mod tests {
         }
         let place = place_of(&long);
         assert_eq!(place.beginning.bytes, BEGINNING_BYTES as u64);
-        // A first line that is another one, shorter, or longer.
+        // The first line is another one, shorter, or longer.
         for first in [&b"same line\n"[..], b"some\n", b"some lines\n"] {
             assert_eq!(is_same(&place, first, false), Some(false), "{}", first.escape_ascii());
         }

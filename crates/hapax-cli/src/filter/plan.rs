@@ -1,4 +1,4 @@
-//! Before the first line: how large the engine must be.
+//! Decides, before the first line, how large the engine must be.
 
 use super::extract::Extractor;
 use super::input::{Compression, Source, decompress, read_at};
@@ -10,39 +10,40 @@ use std::fs::File;
 use std::io::Read;
 use std::time::Duration;
 
-/// What is known of the input beforehand.
+/// The size of the input, as far as it is known beforehand.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Size {
-    /// Bytes, as they lie there.
+    /// Bytes, before decompression.
     pub bytes: u64,
-    /// Lines, estimated.
+    /// The estimated number of lines.
     pub lines: u64,
 }
 
-/// How the engine was made.
+/// The engine, and how it was sized.
 pub struct Plan {
     pub dedup: Dedup,
     pub capacity: usize,
-    /// Whether the capacity was given, or what else it comes from.
+    /// The source of the capacity: the option, or an estimate.
     pub capacity_from: &'static str,
 }
 
-/// The capacity to start with: 18 MB. How many lines there are tells no more than that there are no
-/// more ids.
+/// The default capacity to start with: 18 MB. The number of lines says only that there are no more
+/// ids than that.
 const CAPACITY_UNASKED: usize = 1_000_000;
 
-/// The most to start with if the ids in some places of the input say that there are many.
+/// The most memory to start with if samples of the input show many ids.
 const BYTES_UNASKED_MAX: usize = 1 << 30;
 
-/// The most that the window takes without being asked for.
+/// The most memory that the window takes by default.
 const MEMORY_UNASKED_MAX: usize = 8 << 30;
 
-/// More room than the estimate needs, since it may be wrong, and at three quarters of its capacity the window would grow.
+/// Adds a margin to an estimate, since it may be wrong, and at three quarters of its capacity the
+/// window would grow.
 fn with_margin(lines: u64) -> usize {
     (lines + lines * 2 / 5 + 10_000) as usize
 }
 
-/// Ids in so many bytes.
+/// Returns the number of ids that fit into this many bytes.
 fn room_in(bytes: usize) -> usize {
     bytes / 37 * 2 // 18.5 bytes an id
 }
@@ -71,7 +72,7 @@ impl Plan {
         };
         // Without a window time stands still, and any window will do.
         let window = args.window.unwrap_or(Duration::from_secs(3600));
-        // The lines can wait for memory. What must not be is that an id is lost meanwhile.
+        // Lines can wait for memory, so no id may be lost meanwhile.
         let mut builder = Dedup::builder()
             .window(window)
             .capacity(capacity)
@@ -80,7 +81,7 @@ impl Plan {
         if has_time || args.window.is_none() {
             builder = builder.event_time(args.refusing.event_time(has_time));
         }
-        // A capacity that was given may take more than the default.
+        // A given capacity may take more than the default.
         if args.max_memory.is_some() || args.capacity.is_none() {
             builder = builder.max_memory_bytes(args.max_memory.unwrap_or(MEMORY_UNASKED_MAX));
         }
@@ -114,7 +115,7 @@ impl Plan {
     }
 }
 
-/// Why there is no engine, in words of the command line.
+/// Describes why there is no engine, in terms of the command line.
 fn opening(error: hapax::Error, args: &FilterArgs) -> Failure {
     match (&error, args.seed, &args.state) {
         (hapax::Error::Journal(JournalError::NotOurs { what: "key", .. }), Some(seed), Some(state)) => {
@@ -142,7 +143,7 @@ fn opening(error: hapax::Error, args: &FilterArgs) -> Failure {
     }
 }
 
-/// The size of the input, if all of it lies in files.
+/// Returns the size of the input, if all of it is in files.
 pub fn size_of(sources: &[Source]) -> Option<Size> {
     sources.iter().map(file_size).try_fold(Size { bytes: 0, lines: 0 }, |sum, size| {
         let size = size?;
@@ -150,8 +151,8 @@ pub fn size_of(sources: &[Source]) -> Option<Size> {
     })
 }
 
-/// Looks at a few places of a file, which stays where it is. Nothing if it is no ordinary file, or cannot be read; reading it will
-/// say why.
+/// Looks at a few places of a file, whose position does not change. Returns none if it is no
+/// ordinary file, or cannot be read; reading it will report why.
 fn file_size(source: &Source) -> Option<Size> {
     let file = source.is_file().then(|| source.open().ok())??;
     let meta = file.metadata().ok().filter(|meta| meta.is_file())?;
@@ -164,7 +165,7 @@ fn file_size(source: &Source) -> Option<Size> {
     Some(Size { bytes, lines })
 }
 
-/// Lines of a file by the density of their ends in 16 places.
+/// Estimates the lines of a file by the density of line ends in 16 places.
 fn plain_lines(file: &File, bytes: u64) -> Option<u64> {
     const PLACES: u64 = 16;
     const SAMPLE: usize = 64 << 10;
@@ -173,13 +174,14 @@ fn plain_lines(file: &File, bytes: u64) -> Option<u64> {
     Some(extrapolate(samples.iter().map(|sample| (lines_in(sample), sample.len() as u64)), bytes))
 }
 
-/// Lines of a compressed file by what is in its beginning.
+/// Estimates the lines of a compressed file by its beginning.
 fn compressed_lines(file: &File, bytes: u64) -> Option<u64> {
     const SAMPLE: usize = 1 << 20;
     let beginning = read_at(file, 0, SAMPLE)?;
     let compressed = beginning.len() as u64;
     let mut content = Vec::new();
-    // What is cut off at the end is an error, and no matter. Content that is all alike is not decompressed for ever.
+    // An error at the cut is expected, and ignored. Highly repetitive content is not decompressed
+    // forever.
     let _ = decompress(std::io::Cursor::new(beginning), None).ok()?.take(64 << 20).read_to_end(&mut content);
     Some(extrapolate([(lines_in(&content), compressed)].into_iter(), bytes))
 }
@@ -188,7 +190,8 @@ fn lines_in(sample: &[u8]) -> u64 {
     memchr::memchr_iter(b'\n', sample).count() as u64
 }
 
-/// The number of lines in so many bytes, given those in some samples and the bytes of these.
+/// Returns the number of lines in this many bytes, given those in some samples and the bytes of the
+/// samples.
 fn extrapolate(samples: impl Iterator<Item = (u64, u64)>, bytes: u64) -> u64 {
     let (lines, sampled) = samples.fold((0, 0), |sum, sample| (sum.0 + sample.0, sum.1 + sample.1));
     (u128::from(lines) * u128::from(bytes) / u128::from(sampled.max(1))) as u64 + 1
@@ -200,7 +203,7 @@ mod tests {
     use std::io::Write;
     use std::path::PathBuf;
 
-    /// A file that is gone when the test is.
+    /// A file that is removed at the end of the test.
     struct Temporary(PathBuf);
 
     impl Temporary {

@@ -1,4 +1,4 @@
-//! Third stage, in a thread of its own: prints the lines that are wanted.
+//! Third stage, in the caller's thread: prints the lines that are wanted.
 
 use super::lines::Unchecked;
 use super::parse::Batch;
@@ -7,12 +7,12 @@ use crate::failure::Failure;
 use hapax::{Certainty, Outcome, Refusal, Tier, Verdict};
 use std::io::Write;
 
-/// Which lines are printed, and how.
+/// The lines that are printed, and their form.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Wanted {
     Fresh,
     Duplicates,
-    /// All, after a column that ends with this delimiter.
+    /// All lines, after a column that ends with this delimiter.
     Marked {
         delimiter: u8,
     },
@@ -23,11 +23,12 @@ pub struct Printer<W> {
     pub output: W,
     wanted: Wanted,
     refused: Refused,
-    /// The header is on this output.
+    /// True if the header is on this output.
     has_header: bool,
-    /// A header that was read, and is printed before the first line that is, unless it is there.
+    /// A header that was read. It is printed before the first printed line, unless it is on the
+    /// output already.
     header: Option<Vec<u8>>,
-    /// What is to be written: runs of lines, copied together.
+    /// The text to be written: runs of lines, copied together.
     page: Vec<u8>,
 }
 
@@ -36,7 +37,7 @@ impl<W: Write> Printer<W> {
         Printer { output, wanted, refused, has_header, header: None, page: Vec::new() }
     }
 
-    /// The header is on this output, from this run or an earlier one.
+    /// Returns true if the header is on this output, from this run or an earlier one.
     pub fn has_header(&self) -> bool {
         self.has_header
     }
@@ -47,7 +48,7 @@ impl<W: Write> Printer<W> {
         if let Some(header) = &batch.header {
             self.header = Some(header.clone());
         }
-        // In front of what is printed, and taken back if that is nothing.
+        // The header goes in front of the printed lines, and is taken back if there are none.
         let due = self.header.take().filter(|_| !self.has_header);
         if let Some(header) = &due {
             self.mark_with("verdict");
@@ -78,7 +79,7 @@ impl<W: Write> Printer<W> {
     }
 
     fn copy(&mut self, batch: &Batch, wanted: Outcome) {
-        // Neighbours are copied together.
+        // Neighbouring lines are copied together.
         let mut run = 0..0;
         for (line, fate) in fates(batch) {
             let is_wanted = match fate {
@@ -117,7 +118,7 @@ impl<W: Write> Printer<W> {
     }
 }
 
-/// A verdict in the column of `--mark`.
+/// Returns a verdict's text in the column of `--mark`.
 fn mark_of(verdict: Verdict) -> &'static str {
     match (verdict.outcome(), verdict.tier(), verdict.certainty()) {
         (Outcome::Fresh, Tier::Window, _) => "fresh:window",
@@ -131,14 +132,14 @@ fn mark_of(verdict: Verdict) -> &'static str {
     }
 }
 
-/// What was decided about a line.
+/// The decision about a line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fate {
     Checked(Verdict),
     Unchecked(Unchecked),
 }
 
-/// The lines of a batch, and what was decided about each.
+/// Returns the lines of a batch, and the decision about each.
 fn fates(batch: &Batch) -> impl Iterator<Item = (std::ops::Range<usize>, Fate)> {
     let mut start = 0;
     let mut verdicts = batch.verdicts.iter();

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-/// Shows how far the command is, or nothing.
+/// A display of the command's progress, or nothing.
 pub struct Progress {
     bar: ProgressBar,
     bytes_read: Arc<AtomicU64>,
@@ -17,7 +17,8 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// On standard error if that is a terminal, and the output does not go there, too.
+    /// Shows progress on standard error if that is a terminal, and the output does not go there,
+    /// too.
     pub fn new(wanted: bool, size: Option<Size>, bytes_read: Arc<AtomicU64>) -> Self {
         let shown = wanted && std::io::stderr().is_terminal() && !std::io::stdout().is_terminal();
         let bar = match (shown, size) {

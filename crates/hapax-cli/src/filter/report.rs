@@ -1,4 +1,4 @@
-//! After the last line: what there is to say.
+//! The report after the last line.
 
 use super::lines::Unchecked;
 use super::parse::Batch;
@@ -9,7 +9,7 @@ use hapax::{Refusal, Stats};
 use std::fmt::Write;
 use std::time::Duration;
 
-/// Lines, by what became of them.
+/// Counts of lines, by their treatment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Counts {
     pub lines: u64,
@@ -45,7 +45,7 @@ impl Counts {
         }
     }
 
-    /// A line about events whose time was refused, if there were any.
+    /// Returns a line about events whose time was refused, if there were any.
     pub fn refused(&self, refused: Refused) -> Option<String> {
         let became = match refused {
             Refused::Pass => "printed, since nobody knows whether they are duplicates",
@@ -63,7 +63,7 @@ impl Counts {
     }
 }
 
-/// The failure that it is to have forgotten ids early, if some were.
+/// Returns a failure if ids were forgotten early.
 pub fn forgotten_early(plan: &Plan) -> Option<Failure> {
     let forgotten = plan.dedup.evicted_live();
     (forgotten > 0).then(|| {
@@ -74,8 +74,8 @@ pub fn forgotten_early(plan: &Plan) -> Option<Failure> {
     })
 }
 
-/// Says what was found in the state's directory, if that is not what a clean end leaves; the
-/// failure that it is to have lost ids.
+/// Prints what was found in the state's directory, if a clean end does not leave it like that.
+/// Returns a failure if ids are lost.
 pub fn found(stats: &Stats) -> Option<Failure> {
     let recovery = &stats.journal.as_ref()?.recovery;
     for torn in &recovery.torn {
@@ -93,7 +93,7 @@ pub fn found(stats: &Stats) -> Option<Failure> {
     Some(Failure::Lost(format!("{lost} are lost from the state: duplicates of them may have passed")))
 }
 
-/// All that can be said at the end.
+/// The contents of the report.
 pub struct Report<'a> {
     pub counts: Counts,
     pub stats: Stats,

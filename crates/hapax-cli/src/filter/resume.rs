@@ -1,5 +1,5 @@
-//! Where reading an input begins: at its beginning, or behind what an earlier run has printed of
-//! it.
+//! Decides where reading an input begins: at its beginning, or behind the part that an earlier run
+//! has printed.
 
 use super::blocks::Blocks;
 use super::input::{Compression, Counted, Source, decompress, identity, read_at};
@@ -12,39 +12,40 @@ use std::io::{self, Cursor, Read, Seek, SeekFrom};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-/// The inputs that earlier runs have printed, and how much of them.
+/// The inputs that earlier runs have printed, and how much of each.
 #[derive(Default)]
 pub struct Resume {
     pub places: HashMap<String, Place>,
     /// A hash of the options that say what events are, and which are printed.
     pub options: u64,
-    /// The run that begins.
+    /// The number of the run that begins.
     pub run: u64,
-    /// A stream that was read to its end is done with: one that begins the same says it again.
+    /// True if a stream that was read to its end is finished: one that begins the same is a new
+    /// stream that repeats it.
     pub streams_end: bool,
     /// The number of times that each input was read by this run.
     times: HashMap<String, u32>,
 }
 
-/// An input, open.
+/// An open input.
 struct Opened {
     file: File,
-    /// The name that it is known by.
+    /// The name by which it is remembered.
     name: String,
     is_file: bool,
-    /// Its length, if it can be read from anywhere.
+    /// Its length, if it can be read from any offset.
     length: Option<u64>,
 }
 
 /// An input that is being read.
 pub struct Reading {
     pub blocks: Blocks,
-    /// The input, and what of it was printed before this run.
+    /// The input, and the part of it that was printed before this run.
     pub place: Place,
-    /// The file, if it may have to be read from its beginning after all: what is compressed is
-    /// known to have been cut short when it ends.
+    /// True if the file may have to be read from its beginning after all: only the end of a
+    /// compressed file shows that it was cut short.
     pub may_be_short: bool,
-    /// The header, if it is among what was printed.
+    /// The header, if it is in the part that was printed.
     pub header: Option<Vec<u8>>,
 }
 
@@ -53,8 +54,8 @@ impl Resume {
         Resume { places, options, run, streams_end, times: HashMap::new() }
     }
 
-    /// Opens an input, behind what an earlier run has printed of it. If `anew`, from its beginning,
-    /// as an input that was cut short.
+    /// Opens an input, behind the part that an earlier run has printed. If `anew`, opens it at its
+    /// beginning, as an input that was cut short.
     pub fn read(
         &mut self,
         source: &Source,
@@ -115,7 +116,7 @@ impl Resume {
     }
 }
 
-/// Goes to where reading must begin, over the header.
+/// Moves to the place where reading must begin, past the header.
 fn seek(
     reading: &mut Reading,
     mut file: File,
@@ -143,7 +144,7 @@ fn seek(
     Ok(())
 }
 
-/// Reads as much of an input as it takes to say whether it is the one of a place.
+/// Reads as much of an input as it takes to tell whether it is the one of a place.
 fn compare(content: &mut Box<dyn Read + Send>, place: &Place) -> io::Result<(Vec<u8>, bool)> {
     let mut beginning = Vec::new();
     let mut piece = [0; 8 << 10];
@@ -169,8 +170,8 @@ fn open(source: &Source) -> io::Result<Result<Opened, Failure>> {
         Err(failure) => return Ok(Err(failure)),
     };
     let meta = file.metadata()?;
-    // Standard input may have been read by others before us; then it is none of the files that are
-    // known from their beginning.
+    // Other programs may have read from standard input before us; then it is none of the files that
+    // are known from their beginning.
     let at_beginning = !source.is_stdin() || file.stream_position().is_ok_and(|position| position == 0);
     let identity = identity(&meta).filter(|_| at_beginning);
     let is_plain = || {

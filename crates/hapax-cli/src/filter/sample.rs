@@ -1,4 +1,4 @@
-//! Before the first line: how many different ids a file seems to have, by those in some places of
+//! Estimates, before the first line, how many different ids a file has, by those in some places of
 //! it.
 
 use super::extract::{Extracted, Extractor};
@@ -12,11 +12,11 @@ use xxhash_rust::xxh3::xxh3_64;
 const PLACES: u64 = 128;
 const PLACE_BYTES: u64 = 8 << 10;
 
-/// About how many different ids are in this many lines of plain files; nothing if the files do not
-/// say, or not enough.
+/// Returns about how many different ids are in this many lines of plain files; none if the files
+/// show nothing, or not enough.
 ///
 /// Of `n` lines drawn from `d` ids that come equally often, `n²/2d` pairs have the same one. If
-/// some come more often, or together, that is less than there are.
+/// some come more often, or close together, the result is less than the true number.
 pub fn distinct(sources: &[Source], extractor: &mut Extractor, lines: u64) -> Option<u64> {
     let files: Vec<(File, u64)> = sources.iter().map(plain).collect::<Option<_>>()?;
     let bytes: u64 = files.iter().map(|(_, bytes)| bytes).sum();
@@ -29,8 +29,8 @@ pub fn distinct(sources: &[Source], extractor: &mut Extractor, lines: u64) -> Op
         }
         let places = (u128::from(PLACES) * u128::from(*length)).div_ceil(u128::from(bytes.max(1))) as u64;
         for place in 0..places {
-            // One in each part of the file, so that no two overlap: a line that is drawn twice is
-            // no id that comes again.
+            // There is one place in each part of the file, so that no two overlap: a line that is
+            // drawn twice is not a repeated id.
             let part = length / places;
             let at = part * place + at_random(place) % part.saturating_sub(PLACE_BYTES).max(1);
             add_ids(&read_at(file, at, PLACE_BYTES as usize)?, extractor, &mut ids);
@@ -39,7 +39,7 @@ pub fn distinct(sources: &[Source], extractor: &mut Extractor, lines: u64) -> Op
     Some(estimate(&mut ids, lines))
 }
 
-/// A plain file, and its length.
+/// Opens a plain file, and returns its length.
 fn plain(source: &Source) -> Option<(File, u64)> {
     let file = source.is_file().then(|| source.open().ok())??;
     let meta = file.metadata().ok().filter(|meta| meta.is_file())?;
@@ -47,7 +47,7 @@ fn plain(source: &Source) -> Option<(File, u64)> {
     is_plain.then_some((file, meta.len()))
 }
 
-/// The same for each run, and nothing that a file's content could be periodic with.
+/// Returns a number that is the same for each run, and that no file's content is periodic with.
 fn at_random(place: u64) -> u64 {
     xxh3_64(&place.to_le_bytes())
 }
@@ -62,13 +62,13 @@ fn add_ids(piece: &[u8], extractor: &Extractor, ids: &mut Vec<u64>) {
     }
 }
 
-/// Estimates the number of different ids that so many lines have, given those of a sample.
+/// Estimates the number of different ids that this many lines have, given those of a sample.
 fn estimate(ids: &mut [u64], lines: u64) -> u64 {
     ids.sort_unstable();
     let pairs: u64 =
         ids.chunk_by(|one, other| one == other).map(|same| (same.len() * (same.len() - 1) / 2) as u64).sum();
     let drawn = (ids.len() * ids.len() / 2) as u64;
-    // One pair more than there is: chance may have kept it away.
+    // One pair is added, since chance may have kept one away.
     (drawn / (pairs + 1)).min(lines)
 }
 
@@ -85,7 +85,7 @@ mod tests {
         }
         assert_eq!(estimate(&mut (0..100_000).collect::<Vec<_>>(), 40_000_000), 40_000_000);
         assert_eq!((estimate(&mut [], 1_000), estimate(&mut [7], 1_000)), (0, 0));
-        // Each id a thousand times, all together.
+        // Each id comes a thousand times, all together.
         assert!(estimate(&mut (0..100_000).map(|i| i / 1_000).collect::<Vec<_>>(), 40_000_000) < 1_000);
     }
 }

@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM end the command at a whole line; a second one ends it at once.
+//! Ends the command at a whole line on SIGINT and SIGTERM; a second signal ends it at once.
 
 use crate::failure::Failure;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub struct Signals(Arc<AtomicUsize>);
 
 impl Signals {
-    /// From now on signals are noticed. Each that comes calls `wake`, in a thread of its own.
+    /// Notices signals from now on. Each that comes calls `wake`, in a thread of its own.
     #[cfg(unix)]
     pub fn listen(mut wake: impl FnMut() + Send + 'static) -> Result<Self, Failure> {
         use signal_hook::consts::{SIGINT, SIGTERM};
@@ -17,7 +17,8 @@ impl Signals {
         let failed = |error: std::io::Error| Failure::Io(format!("signals cannot be received: {error}"));
         let (came, which) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         for signal in [SIGINT, SIGTERM] {
-            // In this order: the first one is too early to find the flag set.
+            // The order matters: at the first signal the shutdown handler must not find the flag
+            // set.
             let code = i32::from(Failure::of_signal(signal));
             signal_hook::flag::register_conditional_shutdown(signal, code, came.clone()).map_err(failed)?;
             signal_hook::flag::register(signal, came.clone()).map_err(failed)?;
@@ -28,13 +29,13 @@ impl Signals {
         Ok(Signals(which))
     }
 
-    /// Elsewhere signals end the process.
+    /// Does nothing: on this system signals end the process.
     #[cfg(not(unix))]
     pub fn listen(_: impl FnMut() + Send + 'static) -> Result<Self, Failure> {
         Ok(Signals(Arc::default()))
     }
 
-    /// The failure that it is to have been asked to end.
+    /// Returns a failure if a signal has asked the command to end.
     pub fn asked(&self) -> Result<(), Failure> {
         // Relaxed: nothing else is read because of it.
         match self.0.load(Ordering::Relaxed) {

@@ -1,4 +1,4 @@
-//! The stages, each at work in its thread, and what goes between them.
+//! Runs the stages in their threads, and passes batches between them.
 
 use super::check::Checker;
 use super::input::Source;
@@ -10,11 +10,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Batches on their way: enough that no stage waits for another one's bad moment.
+/// Batches in use: enough that no stage waits for a short delay of another one.
 const BATCHES: usize = 8;
 
-/// The first two stages, at work. The last one stays with the caller: when nobody takes its output
-/// any more, the process ends, and does not wait for a stage that waits for input.
+/// The first two stages, running. The last one stays in the caller's thread: when nobody reads its
+/// output any more, the process ends, and does not wait for a stage that waits for input.
 pub struct Stages {
     threads: [JoinHandle<()>; 2],
     empty: SyncSender<Batch>,
@@ -26,20 +26,20 @@ pub struct Stages {
 enum Message {
     Batch(Box<Batch>),
     Failed(Failure),
-    /// Somebody else has news.
+    /// A wake-up from outside the stages.
     Wake,
-    /// No more will come: because all is done, or because a stage has broken down.
+    /// No more batches will come: all is done, or a stage has failed.
     End,
 }
 
 /// The next thing to do for the last stage.
 pub enum Next<'a> {
     Batch(&'a Batch),
-    /// Nothing has come for a while, or a signal has.
+    /// No batch has come for a while, or a signal has.
     Nothing,
 }
 
-/// Says that there are no more batches, however its owner ends.
+/// A guard that reports that there are no more batches, however its owner ends.
 struct SaysEnd(SyncSender<Message>);
 
 impl Drop for SaysEnd {
@@ -68,7 +68,7 @@ impl Stages {
                         }
                         Err(failure) => (None, Some(failure)),
                     };
-                    // What comes before a failure is still printed.
+                    // The lines before a failure are still printed.
                     let messages = batch
                         .map(|batch| Message::Batch(Box::new(batch)))
                         .into_iter()
@@ -82,14 +82,14 @@ impl Stages {
         Stages { threads, empty, messages, sender }
     }
 
-    /// Makes the last stage look around.
+    /// Returns a function that wakes the last stage.
     pub fn waker(&self) -> impl FnMut() + Send + 'static {
         let sender = self.sender.clone();
-        // If there is no room, it has something to do anyway.
+        // If the channel is full, the stage is awake anyway.
         move || drop(sender.try_send(Message::Wake))
     }
 
-    /// Does the last stage with every batch, up to the first failure of any stage. `last` returns
+    /// Runs the last stage with every batch, up to the first failure of any stage. `last` returns
     /// how long to wait before it is to be called again, if no batch comes.
     pub fn run(self, mut last: impl FnMut(Next) -> Result<Option<Duration>, Failure>) -> Result<(), Failure> {
         let mut pause = None;

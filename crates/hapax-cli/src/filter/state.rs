@@ -1,5 +1,5 @@
-//! `--state`: what was printed, and how far each input was, goes into the journal as one; what is
-//! unread in a pipe was not printed.
+//! `--state`: records in the journal, as one, which ids were printed, and how far each input was.
+//! Output that is unread in a pipe counts as not printed.
 
 use super::check::Time;
 use super::output::{Kind, Output};
@@ -12,11 +12,11 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// The state that the next run is to know.
+/// The state for the next run.
 pub struct State {
     dedup: Dedup,
     time: Time,
-    /// Duplicates are remembered, too.
+    /// True if duplicates are remembered, too.
     refreshes: bool,
     slots: Slots,
     /// The state of the output, up to the last record.
@@ -29,11 +29,11 @@ pub struct State {
 pub struct Tail {
     /// The device and the inode, if it is an ordinary file.
     file: Option<(u64, u64)>,
-    /// Up to where it is known to be ours.
+    /// The length up to which it is known to be ours.
     length: u64,
-    /// The run has not come to an end: there may be more that is ours.
+    /// True if the run has not come to an end: there may be more output of ours.
     open: bool,
-    /// The header was printed.
+    /// True if the header was printed.
     pub header: bool,
     run: u64,
     pub latest_nanos: u64,
@@ -57,8 +57,8 @@ struct Checked {
 const OUTPUT: &str = "output";
 const INPUT: &str = "input/";
 
-/// Inputs whose places are remembered, by name. A journal remembers 65,536 things at most, and log
-/// files come and go: a new one takes the slot of the one that was seen longest ago.
+/// The inputs whose places are remembered, by name. A journal remembers at most 65,536 values, and
+/// log files come and go: a new one takes the slot of the one that was seen longest ago.
 struct Slots {
     by_input: HashMap<String, (usize, u64)>,
     max: usize,
@@ -67,7 +67,7 @@ struct Slots {
 const SLOTS_MAX: usize = 60_000;
 
 impl Slots {
-    /// The slot of an input, which this run has seen.
+    /// Returns the slot of an input, which this run has seen.
     fn of(&mut self, input: &str, run: u64) -> usize {
         if let Some((slot, seen)) = self.by_input.get_mut(input) {
             *seen = run;
@@ -85,14 +85,14 @@ impl Slots {
     }
 }
 
-/// A state directory's record of earlier runs.
+/// The record of earlier runs in a state directory.
 pub struct Earlier {
     pub places: HashMap<String, Place>,
     tail: Tail,
 }
 
 impl Earlier {
-    /// Returns what a journal knows; nothing if there is none.
+    /// Reads the record from a journal; an empty one if there is none.
     pub fn of(dedup: &Dedup) -> Result<Self, Failure> {
         let mut earlier = Earlier { places: HashMap::new(), tail: Tail::default() };
         for (source, position) in dedup.positions().map_err(hapax::Error::from)? {
@@ -107,7 +107,7 @@ impl Earlier {
         Ok(earlier)
     }
 
-    /// The number of the run that begins.
+    /// Returns the number of the run that begins.
     pub fn run(&self) -> u64 {
         self.tail.run + 1
     }
@@ -117,7 +117,7 @@ impl Earlier {
     }
 }
 
-/// The place of an input, as a run has recorded it.
+/// Parses the place of an input, as a run has recorded it.
 pub fn place(name: &str, position: &[u8]) -> Result<Place, Failure> {
     let place: Place = parsed(name, position)?;
     if place.is_possible() { Ok(place) } else { Err(impossible(name)) }
@@ -149,7 +149,7 @@ fn written(record: &impl Serialize) -> Vec<u8> {
 const GRACE: Duration = Duration::from_secs(2);
 
 impl State {
-    /// Mends the output's end, and records which one it is, before the first line is printed.
+    /// Mends the output's end, and records the output's identity, before the first line is printed.
     pub fn begin(
         dedup: Dedup,
         time: Time,
@@ -167,7 +167,7 @@ impl State {
         let mut tail = Tail { file, length: 0, open: true, header: false, run: earlier.run(), ..earlier.tail };
         if file.is_some() {
             tail.length = output.position_at_end().map_err(Failure::output)?;
-            // One that was cut short, or emptied, is a new one.
+            // A file that was cut short, or emptied, counts as a new one.
             tail.header = is_same && header && tail.length >= length;
         }
         let slots = Slots { by_input: slots, max: SLOTS_MAX };
@@ -179,18 +179,18 @@ impl State {
         Ok(state)
     }
 
-    /// The header was printed on this output, by this run or by an earlier one.
+    /// Returns true if the header was printed on this output, by this run or by an earlier one.
     pub fn has_header(&self) -> bool {
         self.tail.header
     }
 
-    /// Nothing waits for a reader.
+    /// Returns true if no output waits for a reader.
     pub fn is_settled(&self) -> bool {
         self.pending.is_empty()
     }
 
-    /// A batch was written: it will be recorded once it has been taken. Waits while too many have
-    /// not.
+    /// Adds a batch that was written: it will be recorded once it has been taken. Waits while too
+    /// many have not been taken.
     pub fn printed(
         &mut self,
         batch: &Batch,
@@ -213,7 +213,7 @@ impl State {
         self.wait(output, asked, |pending| !pending.is_full())
     }
 
-    /// Records what has been taken.
+    /// Records the batches that have been taken.
     pub fn settle(&mut self, output: &Output) -> Result<(), Failure> {
         let taken = output.taken();
         while let Some(printed) = self.pending.take(taken) {
@@ -222,8 +222,8 @@ impl State {
         Ok(())
     }
 
-    /// Waits until enough has been taken, or the reader has gone; after a signal no longer than it
-    /// may take.
+    /// Waits until enough has been taken, or the reader has gone; after a signal no longer than the
+    /// grace time.
     fn wait(
         &mut self,
         output: &Output,
@@ -243,11 +243,12 @@ impl State {
         Ok(())
     }
 
-    /// All is written: records what the reader takes of it, and that the run has ended.
+    /// Ends the run after all is written: records what the reader takes of it, and that the run has
+    /// ended.
     pub fn end(mut self, output: &Output, asked: impl Fn() -> bool) -> Result<(), Failure> {
         self.settle(output)?;
         self.wait(output, asked, Pending::is_empty)?;
-        // What is not recorded by now was never taken.
+        // Output that is not recorded by now was never taken.
         self.tail.open = false;
         if self.tail.file.is_some() {
             self.record_tail()?;
@@ -289,7 +290,7 @@ impl State {
 }
 
 impl Checked {
-    /// Those of a batch: what is fresh, and duplicates if they extend a stay.
+    /// Returns the ids of a batch to remember: fresh ones, and duplicates if they extend a stay.
     fn of(batch: &Batch, refreshes: bool) -> Self {
         let mut remembered = Checked::default();
         let mut checked = batch.ids.iter().copied().zip(batch.verdicts.iter().copied());

@@ -1,9 +1,9 @@
-//! Times of events, as they are written. Pure.
+//! Parses times of events. Pure.
 
 use crate::args::TimeFormat;
 use hapax::Timestamp;
 
-/// The time that a text says, counted from 1970.
+/// Returns the time that a text means, counted from 1970.
 pub fn parse(text: &[u8], format: TimeFormat) -> Result<Timestamp, String> {
     let text = text.trim_ascii();
     let unit_nanos = match format {
@@ -16,7 +16,7 @@ pub fn parse(text: &[u8], format: TimeFormat) -> Result<Timestamp, String> {
     number(text, unit_nanos).ok_or_else(|| format!("`{}` is no time from 1970 to 2262", text.escape_ascii()))
 }
 
-/// A decimal number of units, in nanoseconds; digits beyond these are cut off.
+/// Parses a decimal number of units, in nanoseconds; digits beyond these are cut off.
 fn number(text: &[u8], unit_nanos: u64) -> Option<Timestamp> {
     let (whole, fraction) = match memchr::memchr(b'.', text) {
         Some(point) => (&text[..point], &text[point + 1..]),
@@ -44,7 +44,7 @@ fn rfc3339(text: &[u8]) -> Result<Timestamp, String> {
     nanos.ok_or_else(|| wrong("it is not from 1970 to 2262".to_string()))
 }
 
-/// A time beyond this would count as this, silently.
+/// Refuses a time beyond this, which would silently count as this.
 fn within_range(nanos: u64) -> Option<Timestamp> {
     (nanos < i64::MAX as u64).then_some(Timestamp::from_nanos(nanos))
 }

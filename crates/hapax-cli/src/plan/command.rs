@@ -1,4 +1,4 @@
-//! The command that does what was planned.
+//! Formats the command that applies a plan.
 
 use crate::args::{Args, OF_RECORDS};
 use crate::shell::quoted;
@@ -7,13 +7,14 @@ use clap::parser::ValueSource;
 use hapax::plan::Plan;
 use std::ffi::OsString;
 
-/// The options of `hapax filter` for a plan; it reads lines as they were read for this one.
+/// Returns the options of `hapax filter` for a plan, with the options for lines that were given
+/// here.
 pub fn filter_options(plan: &Plan) -> String {
     let of_records = of_records(std::env::args_os());
     of_records.into_iter().chain([plan.filter_options()]).collect::<Vec<_>>().join(" ")
 }
 
-/// Options that say how records are read, as they were given to `hapax plan`.
+/// Returns the options that say how records are read, as they were given to `hapax plan`.
 fn of_records(command_line: impl Iterator<Item = OsString>) -> Vec<String> {
     let (hapax, matches) = (Args::command(), Args::command().get_matches_from(command_line));
     let (Some(given), Some(plan)) = (matches.subcommand_matches("plan"), hapax.find_subcommand("plan")) else {
@@ -26,7 +27,7 @@ fn of_records(command_line: impl Iterator<Item = OsString>) -> Vec<String> {
             return Some(format!("--{name}"));
         }
         let value = given.get_raw(arg.get_id().as_str())?.next()?.to_string_lossy();
-        // What begins with a dash would be taken for an option.
+        // A value that begins with a dash would be taken for an option.
         let between = if value.starts_with('-') { '=' } else { ' ' };
         Some(format!("--{name}{between}{}", quoted(&value)))
     };

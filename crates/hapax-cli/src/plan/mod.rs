@@ -1,4 +1,4 @@
-//! `hapax plan`: which configuration, how large, what it will cost and what it will miss.
+//! `hapax plan`: plans a configuration: how large it is, what it will cost, and what it will miss.
 
 mod command;
 mod json;
@@ -16,17 +16,17 @@ use std::io::Write;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-/// The share of the repeats that a window is planned for, unless it is said otherwise.
+/// The share of the repeats that a window is planned for by default.
 const CATCH: f64 = 0.999;
 
-/// What is printed.
+/// The answer that is printed.
 pub struct Answer {
     pub seen: Option<Seen>,
-    /// Nothing if ids without times were looked at, and no rate was given.
+    /// The plan; none if the ids had no times, and no rate was given.
     pub plan: Option<Plan>,
 }
 
-/// What has come, and what the planned window would have made of it.
+/// The ids that have come, and what the planned window would have made of them.
 pub struct Seen {
     pub summary: Summary,
     pub window: Option<SeenBy>,
@@ -36,11 +36,12 @@ pub struct SeenBy {
     pub window: Duration,
     /// Repeats that are caught by a window of exactly this length.
     pub caught: u64,
-    /// Repeats that are caught by an engine with it, as by `hapax filter`; not known of records without times.
+    /// Repeats that are caught by an engine with this window, as by `hapax filter`; not known of
+    /// records without times.
     pub caught_by_engine: Option<u64>,
-    /// Repeats that are caught if there is a history, too, and it remembers no longer than it must.
+    /// Repeats that are caught with a history, too, if it remembers no longer than it must.
     pub caught_with_history: Option<u64>,
-    /// From the first record to the last, or what that takes at the rate that was given.
+    /// The time from the first record to the last, or the time that they take at the given rate.
     pub span: Duration,
 }
 
@@ -100,12 +101,13 @@ fn seen_by(plan: &Plan, profile: &Profile) -> Result<SeenBy, Failure> {
     })
 }
 
-/// How many records without times come within a time, at a rate.
+/// Returns how many records without times come within a time, at a rate.
 fn records_in(time: Duration, rate: f64) -> u64 {
     (time.as_secs_f64() * rate) as u64
 }
 
-/// What is demanded by what has come, and the history that it does not have yet; nothing without any idea of time.
+/// Returns the demand that the ids show, and the horizon of the history that is still to be added;
+/// none without any idea of time.
 fn demand_of(args: &PlanArgs, profile: &Profile) -> Result<Option<(Demand, Option<Duration>)>, Failure> {
     let share = args.catch.unwrap_or(CATCH);
     let none = || Failure::Usage("no id came twice, so --window must say how long to remember them".to_string());
@@ -121,7 +123,7 @@ fn demand_of(args: &PlanArgs, profile: &Profile) -> Result<Option<(Demand, Optio
         (None, Some(rate)) => {
             let for_share = || {
                 let seconds = profile.records_for(share)? as f64 / rate;
-                // What is longer than there are durations is refused as a window, too.
+                // A time longer than the longest duration is refused as a window, too.
                 Some(Duration::try_from_secs_f64(seconds).map_or(Duration::MAX, rounded_up))
             };
             let window = args.window.or_else(for_share).ok_or_else(none)?;
@@ -140,7 +142,7 @@ fn demand_of(args: &PlanArgs, profile: &Profile) -> Result<Option<(Demand, Optio
     }
 }
 
-/// Adds what the options say beside the rate.
+/// Plans with the other options besides the rate.
 fn plan(args: &PlanArgs, demand: Demand, horizon: Option<Duration>) -> Result<Plan, Failure> {
     let with = |demand: Demand, value: Option<f64>, add: fn(Demand, f64) -> Demand| match value {
         Some(value) => add(demand, value),
@@ -161,7 +163,7 @@ fn needs(what: &str) -> Failure {
     Failure::Usage(format!("a plan needs {what}"))
 }
 
-/// The library names what is wrong as its own methods are called; here they are options.
+/// Translates an error: the library names its own methods; here they are options.
 fn failure(error: PlanError) -> Failure {
     let option = match &error {
         PlanError::Invalid { option, .. } => *option,
@@ -186,7 +188,7 @@ fn failure(error: PlanError) -> Failure {
         "work" => "--work",
         _ => return Failure::Usage(error.to_string()),
     };
-    // What is expected may name an option, too.
+    // The expected value may name an option, too.
     let names = [("false_positive_rate", "--false-positives"), ("memory_bytes", "--memory")];
     let text = error.to_string().replace(&format!("`{option}`"), name);
     Failure::Usage(names.iter().fold(text, |text, (method, option)| text.replace(method, option)))

@@ -22,15 +22,15 @@ Examples:
   hapax plan --rate 20000 --window 10m --history 24h --memory 4G --journal
   hapax plan --header --column id --time-column at --from events.csv.zst";
 
-/// What is demanded, and where it is to be found out.
+/// The options of the demand, and the files from which it is derived.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = HELP,
     group(clap::ArgGroup::new("of_records").args(OF_RECORDS).multiple(true).requires("from"))
 )]
 pub struct PlanArgs {
-    /// Checks a second on average, duplicates included (like 20000, 20k or 1.5M); with --from only if the records have
-    /// no times
+    /// Checks a second on average, duplicates included (like 20000, 20k or 1.5M); with --from only
+    /// if the records have no times
     #[arg(long, value_name = "CHECKS", value_parser = rate, help_heading = "What is to be done")]
     pub rate: Option<f64>,
 
@@ -43,13 +43,13 @@ pub struct PlanArgs {
           help_heading = "What is to be done")]
     pub duplicates: Option<f64>,
 
-    /// How many times as many ids come in the busiest window as in one on average; with --from only if the records have
-    /// no times
+    /// How many times as many ids come in the busiest window as in one on average; with --from only
+    /// if the records have no times
     #[arg(long, value_name = "FACTOR", help_heading = "What is to be done")]
     pub peak: Option<f64>,
 
-    /// How many times as many as in the busiest window it must be able to grow to; 1: the window never grows; 2 without
-    /// this
+    /// How many times as many as in the busiest window it must be able to grow to; 1: the window
+    /// never grows; 2 without this
     #[arg(long, value_name = "FACTOR", help_heading = "What is to be done")]
     pub growth: Option<f64>,
 
@@ -57,12 +57,13 @@ pub struct PlanArgs {
     #[arg(long, value_name = "HORIZON", value_parser = duration, help_heading = "What is to be done")]
     pub history: Option<Duration>,
 
-    /// How many times as many ids come in the busiest horizon as in one on average; without it, as --peak says if that
-    /// is less than a day; with --from only if the records have no times
+    /// How many times as many ids come in the busiest horizon as in one on average; without it, as
+    /// --peak says if that is less than a day; with --from only if the records have no times
     #[arg(long, value_name = "FACTOR", requires = "history", help_heading = "What is to be done")]
     pub history_peak: Option<f64>,
 
-    /// At which rate the history may take new ids for duplicates (like 1e-4); without it, as low as --memory allows
+    /// At which rate the history may take new ids for duplicates (like 1e-4); without it, as low as
+    /// --memory allows
     #[arg(long, value_name = "RATE", value_parser = share, requires = "history", help_heading = "What is to be done")]
     pub false_positives: Option<f64>,
 
@@ -75,7 +76,8 @@ pub struct PlanArgs {
           default_missing_value = "5ms", help_heading = "What is to be done")]
     pub journal: Option<Duration>,
 
-    /// How many ids a second are read from the journal at the start (as measured on another machine: 32M)
+    /// How many ids a second are read from the journal at the start (as measured on another
+    /// machine: 32M)
     #[arg(long, value_name = "IDS", value_parser = rate, requires = "journal", help_heading = "What is to be done")]
     pub replay_rate: Option<f64>,
 
@@ -83,16 +85,19 @@ pub struct PlanArgs {
     #[arg(long, value_name = "BYTES", value_parser = bytes, help_heading = "What is to be done")]
     pub memory: Option<usize>,
 
-    /// Find out from these files what is to be done, read one after the other; `-` is standard input
+    /// Find out from these files what is to be done, read one after the other; `-` is standard
+    /// input
     #[arg(long, value_name = "FILE", num_args = 1.., help_heading = "What has come")]
     pub from: Vec<PathBuf>,
 
-    /// Plan for the window that catches this share of the repeats (like 0.999 or 99.9%), rounded up; 0.999 without it
+    /// Plan for the window that catches this share of the repeats (like 0.999 or 99.9%), rounded
+    /// up; 0.999 without it
     #[arg(long, value_name = "SHARE", value_parser = share, requires = "from", conflicts_with = "window",
           help_heading = "What has come")]
     pub catch: Option<f64>,
 
-    /// The most records to look at, at up to 90 bytes for each id and 48 for each repeat; with more nothing is planned
+    /// The most records to look at, at up to 90 bytes for each id and 48 for each repeat; with more
+    /// nothing is planned
     #[arg(long, value_name = "RECORDS", default_value = "50_000_000", value_parser = capacity, requires = "from",
           help_heading = "What has come")]
     pub max_records: usize,
@@ -114,10 +119,11 @@ pub enum ReportFormat {
     Json,
 }
 
-/// A share, also in percent.
+/// Parses a share, also in percent.
 fn share(text: &str) -> Result<f64, String> {
     let share = match text.strip_suffix('%') {
-        // As text, so that 99.9 % is 0.999, and not what is left of it after a division.
+        // The percentage is parsed as text, so that 99.9 % is exactly 0.999, without the rounding
+        // of a division.
         Some(digits) => number(&format!("{}e-2", digits.trim()))?,
         None => number(text)?,
     };

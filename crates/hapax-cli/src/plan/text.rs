@@ -51,15 +51,15 @@ fn what_has_come(seen: &Seen) -> String {
     text + "\n"
 }
 
-/// With fewer windows than these, what was seen says little about the next ones.
+/// The number of windows below which the records say little about the next ones.
 const FEW: u32 = 10;
 
-/// A duration as it can be typed.
+/// Formats a duration in the form in which options are given.
 fn readable(duration: Duration) -> String {
     jiff::SignedDuration::try_from(duration).map_or_else(|_| format!("{duration:?}"), |signed| format!("{signed:#}"))
 }
 
-/// Why the filter's capacity is not the builder's.
+/// The note why the filter's capacity is not the builder's.
 const WHY_LARGER: &str = "\
 The filter's capacity is larger, where the memory allows it: it has no thread
 that makes its window grow, so it grows at three quarters of it.";

@@ -26,7 +26,7 @@ impl Folder {
         command
     }
 
-    /// What was measured; and nothing else is left.
+    /// Returns the measured report, and checks that nothing else is left.
     fn report(&self) -> Report {
         let left: Vec<_> = std::fs::read_dir(self.path("tmp")).unwrap().collect();
         assert!(left.is_empty(), "{left:?}");
@@ -44,7 +44,7 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// All runs of a strategy.
+/// Returns all runs of a strategy.
 fn runs<'a>(report: &'a Report, strategy: &str) -> Vec<&'a Measurement> {
     report.rows.iter().filter(|row| row.strategy == strategy).flat_map(|row| &row.runs).collect()
 }
@@ -64,7 +64,7 @@ fn a_tiny_comparison_has_all_rows_with_right_answers() {
         let runs = runs(&report, strategy);
         assert_eq!(runs.len(), 2 * 2 * 2 * 2, "settings, rounds");
         for run in runs {
-            // What comes at a rate ends when its time is over, wherever that is.
+            // Ids at a rate end when their time is over, wherever that is.
             let least = if run.latency.is_some() { 1 } else { 2_000 };
             assert!(run.checks >= least && run.answers.fresh >= least, "{run:?}");
             assert!(run.answers.duplicates >= least / 10, "{run:?}");
@@ -154,7 +154,8 @@ fn strategies_are_listed() {
     assert!(list.lines().all(|line| line.len() > 40), "{list}");
 }
 
-/// Every id of `count` comes three times; the second time within a window of 100 s, the third long after it.
+/// Writes lines: every id of `count` comes three times; the second time within a window of 100 s,
+/// the third long after it.
 fn lines(count: usize) -> String {
     let times = |id: usize| [id, id + count, id + count + 1_000_000];
     let mut events: Vec<(usize, usize)> = (0..count).flat_map(|id| times(id).map(|time| (time, id))).collect();

@@ -1,4 +1,4 @@
-//! How the command ends.
+//! The ways in which the command ends.
 
 use crate::{filter, run};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -87,7 +87,8 @@ fn completions_and_manual_pages_are_generated() {
     assert!(page.contains("Exit codes") && hapax(&["filter", "--help"]).contains("Exit codes"));
 }
 
-/// 1 GB, when asked for: `HAPAX_LARGE=1 cargo test --features cli --test filter -- --nocapture constant`.
+/// Filters 1 GB, when asked for:
+/// `HAPAX_LARGE=1 cargo test --features cli --test filter -- --nocapture constant`.
 #[test]
 #[cfg(target_os = "linux")]
 fn memory_is_constant() {

@@ -1,4 +1,4 @@
-//! Input that other programs take, too, and input that nobody should: closed descriptors, the
+//! Input that other programs accept, too, and input that must be refused: closed descriptors, the
 //! output itself, padded and damaged gzip, odd JSON, quoted fields with line breaks.
 
 use crate::bytes::gzip;
@@ -6,7 +6,7 @@ use crate::{filter, printed, run};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
-/// A directory that is gone when the test is.
+/// A directory that is removed at the end of the test.
 pub struct Directory(pub PathBuf);
 
 impl Directory {
@@ -52,7 +52,7 @@ fn a_closed_standard_output_is_an_error_and_nothing_is_remembered() {
     assert_eq!((code, errors.as_str()), (Some(1), "hapax: standard output: it is closed\n"));
     let (code, output, errors) = said(&shell(&directory, "\"$0\" filter --state s in"));
     assert_eq!((code, output.as_str(), errors.as_str()), (Some(0), "a\nb\n", ""));
-    // What is open stays right, /dev/null too, and standard error may be closed.
+    // An open descriptor is accepted, /dev/null too, and standard error may be closed.
     for script in ["\"$0\" filter in > /dev/null", "\"$0\" filter in 2>&-", "\"$0\" filter in <&-"] {
         assert_eq!(said(&shell(&directory, script)).0, Some(0), "{script}");
     }

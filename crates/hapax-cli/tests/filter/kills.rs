@@ -1,9 +1,9 @@
-//! `--state` and the worst moments: writers killed, asked to end, and left by their readers, again
-//! and again until they get done.
+//! `--state` at the worst moments: writers are killed, asked to end, and left by their readers,
+//! again and again until they are done.
 //!
-//! Whatever happens: no line is missing, none is glued to another, and a run repeats nothing but
-//! what the one before it has printed last. `HAPAX_FILTER_KILLS` says how many; `HAPAX_SEED`
-//! repeats a run.
+//! In each case no line is missing, none is glued to another, and a run repeats nothing but the
+//! last lines of the run before. `HAPAX_FILTER_KILLS` says how many kills; `HAPAX_SEED` repeats a
+//! run.
 
 use crate::filter;
 use crate::inputs::Directory;
@@ -15,7 +15,7 @@ use std::io::Read;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-/// The arguments that a run is started with, and what it should print in all.
+/// The arguments of a run, and the lines that all runs together should print.
 struct Scenario {
     args: Vec<String>,
     name: String,
@@ -24,7 +24,7 @@ struct Scenario {
     to_file: bool,
 }
 
-/// The way a run is brought to its end.
+/// The way in which a run is ended.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum End {
     Killed,
@@ -58,7 +58,7 @@ impl Counts {
     }
 }
 
-/// Lines with ids that come again, sooner and later, and with times.
+/// Makes lines with ids that come again, sooner and later, and with times.
 fn content(random: &mut Random, lines: u64, padding: usize) -> String {
     let mut text = String::new();
     let mut seconds = 1_000_000;
@@ -116,7 +116,7 @@ fn send(signal: i32, child: &Child) {
     unsafe { libc::kill(child.id() as i32, signal) };
 }
 
-/// The end that a run is brought to.
+/// Draws the way in which a run is ended.
 fn end_of(random: &mut Random, to_file: bool) -> End {
     match random.below(if to_file { 4 } else { 6 }) {
         0 | 1 => End::Killed,
@@ -126,7 +126,7 @@ fn end_of(random: &mut Random, to_file: bool) -> End {
     }
 }
 
-/// Lets a run write to a file, and ends it; how it has ended.
+/// Lets a run write to a file, and ends it. Returns how it has ended.
 fn to_file(mut child: Child, end: End, after: Duration) -> End {
     std::thread::sleep(after);
     match end {
@@ -137,8 +137,8 @@ fn to_file(mut child: Child, end: End, after: Duration) -> End {
     ended(&mut child, end)
 }
 
-/// Reads what a run writes, slowly or not, and ends it, or goes away: what was read, and how it has
-/// ended.
+/// Reads a run's output, slowly or not, and ends it, or closes the pipe. Returns the output, and
+/// how it has ended.
 fn to_pipe(random: &mut Random, mut child: Child, end: End, after: Duration) -> (Vec<u8>, End) {
     let mut stdout = child.stdout.take().unwrap();
     let enough = if end == End::Left { random.below(2_000_000) as usize } else { usize::MAX };
@@ -175,14 +175,14 @@ fn ended(child: &mut Child, end: End) -> End {
         (End::Left, Some(0)) => End::Left,
         (End::Killed, None) => End::Killed,
         (End::Asked(signal), Some(code)) if code == 128 + signal => end,
-        // Before its handlers were there.
+        // The signal came before its handlers were there.
         (End::Asked(signal), None) if std::os::unix::process::ExitStatusExt::signal(&status) == Some(signal) => end,
         (end, _) => panic!("{end:?}: {status}"),
     }
 }
 
-/// Reads whole lines: each must be one that is expected, the next one, or one that a run repeats:
-/// no earlier than where that run's predecessor began. How many were repeated.
+/// Checks whole lines: each must be the next expected one, or one that a run repeats, no earlier
+/// than where that run's predecessor began. Returns how many were repeated.
 fn judge(scenario: &Scenario, printed: &[u8]) -> u64 {
     let (mut next, mut run, mut repeated) = (0, 0, 0);
     let lines = printed.split(|byte| *byte == b'\n');
@@ -231,7 +231,7 @@ fn play(random: &mut Random, number: u64, counts: &mut Counts) {
         let child = command.spawn().unwrap();
         let end = end_of(random, scenario.to_file);
         let after = Duration::from_micros(random.below(longest_us));
-        // Later and later, so that it gets done one day.
+        // The time grows, so that it gets done one day.
         longest_us += longest_us / 20;
         let end = match scenario.to_file {
             true => to_file(child, end, after),

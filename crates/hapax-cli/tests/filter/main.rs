@@ -22,7 +22,7 @@ mod traces;
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
-/// `hapax filter` with these options.
+/// Returns `hapax filter` with these options.
 fn filter(options: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hapax"));
     command.arg("filter").args(options).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -40,7 +40,7 @@ fn run(mut command: Command, input: &[u8]) -> Output {
     })
 }
 
-/// What is printed for this input, without any failure.
+/// Returns the output for this input, without any failure.
 fn printed(options: &[&str], input: &[u8]) -> Vec<u8> {
     let output = run(filter(options), input);
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -48,7 +48,8 @@ fn printed(options: &[&str], input: &[u8]) -> Vec<u8> {
     output.stdout
 }
 
-/// Every command in `golden/`, with what it prints and how it ends. `TRYCMD=overwrite` writes what they print now; read the difference.
+/// Runs every command in `golden/`, and compares its output and exit code. `TRYCMD=overwrite`
+/// writes the current output; read the difference.
 #[test]
 fn golden() {
     trycmd::TestCases::new().case("tests/filter/golden/*.md");

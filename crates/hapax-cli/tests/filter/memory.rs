@@ -1,5 +1,5 @@
-//! Memory follows the number of different ids, and nothing else: not the number of lines, nor what
-//! a file's size could mean.
+//! Memory grows with the number of different ids only: not with the number of lines, nor with a
+//! file's size.
 #![cfg(target_os = "linux")]
 
 use crate::bytes::gzip;
@@ -8,8 +8,8 @@ use crate::inputs::{Directory, shell};
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-/// The most memory that a process had, in MB, once it has ended well. (What `wait4` says counts
-/// what we had when it was started.)
+/// Returns the most memory that a process had, in MB, once it has ended well. (The figure of
+/// `wait4` includes our own at its start.)
 fn peak_mb(mut child: Child) -> u64 {
     let mut peak_kb = 0;
     loop {
@@ -59,7 +59,8 @@ fn many_ids_take_what_they_take() {
     let (known, given) = (peak_of(&[&file]), peak_of(&["--capacity", "4200000", &file]));
     println!("{known} MB, {given} MB with the capacity given");
     assert!(known < given + given / 4 + 16, "{known} MB, {given} MB with the capacity given");
-    // From a pipe nobody can tell beforehand: tables one after the other, each larger.
+    // The number of lines of a pipe is not known beforehand: tables are made one after the other,
+    // each larger.
     let mut child = filter(&[]).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     std::io::Write::write_all(&mut child.stdin.take().unwrap(), text.as_bytes()).unwrap();
     let peak = peak_mb(child);

@@ -1,4 +1,4 @@
-//! `hapax plan` on real traces: the published answers, and those of `hapax filter`.
+//! Runs `hapax plan` on real traces: the published answers, and those of `hapax filter`.
 
 use crate::common::{self, PUBLISHED};
 use crate::{filter, run};
@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// What `hapax plan` says as JSON.
+/// Returns the output of `hapax plan` as JSON.
 fn planned(options: &[&str], file: &Path) -> serde_json::Value {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hapax"));
     command.args(["plan", "--report", "json"]).args(options).arg("--from").arg(file);
@@ -50,21 +50,23 @@ fn windows_catch_what_is_published_and_what_the_filter_drops() {
 
 #[test]
 fn a_trace_that_is_in_the_repository() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/blocks.tsv.zst");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/blocks.tsv.zst");
     let lines = ["--header", "--column", "id", "--time-column", "ts_ms", "--time-format", "ms"];
     let plan = planned(&[&lines[..], &["--catch", "99.9%"]].concat(), &path);
     let rows = common::trace(&path, 1);
     let ids: std::collections::HashSet<_> = rows.iter().map(|(_, id)| id).collect();
     let seen = &plan["seen"];
     assert_eq!((&seen["records"], &seen["ids"]), (&rows.len().into(), &ids.len().into()));
-    // The window that it plans for catches as many as were asked for, and the shortest one is the shortest.
+    // The window that it plans for catches as many as were asked for, and the shortest one is the
+    // shortest.
     let seconds = plan["plan"]["window"]["seconds"].as_f64().unwrap();
     let repeats = seen["repeats"].as_u64().unwrap();
     let caught = |ms: u64| rows.len() as u64 - common::exact_fresh(&rows, ms, false);
     assert!(caught((seconds * 1e3) as u64) as f64 >= 0.999 * repeats as f64);
     for quantile in seen["quantiles"].as_array().unwrap() {
         let (share, window) = (quantile["share"].as_f64().unwrap(), quantile["window_seconds"].as_f64().unwrap());
-        // Times are whole milliseconds, so one more than the distance is needed, and the distance itself does not do.
+        // Times are whole milliseconds, so one more than the distance is needed, and the distance
+        // itself is not enough.
         let distance_ms = (window * 1e3).floor() as u64;
         assert!(caught(distance_ms + 1) as f64 >= share * repeats as f64 - 1e-6, "{quantile}");
         assert!((caught(distance_ms) as f64) < share * repeats as f64, "{quantile}");
@@ -79,8 +81,8 @@ fn a_trace_that_is_in_the_repository() {
     assert_eq!((&stats["duplicates"], &stats["forgotten_early"]), (&seen["window"]["caught_by_engine"], &0.into()));
 }
 
-/// Runs the command that `hapax plan` prints for a file on this file, in a directory; what was planned, and what it
-/// did.
+/// Runs the command that `hapax plan` prints for a file on this file, in a directory. Returns the
+/// plan, and the command's report.
 #[cfg(unix)]
 fn printed_command(options: &[&str], file: &Path, directory: &Path) -> (serde_json::Value, serde_json::Value) {
     let plan = planned(options, file);
@@ -103,7 +105,7 @@ fn the_printed_command_finds_the_duplicates() {
     let directory = std::env::temp_dir().join(format!("hapax-printed-{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();
     let file = directory.join("log");
-    // Each id three times, the last time too late; and a line that is none.
+    // Each id comes three times, the last time too late; and there is a line that is no record.
     let line = |i: u64| format!("{}.5|it's {}\n", 1_000 + i, i / 600 * 200 + i % 200);
     std::fs::write(&file, (0..6_000).map(line).collect::<String>() + "oops\n").unwrap();
     let lines = ["--regex", "[|](it's .*)", "--time-regex", "^[0-9.]+", "--time-format", "s", "--missing", "drop"];
@@ -143,13 +145,14 @@ fn block_numbers_without_time() {
     assert_eq!(profile.caught_within(914_145), profile.repeats());
 }
 
-/// What was seen is planned for: an engine that is built so, and shown the same again, forgets nothing early and never
-/// grows.
+/// Checks that an engine that is built as planned, and gets the same ids again, forgets nothing
+/// early and never grows.
 #[test]
 fn an_engine_as_planned_for_a_trace_suffices_for_it() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/blocks.tsv.zst");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/blocks.tsv.zst");
     let (digester, mut profile) = (Digester::with_seed(3), Profile::new(10_000));
-    // Faster than it was, so that there is something to hold: ten thousand records within ten windows.
+    // The trace is sped up, so that the window has something to hold: ten thousand records within
+    // ten windows.
     let rows: Vec<(u64, String)> = (0..10)
         .flat_map(|copy| {
             let rows = common::trace(&path, 1);

@@ -1,5 +1,5 @@
-//! What a plan predicts, compared with an engine that is built as planned and driven by hand at the planned rate:
-//! within 10 %.
+//! A plan's predictions, compared with an engine that is built as planned and driven on a manual
+//! clock at the planned rate: within 10 %.
 
 use hapax::plan::{Demand, Plan};
 use hapax::{Dedup, Int, JournalOptions, ManualClock, SyncMode, Verdict};
@@ -24,7 +24,7 @@ impl Driven {
         Driven { dedup, clock, next: 0, verdicts: Vec::new() }
     }
 
-    /// So many new ids, `step` after those before.
+    /// Checks this many new ids, `step` after those before.
     fn step(&mut self, step: Duration, ids: u64) {
         self.clock.advance(step);
         self.dedup.check_batch((self.next..self.next + ids).map(Int::from), &mut self.verdicts);
@@ -36,7 +36,8 @@ impl Driven {
     }
 }
 
-/// Whether a measurement is what was predicted; of what is counted, chance may be the cause of some: four deviations.
+/// Asserts that a measurement is as predicted. A counted figure may deviate by chance: four
+/// deviations.
 #[track_caller]
 fn assert_close(what: &str, predicted: f64, measured: f64, counted: Option<f64>) {
     let tolerance = 0.1 * predicted + 4.0 * counted.unwrap_or(0.0).sqrt();
@@ -60,7 +61,7 @@ fn memory_of_a_window_before_and_after_it_has_grown() {
         assert_eq!(stats.window.tables.len(), 1, "{stats:?}");
         assert_close("bytes", plan.window.bytes as f64, stats.window.bytes as f64, None);
         assert_close("live", plan.window.live, stats.window.live as f64, None);
-        // Twice as many come, and more: what has room for 3,562 in any case grows when these are there.
+        // Twice as many ids come, and more: even a window with room for 3,562 grows then.
         let more = (plan.window.grown_capacity as u64 / 200).max(2 * ids);
         for _ in 0..10_000 {
             driven.step(step, more);
@@ -110,8 +111,8 @@ fn a_history_and_its_false_positives() {
         let generation = 1_000;
         (0..2 * generation).for_each(|_| driven.step(step, 200));
         let before = driven.dedup.stats();
-        // Whole generations, since the rate grows within each. What the filter's bits say is known more exactly than
-        // what can be counted.
+        // Whole generations are measured, since the rate grows within each. The rate by the
+        // filter's bits is known more exactly than the counted one.
         let (generations, looks) = (3, 40);
         let mut mean = 0.0;
         for _ in 0..generations * looks {
@@ -136,7 +137,7 @@ fn a_journal() {
     let plan = Demand::new(rate, WINDOW).duplicates(0.5).journal(interval).plan().unwrap();
     let journal = plan.journal.as_ref().unwrap();
     let directory = Temporary::new("journal");
-    // It is flushed by hand, since time goes by hand.
+    // It is flushed by calls, since time is a manual clock's.
     let options = JournalOptions::new().commit_interval(Duration::from_secs(3_600)).sync(SyncMode::System);
     let mut driven = Driven::new(plan.builder().journal(&directory.0, options));
     let ids = (rate * 0.5 * interval.as_secs_f64()) as u64;
@@ -161,7 +162,7 @@ fn a_journal() {
         (after.commits - before.commits) as f64 / seconds,
         None,
     );
-    // Until as much is deleted as comes, and then on average.
+    // Until as much is deleted as is written, and then on average.
     let retention = (journal.retention.as_secs_f64() / interval.as_secs_f64()) as u32;
     (0..retention * 3 / 2).for_each(|_| step(&mut driven));
     let (mut bytes, mut segments, mut most) = (0.0, 0.0, 0.0_f64);
@@ -190,7 +191,7 @@ fn claims_in_flight() {
     assert_eq!(claims.len(), 100_000);
 }
 
-/// The text of the call is what the builder is given.
+/// Checks that the text of the call builds the same engine.
 #[test]
 fn the_call_to_paste_compiles_and_builds_the_planned_engine() {
     let demand = Demand::new(1_000.0, Duration::from_millis(1_500))
@@ -235,7 +236,7 @@ fn a_budget_is_kept() {
     }
 }
 
-/// A directory that is gone when the test is.
+/// A directory that is removed at the end of the test.
 struct Temporary(std::path::PathBuf);
 
 impl Temporary {

@@ -9,7 +9,7 @@ fn times<'a>(format: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     [&AT[..], &["--time-format", format, "--window", "100s"], more].concat()
 }
 
-/// Returns what is printed, what is said, and how it ends.
+/// Returns the output, the messages, and the exit code.
 fn said(args: &[&str], input: &str) -> (String, String, Option<i32>) {
     let output = run(filter(args), input.as_bytes());
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

@@ -1,4 +1,4 @@
-//! `--state`: a run goes on where the last one has ended, and how a run ends.
+//! `--state`: a run continues where the last one has ended, and how a run ends.
 
 use crate::inputs::{Directory, shell};
 use crate::state::State;
@@ -12,7 +12,7 @@ fn with_window(window: &'static str) -> Vec<&'static str> {
     [&TIMES[..], &["--window", window]].concat()
 }
 
-/// Returns what a run over these files prints, and says.
+/// Returns the output and the messages of a run over these files.
 fn said(state: &State, args: &[&str], files: &[&str]) -> (String, String) {
     let output = state.filter(args).args(files).output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -193,12 +193,12 @@ fn half_a_line_of_a_killed_run_is_cut_off_and_nothing_else() {
     directory.file("out", b"others' half");
     assert!(run().status.success());
     assert_eq!(out(), "others' half\na\n", "what others have written stays");
-    // A run that has ended has no half lines.
+    // A run that has ended leaves no half lines.
     append("half");
     directory.file("in", b"a\nb\n");
     assert!(run().status.success());
     assert_eq!(out(), "others' half\na\nhalf\nb\n");
-    // One that was killed may have.
+    // A run that was killed may have left one.
     let output = std::fs::OpenOptions::new().append(true).open(directory.0.join("out")).unwrap();
     let mut killed = filter(&["--state", directory.0.join("s").to_str().unwrap()]);
     let mut killed = killed.stdin(Stdio::piped()).stdout(output).spawn().unwrap();
@@ -227,7 +227,7 @@ fn other_options_read_an_input_from_its_beginning_and_say_so() {
     let (printed, note) = said(&state, &["--field", "2", "--delimiter", " "], &[&file]);
     assert_eq!(printed, "a 1\na 2\nb 3\n");
     assert!(note.contains("other options") && note.contains("from its beginning"), "{note}");
-    // Those that say how long, and what of bad lines, do not.
+    // Options for the time, and for bad lines, do not.
     let longer = ["--field", "2", "--delimiter", " ", "--window", "1h", "--on-bad", "skip", "--missing", "drop"];
     assert_eq!(lines(&state, &longer, &file), "");
 }

@@ -1,4 +1,4 @@
-//! `--state`: what is remembered from one run to the next.
+//! `--state`: the ids that are remembered from one run to the next.
 
 use crate::{filter, run};
 use std::io::{BufRead, BufReader, Write};
@@ -81,7 +81,7 @@ fn inspection() {
     assert!(text.ends_with("1 files: ids 2 accepted, 0 forgotten; 0 times cleared\n"), "{text}");
     std::fs::write(&file, &bytes[..bytes.len() - 1]).unwrap();
     let text = String::from_utf8(inspect().stdout).unwrap();
-    // It had come to a clean end, so that is no crash's.
+    // It had come to a clean end, so no crash has caused that.
     assert!(text.contains("damaged: ") && text.contains("a block is cut off at offset "), "{text}");
     std::fs::write(&file, [b'?'; 200]).unwrap();
     let text = String::from_utf8(inspect().stdout).unwrap();
@@ -107,7 +107,7 @@ fn the_seed_is_the_first_runs_and_another_one_is_an_error_that_says_so() {
     assert!(message.contains("--seed 6") && message.contains("another seed"), "{message}");
 }
 
-/// The names of the files of a state, in order.
+/// Returns the names of the files of a state, in order.
 fn files(state: &State) -> Vec<PathBuf> {
     let files = std::fs::read_dir(&state.0).unwrap().map(|entry| entry.unwrap().path());
     let mut files: Vec<_> =

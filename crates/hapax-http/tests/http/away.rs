@@ -25,7 +25,7 @@ fn layer(engine: hapax_store::TieredDedup<Faulty>) -> LayerBuilder<Faulty> {
 
 type Sent = http::Request<hapax_http::Body<Full<bytes::Bytes>>>;
 
-/// A handler during whose first run the store goes away, for so long.
+/// Makes a handler during whose first run the store goes away, for this long.
 fn loses(
     world: &World,
     away: Duration,
@@ -49,7 +49,7 @@ fn goes_away(store: &Faulty, away: Duration) {
     });
 }
 
-/// An engine that tries again, as they do by default.
+/// Builds an engine that retries as by default.
 async fn trying(world: &World) -> hapax_store::TieredDedup<Faulty> {
     engine(Arc::clone(&world.store)).clock(world.clock.clone()).build().await.unwrap()
 }
@@ -81,7 +81,7 @@ async fn a_response_waits_for_its_record_no_longer_than_it_may() {
     assert!(began.elapsed() >= within && began.elapsed() < within + Duration::from_millis(50), "{:?}", began.elapsed());
     let stats = layer.stats();
     assert_eq!((stats.answered_early, stats.executed, stats.unrecorded, stats.in_flight), (1, 0, 0, 1));
-    // Meanwhile nobody is told anything about it, and nothing runs.
+    // Meanwhile nobody gets an answer about it, and nothing runs.
     assert_eq!(service.call(keyed("k")).await.unwrap().status(), StatusCode::SERVICE_UNAVAILABLE);
     // A server that ends waits for the record.
     layer.idle().await;
@@ -188,7 +188,7 @@ async fn a_retry_while_the_first_runs_without_a_store_is_not_handled() {
     assert_eq!((world.runs.count(), layer.stats().executed), (1, 1));
 }
 
-/// What `Admit` costs, as it is documented.
+/// Checks the documented cost of `Admit`.
 #[tokio::test(start_paused = true)]
 async fn who_admits_without_a_store_runs_each_request_as_often_as_it_comes() {
     let world = World::new();

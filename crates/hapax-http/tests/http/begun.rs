@@ -1,4 +1,4 @@
-//! Refusals where nothing began: an extractor, a router. Nothing is remembered of them.
+//! Refusals before the handler began: an extractor, a router. Nothing is remembered of them.
 
 use crate::world::*;
 use axum::Router;
@@ -8,7 +8,7 @@ use hapax_http::{IdempotencyKey, LayerBuilder};
 use http::{Method, StatusCode};
 use http_body_util::BodyExt;
 
-/// An order, as an extractor makes it of a body: with the statuses of axum's `Json`.
+/// An order, which an extractor makes of a body: with the statuses of axum's `Json`.
 struct Order(u64);
 
 impl<S: Send + Sync> FromRequest<S> for Order {
@@ -44,10 +44,10 @@ async fn what_an_extractor_refuses_is_not_remembered() {
     let server = orders(&world, world.layer().await).await;
     assert_eq!(order(&server, "text/html", "10").await.status, StatusCode::UNSUPPORTED_MEDIA_TYPE);
     assert_eq!(order(&server, "text/plain", "ten").await.status, StatusCode::UNPROCESSABLE_ENTITY);
-    // The client has mended its request, and means the same with it.
+    // The client has corrected its request, and keeps its key.
     order(&server, "text/plain", "10").await.is_run(1, "10");
     assert!(order(&server, "text/plain", "10").await.is_replayed());
-    // Nor what the router does, who knows no such method there.
+    // Nor is a refusal of the router, which has no such method there.
     let put = |path: &'static str| request(Method::PATCH, path, &[("idempotency-key", "p")], "");
     assert_eq!(server.send(put("/orders")).await.status, StatusCode::METHOD_NOT_ALLOWED);
     assert_eq!(server.send(put("/order")).await.status, StatusCode::NOT_FOUND);

@@ -32,7 +32,7 @@ fn pieces(count: usize, bytes: usize) -> Frames<impl Iterator<Item = Result<Fram
     Frames((0..count).map(move |i| Ok(Frame::data(Bytes::from(vec![b'a' + (i % 26) as u8; bytes])))))
 }
 
-/// A body that comes as a test sends it.
+/// A body whose frames a test sends.
 struct Sent(mpsc::Receiver<Result<Frame<Bytes>, Error>>);
 
 impl http_body::Body for Sent {
@@ -66,7 +66,8 @@ async fn a_request_that_is_too_large_is_refused_and_does_not_burn_its_key() {
     let world = World::new();
     let server = world.counting(world.layer().await.max_request_bytes(10_000)).await;
     let asked_before = world.store.calls();
-    // In pieces, so that it is noticed on the way; and announced, so that nothing is read.
+    // It is refused in pieces, so that it is noticed on the way; and announced, so that nothing is
+    // read.
     let refused = server.send(streamed("k", pieces(11, 1_000))).await;
     refused.is_problem(Problem::BodyTooLarge);
     assert_eq!(refused.status, StatusCode::PAYLOAD_TOO_LARGE);
@@ -119,7 +120,7 @@ async fn a_streamed_response_is_stored_when_it_is_whole() {
     let first = tokio::spawn(async move { of_task.post("k", "").await });
     gate.add_permits(2);
     until("the handler runs", || world.runs.count() == 1).await;
-    // Not done while the body is not.
+    // It is not done while the body is not.
     server.post("k", "").await.is_problem(Problem::InProgress);
     gate.add_permits(1);
     assert_eq!(first.await.unwrap().text(), "abc");

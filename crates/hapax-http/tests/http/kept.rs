@@ -1,4 +1,4 @@
-//! Tenants in one store: what one of them keeps costs no other a key.
+//! Tenants in one store: the records of one cost no other tenant a key.
 
 use crate::running::Inner;
 use crate::tenants::Tenant;
@@ -33,7 +33,7 @@ async fn a_tenant_that_fills_the_budget_evicts_its_own_keys_only() {
         counted.begin();
         std::future::ready(Response::new(Full::from(vec![b'x'; 100_000])))
     }));
-    // Twenty of the ordinary tenant, 2 MB of 6, and then a hundred of the other.
+    // Twenty keys of the ordinary tenant, 2 MB of 6, and then a hundred of the other.
     for key in 0..20 {
         assert_eq!(service.call(of("victim", &key.to_string())).await.unwrap().status(), StatusCode::OK);
     }
@@ -47,7 +47,7 @@ async fn a_tenant_that_fills_the_budget_evicts_its_own_keys_only() {
     assert_eq!(runs.count(), 320);
 }
 
-/// Answers 201 with the run; as many bytes as it is asked for.
+/// Makes a handler that answers 201 with the run and as many bytes as it is asked for.
 fn counting(
     runs: &Runs,
 ) -> impl FnMut(http::Request<hapax_http::Body<Full<bytes::Bytes>>>) -> Answered + Clone + use<> {
@@ -217,7 +217,7 @@ async fn a_key_that_has_expired_is_gone_for_as_long_as_asked_for() {
     assert_eq!((stats.stats().expired, world.runs.count()), (2, 1));
     world.clock.advance(Duration::from_secs(20));
     server.post("k", "").await.is_run(2, "");
-    // A layer that asks for nothing of the kind goes by what is in the record.
+    // A layer without such an option goes by the record.
     let plain = world.counting(world.layer().await).await;
     world.clock.advance(HOUR);
     plain.post("k", "").await.is_problem(Problem::KeyExpired);

@@ -1,4 +1,5 @@
-//! Idempotency keys over HTTP: against a real server on loopback with a real client, and where time has to pass, against the service itself.
+//! Idempotency keys over HTTP: against a real server on loopback with a real client, and where time
+//! has to pass, against the service itself.
 
 mod away;
 mod begun;

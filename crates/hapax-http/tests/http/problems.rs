@@ -1,4 +1,4 @@
-//! Problems as an application wants them told.
+//! Problems in the form that an application configures.
 
 use crate::world::*;
 use bytes::Bytes;

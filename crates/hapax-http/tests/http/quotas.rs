@@ -27,13 +27,13 @@ async fn ask(service: &Served, tenant: &'static str, key: &str) -> StatusCode {
     send(service, tenant, key, Slow::at_once(10), TAKES).await.unwrap()
 }
 
-/// Reading, in flight, bytes.
+/// Returns the layer's gauges: reading, in flight, bytes.
 fn now<S: hapax_store::Store>(layer: &IdempotencyLayer<S>) -> (u64, u64, u64) {
     let HttpStats { reading, in_flight, buffered_bytes, .. } = layer.stats();
     (reading, in_flight, buffered_bytes)
 }
 
-/// Lets everything go on as far as it can without time.
+/// Lets every task run as far as it can without time.
 async fn settle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }
@@ -53,7 +53,7 @@ async fn a_scope_that_sends_too_many_bodies_is_told_429_and_the_rest_is_let_in()
     let problem: serde_json::Value = serde_json::from_slice(&problem).unwrap();
     assert_eq!(problem["type"], hapax_http::Problem::QuotaExceeded.type_uri());
     assert_eq!(ask(&service, "b", "k").await, StatusCode::CREATED);
-    // Four scopes with two each: there is no more for anybody, which is nobody's quota.
+    // Four scopes with two each: there is no room for anybody, which is nobody's quota.
     let more: Vec<_> =
         ["b", "b", "c", "c", "d", "d"].map(|tenant| send(&service, tenant, "idle", Slow::never(), TAKES)).into();
     settle().await;
@@ -141,7 +141,7 @@ async fn responses_count_until_the_client_has_them_and_replays_wait_for_room() {
         std::future::ready(Response::builder().status(201).body(Full::from(vec![7; 20 * KIB])).unwrap())
     }));
     let mut call = |tenant, key: &str| service.call(request(tenant, key, Slow::at_once(10), TAKES));
-    // What has been done is told, over the quota or not.
+    // A recorded answer is replayed, over the quota or not.
     let first = call("a", "k").await.unwrap();
     assert_eq!((first.status(), now(&layer)), (StatusCode::CREATED, (0, 0, 20 * KIB as u64)));
     // While it is not read, the scope gets no more; others do.
@@ -155,7 +155,7 @@ async fn responses_count_until_the_client_has_them_and_replays_wait_for_room() {
     assert_eq!((body.len(), now(&layer).2), (20 * KIB, 20 * KIB as u64), "not before the last of it is gone");
     drop(body);
     assert_eq!(now(&layer), (0, 0, 0));
-    // A replay counts as what came from the store, and so do the parts of its body.
+    // A replay counts with the bytes that came from the store, and so do the parts of its body.
     let again = call("a", "k").await.unwrap();
     assert_eq!((again.status(), again.headers().contains_key("idempotency-replayed")), (StatusCode::CREATED, true));
     assert!(now(&layer).2 > 20 * KIB as u64);
@@ -168,7 +168,7 @@ async fn responses_count_until_the_client_has_them_and_replays_wait_for_room() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_one_scope_one_large_body_at_a_time_is_looked_at() {
     let world = World::new();
-    // How many of each are looked at now, and how many were at most.
+    // The number of each that are looked at now, and the most at once.
     let looked = Arc::new(Mutex::new(HashMap::<&str, (u32, u32)>::new()));
     let looks = Arc::clone(&looked);
     let layer = builder(&world).await.fingerprint(move |parts, body| {
@@ -200,8 +200,8 @@ async fn of_one_scope_one_large_body_at_a_time_is_looked_at() {
     }
     let looked = looked.lock().unwrap();
     assert_eq!(["hostile", "a"].map(|tenant| looked[tenant]), [(0, 1), (0, 1)]);
-    // Small ones wait for nobody; that several are looked at here at once is also what shows that
-    // this could be seen.
+    // Small ones wait for nobody. That several of them are looked at here at once also shows that
+    // the test could see it.
     assert!(looked["small"].1 > 1, "{looked:?}");
 }
 

@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// A server whose handler waits for a permit, then counts itself as done.
+/// Starts a server whose handler waits for a permit, then counts itself as done.
 async fn gated(world: &World, layer: IdempotencyLayer<Faulty>) -> (Arc<Server>, Arc<Semaphore>, Runs) {
     let (gate, done, runs) = (Arc::new(Semaphore::new(0)), Runs::default(), world.runs.clone());
     let (of_handler, ends) = (Arc::clone(&gate), done.clone());
@@ -90,7 +90,7 @@ async fn a_thousand_at_the_same_moment_run_once_also_without_waiting() {
             service.call(request).await.unwrap().status()
         });
     }
-    // All but the one that is handled are told so while it is.
+    // All requests but the one that is handled are refused while it is.
     until("the others are told", || layer.stats().refused == 999).await;
     gate.add_permits(1_000);
     let statuses = callers.join_all().await;
@@ -132,7 +132,7 @@ async fn a_client_that_goes_stops_neither_the_handler_nor_the_record() {
             Response::new(Body::from(format!("run {run}")))
         }
     };
-    // Outside of the layer: notices when the server gives a request up.
+    // This is outside of the layer: it notices when the server drops a request.
     let noticing = axum::middleware::from_fn(move |request: Request, next: axum::middleware::Next| {
         let unless_done = Gone(Some(goes.clone()));
         async move {
@@ -164,7 +164,7 @@ async fn a_client_that_goes_stops_neither_the_handler_nor_the_record() {
     assert_eq!((again.text(), again.is_replayed(), world.runs.count()), ("run 1", true, 1));
 }
 
-/// Counts when it is dropped, unless there is nothing in it any more.
+/// A counter that counts when it is dropped, unless it is empty.
 struct Gone(Option<Runs>);
 
 impl Gone {

@@ -25,7 +25,7 @@ fn hostile() -> usize {
     std::env::var("HAPAX_HOSTILE").ok().and_then(|count| count.parse().ok()).unwrap_or(400)
 }
 
-/// By the default limits, or less where there are fewer connections than that.
+/// Sets the default limits, or less where there are fewer connections than that.
 fn limited(layer: LayerBuilder<Faulty>) -> LayerBuilder<Faulty> {
     let max = (hostile() * 2 / 3).min(4_096);
     layer.max_in_flight(max).max_reading(max)
@@ -65,8 +65,8 @@ fn attack(attack: Attack, address: SocketAddr) -> JoinSet<()> {
         Attack::Large => hostile() / 40,
     };
     for i in 0..count {
-        // Not all of them at the same moment, nor more than 800 a second: connections a second are
-        // for the server to limit, and this process has their other ends, too.
+        // They do not start at the same moment, nor more than 800 a second: connections a second
+        // are for the server to limit, and this process has their other ends, too.
         let scale = if attack == Attack::Large { 1.0 } else { (count as f64 / 400.0).max(1.0) };
         let pause = Duration::from_millis(500).mul_f64(scale);
         let begins = pause.mul_f64(i as f64 / count as f64);
@@ -93,7 +93,8 @@ fn attack(attack: Attack, address: SocketAddr) -> JoinSet<()> {
     attackers
 }
 
-/// The 99th percentile of what the others wait, in milliseconds, and how many of them were refused.
+/// Returns the 99th percentile of the others' waits, in milliseconds, and how many of them were
+/// refused.
 async fn ordinary(address: SocketAddr, round: u32) -> (f64, usize) {
     const REQUESTS: usize = 30;
     let mut tenants = JoinSet::new();
@@ -123,8 +124,9 @@ async fn ordinary(address: SocketAddr, round: u32) -> (f64, usize) {
     (waits[waits.len() * 99 / 100].as_secs_f64() * 1_000.0, refused)
 }
 
-/// The refusals are certain, and never excused. The time is this machine's, which others use too:
-/// alone and under attack are measured in turn, and one round in five must be as it should.
+/// Checks that no ordinary tenant is ever refused, and that an attack at most doubles the others'
+/// waits. Refusals are never excused. The waits depend on this machine, which others use too: alone
+/// and under attack are measured in turn, and one round in five must be as it should.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn over_sockets_one_hostile_tenant_at_most_doubles_what_others_wait() {
     for kind in [Attack::Idle, Attack::Large, Attack::Hang] {

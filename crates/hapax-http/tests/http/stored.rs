@@ -1,4 +1,4 @@
-//! What is stored of a response, and what is not.
+//! The parts of a response that are stored, and those that are not.
 
 use crate::bodies::Frames;
 use crate::world::*;
@@ -152,7 +152,8 @@ async fn what_others_have_completed_or_damaged_is_answered_and_not_run_again() {
     let server = world.counting(world.layer().await).await;
     let mut id = hapax::Key::new();
     id.null().text("k");
-    // By a program of its own: without a response, and with one that is none.
+    // The records were written by another program: without a response, and with one that is
+    // invalid.
     for (result, problem, status) in
         [(None, Problem::ResponseNotKept, 410), (Some(vec![9, 9, 9, 9]), Problem::ResponseUnreadable, 500)]
     {
@@ -184,8 +185,8 @@ async fn one_connection_carries_many_requests() {
     assert_eq!(world.runs.count(), 2);
 }
 
-/// Fields that handlers, and whoever writes into the store, may put into headers and trailers, and
-/// nobody is to get again.
+/// Fields that handlers, or other writers into the store, may put into headers and trailers, and
+/// that must never be replayed.
 const NEVER_AGAIN: [(&str, &str); 16] = [
     ("set-cookie", "session=secret"),
     ("set-cookie2", "session=secret"),
@@ -210,7 +211,7 @@ fn never_again() -> HeaderMap {
     HeaderMap::from_iter(NEVER_AGAIN.map(field))
 }
 
-/// The layer alone: a server of its own would hide what it must not send.
+/// Answers with the layer alone: a server would hide what it must not send.
 fn answering(layer: &hapax_http::IdempotencyLayer<Faulty>, headers: HeaderMap, trailers: HeaderMap) -> Answering {
     tower_layer::Layer::layer(layer, Answers { headers, trailers })
 }
@@ -275,7 +276,7 @@ async fn of_headers_and_trailers_only_what_is_safe_is_replayed() {
     assert_eq!(again.header("x-checksum"), Some("7"));
 }
 
-/// A record, by hand, as whoever can write into the store writes it.
+/// Makes a record by hand, as any writer into the store could.
 fn record(status: u16, headers: &HeaderMap, trailers: &HeaderMap, body: &[u8]) -> Vec<u8> {
     let mut record = vec![1, 0];
     record.extend_from_slice(&status.to_le_bytes());
@@ -293,7 +294,7 @@ fn record(status: u16, headers: &HeaderMap, trailers: &HeaderMap, body: &[u8]) -
     record
 }
 
-/// Returns what is answered to a request whose record somebody else has written.
+/// Returns the answer to a request whose record another program has written.
 async fn answer_to(record: Vec<u8>) -> Answer {
     let world = World::new();
     let engine = world.engine().build().await.unwrap();

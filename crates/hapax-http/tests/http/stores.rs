@@ -12,7 +12,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// First request, replay, mismatch, a large result, a failure, and forty callers of one key.
+/// Runs the cases: first request, replay, mismatch, a large result, a failure, and forty callers of
+/// one key.
 async fn cases(store: impl Store) {
     cases_over(DynStore::new(store)).await;
 }
@@ -66,7 +67,8 @@ async fn cases_over(store: DynStore) {
     assert_eq!(runs.count(), 5);
 }
 
-/// A key of a tenant that is replayed for a moment only, and then gone, by the store's own time.
+/// Checks a key of a tenant that is replayed for a moment only, and then expires, by the store's
+/// own time.
 async fn expires(dedup: hapax_store::TieredDedup<DynStore>) {
     let layer = IdempotencyLayer::builder(dedup)
         .scope(|_| Some("tenant".to_owned()))

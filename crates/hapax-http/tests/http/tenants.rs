@@ -1,5 +1,5 @@
-//! One hostile tenant among ordinary ones: bodies that never end, that trickle or are large, keys
-//! without number, handlers that hang. Time is the runtime's, which is stopped and jumps.
+//! One hostile tenant among ordinary ones: bodies that never end, that trickle or are large,
+//! endless new keys, handlers that hang. Time is the runtime's, which is stopped and jumps.
 
 use crate::world::*;
 use bytes::Bytes;
@@ -25,7 +25,7 @@ pub struct Tenant(pub &'static str);
 pub struct Takes(Duration);
 
 pub const TAKES: Duration = Duration::from_millis(50);
-/// After so long in vain.
+/// The time after which the client gives up.
 const GIVES_UP: Duration = Duration::from_secs(20);
 pub const FOR_EVER: Duration = Duration::from_secs(1_000_000);
 
@@ -108,11 +108,11 @@ pub fn request(tenant: &'static str, key: &str, body: Slow, takes: Duration) -> 
     request.extension(Tenant(tenant)).extension(Takes(takes)).body(body).unwrap()
 }
 
-/// The worst that a tenant does.
+/// The kinds of attack.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Attack {
     None,
-    /// Ten thousand requests at any time whose bodies never come.
+    /// Ten thousand concurrent requests whose bodies never come.
     Idle,
     /// Ten thousand whose bodies come by a byte a second.
     Trickle,
@@ -124,7 +124,7 @@ enum Attack {
     Keys,
 }
 
-/// Begins an attack, which goes on until the set is dropped. (Its answers do not matter to it.)
+/// Begins an attack, which continues until the set is dropped. (Its answers are ignored.)
 fn attack(attack: Attack, service: &Served) -> JoinSet<()> {
     let mut attackers = JoinSet::new();
     let (count, takes) = match attack {
@@ -163,7 +163,8 @@ struct Seen {
     refused: u64,
 }
 
-/// Twenty tenants, who ask four times a second for so long, and ask again when they are refused.
+/// Runs twenty tenants, who ask four times a second for this long, and ask again when they are
+/// refused.
 async fn ordinary(service: &Served, lasts: Duration) -> Seen {
     const NAMES: [&str; 20] =
         ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q", "r", "s", "t"];
@@ -208,7 +209,7 @@ async fn one_hostile_tenant_harms_nobody_else() {
         let layer = builder(&world).await.build().unwrap();
         let service = layer.layer(Handler);
         let attackers = attack(kind, &service);
-        // Until it is at its worst.
+        // It waits until the attack is at its worst.
         tokio::time::sleep(Duration::from_secs(10)).await;
         let seen = ordinary(&service, Duration::from_secs(20)).await;
         println!("{kind:?}: p99 {:?}, {} refused; {:?}", seen.p99, seen.refused, layer.stats());

@@ -1,4 +1,5 @@
-//! Leases, time-outs and patience, by a runtime's clock that is stopped and jumps: against the service itself.
+//! Leases, time-outs and patience, by a runtime's clock that is stopped and jumps: against the
+//! service itself.
 
 use crate::running::Inner;
 use crate::world::*;
@@ -13,7 +14,7 @@ use std::time::Duration;
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// Lets the store's clock go with the runtime's, which is stopped and jumps.
+/// Moves the store's clock along with the runtime's, which is stopped and jumps.
 fn go_along(world: &World) -> tokio::task::JoinHandle<()> {
     let clock = world.clock.clone();
     tokio::spawn(async move {
@@ -24,7 +25,7 @@ fn go_along(world: &World) -> tokio::task::JoinHandle<()> {
     })
 }
 
-/// A handler that takes so long.
+/// A handler that takes this long.
 #[derive(Clone)]
 struct Slow(Runs, Duration);
 
@@ -80,7 +81,7 @@ async fn a_lease_that_is_lost_is_taken_over_once_and_the_late_one_is_not_recorde
     let mut service = slow(&world, &layer, Duration::from_secs(5));
     let first = tokio::spawn(service.call(keyed()));
     tokio::time::sleep(Duration::from_secs(1)).await;
-    // As if the process had stood still for so long.
+    // As if the process had stood still for this long.
     world.clock.advance(2 * LEASE);
     let second = tokio::spawn(service.call(keyed()));
     assert_eq!(first.await.unwrap().unwrap().status(), StatusCode::OK, "what was done was done");
@@ -101,7 +102,7 @@ async fn a_store_that_is_away_for_less_than_a_lease_when_a_request_is_done_repea
         tokio::time::sleep(4 * second).await;
         world.store.always(Fault::Fails(ErrorKind::Unavailable));
         tokio::time::sleep(2 * second + second / 10).await;
-        // The client is told, and does not wait for the store.
+        // The client gets its answer without a wait for the store.
         assert!(first.is_finished() || away < second);
         tokio::time::sleep(away.saturating_sub(second)).await;
         world.store.always(Fault::None);

@@ -37,7 +37,7 @@ pub struct World {
 pub struct Runs(Arc<AtomicU64>);
 
 impl Runs {
-    /// Which run this is, from 1.
+    /// Returns the number of this run, from 1.
     pub fn begin(&self) -> u64 {
         self.0.fetch_add(1, Ordering::SeqCst) + 1
     }
@@ -57,7 +57,7 @@ impl World {
 
     pub fn engine(&self) -> TieredBuilder<Faulty> {
         let engine = engine(Arc::clone(&self.store)).clock(self.clock.clone());
-        // What fails is to be told at once, not tried again.
+        // A failure is to be reported at once, not retried.
         engine.retries(0).circuit_breaker(1_000_000, Duration::from_secs(1))
     }
 
@@ -65,7 +65,8 @@ impl World {
         IdempotencyLayer::builder(self.engine().build().await.unwrap()).global_scope()
     }
 
-    /// A server whose handler counts its runs and answers 201 with the run and what it was sent.
+    /// Starts a server whose handler counts its runs and answers 201 with the run and the body that
+    /// it got.
     pub async fn counting(&self, layer: LayerBuilder<Faulty>) -> Server {
         let runs = self.runs.clone();
         Server::start(layer.build().unwrap(), move |request: Request| {
@@ -84,7 +85,7 @@ pub fn engine<S: Store>(store: S) -> TieredBuilder<S> {
     TieredDedup::builder(store).scope("http").capacity(10_000).expiry(None)
 }
 
-/// Ends with the test.
+/// A server that ends with the test.
 pub struct Server {
     pub address: SocketAddr,
     task: tokio::task::JoinHandle<()>,
@@ -113,7 +114,7 @@ impl Server {
         Server { address, task }
     }
 
-    /// A POST with a key.
+    /// Sends a POST with a key.
     pub async fn post(&self, key: &str, body: &'static str) -> Answer {
         self.send(request(Method::POST, "/charges", &[("idempotency-key", key)], body)).await
     }
@@ -127,7 +128,7 @@ impl Server {
         tokio::time::timeout(Duration::from_secs(60), self.try_send(request)).await.expect("an answer").unwrap()
     }
 
-    /// On a connection of its own.
+    /// Sends a request on a connection of its own.
     pub async fn try_send<B>(&self, request: http::Request<B>) -> Result<Answer, hyper::Error>
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
@@ -136,7 +137,7 @@ impl Server {
         self.send_boxed(request.map(|body| body.map_err(Into::into).boxed_unsync())).await
     }
 
-    /// (A client of one type is compiled once.)
+    /// Sends a boxed request. (A client of one type is compiled once.)
     async fn send_boxed(&self, request: http::Request<AnyBody>) -> Result<Answer, hyper::Error> {
         let stream = TcpStream::connect(self.address).await.unwrap();
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
@@ -202,7 +203,7 @@ impl Answer {
     }
 }
 
-/// Until it is so; the limit only ends a test that would hang.
+/// Waits until a condition holds; the limit only ends a test that would hang.
 pub async fn until(what: &str, is_so: impl Fn() -> bool) {
     let waited = async {
         while !is_so() {

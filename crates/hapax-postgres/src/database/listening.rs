@@ -1,4 +1,4 @@
-//! A connection that is told of new messages, and is made again whenever it is lost.
+//! A connection that receives notifications of new messages, and is made again whenever it is lost.
 
 use crate::PostgresOptions;
 use crate::database::GRACE;
@@ -14,12 +14,12 @@ use tokio::task::JoinHandle;
 use tokio_postgres::tls::TlsStream;
 use tokio_postgres::{AsyncMessage, Client, Connection, NoTls, Socket};
 
-/// Nothing is lost meanwhile: whoever listens polls, too.
+/// The waits before connecting again. Nothing is lost meanwhile: a listener polls, too.
 const DELAYS: BackOff = BackOff { first: Duration::from_millis(50), max: Duration::from_secs(10) };
-/// A connection that has been silent so long is asked whether it is there.
+/// The time of silence after which a connection is asked whether it is there.
 pub(super) const SILENCE: Duration = Duration::from_secs(30);
 
-/// Ends when it is dropped.
+/// A task that listens. It ends when this is dropped.
 pub(crate) struct Listening {
     /// Notified when there may be something new.
     pub(crate) woken: Arc<Notify>,
@@ -34,10 +34,10 @@ impl Drop for Listening {
     }
 }
 
-/// Whatever can connect, and listen.
+/// A source that can connect, and listen.
 pub(super) trait Listens: Send + 'static {
-    /// Listens to a channel until the connection is lost. Notifies as soon as it listens, since
-    /// something may have come before, and whenever it is told.
+    /// Listens to a channel until the connection is lost. It notifies as soon as it listens, since
+    /// a message may have come before, and at each notification.
     fn listen(&self, channel: &str, woken: &Notify) -> impl Future<Output = Result<(), StoreError>> + Send;
 }
 
@@ -56,7 +56,7 @@ impl Listening {
 async fn listen(source: impl Listens, channel: String, woken: Arc<Notify>) {
     let mut failures = 0_u32;
     loop {
-        // Whatever is wrong with the server or the options is found out and said by whoever claims.
+        // Claims find out, and report, what is wrong with the server or the options.
         failures = match source.listen(&channel, &woken).await {
             Ok(()) => 1,
             Err(_) => failures.saturating_add(1),
@@ -65,7 +65,7 @@ async fn listen(source: impl Listens, channel: String, woken: Arc<Notify>) {
     }
 }
 
-/// By connections of our own.
+/// Listens by connections of our own.
 pub(super) struct Own(pub(super) Arc<PostgresOptions>);
 
 impl Listens for Own {
@@ -90,7 +90,7 @@ async fn driven<T>(
 where
     T: TlsStream + Unpin + Send + 'static,
 {
-    // Ends with the connection.
+    // This task ends with the connection.
     let told = async {
         while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
             if matches!(message, AsyncMessage::Notification(_)) {
@@ -109,7 +109,7 @@ where
     };
     tokio::select! {
         ended = told => ended,
-        // One that could not listen is a failure; one that did and was lost is not.
+        // A connection that could not listen is a failure; one that did and was lost is not.
         ended = asked => ended,
     }
 }

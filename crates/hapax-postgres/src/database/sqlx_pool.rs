@@ -22,7 +22,7 @@ impl Held {
     }
 
     pub(crate) fn finish(mut self) {
-        // Drops it into the pool.
+        // Dropping it returns it to the pool.
         self.0.take();
     }
 }
@@ -40,7 +40,7 @@ pub(super) async fn held(pool: &PgPool) -> Result<Held, StoreError> {
     Ok(Held(Some(connection)))
 }
 
-/// One statement between this beginning and a commit.
+/// Runs one statement between this beginning and a commit.
 pub(super) async fn call(
     pool: &PgPool,
     begin: &str,
@@ -70,7 +70,7 @@ pub(crate) async fn call_on(
     called.await.map_err(|error| failed(doing, error))
 }
 
-/// Connects as a pool does, and listens.
+/// Connects with the pool's options, and listens.
 pub(super) struct Listeners {
     options: PgConnectOptions,
     limit: Duration,
@@ -82,7 +82,7 @@ impl Listeners {
     }
 
     /// Returns true if a pooler of transactions is in between: it refuses or ignores the settings
-    /// in a connection's first message, as `connecting` has it.
+    /// in a connection's first message, as described in `connecting`.
     pub(super) async fn is_pooled(&self) -> Result<bool, StoreError> {
         let ours = self.options.clone().options([OURS]);
         let mut connection = match PgConnection::connect_with(&ours).await {

@@ -1,4 +1,4 @@
-//! Without the feature `metrics` there are none.
+//! Stands in for the metrics without the feature `metrics`.
 
 use super::Event;
 use crate::tables::Queue;

@@ -20,9 +20,9 @@ const PAUSED: &str = "hapax_relay_paused";
 const PAUSES: &str = "hapax_relay_pauses_total";
 const ONCE: &str = "hapax_once_total";
 
-/// Of the relays of a topic or of all, or of the workers of a consumer.
+/// The metrics of the relays of a topic or of all topics, or of the workers of a consumer.
 pub(super) struct Recorder {
-    /// Those that happen to this queue.
+    /// The counters of events that happen to messages of this queue.
     events: [Option<Counter>; Event::ALL.len()],
     attempt_seconds: Histogram,
     lag_seconds: Histogram,
@@ -36,7 +36,7 @@ pub(super) struct Recorder {
 }
 
 impl Event {
-    /// As the label is; none, if it does not happen to messages of this queue.
+    /// Returns the event's name as a label; none, if it does not happen to messages of this queue.
     fn name(self, queue: Queue) -> Option<&'static str> {
         match (self, queue) {
             (Event::Claimed, _) => Some("claimed"),
@@ -47,7 +47,7 @@ impl Event {
             (Event::TimedOut, _) => Some("timed_out"),
             (Event::Dead, _) => Some("dead"),
             (Event::Expired, _) => Some("expired"),
-            // A relay does not ask before it publishes.
+            // A relay does not check its lease before it publishes.
             (Event::Lost, Queue::Inbox) => Some("lost"),
             (Event::Lost, Queue::Outbox) => None,
             (Event::Released, _) => Some("released"),
@@ -102,7 +102,8 @@ impl Recorder {
         self.attempt_seconds.record(took.as_secs_f64());
     }
 
-    /// By the server's clock and ours: what was stored in our future has not waited.
+    /// Records how long a message took, by the server's clock and ours: a message that was stored
+    /// in our future has not waited.
     pub(super) fn lagged(&self, enqueued_at: SystemTime) {
         self.lag_seconds.record(enqueued_at.elapsed().unwrap_or_default().as_secs_f64());
     }
@@ -128,8 +129,8 @@ impl Recorder {
     }
 }
 
-/// Counts ids that a consumer was told of. There is no handle to keep counters in; to look them up
-/// costs a microsecond, beside a round trip.
+/// Counts the ids that a consumer has asked about. There is no handle to keep counters in; looking
+/// them up costs a microsecond, little beside a round trip.
 pub(crate) fn marked(consumer: &str, seen: &[Seen]) {
     static DESCRIBED: Once = Once::new();
     DESCRIBED.call_once(|| {

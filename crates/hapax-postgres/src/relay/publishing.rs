@@ -1,4 +1,4 @@
-//! Publishes what was claimed: one message after the other, or the first of many keys at once.
+//! Publishes claimed messages: one message after the other, or the first of many keys at once.
 
 use crate::meters::{Event, Meters};
 use crate::pause::{Change, Pause, Room, Sign, Ticket};
@@ -21,32 +21,32 @@ pub(super) struct Publishing<P> {
     retry: Retry,
     timeout: Duration,
     pause: Mutex<Pause>,
-    /// Whether the publisher has batches, once that is known.
+    /// True if the publisher has batches, once that is known.
     has_batches: OnceLock<bool>,
     in_flight: Arc<InFlight>,
-    /// True, once what was claimed and not begun is to be given back.
+    /// True once the messages that were claimed and not begun are to be given back.
     is_stopping: StdAtomicBool,
     pub(super) meters: Arc<Meters>,
 }
 
-/// Claimed, and not at its end.
+/// The runs, and their bytes, that are claimed and not at their end.
 #[derive(Default)]
 struct InFlight {
     runs: StdAtomicU64,
     bytes: StdAtomicU64,
 }
 
-/// Messages of one key on their way, and what came of those in front.
+/// Messages of one key on their way, and the outcome of those in front.
 pub(super) struct Lane {
     outcome: Outcome,
-    /// By which failures of the same key or message are known.
+    /// The number by which failures of the same key or message are recognized.
     mark: u64,
     left: VecDeque<Claimed>,
     begin_until: Instant,
     _held: Held,
 }
 
-/// Counts as in flight until it is dropped, wherever that is.
+/// A run that counts as in flight until it is dropped, wherever that is.
 struct Held {
     in_flight: Arc<InFlight>,
     bytes: u64,
@@ -59,11 +59,11 @@ impl Drop for Held {
     }
 }
 
-/// The end of what was begun together.
+/// The end of messages that were begun together.
 pub(super) enum Ended {
     One(Outcome),
     Many(Vec<Outcome>),
-    /// The publisher has no batches.
+    /// None was published: the publisher has no batches.
     Unbatched(Vec<Lane>),
 }
 
@@ -82,19 +82,19 @@ impl<P: Publisher> Publishing<P> {
         Publishing { publisher, retry, timeout, pause, has_batches, in_flight, is_stopping, meters }
     }
 
-    /// Begins nothing more.
+    /// Begins no more publications.
     pub(super) fn stop(&self) {
         self.is_stopping.store(true, Ordering::Relaxed);
     }
 
-    /// Keys, and messages without one, that are on their way, and their bytes.
+    /// Returns the keys and messages without one that are in flight, and their bytes.
     pub(super) fn in_flight(&self) -> (usize, usize) {
         // Relaxed, as all of these: nothing else is published with a count.
         let of = |count: &StdAtomicU64| usize::try_from(count.load(Ordering::Relaxed)).unwrap_or(usize::MAX);
         (of(&self.in_flight.runs), of(&self.in_flight.bytes))
     }
 
-    /// The share that may be claimed now, as far as the broker is concerned.
+    /// Returns the share that may be claimed now, as far as the broker is concerned.
     pub(super) fn room(&self, now: Instant) -> Room {
         self.pause.lock().expect("nothing panics while it holds this").room(now)
     }
@@ -104,7 +104,7 @@ impl<P: Publisher> Publishing<P> {
         self.has_batches.get() != Some(&false)
     }
 
-    /// Messages that were claimed, of which none begins later than that.
+    /// Wraps claimed messages of which none begins later than `begin_until`.
     pub(super) fn lane(&self, run: Run, begin_until: Instant) -> Lane {
         let bytes = run.messages.iter().map(|claimed| bytes(&claimed.message) as u64).sum();
         self.in_flight.runs.fetch_add(1, Ordering::Relaxed);
@@ -114,7 +114,7 @@ impl<P: Publisher> Publishing<P> {
     }
 
     /// Publishes messages of a key one after the other, up to the first that fails. The others are
-    /// given back, and so are those that there is no time for.
+    /// given back, and so are those for which no time is left.
     pub(super) async fn singly(&self, mut lane: Lane) -> Ended {
         while let Some((claimed, ticket)) = self.next(&mut lane) {
             let began = Instant::now();
@@ -164,8 +164,8 @@ impl<P: Publisher> Publishing<P> {
         Some((Try { lane, position, ticket }, message))
     }
 
-    /// The next message, if it may be published now. What has expired becomes a dead letter, and
-    /// holds up nobody.
+    /// Returns the next message, if it may be published now. An expired message becomes a dead
+    /// letter, and holds up no other.
     fn next(&self, lane: &mut Lane) -> Option<(Claimed, Ticket)> {
         while lane.left.front()?.is_expired {
             let claimed = lane.left.pop_front()?;
@@ -181,7 +181,7 @@ impl<P: Publisher> Publishing<P> {
         Some((lane.left.pop_front()?, ticket))
     }
 
-    /// Takes down what came of an attempt. Returns true if the next of the key may follow.
+    /// Records how an attempt ended. Returns true if the next message of the key may follow.
     fn tried(
         &self,
         lane: &mut Lane,
@@ -224,14 +224,14 @@ impl<P: Publisher> Publishing<P> {
         }
     }
 
-    /// Nothing of it goes on.
+    /// Ends a lane: no more of its messages are published.
     fn over(&self, lane: Lane) -> Outcome {
         self.meters.happened(Event::Released, lane.left.len());
         lane.outcome
     }
 }
 
-/// An answer for each message, whatever came of the batch.
+/// Returns an answer for each message, however the batch ended.
 fn answered(answers: Result<Option<Vec<Result<(), Failure>>>, Failed>, messages: usize) -> Vec<Result<(), Failed>> {
     let failed = match answers {
         Ok(Some(answers)) if answers.len() == messages => {
@@ -247,7 +247,7 @@ fn answered(answers: Result<Option<Vec<Result<(), Failure>>>, Failed>, messages:
     vec![Err(failed); messages]
 }
 
-/// So many bytes of memory, and a little more.
+/// Returns the bytes of memory that a message takes, and a little more.
 fn bytes(message: &Message) -> usize {
     let headers: usize = message.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
     message.payload.len() + message.id.len() + message.key.as_ref().map_or(0, Vec::len) + headers

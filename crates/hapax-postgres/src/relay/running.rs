@@ -1,4 +1,4 @@
-//! A relay at work: claims, publications and settlements go on side by side.
+//! Runs a relay: claims, publications and settlements go on concurrently.
 
 use super::Relay;
 use super::publishing::{Ended, Lane, Publishing};
@@ -20,25 +20,25 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-/// Messages of a key that are claimed behind its first.
+/// Messages of a key that are claimed after its first.
 const BEHIND: usize = 31;
-/// A claim or a settlement of less than this part of a batch waits for more, but not for longer
-/// than this.
+/// The part of a batch below which a claim or a settlement waits for more, but not for longer than
+/// this.
 const PART: usize = 8;
 const GATHER: Duration = Duration::from_millis(2);
-/// Outcomes that could not be settled since somebody is at work on them are said again after a
-/// while.
+/// The time after which outcomes are sent again that could not be settled because somebody is at
+/// work on them.
 const LOCKED: Duration = Duration::from_millis(50);
-/// Whatever is forgotten is found so.
+/// The longest wait for anything: a safety net for events that were missed.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
 /// An answer of the server.
 enum Said {
-    /// A claim's runs, and until when they may be begun.
+    /// A claim's runs, and the time until which they may be begun.
     Claimed(Claimer, Result<Vec<Run>, StoreError>, Instant),
-    /// Outcomes that are to be settled still, and whether they may be at once.
+    /// Outcomes that are still to be settled, and whether that may happen at once.
     Settled(Vec<Outcome>, Result<bool, StoreError>),
-    /// That somebody is awake.
+    /// The answer to an announcement that a relay is awake.
     Awake(bool),
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Running<'r, P> {
     relay: &'r Relay,
     publishing: Arc<Publishing<P>>,
     calls: FuturesUnordered<BoxFuture<'static, Said>>,
-    /// Nothing, while it is claiming.
+    /// The claimer; none while it is claiming.
     claimer: Option<Claimer>,
     pace: Pace,
     claimed_at: Instant,
@@ -54,10 +54,10 @@ pub(super) struct Running<'r, P> {
     publications: JoinSet<Ended>,
     unsettled: Vec<Outcome>,
     is_settling: bool,
-    /// Since when there is something to settle.
+    /// The time since which there is something to settle.
     unsettled_since: Instant,
     settlements: Outage,
-    /// Not before.
+    /// The earliest time of the next settlement.
     settle_at: Instant,
     claim_at: Instant,
     is_stopping: bool,
@@ -114,7 +114,7 @@ impl<'r, P: Publisher> Running<'r, P> {
         }
     }
 
-    /// Looks at the tables' version, and listens.
+    /// Checks the tables' version, and listens.
     async fn listen(&mut self) -> Result<Listening, StoreError> {
         loop {
             let database = &self.relay.database;
@@ -141,7 +141,7 @@ impl<'r, P: Publisher> Running<'r, P> {
         self.unsettled.is_empty() && !self.is_settling && self.publications.is_empty() && self.claimer.is_some()
     }
 
-    /// Asks the server for whatever it is time for. Returns when to look again, whatever happens
+    /// Makes the calls of the server that are due. Returns when to look again, whatever happens
     /// until then.
     fn ask(&mut self) -> Instant {
         let now = Instant::now();
@@ -159,8 +159,8 @@ impl<'r, P: Publisher> Running<'r, P> {
         times.into_iter().flatten().min().unwrap_or(now + LONGEST_WAIT)
     }
 
-    /// The portion that may be claimed now; or when to look again, if it is not somebody's answer that is
-    /// waited for.
+    /// Returns the portion that may be claimed now; or the time to look again, if it does not wait
+    /// for an answer.
     fn portion(&self, now: Instant) -> Result<Portion, Option<Instant>> {
         if self.is_stopping || self.claimer.is_none() {
             return Err(None);
@@ -181,7 +181,7 @@ impl<'r, P: Publisher> Running<'r, P> {
             return Err(Some(self.claimed_at + GATHER));
         }
         let (first, behind) = match self.publishing.room(now) {
-            // The other half, while these are being published.
+            // The other half is claimed while these are being published.
             Room::All => (room.min(batch.div_ceil(2)), BEHIND),
             Room::Probe => (1, 0),
             Room::None { until } => return Err(Some(until)),
@@ -191,8 +191,8 @@ impl<'r, P: Publisher> Running<'r, P> {
 
     fn claim(&mut self, portion: Portion, now: Instant) {
         let Some(mut claimer) = self.claimer.take() else { return };
-        // Before the server reads its clock, so that by ours the lease is never over later than by
-        // the server's.
+        // The time is taken before the server reads its clock, so that by our clock the lease is
+        // never over later than by the server's.
         let begin_until = now + self.relay.window();
         let database = self.relay.database.clone();
         let claim = async move {
@@ -202,7 +202,7 @@ impl<'r, P: Publisher> Running<'r, P> {
         self.calls.push(claim.boxed());
     }
 
-    /// The time to say what came of publications, if there are any.
+    /// Returns the time to settle the publications that have ended, if there are any.
     fn settle_when(&self, now: Instant) -> Option<Instant> {
         if self.is_settling || self.unsettled.is_empty() {
             return None;
@@ -231,7 +231,7 @@ impl<'r, P: Publisher> Running<'r, P> {
         self.calls.push(settle.boxed());
     }
 
-    /// Says that somebody is awake.
+    /// Announces that a relay is awake.
     fn awake(&mut self, lasts: Duration) {
         let Relay { database, tables, topic, .. } = self.relay.clone();
         let awake = async move {
@@ -271,7 +271,7 @@ impl<'r, P: Publisher> Running<'r, P> {
         Ok(())
     }
 
-    /// Begins to publish what was claimed.
+    /// Begins to publish the claimed messages.
     fn found(&mut self, runs: Vec<Run>, begin_until: Instant, now: Instant) {
         self.claims.end();
         if runs.is_empty() {
@@ -300,8 +300,8 @@ impl<'r, P: Publisher> Running<'r, P> {
         }
     }
 
-    /// Takes along all that have ended meanwhile. (Nothing: a publisher panicked where nobody could
-    /// catch it, and its messages come again after their lease.)
+    /// Collects all publications that have ended meanwhile. (`None`: a publisher panicked where it
+    /// could not be caught, and its messages come again after their lease.)
     fn ended(&mut self, first: Option<Ended>) {
         let (mut next, mut outcomes) = (first, Vec::new());
         loop {

@@ -3,8 +3,8 @@
 //! Each message takes two transactions: one of ours counts the attempt and makes its lease a whole
 //! one; that of the handler locks the message, has the effect, and removes the message.
 //!
-//! Our limits come before the server's, whose are a safety net: a server that ends a transaction
-//! takes the connection with it, and what the attempt failed with.
+//! Our limits come before the server's, which are a safety net: a server that ends a transaction
+//! takes the connection with it, and the error of the attempt.
 
 use super::waiting::Waiting;
 use crate::database::{Database, NET};
@@ -22,10 +22,10 @@ use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 
-/// The time for which a run is put off that could not be begun.
+/// The time by which a run is put off that could not be begun.
 const PUT_OFF: Duration = Duration::from_millis(500);
 
-/// The things that all runs of a worker have in common.
+/// The parts that all runs of a worker have in common.
 pub(super) struct Work<H> {
     pub database: Database,
     pub tables: Tables,
@@ -34,74 +34,76 @@ pub(super) struct Work<H> {
     pub lease: Duration,
     pub handler: Arc<H>,
     pub meters: Meters,
-    /// True, once what was claimed and not begun is to be given back.
+    /// True once the messages that were claimed and not begun are to be given back.
     pub is_stopping: StdAtomicBool,
     pub waiting: Waiting,
 }
 
 /// The end of a run.
 pub(super) struct Handled {
-    /// None, if there is nothing to be said.
+    /// The outcome; none if there is nothing to settle.
     pub outcome: Option<Outcome>,
     /// Messages that were begun.
     pub begun: usize,
-    /// The error for which it did not go on, if no message is at fault.
+    /// The error for which the run did not go on, if no message is at fault.
     pub error: Option<StoreError>,
 }
 
-/// A connection for transactions of handlers of this kind. One that is dropped is closed.
+/// A connection for transactions of handlers of this kind. Dropping it closes it.
 pub(super) trait Session<H>: Send + Sized + 'static {
     fn connect(database: &Database) -> impl Future<Output = Result<Self, StoreError>> + Send;
 
-    /// Begins an attempt, and handles the message in a transaction of its own. Whether it was begun
-    /// shows when the message is locked: it has the number of this attempt then.
+    /// Begins an attempt, and handles the message in a transaction of its own. The lock on the
+    /// message shows whether the attempt was begun: the message has the number of this attempt
+    /// then.
     fn handle(&mut self, case: &Case<'_, H>) -> impl Future<Output = Ended> + Send;
 
-    /// The process that serves a transaction in which a handler was interrupted.
+    /// Returns the server process of a transaction in which a handler was interrupted.
     fn interrupted(&self) -> Option<i32>;
 
     /// Rolls back a transaction in which a handler was interrupted.
     fn roll_back(&mut self) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// Nothing is open: it may be somebody else's.
+    /// Gives the connection back. Nothing is open on it: it may be a shared one.
     fn finish(self);
 }
 
-/// A message, and what is said to the server about it.
+/// A message, and the statements about it.
 pub(super) struct Case<'c, H> {
     pub database: &'c Database,
     pub handler: &'c H,
     pub message: &'c Message,
     pub lease: Duration,
-    /// It is given up, unless somebody is still at work on it.
+    /// The failure with which it is given up, unless somebody is still at work on it.
     pub hopeless: Option<Failed>,
-    /// Counts the attempt, and makes the lease a whole one.
+    /// The statement that counts the attempt, and renews the full lease.
     pub begin: String,
     pub begins: [Value<'c>; 5],
-    /// Settings of the transaction: the safety net.
+    /// The settings of the transaction: the safety net.
     pub settings: String,
-    /// Locks the message, if the attempt was begun, and says who serves the transaction.
+    /// The statement that locks the message, if the attempt was begun, and returns the process that
+    /// serves the transaction.
     pub lock: String,
     pub held: [Value<'c>; 3],
-    /// Removes the message.
+    /// The statement that removes the message.
     pub remove: String,
 }
 
 /// The end of a handler's transaction.
 pub(super) enum Ended {
     Committed,
-    /// Somebody else has the message.
+    /// Lost: somebody else has the message.
     Lost,
-    /// It was rolled back.
+    /// Failed, and rolled back.
     Failed(Failed),
-    /// It may be open still, or be committed.
+    /// Failed, and the transaction may be open still, or be committed.
     Broken(Failed),
     /// The handler was not called.
     NotBegun(StoreError),
 }
 
 impl Ended {
-    /// Failed, and rolled back if that was answered.
+    /// Returns `Failed` if the rollback was answered, and `Broken` otherwise.
     pub(super) fn undone(failed: Failed, rolled_back: Result<(), StoreError>) -> Self {
         match rolled_back {
             Ok(()) => Ended::Failed(failed),
@@ -111,7 +113,8 @@ impl Ended {
 }
 
 impl<H> Case<'_, H> {
-    /// The end of it if the handler is not to be called, once that is rolled back.
+    /// Returns the end of the transaction if the handler is not to be called, once that is rolled
+    /// back.
     pub(super) fn without_handler(&self, is_locked: bool) -> Option<Ended> {
         match is_locked {
             false => Some(Ended::Lost),
@@ -119,7 +122,7 @@ impl<H> Case<'_, H> {
         }
     }
 
-    /// An answer to a commit, which may take as long as a handler.
+    /// Waits for the answer to a commit, which may take as long as a handler.
     pub(super) async fn committed<A, E: Into<Failure>>(
         &self,
         commit: impl Future<Output = Result<A, E>>,
@@ -142,13 +145,13 @@ enum Attempt {
 }
 
 impl<H: Send + Sync + 'static> Work<H> {
-    /// The time for which the server keeps a message for us: for as long as a handler may take, and a while
-    /// to say what came of it.
+    /// Returns how long the server keeps a message for us: as long as a handler may take, and a
+    /// while to settle it.
     pub(super) fn leased(&self) -> Duration {
         self.lease + (self.lease / 2).clamp(Duration::from_millis(50), NET)
     }
 
-    /// Handles runs one after the other, as long as there are some that wait.
+    /// Handles runs one after the other, as long as some wait.
     pub(super) async fn work_off<S: Session<H>>(self: Arc<Self>, ended: UnboundedSender<Handled>) {
         let mut session: Option<S> = None;
         while let Some(run) = self.waiting.next(&self.is_stopping) {
@@ -172,7 +175,7 @@ impl<H: Send + Sync + 'static> Work<H> {
         let error = match self.handle_all(session, &run, messages, &mut outcome).await {
             Ok(()) => None,
             Err(error) => {
-                // Closed, since nobody knows what is open on it.
+                // The connection is closed, since nobody knows what is open on it.
                 drop(session.take());
                 outcome.put_off = PUT_OFF;
                 Some(error)
@@ -247,7 +250,7 @@ impl<H: Send + Sync + 'static> Work<H> {
             let what = format!("{before} attempts were begun, and the last ended neither well nor with an error");
             Failed::new(Cause::GaveUp, what)
         });
-        // Of one that is given up untried nothing is counted.
+        // For a message that is given up untried no attempt is counted.
         let attempts = if hopeless.is_some() { before } else { before.saturating_add(1) };
         let began = Instant::now();
         let ended = session.handle(&self.case(run, &claimed, hopeless)).await;
@@ -282,13 +285,14 @@ impl<H: Send + Sync + 'static> Work<H> {
         }
     }
 
-    /// Ends a transaction in which a handler was interrupted, so that its message is nobody's when
-    /// it is said what came of it, and closes the connection. What the handler has left at work is
-    /// cancelled first: a server does not notice that nobody waits for it.
+    /// Ends a transaction in which a handler was interrupted, so that its message is locked by
+    /// nobody when it is settled, and closes the connection. Statements of the handler that still
+    /// run are cancelled first: a server does not notice that nobody waits for them.
     async fn discard(&self, mut session: impl Session<H>) {
         let Some(pid) = session.interrupted() else { return };
         let cancel = "SELECT pg_catalog.pg_cancel_backend($1::bigint::int)";
-        // If nobody can say so, or it is of no use, the safety net ends it.
+        // If the cancellation does not arrive, or does not help, the safety net ends the
+        // transaction.
         let _ = self.database.call("cancel a statement", cancel, &[Value::Number(pid.into())]).await;
         let _ = self.database.in_time("roll back", session.roll_back()).await;
     }

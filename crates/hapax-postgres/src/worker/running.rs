@@ -1,4 +1,4 @@
-//! A worker at work: claims runs for handlers that are free, and says what came of them.
+//! Runs a worker: claims runs for handlers that are free, and settles them.
 
 use super::handling::{Handled, Session, Work};
 use crate::database::Listening;
@@ -19,29 +19,29 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-/// Payload that one claim returns, at most.
+/// The largest payload that one claim returns.
 const BYTES_MAX: usize = 16 << 20;
-/// Between two tries to settle what somebody has locked.
+/// The waits between two tries to settle a message that somebody has locked.
 const LOCKED: BackOff = BackOff { first: Duration::from_millis(10), max: Duration::from_secs(1) };
 
-/// An outcome waits so long for others.
+/// The time for which an outcome waits for others.
 const TOGETHER: Duration = Duration::from_millis(5);
 
 /// An outcome that the server does not know yet.
 struct Unsettled {
     outcome: Outcome,
-    /// Then the lease is over, and somebody else has it.
+    /// The time at which the lease is over, and somebody else has the message.
     until: Instant,
 }
 
-/// Claims, and settles.
+/// The task that claims runs and settles them.
 pub(super) struct Dispatcher<H> {
     work: Arc<Work<H>>,
     consumer: String,
-    /// Handlers at a time.
+    /// The largest number of handlers at a time.
     concurrency: usize,
     claimer: Claimer,
-    /// Those that are at work, and what they say.
+    /// The handlers that are at work, and what they report.
     handlers: JoinSet<()>,
     says: UnboundedSender<Handled>,
     said: UnboundedReceiver<Handled>,
@@ -74,7 +74,7 @@ impl<H: Send + Sync + 'static> Dispatcher<H> {
         }
     }
 
-    /// Works until it is told to stop, and what is at hand is done and settled.
+    /// Works until it is told to stop, and the messages at hand are done and settled.
     pub(super) async fn run<S: Session<H>>(
         &mut self,
         mut outage: Outage,
@@ -125,15 +125,15 @@ impl<H: Send + Sync + 'static> Dispatcher<H> {
         }
     }
 
-    /// The number of runs to claim now: as many as handlers are free, and where they are quick, half of
-    /// what they may have in front of them or more.
+    /// Returns the number of runs to claim now: as many as handlers are free, and where they are
+    /// quick, half of what they may have waiting or more.
     fn room(&self) -> usize {
         let most = self.concurrency * self.work.waiting.of_each();
         let free = most.saturating_sub(self.handlers.len() + self.work.waiting.len());
         if most == self.concurrency || 2 * free >= most { free } else { 0 }
     }
 
-    /// Lets free handlers begin what waits.
+    /// Lets free handlers begin the runs that wait.
     fn begin<S: Session<H>>(&mut self) {
         while self.handlers.try_join_next().is_some() {}
         let free = self.concurrency.saturating_sub(self.handlers.len());
@@ -143,7 +143,7 @@ impl<H: Send + Sync + 'static> Dispatcher<H> {
         self.work.meters.in_flight(self.handlers.len());
     }
 
-    /// Gives back what waits behind something slow; or all of it, if we are to stop.
+    /// Gives back runs that wait behind something slow; or all of them, if the worker is to stop.
     fn give_back(&mut self) {
         let all = self.work.is_stopping.load(Ordering::Relaxed);
         for run in self.work.waiting.give_back(Instant::now(), all) {
@@ -152,7 +152,7 @@ impl<H: Send + Sync + 'static> Dispatcher<H> {
         }
     }
 
-    /// Says what came of runs, and claims new ones if it is time to look.
+    /// Settles runs, and claims new ones if it is time to look.
     async fn turn<S: Session<H>>(
         &mut self,
         listening: &mut Option<Listening>,
@@ -182,7 +182,7 @@ impl<H: Send + Sync + 'static> Dispatcher<H> {
         Ok(())
     }
 
-    /// Claims so many runs at most. How many.
+    /// Claims at most this many runs. Returns how many it has claimed.
     async fn claim(&mut self, first: usize) -> Result<usize, StoreError> {
         let portion = Portion { first, behind: BEHIND, bytes: BYTES_MAX, lease: self.work.leased() };
         let runs = self.claimer.claim(&self.work.database, &portion).await?;
@@ -192,14 +192,14 @@ impl<H: Send + Sync + 'static> Dispatcher<H> {
         Ok(found)
     }
 
-    /// Takes along what else was said meanwhile.
+    /// Records a report, and collects the others that came meanwhile.
     fn handled(&mut self, handled: Handled) {
         let mut next = Some(handled);
         while let Some(Handled { outcome, begun, error }) = next {
             self.begun += begun;
             let until = Instant::now() + self.work.leased();
             if let Some(outcome) = outcome {
-                // With more at hand, it is said together with what comes next.
+                // With more runs at hand, it is settled together with the next ones.
                 match self.work.waiting.len() {
                     0 => self.settle_at = Instant::now(),
                     _ if self.unsettled.is_empty() => self.settle_at = Instant::now() + TOGETHER,
@@ -213,7 +213,8 @@ impl<H: Send + Sync + 'static> Dispatcher<H> {
         }
     }
 
-    /// Says what came of runs. What somebody has locked is said again later, as long as it is ours.
+    /// Settles runs. An outcome whose message somebody has locked is sent again later, as long as
+    /// its lease is ours.
     async fn settle(&mut self) -> Result<(), StoreError> {
         let now = Instant::now();
         self.unsettled.retain(|unsettled| unsettled.until > now);
@@ -233,11 +234,11 @@ impl<H: Send + Sync + 'static> Dispatcher<H> {
         Ok(())
     }
 
-    /// Claims once, handles that, and settles it. How many messages were begun.
+    /// Claims once, handles the runs, and settles them. Returns how many messages were begun.
     pub(super) async fn step<S: Session<H>>(&mut self) -> Result<usize, StoreError> {
         self.claim(self.concurrency).await?;
         self.begin::<S>();
-        // A handler that panics is caught: what is left of a task is what it has said.
+        // A handler's panic is caught, so a task reports all it has done through the channel.
         while self.handlers.join_next().await.is_some() {}
         while let Ok(handled) = self.said.try_recv() {
             self.handled(handled);

@@ -43,14 +43,14 @@ impl<H: SqlxHandler> Session<H> for SqlxSession {
             Ok(()) => {}
             Err(failed) if failed.is_reported() => return Ended::undone(failed, rolled_back(tx).await),
             Err(failed) => {
-                // Its rollback is only sent with what is said next, and nothing is.
+                // Dropping it only queues a rollback that is sent with the next statement, and none
+                // follows.
                 drop(tx);
                 self.interrupted = pid;
                 return Ended::Broken(failed);
             }
         }
-        // If the handler took no notice of an error, the removal is refused, and nothing is
-        // committed.
+        // If the handler ignored an error, the removal is refused, and nothing is committed.
         let commit = async {
             tx.execute(sqlx::raw_sql(AssertSqlSafe(case.remove.clone()))).await?;
             tx.commit().await
@@ -63,7 +63,7 @@ impl<H: SqlxHandler> Session<H> for SqlxSession {
     }
 
     async fn roll_back(&mut self) -> Result<(), StoreError> {
-        // Sends what waits to be sent.
+        // The ping sends the rollback that is queued.
         self.held.connection().ping().await.map_err(|error| failed("roll back", error))
     }
 

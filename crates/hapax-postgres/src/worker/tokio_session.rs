@@ -53,20 +53,21 @@ impl<H: Handler> Session<H> for TokioSession {
             Ok(()) => {}
             Err(failed) if failed.is_reported() => return Ended::undone(failed, rolled_back(tx).await),
             Err(failed) => {
-                // It would be rolled back at once, and a pooler give its connection to a stranger,
-                // before what the handler has left at work there is cancelled. It owns nothing.
+                // Dropping it would roll it back at once, and a pooler would give its connection to
+                // a stranger, before the handler's statements that still run there are cancelled.
+                // It owns nothing.
                 std::mem::forget(tx);
                 self.interrupted = pid;
                 return Ended::Broken(failed);
             }
         }
-        // One round trip. If the handler took no notice of an error, the removal is refused, and
-        // nothing is committed.
+        // One round trip. If the handler ignored an error, the removal is refused, and nothing is
+        // committed.
         let committed = case.committed(tx.batch_execute(&format!("{}; COMMIT", case.remove))).await;
         match committed {
             Ok(()) => {
-                // It would roll back what is committed, of which the server would warn. It owns
-                // nothing.
+                // Dropping it would send a rollback of what is committed, of which the server would
+                // warn. It owns nothing.
                 std::mem::forget(tx);
                 Ended::Committed
             }

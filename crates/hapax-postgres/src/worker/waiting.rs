@@ -1,8 +1,8 @@
-//! Runs that are claimed and wait for a handler, and how many may.
+//! Runs that are claimed and wait for a handler, and the limit on their number.
 //!
-//! Handlers that take long have none in front of them: whoever is free claims them. Where handlers
-//! are so quick that claims would be half of the work, each has some milliseconds' work in front of
-//! it.
+//! Slow handlers have no runs waiting for them: a worker with a free handler claims them. Where
+//! handlers are so quick that claims would be half of the work, each has some milliseconds' work
+//! waiting.
 
 use crate::queue::Run;
 use hapax_store::sync::{Mutex, Ordering, StdAtomicBool};
@@ -10,10 +10,10 @@ use std::collections::VecDeque;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Work that may wait for one handler.
+/// The work that may wait for one handler.
 const AHEAD: Duration = Duration::from_millis(40);
 const AHEAD_MAX: u32 = 16;
-/// The time after which what waits behind something slow is given back.
+/// The time after which runs that wait behind something slow are given back.
 const WAIT_MAX: Duration = Duration::from_millis(200);
 
 #[derive(Default)]
@@ -24,17 +24,17 @@ struct State {
     runs: VecDeque<(Instant, Run)>,
     /// The time that a run took lately.
     took: Option<Duration>,
-    /// The time at which one ended.
+    /// The time at which a run last ended.
     ended: Option<Instant>,
 }
 
 impl Waiting {
     fn state(&self) -> hapax_store::sync::MutexGuard<'_, State> {
-        // Each change is one call.
+        // Each change is one call, so a poisoned lock guards nothing half done.
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// The next run, unless all are to be given back.
+    /// Returns the next run, unless all are to be given back.
     pub(super) fn next(&self, is_stopping: &StdAtomicBool) -> Option<Run> {
         match is_stopping.load(Ordering::Relaxed) {
             true => None,
@@ -51,17 +51,18 @@ impl Waiting {
         self.state().runs.len()
     }
 
-    /// A run took so long.
+    /// Records the time that a run took.
     pub(super) fn took(&self, took: Duration) {
         let mut state = self.state();
         state.ended = Some(Instant::now());
         state.took = Some(state.took.map_or(took, |before| (3 * before + took) / 4));
     }
 
-    /// The number of runs that each handler may have, that at hand included.
+    /// Returns the number of runs that each handler may have, that at hand included.
     ///
-    /// One, if none has ended for a while: all of them are slow now, however quick they were. What
-    /// was claimed in front of them would be given back, and claimed again before anybody looks.
+    /// It is one if no run has ended for a while: all of them are slow now, however quick they
+    /// were. Runs claimed for them would be given back, and claimed again before anybody handles
+    /// them.
     pub(super) fn of_each(&self) -> usize {
         let state = self.state();
         if state.ended.is_none_or(|ended| ended.elapsed() > AHEAD) {
@@ -72,12 +73,12 @@ impl Waiting {
         ahead.clamp(1, AHEAD_MAX) as usize
     }
 
-    /// The time at which the first has waited too long.
+    /// Returns the time at which the first run has waited too long.
     pub(super) fn until(&self) -> Option<Instant> {
         self.state().runs.front().map(|(since, _)| *since + WAIT_MAX)
     }
 
-    /// Those that have waited too long, or all.
+    /// Removes the runs that have waited too long, or all.
     pub(super) fn give_back(&self, now: Instant, all: bool) -> Vec<Run> {
         let mut state = self.state();
         let late = state.runs.iter().take_while(|(since, _)| all || now >= *since + WAIT_MAX).count();

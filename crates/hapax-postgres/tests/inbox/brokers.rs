@@ -1,4 +1,4 @@
-//! Brokers that misbehave: what a relay does about them.
+//! Brokers that misbehave, and the relay's reaction.
 
 use crate::relays::{start, until_empty};
 use crate::*;
@@ -16,7 +16,7 @@ async fn fill(place: &Place, client: &Client, messages: u32, payload: &str) {
     place.execute(client, &sql).await;
 }
 
-/// Counts what it is asked to publish, and fails while it is away.
+/// A broker that counts the messages that it is asked to publish, and fails while it is away.
 #[derive(Default)]
 struct Away {
     is_away: AtomicBool,
@@ -35,8 +35,8 @@ impl Publisher for Away {
     }
 }
 
-/// A broker that is away is probed, not asked for each message; and gets all of them soon after it
-/// is back.
+/// Checks that a broker that is away is probed, not asked for each message; and gets all of them
+/// soon after it is back.
 #[test]
 fn a_broker_that_is_away_is_asked_a_few_times() {
     Place::run(async |place| {
@@ -57,7 +57,7 @@ fn a_broker_that_is_away_is_asked_a_few_times() {
     });
 }
 
-/// Panics before there is a future.
+/// A publisher that panics before there is a future.
 struct Early(AtomicU64);
 
 impl Publisher for Early {
@@ -88,7 +88,8 @@ fn a_panic_before_there_is_a_future_is_an_attempt_that_failed() {
     });
 }
 
-/// A claim is bounded in bytes, however large messages are and however many keys they have.
+/// Checks that a claim is bounded in bytes, however large messages are and however many keys they
+/// have.
 #[test]
 fn large_messages_are_claimed_within_a_budget() {
     Place::run(async |place| {
@@ -116,7 +117,7 @@ fn large_messages_are_claimed_within_a_budget() {
     });
 }
 
-/// Publishes as many as it is let.
+/// A publisher that publishes as many messages as it gets permits.
 struct Gate(Semaphore, AtomicU64);
 
 impl Publisher for Gate {
@@ -127,7 +128,7 @@ impl Publisher for Gate {
     }
 }
 
-/// Remembers what it published; some messages it cannot, and of one it never hears again.
+/// A publisher that remembers what it published; some messages fail, and one hangs.
 #[derive(Default)]
 struct Picky(Mutex<Vec<String>>);
 
@@ -155,7 +156,7 @@ fn what_is_given_up_or_expired_is_a_dead_letter_at_once_and_holds_up_nobody() {
             place.enqueue(&mut client, "t", message).await;
         }
         let broker = Arc::new(Picky::default());
-        // Everything else is tried for ever, an hour later.
+        // Everything else is tried forever, an hour later.
         let relay = place.relay().retry(Retry::new(HOUR, HOUR).unwrap());
         let (stop, task) = start(relay.clone(), &broker);
         until_empty(&place, &client).await;
@@ -198,8 +199,8 @@ fn a_publication_that_hangs_holds_up_its_key_alone() {
     });
 }
 
-/// A topic with few messages takes turns with one that has many, and a key with many with those
-/// that have few.
+/// Checks that a topic with few messages takes turns with one that has many, and a key with many
+/// with those that have few.
 #[test]
 fn few_do_not_wait_behind_many() {
     Place::run(async |place| {
@@ -227,7 +228,7 @@ fn few_do_not_wait_behind_many() {
 /// A message's key and id.
 type Sent = (Option<Vec<u8>>, Vec<u8>);
 
-/// Has a call for many at once.
+/// A publisher with a call for many messages at once.
 #[derive(Default)]
 struct Bulk(Mutex<Vec<Vec<Sent>>>);
 

@@ -1,4 +1,4 @@
-//! Counts of marks, as `docs/metrics.md` lists it.
+//! Counts marks, as `docs/metrics.md` lists the metric.
 
 use crate::*;
 use ::metrics::Unit;

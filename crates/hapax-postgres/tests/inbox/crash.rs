@@ -1,12 +1,13 @@
-//! Two consumers, two relays and the server are killed at every step of consume, effect, publish: each effect is there
-//! exactly once, no message is lost, and each key keeps its order.
+//! Two consumers, two relays and the server are killed at every step of consume, effect, publish:
+//! each effect is there exactly once, no message is lost, and each key keeps its order.
 //!
-//! Messages are received for the consumer `billing`, most of them more than once. Its effect is a row, and a message for
-//! the topic `shipping`, which a relay publishes: a row of what was on the wire, and a message received for the consumer
-//! `shipping`, whose effect is a row, too. Nothing in these tables prevents a second effect.
+//! Messages are received for the consumer `billing`, most of them more than once. Its effect is a
+//! row, and a message for the topic `shipping`, which a relay publishes: a row of what was on the
+//! wire, and a message received for the consumer `shipping`, whose effect is a row, too. Nothing in
+//! these tables prevents a second effect.
 //!
-//! In each round one process dies: a child, which is this program once more, aborts at its step, or is killed at any
-//! moment; or the server is. Meanwhile the survivors, in this process, go on.
+//! In each round one process dies: a child, which is this program once more, aborts at its step, or
+//! is killed at any moment; or the server is. Meanwhile the survivors, in this process, go on.
 
 use crate::*;
 use std::os::unix::process::ExitStatusExt as _;
@@ -21,7 +22,7 @@ const LEASE: Duration = Duration::from_millis(300);
 const SIGABRT: i32 = 6;
 const SIGKILL: i32 = 9;
 
-/// Where a process dies.
+/// The step at which a process dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     /// The message is claimed, and its attempt counted.
@@ -46,11 +47,11 @@ const STEPS: [Step; 7] = [
     Step::HasSettled,
 ];
 
-/// Who dies in a round.
+/// The process that dies in a round.
 #[derive(Clone, Copy, Debug)]
 enum Death {
     At(Step),
-    /// A child that is consumer and relay, at any moment.
+    /// A child that is consumer and relay dies at any moment.
     Whenever,
     Server,
 }
@@ -61,7 +62,7 @@ struct Process {
     prefix: String,
     dies_at: Option<Step>,
     address: String,
-    /// What it publishes with.
+    /// The connection with which it publishes.
     wire: tokio::sync::Mutex<Option<Client>>,
     settled: std::sync::Mutex<Vec<Vec<u8>>>,
 }
@@ -84,7 +85,7 @@ impl Process {
         }
     }
 
-    /// Works until it is told to stop, or for ever.
+    /// Works until it is told to stop, or forever.
     async fn run(self, stop: watch::Receiver<bool>) {
         let address = self.address.clone();
         let process = Arc::new(self);
@@ -107,7 +108,7 @@ impl Handler for Process {
     async fn handle(&self, tx: &mut tokio_postgres::Transaction<'_>, message: &Message) -> Result<(), Failure> {
         let p = &self.prefix;
         if message.name == "billing" {
-            // One that this process has handled and that is an effect others see was committed.
+            // A message that this process has handled and whose effect others see was committed.
             let settled = self.settled.lock().unwrap().pop();
             if let Some(id) = settled {
                 let committed = format!("SELECT FROM {p}_effects WHERE consumer = 'billing' AND id = $1");
@@ -162,7 +163,7 @@ impl Publisher for Process {
     }
 }
 
-/// The child: no test.
+/// Runs the child; this is no test.
 #[test]
 fn child() {
     let Ok(asked) = std::env::var(CHILD) else { return };
@@ -176,7 +177,7 @@ fn child() {
     });
 }
 
-/// Killed when it is dropped.
+/// A child that is killed when this is dropped.
 struct Mortal(Child);
 
 impl Mortal {
@@ -202,7 +203,8 @@ impl Drop for Mortal {
     }
 }
 
-/// Delivers messages, each of them until its transaction is committed, and some again later.
+/// A broker that delivers messages, each of them until its transaction is committed, and some again
+/// later.
 struct Broker {
     next: u64,
     client: Option<Client>,
@@ -211,7 +213,7 @@ struct Broker {
 
 impl Broker {
     async fn deliver(&mut self, place: &Place) {
-        // No more than is handled, or there would be ever more to wait for.
+        // No more are delivered than are handled, or the wait would grow without end.
         if self.waiting(place).await.is_none_or(|waiting| waiting > 40) {
             return;
         }
@@ -329,15 +331,16 @@ async fn kill_server(place: &Place, broker: &mut Broker) {
     broker.deliver(place).await;
 }
 
-/// So that redeliveries come behind partitions' ends.
+/// Begins a partition, so that redeliveries come after the ends of partitions.
 async fn begin_partition(place: &Place) {
     let client = place.client().await;
     place.execute(&client, "UPDATE {p}_mark_buckets SET opened_at = opened_at - interval '2 hours'").await;
-    // Put off, if somebody who died has not let go yet.
+    // It is put off, if a process that died has not released its locks yet.
     Retention::new(60 * HOUR, HOUR).unwrap().expire(&client, &place.tables).await.unwrap();
 }
 
-/// Each effect once for each consumer, in the order of each key, and nothing else; on the wire, first comes first.
+/// Checks that each effect is there once for each consumer, in the order of each key, and nothing
+/// else; on the wire, first publications are in order.
 async fn verify(place: &Place, client: &Client, messages: u64) {
     let p = &place.prefix;
     let of_key = |key: u64| (0..messages).filter(move |n| n % KEYS == key).map(|n| format!("{n:08}").into_bytes());

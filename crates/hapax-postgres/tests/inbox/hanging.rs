@@ -1,5 +1,5 @@
 //! Handlers that hang, that lose their connection, and that panic: each is its own message's
-//! failure, and nobody else waits for it.
+//! failure, and no other message waits for it.
 
 use crate::*;
 use std::sync::Mutex;
@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 const GOOD: usize = 12;
 
-/// Does to its message what its name says.
+/// A handler that does what its message's name says.
 #[derive(Default)]
 struct Ill(Mutex<Vec<String>>);
 
@@ -47,8 +47,8 @@ async fn run<H: Handler>(worker: &Worker, handler: &Arc<H>, stop: impl Future<Ou
     worker.run(Arc::clone(handler), stop).await.unwrap();
 }
 
-/// Good ones are handled at once, whatever is in front of them; and what an ill one failed with is
-/// there to be read.
+/// Checks that good messages are handled at once, whatever is in front of them; and that the error
+/// of an ill one can be read.
 fn goes_on_beside(ill: &'static str, error: &'static str) {
     Place::run(async |place| {
         let client = stored(&place, std::iter::once(ill.to_owned()).chain(good())).await;
@@ -90,8 +90,8 @@ fn one_whose_statement_is_cancelled() {
     goes_on_beside("is cancelled", "canceling statement due to user request");
 }
 
-/// More that hang than are handled side by side: each has its turn, and the good ones behind them
-/// come to theirs.
+/// Checks more hanging messages than are handled concurrently: each has its turn, and the good ones
+/// behind them are handled.
 #[test]
 fn many_that_hang_are_no_outage() {
     Place::run(async |place| {
@@ -108,8 +108,8 @@ fn many_that_hang_are_no_outage() {
     });
 }
 
-/// Quick ones are claimed before they can be begun; what is behind one that hangs is given back
-/// then, and not after a lease.
+/// Checks that quick messages, which are claimed before they can be begun, are given back while one
+/// hangs in front of them, and not after a lease.
 #[test]
 fn what_was_claimed_behind_one_that_hangs_is_handled_elsewhere() {
     Place::run(async |place| {
@@ -168,7 +168,8 @@ fn one_that_panics_before_there_is_a_future() {
     });
 }
 
-/// While somebody has its row, what came of a message cannot be said, and its key is kept for it.
+/// Checks that a message's outcome cannot be settled while another transaction has its row, and
+/// that its key is kept for it.
 #[test]
 fn an_outcome_that_cannot_be_said_yet_keeps_its_key() {
     Place::run(async |place| {

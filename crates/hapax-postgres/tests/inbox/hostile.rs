@@ -1,4 +1,4 @@
-//! Somebody who may make functions and operators in a schema of the search path.
+//! An attacker that may make functions and operators in a schema of the search path.
 
 use crate::*;
 
@@ -41,8 +41,8 @@ const FUNCTIONS: [&str; 14] = [
     "pg_get_serial_sequence(text, text)",
 ];
 
-/// Operators that fit as well as PostgreSQL's own, and come before them: with their operands and
-/// results.
+/// Returns operators that fit as well as PostgreSQL's own, and come before them: with their
+/// operands and results.
 fn operators() -> Vec<(&'static str, &'static str, &'static str, &'static str)> {
     let compared = COMPARED
         .into_iter()
@@ -54,8 +54,8 @@ fn operators() -> Vec<(&'static str, &'static str, &'static str, &'static str)> 
     compared.chain(counted).chain(OF_TIME).collect()
 }
 
-/// Makes them all, as somebody who may make things in a schema of the victim's path. Each has a
-/// sequence, which goes on whatever becomes of the transaction that it is run in.
+/// Makes them all, as a role that may make things in a schema of the victim's path. Each has a
+/// sequence, which advances whatever becomes of the transaction that it is run in.
 async fn lay_traps(place: &Place, admin: &Client) {
     let roles = "CREATE SCHEMA {p}; CREATE SCHEMA {p}_trap; CREATE ROLE {p}_thief LOGIN; CREATE ROLE {p}_victim LOGIN; \
          GRANT CREATE, USAGE ON SCHEMA {p} TO {p}_victim; GRANT USAGE ON SCHEMA {p}_trap TO PUBLIC; \

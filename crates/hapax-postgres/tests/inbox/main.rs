@@ -1,4 +1,5 @@
-//! Exactly once in PostgreSQL: on servers that the tests start and stop themselves. Without PostgreSQL they say SKIPPED.
+//! Exactly once in PostgreSQL: on servers that the tests start and stop themselves. Without
+//! PostgreSQL they say SKIPPED.
 
 use testkit::postgres_server as server;
 
@@ -52,14 +53,14 @@ impl Place {
         }
     }
 
-    /// On a server that no other test has, so that it can be killed.
+    /// Runs a test on a server that no other test has, so that it can be killed.
     fn run_alone<F: Future<Output = ()>>(test: impl FnOnce(Place) -> F) {
         if let Some(server) = Server::start(&["fsync=off", "full_page_writes=off"]) {
             Self::run_at(Arc::new(server), test);
         }
     }
 
-    /// On a server of its own that forgets nothing when it is killed.
+    /// Runs a test on a server of its own that loses nothing when it is killed.
     fn run_durable<F: Future<Output = ()>>(test: impl FnOnce(Place) -> F) {
         if let Some(server) = Server::start(&["max_connections=200"]) {
             Self::run_at(Arc::new(server), test);
@@ -86,7 +87,7 @@ impl Place {
         client(&self.server.address()).await
     }
 
-    /// A worker that finds what is due soon.
+    /// Returns a worker that finds due messages soon.
     fn worker(&self, consumer: &str) -> Worker {
         Worker::new(self.options(), self.tables.clone(), consumer).unwrap().poll(ms(20)).unwrap().retry(soon(None))
     }
@@ -108,7 +109,7 @@ impl Place {
         tx.commit().await.unwrap();
     }
 
-    /// In one transaction.
+    /// Enqueues messages in one transaction.
     async fn enqueue_all<'m>(
         &self,
         client: &mut Client,
@@ -142,12 +143,12 @@ async fn client(address: &str) -> Client {
     client
 }
 
-/// Delays that a test can wait for.
+/// Returns delays that a test can wait for.
 fn soon(attempts_max: Option<u32>) -> Retry {
     Retry::new(ms(1), ms(4)).unwrap().attempts_max(attempts_max).unwrap()
 }
 
-/// Waits until something is so, and not for ever.
+/// Waits until a condition holds, and not forever.
 async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     let end = tokio::time::Instant::now() + Duration::from_secs(20);
     while !is_so().await {
@@ -156,7 +157,7 @@ async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     }
 }
 
-/// Until somebody waits for a lock that we hold.
+/// Waits until another transaction waits for a lock that we hold.
 async fn until_somebody_waits(client: &Client, for_pid: i32) {
     until("somebody waits", async || {
         let sql = "SELECT count(*) FROM pg_stat_activity WHERE $1 = ANY(pg_blocking_pids(pid))";
@@ -169,7 +170,7 @@ async fn pid(client: &impl tokio_postgres::GenericClient) -> i32 {
     client.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0)
 }
 
-/// Numbers that are different from run to run. The seed is printed.
+/// Random numbers that are different from run to run. The seed is printed.
 struct Random(u64);
 
 impl Random {
@@ -181,7 +182,7 @@ impl Random {
         Random(seed)
     }
 
-    /// splitmix64
+    /// Returns a number below `end` (splitmix64).
     fn below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;

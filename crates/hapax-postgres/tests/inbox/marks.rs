@@ -5,7 +5,7 @@ use hapax_store::ErrorKind;
 use std::time::SystemTime;
 use tokio_postgres::IsolationLevel;
 
-/// Marks, and commits.
+/// Marks an id, and commits.
 async fn once(place: &Place, client: &mut Client, consumer: &str, id: impl AsRef<[u8]>) -> Seen {
     let mut tx = client.transaction().await.unwrap();
     let seen = inbox::once(&mut tx, &place.tables, consumer, id).await.unwrap();
@@ -42,7 +42,7 @@ fn an_id_is_first_once_for_each_consumer_and_a_duplicate_says_since_when() {
         let mut tx = client.transaction().await.unwrap();
         let error = inbox::once(&mut tx, &place.tables, "two\nlines", "m").await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Misconfigured);
-        // Nothing was said to the server: the transaction is as it was.
+        // Nothing was sent to the server: the transaction is as it was.
         assert!(inbox::once(&mut tx, &place.tables, "lines", "m").await.unwrap().is_first());
         tx.rollback().await.unwrap();
         let mut tx = client.transaction().await.unwrap();
@@ -153,7 +153,7 @@ fn of_a_batch_each_id_is_what_it_would_be_alone() {
             let Seen::Duplicate { first_at } = seen else { continue };
             assert!(first_at + ms(1) >= before && first_at <= SystemTime::now() + ms(1), "{first_at:?}");
         }
-        // Its own are duplicates, too, for either call.
+        // Its own ids are duplicates, too, for either call.
         assert!(!inbox::once(&mut tx, &place.tables, "c", [7; 5_000]).await.unwrap().is_first());
         let again = inbox::once_batch(&mut tx, &place.tables, "c", &ids).await.unwrap();
         assert!(again.iter().all(|seen| !seen.is_first()), "{again:?}");
@@ -173,7 +173,7 @@ fn of_a_batch_each_id_is_what_it_would_be_alone() {
     });
 }
 
-/// They would wait for each other in a circle if each marked in its own order.
+/// Checks two batches that would wait for each other in a circle if each marked in its own order.
 #[test]
 fn two_batches_of_the_same_ids_in_other_orders_both_end() {
     Place::run(async |place| {
@@ -194,8 +194,8 @@ fn two_batches_of_the_same_ids_in_other_orders_both_end() {
     });
 }
 
-/// A transaction that sees one state only must not take an id for new that was marked since, not even in a partition
-/// that has been closed since.
+/// Checks that a transaction that sees an old state does not take an id for new that was marked
+/// since, not even in a partition that has been closed since.
 #[test]
 fn a_transaction_that_sees_an_old_state_fails_and_marks_nothing_twice() {
     Place::run(async |place| {

@@ -23,7 +23,7 @@ fn emitted(snapshotter: &Snapshotter) -> Emitted {
     snapshotter.snapshot().into_vec().into_iter().map(entry).collect()
 }
 
-/// The names and labels that the document has of queues.
+/// Returns the names and labels of queues' metrics in the document.
 fn documented() -> BTreeSet<(String, Vec<String>)> {
     let in_quotes = |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>();
     let rows = include_str!("../../../../docs/metrics.md").lines();
@@ -43,7 +43,7 @@ fn of(emitted: &Emitted, name: &str, queue: &str, event: Option<&str>) -> f64 {
     emitted.iter().filter(|((of, labels), _)| of == name && is_of(labels)).map(|(_, value)| value).sum()
 }
 
-/// Fails what is bad, and panics for what is worse.
+/// A handler that fails for bad messages, and panics for worse.
 struct Judge;
 
 impl Judge {
@@ -117,7 +117,8 @@ async fn count_all(place: &Place, snapshotter: &Snapshotter) {
         assert_eq!(of(&emitted, "hapax_queue_lag_seconds", queue, None), 2.0, "{queue}");
         assert_eq!(of(&emitted, "hapax_queue_in_flight", queue, None), 0.0, "{queue}");
     }
-    // Counted at once, and then every ten seconds: what waited when they began.
+    // Waiting messages are counted at once, and then every ten seconds: this is what waited when
+    // they began.
     for queue in ["outbox", "inbox"] {
         let waited = of(&emitted, "hapax_queue_waiting", queue, None) + of(&emitted, "hapax_queue_dead", queue, None);
         assert!((1.0..=5.0).contains(&waited), "{queue}: {waited}");

@@ -1,10 +1,11 @@
-//! The making of tables, and what processes of other versions do with them.
+//! The making of tables, and processes of other versions that use them.
 
 use crate::*;
 use hapax_store::ErrorKind;
 
-/// `BEGIN` takes whatever the role, the database or the session says, and a transaction that sees
-/// one state only does not see what another one has made while it waited.
+/// Checks each default isolation level: `BEGIN` takes that of the role, the database or the
+/// session, and a transaction that sees one state only does not see what another one has made while
+/// it waited.
 #[test]
 fn tables_are_made_by_many_at_once_whatever_isolation_they_have_by_default() {
     Place::run(async |place| {
@@ -30,7 +31,8 @@ async fn names(place: &Place, client: &Client) -> i64 {
     place.count(client, sql).await
 }
 
-/// Their tables are others: nothing is made beside them, and nothing is removed.
+/// Checks that tables of the first version are left alone: nothing is made next to them, and
+/// nothing is removed.
 #[test]
 fn tables_of_the_first_version_are_refused_in_words_and_left_alone() {
     Place::run(async |place| {
@@ -43,7 +45,7 @@ fn tables_of_the_first_version_are_refused_in_words_and_left_alone() {
         let error = tables.migrate(&client).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Misconfigured);
         assert!(error.to_string().contains("of version 2, got version 1"), "{error}");
-        // Whoever makes tables by other means is told so, too.
+        // A program that makes tables by other means gets the error, too.
         let error = client.batch_execute(&tables.migrations()).await.unwrap_err();
         assert!(error.as_db_error().unwrap().message().contains("got version 1"), "{error:?}");
         client.batch_execute("ROLLBACK").await.unwrap();
@@ -65,7 +67,7 @@ fn older_code_goes_on_beside_newer_tables_that_are_for_it_too() {
         until("it is published", async || place.count(&client, "SELECT count(*) FROM {p}_outbox").await == 0).await;
         end.send(()).unwrap();
         runs.await.unwrap().unwrap();
-        // What it would make would replace what is newer.
+        // The tables that it would make would replace newer ones.
         let error = client.batch_execute(&place.tables.migrations()).await.unwrap_err();
         assert!(error.as_db_error().unwrap().message().contains("got version 7"), "{error:?}");
     });
@@ -75,7 +77,7 @@ fn older_code_goes_on_beside_newer_tables_that_are_for_it_too() {
 fn code_that_is_too_old_is_refused_and_never_wrong_in_silence() {
     Place::run(async |place| {
         let mut client = place.client().await;
-        // As a migration does that older code must not use.
+        // Like a migration whose tables older code must not use.
         let sql = "INSERT INTO {p}_flow_migrations (version, compatible_from) VALUES (9, 8); \
              ALTER FUNCTION {p}_once RENAME TO {p}_once_9; ALTER FUNCTION {p}_once_batch RENAME TO {p}_once_batch_9; \
              ALTER FUNCTION {p}_inbox_receive RENAME TO {p}_inbox_receive_9; \

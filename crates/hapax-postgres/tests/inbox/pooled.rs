@@ -1,15 +1,15 @@
 //! A pooler of transactions in between: each transaction may be on another connection of the
-//! server, and whatever is left on one is met by whoever has it next.
+//! server, and anything left on one is found by its next user.
 
 use crate::pooler::{Pooler, left_behind, settings_of};
 use crate::*;
 
-/// Connections of the pooler to the server: fewer than ask at a time.
+/// The connections of the pooler to the server: fewer than the clients that ask at a time.
 const CONNECTIONS: usize = 4;
 const MESSAGES: usize = 60;
 
-/// Has its effect, and enqueues a message about it. Two of them hang: one in the database, one
-/// elsewhere.
+/// A handler that has its effect, and enqueues a message about it. Two messages hang: one in the
+/// database, one elsewhere.
 struct Effects {
     tables: Tables,
     prefix: String,
@@ -34,8 +34,8 @@ impl Publisher for Effects {
     }
 }
 
-/// Messages come in twice through the pooler, two workers and a relay do their work through it, and
-/// a partition is begun and dropped.
+/// Runs everything through the pooler: messages come in twice, two workers and a relay do their
+/// work, and a partition is begun and dropped.
 fn all_of_it(server_settings: &[&str]) {
     let Some(server) = Server::start(&["fsync=off"]) else { return };
     let Some(pooler) = Pooler::start(&server, CONNECTIONS, server_settings) else { return };
@@ -110,7 +110,7 @@ fn a_pooler_that_ignores_what_it_does_not_know() {
     all_of_it(&["ignore_startup_parameters = options"]);
 }
 
-/// The same worker with a pool of sqlx, which is told to leave no statement behind.
+/// Runs the same worker with a pool of sqlx, which is told to leave no statement behind.
 #[cfg(feature = "sqlx")]
 async fn with_sqlx(place: &Place, pooler: &Pooler, untouched: &std::collections::BTreeMap<String, String>) {
     struct Counts(AtomicU64);

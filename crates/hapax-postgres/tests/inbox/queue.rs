@@ -1,10 +1,10 @@
-//! Promises of the server's functions by themselves: claims that cost what they return, places of
-//! messages, keys that come and go while others enqueue.
+//! Promises of the server's functions by themselves: claims that cost only what they return, places
+//! of messages, keys that come and go while others enqueue.
 
 use crate::*;
 use std::time::SystemTime;
 
-/// Positions and keys that a claim of so many returned.
+/// Claims messages. Returns their positions and keys.
 async fn claim(place: &Place, client: &Client, name: &str, first: i64, bytes: i64) -> Vec<(i64, Option<Vec<u8>>)> {
     let sql = format!(
         "SELECT position, key FROM {}_outbox_claim(ARRAY[$1::text], ARRAY[0::bigint], ARRAY[0::bigint], $2, 15, $3, 3e7, 77)",
@@ -27,7 +27,7 @@ async fn done(place: &Place, client: &Client, name: &str, claimed: &[(i64, Optio
     assert!(client.query(&sql, &[&positions, &name, &keys]).await.unwrap().is_empty(), "nobody else is at work");
 }
 
-/// Pages of tables and indexes that a claim looked at.
+/// Returns the pages of tables and indexes that a claim looked at.
 async fn pages(place: &Place, client: &Client, name: &str, first: i64) -> i64 {
     let sql = format!(
         "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT * FROM {}_outbox_claim(ARRAY['{name}'], ARRAY[0::bigint], ARRAY[0::bigint], \
@@ -47,8 +47,8 @@ async fn pages(place: &Place, client: &Client, name: &str, first: i64) -> i64 {
     of("Shared Hit Blocks") + of("Shared Read Blocks")
 }
 
-/// Whatever is in front of what is due: keys that are put off or in flight, and millions of another
-/// name.
+/// Checks the cost of a claim, whatever is in front of the due messages: keys that are put off or
+/// in flight, and millions of another name.
 #[test]
 fn a_claim_costs_what_it_returns() {
     Place::run(async |place| {
@@ -75,7 +75,7 @@ fn a_claim_costs_what_it_returns() {
                 [("t", 32, 32), ("t", 1_000, 1_000), ("free", 32, 32), ("free", 1_000, 1_000)]
             {
                 let looked_at = pages(&place, &client, name, first).await;
-                // To walk past those that are put off would be 20,000 more.
+                // Walking past those that are put off would cost 20,000 more.
                 assert!(looked_at < 20 * returned + 2_000, "{name}, {first}: {looked_at} pages, analyzed: {analyzed}");
             }
             let looked_at = pages(&place, &client, "rare", 32).await;
@@ -106,9 +106,9 @@ fn a_claim_keeps_to_its_bytes_and_takes_one_message_however_large() {
     });
 }
 
-/// Someone enqueues for a key whose last message is published meanwhile: the key stays, and the
-/// message is found. By each isolation level, and whether the row of the key was seen or is newer
-/// than the transaction.
+/// Enqueues for a key whose last message is published meanwhile: the key stays, and the message is
+/// found. At each isolation level, and whether the row of the key was seen or is newer than the
+/// transaction.
 #[test]
 fn a_key_that_somebody_enqueues_for_is_not_removed() {
     Place::run(async |place| {
@@ -149,8 +149,8 @@ fn a_key_that_somebody_enqueues_for_is_not_removed() {
     });
 }
 
-/// A dead letter that is requeued takes its place behind whoever enqueues: it waits for their
-/// transaction.
+/// Checks that a dead letter that is requeued takes its place after transactions that enqueue: it
+/// waits for them.
 #[test]
 fn requeued_letters_wait_for_their_keys_lock() {
     Place::run(async |place| {
@@ -199,7 +199,8 @@ fn letters_are_requeued_and_discarded_in_bulk_and_by_age() {
     });
 }
 
-/// A message with a time takes its place when that comes; others of its key do not wait for it.
+/// Checks that a message with a time takes its place when that comes; others of its key do not wait
+/// for it.
 #[test]
 fn scheduled_messages_take_their_places_when_they_are_due() {
     Place::run(async |place| {
@@ -218,7 +219,7 @@ fn scheduled_messages_take_their_places_when_they_are_due() {
         place.enqueue(&mut client, "t", NewMessage::new("k2", "").key("k")).await;
         place.execute(&client, "UPDATE {p}_outbox SET due_at = clock_timestamp() WHERE due_at IS NOT NULL").await;
 
-        // Somebody enqueues for its key: it does not wait for them.
+        // Another transaction enqueues for its key: it does not wait for that one.
         let mut other = place.client().await;
         let mut tx = other.transaction().await.unwrap();
         outbox::enqueue(&mut tx, &place.tables, "t", NewMessage::new("k3", "").key("k")).await.unwrap();
@@ -235,8 +236,8 @@ fn scheduled_messages_take_their_places_when_they_are_due() {
     });
 }
 
-/// A batch is as its messages one by one; two that have the same keys in other orders do not undo
-/// each other.
+/// Checks that a batch is like its messages one by one, and that two batches that have the same
+/// keys in other orders do not undo each other.
 #[test]
 fn batches_keep_their_order_and_do_not_wait_in_a_circle() {
     Place::run(async |place| {
@@ -282,12 +283,12 @@ fn batches_keep_their_order_and_do_not_wait_in_a_circle() {
     });
 }
 
-/// Nobody is told while somebody looks by himself.
+/// Checks that nobody is notified while a relay looks by itself.
 #[test]
 fn whoever_enqueues_notifies_those_who_sleep_only() {
     Place::run(async |place| {
         let (mut client, other) = (place.client().await, place.client().await);
-        // Where they listen is in the function that tells.
+        // The channel on which they listen is in the function that notifies.
         let channel =
             "SELECT substring(prosrc FROM $$pg_notify\\('(hapax_[0-9a-f]+)'$$) FROM pg_proc WHERE proname = $1";
         let channel: String =
@@ -304,7 +305,7 @@ fn whoever_enqueues_notifies_those_who_sleep_only() {
         listener.batch_execute(&format!("LISTEN {channel}")).await.unwrap();
         let mut told = async |client: &mut Client, name: &str| -> bool {
             place.enqueue(client, name, NewMessage::new("m", "")).await;
-            // Notifications come in front of the answer to what is asked later.
+            // Notifications come in front of the answer to a later request.
             listener.batch_execute("SELECT 1").await.unwrap();
             hears.try_recv().is_ok()
         };
@@ -316,8 +317,8 @@ fn whoever_enqueues_notifies_those_who_sleep_only() {
         place.execute(&other, "UPDATE {p}_outbox_bell SET awake_until = clock_timestamp()").await;
         assert!(told(&mut client, "t").await);
 
-        // One at a time: whoever is woken by the first looks for what the others commit. Who was
-        // undone tells nobody.
+        // One transaction notifies at a time: a relay that is woken by the first looks for what the
+        // others commit. A transaction that was undone notifies nobody.
         let mut tx = client.transaction().await.unwrap();
         outbox::enqueue(&mut tx, &place.tables, "t", NewMessage::new("m", "")).await.unwrap();
         let mut second = place.client().await;
@@ -327,7 +328,8 @@ fn whoever_enqueues_notifies_those_who_sleep_only() {
     });
 }
 
-/// Rows for change data capture are inserted with the transaction, and removed when they are old.
+/// Checks that rows for change data capture are inserted with the transaction, and removed when
+/// they are old.
 #[test]
 fn captured_messages_are_rows_until_they_are_old() {
     Place::run(async |place| {
@@ -352,8 +354,7 @@ fn captured_messages_are_rows_until_they_are_old() {
     });
 }
 
-/// Names in an order that is not the alphabet's, many of them, and those with nothing due among
-/// them.
+/// Uses names in an order that is not the alphabet's, many of them, some with nothing due.
 #[test]
 fn a_relay_of_all_topics_finds_each_of_them() {
     Place::run(async |place| {

@@ -6,10 +6,10 @@ use std::sync::Mutex;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// Remembers what was published, and sees to it that nothing is in flight twice.
+/// A broker that remembers what was published, and checks that nothing is in flight twice.
 #[derive(Default)]
 struct Broker {
-    /// Those that fail.
+    /// The messages that fail.
     failing: Vec<&'static str>,
     takes: Duration,
     published: Mutex<Vec<String>>,
@@ -25,7 +25,7 @@ impl Broker {
 
 impl Publisher for Broker {
     async fn publish(&self, message: &Message) -> Result<(), Failure> {
-        // A key is in flight as a whole: nothing of it beside another.
+        // A key is in flight as a whole: no two of its messages concurrently.
         let what = message.key.clone().unwrap_or_else(|| message.id.clone());
         let id = String::from_utf8(message.id.clone()).unwrap();
         if !self.in_flight.lock().unwrap().insert(what.clone()) {
@@ -41,7 +41,7 @@ impl Publisher for Broker {
     }
 }
 
-/// Relays until it is told to stop.
+/// Starts a relay, which works until it is told to stop.
 pub(crate) fn start(relay: Relay, broker: &Arc<impl Publisher>) -> (watch::Sender<bool>, JoinHandle<()>) {
     let ((stop, mut stopped), broker) = (watch::channel(false), Arc::clone(broker));
     let stopped = async move { drop(stopped.wait_for(|stop| *stop).await) };
@@ -53,7 +53,8 @@ pub(crate) async fn until_empty(place: &Place, client: &Client) {
     until("all are published", async || place.count(client, left).await == 0).await;
 }
 
-/// Who enqueued first commits last: what comes second of that key waits for it, and nobody else does.
+/// Commits the transaction that enqueued first last: the second one of that key waits for it, and
+/// no other does.
 #[test]
 fn a_key_is_published_in_the_order_of_commits_and_nothing_before() {
     Place::run(async |place| {
@@ -78,7 +79,7 @@ fn a_key_is_published_in_the_order_of_commits_and_nothing_before() {
             tx.commit().await.unwrap();
         };
         tokio::join!(waits, ends);
-        // What is rolled back is never published.
+        // A message that is rolled back is never published.
         let mut tx = first.transaction().await.unwrap();
         outbox::enqueue(&mut tx, &place.tables, "t", NewMessage::new("undone", "").key("k")).await.unwrap();
         tx.rollback().await.unwrap();
@@ -126,7 +127,7 @@ fn a_message_that_fails_holds_up_its_key_alone_until_it_is_a_dead_letter() {
             place.enqueue(&mut client, "t", NewMessage::new(id, "").key(key)).await;
         }
         let broker = Arc::new(Broker { failing: vec!["a2"], ..Broker::default() });
-        // Without a limit it is tried for ever.
+        // Without a limit it is tried forever.
         let (stop, relay) = start(place.relay(), &broker);
         let tried = "SELECT coalesce(max(attempts), 0)::bigint FROM {p}_outbox";
         until("it was tried often", async || place.count(&client, tried).await > 5).await;
@@ -147,7 +148,7 @@ fn a_message_that_fails_holds_up_its_key_alone_until_it_is_a_dead_letter() {
         stop.send(true).unwrap();
         relay.await.unwrap();
 
-        // Whoever has seen to it lets it go again, behind what has gone meanwhile.
+        // The operator requeues it, behind messages that were published meanwhile.
         assert_eq!(outbox::requeue(&client, &place.tables, Letters::At(&[letters[0].position])).await.unwrap(), 1);
         let repaired = Arc::new(Broker::default());
         let (stop, relay) = start(place.relay(), &repaired);
@@ -158,7 +159,8 @@ fn a_message_that_fails_holds_up_its_key_alone_until_it_is_a_dead_letter() {
     });
 }
 
-/// A relay that is gone after it has published and before it has said so: published again, with the same id.
+/// Checks messages of a relay that is gone after it has published and before it has settled: they
+/// are published again, with the same id.
 #[test]
 fn what_a_relay_that_died_has_published_is_published_again_in_order() {
     Place::run(async |place| {
@@ -189,7 +191,7 @@ fn what_a_relay_that_died_has_published_is_published_again_in_order() {
     });
 }
 
-/// Publishes two, and never comes back from the third.
+/// A publisher that publishes two messages, and hangs at the third.
 struct Dying(Mutex<Vec<String>>);
 
 impl Publisher for Dying {
@@ -213,8 +215,8 @@ fn a_relay_is_woken_by_a_commit_and_polls_for_what_it_was_not_told_of() {
         tokio::time::sleep(ms(300)).await;
         place.enqueue(&mut client, "t", NewMessage::new("told", "")).await;
         until("it is published", async || broker.published() == ["told"]).await;
-        // It looks by itself for two seconds, and nobody need tell it; then it sleeps, and is told
-        // again.
+        // It looks by itself for two seconds, and needs no notification; then it sleeps, and is
+        // notified again.
         place.enqueue(&mut client, "t", NewMessage::new("found", "")).await;
         until("it is published", async || broker.published() == ["told", "found"]).await;
         tokio::time::sleep(ms(2_600)).await;
@@ -238,7 +240,7 @@ fn a_relay_is_woken_by_a_commit_and_polls_for_what_it_was_not_told_of() {
     });
 }
 
-/// What is in flight when it is told to stop is waited for, and settled.
+/// Checks that messages in flight when it is told to stop are waited for, and settled.
 #[test]
 fn a_relay_that_stops_ends_what_it_has_begun() {
     Place::run(async |place| {
@@ -256,7 +258,8 @@ fn a_relay_that_stops_ends_what_it_has_begun() {
     });
 }
 
-/// However many of a key wait behind one that fails: more than a claim looks at first.
+/// Checks that others go on, however many messages of a key wait behind one that fails: more than a
+/// claim looks at first.
 #[test]
 fn others_go_on_behind_a_long_queue() {
     Place::run(async |place| {
@@ -293,7 +296,7 @@ fn others_go_on_behind_a_long_queue() {
     });
 }
 
-/// A relay that is late does not settle what somebody else has claimed since.
+/// Checks that a late relay does not settle messages that another one has claimed since.
 #[test]
 fn whoever_has_lost_a_claim_leaves_it_alone() {
     Place::run(async |place| {

@@ -1,4 +1,4 @@
-//! Partitions begin and go, and nobody stands meanwhile.
+//! Partitions begin and are dropped, and no transaction waits meanwhile.
 
 use crate::*;
 use std::sync::atomic::AtomicBool;
@@ -19,7 +19,7 @@ async fn expire(place: &Place, client: &Client) -> Cleanup {
     retention().expire(client, &place.tables).await.unwrap()
 }
 
-/// Makes all that is closed go, and begins a partition.
+/// Drops all that is closed, and begins a partition.
 async fn expire_all(place: &Place, client: &Client) -> Cleanup {
     place.execute(client, "UPDATE {p}_mark_buckets SET closed_at = closed_at - interval '90 hours'").await;
     let mut all = Cleanup::default();
@@ -39,8 +39,8 @@ async fn once(place: &Place, client: &mut Client, id: impl AsRef<[u8]>) -> Seen 
     seen
 }
 
-/// Marks new ids one after the other until it is told to stop: how many, and how long the slowest
-/// took.
+/// Marks new ids one after the other until it is told to stop. Returns how many, and how long the
+/// slowest took.
 async fn mark_on(place: Arc<Place>, writer: u64, stop: Arc<AtomicBool>) -> (u64, Duration) {
     let (mut client, mut marked, mut longest) = (place.client().await, 0_u64, Duration::ZERO);
     while !stop.load(Ordering::Relaxed) {
@@ -59,7 +59,7 @@ fn readers_put_steps_off_and_no_writer_waits() {
         let (place, stop) = (Arc::new(place), Arc::new(AtomicBool::new(false)));
         let (reader, cleaner) = (place.client().await, place.client().await);
         expire(&place, &cleaner).await;
-        // As pg_dump does, and somebody who has forgotten to commit.
+        // This is what pg_dump does, and a client that has forgotten to commit.
         let reads = "BEGIN; SELECT count(*) FROM {p}_marks; LOCK TABLE {p}_marks IN ACCESS SHARE MODE";
         place.execute(&reader, reads).await;
         let mut writers = JoinSet::new();
@@ -80,7 +80,8 @@ fn readers_put_steps_off_and_no_writer_waits() {
         println!("{all:?} in up to {longest:?}; {written:?}");
         assert!(written.iter().all(|(marked, longest)| *marked > 0 && *longest < ms(150)), "{written:?}");
         assert!(longest < ms(300), "a try took {longest:?}");
-        // Partitions begin, but what the reader has looked at stays; all that came later may go.
+        // Partitions begin, but those that the reader has looked at stay; all later ones may be
+        // dropped.
         assert!(all.begun > 3, "{all:?}");
         let has = "SELECT count(*) FROM {p}_mark_buckets WHERE bucket <= 2";
         assert_eq!(place.count(&cleaner, has).await, 2);
@@ -92,8 +93,8 @@ fn readers_put_steps_off_and_no_writer_waits() {
     });
 }
 
-/// A writer that read the old state and stands still, while the next partition begins: its ids are
-/// nobody else's.
+/// Stops a writer that read the old state, while the next partition begins: only transactions with
+/// its ids wait for it.
 #[test]
 fn who_stands_still_while_a_partition_begins_is_waited_for_by_its_own_ids_only() {
     Place::run(async |place| {
@@ -137,7 +138,7 @@ fn who_stands_still_while_a_partition_begins_is_waited_for_by_its_own_ids_only()
     });
 }
 
-/// A transaction that writes into two partitions stands still, while the older of them is closed.
+/// Stops a transaction that writes into two partitions, while the older of them is closed.
 #[test]
 fn who_stands_still_while_a_partition_is_closed_is_waited_for_too() {
     Place::run(async |place| {
@@ -167,7 +168,7 @@ fn who_stands_still_while_a_partition_is_closed_is_waited_for_too() {
     });
 }
 
-/// The partition is made while a transaction that marks is open: it marks on, and goes into both.
+/// Makes the partition while a transaction that marks is open: it goes on marking, into both.
 #[test]
 fn a_transaction_marks_on_while_partitions_begin() {
     Place::run(async |place| {
@@ -186,7 +187,8 @@ fn a_transaction_marks_on_while_partitions_begin() {
     });
 }
 
-/// It came while a partition began, and another one begins: the server must tell it of both.
+/// Begins another partition, after a transaction that came while one began: the server must tell it
+/// of both.
 #[test]
 fn a_transaction_marks_on_while_two_partitions_begin() {
     Place::run(async |place| {
@@ -209,8 +211,8 @@ fn a_transaction_marks_on_while_two_partitions_begin() {
     });
 }
 
-/// As often as there are slots, and on: what is full puts off, and a slot that comes again has
-/// nothing of before.
+/// Begins partitions as often as there are slots, and more: full slots put it off, and a slot that
+/// comes again has no old marks.
 #[test]
 fn partitions_come_round() {
     Place::run(async |place| {
@@ -250,7 +252,7 @@ fn of_many_that_race_while_partitions_begin_one_is_first() {
         let (mut races, mut random) = (JoinSet::new(), Random::new());
         for racer in 0..6 {
             let (place, mut order) = (Arc::clone(&place), (0..ids).collect::<Vec<_>>());
-            // Neighbours change places: all race, and each has an order of its own.
+            // Neighbours are swapped: all threads race, each in an order of its own.
             (0..ids as usize - 1).for_each(|i| order.swap(i, i + random.below(2) as usize));
             races.spawn(async move { race(&place, LEVELS[racer % 3], racer >= 3, &order).await });
         }
@@ -282,8 +284,8 @@ fn of_many_that_race_while_partitions_begin_one_is_first() {
     });
 }
 
-/// Marks ids in this order, some of them in batches, each until it is not refused: those that were
-/// first, and how many transactions were refused.
+/// Marks ids in this order, some of them in batches, each until it is not refused. Returns those
+/// that were first, and how many transactions were refused.
 async fn race(place: &Place, level: IsolationLevel, batches: bool, order: &[u64]) -> (Vec<u64>, u64) {
     let (mut client, mut first, mut refused) = (place.client().await, Vec::new(), 0);
     for ids in order.chunks(if batches { 5 } else { 1 }) {

@@ -1,4 +1,4 @@
-//! The same in transactions of sqlx.
+//! The same cases in transactions of sqlx.
 
 use crate::*;
 use ::sqlx::postgres::PgConnectOptions;
@@ -48,14 +48,15 @@ fn sqlx_and_tokio_postgres_say_the_same() {
     });
 }
 
-/// A pool of a program that goes by TCP, maybe through a pooler, for which these options are.
+/// Creates the pool of a program that connects by TCP, perhaps through a pooler, for which these
+/// options are.
 pub async fn pool(port: u16, connections: u32) -> ::sqlx::PgPool {
     let options = PgConnectOptions::new_without_pgpass().host("127.0.0.1").port(port).username("postgres");
     let options = options.database("postgres").statement_cache_capacity(0).extra_float_digits(None);
     ::sqlx::postgres::PgPoolOptions::new().max_connections(connections).connect_lazy_with(options)
 }
 
-/// Does to its message what its name says.
+/// A handler that does what its message's name says.
 struct Ill {
     insert: String,
 }
@@ -120,7 +121,7 @@ fn a_worker_with_a_pool_of_sqlx_keeps_its_word() {
         })
         .await;
 
-        // And what does not fit is said.
+        // A handler that does not fit the pool is an error.
         let other = place.worker("c").step_sqlx(&handler).await;
         let _ = place.receive(&mut client, "c", NewMessage::new("6", "")).await;
         assert_eq!(other.unwrap(), 0, "nothing to handle");

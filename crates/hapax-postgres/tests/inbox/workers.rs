@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 
 type Does = dyn Fn(&Message) -> Result<(), Failure> + Send + Sync;
 
-/// What a handler is to do with a message, and the order in which they came.
+/// The handler's actions for each message, and the order in which messages came.
 struct Script {
     does: Box<Does>,
     handled: Mutex<Vec<String>>,
@@ -18,7 +18,7 @@ impl Script {
         Arc::new(Script { does: Box::new(does), handled: Mutex::default() })
     }
 
-    /// What was done, and not undone.
+    /// Returns the messages that were handled, and not undone.
     fn handled(&self) -> Vec<String> {
         self.handled.lock().unwrap().clone()
     }
@@ -36,7 +36,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("tests write text")
 }
 
-/// Makes everything due that waits for its back-off or a lease.
+/// Makes all messages due that wait for a back-off or a lease.
 async fn pass_time(place: &Place, client: &Client) {
     place
         .execute(
@@ -152,7 +152,8 @@ fn a_key_keeps_its_order_and_waits_behind_its_failure_alone() {
     });
 }
 
-/// An order of a key is that of commits: who comes second waits, whatever it received first.
+/// Checks that the order of a key is that of commits: the second transaction waits, whatever it
+/// received first.
 #[test]
 fn a_keys_order_is_that_of_commits() {
     Place::run(async |place| {
@@ -177,8 +178,9 @@ fn a_keys_order_is_that_of_commits() {
     });
 }
 
-/// While a handler is at work nobody else has its message, even when its lease is over: the row is locked. When its
-/// worker is gone, somebody has it at once the lease is over.
+/// Checks that no other worker has a message while its handler is at work, even when its lease is
+/// over: the row is locked. When its worker is gone, another one has it as soon as the lease is
+/// over.
 #[test]
 fn a_message_at_work_is_nobody_elses_and_one_that_kills_its_workers_dies() {
     Place::run(async |place| {
@@ -263,7 +265,7 @@ impl Handler for Effects {
             b"fails" => Err("no".into()),
             b"late" => std::future::pending().await,
             b"careless" => {
-                // The second time is an error, of which it takes no notice.
+                // The second time is an error, which it ignores.
                 let _ = tx.execute(&self.insert, &[&message.id]).await;
                 Ok(())
             }
@@ -320,7 +322,7 @@ fn many_workers_handle_each_message_once_and_a_key_in_order() {
     });
 }
 
-/// With a poll in an hour, only a notification can tell.
+/// Polls once an hour, so that only a notification can wake it.
 #[test]
 fn a_worker_is_woken_by_a_commit() {
     Place::run(async |place| {
@@ -338,7 +340,7 @@ fn a_worker_is_woken_by_a_commit() {
     });
 }
 
-/// A server that does not answer is taken for gone, and an outage has an end.
+/// Checks that a server that does not answer is taken for gone, and an outage has an end.
 #[test]
 fn no_answer_is_an_error_in_time() {
     Place::run(async |place| {
@@ -368,7 +370,7 @@ impl Publisher for Unused {
     }
 }
 
-/// The message at hand is finished, and the rest is not kept from others.
+/// Checks that the message at hand is finished, and the rest is given back.
 #[test]
 fn a_worker_that_stops_gives_back_what_it_has_not_begun() {
     Place::run(async |place| {
@@ -390,7 +392,7 @@ fn a_worker_that_stops_gives_back_what_it_has_not_begun() {
     });
 }
 
-/// Has its worker stopped, and takes a while.
+/// A handler that stops its worker, and takes a while.
 struct Stops {
     stop: Mutex<Option<oneshot::Sender<()>>>,
     handled: Mutex<Vec<Vec<u8>>>,
@@ -405,7 +407,7 @@ impl Handler for Stops {
     }
 }
 
-/// Takes a while for each message.
+/// A handler that takes a while for each message.
 #[derive(Default)]
 struct Slow {
     handled: AtomicU64,
@@ -429,7 +431,7 @@ impl Slow {
     }
 }
 
-/// A worker claims what it can begin at once, so that the other one has its half.
+/// Checks that a worker claims only what it can begin at once, so that the other one has its half.
 #[test]
 fn two_workers_share_the_keys_that_there_are() {
     Place::run(async |place| {
@@ -455,7 +457,8 @@ fn two_workers_share_the_keys_that_there_are() {
     });
 }
 
-/// The program's own pool is the limit, and is not waited for: one connection is for claims.
+/// Checks that the program's own pool is the limit, and is not waited for: one connection is for
+/// claims.
 #[test]
 fn a_pool_of_the_programs_is_used_as_far_as_it_goes() {
     Place::run(async |place| {

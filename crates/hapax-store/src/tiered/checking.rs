@@ -54,8 +54,6 @@ impl<S: Store> TieredDedup<S> {
     /// # })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    /// # use hapax_store::{InMemoryStore, TieredDedup};
-    /// # Ok::<(), hapax_store::StoreError>(())
     pub fn check_batch<I>(&self, ids: I) -> impl Future<Output = Vec<Result<Verdict, StoreError>>> + Send
     where
         I: IntoIterator<Item: AsRef<[u8]>>,

@@ -112,7 +112,6 @@ impl TieredClaimOptions {
     /// engine's history is made for the policy's retention, so a longer one is an error there
     /// ([`ErrorKind::Misconfigured`](crate::ErrorKind::Misconfigured)). Zero and more than
     /// 100 years are errors everywhere.
-    /// there ([`ErrorKind::Misconfigured`](crate::ErrorKind::Misconfigured)), as none at all
     #[must_use]
     pub fn retention(self, retention: Duration) -> Self {
         TieredClaimOptions { retention: Some(retention), ..self }
@@ -181,7 +180,6 @@ impl std::error::Error for ClaimError {
 ///   [`ClaimError::LostLease`].
 /// - `Ok` from [`complete`](TieredClaim::complete) means that the store has recorded it, as durably
 ///   as it is configured to.
-/// use hapax_store::{InMemoryStore, TieredAttempt, TieredDedup};
 #[must_use = "a claim that is not kept is released"]
 pub struct TieredClaim<S: Store> {
     holder: Holder,

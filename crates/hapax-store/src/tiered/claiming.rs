@@ -95,7 +95,6 @@ impl<S: Store> TieredDedup<S> {
     ///
     /// The store's, unless the policy admits messages then. Nothing is claimed, or the lease
     /// expires by itself.
-    /// # use hapax_store::{InMemoryStore, TieredDedup};
     pub fn claim(&self, id: impl AsRef<[u8]>) -> impl Future<Output = Result<TieredAttempt<S>, StoreError>> + Send {
         self.claim_with(id, TieredClaimOptions::new())
     }
@@ -205,7 +204,6 @@ impl<S: Store> TieredDedup<S> {
     /// # Errors
     ///
     /// [`TieredOnceError`]: the claim, the work or the completion.
-    /// # use hapax_store::{InMemoryStore, TieredDedup, TieredOnce};
     pub async fn once<T, E, F>(
         &self,
         id: impl AsRef<[u8]>,

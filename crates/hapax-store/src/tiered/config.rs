@@ -30,9 +30,6 @@ use std::time::Duration;
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-/// use hapax_store::{Ownership, TieredDedup};
-/// use hapax_store::InMemoryStore;
-/// # Ok::<(), hapax_store::StoreError>(())
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct TieredBuilder<S> {
     store: S,
@@ -60,7 +57,6 @@ impl<S: Store> TieredBuilder<S> {
 
     /// Sets the time for which memory remembers exactly; see
     /// [`Builder::window`](hapax::Builder::window). Default: 10 minutes.
-    /// How long memory remembers exactly; see [`Builder::window`](hapax::Builder::window). Default: 10 minutes.
     pub fn window(mut self, window: Duration) -> Self {
         self.options.window = window;
         self
@@ -72,7 +68,6 @@ impl<S: Store> TieredBuilder<S> {
     /// They take 37 bytes each, twice as much as in an engine without a store: memory answers
     /// "duplicate" only if two tables over different bits of an id's digest know it, so that no id
     /// is dropped because another one looks like it.
-    /// How many live ids the window has room for to begin with; see [`Builder::capacity`](hapax::Builder::capacity). Default: a million.
     pub fn capacity(mut self, ids: usize) -> Self {
         self.options.capacity = ids;
         self
@@ -80,7 +75,6 @@ impl<S: Store> TieredBuilder<S> {
 
     /// Sets the memory that the window may grow to, and its witness as well (so count it twice);
     /// see [`Builder::max_memory_bytes`](hapax::Builder::max_memory_bytes). Default: 1 GiB.
-    /// [`Builder::max_memory_bytes`](hapax::Builder::max_memory_bytes). Default: 1 GiB.
     pub fn max_memory_bytes(mut self, bytes: usize) -> Self {
         self.options.max_memory_bytes = Some(bytes);
         self
@@ -104,7 +98,6 @@ impl<S: Store> TieredBuilder<S> {
 
     /// Sets the time for which a claim is its holder's; see
     /// [`Builder::lease`](hapax::Builder::lease). Default: 30 seconds.
-    /// How long a claim is its holder's; see [`Builder::lease`](hapax::Builder::lease). Default: 30 seconds.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.options.lease = lease;
         self
@@ -130,7 +123,6 @@ impl<S: Store> TieredBuilder<S> {
 
     /// Sets the clock of memory. (The store has its own.) Default:
     /// [`MonotonicClock::since_epoch`](hapax::MonotonicClock::since_epoch).
-    /// Where memory reads the time. (The store has its own.) Default: [`MonotonicClock::since_epoch`](hapax::MonotonicClock::since_epoch).
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.options.clock = Some(Arc::new(clock));
         self
@@ -138,14 +130,12 @@ impl<S: Store> TieredBuilder<S> {
 
     /// Sets the key of the digests in memory, of 64 bits, for runs that are to be repeatable; see
     /// [`Builder::seed`](hapax::Builder::seed). Default: 16 bytes from the operating system.
-    /// [`Builder::seed`](hapax::Builder::seed). Default: 16 bytes from the operating system.
     pub fn seed(mut self, seed: u64) -> Self {
         self.options.key.bits = Some(seed.into());
         self
     }
 
     /// Trusts the source of the ids; see [`Builder::trusted_ids`](hapax::Builder::trusted_ids).
-    /// Trusts whoever chooses the ids; see [`Builder::trusted_ids`](hapax::Builder::trusted_ids).
     pub fn trusted_ids(mut self) -> Self {
         self.options.key.kind = DigestKind::Trusted;
         self
@@ -204,7 +194,6 @@ impl<S: Store> TieredBuilder<S> {
     ///
     /// Duplicates that come to another instance within this time come again. Duplicates that come
     /// to the same instance are answered by its memory, at once.
-    /// Stores that do not keep attempts ([compact](hapax_redis::RedisOptions::compact) marks in
     pub fn in_doubt(mut self, grace: Duration) -> Self {
         self.options.in_doubt = Some(grace);
         self
@@ -259,8 +248,6 @@ impl<S: Store> TieredBuilder<S> {
     /// [`ErrorKind::Misconfigured`](crate::ErrorKind::Misconfigured) names the wrong option.
     /// [`ErrorKind::Conflict`](crate::ErrorKind::Conflict): another engine has claimed the
     /// store for itself.
-    /// [`ErrorKind::Misconfigured`](crate::ErrorKind::Misconfigured) says which option is wrong.
-    /// [`ErrorKind::Conflict`](crate::ErrorKind::Conflict): another engine has claimed the store for itself.
     pub async fn build(self) -> Result<TieredDedup<S>, StoreError> {
         let store = Arc::new(self.store);
         let engine = self.options.build(Arc::clone(&store) as Arc<dyn Erased>).await?;

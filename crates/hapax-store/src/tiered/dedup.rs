@@ -57,10 +57,6 @@ use std::time::Duration;
 /// and its history knows that the id is new. Requests that come while one is under way are the next
 /// batch: no timer, no delay when idle, one round trip for up to a thousand ids when busy.
 /// Concurrent requests for one id are a single flight. All queues are bounded.
-/// use hapax_store::TieredDedup;
-/// use hapax_store::InMemoryStore;
-/// # Ok::<(), hapax_store::StoreError>(())
-/// A window hit costs what it does in a [`Dedup`](hapax::Dedup) and asks nobody. Anything else is a request to the store, unless the engine is
 ///
 /// # Metrics and spans
 ///
@@ -94,7 +90,6 @@ impl<S: Store> TieredDedup<S> {
     ///
     /// [`ErrorKind::Misconfigured`](crate::ErrorKind::Misconfigured) if the name cannot be
     /// that of a [`Scope`](crate::Scope).
-    /// [`ErrorKind::Misconfigured`](crate::ErrorKind::Misconfigured) if the name cannot be that of a [`Scope`](crate::Scope).
     pub fn with_scope(&self, scope: &str) -> Result<Self, StoreError> {
         Ok(Self::new(Arc::clone(&self.store), self.engine.with_scope(scope)?))
     }
@@ -159,7 +154,6 @@ impl<S: Store> TieredDedup<S> {
     /// [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) if that was not done by the
     /// deadline, which counts the remaining requests, records or marks; or the error of writing the
     /// last records.
-    /// [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) if that was not done by the deadline, with what is left; or why the last records could not be written.
     pub async fn shutdown(&self, deadline: Duration) -> Result<(), StoreError> {
         self.engine.shutdown(deadline).await
     }

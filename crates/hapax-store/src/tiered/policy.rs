@@ -14,7 +14,6 @@ pub enum OnStoreError {
     /// An engine with a policy like this starts while its store is down, and sends no request to it
     /// before it knows that no other engine owns it. An exclusive one does not start without its
     /// store.
-    /// Let it through: fresh, and [unverified](hapax::Certainty::Unverified). A duplicate, perhaps, unless this process knows it.
     Admit,
 }
 
@@ -27,7 +26,6 @@ pub enum OnStoreError {
 /// let payments = Policy::new().retention(Duration::from_secs(30 * 24 * 3600)).lease(Duration::from_secs(120));
 /// let clicks = Policy::new().on_store_error(OnStoreError::Admit).shadow(true);
 /// ```
-/// use hapax_store::{OnStoreError, Policy};
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
     pub(super) window: Option<Duration>,
@@ -71,7 +69,6 @@ impl Policy {
     /// Turns shadow mode on, in which everything is decided and counted, and nothing is dropped:
     /// every check is fresh, and [`decided`](hapax::Verdict::decided) returns what it would have
     /// been. For trying hapax on a stream that must not lose anything.
-    /// [`decided`](hapax::Verdict::decided) says what it would have been. For trying hapax on a stream that must not lose anything.
     #[must_use]
     pub fn shadow(self, shadow: bool) -> Self {
         Policy { shadow: Some(shadow), ..self }

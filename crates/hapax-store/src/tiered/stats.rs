@@ -33,8 +33,6 @@ pub struct ScopeStats {
 pub struct NodeStats {
     /// Its number, from [`Store::node_of`](crate::Store::node_of), below
     /// [`MAX_NODES`](crate::MAX_NODES).
-    /// Its number, as [`Store::node_of`](crate::Store::node_of) has it, below
-    /// [`MAX_NODES`](crate::MAX_NODES).
     pub node: u32,
     /// Its circuit breaker: those of other nodes may be in another state.
     pub breaker: BreakerState,
@@ -64,7 +62,6 @@ pub struct TieredStats {
     pub breaker_opened: u64,
     /// Its current state: of a store of several [nodes](crate::Store::node_of), that of the
     /// one that lets the fewest calls through.
-    /// How it is now: of a store of several [nodes](crate::Store::node_of), the one that
     pub breaker: BreakerState,
     /// The state of each node that was called, in the order of their numbers.
     pub nodes: Vec<NodeStats>,

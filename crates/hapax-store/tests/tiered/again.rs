@@ -1,5 +1,5 @@
-//! Callers that ask again at once: after an answer that was lost, or since they gave up. Whatever
-//! came of the first attempt, each id is fresh once.
+//! Callers that ask again at once: after an answer that was lost, or because they gave up. Whatever
+//! the outcome of the first attempt, each id is fresh once.
 
 use super::*;
 use hapax::Verdict;
@@ -44,7 +44,7 @@ const DELAY: Duration = Duration::from_millis(10);
 const LOST: Fault = Fault::LosesAnswer(ErrorKind::Timeout);
 const UNAVAILABLE: ErrorKind = ErrorKind::Unavailable;
 
-/// Engines over a store that loses two answers in five, and never ask again themselves.
+/// Builds engines over a store that loses two answers in five, and never retry themselves.
 async fn losing(seed: u64) -> (Engine, TieredDedup<Arc<AtOnce>>) {
     let faults = [(400, LOST), (50, Fault::Fails(UNAVAILABLE)), (50, Fault::FailsOne(UNAVAILABLE))];
     let world = World::new();
@@ -68,7 +68,8 @@ async fn check_until_told<S: hapax_store::Store>(engine: &TieredDedup<S>, id: &s
     }
 }
 
-/// Whether it was claimed, and completed; in progress is an answer.
+/// Claims until there is an answer. Returns true if the id was claimed, and completed; in progress
+/// is an answer.
 async fn claim_until_told<S: hapax_store::Store>(engine: &TieredDedup<S>, id: &str) -> bool {
     loop {
         match engine.claim(id).await {
@@ -118,7 +119,7 @@ async fn sixteen_at_a_time<S: hapax_store::Store>(engine: TieredDedup<S>) {
     assert!(wrong.is_empty(), "{} of {} ids not fresh once, not claimed once: {wrong:?}", wrong.len(), told.len());
 }
 
-/// Batches with each id twice, in part asked again until each has an answer.
+/// Checks batches with each id twice, in part again until each has an answer.
 async fn in_batches<S: hapax_store::Store>(engine: TieredDedup<S>) {
     for batch in 0..50 {
         let mut open: Vec<String> = (0..20).map(|i| format!("{batch} {}", i / 2)).collect();
@@ -185,13 +186,13 @@ async fn what_was_not_asked_takes_no_number() {
     world.store.next(LOST);
     assert!(engine.check("a").await.is_err());
     assert_eq!(engine.stats().unresolved, 1);
-    // The breaker is open: what is refused is not remembered, what was remembered is not lost.
+    // The breaker is open: refused attempts are not remembered, remembered ones are not lost.
     for i in 0..100 {
         assert!(engine.check(format!("{i}")).await.is_err() && engine.check("a").await.is_err());
     }
     assert_eq!(engine.stats().unresolved, 1);
     tokio::time::advance(WINDOW).await;
-    // Nor is it by a caller that goes while there is no room.
+    // Nor is one lost by a caller that is dropped while there is no room.
     world.store.next(Fault::Delays(DELAY));
     let other = tokio::spawn({
         let engine = engine.clone();
@@ -204,7 +205,7 @@ async fn what_was_not_asked_takes_no_number() {
     assert_eq!(engine.stats().unresolved, 0);
 }
 
-/// Polls once, lets others go on so often, and drops it; or polls it each time.
+/// Polls a future once, lets others run this often, and drops it; or polls it each time.
 async fn give_up_after<T>(yields: u64, polls: bool, future: impl Future<Output = T>) -> Option<T> {
     let mut future = pin!(future);
     for turn in 0..=yields {
@@ -242,7 +243,7 @@ async fn whoever_gives_up_and_asks_again_at_once_has_what_it_was_granted() {
 
 #[tokio::test(start_paused = true)]
 async fn whoever_gives_up_and_asks_again_while_that_is_given_back_waits() {
-    // What becomes of that, and whether it was.
+    // Faults of giving back, and whether each succeeded.
     let unknown = [(LOST, true), (Fault::Fails(UNAVAILABLE), false), (Fault::Hangs, false)];
     for (giving_back, is_back) in [(Fault::None, true), (Fault::Delays(DELAY), true)].into_iter().chain(unknown) {
         for answer in [Fault::AnswersLate(DELAY), Fault::None] {
@@ -273,7 +274,8 @@ async fn what_others_met_meanwhile_does_not_stay() {
         let polled = std::future::poll_fn(|context| Poll::Ready(first.as_mut().poll(context))).await;
         assert!(polled.is_pending());
         tokio::time::sleep(Duration::from_millis(1)).await;
-        // The answer is there, and its caller has not looked: it is a duplicate, and nobody waits.
+        // The answer is there, and its caller has not taken it: the id is a duplicate, and nobody
+        // waits.
         let asked = tokio::time::timeout(Duration::from_millis(1), engine.check("a")).await;
         assert!(asked.expect("an answer").unwrap().is_duplicate());
         assert!(engine.check_batch(["a", "a"]).await.into_iter().all(|it| it.unwrap().is_duplicate()));
@@ -364,7 +366,7 @@ async fn all_give_up(seed: u64) {
     let unhandled = told.iter().filter(|told| told.0 != 1).count();
     let blocked = told.iter().filter(|told| told.1 != 1).count();
     assert_eq!((unhandled, blocked), (0, 0), "seed {seed}: of {} ids that nobody else asks about", told.len());
-    // Those who gave up have left nothing behind.
+    // Callers that gave up have left nothing behind.
     assert_eq!(engine.stats().waiting, 0);
 }
 

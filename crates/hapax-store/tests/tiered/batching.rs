@@ -1,4 +1,4 @@
-//! Requests that come together go together; those of one id are one.
+//! Requests that come together are sent together; those of one id are merged into one.
 
 use super::*;
 use hapax_store::{InMemoryStore, TieredAttempt};
@@ -98,7 +98,7 @@ async fn results_under_way_are_bounded_too() {
     assert!(callers.join_all().await.into_iter().all(|end| end.is_ok()));
     // Two at a time.
     assert!(begun.elapsed() >= Duration::from_millis(490), "{:?}", begun.elapsed());
-    // And one that is larger than all that may be under way goes alone.
+    // A batch that is larger than all that may be under way is sent alone.
     let claim = engine.claim("large").await.unwrap().claimed().unwrap();
     claim.complete_with(vec![7; 1 << 20]).await.unwrap();
 }

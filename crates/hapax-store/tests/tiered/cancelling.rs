@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 
 const DELAY: Duration = Duration::from_millis(10);
 
-/// Drops a future that has begun, after so long.
+/// Drops a future that has begun, after this long.
 async fn cancel(future: impl Future, after: Duration) {
     assert!(tokio::time::timeout(after, future).await.is_err(), "there was nothing to cancel");
 }
@@ -128,7 +128,7 @@ async fn a_store_that_hangs_when_an_id_is_given_back_does_not_keep_the_others() 
     for round in 0..5 {
         world.store.next(Fault::AnswersLate(DELAY));
         world.store.next(Fault::Hangs);
-        // Whoever leads goes; those who come then wait for what becomes of that.
+        // The leader is dropped; callers that come then wait for the outcome of its call.
         let (leader, follower) = (engine.clone(), engine.clone());
         let first = tokio::spawn(async move { leader.claim(format!("{round}")).await });
         tokio::time::sleep(DELAY / 2).await;

@@ -1,4 +1,4 @@
-//! Claims: the lines of "Claims" in what hapax does, as far as they are the engine's.
+//! Claims: the lines of "Claims" in "What hapax does", as far as they apply to this engine.
 
 use super::*;
 use hapax_store::{
@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 const LEASE: Duration = Duration::from_secs(30);
 
-/// Both kinds of engine, each with a world of its own.
+/// Builds both kinds of engine, each with a world of its own.
 async fn both() -> [(World, Engine); 2] {
     let (one, other) = (World::new(), World::new());
     // So that time can pass for claims without passing for the owner.
@@ -277,8 +277,8 @@ async fn what_was_forgotten_was_for_another_message_and_so_is_a_mismatch() {
     }
 }
 
-/// The store's record is what counts: where it has gone, what memory has seen must not become a
-/// mismatch of the same message.
+/// Checks that the store's record decides: after it has gone, memory must not make a mismatch of
+/// the same message.
 #[tokio::test]
 async fn what_the_store_does_not_know_any_more_is_no_mismatch_of_the_same_message() {
     for (world, engine) in both().await {
@@ -288,7 +288,7 @@ async fn what_the_store_does_not_know_any_more_is_no_mismatch_of_the_same_messag
         let held = engine.claim_with("with", ten).await.unwrap().claimed().unwrap();
         held.complete().await.unwrap();
         engine.flush().await.unwrap();
-        // Behind the engine's back.
+        // The records are removed without the engine.
         let keys = ["checked", "claimed", "with"].map(|id| RecordKey::new(&Scope::default(), id));
         assert!(world.store.inner().forget(&keys).await.unwrap().into_iter().all(|known| known.unwrap()));
         for id in ["checked", "claimed", "with"] {

@@ -1,5 +1,5 @@
 //! Completions while the store is away: they are tried for as long as a lease is, and the claim
-//! comes back if that was in vain.
+//! comes back if all tries fail.
 
 use super::*;
 use hapax_store::{
@@ -13,7 +13,7 @@ const DOWN: Fault = Fault::Fails(ErrorKind::Unavailable);
 const LEASE: Duration = Duration::from_secs(5);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The store's clock goes with the runtime's, which is stopped and jumps.
+/// Moves the store's clock along with the runtime's, which is stopped and jumps.
 fn go_along(world: &World) {
     let (clock, tick) = (world.clock.clone(), Duration::from_millis(10));
     tokio::spawn(async move {
@@ -32,7 +32,7 @@ async fn claim(engine: &Engine, id: &str) -> TieredClaim<Store> {
     engine.claim(id).await.unwrap().claimed().unwrap_or_else(|| panic!("{id} can be had"))
 }
 
-/// The store is away, for so long from now on.
+/// Makes the store unavailable, for this long from now on.
 fn away(world: &World, how: Fault, time: Duration) {
     world.store.always(how);
     let store = Arc::clone(&world.store);
@@ -124,7 +124,7 @@ async fn a_claim_that_could_not_be_completed_comes_back_and_is_not_released() {
             assert!(engine.claim("a").await.unwrap().is_in_progress());
             let claim = not_completed.into_claim();
             assert_eq!(claim.token(), token);
-            // Whoever knows better may release it.
+            // A caller that knows better may release it.
             claim.release().await.unwrap();
         }
     }
@@ -210,7 +210,7 @@ async fn once_holds_on_to_its_claim() {
     assert!(matches!(error.error(), ClaimError::LostLease(_)), "it was away for a lease: {error:?}");
 }
 
-/// `?` works in functions that return any error, or that of claims.
+/// Checks that `?` works in functions that return any error, or that of claims.
 #[tokio::test]
 async fn the_error_converts() {
     async fn boxed(claim: TieredClaim<Store>) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {

@@ -1,4 +1,4 @@
-//! Marks of which their maker was never told, met by another instance.
+//! Marks whose maker was never told, found by another instance.
 
 use super::*;
 use crate::random::Random;
@@ -6,10 +6,10 @@ use hapax::{Outcome, Verdict};
 use hapax_store::{ErrorKind, InMemoryStore, Mark, Marked, RecordKey, Scope, Store as _};
 use hapax_testing::store::{Fault, FaultyStore};
 
-/// Longer than it takes to notice a lost answer and to take its mark back.
+/// A grace longer than it takes to notice a lost answer and to take its mark back.
 const GRACE: Duration = Duration::from_secs(8);
 
-/// An instance that asks each question once.
+/// Builds an instance that asks each question once.
 fn instance(world: &World) -> TieredBuilder<Store> {
     world.engine().in_doubt(GRACE).retries(0)
 }
@@ -38,7 +38,7 @@ async fn a_mark_whose_answer_was_lost_is_not_anothers_duplicate() {
     assert_eq!(outcome(&there, "a").await, Outcome::InProgress);
     let batch: Vec<Verdict> = there.check_batch(["a", "b"]).await.into_iter().map(|it| it.unwrap()).collect();
     assert_eq!(batch.iter().map(|it| it.outcome()).collect::<Vec<_>>(), [Outcome::InProgress, Outcome::Fresh]);
-    // The one that was told nothing takes its mark back.
+    // The instance that got no answer takes its mark back.
     pass(&world, Duration::from_secs(1)).await;
     assert_eq!(outcome(&there, "a").await, Outcome::Fresh);
     assert_eq!(outcome(&here, "a").await, Outcome::InProgress, "it is young, and another one's");
@@ -64,7 +64,7 @@ async fn whoever_asks_again_in_the_same_process_is_told_that_it_is_fresh() {
     lost(&world, &here, "later").await;
     pass(&world, Duration::from_secs(1)).await;
     assert_eq!(outcome(&here, "later").await, Outcome::Fresh);
-    // What is its own is not taken back any more.
+    // A mark of which it was told is not taken back any more.
     pass(&world, GRACE).await;
     for id in ["at once", "later"] {
         assert_eq!(outcome(&there, id).await, Outcome::Duplicate, "{id}");
@@ -76,11 +76,12 @@ async fn a_mark_that_may_be_taken_back_at_any_time_is_nobodys() {
     let world = World::new();
     let here = instance(&world).circuit_breaker(1_000, GRACE).build().await.unwrap();
     lost(&world, &here, "a").await;
-    // It is asked to be taken back, and nobody knows when that will be done.
+    // The store is asked to take it back, and it is unknown when that will be done.
     world.store.always(Fault::Fails(ErrorKind::Unavailable));
     pass(&world, Duration::from_millis(500)).await;
     world.store.always(Fault::None);
-    // Under its old number it would be told that it is fresh, and then its mark would go.
+    // Under its old number it would be told that it is fresh, and then its mark would be taken
+    // back.
     tokio::time::sleep(Duration::from_millis(1)).await;
     let verdict = outcome(&here, "a").await;
     assert!(matches!(verdict, Outcome::Fresh | Outcome::InProgress), "{verdict:?}");
@@ -93,7 +94,7 @@ async fn a_mark_that_may_be_taken_back_at_any_time_is_nobodys() {
 async fn taking_back_ends_nothing_else() {
     let world = World::new();
     let (here, there) = (instance(&world).build().await.unwrap(), instance(&world).build().await.unwrap());
-    // The mark was not made, and somebody else is first.
+    // The mark was not made, and another instance is first.
     world.store.next(Fault::Fails(ErrorKind::Timeout));
     assert!(here.check("marked").await.is_err());
     assert_eq!(outcome(&there, "marked").await, Outcome::Fresh);
@@ -110,7 +111,7 @@ async fn taking_back_ends_nothing_else() {
 async fn what_a_store_does_late_is_taken_back_once_more() {
     let world = World::new();
     let (here, there) = (instance(&world).build().await.unwrap(), instance(&world).build().await.unwrap());
-    // A server that stands still: it has the mark, and does it when it goes on.
+    // A server stands still: it has the request, and does it when it continues.
     world.store.next(Fault::Fails(ErrorKind::Timeout));
     assert!(here.check("a").await.is_err());
     pass(&world, Duration::from_millis(500)).await;
@@ -175,15 +176,15 @@ async fn others_believe_a_mark_after_eight_seconds_by_default() {
     assert_eq!(outcome(&there, "a").await, Outcome::InProgress);
     pass(&world, Duration::from_millis(1)).await;
     assert_eq!(outcome(&there, "a").await, Outcome::Duplicate);
-    // Completions are no marks, and believed at once.
+    // Completions are no marks, and are believed at once.
     here.claim("b").await.unwrap().claimed().unwrap().complete().await.unwrap();
     assert_eq!(outcome(&there, "b").await, Outcome::Duplicate);
     let _: &FaultyStore<InMemoryStore> = &store;
 }
 
-/// Two instances, a store that loses answers and is away now and then, and a broker that gives what
-/// was not acknowledged to the other instance at once, and everything twice. Returns how many
-/// messages nobody has handled, and how many were handled twice.
+/// Delivers messages to two instances, with a store that loses answers and is away now and then,
+/// and a broker that gives unacknowledged messages to the other instance at once, and everything
+/// twice. Returns how many messages nobody has handled, and how many were handled twice.
 async fn deliver(seed: u64, grace: Duration) -> (usize, usize) {
     const MESSAGES: usize = 40;
     let (world, mut random) = (World::new(), Random(seed));
@@ -204,7 +205,7 @@ async fn deliver(seed: u64, grace: Duration) -> (usize, usize) {
         match engines[at].check(format!("{message}")).await {
             Ok(verdict) if verdict.is_fresh() => handled[message] += 1,
             Ok(verdict) if verdict.is_duplicate() => {}
-            // Not acknowledged: the other one gets it, now, or when others have had their turn.
+            // It is not acknowledged: the other instance gets it, now, or after other messages.
             _ if random.percent(50) => waiting.push((message, 1 - at)),
             _ => waiting.insert(0, (message, 1 - at)),
         }

@@ -56,7 +56,7 @@ async fn what_could_not_be_written_is_written_later_and_flush_says_so() {
     world.store.always(Fault::Hangs);
     assert!(is_fresh(&engine, "d").await);
     assert_eq!(engine.flush().await.unwrap_err().kind(), ErrorKind::Timeout);
-    // One record that fails keeps no other.
+    // One record that fails affects no other.
     world.store.always(Fault::None);
     tokio::time::sleep(Duration::from_secs(5)).await;
     engine.flush().await.unwrap();
@@ -169,7 +169,7 @@ async fn what_is_evicted_before_it_is_durable_is_a_duplicate_all_the_same() {
 #[tokio::test]
 async fn the_history_sees_no_shadow_of_false_positives() {
     let world = World::new();
-    // So bad that every other new id is asked about.
+    // The rate is so bad that every other new id is asked about.
     let engine = world.engine().ownership(Ownership::Exclusive).history(0.5, 2_000).build().await.unwrap();
     engine.warm().await.unwrap();
     let ids: Vec<String> = (0..3_000).map(|i| format!("{i}")).collect();
@@ -256,7 +256,7 @@ async fn an_owner_that_cannot_renew_stops_when_its_lease_ends_however_long_calls
         tokio::time::sleep(Duration::from_millis(14_900)).await;
         assert!(!is_fresh(&engine, "a").await, "{timeout:?}");
         tokio::time::sleep(Duration::from_millis(200)).await;
-        // From now on, another one may have the store.
+        // From now on, another engine may have the store.
         assert_eq!(engine.check("a").await.unwrap_err().kind(), ErrorKind::Conflict, "{timeout:?}");
     }
 }
@@ -299,6 +299,6 @@ async fn completed_claims_leave_nothing_behind() {
         world.clock.advance(2 * WINDOW);
         bytes.push(engine.stats().memory_bytes);
     }
-    // What is kept of 24,000 ids would take 1.7 MB.
+    // The records of 24,000 ids would take 1.7 MB.
     assert!(bytes[5] - bytes[0] < 256 << 10, "{bytes:?}");
 }

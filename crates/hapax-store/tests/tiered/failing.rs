@@ -17,7 +17,7 @@ async fn a_store_that_fails_for_a_while_is_asked_again() {
         assert!(is_fresh(&engine, &format!("{i}")).await);
     }
     assert_eq!(engine.stats().retries, 4);
-    // What asking again cannot mend is not asked again.
+    // A permanent error is not retried.
     let calls = world.store.calls();
     for kind in [ErrorKind::Corrupt, ErrorKind::Misconfigured, ErrorKind::Conflict] {
         world.store.next(Fault::Fails(kind));
@@ -72,7 +72,7 @@ async fn one_request_that_fails_fails_alone() {
     let verdicts = engine.check_batch(["a", "b", "c"]).await;
     assert_eq!(verdicts[0].as_ref().unwrap_err().kind(), ErrorKind::Corrupt);
     assert!(verdicts[1..].iter().all(|verdict| verdict.as_ref().unwrap().is_fresh()));
-    // And if it may be mended, it alone is asked again.
+    // And if it is transient, it alone is retried.
     let requests = world.store.requests();
     world.store.next(Fault::FailsOne(ErrorKind::Unavailable));
     assert!(engine.check_batch(["d", "e", "f"]).await.into_iter().all(|it| it.unwrap().is_fresh()));
@@ -95,7 +95,7 @@ async fn fail_closed_or_admit_and_say_so() {
         assert_eq!(verdict.certainty(), Certainty::Unverified);
         // This process at least knows.
         assert!(open.check(&id).await.unwrap().is_duplicate());
-        // And what memory knows, it says exactly.
+        // The answers of memory are exact.
         for engine in [&closed, &open] {
             let verdict = engine.check("known").await.unwrap();
             assert!(verdict.is_duplicate());
@@ -110,7 +110,7 @@ async fn fail_closed_or_admit_and_say_so() {
         }
     }
     assert_eq!(open.stats().decided.admitted, 4);
-    // Something else than an outage is nobody's to admit.
+    // Only an outage may be admitted.
     world.store.always(Fault::Fails(ErrorKind::Misconfigured));
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(open.check("other").await.unwrap_err().kind(), ErrorKind::Misconfigured);
@@ -159,7 +159,7 @@ async fn a_store_that_hangs_is_waited_for_no_longer_than_said() {
 async fn an_engine_that_admits_starts_while_the_store_is_down() {
     let world = World::new();
     world.store.always(Fault::Fails(ErrorKind::Unavailable));
-    // One that does not is told so, and an exclusive one never starts without its store.
+    // An engine that does not gets an error, and an exclusive one never starts without its store.
     assert_eq!(world.engine().build().await.unwrap_err().kind(), ErrorKind::Unavailable);
     let admits = || world.engine().on_store_error(OnStoreError::Admit);
     let error = admits().ownership(hapax_store::Ownership::Exclusive).build().await.unwrap_err();
@@ -171,7 +171,7 @@ async fn an_engine_that_admits_starts_while_the_store_is_down() {
     let calls = world.store.calls();
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert!((50..130).contains(&(world.store.calls() - calls)), "once in half a second to a second");
-    // The store answers: what must be checked is checked before anything else is asked.
+    // The store answers: its first checks come before anything else is asked.
     world.store.always(Fault::None);
     assert_eq!(engine.check("b").await.unwrap().certainty(), Certainty::Unverified);
     tokio::time::sleep(Duration::from_millis(1_001)).await;

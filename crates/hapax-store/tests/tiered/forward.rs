@@ -1,7 +1,7 @@
 //! Stores of tests that leave the work to other stores.
 
-/// Implements `Store`: each call is made of the store that is chosen by its keys and the
-/// call's name; what else there is to say follows.
+/// Implements `Store`: each call is forwarded to the store that is chosen by its keys and the
+/// call's name; other methods follow.
 macro_rules! forward {
     ($store:ty, |$this:ident, $keys:ident, $name:ident| $inner:expr, $($method:item)*) => {
         forward! {

@@ -1,3 +1,5 @@
+//! The asynchronous engine, over a store in memory that fails when it is told to. The stores' own
+//! tests: `crates/testkit/tests/stores`.
 //! The asynchronous engine, over a store in memory that fails when it is told to. What the stores do themselves: `crates/testkit/tests/stores`.
 
 #[macro_use]
@@ -39,7 +41,7 @@ impl Engines for World {
         self.engine().build().await.unwrap()
     }
 
-    /// With a history that is complete.
+    /// Builds an exclusive engine with a history that is complete.
     async fn exclusive(&self) -> Engine {
         let engine = self
             .engine()
@@ -54,7 +56,7 @@ impl Engines for World {
     }
 }
 
-/// Is it fresh? An error is none of the answers.
+/// Returns true if an id is fresh, and false if it is a duplicate. An error is neither.
 async fn is_fresh(engine: &Engine, id: &str) -> bool {
     let verdict = engine.check(id).await.unwrap();
     assert!(verdict.is_fresh() != verdict.is_duplicate());

@@ -1,5 +1,5 @@
-//! How much memory an engine takes whose store hangs for ever: what its queues are configured to hold, however many come. Measured in a process
-//! of its own, this program once more.
+//! The memory of an engine whose store hangs forever: as much as its queues are configured to hold,
+//! however many callers come. Measured in a process of its own, this program once more.
 
 use super::*;
 use hapax_store::Ownership;
@@ -10,15 +10,17 @@ use tokio::task::JoinSet;
 const CHILD: &str = "HAPAX_MEMORY_CHILD";
 const MAX_WAITING: usize = 256;
 const MAX_BEHIND: usize = 1_000;
-/// Callers at a time: their futures are theirs, and there are as many before as after.
+/// The number of callers at a time: their futures are theirs, and there are as many before as
+/// after.
 const CALLERS: u64 = 512;
 const ATTEMPTS: u64 = 100_000;
 
-/// What an engine may take besides its window: the requests that wait, a thousand of which take less than a megabyte, and 65,536 attempts of which
-/// nobody knows what came, at 25 bytes and as much again for growing.
+/// The memory that an engine may take besides its window: the requests that wait, a thousand of
+/// which take less than a megabyte, and 65,536 attempts whose outcome is unknown, at 25 bytes and
+/// as much again for growing.
 const BOUND_KIB: u64 = 8 << 10;
 
-/// What this process has of memory, in KiB.
+/// Returns the resident memory of this process, in KiB.
 fn resident_kib() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
@@ -29,7 +31,7 @@ fn resident_kib() -> Option<u64> {
 enum What {
     Checks,
     Claims,
-    /// Callers who lose patience.
+    /// Callers that are dropped while they wait.
     Dropped,
     /// Claims that are dropped, and cannot be released.
     DroppedClaims,
@@ -45,7 +47,7 @@ async fn attempt(engine: &Engine, what: What, id: u64) {
     }
 }
 
-/// So many attempts, so many at a time.
+/// Makes this many attempts, this many at a time.
 async fn attempts(engine: &Engine, what: What, first: u64) {
     let mut callers = JoinSet::new();
     for caller in 0..CALLERS {
@@ -82,7 +84,7 @@ async fn dropped_claims(world: &World, engine: &Engine, first: u64) {
     assert!(tasks <= MAX_WAITING + 16, "{tasks} tasks want to release claims");
 }
 
-/// The child: no test.
+/// Runs the child; this is no test.
 #[tokio::test(start_paused = true)]
 async fn child() {
     let Ok(asked) = std::env::var(CHILD) else { return };

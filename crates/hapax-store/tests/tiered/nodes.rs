@@ -1,4 +1,4 @@
-//! Stores of several nodes, of which one hangs: its keys wait and fail, and no others.
+//! Stores of several nodes, of which one hangs: its keys wait and fail, and no others do.
 
 use super::*;
 use hapax::ManualClock;
@@ -68,7 +68,7 @@ fn builder(cluster: &Arc<Cluster>) -> TieredBuilder<Arc<Cluster>> {
     TieredDedup::builder(Arc::clone(cluster)).capacity(10_000).expiry(None).timeout(TIMEOUT).retries(0)
 }
 
-/// Whether a check of a number was answered, and in what time.
+/// Checks a number. Returns whether it was answered, and in what time.
 async fn check(engine: &Clustered, number: usize) -> (bool, Duration) {
     let begun = Instant::now();
     let checked = engine.check(number.to_string()).await;
@@ -106,7 +106,7 @@ async fn a_node_that_hangs_fails_its_own_keys_only_and_delays_no_others() {
     let breakers: Vec<_> = stats.nodes.iter().map(|node| (node.node, node.breaker)).collect();
     assert_eq!(breakers, [(0, BreakerState::Closed), (1, BreakerState::Open), (2, BreakerState::Closed)]);
     assert_eq!(stats.breaker, BreakerState::Open, "the worst");
-    // It comes back by itself, and nothing is asked of it meanwhile that others wait for.
+    // It comes back by itself, and meanwhile it is asked nothing that others wait for.
     cluster.nodes[1].always(Fault::None);
     tokio::time::advance(2 * TIMEOUT).await;
     for number in (1..960).step_by(NODES) {
@@ -196,14 +196,15 @@ async fn what_is_written_behind_waits_for_its_own_node() {
     let engine = exclusive().history(1e-6, 100_000).build().await.unwrap();
     engine.warm().await.unwrap();
     cluster.hang(1);
-    // More than is written at a time, so that those of the node that hangs would come first again.
+    // There are more than are written at a time, so that those of the node that hangs would come
+    // first again.
     let verdicts = engine.check_batch((0..9_000).map(|number| number.to_string())).await;
     assert!(verdicts.into_iter().all(|verdict| verdict.unwrap().is_fresh()));
     tokio::time::sleep(DELAY).await;
     let behind: Vec<_> = engine.stats().nodes.iter().map(|node| node.behind).collect();
     assert_eq!(behind, [0, 3_000, 0]);
     assert_eq!(engine.flush().await.unwrap_err().kind(), ErrorKind::Timeout);
-    // Whoever has to ask, and so to write first, waits for the node of its key.
+    // A check that has to ask, and so to write first, waits for the node of its key.
     let other = exclusive().build().await.unwrap();
     for number in [9_001, 9_002, 9_003, 9_004] {
         assert!(other.check(number.to_string()).await.is_ok() == (number % NODES != 1), "{number}");

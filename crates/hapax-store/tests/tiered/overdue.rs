@@ -1,10 +1,10 @@
-//! A store and whoever reads it disagree about what has expired, for ever.
+//! A store and its reader that disagree forever about what has expired.
 
 use super::*;
 use hapax_store::*;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Says of everything that it is in progress, for no more time.
+/// A store that says of everything that it is in progress, for no more time.
 #[derive(Debug, Default)]
 struct Lying(InMemoryStore, AtomicU32);
 
@@ -80,7 +80,7 @@ async fn whoever_waits_for_it_is_told_so_after_bounded_tries() {
     let (took, calls) = (begun.elapsed(), store.1.load(Ordering::Relaxed));
     assert!(took < Duration::from_secs(10), "{took:?}");
     assert!((16..50).contains(&calls), "{calls} calls");
-    // Those who do not wait go on to be told that it is in progress, and now and then why.
+    // Callers that do not wait are told, as before, that it is in progress, and now and then why.
     let mut errors = 0;
     for _ in 0..100 {
         tokio::time::sleep(Duration::from_millis(100)).await;

@@ -181,7 +181,8 @@ async fn forgetting_reaches_other_instances_when_their_window_has_passed() {
     let (here, there) = (world.shared().await, world.shared().await);
     assert!(is_fresh(&here, "a").await && !is_fresh(&there, "a").await);
     assert!(here.forget("a").await.unwrap());
-    // The other one has learned it, and asks nobody: until its window has passed, and two ticks.
+    // The other engine has learned it, and does not ask the store: until its window has passed, and
+    // two ticks.
     assert!(!is_fresh(&there, "a").await);
     world.clock.advance(WINDOW - Duration::from_secs(1));
     assert!(!is_fresh(&there, "a").await);

@@ -1,4 +1,4 @@
-//! What can be seen of a consumer.
+//! The metrics, spans and events of a consumer.
 
 use super::metrics::{emitted, recorded, sum};
 use super::spans::Lines;
@@ -7,7 +7,7 @@ use hapax_stream::{Consumer, Delivery, Source};
 use std::convert::Infallible;
 use std::sync::Mutex;
 
-/// Delivers two good messages, one of them twice, and one that cannot be handled.
+/// A queue that delivers two good messages, one of them twice, and one that cannot be handled.
 struct Queue(Mutex<Vec<&'static str>>);
 
 impl Source for Queue {

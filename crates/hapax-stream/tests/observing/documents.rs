@@ -1,9 +1,10 @@
-//! The documents say what is so.
+//! Checks that the documents are right.
 
 use super::metrics::{Kind, documented};
 use std::collections::BTreeSet;
 
-/// The metrics that the queries of a dashboard name, without what Prometheus appends to a histogram's name.
+/// Returns the metrics that the queries of a dashboard name, without the suffixes that Prometheus
+/// appends to a histogram's name.
 fn named(dashboard: &str) -> BTreeSet<String> {
     let is_of_a_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let words = dashboard.split(|c| !is_of_a_name(c)).filter(|word| word.starts_with("hapax_"));

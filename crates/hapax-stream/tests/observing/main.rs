@@ -1,4 +1,4 @@
-//! What can be seen of an asynchronous engine: metrics and their documents, spans and events.
+//! The metrics and their documents, the spans and the events of an asynchronous engine.
 
 mod consumers;
 mod documents;
@@ -11,12 +11,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use world::*;
 
-/// An engine that asks its store once.
+/// Builds an engine that asks its store once.
 fn engine(world: &World) -> TieredBuilder<Store> {
     world.engine().retention(2 * WINDOW).retries(0)
 }
 
-/// On one thread, whose recorder and subscriber are the test's own, with time that passes when nobody has anything to do.
+/// Runs work on one thread, whose recorder and subscriber are the test's own, with time that passes
+/// when no task has anything to do.
 fn run(work: impl Future<Output = ()>) {
     tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap().block_on(work);
 }

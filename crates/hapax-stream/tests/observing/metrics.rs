@@ -23,7 +23,7 @@ pub struct Documented {
     pub labels: BTreeSet<String>,
 }
 
-/// The tables of `docs/metrics.md`.
+/// Returns the tables of `docs/metrics.md`.
 pub fn documented() -> BTreeMap<String, Documented> {
     let in_quotes = |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>();
     let rows = include_str!("../../../../docs/metrics.md").lines().filter(|line| line.starts_with("| `hapax_"));
@@ -41,7 +41,7 @@ pub fn documented() -> BTreeMap<String, Documented> {
     .collect()
 }
 
-/// What has been emitted, by name and labels; with what it is, if that was said.
+/// Emitted metrics, by name and labels; with their description, if there was one.
 pub type Emitted = BTreeMap<(String, Vec<(String, String)>), (Kind, f64, Option<(Unit, SharedString)>)>;
 
 pub fn emitted(snapshotter: &Snapshotter) -> Emitted {
@@ -65,14 +65,14 @@ pub fn emitted(snapshotter: &Snapshotter) -> Emitted {
     all
 }
 
-/// The sum over all series of a metric with these labels.
+/// Returns the sum over all series of a metric with these labels.
 pub fn sum(emitted: &Emitted, name: &str, labels: &[(&str, &str)]) -> f64 {
     let has =
         |of: &[(String, String)]| labels.iter().all(|(k, v)| of.iter().any(|(key, value)| key == k && value == v));
     emitted.iter().filter(|((of, with), _)| of == name && has(with)).map(|(_, (_, value, _))| value).sum()
 }
 
-/// With a recorder of its own.
+/// Runs work with a recorder of its own.
 pub fn recorded(work: impl AsyncFnOnce(&World, &Snapshotter)) {
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
@@ -169,8 +169,7 @@ fn claims_are_counted_by_how_they_end() {
         assert!(late.renew(Duration::from_secs(5)).await.is_err());
         assert!(late.complete().await.is_err());
         let unknown = claim("unknown").await;
-        // What may be mended is tried again; how it ended is counted once, when nobody tries any
-        // more.
+        // A transient error is retried; the outcome is counted once, after the last retry.
         world.store.next(Fault::Fails(ErrorKind::Corrupt));
         let not_completed = unknown.complete().await.unwrap_err();
         world.store.next(Fault::Fails(ErrorKind::Corrupt));

@@ -10,7 +10,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-/// Lines, one for each span and event.
+/// The recorded lines, one for each span and event.
 #[derive(Clone, Default)]
 pub struct Lines {
     pub lines: Arc<Mutex<Vec<String>>>,
@@ -26,9 +26,10 @@ impl Visit for Fields<'_> {
 }
 
 impl Lines {
-    /// Sees what happens on this thread, until the guard is dropped.
+    /// Records what happens on this thread, until the guard is dropped.
     pub fn watch(&self) -> (tracing::Dispatch, tracing::subscriber::DefaultGuard) {
-        // While there is one subscriber, spans that another thread, without any, is the first to meet are switched off for all. So there are two.
+        // While there is one subscriber, spans that another thread, without any, is the first to
+        // meet are switched off for all. So there are two.
         let another = tracing::Dispatch::new(Lines::default());
         (another, tracing::subscriber::set_default(self.clone()))
     }
@@ -88,7 +89,7 @@ fn calls_have_spans_and_what_matters_has_events() {
     let is_unmark = |line: &String| line.contains("operation=\"unmark\"");
     let (unmarks, lines): (Vec<String>, Vec<String>) =
         seen.lines.lock().unwrap().clone().into_iter().partition(is_unmark);
-    // The mark of which no answer came is taken back in the background, which the store answers.
+    // The mark whose answer did not come is taken back in the background, which the store answers.
     assert!(!unmarks.is_empty(), "{lines:#?}");
     let expected = [
         r#"DEBUG span hapax_store_call backend="in memory" operation="mark" ids=1 result="ok""#,

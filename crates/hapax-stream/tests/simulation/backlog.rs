@@ -19,29 +19,30 @@ use std::time::Duration;
 use turmoil::Sim;
 
 const LEASE: Duration = Duration::from_secs(4);
-/// More than can be begun: some hang or fail, and some are killed.
+/// The largest number of attempts: more than can be begun, though some hang or fail, and some are
+/// killed.
 const MAX_ATTEMPTS: u32 = 6;
-/// Longer than any handler takes that ends.
+/// A time-out longer than any handler takes that ends.
 const HANDLER_TIMEOUT: Duration = Duration::from_millis(3_500);
 /// The store's time at the beginning.
 const EPOCH: Duration = Duration::from_secs(1_000_000);
 const TICK: Duration = Duration::from_millis(10);
-/// By this time everything is done.
+/// The time by which everything is done.
 const END: Duration = Duration::from_secs(60);
 
-/// What a seed stands for.
+/// The scenario of a seed.
 #[derive(Debug)]
 pub struct Backlog {
     seed: u64,
     clients: usize,
-    /// When each of them comes.
+    /// The times at which they come.
     starts: Vec<Duration>,
     messages: Vec<Message>,
     visibility: Duration,
-    /// Whether the queue is told that a message is worked on.
+    /// The heartbeat by which the queue is told that a message is worked on, if it is.
     heartbeat: Option<Duration>,
     max_in_flight: usize,
-    /// Where the queue is told, a consumer may keep so many from others.
+    /// The number of messages that a consumer may keep from others, if the queue is told.
     max_unacknowledged: usize,
     faults: Vec<(Duration, Fault)>,
 }
@@ -50,14 +51,14 @@ pub struct Backlog {
 enum Fault {
     StoreIsAway,
     StoreIsBack,
-    /// Nothing arrives there.
+    /// The store receives nothing.
     StoreIsSilent,
     StoreIsHeard,
     Crash(usize),
     Start(usize),
 }
 
-/// How it ended.
+/// The end of a run.
 pub struct Ended {
     pub violations: Violations,
     pub effects: usize,
@@ -86,7 +87,8 @@ impl Backlog {
     }
 }
 
-/// Mostly one at a time: a store that is away again and again is away for longer than a lease.
+/// Draws faults, mostly one at a time: a store that is away again and again is away for longer than
+/// a lease.
 fn faults(random: &mut Random, clients: usize) -> Vec<(Duration, Fault)> {
     let mut faults = Vec::new();
     if random.percent(70) {
@@ -105,7 +107,7 @@ fn faults(random: &mut Random, clients: usize) -> Vec<(Duration, Fault)> {
     faults
 }
 
-/// A life of a client: until it is killed.
+/// Runs a life of a client: until it is killed.
 async fn live(backlog: Arc<Backlog>, queue: Arc<Queue>, client: usize) -> turmoil::Result {
     tokio::time::sleep(backlog.starts[client].saturating_sub(now())).await;
     let engine = loop {
@@ -184,7 +186,7 @@ pub fn run(backlog: Backlog) -> Ended {
     Ended { violations, effects, runs, trace: trace.finish() }
 }
 
-/// Lets everything happen. Says so if it comes to no end; and who died when.
+/// Runs the simulation. Returns an error if it comes to no end; and which client died when.
 fn drive(
     sim: &mut Sim,
     backlog: &Backlog,

@@ -1,4 +1,5 @@
-//! Where deliveries come from: at least once, and again until they are acknowledged. It never fails, and keeps the record of what was tried.
+//! The source of deliveries: at least once, and again until they are acknowledged. It never fails,
+//! and keeps the record of all tries.
 
 use crate::judge::{Asked, End, Try};
 use crate::random::Random;
@@ -8,22 +9,22 @@ use std::time::Duration;
 pub struct Broker(Mutex<State>);
 
 struct State {
-    /// What waits, and from when on it may be delivered.
+    /// The deliveries that wait, and the time from when on each may be delivered.
     waiting: Vec<(Duration, String)>,
-    /// What each client has, and has not acknowledged.
+    /// The deliveries that each client has, and has not acknowledged.
     out: Vec<Vec<String>>,
     lives: Vec<u64>,
     tries: Vec<Try>,
     random: Random,
 }
 
-/// The time of the simulation.
+/// Returns the time of the simulation.
 pub fn now() -> Duration {
     turmoil::sim_elapsed().unwrap_or_default()
 }
 
 impl Broker {
-    /// `waiting`: when what is delivered.
+    /// Creates a broker. `waiting`: the deliveries, and their times.
     pub fn new(clients: usize, waiting: Vec<(Duration, String)>, random: Random) -> Self {
         let state =
             State { waiting, out: vec![Vec::new(); clients], lives: vec![0; clients], tries: Vec::new(), random };
@@ -34,21 +35,21 @@ impl Broker {
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// A client starts: which of its lives is it?
+    /// Starts a client. Returns the number of its life.
     pub fn starts(&self, client: usize) -> u64 {
         let mut state = self.lock();
         state.lives[client] += 1;
         state.lives[client]
     }
 
-    /// A client has died: what it had is delivered again.
+    /// Records that a client has died: its deliveries come again.
     pub fn died(&self, client: usize, at: Duration) {
         let mut state = self.lock();
         let had = std::mem::take(&mut state.out[client]);
         state.waiting.extend(had.into_iter().map(|id| (at, id)));
     }
 
-    /// Up to so many deliveries for a client.
+    /// Returns up to `most` deliveries for a client.
     pub fn take(&self, client: usize, most: usize) -> Vec<String> {
         let (mut state, now) = (self.lock(), now());
         let mut taken = Vec::new();
@@ -65,13 +66,13 @@ impl Broker {
         taken
     }
 
-    /// All deliveries are acknowledged.
+    /// Returns true if all deliveries are acknowledged.
     pub fn is_done(&self) -> bool {
         let state = self.lock();
         state.waiting.is_empty() && state.out.iter().all(Vec::is_empty)
     }
 
-    /// A consumer begins with a delivery; the number of this try.
+    /// Records that a consumer begins with a delivery. Returns the number of this try.
     pub fn begin(&self, client: usize, life: u64, id: &str, asked: Asked) -> usize {
         let mut state = self.lock();
         let (began, id) = (now(), id.to_owned());
@@ -95,23 +96,23 @@ impl Broker {
         self.lock().tries[number].granted = Some((now(), token));
     }
 
-    /// Whoever asked has waited long enough, and asks again.
+    /// Records that the caller has waited long enough, and asks again.
     pub fn gave_up(&self, number: usize) {
         self.lock().tries[number].gave_up += 1;
     }
 
-    /// Whoever asked got no answer, and asks again.
+    /// Records that the caller got no answer, and asks again.
     pub fn failed(&self, number: usize) {
         self.lock().tries[number].failed += 1;
     }
 
-    /// It is over, one way or the other.
+    /// Records that the consumer begins to end its claim, by completion or not.
     pub fn ending(&self, number: usize, completes: bool) {
         let mut state = self.lock();
         (state.tries[number].ending, state.tries[number].completes) = (Some(now()), completes);
     }
 
-    /// How it came out. Whatever is not done is delivered again after a while.
+    /// Records the outcome. A delivery that is not done comes again after a while.
     pub fn end(&self, number: usize, end: End) {
         let (mut state, now) = (self.lock(), now());
         state.tries[number].end = Some((now, end));

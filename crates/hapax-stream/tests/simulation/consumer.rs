@@ -15,7 +15,7 @@ use tokio::time::{sleep, timeout};
 type Engine = TieredDedup<RemoteStore>;
 type Claim = TieredClaim<RemoteStore>;
 
-/// A client's clock: wrong by so much, and faster or slower than time.
+/// A client's clock: it is wrong by an offset, and faster or slower than time.
 pub struct Skewed {
     pub by: Duration,
     pub per_mille: u32,
@@ -39,10 +39,10 @@ struct Consumer {
     random: Random,
 }
 
-/// What was asked for each delivery, and not answered.
+/// The requests that were made for deliveries, and not answered.
 type Open = Vec<(usize, String)>;
 
-/// A life of a client: until it is killed.
+/// Runs a life of a client: until it is killed.
 pub async fn live(scenario: Arc<Scenario>, broker: Arc<Broker>, client: usize) -> turmoil::Result {
     let life = broker.starts(client);
     let mut random = Random(scenario.seed ^ (client as u64 + 1) << 32 ^ life << 48);
@@ -109,12 +109,13 @@ impl Consumer {
         ids.into_iter().map(|id| (self.broker.begin(self.client, self.life, &id, asked), id)).collect()
     }
 
-    /// How long this consumer waits at all, now and then not long enough.
+    /// Returns how long this consumer waits, now and then not long enough.
     fn patience(&mut self) -> Duration {
         if self.random.percent(self.impatient_percent) { self.random.millis(1, 60) } else { Duration::from_secs(30) }
     }
 
-    /// The answers, unless it has waited long enough. Then it may be gone although they are there.
+    /// Returns the answers, unless it has waited long enough. Then they may be dropped although
+    /// they are there.
     async fn wait<T>(&mut self, open: &Open, answers: impl Future<Output = Vec<T>>) -> Vec<Option<T>> {
         let (patience, goes_first) = (self.patience(), self.random.percent(50));
         let given_up = || open.iter().map(|_| None).collect();
@@ -126,7 +127,8 @@ impl Consumer {
         }
     }
 
-    /// What was not answered: it is asked again, if the caller insists, or is delivered again.
+    /// Handles requests that were not answered: each is repeated, if the caller insists, or is
+    /// delivered again.
     async fn again(&mut self, unanswered: Open, times: u32) -> Open {
         if self.manners == Manners::LetGo {
             unanswered.iter().for_each(|(number, _)| self.broker.end(*number, End::Unknown));
@@ -220,7 +222,7 @@ impl Consumer {
         }
     }
 
-    /// Does the work of what it holds, and ends it.
+    /// Does the work of the claims that it holds, and ends them.
     async fn handle(&mut self, mut held: Vec<(usize, Claim)>) {
         sleep(if self.random.percent(80) { self.random.millis(0, 60) } else { self.random.millis(100, 400) }).await;
         if self.random.percent(10) {

@@ -1,4 +1,4 @@
-//! What handlers did, and whether that may be. Pure.
+//! The effects of handlers, and whether they are allowed. Pure.
 
 use crate::judge::Violations;
 use std::collections::BTreeMap;
@@ -10,7 +10,8 @@ pub struct Run {
     pub client: usize,
     pub id: String,
     pub began: Duration,
-    /// When its effect was there. Nothing: it failed, hung, was stopped, or its process died.
+    /// The time at which its effect was there. None: it failed, hung, was stopped, or its process
+    /// died.
     pub done: Option<Duration>,
     pub has_failed: bool,
 }
@@ -23,8 +24,8 @@ pub struct PutAside {
     pub at: Duration,
 }
 
-/// Judges what became of messages none of which has ever failed so often that it may be put aside,
-/// while no store was away for as long as a lease. `deaths`: which client died, and when.
+/// Judges messages none of which has ever failed so often that it may be put aside, while no store
+/// was away for as long as a lease. `deaths`: which client died, and when.
 pub fn judge_effects(ids: &[String], runs: &[Run], put_aside: &[PutAside], deaths: &[(usize, Duration)]) -> Violations {
     let mut by_id: BTreeMap<&str, Vec<&Run>> = ids.iter().map(|id| (id.as_str(), Vec::new())).collect();
     runs.iter().for_each(|run| by_id.entry(&run.id).or_default().push(run));

@@ -1,4 +1,4 @@
-//! What consumers went through, and whether that may be. Pure.
+//! Judges what happened to consumers. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -7,22 +7,22 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub struct Try {
     pub client: usize,
-    /// Which start of that client: for whoever reads it.
+    /// The number of that client's start, for the reader of a violation.
     #[allow(dead_code)]
     pub life: u64,
     pub id: String,
     pub asked: Asked,
     pub began: Duration,
-    /// When a claim was granted, under which token, as the consumer was told.
+    /// The time at which a claim was granted, and its token, as the consumer was told.
     pub granted: Option<(Duration, u64)>,
-    /// When the consumer went about ending its claim, whether by completion or not.
+    /// The time at which the consumer began to end its claim, by completion or not.
     pub ending: Option<Duration>,
     pub completes: bool,
-    /// How often the caller did not wait for an answer, and asked again,
+    /// The number of times that the caller did not wait for an answer, and asked again.
     pub gave_up: u32,
-    /// or got none.
+    /// The number of times that it got no answer, and asked again.
     pub failed: u32,
-    /// When and how it came out. Nothing: the process died.
+    /// The time and the kind of its end. None: the process died.
     pub end: Option<(Duration, End)>,
 }
 
@@ -41,13 +41,14 @@ pub enum End {
     LostLease,
     /// Given up on purpose: released, failed, or dropped.
     GivenUp,
-    /// The store could not be asked, or nobody waited for its answer.
+    /// Unknown: the store could not be asked, or the caller did not wait for its answer.
     Unknown,
 }
 
 pub type Violations = Vec<String>;
 
-/// Judges what happened with all ids; `done` are those that the store knows as completed at the end.
+/// Judges what happened with all ids; `done` are those that the store knows as completed at the
+/// end.
 pub fn judge(tries: &[Try], lease: Duration, done: &BTreeSet<String>) -> Violations {
     let mut by_id: BTreeMap<&str, Vec<&Try>> = BTreeMap::new();
     tries.iter().for_each(|each| by_id.entry(&each.id).or_default().push(each));
@@ -75,14 +76,16 @@ fn ended_at(each: &Try) -> Duration {
     each.end.map_or(Duration::MAX, |(at, _)| at)
 }
 
-/// Says whether it may be lost: nobody was told that it is fresh, since somebody died or gave up when it was.
+/// Judges the checks of an id. Returns true if it may be lost: nobody was told that it is fresh,
+/// since a process died or a caller gave up when it was.
 fn checks(id: &str, tries: &[&Try], violations: &mut Violations) -> bool {
     let fresh = tries.iter().filter(|each| ended(each, End::Fresh)).count();
     if fresh > 1 {
         violations.push(format!("{id}: fresh {fresh} times"));
     }
-    // Whoever died may have marked it. Whoever got no answer and let go may be about to take its
-    // mark back when others take it for a duplicate, if that takes longer than a mark is in doubt.
+    // A process that died may have marked it. A caller that got no answer and gave up may be about
+    // to take its mark back when others take it for a duplicate, if that takes longer than a mark
+    // is in doubt.
     let excused = tries.iter().any(|each| each.end.is_none() || ended(each, End::Unknown));
     if fresh == 0 && !excused {
         let given_up = tries.iter().map(|each| each.gave_up).sum::<u32>();
@@ -119,7 +122,8 @@ fn claims(id: &str, tries: &[&Try], lease: Duration, violations: &mut Violations
             violations.push(format!("{id}: held under {token} and {other_token} at a time"));
         }
     }
-    // (Whoever gave up may have to wait until what was granted meanwhile is given back.)
+    // (A caller that gave up may have to wait until a claim that was granted meanwhile is given
+    // back.)
     for each in tries.iter().filter(|each| ended(each, End::InProgress) && each.gave_up == 0) {
         if !tries.iter().any(|other| !std::ptr::eq(*other, *each) && may_hold(other, each, lease)) {
             violations.push(format!("{id}: in progress, and nobody else can have claimed it"));
@@ -133,18 +137,18 @@ fn claims(id: &str, tries: &[&Try], lease: Duration, violations: &mut Violations
     }
 }
 
-/// Whether a claim of one may have been in somebody else's way. What it asked for may have come
+/// Returns true if a claim of one may have been in the other's way. Its request may have arrived
 /// late.
 fn may_hold(one: &Try, other: &Try, lease: Duration) -> bool {
     const LATE: Duration = Duration::from_secs(1);
-    // Another one of its process may have been granted what its lost answer said.
+    // Another try of its process may have been granted the claim of its lost answer.
     let has_asked_again = one.gave_up + one.failed > 0;
     let was_refused = ended(one, End::Duplicate) || ended(one, End::InProgress);
     let until = ended_at(one).saturating_add(2 * lease + LATE);
     (!was_refused || has_asked_again) && one.began <= ended_at(other) && until >= other.began
 }
 
-/// While one node does nothing, the ids of others are answered, and soon.
+/// Checks that while one node does nothing, the ids of others are answered, and soon.
 pub fn kept_waiting(
     tries: &[Try],
     is_healthy: impl Fn(&str) -> bool,
@@ -165,7 +169,8 @@ pub fn kept_waiting(
     late.collect()
 }
 
-/// From when the consumer knew that it had the claim, until it began to end it or until the earliest time at which its lease can have expired.
+/// Returns the time in which the consumer surely had the claim: from when it knew, until it began
+/// to end it or until the earliest time at which its lease can have expired.
 fn surely_held(each: &Try, lease: Duration) -> Option<(Duration, Duration)> {
     let (from, _) = each.granted?;
     let died_or_ended = each.ending.or(each.end.map(|(at, _)| at));

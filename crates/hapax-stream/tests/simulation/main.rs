@@ -1,8 +1,9 @@
-//! Several processes on one store, simulated: clients and a server whose messages are late, held or lost, who crash and come back, and whose
-//! clocks are wrong. A seed stands for all that happens, so what failed once fails again.
+//! Several processes on one store, simulated: clients and a server whose messages are late, held or
+//! lost, which crash and come back, and whose clocks are wrong. A seed determines all that happens,
+//! so a failure can be repeated.
 //!
-//! `HAPAX_SIM_SEEDS=n` says how many, `HAPAX_SIM_SEED=n` with which to begin, `HAPAX_SIM_GO_ON=1`
-//! that all of them are run and each finding is said.
+//! `HAPAX_SIM_SEEDS=n` sets the number of seeds, `HAPAX_SIM_SEED=n` the first one; with
+//! `HAPAX_SIM_GO_ON=1` all of them are run and each finding is reported.
 
 mod backlog;
 mod broker;
@@ -23,8 +24,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, RwLock};
 use wrong::Wrong;
 
-/// The runtime drops the tasks of a host that crashes in an order that depends on numbers which all runtimes of the process share. So a seed stands for all that
-/// happens only while no other simulation runs.
+/// A lock against concurrent simulations. The runtime drops the tasks of a host that crashes in an
+/// order that depends on numbers which all runtimes of the process share. So a seed determines all
+/// that happens only while no other simulation runs.
 static ALONE: RwLock<()> = RwLock::new(());
 
 fn number(variable: &str, usual: u64) -> u64 {
@@ -32,8 +34,7 @@ fn number(variable: &str, usual: u64) -> u64 {
     text.map_or(usual, |text| text.parse().unwrap_or_else(|_| panic!("{variable} is no number: {text}")))
 }
 
-/// Runs many seeds, two at a time. What is found fails the test, at once if nothing else is asked
-/// for.
+/// Runs many seeds, two at a time. A finding fails the test, at once if nothing else is asked for.
 fn explore(test: &str, seeds: u64, judged: impl Fn(u64) -> Result<(), String> + Sync) -> u64 {
     let (first, seeds) = (number("HAPAX_SIM_SEED", 1), number("HAPAX_SIM_SEEDS", seeds));
     let (next, found) = (AtomicU64::new(0), Mutex::new(Vec::new()));
@@ -61,7 +62,7 @@ fn explore(test: &str, seeds: u64, judged: impl Fn(u64) -> Result<(), String> + 
     seeds
 }
 
-/// Judges what comes of these seeds, and counts.
+/// Judges the runs of these seeds, and counts them.
 fn simulate(test: &str, seeds: u64, scenario: fn(u64) -> Scenario) {
     let _others = ALONE.read();
     let (crashes, runs, completed, retried) = Default::default();

@@ -1,5 +1,5 @@
-//! A queue as Amazon SQS is one: what is received is hidden for a while, and comes again, counted,
-//! unless it is deleted. It never fails, and keeps the record of what handlers did.
+//! A queue like Amazon SQS: a received message is hidden for a while, and comes again, counted,
+//! unless it is deleted. It never fails, and keeps the record of handlers' runs.
 
 use crate::broker::now;
 use crate::effects::{PutAside, Run};
@@ -12,11 +12,11 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub struct Message {
     pub id: String,
-    /// How long it takes to handle it.
+    /// The time that it takes to handle it.
     pub takes: Duration,
-    /// So many first attempts never end.
+    /// The number of first attempts that never end.
     pub hangs: u32,
-    /// So many after these fail.
+    /// The number of attempts after these that fail.
     pub fails: u32,
 }
 
@@ -62,7 +62,7 @@ impl Queue {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Messages that nobody has deleted.
+    /// Returns messages that were not deleted.
     pub fn open(&self) -> Vec<String> {
         self.lock().sent.iter().filter(|sent| !sent.is_deleted).map(|sent| sent.message.id.clone()).collect()
     }
@@ -75,7 +75,7 @@ impl Queue {
         self.lock().put_aside.clone()
     }
 
-    /// A handler begins. Its number, and how many of this id began before.
+    /// Records that a handler begins. Returns its number, and how many of this id began before.
     pub fn begin(&self, client: usize, id: &str) -> (usize, u32) {
         let mut state = self.lock();
         let before = state.runs.iter().filter(|run| run.id == id).count() as u32;
@@ -83,7 +83,7 @@ impl Queue {
         (state.runs.len() - 1, before)
     }
 
-    /// The effect is there.
+    /// Records that the effect is there.
     pub fn done(&self, run: usize) {
         self.lock().runs[run].done = Some(now());
     }
@@ -92,7 +92,7 @@ impl Queue {
         self.lock().runs[run].has_failed = true;
     }
 
-    /// The next delivery comes so much later, if this is the latest one.
+    /// Delays the next delivery by this much, if this is the latest one.
     fn put_off(&self, received: &Received, by: Duration) {
         let sent = &mut self.lock().sent[received.place];
         if sent.deliveries == received.delivery {
@@ -101,7 +101,7 @@ impl Queue {
     }
 }
 
-/// Where a consumer receives.
+/// The queue's side from which a consumer receives.
 pub struct Inlet {
     pub queue: Arc<Queue>,
     pub heartbeat: Option<Duration>,

@@ -1,4 +1,4 @@
-//! A store on another host: who serves it, and who asks for it.
+//! A store on another host: its server, and its client.
 
 use crate::wire::{Wire, decode, encode};
 use hapax_store::*;
@@ -8,17 +8,17 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Mutex;
 use turmoil::net::{TcpListener, TcpStream};
 
-/// The nodes that there are at most.
+/// The largest number of nodes.
 pub const NODES: usize = 3;
 const PORT: u16 = 4_711;
 const FRAME_MAX_BYTES: usize = 1 << 20;
 
-/// The host of a node.
+/// Returns the host of a node.
 pub fn host_of(node: usize) -> String {
     format!("node-{node}")
 }
 
-/// The node of so many that has a key.
+/// Returns which of the nodes has a key.
 pub fn node_of(key: &RecordKey, nodes: usize) -> usize {
     key.to_stored().iter().fold(7_usize, |hash, byte| (hash * 31 + usize::from(*byte)) % 65_537) % nodes
 }
@@ -41,17 +41,18 @@ async fn receive(stream: &mut TcpStream) -> std::io::Result<Vec<u8>> {
     Ok(frame)
 }
 
-/// What a server does with its time, besides: it is slow, or hangs, before it has done something,
-/// or after. It may die in between.
+/// The delays of a server: it is slow, or hangs, before it has done something, or after. It may die
+/// in between.
 pub type Slowness = Arc<dyn Fn() -> Duration + Send + Sync>;
 
-/// Serves a store to whoever connects, until it is killed.
+/// Serves a store to each client that connects, until it is killed.
 pub async fn serve<S: Store>(store: Arc<S>, slowness: Slowness) -> turmoil::Result {
     let listener = TcpListener::bind(("0.0.0.0", PORT)).await?;
     loop {
         let (mut stream, _) = listener.accept().await?;
         let (store, slowness) = (Arc::clone(&store), Arc::clone(&slowness));
-        // Local, since what is spawned otherwise dies in an order that depends on how many tasks there were before, in other simulations, too.
+        // The task is local: others are dropped in an order that depends on how many tasks there
+        // were before, in other simulations, too.
         tokio::task::spawn_local(async move {
             while let Ok(asked) = receive(&mut stream).await {
                 tokio::time::sleep(slowness()).await;
@@ -65,7 +66,7 @@ pub async fn serve<S: Store>(store: Arc<S>, slowness: Slowness) -> turmoil::Resu
     }
 }
 
-/// Names what is asked, for both sides.
+/// Names the calls, for both sides.
 macro_rules! calls {
     ($($number:literal: $call:ident ($request:ty) -> $answer:ty, of $key:expr;)*) => {
         async fn answer(store: &impl Store, asked: &[u8]) -> Option<Vec<u8>> {
@@ -129,22 +130,23 @@ calls! {
     10: unmark(Unmark) -> Unmarked, of |mark| &mark.key;
 }
 
-/// Asks the node that has a key, each over a connection of its own, all at a time. A node that
-/// fails fails its own requests.
+/// A client that asks the node that has a key, each over a connection of its own, all concurrently.
+/// A node that fails fails its own requests.
 pub struct RemoteStore {
     nodes: Vec<Node>,
     batch: usize,
 }
 
-/// Asks over one connection, one question after the other. Whatever fails or is given up ends the connection: the next question makes another,
-/// and what was asked may still arrive.
+/// A client that asks over one connection, one question after the other. A question that fails or
+/// is given up ends the connection: the next question makes another, and the earlier one may still
+/// arrive.
 struct Node {
     host: String,
     connection: Mutex<Option<TcpStream>>,
 }
 
 impl RemoteStore {
-    /// A store of so many nodes, that is asked so many requests at a time.
+    /// Creates a store of this many nodes, which takes this many requests at a time.
     pub fn new(nodes: usize, batch: usize) -> Self {
         let node = |node| Node { host: host_of(node), connection: Mutex::default() };
         RemoteStore { nodes: (0..nodes).map(node).collect(), batch }
@@ -173,7 +175,7 @@ impl RemoteStore {
         Ok(answers.into_iter().map(|(_, answer)| answer).collect())
     }
 
-    /// Asks one node of those at these places.
+    /// Asks one node the questions at these places.
     async fn ask_some<R: Wire + Clone, A: Wire>(
         &self,
         node: usize,
@@ -199,7 +201,8 @@ impl Node {
         let mut connection = self.connection.lock().await;
         let mut asked = vec![call];
         body.put(&mut asked);
-        // Taken out: if this future is dropped, or fails, nobody reads an answer that is not their own.
+        // It is taken out: if this future is dropped, or fails, no other call reads an answer that
+        // is not its own.
         let mut stream = match connection.take() {
             Some(stream) => stream,
             None => TcpStream::connect((self.host.as_str(), PORT)).await.map_err(broken)?,

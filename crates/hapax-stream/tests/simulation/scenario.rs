@@ -1,4 +1,4 @@
-//! One simulation: what a seed stands for, what goes wrong in it, and how it ends.
+//! One simulation: the scenario of a seed, its faults, and its end.
 
 use crate::broker::{Broker, now};
 use crate::consumer;
@@ -19,21 +19,21 @@ pub const RETENTION: Duration = Duration::from_secs(3_600);
 /// The store's time at the beginning.
 const EPOCH: Duration = Duration::from_secs(1_000_000);
 const TICK: Duration = Duration::from_millis(5);
-/// From here on nothing goes wrong any more,
+/// The time from which on nothing goes wrong any more,
 const FAULTS_END: Duration = Duration::from_millis(1_200);
-/// and by this time everything is done.
+/// and the time by which everything is done.
 const END: Duration = Duration::from_secs(12);
 
-/// A healthy node's ids are answered within this time, whatever another node does.
+/// The time within which a healthy node's ids are answered, whatever another node does.
 const ANSWERED: Duration = Duration::from_millis(450);
 
-/// The callers' way with errors, and with waiting.
+/// The callers' behaviour after errors and long waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Manners {
-    /// Whoever gets no answer lets the broker deliver the message again, to anybody.
+    /// A caller that gets no answer lets the broker deliver the message again, to any consumer.
     LetGo,
-    /// Whoever gets none, or has waited long enough, asks again at once in the same process, until
-    /// there is an answer.
+    /// A caller that gets none, or has waited long enough, asks again at once in the same process,
+    /// until there is an answer.
     Insist,
 }
 
@@ -45,7 +45,7 @@ pub struct Hang {
     pub to: Duration,
 }
 
-/// What a seed stands for.
+/// The scenario of a seed.
 #[derive(Debug)]
 pub struct Scenario {
     pub seed: u64,
@@ -55,18 +55,18 @@ pub struct Scenario {
     pub ids: Vec<String>,
     pub window: Duration,
     pub expires: bool,
-    /// By how much each client's clock is wrong, and how fast it is in thousandths.
+    /// The amount by which each client's clock is wrong, and how fast it is in thousandths.
     pub skews: Vec<(Duration, u32)>,
     pub manners: Manners,
-    /// Of a hundred calls, those whose callers do not wait long.
+    /// The share of calls, of a hundred, whose callers do not wait long.
     pub impatient_percent: u64,
-    /// The engines' own.
+    /// The engines' own retries.
     pub retries: u32,
     /// The requests that the store takes at a time.
     pub batch: usize,
     pub nodes: usize,
     hang: Option<Hang>,
-    /// Of a hundred answers that are a part of many.
+    /// The share, of a hundred answers that are a part of many, that is lost.
     loses: u64,
     slow_percent: u64,
     latency_max: Duration,
@@ -75,12 +75,12 @@ pub struct Scenario {
 
 #[derive(Clone, Copy, Debug)]
 enum Action {
-    /// Nothing arrives.
+    /// Messages to the host are lost.
     Partition(usize),
-    /// Nothing that the server sends arrives.
+    /// Messages that the server sends are lost.
     LoseAnswers(usize),
     Repair(usize),
-    /// What is sent arrives later.
+    /// Messages arrive later.
     Hold(usize),
     Release(usize),
     Crash(usize),
@@ -89,12 +89,12 @@ enum Action {
     StartServer,
 }
 
-/// How a simulation ended.
+/// The end of a simulation.
 pub struct Ended {
     pub violations: Violations,
     pub tries: Vec<Try>,
     pub crashes: usize,
-    /// Of everything that happened.
+    /// A hash of everything that happened.
     pub trace: u64,
 }
 
@@ -127,7 +127,7 @@ impl Scenario {
         }
     }
 
-    /// Callers ask again at once: after errors, since answers are lost, also in part, and the
+    /// Makes callers ask again at once: after errors, since answers are lost, also in part, and the
     /// engines' own tries are few; or after they have not waited; or after both.
     pub fn insisting(seed: u64) -> Self {
         let scenario = Scenario::new(seed, None);
@@ -146,7 +146,7 @@ impl Scenario {
         }
     }
 
-    /// Nothing else goes wrong.
+    /// Makes one node hang; nothing else goes wrong.
     pub fn with_a_node_that_hangs(seed: u64) -> Self {
         let mut random = Random(seed ^ 0x4a46);
         let from = random.millis(100, 400);
@@ -163,8 +163,8 @@ impl Scenario {
         }
     }
 
-    /// Each id three times, in any order; or once, so that nobody else has met it. While a node
-    /// hangs they come one after the other.
+    /// Returns the deliveries: each id three times, in any order; or once, so that no other try has
+    /// met it. While a node hangs they come one after the other.
     fn deliveries(&self) -> Vec<(Duration, String)> {
         let mut random = Random(self.seed ^ 0xde11);
         let mut deliveries = Vec::new();
@@ -180,7 +180,7 @@ impl Scenario {
     }
 }
 
-/// What goes wrong, and when it is right again, by time.
+/// Draws the faults and their ends, by time.
 fn actions(random: &mut Random, clients: usize) -> Vec<(Duration, Action)> {
     // Held messages and links that are broken one way do not go together in turmoil.
     let holds = random.percent(50);
@@ -263,7 +263,7 @@ pub fn start_server(sim: &mut Sim, node: usize, store: &Arc<ServerStore>, slow_p
     });
 }
 
-/// Lets everything happen. Says so if it comes to no end.
+/// Runs the simulation. Returns an error if it comes to no end.
 fn drive(sim: &mut Sim, scenario: &Scenario, stores: &[Arc<ServerStore>], broker: &Broker) -> Option<String> {
     let mut actions = scenario.actions.iter().peekable();
     let mut is_healed = false;
@@ -312,7 +312,7 @@ fn act(sim: &mut Sim, nodes: usize, broker: &Broker, action: Action, now: Durati
             broker.died(client, now);
         }
         Action::Start(client) => {
-            // It may have been started since, by another fault: then it dies now.
+            // It may have been restarted since, by another fault: then it dies now.
             sim.bounce(host(client));
             broker.died(client, now);
         }

@@ -1,17 +1,18 @@
-//! How requests and answers are written on a simulated wire: numbers as eight bytes, whatever has a length with it.
+//! The encoding of requests and answers on a simulated wire: numbers as eight bytes, variable
+//! lengths in front.
 
 use hapax_store::*;
 use std::time::Duration;
 
-/// Something that can be sent.
+/// A value that can be sent.
 pub trait Wire: Sized {
     fn put(&self, out: &mut Vec<u8>);
 
-    /// Takes it from the front. `None`: these bytes are none.
+    /// Takes it from the front. `None`: these bytes are not a valid value.
     fn take(from: &mut &[u8]) -> Option<Self>;
 }
 
-/// All of it, and nothing else.
+/// Decodes a value that takes all of the bytes.
 pub fn decode<T: Wire>(mut from: &[u8]) -> Option<T> {
     T::take(&mut from).filter(|_| from.is_empty())
 }
@@ -46,7 +47,7 @@ impl Wire for u8 {
     }
 }
 
-/// As something else that can be.
+/// Encodes a type as another one.
 macro_rules! as_another {
     ($($of:ty: $to:expr, $back:expr;)*) => {$(
         impl Wire for $of {
@@ -127,7 +128,7 @@ impl<T: Wire, E: Wire> Wire for Result<T, E> {
     }
 }
 
-/// Field after field.
+/// Encodes a struct field after field.
 macro_rules! fields {
     ($($of:ident { $($field:ident),* })*) => {$(
         impl Wire for $of {
@@ -180,7 +181,7 @@ as_another! {
     Cursor: |cursor| cursor.0.clone(), |bytes: Vec<u8>| Some(Cursor(bytes));
 }
 
-/// The number of the variant, then its fields.
+/// Encodes an enum: the number of the variant, then its fields.
 macro_rules! variants {
     ($($of:ident { $($number:literal: $variant:ident $(($inner:ident))? $({ $($field:ident),* })?),* })*) => {$(
         impl Wire for $of {

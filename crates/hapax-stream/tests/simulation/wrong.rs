@@ -1,4 +1,4 @@
-//! What the simulation must reject: stores and clients that are wrong.
+//! Faulty stores and clients that the simulation must reject.
 
 use crate::random::Random;
 use hapax::{ManualClock, Timestamp};
@@ -9,17 +9,17 @@ use std::time::Duration;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wrong {
-    /// A store: whoever asks again, since the answer was lost, is somebody else.
+    /// A store: a caller that asks again, since the answer was lost, counts as another one.
     IgnoresAttempts,
-    /// A store: a claim that is in progress is granted to whoever asks next.
+    /// A store: a claim that is in progress is granted to the next caller.
     GrantsTwice,
-    /// A store: whoever has held a claim may complete it.
+    /// A store: a former holder of a claim may complete it.
     CompletesUnderStaleTokens,
-    /// A store: what was done last is gone after a restart.
+    /// A store: the last changes are gone after a restart.
     ForgetsAtRestart,
-    /// A store: leases are as the clocks of clients say.
+    /// A store: leases are judged by the clocks of clients.
     TrustsTheClocksOfClients,
-    /// A store: half of the time that was asked for.
+    /// A store: leases are half as long as requested.
     ShortensLeases,
     /// A client: no answer counts as fresh.
     TakesTimeoutsForFresh,
@@ -40,8 +40,8 @@ impl Wrong {
     ];
 }
 
-/// The server's store: records that survive its death. Right, unless it is to be wrong. It may
-/// hang, and lose answers to a part of what it was asked.
+/// The server's store: records that survive its death. It is right, unless it is to be wrong. It
+/// may hang, and lose some of a call's answers.
 pub struct ServerStore {
     hangs_until: Mutex<Duration>,
     loses: Mutex<(u64, Random)>,
@@ -53,7 +53,7 @@ pub struct ServerStore {
 }
 
 impl ServerStore {
-    /// `loses`: so many of a hundred answers.
+    /// Creates a store. `loses`: how many of a hundred answers are lost.
     pub fn new(wrong: Option<Wrong>, starts_at: Duration, loses: u64, random: Random) -> Self {
         let clock = ManualClock::new();
         clock.set(Timestamp::default() + starts_at);
@@ -63,7 +63,7 @@ impl ServerStore {
         ServerStore { hangs_until: Mutex::default(), loses, records, clock, wrong, asked, last_done }
     }
 
-    /// From now on it does nothing until then.
+    /// Makes it do nothing until then.
     pub fn hang(&self, until: Duration) {
         *self.hangs_until.lock().unwrap() = until;
     }
@@ -72,7 +72,7 @@ impl ServerStore {
         *self.hangs_until.lock().unwrap()
     }
 
-    /// Each was done. Of some nobody learns.
+    /// Loses some answers. Each request was done; of some nobody learns.
     fn lose_some<T>(&self, answers: &mut [Result<T, StoreError>]) {
         let mut loses = self.loses.lock().unwrap();
         let (percent, random) = &mut *loses;
@@ -83,7 +83,7 @@ impl ServerStore {
         }
     }
 
-    /// The server has died, and is there again.
+    /// Restarts the server after its death.
     pub async fn restarted(&self) {
         if self.wrong == Some(Wrong::ForgetsAtRestart) {
             let last = std::mem::take(&mut *self.last_done.lock().unwrap());

@@ -1,5 +1,5 @@
-//! Attempts are counted, and deliveries are not: of a broker that delivers what waits, is in
-//! progress elsewhere, or has killed its consumer.
+//! Attempts are counted, and deliveries are not: of a broker that delivers messages that wait, are
+//! in progress elsewhere, or have killed their consumer.
 
 use super::queue::{Queue, Received};
 use super::*;
@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 const MOMENT: Duration = Duration::from_millis(10);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Which attempts at an id have begun: which one, and whether it was the last.
+/// The attempts at each id that have begun: their numbers, and whether each was the last.
 type Begun = Arc<Mutex<HashMap<String, Vec<(u32, bool)>>>>;
 
 fn begins(begun: &Begun, message: &Delivery<Received>) -> usize {
@@ -29,13 +29,13 @@ fn of(begun: &Begun, id: &str) -> Vec<(u32, bool)> {
     begun.lock().unwrap().get(id).cloned().unwrap_or_default()
 }
 
-/// A consumer of a queue.
+/// Builds a consumer of a queue.
 fn of_queue(engine: &Engine) -> ConsumerBuilder<Store, Received> {
     let builder = Consumer::builder(engine.clone(), |message: &Received| Some(message.id.clone()));
     builder.retry_delay(Duration::from_millis(100), Duration::from_secs(5))
 }
 
-/// A handler that takes so long, and fails so often for each id.
+/// Makes a handler that takes this long, and fails this often for each id.
 fn handler(
     begun: &Begun,
     takes: Duration,
@@ -107,8 +107,8 @@ async fn what_fails_after_many_deliveries_is_put_aside_after_as_many_attempts_as
     }
 }
 
-/// Consumers that are dropped when the poison has begun, each with an engine of its own, two at a
-/// time; what has begun by the end, of that queue.
+/// Runs consumers that are dropped when the poison has begun, each with an engine of its own, two
+/// at a time. Returns what has begun by the end, of that queue.
 async fn killed_by(poison: &'static str, good: usize, max: u32) -> (Queue, Begun, usize) {
     let world = World::new();
     let queue = Queue::of(SECOND, (0..good).map(|n| n.to_string()).chain([poison.to_owned()]));
@@ -179,8 +179,8 @@ async fn what_is_handled_beside_a_message_that_kills_its_consumers_is_not_put_as
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_fails_while_attempts_are_counted_loses_none_and_counts_none_twice() {
-    // How many calls succeed first: the claim, the look-up, the record, the recorded end, the
-    // failed claim.
+    // The number of calls that succeed first: the claim, the look-up, the record, the recorded end,
+    // the failed claim.
     for after in 0..10 {
         for away in [5 * SECOND, 2 * LEASE] {
             let world = World::new();
@@ -202,8 +202,8 @@ async fn a_store_that_fails_while_attempts_are_counted_loses_none_and_counts_non
             assert_eq!((stats.dead_lettered, queue.is_empty()), (0, true), "{after} {away:?}");
             assert!(stats.store_errors > 0 || stats.handled == 1, "{after} {away:?}: {stats:?}");
             let attempts: Vec<u32> = calls.iter().map(|call| call.0).collect();
-            // One that was lost with its lease is counted, also if its handler was not called yet;
-            // none is counted twice.
+            // An attempt that was lost with its lease is counted, also if its handler was not
+            // called yet; none is counted twice.
             assert!(attempts.is_sorted() && attempts.len() >= 3, "{after} {away:?}: {attempts:?}");
             assert!(attempts[0] <= 2 && attempts.windows(2).all(|pair| pair[1] - pair[0] <= 2), "{attempts:?}");
         }

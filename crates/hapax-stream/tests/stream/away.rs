@@ -1,5 +1,5 @@
-//! Stores that are away when handlers have done their work: nothing that was done is done again, as
-//! long as the lease lasts.
+//! Stores that are away when handlers have done their work: no completed work is repeated, as long
+//! as the lease lasts.
 
 use super::*;
 use hapax_store::{ErrorKind, Known, RecordKey, Scope, Store as _};
@@ -9,7 +9,8 @@ use std::future::pending;
 
 const MOMENT: Duration = Duration::from_millis(10);
 const SECOND: Duration = Duration::from_secs(1);
-/// The handlers of all messages are at work when the store goes, and end while it is away.
+/// The time that handlers take. Those of all messages are at work when the store goes, and end
+/// while it is away.
 const TAKES: Duration = Duration::from_millis(100);
 const HANDLERS: u32 = 64;
 const SHORT: Duration = Duration::from_secs(5);
@@ -26,7 +27,7 @@ fn queued(world: &World, acks: Acks) -> (Broker, Effects) {
     (broker, Effects::new(&world.store))
 }
 
-/// The store is away for so long, soon after the handlers have begun.
+/// Makes the store unavailable for this long, soon after the handlers have begun.
 async fn away(world: &World, how: Fault, away: Duration) {
     tokio::time::sleep(TAKES / 2).await;
     world.store.always(how);

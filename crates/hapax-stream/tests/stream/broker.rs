@@ -1,4 +1,4 @@
-//! A broker that delivers at least once, and checks what it is told.
+//! A broker that delivers at least once, and checks the acknowledgements.
 
 use super::Store as TestStore;
 use hapax_store::{Known, RecordKey, Scope, Store};
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 /// A delivery of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Which delivery: the place in the log.
+    /// The number of the delivery: its place in the log.
     pub offset: usize,
     pub partition: u32,
     pub id: Option<String>,
@@ -37,13 +37,13 @@ enum Fate {
     Acknowledged,
 }
 
-/// What it knows.
+/// The state of the broker.
 #[derive(Default)]
 pub struct State {
     log: Vec<(Message, Fate)>,
     ready: VecDeque<usize>,
     later: Vec<(Instant, usize)>,
-    /// Which nobody may acknowledge.
+    /// The partitions whose messages nobody may acknowledge.
     released: HashSet<u32>,
     pub acknowledged: Vec<usize>,
     pub dead: HashMap<usize, String>,
@@ -54,7 +54,8 @@ pub struct State {
 }
 
 impl State {
-    /// The partition belongs to the consumer again: what it had not acknowledged is delivered again.
+    /// Assigns the partition to the consumer again: messages that it had not acknowledged are
+    /// delivered again.
     pub fn reassign(&mut self, partition: u32) {
         self.released.remove(&partition);
         let of_it = |i: &usize| self.log[*i].0.partition == partition && self.log[*i].1 != Fate::Acknowledged;
@@ -77,7 +78,7 @@ pub struct Broker {
     revoked: tokio::sync::Mutex<mpsc::UnboundedReceiver<Vec<Partition>>>,
     pub scope_of: fn(u32) -> String,
     pub refuses: Mutex<HashSet<&'static str>>,
-    /// How long acknowledgements and dead letters take.
+    /// The time that acknowledgements and dead letters take.
     pub takes: Duration,
 }
 
@@ -121,7 +122,7 @@ impl Broker {
         offset
     }
 
-    /// There will be no more messages: consumers end when all are acknowledged.
+    /// Ends the messages: consumers end when all are acknowledged.
     pub fn close(&self) {
         self.state().is_closed = true;
         self.changed.notify_one();
@@ -136,7 +137,8 @@ impl Broker {
         self.revoke.send(partitions.into_iter().map(partition).collect()).unwrap();
     }
 
-    /// The consumer is gone: everything that is not acknowledged is delivered again, in order.
+    /// Reconnects after the consumer is gone: everything that is not acknowledged is delivered
+    /// again, in order.
     pub fn reconnect(&self) {
         let mut state = self.state();
         state.later.clear();
@@ -151,7 +153,7 @@ impl Broker {
         self.state().log.iter().all(|(_, fate)| *fate == Fate::Acknowledged)
     }
 
-    /// Deliveries that are out, and not acknowledged.
+    /// Returns deliveries that are out, and not acknowledged.
     pub fn out(&self) -> Vec<usize> {
         let state = self.state();
         (0..state.log.len()).filter(|&i| state.log[i].1 == Fate::Out).collect()
@@ -184,7 +186,7 @@ impl Broker {
         }
     }
 
-    /// Whether a message is done, as the store knows.
+    /// Returns true if a message is done, as the store knows.
     async fn is_completed(&self, message: &Message) -> bool {
         let Some(id) = &message.id else { return true };
         let key = RecordKey::new(&Scope::new(&(self.scope_of)(message.partition)).unwrap(), id);
@@ -279,7 +281,7 @@ impl Source for Broker {
         self.counts_deliveries.then_some(message.deliveries)
     }
 
-    /// It delivers nothing again before its consumer is gone.
+    /// Returns true: it delivers nothing again before its consumer is gone.
     fn keeps_received(&self) -> bool {
         true
     }

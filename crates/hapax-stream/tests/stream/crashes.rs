@@ -6,7 +6,7 @@ use hapax_stream::Acks;
 use hapax_testing::store::Fault;
 use std::future::pending;
 
-/// Marsaglia's xorshift, 2003.
+/// The generator xorshift of Marsaglia, 2003.
 struct Random(u64);
 
 impl Random {
@@ -20,7 +20,8 @@ impl Random {
 
 const IDS: u32 = 60;
 
-/// Runs consumers one after the other, each dropped after a random time, until all is done; how many were dropped.
+/// Runs consumers one after the other, each dropped after a random time, until all is done. Returns
+/// how many were dropped.
 async fn crash(seed: u64, acks: Acks, is_exclusive: bool) -> u32 {
     println!("seed {seed}, {acks:?}, {}", if is_exclusive { "exclusive" } else { "shared" });
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
@@ -44,12 +45,14 @@ async fn crash(seed: u64, acks: Acks, is_exclusive: bool) -> u32 {
                 assert!(broker.is_done());
                 let each = (0..IDS).map(|n| effects.of(&n.to_string()));
                 assert!(each.clone().all(|times| times >= 1), "seed {seed}: a message is lost");
-                // A second time only what had its effect, and whose completion was not recorded when the consumer was dropped: one consumer's handlers each time.
+                // A second time only what had its effect, and whose completion was not recorded
+                // when the consumer was dropped: one consumer's handlers each time.
                 assert!(each.sum::<u32>() <= IDS + 8 * dropped, "seed {seed}");
                 return dropped;
             }
             Err(_) => {
-                // Some die with their process: nobody releases their claims, whose leases have to pass.
+                // Some die with their process: nobody releases their claims, whose leases have to
+                // pass.
                 let is_killed = !is_exclusive && random.below(4) == 0;
                 if is_killed {
                     world.store.always(Fault::Fails(ErrorKind::Unavailable));

@@ -1,4 +1,4 @@
-//! What handlers do, and whether they should.
+//! Effects of handlers, and whether they are allowed.
 
 use super::Store as TestStore;
 use super::broker::Message;
@@ -25,7 +25,7 @@ struct Effect {
 
 pub type Handling = std::pin::Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 
-/// A handler that runs. Dropped, it does not.
+/// A handler that runs. When it is dropped, it does not run any more.
 struct Running<'e>(&'e Effects, String);
 
 impl Drop for Running<'_> {
@@ -40,7 +40,8 @@ impl Effects {
         Effects { store: Arc::clone(store), counted: Arc::default(), running: Arc::default() }
     }
 
-    /// Handles a message, which takes so long. Nobody else may be at it, it may not be done, and its token must be the largest so far.
+    /// Handles a message, which takes this long. No other handler may work on it, it may not be
+    /// done, and its token must be the largest so far.
     pub async fn handle(&self, message: &Delivery<Message>, takes: Duration) {
         let id = message.id.clone().expect("an id");
         let key = RecordKey::new(&Scope::default(), &id);
@@ -63,7 +64,7 @@ impl Effects {
         drop(running);
     }
 
-    /// How often handlers for this id have come to their end.
+    /// Returns how often handlers for this id have come to their end.
     pub fn of(&self, id: &str) -> u32 {
         self.counted.lock().unwrap().get(id).map_or(0, |effect| effect.done)
     }
@@ -76,7 +77,7 @@ impl Effects {
         self.running.lock().unwrap().1
     }
 
-    /// The handler that does just that.
+    /// Returns the handler that does just that.
     pub fn handler(
         &self,
         takes: impl Fn(&Message) -> Duration + Send + Sync + 'static,

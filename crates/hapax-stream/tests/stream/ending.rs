@@ -7,7 +7,7 @@ use hapax_testing::store::Fault;
 const MOMENT: Duration = Duration::from_millis(10);
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// Those at odd places take long.
+/// Returns the time that a message takes: those at odd places take long.
 fn takes(message: &Message) -> Duration {
     if message.offset % 2 == 1 { 100 * LEASE } else { 20 * MOMENT }
 }
@@ -57,7 +57,8 @@ async fn of_a_revoked_partition_what_is_done_by_the_deadline_is_acknowledged_and
         let world = World::new();
         let (here, there) = (world.shared().await, world.shared().await);
         let (broker, effects) = (Broker::new(&world.store, acks), Effects::new(&world.store));
-        // Ten are begun, of partition 7 the short ones 0, 4, 8 and the long ones 1, 5, 9; of 8, 2 and 6, and 3 and 7.
+        // Ten are begun, of partition 7 the short ones 0, 4, 8 and the long ones 1, 5, 9; of 8, 2
+        // and 6, and 3 and 7.
         (0..16).for_each(|n| _ = broker.send_id(7 + n / 2 % 2, Some(n.to_string())));
         let consumer = consumer(&here).max_in_flight(10).drain(DEADLINE).build().unwrap();
         let stop = tokio::sync::Notify::new();

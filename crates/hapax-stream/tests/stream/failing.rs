@@ -1,4 +1,5 @@
-//! Handlers fail and panic, stores fail, brokers refuse. Nothing is lost, and nothing is acknowledged that is not done.
+//! Handlers fail and panic, stores fail, brokers refuse. Nothing is lost, and nothing is
+//! acknowledged that is not done.
 
 use super::*;
 use hapax_store::{ErrorKind, OnStoreError};
@@ -9,10 +10,10 @@ use std::sync::Mutex;
 
 const MOMENT: Duration = Duration::from_millis(10);
 
-/// When a handler was called, and for which attempt.
+/// The times at which a handler was called, and for which attempt.
 type Calls = Arc<Mutex<Vec<(Instant, u32, bool)>>>;
 
-/// A handler that fails or panics so often.
+/// Makes a handler that fails or panics this often.
 fn failing(
     times: usize,
     panics: bool,
@@ -161,8 +162,8 @@ async fn messages_wait_while_the_store_fails() {
 
 #[tokio::test(start_paused = true)]
 async fn what_could_not_be_completed_is_not_acknowledged() {
-    // What may be mended is tried again; the rest waits until its lease has passed, and then nobody
-    // knows that it was done.
+    // A transient error is retried; after any other the id waits until its lease has passed, and
+    // then it is not known that it was done.
     for (kind, times) in [(ErrorKind::Unavailable, 1), (ErrorKind::Corrupt, 2)] {
         let world = World::new();
         let engine = world.engine().retries(0).build().await.unwrap();

@@ -1,4 +1,5 @@
-//! Consumers of a broker, and streams without their duplicates, over a store in memory that fails when it is told to.
+//! Consumers of a broker, and streams without their duplicates, over a store in memory that fails
+//! when it is told to.
 
 mod attempts;
 mod away;
@@ -73,7 +74,7 @@ impl World {
     }
 }
 
-/// A consumer whose messages bring their ids.
+/// Builds a consumer whose messages bring their ids.
 fn consumer(engine: &Engine) -> ConsumerBuilder<Store, Message> {
     let builder = Consumer::builder(engine.clone(), |message: &Message| message.id.clone());
     builder.retry_delay(Duration::from_millis(100), Duration::from_secs(5))

@@ -1,4 +1,4 @@
-//! A queue as Amazon SQS is one: what is received is hidden for a while, and comes again, counted,
+//! A queue like Amazon SQS: a received message is hidden for a while, and comes again, counted,
 //! unless it is deleted.
 
 use hapax_stream::Source;
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// What was received.
+/// A received message.
 #[derive(Clone, Debug)]
 pub struct Received {
     pub id: String,
@@ -24,7 +24,8 @@ struct Sent {
     is_given_back: bool,
 }
 
-/// A receipt that is no good any more: the message was deleted, given back, or delivered again.
+/// The error for a receipt that is not valid any more: the message was deleted, given back, or
+/// delivered again.
 #[derive(Debug)]
 pub struct Expired;
 
@@ -36,7 +37,7 @@ impl std::fmt::Display for Expired {
 
 impl std::error::Error for Expired {}
 
-/// How calls that extend end.
+/// The outcome of calls that extend.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Extending {
     #[default]
@@ -45,15 +46,15 @@ pub enum Extending {
     Hangs,
 }
 
-/// Messages until they are deleted, and what was put aside, with why.
+/// A queue of messages until they are deleted, and those that were put aside, with the reasons.
 pub struct Queue {
     pub heartbeat: Option<Duration>,
     pub extending: Mutex<Extending>,
-    /// How long it waits for something to become visible, before it is asked again.
+    /// The time that it waits for a message to become visible, before it is asked again.
     pub patience: Duration,
-    /// Messages are received though no handler is free for them.
+    /// True if messages are received though no handler is free for them.
     pub is_hoarded: bool,
-    /// Extended with a receipt that was no good any more.
+    /// The number of extensions with a receipt that was not valid any more.
     pub extended_late: AtomicU64,
     pub most_extended: AtomicU64,
     sent: Mutex<Vec<Sent>>,
@@ -92,7 +93,7 @@ impl Queue {
         self.sent.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Why messages of this id were put aside, each time that they were.
+    /// Returns the reasons for which messages of this id were put aside, each time.
     pub fn put_aside(&self, id: &str) -> Vec<String> {
         self.dead.lock().unwrap().get(id).cloned().unwrap_or_default()
     }
@@ -105,12 +106,12 @@ impl Queue {
         self.sent().iter().all(|sent| sent.is_deleted)
     }
 
-    /// The largest number of deliveries of a message of this id.
+    /// Returns the largest number of deliveries of a message of this id.
     pub fn deliveries(&self, id: &str) -> u32 {
         self.sent().iter().filter(|sent| sent.id == id).map(|sent| sent.deliveries).max().unwrap_or(0)
     }
 
-    /// Somebody receives everything, and dies with it.
+    /// Receives everything, as a consumer that then dies.
     pub fn receive_in_vain(&self) {
         let visibility = self.visibility;
         for sent in self.sent().iter_mut() {
@@ -119,7 +120,7 @@ impl Queue {
         }
     }
 
-    /// Until all is deleted.
+    /// Waits until all is deleted.
     pub async fn emptied(&self) {
         while !self.is_empty() {
             tokio::time::sleep(self.patience / 2).await;

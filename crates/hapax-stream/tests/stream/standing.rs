@@ -1,5 +1,5 @@
-//! What would stop a consumer, with every option as it is by default: handlers that hang, a message
-//! without an id, a back-log that becomes visible again while it waits.
+//! Situations that could stop a consumer, with all options at their defaults: handlers that hang, a
+//! message without an id, a back-log that becomes visible again while it waits.
 
 use super::queue::{Queue, Received};
 use super::*;
@@ -11,10 +11,10 @@ use std::sync::Mutex;
 const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 
-/// How often handlers for each id have come to their end.
+/// The number of times that handlers for each id have come to their end.
 type Done = Arc<Mutex<HashMap<String, u32>>>;
 
-/// A handler that takes so long, and for ids that begin with this hangs for ever.
+/// Makes a handler that takes this long, and hangs forever for ids with this prefix.
 fn handler(
     done: &Done,
     takes: Duration,
@@ -103,7 +103,8 @@ async fn a_message_without_an_id_is_put_aside_and_the_others_are_handled() {
     }
 }
 
-/// Two instances, of which one is slow, and a message that is received is visible again in 0.2 s.
+/// Runs two instances, of which one is slow, with a queue whose received messages are visible again
+/// in 0.2 s.
 #[tokio::test(start_paused = true)]
 async fn a_backlog_is_not_received_before_it_can_be_handled() {
     let world = World::new();

@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use tokio::sync::mpsc;
 
-/// A stream of what a channel gets, which counts what was taken, and must not be polled after its end.
+/// A stream of a channel's items, which counts those that were taken, and must not be polled after
+/// its end.
 struct Taken {
     ids: mpsc::UnboundedReceiver<String>,
     taken: Arc<AtomicUsize>,
@@ -51,7 +52,7 @@ async fn next<St: Stream + Unpin>(stream: &mut St) -> Option<St::Item> {
     std::future::poll_fn(|cx| Pin::new(&mut *stream).poll_next(cx)).await
 }
 
-/// Whether nothing comes, however long one waits.
+/// Returns true if nothing comes, however long one waits.
 async fn is_pending<St: Stream + Unpin>(stream: &mut St) -> bool {
     tokio::time::timeout(LEASE / 10, next(stream)).await.is_err()
 }

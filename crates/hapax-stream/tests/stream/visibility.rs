@@ -1,5 +1,5 @@
-//! Brokers that deliver again what was received too long ago: they are told that it is still worked
-//! on.
+//! Brokers that deliver messages again which were received too long ago: heartbeats tell them that
+//! a message is still worked on.
 
 use super::queue::{Extending, Queue, Received};
 use super::*;

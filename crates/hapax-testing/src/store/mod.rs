@@ -27,8 +27,6 @@
 //! runtime.block_on(verify_store(&InMemory(clock, store)));
 //! # Ok::<(), std::io::Error>(())
 //! ```
-//! use hapax_store::InMemoryStore;
-//! use hapax_testing::store::{Fixture, verify_store};
 
 mod claims;
 mod erased;
@@ -50,7 +48,6 @@ use fixture::Bench;
 /// # Panics
 ///
 /// If an answer is wrong; the message names it.
-/// promise of [`Store`](hapax_store::Store). Takes a multi-threaded tokio runtime, or races will not be any.
 pub async fn verify_store<F: Fixture>(fixture: &F) {
     let bench = Bench::new(fixture);
     println!("scopes of this run begin with {:?}", bench.prefix());

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 pub const DAY: Duration = Duration::from_secs(86_400);
 
-/// A directory of a test's own, which goes away with it.
+/// A directory of a test's own, removed when this is dropped.
 pub struct Directory(PathBuf);
 
 impl Directory {
-    /// Not made yet.
+    /// Returns the path of a directory that is not made yet.
     pub fn new(name: &str) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -29,7 +29,7 @@ impl Directory {
         &self.0
     }
 
-    /// Of all files in it, or in a directory of it.
+    /// Returns the size of all files in it, or in a directory of it.
     pub fn bytes(&self, under: &str) -> u64 {
         fn bytes(path: &Path) -> u64 {
             let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
@@ -63,7 +63,7 @@ pub fn key(id: impl AsRef<[u8]>) -> RecordKey {
     RecordKey::new(&Scope::new("test").unwrap(), id)
 }
 
-/// A mark by somebody new.
+/// Returns a mark by a new attempt.
 pub fn mark_of(id: impl AsRef<[u8]>, retention: Duration) -> Mark {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     Mark { key: key(id), attempt: NEXT.fetch_add(1, Ordering::Relaxed), retention }
@@ -90,7 +90,7 @@ pub async fn expire_all(store: &impl Store) -> u64 {
     panic!("expiry comes to no end")
 }
 
-/// By `HAPAX_STORE_SEED`, or another one every time; printed.
+/// Returns random numbers from `HAPAX_STORE_SEED`, or from another seed every time; it is printed.
 pub fn seeded() -> Random {
     let seed = std::env::var("HAPAX_STORE_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or_else(|| {
         u64::from(std::process::id()) << 32 | u64::from(std::time::UNIX_EPOCH.elapsed().unwrap().subsec_nanos())

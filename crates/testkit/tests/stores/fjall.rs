@@ -22,12 +22,12 @@ async fn open(path: &Path, clock: &ManualClock) -> FjallStore {
     FjallOptions::new().clock(clock.clone()).open(path).await.unwrap()
 }
 
-/// As children have it: they make a new bucket every few milliseconds.
+/// Opens the store that children have, which makes a new bucket every few milliseconds.
 pub async fn open_small_buckets(path: &Path) -> Result<FjallStore, StoreError> {
     FjallOptions::new().bucket(Duration::from_millis(3)).open(path).await
 }
 
-/// A store that is closed and opened again whenever nobody else has it.
+/// A store that is closed and opened again whenever no other task has it.
 struct Reopening {
     directory: Directory,
     clock: ManualClock,
@@ -112,7 +112,7 @@ fn what_expires_is_dropped_bucket_after_bucket_and_the_disk_shrinks() {
             let removed = expire_all(&store).await;
             assert!(removed == 0 || (9_000..=11_000).contains(&removed), "hour {hour}: {removed} records removed");
             if hour % 5 == 4 {
-                // Closed, everything is in its files.
+                // After it is closed, everything is in its files.
                 drop(store);
                 sizes.push(directory.bytes("keyspaces"));
                 store = open(directory.path(), &clock).await;
@@ -136,7 +136,8 @@ fn what_expires_is_dropped_bucket_after_bucket_and_the_disk_shrinks() {
     });
 }
 
-/// A copy is written to the newest bucket, and what it hides stays hidden as long as it is there.
+/// Checks that a copy is written to the newest bucket, and hidden records stay hidden as long as
+/// they are there.
 #[test]
 fn what_was_changed_does_not_come_back_when_buckets_are_dropped() {
     let (directory, clock) = (Directory::new("fjall"), clock());
@@ -186,7 +187,7 @@ fn a_clock_that_was_set_back_brings_nothing_back() {
     });
 }
 
-/// Also with everything dropped that had a token.
+/// Checks tokens also with every record dropped that had one.
 #[test]
 fn tokens_grow_after_everything_was_dropped_and_the_clock_set_back() {
     let (directory, clock) = (Directory::new("fjall"), clock());
@@ -243,7 +244,7 @@ fn other_things_are_refused_and_named() {
     });
 }
 
-/// Changes what is kept behind the store's back.
+/// Changes the records without the store.
 fn change(directory: &Directory, key: &[u8], change: impl Fn(&mut Vec<u8>)) {
     let database = ::fjall::Database::builder(directory.path()).open().unwrap();
     let keyspace = database.keyspace("bucket-0000000000000000", Default::default).unwrap();
@@ -276,7 +277,8 @@ fn a_damaged_record_is_an_error_of_its_own() {
     });
 }
 
-/// What is left when making a store is interrupted: the library's files, without the one that it writes last, or with a part of it.
+/// Checks the files that an interrupted making of a store leaves: the library's files, without the
+/// last one, or with a part of it.
 #[test]
 fn a_store_whose_making_was_interrupted_is_made() {
     runtime().block_on(async {
@@ -294,7 +296,7 @@ fn a_store_whose_making_was_interrupted_is_made() {
     });
 }
 
-/// A small file system of the test's own, if the system lets us.
+/// A small file system of the test's own, if the system permits it.
 #[cfg(target_os = "linux")]
 struct SmallDisk(Directory);
 

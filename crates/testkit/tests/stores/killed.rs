@@ -1,4 +1,5 @@
-//! A child, this program once more, writes as fast as it can and says what was acknowledged. It is killed, and its parent looks for all of that.
+//! A child, this program once more, writes as fast as it can and reports what was acknowledged. It
+//! is killed, and its parent looks for all of that.
 
 use crate::common::*;
 use hapax_sqlite::SqliteStore;
@@ -10,7 +11,8 @@ use std::time::Duration;
 
 const CHILD: &str = "HAPAX_STORE_CHILD";
 const BATCH: u64 = 64;
-/// After so many deaths it begins with a new store, so that there is not ever more to look at.
+/// The number of deaths after which it begins with a new store, so that the check does not take
+/// ever longer.
 const ROUND: u64 = 20;
 
 pub fn kills(usual: u64) -> u64 {
@@ -18,7 +20,7 @@ pub fn kills(usual: u64) -> u64 {
     kills.map_or(usual, |text| text.parse().unwrap_or_else(|_| panic!("HAPAX_KILLS is no number: {text}")))
 }
 
-/// Kills a child that is killed anyway.
+/// A guard that kills a child which is killed anyway.
 pub struct Guard(Child);
 
 impl Drop for Guard {
@@ -37,12 +39,12 @@ pub fn start(backend: &str, path: &Path, first: u64) -> Guard {
     Guard(child.expect("this program can be started again"))
 }
 
-/// Ids of the child's batch number n.
+/// Returns the ids of the child's batch number n.
 pub fn batch(n: u64) -> Vec<String> {
     (0..BATCH).map(|i| format!("{n}/{i}")).collect()
 }
 
-/// Lets children write to a store, and looks after each one's death.
+/// Lets children write to a store, and checks the store after each one's death.
 pub async fn kill_9<S: Store, F: Future<Output = Result<S, StoreError>>>(
     backend: &str,
     kills: u64,
@@ -65,7 +67,7 @@ pub async fn kill_9<S: Store, F: Future<Output = Result<S, StoreError>>>(
         let mut said = String::new();
         child.0.stdout.take().expect("it is a pipe").read_to_string(&mut said).unwrap();
         drop(child);
-        // What libtest says is on other lines; a line without an end is none.
+        // The output of libtest is on other lines; a line without an end does not count.
         let lines = said.split_inclusive('\n').filter_map(|line| line.strip_prefix("done ")?.strip_suffix('\n'));
         let done: Vec<u64> = lines.map(|n| n.parse().unwrap()).collect();
         have_written += u64::from(!done.is_empty());
@@ -127,7 +129,7 @@ async fn write(store: &impl Store, first: u64) {
     }
 }
 
-/// The child: no test.
+/// Runs the child; this is no test.
 #[test]
 fn child() {
     let Ok(asked) = std::env::var(CHILD) else { return };

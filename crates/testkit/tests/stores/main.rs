@@ -1,5 +1,5 @@
-//! Each store is what it promises to be: on servers that the tests start and stop themselves, in directories of their own, behind bad networks, and
-//! after kill -9.
+//! Checks that each store keeps its promises: on servers that the tests start and stop themselves,
+//! in directories of their own, behind bad networks, and after kill -9.
 
 mod campaign;
 mod common;

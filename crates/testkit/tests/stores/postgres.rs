@@ -1,4 +1,4 @@
-//! Records in PostgreSQL: the suite for stores, and what is this backend's own.
+//! Records in PostgreSQL: the suite for stores, and the cases of this backend alone.
 
 #[path = "postgres_faults.rs"]
 mod faults;
@@ -43,12 +43,12 @@ fn mark(id: impl AsRef<[u8]>, attempt: u64, retention: Duration) -> Mark {
     Mark { key: RecordKey::new(&Scope::default(), id), attempt, retention }
 }
 
-/// The answers, all of which must be there.
+/// Returns the answers, all of which must be there.
 fn all<A>(answers: Answers<A>) -> Vec<A> {
     answers.expect("an answer").into_iter().map(|answer| answer.expect("an answer")).collect()
 }
 
-/// Makes everything older that a store has.
+/// Makes everything in a store older.
 async fn make_older(client: &Client, table: &str, by: Duration) {
     let rows = client
         .query("SELECT relname FROM pg_class WHERE relkind = 'p' AND starts_with(relname, $1 || '_records')", &[&table])
@@ -225,8 +225,8 @@ fn wrong_addresses_are_misconfigured_and_closed_ones_unavailable() {
     });
 }
 
-/// Marks each id many times from several handles, while partitions are closed as fast as that goes: each is fresh once.
-/// Then again while partitions with short-lived ids are dropped.
+/// Marks each id many times from several handles, while partitions are closed as fast as possible:
+/// each is fresh once. Then again while partitions with short-lived ids are dropped.
 #[test]
 fn no_id_is_fresh_twice_while_partitions_come_and_go() {
     const WORKERS: u64 = 4;
@@ -272,8 +272,8 @@ fn no_id_is_fresh_twice_while_partitions_come_and_go() {
     });
 }
 
-/// Marks all ids, and claims one that is moved from partition to partition, in batches in another order each time,
-/// until there were enough rotations.
+/// Marks all ids, and claims one that is moved from partition to partition, in batches in another
+/// order each time, until there were enough rotations.
 async fn mark_all(
     store: Arc<PostgresStore>,
     fresh: Arc<Vec<AtomicU64>>,
@@ -295,7 +295,8 @@ async fn mark_all(
             for (&id, marked) in batch.iter().zip(all(store.mark(&marks).await)) {
                 fresh[id].fetch_add(u64::from(marked == Marked::Fresh), Ordering::Relaxed);
             }
-            // These are moved from partition to partition: nobody else has them, so each is had and lost in turn.
+            // These are moved from partition to partition. No other task uses them, so each is
+            // claimed and lost in turn.
             let claim = ClaimRequest {
                 key: RecordKey::new(&Scope::default(), format!("moving {worker}")),
                 attempt: random.next() >> 1,
@@ -355,7 +356,7 @@ fn overlapping_batches_in_any_order_do_not_deadlock() {
     });
 }
 
-/// Everything that takes locks, on the same two hundred ids.
+/// Runs everything that takes locks, on the same two hundred ids.
 async fn claim_and_end(store: Arc<PostgresStore>, seed: u64) {
     let mut random = Random(seed);
     let scopes = ["a", "b"].map(|name| Scope::new(name).expect("a name"));

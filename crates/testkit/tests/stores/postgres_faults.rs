@@ -1,12 +1,12 @@
-//! A server that is killed, connections that are cut, and what statements cost.
+//! A server that is killed, connections that are cut, and the cost of statements.
 
 use super::*;
 use crate::proxy::{Mode, Proxy};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-/// Kills the server under load again and again: what was acknowledged is a duplicate afterwards. `HAPAX_KILLS` says how
-/// often.
+/// Kills the server under load again and again: acknowledged ids are duplicates afterwards.
+/// `HAPAX_KILLS` says how often.
 #[test]
 fn what_was_acknowledged_outlives_kills_of_the_server() {
     let kills = std::env::var("HAPAX_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(8);
@@ -39,7 +39,7 @@ fn what_was_acknowledged_outlives_kills_of_the_server() {
     });
 }
 
-/// Asks again while connections that a kill has left in the pool are found out one by one.
+/// Asks again while broken connections that a kill has left in the pool are found one by one.
 async fn until_answered(store: &PostgresStore, marks: &[Mark]) -> Answers<Marked> {
     for _ in 0..20 {
         match store.mark(marks).await {
@@ -50,7 +50,7 @@ async fn until_answered(store: &PostgresStore, marks: &[Mark]) -> Answers<Marked
     store.mark(marks).await
 }
 
-/// Marks ids until it is told to stop or the server is gone: those that were acknowledged.
+/// Marks ids until it is told to stop or the server is gone. Returns those that were acknowledged.
 async fn mark_until(store: Arc<PostgresStore>, prefix: String, done: Arc<AtomicBool>) -> Vec<String> {
     let mut acknowledged = Vec::new();
     for batch in 0.. {
@@ -93,7 +93,7 @@ fn a_network_that_misbehaves_gives_errors_in_time_and_loses_no_id() {
             assert!(is_transient(&answer), "{mode:?}: {answer:?}");
             assert!(asked.elapsed() < Duration::from_secs(3), "{mode:?}: an error after {:?}", asked.elapsed());
             proxy.set(Mode::Pass);
-            // Whether it was done or not: whoever asks again with the same attempt gets the same answer.
+            // Whether it was done or not, a repetition of the same attempt gets the same answer.
             assert_eq!(all(until_answered(&store, &[mark(id, 1, HOUR)]).await), [Marked::Fresh], "{mode:?}");
             assert!(matches!(all(store.mark(&[mark(id, 2, HOUR)]).await)[..], [Marked::Duplicate { .. }]), "{mode:?}");
         }
@@ -104,7 +104,7 @@ fn is_transient<A>(answer: &Result<A, StoreError>) -> bool {
     answer.as_ref().is_err_and(|error| error.kind().is_transient())
 }
 
-/// A call that is dropped in the middle of a transaction leaves no lock behind.
+/// Checks that a call that is dropped in the middle of a transaction leaves no lock behind.
 #[test]
 fn a_dropped_call_holds_nothing() {
     let Some(server) = Server::shared() else { return };
@@ -135,7 +135,8 @@ fn a_dropped_call_holds_nothing() {
     });
 }
 
-/// Each id is found by its key: as many rows are read as are asked for, however many there are.
+/// Checks that each id is found by its key: as many rows are read as are asked for, however many
+/// there are.
 #[test]
 fn no_statement_reads_more_than_it_is_asked_for() {
     const ROWS: usize = 20_000;
@@ -162,7 +163,7 @@ fn no_statement_reads_more_than_it_is_asked_for() {
         touch(&planned, &ids).await;
         drop(planned);
         let read = rows_read(&admin, ROWS).await - before;
-        // Insert, look, lock, write, remove, four times: a few for each.
+        // Insert, look up, lock, write, remove, four times: a few rows for each.
         assert!(read < 40 * ids.len() as i64, "{read} rows were read for {} ids", ids.len());
     });
 }
@@ -174,7 +175,7 @@ async fn fill(store: &PostgresStore, prefix: &str, rows: usize) {
     }
 }
 
-/// Every statement that there is for these ids.
+/// Runs every kind of statement for these ids.
 async fn touch(store: &PostgresStore, ids: &[String]) {
     let keys: Vec<RecordKey> = ids.iter().map(|id| RecordKey::new(&Scope::default(), id)).collect();
     all(store.mark(&ids.iter().map(|id| mark(id, 2, HOUR)).collect::<Vec<_>>()).await);
@@ -184,7 +185,8 @@ async fn touch(store: &PostgresStore, ids: &[String]) {
     all(store.forget(&keys).await);
 }
 
-/// Rows and entries of indexes that have been read so far, once all that was inserted has been counted.
+/// Returns the rows and index entries that have been read so far, once all inserted rows have been
+/// counted.
 async fn rows_read(admin: &Client, rows: usize) -> i64 {
     let sql = "SELECT coalesce(sum(n_tup_ins), 0)::bigint, \
                coalesce(sum(seq_tup_read), 0)::bigint + coalesce(sum(idx_tup_fetch), 0)::bigint \

@@ -1,11 +1,11 @@
 //! A pooler of transactions in between: each transaction may be on another connection of the
-//! server, and whatever is left on one is met by whoever has it next.
+//! server, and anything left on one is found by its next user.
 
 use super::pooler::{Pooler, left_behind, settings_of};
 use super::*;
 use hapax_store::TieredDedup;
 
-/// Connections of the pooler to the server: fewer than ask at a time.
+/// The connections of the pooler to the server: fewer than the clients that ask at a time.
 const CONNECTIONS: usize = 3;
 
 fn options(pooler: &Pooler, table: &str) -> PostgresOptions {
@@ -34,12 +34,11 @@ fn the_suite_passes_through_a_pooler_with_a_table_for_each_scope() {
     suite("pooled_single", Layout::PerScope);
 }
 
-/// Several engines work on the same ids: each id is worked on once, and the server's connections
-/// are afterwards as others expect them.
+/// Lets several engines work on the same ids: each id is worked on once, and the server's
+/// connections are afterwards as others expect them.
 #[test]
 fn engines_behind_a_pooler_do_nothing_twice_and_leave_no_setting() {
-    // One that refuses what it does not know in a connection's first message, and one that ignores
-    // it.
+    // One pooler refuses unknown settings in a connection's first message, and one ignores them.
     for (table, settings) in [("refused", &[][..]), ("ignored", &["ignore_startup_parameters = options"])] {
         let Some(server) = Server::start(&["fsync=off"]) else { return };
         let Some(pooler) = Pooler::start(&server, CONNECTIONS, settings) else { return };
@@ -65,7 +64,7 @@ fn engines_behind_a_pooler_do_nothing_twice_and_leave_no_setting() {
     }
 }
 
-/// Claims each id, works on it if nobody else does, and completes it; in batches, too.
+/// Claims each id, works on it if no other engine does, and completes it; in batches, too.
 async fn work(dedup: TieredDedup<PostgresStore>, worked: Arc<Vec<AtomicU64>>) {
     let mut callers = JoinSet::new();
     for id in 0..worked.len() {
@@ -82,14 +81,16 @@ async fn work(dedup: TieredDedup<PostgresStore>, worked: Arc<Vec<AtomicU64>>) {
     callers.join_all().await;
 }
 
-/// A prepared statement that is not there any more is no reason to end a run: the next call works.
+/// Checks that a prepared statement that is not there any more does not end a run: the next call
+/// works.
 #[test]
 fn a_prepared_statement_that_is_gone_is_made_again() {
     let Some(server) = Server::shared() else { return };
     runtime().block_on(async {
         let options = super::options(&server, "dealloc").connections(1).unwrap();
         store(options.clone()).migrate().await.expect("tables");
-        // Whoever inserts a scope has no prepared statements any more, as on another connection.
+        // A transaction that inserts a scope has no prepared statements any more, as on another
+        // connection.
         let admin = client(&server.address()).await;
         admin
             .batch_execute(

@@ -1,8 +1,8 @@
-//! Several processes share a store, and are killed: every id is completed, none twice. The processes are this program once more; what they did they
-//! append to a file each, which outlives them.
+//! Several processes share a store, and are killed: every id is completed, none twice. The
+//! processes are this program once more; each appends its actions to a file, which outlives it.
 //!
-//! Each id is delivered three times, to any of them; a delivery that was not acknowledged is delivered again. `HAPAX_DELIVERIES=n` says how
-//! many deliveries there are in each test.
+//! Each id is delivered three times, to any of them; a delivery that was not acknowledged is
+//! delivered again. `HAPAX_DELIVERIES=n` says how many deliveries there are in each test.
 
 use crate::common::*;
 use hapax::{Clock, Timestamp};
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 const CHILD: &str = "HAPAX_PROCESS_CHILD";
 const LEASE: Duration = Duration::from_millis(300);
-/// How long handlers take, so that some are killed at it.
+/// The time that handlers take, so that some are killed during it.
 const WORK: Duration = Duration::from_millis(4);
 const HOUR: Duration = Duration::from_secs(3_600);
 const BATCH: usize = 512;
@@ -29,15 +29,15 @@ fn deliveries(usual: u64) -> u64 {
     deliveries.map_or(usual, |text| text.parse().unwrap_or_else(|_| panic!("HAPAX_DELIVERIES is no number: {text}")))
 }
 
-/// What parent and children must agree on.
+/// The parameters that parent and children must agree on.
 #[derive(Clone, Debug)]
 struct Plan {
     seed: u64,
     processes: u64,
     ids: u64,
-    /// Whether the clocks of every other process are an hour ahead.
+    /// True if the clocks of every other process are an hour ahead.
     skewed: bool,
-    /// Of the server.
+    /// The server's address.
     address: String,
 }
 
@@ -62,7 +62,8 @@ impl Plan {
         DynStore::new(store)
     }
 
-    /// The ids of all deliveries, in an order by the seed. Number n goes to process n modulo their number.
+    /// Returns the ids of all deliveries, in an order by the seed. Number n goes to process n
+    /// modulo their number.
     fn deliveries(&self) -> Vec<u64> {
         let mut random = Random(self.seed);
         let mut deliveries: Vec<u64> = (0..TIMES).flat_map(|_| 0..self.ids).collect();
@@ -71,7 +72,7 @@ impl Plan {
     }
 }
 
-/// Wrong by so much.
+/// A clock that is wrong by this much.
 struct Ahead(Duration);
 
 impl Clock for Ahead {
@@ -117,7 +118,7 @@ impl Consumer {
         }
     }
 
-    /// Says which deliveries must come again.
+    /// Handles a batch. Returns which deliveries must come again.
     async fn together(&mut self, batch: &[u64]) -> Vec<u64> {
         let ids: Vec<String> = batch.iter().map(|&delivery| self.ids[delivery as usize].to_string()).collect();
         let attempts = self.engine.claim_batch(&ids).await;
@@ -162,7 +163,8 @@ impl Consumer {
         later
     }
 
-    /// What is to be handled, what must come again, and what is known now: handlers begin, duplicates are acknowledged.
+    /// Sorts the answers: ids to be handled, ids that must come again, and known ids. Handlers
+    /// begin, duplicates are acknowledged.
     fn sort(
         &self,
         batch: &[u64],
@@ -198,7 +200,7 @@ impl Consumer {
     }
 }
 
-/// The child: no test.
+/// Runs the child; this is no test.
 #[test]
 fn child() {
     let Ok(asked) = std::env::var(CHILD) else { return };
@@ -220,12 +222,13 @@ fn child() {
 
 // ---- What children have written
 
-/// What a process has done in all its lives.
+/// The actions of a process in all its lives.
 #[derive(Default)]
 struct Story {
     /// Deliveries.
     acknowledged: HashSet<u64>,
-    /// Ids, with the tokens of their handlers' runs, and how these ended: `None` if the process was killed.
+    /// Ids, with the tokens of their handlers' runs, and how these ended: `None` if the process was
+    /// killed.
     runs: Vec<(u64, u64, Option<bool>)>,
     lives: usize,
     /// Runs of the last life that have not ended.
@@ -285,7 +288,7 @@ fn start(plan: &Plan, process: u64, log: &Path) -> Process {
     Process(child.expect("this program can be started again"))
 }
 
-/// Lets processes consume everything, kills some on the way, and looks at what they did.
+/// Lets processes consume everything, kills some on the way, and checks their files.
 fn consume(plan: &Plan, kills: u64) {
     let (directory, began) = (Directory::made("processes"), Instant::now());
     let log = |process: u64| directory.path().join(format!("{process}.log"));
@@ -329,7 +332,8 @@ fn consume(plan: &Plan, kills: u64) {
     );
 }
 
-/// Every id is completed; none twice; what ran once more had been killed or had lost its lease.
+/// Checks that every id is completed, and none twice; a handler that ran once more had been killed
+/// or had lost its lease.
 fn judge(plan: &Plan, stories: &[Story], killed: u64) {
     // Some are killed before they have begun.
     let lives: usize = stories.iter().map(|story| story.lives).sum();
@@ -359,7 +363,7 @@ fn judge(plan: &Plan, stories: &[Story], killed: u64) {
     });
 }
 
-/// `usual` is how many deliveries there are if nothing else was asked for.
+/// Runs a campaign. `usual` is the number of deliveries by default.
 fn run(address: String, processes: u64, usual: u64, kills: u64, skewed: bool) {
     let (seed, ids) = (seeded().next(), deliveries(usual).div_ceil(TIMES));
     println!("HAPAX_DELIVERIES={}", ids * TIMES);

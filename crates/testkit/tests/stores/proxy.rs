@@ -7,12 +7,13 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// What happens to what is sent.
+/// The treatment of bytes that are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// It arrives.
+    /// They arrive.
     Pass,
-    /// It waits, in both directions, and arrives when the mode changes: a network that stands still, or sockets half open.
+    /// They wait, in both directions, and arrive when the mode changes: a network that stands
+    /// still, or sockets half open.
     Stall,
     /// Requests arrive, answers are lost.
     Mute,
@@ -25,13 +26,15 @@ struct Rules {
     mode: Mode,
     /// The place that connections made from now on lead to.
     upstream: SocketAddr,
-    /// Connections that were made before so many cuts are over.
+    /// The number of cuts so far, each of which ends all connections that were made before.
     cuts: u64,
-    /// Connections that were made before so many silences forward nothing more.
+    /// The number of silences so far, after each of which all connections that were made before
+    /// forward nothing more.
     silences: u64,
 }
 
-/// Forwards TCP connections on loopback to a server, or does not. Ends when it is dropped.
+/// A proxy that forwards TCP connections on loopback to a server, or does not. It ends when it is
+/// dropped.
 pub struct Proxy {
     address: SocketAddr,
     rules: watch::Sender<Rules>,
@@ -39,7 +42,7 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// A proxy that lets everything pass, on a port that is free.
+    /// Starts a proxy that lets everything pass, on a free port.
     pub async fn to(upstream: SocketAddr) -> Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port on loopback");
         let address = listener.local_addr().expect("the address that was bound");
@@ -55,12 +58,12 @@ impl Proxy {
         Proxy { address, rules, accepting }
     }
 
-    /// Where clients connect.
+    /// Returns the address for clients.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What happens from now on.
+    /// Sets the mode from now on.
     pub fn set(&self, mode: Mode) {
         self.rules.send_modify(|rules| rules.mode = mode);
     }
@@ -70,8 +73,8 @@ impl Proxy {
         self.rules.send_modify(|rules| rules.upstream = upstream);
     }
 
-    /// Forwards nothing more on the connections that are open, without a word to either end: a node
-    /// has vanished, or a firewall has forgotten them. New ones work.
+    /// Forwards nothing more on the open connections, without notice to either end: a node has
+    /// vanished, or a firewall has forgotten them. New ones work.
     pub fn silence(&self) {
         self.rules.send_modify(|rules| rules.silences += 1);
     }
@@ -107,7 +110,8 @@ enum Sends {
     Answers,
 }
 
-/// Copies one direction until it ends or is cut. Both directions of a connection see the same rules, and so end together.
+/// Copies one direction until it ends or is cut. Both directions of a connection see the same
+/// rules, and so end together.
 async fn pump(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut rules: watch::Receiver<Rules>, sends: Sends) {
     let Rules { cuts, silences, .. } = *rules.borrow();
     let mut buffer = vec![0; 64 << 10];

@@ -1,4 +1,5 @@
-//! Redis: one server, compact marks; servers that are killed, forget scripts, want passwords; networks that misbehave.
+//! Redis: one server, compact marks; servers that are killed, forget scripts, want passwords;
+//! networks that misbehave.
 
 use crate::proxy::{Mode, Proxy};
 use crate::redis_server::{Cluster, Server, is_missing};
@@ -84,7 +85,7 @@ pub(crate) fn ask_with<A: ::redis::FromRedisValue>(server: &Server, command: &::
     command.query(&mut connection).expect("an answer")
 }
 
-/// Waits until something is so, for ten seconds at most.
+/// Waits until a condition holds, for ten seconds at most.
 pub(crate) async fn eventually(what: &str, is_so: impl AsyncFn() -> bool) {
     let began = Instant::now();
     while !is_so().await {
@@ -201,11 +202,11 @@ fn networks_that_misbehave() {
         let store = connect(options).await;
         let works = async || store.look_up(&[key("")]).await.is_ok();
         assert!(works().await && works().await);
-        // So that the server knows the script: what it does not know, it has not done.
+        // The server knows the script then: a request with a script that it does not know was not
+        // done.
         one(store.claim(&[claim_of("another", 1)]).await);
 
-        // Answers are lost: what was claimed and marked is found out by asking again with the same
-        // attempt.
+        // Answers are lost: the same attempt again finds out what was claimed and marked.
         proxy.set(Mode::Mute);
         assert_eq!(store.claim(&[claim_of("claimed", 1)]).await.unwrap_err().kind(), ErrorKind::Timeout);
         assert!(store.mark(&[mark_of("marked", 1)]).await.unwrap_err().kind().is_transient());
@@ -225,7 +226,8 @@ fn networks_that_misbehave() {
         assert_eq!(one(store.complete(&[completion]).await), Held::Done);
         assert_eq!(one(store.mark(&[mark_of("marked", 1)]).await), Marked::Fresh);
 
-        // Half open: the other end is gone and nobody says so. What owes an answer is given up.
+        // The connection is half open: the other end is gone without notice. A connection that owes
+        // an answer is given up.
         proxy.set(Mode::Stall);
         let began = Instant::now();
         for attempt in 0..4 {
@@ -235,7 +237,7 @@ fn networks_that_misbehave() {
         proxy.set(Mode::Pass);
         eventually("the network is back", works).await;
 
-        // Cut under way: at worst, those that were under way fail.
+        // Connections are cut during requests: at worst, those requests fail.
         for _ in 0..20 {
             proxy.cut();
             let failed = store.look_up(&[key("")]).await.err();
@@ -314,7 +316,7 @@ fn what_is_not_hapaxs_is_corrupt_and_disturbs_nobody_else() {
         let marks = ["a list", "a text", "something else"].map(|id| mark_of(id, 1));
         assert_eq!(kinds(store.mark(&marks).await), expected);
         let holds = keys.map(|key| Hold { key, token: 1 });
-        // What begins like nothing that is held is not held.
+        // A value with an unknown beginning is not a held claim.
         assert_eq!(kinds(store.release(&holds).await), [Some(ErrorKind::Corrupt), None, None]);
     });
 }

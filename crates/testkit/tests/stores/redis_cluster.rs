@@ -28,7 +28,7 @@ fn slots_and_redirections_are_the_clusters() {
         let store = connect(RedisOptions::cluster(cluster.urls())).await;
         let marks = |attempt: u64| (0..200).map(|i| mark_of(format!("{{a}}{i}"), attempt + i)).collect::<Vec<_>>();
         assert!(all(store.mark(&marks(0)).await).iter().all(|marked| *marked == Marked::Fresh));
-        // Each was answered by whoever owns it, and nobody was sent elsewhere.
+        // Each request was answered by the owner of its slot, and none was redirected.
         let redirected = |node: &Server| node.ask::<String>(&["INFO", "errorstats"]).contains("MOVED");
         assert!(!cluster.nodes.iter().any(redirected), "the store's slots are not the cluster's");
 

@@ -1,4 +1,4 @@
-//! Masters that become replicas, replicas that become masters, Sentinels that say which is which.
+//! Masters that become replicas, replicas that become masters, and Sentinels that report the roles.
 
 use crate::proxy::Proxy;
 use crate::redis::*;
@@ -43,8 +43,8 @@ fn a_master_that_was_demoted_is_left_for_whoever_is_behind_its_address_now() {
         replica.ask::<()>(&["REPLICAOF", "NO", "ONE"]);
         follow(&master, &replica);
         proxy.lead_to(replica.address());
-        // Connections that are there lead to a replica now, which refuses writes, those of scripts
-        // as well.
+        // Existing connections lead to a replica now, which refuses writes, those of scripts as
+        // well.
         for attempt in 0..4 {
             if let Err(refusal) = store.claim(&[claim_of("claimed", attempt)]).await {
                 assert_eq!(refusal.kind(), ErrorKind::Unavailable, "{refusal}");
@@ -102,8 +102,8 @@ fn sentinels_say_who_is_the_master_also_when_the_old_one_comes_back_empty() {
         assert_eq!(watched.replica.ask::<u64>(&["EXISTS", "h:\0after"]), 1);
         println!("{} marks lost of {}", lost(&store, &last).await, last.len());
 
-        // The old master is back, empty, and takes writes until the Sentinels have noticed. Nothing
-        // goes there: connections that are made meanwhile ask who is the master.
+        // The old master is back, empty, and takes writes until the Sentinels have noticed. No
+        // request goes there: connections that are made meanwhile ask for the master.
         watched.master.start_again();
         let (mut acknowledged, began) = (vec!["before".to_owned(), "after".to_owned()], Instant::now());
         let role = || watched.master.try_ask::<Vec<::redis::Value>>(&["ROLE"]);
@@ -162,7 +162,7 @@ fn sentinels_that_cannot_say_are_errors_that_say_why() {
             assert_eq!(refusal.kind(), ErrorKind::Misconfigured, "{refusal}");
         }
 
-        // What they say is not believed alone.
+        // Their answer alone is not believed.
         let replica = Server::start_on_loopback(&[]);
         follow(&replica, &server);
         let port = replica.address().port().to_string();
@@ -182,7 +182,7 @@ fn a_clusters_replica_takes_over_and_only_the_last_marks_can_be_lost() {
     let (master, replica) = (&cluster.nodes[0], cluster.start_replica());
     runtime().block_on(async {
         let store = connect(RedisOptions::cluster(cluster.urls()).response_timeout(Duration::from_secs(1))).await;
-        // Ids of the first master, which then says nothing more.
+        // These are ids of the first master, which then answers nothing more.
         let ids: Vec<String> = (0..).map(|id| id.to_string()).filter(|id| slot(id) <= 5_460).take(300).collect();
         let (before, after) = ids.split_at(200);
         mark_each(&store, before).await;
@@ -193,7 +193,7 @@ fn a_clusters_replica_takes_over_and_only_the_last_marks_can_be_lost() {
         println!("the replica took over after {:?}", began.elapsed());
         mark_each(&store, &after[1..]).await;
 
-        // The old master does not know yet; nothing goes there.
+        // The old master does not know yet; no request goes there.
         master.resume();
         mark_each(&connect(RedisOptions::cluster(cluster.urls())).await, &["back".to_owned()]).await;
         let is_replica = async || master.try_ask::<Vec<::redis::Value>>(&["ROLE"]).is_ok_and(|role| role.len() == 5);
@@ -212,12 +212,12 @@ async fn mark_each(store: &RedisStore, ids: &[String]) {
 }
 
 /// Counts the marks that are gone. As the documents have it (`docs/scaling-out.md`), a failover
-/// loses what was on its way to the replica: nothing, or the last ones.
+/// loses the marks that were on their way to the replica: none, or the last ones.
 async fn lost(store: &RedisStore, ids: &[String]) -> usize {
     let again: Vec<Mark> = ids.iter().map(|id| mark_of(id, 2)).collect();
     let mut answers = store.mark(&again).await;
-    // A connection that has failed a moment ago is made in a moment. Asked again under the same
-    // number, each has the answer that it had.
+    // A connection that has just failed is made again in a moment. Asked again under the same
+    // number, each mark has the answer that it had.
     for _ in 0..100 {
         if answers.as_ref().is_ok_and(|answers| answers.iter().all(Result::is_ok)) {
             break;

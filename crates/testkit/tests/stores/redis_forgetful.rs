@@ -1,4 +1,4 @@
-//! Servers that forget: how they are configured, and what has become of what they knew.
+//! Servers that forget: their configuration, and the loss of what they knew.
 
 use crate::redis::*;
 use crate::redis_server::{Server, is_missing};
@@ -57,7 +57,7 @@ fn who_may_ask_for_nothing_but_records_is_served_and_warned() {
             server.ask::<()>(&[&base, rights].concat());
             RedisOptions::single(format!("redis://{user}:s3cret@{}", server.address()))
         };
-        // As managed services have it: INFO says enough.
+        // Managed services allow no more: INFO is enough.
         let managed = connect(rights("managed", &["-config"]).require_durable(true)).await;
         assert_eq!(risks(&managed), []);
         let narrow = rights("narrow", &["-config", "-info", "-role", "-dbsize"]);
@@ -82,8 +82,7 @@ fn restarts_flushes_and_evictions_are_noticed() {
         all(store.mark(&[mark_of("a", 1)]).await);
         store.expire(1).await.unwrap();
         assert_eq!(noticed(), (0, 0, 0));
-        // It restarts, without what it knew. Both connections are made anew, and it is noticed
-        // once.
+        // It restarts, without its data. Both connections are made anew, and it is noticed once.
         server.kill();
         server.start_again();
         let marked = async || store.mark(&[mark_of("b", 1)]).await.is_ok_and(|marked| marked[0].is_ok());
@@ -93,7 +92,7 @@ fn restarts_flushes_and_evictions_are_noticed() {
         }
         assert_eq!(noticed(), (1, 1, 0));
 
-        // Somebody empties it under way: others have filled it again when it is looked at.
+        // The server is emptied meanwhile: other clients have filled it again when it is looked at.
         server.ask::<()>(&["FLUSHALL"]);
         assert_eq!(one(store.mark(&[mark_of("c", 99)]).await), Marked::Fresh);
         store.expire(1).await.unwrap();

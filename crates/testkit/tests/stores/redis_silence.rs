@@ -1,4 +1,4 @@
-//! Servers that say nothing: connections that fell silent, a node of a cluster that hangs.
+//! Servers that do not answer: connections that fell silent, a node of a cluster that hangs.
 
 use crate::proxy::Proxy;
 use crate::redis::*;
@@ -84,7 +84,7 @@ async fn answered<S: Store>(dedup: &TieredDedup<S>, ids: &[String], is_of_hung: 
     }
 }
 
-/// The slot of an id's key: CRC-16 (XMODEM), a bit at a time.
+/// Returns the slot of an id's key: CRC-16 (XMODEM), a bit at a time.
 pub(crate) fn slot(id: &str) -> u16 {
     let key = [b"{}h:\0".as_slice(), id.as_bytes()].concat();
     let crc = key.iter().fold(0_u16, |crc, byte| {

@@ -22,14 +22,15 @@ async fn open(path: &Path, clock: &ManualClock) -> SqliteStore {
     SqliteOptions::new().clock(clock.clone()).open(path).await.unwrap()
 }
 
-/// Handles of their own to one file.
+/// One file with several handles.
 struct Shared(PathBuf, ManualClock);
 
 impl Fixture for Shared {
     type Store = SqliteStore;
 
     async fn open(&self) -> SqliteStore {
-        // What is synced is seen by other processes no earlier: syncing is for the tests that kill.
+        // Synced changes are seen by other processes no earlier: syncing is for the tests that
+        // kill.
         let options = SqliteOptions::new().clock(self.1.clone()).durability(Durability::System);
         options.open(&self.0).await.unwrap()
     }
@@ -57,7 +58,7 @@ fn kill_9_loses_nothing_that_was_acknowledged() {
     }));
 }
 
-/// The other process is this program once more.
+/// Runs the other process, which is this program once more.
 #[test]
 fn another_process_shares_the_file() {
     let directory = Directory::made("sqlite");

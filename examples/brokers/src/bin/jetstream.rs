@@ -1,7 +1,7 @@
 //! Orders from NATS JetStream, each billed once, by any number of processes.
 //!
-//! `cargo run --bin jetstream nats://127.0.0.1:4222 redis://127.0.0.1/ ledger.txt`, where there is a
-//! stream `ORDERS` with a durable pull consumer `billing`.
+//! `cargo run --bin jetstream nats://127.0.0.1:4222 redis://127.0.0.1/ ledger.txt`, where there is
+//! a stream `ORDERS` with a durable pull consumer `billing`.
 
 use async_nats::jetstream::Message;
 use hapax_brokers::jetstream::{JetStream, message_id};
@@ -21,7 +21,8 @@ async fn main() -> Result<(), Failed> {
     let interrupted = interrupted()?;
     let orders = JetStream::connect(&url, "ORDERS", "billing", IN_FLIGHT).await?;
 
-    // Shared by all who bill, and for longer than the stream keeps its messages.
+    // The store is shared by all processes that bill, and keeps ids for longer than the stream
+    // keeps its messages.
     let store = RedisStore::connect(RedisOptions::single(redis).namespace("billing")).await?;
     let billed = TieredDedup::builder(store)
         .retention(Duration::from_secs(7 * 24 * 3600))

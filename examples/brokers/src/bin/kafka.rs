@@ -1,8 +1,8 @@
-//! Payments from a Kafka topic, each booked exactly once: the booking and the mark of its id are one transaction in the
-//! same SQLite database.
+//! Payments from a Kafka topic, each booked exactly once: the booking and the mark of its id are
+//! one transaction in the same SQLite database.
 //!
-//! `cargo run --bin kafka 127.0.0.1:9092 payments 6000 books.db`; 6 s is the shortest session that brokers
-//! allow, if they are not told otherwise.
+//! `cargo run --bin kafka 127.0.0.1:9092 payments 6000 books.db`; 6 s is the shortest session that
+//! brokers allow by default.
 
 use hapax::Timestamp;
 use hapax_brokers::kafka::{Kafka, header_id};
@@ -51,8 +51,8 @@ async fn main() -> Result<(), Failed> {
     let interrupted = interrupted()?;
     let payments = Kafka::join(&brokers, &topic, "books", Duration::from_millis(session_ms.parse()?))?;
 
-    // The database decides. Memory spares it what has come a short while ago, and keeps two deliveries of one payment
-    // apart.
+    // The database decides. Memory spares it payments that came a short while ago, and keeps two
+    // deliveries of one payment apart.
     let recent = TieredDedup::builder(InMemoryStore::new())
         .retention(Duration::from_secs(600))
         .lease(Duration::from_secs(1)) // so long a second delivery waits that comes while the first is handled

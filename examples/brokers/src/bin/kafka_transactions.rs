@@ -1,19 +1,21 @@
 //! Reads payments from Kafka, and writes receipts to Kafka, one for each payment, in transactions.
 //!
-//! `cargo run --bin kafka_transactions 127.0.0.1:9092 receipts.db`, where there are topics `payments` and `receipts`.
+//! `cargo run --bin kafka_transactions 127.0.0.1:9092 receipts.db`, where there are topics
+//! `payments` and `receipts`.
 //!
-//! Kafka's transactions make receipts and offsets one: what is read is written once. They know nothing of a payment
-//! that its producer has sent twice, since the second one has another offset. So ids are claimed before a transaction,
-//! and completed after it. If this process dies
+//! Kafka's transactions make receipts and offsets one: what is read is written once. They do not
+//! recognize a payment that its producer has sent twice, since the second one has another offset.
+//! So ids are claimed before a transaction, and completed after it. If this process dies
 //!
-//! - before the commit, nobody who reads what is committed sees anything of it, and after the lease the payments are
-//!   handled again;
-//! - between the commit and the completion, the payments of that batch do not come again, but copies of them get
-//!   another receipt. Nothing closes this gap but a mark in the same transaction: ids in a compacted topic, from which a
-//!   process that starts fills its memory; or effects in a database that holds the marks, too (`kafka.rs`).
+//! - before the commit, no reader of committed messages sees anything of it, and after the lease
+//!   the payments are handled again;
+//! - between the commit and the completion, the payments of that batch do not come again, but
+//!   copies of them get another receipt. Only a mark in the same transaction closes this gap: ids
+//!   in a compacted topic, from which a starting process fills its memory; or effects in a database
+//!   that holds the marks, too (`kafka.rs`).
 //!
-//! The other way round, completed before the commit, receipts would be missing. Partitions are assigned by hand, so all
-//! of them are read here.
+//! In the other order, completed before the commit, receipts would be missing. Partitions are
+//! assigned by hand, so all of them are read here.
 
 use hapax_brokers::kafka::header_id;
 use hapax_brokers::{Failed, arguments, interrupted};
@@ -50,14 +52,14 @@ impl Receipts {
         }
         payments.assign(&all)?;
         let mut config = ClientConfig::new();
-        // Whoever comes with the same name shuts the one before out.
+        // A producer that starts with the same name shuts the former one out.
         config.set("bootstrap.servers", brokers).set("transactional.id", "receipts");
         let receipts: BaseProducer = config.create()?;
         receipts.init_transactions(PATIENCE)?;
         Ok(Receipts { payments, receipts, written })
     }
 
-    /// What has come: at least one payment.
+    /// Returns the payments that have come: at least one.
     async fn read(&self) -> Result<Vec<OwnedMessage>, Failed> {
         let mut batch = vec![self.payments.recv().await?.detach()];
         while batch.len() < BATCH
@@ -68,8 +70,8 @@ impl Receipts {
         Ok(batch)
     }
 
-    /// One transaction; how many of the batch it has dealt with. Any error ends this process, and with it the
-    /// transaction.
+    /// Writes one transaction. Returns how many of the batch it has processed. Any error ends this
+    /// process, and with it the transaction.
     async fn write(&self, batch: &[OwnedMessage]) -> Result<usize, Failed> {
         let ids: Vec<&[u8]> = batch.iter().filter_map(header_id).collect();
         let mut attempts = self.written.claim_batch(&ids).await.into_iter();
@@ -77,7 +79,7 @@ impl Receipts {
         for payment in batch {
             let attempt = header_id(payment).and_then(|id| Some((id, attempts.next()?)));
             let Some((id, attempt)) = attempt else {
-                // Without an id: nobody will ever write it, and those behind it must not wait.
+                // It has no id: it will never be written, and those behind it must not wait.
                 aside.push(payment);
                 dealt_with += 1;
                 continue;
@@ -88,8 +90,9 @@ impl Receipts {
                     fresh.push(id);
                 }
                 TieredAttempt::Duplicate(_) => {}
-                // In this batch, or with one that died. An offset stands for all before it, so what follows has to wait;
-                // claims of it are dropped here.
+                // The id is in progress, in this batch or in a process that died. An offset stands
+                // for all before it, so the following payments have to wait; their claims are
+                // dropped here.
                 _ => break,
             }
             dealt_with += 1;
@@ -98,13 +101,14 @@ impl Receipts {
             block_in_place(|| self.commit(&fresh, &aside, &offsets_after(&batch[..dealt_with])?))?;
         }
         for completed in self.written.complete_batch(claims).await {
-            // It is committed, so there is no way back: a copy of this payment gets another receipt.
+            // It is committed, so there is no way back: a copy of this payment gets another
+            // receipt.
             completed.unwrap_or_else(|error| eprintln!("committed, but not completed: {error}"));
         }
         Ok(dealt_with)
     }
 
-    /// Receipts, what is put aside, and offsets, all or nothing.
+    /// Commits receipts, messages that are put aside, and offsets, all or nothing.
     fn commit(&self, ids: &[&[u8]], aside: &[&OwnedMessage], offsets: &TopicPartitionList) -> Result<(), Failed> {
         self.receipts.begin_transaction()?;
         for payment in aside {
@@ -135,7 +139,7 @@ impl Receipts {
     }
 }
 
-/// From where to read on, in each partition.
+/// Returns the offset in each partition from which to read on.
 fn offsets_after(batch: &[OwnedMessage]) -> KafkaResult<TopicPartitionList> {
     let mut offsets = TopicPartitionList::new();
     for payment in batch {
@@ -160,7 +164,7 @@ async fn main() -> Result<(), Failed> {
     let receipts = Receipts::connect(&brokers, written)?;
     tokio::select! {
         failed = receipts.run() => failed,
-        // A transaction that is open is given up.
+        // An open transaction is given up.
         () = interrupted => Ok(()),
     }
 }

@@ -1,5 +1,5 @@
-//! Stands before a language model, and pays for each prompt once: clients that ask again, at the same time or after a
-//! crash, get the answer that is there.
+//! A proxy in front of a language model, which pays for each prompt once: clients that ask again,
+//! at the same time or after a crash, get the stored answer.
 //!
 //! `cargo run --bin llm_cache 127.0.0.1:8080 http://127.0.0.1:11434/v1/chat/completions answers.db`
 
@@ -18,11 +18,12 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
-/// How long an answer is good.
+/// The time for which an answer is valid.
 const RETENTION: Duration = Duration::from_secs(7 * 24 * 3600);
-/// Short, so that a crash does not keep others waiting; a call that takes longer renews it.
+/// The lease: short, so that a crash does not keep others waiting; a call that takes longer renews
+/// it.
 const LEASE: Duration = Duration::from_secs(3);
-/// The longest call, and for how long others wait for it.
+/// The longest time of a call, and of the others' wait for it.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 type Error = (StatusCode, String);
@@ -42,7 +43,7 @@ impl Cache {
             match self.answers.claim_with(key, wanted).await.map_err(unavailable)? {
                 TieredAttempt::Claimed(claim) => return self.ask(claim, caller, request).await,
                 TieredAttempt::Duplicate(done) => return done.result.ok_or_else(|| unavailable("no answer was kept")),
-                // Somebody is asking: one call is enough.
+                // Another caller is asking: one call is enough.
                 TieredAttempt::InProgress { lease_left } if Instant::now() < deadline => {
                     sleep(lease_left.min(Duration::from_millis(25))).await;
                 }
@@ -51,7 +52,7 @@ impl Cache {
         }
     }
 
-    /// Asks the model, and keeps what it says for all who ask the same.
+    /// Asks the model, and keeps its answer for all who ask the same.
     async fn ask(
         &self,
         mut claim: TieredClaim<SqliteStore>,
@@ -64,16 +65,17 @@ impl Cache {
                 tokio::select! {
                     answer = &mut call => break answer,
                     () = sleep(LEASE / 3) => {
-                        // If that fails, somebody else may ask, too; the call that is under way is paid for.
+                        // If that fails, another caller may ask, too; the call that is under way is
+                        // paid for.
                         let _ = claim.renew(LEASE).await;
                     }
                 }
             }
         };
-        // Failures are not kept: the next one asks again, but not at once.
+        // Failures are not kept: the next caller asks again, but not at once.
         let failed = match answer {
             Ok(Ok(answer)) => {
-                // If it could not be kept, it is an answer all the same, and has been paid for.
+                // An answer that could not be kept is still an answer, and has been paid for.
                 if let Err(error) = claim.complete_with(answer.clone()).await {
                     eprintln!("an answer was not kept: {error}");
                 }
@@ -99,7 +101,8 @@ fn unavailable(why: impl std::fmt::Display) -> Error {
 
 async fn asked(State(cache): State<Arc<Cache>>, headers: HeaderMap, request: Bytes) -> Response {
     let caller = headers.get(AUTHORIZATION).cloned();
-    // A task of its own: a client that hangs up has the call paid for, so the answer is kept.
+    // The call runs in a task of its own: if a client hangs up, the call is paid for all the same,
+    // so the answer is kept.
     match tokio::spawn(async move { cache.answer(caller, request).await }).await {
         Ok(Ok(answer)) => ([(CONTENT_TYPE, "application/json")], answer).into_response(),
         Ok(Err(error)) => error.into_response(),

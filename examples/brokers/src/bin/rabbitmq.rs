@@ -1,7 +1,8 @@
-//! Orders from a RabbitMQ queue, each billed once, by any number of processes of one machine, which share a file.
+//! Orders from a RabbitMQ queue, each billed once, by any number of processes of one machine, which
+//! share a file.
 //!
-//! `cargo run --bin rabbitmq amqp://127.0.0.1:5672/%2f billing.db ledger.txt`, where there is a queue
-//! `orders` with a dead letter exchange.
+//! `cargo run --bin rabbitmq amqp://127.0.0.1:5672/%2f billing.db ledger.txt`, where there is a
+//! queue `orders` with a dead letter exchange.
 
 use hapax_brokers::rabbitmq::{RabbitMq, message_id};
 use hapax_brokers::{Failed, Ledger, arguments, interrupted};

@@ -1,7 +1,8 @@
-//! Orders from a Redis stream, each billed once, by any number of processes of a consumer group. The ids are in the
-//! same server.
+//! Orders from a Redis stream, each billed once, by any number of processes of a consumer group.
+//! The ids are in the same server.
 //!
-//! `cargo run --bin redis_streams redis://127.0.0.1/ $HOSTNAME ledger.txt`, and `redis-cli XADD orders '*' id o-17`.
+//! `cargo run --bin redis_streams redis://127.0.0.1/ $HOSTNAME ledger.txt`, and
+//! `redis-cli XADD orders '*' id o-17`.
 
 use hapax_brokers::redis_streams::{Group, RedisStreams, field_id};
 use hapax_brokers::{Failed, Ledger, arguments, interrupted};

@@ -1,7 +1,8 @@
-//! Orders from a queue that speaks as Amazon SQS does, each billed once, by any number of processes.
+//! Orders from a queue with the protocol of Amazon SQS, each billed once, by any number of
+//! processes.
 //!
-//! `cargo run --bin sqs http://127.0.0.1:9324 redis://127.0.0.1/ ledger.txt`, where there are queues
-//! `orders` and `orders-dead`.
+//! `cargo run --bin sqs http://127.0.0.1:9324 redis://127.0.0.1/ ledger.txt`, where there are
+//! queues `orders` and `orders-dead`.
 
 use hapax_brokers::sqs::{Message, Sqs, body_id};
 use hapax_brokers::{Failed, Ledger, arguments, interrupted};
@@ -28,7 +29,7 @@ async fn main() -> Result<(), Failed> {
     let billed = TieredDedup::builder(store).retention(retention).lease(lease).build().await?;
     let consumer = Consumer::builder(billed, body_id)
         .max_in_flight(IN_FLIGHT)
-        // What waits here is nobody else's.
+        // Messages that wait here are hidden from other consumers.
         .max_unacknowledged(2 * IN_FLIGHT)
         .handler_timeout(Duration::from_secs(60))
         .max_attempts(3)

@@ -1,4 +1,5 @@
-//! Receives webhooks: believes what is signed, handles each event once, and answers 2xx only when that is recorded.
+//! Receives webhooks: trusts signed ones, handles each event once, and answers 2xx only when that
+//! is recorded.
 //!
 //! `WEBHOOK_SECRET=whsec_… cargo run --bin webhook 127.0.0.1:8080 events.db ledger.txt`
 
@@ -15,11 +16,14 @@ use hapax_store::{TieredAttempt, TieredDedup};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// Senders sign each delivery anew, so it need only cover clocks and networks.
+/// The largest age of a signature. Senders sign each delivery anew, so it need only cover clocks
+/// and networks.
 const TOLERANCE: Duration = Duration::from_secs(300);
-/// Senders try for up to three days; an operator may press "send again" later.
+/// The time for which events are remembered. Senders try for up to three days; an operator may
+/// press "send again" later.
 const RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
-/// Several times the longest work. After a crash, the event can be handled again when it is over.
+/// The lease: several times the longest work. After a crash, the event can be handled again when it
+/// is over.
 const LEASE: Duration = Duration::from_secs(1);
 
 struct Receiver {
@@ -30,7 +34,8 @@ struct Receiver {
 
 impl Receiver {
     async fn receive(&self, headers: &HeaderMap, body: &[u8]) -> Result<StatusCode, Response> {
-        // The body as it came: what was parsed and written again is not what the sender has signed.
+        // The body must be as it came: a body that was parsed and written again is not what the
+        // sender has signed.
         let signed = headers.get("webhook-signature").and_then(|value| value.to_str().ok()).unwrap_or_default();
         signature::verify(&self.secret, signed, body, SystemTime::now(), TOLERANCE)
             .map_err(|refusal| (StatusCode::UNAUTHORIZED, refusal.to_string()).into_response())?;
@@ -48,14 +53,14 @@ impl Receiver {
                 Ok(StatusCode::OK)
             }
             TieredAttempt::Duplicate(_) => Ok(StatusCode::OK),
-            // Not 2xx: whoever is at it may fail, and then this delivery is needed.
+            // The answer is not 2xx: the other handler may fail, and then this delivery is needed.
             TieredAttempt::InProgress { lease_left } => Err(try_again(&"this event is being handled", lease_left)),
             other => Err(try_again(&format!("{other:?}"), LEASE)),
         }
     }
 }
 
-/// It will never be any better.
+/// Refuses a delivery for good.
 fn refused(why: &dyn std::fmt::Display) -> Response {
     (StatusCode::BAD_REQUEST, why.to_string()).into_response()
 }
@@ -66,7 +71,8 @@ fn try_again(why: &dyn std::fmt::Display, after: Duration) -> Response {
 }
 
 async fn received(State(receiver): State<Arc<Receiver>>, headers: HeaderMap, body: Bytes) -> Response {
-    // A task of its own, since a sender that hangs up ends this one, in the middle of the work.
+    // The work runs in a task of its own, since a sender that hangs up ends this one, in the middle
+    // of the work.
     let received = tokio::spawn(async move { receiver.receive(&headers, &body).await });
     match received.await {
         Ok(answer) => answer.into_response(),

@@ -1,4 +1,4 @@
-//! A temporary directory, which ends with its test.
+//! A temporary directory, which is removed with its test.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +18,7 @@ impl Directory {
         &self.0
     }
 
-    /// The path of a file in it.
+    /// Returns the path of a file in it.
     pub fn file(&self, name: &str) -> String {
         self.0.join(name).display().to_string()
     }

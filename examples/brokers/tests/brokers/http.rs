@@ -1,14 +1,15 @@
-//! Senders of requests that try again until they are told that it is done.
+//! Senders of requests that retry until they succeed.
 
 use std::time::{Duration, Instant};
 
-/// Posts until the answer is 200, and returns its body; after a refusal or a broken connection it waits for a moment.
+/// Posts until the answer is 200, and returns its body; after a refusal or a broken connection it
+/// waits for a moment.
 pub async fn post_until_done(client: &reqwest::Client, url: &str, headers: &[(&str, String)], body: &str) -> Vec<u8> {
     let began = Instant::now();
     loop {
         match post(client, url, headers, body).await {
             Ok((200, answer)) => return answer,
-            // Those are for good.
+            // These statuses are final.
             Ok((status @ 400..500, answer)) => panic!("{status}: {}", String::from_utf8_lossy(&answer)),
             not_yet => assert!(began.elapsed() < Duration::from_secs(20), "no 200 for 20 s: {not_yet:?}"),
         }
@@ -16,7 +17,7 @@ pub async fn post_until_done(client: &reqwest::Client, url: &str, headers: &[(&s
     }
 }
 
-/// The status, and the answer.
+/// Posts once. Returns the status, and the answer.
 pub async fn post(
     client: &reqwest::Client,
     url: &str,

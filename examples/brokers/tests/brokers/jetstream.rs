@@ -1,5 +1,5 @@
-//! JetStream drops what a publisher repeats within its window. Here the copies come after it, and each message comes
-//! again when a consumer dies with it.
+//! JetStream drops copies that a publisher sends within its window. Here the copies come after it,
+//! and each message comes again when a consumer dies with it.
 
 use crate::directory::Directory;
 use crate::killed::{Consumer, POISON, check_effects, effects, seed};
@@ -47,14 +47,14 @@ async fn orders_twice(url: &str, ids: &[String]) -> PullConsumer {
     tokio::time::sleep(2 * WINDOW).await;
     publish(&context, ids).await;
     publish(&context, &[POISON.into()]).await;
-    // One that nobody gave an id.
+    // This message has no id.
     context.publish("orders.new", "an order".into()).await.expect("sent").await.expect("stored");
     let dead = stream::Config { name: "DEAD".into(), subjects: vec!["dead.>".into()], ..stream::Config::default() };
     context.create_stream(dead).await.expect("a stream for what is put aside");
     orders.create_consumer(billing).await.expect("a consumer")
 }
 
-/// The ids of what was put aside.
+/// Returns the ids of messages that were put aside.
 async fn put_aside(url: &str) -> Vec<String> {
     let context = jetstream::new(async_nats::connect(url).await.expect("a connection"));
     let dead = context.get_stream("DEAD").await.expect("a stream");

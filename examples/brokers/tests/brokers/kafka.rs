@@ -1,4 +1,5 @@
-//! The client's own imitation of a cluster, in this process: consumer groups and offsets, on loopback.
+//! The client's own imitation of a cluster, in this process: consumer groups and offsets, on
+//! loopback.
 
 use crate::directory::Directory;
 use crate::killed::{Consumer, seed};
@@ -17,10 +18,11 @@ const PAYMENTS: usize = 200;
 pub const PARTITIONS: i32 = 4;
 const KILLS: usize = 2;
 const LATE: usize = 200;
-/// Longer than the imitation waits for the first members, 3 s; it waits one second less for those of a rebalance.
+/// A session longer than the imitation waits for the first members, 3 s; it waits one second less
+/// for those of a rebalance.
 pub const SESSION_MS: &str = "3500";
 
-/// Each payment twice, also to two partitions, so that two of them may be handled at a time.
+/// Sends each payment twice, also to two partitions, so that two of them may be handled at a time.
 pub fn payments_twice(cluster: &MockCluster<'_, DefaultProducerContext>, topic: &str, ids: &[String]) {
     cluster.create_topic(topic, PARTITIONS, 1).expect("a topic");
     let again = ids.iter().enumerate().map(|(number, id)| (number + 1, id));
@@ -31,7 +33,7 @@ pub fn producer(brokers: &str) -> FutureProducer {
     ClientConfig::new().set("bootstrap.servers", brokers).set("linger.ms", "0").create().expect("a producer")
 }
 
-/// Payments, each to a partition by its number.
+/// Sends payments, each to a partition by its number.
 pub fn send<I: AsRef<[u8]>>(producer: &FutureProducer, topic: &str, payments: impl Iterator<Item = (usize, I)>) {
     let send = |(number, id): (usize, I)| {
         let headers = OwnedHeaders::new().insert(Header { key: "id", value: Some(id.as_ref()) });
@@ -47,7 +49,7 @@ pub fn send<I: AsRef<[u8]>>(producer: &FutureProducer, topic: &str, payments: im
     });
 }
 
-/// Up to where the group has committed, in all partitions together.
+/// Returns the sum of the group's committed offsets in all partitions.
 pub fn committed(brokers: &str, topic: &str, group: &str) -> i64 {
     use rdkafka::consumer::{BaseConsumer, Consumer as _};
     let consumer: BaseConsumer = ClientConfig::new()
@@ -62,7 +64,7 @@ pub fn committed(brokers: &str, topic: &str, group: &str) -> i64 {
     committed.elements().iter().filter_map(|partition| partition.offset().to_raw()).map(|offset| offset.max(0)).sum()
 }
 
-/// The id of the first message of a topic with one partition.
+/// Returns the id of the first message of a topic with one partition.
 fn id_of_first(brokers: &str, topic: &str) -> Vec<u8> {
     use rdkafka::consumer::{BaseConsumer, Consumer as _};
     let mut config = ClientConfig::new();
@@ -75,7 +77,7 @@ fn id_of_first(brokers: &str, topic: &str) -> Vec<u8> {
     header_id(&message.detach()).expect("an id").to_vec()
 }
 
-/// What was booked, and how often.
+/// Returns the bookings, and how often each was made.
 fn bookings(database: &str) -> rusqlite::Result<BTreeMap<String, usize>> {
     let books = Connection::open(database)?;
     books.busy_timeout(Duration::from_secs(5))?;
@@ -105,14 +107,15 @@ fn each_payment_is_booked_exactly_once() {
     books.await_until(|| committed(&brokers, "payments", "books") == 2 * PAYMENTS as i64 + 1);
     assert_eq!(id_of_first(&brokers, "payments.dead"), b"\xff", "what fails is put aside");
 
-    // A second member joins and leaves, while payments come: each time partitions are revoked from who has them.
+    // A second member joins and leaves, while payments come: each time partitions are revoked from
+    // their owners.
     let late: Vec<String> = (0..LATE).map(|number| format!("late-{number}")).collect();
     let (mut second, producer) = (start("second.log"), producer(&brokers));
     let said = directory.path().join("second.log");
     let is_assigned = |line: &str| line.strip_prefix("kafka: partitions assigned: ").is_some_and(|count| count != "0");
     for (number, id) in late.iter().enumerate() {
         if number == LATE / 2 {
-            // However busy the machine is: the rest comes while both are members.
+            // However busy the machine is, the rest comes while both are members.
             second.await_until(|| std::fs::read_to_string(&said).is_ok_and(|said| said.lines().any(is_assigned)));
         }
         send(&producer, "payments", [(number, id), (number + 1, id)].into_iter());

@@ -1,6 +1,7 @@
-//! The client's imitation of a cluster answers all that a transaction asks, and then shows what was not committed, and
-//! forgets the offsets. So here every start reads everything again, and receipts of a batch that was not committed are
-//! seen: the engine is alone, and must do without them.
+//! The client's imitation of a cluster answers all requests of a transaction, and then shows
+//! messages that were not committed, and forgets the offsets. So here every start reads everything
+//! again, and receipts of a batch that was not committed are seen: the engine works without the
+//! transactions' help.
 
 use crate::directory::Directory;
 use crate::kafka::{PARTITIONS, payments_twice, producer, send};
@@ -15,7 +16,7 @@ use std::time::Duration;
 
 const PAYMENTS: usize = 300;
 const KILLS: usize = 3;
-/// Up to a whole batch has its receipts and is not completed.
+/// The size of a batch: up to a whole one has its receipts and is not completed.
 const BATCH: usize = 32;
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -47,7 +48,7 @@ impl Receipts {
         self.by_id.values().sum()
     }
 
-    /// Whether all are read that are there.
+    /// Returns true if all existing receipts are read.
     fn read_all(&mut self) -> bool {
         let there: i64 = (0..PARTITIONS)
             .map(|partition| self.consumer.fetch_watermarks("receipts", partition, PATIENCE).expect("offsets").1)
@@ -70,11 +71,11 @@ fn each_payment_has_one_receipt_but_for_those_of_a_batch_that_was_killed() {
     let mut receipts = Receipts::of(&brokers);
     writer.kill_at_random(KILLS, PAYMENTS, || receipts.read());
 
-    // One without an id, which holds up nothing.
+    // One payment has no id, and holds up nothing.
     let producer = producer(&brokers);
     let unnamed = FutureRecord::<str, str>::to("payments").payload("nobody's").partition(0);
     let _sent = producer.send_result(unnamed).map_err(|(error, _)| error).expect("sent");
-    // One more in each partition, behind everything: where it has come, all copies have.
+    // One more payment in each partition, behind everything: once it has come, all copies have.
     let last: Vec<String> = (0..PARTITIONS).map(|partition| format!("last-{partition}")).collect();
     send(&producer, "payments", last.iter().enumerate());
     writer.await_until(|| {

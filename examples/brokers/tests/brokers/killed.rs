@@ -1,4 +1,4 @@
-//! Consumers that are killed at random, and what they have done by then.
+//! Consumers that are killed at random, and their effects by then.
 
 use crate::processes::{Process, await_until};
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// The seed of a test's random numbers, which it prints.
+/// Returns the seed of a test's random numbers, and prints it.
 pub fn seed(test: &str) -> u64 {
     let given = std::env::var("HAPAX_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = given.unwrap_or_else(|| fastrand::u64(..));
@@ -40,7 +40,7 @@ impl Consumer {
     /// Kills it and starts it again, each time at a random place of the next share of all effects.
     ///
     /// Places are counted from the beginning: however late this test looks, they are reached. After
-    /// the last of them there is some work left, which finds a consumer that has come up again.
+    /// the last of them there is some work left, for a consumer that has started again.
     pub fn kill_at_random(&mut self, times: usize, total: usize, mut effects: impl FnMut() -> usize) {
         let share = total / times;
         for kill in 0..times {
@@ -53,7 +53,8 @@ impl Consumer {
         }
     }
 
-    /// Ends it by Ctrl-C, which it should survive long enough to finish what it has begun.
+    /// Stops it by Ctrl-C, which it should survive long enough to finish the work that it has
+    /// begun.
     pub fn stop(&mut self) {
         let status = self.running.interrupt();
         assert!(status.success(), "{status}; {}", self.said());
@@ -68,7 +69,7 @@ impl Consumer {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// Waits until something is so; the consumer has to run on for so long.
+    /// Waits until a condition holds; the consumer has to run on meanwhile.
     pub fn await_until(&mut self, mut so: impl FnMut() -> bool) {
         let log = self.log.clone();
         await_until(&log, || {
@@ -81,12 +82,13 @@ impl Consumer {
 /// An id that fails however often it is tried.
 pub const POISON: &str = "o 13";
 
-/// How many effects a ledger has.
+/// Returns how many effects a ledger has.
 pub fn effects(ledger: &str) -> usize {
     std::fs::read_to_string(ledger).map_or(0, |text| text.lines().count())
 }
 
-/// That every id had its effect, and how many had more: no more than were in progress when a consumer was killed.
+/// Checks that every id had its effect, and that no more ids had more than one than were in
+/// progress when a consumer was killed.
 pub fn check_effects(test: &str, ids: &[String], counts: &BTreeMap<String, usize>, kills: usize, in_flight_max: usize) {
     let missing: Vec<&String> = ids.iter().filter(|id| !counts.contains_key(*id)).collect();
     assert!(missing.is_empty(), "no effect for {missing:?}");

@@ -1,5 +1,5 @@
-//! A model that answers differently each time it is asked, and counts; clients that ask everything twice, and again
-//! until they have an answer.
+//! A model that answers differently each time it is asked, and counts; clients that ask everything
+//! twice, and again until they have an answer.
 
 use crate::directory::Directory;
 use crate::http::{post, post_until_done};
@@ -18,7 +18,7 @@ const PROMPTS: usize = 60;
 const CLIENTS: usize = 6;
 const KILLS: usize = 5;
 
-/// How often each prompt was paid for.
+/// The number of times that each prompt was paid for.
 #[derive(Clone, Default)]
 struct Model(Arc<Mutex<BTreeMap<String, usize>>>);
 
@@ -53,7 +53,7 @@ impl Model {
         }
     }
 
-    /// Listens on loopback; its address.
+    /// Listens on loopback. Returns its address.
     fn serve(&self, runtime: &Runtime) -> String {
         let (model, listener) = (self.clone(), runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")));
         let listener = listener.expect("a port");
@@ -73,7 +73,7 @@ fn start(directory: &Directory, model: String, seed: u64) -> (Consumer, String) 
     (cache, format!("http://127.0.0.1:{port}/v1/chat/completions"))
 }
 
-/// The same call, written in two ways.
+/// Returns the same call, written in two ways.
 fn call(prompt: &str, way: usize) -> String {
     match way % 2 {
         0 => format!(r#"{{"model":"m","temperature":0,"messages":[{{"role":"user","content":"{prompt}"}}]}}"#),
@@ -110,7 +110,8 @@ fn each_prompt_is_paid_for_once_however_often_it_is_asked() {
     for client in clients {
         for (prompt, answer) in runtime.block_on(client).expect("a client that got all its answers") {
             assert!(answer.contains(&format!("\"{prompt}\"")), "{prompt}: {answer}");
-            // The model says something else each time, so who got the same got what was kept.
+            // The model's answer differs each time, so callers with the same answer got the kept
+            // one.
             assert_eq!(*answers.entry(prompt).or_insert_with(|| answer.clone()), answer);
         }
     }

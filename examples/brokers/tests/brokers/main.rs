@@ -1,8 +1,8 @@
-//! Each example against a broker of its own, which delivers every message at least twice, while its consumers are
-//! killed at random; and the effects, counted.
+//! Runs each example against a broker of its own, which delivers every message at least twice,
+//! while its consumers are killed at random; and counts the effects.
 //!
-//! `HAPAX_SEED=… cargo test` draws the same numbers again; what the consumers had done by then differs, as it does
-//! in life.
+//! `HAPAX_SEED=… cargo test` draws the same numbers again; the progress of the consumers by then
+//! differs.
 
 mod directory;
 mod http;

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// A server or a consumer; killed when it is dropped. What it says is in a file.
+/// A server or a consumer, which is killed when this is dropped. Its output is in a file.
 pub struct Process {
     child: Child,
 }
@@ -22,7 +22,7 @@ impl Process {
         Process { child: command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}")) }
     }
 
-    /// As `kill -9`.
+    /// Kills it, as `kill -9`.
     pub fn kill(&mut self) {
         if !self.has_ended() {
             self.signal("-KILL");
@@ -30,7 +30,7 @@ impl Process {
         let _ = self.child.wait();
     }
 
-    /// As Ctrl-C; how it ended.
+    /// Interrupts it, as Ctrl-C. Returns how it ended.
     pub fn interrupt(&mut self) -> ExitStatus {
         self.signal("-INT");
         let began = Instant::now();
@@ -43,7 +43,7 @@ impl Process {
         }
     }
 
-    /// To it and to what it has started.
+    /// Sends a signal to it and to the processes that it has started.
     fn signal(&self, signal: &str) {
         let sent = Command::new("kill").args([signal, "--", &format!("-{}", self.child.id())]).status();
         assert!(sent.is_ok_and(|status| status.success()), "kill {signal}");
@@ -60,7 +60,7 @@ impl Drop for Process {
     }
 }
 
-/// Whether a program is not there; says so.
+/// Returns true if a program is not installed; prints that the test is skipped.
 pub fn is_missing(test: &str, program: &str) -> bool {
     let missing = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err();
     if missing {
@@ -69,19 +69,19 @@ pub fn is_missing(test: &str, program: &str) -> bool {
     missing
 }
 
-/// A port on loopback that is free.
+/// Returns a port on loopback that is free.
 pub fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port on loopback");
     listener.local_addr().expect("the address that was bound").port()
 }
 
-/// Waits until somebody listens there.
+/// Waits until a server listens there.
 pub fn await_port(port: u16, log: &Path) {
     await_until(log, || TcpStream::connect(("127.0.0.1", port)).is_ok());
 }
 
-/// Waits until something is so, for up to a minute: on a busy machine, RabbitMQ takes half of that
-/// to start.
+/// Waits until a condition holds, for up to a minute: on a busy machine, RabbitMQ takes half of
+/// that to start.
 pub fn await_until(log: &Path, mut so: impl FnMut() -> bool) {
     let began = Instant::now();
     while !so() {

@@ -1,5 +1,6 @@
-//! A queue that speaks as Amazon SQS does: a message that is received is hidden for a while, comes again unless it is
-//! deleted by its latest receipt, and sometimes comes twice all the same, as from a standard queue.
+//! A queue with the protocol of Amazon SQS: a received message is hidden for a while, comes again
+//! unless it is deleted by its latest receipt, and sometimes comes twice all the same, as from a
+//! standard queue.
 
 use axum::Router;
 use axum::body::Bytes;
@@ -26,7 +27,7 @@ struct Sent {
     received: u32,
 }
 
-/// Queues by the last part of their URL.
+/// The queues by the last part of their URL.
 #[derive(Clone)]
 pub struct Queues {
     queues: Arc<Mutex<HashMap<String, Queue>>>,
@@ -40,7 +41,7 @@ impl Queues {
         Queues { queues: Arc::new(Mutex::new(queues)), random }
     }
 
-    /// Listens on loopback; its endpoint.
+    /// Listens on loopback. Returns its endpoint.
     pub fn serve(&self, runtime: &Runtime) -> String {
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).expect("a port");
         let address = listener.local_addr().expect("the address that was bound");
@@ -49,7 +50,7 @@ impl Queues {
         format!("http://{address}")
     }
 
-    /// The bodies of what was not deleted.
+    /// Returns the bodies of messages that were not deleted.
     pub fn left(&self, name: &str) -> Vec<String> {
         self.queues()[name].messages.iter().map(|sent| sent.body.clone()).collect()
     }
@@ -111,7 +112,7 @@ impl Queues {
         Some(json!({"Successful": deleted, "Failed": []}))
     }
 
-    /// One receipt that has expired fails alone.
+    /// Hides messages; a receipt that has expired fails alone.
     fn hide_batch(&self, name: &str, request: &Value) -> Option<Value> {
         let entries = request["Entries"].as_array().filter(|entries| (1..=10).contains(&entries.len()))?;
         let (mut hidden, mut failed) = (Vec::new(), Vec::new());
@@ -124,8 +125,8 @@ impl Queues {
         Some(json!({"Successful": hidden, "Failed": failed}))
     }
 
-    /// None, and so an error, if the receipt has expired: the message was deleted, is visible, or
-    /// was received again.
+    /// Hides a message. Returns none, and so an error, if the receipt has expired: the message was
+    /// deleted, is visible, or was received again.
     fn hide(&self, name: &str, request: &Value) -> Option<()> {
         let hidden = Duration::from_secs(request["VisibilityTimeout"].as_u64().filter(|seconds| *seconds <= 43_200)?);
         let (receipt, now) = (receipt(request)?, Instant::now());

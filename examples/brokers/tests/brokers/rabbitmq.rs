@@ -1,4 +1,5 @@
-//! Every order is published twice, and what a dead consumer had not acknowledged comes again at once.
+//! Every order is published twice, and messages that a dead consumer had not acknowledged come
+//! again at once.
 
 use crate::directory::Directory;
 use crate::killed::{Consumer, POISON, check_effects, effects, seed};
@@ -53,10 +54,10 @@ fn each_order_is_billed_once() {
         let queue = runtime.block_on(channel.queue_declare(name.into(), passive, FieldTable::default()));
         queue.expect("the queue")
     };
-    // Failures are counted by one process: so long it has to run.
+    // Failures are counted by one process, which has to run for that long.
     billing.await_until(|| queue_of("dead").message_count() > 0);
     let queue = || queue_of("orders");
-    // The queue does not say what its consumers have not acknowledged: that shows when they have ended.
+    // The queue does not report unacknowledged messages: they show when the consumers have ended.
     loop {
         billing.await_until(|| queue().message_count() == 0);
         billing.stop();

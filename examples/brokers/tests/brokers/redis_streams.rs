@@ -1,4 +1,4 @@
-//! Every order is added twice, and what a dead consumer had read is taken over.
+//! Every order is added twice, and entries that a dead consumer had read are taken over.
 
 use crate::directory::Directory;
 use crate::killed::{Consumer, POISON, check_effects, effects, seed};

@@ -1,4 +1,5 @@
-//! Servers of a test's own: on loopback or a Unix socket, in a temporary directory. They end with their test.
+//! Servers of a test's own: on loopback or a Unix socket, in a temporary directory. They end with
+//! their test.
 
 use crate::directory::Directory;
 use crate::processes::{Process, await_port, await_until, free_port, is_missing};
@@ -11,7 +12,7 @@ pub struct Redis {
 }
 
 impl Redis {
-    /// `None` if there is none to be had.
+    /// Starts a server; `None` if it is not installed.
     pub fn start(test: &str) -> Option<Self> {
         if is_missing(test, "redis-server") {
             return None;
@@ -60,7 +61,7 @@ impl Nats {
     }
 }
 
-/// A RabbitMQ node, and the port mapper that it would start otherwise and leave behind.
+/// A RabbitMQ node, and the port mapper that it would otherwise start and leave behind.
 pub struct Rabbit {
     _node: Process,
     _mapper: Process,
@@ -70,7 +71,8 @@ pub struct Rabbit {
 
 impl Rabbit {
     pub fn start(test: &str) -> Option<Self> {
-        // The script of this name that is on the path insists on its own user and directories; this one does not.
+        // The script of this name that is on the path insists on its own user and directories; this
+        // one does not.
         let script = std::fs::read_dir("/usr/lib/rabbitmq/lib").into_iter().flatten().flatten();
         let script = script.map(|version| version.path().join("sbin/rabbitmq-server")).find(|path| path.exists());
         let Some(script) = script else {
@@ -89,7 +91,8 @@ impl Rabbit {
         node.env("HOME", directory.path()).env("RABBITMQ_NODENAME", format!("hapax-{port}@localhost"));
         node.env("RABBITMQ_NODE_IP_ADDRESS", "127.0.0.1").env("RABBITMQ_NODE_PORT", port.to_string());
         node.env("ERL_EPMD_ADDRESS", "127.0.0.1").env("ERL_EPMD_PORT", mapper_port.to_string());
-        // Other nodes may call on loopback only; no scheduler spins while it has nothing to do; two are enough.
+        // Other nodes may call on loopback only; no scheduler spins while it has nothing to do; two
+        // are enough.
         let erlang = "-kernel inet_dist_use_interface {127,0,0,1} +sbwt none +sbwtdcpu none +sbwtdio none +S 2:2";
         node.env("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", erlang).env("RABBITMQ_DIST_PORT", peer_port.to_string());
         for (name, file) in

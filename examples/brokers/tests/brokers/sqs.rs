@@ -1,4 +1,5 @@
-//! Every order is sent twice, comes again when it was received and not deleted in time, and sometimes at once.
+//! Every order is sent twice, comes again if it was received and not deleted in time, and sometimes
+//! at once.
 
 use crate::directory::Directory;
 use crate::killed::{Consumer, POISON, check_effects, effects, seed};
@@ -23,7 +24,7 @@ fn each_order_is_billed_once_however_often_it_becomes_visible() {
     }
 
     let poison = format!("{{\"id\":\"{POISON}\"}}");
-    // What fails, and what nobody can read.
+    // These messages fail, or cannot be read.
     let dead = ["not json", "", "{\"cents\":100}", &poison];
     dead.iter().for_each(|body| queues.send("orders", body));
 
@@ -35,7 +36,7 @@ fn each_order_is_billed_once_however_often_it_becomes_visible() {
     billing.await_until(|| queues.left("orders").is_empty());
     billing.stop();
     let put_aside: std::collections::BTreeSet<String> = queues.left("orders-dead").into_iter().collect();
-    // One that was put aside when its consumer was killed is put aside again.
+    // A message that was put aside when its consumer was killed is put aside again.
     assert_eq!(put_aside, dead.iter().map(|body| (*body).to_owned()).collect());
     check_effects("sqs", &ids, &ledger::count(&ledger).expect("a ledger"), billing.kills, IN_FLIGHT);
 }

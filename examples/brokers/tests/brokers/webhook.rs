@@ -17,7 +17,7 @@ fn signed(body: &str) -> [(&'static str, String); 1] {
     [("webhook-signature", signature::sign(SECRET.as_bytes(), body.as_bytes(), SystemTime::now()))]
 }
 
-/// A receiver, and where it listens.
+/// Starts a receiver. Returns its address, too.
 fn start(directory: &Directory, seed: u64) -> (Consumer, String) {
     let (port, log) = (free_port(), directory.path().join("receiver.log"));
     let arguments = vec![format!("127.0.0.1:{port}"), directory.file("events.db"), directory.file("ledger")];
@@ -33,7 +33,8 @@ fn each_event_is_handled_once_however_often_it_is_sent() {
     let ids: Vec<String> = (0..EVENTS).map(|number| format!("evt-{number}")).collect();
     let (runtime, client) = (Runtime::new().expect("a runtime"), reqwest::Client::new());
 
-    // Each event from two senders, one from the front and one from the back, so that some come at the same time.
+    // Each event comes from two senders, one from the front and one from the back, so that some
+    // come at the same time.
     let senders = (0..SENDERS).map(|sender| {
         let own = ids.iter().skip(sender / 2).step_by(SENDERS / 2).cloned();
         let own: Vec<String> = if sender % 2 == 0 { own.collect() } else { own.rev().collect() };
@@ -51,7 +52,7 @@ fn each_event_is_handled_once_however_often_it_is_sent() {
     for sender in senders {
         runtime.block_on(sender).expect("a sender that was told 200 for all its events");
     }
-    // As a sender that never heard of the 200.
+    // As a sender that never got the 200.
     let again = runtime.block_on(async {
         let body = "{\"id\":\"evt-0\",\"type\":\"invoice.paid\"}";
         post(&client, &url, &signed(body), body).await

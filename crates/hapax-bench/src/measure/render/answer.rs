@@ -6,7 +6,8 @@ use super::words::{self, list, plural};
 use crate::measure::Sort;
 use crate::measure::compare::RUNS_MIN;
 
-/// What one would say if one had a minute: who is fastest, what that costs, who was wrong, and where hapax loses.
+/// Summarizes a report for a reader with one minute: which strategy is fastest, what that costs,
+/// which were wrong, and where hapax loses.
 pub fn sentences(view: &View) -> Vec<String> {
     let Some(main) = view.main() else { return Vec::new() };
     let mut sentences = Vec::new();
@@ -60,13 +61,13 @@ fn fastest(main: &Group, sort: Sort, what: &str) -> Option<String> {
     Some(sentence)
 }
 
-/// What the fastest window takes, and who takes least.
+/// States the memory of the fastest window, and the strategy that takes least.
 fn memory(main: &Group) -> Option<String> {
     let all = || main.of_sort(Sort::Window).filter_map(|line| Some((line, line.bytes?.median)));
     let (fastest, takes) =
         main.of_sort(Sort::Window).find(|line| line.speed.is_some()).and_then(|it| Some((it, it.bytes?)))?;
     let (least, least_takes) = all().min_by(|a, b| a.1.total_cmp(&b.1))?;
-    // What is not told may be less.
+    // An untold figure may be smaller.
     let all_told = main.of_sort(Sort::Window).all(|line| line.bytes.is_some() || !line.is_measured());
     let of_all = if all_told { "the least of all" } else { "the least that can be told" };
     let whole = bytes(takes.median * main.setting.live as f64);
@@ -86,7 +87,8 @@ fn memory(main: &Group) -> Option<String> {
     Some(sentence)
 }
 
-/// Who missed and who invented duplicates, over all settings without a budget, where that would be the budget's fault.
+/// States which strategies missed and which invented duplicates, over all settings without a
+/// budget, where that would be the budget's fault.
 fn wrong(view: &View) -> Vec<String> {
     let missed = of_kind(view, "missed duplicates", |line| line.missed);
     let invented = of_kind(view, "called new ids duplicates", |line| line.invented);
@@ -120,7 +122,7 @@ fn of_kind(view: &View, what: &str, of: fn(&Line) -> Wrong) -> Option<String> {
     }
 }
 
-/// Where a rival is better beyond the spread of the runs, in speed, latency or memory.
+/// States where a rival is better beyond the spread of the runs, in speed, latency or memory.
 fn losses(view: &View) -> Vec<String> {
     let compared: Vec<&Line> = view.lines().filter(|line| line.ours && line.versus.is_some()).collect();
     let (told, untold): (Vec<&Line>, Vec<&Line>) = compared.into_iter().partition(|line| has_enough_runs(line));
@@ -148,7 +150,7 @@ fn speed_losses(compared: &[&Line]) -> Option<String> {
     (!compared.is_empty()).then_some(sentence)
 }
 
-/// Of what cannot be told for lack of runs: both counts.
+/// Returns the sentence about comparisons that cannot be told for lack of runs: both counts.
 fn by_chance(compared: &[&Line]) -> Option<String> {
     let slower = compared.iter().filter(|line| times(line) < 1.0).count();
     let sentence = format!(
@@ -172,7 +174,7 @@ fn times(line: &Line) -> f64 {
     line.versus.as_ref().map_or(f64::INFINITY, |versus| versus.times)
 }
 
-/// In which setting a rival of the same sort has the shorter p99.9.
+/// Names the setting in which a rival of the same sort has the shorter p99.9.
 fn latency_loss(group: &Group) -> Option<String> {
     let of = |line: &Line| line.quantiles[2].filter(|_| !line.fell_behind());
     let best = |sort: Sort, ours: bool| {
@@ -197,7 +199,7 @@ fn latency_loss(group: &Group) -> Option<String> {
     })
 }
 
-/// Where a rival of the same sort takes less memory than the leanest of ours.
+/// States where a rival of the same sort takes less memory than the leanest of ours.
 fn memory_loss(main: &Group) -> Option<String> {
     let least = |sort: Sort, ours: bool| {
         let lines =
@@ -206,7 +208,7 @@ fn memory_loss(main: &Group) -> Option<String> {
     };
     let losses: Vec<String> = [Sort::Window, Sort::Filter, Sort::Durable, Sort::Server]
         .into_iter()
-        // One of ours that takes too little to be told takes less than all that are.
+        // A strategy of ours that takes too little to be told takes less than all that are told.
         .filter(|&sort| main.of_sort(sort).all(|line| !line.ours || line.all_bytes.is_some() || !line.is_measured()))
         .filter_map(|sort| {
             let ((_, ours), (rival, its)) = (least(sort, true)?, least(sort, false)?);

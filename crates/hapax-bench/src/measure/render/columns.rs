@@ -6,7 +6,7 @@ use crate::measure::Sort;
 
 pub struct Column {
     pub head: &'static str,
-    /// What a person might ask about the head.
+    /// The explanation of the column's head.
     pub says: &'static str,
     pub cell: fn(&Line) -> String,
 }
@@ -50,7 +50,7 @@ const ALL: [Column; 16] = [
     Column { head: "invented", says: "new ids that it called duplicates", cell: |line| wrong(line, &line.invented) },
 ];
 
-/// The columns in which any of these lines has something to say.
+/// Returns the columns for which any of these lines has a value.
 pub fn of(group: &Group) -> Vec<Column> {
     let says = |column: &Column| group.lines.iter().any(|line| !(column.cell)(line).is_empty());
     ALL.into_iter().filter(says).collect()

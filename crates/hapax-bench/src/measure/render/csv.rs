@@ -1,9 +1,9 @@
-//! One line a run, for programs.
+//! A CSV file with one line a run, for programs.
 
 use super::view::QUANTILES;
 use crate::measure::{Latency, Measurement, Report, Row, Setting, Shape};
 
-/// In this order; new ones come at the end.
+/// The columns, in this order; new ones come at the end.
 const HEADER: [&str; 39] = [
     "strategy",
     "sort",
@@ -46,8 +46,9 @@ const HEADER: [&str; 39] = [
     "max_nanos",
 ];
 
-/// One line a run, after RFC 4180, with a header whose names have units. A run that failed has what was said in `failure`, and
-/// no figures. Numbers are as exact as in the report; what was not measured is empty.
+/// Returns one line a run, after RFC 4180, with a header whose names have units. A run that failed
+/// has its message in `failure`, and no figures. Numbers are as exact as in the report; a field
+/// without a measurement is empty.
 ///
 /// ```
 /// # use hapax_bench::measure::{Report, render};
@@ -56,10 +57,11 @@ const HEADER: [&str; 39] = [
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Text is as it is: a spreadsheet may take a strategy's name that begins with `=` for a formula.
+/// Text is unchanged: a spreadsheet may take a strategy's name that begins with `=` for a formula.
 pub fn csv(report: &Report) -> String {
     let mut table = ::csv::WriterBuilder::new().terminator(::csv::Terminator::CRLF).from_writer(Vec::new());
-    // All lines have as many fields, and memory takes everything, so there is no error to tell of.
+    // All lines have as many fields, and writing to memory does not fail, so there is no error to
+    // report.
     let mut write = |fields: &[String]| table.write_record(fields).is_ok();
     let mut all = write(&HEADER.map(String::from));
     for row in &report.rows {
@@ -135,7 +137,7 @@ fn longest(latency: &Latency) -> Option<u64> {
     latency.quantiles.iter().map(|quantile| quantile.nanos).max()
 }
 
-/// What a unit variant is called in JSON, too.
+/// Returns the name that a unit variant has in JSON, too.
 fn name_of(variant: &impl serde::Serialize) -> String {
     match serde_json::to_value(variant) {
         Ok(serde_json::Value::String(name)) => name,

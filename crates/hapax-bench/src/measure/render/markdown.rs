@@ -5,7 +5,8 @@ use super::{answer, columns, notes, words};
 use crate::measure::Report;
 use std::fmt::Write;
 
-/// The report for a README: for each setting a table, the fastest first, ours in bold; then how it was measured.
+/// Returns the report for a README: for each setting a table, the fastest first, ours in bold; then
+/// how it was measured.
 ///
 /// ```
 /// # use hapax_bench::measure::{Report, render};
@@ -57,7 +58,7 @@ fn of_group(group: &Group) -> String {
     table
 }
 
-/// Text that means nothing but itself, on one line.
+/// Escapes text, so that no character has a meaning in Markdown, and puts it on one line.
 fn escaped(text: &str) -> String {
     let mut escaped = String::new();
     for c in text.trim().chars() {
@@ -76,7 +77,7 @@ fn escaped(text: &str) -> String {
     escaped
 }
 
-/// A block of code whose fence is longer than any in it.
+/// Returns a block of code whose fence is longer than any in it.
 fn fenced(code: &str) -> String {
     let (mut longest, mut now) = (0, 0);
     for c in code.chars() {

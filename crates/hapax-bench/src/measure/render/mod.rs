@@ -1,6 +1,8 @@
-//! Pages made of a [`Report`](super::Report): pure functions from the report to text, without a file, a clock or a terminal.
+//! Pages made of a [`Report`](super::Report): pure functions from the report to text, without a
+//! file, a clock or a terminal.
 //!
-//! Names, commands and paths in a report are anybody's: wherever they are printed, they are text and nothing else.
+//! Names, commands and paths in a report are untrusted: wherever they are printed, they are plain
+//! text.
 
 mod answer;
 mod chart;

@@ -1,4 +1,4 @@
-//! What is said below the figures of a group.
+//! The notes below the figures of a group.
 
 use super::numbers::{count, digits, large, share};
 use super::view::{Group, Line, View, Wrong};
@@ -7,7 +7,8 @@ use crate::measure::compare::RUNS_MIN;
 use crate::measure::{Setting, Sort};
 use std::collections::BTreeSet;
 
-/// How ours compare, who gave which wrong answers, who fell behind, and what failed.
+/// States how ours compare, which strategies gave which wrong answers, which fell behind, and which
+/// failed.
 pub fn of(group: &Group) -> Vec<String> {
     let mut notes: Vec<String> = group.lines.iter().filter(|line| line.ours).filter_map(versus).collect();
     notes.extend(short_batches(group));
@@ -38,7 +39,7 @@ fn versus(line: &Line) -> Option<String> {
     ))
 }
 
-/// Where batches are noticeably smaller than they may be.
+/// Notes where batches are noticeably smaller than they may be.
 fn short_batches(group: &Group) -> Option<String> {
     let is_short = |setting: &&Setting| {
         setting.batch > 1 && setting.batch_on_average().is_some_and(|ids| ids < 0.9 * setting.batch as f64)
@@ -76,7 +77,7 @@ fn wrong_answers(line: &Line) -> Vec<String> {
     kinds.iter().filter(|(wrong, _)| worth_saying(wrong)).map(say).collect()
 }
 
-/// Those that are right without exception, in one sentence.
+/// Names the strategies that are right without exception, in one sentence.
 fn none_wrong(group: &Group) -> Option<String> {
     let right = |line: &&Line| {
         line.row.sort != Sort::Roofline
@@ -92,7 +93,7 @@ fn none_wrong(group: &Group) -> Option<String> {
     Some(format!("No wrong answer in {} or more that could be: {who}.", count(fewest)))
 }
 
-/// What one has to know about the report as a whole.
+/// Returns the warnings about the report as a whole.
 pub fn warnings(view: &View) -> Vec<String> {
     let mut warnings = Vec::new();
     if view.report.interrupted {
@@ -118,7 +119,7 @@ pub fn warnings(view: &View) -> Vec<String> {
     warnings
 }
 
-/// Where and how it was measured: names and values.
+/// Returns where and how it was measured: names and values.
 pub fn conditions(view: &View) -> Vec<(&'static str, String)> {
     let machine = &view.report.machine;
     let libraries: Vec<String> = machine.libraries.iter().map(|it| format!("{} {}", it.name, it.version)).collect();

@@ -1,6 +1,6 @@
 //! Numbers for people: three digits, and a unit.
 
-/// 1,234,567.
+/// Formats a count: 1,234,567.
 pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::new();
@@ -13,7 +13,7 @@ pub fn count(number: u64) -> String {
     grouped
 }
 
-/// Three digits, or all that are left of the point.
+/// Formats a number with three digits, or all in front of the point.
 pub fn digits(number: f64) -> String {
     if !number.is_finite() {
         return "–".into();
@@ -21,7 +21,7 @@ pub fn digits(number: f64) -> String {
     if number == 0.0 {
         return "0".into();
     }
-    // Rounded first: 9.996 has one digit less behind the point than it seems.
+    // The number is rounded first: 9.996 has one digit less behind the point than it seems.
     let magnitude = format!("{:.2e}", number.abs());
     let magnitude: i32 = magnitude.split_once('e').and_then(|(_, exponent)| exponent.parse().ok()).unwrap_or(0);
     match magnitude {
@@ -34,7 +34,7 @@ pub fn digits(number: f64) -> String {
     }
 }
 
-/// Without zeros at the end.
+/// Formats a number without zeros at the end.
 pub fn trimmed(number: f64) -> String {
     let digits = digits(number);
     match digits.contains('.') && !digits.contains('e') {
@@ -45,31 +45,32 @@ pub fn trimmed(number: f64) -> String {
 
 const SI: [(f64, &str); 4] = [(1e9, " G"), (1e6, " M"), (1e3, " k"), (1.0, "")];
 
-/// The factor and the letter for numbers of this size. Those that would be rounded up to the next get the next.
+/// Returns the factor and the letter for numbers of this size. Those that would be rounded up to
+/// the next get the next.
 fn scale(number: f64, scales: &[(f64, &'static str)]) -> (f64, &'static str) {
     let fits = |(factor, _): &&(f64, &str)| number.abs() >= 0.9995 * factor;
     *scales.iter().find(fits).or(scales.last()).unwrap_or(&(1.0, ""))
 }
 
-/// 41.2 M.
+/// Formats a large number: 41.2 M.
 pub fn large(number: f64) -> String {
     let (factor, letter) = scale(number, &SI);
     format!("{}{letter}", digits(number / factor))
 }
 
-/// 10 M: as `large`, without zeros at the end, for what was chosen rather than measured.
+/// Formats a chosen rather than measured number: 10 M, as `large`, without zeros at the end.
 pub fn round(number: f64) -> String {
     let (factor, letter) = scale(number, &SI);
     format!("{}{letter}", trimmed(number / factor))
 }
 
-/// 27.3 ns, 1.20 ms.
+/// Formats a time: 27.3 ns, 1.20 ms.
 pub fn time(nanos: f64) -> String {
     let (factor, unit) = scale(nanos, &[(1e9, " s"), (1e6, " ms"), (1e3, " µs"), (1.0, " ns")]);
     format!("{}{unit}", digits(nanos / factor))
 }
 
-/// 18.4 GiB.
+/// Formats a size: 18.4 GiB.
 pub fn bytes(bytes: f64) -> String {
     const SCALES: [(f64, &str); 5] = [
         ((1_u64 << 40) as f64, " TiB"),
@@ -82,7 +83,7 @@ pub fn bytes(bytes: f64) -> String {
     format!("{}{unit}", trimmed(bytes / factor))
 }
 
-/// 0.1 %, 2.5 in a million.
+/// Formats a share: 0.1 %, 2.5 in a million.
 pub fn share(share: f64) -> String {
     match share {
         0.0 => "0".into(),
@@ -92,10 +93,11 @@ pub fn share(share: f64) -> String {
     }
 }
 
-/// The date and time of day, in UTC, of seconds since 1970.
+/// Formats seconds since 1970 as the date and time of day, in UTC.
 pub fn date(unix_seconds: u64) -> String {
     let (days, second) = (unix_seconds / 86_400, unix_seconds % 86_400);
-    // Hinnant's calendar: years begin in March, so that leap days are at their end, and repeat every 400 years.
+    // Hinnant's calendar: years begin in March, so that leap days are at their end, and repeat
+    // every 400 years.
     let days = days + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
     let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;

@@ -1,11 +1,11 @@
-//! Charts as files.
+//! The charts as files.
 
 use super::charts::sections;
 use super::view::View;
 use crate::measure::Report;
 
-/// All charts of a report, as files for a README: their names, and what is in them. They follow the reader's light or dark scheme,
-/// need nothing else, and have what they show as a description.
+/// Returns all charts of a report, as files for a README: their names and their contents. They
+/// follow the reader's light or dark scheme, need no other file, and describe what they show.
 ///
 /// ```
 /// # use hapax_bench::measure::{Report, render};

@@ -8,11 +8,12 @@ use crate::measure::Report;
 /// The widest that [`table`] gets.
 pub const WIDTH_COLUMNS: usize = 120;
 
-/// Narrower than that, names are cut to nothing.
+/// The narrowest that [`table`] gets: below it, names would be cut to nothing.
 const WIDTH_COLUMNS_MIN: usize = 60;
 
-/// The whole report for a terminal, 120 columns wide: for each setting a table, the fastest first, and what is to be said about it;
-/// then the machine, the seed, what was not measured, and the answer in a few sentences.
+/// Returns the whole report for a terminal, 120 columns wide: for each setting a table, the fastest
+/// first, and its notes; then the machine, the seed, the strategies that were not measured, and the
+/// answer in a few sentences.
 ///
 /// ```
 /// # use hapax_bench::measure::{Report, render};
@@ -25,7 +26,8 @@ pub fn table(report: &Report) -> String {
     table_within(report, WIDTH_COLUMNS)
 }
 
-/// [`table`], for a terminal of this width. What does not fit beside the names goes below, under the names again.
+/// Returns [`table`] for a terminal of this width. Columns that do not fit next to the names go
+/// below, under the names again.
 pub fn table_within(report: &Report, width_columns: usize) -> String {
     let width = width_columns.clamp(WIDTH_COLUMNS_MIN, WIDTH_COLUMNS);
     let view = View::of(report);
@@ -53,7 +55,7 @@ pub fn table_within(report: &Report, width_columns: usize) -> String {
     page
 }
 
-/// One table, or several if there are more columns than fit.
+/// Adds one table, or several if there are more columns than fit.
 fn of_group(page: &mut String, group: &Group, width: usize) {
     let names: Vec<String> = group.lines.iter().map(|line| plain(&line.name)).collect();
     let name_width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).min(width * 2 / 5);
@@ -84,7 +86,7 @@ fn width_of(column: &[String]) -> usize {
     column.iter().map(|cell| cell.chars().count()).max().unwrap_or(0)
 }
 
-/// How many of the columns fit side by side.
+/// Returns how many of the columns fit side by side.
 fn fitting(columns: &[Vec<String>], width: usize) -> usize {
     let mut used = 0;
     columns
@@ -96,7 +98,7 @@ fn fitting(columns: &[Vec<String>], width: usize) -> usize {
         .count()
 }
 
-/// At most so many characters.
+/// Cuts text to this many characters.
 fn cut(text: &str, width: usize) -> String {
     match text.chars().count() > width {
         true => text.chars().take(width.saturating_sub(1)).chain(['…']).collect(),
@@ -104,7 +106,7 @@ fn cut(text: &str, width: usize) -> String {
     }
 }
 
-/// Without what a terminal would obey.
+/// Removes characters that a terminal would obey.
 pub fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }

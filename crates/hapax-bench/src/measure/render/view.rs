@@ -11,7 +11,7 @@ pub const QUANTILES: [(f64, &str); 4] = [(0.5, "p50"), (0.99, "p99"), (0.999, "p
 
 pub struct View<'r> {
     pub report: &'r Report,
-    /// In the order of the report.
+    /// The groups, in the order of the report.
     pub groups: Vec<Group<'r>>,
     /// The size of all batches, if they have one size.
     pub batch: Option<usize>,
@@ -19,16 +19,17 @@ pub struct View<'r> {
 
 /// Rows that differ in strategy and batch size only.
 pub struct Group<'r> {
-    /// Of all; its batch size means nothing.
+    /// The setting of all rows; its batch size means nothing.
     pub setting: Setting,
-    /// The fastest first; where ids were due at a rate, the one with the shortest p99.
+    /// The lines, the fastest first; where ids were due at a rate, the one with the shortest p99
+    /// first.
     pub lines: Vec<Line<'r>>,
 }
 
 pub struct Line<'r> {
     pub row: &'r Row,
     pub name: String,
-    /// A shorter one for pictures.
+    /// A shorter title for charts.
     pub label: String,
     pub ours: bool,
     pub speed: Option<Spread>,
@@ -36,22 +37,23 @@ pub struct Line<'r> {
     pub quantiles: [Option<Spread>; 4],
     pub bytes: Option<Spread>,
     pub beside: Option<Spread>,
-    /// Both together.
+    /// The memory of the process and outside it together.
     pub all_bytes: Option<Spread>,
     pub missed: Wrong,
     pub invented: Wrong,
     pub versus: Option<Versus>,
 }
 
-/// A strategy beside the fastest one of its sort that is not ours.
+/// A comparison of a strategy with the fastest one of its sort that is not ours.
 #[derive(Clone, Debug)]
 pub struct Versus {
     pub rival: String,
-    /// How many times as fast.
+    /// The factor by which it is faster.
     pub times: f64,
-    /// Whether every run of the one was faster than every run of the other, and there were enough to tell.
+    /// True if every run of the one was faster than every run of the other, and there were enough
+    /// to tell.
     pub clear: bool,
-    /// Of the one that has fewer.
+    /// The runs of the one that has fewer.
     pub runs: usize,
 }
 
@@ -75,18 +77,19 @@ impl<'r> View<'r> {
         self.groups.iter().flat_map(|group| &group.lines)
     }
 
-    /// The group that answers most: as fast as possible, without a budget; the one with most strategies, live ids and threads.
+    /// Returns the group that shows most: as fast as possible, without a budget; the one with most
+    /// strategies, live ids and threads.
     pub fn main(&self) -> Option<&Group<'r>> {
         let weight = |group: &&Group| {
             let Setting { rate, budget_bytes, live, threads, think_nanos, .. } = group.setting;
             let measured = group.lines.iter().filter(|line| line.speed.is_some()).count();
             (rate.is_none() && measured > 0, budget_bytes.is_none(), think_nanos == 0, measured, live, threads)
         };
-        // The first of equals.
+        // Of equal groups this is the first.
         self.groups.iter().rev().max_by_key(weight).filter(|group| group.lines.iter().any(|line| line.speed.is_some()))
     }
 
-    /// Strategies in the order in which pictures number them: ours first.
+    /// Returns strategies in the order in which charts number them: ours first.
     pub fn strategies(&self) -> Vec<&'r str> {
         let mut names: Vec<&str> = Vec::new();
         for ours in [true, false] {
@@ -125,7 +128,8 @@ impl Group<'_> {
         }
     }
 
-    /// One by one is compared with those measured one by one, batches with whatever is fastest.
+    /// Compares a line with a rival. A strategy measured one by one is compared with those measured
+    /// one by one, and batches with whatever is fastest.
     fn versus(&self, line: &Line) -> Option<Versus> {
         let speed = line.speed.filter(|_| line.row.sort != Sort::Roofline)?;
         let is_rival = |other: &&Line| {
@@ -133,7 +137,7 @@ impl Group<'_> {
                 && other.row.sort == line.row.sort
                 && (line.row.setting.batch > 1 || other.row.setting.batch <= 1)
         };
-        // The fastest are first.
+        // The fastest lines are first.
         let rival = self.lines.iter().find(|other| is_rival(other) && other.speed.is_some())?;
         let rivals = rival.speed?;
         let runs = speed.runs.min(rivals.runs);
@@ -172,7 +176,7 @@ impl<'r> Line<'r> {
         }
     }
 
-    /// Whether it answered noticeably fewer ids than were due.
+    /// Returns true if it answered noticeably fewer ids than were due.
     pub fn fell_behind(&self) -> bool {
         match (self.row.reached(), self.row.setting.rate) {
             (Some(reached), Some(rate)) => reached.median < 0.98 * rate,
@@ -180,7 +184,8 @@ impl<'r> Line<'r> {
         }
     }
 
-    /// Whether more of these answers were wrong than may be. With a budget of memory that may be too small, nothing is promised.
+    /// Returns true if more of these answers were wrong than allowed. With a budget of memory that
+    /// may be too small, nothing is promised.
     pub fn breaks(&self, wrong: &Wrong) -> bool {
         self.row.setting.budget_bytes.is_none() && wrong.breaks_its_promise()
     }

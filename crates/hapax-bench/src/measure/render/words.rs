@@ -4,7 +4,7 @@ use super::numbers::{count, round, share, time};
 use super::view::Wrong;
 use crate::measure::{IdKind, Row, Setting, Shape, Sort};
 
-/// A row's name where rows of several batch sizes meet.
+/// Returns a row's name where rows of several batch sizes meet.
 pub fn name(row: &Row) -> String {
     match row.setting.batch {
         0 | 1 => row.strategy.clone(),
@@ -12,17 +12,17 @@ pub fn name(row: &Row) -> String {
     }
 }
 
-/// What is the same for all rows of a group: everything but the batch size.
+/// Describes what is the same for all rows of a group: everything but the batch size.
 pub fn setting(setting: &Setting) -> String {
     format!("{}, {}, {}", live(setting), threads(setting.threads), rest(setting))
 }
 
-/// Where the number of threads varies.
+/// Describes a setting where the number of threads varies.
 pub fn setting_without_threads(setting: &Setting) -> String {
     format!("{}, {}", live(setting), rest(setting))
 }
 
-/// Where the number of live ids varies.
+/// Describes a setting where the number of live ids varies.
 pub fn setting_without_live(setting: &Setting) -> String {
     format!("ids: {}, {}, {}", ids(setting.ids), threads(setting.threads), rest(setting))
 }
@@ -106,7 +106,7 @@ pub fn noun(sort: Sort) -> &'static str {
     }
 }
 
-/// "86 of 6.00 M: 14.3 in a million (11.5 to 17.7 in a million)".
+/// Describes wrong answers: "86 of 6.00 M: 14.3 in a million (11.5 to 17.7 in a million)".
 pub fn wrong(wrong: &Wrong) -> String {
     let Wrong { wrong: count, of, .. } = *wrong;
     if of == 0 {
@@ -125,7 +125,7 @@ pub fn wrong(wrong: &Wrong) -> String {
     }
 }
 
-/// "2 to 3 %": the unit once, if both have the same.
+/// Describes a span: "2 to 3 %", with the unit once, if both have the same.
 fn span(from: &str, to: &str) -> String {
     match (from.split_once(' '), to.split_once(' ')) {
         (Some((number, unit)), Some((_, same))) if unit == same => format!("{number} to {to}"),
@@ -133,7 +133,7 @@ fn span(from: &str, to: &str) -> String {
     }
 }
 
-/// "a, b and c", at most as many as fit a sentence.
+/// Lists names: "a, b and c", at most as many as fit a sentence.
 pub fn list(names: &[String]) -> String {
     const MOST: usize = 4;
     match names {

@@ -1,8 +1,8 @@
-//! Text in HTML and SVG.
+//! Text for HTML and SVG.
 
 use std::fmt::{self, Display, Write};
 
-/// Text or an attribute's value that means nothing but itself, in HTML and in XML.
+/// Text or an attribute's value that is escaped for HTML and XML.
 pub struct Text<'t>(pub &'t str);
 
 impl Display for Text<'_> {
@@ -15,9 +15,9 @@ impl Display for Text<'_> {
                 '"' => f.write_str("&quot;")?,
                 '\'' => f.write_str("&#39;")?,
                 '\n' | '\t' => f.write_char(c)?,
-                // XML has no way to write these.
+                // XML has no way to write these characters.
                 c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => f.write_char('\u{fffd}')?,
-                // What reorders the text around it.
+                // These characters reorder the text around them.
                 '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => f.write_char('\u{fffd}')?,
                 c => f.write_char(c)?,
             }

@@ -1,15 +1,15 @@
-//! On what kind of file system a directory is: whether what is synced there is durable is for it to decide.
+//! The kind of file system that a directory is on: it decides whether synced files are durable.
 
 use std::path::Path;
 
-/// Its name, as `ext4`. Linux tells.
+/// Returns its name, as `ext4`, where the system is Linux.
 pub(super) fn of(directory: &Path) -> Option<String> {
     let directory = directory.canonicalize().ok()?;
     parsed(&std::fs::read_to_string("/proc/self/mountinfo").ok()?, &directory)
 }
 
-/// `36 35 98:0 /root /mount/point rw,noatime master:1 - ext4 /dev/disk rw`: see proc(5). The innermost mount counts, and of several on
-/// one place the last.
+/// Reads lines such as `36 35 98:0 /root /mount/point rw,noatime master:1 - ext4 /dev/disk rw`: see
+/// proc(5). The innermost mount counts, and of several on one place the last.
 fn parsed(mounts: &str, directory: &Path) -> Option<String> {
     let mounts = mounts.lines().filter_map(|line| {
         let (mount, system) = line.split_once(" - ")?;
@@ -19,7 +19,7 @@ fn parsed(mounts: &str, directory: &Path) -> Option<String> {
     around.max_by_key(|(point, _)| Path::new(point).components().count()).map(|(_, system)| system.to_owned())
 }
 
-/// Spaces and the like are written as three octal digits.
+/// Decodes spaces and the like, which are written as three octal digits.
 fn unescaped(point: &str) -> String {
     [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
         .iter()

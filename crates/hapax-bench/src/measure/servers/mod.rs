@@ -1,8 +1,9 @@
-//! Throwaway places for strategies that need more than memory: an empty directory, a server that is started for the run.
+//! Temporary places for strategies that need more than memory: an empty directory, or a server that
+//! is started for the run.
 //!
-//! A server listens on a Unix socket in a temporary directory, which is also where its data is, and nobody else knows of it. It ends,
-//! and the directory goes, when [`Provided`] is dropped, also by a panic. If this process is killed, a watcher sees to it: see
-//! `watched.rs`.
+//! A server listens on a Unix socket in a temporary directory, which also holds its data; no other
+//! program knows of it. It ends, and the directory is removed, when [`Provided`] is dropped, also
+//! by a panic. If this process is killed, a watcher does it: see `watched.rs`.
 
 mod file_system;
 #[cfg(unix)]
@@ -21,10 +22,10 @@ use self::watched::Watched;
 use crate::strategy::{Failure, Needs, Place};
 use std::time::Duration;
 
-/// How long a server may take until it answers.
+/// The longest time until a server answers.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A place of a run's own. It is gone when this is dropped.
+/// A place of a run's own. It is removed when this is dropped.
 ///
 /// ```
 /// use hapax_bench::measure::servers::{missing, provide};
@@ -42,7 +43,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub struct Provided {
     place: Place,
     kind: Kind,
-    /// What it takes while it is empty.
+    /// The bytes that it takes while it is empty.
     empty_bytes: u64,
 }
 
@@ -56,13 +57,14 @@ enum Kind {
     Postgres(Watched),
 }
 
-/// What a place has taken so far.
+/// The resources that a place uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Processor time of the server, of all its processes, since it was started: of a span, the difference of two. Linux tells.
+    /// Processor time of the server, of all its processes, since it was started; take the
+    /// difference of two for a span. Linux only.
     pub cpu: Option<Duration>,
-    /// What it holds beyond what it held when it was empty: memory in use of Redis, files of PostgreSQL's databases without its log,
-    /// or files of a directory.
+    /// Bytes beyond those that it held when it was empty: memory in use of Redis, files of
+    /// PostgreSQL's databases without its log, or files of a directory.
     pub bytes: Option<u64>,
 }
 
@@ -70,7 +72,8 @@ pub struct Usage {
 ///
 /// # Errors
 ///
-/// What is [`missing`], or why the server did not start, with what it logged. That takes half a minute at most.
+/// The reason that [`missing`] returns, or why the server did not start, with its log. That takes
+/// half a minute at most.
 pub fn provide(needs: Needs) -> Result<Provided, Failure> {
     if let Some(missing) = missing(needs) {
         return Err(missing.into());
@@ -99,7 +102,7 @@ pub fn provide(needs: Needs) -> Result<Provided, Failure> {
     Ok(provided)
 }
 
-/// Why this machine cannot provide for a need, if it cannot.
+/// Returns why this machine cannot provide for a need, if it cannot.
 pub fn missing(needs: Needs) -> Option<String> {
     match needs {
         Needs::Nothing | Needs::Directory => None,
@@ -112,8 +115,9 @@ pub fn missing(needs: Needs) -> Option<String> {
     }
 }
 
-/// The name and version of the server that [`provide`] starts, as `Redis 7.0.15`; of a directory, what it is on, as `file system ext4`. (If
-/// that is memory, as `tmpfs`, nothing there is durable, and syncing is free: TMPDIR says where else directories are to be.)
+/// Returns the name and version of the server that [`provide`] starts, as `Redis 7.0.15`; for a
+/// directory, its file system, as `file system ext4`. (If that is memory, as `tmpfs`, nothing there
+/// is durable, and syncing is free: TMPDIR says where else directories are to be.)
 pub fn version(needs: Needs) -> Option<String> {
     match needs {
         Needs::Nothing => None,
@@ -128,12 +132,13 @@ pub fn version(needs: Needs) -> Option<String> {
 }
 
 impl Provided {
-    /// Where it is: for [`Plan::place`](crate::strategy::Plan::place).
+    /// Returns its address: for [`Plan::place`](crate::strategy::Plan::place).
     pub fn place(&self) -> Place {
         self.place.clone()
     }
 
-    /// What it has taken. Where the system or the server does not tell, there is nothing.
+    /// Returns the resources that it has used. Where the system or the server does not tell, there
+    /// is nothing.
     pub fn usage(&self) -> Usage {
         let bytes = self.bytes().map(|bytes| bytes.saturating_sub(self.empty_bytes));
         Usage { cpu: self.server().and_then(processes::cpu_of_tree), bytes }
@@ -150,7 +155,7 @@ impl Provided {
         }
     }
 
-    /// The process of the server.
+    /// Returns the process of the server.
     fn server(&self) -> Option<u32> {
         match &self.kind {
             Kind::Nothing | Kind::Directory(_) => None,

@@ -1,4 +1,5 @@
-//! A PostgreSQL of its own, with the durability that it comes with: a transaction that is committed is on the disk.
+//! Starts a PostgreSQL server of its own, with the default durability: a transaction that is
+//! committed is on the disk.
 
 use super::watched::{self, Watched};
 use super::{PATIENCE, programs};
@@ -8,11 +9,11 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What is needed, wherever it is.
+/// The programs that are needed.
 pub(super) struct Programs {
-    /// Where `initdb`, `postgres` and `pg_isready` are.
+    /// The folder of `initdb`, `postgres` and `pg_isready`.
     folder: PathBuf,
-    /// Root's way to be somebody else, which the server insists on.
+    /// The user to run as instead of root, which the server requires.
     unprivileged: Option<Unprivileged>,
 }
 
@@ -22,10 +23,10 @@ struct Unprivileged {
     group: u32,
 }
 
-/// The server's programs, or why there are none.
+/// Returns the server's programs, or why there are none.
 pub(super) fn programs() -> Result<Programs, String> {
     let mut folders = programs::folders();
-    // Debian keeps them off the PATH: the newest of them.
+    // Debian keeps them off the PATH; the newest version is taken.
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let mut versions: Vec<(u32, PathBuf)> = versions
         .filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path().join("bin"))))
@@ -39,9 +40,9 @@ pub(super) fn programs() -> Result<Programs, String> {
     Ok(Programs { folder, unprivileged: unprivileged()? })
 }
 
-/// If we are root: who to be instead.
+/// Returns the user to run as if this process is root.
 fn unprivileged() -> Result<Option<Unprivileged>, String> {
-    // The owner of what is shown there is who asks.
+    // The owner of this entry is the process that reads it.
     if !fs::metadata("/proc/self").is_ok_and(|us| us.uid() == 0) {
         return Ok(None);
     }
@@ -52,7 +53,7 @@ fn unprivileged() -> Result<Option<Unprivileged>, String> {
     Ok(Some(Unprivileged { setpriv, user: nobody.0, group: nobody.1 }))
 }
 
-/// The numbers of a user and its group: `nobody:x:65534:65534:…`.
+/// Returns the numbers of a user and its group: `nobody:x:65534:65534:…`.
 fn nobody_of(users: &str) -> Option<(u32, u32)> {
     let mut fields = users.lines().find_map(|line| line.strip_prefix("nobody:"))?.split(':').skip(1);
     Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
@@ -62,13 +63,13 @@ pub(super) fn version() -> Option<String> {
     parsed_version(&programs::printed(&programs().ok()?.folder.join("postgres"), "--version")?)
 }
 
-/// `postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)`.
+/// Reads a version: `postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)`.
 fn parsed_version(text: &str) -> Option<String> {
     let version = text.split_once("(PostgreSQL) ")?.1.split_whitespace().next()?;
     Some(format!("PostgreSQL {version}"))
 }
 
-/// On a Unix socket only, with the settings that it comes with.
+/// Starts the server on a Unix socket only, with its default settings.
 pub(super) fn start() -> Result<Watched, Failure> {
     let programs = programs()?;
     // At this signal it ends at once, its children first, and leaves no shared memory behind.
@@ -91,13 +92,14 @@ pub(super) fn start() -> Result<Watched, Failure> {
     Ok(watched)
 }
 
-/// For the `tokio-postgres` crate.
+/// Returns the address for the `tokio-postgres` crate.
 pub(super) fn address(directory: &Path) -> String {
     let quoted = directory.display().to_string().replace('\\', r"\\").replace('\'', r"\'");
     format!("host='{quoted}' user=postgres dbname=postgres")
 }
 
-/// Tables and indexes. Not the log, of which parts are made ahead and used again.
+/// Returns the bytes of tables and indexes. The log does not count: parts of it are made ahead and
+/// used again.
 pub(super) fn used_bytes(directory: &Path) -> u64 {
     watched::bytes_on_disk(&directory.join("data/base"))
 }
@@ -113,7 +115,7 @@ impl Programs {
             }
             None => Command::new(path),
         };
-        // Environment variables of this kind would be options.
+        // Environment variables with this prefix would be options.
         std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PG")).for_each(|(name, _)| {
             command.env_remove(name);
         });

@@ -1,32 +1,34 @@
-//! Processor time of a process and all that it has started, from `/proc`.
+//! The processor time of a process and all its descendants, from `/proc`.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Units in which Linux counts processor time for programs: a hundredth of a second, whatever the kernel's own clock is.
+/// The unit in which Linux reports processor time to programs: a hundredth of a second, whatever
+/// the kernel's own clock is.
 const TICK: Duration = Duration::from_millis(10);
 
-/// What is of interest in `/proc/*/stat`.
+/// The fields of `/proc/*/stat` that are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Process {
     id: u32,
     parent: u32,
-    /// Its own and that of its children that have ended and were waited for.
+    /// Its own ticks, and those of its children that have ended and were waited for.
     ticks: u64,
 }
 
-/// Processor time of a process and its descendants, those that have ended included. None if it is gone, or the system is not Linux.
+/// Returns the processor time of a process and its descendants, those that have ended included.
+/// None if it is gone, or the system is not Linux.
 pub(super) fn cpu_of_tree(root: u32) -> Option<Duration> {
     let ids = std::fs::read_dir("/proc").ok()?.flatten();
-    // Some end while we look.
+    // Some processes end while they are read.
     let stats = ids.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let stats = stats.filter_map(|id| std::fs::read_to_string(format!("/proc/{id}/stat")).ok());
     let processes: Vec<Process> = stats.filter_map(|stat| parsed(&stat)).collect();
     ticks_of_tree(root, &processes).map(|ticks| TICK.saturating_mul(u32::try_from(ticks).unwrap_or(u32::MAX)))
 }
 
-/// `id (name) state parent … utime stime cutime cstime …`: see proc(5). The name may have anything in it, but is followed by the last
-/// bracket.
+/// Reads `id (name) state parent … utime stime cutime cstime …`: see proc(5). The name may
+/// contain anything, but is followed by the last bracket.
 fn parsed(stat: &str) -> Option<Process> {
     let (id, rest) = stat.split_once(' ')?;
     let fields: Vec<&str> = rest.rsplit_once(')')?.1.split_whitespace().collect();
@@ -40,7 +42,8 @@ fn ticks_of_tree(root: u32, processes: &[Process]) -> Option<u64> {
     let mut ticks = processes.iter().find(|process| process.id == root)?.ticks;
     let mut parents = vec![root];
     while let Some(parent) = parents.pop() {
-        // Removed, so that it ends also on a table that was read while ids were used again.
+        // The entry is removed, so that the walk ends also on a table that was read while ids were
+        // used again.
         for child in children.remove(&parent).unwrap_or_default() {
             ticks += child.ticks;
             parents.push(child.id);
@@ -70,7 +73,7 @@ mod tests {
         assert_eq!(ticks_of_tree(5, &table), Some(321));
         assert_eq!(ticks_of_tree(8, &table), Some(4_000));
         assert_eq!(ticks_of_tree(9, &table), None);
-        // Read while ids were used again.
+        // This table was read while ids were used again.
         assert_eq!(ticks_of_tree(5, &[process(5, 6, 1), process(6, 5, 2)]), Some(4));
     }
 

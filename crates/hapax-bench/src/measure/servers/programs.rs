@@ -1,27 +1,27 @@
-//! Where programs are, and how one is run that ends soon.
+//! Finds programs, and runs those that end soon.
 
 use crate::strategy::Failure;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The folders of the PATH.
+/// Returns the folders of the PATH.
 pub(super) fn folders() -> Vec<PathBuf> {
     std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default()
 }
 
-/// The first of these programs that is on the PATH.
+/// Returns the first of these programs that is on the PATH.
 pub(super) fn on_path(names: &[&str]) -> Option<PathBuf> {
     names.iter().find_map(|name| folders().into_iter().map(|folder| folder.join(name)).find(|path| path.is_file()))
 }
 
-/// What a program prints, if it ends well.
+/// Returns the output of a program, if it succeeds.
 pub(super) fn printed(program: &Path, argument: &str) -> Option<String> {
     let output = Command::new(program).arg(argument).stdin(Stdio::null()).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Runs a program to its end, which is forced after a while. What it says goes into a file.
+/// Runs a program to its end, and kills it after a while. Its output goes into a file.
 pub(super) fn run(mut command: Command, log: &Path, patience: Duration) -> Result<(), Failure> {
     let name = command.get_program().to_string_lossy().into_owned();
     let mut child = logged(&mut command, log)?.spawn().map_err(|error| format!("{name} does not start: {error}"))?;
@@ -50,7 +50,7 @@ pub(super) fn logged<'a>(command: &'a mut Command, log: &Path) -> Result<&'a mut
     Ok(command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file))
 }
 
-/// The last lines of a log, for an error.
+/// Returns the last lines of a log, for an error.
 pub(super) fn tail(log: &Path) -> String {
     const LINES: usize = 12;
     let text = std::fs::read(log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A Redis or Valkey of its own.
+//! Starts a Redis or Valkey server of its own.
 
 use super::watched::Watched;
 use super::{PATIENCE, programs};
@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// What it is called, and what its version line begins with.
+/// The names of the program, which its version line begins with, too.
 const NAMES: [&str; 2] = ["redis-server", "valkey-server"];
 
-/// The server's program, or why there is none.
+/// Returns the server's program, or why there is none.
 pub(super) fn program() -> Result<PathBuf, String> {
     programs::on_path(&NAMES).ok_or_else(|| "neither redis-server nor valkey-server is on the PATH".to_owned())
 }
@@ -21,14 +21,15 @@ pub(super) fn version() -> Option<String> {
     parsed_version(&programs::printed(&program().ok()?, "--version")?)
 }
 
-/// `Redis server v=7.0.15 sha=…`.
+/// Reads a version: `Redis server v=7.0.15 sha=…`.
 fn parsed_version(text: &str) -> Option<String> {
     let name = text.split_whitespace().next()?;
     let version = text.split_whitespace().find_map(|word| word.strip_prefix("v="))?;
     Some(format!("{name} {version}"))
 }
 
-/// On a Unix socket only, and in memory only: it keeps neither snapshots nor a log, so nothing of it is on the way.
+/// Starts the server on a Unix socket only, and in memory only: it keeps neither snapshots nor a
+/// log, so no persistence slows it down.
 pub(super) fn start() -> Result<Watched, Failure> {
     let program = program()?;
     let mut watched = Watched::for_server("redis", "KILL")?;
@@ -40,12 +41,12 @@ pub(super) fn start() -> Result<Watched, Failure> {
     Ok(watched)
 }
 
-/// For the `redis` crate.
+/// Returns the address for the `redis` crate.
 pub(super) fn address(directory: &Path) -> String {
     format!("redis+unix://{}", directory.join("socket").display())
 }
 
-/// What its allocator has given out, `used_memory`.
+/// Returns the bytes that its allocator has given out, `used_memory`.
 pub(super) fn used_bytes(directory: &Path) -> io::Result<u64> {
     let socket = UnixStream::connect(directory.join("socket"))?;
     socket.set_read_timeout(Some(Duration::from_secs(5)))?;
@@ -57,7 +58,7 @@ pub(super) fn used_bytes(directory: &Path) -> io::Result<u64> {
     value.ok_or_else(|| io::Error::other(format!("expected a line `used_memory:BYTES`, got {text:?}")))
 }
 
-/// `$LENGTH\r\n…`: an answer of any length below what a server has to say of itself.
+/// Reads `$LENGTH\r\n…`: an answer of any length below that of a server's description of itself.
 fn bulk_string(reader: &mut impl BufRead) -> io::Result<String> {
     const MAX: u64 = 1 << 20;
     let mut head = String::new();

@@ -4,7 +4,7 @@ use super::*;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Whether there is no server to be had; says so.
+/// Returns true if no server is available; prints that the test is skipped.
 fn is_skipped(test: &str, needs: Needs) -> bool {
     missing(needs).inspect(|reason| println!("SKIPPED: {test}: {reason}")).is_some()
 }
@@ -16,7 +16,7 @@ fn directory_of(provided: &Provided) -> PathBuf {
     }
 }
 
-/// Whether a process is there, not counting one that has ended and was not waited for.
+/// Returns true if a process is there, not counting one that has ended and was not waited for.
 fn lives(process: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
@@ -42,7 +42,7 @@ fn a_directory_is_empty_and_tells_what_is_put_there() {
     std::fs::File::open(path.join("inner/file")).unwrap().sync_all().unwrap();
     let bytes = provided.usage().bytes.unwrap();
     assert!((50_000..1_000_000).contains(&bytes), "{bytes} B");
-    // Others are elsewhere, and it goes also by a panic.
+    // Other places have other paths, and a panic removes them, too.
     let panicked = std::panic::catch_unwind(move || {
         assert_ne!(directory_of(&provide(Needs::Directory).unwrap()), directory_of(&provided));
         panic!("on purpose");
@@ -113,7 +113,7 @@ fn nothing_outlives_a_process_that_is_killed() {
     if std::env::var_os(CHILD).is_some() {
         return hold_servers_until_killed();
     }
-    // This test once more.
+    // This runs the test once more.
     let mut child = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["nothing_outlives_a_process_that_is_killed", "--nocapture"])
         .env(CHILD, "1")

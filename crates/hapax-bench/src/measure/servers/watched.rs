@@ -1,9 +1,10 @@
-//! A temporary directory, and perhaps a server in it, that do not outlive this process.
+//! A temporary directory, and optionally a server in it, that do not outlive this process.
 //!
-//! Dropping it stops the server and removes the directory. That is not enough when this process is killed, so a watcher (a shell, in
-//! a process group of its own, out of reach of the terminal's interrupt) reads from a pipe of which only we hold the other end: when
-//! it is closed, by us or by our end, whatever that was, the watcher does what is left to do. Signals on the death of a parent would
-//! do for Linux alone, and mean the thread that started the server.
+//! Dropping it stops the server and removes the directory. That is not enough when this process is
+//! killed. So a watcher (a shell, in a process group of its own, out of reach of the terminal's
+//! interrupt) reads from a pipe of which only this process holds the other end. When that end is
+//! closed, by us or by our end, whatever that was, the watcher does the rest. Signals on the death
+//! of a parent would work on Linux alone, and refer to the thread that started the server.
 
 use super::programs;
 use crate::strategy::Failure;
@@ -14,7 +15,8 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// The last line that it reads is the server's process id, or empty. Gives it ten seconds.
+/// The watcher's script. The last line that it reads is the server's process id, or empty. It gives
+/// the server ten seconds.
 const WATCHER: &str = r#"
 while read -r line; do server=$line; done
 if [ -n "$server" ]; then
@@ -29,10 +31,10 @@ fi
 rm -rf -- "$1"
 "#;
 
-/// How long a server may take to end, until it is killed.
+/// The longest time that a server may take to end, until it is killed.
 const END: Duration = Duration::from_secs(5);
 
-/// What all systems take.
+/// The longest path of a socket that all systems take.
 const SOCKET_BYTES_MAX: usize = 103;
 
 #[derive(Debug)]
@@ -49,12 +51,12 @@ struct Watcher {
 }
 
 impl Watched {
-    /// An empty directory.
+    /// Creates an empty directory.
     pub fn directory(name: &str) -> Result<Watched, Failure> {
         Self::made(unused(name), "KILL")
     }
 
-    /// An empty directory for a server that ends at this signal, and for its socket.
+    /// Creates an empty directory for a server that ends at this signal, and for its socket.
     pub fn for_server(name: &str, signal: &str) -> Result<Watched, Failure> {
         let path = unused(name);
         let bytes = path.as_os_str().len() + "/.s.PGSQL.5432".len();
@@ -68,7 +70,7 @@ impl Watched {
     fn made(path: PathBuf, signal: &str) -> Result<Watched, Failure> {
         let made = fs::create_dir(&path);
         made.map_err(|error| format!("the directory {} cannot be made: {error}", path.display()))?;
-        // From here on it is removed again, whatever fails.
+        // From here on the directory is removed again, whatever fails.
         let mut watched = Watched { path, watcher: None, server: None };
         if cfg!(unix) {
             watched.watcher = Some(Watcher::start(&watched.path, signal)?);
@@ -80,7 +82,7 @@ impl Watched {
         &self.path
     }
 
-    /// What programs in it have said.
+    /// Returns the file with the output of programs in it.
     pub fn log(&self) -> PathBuf {
         self.path.join("log")
     }
@@ -113,7 +115,7 @@ impl Watched {
         Ok(())
     }
 
-    /// The server's process.
+    /// Returns the server's process.
     pub fn process(&self) -> Option<u32> {
         self.server.as_ref().map(Child::id)
     }
@@ -124,7 +126,7 @@ impl Drop for Watched {
         let running = self.server.as_mut().and_then(|server| matches!(server.try_wait(), Ok(None)).then_some(server));
         if let Some(watcher) = &mut self.watcher {
             if running.is_none() {
-                // Its number may be another's by now.
+                // The process id may be another's by now.
                 let _ = watcher.tell("");
             }
             watcher.pipe = None;
@@ -135,7 +137,7 @@ impl Drop for Watched {
         if let Some(watcher) = &mut self.watcher {
             ends_within(&mut watcher.process, END);
         }
-        // What the watcher has left, and where there is none.
+        // Removes what the watcher has left, or everything if there is no watcher.
         let _ = fs::remove_dir_all(&self.path);
     }
 }
@@ -170,15 +172,16 @@ fn ends_within(process: &mut Child, patience: Duration) {
     }
 }
 
-/// A path of nobody else's.
+/// Returns a path that no other process uses.
 fn unused(name: &str) -> PathBuf {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
     parent().join(format!("hapax-{name}-{}-{number}", std::process::id()))
 }
 
-/// Where temporary directories are made. `/tmp` often is memory, where nothing is durable and everything fast, so unless TMPDIR says
-/// otherwise, it is the place that has to survive a restart.
+/// Returns where temporary directories are made. `/tmp` often is memory, where nothing is durable
+/// and everything fast. So unless TMPDIR says otherwise, it is the place that has to survive a
+/// restart.
 pub fn parent() -> PathBuf {
     let lasting = PathBuf::from("/var/tmp");
     match std::env::var_os("TMPDIR").is_none() && lasting.is_dir() {
@@ -187,7 +190,7 @@ pub fn parent() -> PathBuf {
     }
 }
 
-/// What the files of a directory take. Some may go while we look.
+/// Returns the bytes that the files of a directory take. Some may be removed meanwhile.
 pub(super) fn bytes_on_disk(directory: &Path) -> u64 {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let bytes = entries.map(|entry| match entry.metadata() {
@@ -198,7 +201,7 @@ pub(super) fn bytes_on_disk(directory: &Path) -> u64 {
     bytes.sum()
 }
 
-/// Files may be sparse, or written ahead of what is in them.
+/// Returns the bytes that are allocated: files may be sparse, or allocated ahead of their contents.
 #[cfg(unix)]
 fn allocated(metadata: &fs::Metadata) -> u64 {
     std::os::unix::fs::MetadataExt::blocks(metadata) * 512

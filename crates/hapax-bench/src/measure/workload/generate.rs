@@ -1,4 +1,4 @@
-//! Streams that are made up.
+//! Generated streams.
 
 use super::redeliver::Redeliveries;
 use super::truth::{Certain, Ledger};
@@ -9,22 +9,23 @@ use crate::strategy::Failure;
 use hapax::tier::random::{Random, mix};
 use std::ops::Range;
 
-/// Threads, at most: their number is part of an id's.
+/// The largest number of threads: a thread's number is part of an id's.
 const THREADS_MAX: usize = 256;
 
 /// Bits of an id's number that count the ids of a thread; those above are the thread's.
 const INDEX_BITS: u32 = 32;
 
-/// Checks that a thread has, at most, all in all: more than memory has room for.
+/// The largest number of checks that a thread has in all: more than memory has room for.
 const CHECKS_MAX: f64 = (1_u64 << INDEX_BITS) as f64;
 
 /// Ids that `Zipf` draws from, for each that is live: some are still new after many windows.
 const POPULATION: u64 = 10;
 
-/// Draws that `Zipf` takes in a window, at most, for each live id. With large exponents almost all are redeliveries.
+/// The most draws that `Zipf` takes in a window for each live id. With large exponents almost all
+/// are redeliveries.
 const DRAWS_MAX: f64 = 100.0;
 
-/// The streams, each made by a thread.
+/// Makes the streams, each in a thread.
 pub(super) fn streams<B: Ids>(setting: &Setting, seed: u64, ticks: usize) -> Result<Vec<Stream<B>>, Failure> {
     check(setting)?;
     std::thread::scope(|scope| {
@@ -34,7 +35,7 @@ pub(super) fn streams<B: Ids>(setting: &Setting, seed: u64, ticks: usize) -> Res
     })
 }
 
-/// What can be wrong with a setting as far as its ids go.
+/// Checks a setting as far as its ids go.
 fn check(setting: &Setting) -> Result<(), Failure> {
     let Workload { ref shape, duplicates, distance_windows } = setting.workload;
     check_threads(setting.threads)?;
@@ -56,7 +57,7 @@ fn check(setting: &Setting) -> Result<(), Failure> {
     }
 }
 
-/// Checks that are to be expected in a window; those of a trace are as they are.
+/// Returns the checks that are to be expected in a window; a trace has no expected number.
 pub(super) fn window_checks(setting: &Setting) -> f64 {
     let live = setting.live as f64;
     match setting.workload.shape {
@@ -65,7 +66,7 @@ pub(super) fn window_checks(setting: &Setting) -> f64 {
     }
 }
 
-/// So many streams can be made.
+/// Checks that this many streams can be made.
 pub(super) fn check_threads(threads: usize) -> Result<(), Failure> {
     match threads {
         1..=THREADS_MAX => Ok(()),
@@ -73,7 +74,7 @@ pub(super) fn check_threads(threads: usize) -> Result<(), Failure> {
     }
 }
 
-/// What one thread's stream is made from.
+/// The parameters from which one thread's stream is made.
 struct Part<'a> {
     workload: &'a Workload,
     ids: IdKind,
@@ -98,7 +99,8 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// An empty stream with room for what is to be expected in a number of ticks, of a number of checks in a window.
+    /// Creates an empty stream with room for the checks that are to be expected in a number of
+    /// ticks, given the checks in a window.
     fn with_room_for<B: Ids>(&self, checks: f64, ticks: usize) -> Result<Stream<B>, Failure> {
         let expected = checks * ticks as f64 / WINDOW_TICKS as f64;
         if expected >= CHECKS_MAX {
@@ -109,7 +111,7 @@ impl<'a> Part<'a> {
         Ok(Stream::with_capacity(self.ids, (1.02 * expected) as usize + 1_000))
     }
 
-    /// New ids in their order, and between them redeliveries of recent ones.
+    /// Makes a stream of new ids in their order, with redeliveries of recent ones between them.
     fn redelivered<B: Ids>(&self, ticks: usize) -> Result<Stream<B>, Failure> {
         let mut stream = self.with_room_for::<B>(self.live as f64 / (1.0 - self.workload.duplicates), ticks)?;
         let mut random = self.random();
@@ -133,7 +135,7 @@ impl<'a> Part<'a> {
         Ok(stream)
     }
 
-    /// Ids by their frequency.
+    /// Makes a stream of ids that are drawn by their frequency.
     fn drawn<B: Ids>(&self, ticks: usize, exponent: f64) -> Result<Stream<B>, Failure> {
         let population = self.live as u64 * POPULATION;
         let draws = zipf::draws_for(self.live as f64, population, exponent);
@@ -164,17 +166,17 @@ impl<'a> Part<'a> {
         Random::new(mix(self.seed) ^ self.thread as u64)
     }
 
-    /// New ids before a tick.
+    /// Returns the number of new ids before a tick.
     fn fresh_at(&self, tick: usize) -> u64 {
         (self.live * tick / WINDOW_TICKS) as u64
     }
 
-    /// The tick in which a new id comes: the first after which there are more.
+    /// Returns the tick in which a new id comes: the first after which there are more.
     fn tick_of(&self, index: u64) -> usize {
         ((index as usize + 1) * WINDOW_TICKS).div_ceil(self.live) - 1
     }
 
-    /// The new ids that redeliveries reach: never those that may have expired.
+    /// Returns the new ids that redeliveries reach: never those that may have expired.
     fn recent(&self, fresh: u64, tick: usize) -> Range<u64> {
         let reach = (self.live as f64 * self.workload.distance_windows).ceil() as u64;
         let live = self.fresh_at((tick + 1).saturating_sub(WINDOW_TICKS));

@@ -1,11 +1,12 @@
-//! Where a stream keeps its ids.
+//! Storage for the ids of a stream.
 
 use crate::measure::IdKind;
 use crate::strategy::{Failure, Id};
 use hapax::tier::random::mix;
 use std::ops::Range;
 
-/// Ids of one kind, one after the other, so that reading them costs next to nothing: no allocation, no pointer to follow.
+/// Ids of one kind, one after the other, so that reading them costs next to nothing: no allocation,
+/// no pointer to follow.
 ///
 /// | [`IdKind`] | kept in |
 /// |---|---|
@@ -13,37 +14,39 @@ use std::ops::Range;
 /// | `Uuid` | `Vec<[u8; 16]>` |
 /// | `UuidText`, `Key200`, `Bytes` | [`Bytes`] |
 pub trait Ids: Send + Sync + Sized {
-    /// What a check borrows.
+    /// The borrowed type that is checked.
     type Id: Id + ?Sized;
 
-    /// Whether it is for ids of a kind.
+    /// Returns true if it is for ids of this kind.
     fn keeps(kind: IdKind) -> bool;
 
-    /// None yet, with room for a number of ids of a kind that it [`keeps`](Ids::keeps).
+    /// Creates an empty storage, with room for a number of ids of a kind that it
+    /// [`keeps`](Ids::keeps).
     fn with_capacity(kind: IdKind, ids: usize) -> Self;
 
-    /// Adds the id of this number; another number is another id. Numbers that look random make ids that do.
+    /// Adds the id of this number; another number is another id. Random numbers make random-looking
+    /// ids.
     fn push(&mut self, number: u64);
 
-    /// Adds the id of this number, below 2^40, as alike to the others as this kind of id can be: what is common comes first, and
-    /// is most of it; of an integer the low bits are.
+    /// Adds the id of this number, below 2^40, as similar to the others as this kind of id can be.
+    /// The common part comes first, and is most of the id; in an integer it is the low bits.
     fn push_alike(&mut self, number: u64);
 
-    /// Adds an id that somebody else has made.
+    /// Adds an id that was made elsewhere.
     ///
     /// # Errors
     ///
-    /// If an id of this kind does not have so many bytes.
+    /// If an id of this kind does not have this many bytes.
     fn push_bytes(&mut self, id: &[u8]) -> Result<(), Failure>;
 
-    /// Some ids, by place.
+    /// Returns some ids, by place.
     fn range(&self, places: Range<usize>) -> impl Iterator<Item = &Self::Id>;
 }
 
-/// Low bits that integers have in common when they are alike.
+/// The low bits that similar integers have in common.
 const ALIKE_LOW_BITS: u32 = 24;
 
-/// An id as an array, if it is as long as one of this kind.
+/// Returns an id as an array, if it is as long as one of this kind.
 fn exactly<const LEN: usize>(id: &[u8], kind: IdKind) -> Result<[u8; LEN], Failure> {
     id.try_into().map_err(|_| {
         let found = id.len();
@@ -84,12 +87,12 @@ impl Ids for Vec<u64> {
     }
 }
 
-/// The bytes of a UUID: the number, and as many bits that follow from it.
+/// Returns the bytes of a UUID: the number, and as many bits that follow from it.
 fn uuid(number: u64) -> [u8; 16] {
     (u128::from(number) << 64 | u128::from(mix(number))).to_be_bytes()
 }
 
-/// UUIDs that differ in their last five bytes.
+/// Returns UUIDs that differ in their last five bytes.
 fn uuid_alike(number: u64) -> [u8; 16] {
     (0x0192_3a5c_7e00_7000_8000_0000_0000_0000 | u128::from(number)).to_be_bytes()
 }
@@ -160,18 +163,20 @@ fn push_any(bytes: &mut Vec<u8>, number: u64) {
     }
 }
 
-/// Ids of any length. One type for all of their kinds: whoever measures is compiled for each type of ids and each strategy.
+/// Ids of any length. One type for all of their kinds: measuring code is compiled for each type of
+/// ids and each strategy.
 pub struct Bytes {
     kind: IdKind,
     bytes: Vec<u8>,
-    /// Where each id begins, and where the last one ends.
+    /// The place where each id begins, and where the last one ends.
     bounds: Vec<usize>,
 }
 
 const UUID_TEXT_BYTES: usize = 36;
 const KEY_BYTES: usize = 200;
 
-/// What ids of any length that are alike begin with: longer than what any hash function reads at once.
+/// The common prefix of similar ids of any length: longer than what any hash function reads at
+/// once.
 const COMMON_PREFIX: [u8; 96] = [b'/'; 96];
 
 impl Ids for Bytes {

@@ -30,12 +30,14 @@
 //! | `Zipf` | ids are drawn from ten times the live ones, as many in a window as show so many distinct ones |
 //! | `Trace` | what was recorded |
 //!
-//! Of the first four shapes all streams are `New` and `Duplicate` only, as long as the distance leaves room for what threads may be ahead of each
-//! other ([`LEAD_TICKS_MAX`]); beyond that it is `Undecided` whether the id is still known.
+//! The streams of the first four shapes are `New` and `Duplicate` only, as long as the distance
+//! leaves room for the lead of one thread over another ([`LEAD_TICKS_MAX`]); beyond that it is
+//! `Undecided` whether the id is still known.
 //!
 //! # Memory
 //!
-//! The ids, and a byte for each; while a `Zipf` or a trace is made, up to a hundred bytes for each distinct id.
+//! The ids, and a byte for each; while a `Zipf` or a trace is made, up to a hundred bytes for each
+//! distinct id.
 
 mod generate;
 mod ids;
@@ -68,24 +70,26 @@ const TICK: Duration = Duration::from_secs(1);
 /// The length of a window.
 pub const WINDOW: Duration = Duration::from_secs(TICK.as_secs() * WINDOW_TICKS as u64);
 
-/// Ticks by which a thread may be ahead of the last one: the true answers leave room for that, if there are several threads.
+/// Ticks by which a thread may be ahead of the last one: the true answers leave room for that, if
+/// there are several threads.
 pub const LEAD_TICKS_MAX: usize = 10;
 
-/// The time at which a tick begins, as its checks are told.
+/// Returns the time at which a tick begins, which its checks are given.
 pub fn time(tick: usize) -> Timestamp {
     Timestamp::default() + Duration::from_secs(TICK.as_secs() * tick as u64)
 }
 
-/// Checks that are to be expected in a window of what is generated.
+/// Returns the checks that are to be expected in a window of a generated stream.
 pub fn window_checks(setting: &Setting) -> f64 {
     generate::window_checks(setting)
 }
 
-/// The ids that come in a number of ticks, one stream for each thread. Threads have no id in common, so that the truth does not
-/// depend on who is faster. The same seed makes the same streams.
+/// Returns the ids that come in a number of ticks, one stream for each thread. Threads have no id
+/// in common, so that the truth does not depend on which is faster. The same seed makes the same
+/// streams.
 ///
-/// Each window brings as many new ids as the setting says are live, so that a strategy is always exactly at its capacity. `Zipf` and
-/// a trace bring what they bring.
+/// Each window brings as many new ids as the setting says are live, so that a strategy is always
+/// exactly at its capacity. The numbers of `Zipf` and of a trace are their own.
 ///
 /// # Errors
 ///

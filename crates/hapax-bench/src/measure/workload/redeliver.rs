@@ -1,4 +1,4 @@
-//! When ids come again, and which.
+//! Decides when ids come again, and which.
 
 use crate::measure::{Shape, Workload};
 use hapax::tier::random::Random;
@@ -8,30 +8,30 @@ use std::ops::Range;
 pub(super) enum Redeliveries {
     /// Any recent id, at any time.
     Evenly { share: f64 },
-    /// Many at once.
+    /// Recent ids in bursts: many at once.
     Bursts(Bursts),
 }
 
-/// Redeliveries in bursts, after so many new ids that their share is right.
+/// Redeliveries in bursts, after enough new ids that their share is right.
 pub(super) struct Bursts {
     kind: Kind,
     /// New ids for each redelivery.
     new_ids_each: f64,
-    /// After how many new ids the next burst comes.
+    /// The number of new ids after which the next burst comes.
     due: f64,
     burst: Burst,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
-    /// All that came in the reach of redeliveries, as it came: what a consumer sees that takes over a partition, from the last committed
-    /// offset on.
+    /// All new ids within the distance, in their order: the redeliveries to a consumer that takes
+    /// over a partition, from the last committed offset on.
     Run,
-    /// A few ids, again and again, so many times in all.
+    /// A few ids, again and again, this many times in all.
     Storm { times: u64 },
 }
 
-/// What is left of a burst.
+/// The rest of a burst.
 enum Burst {
     Over,
     Run(Range<u64>),
@@ -41,11 +41,12 @@ enum Burst {
 /// Ids that are tried again in a storm.
 const STORM_IDS: usize = 4;
 
-/// How often ids come again in one storm, all together, unless it would be more than a tenth of a window's redeliveries.
+/// The number of redeliveries in one storm, unless it would be more than a tenth of a window's
+/// redeliveries.
 const STORM_TIMES: u64 = 256;
 
 impl Redeliveries {
-    /// Those of a workload, where a window brings a number of new ids.
+    /// Creates the redeliveries of a workload, where a window brings `live` new ids.
     pub fn new(workload: &Workload, live: usize) -> Self {
         let share = workload.duplicates;
         let new_ids_each = (1.0 - share) / share;
@@ -61,7 +62,8 @@ impl Redeliveries {
         Redeliveries::Bursts(Bursts { kind, new_ids_each, due: first * new_ids_each, burst: Burst::Over })
     }
 
-    /// The redelivery that comes now, out of a range of new ids that have come; if none, the next id is new. `fresh` ids were.
+    /// Returns the redelivery that comes now, out of a range of new ids that have come; if none,
+    /// the next id is new. `fresh` ids were.
     pub fn next(&mut self, random: &mut Random, fresh: u64, recent: impl Fn() -> Range<u64>) -> Option<u64> {
         if fresh == 0 {
             return None;

@@ -1,4 +1,4 @@
-//! One thread's ids.
+//! The ids of one thread.
 
 use super::{Ids, Truth};
 use crate::measure::IdKind;
@@ -8,39 +8,39 @@ use std::ops::Range;
 pub struct Stream<B> {
     /// The ids.
     pub ids: B,
-    /// What is true of each when it comes.
+    /// The truth about each id when it comes.
     pub truth: Vec<Truth>,
-    /// Where each tick begins; one more at the end.
+    /// The place where each tick begins; one more at the end.
     ticks: Vec<usize>,
 }
 
 impl<B: Ids> Stream<B> {
-    /// None yet, with room for a number of ids of a kind.
+    /// Creates an empty stream, with room for a number of ids of a kind.
     pub(super) fn with_capacity(kind: IdKind, ids: usize) -> Self {
         Stream { ids: B::with_capacity(kind, ids), truth: Vec::with_capacity(ids), ticks: vec![0] }
     }
 
-    /// All ids of the next tick were added.
+    /// Ends a tick: all of its ids were added.
     pub(super) fn end_tick(&mut self) {
         self.ticks.push(self.truth.len());
     }
 
-    /// The id at a place.
+    /// Returns the id at a place.
     pub fn id(&self, place: usize) -> &B::Id {
         self.ids.range(place..place + 1).next().expect("it is one id")
     }
 
-    /// The places of a tick's ids.
+    /// Returns the places of a tick's ids.
     pub fn tick(&self, tick: usize) -> Range<usize> {
         self.ticks(tick..tick + 1)
     }
 
-    /// The places of the ids of some ticks.
+    /// Returns the places of the ids of some ticks.
     pub fn ticks(&self, ticks: Range<usize>) -> Range<usize> {
         self.ticks[ticks.start]..self.ticks[ticks.end]
     }
 
-    /// Those ids of some ticks that are certainly fresh there.
+    /// Returns those ids of some ticks that are certainly fresh there.
     pub fn fresh_ids(&self, ticks: Range<usize>) -> impl Iterator<Item = &B::Id> {
         let places = self.ticks(ticks);
         let truth = self.truth[places.clone()].iter();

@@ -21,7 +21,7 @@ fn streams_of(setting: &Setting, seed: u64) -> Vec<Stream<Vec<u64>>> {
     streams(setting, seed, WINDOWS * WINDOW_TICKS).unwrap()
 }
 
-/// How many new ids came since each redelivered one was new.
+/// Returns how many new ids came since each redelivered one was new.
 fn distances(stream: &Stream<Vec<u64>>) -> Vec<usize> {
     let mut new = HashMap::new();
     let checks = stream.ids.iter().zip(&stream.truth);
@@ -62,7 +62,7 @@ fn duplicates_are_as_many_and_as_far_back_as_the_setting_says() {
             let stream = &streams_of(&setting, seed)[0];
             let distances = distances(stream);
             let found = distances.len() as f64 / stream.truth.len() as f64;
-            // One burst more or less; what chance does.
+            // One burst more or less; otherwise the deviation by chance.
             let burst = if shape == Shape::Rebalance { distance / WINDOWS as f64 } else { 0.015 };
             assert!((found - share).abs() <= burst * (1.0 - share) + 0.005, "{found} of {share}");
             assert!(stream.truth.iter().all(|truth| matches!(truth, Truth::New | Truth::Duplicate)));
@@ -79,7 +79,7 @@ fn duplicates_are_as_many_and_as_far_back_as_the_setting_says() {
     }
 }
 
-/// The truth once more, from the ids alone.
+/// Computes the truth once more, from the ids alone.
 fn confirm<B: Ids>(streams: &[Stream<B>], seen: &mut [usize; 4]) {
     for stream in streams {
         let mut ledger = Ledger::new(Certain::with_threads(streams.len()));
@@ -135,7 +135,7 @@ fn the_seed_decides_everything() {
         let setting = Setting { threads: 2, ..setting(shape.clone(), 0.3, 0.4) };
         let ids = |seed| streams_of(&setting, seed).into_iter().map(|stream| stream.ids).collect::<Vec<_>>();
         assert_eq!(ids(40), ids(40));
-        // What is alike is so at each seed; what comes again is not, if chance decides on it.
+        // Similar ids are the same at each seed; redeliveries are not, if they depend on chance.
         assert!(ids(40) != ids(41) || shape == Shape::Rebalance);
     }
 }
@@ -144,7 +144,7 @@ fn the_seed_decides_everything() {
 fn a_rebalance_brings_a_run_again_in_its_order() {
     let stream = &streams_of(&setting(Shape::Rebalance, 0.25, 0.2), 50)[0];
     let runs: Vec<&[Truth]> = stream.truth.chunk_by(|a, b| a == b).filter(|run| run[0] == Truth::Duplicate).collect();
-    // Three new ids for each that comes again, after each 3 x 601 of 18,018.
+    // There are three new ids for each redelivered one, after each 3 x 601 of 18,018.
     assert_eq!(runs.len(), 9);
     let mut place = 0;
     for run in stream.truth.chunk_by(|a, b| a == b) {
@@ -170,7 +170,7 @@ fn in_a_storm_few_ids_come_many_times_at_once() {
         }
         place += run.len();
     }
-    // A quarter as many as new ones.
+    // There are a quarter as many redeliveries as new ids.
     assert_eq!(storms, 20_000 * WINDOWS / 4 / 256);
 }
 

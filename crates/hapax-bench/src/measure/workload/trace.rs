@@ -1,4 +1,4 @@
-//! Streams that somebody has recorded.
+//! Recorded streams.
 
 use super::generate::check_threads;
 use super::truth::{Certain, Ledger};
@@ -18,7 +18,8 @@ pub(crate) use self::file::fuzz;
 
 /// Ids with their times, in ticks of the stream.
 ///
-/// It is made by [`push`](Trace::push), and kept in a file, so that every process that measures a strategy reads the same.
+/// It is made by [`push`](Trace::push), and kept in a file, so that every process that measures a
+/// strategy reads the same.
 ///
 /// ```
 /// use hapax::Timestamp;
@@ -38,48 +39,50 @@ pub(crate) use self::file::fuzz;
 /// The ids, and 12 bytes for each.
 pub struct Trace {
     has_window: bool,
-    /// Only of one that is being made.
+    /// The clock of a trace that is being made; none if it was read.
     clock: Option<TickClock>,
     ids: Bytes,
-    /// When each happens.
+    /// The tick of each id.
     ticks: Vec<u32>,
 }
 
-/// What is known of a trace as a whole.
+/// The figures of a trace as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceHeader {
-    /// Ticks from the first id to the last one, both included. A pass over the trace is one run over all of them.
+    /// Ticks from the first id to the last one, both included. A pass over the trace is one run
+    /// over all of them.
     pub ticks: usize,
-    /// Its ids.
+    /// The number of its ids.
     pub events: usize,
-    /// The most distinct ids within any window: what a strategy needs room for.
+    /// The most distinct ids within any window: the number that a strategy needs room for.
     pub live: usize,
-    /// Whether there was a window. If not, all happens in the first tick, and nothing expires.
+    /// True if there was a window. If not, all happens in the first tick, and nothing expires.
     pub has_window: bool,
 }
 
-/// Ids in a trace, at most.
+/// The largest number of ids in a trace.
 const EVENTS_MAX: usize = 1 << 30;
 
-/// Ticks in a trace, at most: 160,000 windows.
+/// The largest number of ticks in a trace: 160,000 windows.
 const TICKS_MAX: u64 = 1 << 24;
 
-/// The time without any id that is kept. All have expired by then, so what follows does not depend on how long it was.
+/// The longest gap without any id that is kept. All ids have expired by then, so the rest does not
+/// depend on the length of the gap.
 const GAP_TICKS_MAX: u64 = 2 * WINDOW_TICKS as u64;
 
-/// From times to ticks.
+/// Converts times to ticks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct TickClock {
     window_nanos: u64,
     first: Option<Timestamp>,
-    /// Hundredths of a window since then, with all gaps.
+    /// Hundredths of a window since the first id, with all gaps.
     hundredths: u64,
-    /// Without long gaps.
+    /// The tick, without long gaps.
     tick: u64,
 }
 
 impl TickClock {
-    /// The tick of a time, or of the latest so far.
+    /// Returns the tick of a time, or of the latest so far.
     fn tick(&mut self, at: Timestamp) -> u64 {
         let nanos = at.as_nanos().saturating_sub(self.first.get_or_insert(at).as_nanos());
         let hundredths = u128::from(nanos) * WINDOW_TICKS as u128 / u128::from(self.window_nanos);
@@ -91,7 +94,7 @@ impl TickClock {
 }
 
 impl Trace {
-    /// An empty one. Without a window nothing expires.
+    /// Creates an empty trace. Without a window nothing expires.
     pub fn new(window: Option<Duration>) -> Self {
         let clock = window.map(|window| TickClock {
             window_nanos: u64::try_from(window.as_nanos()).unwrap_or(u64::MAX).max(1),
@@ -102,13 +105,13 @@ impl Trace {
         Trace { has_window: window.is_some(), clock, ids: Bytes::with_capacity(IdKind::Bytes, 0), ticks: Vec::new() }
     }
 
-    /// Adds an id. One without a time happens when the one before it did, and so does one of an earlier time: stream time does not go
-    /// back.
+    /// Adds an id. One without a time has the time of the one before it, and so does one of an
+    /// earlier time: stream time does not go back.
     ///
     /// # Errors
     ///
-    /// If there are more than 2^30 ids, or more than 2^24 hundredths of a window with an id in them or shortly before; and of a trace with
-    /// a window that was read from a file.
+    /// If there are more than 2^30 ids, or more than 2^24 hundredths of a window with an id in them
+    /// or shortly before; and if the trace has a window and was read from a file.
     pub fn push(&mut self, id: &[u8], at: Option<Timestamp>) -> Result<(), Failure> {
         if self.ticks.len() == EVENTS_MAX {
             return Err(format!("a trace has room for {EVENTS_MAX} ids, and there are more").into());
@@ -129,7 +132,7 @@ impl Trace {
         Ok(())
     }
 
-    /// What is known of it as a whole. It takes a pass over all ids.
+    /// Computes the figures of the trace as a whole. It takes a pass over all ids.
     pub fn header(&self) -> TraceHeader {
         TraceHeader {
             ticks: self.ticks.last().map_or(0, |&tick| tick as usize + 1),
@@ -139,16 +142,16 @@ impl Trace {
         }
     }
 
-    /// Its ids, in order, each with its tick.
+    /// Returns its ids, in order, each with its tick.
     fn events(&self) -> impl Iterator<Item = (&[u8], usize)> {
         let ticks = self.ticks.iter().map(|&tick| tick as usize);
         self.ids.range(0..self.ticks.len()).zip(ticks)
     }
 
-    /// The most distinct ids that a window has.
+    /// Returns the most distinct ids that a window has.
     fn live(&self) -> usize {
         let mut last_seen: HashMap<&[u8], usize, foldhash::fast::RandomState> = HashMap::default();
-        // Ids that were last seen in a tick, for each tick of the window that ends now.
+        // The ids that were last seen in a tick, for each tick of the window that ends now.
         let mut seen = [0; WINDOW_TICKS];
         let (mut live, mut live_max, mut now) = (0, 0, 0);
         for (id, tick) in self.events() {
@@ -166,7 +169,8 @@ impl Trace {
         live_max
     }
 
-    /// Its ids by threads, each of which has all of an id's events. Beyond its end there are empty ticks.
+    /// Returns its ids by threads, each of which has all of an id's events. Beyond its end there
+    /// are empty ticks.
     pub(super) fn streams<B: Ids>(
         &self,
         kind: IdKind,

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::Hash;
 
-/// What is true of an id when it is checked.
+/// The truth about an id when it is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Truth {
@@ -13,37 +13,38 @@ pub enum Truth {
     New,
     /// Fresh again: it was last accepted at least a window and two ticks ago.
     Expired,
-    /// It was accepted less than a window ago.
+    /// Duplicate: it was accepted less than a window ago.
     Duplicate,
-    /// In between, where a strategy may answer either way; or it is not certain when the id was last accepted, as a strategy could
-    /// answer either way then.
+    /// Undecided: the id's age is in between, where a strategy may answer either way; or it is not
+    /// certain when the id was last accepted, since a strategy could answer either way then.
     Undecided,
 }
 
 impl Truth {
-    /// Whether the right answer is that it is fresh.
+    /// Returns true if the right answer is that it is fresh.
     pub fn is_fresh(self) -> bool {
         matches!(self, Truth::New | Truth::Expired)
     }
 }
 
-/// When an answer is certain, in ticks since an id was accepted.
+/// The ages at which an answer is certain, in ticks since an id was accepted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Certain {
-    /// Below this, it is a duplicate.
+    /// The age below which it is a duplicate.
     pub duplicate_below: usize,
-    /// From this on, it is fresh.
+    /// The age from which on it is fresh.
     pub fresh_from: usize,
 }
 
 impl Certain {
-    /// Threads disagree about the time by as much as one may be ahead of the others.
+    /// Returns the ages for a number of threads. They disagree about the time by as much as one may
+    /// be ahead of the others.
     pub fn with_threads(threads: usize) -> Self {
         let lead = if threads > 1 { LEAD_TICKS_MAX } else { 0 };
         Certain { duplicate_below: WINDOW_TICKS - lead, fresh_from: WINDOW_TICKS + 2 + lead }
     }
 
-    /// What is true of an id that was certainly accepted so many ticks ago.
+    /// Returns the truth about an id that was certainly accepted this many ticks ago.
     pub fn after(self, ticks: usize) -> Truth {
         match ticks {
             ticks if ticks < self.duplicate_below => Truth::Duplicate,
@@ -53,18 +54,19 @@ impl Certain {
     }
 }
 
-/// What is true of ids that come in any order.
+/// Computes the truth about ids that come in any order.
 pub(super) struct Ledger<K> {
     certain: Certain,
     seen: HashMap<K, Accepted, foldhash::fast::RandomState>,
 }
 
-/// When an id may have been accepted last: not one time, once an answer was undecided.
+/// The times at which an id may have been accepted last: not one time, once an answer was
+/// undecided.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Accepted {
-    /// When it was checked last.
+    /// The tick in which it was checked last.
     checked_tick: usize,
-    /// Bit n: perhaps accepted n ticks before that.
+    /// A bit for each age: bit n means perhaps accepted n ticks before that.
     ages: u128,
 }
 
@@ -76,7 +78,7 @@ impl<K: Hash + Eq> Ledger<K> {
         Ledger { certain, seen: HashMap::default() }
     }
 
-    /// What is true of an id that is checked now; ticks do not go back.
+    /// Returns the truth about an id that is checked now; ticks do not go back.
     pub fn check(&mut self, id: K, tick: usize) -> Truth {
         match self.seen.entry(id) {
             Entry::Occupied(mut entry) => entry.get_mut().check(tick, self.certain),
@@ -103,7 +105,7 @@ impl Accepted {
             (false, false, true) => Truth::Expired,
             _ => Truth::Undecided,
         };
-        // Where the answer was fresh, it is accepted now; where it was not, all stays.
+        // If the answer may have been fresh, it may be accepted now; if it was not, its age stays.
         let accepted_now = any_between || any_fresh;
         *self = Accepted { checked_tick: tick, ages: ages | u128::from(accepted_now) };
         truth
@@ -127,7 +129,7 @@ mod tests {
         assert_eq!(at(&[5, 105], 1), [New, Undecided]);
         assert_eq!(at(&[5, 106], 1), [New, Undecided]);
         assert_eq!(at(&[5, 107, 206, 209], 1), [New, Expired, Duplicate, Expired]);
-        // Accepted at 0 or at 100: neither answer is wrong before both agree.
+        // It was accepted at 0 or at 100: neither answer is wrong before both agree.
         assert_eq!(
             at(&[0, 100, 101, 102, 199, 203, 305], 1),
             [New, Undecided, Undecided, Undecided, Duplicate, Undecided, Expired]
@@ -138,7 +140,7 @@ mod tests {
         assert_eq!(at(&[0, 100_000], 2), [New, Expired]);
     }
 
-    /// All histories that a strategy may have, one by one, against the bits.
+    /// Compares all histories that a strategy may have, one by one, with the bits.
     #[test]
     fn the_truth_is_what_all_strategies_agree_on() {
         let seed = 0x7e57;

@@ -2,14 +2,16 @@
 
 use hapax::tier::random::Random;
 
-/// Ranks from 1 to a number, the rank r in proportion to r^-exponent, drawn in constant time (Hörmann and Derflinger,
-/// "Rejection-inversion to generate variates from monotone discrete distributions", 1996).
+/// Draws ranks from 1 to a number, the rank r in proportion to r^-exponent, in constant time
+/// (Hörmann and Derflinger, "Rejection-inversion to generate variates from monotone discrete
+/// distributions", 1996).
 pub(super) struct Zipf {
     ranks: u64,
     exponent: f64,
-    /// The integral of x^-exponent up to half a rank before the first, and up to half a rank after the last.
+    /// The integral of x^-exponent up to half a rank before the first, and up to half a rank after
+    /// the last.
     integrals: [f64; 2],
-    /// A rank this near to what was inverted is never rejected.
+    /// The distance from the inverted value within which a rank is never rejected.
     sure: f64,
 }
 
@@ -35,20 +37,21 @@ impl Zipf {
     }
 }
 
-/// The integral of x^-exponent from 1 to x: (x^(1 - exponent) - 1) / (1 - exponent), also where that is ln x.
+/// Returns the integral of x^-exponent from 1 to x: (x^(1 - exponent) - 1) / (1 - exponent), also
+/// where that is ln x.
 fn integral(x: f64, exponent: f64) -> f64 {
     let power = (1.0 - exponent) * x.ln();
     if power.abs() < 1e-9 { x.ln() } else { power.exp_m1() / power * x.ln() }
 }
 
-/// The x up to which the integral is this.
+/// Returns the x up to which the integral is this.
 fn inverse(integral: f64, exponent: f64) -> f64 {
     let power = (integral * (1.0 - exponent)).max(-1.0);
     let log = if power.abs() < 1e-9 { integral } else { power.ln_1p() / power * integral };
     log.exp()
 }
 
-/// How many draws show this many distinct ranks, as is to be expected.
+/// Returns the expected number of draws that show this many distinct ranks.
 pub(super) fn draws_for(distinct: f64, ranks: u64, exponent: f64) -> f64 {
     let groups = groups(ranks, exponent);
     let sum: f64 = groups.iter().map(|(count, weight)| count * weight).sum();
@@ -65,12 +68,12 @@ pub(super) fn draws_for(distinct: f64, ranks: u64, exponent: f64) -> f64 {
     high
 }
 
-/// All ranks, in groups with about the same weight: how many, and which.
+/// Returns all ranks, in groups with about the same weight: how many, and which.
 fn groups(ranks: u64, exponent: f64) -> Vec<(f64, f64)> {
     let mut groups = Vec::new();
     let mut first = 1;
     while first <= ranks {
-        // One by one where they differ; then a thousandth more each time.
+        // Ranks are taken one by one where they differ; then a thousandth more each time.
         let end = (first + (first / 1_000).max(1)).min(ranks + 1);
         let middle = (first + end - 1) as f64 / 2.0;
         groups.push(((end - first) as f64, middle.powf(-exponent)));

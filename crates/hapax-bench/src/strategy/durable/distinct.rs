@@ -3,13 +3,14 @@
 use crate::strategy::Failure;
 use std::borrow::Borrow;
 
-/// Ids in their order, of each the first only: what a batch has to ask, and which of its ids that answers.
+/// The distinct ids of a batch, in their order: the ids that have to be asked for, and the places
+/// that each answer is for.
 pub(super) struct Distinct<B> {
-    /// Sorted, so that batches that meet take locks in the same order.
+    /// The ids, sorted, so that concurrent batches take locks in the same order.
     pub ids: Vec<B>,
-    /// Where in the batch each of them was first.
+    /// The place in the batch where each of them was first.
     pub places: Vec<usize>,
-    /// How many ids the batch had.
+    /// The number of ids in the batch.
     pub asked: usize,
 }
 
@@ -18,7 +19,7 @@ impl<B: AsRef<[u8]>> Distinct<B> {
         let mut numbered: Vec<(usize, B)> = ids.enumerate().collect();
         let asked = numbered.len();
         numbered.sort_by(|(_, a), (_, b)| a.as_ref().cmp(b.as_ref()));
-        // Sorting kept the order of equal ones, so the first is the first.
+        // Sorting kept the order of equal ids, so the first of them is the first in the batch.
         numbered.dedup_by(|(_, later), (_, first)| (*later).as_ref() == (*first).as_ref());
         let (places, ids) = numbered.into_iter().unzip();
         Distinct { ids, places, asked }

@@ -9,16 +9,19 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// As long as an id waits for company before it is synced at most: what a journal of this crate does by default.
+/// The longest time that an id waits for others before it is synced: the default of a journal of
+/// this crate.
 const GROUP: Duration = Duration::from_millis(5);
 
-/// Insert if absent, under a lock, since the crate has no such operation: look, collect what is new, write that as one batch.
+/// Inserts if absent, under a lock, since the crate has no such operation: look the ids up, collect
+/// the new ones, write them as one batch.
 ///
-/// *Durable*: within 5 ms, and the disk's sync, of the answer; a crash of the process loses nothing that was answered, a power cut what
-/// was answered in that time. The same as a journal of this crate, so the two are compared. Its transactions, which would do
-/// without our lock, take one of their own.
+/// *Durable*: within 5 ms, plus the disk's sync, after the answer. A crash of the process loses no
+/// answered id; a power cut loses those answered in that time. That is the same as for a journal of
+/// this crate, so the two are compared. Its transactions, which would do without our lock, take one
+/// of their own.
 pub struct Fjall {
-    /// Held from the look to the write.
+    /// Held from the lookup to the write.
     writer: Mutex<()>,
     database: Database,
     ids: Keyspace,
@@ -26,7 +29,7 @@ pub struct Fjall {
     syncing: Option<JoinHandle<()>>,
 }
 
-/// What is to be synced.
+/// The writes that are to be synced.
 #[derive(Default)]
 struct Group {
     state: Mutex<State>,
@@ -99,7 +102,7 @@ impl Group {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Something was written.
+    /// Records that something was written.
     fn grows(&self) -> Result<(), Failure> {
         let mut state = self.lock();
         if let Some(failed) = &state.failed {
@@ -111,7 +114,7 @@ impl Group {
         Ok(())
     }
 
-    /// Syncs a while after something was written, until it is over.
+    /// Syncs a while after something was written, until the store is dropped.
     fn run(&self, sync: impl Fn() -> Result<(), String>) {
         let waiting = |state: &mut State| !state.is_dirty && !state.is_over;
         loop {

@@ -1,4 +1,4 @@
-//! What all stores need to become strategies: errors that end the run, and a count of what they hold.
+//! Turns stores into strategies: errors that end the run, and a count of the ids that they hold.
 
 use crate::measure::Sort;
 use crate::strategy::{Failure, Id, Needs, Plan, Strategy};
@@ -23,17 +23,17 @@ pub trait Keep: Send + Sync + Sized {
     ///
     /// # Errors
     ///
-    /// Whatever keeps it from working.
+    /// The reason why it cannot work.
     fn open(plan: &Plan) -> Result<Self, Failure>;
 
-    /// If the id is absent, keeps it and answers true. One atomic step.
+    /// Keeps the id and returns true, if it is absent. One atomic step.
     ///
     /// # Errors
     ///
     /// It cannot be asked, or cannot keep anything.
     fn add(&self, id: &[u8]) -> Result<bool, Failure>;
 
-    /// Adds ids in order, in the best way that its interface has: one answer for each is appended.
+    /// Adds ids in order, in the best way that its interface has. One answer for each is appended.
     ///
     /// # Errors
     ///
@@ -49,7 +49,7 @@ pub trait Keep: Send + Sync + Sized {
 /// A store as a strategy.
 pub struct Lasting<K> {
     keep: K,
-    /// Ids that it has kept.
+    /// The number of ids that it has kept.
     kept: AtomicU64,
 }
 
@@ -66,7 +66,7 @@ impl<I: Id + ?Sized, K: Keep> Strategy<I> for Lasting<K> {
 
     fn check(&self, id: &I, _now: Timestamp) -> bool {
         let is_fresh = self.keep.add(id.bytes().as_ref()).unwrap_or_else(|error| fail(K::NAME, &error));
-        // Relaxed: a count, read when all threads have ended.
+        // Relaxed: a count that is read when all threads have ended.
         self.kept.fetch_add(u64::from(is_fresh), Ordering::Relaxed);
         is_fresh
     }
@@ -84,12 +84,13 @@ impl<I: Id + ?Sized, K: Keep> Strategy<I> for Lasting<K> {
     }
 }
 
-/// A check has no other way to say that it has no answer. Whoever runs it reports the message.
+/// Panics with the error, since a check has no other way to say that it has no answer. The code
+/// that runs the strategy reports the message.
 fn fail(name: &str, error: &Failure) -> ! {
     panic!("{name}: {}", explained(error.as_ref()))
 }
 
-/// An error with its causes, unless it tells them itself.
+/// Returns an error with its causes, unless its own text includes them.
 fn explained(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

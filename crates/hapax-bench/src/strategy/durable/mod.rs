@@ -1,8 +1,10 @@
-//! What survives a crash, or asks a server: stores of others as one would use them, and this crate in front of them.
+//! Strategies that survive a crash, or ask a server: stores of others as one would use them, and
+//! this crate in front of them.
 //!
-//! All keep every id of a run: retentions are far longer than one, on the clock of whoever keeps it. So their figures contain no
-//! expiry, which helps the stores of others: what one writes around them to delete old ids, and the column that says how old they are,
-//! are not there. (Redis expires by itself, once the run is over.)
+//! All keep every id of a run: retentions are far longer than one, on the clock of the store. So
+//! their figures contain no expiry, which favours the stores of others: the code that deletes old
+//! ids there, and the column that says how old they are, are left out. (Redis expires by itself,
+//! once the run is over.)
 
 #[cfg(feature = "postgres")]
 mod distinct;

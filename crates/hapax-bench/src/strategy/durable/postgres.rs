@@ -8,20 +8,23 @@ use crate::strategy::{Failure, Needs, Plan};
 use tokio::runtime::Runtime;
 use tokio_postgres::{Client, NoTls, Statement};
 
-/// `INSERT … ON CONFLICT DO NOTHING`, prepared, a transaction for each id, on a connection for each thread: what one writes first.
+/// Runs `INSERT … ON CONFLICT DO NOTHING`, prepared, a transaction for each id, on a connection
+/// for each thread: the first solution that one would write.
 ///
-/// *Durable*: when it is answered, as the server comes: every transaction waits for the disk (those of several threads may share one
-/// sync). The table has the ids and their index, and nothing else.
+/// *Durable*: when it is answered, with the server's default settings: every transaction waits for
+/// the disk (those of several threads may share one sync). The table has the ids and their index,
+/// and nothing else.
 pub struct PostgresOneByOne(Pool<Session>);
 
-/// One statement for a batch: an array of ids, sorted against deadlocks, and those that were inserted come back. As durable.
+/// Runs one statement for a batch: an array of ids, sorted against deadlocks; it returns those that
+/// were inserted. As durable.
 pub struct PostgresBatched(Pool<Session>);
 
 const TABLE: &str = "CREATE TABLE ids (id bytea PRIMARY KEY)";
 const INSERT: &str = "INSERT INTO ids (id) VALUES ($1) ON CONFLICT DO NOTHING";
 const INSERT_ALL: &str = "INSERT INTO ids (id) SELECT unnest($1::bytea[]) ON CONFLICT DO NOTHING RETURNING id";
 
-/// A connection that is driven by whoever asks, so that no other thread has to be woken.
+/// A connection that is driven by the thread that asks, so that no other thread has to be woken.
 struct Session {
     runtime: Runtime,
     client: Client,
@@ -52,7 +55,7 @@ impl Session {
 fn client(address: &str) -> Result<(Runtime, Client), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (client, connection) = runtime.block_on(tokio_postgres::connect(address, NoTls))?;
-    // What it fails with is what the client is told.
+    // The client gets its errors.
     runtime.spawn(connection);
     Ok((runtime, client))
 }

@@ -6,16 +6,18 @@ use crate::measure::Sort;
 use crate::strategy::{Failure, Needs, Plan};
 use ::redis::{Client, Cmd, Connection, Pipeline};
 
-/// How long the server keeps an id.
+/// The time for which the server keeps an id.
 const RETENTION_SECONDS: u64 = 24 * 3_600;
 
-/// `SET id "" NX EX …` and its answer, one after the other, on a connection for each thread: what one writes first.
+/// Sends `SET id "" NX EX …` and waits for its answer, one after the other, on a connection for
+/// each thread: the first solution that one would write.
 ///
-/// *Durable*: nothing. The server that is measured keeps no snapshot and no log; with `appendonly` and `appendfsync always` it would be
-/// slower. It is what survives the consumer's crash, and is shared.
+/// *Durable*: nothing. The measured server keeps no snapshot and no log; with `appendonly` and
+/// `appendfsync always` it would be slower. Its data survives the consumer's crash, and is shared.
 pub struct RedisOneByOne(Pool<Connection>);
 
-/// The same commands, those of a batch in one pipeline: the best that the server has without scripts.
+/// Sends the same commands, those of a batch in one pipeline: the best that the server has without
+/// scripts.
 pub struct RedisPipelined(Pool<Connection>);
 
 fn connections(plan: &Plan) -> Result<Pool<Connection>, Failure> {
@@ -30,7 +32,7 @@ fn set(id: &[u8]) -> Cmd {
 }
 
 fn add(connections: &Pool<Connection>, id: &[u8]) -> Result<bool, Failure> {
-    // OK if it was set, nil if it was there.
+    // The answer is OK if it was set, nil if it was there.
     connections.with(|connection| Ok(set(id).query(connection)?))
 }
 

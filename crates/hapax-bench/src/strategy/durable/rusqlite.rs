@@ -6,11 +6,12 @@ use crate::strategy::{Failure, Needs, Plan};
 use ::rusqlite::Connection;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// `INSERT OR IGNORE`, a transaction a batch, and one connection, since SQLite has one writer at a time.
+/// Runs `INSERT OR IGNORE`, a transaction a batch, on one connection, since SQLite has one writer
+/// at a time.
 ///
-/// *Durable*: when it is answered (write-ahead log, `synchronous = FULL`): a crash loses nothing, a power cut neither. That is more than
-/// a journal of this crate or fjall promise, which sync every 5 ms, so an id alone costs a sync here, and batches are what can be
-/// compared.
+/// *Durable*: when it is answered (write-ahead log, `synchronous = FULL`): neither a crash nor a
+/// power cut loses an answered id. That is more than a journal of this crate or fjall promise,
+/// which sync every 5 ms. So a single id costs a sync here, and only batches can be compared.
 pub struct Rusqlite(Mutex<Connection>);
 
 const INSERT: &str = "INSERT OR IGNORE INTO ids (id) VALUES (?1)";
@@ -24,7 +25,7 @@ impl Keep for Rusqlite {
         let connection = Connection::open(plan.directory()?.join("ids.sqlite"))?;
         connection.pragma_update(None, "journal_mode", "WAL")?;
         connection.pragma_update(None, "synchronous", "FULL")?;
-        // In KiB if negative: 256 MiB, instead of 2.
+        // The size is in KiB if negative: 256 MiB, instead of 2.
         connection.pragma_update(None, "cache_size", -262_144)?;
         connection.execute("CREATE TABLE ids (id BLOB PRIMARY KEY) WITHOUT ROWID", [])?;
         connection.prepare_cached(INSERT)?;

@@ -14,7 +14,7 @@ fn plan(place: Place) -> Plan {
     Plan { window: Duration::from_secs(100), live: 2_000, threads: 2, budget_bytes: None, place }
 }
 
-/// An empty place in what was provided, for the n-th strategy that uses it.
+/// Makes an empty place in what was provided, for the n-th strategy that uses it.
 fn emptied(provided: &Provided, n: usize) -> Place {
     match provided.place() {
         Place::Directory(path) => {
@@ -37,7 +37,8 @@ fn emptied(provided: &Provided, n: usize) -> Place {
     }
 }
 
-/// Runs a test on every strategy that needs this, each in an empty place. Nothing, if there is no such server.
+/// Runs a test on every strategy that needs this, each in an empty place. Returns none if there is
+/// no such server.
 fn each<I: Id + ?Sized, T: Visitor<I, Output = ()>>(needs: Needs, test: impl Fn(Plan) -> T) -> Option<Provided> {
     let strategies: Vec<Listed> = listed::<I>().into_iter().filter(|strategy| strategy.needs == needs).collect();
     if let Some(reason) = missing(needs) {
@@ -51,7 +52,7 @@ fn each<I: Id + ?Sized, T: Visitor<I, Output = ()>>(needs: Needs, test: impl Fn(
     Some(provided)
 }
 
-/// Numbers, some of which come again.
+/// Returns numbers, some of which come again.
 fn numbers(count: u64, of: u64) -> Vec<u64> {
     let mut random = SEED;
     let mut next = || {
@@ -61,7 +62,7 @@ fn numbers(count: u64, of: u64) -> Vec<u64> {
     (0..count).map(|_| next()).collect()
 }
 
-/// Ids one by one, in batches, by two threads at once, and all of them again.
+/// Checks ids one by one, in batches, by two threads at once, and all of them again.
 struct TrueAnswers(Plan);
 
 impl<I: Id + ?Sized> Visitor<I> for TrueAnswers {
@@ -86,7 +87,7 @@ impl<I: Id + ?Sized> Visitor<I> for TrueAnswers {
         strategy.check_batch(std::iter::empty(), NOW, &mut fresh);
         assert!(fresh.is_empty(), "{}: an empty batch", S::NAME);
 
-        // Each thread meets what the other does, in another order; some ids alone.
+        // Each thread checks the same ids as the other, in another order; some ids are its alone.
         let contended: Vec<u64> = (10_000..10_400).collect();
         let check_all = |backwards: bool| -> usize {
             let mut order = contended.clone();
@@ -146,7 +147,7 @@ fn postgres_gives_the_true_answers() {
     true_answers::<[u8]>(Needs::Postgres);
 }
 
-/// Builds one in the wrong place.
+/// Builds a strategy in the wrong place.
 struct SaysWhy(Place);
 
 impl Visitor<u64> for SaysWhy {
@@ -166,7 +167,7 @@ fn a_wrong_place_is_an_error() {
     }
 }
 
-/// Checks an id, and another one when the server is gone.
+/// Checks an id, and another one after the server is gone.
 struct Orphaned(Option<Provided>);
 
 impl Visitor<u64> for Orphaned {

@@ -1,4 +1,4 @@
-//! This crate's asynchronous engine: its memory in front of a store.
+//! The asynchronous engine of this crate: its memory in front of a store.
 
 use super::lasting::Keep;
 use crate::measure::Sort;
@@ -8,44 +8,47 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
-/// How long memory and the store keep an id: as both are full of the same ids, what each takes for one can be told.
+/// The time for which memory and the store keep an id. Both hold the same ids, so the bytes that
+/// each takes for one can be told.
 const RETENTION: Duration = Duration::from_secs(24 * 3_600);
 
-/// A server that is busy is waited for: a run is to be slow then, not to fail.
+/// The time to wait for a busy server: a run is to be slow then, not to fail.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What an exclusive engine has answered is durable after so long: what a journal does by default.
+/// The time after which the answers of an exclusive engine are durable: the default of a journal.
 const GROUP: Duration = Duration::from_millis(5);
 
-/// The ids of a history that is rated for a run: as many windows as one may bring.
+/// The number of windows in the history's ids, which is rated for a run: as many windows as one may
+/// bring.
 const WINDOWS: usize = 8;
 
 /// A store that is compared.
 pub trait Backend: Store + Sized {
-    /// What the engine in front of it is called.
+    /// The name of the engine in front of it.
     const NAME: &'static str;
     /// See [`Strategy::SORT`](crate::strategy::Strategy::SORT).
     const SORT: Sort;
     /// See [`Strategy::NEEDS`](crate::strategy::Strategy::NEEDS).
     const NEEDS: Needs;
-    /// Whose it is.
+    /// The ownership of the store.
     const OWNERSHIP: Ownership = Ownership::Shared;
 
     /// Opens it in an empty place.
     fn open(plan: &Plan) -> impl Future<Output = Result<Self, Failure>>;
 }
 
-/// The engine over one of our stores, asked through its calls for one id and for many.
+/// The engine over one of our stores, called for one id and for many.
 ///
-/// Shared, whatever memory does not know is asked there, and an answer is as durable as the store. Exclusive, what the history does not know
-/// is new at once, and written behind: every 5 ms a caller waits until all of it is durable.
+/// If shared, the store is asked for every id that memory does not know, and an answer is as
+/// durable as the store. If exclusive, an id that the history does not know is new at once, and
+/// written behind: every 5 ms a caller waits until all of it is durable.
 ///
-/// Memory keeps as much as the store does. Only ids that were accepted in this run are ever asked for, so memory answers what is
-/// redelivered, and the store says what is new.
+/// Memory keeps as much as the store does. Only ids that were accepted in this run are ever asked
+/// for, so memory answers redeliveries, and the store says which ids are new.
 pub struct HapaxOver<S: Backend> {
     dedup: TieredDedup<S>,
     runtime: Runtime,
-    /// When all was durable.
+    /// The time at which all was last durable.
     flushed: Mutex<Instant>,
 }
 
@@ -64,7 +67,7 @@ impl<S: Backend> Keep for HapaxOver<S> {
                 Ownership::Exclusive => builder.history(FALSE_POSITIVE_RATE, WINDOWS * plan.live.max(1)),
             };
             let dedup = builder.build().await?;
-            // Nothing is there, and the history is to know that.
+            // The store is empty, and this lets the history know that.
             dedup.warm().await?;
             Ok::<_, Failure>(dedup)
         })?;
@@ -86,7 +89,7 @@ impl<S: Backend> Keep for HapaxOver<S> {
 }
 
 impl<S: Backend> HapaxOver<S> {
-    /// If it is time for that, and nobody else does.
+    /// Flushes if it is time for that, and no other thread does.
     fn flush(&self) -> Result<(), Failure> {
         if S::OWNERSHIP == Ownership::Exclusive
             && let Ok(mut flushed) = self.flushed.try_lock()
@@ -100,7 +103,8 @@ impl<S: Backend> HapaxOver<S> {
 }
 
 impl<S: Backend> Drop for HapaxOver<S> {
-    /// What is behind is written. If that fails, nobody was told that it is durable.
+    /// The ids that are written behind are written now. If that fails, nobody was told that they
+    /// are durable.
     fn drop(&mut self) {
         let _: Result<(), StoreError> = self.runtime.block_on(self.dedup.shutdown(PATIENCE));
     }

@@ -4,7 +4,8 @@ use crate::meters::Counts;
 use crate::tables::Queue;
 use std::time::SystemTime;
 
-/// Takes a second for each message, and fails for those that are named; in batches, if it has any.
+/// A publisher that takes a second for each message, and fails for those that are named; in
+/// batches, if it has any.
 struct Slow {
     failing: &'static [u8],
     answers: Option<usize>,
@@ -64,7 +65,7 @@ fn published(publishing: &Publishing<Slow>) -> Vec<u8> {
     publishing.publisher.published.lock().unwrap().clone()
 }
 
-/// Of one key.
+/// Publishes messages of one key.
 async fn singly(failing: &'static [u8], timeout_ms: u64, begin_ms: u64) -> (Vec<Fate>, Vec<u8>) {
     let publishing = publishing(failing, None, timeout_ms);
     let lane = publishing.lane(run(0, &[1, 8, 2, 9, 4]), Instant::now() + Duration::from_millis(begin_ms));
@@ -87,14 +88,14 @@ async fn what_is_behind_a_failure_or_too_late_is_given_back() {
     assert_eq!(second, (vec![Fate::Done, expired(), failed("refused")], vec![1]));
     let gone = singly(&[9], 2_000, 60_000).await;
     assert_eq!(gone, (vec![Fate::Done, expired(), Fate::Done, Fate::dead("gone")], vec![1, 2]));
-    // Begun at 0 and 1 seconds, but not at 2.
+    // Messages began at 0 and 1 seconds, but not at 2.
     let late = singly(&[], 2_000, 1_500).await;
     assert_eq!(late, (vec![Fate::Done, expired(), Fate::Done], vec![1, 2]));
     assert_eq!(singly(&[], 2_000, 0).await, (vec![], vec![]));
     assert_eq!(singly(&[], 500, 60_000).await, (vec![failed("it took longer than 500ms")], vec![]));
 }
 
-/// Of three keys.
+/// Publishes messages of three keys.
 async fn together(failing: &'static [u8], answers: usize, timeout_ms: u64) -> (Vec<Vec<Fate>>, Vec<u8>) {
     let publishing = publishing(failing, Some(answers), timeout_ms);
     let until = Instant::now() + Duration::from_secs(60);

@@ -11,7 +11,8 @@ use tokio::time::sleep;
 
 pub const CHILD: &str = "HAPAX_INBOX_CAMPAIGN_CHILD";
 
-/// Relays and workers, which are started again when they are killed; all are when it is dropped.
+/// Relays and workers, which are restarted when they are killed; all are killed when this is
+/// dropped.
 pub struct Processes {
     part: Part,
     children: Vec<(Role, Child)>,
@@ -43,14 +44,14 @@ impl Processes {
     fn kill(&mut self, at: usize) -> Role {
         let (role, child) = &mut self.children[at];
         let role = *role;
-        // It may have ended by itself, which is said elsewhere.
+        // It may have ended by itself, which is reported elsewhere.
         let _ = child.kill();
         let _ = child.wait();
         self.children[at].1 = self.spawn(role);
         role
     }
 
-    /// Starts those again that have ended.
+    /// Restarts those that have ended.
     pub fn look_after(&mut self) {
         for at in 0..self.children.len() {
             if self.children[at].1.try_wait().is_ok_and(|ended| ended.is_some()) {
@@ -73,12 +74,12 @@ pub struct Faults {
     pub parent: Arc<Parent>,
     pub processes: Processes,
     pub random: Random,
-    /// The number of each.
+    /// The number of faults of each kind.
     pub tally: BTreeMap<String, u64>,
 }
 
 impl Faults {
-    /// One of them; some last while the next ones come.
+    /// Runs one fault; some last while the next ones come.
     pub async fn one(&mut self, place: &Arc<Place>) {
         let plan = self.parent.plan;
         let what = match self.random.below(100) {
@@ -140,7 +141,7 @@ impl Faults {
         let address = place.server.address();
         tokio::spawn(async move {
             if let Some(client) = connect(&address).await {
-                // Whoever terminates it has ended it.
+                // An error is ignored: another fault may terminate this connection.
                 let _ = client.batch_execute(&sql).await;
                 sleep(length).await;
             }

@@ -1,4 +1,4 @@
-//! The fate of each message, and whether that may be. Pure.
+//! The fate of each message, and whether it is allowed. Pure.
 
 use super::plan::Deeds;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -17,7 +17,7 @@ enum Lane {
     Alone(u64),
 }
 
-/// A message's.
+/// The story of a message.
 #[derive(Clone, Debug)]
 struct Story {
     side: Side,
@@ -30,22 +30,22 @@ struct Story {
     /// Publications, or effects; and the place of the first among all.
     times: u64,
     first: u64,
-    /// It was a dead letter, and has lost its place in its key.
+    /// True if it was a dead letter, and has lost its place in its key.
     is_requeued: bool,
 }
 
-/// A message that is committed, and is waited for.
+/// A message that is committed, and not done yet.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     id: u64,
     since: Duration,
 }
 
-/// Messages of a key, in order of their transactions' commits.
+/// The messages of a key, in order of their transactions' commits.
 #[derive(Clone, Debug, Default)]
 struct Line {
     waiting: BTreeMap<u64, Waiting>,
-    /// The time at which the first one has become so.
+    /// The time since which the first one has been the first.
     first_since: Duration,
 }
 
@@ -68,7 +68,7 @@ pub struct Ledger {
     pub violations: Vec<String>,
 }
 
-/// The sums of all that there was.
+/// The sums of all events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     pub published: u64,
@@ -88,8 +88,8 @@ impl Ledger {
         }
     }
 
-    /// A transaction that is open has stored a message; it holds the message's key until it ends,
-    /// so places are given out in the order of commits.
+    /// Records that an open transaction has stored a message. It holds the message's key until it
+    /// ends, so places are given out in the order of commits.
     pub fn stored(&mut self, transaction: u64, side: Side, id: u64, key: Option<u64>, deeds: Deeds) {
         self.places += 1;
         let place = self.places;
@@ -112,7 +112,7 @@ impl Ledger {
         story.key.map_or(Lane::Alone(id), |key| Lane::Key(story.side, key))
     }
 
-    /// The place that a message has got in the transaction that was committed.
+    /// Returns the place that a message has got in the transaction that was committed.
     fn place(&self, id: u64) -> Option<u64> {
         let mut stored = self.stories.get(&id)?.stored.iter();
         stored.find(|(transaction, _)| self.committed.contains(transaction)).map(|(_, place)| *place)
@@ -133,7 +133,7 @@ impl Ledger {
         self.committed.contains(&transaction)
     }
 
-    /// A handler begins; how many have before.
+    /// Records that a handler begins. Returns how many have begun before.
     pub fn begun(&mut self, id: u64) -> u64 {
         let Some(story) = self.stories.get_mut(&id) else {
             self.violated(format!("{id} is handled, and nobody has stored it"));
@@ -143,7 +143,7 @@ impl Ledger {
         story.begun - 1
     }
 
-    /// A publication, or an effect that was committed.
+    /// Records a publication, or an effect that was committed.
     pub fn done(&mut self, id: u64, now: Duration) {
         let Some(story) = self.stories.get_mut(&id) else {
             self.violated(format!("{id} is done, and nobody has stored it"));
@@ -157,7 +157,7 @@ impl Ledger {
         }
     }
 
-    /// An operator lets a dead letter be tried again: it waits behind all others of its key.
+    /// Records that an operator requeued a dead letter: it waits behind all others of its key.
     pub fn requeued(&mut self, id: u64, now: Duration) {
         if let Some(story) = self.stories.get_mut(&id) {
             story.is_requeued = true;
@@ -186,13 +186,13 @@ impl Ledger {
         self.lines.iter().filter(|(lane, _)| of_side(lane)).map(|(_, line)| line.waiting.len()).sum()
     }
 
-    /// Messages that were committed and are not done, those that were requeued among them.
+    /// Returns messages that were committed and are not done, those that were requeued among them.
     pub fn open(&self) -> Vec<u64> {
         let is_open = |(id, story): (&u64, &Story)| (story.times == 0 && self.place(*id).is_some()).then_some(*id);
         self.stories.iter().filter_map(is_open).collect()
     }
 
-    /// The innocent heads of lines. Whoever is behind one that hangs waits for that.
+    /// Returns the innocent heads of lines. A message behind one that hangs waits for that one.
     pub fn heads(&self) -> impl Iterator<Item = Oldest> {
         self.lines.values().filter_map(|line| {
             let (_, Waiting { id, since }) = line.waiting.first_key_value()?;
@@ -202,7 +202,7 @@ impl Ledger {
         })
     }
 
-    /// For whoever reads a violation.
+    /// Describes a message for the reader of a violation.
     pub fn said(&self, id: u64) -> String {
         self.stories.get(&id).map_or("unknown".to_owned(), |story| format!("{story:?}"))
     }
@@ -271,7 +271,7 @@ mod tests {
         (ledger.violations.join("; "), tally)
     }
 
-    /// Transactions 1 and 2 have messages 1 and 2 of one key.
+    /// Stores messages 1 and 2 of one key in transactions 1 and 2.
     fn two(ledger: &mut Ledger, side: Side) {
         for n in [1, 2] {
             ledger.stored(n, side, n, Some(0), Deeds::NONE);

@@ -1,13 +1,13 @@
-//! Everything that can go wrong with inbox and outbox, at random, with a ledger of what was
-//! committed, published and done: relays and workers that are killed, sessions that are terminated,
-//! a server that is stopped at once and comes back (with fsync), a broker that is away, late,
-//! silent, or publishes and says no, handlers and publishers that hang, fail and panic, producers
-//! that roll back, die, or leave transactions open, long transactions, readers of the marks,
-//! partitions that are begun, operators that requeue dead letters. Nothing that was committed is
-//! lost, nothing that was rolled back appears, effects are there once, each key keeps its order,
-//! and nobody stands still.
+//! Random faults of all kinds for inbox and outbox, with a ledger of everything that was committed,
+//! published and done: relays and workers that are killed, sessions that are terminated, a server
+//! that is stopped at once and comes back (with fsync), a broker that is away, late, silent, or
+//! publishes and says no, handlers and publishers that hang, fail and panic, producers that roll
+//! back, die, or leave transactions open, long transactions, readers of the marks, partitions that
+//! are begun, operators that requeue dead letters. Nothing that was committed is lost, nothing that
+//! was rolled back appears, effects are there once, each key keeps its order, and nothing stands
+//! still.
 //!
-//! `HAPAX_CAMPAIGN_SECONDS=n` says for how long, `HAPAX_SEED=n` what: `scripts/campaign-inbox`.
+//! `HAPAX_CAMPAIGN_SECONDS=n` sets the length, `HAPAX_SEED=n` the faults: `scripts/campaign-inbox`.
 
 mod faults;
 mod ledger;
@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep;
 use tokio_postgres::Client;
 
-/// The child: no test.
+/// Runs the child; this is no test.
 #[test]
 fn child() {
     let Ok(asked) = std::env::var(CHILD) else { return };
@@ -133,7 +133,7 @@ impl Campaign {
             self.faults.processes.look_after();
         }
         self.stopped.store(true, Ordering::Relaxed);
-        // Those that wait for a lock are told in time, or their connections are closed.
+        // Producers that wait for a lock are told in time, or their connections are closed.
         let _ = tokio::time::timeout(Duration::from_secs(20), async { while producers.join_next().await.is_some() {} })
             .await;
         producers.shutdown().await;
@@ -156,9 +156,10 @@ impl Campaign {
         }
     }
 
-    /// Nothing goes wrong any more: waits until all that was committed is done, and not for ever.
+    /// Ends the faults, and waits until all that was committed is done, and not forever. Returns
+    /// how long that took.
     async fn drain(&mut self) -> Duration {
-        // Of whose commit nobody has heard.
+        // These are transactions of whose commit no answer came.
         let committed = committed(&self.place.client().await, &self.place).await;
         let now = self.parent.now();
         let unheard: Vec<u64> = committed.into_iter().filter(|of| !self.parent.ledger().has(*of)).collect();
@@ -170,20 +171,20 @@ impl Campaign {
             self.faults.processes.look_after();
         }
         let took = began.elapsed();
-        // Whatever comes too late is heard.
+        // This pause catches events that come too late.
         sleep(ms(300)).await;
         took
     }
 }
 
-/// Transactions that the server has.
+/// Returns the transactions that the server has.
 async fn committed(client: &Client, place: &Place) -> HashSet<u64> {
     let sql = format!("SELECT transaction FROM {}_committed", place.prefix);
     let rows = client.query(&sql, &[]).await.expect("an answer");
     rows.iter().map(|row| row.get::<_, i64>(0) as u64).collect()
 }
 
-/// Tells the ledger of effects that were committed, and looks for whoever waits for too long.
+/// Tells the ledger of effects that were committed, and looks for messages that wait for too long.
 async fn watch(parent: Arc<Parent>, place: Arc<Place>) {
     let sql = format!("SELECT n, id FROM {}_effects WHERE n > $1 ORDER BY n", place.prefix);
     // Numbers are not seen in their order: those of the last seconds are looked at again.

@@ -1,4 +1,4 @@
-//! All that is asked of hapax: nothing else here knows its interface.
+//! All calls of hapax: nothing else here knows its interface.
 
 use super::ledger::Side;
 use super::plan::{Part, Plan, Role};
@@ -11,10 +11,10 @@ use tokio_postgres::Client;
 
 pub const CONSUMER: &str = "c";
 const TOPICS: u64 = 3;
-/// Ids from here on are those of messages that nobody has to hear of.
+/// The ids from here on are those of messages that the ledger does not track.
 const NOBODYS: u64 = 1 << 40;
 
-/// Stores a message; false, if it is a duplicate.
+/// Stores a message. Returns false if it is a duplicate.
 pub async fn store(
     tx: &mut tokio_postgres::Transaction<'_>,
     tables: &Tables,
@@ -53,12 +53,12 @@ pub async fn work<P: Publisher + Handler>(part: &Part, process: P) -> Result<(),
     }
 }
 
-/// An error that says that no other attempt can help.
+/// Returns an error that says that no other attempt can help.
 pub fn hopeless(why: &str) -> Failure {
     GiveUp::because(why).into()
 }
 
-/// Dead letters: where they are, and their ids.
+/// Returns dead letters: their positions, and their ids.
 pub async fn dead_letters(client: &Client, tables: &Tables, side: Side) -> Result<Vec<(i64, u64)>, StoreError> {
     let letters = match side {
         Side::Inbox => inbox::dead_letters(client, tables, None, 0, 1_000).await?,
@@ -82,7 +82,7 @@ pub async fn expire(client: &mut Client, tables: &Tables, plan: Plan) -> Result<
 }
 
 /// Stores messages with a key each that are not due before the campaign is over: every other one is
-/// scheduled, and keys of the others back off. Nobody has to hear of them.
+/// scheduled, and keys of the others back off. The ledger does not track them.
 pub async fn put_off(client: &mut Client, tables: &Tables, prefix: &str, messages: u64) -> Result<(), StoreError> {
     let at = SystemTime::now() + 1_000 * HOUR;
     let numbers: Vec<u64> = (0..messages).collect();

@@ -1,4 +1,4 @@
-//! Broker and ledger: what processes ask and tell, on a socket.
+//! Broker and ledger, which processes ask and tell on a socket.
 
 use super::ledger::{Ledger, Side};
 use super::plan::Plan;
@@ -15,7 +15,7 @@ use tokio::time::sleep;
 pub enum Mood {
     Well,
     Refuses,
-    /// Takes nothing and says nothing.
+    /// Accepts nothing and answers nothing.
     Silent,
     /// Answers after so many milliseconds.
     Late(u64),
@@ -25,13 +25,13 @@ pub enum Mood {
     Vanishes,
 }
 
-/// Times at which something that everybody needs was away.
+/// A time at which a part that all need was away.
 #[derive(Clone, Copy, Debug)]
 pub struct Outage {
-    /// The broker's is no worker's.
+    /// The side that it affects, or both if none: an outage of the broker affects no worker.
     pub of: Option<Side>,
     pub from: Duration,
-    /// None, as long as it lasts.
+    /// The end; none, as long as it lasts.
     pub until: Option<Duration>,
 }
 
@@ -44,8 +44,8 @@ pub struct Parent {
     worst: Mutex<Worst>,
 }
 
-/// The oldest innocent message that was seen to wait, and how much of that nobody else is to blame
-/// for.
+/// The oldest innocent message that was seen to wait, and the part of its wait that no outage
+/// explains.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Worst {
     pub age: Duration,
@@ -100,7 +100,7 @@ impl Parent {
         }
     }
 
-    /// None: the connection is closed.
+    /// Answers a request. None: the connection is closed.
     async fn answer(&self, line: &str) -> Option<String> {
         let (what, about) = line.split_once(' ').unwrap_or((line, ""));
         match what {
@@ -130,7 +130,7 @@ impl Parent {
         }
     }
 
-    /// The broker is so for a while.
+    /// Sets the broker's mood for a while.
     pub async fn be(&self, mood: Mood, length: Duration) {
         let outage = self.begin_outage(Some(Side::Outbox));
         *self.mood.lock().expect("nobody has panicked with it") = mood;
@@ -150,7 +150,7 @@ impl Parent {
         self.outages.lock().expect("nobody has panicked with it")[outage].until = Some(self.now());
     }
 
-    /// Looks whether an innocent message has waited for too long.
+    /// Checks that no innocent message has waited for too long.
     pub fn look(&self) {
         let now = self.now();
         let outages = self.outages.lock().expect("nobody has panicked with it").clone();
@@ -173,8 +173,8 @@ impl Parent {
     }
 }
 
-/// The part of a wait that no outage explains: its length, and once more as much, in which those who found
-/// nobody there wait before they ask again, as they do.
+/// Returns the part of a wait that no outage explains. An outage explains its length, and as much
+/// again, in which clients that found the server away wait before they ask again.
 fn own(outages: &[Outage], side: Side, since: Duration, now: Duration) -> Duration {
     let of_side = outages.iter().filter(|outage| outage.of.is_none_or(|of| of == side));
     let explained: Duration = of_side

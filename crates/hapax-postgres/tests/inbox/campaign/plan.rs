@@ -1,20 +1,21 @@
-//! Things that parent and children must agree on: times, sizes, and what messages do.
+//! The parameters that parent and children must agree on: times, sizes, and the behaviour of
+//! messages.
 
 use crate::{Random, ms};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Numbers from the first up to the last.
+/// Returns a number from the first up to the last.
 pub fn between(random: &mut Random, first: u64, last: u64) -> u64 {
     first + random.below(last - first + 1)
 }
 
-/// True so many times of a hundred.
+/// Returns true this many times of a hundred.
 pub fn percent(random: &mut Random, times: u64) -> bool {
     random.below(100) < times
 }
 
-/// A campaign of seconds has shorter leases and faults than one of an hour.
+/// The plan of a campaign. One of seconds has shorter leases and faults than one of an hour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
     pub seed: u64,
@@ -26,24 +27,24 @@ impl Plan {
         if self.is_short { short } else { long }
     }
 
-    /// A worker's.
+    /// Returns a worker's lease.
     pub fn lease(self) -> Duration {
         self.of(ms(900), ms(5_000))
     }
 
-    /// A relay's lease is three times as long.
+    /// Returns a relay's time for one publication; its lease is three times as long.
     pub fn publish_timeout(self) -> Duration {
         self.of(ms(300), ms(1_700))
     }
 
-    /// An innocent message that is due waits no longer, unless the server or the broker is away. In
-    /// a short campaign the machine itself may take seconds.
+    /// Returns the longest time that an innocent due message waits, unless the server or the broker
+    /// is away. In a short campaign the machine itself may take seconds.
     pub fn age_max(self) -> Duration {
         let longest = self.lease().max(3 * self.publish_timeout());
         2 * longest + self.of(ms(4_000), ms(0))
     }
 
-    /// Relays, and workers.
+    /// Returns the number of relays, and of workers.
     pub fn processes(self) -> usize {
         self.of(2, 4)
     }
@@ -56,17 +57,19 @@ impl Plan {
         self.of(3_000, 1_000_000)
     }
 
-    /// No more messages of a queue than this wait, or age would say how slow the machine is.
+    /// Returns the most messages of a queue that wait: with more, their age would show how slow the
+    /// machine is.
     pub fn waiting_max(self) -> usize {
         self.of(60, 300)
     }
 
-    /// Messages that are not due before the campaign is over, each with a key of its own.
+    /// Returns the number of messages that are not due before the campaign is over, each with a key
+    /// of its own.
     pub fn put_off(self) -> u64 {
         self.of(2_000, 1_000_000)
     }
 
-    /// The time for which a partition of the marks is written into.
+    /// Returns the time for which a partition of the marks is written into.
     pub fn partition(self) -> Duration {
         self.of(ms(1_000), ms(20_000))
     }
@@ -75,34 +78,36 @@ impl Plan {
         4
     }
 
-    /// Transactions of a thousand that stay open for a while, and keep others from their keys.
+    /// Returns how many transactions of a thousand stay open for a while, and keep others from
+    /// their keys.
     pub fn held_per_thousand(self) -> u64 {
         self.of(80, 3)
     }
 
-    /// The time between faults.
+    /// Returns the time between faults.
     pub fn pause(self, random: &mut Random) -> Duration {
         ms(self.of(between(random, 50, 250), between(random, 500, 4_000)))
     }
 
-    /// The time for which a broker is away, or a transaction stays open.
+    /// Returns the time for which a broker is away, or a transaction stays open.
     pub fn while_it_lasts(self, random: &mut Random) -> Duration {
         ms(self.of(between(random, 100, 600), between(random, 500, 8_000)))
     }
 }
 
-/// The things that a handler or a publisher does with a message, so many times; then it is as any other.
+/// The behaviour of a handler or a publisher for a message, a number of times; then the message is
+/// like any other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deed {
     Fine,
     Fails,
     Hangs,
-    /// In a statement of its transaction.
+    /// Hangs in a statement of its transaction.
     HangsInside,
     Panics,
-    /// Before there is a future.
+    /// Panics before there is a future.
     PanicsAtOnce,
-    /// Says that no other attempt can help.
+    /// Reports that no other attempt can help.
     GivesUp,
 }
 
@@ -116,7 +121,7 @@ const DEEDS: [(Deed, &str); 7] = [
     (Deed::GivesUp, "gives-up"),
 ];
 
-/// A deed, and how often.
+/// A behaviour, and how many times it happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deeds {
     pub deed: Deed,
@@ -126,8 +131,8 @@ pub struct Deeds {
 impl Deeds {
     pub const NONE: Deeds = Deeds { deed: Deed::Fine, times: 0 };
 
-    /// Some in a hundred are guilty, and of many fewer: each that hangs takes a lease of somebody's
-    /// time.
+    /// Draws the deeds of a message. Some in a hundred misbehave, and of many fewer the handler
+    /// hangs: each that hangs takes a worker's time for a lease.
     pub fn any(random: &mut Random, plan: Plan) -> Self {
         let often = |random: &mut Random| between(random, 1, u64::from(plan.attempts_max()) + 2);
         match random.below(plan.of(1_000, 4_000)) {
@@ -171,7 +176,7 @@ pub struct Part {
     /// The address at which the parent listens: broker and ledger.
     pub parent: SocketAddr,
     pub prefix: String,
-    /// The server's.
+    /// The server's address.
     pub address: String,
 }
 

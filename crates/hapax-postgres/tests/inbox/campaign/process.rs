@@ -9,15 +9,15 @@ use std::sync::Mutex;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
-/// Questions to the parent, and news for it: the broker and the ledger.
+/// The connection to the parent, for questions and news: the broker and the ledger.
 struct Parent {
     address: SocketAddr,
     idle: Mutex<Vec<BufReader<TcpStream>>>,
 }
 
 impl Parent {
-    /// Asks on a connection that nobody else uses meanwhile. One of whoever does not wait is
-    /// closed.
+    /// Asks on a connection that no other task uses meanwhile. If the caller does not wait, its
+    /// connection is closed.
     async fn ask(&self, what: &str) -> io::Result<String> {
         let idle = self.idle.lock().expect("nobody has panicked with it").pop();
         let mut connection = match idle {
@@ -39,7 +39,7 @@ pub struct Process {
     effect: String,
 }
 
-/// Works until it is killed, or whoever has started it is gone.
+/// Works until it is killed, or the process that has started it is gone.
 pub async fn run(part: Part) {
     let parent = Parent { address: part.parent, idle: Mutex::default() };
     let effect = format!("INSERT INTO {}_effects (id) VALUES ($1)", part.prefix);
@@ -60,7 +60,7 @@ fn id(message: &Message) -> &str {
     std::str::from_utf8(&message.id).expect("ids are numbers")
 }
 
-/// It panics before there is a future, as long as it is told to.
+/// Panics before there is a future, as long as the message says so.
 fn panic_at_once(message: &Message) -> Deeds {
     let deeds = Deeds::parse(&message.payload).expect("deeds");
     let is_told_to = u64::from(message.attempts) < deeds.times;
@@ -69,7 +69,7 @@ fn panic_at_once(message: &Message) -> Deeds {
 }
 
 impl Process {
-    /// True if this is one of the times that a message does what it does.
+    /// Returns true if this is one of the attempts in which a message misbehaves.
     async fn is_told_to(&self, message: &Message, deeds: Deeds) -> io::Result<bool> {
         if deeds.is_innocent() {
             return Ok(false);

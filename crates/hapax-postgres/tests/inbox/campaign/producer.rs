@@ -1,5 +1,5 @@
-//! Whoever stores messages: in transactions of some of them, which are committed, rolled back, left
-//! open for a while, or given up with their connection.
+//! A producer: it stores messages in transactions of some of them, which are committed, rolled
+//! back, left open for a while, or dropped with their connection.
 
 use super::ledger::Side;
 use super::ours;
@@ -14,9 +14,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tokio::time::sleep;
 use tokio_postgres::{Client, NoTls};
 
-/// Keys that many have messages of at a time.
+/// The keys that many messages have at a time.
 const HOT: u64 = 4;
-/// Messages that may be delivered once more.
+/// The number of messages that may be delivered once more.
 const REMEMBERED: usize = 500;
 
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +33,8 @@ pub struct Producer {
     pub address: String,
     pub random: Random,
     pub stopped: Arc<AtomicBool>,
-    /// Of the inbox: delivered again now and then, whether they were committed or not.
+    /// The inbox's messages that are delivered again now and then, whether they were committed or
+    /// not.
     delivered: VecDeque<New>,
 }
 
@@ -83,7 +84,8 @@ impl Producer {
         }
     }
 
-    /// Messages of a transaction, in an order in which two of them do not wait in a circle.
+    /// Makes the messages of a transaction, in an order in which two transactions do not wait in a
+    /// circle.
     fn messages(&mut self, side: Side) -> Vec<New> {
         let (random, plan) = (&mut self.random, self.parent.plan);
         let mut messages = Vec::new();
@@ -118,7 +120,7 @@ impl Producer {
         tx.execute(&committed, &[&(transaction as i64)]).await?;
         for New { id, key, deeds } in messages {
             if ours::store(&mut tx, &self.tables, side, id, key, &deeds.to_text()).await? {
-                // It holds the key: nobody else is told of a place of it until it ends.
+                // The transaction holds the key: no other gets a place of it until it ends.
                 self.parent.ledger().stored(transaction, side, id, key, deeds);
             }
         }
@@ -138,7 +140,8 @@ impl Producer {
     }
 }
 
-/// Servers that are away, deadlocks, and whoever has waited for too long.
+/// Returns true for errors that are expected: servers that are away, deadlocks, and waits that took
+/// too long.
 fn may_be(error: &StoreError) -> bool {
     error.kind().is_transient() || error.kind() == ErrorKind::Conflict
 }

@@ -1,4 +1,4 @@
-//! The backends of the campaign: their servers, the way to them, and what can go wrong with each.
+//! The backends of the campaign: their servers, the connections to them, and the faults of each.
 
 use super::plan::{Part, Plan};
 use super::worker::work;
@@ -24,7 +24,7 @@ use tokio::time::sleep;
 pub const ALL: [&str; 7] = ["memory", "budget", "redis", "cluster", "postgres", "fjall", "sqlite"];
 pub const CHILD: &str = "HAPAX_CAMPAIGN_CHILD";
 
-/// Where the records are.
+/// The place of the records.
 enum Records {
     /// In this process, which all workers are parts of.
     Here(Arc<FaultyStore<DynStore>>),
@@ -37,7 +37,7 @@ enum Records {
 pub struct Backend {
     plan: Plan,
     records: Records,
-    /// Of the store, for workers.
+    /// The store's address, for workers.
     address: String,
     pub workers: usize,
 }
@@ -49,7 +49,7 @@ pub enum Worker {
 }
 
 impl Backend {
-    /// None if its server is not to be had, which is said.
+    /// Starts a backend. None if its server is not available, which is printed.
     pub async fn start(plan: &Plan) -> Option<Backend> {
         const DURABLE: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
         let here = |store: DynStore| Records::Here(Arc::new(FaultyStore::new(store)));
@@ -107,7 +107,7 @@ impl Backend {
         Worker::Process(child.expect("this program can be started again"))
     }
 
-    /// Lets one thing go wrong, for a while; what, and for how long.
+    /// Causes one fault, for a while. Returns which, and how long it lasted.
     pub async fn harm(&self, random: &mut Random) -> String {
         let time = self.plan.fault(random);
         format!("{} for {time:?}", self.harm_for(time, random).await)
@@ -159,12 +159,12 @@ impl Backend {
                 1 => stopped(&family(server.pid()), time).await,
                 _ => in_the_way(proxy, random, time).await,
             },
-            // Somebody else has the file.
+            // Another process has the file.
             Records::File(directory) if self.plan.backend == "sqlite" => {
                 locked(&directory.path().join("store"), time).await;
                 "file locked".to_owned()
             }
-            // Nobody else can get at it.
+            // No other process can open it.
             Records::File(_) => {
                 sleep(time).await;
                 "nothing".to_owned()
@@ -181,12 +181,12 @@ async fn in_the_way(proxy: &Proxy, random: &mut Random, time: Duration) -> Strin
     }
     sleep(time).await;
     proxy.set(Mode::Pass);
-    // Of what was not sent on meanwhile, the rest would be no sense.
+    // A part of the bytes was not sent on meanwhile, so the rest would be nonsense.
     proxy.cut();
     format!("network: {mode:?}, cut")
 }
 
-/// Processes stand still.
+/// Stops processes for a while.
 async fn stopped(pids: &[u32], time: Duration) -> String {
     signal(pids, "-STOP");
     sleep(time).await;
@@ -200,7 +200,7 @@ fn signal(pids: &[u32], signal: &str) {
     let _ = Command::new("kill").arg(signal).args(pids).stderr(Stdio::null()).status();
 }
 
-/// A process, and those that it has started.
+/// Returns a process, and those that it has started.
 fn family(pid: Option<u32>) -> Vec<u32> {
     let Some(pid) = pid else { return Vec::new() };
     let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
@@ -218,7 +218,7 @@ async fn locked(path: &Path, time: Duration) {
 }
 
 impl Worker {
-    /// As `kill -9`.
+    /// Kills it, as `kill -9`.
     pub fn kill(self) {
         match self {
             Worker::Process(mut child) => {
@@ -229,14 +229,14 @@ impl Worker {
         }
     }
 
-    /// Stands still for a while, if it is a process.
+    /// Stops it for a while, if it is a process.
     pub async fn stop(&self, time: Duration) {
         if let Worker::Process(child) = self {
             stopped(&[child.id()], time).await;
         }
     }
 
-    /// Whether it has ended by itself, which it must not.
+    /// Returns true if it has ended by itself, which it must not.
     pub fn has_ended(&mut self) -> bool {
         match self {
             Worker::Process(child) => child.try_wait().expect("its state").is_some(),
@@ -245,7 +245,7 @@ impl Worker {
     }
 }
 
-/// A child's work.
+/// Does a child's work.
 pub async fn work_on(part: Part) -> String {
     loop {
         // The server may be away just now.

@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
-/// So many messages are there to be handled at a time, so that some always wait.
+/// The number of messages that are there to be handled at a time, so that some always wait.
 const OPEN: usize = 80;
-/// The latest faults are said with a violation.
+/// The number of latest faults that are reported with a violation.
 const FAULTS_SAID: usize = 20;
-/// What is done is judged when nobody can be at it any more.
+/// The time after which a done message is judged, when no process can work on it any more.
 const JUDGED_AFTER: Duration = Duration::from_secs(20);
 
 pub struct Broker {
@@ -30,7 +30,7 @@ struct State {
     places: u64,
     ids: u64,
     stories: HashMap<u64, Open>,
-    /// Which id each handler's run is of.
+    /// The id of each handler's run.
     runs: HashMap<u64, u64>,
     run: u64,
     connections: HashMap<usize, usize>,
@@ -50,21 +50,21 @@ struct Sent {
     fails: u32,
     visible: Instant,
     deliveries: u32,
-    /// Of a check: who asks.
+    /// The process that asks, for a check.
     asker: Option<usize>,
 }
 
-/// An id that is not judged.
+/// An id that is not judged yet.
 struct Open {
     story: Story,
     copies: u32,
-    /// Workers whose handlers have begun with it.
+    /// The workers whose handlers have begun with it.
     workers: Vec<usize>,
     closed: Option<Instant>,
 }
 
 impl Broker {
-    /// A queue on loopback, and where it is.
+    /// Starts a queue on loopback. Returns its address, too.
     pub async fn start(plan: Plan, random: Random) -> (Arc<Broker>, SocketAddr) {
         let state = State {
             backend: plan.backend.clone(),
@@ -171,8 +171,8 @@ impl Broker {
         "ok".to_owned()
     }
 
-    /// A worker has died: what it had in hand may have come to an end that nobody learns of. First
-    /// its last words are heard.
+    /// Records that a worker has died: its messages may have come to an end that nobody learns of.
+    /// First its last words are read.
     pub async fn died(&self, worker: usize) {
         let began = Instant::now();
         while self.lock().connections.get(&worker).is_some_and(|&n| n > 0) && began.elapsed().as_secs() < 5 {
@@ -209,7 +209,7 @@ impl Broker {
         self.lock().sends = false;
     }
 
-    /// What is left to be done.
+    /// Returns how many messages are left to be done.
     pub fn open(&self) -> usize {
         self.lock().sent.len()
     }
@@ -222,7 +222,7 @@ impl Broker {
         self.lock().began.elapsed()
     }
 
-    /// Something went wrong from then on.
+    /// Records a fault from that time on.
     pub fn injected(&self, from: Duration, what: String) {
         let mut state = self.lock();
         state.tally.faults += 1;

@@ -1,17 +1,17 @@
-//! What became of each message, and whether that may be. Pure.
+//! The fate of each message, and whether it is allowed. Pure.
 
 use std::time::Duration;
 
 /// The two ways to use an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A consumer's: claimed, handled, completed, acknowledged.
+    /// A consumer's id: claimed, handled, completed, acknowledged.
     Claim,
-    /// Marked at sight, by a caller that asks until it is told.
+    /// An id that is marked at sight, by a caller that asks until it is told.
     Check,
 }
 
-/// An id's.
+/// The story of an id.
 #[derive(Clone, Debug)]
 pub struct Story {
     pub kind: Kind,
@@ -21,7 +21,7 @@ pub struct Story {
     /// Processes that were killed while they had it in hand.
     pub deaths: u32,
     pub put_aside: Option<String>,
-    /// What happened, and when: for whoever reads a violation.
+    /// The events, and their times: for the reader of a violation.
     pub events: Vec<(Duration, String)>,
 }
 
@@ -31,7 +31,7 @@ impl Story {
     }
 }
 
-/// What there was, in all.
+/// The sums of all events.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     pub messages: u64,
@@ -51,7 +51,7 @@ pub struct Tally {
     pub violations: Vec<String>,
 }
 
-/// Violations beyond so many are counted, and not said.
+/// The number of violations beyond which they are counted, and not reported.
 const SAID_MAX: usize = 20;
 
 impl Tally {
@@ -63,7 +63,8 @@ impl Tally {
         }
     }
 
-    /// Judges an id of which nothing is delivered any more; whether something was wrong, and is said.
+    /// Judges an id of which nothing is delivered any more. Returns true if something was wrong,
+    /// and is reported.
     pub fn judge(&mut self, id: u64, story: &Story, max_attempts: u32) -> bool {
         let before = self.violations.len();
         self.judge_story(id, story, max_attempts);

@@ -1,11 +1,11 @@
-//! Everything that can go wrong, at random, on every backend, with a ledger of effects: servers
-//! that are killed, stopped, silent, cut off or lose answers, workers that are killed or stopped,
-//! handlers that hang, fail, or take longer than the queue hides a message, callers that do not
-//! wait and ask again at once. No message is lost; an effect is there twice only where a process
-//! was killed after it; nothing stands still.
+//! Random faults of all kinds, on every backend, with a ledger of effects: servers that are killed,
+//! stopped, silent, cut off or lose answers, workers that are killed or stopped, handlers that
+//! hang, fail, or take longer than the queue hides a message, callers that do not wait and ask
+//! again at once. No message is lost; an effect is there twice only where a process was killed
+//! after it; nothing stands still.
 //!
-//! `HAPAX_CAMPAIGN_SECONDS=n` says for how long, `HAPAX_CAMPAIGN_BACKENDS=a,b` where,
-//! `HAPAX_STORE_SEED=n` what: `scripts/campaign`.
+//! `HAPAX_CAMPAIGN_SECONDS=n` sets the length, `HAPAX_CAMPAIGN_BACKENDS=a,b` the backends,
+//! `HAPAX_STORE_SEED=n` the faults: `scripts/campaign`.
 
 mod backend;
 mod broker;
@@ -27,13 +27,13 @@ fn variable(name: &str, usual: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| usual.to_owned())
 }
 
-/// The child: no test.
+/// Runs the child; this is no test.
 #[test]
 fn child() {
     let Ok(asked) = std::env::var(CHILD) else { return };
     let part = Part::parse(&asked).expect("a part");
     let ended = crate::common::runtime().block_on(backend::work_on(part));
-    // The broker is gone, with whoever has started this: or else it is said there.
+    // The broker is gone, with the process that has started this; otherwise the broker reports it.
     eprintln!("a worker has ended: {ended}");
 }
 
@@ -97,7 +97,7 @@ impl Workers<'_> {
         self.workers.insert(worker, started);
     }
 
-    /// Starts those again that have ended, which they must not.
+    /// Restarts those that have ended, which they must not.
     async fn look_after(&mut self) {
         for worker in 0..self.workers.len() {
             if self.workers[worker].has_ended() {
@@ -154,7 +154,7 @@ async fn campaign(plan: Plan, time: Duration) -> Option<(String, Tally)> {
         workers.look_after().await;
     }
     ticking.abort();
-    // Whatever comes too late is heard.
+    // This pause catches events that come too late.
     sleep(Duration::from_millis(200)).await;
     workers.workers.drain(..).for_each(Worker::kill);
     Some((plan.backend, broker.end()))

@@ -1,4 +1,4 @@
-//! What parent and children must agree on.
+//! The parameters that parent and children must agree on.
 
 use crate::random::Random;
 use std::net::SocketAddr;
@@ -9,7 +9,7 @@ use std::time::Duration;
 pub struct Plan {
     pub backend: String,
     pub seed: u64,
-    /// A short one has shorter leases and faults.
+    /// True for a short one, which has shorter leases and faults.
     pub is_short: bool,
 }
 
@@ -20,7 +20,7 @@ pub struct Part {
     pub worker: usize,
     pub life: u64,
     pub broker: SocketAddr,
-    /// Of the store: a path, a URL.
+    /// The store's address: a path, a URL.
     pub store: String,
 }
 
@@ -29,33 +29,33 @@ impl Plan {
         if self.is_short { Duration::from_secs(3) } else { Duration::from_secs(12) }
     }
 
-    /// Longer than any store is away.
+    /// Returns a time longer than any store is away.
     pub fn in_doubt(&self) -> Duration {
         self.lease() / 2
     }
 
-    /// Much shorter than a lease and than the time between faults, or a store that is back is not
-    /// asked before it is away again.
+    /// Returns a time much shorter than a lease and than the time between faults, or a store that
+    /// is back is not asked before it is away again.
     pub fn breaker_rest(&self) -> Duration {
         if self.is_short { Duration::from_millis(100) } else { Duration::from_secs(1) }
     }
 
-    /// Shorter than some handlers take.
+    /// Returns a visibility shorter than some handlers take.
     pub fn visibility(&self) -> Duration {
         if self.is_short { Duration::from_millis(300) } else { Duration::from_secs(2) }
     }
 
-    /// How long the few slow handlers take.
+    /// Returns how long the few slow handlers take.
     pub fn slow(&self, random: &mut Random) -> Duration {
         if self.is_short { random.millis(300, 500) } else { random.millis(1_500, 4_000) }
     }
 
-    /// More than any handler takes that ends.
+    /// Returns a time-out longer than any handler takes that ends.
     pub fn handler_timeout(&self) -> Duration {
         if self.is_short { Duration::from_millis(1_500) } else { Duration::from_secs(6) }
     }
 
-    /// Messages whose first handler never ends.
+    /// Returns how many of a thousand messages have a first handler that never ends.
     pub fn hangs_per_thousand(&self) -> u64 {
         5
     }
@@ -64,7 +64,7 @@ impl Plan {
         5
     }
 
-    /// A fault's length: much shorter than a lease, so that a lease is renewed in time.
+    /// Returns a fault's length: much shorter than a lease, so that a lease is renewed in time.
     pub fn fault(&self, random: &mut Random) -> Duration {
         match random.below(3) {
             0 => Duration::from_millis(300),
@@ -73,12 +73,13 @@ impl Plan {
         }
     }
 
-    /// The time between faults, in which leases are renewed.
+    /// Returns the time between faults, in which leases are renewed.
     pub fn pause(&self, random: &mut Random) -> Duration {
         if self.is_short { random.millis(200, 600) } else { random.millis(1_000, 5_000) }
     }
 
-    /// Whoever was killed keeps its ids for a lease; more than that is too long without any effect.
+    /// Returns the longest time without any effect. A killed process keeps its ids for a lease;
+    /// more than that is too long.
     pub fn standstill_max(&self) -> Duration {
         self.lease() + Duration::from_secs(15)
     }

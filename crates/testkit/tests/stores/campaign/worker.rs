@@ -16,7 +16,7 @@ use tokio::time::sleep;
 
 const CALLERS: u64 = 6;
 
-/// A line to the broker.
+/// A connection to the broker.
 #[derive(Clone)]
 struct Line(Arc<Mutex<BufReader<TcpStream>>>);
 
@@ -29,7 +29,7 @@ impl Line {
         Ok(line)
     }
 
-    /// Asks, and hears the answer, also if the caller does not wait for it.
+    /// Asks, and reads the answer, also if the caller does not wait for it.
     async fn ask(&self, what: String) -> io::Result<String> {
         let stream = Arc::clone(&self.0);
         let asking = tokio::spawn(async move {
@@ -45,7 +45,7 @@ impl Line {
     }
 }
 
-/// What the broker has delivered.
+/// A message that the broker has delivered.
 #[derive(Debug)]
 struct Received {
     place: u64,
@@ -66,7 +66,7 @@ impl Received {
 
 struct Queue {
     line: Line,
-    /// How long it hides a message. Half of the workers say that they are at it.
+    /// The time for which it hides a message. Half of the workers send heartbeats.
     visibility: Duration,
     heartbeat: Option<Duration>,
 }
@@ -130,7 +130,7 @@ async fn handle(line: Line, delivery: Delivery<Received>) -> io::Result<()> {
     line.ask(format!("done {run}")).await.map(drop)
 }
 
-/// Takes messages, and asks about each at once again until it is told. Now and then it does not
+/// Takes messages, and checks each again at once until there is an answer. Now and then it does not
 /// wait.
 async fn call(line: Line, engine: TieredDedup<impl Store>, mut random: Random) -> io::Result<()> {
     loop {
@@ -150,7 +150,7 @@ async fn call(line: Line, engine: TieredDedup<impl Store>, mut random: Random) -
                 let told = match (verdict.is_fresh(), verdict.is_duplicate()) {
                     (true, _) => "fresh",
                     (_, true) => "duplicate",
-                    // Somebody else may be about to take a mark back.
+                    // Another process may be about to take a mark back.
                     _ => "in-doubt",
                 };
                 line.ask(format!("{told} {place}")).await?;
@@ -164,7 +164,7 @@ async fn call(line: Line, engine: TieredDedup<impl Store>, mut random: Random) -
     }
 }
 
-/// Works until it is killed. Says what has ended it before.
+/// Works until it is killed. Returns the reason if it ends before.
 pub async fn work(part: Part, store: impl Store) -> String {
     match try_to_work(part, store).await {
         Ok(()) => "the run has ended".to_owned(),

@@ -10,12 +10,12 @@ const GAP: f64 = 8.0;
 struct Layout {
     left: f64,
     right: f64,
-    /// From one bar to the next.
+    /// The distance from one bar to the next.
     step: f64,
     top: f64,
 }
 
-/// The drawing and its height.
+/// Returns the drawing and its height.
 pub fn draw(bars: &Bars, width: Width) -> (String, f64) {
     let mut page = Page::default();
     let layout = layout(bars, width);

@@ -14,7 +14,7 @@ struct Frame {
     bottom: f64,
 }
 
-/// The drawing and its height.
+/// Returns the drawing and its height.
 pub fn draw(curves: &Curves, width: Width) -> (String, f64) {
     let mut page = Page::default();
     let frame = frame(curves, width);
@@ -85,7 +85,7 @@ fn draw_series(page: &mut Page, series: &Series, x: &Scale, y: &Scale) {
             whisker(page, "span", px, y.at(low), y.at(high));
         }
         if point.bound {
-            // An arrow: it is somewhere below.
+            // An arrow down: the value is somewhere below.
             page.add(format_args!(r#"<path class="span" d="M{px:.1} {py:.1}v20m-4-6l4 6l4-6"/>"#));
         }
         series.style.mark(page, px, py);
@@ -93,7 +93,7 @@ fn draw_series(page: &mut Page, series: &Series, x: &Scale, y: &Scale) {
     page.add(format_args!("</g>"));
 }
 
-/// Each name at the height where its curve ends, or as near to that as there is room.
+/// Writes each name at the height where its curve ends, or as near to that as there is room.
 fn labels_beside(page: &mut Page, curves: &Curves, frame: &Frame, x: &Scale, y: &Scale) {
     let mut ends: Vec<(&Series, f64, f64)> = curves
         .series
@@ -124,7 +124,8 @@ fn legend_below(page: &mut Page, curves: &Curves, top: f64) {
     }
 }
 
-/// Places in the same order, at least so far apart, from `top` to `bottom` if they fit, and near to where they should be.
+/// Returns places in the same order, at least `apart` from each other, from `top` to `bottom` if
+/// they fit, and near to where they should be.
 fn spread(wanted: &[f64], apart: f64, top: f64, bottom: f64) -> Vec<f64> {
     let mut places = Vec::with_capacity(wanted.len());
     let mut free = top;
@@ -133,7 +134,7 @@ fn spread(wanted: &[f64], apart: f64, top: f64, bottom: f64) -> Vec<f64> {
         places.push(place);
         free = place + apart;
     }
-    // What was pushed out comes back from below.
+    // Places that were pushed below the bottom are moved back up.
     let mut limit = bottom;
     for place in places.iter_mut().rev() {
         *place = place.min(limit);

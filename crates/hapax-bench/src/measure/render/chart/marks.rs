@@ -1,8 +1,8 @@
-//! How strategies are told apart: by shape, dash and colour, any one of which would do for most.
+//! The looks of strategies: shape, dash and colour, any one of which would do for most.
 
 use super::Page;
 
-/// Colours in `chart.css`; the first one is ours.
+/// The colours in `chart.css`; the first one is ours.
 pub const COLOURS: usize = 7;
 const SHAPES: usize = 8;
 const DASHES: usize = 5;
@@ -12,12 +12,12 @@ const DASHES: usize = 5;
 pub struct Style {
     number: usize,
     ours: bool,
-    /// One by one rather than in batches.
+    /// True if ids are checked one by one rather than in batches.
     hollow: bool,
 }
 
 impl Style {
-    /// Of the strategy with this number; ours have the first ones.
+    /// Returns the style of the strategy with this number; ours have the first ones.
     pub fn new(number: usize, ours: bool, hollow: bool) -> Style {
         Style { number, ours, hollow }
     }
@@ -33,7 +33,7 @@ impl Style {
         self.ours
     }
 
-    /// Its mark at a place. Must be within an element of its `class`.
+    /// Draws its mark at a place. Must be within an element of its `class`.
     pub fn mark(&self, page: &mut Page, x: f64, y: f64) {
         let path = match self.number % SHAPES {
             0 => "m-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0-9 0z",

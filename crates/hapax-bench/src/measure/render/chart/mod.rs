@@ -1,4 +1,4 @@
-//! Charts: what is to be seen, apart from how it is drawn.
+//! Charts: their contents, apart from how they are drawn.
 
 mod bars;
 mod curves;
@@ -10,15 +10,15 @@ pub use marks::Style;
 use super::xml::{Page, Text};
 use scale::Scale;
 
-/// One picture, with what it shows in words and in figures.
+/// One chart, with its contents in words and in figures.
 pub struct Chart {
-    /// Unique within a page; the name of its file.
+    /// The name, unique within a page; also the name of its file.
     pub id: String,
-    /// What to see.
+    /// The title, which says what to see.
     pub title: String,
-    /// Under which conditions.
+    /// The conditions.
     pub context: String,
-    /// What is drawn how.
+    /// The explanation of the marks.
     pub says: String,
     pub body: Body,
     pub figures: Figures,
@@ -29,7 +29,7 @@ pub enum Body {
     Bars(Bars),
 }
 
-/// The same as text.
+/// The contents as text.
 #[derive(Default)]
 pub struct Figures {
     pub head: Vec<String>,
@@ -45,7 +45,7 @@ pub struct Curves {
 pub struct Axis {
     pub label: String,
     pub logarithmic: bool,
-    /// Where to put which mark; if empty, where it is round.
+    /// The marks and their places; if empty, they are at round numbers.
     pub ticks: Vec<(f64, String)>,
     pub number: fn(f64) -> String,
 }
@@ -59,9 +59,9 @@ pub struct Series {
 pub struct Point {
     pub x: f64,
     pub y: f64,
-    /// From where to where it may be.
+    /// The range within which the value may be.
     pub span: Option<(f64, f64)>,
-    /// Whether `y` is not what was seen, but what it is below.
+    /// True if `y` is not the observed value, but an upper bound of it.
     pub bound: bool,
 }
 
@@ -77,16 +77,16 @@ pub struct Bar {
     pub name: String,
     pub ours: bool,
     pub value: f64,
-    /// From the worst to the best run.
+    /// The range from the worst to the best run.
     pub span: Option<(f64, f64)>,
-    /// What comes on top, elsewhere.
+    /// The part that is added on top, which is outside the process.
     pub beside: f64,
 }
 
-/// For which width it is drawn, as text cannot shrink with it.
+/// The width for which a chart is drawn, as text cannot shrink with it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Width {
-    /// Names beside the curves, before the bars.
+    /// Names next to the curves, before the bars.
     Wide,
     /// Names below.
     Narrow,
@@ -108,23 +108,23 @@ impl Width {
     }
 }
 
-/// Colours and strokes, for light and dark.
+/// The colours and strokes, for light and dark.
 pub const CSS: &str = include_str!("chart.css");
 
-/// Height of a line of text.
+/// The height of a line of text.
 const LINE: f64 = 18.0;
 
-/// About how wide a character is. Not all are, so names get some more.
+/// The approximate width of a character. Some are wider, so names get some more.
 const CHARACTER: f64 = 7.2;
 
-/// Names longer than that are cut in pictures; tables have them whole.
+/// The length beyond which names are cut in charts; tables have them whole.
 const NAME_CHARACTERS_MAX: usize = 34;
 
-/// Titles, which are bold, are broken there.
+/// The length at which titles, which are bold, are broken.
 const TITLE_CHARACTERS_MAX: usize = 82;
 
 impl Chart {
-    /// For a page that has [`CSS`] and the chart's title.
+    /// Returns the chart for a page that has [`CSS`] and the chart's title.
     pub fn inline(&self, width: Width) -> String {
         let (body, height) = self.body(width);
         let id = format!("{}-{}", self.id, width.class());
@@ -137,7 +137,7 @@ impl Chart {
         )
     }
 
-    /// For a file of its own.
+    /// Returns the chart for a file of its own.
     pub fn file(&self) -> String {
         let (body, height) = self.body(Width::Wide);
         let width = Width::Wide.pixels();
@@ -175,7 +175,7 @@ impl Chart {
     }
 }
 
-/// What fits into a line, by whole words, and the rest.
+/// Returns the whole words that fit into a line, and the rest.
 fn broken(text: &str, characters: usize) -> (&str, &str) {
     let Some((end, _)) = text.char_indices().nth(characters) else { return (text, "") };
     let space = text[..end].rfind(' ').unwrap_or(end);
@@ -193,7 +193,7 @@ fn name(text: &str) -> String {
     cut(text, NAME_CHARACTERS_MAX)
 }
 
-/// Of a name, which is bold if it is ours.
+/// Returns the width of a name, which is bold if it is ours.
 fn width_of_name(text: &str, ours: bool) -> f64 {
     width_of(&name(text)) * if ours { 1.17 } else { 1.0 }
 }
@@ -202,7 +202,7 @@ fn width_of(text: &str) -> f64 {
     text.chars().count() as f64 * CHARACTER
 }
 
-/// Where text hangs.
+/// The alignment of text.
 #[derive(Clone, Copy)]
 enum Anchor {
     Start,
@@ -227,7 +227,7 @@ fn line(page: &mut Page, class: &str, from: (f64, f64), to: (f64, f64)) {
     ));
 }
 
-/// A vertical bar from one y to another, with ends.
+/// Draws a vertical bar from one y to another, with ends.
 fn whisker(page: &mut Page, class: &str, x: f64, from: f64, to: f64) {
     line(page, class, (x, from), (x, to));
     line(page, class, (x - 3.0, from), (x + 3.0, from));

@@ -1,8 +1,8 @@
-//! From values to places.
+//! Scales from values to places.
 
 use super::Axis;
 
-/// More marks than that are noise.
+/// The largest number of marks that is not noise.
 const TICKS_MAX: f64 = 9.0;
 
 pub struct Scale {
@@ -15,7 +15,8 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// A scale on which all these values, and round ones around them, have a place between `ends`.
+    /// Makes a scale on which all these values, and round ones around them, have a place between
+    /// `ends`.
     pub fn new(axis: &Axis, values: impl Iterator<Item = f64>, ends: (f64, f64)) -> Scale {
         let fits = |value: &f64| value.is_finite() && (!axis.logarithmic || *value > 0.0);
         let (low, high) = values
@@ -33,7 +34,7 @@ impl Scale {
         Scale { logarithmic: axis.logarithmic, low, high, ends, ticks }
     }
 
-    /// Where a value is drawn; what lies outside, at the end.
+    /// Returns where a value is drawn; one outside the scale is drawn at the end.
     pub fn at(&self, value: f64) -> f64 {
         let value = if value.is_finite() { value.clamp(self.low, self.high) } else { self.low };
         let share = match self.logarithmic {
@@ -43,7 +44,8 @@ impl Scale {
         self.ends.0 + share * (self.ends.1 - self.ends.0)
     }
 
-    /// Marks far enough from each other to be read: of those that are not, the last stays.
+    /// Removes marks, until they are far enough apart to be read; of two that are not, the last
+    /// stays.
     pub fn thin(&mut self, apart: f64) {
         let mut kept: Vec<(f64, String)> = Vec::new();
         for tick in self.ticks.iter().rev() {
@@ -56,7 +58,7 @@ impl Scale {
     }
 }
 
-/// Some room at both ends.
+/// Adds some room at both ends.
 fn padded(low: f64, high: f64, logarithmic: bool) -> (f64, f64) {
     match logarithmic {
         true if low == high => (low / 2.0, high * 2.0),
@@ -69,7 +71,7 @@ fn padded(low: f64, high: f64, logarithmic: bool) -> (f64, f64) {
     }
 }
 
-/// Powers of ten, and with few of them 2 and 5, too.
+/// Returns the powers of ten as marks, and with few of them 2 and 5, too.
 fn decades(low: f64, high: f64, number: fn(f64) -> String) -> (f64, f64, Vec<(f64, String)>) {
     let (low, high) = if low == high { (low / 2.0, high * 2.0) } else { (low, high) };
     let (first, last) = (low.log10().floor() as i32, high.log10().ceil() as i32);
@@ -96,7 +98,7 @@ fn decades(low: f64, high: f64, number: fn(f64) -> String) -> (f64, f64, Vec<(f6
     (from, to, ticks.into_iter().map(|tick| (tick, number(tick))).collect())
 }
 
-/// From 0, in steps of 1, 2 or 5 times a power of ten.
+/// Returns marks from 0, in steps of 1, 2 or 5 times a power of ten.
 fn steps(high: f64, number: fn(f64) -> String) -> (f64, f64, Vec<(f64, String)>) {
     let high = if high > 0.0 { high } else { 1.0 };
     let rough = high / 5.0;

@@ -1,4 +1,4 @@
-//! What wrong answers cost in memory.
+//! Charts of wrong answers and memory.
 
 use super::super::chart::{Axis, Body, Chart, Curves, Figures, Point, Series};
 use super::super::numbers::{bytes, digits, round, share, trimmed};
@@ -17,7 +17,7 @@ const KINDS: [Kind; 2] = [
     Kind { what: "invented duplicates", of: |line| line.invented },
 ];
 
-/// For each kind of wrong answer one chart, in the setting with most points.
+/// Returns one chart for each kind of wrong answer, in the setting with most points.
 pub fn charts(view: &View, styles: &Styles) -> Vec<Chart> {
     let mut contexts: Vec<(Setting, Vec<&Line>)> = Vec::new();
     for line in view.lines().filter(|line| line.bytes.is_some() && line.row.sort != Sort::Roofline) {
@@ -35,7 +35,7 @@ pub fn charts(view: &View, styles: &Styles) -> Vec<Chart> {
     KINDS.iter().filter_map(chart).collect()
 }
 
-/// Whether it may give answers that are wrong in this way, or did.
+/// Returns true if it may give answers that are wrong in this way, or did.
 fn may_err(kind: &Kind, line: &Line) -> bool {
     let wrong = (kind.of)(line);
     wrong.of > 0 && !wrong.is_trivial()
@@ -46,7 +46,7 @@ fn chart(kind: &Kind, setting: &Setting, lines: &[&Line], styles: &Styles) -> Op
     let mut series: Vec<Series> = Vec::new();
     let single = |line: &Line| line.row.setting.batch <= 1;
     for line in &drawn {
-        // Batches are as accurate as ids one by one, and would lie on them.
+        // Batches are as accurate as single ids, and would be drawn on top of them.
         if !single(line) && drawn.iter().any(|other| single(other) && other.row.strategy == line.row.strategy) {
             continue;
         }

@@ -1,4 +1,4 @@
-//! One bar a strategy, in the setting that says most.
+//! Charts with one bar a strategy, in the setting that says most.
 
 use super::super::chart::{Bar, Bars, Body, Chart, Figures};
 use super::super::numbers::{digits, large, round, trimmed};
@@ -8,7 +8,7 @@ use crate::measure::Sort;
 
 const SORTS: [Sort; 4] = [Sort::Window, Sort::Filter, Sort::Durable, Sort::Server];
 
-/// One chart for each sort, as servers would be dots beside memory.
+/// Returns one chart for each sort, since servers would be dots next to memory.
 pub fn throughput(view: &View) -> Vec<Chart> {
     let Some(main) = view.main() else { return Vec::new() };
     SORTS.into_iter().filter_map(|sort| throughput_of(main, sort)).collect()
@@ -52,7 +52,7 @@ fn throughput_of(main: &Group, sort: Sort) -> Option<Chart> {
     })
 }
 
-/// What each live id takes, in the process and beside it.
+/// Charts the memory for each live id, in the process and outside it.
 pub fn memory(view: &View) -> Vec<Chart> {
     let Some(main) = view.main().filter(|main| main.setting.budget_bytes.is_none()) else { return Vec::new() };
     let takes = |line: &Line| line.all_bytes.map_or(0.0, |bytes| bytes.median);
@@ -63,7 +63,8 @@ pub fn memory(view: &View) -> Vec<Chart> {
     let untold = |line: &Line| line.is_measured() && line.row.sort != Sort::Roofline && line.all_bytes.is_none();
     let that = if main.lines.iter().any(untold) { " that can be told" } else { "" };
     let any_beside = lines.iter().any(|line| beside(line) > 0.0);
-    // Batches take no memory of their own: one bar a strategy, all rows below.
+    // Batches take no memory of their own, so a strategy has one bar; the figures below have all
+    // rows.
     let mut drawn: Vec<&Line> = Vec::new();
     for line in &lines {
         if !drawn.iter().any(|other| other.row.strategy == line.row.strategy) {
@@ -110,7 +111,7 @@ pub fn memory(view: &View) -> Vec<Chart> {
     }]
 }
 
-/// How near strategies in memory come to what memory allows.
+/// Charts how near strategies in memory come to the roofline.
 pub fn roofline(view: &View) -> Vec<Chart> {
     let Some(main) = view.main() else { return Vec::new() };
     let Some(roofline) = roofline_of(main) else { return Vec::new() };
@@ -148,7 +149,7 @@ pub fn roofline(view: &View) -> Vec<Chart> {
     }]
 }
 
-/// The fastest of the rooflines.
+/// Returns the fastest of the rooflines.
 fn roofline_of(main: &Group) -> Option<f64> {
     main.of_sort(Sort::Roofline).find_map(|line| line.speed).map(|speed| speed.median)
 }
@@ -161,7 +162,7 @@ fn span(spread: &Spread) -> Option<(f64, f64)> {
     (spread.runs > 1).then_some((spread.lowest, spread.highest))
 }
 
-/// 0, 5 M and 41.2 M, but not 41.0 M.
+/// Formats a speed: 0, 5 M and 41.2 M, but not 41.0 M.
 fn speed_number(speed: f64) -> String {
     round(speed)
 }

@@ -1,4 +1,4 @@
-//! How long the slowest of so many ids took.
+//! Charts of the latencies of the slowest ids.
 
 use super::super::chart::{Axis, Body, Chart, Curves, Figures, Point, Series};
 use super::super::numbers::{round, time, trimmed};
@@ -7,11 +7,11 @@ use super::super::words;
 use super::Styles;
 use crate::measure::Sort;
 
-/// Shares with a mark, if they were measured; those without a name have no place on the axis.
+/// The shares with a mark, if they were measured; those without a name have no place on the axis.
 const DRAWN: [(f64, &str); 8] =
     [(0.5, "50"), (0.75, ""), (0.9, "90"), (0.95, ""), (0.99, "99"), (0.995, ""), (0.999, "99.9"), (0.9999, "99.99")];
 
-/// In memory, or elsewhere.
+/// The sorts of strategy that share a chart: in memory, or elsewhere.
 const FAMILIES: [(&str, &[Sort]); 2] =
     [("In memory", &[Sort::Window, Sort::Filter]), ("Durable, and on servers", &[Sort::Durable, Sort::Server])];
 
@@ -57,7 +57,7 @@ fn label(line: &Line) -> String {
     }
 }
 
-/// How many nines a share has: 0.99 has 2.
+/// Returns how many nines a share has: 0.99 has 2.
 fn nines(of: f64) -> f64 {
     -(1.0 - of).log10()
 }
@@ -65,7 +65,7 @@ fn nines(of: f64) -> f64 {
 fn points(line: &Line) -> Vec<Point> {
     let point = |of: f64| {
         let nanos = line.row.latency_nanos(of)?.median;
-        // A logarithm needs something to start from; no clock tells less.
+        // A logarithm needs a positive value; no clock resolves less.
         Some(Point { x: nines(of), y: nanos.max(1.0), span: None, bound: false })
     };
     DRAWN.iter().filter_map(|(of, _)| point(*of)).collect()
@@ -98,7 +98,7 @@ fn figures(lines: &[&Line]) -> Figures {
     Figures { head, rows: lines.iter().map(row).collect() }
 }
 
-/// 99.99, of which three digits would make 100.
+/// Formats a share like 99.99, of which three digits would make 100.
 fn trimmed_share(of: f64) -> String {
     format!("{:.3}", 100.0 * of).trim_end_matches('0').trim_end_matches('.').into()
 }

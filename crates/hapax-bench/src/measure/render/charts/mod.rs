@@ -1,4 +1,4 @@
-//! Which charts a report has.
+//! The charts of a report.
 
 mod accuracy;
 mod bars;
@@ -14,14 +14,15 @@ pub struct Section {
     pub id: &'static str,
     pub title: &'static str,
     pub charts: Vec<Chart>,
-    /// Why there are none, or how many more settings there are.
+    /// The reason why there are none, or the number of further settings.
     pub remark: Option<String>,
 }
 
-/// More charts of one kind than that are left to the tables.
+/// The largest number of charts of one kind; the others are left to the tables.
 const CHARTS_MAX: usize = 4;
 
-/// All sections, in the order in which they are read; without charts where there is nothing to show.
+/// Returns all sections, in the order in which they are read; without charts where there is nothing
+/// to show.
 pub fn sections(view: &View) -> Vec<Section> {
     let styles = Styles(view.strategies());
     let section = |id, title, charts: Vec<Chart>, without: &str| finish(view, id, title, charts, without);
@@ -73,7 +74,7 @@ fn finish(view: &View, id: &'static str, title: &'static str, mut charts: Vec<Ch
     Section { id, title, charts, remark }
 }
 
-/// Strategies by their number: the same look in all charts of a report.
+/// The strategies by their number: the same look in all charts of a report.
 struct Styles<'r>(Vec<&'r str>);
 
 impl Styles<'_> {

@@ -7,15 +7,15 @@ use super::super::words;
 use super::Styles;
 use crate::measure::{Setting, Sort};
 
-/// What varies along a chart.
+/// The quantity that varies along a chart.
 struct Along {
     label: &'static str,
     of: fn(&Setting) -> f64,
-    /// The same setting for all that belong to one chart.
+    /// Makes the setting the same for all rows that belong to one chart.
     without: fn(&mut Setting),
-    /// The setting without what varies, in words.
+    /// Describes the setting without the quantity that varies.
     words: fn(&Setting) -> String,
-    /// Where the title looks: the end of the axis.
+    /// Describes the end of the axis, to which the title refers.
     at: fn(f64) -> String,
 }
 
@@ -41,7 +41,7 @@ pub fn by_live(view: &View, styles: &Styles) -> Vec<Chart> {
     charts(view, styles, &along)
 }
 
-/// In memory, or elsewhere: on one axis neither would be readable.
+/// A group of strategies, in memory or elsewhere: on one axis neither would be readable.
 #[derive(Clone, Copy, PartialEq)]
 enum Family {
     Windows,
@@ -81,7 +81,7 @@ fn charts(view: &View, styles: &Styles, along: &Along) -> Vec<Chart> {
             None => contexts.push((setting, family, vec![line])),
         }
     }
-    // Windows first; of each family the context with most figures, then the largest.
+    // Windows come first; of each family the context with most figures, then the largest.
     contexts.sort_by_key(|(setting, family, lines)| {
         (*family as u8, std::cmp::Reverse((lines.len(), setting.live, setting.threads)))
     });
@@ -94,7 +94,7 @@ fn charts(view: &View, styles: &Styles, along: &Along) -> Vec<Chart> {
             *rank += 1;
         }
     }
-    // The best of each family before the second best of any.
+    // The best of each family comes before the second best of any.
     charts.sort_by_key(|(rank, _)| *rank);
     charts.into_iter().map(|(_, chart)| chart).collect()
 }
@@ -136,7 +136,7 @@ fn chart(setting: &Setting, family: Family, lines: &[&Line], styles: &Styles, al
     })
 }
 
-/// One a strategy and batch size.
+/// Returns one series for each strategy and batch size.
 fn series(lines: &[&Line], styles: &Styles, along: &Along) -> Vec<Series> {
     let mut series: Vec<Series> = Vec::new();
     for line in lines {

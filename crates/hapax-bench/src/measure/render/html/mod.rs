@@ -1,4 +1,4 @@
-//! The report as a page.
+//! The report as an HTML page.
 
 use super::chart::{CSS, Chart, Figures, Width};
 use super::charts::{self, Section};
@@ -7,8 +7,9 @@ use super::xml::{Page, Text};
 use super::{answer, columns, notes, words};
 use crate::measure::{Report, Sort};
 
-/// The report as one HTML page without any script or external resource, which is also well-formed XML: the answer in a few sentences,
-/// charts with their figures as text, all that was measured, and what it takes to repeat it. For light and dark, phones and paper.
+/// Returns the report as one HTML page without any script or external resource, which is also
+/// well-formed XML: the answer in a few sentences, charts with their figures as text, all
+/// measurements, and the information to repeat them. For light and dark, phones and paper.
 ///
 /// ```
 /// # use hapax_bench::measure::{Report, render};
@@ -80,7 +81,7 @@ fn head(page: &mut Page, view: &View, title: &str, sections: &[Section]) {
     page.add(format_args!("<li><a href=\"#everything\">All figures</a></li>\n<li><a href=\"#repeat\">Machine, repeat</a></li>\n</ul></nav>\n</header>\n"));
 }
 
-/// "9 windows, 3 filters and 4 servers in 12 settings".
+/// Describes what was compared: "9 windows, 3 filters and 4 servers in 12 settings".
 fn compared(view: &View) -> String {
     let kinds = [
         (Sort::Window, "window", "windows"),

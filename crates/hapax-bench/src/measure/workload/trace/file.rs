@@ -27,24 +27,24 @@ const HEADER_BYTES: usize = 40;
 const EVENT_BYTES: usize = 8;
 const CHECKSUM_BYTES: usize = 8;
 
-/// Why a trace cannot be read or written.
+/// The reason why a trace cannot be read or written.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum TraceError {
-    /// The file.
+    /// The file cannot be read or written.
     Io {
-        /// Which.
+        /// Its path.
         path: PathBuf,
-        /// What is the matter with it.
+        /// The error of the system.
         error: io::Error,
     },
-    /// What is in it.
+    /// The contents are wrong.
     Content {
-        /// Which file.
+        /// Its path.
         path: PathBuf,
-        /// Where in it.
+        /// The place in it.
         offset: usize,
-        /// What was expected, and what was found.
+        /// The expectation, and what was found instead.
         problem: String,
     },
 }
@@ -69,7 +69,7 @@ impl std::error::Error for TraceError {
     }
 }
 
-/// What is wrong, and where.
+/// A problem, and its place.
 #[derive(Debug, PartialEq)]
 struct Problem {
     offset: usize,
@@ -83,7 +83,7 @@ impl Problem {
 }
 
 impl Trace {
-    /// Writes it to a file.
+    /// Writes the trace to a file.
     ///
     /// # Errors
     ///
@@ -99,13 +99,14 @@ impl Trace {
     ///
     /// # Errors
     ///
-    /// Those of the file; and if it is no trace, or damaged: then they say where. All are a [`TraceError`].
+    /// Those of the file. If it is no trace, or damaged, the error says where. All are a
+    /// [`TraceError`].
     pub fn read(path: &Path) -> Result<Trace, Failure> {
         let bytes = std::fs::read(path).map_err(|error| TraceError::Io { path: path.into(), error })?;
         Ok(parse(&bytes).map_err(|problem| problem.of(path))?)
     }
 
-    /// Reads the beginning of a file, and does not look at the rest of it.
+    /// Reads the beginning of a file, and not the rest of it.
     ///
     /// # Errors
     ///
@@ -142,7 +143,7 @@ impl Trace {
     }
 }
 
-/// Takes bytes from the beginning of what is left, and knows where that is.
+/// Takes bytes from the beginning of the rest, and knows its place.
 struct Cursor<'a> {
     left: &'a [u8],
     offset: usize,
@@ -173,7 +174,7 @@ impl<'a> Cursor<'a> {
         self.array(what).map(u32::from_le_bytes)
     }
 
-    /// A number that is at most so large.
+    /// Reads a number that is at most `max`.
     fn number(&mut self, what: &str, max: u64) -> Result<usize, Problem> {
         let offset = self.offset;
         match u64::from_le_bytes(self.array(what)?) {
@@ -183,7 +184,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// The header of a file of this length.
+/// Reads the header of a file of this length.
 fn parse_header(beginning: &[u8], file_bytes: u64) -> Result<TraceHeader, Problem> {
     let mut cursor = Cursor { left: beginning, offset: 0 };
     if cursor.array("the beginning of a trace")? != MAGIC {
@@ -239,8 +240,8 @@ fn parse(bytes: &[u8]) -> Result<Trace, Problem> {
 }
 
 #[cfg(any(fuzzing, all(test, not(modelled))))]
-/// Does what the fuzz target `reports` does with a trace: bytes get the checksum that is theirs,
-/// and if they are a trace then, what is written of it is the same.
+/// Runs the fuzz target `reports` on a trace: bytes get their right checksum, and if they are a
+/// trace then, writing it returns the same bytes.
 pub fn fuzz(events: &[u8]) -> bool {
     let bytes = [events, &xxh3_64(events).to_le_bytes()].concat();
     let Ok(trace) = parse(&bytes) else { return false };
@@ -302,7 +303,7 @@ mod tests {
         assert!(parse(&[&bytes[..], b"x"].concat()).is_err());
     }
 
-    /// With a checksum that fits, what is in between has to be checked.
+    /// Since the checksum fits, the contents have to be checked.
     #[test]
     fn nonsense_with_a_checksum_is_refused_or_a_trace() {
         let seed = 0xf022;

@@ -50,7 +50,7 @@ fn limits_and_what_cannot_be_continued() {
     assert!(error.to_string().contains("1 bytes"), "{error}");
 }
 
-/// Events of a few ids, often together, sometimes far apart.
+/// Makes events of a few ids, often together, sometimes far apart.
 fn random_trace(seed: u64) -> Trace {
     println!("seed {seed}");
     let (mut random, mut second) = (Random::new(seed), 0);
