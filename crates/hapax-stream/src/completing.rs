@@ -108,6 +108,8 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
                 self.done(ticket);
             }
             Err(ClaimError::Store(error)) => self.store_failed(ticket, error),
+            // Not known to be recorded, whatever the reason will be one day.
+            Err(_) => self.again(ticket, self.back_off(1)),
         }
     }
 }
