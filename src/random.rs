@@ -44,6 +44,7 @@ impl Random {
     }
 
     /// Returns the next number.
+    #[expect(clippy::should_implement_trait, reason = "it has no end, and is no iterator")]
     pub fn next(&mut self) -> u64 {
         let number = mix(self.0);
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);

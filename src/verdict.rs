@@ -92,7 +92,6 @@ impl Verdict {
     const WOULD_BE_IN_PROGRESS: u8 = 128;
 
     #[doc(hidden)]
-
     pub const fn exact(outcome: Outcome, tier: Tier) -> Self {
         let outcome = match outcome {
             Outcome::Fresh => 0,
@@ -117,7 +116,6 @@ impl Verdict {
     }
 
     #[doc(hidden)]
-
     pub const fn guess(outcome: Outcome) -> Self {
         Verdict(Self::exact(outcome, Tier::History).0 | Self::GUESS)
     }

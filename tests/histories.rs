@@ -4,7 +4,7 @@
 //! Ten million operations, or `HAPAX_HISTORIES_OPERATIONS`, from `HAPAX_HISTORIES_SEED`;
 //! `scripts/histories` runs a campaign.
 
-use testkit::{corpus, decode, threads};
+use testkit::{corpus, threads};
 
 use hapax::{Builder, Dedup, Unconfirmed};
 use hapax_testing::{Clocks, Report, Semantics, Workload, verify};

@@ -1,5 +1,3 @@
-//! Records as stores give them back. The body is `crates/hapax-store/src/fuzzing.rs`, which the crate's tests
-//! replay; with the feature `stores` it has all of it.
 //! Records as stores give them back: the first letter says to which decoder. The bodies are the
 //! `fuzzing.rs` of the crates, whose tests replay them; those of the servers' crates are there with
 //! the feature `stores`.

@@ -137,7 +137,7 @@ mod tests {
         for len in [0, 1, BATCH - 1, BATCH, BATCH + 1, 3 * BATCH] {
             let dedup = engine();
             // Each item twice in a row, so that a pair lies across each seam.
-            let mut items: Vec<_> = (0..len).map(|i| ((i + 1) / 2).to_string()).collect();
+            let mut items: Vec<_> = (0..len).map(|i| i.div_ceil(2).to_string()).collect();
             let (room, expected) = (items.capacity(), (0..len / 2 + 1).map(|i| i.to_string()));
             dedup.retain_fresh(&mut items, |item| item);
             assert_eq!(items, expected.take(len).collect::<Vec<_>>());

@@ -1,5 +1,5 @@
-//! A benchmark of deduplication strategies: speed, latency, memory, and wrong answers; rivals behind
-//! one trait.
+//! A benchmark of deduplication strategies: speed, latency, memory, and wrong answers; rivals
+//! behind one trait.
 
 pub mod measure;
 pub mod strategy;

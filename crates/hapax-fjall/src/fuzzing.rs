@@ -2,8 +2,8 @@
 
 use super::buckets::Row;
 
-/// Does what the fuzz target `records` does with its input, if it is for this crate; returns true if the
-/// decoder took it.
+/// Does what the fuzz target `records` does with its input, if it is for this crate; returns true
+/// if the decoder took it.
 pub fn fuzz(bytes: &[u8]) -> bool {
     bytes.split_first().is_some_and(|(which, bytes)| *which == b'b' && bucket(bytes))
 }

@@ -65,11 +65,11 @@ const BACKEND: &str = "fjall";
 /// # Cost
 ///
 /// One write and one sync for all calls that have gathered during the previous sync.
-/// [`record`](super::Store::record) reads nothing; every other call looks for each id in about nine
+/// [`record`](hapax_store::Store::record) reads nothing; every other call looks for each id in about nine
 /// buckets, mostly in their Bloom filters, of 1.5 bytes an id in memory. An id with a mark takes
 /// its own length and about 20 bytes on disk. The space is used until the longest retention in its
 /// bucket, and an eighth of it more, is over, and those of the buckets before: ids whose retentions
-/// differ much belong into different stores. [`expire`](super::Store::expire) drops expired
+/// differ much belong into different stores. [`expire`](hapax_store::Store::expire) drops expired
 /// records, one bucket a call, in some milliseconds. Up to 64 calls wait in a queue; further
 /// callers wait for a place in it.
 ///
@@ -79,8 +79,6 @@ const BACKEND: &str = "fjall";
 ///
 /// Ideas: log-structured merge trees, O'Neil et al., 1996; time-window compaction, whose windows
 /// are dropped as a whole, from wide-column stores; group commit, DeWitt et al., SIGMOD 1984.
-/// One write and one sync for all calls that have gathered while the last ones were being synced. [`record`](hapax_store::Store::record) reads nothing; everything else
-/// belong into different stores. What has expired is dropped by [`expire`](hapax_store::Store::expire), one bucket a call, in some milliseconds. Up to 64 calls wait in a queue, more callers wait to be let in.
 pub struct FjallStore {
     path: PathBuf,
     committer: Committer<Buckets>,

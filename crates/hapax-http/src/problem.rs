@@ -11,7 +11,7 @@ use std::fmt;
 /// use http::StatusCode;
 ///
 /// assert_eq!(Problem::InProgress.status(), StatusCode::CONFLICT);
-/// assert_eq!(Problem::InProgress.type_uri(), "https://docs.rs/hapax/latest/hapax/http/enum.Problem.html#variant.InProgress");
+/// assert_eq!(Problem::InProgress.type_uri(), "https://docs.rs/hapax-http/latest/hapax_http/enum.Problem.html#variant.InProgress");
 /// ```
 ///
 /// None of these is ever stored. To change a status: [`status`](super::LayerBuilder::status) of the
@@ -125,7 +125,7 @@ impl Problem {
 
     /// Returns the address that identifies it, in every version of this crate.
     pub fn type_uri(self) -> String {
-        format!("https://docs.rs/hapax/latest/hapax/http/enum.Problem.html#variant.{self:?}")
+        format!("https://docs.rs/hapax-http/latest/hapax_http/enum.Problem.html#variant.{self:?}")
     }
 
     /// Returns its title, in a few words.

@@ -8,8 +8,8 @@ use super::seen::time;
 use super::store::fuzzing::{cursor, record};
 use std::time::{Duration, SystemTime};
 
-/// Does what the fuzz target `records` does with its input, if it is for this crate; returns true if the
-/// decoder took it.
+/// Does what the fuzz target `records` does with its input, if it is for this crate; returns true
+/// if the decoder took it.
 pub fn fuzz(bytes: &[u8]) -> bool {
     let Some((which, bytes)) = bytes.split_first() else { return false };
     match which {

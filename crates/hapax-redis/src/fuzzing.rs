@@ -11,8 +11,8 @@ use super::{answers, topology};
 use hapax_store::{ClaimRequest, Cursor, Mark, RecordKey, Scope};
 use std::time::Duration;
 
-/// Does what the fuzz target `records` does with its input, if it is for this crate; returns true if the
-/// decoder took it.
+/// Does what the fuzz target `records` does with its input, if it is for this crate; returns true
+/// if the decoder took it.
 pub fn fuzz(bytes: &[u8]) -> bool {
     let Some((which, bytes)) = bytes.split_first() else { return false };
     match which {

@@ -8,6 +8,7 @@ use std::time::Duration;
 pub struct Random(pub u64);
 
 impl Random {
+    #[expect(clippy::should_implement_trait, reason = "it has no end, and is no iterator")]
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let n = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -18,6 +18,12 @@ pub struct World {
     pub store: Store,
 }
 
+impl Default for World {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl World {
     pub fn new() -> Self {
         let clock = ManualClock::new();

@@ -11,10 +11,7 @@ fn engine() -> Dedup {
 
 /// Counts the items that are taken from a source, whose `size_hint` stays.
 fn counted<'a, It: Iterator<Item: 'a> + 'a>(source: It, taken: &'a Cell<usize>) -> impl Iterator<Item = It::Item> + 'a {
-    source.map(|item| {
-        taken.set(taken.get() + 1);
-        item
-    })
+    source.inspect(|_| taken.set(taken.get() + 1))
 }
 
 proptest! {

@@ -18,9 +18,10 @@
 //! # A strategy of your own
 //!
 //! Implement [`Strategy`](crate::strategy::Strategy), and hand it to [`beside`], which measures it
-//! next to those of this crate: see `crates/hapax-bench/examples/your_strategy.rs`, which is one file. To have it in
-//! `hapax bench`, put it into a file of `crates/hapax-bench/src/strategy/`, and name it in `strategies!` at the end of
-//! `crates/hapax-bench/src/strategy/mod.rs`; tests find it there, too.
+//! next to those of this crate: see `crates/hapax-bench/examples/your_strategy.rs`, which is one
+//! file. To have it in `hapax bench`, put it into a file of `crates/hapax-bench/src/strategy/`, and
+//! name it in `strategies!` at the end of `crates/hapax-bench/src/strategy/mod.rs`; tests find it
+//! there, too.
 //!
 //! # What to rely on
 //!
@@ -33,8 +34,6 @@
 //!   window.
 //! - Time is wall time, of all threads together. Expiry and upkeep are part of it; building the
 //!   strategy, making the stream and judging the answers are not.
-//! crate: see `crates/hapax-bench/examples/your_strategy.rs`, which is one file. To have it in `hapax bench`, put it into a file of
-//! `crates/hapax-bench/src/strategy/`, and name it in `strategies!` at the end of `crates/hapax-bench/src/strategy/mod.rs`; tests find it there, too.
 
 mod answers;
 mod beside;

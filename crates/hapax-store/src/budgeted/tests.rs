@@ -1,5 +1,4 @@
 //! The budget. The promises of every store are tested in `crates/hapax-http/tests/http`, by the suite.
-//! The budget. What every store promises: `crates/hapax-http/tests/http`, by the suite.
 
 use super::*;
 use crate::Scope;

@@ -24,6 +24,7 @@ impl Time {
     }
 
     /// Returns the current time, which is not before any returned earlier.
+    #[expect(clippy::should_implement_trait, reason = "time has no end, and is no iterator")]
     pub fn next(&mut self) -> Timestamp {
         self.last = (self.clock.now() + self.behind).max(self.last);
         self.last

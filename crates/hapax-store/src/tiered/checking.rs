@@ -98,7 +98,6 @@ impl Engine {
     }
 
     #[doc(hidden)]
-
     pub fn check_named(&self, names: Vec<Name>) -> Answering<'_, Vec<Result<Verdict, StoreError>>> {
         Box::pin(async move {
             if let Err(error) = self.inner.admit() {

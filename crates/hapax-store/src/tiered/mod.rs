@@ -1,4 +1,4 @@
-//! The asynchronous engine: memory in front of a durable [`store`](crate).
+//! The asynchronous engine: memory in front of a durable [`Store`](crate::Store).
 //!
 //! ```text
 //! check ─► window ──hit──► duplicate                                  nothing else is touched

@@ -52,7 +52,7 @@ const HEADER: [&str; 39] = [
 ///
 /// ```
 /// # use hapax_bench::measure::{Report, render};
-/// # let report = Report::from_json(&std::fs::read_to_string("crates/hapax-bench/tests/report/small.json")?)?;
+/// # let report = Report::from_json(&std::fs::read_to_string("tests/report/small.json")?)?;
 /// assert!(render::csv(&report).starts_with("strategy,sort,shape,"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

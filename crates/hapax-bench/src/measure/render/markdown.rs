@@ -10,7 +10,7 @@ use std::fmt::Write;
 ///
 /// ```
 /// # use hapax_bench::measure::{Report, render};
-/// # let report = Report::from_json(&std::fs::read_to_string("crates/hapax-bench/tests/report/small.json")?)?;
+/// # let report = Report::from_json(&std::fs::read_to_string("tests/report/small.json")?)?;
 /// assert!(render::markdown(&report).contains("| **hapax window** |"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -17,7 +17,7 @@ const WIDTH_COLUMNS_MIN: usize = 60;
 ///
 /// ```
 /// # use hapax_bench::measure::{Report, render};
-/// # let text = std::fs::read_to_string("crates/hapax-bench/tests/report/small.json")?;
+/// # let text = std::fs::read_to_string("tests/report/small.json")?;
 /// let report = Report::from_json(&text)?;
 /// print!("{}", render::table(&report));
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -13,7 +13,7 @@ use crate::measure::{Report, Sort};
 ///
 /// ```
 /// # use hapax_bench::measure::{Report, render};
-/// # let report = Report::from_json(&std::fs::read_to_string("crates/hapax-bench/tests/report/small.json")?)?;
+/// # let report = Report::from_json(&std::fs::read_to_string("tests/report/small.json")?)?;
 /// let page = render::html(&report);
 /// assert!(page.starts_with("<!DOCTYPE html>") && !page.contains("<script"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
