@@ -105,7 +105,7 @@ fn an_expired_lease_is_taken_over_and_the_late_holder_is_told() {
     assert!(dedup.claim("a").is_in_progress());
     assert!(claim.token() > late.token());
 
-    let lost = LostLease { token: late.token() };
+    let lost = LostLease::new(late.token());
     assert_eq!(late.renew(LEASE), Err(lost));
     assert_eq!(late.complete(), Err(lost));
     assert!(dedup.claim("a").is_in_progress(), "the late holder has changed something");
