@@ -41,7 +41,6 @@ pub struct Retention {
 
 /// The result of a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Cleanup {
     /// Partitions that were begun.
     pub begun: u32,
