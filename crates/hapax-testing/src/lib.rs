@@ -73,7 +73,6 @@
 //! Linearizability Checking via P-compositionality* (2015). Knossos and Porcupine do the same for
 //! histories of distributed systems. The states with ranges of time, and the counted evictions, are
 //! this crate's own.
-//! For a strategy of your own implement [`Subject`], which takes one function; `crates/hapax-testing/examples/verify_your_own.rs` does, for one that is wrong.
 
 #[cfg(test)]
 mod broken;

@@ -1,6 +1,5 @@
 //! The asynchronous engine, over a store in memory that fails when it is told to. The stores' own
 //! tests: `crates/testkit/tests/stores`.
-//! The asynchronous engine, over a store in memory that fails when it is told to. What the stores do themselves: `crates/testkit/tests/stores`.
 
 #[macro_use]
 mod forward;
