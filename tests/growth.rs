@@ -10,7 +10,7 @@ const MIB: usize = 1 << 20;
 /// Builds an engine with room for 10,000 ids (184 kB) to begin with, and its clock.
 fn engine(max_memory_bytes: usize) -> (Dedup, ManualClock) {
     let clock = clock_at_1000();
-    let builder = Dedup::builder().window(WINDOW).capacity(10_000).max_memory_bytes(max_memory_bytes);
+    let builder = Dedup::builder().seed(7).window(WINDOW).capacity(10_000).max_memory_bytes(max_memory_bytes);
     let dedup = builder.growth_thread(false).clock(clock.clone()).seed(7).build().unwrap();
     (dedup, clock)
 }
@@ -159,7 +159,7 @@ fn resident_bytes() -> Option<usize> {
 fn a_steady_rate_within_the_capacity_changes_nothing() {
     for (in_thread, share) in [(false, 70), (true, 100)] {
         let clock = clock_at_1000();
-        let builder = Dedup::builder().window(WINDOW).capacity(100_000).growth_thread(in_thread);
+        let builder = Dedup::builder().seed(7).window(WINDOW).capacity(100_000).growth_thread(in_thread);
         let dedup = builder.clock(clock.clone()).seed(3).build().unwrap();
         for second in 0..1_000_u64 {
             assert_eq!(fresh(&dedup, second << 32..(second << 32) + 10 * share), 10 * share);
@@ -223,7 +223,8 @@ fn when_a_peak_comes_again_the_oldest_table_makes_room() {
 #[test]
 fn with_refresh_an_id_seen_in_an_older_table_is_remembered_from_then_on() {
     let clock = clock_at_1000();
-    let builder = Dedup::builder().window(WINDOW).capacity(10_000).growth_thread(false).refresh_on_duplicate(true);
+    let builder =
+        Dedup::builder().seed(7).window(WINDOW).capacity(10_000).growth_thread(false).refresh_on_duplicate(true);
     let dedup = builder.clock(clock.clone()).build().unwrap();
     let kept = 0..1_000;
     assert_eq!(fresh(&dedup, kept.clone()), 1_000);
@@ -244,7 +245,7 @@ fn with_refresh_an_id_seen_in_an_older_table_is_remembered_from_then_on() {
 #[test]
 fn a_thread_does_the_same_in_the_background() {
     let clock = clock_at_1000();
-    let dedup = Dedup::builder().window(WINDOW).capacity(10_000).clock(clock.clone()).build().unwrap();
+    let dedup = Dedup::builder().seed(7).window(WINDOW).capacity(10_000).clock(clock.clone()).build().unwrap();
     let mut next = 0;
     // This may take any time: a thread is started when growth is due, and ends when it is done.
     while window(&dedup).tables[0].capacity < 1_000_000 {
@@ -271,7 +272,7 @@ fn a_thread_does_the_same_in_the_background() {
 /// the default options; all of them twice. Returns how many were lost early, and how many of the
 /// second round were called fresh.
 fn rush(threads: u64, ids: u64, in_batches: bool, refresh: bool) -> (u64, u64) {
-    let builder = Dedup::builder().window(Duration::from_secs(3_600)).capacity(1_000);
+    let builder = Dedup::builder().seed(7).window(Duration::from_secs(3_600)).capacity(1_000);
     let dedup = &builder.refresh_on_duplicate(refresh).build().unwrap();
     let round = |in_batches: bool| {
         let share = |thread: u64| thread * ids / threads..(thread + 1) * ids / threads;
