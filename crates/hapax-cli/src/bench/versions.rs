@@ -3,7 +3,7 @@
 use hapax_bench::measure::{Library, servers};
 use hapax_bench::strategy::Needs;
 
-/// The lock file of this package when it was built. (`cargo install` without `--locked` may have
+/// The lock file of the workspace when it was built. (`cargo install` without `--locked` may have
 /// taken other versions that are compatible.)
 const LOCK: &str = include_str!("../../../../Cargo.lock");
 
@@ -29,7 +29,7 @@ pub fn libraries() -> Vec<Library> {
     let library = |name: &str, version: &str| Library { name: name.to_string(), version: version.to_string() };
     let mut libraries = vec![library("hapax", env!("CARGO_PKG_VERSION"))];
     let built = COMPARED.iter().filter(|(_, is_built)| *is_built);
-    libraries.extend(built.filter_map(|(name, _)| Some(library(name, &locked(LOCK, "hapax", name)?))));
+    libraries.extend(built.filter_map(|(name, _)| Some(library(name, &locked(LOCK, "hapax-bench", name)?))));
     let places = [
         (Needs::Directory, true),
         (Needs::Redis, cfg!(feature = "redis")),
