@@ -68,7 +68,7 @@ pub(super) struct Unfinished {
 ///     match not_completed.error() {
 ///         ClaimError::LostLease(_) => println!("somebody else may do the work again"),
 ///         // The store was away for as long as the lease is: once more, for as long.
-///         ClaimError::Store(_) => not_completed.retry().await?,
+///         _ => not_completed.retry().await?,
 ///     }
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
