@@ -170,6 +170,7 @@ impl Engine {
     }
 
     /// Restores ids that were accepted at a time in the past, or elsewhere.
+    #[inline]
     pub(crate) fn restore(&self, digests: &[Digest], at: Reading) {
         self.claims.restored(digests, &At(self, at));
         self.window.check_chunks(digests.iter().copied(), at, |_| 0, |_, _, _| ());

@@ -224,6 +224,7 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Tables<SLOTS, LAP_BITS> {
     /// Returns true if an id was seen within the window, at a tick or later. Sets no time: a line
     /// is looked at, and swept, as of the latest tick that others have agreed on, and entries that
     /// have expired by the caller's tick do not count.
+    #[inline]
     pub(crate) fn contains_by(
         &self,
         id: Digest,
