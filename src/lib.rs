@@ -141,6 +141,7 @@
 //!   that makes the window grow. In a rush, checks [help it](Builder::growth_thread).
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
+#![cfg_attr(modelled, allow(unused, reason = "models are of parts of the engine"))]
 
 mod error;
 mod verdict;
@@ -167,6 +168,8 @@ mod stream_time;
 
 mod journal;
 
+// Models are of the engine alone.
+#[cfg(not(modelled))]
 #[doc(hidden)]
 pub mod tier;
 
