@@ -104,12 +104,12 @@ use std::time::Duration;
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Unavailable`](hapax_store::ErrorKind::Unavailable): no connection, or the server
+/// [`ErrorKind::Unavailable`]: no connection, or the server
 /// is loading, a replica, out of memory, or unable to write.
-/// [`ErrorKind::Timeout`](hapax_store::ErrorKind::Timeout): no answer within
+/// [`ErrorKind::Timeout`]: no answer within
 /// [`response_timeout`](RedisOptions::response_timeout).
-/// [`ErrorKind::Misconfigured`](hapax_store::ErrorKind::Misconfigured): address, password,
-/// permissions, version. [`ErrorKind::Corrupt`](hapax_store::ErrorKind::Corrupt): a key has a
+/// [`ErrorKind::Misconfigured`]: address, password,
+/// permissions, version. [`ErrorKind::Corrupt`]: a key has a
 /// value that is not hapax's.
 ///
 /// # Cost
@@ -132,9 +132,9 @@ impl RedisStore {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Misconfigured`](hapax_store::ErrorKind::Misconfigured) if an option or the
+    /// [`ErrorKind::Misconfigured`] if an option or the
     /// password is wrong, or the server is older than Redis 6.0;
-    /// [`ErrorKind::Unavailable`](hapax_store::ErrorKind::Unavailable) if no server answers.
+    /// [`ErrorKind::Unavailable`] if no server answers.
     pub async fn connect(options: RedisOptions) -> Result<Self, StoreError> {
         let keys = Keys::new(&options.namespace, options.in_cluster)?;
         let compact = options.compact.map(Layout::new).transpose()?;

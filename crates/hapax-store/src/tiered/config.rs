@@ -187,7 +187,7 @@ impl<S: Store> TieredBuilder<S> {
     /// work: a [`claim`](TieredDedup::claim) has no such gap.
     ///
     /// All engines of a scope must have one retention: a mark's age is computed from its remaining
-    /// time. Stores that do not keep attempts ([compact](hapax_redis::RedisOptions::compact) marks
+    /// time. Stores that do not keep attempts (`RedisOptions::compact` marks
     /// in Redis) believe all marks at once.
     ///
     /// # Cost
