@@ -1,9 +1,9 @@
 //! `hapax filter`: reads lines, and prints the first sightings.
 //!
 //! Three stages hand batches of lines on. [`parse`] reads, splits ([`lines`]) and digests, and
-//! [`check`] asks the engine, each in a thread of its own. The caller's thread prints ([`mod@print`]),
-//! and [`state`] records what was taken; then the empty batch goes back. There are a few batches in
-//! all, so memory stays the same however long the input is.
+//! [`check`] asks the engine, each in a thread of its own. The caller's thread prints
+//! ([`mod@print`]), and [`state`] records what was taken; then the empty batch goes back. There are
+//! a few batches in all, so memory stays the same however long the input is.
 
 pub mod blocks;
 mod check;
