@@ -1,9 +1,13 @@
 //! Time is an argument: a [`Timestamp`] given to a call, or read from a [`Clock`].
 
+mod engine;
 mod going_on;
 mod machine;
 mod monotonic;
 
+pub(crate) use self::engine::EngineClock;
+#[cfg(test)]
+pub(crate) use self::engine::SimulatedClock;
 pub use self::going_on::ClockStep;
 pub(crate) use self::going_on::{Left, MachineTime, go_on};
 pub(crate) use self::machine::{Clocks, Machine, SharedTimeBase, TimeBase, boot};
@@ -14,6 +18,15 @@ use std::fmt;
 use std::ops::{Add, Sub};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// The longest time that an option may set: a hundred years, however many of them are leap years.
+pub(crate) const HUNDRED_YEARS: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
+
+/// Returns a duration in nanoseconds; the greatest number for one of more than 584 years.
+#[inline]
+pub(crate) fn nanos_of(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
 
 /// A point in time: nanoseconds since an origin of the caller's choosing (the Unix epoch, the start
 /// of the process, …).

@@ -3,26 +3,13 @@
 mod build;
 mod on_disk;
 
-#[cfg(doc)]
-use crate::Dedup;
 use crate::clock::Clock;
 use crate::digest::{DigestKey, DigestKind, WantedKey};
 #[cfg(any(fuzzing, test))]
 use crate::journal::Surroundings;
-use crate::{EventTime, JournalOptions};
+use crate::{Dedup, EventTime, JournalOptions, Unconfirmed};
 use std::path::PathBuf;
 use std::time::Duration;
-
-/// The answer when the history says "maybe", and nothing can confirm it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Unconfirmed {
-    /// Duplicate: a new id is dropped with the history's false-positive rate.
-    #[default]
-    Duplicate,
-    /// Fresh: a duplicate from beyond the window is handled again, and can be told from a certainly
-    /// new id by its verdict.
-    Fresh,
-}
 
 /// Configures a [`Dedup`].
 ///
@@ -59,8 +46,15 @@ pub struct Builder {
     restore: Option<PathBuf>,
 }
 
+impl Dedup {
+    /// Starts configuring an engine.
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+}
+
 impl Builder {
-    pub(crate) fn new() -> Self {
+    fn new() -> Self {
         Builder {
             window: Duration::from_secs(600),
             capacity: 1_000_000,

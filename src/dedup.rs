@@ -1,8 +1,20 @@
-//! The synchronous engine as its users see it: handles, scopes, time.
+//! The synchronous engine as its users see it: handles, scopes, time; [`claims`] with what their
+//! holders have ([`claim`], [`attempt`]); the [`journal`], and what is put into it as one
+//! ([`append`]).
 
-use crate::config::Builder;
+mod append;
+mod attempt;
+mod claim;
+mod claims;
+mod journal;
+
+pub use append::Appending;
+pub use attempt::{Attempt, ClaimOptions};
+pub use claim::{Claim, LostLease, Once, OnceError, Token};
+
 use crate::digest::{Digest, Digester};
 use crate::engine::Engine;
+use crate::error::InvalidOption;
 use crate::rules::{Place, Rule, meanwhile, obeys};
 use crate::stats::Stats;
 use crate::stream_time::NoReset;
@@ -36,7 +48,7 @@ use std::time::Duration;
 ///   t' - t >= W + 2 ticks. Both are times of the engine. If callers give times, the engine's time
 ///   is *stream time*, the latest given so far; an event that comes late counts as of that, not as
 ///   of its own time. A duplicate does not extend its id's stay, unless
-///   [`refresh_on_duplicate`](Builder::refresh_on_duplicate) says so.
+///   [`refresh_on_duplicate`](crate::Builder::refresh_on_duplicate) says so.
 /// - The ways in which it can be wrong, and how often, are counted in [`stats`](Dedup::stats): ids
 ///   that had to go early, false duplicates.
 ///
@@ -73,11 +85,6 @@ pub enum Forgotten {
 }
 
 impl Dedup {
-    /// Starts configuring an engine.
-    pub fn builder() -> Builder {
-        Builder::new()
-    }
-
     pub(crate) fn new(engine: Arc<Engine>, digester: Digester) -> Self {
         Dedup { engine, digester }
     }
@@ -116,7 +123,7 @@ impl Dedup {
     ///
     /// The same calls in the same order get the same answers in every run, however late events
     /// come, if the seed is fixed, and nothing has to go early: with a
-    /// [`growth_thread`](Builder::growth_thread) or at the byte budget, which ids go depends on
+    /// [`growth_thread`](crate::Builder::growth_thread) or at the byte budget, which ids go depends on
     /// chance.
     ///
     /// ```
@@ -135,7 +142,7 @@ impl Dedup {
     ///
     /// A time that cannot be right would end the window for all ids, so its event is not accepted:
     /// the verdict is [`Outcome::Refused`](crate::Outcome::Refused), and nothing changes. Unless
-    /// [`Builder::event_time`] says otherwise, such a time is one ahead of the wall clock by more
+    /// [`Builder::event_time`](crate::Builder::event_time) says otherwise, such a time is one ahead of the wall clock by more
     /// than the window (at least by more than a minute).
     #[inline]
     pub fn check_at(&self, id: impl AsRef<[u8]>, at: Timestamp) -> Verdict {
@@ -318,7 +325,7 @@ impl Dedup {
     /// [ahead](crate::Refusal::Ahead); or if resets have used up the window's own time (146 years
     /// but for a month), after which a new engine is needed.
     pub fn reset_stream_time(&self, to: Timestamp) -> Result<(), Error> {
-        let refused = |expected: &str| Err(Error::invalid("reset_stream_time", format_args!("{to:?}"), expected));
+        let refused = |expected: &str| Err(InvalidOption::new("reset_stream_time", to, expected).into());
         match self.engine.stream_time.reset(to, &*self.engine) {
             Ok(_) => Ok(()),
             Err(NoReset::Ahead) => refused("a time that an event may have, by `event_time`"),

@@ -1,18 +1,40 @@
-//! The inside of the synchronous engine: how the tiers decide together.
+//! The inside of the synchronous engine: how the tiers decide together, and what the journal is
+//! told.
+//!
+//! [`batches`] checks many ids at once. [`claims`] is what claims mean to window, history and
+//! journal, [`claim_batches`] the same for many ids. [`time`] is the engine's time, by its clock or
+//! by its events; [`replay`] what an engine learns from the journal of the one before it.
 
 mod batches;
+mod claim_batches;
+mod claims;
+mod replay;
+mod time;
 
-use crate::claims::{At, Claims};
-use crate::clock::Reading;
-use crate::config::Unconfirmed;
+pub(crate) use self::claim_batches::{BLOCK, Buffers};
+pub(crate) use self::claims::At;
+pub use self::claims::Tried;
+
+use crate::claims::Claims;
+use crate::clock::{EngineClock, Reading};
 use crate::digest::{Digest, Digester};
-use crate::engine_time::EngineClock;
+use crate::id_set::{CHUNK, IdSet};
 use crate::journal::Journal;
 use crate::stats::{Counters, Stats};
 use crate::stream_time::StreamTime;
-use crate::window::CHUNK;
 use crate::{History, Outcome, Refusal, Tier, Timestamp, Verdict, Window};
 use std::time::Duration;
+
+/// The answer when the history says "maybe", and nothing can confirm it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Unconfirmed {
+    /// Duplicate: a new id is dropped with the history's false-positive rate.
+    #[default]
+    Duplicate,
+    /// Fresh: a duplicate from beyond the window is handled again, and can be told from a certainly
+    /// new id by its verdict.
+    Fresh,
+}
 
 /// The state that all handles share.
 pub(crate) struct Engine {
@@ -173,7 +195,7 @@ impl Engine {
     #[inline]
     pub(crate) fn restore(&self, digests: &[Digest], at: Reading) {
         self.claims.restored(digests, &At(self, at));
-        self.window.check_chunks(digests.iter().copied(), at, |_| 0, |_, _, _| ());
+        self.window.check_chunks(digests.iter().copied(), at, |_| IdSet::EMPTY, |_, _, _| ());
         if let Some(history) = &self.history {
             let now = history.tick(self.window.no_earlier(at.time));
             for part in digests.chunks(CHUNK) {

@@ -1,4 +1,14 @@
-//! Errors of building an engine.
+//! Errors of building an engine, and of its journal.
+
+mod journal;
+mod loss;
+mod option;
+mod untrusted;
+
+pub use journal::JournalError;
+pub use loss::Loss;
+pub(crate) use option::{InvalidOption, check};
+pub(crate) use untrusted::Untrusted;
 
 use std::{fmt, io};
 
@@ -43,18 +53,18 @@ pub enum Error {
         source: io::Error,
     },
     /// The journal cannot be opened.
-    Journal(crate::JournalError),
+    Journal(JournalError),
 }
 
-impl From<crate::JournalError> for Error {
-    fn from(error: crate::JournalError) -> Self {
+impl From<JournalError> for Error {
+    fn from(error: JournalError) -> Self {
         Error::Journal(error)
     }
 }
 
-impl Error {
-    pub(crate) fn invalid(option: &'static str, got: impl fmt::Display, expected: impl Into<String>) -> Self {
-        Error::InvalidOption { option, got: got.to_string(), expected: expected.into() }
+impl From<InvalidOption> for Error {
+    fn from(InvalidOption { option, got, expected }: InvalidOption) -> Self {
+        Error::InvalidOption { option, got, expected }
     }
 }
 

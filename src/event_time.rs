@@ -1,6 +1,6 @@
 //! The times of events that an engine accepts.
 
-use crate::Error;
+use crate::error::{InvalidOption, check};
 use crate::stream_time::{Bound, Policy};
 use std::time::Duration;
 
@@ -103,27 +103,23 @@ impl EventTime {
     }
 
     /// Returns the rule in nanoseconds, for an engine with this window.
-    pub(crate) fn policy(&self, window: Duration) -> Result<Policy, Error> {
+    pub(crate) fn policy(&self, window: Duration) -> Result<Policy, InvalidOption> {
         let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-        if let (false, Some(max_skew)) = (self.is_wall_time, self.max_skew) {
+        if let Some(max_skew) = self.max_skew {
             let expected = "none: times that are unrelated to a clock have no skew";
-            return Err(Error::invalid("event_time.max_skew", format_args!("{max_skew:?}"), expected));
+            check(self.is_wall_time, "event_time.max_skew", max_skew, expected)?;
         }
-        if let (true, Some(max_jump)) = (self.is_wall_time, self.max_jump) {
+        if let Some(max_jump) = self.max_jump {
             let expected = "none: times of day are bound by the clock (`max_skew`), not by the latest event";
-            return Err(Error::invalid("event_time.max_jump", format_args!("{max_jump:?}"), expected));
+            check(!self.is_wall_time, "event_time.max_jump", max_jump, expected)?;
         }
-        if let (None, Some(agreeing)) = (self.max_jump, self.agreeing) {
-            return Err(Error::invalid(
-                "event_time.agreeing",
-                agreeing,
-                "a `max_jump`, without which it means nothing",
-            ));
+        if let Some(agreeing) = self.agreeing {
+            let expected = "a `max_jump`, without which it means nothing";
+            check(self.max_jump.is_some(), "event_time.agreeing", agreeing, expected)?;
         }
         let agreeing = self.agreeing.unwrap_or(AGREEING);
-        if !(1..=AGREEING_MAX).contains(&agreeing) {
-            return Err(Error::invalid("event_time.agreeing", agreeing, "1 to 1,024 events"));
-        }
+        let is_valid = (1..=AGREEING_MAX).contains(&agreeing);
+        check(is_valid, "event_time.agreeing", agreeing, "1 to 1,024 events")?;
         let bound = match self.max_jump {
             _ if self.is_wall_time => Bound::Wall { max_skew: nanos(self.max_skew.unwrap_or(window.max(MIN_SKEW))) },
             Some(max_jump) => Bound::Jump { max: nanos(max_jump), agreeing },
@@ -142,6 +138,7 @@ impl Default for EventTime {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Error;
 
     const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -156,7 +153,7 @@ mod tests {
 
     #[test]
     fn what_means_nothing_is_refused_by_name() {
-        let refused = |rule: EventTime| rule.policy(HOUR).unwrap_err().to_string();
+        let refused = |rule: EventTime| Error::from(rule.policy(HOUR).unwrap_err()).to_string();
         assert!(refused(EventTime::unrelated().max_skew(HOUR)).contains("`event_time.max_skew`: got 3600s"));
         assert!(refused(EventTime::wall().max_jump(HOUR)).contains("`event_time.max_jump`: got 3600s"));
         assert!(refused(EventTime::unrelated().agreeing(3)).contains("`event_time.agreeing`: got 3"));

@@ -35,9 +35,9 @@
 //! - A [`Digest`] is made of the id with a secret key, so ids are any byte strings of any length,
 //!   and nobody can choose two that collide. [`Int`] makes an id of a number, [`Key`] one of
 //!   several parts.
-//! - The [`Window`] knows the ids that were accepted within the last W. It is a table of cache
-//!   lines: a check takes one line and one compare-and-swap. When it is full, new ids go into a
-//!   larger one, and the old one is only looked at until it has expired.
+//! - The [`Window`] knows the ids that were accepted within the last W. It is a table of buckets, a
+//!   cache line each: a check takes one bucket and one compare-and-swap. When it is full, new ids
+//!   go into a larger one, and the old one is only looked at until it has expired.
 //! - The [`History`], if there is one, remembers much longer, and may be wrong at a rate that you
 //!   choose. It is asked about ids that the window does not know. A [`Verdict`] says who decided,
 //!   and whether that was a guess.
@@ -141,7 +141,11 @@
 //!   that makes the window grow. In a rush, checks [help it](Builder::growth_thread).
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation))]
 #![cfg_attr(modelled, allow(unused, reason = "models are of parts of the engine"))]
+
+#[cfg(target_family = "wasm")]
+compile_error!("hapax needs threads, a monotonic clock and the system's random numbers, which targets of wasm lack");
 
 mod error;
 mod verdict;
@@ -160,13 +164,13 @@ mod claims;
 mod config;
 mod dedup;
 mod engine;
-mod engine_time;
 mod event_time;
 mod fresh;
 mod stats;
 mod stream_time;
 
 mod journal;
+mod snapshot;
 
 // Models are of the engine alone.
 #[cfg(not(modelled))]
@@ -177,13 +181,11 @@ pub mod tier;
 pub mod plan;
 
 mod hint;
+mod id_set;
 mod memory;
 mod process;
 mod rules;
 mod sync;
-
-#[cfg(explore)]
-mod explore;
 
 /// Entries for the fuzz targets in `fuzz/`: each gives its input to the decoders of its part.
 #[cfg(fuzzing)]
@@ -203,18 +205,21 @@ mod mutants;
 #[cfg(all(test, not(modelled)))]
 mod whole;
 
-pub use claims::{Attempt, Claim, ClaimOptions, ClaimStats, LostLease, Once, OnceError, Token};
+pub use claims::ClaimStats;
 pub use clock::{Clock, ClockStep, ManualClock, MonotonicClock, Timestamp};
-pub use config::{Builder, Unconfirmed};
-pub use dedup::{Dedup, Forgotten, Prepared};
+pub use config::Builder;
+pub use dedup::{
+    Appending, Attempt, Claim, ClaimOptions, Dedup, Forgotten, LostLease, Once, OnceError, Prepared, Token,
+};
 pub use digest::{Digest, Digester};
-pub use error::Error;
+pub use engine::Unconfirmed;
+pub use error::{Error, JournalError, Loss};
 pub use event_time::EventTime;
 pub use fresh::{DedupById, DedupIterator};
 pub use history::{History, HistoryStats};
 pub use journal::{
-    Appending, Damage, Defect, Flush, Inspection, JournalError, JournalOptions, JournalStats, Loss, Position, Recovery,
-    Reopened, RunInfo, SegmentInfo, SyncMode, Torn, inspect,
+    Damage, Defect, Flush, Inspection, JournalOptions, JournalStats, Position, Recovery, Reopened, RunInfo,
+    SegmentInfo, SyncMode, Torn, inspect,
 };
 pub use key::{Int, Key};
 pub use stats::Stats;

@@ -32,7 +32,8 @@ impl Without {
         be_interrupted();
     }
 
-    /// Forgetting and claiming take no time, so an engine that was not told one would read its clock.
+    /// Forgetting and claiming take no time, so an engine that was not told one would read its
+    /// clock.
     fn tell(&self, at: Timestamp) {
         self.dedup.check_batch_at([] as [&str; 0], here(at), &mut Vec::new());
     }
@@ -97,12 +98,12 @@ struct Situation {
     workload: Workload,
 }
 
-/// Returns ids whose home is in a few lines of the smallest table.
-fn crowd(ids: usize, lines: usize) -> Vec<u64> {
-    const LINES: usize = 1024;
+/// Returns ids whose home is in a few buckets of the smallest table.
+fn crowd(ids: usize, buckets: usize) -> Vec<u64> {
+    const BUCKETS: usize = 1024;
     let digester = Digester::with_seed(SEED);
-    let home = |id: &u64| scale(digester.digest(Int::from(*id)).place, LINES);
-    (0..).filter(|id| home(id) < lines).take(ids).collect()
+    let home = |id: &u64| scale(digester.digest(Int::from(*id)).place, BUCKETS);
+    (0..).filter(|id| home(id) < buckets).take(ids).collect()
 }
 
 fn situations() -> Vec<Situation> {
@@ -153,7 +154,7 @@ fn noticed(rule: Option<Rule>, likely: &str, seeds: u64) -> Option<String> {
 #[test]
 fn it_is_noticed_when_a_rule_is_left_out() {
     for (rule, likely) in [
-        (Rule::VictimLap, "crowded"),
+        (Rule::VictimVersion, "crowded"),
         (Rule::Compare, "crowded"),
         (Rule::Ring, "crowded"),
         (Rule::Relocate, "crowded"),

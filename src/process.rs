@@ -7,7 +7,7 @@
 //! - forks are counted, and the owner of a file knows in which process it was opened ([`Origin`]);
 //! - state that lives in memory alone is at rest while the process forks ([`Rest`]): its locks are
 //!   taken before, and given back in both processes;
-//! - the child closes the lock of each journal ([`Kept`]), so that it is the parent's alone, also
+//! - the child closes the lock of each journal ([`LockFile`]), so that it is the parent's alone, also
 //!   if the parent dies and the child lives.
 //!
 //! The handlers are those of `pthread_atfork`. Calls that bypass them (`clone`, `vfork`, the system
@@ -105,16 +105,16 @@ pub(crate) trait Held {
 pub(crate) fn at_rest_in_forks<R: Rest>(_: &std::sync::Arc<R>) {}
 
 /// A file with a lock, which is this process's alone: a child has neither the file nor the lock.
-pub(crate) struct Kept {
+pub(crate) struct LockFile {
     file: ManuallyDrop<File>,
     origin: Origin,
 }
 
-impl Kept {
+impl LockFile {
     pub(crate) fn new(file: File, origin: Origin) -> Self {
         #[cfg(all(unix, not(modelled)))]
         handlers::close_in_child(&file);
-        Kept { file: ManuallyDrop::new(file), origin }
+        LockFile { file: ManuallyDrop::new(file), origin }
     }
 
     /// Returns the file, unless this is a child, in which it is closed.
@@ -123,7 +123,7 @@ impl Kept {
     }
 }
 
-impl Drop for Kept {
+impl Drop for LockFile {
     fn drop(&mut self) {
         if !self.origin.is_here() {
             // The file was closed when the child began; its number may be another file's by now.

@@ -6,15 +6,15 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(not(any(test, modelled)), allow(dead_code, reason = "only models name the rules that they leave out"))]
 pub(crate) enum Rule {
-    /// A view whose laps are no ring proves nothing.
+    /// A view whose versions are no ring proves nothing.
     ValidView,
-    /// The slot to be overwritten still has the lap that the view gave it.
-    VictimLap,
+    /// The slot to be overwritten still has the version that the view gave it.
+    VictimVersion,
     /// An insertion succeeds only if its slot has not changed.
     Compare,
     /// Insertions go to the head of the ring, not to the first slot that is free.
     Ring,
-    /// An entry that must be kept moves to its alternate line.
+    /// An entry that must be kept moves to its alternate bucket.
     Relocate,
     /// The entry moves before it is overwritten, not after.
     RelocateFirst,
@@ -28,7 +28,7 @@ pub(crate) enum Rule {
     AwayFlag,
     /// A flag counts for a grace longer than the entry that it protects.
     FlagGrace,
-    /// The home line is looked at before the alternate.
+    /// The home bucket is looked at before the alternate.
     HomeFirst,
     /// Entries are kept for a grace longer than they are live.
     KeepGrace,
@@ -40,13 +40,13 @@ pub(crate) enum Rule {
     Overtaken,
     /// A refresh never makes an entry older.
     RefreshLater,
-    /// Forgetting inserts a vacancy into the alternate line.
+    /// Forgetting inserts a vacancy into the alternate bucket.
     ForgetVacancy,
-    /// Forgetting inserts a vacancy into the home line where refreshing checks may be under way.
+    /// Forgetting inserts a vacancy into the home bucket where refreshing checks may be under way.
     ForgetHomeVacancy,
     /// Nothing is refreshed by a new entry while everything is being forgotten.
     RestWhileCleared,
-    /// A line that is never valid again is repaired.
+    /// A bucket that is never valid again is repaired.
     Repair,
     /// A shard is swept before it is used.
     SweepFirst,
@@ -54,7 +54,7 @@ pub(crate) enum Rule {
     SweepWhileDue,
     /// A caller that lost the race for a sweep checks whether the winner's sweep suffices.
     SweepAgain,
-    /// Looking at a line synchronizes with the thread that wrote its contents. (Only loom can
+    /// Looking at a bucket synchronizes with the thread that wrote its contents. (Only loom can
     /// tell.)
     Acquire,
     /// Older tables are looked at.
@@ -76,8 +76,8 @@ pub(crate) enum Rule {
     ForgetNewestFirst,
     /// Forgetting starts over if a table was started meanwhile.
     ForgetAgain,
-    /// A table that is used again starts at another lap than it had before.
-    LapOfLife,
+    /// A table that is used again starts at another version than it had before.
+    VersionOfLife,
     /// A claim announces itself before it looks at the window.
     AnnounceFirst,
     /// The look at the window is ordered after the announcement. (Only loom can tell.)
@@ -230,7 +230,7 @@ mod models {
         ASKED.set(0);
     }
 
-    /// Returns true if looks read the slots of a line from the last to the first.
+    /// Returns true if looks read the slots of a bucket from the last to the first.
     pub(crate) fn reads_backward() -> bool {
         BACKWARD.get()
     }

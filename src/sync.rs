@@ -3,6 +3,7 @@
 //! `--cfg shuttle`, `--cfg explore`.
 
 pub(crate) use std::sync::atomic::Ordering;
+use std::sync::{LockResult, PoisonError};
 
 #[cfg(not(modelled))]
 pub(crate) use std::{
@@ -33,11 +34,18 @@ pub(crate) use shuttle::{
 };
 
 #[cfg(explore)]
-pub(crate) use crate::explore::{AtomicU64, fence, spin_loop};
+pub(crate) use self::explored::{AtomicU64, fence, spin_loop};
 
 /// Atomics that are no part of a protocol (counters, clocks), so that a model need not explore
 /// them.
 pub(crate) use std::sync::atomic::{AtomicBool as StdAtomicBool, AtomicU64 as StdAtomicU64};
+
+/// Returns a guard even if a thread has panicked under its lock: nothing that may panic here leaves
+/// data half changed.
+#[inline(always)]
+pub(crate) fn unpoisoned<G>(locked: LockResult<G>) -> G {
+    locked.unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Reads words one after another, Relaxed, in an unspecified order: vectors may read in any, models
 /// read in both.
@@ -62,6 +70,8 @@ pub(crate) fn complete_seq_cst() {
     fence(Ordering::SeqCst);
 }
 
+#[cfg(explore)]
+pub(crate) mod explored;
 #[cfg(loom)]
 mod loomed;
 #[cfg(all(test, any(loom, shuttle)))]

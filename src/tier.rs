@@ -5,8 +5,8 @@
 mod memory;
 mod witness;
 
-pub use crate::claims::Tried;
 pub use crate::digest::{DigestKey, DigestKind, WantedKey};
+pub use crate::engine::Tried;
 pub use crate::hint::collect;
 pub use crate::history::rate_in;
 pub use crate::memory::{Line, Lines, available_bytes, prefetch};

@@ -1,5 +1,5 @@
 //! Ids chosen to harm: ten million that share prefixes, suffixes and lengths, count, have few bits
-//! set, or collide under XXH3 without a seed. Under a key they fall on lines as random ones do;
+//! set, or collide under XXH3 without a seed. Under a key they fall on buckets as random ones do;
 //! where ids are trusted and the seed is known they do not.
 
 use hapax::{Builder, Dedup, Digester, WindowStats};
@@ -73,8 +73,8 @@ fn of_one_digest() -> Ids {
     }))
 }
 
-/// Returns ids whose digest without a seed is in one 64th of the lines: found by trying.
-fn of_few_lines() -> Ids {
+/// Returns ids whose digest without a seed is in one 64th of the buckets: found by trying.
+fn of_few_buckets() -> Ids {
     let bytes = |i: u64| (u128::from(i) << 64 | 1).to_le_bytes();
     let are_there = (0..).filter(move |&i| xxh3_128(&bytes(i)) >> 122 == 0x15);
     Box::new(are_there.take(EACH as usize).map(move |i| Id::of(&[&bytes(i)])))
@@ -112,69 +112,71 @@ fn kinds() -> [(&'static str, Ids); 10] {
         ("with one prefix and one suffix", Box::new((0..EACH).map(infixed))),
         ("of one 64-bit hash", of_one_64_bit_hash()),
         ("of one 128-bit hash", of_one_digest()),
-        ("of few lines", of_few_lines()),
+        ("of few buckets", of_few_buckets()),
     ]
 }
 
-/// The number of ids of each line, in a window that has room for `capacity` ids. (An id's line is
-/// not public. It is computed here; `where_ids_are_trusted_a_known_seed_is_no_defence` shows that
-/// the computation is right.)
+/// The number of ids of each bucket, in a window that has room for `capacity` ids. (An id's bucket
+/// is not public. It is computed here; `where_ids_are_trusted_a_known_seed_is_no_defence` shows
+/// that the computation is right.)
 struct Occupancy {
-    lines: Vec<u32>,
+    buckets: Vec<u32>,
     digester: Digester,
 }
 
 impl Occupancy {
     fn new(capacity: u64, digester: Digester) -> Self {
-        Occupancy { lines: vec![0; lines(capacity)], digester }
+        Occupancy { buckets: vec![0; buckets(capacity)], digester }
     }
 
     fn add(&mut self, id: &Id) {
         let place = u128::from(self.digester.digest(id)) >> 64;
-        let line = (place * self.lines.len() as u128) >> 64;
-        self.lines[line as usize] += 1;
+        let bucket = (place * self.buckets.len() as u128) >> 64;
+        self.buckets[bucket as usize] += 1;
     }
 
-    /// Returns the number of ids of the fullest line, if lines are occupied as if by chance; if
+    /// Returns the number of ids of the fullest bucket, if buckets are occupied as if by chance; if
     /// not, why. Chance crosses a bound less than once in a billion runs.
     fn fullest(&self) -> Result<usize, String> {
-        let lines = self.lines.len() as f64;
-        let mean = self.lines.iter().map(|&n| f64::from(n)).sum::<f64>() / lines;
+        let buckets = self.buckets.len() as f64;
+        let mean = self.buckets.iter().map(|&n| f64::from(n)).sum::<f64>() / buckets;
         // With so many degrees of freedom it is distributed nearly normally.
-        let chi_square: f64 = self.lines.iter().map(|&n| (f64::from(n) - mean).powi(2) / mean).sum();
-        if (chi_square - lines).abs() > 8.0 * (2.0 * lines).sqrt() {
-            return Err(format!("chi-square is {chi_square:.0} for {lines} lines"));
+        let chi_square: f64 = self.buckets.iter().map(|&n| (f64::from(n) - mean).powi(2) / mean).sum();
+        if (chi_square - buckets).abs() > 8.0 * (2.0 * buckets).sqrt() {
+            return Err(format!("chi-square is {chi_square:.0} for {buckets} buckets"));
         }
-        // Of n ids or more, for every n: the number of lines, and the number expected after
+        // Of n ids or more, for every n: the number of buckets, and the number expected after
         // Poisson.
-        let fullest = self.lines.iter().copied().max().unwrap_or(0) as usize;
+        let fullest = self.buckets.iter().copied().max().unwrap_or(0) as usize;
         let mut found = vec![0.0; fullest + 1];
-        self.lines.iter().for_each(|&n| found[n as usize] += 1.0);
+        self.buckets.iter().for_each(|&n| found[n as usize] += 1.0);
         let next = |(n, p): &(u32, f64)| Some((n + 1, p * mean / f64::from(n + 1)));
-        let mut expected: Vec<f64> =
-            std::iter::successors(Some((0, lines * (-mean).exp())), next).map(|(_, p)| p).take(fullest + 64).collect();
+        let mut expected: Vec<f64> = std::iter::successors(Some((0, buckets * (-mean).exp())), next)
+            .map(|(_, p)| p)
+            .take(fullest + 64)
+            .collect();
         for counts in [&mut found, &mut expected] {
             (1..counts.len()).rev().for_each(|n| counts[n - 1] += counts[n]);
         }
         for (n, (&found, &expected)) in found.iter().zip(&expected).enumerate() {
             let margin = if expected < 1e-9 { 0.0 } else { 8.0 * expected.sqrt() + 8.0 };
             if (found - expected).abs() > margin {
-                return Err(format!("{found} lines have {n} ids or more, {expected:.3e} should"));
+                return Err(format!("{found} buckets have {n} ids or more, {expected:.3e} should"));
             }
         }
         Ok(fullest)
     }
 }
 
-/// Returns the lines for this many ids: 3.48 for each.
-fn lines(capacity: u64) -> usize {
+/// Returns the buckets for this many ids: 3.48 for each.
+fn buckets(capacity: u64) -> usize {
     ((capacity as f64 / (8.0 * 0.4348)).ceil() as usize).next_multiple_of(2)
 }
 
 /// Builds an engine with room for this many ids, which cannot grow.
 fn engine(capacity: u64, seed: u64) -> Builder {
     let builder = Dedup::builder().window(Duration::from_secs(3600)).capacity(capacity as usize);
-    builder.max_memory_bytes(lines(capacity) * 64).seed(seed)
+    builder.max_memory_bytes(buckets(capacity) * 64).seed(seed)
 }
 
 /// Returns how many of the ids are fresh.
@@ -185,7 +187,7 @@ fn check(dedup: &Dedup, ids: Ids) -> u64 {
 }
 
 #[test]
-fn chosen_ids_fall_on_lines_as_if_by_chance() {
+fn chosen_ids_fall_on_buckets_as_if_by_chance() {
     let mut all = SEEDS.map(|seed| Occupancy::new(10 * EACH, Digester::with_seed(seed)));
     for (kind, ids) in kinds() {
         let mut alone = SEEDS.map(|seed| Occupancy::new(EACH, Digester::with_seed(seed)));
@@ -194,13 +196,13 @@ fn chosen_ids_fall_on_lines_as_if_by_chance() {
         }
         for occupancy in alone {
             let fullest = occupancy.fullest();
-            println!("{kind}: the fullest line has {fullest:?}");
+            println!("{kind}: the fullest bucket has {fullest:?}");
             assert!(fullest.is_ok(), "{kind}: {fullest:?}");
         }
     }
     for occupancy in all {
         let fullest = occupancy.fullest();
-        println!("all: the fullest line has {fullest:?}");
+        println!("all: the fullest bucket has {fullest:?}");
         assert!(fullest.is_ok(), "{fullest:?}");
     }
 }
@@ -227,13 +229,13 @@ fn where_ids_are_trusted_a_known_seed_is_no_defence() {
     let dedup = engine(EACH, 0).trusted_ids().build().unwrap();
     assert_eq!(check(&dedup, of_one_digest()), 1);
 
-    // They share a 64th of the lines, and entries that must move find no room.
+    // They share a 64th of the buckets, and entries that must move find no room.
     let mut occupancy = Occupancy::new(EACH, Digester::trusted(0));
-    of_few_lines().for_each(|id| occupancy.add(&id));
+    of_few_buckets().for_each(|id| occupancy.add(&id));
     let refused = occupancy.fullest();
     assert!(refused.is_err(), "{refused:?}");
     let dedup = engine(EACH, 0).trusted_ids().build().unwrap();
-    check(&dedup, of_few_lines());
+    check(&dedup, of_few_buckets());
     let evicted_live = dedup.stats().window.evicted_live;
     println!("{evicted_live} evicted; {refused:?}");
     assert!(evicted_live as f64 > 1e-3 * EACH as f64, "{evicted_live}");

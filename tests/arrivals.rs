@@ -5,6 +5,7 @@
 use hapax::{Dedup, Digest, Digester, History, Outcome, Timestamp, Unconfirmed};
 use std::collections::VecDeque;
 use std::time::Duration;
+use testkit::random::Random;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -132,22 +133,6 @@ fn an_engine_keeps_the_rate_of_its_history_in_such_bursts() {
     }
 }
 
-/// Marsaglia's xorshift, 2003.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
-    }
-}
-
 /// Draws arrivals of any shape: at most `ids` come within less than a horizon.
 fn draw(random: &mut Random, horizon: Duration, ids: usize) -> Vec<Arrival> {
     // The grain of the history's time.
@@ -176,7 +161,7 @@ fn draw(random: &mut Random, horizon: Duration, ids: usize) -> Vec<Arrival> {
 #[test]
 fn the_rate_holds_and_nothing_is_missed_for_every_pattern_of_arrivals() {
     for seed in 1..=60 {
-        let random = &mut Random(u64::wrapping_mul(seed, 0x9e37_79b9_7f4a_7c15));
+        let random = &mut Random(seed);
         let horizons = [Duration::from_millis(1), Duration::from_nanos(1_000_003), HOUR, 24 * HOUR];
         let horizon = horizons[random.below(4) as usize];
         let (rate, ids) = [(1e-1, 2_000), (1e-2, 4_000), (1e-3, 8_000)][random.below(3) as usize];

@@ -108,7 +108,7 @@ fn one_is_told_fresh(with_history: bool) {
     let window = dedup.stats().window;
     assert!(window.tables.len() > 1, "{window:?}");
     let twice: u64 = fresh.iter().map(|count| u64::from(count.load(Ordering::Relaxed)) - 1).sum();
-    assert!(twice <= window.evicted_live && window.repaired_lines == 0, "{twice} twice fresh, {window:?}");
+    assert!(twice <= window.evicted_live && window.repaired_buckets == 0, "{twice} twice fresh, {window:?}");
 }
 
 fn a_window_under_pressure() {
@@ -127,7 +127,7 @@ fn a_window_under_pressure() {
     let stats = window.stats(Timestamp::from_secs(seconds));
     let twice = fresh.into_inner() - per_second * seconds * THREADS / 2;
     assert!(stats.evicted_live > 0 && twice <= stats.evicted_live, "{twice} twice fresh, {stats:?}");
-    assert_eq!(stats.repaired_lines, 0);
+    assert_eq!(stats.repaired_buckets, 0);
 }
 
 fn what_is_forgotten_is_fresh() {
@@ -147,12 +147,12 @@ fn what_is_forgotten_is_fresh() {
                         dedup.clear();
                     }
                 }
-                // Traffic that keeps the lines full and their entries moving.
+                // Traffic that keeps the buckets full and their entries moving.
                 _ => (0..20).for_each(|id| _ = dedup.check(Int::from((thread << 32) + round * 20 + id))),
             }
         }
     });
-    assert_eq!(dedup.stats().window.repaired_lines, 0);
+    assert_eq!(dedup.stats().window.repaired_buckets, 0);
 }
 
 fn a_history_misses_nothing() {

@@ -4,12 +4,10 @@
 //! A fingerprint in this map is known, so that another one is a mismatch for certain. A missing
 //! fingerprint says nothing: the id may have been accepted without one, or there was no room.
 
-use super::map::{Name, Request, Uniform};
+use super::name::{ByName, Name};
 use crate::Timestamp;
 use crate::digest::Digest;
 use crate::rules::{Rule, obeys};
-use std::collections::HashMap;
-use std::hash::BuildHasherDefault;
 
 /// The most fingerprints in a shard: as many as fit a hash map of 2^15 places, since one more would
 /// double it.
@@ -24,7 +22,7 @@ pub(super) struct Fingerprints(Option<Box<Known>>);
 /// The fingerprints of an engine that has had some.
 #[derive(Debug, Default)]
 struct Known {
-    ids: HashMap<Name, Entry, BuildHasherDefault<Uniform>>,
+    ids: ByName<Entry>,
     /// The number of fingerprints from which on expired ones are looked for.
     clean_at: usize,
     /// The time when all of them have expired.
@@ -64,12 +62,11 @@ impl Fingerprints {
         self.0.as_deref_mut().filter(|known| !known.ids.is_empty())
     }
 
-    /// Returns true if the id of an attempt is known with another fingerprint than that of the
-    /// attempt.
+    /// Returns true if an id is known with another fingerprint than the one that is asked for.
     #[inline(always)]
-    pub(super) fn differ(&self, request: &Request, now: impl FnOnce() -> Timestamp) -> bool {
-        let Some(asked) = request.with_fingerprint else { return false };
-        let known = self.0.as_ref().and_then(|known| known.digest(request.id, now));
+    pub(super) fn differ(&self, id: Digest, asked: Option<Digest>, now: impl FnOnce() -> Timestamp) -> bool {
+        let Some(asked) = asked else { return false };
+        let known = self.0.as_ref().and_then(|known| known.digest(id, now));
         known.map_or(!obeys(Rule::CertainMismatch), |known| known != asked)
     }
 
@@ -127,6 +124,7 @@ impl Known {
         }
         self.over = self.over.max(until);
         self.ids.insert(Name::of(id), Entry { digest, until });
+        debug_assert!(self.ids.len() <= MAX_FINGERPRINTS);
     }
 
     #[inline(never)]
@@ -176,8 +174,7 @@ mod tests {
     }
 
     fn differs(fingerprints: &Fingerprints, id: u64, with: u64, now: u64) -> bool {
-        let request = Request { id: digest(id), with_fingerprint: Some(digest(with)), now: at(0), until: at(0) };
-        fingerprints.differ(&request, || at(now))
+        fingerprints.differ(digest(id), Some(digest(with)), || at(now))
     }
 
     #[test]

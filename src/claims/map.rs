@@ -2,15 +2,13 @@
 //! holds the shard's lock, and passes the time.
 
 use super::fingerprints::Fingerprints;
-use super::kept::Kept;
+use super::name::{ByName, Name};
 use super::stats::ClaimStats;
+use super::tombstones::{Known, Tombstones};
 use crate::Timestamp;
 use crate::digest::Digest;
 use crate::rules::{Rule, obeys};
-use crate::window::Tag;
-use std::collections::HashMap;
 use std::collections::hash_map::Entry as Place;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::time::Duration;
 
 /// The most ids in flight in a shard.
@@ -22,25 +20,7 @@ const FEW_IDS: usize = 64;
 #[cfg(feature = "plan")]
 pub(super) fn bytes_for(ids: usize) -> usize {
     // Only the map knows the steps in which it grows.
-    HashMap::<Name, Entry>::with_capacity(ids).capacity() * size_of::<(Name, Entry)>()
-}
-
-/// The part of an id by which the window tells it from others. (Not all callers know more of it.)
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Name {
-    tag: u64,
-    place: u64,
-}
-
-impl Name {
-    pub(super) fn of(id: Digest) -> Self {
-        Name { tag: Tag::of(id.mark).as_mark(), place: id.place }
-    }
-
-    /// Returns a digest with this name.
-    pub(super) fn digest(self) -> Digest {
-        Digest { place: self.place, mark: self.tag }
-    }
+    ByName::<Entry>::with_capacity_and_hasher(ids, Default::default()).capacity() * size_of::<(Name, Entry)>()
 }
 
 /// The state of one id.
@@ -88,16 +68,6 @@ pub(crate) enum Begun {
     TooMany,
 }
 
-/// The map's knowledge of an id that a check has asked the window about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Known {
-    Nothing,
-    InProgress,
-    Done,
-    /// Nobody has the id, but the window may have forgotten what the check has inserted, or seen.
-    Free,
-}
-
 /// The answer to a call with a token: it still held, or was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
@@ -106,10 +76,10 @@ pub(crate) enum Ended {
 }
 
 #[derive(Debug)]
-pub(super) struct Map {
-    entries: HashMap<Name, Entry, BuildHasherDefault<Uniform>>,
+pub(crate) struct Map {
+    entries: ByName<Entry>,
     /// Ids that are not in flight, or soon will not be.
-    pub(super) kept: Kept,
+    pub(super) tombstones: Tombstones,
     /// The fingerprints of ids that are done.
     pub(super) fingerprints: Fingerprints,
     last_token: u64,
@@ -124,10 +94,10 @@ pub(super) struct Map {
 
 impl Map {
     pub(super) fn new(last_token: u64) -> Self {
-        let entries = HashMap::default();
+        let entries = ByName::default();
         Map {
             entries,
-            kept: Kept::default(),
+            tombstones: Tombstones::default(),
             fingerprints: Fingerprints::default(),
             last_token,
             clean_at: FEW_IDS,
@@ -138,22 +108,22 @@ impl Map {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.entries.len() + self.kept.len()
+        self.entries.len() + self.tombstones.len()
     }
 
     /// Returns the result of an attempt, by the map alone; `None` if the window has to decide.
     /// `windows` is the window's time.
     pub(super) fn look(&self, request: &Request, windows: impl Fn() -> Timestamp) -> Option<Begun> {
         let in_flight = self.entries.get(&Name::of(request.id)).and_then(|entry| entry.answer(request));
-        in_flight.or_else(|| match self.fingerprints.differ(request, &windows) {
+        in_flight.or_else(|| match self.fingerprints.differ(request.id, request.with_fingerprint, &windows) {
             true => Some(Begun::Mismatch),
-            false => self.kept.is_done(request.id, windows).then_some(Begun::Done),
+            false => self.tombstones.is_done(request.id, windows).then_some(Begun::Done),
         })
     }
 
     /// Attempts to claim an id. If nobody else has the id, the window is asked whether it is done.
     #[inline(always)]
-    pub(super) fn attempt(
+    pub(crate) fn attempt(
         &mut self,
         request: &Request,
         windows: impl Fn() -> Timestamp,
@@ -161,7 +131,7 @@ impl Map {
     ) -> Begun {
         let begun = self.attempt_any(request, &windows, is_done);
         match begun {
-            Begun::Done if self.fingerprints.differ(request, windows) => Begun::Mismatch,
+            Begun::Done if self.fingerprints.differ(request.id, request.with_fingerprint, windows) => Begun::Mismatch,
             begun => begun,
         }
     }
@@ -178,7 +148,7 @@ impl Map {
             self.clean(request.now);
         }
         // An id that is kept as done is not in flight.
-        if self.kept.is_done(request.id, windows) {
+        if self.tombstones.is_done(request.id, windows) {
             return Begun::Done;
         }
         let is_full = self.entries.len() >= MAX_IDS;
@@ -206,6 +176,7 @@ impl Map {
             until: request.until,
             with_fingerprint,
         });
+        debug_assert!(self.entries.len() <= MAX_IDS);
         Begun::Claimed(self.last_token)
     }
 
@@ -232,7 +203,7 @@ impl Map {
             self.stats.taken_over += u64::from(entry.state == State::Claimed);
             self.entries.remove(&Name::of(id));
         }
-        self.kept.known(id, windows)
+        self.tombstones.known(id, windows)
     }
 
     pub(super) fn is_in_progress(&self, id: Digest, now: Timestamp) -> bool {
@@ -240,7 +211,7 @@ impl Map {
     }
 
     /// Ends a claim. Returns the digest of its id together with the fingerprint, if the token held.
-    pub(super) fn end(&mut self, id: Digest, token: u64) -> Option<Option<Digest>> {
+    pub(crate) fn end(&mut self, id: Digest, token: u64) -> Option<Option<Digest>> {
         match self.entries.entry(Name::of(id)) {
             Place::Occupied(place) if place.get().is_of(token) => Some(place.remove().with_fingerprint.map(|id| *id)),
             _ => {
@@ -269,7 +240,7 @@ impl Map {
 
     /// Forgets everything but claims that are held.
     pub(super) fn clear(&mut self) {
-        self.kept.free_all();
+        self.tombstones.free_all();
         self.fingerprints.clear();
         self.entries.retain(|_, entry| entry.state == State::Claimed);
     }
@@ -280,7 +251,7 @@ impl Map {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.entries.capacity() * size_of::<(Name, Entry)>() + self.kept.bytes() + self.fingerprints.bytes()
+        self.entries.capacity() * size_of::<(Name, Entry)>() + self.tombstones.bytes() + self.fingerprints.bytes()
     }
 }
 
@@ -300,24 +271,5 @@ impl Entry {
 
     fn is_of(&self, token: u64) -> bool {
         self.state == State::Claimed && (self.token == token || !obeys(Rule::TokenHolds))
-    }
-}
-
-/// A hasher that passes digests through: they are uniform, so any part of them is a hash.
-#[derive(Default)]
-pub(super) struct Uniform(u64);
-
-impl Hasher for Uniform {
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
-    }
-
-    /// Takes the last word as the hash.
-    fn write_u64(&mut self, word: u64) {
-        self.0 = word;
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
     }
 }

@@ -1,8 +1,8 @@
 //! Completed claims that are stored elsewhere, in a journal, a snapshot or a store: how they come
 //! back, and how they get there.
 
+use super::done::DoneIds;
 use super::fingerprints::Fingerprint;
-use super::marks::Marks;
 use super::shards::Claims;
 use crate::Timestamp;
 use crate::digest::Digest;
@@ -10,7 +10,7 @@ use crate::digest::Digest;
 impl Claims {
     /// Notes ids that were accepted elsewhere, or at a time in the past; called before the window
     /// learns of them.
-    pub(crate) fn restored(&self, ids: &[Digest], marks: &impl Marks) {
+    pub(crate) fn restored(&self, ids: &[Digest], done: &impl DoneIds) {
         if !self.are_used() {
             return;
         }
@@ -18,9 +18,9 @@ impl Claims {
             let shard = self.shard(id);
             let mut map = shard.lock();
             // Where the window slides, this may only mean that the id was asked for again.
-            match marks.slides() && map.fingerprints.len() > 0 && marks.contains(id) {
-                true => drop(map.fingerprints.extend(id, marks.until(), || marks.now())),
-                false => drop(map.fingerprints.remove(id, || marks.now())),
+            match done.slides() && map.fingerprints.len() > 0 && done.contains(id) {
+                true => drop(map.fingerprints.extend(id, done.until(), || done.now())),
+                false => drop(map.fingerprints.remove(id, || done.now())),
             }
             shard.publish(&map);
         }

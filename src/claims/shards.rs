@@ -20,16 +20,21 @@
 //! The protocol assumes that no check stalls for a whole window between its insertion and its look:
 //! ARCHITECTURE.md, "Claims".
 
-use super::map::{Begun, Ended, Known, Map, Request};
-use super::marks::Marks;
+use super::done::DoneIds;
+use super::effects::Insertion;
+use super::map::{Begun, Ended, Map, Request};
+use super::shard::Shard;
 use super::stats::ClaimStats;
+use super::tombstones::Known;
+use crate::clock::nanos_of;
 use crate::digest::Digest;
+use crate::id_set::IdSet;
 use crate::process::{Held, Rank, Rest, at_rest_in_forks};
 use crate::rules::{Rule, obeys};
-use crate::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering, complete_seq_cst, fence};
+use crate::sync::{AtomicU64, MutexGuard, Ordering, complete_seq_cst};
 use crate::{Outcome, Timestamp};
 use std::ops::Deref;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The number of shards, a power of two.
@@ -94,27 +99,12 @@ impl Held for MutexGuard<'_, Map> {
 #[repr(align(128))]
 struct Used(AtomicU64);
 
-/// A shard, in two cache lines, since some processors fetch lines in pairs.
-#[repr(align(128))]
-pub(super) struct Shard {
-    /// The number of entries that the map has; or more, while an attempt is under way. Above them,
-    /// times [`FINGERPRINT`]: the number of fingerprints. Written under the lock.
-    announced: AtomicU64,
-    map: Mutex<Map>,
-    /// Notified when an entry has gone that a thread waits for.
-    gone: Condvar,
-}
-
-/// One fingerprint in the shard's word; the lower half counts entries of the map.
-const FINGERPRINT: u64 = 1 << 32;
-
 impl Claims {
     pub(crate) fn new() -> Self {
         // So that tokens also grow from one process to the next: there are fewer claims than
         // nanoseconds.
-        let first = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
-        let shard = |_| Shard { announced: AtomicU64::new(0), map: Mutex::new(Map::new(first)), gone: Condvar::new() };
-        let shards = Arc::new(Shards(std::array::from_fn(shard)));
+        let first = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, nanos_of);
+        let shards = Arc::new(Shards(std::array::from_fn(|_| Shard::new(first))));
         at_rest_in_forks(&shards);
         Claims { shards, used: Used(AtomicU64::new(0)) }
     }
@@ -129,7 +119,7 @@ impl Claims {
         self.used.0.load(Ordering::SeqCst) != 0
     }
 
-    pub(super) fn note_use(&self) {
+    pub(crate) fn note_use(&self) {
         if self.used.0.load(Ordering::Relaxed) == 0 {
             self.used.0.store(1, Ordering::SeqCst);
             complete_seq_cst();
@@ -138,7 +128,7 @@ impl Claims {
 
     pub(super) fn shard_of(id: Digest) -> usize {
         // Neither the bits that a hash map takes from both ends, nor the uppermost ones, so that a
-        // batch that is sorted by shard is not sorted by the window's lines.
+        // batch that is sorted by shard is not sorted by the window's buckets.
         (id.place >> 32) as usize & (SHARDS - 1)
     }
 
@@ -147,26 +137,26 @@ impl Claims {
     }
 
     /// Tries to claim an id.
-    pub(crate) fn claim(&self, request: &Request, marks: &impl Marks) -> Begun {
+    pub(crate) fn claim(&self, request: &Request, done: &impl DoneIds) -> Begun {
         self.note_use();
         let shard = self.shard(request.id);
         let mut map = shard.lock();
         let begun = map.attempt(
             request,
-            || marks.now(),
+            || done.now(),
             || {
                 if obeys(Rule::AnnounceFirst) {
                     shard.announce(1);
                     Shard::after_announcing();
                 }
-                let is_done = marks.contains(request.id) && obeys(Rule::ClaimLooks);
+                let is_done = done.contains(request.id) && obeys(Rule::ClaimLooks);
                 if !obeys(Rule::AnnounceFirst) {
                     shard.announce(1);
                 }
                 is_done
             },
         );
-        map.settle(request, begun, marks);
+        map.settle(request, begun, done);
         map.count(begun);
         shard.publish(&map);
         begun
@@ -188,47 +178,46 @@ impl Claims {
         &self,
         id: Digest,
         answer: Outcome,
-        marks: &impl Marks,
+        done: &impl DoneIds,
         now: impl Fn() -> Timestamp,
     ) -> Outcome {
         let shard = self.shard(id);
         let inserted = answer == Outcome::Fresh;
-        if !shard.concerns(inserted, marks)
-            || !obeys(if inserted { Rule::ConfirmFresh } else { Rule::ConfirmDuplicate })
+        if !shard.concerns(inserted, done) || !obeys(if inserted { Rule::ConfirmFresh } else { Rule::ConfirmDuplicate })
         {
             return answer;
         }
         let mut map = shard.lock();
-        let answer = match map.known(id, now(), || marks.now()) {
+        let answer = match map.known(id, now(), || done.now()) {
             Known::Nothing => answer,
             Known::Done => {
-                if inserted && map.kept.takes_back(id, marks.until()) {
-                    marks.forget(id);
+                if inserted && map.tombstones.takes_back(id, done.until()) {
+                    done.forget(id);
                 }
                 Outcome::Duplicate
             }
             Known::InProgress => {
                 if inserted && obeys(Rule::TakeBack) {
-                    marks.forget(id);
+                    done.forget(id);
                     if obeys(Rule::KeepTakenBack) {
-                        map.kept.keep_free(id, marks.until());
+                        map.tombstones.keep_free(id, done.until());
                     }
                 }
                 Outcome::InProgress
             }
             // The id is for the checks that have inserted it: the first of them gets it. If it is
             // gone from the window, no check is known to have it.
-            Known::Free => match marks.insert(id) || inserted {
+            Known::Free => match done.insert(id) || inserted {
                 true => {
-                    map.kept.keep_done(id, marks.until(), false);
+                    map.tombstones.keep_done(id, done.until(), false);
                     Outcome::Fresh
                 }
                 false => Outcome::Duplicate,
             },
         };
         match answer {
-            Outcome::Fresh => map.was_forgotten(id, marks),
-            Outcome::Duplicate if marks.slides() => map.slide(id, marks, false),
+            Outcome::Fresh => map.was_forgotten(id, done),
+            Outcome::Duplicate if done.slides() => map.slide(id, done, false),
             _ => {}
         }
         shard.publish(&map);
@@ -237,43 +226,47 @@ impl Claims {
 
     /// Returns the set of ids, by number, whose shard may hold claims.
     #[inline(always)]
-    pub(super) fn may_be_claimed(&self, ids: impl Iterator<Item = (usize, Digest)>) -> u64 {
-        ids.fold(0, |set, (i, id)| set | u64::from(self.shard(id).may_hold_claims()) << i)
+    pub(crate) fn may_be_claimed(&self, ids: impl Iterator<Item = (usize, Digest)>) -> IdSet {
+        let mut set = IdSet::EMPTY;
+        ids.for_each(|(i, id)| set.insert_if(i, self.shard(id).may_hold_claims()));
+        set
     }
 
     /// Returns the set of ids, by number, whose checks are to be confirmed; `inserted` is the set
     /// of those that were inserted.
     #[inline(always)]
-    pub(super) fn to_be_confirmed(
+    pub(crate) fn to_be_confirmed(
         &self,
         ids: impl Iterator<Item = (usize, Digest)>,
-        inserted: u64,
-        marks: &impl Marks,
-    ) -> u64 {
-        ids.fold(0, |set, (i, id)| set | u64::from(self.shard(id).concerns(inserted >> i & 1 != 0, marks)) << i)
+        inserted: IdSet,
+        done: &impl DoneIds,
+    ) -> IdSet {
+        let mut set = IdSet::EMPTY;
+        ids.for_each(|(i, id)| set.insert_if(i, self.shard(id).concerns(inserted.contains(i), done)));
+        set
     }
 
     /// Returns the result of an attempt that cannot get the id: whether it is claimed, or rests,
     /// and for how much longer.
-    pub(crate) fn look(&self, request: &Request, marks: &impl Marks) -> Option<Begun> {
+    pub(crate) fn look(&self, request: &Request, done: &impl DoneIds) -> Option<Begun> {
         let shard = self.shard(request.id);
         let mut map = shard.lock();
-        let known = map.look(request, || marks.now());
+        let known = map.look(request, || done.now());
         map.count(known.unwrap_or(Begun::Done));
         known
     }
 
     /// Completes a claim: its id is done.
-    pub(crate) fn complete(&self, id: Digest, token: u64, marks: &impl Marks) -> Ended {
+    pub(crate) fn complete(&self, id: Digest, token: u64, done: &impl DoneIds) -> Ended {
         let shard = self.shard(id);
         let mut map = shard.lock();
         let Some(with_fingerprint) = map.end(id, token) else {
             return Ended::Lost;
         };
         // Read before the insertion, so that a fingerprint is not kept for longer than its id.
-        let until = marks.until();
-        let is_news = marks.insert(id);
-        map.done(id, with_fingerprint, (is_news, until), marks);
+        let until = done.until();
+        let is_news = done.insert(id);
+        map.done(id, with_fingerprint, Insertion { is_news, until }, done);
         shard.unlock(map);
         Ended::Held
     }
@@ -300,32 +293,25 @@ impl Claims {
 
     /// Waits until an id is not in flight any more, but no longer than `longest`.
     pub(crate) fn wait(&self, id: Digest, now: Timestamp, longest: Duration) {
-        let shard = self.shard(id);
-        let mut map = shard.lock();
-        if map.is_in_progress(id, now) {
-            map.waiting += 1;
-            // No loop: after a spurious wake-up the caller only looks again.
-            let (mut map, _) = shard.gone.wait_timeout(map, longest).unwrap_or_else(PoisonError::into_inner);
-            map.waiting -= 1;
-        }
+        self.shard(id).wait(id, now, longest);
     }
 
     /// Forgets an id that nobody claims; returns `false` if it is claimed, or if a check is about
     /// to accept it.
-    pub(crate) fn forget(&self, id: Digest, marks: &impl Marks, now: Timestamp) -> bool {
+    pub(crate) fn forget(&self, id: Digest, done: &impl DoneIds, now: Timestamp) -> bool {
         let shard = self.shard(id);
         let mut map = shard.lock();
-        let known = map.known(id, now, || marks.now());
+        let known = map.known(id, now, || done.now());
         // If the id is free and in the window, a check that is on its way here has inserted it.
         // Because of that insertion, others may have been told that the id is done; so that check
         // must not come after us and be accepted.
-        if known == Known::InProgress || (known == Known::Free && marks.contains(id) && obeys(Rule::ForgetLater)) {
+        if known == Known::InProgress || (known == Known::Free && done.contains(id) && obeys(Rule::ForgetLater)) {
             return false;
         }
-        marks.forgets(id);
-        map.kept.free(id);
-        map.fingerprints.remove(id, || marks.now());
-        marks.forget(id);
+        done.forgets(id);
+        map.tombstones.free(id);
+        map.fingerprints.remove(id, || done.now());
+        done.forget(id);
         shard.publish(&map);
         true
     }
@@ -353,77 +339,5 @@ impl Claims {
 
     pub(crate) fn bytes(&self) -> usize {
         size_of::<[Shard; SHARDS]>() + self.shards.iter().map(|shard| shard.lock().bytes()).sum::<usize>()
-    }
-}
-
-impl Shard {
-    /// Returns true if an id of the shard may be claimed.
-    #[inline(always)]
-    fn may_hold_claims(&self) -> bool {
-        self.announced() as u32 != 0
-    }
-
-    /// Returns true if a check that has asked the window has to look at the shard: an id of it may
-    /// be claimed, or have a fingerprint that is to be extended, since the window slides, or to be
-    /// removed, since the id was forgotten before its time and is accepted again.
-    #[inline(always)]
-    fn concerns(&self, inserted: bool, marks: &impl Marks) -> bool {
-        let announced = self.announced();
-        announced as u32 != 0 || (announced != 0 && (marks.slides() || (inserted && marks.forgets_early())))
-    }
-
-    #[inline(always)]
-    fn announced(&self) -> u64 {
-        // Sequentially consistent: partner of the fence in `after_announcing`. This load sees a
-        // claim that has looked too early to see our insertion. It also sees a claim for which
-        // another check is about to take back the insertion that we found.
-        self.announced.load(Ordering::SeqCst)
-    }
-
-    pub(super) fn lock(&self) -> MutexGuard<'_, Map> {
-        // Nothing of ours panics under the lock; if a clock or an allocation does, the map is still
-        // consistent.
-        self.map.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Announces attempts that are about to look at the window, after
-    /// [`after_announcing`](Self::after_announcing). Under the lock.
-    #[inline(always)]
-    pub(super) fn announce(&self, attempts: u64) {
-        let announced = self.announced.load(Ordering::Relaxed);
-        self.announced.store(announced + attempts, Ordering::Relaxed);
-    }
-
-    #[inline(always)]
-    pub(super) fn after_announcing() {
-        if obeys(Rule::AnnounceInOrder) {
-            // Partner: a check's sequentially consistent insertion and its load of `announced`
-            // after it. If the insertion comes before this fence, we see it; if it comes after, the
-            // check sees the announcement.
-            fence(Ordering::SeqCst);
-        }
-    }
-
-    /// Publishes the number of entries and fingerprints that there are now. Under the lock.
-    #[inline(always)]
-    pub(super) fn publish(&self, map: &Map) {
-        let announced = map.len() as u64 + map.fingerprints.len() as u64 * FINGERPRINT;
-        if self.announced.load(Ordering::Relaxed) != announced {
-            // Release: partner of the load in `confirm`. A thread that sees that an entry is gone
-            // also sees what became of its id.
-            self.announced.store(announced, Ordering::Release);
-        }
-    }
-
-    /// Unlocks the shard after an entry has gone, and wakes waiting threads.
-    #[inline(always)]
-    pub(super) fn unlock(&self, map: MutexGuard<'_, Map>) {
-        self.publish(&map);
-        let waiting = map.waiting;
-        // Before the wake-up, so that woken threads find the lock free.
-        drop(map);
-        if waiting > 0 {
-            self.gone.notify_all();
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! The machine's clocks, and the way in which an engine counts time by them: for the parts that
 //! write them down.
 
-use super::Timestamp;
+use super::{Timestamp, nanos_of};
 use crate::sync::{Ordering, StdAtomicU64};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -63,7 +63,7 @@ impl Machine {
 }
 
 fn system() -> Clocks {
-    let wall_nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
+    let wall_nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, nanos_of);
     Clocks { engine: Timestamp::default(), wall_nanos, boot_nanos: since_boot() }
 }
 

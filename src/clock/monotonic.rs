@@ -100,6 +100,7 @@ mod coarse {
     }
 
     #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "nanoseconds of a second")]
     fn duration(time: libc::timespec) -> Duration {
         Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
     }

@@ -3,17 +3,15 @@
 use super::Builder;
 use super::on_disk::OnDisk;
 use crate::claims::Claims;
+use crate::clock::{EngineClock, HUNDRED_YEARS};
 use crate::digest::{DigestKey, Digester};
 use crate::engine::Engine;
-use crate::engine_time::EngineClock;
+use crate::error::check;
 use crate::stats::Counters;
 use crate::stream_time::{Policy, StreamTime};
 use crate::window::Ticks;
 use crate::{Dedup, Error, History, Window};
 use std::sync::Arc;
-use std::time::Duration;
-
-const MAX_LEASE: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
 
 impl Builder {
     /// Builds the engine, with all the memory that it starts with.
@@ -35,23 +33,16 @@ impl Builder {
     /// Checks the options that no part of the engine checks by itself.
     fn validate(&self) -> Result<(Ticks, Policy), Error> {
         let ticks = Ticks::of_window(self.window)?;
-        if let Some((horizon, ..)) = self.history
-            && horizon < self.window
-        {
+        if let Some((horizon, ..)) = self.history {
             let expected = format!("at least the window, {:?}", self.window);
-            return Err(Error::invalid("history.horizon", format_args!("{horizon:?}"), expected));
+            check(horizon >= self.window, "history.horizon", horizon, expected)?;
         }
-        if let (None, Some(unconfirmed)) = (self.history, self.unconfirmed) {
+        if let Some(unconfirmed) = self.unconfirmed {
             let expected = "a history, without which it means nothing";
-            return Err(Error::invalid("unconfirmed", format_args!("{unconfirmed:?}"), expected));
+            check(self.history.is_some(), "unconfirmed", unconfirmed, expected)?;
         }
-        if self.lease.is_zero() || self.lease > MAX_LEASE {
-            return Err(Error::invalid(
-                "lease",
-                format_args!("{:?}", self.lease),
-                "a duration of up to 100 years, not none",
-            ));
-        }
+        let has_end = !self.lease.is_zero() && self.lease <= HUNDRED_YEARS;
+        check(has_end, "lease", self.lease, "a duration of up to 100 years, not none")?;
         let policy = self.event_time.clone().unwrap_or_default().policy(self.window)?;
         Ok((ticks, policy))
     }

@@ -2,12 +2,12 @@
 
 use super::Builder;
 use crate::Error;
-use crate::clock::Machine;
+use crate::clock::{EngineClock, Machine, nanos_of};
 use crate::digest::{DigestKey, WantedKey};
 use crate::engine::Engine;
-use crate::engine_time::EngineClock;
-use crate::journal::{Opened, Resumed, Snapshot};
+use crate::journal::{Opened, Resumed};
 use crate::rules::{Rule, obeys};
+use crate::snapshot::Snapshot;
 
 /// An open journal and an open snapshot, of which nothing is remembered yet.
 pub(super) struct OnDisk {
@@ -41,13 +41,13 @@ impl OnDisk {
     /// Tells a new engine what is in them: first the snapshot, then the journal, then the time.
     pub(super) fn bring_back(self, engine: &mut Engine, key: DigestKey, options: &Builder) -> Result<(), Error> {
         if let Some(snapshot) = &self.snapshot {
-            snapshot.fits(engine.window.tick().as_nanos() as u64)?;
+            snapshot.fits(nanos_of(engine.window.tick()))?;
             snapshot.restore(engine)?;
         }
         let mut resumed = self.snapshot.as_ref().map(Snapshot::resumed);
         let machine = self.journal.as_ref().map_or_else(|| engine.machine(), Opened::machine);
         if let Some(journal) = self.journal {
-            let by_journal = replay(journal, engine, (key, self.snapshot.is_none()), options)?;
+            let by_journal = replay(journal, engine, key, self.snapshot.is_none(), options)?;
             resumed = Some(by_journal).filter(|resumed| resumed.clocks.is_some()).or(resumed);
         }
         if let Some(resumed) = resumed {
@@ -62,7 +62,8 @@ impl OnDisk {
 fn replay(
     journal: Opened,
     engine: &mut Engine,
-    (key, is_empty): (DigestKey, bool),
+    key: DigestKey,
+    is_empty: bool,
     options: &Builder,
 ) -> Result<Resumed, Error> {
     let horizon = options.history.map(|(horizon, ..)| horizon);
@@ -71,9 +72,11 @@ fn replay(
     engine.window.grow_in_thread(false);
     // If an id was accepted twice, since the window was shorter then, the last time counts.
     engine.window.set_refresh_on_duplicate(obeys(Rule::LatestAcceptance));
-    let journal = journal.replay(engine, key, retention, is_empty)?;
+    let mut digests = Vec::new();
+    let journal = journal.replay(key, retention, is_empty, |told| engine.learn(told, &mut digests))?;
     engine.window.set_refresh_on_duplicate(options.refresh_on_duplicate);
     let resumed = journal.resumed();
+    debug_assert!(engine.journal.is_none(), "what is read is not written again");
     engine.journal = Some(Box::new(journal));
     engine.window.grow_in_thread(options.growth_thread);
     Ok(resumed)

@@ -1,5 +1,7 @@
 //! The secret key of the digests, and how it is chosen.
 
+#![allow(clippy::cast_possible_truncation, reason = "halves of words are taken")]
+
 use super::Digester;
 use crate::{Error, random};
 use std::fmt;

@@ -1,5 +1,7 @@
 //! The way from an id's bytes to the 128 bits that the tiers work with.
 
+#![allow(clippy::cast_possible_truncation, reason = "halves of words are taken")]
+
 mod aes;
 mod key;
 mod keyed;

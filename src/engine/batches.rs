@@ -1,12 +1,13 @@
 //! Checks of many ids at once: how the tiers decide a chunk together.
 
+use super::claims::Respected;
 use super::{DUPLICATE, Engine, FRESH_BY_HISTORY, FRESH_BY_WINDOW, IN_PROGRESS};
-use crate::claims::Respected;
 use crate::clock::Reading;
 use crate::digest::Digest;
 use crate::history::Look;
+use crate::id_set::{CHUNK, IdSet};
 use crate::stats::Counts;
-use crate::window::{CHUNK, Chunk, TableMemory, bits};
+use crate::window::{Chunk, TableMemory};
 use crate::{History, Timestamp, Verdict, hint};
 
 impl Engine {
@@ -85,17 +86,19 @@ impl Engine {
             at,
             |chunk| self.claimed_of(chunk),
             |chunk, claimed, fresh| {
-                let Respected { fresh, in_progress } = self.respect_claims_of(chunk, (claimed, !claimed), fresh, at);
+                let found = Respected { fresh, in_progress: claimed };
+                let asked = chunk.all().difference(claimed);
+                let Respected { fresh, in_progress } = self.respect_claims_of(chunk, asked, found, at);
                 extend(verdicts, chunk.len(), fresh, FRESH_BY_WINDOW);
-                counts.add(FRESH_BY_WINDOW, fresh.count_ones().into());
-                counts.add(DUPLICATE, chunk.len() as u64 - u64::from((fresh | in_progress).count_ones()));
+                counts.add(FRESH_BY_WINDOW, fresh.len() as u64);
+                counts.add(DUPLICATE, (chunk.len() - fresh.union(in_progress).len()) as u64);
                 mark_in_progress(verdicts, chunk.len(), in_progress, counts);
             },
         );
     }
 
     /// Checks ids in order, with a history. While one chunk is decided, the memory that the next
-    /// one will need is asked for: first the window's lines, then the history's blocks.
+    /// one will need is asked for: first the window's buckets, then the history's blocks.
     #[inline]
     fn check_batch_with(
         &self,
@@ -115,13 +118,13 @@ impl Engine {
         staged.chunk.ask(&newest);
         while staged.chunk.len() > 0 {
             let newest = self.window.newest(&mut next.chunk);
-            let mut known = 0;
+            let mut known = IdSet::EMPTY;
             for i in 0..staged.chunk.len() {
                 if let Some(digest) = digests.next() {
                     next.add(&newest, digest);
                 }
                 staged.looks[i] = history.look(staged.digests[i]);
-                known |= u64::from(staged.looks[i].seen) << i;
+                known.insert_if(i, staged.looks[i].seen);
             }
             next.chunk.ask(&newest);
             let mut ahead = next.digests().iter();
@@ -130,7 +133,7 @@ impl Engine {
                     history.prefetch(digest);
                 }
             };
-            self.check_staged(history, staged, known, at, (verdicts, counts), meanwhile);
+            self.check_staged(history, staged, known, at, Answers { verdicts, counts }, meanwhile);
             std::mem::swap(&mut staged, &mut next);
         }
     }
@@ -142,29 +145,33 @@ impl Engine {
         &self,
         history: &History,
         Staged { chunk, digests, looks }: &mut Staged,
-        known: u64,
+        known: IdSet,
         at: Reading,
-        (verdicts, counts): (&mut Vec<Verdict>, &mut Counts),
+        Answers { verdicts, counts }: Answers<'_>,
         mut meanwhile: impl FnMut(),
     ) {
-        let claimed = self.claimed_of(chunk) & !known;
-        let fresh = self.window.check_chunk(chunk, !(known | claimed), at, || ());
-        let Respected { fresh, in_progress } = self.respect_claims_of(chunk, (claimed, !(known | claimed)), fresh, at);
+        let claimed = self.claimed_of(chunk).difference(known);
+        let asked = chunk.all().difference(known).difference(claimed);
+        let fresh = self.window.check_chunk(chunk, asked, at, || ());
+        let found = Respected { fresh, in_progress: claimed };
+        let Respected { fresh, in_progress } = self.respect_claims_of(chunk, asked, found, at);
         let now = history.tick(self.window.no_earlier(at.time));
         for (i, look) in looks[..chunk.len()].iter().enumerate() {
             meanwhile();
-            if fresh >> i & 1 != 0 {
+            if fresh.contains(i) {
                 history.insert_looked(look, now);
             }
         }
 
+        // Each id gets one answer.
+        debug_assert!(known.intersection(fresh.union(in_progress)).is_empty());
         let start = verdicts.len();
         extend(verdicts, chunk.len(), fresh, FRESH_BY_HISTORY);
-        counts.add(FRESH_BY_HISTORY, fresh.count_ones().into());
-        counts.add(DUPLICATE, chunk.len() as u64 - u64::from((known | fresh | in_progress).count_ones()));
+        counts.add(FRESH_BY_HISTORY, fresh.len() as u64);
+        counts.add(DUPLICATE, (chunk.len() - known.union(fresh).union(in_progress).len()) as u64);
         mark_in_progress(verdicts, chunk.len(), in_progress, counts);
         // Equal ids are known or not known together, so none of them overtakes another.
-        for i in bits(known) {
+        for i in known.iter() {
             let verdict = self.check_known(history, digests[i], at);
             verdicts[start + i] = verdict;
             counts.add(verdict, 1);
@@ -203,6 +210,12 @@ impl Engine {
     }
 }
 
+/// The answers to a batch, so far.
+struct Answers<'b> {
+    verdicts: &'b mut Vec<Verdict>,
+    counts: &'b mut Counts,
+}
+
 /// A chunk on its way through both tiers.
 struct Staged {
     chunk: Chunk,
@@ -216,7 +229,7 @@ impl Staged {
         Staged { chunk: Chunk::new(), digests: [Digest::from(0); CHUNK], looks: [Look::default(); CHUNK] }
     }
 
-    /// Adds a digest to a chunk that is not full, and asks for its line of the window.
+    /// Adds a digest to a chunk that is not full, and asks for its bucket of the window.
     #[inline(always)]
     fn add(&mut self, newest: &TableMemory<'_>, digest: Digest) {
         self.digests[self.chunk.len()] = digest;
@@ -231,14 +244,14 @@ impl Staged {
 
 /// Appends `len` verdicts: `fresh` for those in the set, duplicates by the window for the others.
 #[inline(always)]
-fn extend(verdicts: &mut Vec<Verdict>, len: usize, set: u64, fresh: Verdict) {
-    verdicts.extend((0..len).map(|i| if set >> i & 1 != 0 { fresh } else { DUPLICATE }));
+fn extend(verdicts: &mut Vec<Verdict>, len: usize, set: IdSet, fresh: Verdict) {
+    verdicts.extend((0..len).map(|i| if set.contains(i) { fresh } else { DUPLICATE }));
 }
 
 /// Marks those of the last `len` verdicts whose ids are claimed.
 #[inline(always)]
-fn mark_in_progress(verdicts: &mut [Verdict], len: usize, set: u64, counts: &mut Counts) {
+fn mark_in_progress(verdicts: &mut [Verdict], len: usize, set: IdSet, counts: &mut Counts) {
     let start = verdicts.len() - len;
-    bits(set).for_each(|i| verdicts[start + i] = IN_PROGRESS);
-    counts.add(IN_PROGRESS, set.count_ones().into());
+    set.iter().for_each(|i| verdicts[start + i] = IN_PROGRESS);
+    counts.add(IN_PROGRESS, set.len() as u64);
 }

@@ -3,6 +3,8 @@
 //! A block is one cache line: two generations of four words. An id has the same pattern in both: a
 //! few bits in each of two or four words.
 
+#![allow(clippy::cast_possible_truncation, reason = "bits are cut out of words, and there are four of them")]
+
 use crate::digest::Digest;
 
 /// Words that a generation has in a block.

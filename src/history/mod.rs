@@ -1,7 +1,7 @@
 //! Tier 2: ids that were seen within the horizon, as a guess.
 //!
 //! [`block`] decides which bits stand for an id, [`sizing`] how many there must be, [`rotating`]
-//! how they are forgotten.
+//! how they are forgotten, [`turn`] the word that decides when.
 
 mod block;
 mod dump;
@@ -11,6 +11,7 @@ mod rotating;
 mod sizing;
 #[cfg(all(test, not(modelled)))]
 mod tests;
+mod turn;
 
 pub(crate) use rotating::Look;
 pub use rotating::{History, HistoryStats};

@@ -14,11 +14,15 @@
 
 use super::block::{Pattern, Shape, WORDS};
 use super::sizing::Size;
+use super::turn::Turn;
+use crate::clock::{HUNDRED_YEARS, nanos_of};
 use crate::digest::Digest;
+use crate::error::check;
+use crate::id_set::CHUNK;
 use crate::memory::{LINE_BYTES, Lines, Zeroed, prefetch};
 use crate::rules::{Rule, obeys};
 use crate::sync::{AtomicU64, Ordering};
-use crate::window::{CHUNK, scale};
+use crate::window::scale;
 use crate::{Error, Outcome, Timestamp};
 use std::time::Duration;
 
@@ -107,61 +111,6 @@ const SHARD_BLOCKS: usize = 1024;
 /// Nanoseconds per tick: any time fits into a shard's word.
 pub(super) const TICK_NANOS: u64 = 4;
 
-/// The state of a shard: when its current generation began, whether a thread is clearing the other
-/// one, and which one is current. While the other one is being cleared: when that one will have
-/// begun.
-///
-/// ```text
-/// 63         2          1         0
-/// | tick 62  | clearing | current |
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Turn(u64);
-
-impl Turn {
-    const UNUSED: Turn = Turn(0);
-
-    fn new(began: u64, current: usize) -> Self {
-        Turn(began << 2 | current as u64)
-    }
-
-    fn began(self) -> u64 {
-        self.0 >> 2
-    }
-
-    fn current(self) -> usize {
-        (self.0 & 1) as usize
-    }
-
-    fn is_clearing(self) -> bool {
-        self.0 & 2 != 0
-    }
-
-    /// Returns the state in which the other generation is being cleared, and will have begun at
-    /// this tick.
-    fn clearing(self, begins: u64) -> Self {
-        Turn(begins << 2 | 2 | self.0 & 1)
-    }
-
-    /// Returns the state in which that generation has been cleared, and is the current one.
-    fn cleared(self) -> Self {
-        Turn::new(self.began(), 1 - self.current())
-    }
-
-    /// Returns the state in which the next generation begins after this tick, at which a caller
-    /// still inserts into the one before; `None` if it does anyway.
-    fn put_off(self, now: u64) -> Option<Self> {
-        (now >= self.began()).then(|| self.clearing(now + 1))
-    }
-
-    /// Returns true if the current generation takes insertions at this tick.
-    fn takes(self, now: u64, horizon_ticks: u64) -> bool {
-        // Without the rule a generation lasts a little longer than a horizon, as it did once.
-        let longer = if obeys(Rule::OneHorizon) { 0 } else { horizon_ticks / 64 };
-        !self.is_clearing() && now < self.began() + horizon_ticks + longer
-    }
-}
-
 impl History {
     /// Returns a history of `horizon` for up to `ids` digests within any horizon.
     ///
@@ -171,18 +120,12 @@ impl History {
     /// `ids` of 0; [`Error::OutOfMemory`] if the memory is not available.
     pub fn new(horizon: Duration, false_positive_rate: f64, ids: usize) -> Result<Self, Error> {
         const HORIZON_MIN: Duration = Duration::from_millis(1);
-        const HORIZON_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
-        if !(HORIZON_MIN..=HORIZON_MAX).contains(&horizon) {
-            let expected = "a duration from 1ms to 100 years";
-            return Err(Error::invalid("history.horizon", format_args!("{horizon:?}"), expected));
-        }
-        if !(false_positive_rate > 0.0 && false_positive_rate < 1.0) {
-            let expected = "a rate above 0 and below 1";
-            return Err(Error::invalid("history.false_positive_rate", false_positive_rate, expected));
-        }
-        if ids == 0 {
-            return Err(Error::invalid("history.ids", ids, "the number of ids within a horizon, at least 1"));
-        }
+        let has_end = (HORIZON_MIN..=HUNDRED_YEARS).contains(&horizon);
+        check(has_end, "history.horizon", horizon, "a duration from 1ms to 100 years")?;
+        let rate = format_args!("{false_positive_rate}");
+        let is_rate = false_positive_rate > 0.0 && false_positive_rate < 1.0;
+        check(is_rate, "history.false_positive_rate", rate, "a rate above 0 and below 1")?;
+        check(ids > 0, "history.ids", ids, "the number of ids within a horizon, at least 1")?;
         Self::of_size(horizon, Size::of(false_positive_rate, ids))
     }
 
@@ -193,7 +136,7 @@ impl History {
             blocks: Lines::new(size.blocks, "history")?,
             turns: (0..shards).map(|_| AtomicU64::new(Turn::UNUSED.0)).collect(),
             shape: size.shape,
-            horizon_ticks: (horizon.as_nanos() as u64).div_ceil(TICK_NANOS),
+            horizon_ticks: nanos_of(horizon).div_ceil(TICK_NANOS),
         })
     }
 

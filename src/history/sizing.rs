@@ -4,6 +4,8 @@
 //! Poisson distribution of loads, not the rate of the mean load (Putze, Sanders and Singler,
 //! Cache-, Hash- and Space-Efficient Bloom Filters, 2007).
 
+#![allow(clippy::cast_possible_truncation, reason = "sizes that memory can have are checked where they are allocated")]
+
 use super::block::{Shape, WORDS};
 use crate::memory::LINE_BYTES;
 use std::sync::OnceLock;

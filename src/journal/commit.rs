@@ -2,48 +2,25 @@
 //! together, and wakes the callers that wait for it. Or, for simulations, the caller that flushes
 //! does that.
 
-use super::error::JournalError;
+use super::damage::Lost;
 use super::options::{JournalOptions, MAX_PENDING_BYTES};
 use super::payload::{Kind, Payload};
-use super::reopen::Lost;
-use super::state::{State, Written};
+use super::state::{Position, State, Written};
 use super::writer::Writer;
 use crate::Timestamp;
-use crate::clock::{Stamp, TimeBase};
+use crate::clock::{Stamp, TimeBase, nanos_of};
 use crate::digest::Digest;
+use crate::error::JournalError;
 use crate::process::Origin;
+use crate::sync::unpoisoned;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::task::{Poll, Waker};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// The amount that has been appended: a number of ids since the engine was built.
-///
-/// ```no_run
-/// # fn acknowledge() {}
-/// # fn example(dedup: hapax::Dedup) -> Result<(), hapax::JournalError> {
-/// dedup.check("m-17");
-/// let mine = dedup.appended_up_to()?;
-/// // … later, by whatever flush …
-/// if dedup.durable_up_to()? >= mine {
-///     acknowledge();
-/// }
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Position(pub(super) u64);
-
-impl Position {
-    /// Returns the position as a number.
-    pub fn as_u64(self) -> u64 {
-        self.0
-    }
-}
-
 /// The state that callers and the thread share.
-pub(super) struct Shared {
+pub(crate) struct Shared {
     state: Mutex<State>,
     /// The writer. Locked before `state`, by the thread that writes.
     writer: Mutex<Writer>,
@@ -64,13 +41,13 @@ pub(super) struct Shared {
 }
 
 /// The present figures of a journal.
-pub(super) struct Status {
-    pub(super) appended: Position,
-    pub(super) durable: Position,
+pub(crate) struct Status {
+    pub(crate) appended: Position,
+    pub(crate) durable: Position,
     pub(super) pending_bytes: usize,
     pub(super) dropped: u64,
     pub(super) reopened: u64,
-    pub(super) failed: Option<JournalError>,
+    pub(crate) failed: Option<JournalError>,
     pub(super) written: Written,
 }
 
@@ -94,7 +71,7 @@ impl Shared {
     }
 
     /// Returns an error in a child of the process that has the journal.
-    pub(super) fn must_be_here(&self) -> Result<(), JournalError> {
+    pub(crate) fn must_be_here(&self) -> Result<(), JournalError> {
         match self.origin.is_surely_here() {
             true => Ok(()),
             false => Err(JournalError::Forked { path: self.directory.clone(), process: self.origin.id() }),
@@ -102,7 +79,7 @@ impl Shared {
     }
 
     /// Returns an error for the journal's directory in a child of the process that has it.
-    pub(super) fn may_write_beside(&self, directory: &Path) -> Result<(), JournalError> {
+    pub(crate) fn may_write_beside(&self, directory: &Path) -> Result<(), JournalError> {
         let Err(forked) = self.must_be_here() else { return Ok(()) };
         match (std::fs::canonicalize(directory), std::fs::canonicalize(&self.directory)) {
             (Ok(directory), Ok(journal)) if directory != journal => Ok(()),
@@ -112,11 +89,11 @@ impl Shared {
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         // Nothing that could panic leaves a state half changed.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        unpoisoned(self.state.lock())
     }
 
     pub(super) fn lock_writer(&self) -> MutexGuard<'_, Writer> {
-        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+        unpoisoned(self.writer.lock())
     }
 
     /// Appends ids to the data that is to be written. If the thread is too far behind, waits for
@@ -157,7 +134,7 @@ impl Shared {
     }
 
     /// Appends a payload as a whole, so that it is in one block; or nothing of it.
-    pub(super) fn append_whole(&self, payload: &Payload) -> Result<(), JournalError> {
+    pub(crate) fn append_whole(&self, payload: &Payload) -> Result<(), JournalError> {
         self.must_be_here()?;
         let mut state = self.lock_with_room();
         self.advance(&mut state, payload.latest());
@@ -171,7 +148,7 @@ impl Shared {
         Ok(())
     }
 
-    pub(super) fn positions(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+    pub(crate) fn positions(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
         self.lock().positions.to_vec()
     }
 
@@ -210,14 +187,14 @@ impl Shared {
                     self.step();
                     self.lock()
                 }
-                false => self.done.wait(state).unwrap_or_else(PoisonError::into_inner),
+                false => unpoisoned(self.done.wait(state)),
             };
         }
         state
     }
 
     /// Returns when everything that was appended before the call is durable.
-    pub(super) fn flush(&self) -> Result<(), JournalError> {
+    pub(crate) fn flush(&self) -> Result<(), JournalError> {
         let target = self.want();
         let mut state = self.lock();
         loop {
@@ -226,7 +203,7 @@ impl Shared {
                     drop(state);
                     return outcome.and_then(|()| self.verify());
                 }
-                Poll::Pending => state = self.done.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Poll::Pending => state = unpoisoned(self.done.wait(state)),
             }
         }
     }
@@ -242,7 +219,7 @@ impl Shared {
             let mut state = self.lock();
             // Unless the journal goes on in another file, and this one has expired.
             if state.is_watched(&watch) {
-                let wall_nanos = std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as u64);
+                let wall_nanos = std::time::UNIX_EPOCH.elapsed().map_or(0, nanos_of);
                 state.fail(error.clone(), wall_nanos, None);
                 self.wake(state);
                 return Err(error);
@@ -265,7 +242,7 @@ impl Shared {
         target
     }
 
-    pub(super) fn status(&self) -> Status {
+    pub(crate) fn status(&self) -> Status {
         let state = self.lock();
         Status {
             appended: state.appended,
@@ -327,7 +304,7 @@ impl Shared {
             if state.is_closing {
                 return false;
             }
-            state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = unpoisoned(self.work.wait(state));
         }
         let began = Instant::now();
         loop {
@@ -336,7 +313,7 @@ impl Shared {
             if is_due || state.is_closing || left.is_zero() {
                 return true;
             }
-            state = self.work.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state = unpoisoned(self.work.wait_timeout(state, left)).0;
         }
     }
 

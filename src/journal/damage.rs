@@ -1,57 +1,8 @@
 //! The damage to a journal's files, as it is reported.
 
+use crate::error::Loss;
 use std::fmt;
 use std::path::PathBuf;
-
-/// The number of ids that are lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Loss {
-    /// Exactly this many, as the numbers in the remaining blocks say.
-    Exactly(u64),
-    /// At most this many: the part that could not be read may have held less.
-    AtMost(u64),
-    /// At least this many: nothing says how much there was in the missing part.
-    AtLeast(u64),
-}
-
-impl Loss {
-    /// Returns the number.
-    pub fn ids(self) -> u64 {
-        match self {
-            Loss::Exactly(ids) | Loss::AtMost(ids) | Loss::AtLeast(ids) => ids,
-        }
-    }
-
-    /// Returns `true` if it is known that nothing is lost.
-    pub fn is_nothing(self) -> bool {
-        matches!(self, Loss::Exactly(0) | Loss::AtMost(0))
-    }
-
-    pub(super) fn and(self, other: Loss) -> Loss {
-        let ids = self.ids().saturating_add(other.ids());
-        match (self, other) {
-            (Loss::AtLeast(_), _) | (_, Loss::AtLeast(_)) => Loss::AtLeast(ids),
-            (Loss::AtMost(_), _) | (_, Loss::AtMost(_)) => Loss::AtMost(ids),
-            _ => Loss::Exactly(ids),
-        }
-    }
-}
-
-impl Default for Loss {
-    fn default() -> Self {
-        Loss::Exactly(0)
-    }
-}
-
-impl fmt::Display for Loss {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Loss::Exactly(ids) => write!(f, "{ids} ids"),
-            Loss::AtMost(ids) => write!(f, "at most {ids} ids"),
-            Loss::AtLeast(ids) => write!(f, "at least {ids} ids"),
-        }
-    }
-}
 
 /// A defect of a journal's files, other than what a crash leaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,4 +45,11 @@ impl Sum {
             ids: sum.ids.and(defect.ids_lost),
         })
     }
+}
+
+/// The loss of durable data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Lost {
+    pub(super) files: u64,
+    pub(super) ids: u64,
 }

@@ -2,8 +2,6 @@
 //! blocks are kept, and the next open finds no new damage. `HAPAX_DAMAGED` sets how many,
 //! `HAPAX_DAMAGED_SEED` which; see `scripts/damage`.
 
-use super::damage::Loss;
-use super::error::JournalError;
 use super::faults::{directory, go_on, id, open, rules, second, stop};
 use super::format::{BLOCK_HEADER_BYTES, HEADER_BYTES};
 use super::listing::list;
@@ -11,6 +9,8 @@ use super::options::Damage;
 use super::payload::Kind;
 use super::simulated::{Fault, Simulated, below};
 use super::survey::survey;
+use crate::error::JournalError;
+use crate::error::Loss;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;

@@ -3,7 +3,7 @@
 
 use super::options::JournalOptions;
 use super::trust::{Writers, has_one_name};
-use crate::process::{Kept, Origin};
+use crate::process::{LockFile, Origin};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -158,7 +158,7 @@ impl Disk for System {
         let deleted = || NotLocked::Io(io::Error::other("it is deleted or replaced again and again"));
         let mut lock = taken.unwrap_or_else(|| Err(deleted()))?;
         let written = lock.set_len(0).and_then(|()| lock.write_all(holder.as_bytes()));
-        let lock = Lock(Kept::new(lock, self.origin));
+        let lock = Lock(LockFile::new(lock, self.origin));
         written.map_err(NotLocked::Io)?;
         Ok(Box::new(lock))
     }
@@ -246,7 +246,7 @@ fn identity(_: &fs::Metadata) -> Identity {
     Identity(0, 0)
 }
 
-struct Lock(Kept);
+struct Lock(LockFile);
 
 impl Held for Lock {
     fn identity(&self) -> io::Result<Identity> {
@@ -256,7 +256,7 @@ impl Held for Lock {
 }
 
 /// Returns the options for opening files for writing that others must not read.
-pub(super) fn private(file_mode: u32) -> OpenOptions {
+pub(crate) fn private(file_mode: u32) -> OpenOptions {
     let mut options = OpenOptions::new();
     options.write(true);
     #[cfg(unix)]
@@ -277,7 +277,7 @@ mod tests {
         let file = private(0o600).read(true).create(true).truncate(true).open(&path).unwrap();
         file.try_lock().unwrap();
         let of_a_child = file.try_clone().unwrap();
-        let held = Lock(Kept::new(file, disk.origin));
+        let held = Lock(LockFile::new(file, disk.origin));
         assert!(matches!(disk.lock(&path, "me"), Err(NotLocked::InUse(_))));
         drop(held);
         assert!(disk.lock(&path, "me").is_ok());

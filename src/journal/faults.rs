@@ -2,15 +2,15 @@
 //! or the power is cut at each, files are cut off and flipped everywhere, and deleted.
 
 use super::commit::Shared;
-use super::error::JournalError;
-use super::options::{Damage, JournalOptions, SyncMode};
+use super::options::{Damage, JournalOptions, Reopening, SyncMode};
 use super::payload::{Kind, Payload};
-use super::recovery::{Found, Recovered, Reopening, Told};
+use super::recovery::{Found, Recovered, Told};
 use super::simulated::{Call, Fault, Simulated};
 use super::writer::{Rules, Writer};
 use crate::Timestamp;
 use crate::clock::{Clocks, Machine, SharedTimeBase, Stamp};
 use crate::digest::{Digest, DigestKey, DigestKind};
+use crate::error::JournalError;
 use crate::process::Origin;
 use std::path::Path;
 use std::sync::Arc;

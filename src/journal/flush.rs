@@ -1,14 +1,15 @@
 //! The future that waits until data is durable.
 
-use super::commit::{Position, Shared};
-use super::error::JournalError;
+use super::commit::Shared;
+use super::state::Position;
+use crate::error::JournalError;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 impl Shared {
-    pub(super) fn flush_async(self: &Arc<Self>) -> Flush {
+    pub(crate) fn flush_async(self: &Arc<Self>) -> Flush {
         Flush { journal: Ok(Arc::clone(self)), target: self.want(), waker: None }
     }
 }
@@ -21,6 +22,13 @@ pub struct Flush {
     pub(super) target: Position,
     /// The number under which it waits.
     pub(super) waker: Option<u64>,
+}
+
+impl Flush {
+    /// Returns a future that is ready with an error.
+    pub(crate) fn failed(error: JournalError) -> Self {
+        Flush { journal: Err(error), target: Position::default(), waker: None }
+    }
 }
 
 impl Future for Flush {

@@ -34,64 +34,64 @@ use crate::clock::{Clocks, TimeBase};
 use crate::digest::DigestKey;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-pub(super) const HEADER_BYTES: usize = 104;
-pub(super) const BLOCK_HEADER_BYTES: usize = 88;
-pub(super) const RUN_HEADER_BYTES: usize = 24;
-pub(super) const ID_BYTES: usize = 16;
-pub(super) const MARK_BYTES: usize = 96;
+pub(crate) const HEADER_BYTES: usize = 104;
+pub(crate) const BLOCK_HEADER_BYTES: usize = 88;
+pub(crate) const RUN_HEADER_BYTES: usize = 24;
+pub(crate) const ID_BYTES: usize = 16;
+pub(crate) const MARK_BYTES: usize = 96;
 
 const MAGIC: [u8; 8] = *b"HAPAXJNL";
 const MARK_MAGIC: [u8; 8] = *b"HAPAXMRK";
-pub(super) const BLOCK_MAGIC: [u8; 4] = *b"hxbk";
+pub(crate) const BLOCK_MAGIC: [u8; 4] = *b"hxbk";
 /// A word that reads as another number on a machine of the other byte order.
 const BYTE_ORDER: u32 = 0x0102_0304;
-pub(super) const VERSION: u32 = 3;
+pub(crate) const VERSION: u32 = 3;
 
 /// The header of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Header {
+pub(crate) struct Header {
     /// The key of the digests: secret, therefore the files are private.
-    pub(super) key: DigestKey,
+    pub(crate) key: DigestKey,
     /// The salt of the checksums: random, one for all of a journal.
-    pub(super) salt: u64,
+    pub(crate) salt: u64,
     /// The number of its first block.
-    pub(super) number: u64,
+    pub(crate) number: u64,
     /// The time of creation in nanoseconds since the Unix epoch; for people.
-    pub(super) created: u64,
+    pub(crate) created: u64,
     /// The number of ids that were accepted before it.
-    pub(super) ids: u64,
+    pub(crate) ids: u64,
     /// A hash of the boot of the machine in which it was begun; 0 is unknown.
-    pub(super) boot: u64,
+    pub(crate) boot: u64,
     /// The way in which time was counted then.
-    pub(super) time: TimeBase,
+    pub(crate) time: TimeBase,
 }
 
 /// The reason why something is no header of ours: what is wrong, its value, the expected value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct NotOurs {
-    pub(super) what: &'static str,
-    pub(super) got: String,
-    pub(super) expected: String,
+pub(crate) struct NotOurs {
+    pub(crate) what: &'static str,
+    pub(crate) got: String,
+    pub(crate) expected: String,
 }
 
 impl Header {
-    pub(super) fn encode(&self) -> [u8; HEADER_BYTES] {
+    pub(crate) fn encode(&self) -> [u8; HEADER_BYTES] {
         self.encode_as(MAGIC)
     }
 
     /// Encodes the header of another kind of file.
-    pub(super) fn encode_as(&self, magic: [u8; 8]) -> [u8; HEADER_BYTES] {
+    pub(crate) fn encode_as(&self, magic: [u8; 8]) -> [u8; HEADER_BYTES] {
         let time = [self.time.offset_nanos as u64, self.time.kind];
         let [kind, low, high] = self.key.words();
         let Header { salt, number, created, ids, boot, .. } = *self;
         seal(magic, [kind, low, high, salt, number, created, ids, boot, time[0], time[1]])
     }
 
-    pub(super) fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, NotOurs> {
+    pub(crate) fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, NotOurs> {
         Self::decode_as(bytes, MAGIC)
     }
 
-    pub(super) fn decode_as(bytes: &[u8; HEADER_BYTES], magic: [u8; 8]) -> Result<Self, NotOurs> {
+    pub(crate) fn decode_as(bytes: &[u8; HEADER_BYTES], magic: [u8; 8]) -> Result<Self, NotOurs> {
         let [kind, low, high, salt, number, created, ids, boot, offset, time] = unseal::<10>(bytes, magic)?;
         let (key, time) = (digest_key([kind, low, high])?, TimeBase { offset_nanos: offset as i64, kind: time });
         within_reach([number, ids])?;
@@ -101,28 +101,28 @@ impl Header {
 
 /// The point that a journal has reached for certain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Mark {
-    pub(super) key: DigestKey,
-    pub(super) salt: u64,
+pub(crate) struct Mark {
+    pub(crate) key: DigestKey,
+    pub(crate) salt: u64,
     /// True if all before `number` is there, and nothing was written from it on. Otherwise a file
     /// was begun with it.
-    pub(super) is_clean: bool,
-    pub(super) number: u64,
+    pub(crate) is_clean: bool,
+    pub(crate) number: u64,
     /// The number of ids that were accepted before it.
-    pub(super) ids: u64,
+    pub(crate) ids: u64,
     /// The oldest block that was kept then.
-    pub(super) first: u64,
-    pub(super) first_ids: u64,
+    pub(crate) first: u64,
+    pub(crate) first_ids: u64,
 }
 
 impl Mark {
-    pub(super) fn encode(&self) -> [u8; MARK_BYTES] {
+    pub(crate) fn encode(&self) -> [u8; MARK_BYTES] {
         let clean = u64::from(self.is_clean);
         let [kind, low, high] = self.key.words();
         seal(MARK_MAGIC, [kind, low, high, self.salt, clean, self.number, self.ids, self.first, self.first_ids])
     }
 
-    pub(super) fn decode(bytes: &[u8; MARK_BYTES]) -> Result<Self, NotOurs> {
+    pub(crate) fn decode(bytes: &[u8; MARK_BYTES]) -> Result<Self, NotOurs> {
         let [kind, low, high, salt, clean, number, ids, first, first_ids] = unseal::<9>(bytes, MARK_MAGIC)?;
         within_reach([number, ids, first, first_ids])?;
         Ok(Mark { key: digest_key([kind, low, high])?, salt, is_clean: clean != 0, number, ids, first, first_ids })
@@ -139,7 +139,7 @@ fn digest_key(words: [u64; 3]) -> Result<DigestKey, NotOurs> {
 
 /// The bound of numbers. No journal reaches this block number, nor this many ids, in a thousand
 /// years: so sums with them cannot overflow.
-pub(super) const REACH: u64 = 1 << 62;
+pub(crate) const REACH: u64 = 1 << 62;
 
 /// Checks numbers from a file, whose checksum somebody else may have made.
 fn within_reach<const N: usize>(numbers: [u64; N]) -> Result<(), NotOurs> {
@@ -189,32 +189,33 @@ fn unseal<const WORDS: usize>(bytes: &[u8], magic: [u8; 8]) -> Result<[u64; WORD
 
 /// The header of a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct BlockHeader {
-    pub(super) payload_bytes: u32,
-    pub(super) number: u64,
+pub(crate) struct BlockHeader {
+    pub(crate) payload_bytes: u32,
+    pub(crate) number: u64,
     /// The number of blocks before its own that it stands for, which are known to be lost.
-    pub(super) skipped: u64,
+    pub(crate) skipped: u64,
     /// The number of ids that were accepted before it, in the journal's life.
-    pub(super) ids: u64,
+    pub(crate) ids: u64,
     /// The oldest block that is still kept.
-    pub(super) first: u64,
+    pub(crate) first: u64,
     /// The number of ids that were accepted before that.
-    pub(super) first_ids: u64,
+    pub(crate) first_ids: u64,
     /// The largest time in it.
-    pub(super) latest: Timestamp,
+    pub(crate) latest: Timestamp,
     /// The time when it was written.
-    pub(super) clocks: Clocks,
-    pub(super) checksum: u64,
+    pub(crate) clocks: Clocks,
+    pub(crate) checksum: u64,
 }
 
 impl BlockHeader {
     /// Seals the header for a payload, which is shorter than 4 GiB.
-    pub(super) fn seal(self, payload: &[u8], salt: u64) -> Self {
+    #[expect(clippy::cast_possible_truncation, reason = "payloads are shorter than 4 GiB")]
+    pub(crate) fn seal(self, payload: &[u8], salt: u64) -> Self {
         let header = BlockHeader { payload_bytes: payload.len() as u32, checksum: 0, ..self };
         BlockHeader { checksum: header.expected(payload, salt), ..header }
     }
 
-    pub(super) fn encode(&self) -> [u8; BLOCK_HEADER_BYTES] {
+    pub(crate) fn encode(&self) -> [u8; BLOCK_HEADER_BYTES] {
         let mut bytes = [0; BLOCK_HEADER_BYTES];
         bytes[..4].copy_from_slice(&BLOCK_MAGIC);
         put(&mut bytes, 4, &self.payload_bytes.to_le_bytes());
@@ -228,7 +229,7 @@ impl BlockHeader {
 
     /// Decodes a header, if it is one; [`holds`](Self::holds) says whether its payload belongs to
     /// it.
-    pub(super) fn decode(bytes: &[u8; BLOCK_HEADER_BYTES]) -> Option<Self> {
+    pub(crate) fn decode(bytes: &[u8; BLOCK_HEADER_BYTES]) -> Option<Self> {
         let [number, skipped, ids, first, first_ids, latest, engine, wall_nanos, boot_nanos, checksum] =
             std::array::from_fn(|i| u64_at(bytes, 8 + 8 * i));
         let clocks = Clocks { engine: Timestamp::from_nanos(engine), wall_nanos, boot_nanos };
@@ -241,7 +242,7 @@ impl BlockHeader {
         (bytes[..4] == BLOCK_MAGIC && is_possible).then_some(header)
     }
 
-    pub(super) fn holds(&self, payload: &[u8], salt: u64) -> bool {
+    pub(crate) fn holds(&self, payload: &[u8], salt: u64) -> bool {
         self.checksum == self.expected(payload, salt)
     }
 
@@ -251,25 +252,25 @@ impl BlockHeader {
     }
 
     /// Returns true if it stands for blocks that are lost: no other one is empty.
-    pub(super) fn is_stand_in(&self) -> bool {
+    pub(crate) fn is_stand_in(&self) -> bool {
         self.payload_bytes == 0
     }
 
     /// Returns the first number that it is or stands for.
-    pub(super) fn start(&self) -> u64 {
+    pub(crate) fn start(&self) -> u64 {
         self.number.saturating_sub(self.skipped)
     }
 }
 
-pub(super) fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
+pub(crate) fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
     bytes[at..at + value.len()].copy_from_slice(value);
 }
 
-pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
 }
 
-pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
 }
 

@@ -2,7 +2,6 @@
 
 use super::damage::Defect;
 use super::disk::System;
-use super::error::JournalError;
 use super::format::HEADER_BYTES;
 use super::listing::list;
 use super::payload::Kind;
@@ -10,6 +9,7 @@ use super::recovery::Torn;
 use super::survey::{Surveyed, survey};
 use super::verdict::judge;
 use crate::Timestamp;
+use crate::error::JournalError;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

@@ -2,11 +2,11 @@
 //! names.
 
 use super::disk::{Disk, read_full};
-use super::error::JournalError;
 use super::format::{HEADER_BYTES, Header, NotOurs};
 use super::mark;
 use super::writer::{is_segment, number_of};
 use crate::digest::DigestKey;
+use crate::error::JournalError;
 use std::path::{Path, PathBuf};
 
 /// A file that is named as ours are.

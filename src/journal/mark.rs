@@ -1,9 +1,9 @@
 //! The mark: how far a journal has come for certain. It is replaced as a whole.
 
 use super::disk::{Disk, read_full, write_all};
-use super::error::JournalError;
 use super::format::{MARK_BYTES, Mark, NotOurs};
 use super::options::SyncMode;
+use crate::error::JournalError;
 use std::io::ErrorKind;
 use std::path::Path;
 

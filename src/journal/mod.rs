@@ -1,25 +1,23 @@
 //! The window's own durability: a log of accepted ids, in files that each cover a slice of time.
 //!
-//! In the order of the data: [`append`] and [`commit`] gather what callers append ([`payload`]) and
-//! make it durable in groups, through [`writer`] and [`disk`]; [`format`] is the format on the
-//! disk, with a [`mark`] that says how far it has come. [`recovery`] reads it again: [`listing`]
-//! finds the files, [`scan`] their blocks, [`survey`] everything that there is, [`verdict`] what is
-//! missing, [`replay`] what an engine is told, and [`salvage`] keeps the blocks that are whole.
-//! [`reopen`] goes on after a failure. [`trust`] says which files are used at all. [`snapshot`] is
-//! all of the memory in one file. [`dedup`] is what users see.
+//! In the order of the data: [`commit`] gathers what callers append ([`payload`], [`positions`]) and
+//! makes it durable in groups, through [`writer`] and [`disk`]; [`watch`] notices that files are
+//! gone. [`format`] is the format on the disk, with a [`mark`] that says how far it has come.
+//! [`recovery`] reads it again: [`listing`] finds the files, [`scan`] their blocks, [`survey`]
+//! everything that there is, [`verdict`] what is missing, [`replay`] what an engine is told, and
+//! [`salvage`] keeps the blocks that are whole. [`reopen`] goes on after a failure. [`trust`] says
+//! which files are used at all. Nothing here knows the engine, which tells the journal what it
+//! accepts, and is told what is read.
 
-mod append;
 mod commit;
 mod damage;
 #[cfg(test)]
 mod damaged;
-mod dedup;
-mod disk;
-mod error;
+pub(crate) mod disk;
 #[cfg(test)]
 mod faults;
 mod flush;
-mod format;
+pub(crate) mod format;
 #[cfg(any(fuzzing, all(test, not(modelled))))]
 pub(crate) mod fuzzing;
 mod inspect;
@@ -27,6 +25,7 @@ mod listing;
 mod mark;
 mod options;
 mod payload;
+mod positions;
 mod recovery;
 mod reopen;
 mod replay;
@@ -38,40 +37,39 @@ mod scan;
 #[cfg_attr(fuzzing, allow(dead_code, reason = "tests use the rest"))]
 pub(crate) mod simulated;
 pub(crate) mod sizing;
-mod snapshot;
 mod state;
 mod stats;
 mod survey;
-mod trust;
+pub(crate) mod trust;
 mod verdict;
+mod watch;
 mod writer;
 
-pub use append::Appending;
-pub use commit::Position;
-pub use damage::{Defect, Loss};
-pub use error::JournalError;
+pub use damage::Defect;
 pub use flush::Flush;
 pub use inspect::{Inspection, RunInfo, SegmentInfo, inspect};
 pub use options::{Damage, JournalOptions, SyncMode};
 pub(crate) use recovery::Resumed;
 pub use recovery::{Recovery, Torn};
 pub use reopen::Reopened;
-pub(crate) use snapshot::Snapshot;
+pub use state::Position;
 pub use stats::JournalStats;
 
 use self::commit::Shared;
 pub(crate) use self::disk::Disk;
 use self::disk::System;
-use self::payload::Kind;
-use self::recovery::{Found, Reopening, Told};
+pub(crate) use self::options::MAX_PENDING_BYTES;
+use self::options::Reopening;
+pub(crate) use self::payload::{Kind, Payload};
+pub(crate) use self::positions::too_large;
+use self::recovery::Found;
+pub(crate) use self::recovery::Told;
 use self::writer::{Rules, Writer};
 use crate::clock::{ClockStep, Machine, SharedTimeBase, Stamp, TimeBase};
 use crate::digest::{Digest, DigestKey, WantedKey};
-use crate::engine::Engine;
 use crate::process::Origin;
-use crate::rules::{Rule, obeys};
 use crate::sync::{Ordering, StdAtomicU64};
-use crate::{Error, Timestamp};
+use crate::{Error, JournalError, Timestamp};
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -79,7 +77,7 @@ use std::time::Duration;
 
 /// An open journal.
 pub(crate) struct Journal {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
     recovery: Recovery,
     resumed: Resumed,
@@ -97,7 +95,7 @@ pub(crate) struct Surroundings {
     pub(crate) is_inline: bool,
     /// The default clock there, if not the machine's.
     #[cfg(test)]
-    pub(crate) clock: Option<crate::engine_time::SimulatedClock>,
+    pub(crate) clock: Option<crate::clock::SimulatedClock>,
 }
 
 /// A journal whose directory is locked, and which is not read yet.
@@ -141,54 +139,21 @@ impl Opened {
         Ok(self.found.key(wanted)?)
     }
 
-    /// Replays the journal into an engine, and goes on from there. `is_empty`: the engine remembers
-    /// nothing yet.
+    /// Reads the journal, and goes on from there. `tell` gets what an engine has to know, in order,
+    /// and returns the window's time of it. `is_empty`: the engine remembers nothing yet.
     pub(crate) fn replay(
         self,
-        engine: &Engine,
         key: DigestKey,
         retention: Duration,
         is_empty: bool,
+        mut tell: impl FnMut(Told<'_>) -> Timestamp,
     ) -> Result<Journal, Error> {
         let Opened { found, options, machine, is_inline, origin } = self;
-        let mut digests = Vec::new();
         let wall_nanos = (machine.clocks)().wall_nanos;
         let (damage, sync, boot) = (options.damage, options.sync, machine.boot);
         let reopening = Reopening { damage, sync, key, boot, wall_nanos, retention, is_empty };
-        let mut latest_event = 0;
-        let recovered = found.replay(&reopening, |told| {
-            let run = match told {
-                Told::Run(run) => run,
-                Told::Time(time) => {
-                    latest_event = latest_event.max(time.as_nanos());
-                    return engine.window.advance(time.into());
-                }
-            };
-            let at = if obeys(Rule::ExactTimes) { engine.window.within_a_tick(run.at) } else { run.at };
-            latest_event = latest_event.max(at.time.as_nanos());
-            match run.kind {
-                Kind::Accepted => {
-                    digests.clear();
-                    digests.extend(run.ids());
-                    engine.restore(&digests, at);
-                }
-                Kind::Fingerprinted => {
-                    digests.clear();
-                    digests.extend(run.fingerprinted().map(|(id, _)| id));
-                    engine.restore(&digests, at);
-                    run.fingerprinted().for_each(|(id, digest)| engine.restore_fingerprint(id, digest, at));
-                }
-                Kind::Forgotten => run.ids().for_each(|id| {
-                    engine.window.forget_at_rest(id);
-                    engine.forget_fingerprint(id);
-                }),
-                Kind::Cleared => {
-                    engine.clear_tiers();
-                    engine.claims.clear();
-                }
-                Kind::Time | Kind::Position | Kind::TimeBase => {}
-            }
-        })?;
+        let mut latest_event = Timestamp::default();
+        let recovered = found.replay(&reopening, |told| latest_event = latest_event.max(tell(told)))?;
         let time = Arc::new(SharedTimeBase::default());
         time.set(recovered.resumed.base);
         let rules = Rules {
@@ -207,7 +172,7 @@ impl Opened {
         let shared = Arc::new(Shared::new(&options, writer, is_inline, origin));
         let thread = shared.start().map_err(JournalError::io("start the thread of", &directory))?;
         let (recovery, resumed, deferred) = (recovered.recovery, recovered.resumed, options.deferred);
-        let latest_event = StdAtomicU64::new(latest_event);
+        let latest_event = StdAtomicU64::new(latest_event.as_nanos());
         Ok(Journal { shared, thread, recovery, resumed, time, deferred, latest_event })
     }
 }

@@ -1,6 +1,7 @@
 //! The options of a journal.
 
-use crate::Error;
+use crate::digest::DigestKey;
+use crate::error::{InvalidOption, check};
 use std::time::Duration;
 
 /// The options of a [journal](crate::Builder::journal).
@@ -64,11 +65,25 @@ impl Default for JournalOptions {
     }
 }
 
+/// The rules for opening a journal again.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reopening {
+    pub(super) damage: Damage,
+    pub(super) sync: SyncMode,
+    pub(super) key: DigestKey,
+    pub(super) boot: u64,
+    pub(super) wall_nanos: u64,
+    /// The age, before the latest time, from which on everything has expired.
+    pub(super) retention: Duration,
+    /// True if the engine remembers nothing yet.
+    pub(super) is_empty: bool,
+}
+
 /// The number of waiting bytes that are written without delay, unless the options set another.
 pub(crate) const COMMIT_BYTES: usize = 1 << 20;
 
 /// The most bytes that may wait to be written; with more, callers that append wait.
-pub(super) const MAX_PENDING_BYTES: usize = 64 << 20;
+pub(crate) const MAX_PENDING_BYTES: usize = 64 << 20;
 
 impl JournalOptions {
     /// Returns the default options.
@@ -148,17 +163,16 @@ impl JournalOptions {
         JournalOptions { damage, ..self }
     }
 
-    pub(super) fn validate(&self) -> Result<(), Error> {
-        if !(1..=MAX_PENDING_BYTES).contains(&self.commit_bytes) {
-            return Err(Error::invalid("journal.commit_bytes", self.commit_bytes, format!("1 to {MAX_PENDING_BYTES}")));
+    pub(super) fn validate(&self) -> Result<(), InvalidOption> {
+        let bytes = self.commit_bytes;
+        let fits = (1..=MAX_PENDING_BYTES).contains(&bytes);
+        check(fits, "journal.commit_bytes", bytes, format!("1 to {MAX_PENDING_BYTES}"))?;
+        if let Some(length) = self.segment_length {
+            check(!length.is_zero(), "journal.segment_length", length, "a duration above 0")?;
         }
-        if self.segment_length.is_some_and(|length| length.is_zero()) {
-            return Err(Error::invalid("journal.segment_length", "0ns", "a duration above 0"));
-        }
-        if self.file_mode & !0o777 != 0 || self.file_mode & 0o600 != 0o600 {
-            let got = format_args!("{:#o}", self.file_mode);
-            return Err(Error::invalid("journal.file_mode", got, "permissions with which the user may read and write"));
-        }
-        Ok(())
+        let mode = self.file_mode;
+        let lets_us = mode & !0o777 == 0 && mode & 0o600 == 0o600;
+        let expected = "permissions with which the user may read and write";
+        check(lets_us, "journal.file_mode", format_args!("{mode:#o}"), expected)
     }
 }

@@ -7,7 +7,7 @@ use crate::digest::Digest;
 
 /// The kind of event that happened to the ids of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Accepted = 0,
     Forgotten = 1,
     /// All ids were forgotten. The run has none.
@@ -51,28 +51,28 @@ impl Kind {
 
 /// A run: ids to which the same happened at the same time, or another event.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Run<'p> {
-    pub(super) kind: Kind,
-    pub(super) at: Reading,
+pub(crate) struct Run<'p> {
+    pub(crate) kind: Kind,
+    pub(crate) at: Reading,
     body: &'p [u8],
 }
 
 impl<'p> Run<'p> {
     /// Returns the ids of a run that has some.
-    pub(super) fn ids(&self) -> impl Iterator<Item = Digest> + use<'p> {
+    pub(crate) fn ids(&self) -> impl Iterator<Item = Digest> + use<'p> {
         self.id_bytes().chunks_exact(ID_BYTES).map(|id| Digest { place: u64_at(id, 0), mark: u64_at(id, 8) })
     }
 
     /// Returns the ids of a run with fingerprints, each with its digest together with its
     /// fingerprint.
-    pub(super) fn fingerprinted(&self) -> impl Iterator<Item = (Digest, Digest)> + use<'p> {
+    pub(crate) fn fingerprinted(&self) -> impl Iterator<Item = (Digest, Digest)> + use<'p> {
         let body = if self.kind == Kind::Fingerprinted { self.body } else { &[] };
         let digest = |bytes: &[u8], at| Digest { place: u64_at(bytes, at), mark: u64_at(bytes, at + 8) };
         body.chunks_exact(2 * ID_BYTES).map(move |pair| (digest(pair, 0), digest(pair, ID_BYTES)))
     }
 
     /// Returns the number of its ids.
-    pub(super) fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         match self.kind {
             Kind::Fingerprinted => (self.body.len() / (2 * ID_BYTES)) as u64,
             _ => (self.id_bytes().len() / ID_BYTES) as u64,
@@ -80,7 +80,7 @@ impl<'p> Run<'p> {
     }
 
     /// Returns the number of ids that it records as accepted.
-    pub(super) fn accepted(&self) -> u64 {
+    pub(crate) fn accepted(&self) -> u64 {
         if matches!(self.kind, Kind::Accepted | Kind::Fingerprinted) { self.len() } else { 0 }
     }
 
@@ -89,13 +89,13 @@ impl<'p> Run<'p> {
     }
 
     /// Returns the way in which time is counted from then on, for a run that says so.
-    pub(super) fn time_base(&self) -> Option<TimeBase> {
+    pub(crate) fn time_base(&self) -> Option<TimeBase> {
         let is_one = self.kind == Kind::TimeBase;
         is_one.then(|| TimeBase { offset_nanos: u64_at(self.body, 0) as i64, kind: u64_at(self.body, 8) })
     }
 
     /// Returns a source, and how far it has come, for a run that says so.
-    pub(super) fn position(&self) -> Option<(&'p [u8], &'p [u8])> {
+    pub(crate) fn position(&self) -> Option<(&'p [u8], &'p [u8])> {
         if self.kind != Kind::Position {
             return None;
         }
@@ -105,7 +105,7 @@ impl<'p> Run<'p> {
 }
 
 /// Returns the runs of a payload; `None` for bytes that are no run, after which there are no more.
-pub(super) fn runs(mut payload: &[u8]) -> impl Iterator<Item = Option<Run<'_>>> {
+pub(crate) fn runs(mut payload: &[u8]) -> impl Iterator<Item = Option<Run<'_>>> {
     std::iter::from_fn(move || {
         if payload.is_empty() {
             return None;
@@ -130,7 +130,7 @@ fn take_run<'p>(payload: &mut &'p [u8]) -> Option<Run<'p>> {
 
 /// A payload under construction: runs that are alike become one.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Payload {
+pub(crate) struct Payload {
     bytes: Vec<u8>,
     /// The beginning of the last run, if that has ids, and its kind.
     last: Option<Last>,
@@ -153,7 +153,7 @@ struct Last {
 
 impl Payload {
     /// Adds ids that were accepted or forgotten. Without ids, no run is added.
-    pub(super) fn push(&mut self, kind: Kind, at: Stamp, ids: impl IntoIterator<Item = Digest>) {
+    pub(crate) fn push(&mut self, kind: Kind, at: Stamp, ids: impl IntoIterator<Item = Digest>) {
         let mut ids = ids.into_iter().peekable();
         if ids.peek().is_none() {
             return;
@@ -179,7 +179,9 @@ impl Payload {
             bytes[8..].copy_from_slice(&id.mark.to_le_bytes());
             self.bytes.extend_from_slice(&bytes);
         }
+        #[expect(clippy::cast_possible_truncation, reason = "payloads are shorter than 4 GiB")]
         let pushed = ((self.bytes.len() - before) / ID_BYTES) as u32;
+        debug_assert!(kind != Kind::Fingerprinted || pushed.is_multiple_of(2), "an id and its digest");
         let ids = u32_at(&self.bytes, start + 16) + pushed;
         put(&mut self.bytes, start + 16, &ids.to_le_bytes());
         self.events += u64::from(pushed);
@@ -191,13 +193,14 @@ impl Payload {
     }
 
     /// Adds an event without ids: all were forgotten, or time went on.
-    pub(super) fn push_event(&mut self, kind: Kind, at: Timestamp) {
+    pub(crate) fn push_event(&mut self, kind: Kind, at: Timestamp) {
         self.begin(kind, at.into());
         self.events += 1;
     }
 
     /// Adds how far a source has come. (The lengths were checked before.)
-    pub(super) fn push_position(&mut self, source: &[u8], position: &[u8]) {
+    #[expect(clippy::cast_possible_truncation, reason = "the lengths were checked before")]
+    pub(crate) fn push_position(&mut self, source: &[u8], position: &[u8]) {
         let start = self.begin(Kind::Position, Timestamp::default().into());
         let count = (4 + source.len() + position.len()) as u32;
         put(&mut self.bytes, start + 16, &count.to_le_bytes());
@@ -209,7 +212,7 @@ impl Payload {
     }
 
     /// Adds the way in which time is counted from now on.
-    pub(super) fn push_time_base(&mut self, base: TimeBase) {
+    pub(crate) fn push_time_base(&mut self, base: TimeBase) {
         let start = self.begin(Kind::TimeBase, Timestamp::default().into());
         put(&mut self.bytes, start + 16, &16_u32.to_le_bytes());
         self.bytes.extend_from_slice(&base.offset_nanos.to_le_bytes());
@@ -218,7 +221,7 @@ impl Payload {
     }
 
     /// Adds another payload, as a whole.
-    pub(super) fn append(&mut self, other: &Payload) {
+    pub(crate) fn append(&mut self, other: &Payload) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(&other.bytes);
         if !other.bytes.is_empty() {
@@ -246,35 +249,35 @@ impl Payload {
         self.latest = self.latest.max(at.time);
     }
 
-    pub(super) fn accepted(&self) -> u64 {
+    pub(crate) fn accepted(&self) -> u64 {
         self.accepted
     }
 
-    pub(super) fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    pub(super) fn latest(&self) -> Timestamp {
+    pub(crate) fn latest(&self) -> Timestamp {
         self.latest
     }
 
-    pub(super) fn events(&self) -> u64 {
+    pub(crate) fn events(&self) -> u64 {
         self.events
     }
 
     /// Returns the positions in it, in order.
-    pub(super) fn positions(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+    pub(crate) fn positions(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let bytes: &[u8] = if self.has_positions { &self.bytes } else { &[] };
         runs(bytes).flatten().filter_map(|run| run.position())
     }
 
     /// Empties it, and gives back memory beyond `keep_bytes`.
-    pub(super) fn reset(&mut self, keep_bytes: usize) {
+    pub(crate) fn reset(&mut self, keep_bytes: usize) {
         self.clear();
         self.bytes.shrink_to(keep_bytes);
     }
 
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.last = None;
         self.latest = Timestamp::default();

@@ -1,21 +1,23 @@
 //! Recovery: opens a journal's directory, reads the valid parts of its files, and makes it ready to
 //! go on.
 
-use super::append::Positions;
-use super::damage::{Defect, Loss, Sum};
+use super::damage::{Defect, Sum};
 use super::disk::{Disk, Held};
-use super::error::JournalError;
 use super::format::{ID_BYTES, Mark};
 use super::listing::{Keys, Listing, list};
-use super::options::{Damage, SyncMode};
+use super::mark;
+use super::options::{Damage, Reopening, SyncMode};
 use super::payload::Run;
+use super::positions::Positions;
 use super::replay::{Replay, Step, Useful};
+use super::salvage::{self, salvage};
 use super::survey::{Survey, again, survey};
 use super::verdict::{Judged, Verdict, judge};
 use super::writer::{Segment, Start, lock};
-use super::{mark, salvage};
 use crate::clock::{ClockStep, Clocks, Machine, TimeBase};
 use crate::digest::{DigestKey, WantedKey};
+use crate::error::JournalError;
+use crate::error::Loss;
 use crate::rules::{Rule, obeys};
 use crate::{Timestamp, random};
 use std::path::{Path, PathBuf};
@@ -152,7 +154,7 @@ impl Found {
         let remove = |path: &Path| disk.remove(path).map_err(JournalError::io("delete", path));
         self.listing.leftovers.iter().try_for_each(|path| remove(path))?;
         if !verdict.defects.is_empty() {
-            recovery.moved_aside = salvage::salvage(disk, &self.directory, &verdict, keys, rules)?;
+            recovery.moved_aside = salvage(disk, &self.directory, &verdict, keys, rules)?;
         }
         verdict.expired.iter().try_for_each(|path| remove(path))?;
         let start = self.tidy(&verdict, keys, rules)?;
@@ -228,22 +230,8 @@ impl Found {
     }
 }
 
-/// The rules for opening a journal again.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Reopening {
-    pub(super) damage: Damage,
-    pub(super) sync: SyncMode,
-    pub(super) key: DigestKey,
-    pub(super) boot: u64,
-    pub(super) wall_nanos: u64,
-    /// The age, before the latest time, from which on everything has expired.
-    pub(super) retention: Duration,
-    /// True if the engine remembers nothing yet.
-    pub(super) is_empty: bool,
-}
-
 /// A part of a journal that an engine is told.
-pub(super) enum Told<'r> {
+pub(crate) enum Told<'r> {
     Run(&'r Run<'r>),
     /// The present is this time, at least.
     Time(Timestamp),

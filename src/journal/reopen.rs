@@ -1,12 +1,13 @@
 //! Going on after a failure, without building the engine again.
 
 use super::commit::Shared;
+use super::damage::Lost;
 use super::disk::Identity;
-use super::error::JournalError;
 use super::format::HEADER_BYTES;
 use super::options::SyncMode;
-use super::writer::{LOCK, Segment, Watch, Writer, is_segment, lock, number_of};
-use crate::Dedup;
+use super::watch::{LOCK, Watch};
+use super::writer::{Segment, Writer, is_segment, lock, number_of};
+use crate::error::JournalError;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,46 +30,8 @@ pub struct Reopened {
     pub ids_lost: u64,
 }
 
-impl Dedup {
-    /// Goes on with a journal that has failed, when the cause is mended: writes the ids that were
-    /// accepted meanwhile, up to 64 MiB of them, and reports what was not kept. A directory that
-    /// was deleted is created again. Data that is in doubt after the failure is cut off and written
-    /// again.
-    ///
-    /// Without a failure it only checks that the directory still is the one that it was.
-    ///
-    /// ```
-    /// # let directory = std::env::temp_dir().join(format!("hapax-doc-reopen-{}", std::process::id()));
-    /// use hapax::{Dedup, JournalOptions};
-    ///
-    /// let dedup = Dedup::builder().journal(&directory, JournalOptions::new()).build()?;
-    /// dedup.check("a");
-    /// dedup.flush()?;
-    /// std::fs::remove_dir_all(&directory)?;
-    /// dedup.check("b");
-    /// assert!(dedup.flush().is_err());
-    ///
-    /// let reopened = dedup.reopen_journal()?;
-    /// assert_eq!((reopened.written_late, reopened.ids_lost), (1, 1));
-    /// dedup.flush()?;
-    /// # drop(dedup);
-    /// # std::fs::remove_dir_all(directory)?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`JournalError::InUse`] or [`JournalError::NotOurs`] if the lock was gone, and another
-    /// process has, or had, the directory meanwhile. [`JournalError::Forked`] in a child of the
-    /// process that has the journal. Otherwise the reason why it cannot go on; then it is as it
-    /// was, and can be tried again. [`JournalError::NotConfigured`] without a journal.
-    pub fn reopen_journal(&self) -> Result<Reopened, JournalError> {
-        self.journal()?.shared.reopen()
-    }
-}
-
 impl Shared {
-    pub(super) fn reopen(&self) -> Result<Reopened, JournalError> {
+    pub(crate) fn reopen(&self) -> Result<Reopened, JournalError> {
         let mut writer = self.lock_writer();
         if let Err(gone) = writer.watch().verify(&*writer.disk()) {
             self.fail(gone, writer.wall_nanos());
@@ -94,13 +57,6 @@ impl Shared {
             ids_lost: lost.ids,
         })
     }
-}
-
-/// The loss of durable data.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Lost {
-    pub(super) files: u64,
-    pub(super) ids: u64,
 }
 
 impl Writer {

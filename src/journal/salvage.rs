@@ -3,13 +3,12 @@
 //! was whole is still in a file that the next open reads.
 
 use super::disk::{Disk, DiskFile, read_full, write_all};
-use super::error::JournalError;
 use super::format::{BLOCK_HEADER_BYTES, HEADER_BYTES, Header};
 use super::listing::Keys;
-use super::options::SyncMode;
-use super::recovery::Reopening;
+use super::options::{Reopening, SyncMode};
 use super::verdict::{Judged, Missing, Part, Verdict};
 use super::writer::{Segment, name};
+use crate::error::JournalError;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -120,7 +119,7 @@ impl Mender<'_> {
         let end = offset + bytes;
         let mut buffer = vec![0; bytes.min(1 << 20) as usize];
         while offset < end {
-            let length = buffer.len().min((end - offset) as usize);
+            let length = usize::try_from(end - offset).map_or(buffer.len(), |left| left.min(buffer.len()));
             let read = read_full(from, offset, &mut buffer[..length]).map_err(JournalError::io("read", path))?;
             if read == 0 {
                 return Err(JournalError::io("read", path)(ErrorKind::UnexpectedEof.into()));

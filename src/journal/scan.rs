@@ -42,6 +42,7 @@ impl Reader<'_> {
             }
             self.bytes.truncate(read);
         }
+        #[expect(clippy::cast_possible_truncation, reason = "a place within the bytes that were read")]
         let start = (offset - self.offset) as usize;
         Ok(&self.bytes[start..start + length])
     }
@@ -83,6 +84,7 @@ impl Reader<'_> {
     fn next_magic(&mut self, mut offset: u64) -> io::Result<u64> {
         const MAGIC: usize = BLOCK_MAGIC.len();
         while offset + MAGIC as u64 <= self.size {
+            #[expect(clippy::cast_possible_truncation, reason = "a chunk at most")]
             let length = (self.size - offset).min(CHUNK as u64) as usize;
             let bytes = self.slice(offset, length)?;
             if let Some(at) = bytes.windows(MAGIC).position(|window| window == BLOCK_MAGIC) {

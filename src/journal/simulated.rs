@@ -3,10 +3,11 @@
 
 mod calls;
 
+use crate::sync::unpoisoned;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// A kind of call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -155,7 +156,7 @@ impl Simulated {
     }
 
     fn world(&self) -> MutexGuard<'_, World> {
-        self.world.lock().unwrap_or_else(PoisonError::into_inner)
+        unpoisoned(self.world.lock())
     }
 
     /// Sets the number of bytes that it has room for from now on; `None` is unlimited.

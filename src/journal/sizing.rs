@@ -3,7 +3,7 @@
 #[cfg(feature = "plan")]
 pub(crate) use super::options::COMMIT_BYTES;
 #[cfg(feature = "plan")]
-pub(crate) use planned::{Flow, Kept};
+pub(crate) use planned::{DiskUse, Flow};
 use std::time::Duration;
 
 /// Returns the age, relative to the youngest data, up to which data still matters: beyond it
@@ -46,9 +46,9 @@ mod planned {
         }
     }
 
-    /// The data on the disk.
+    /// The space that a journal takes on the disk.
     #[derive(Clone, Copy, Debug, PartialEq)]
-    pub(crate) struct Kept {
+    pub(crate) struct DiskUse {
         /// The number of files, on average.
         pub(crate) segments: f64,
         /// The number of bytes, on average over the time it takes to fill a file.
@@ -57,7 +57,7 @@ mod planned {
         pub(crate) bytes_max: f64,
     }
 
-    impl Kept {
+    impl DiskUse {
         /// Returns the data at this many bytes per second, in files that cover `segment_length`
         /// each and are kept until their youngest id is `retention` old.
         pub(crate) fn of(bytes_per_second: f64, segment_length: Duration, retention: Duration, tick: Duration) -> Self {
@@ -67,7 +67,7 @@ mod planned {
             let retention = retention.as_secs_f64();
             // The oldest file has between none and all of its time beyond the time that is
             // remembered, and the newest is not full.
-            Kept {
+            DiskUse {
                 segments: retention / segment + 1.0,
                 bytes: bytes_per_second * (retention + segment / 2.0),
                 bytes_max: bytes_per_second * (retention + segment),

@@ -1,17 +1,41 @@
 //! The state of a journal: what waits to be written, how far it is durable, and what has failed. No
 //! I/O.
 
-use super::append::Positions;
-use super::commit::Position;
+use super::damage::Lost;
 use super::disk::Disk;
-use super::error::JournalError;
 use super::payload::Payload;
-use super::reopen::Lost;
-use super::writer::{Watch, Writer};
+use super::positions::Positions;
+use super::watch::Watch;
+use super::writer::Writer;
 use crate::Timestamp;
+use crate::error::JournalError;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
+
+/// The amount that has been appended: a number of ids since the engine was built.
+///
+/// ```no_run
+/// # fn acknowledge() {}
+/// # fn example(dedup: hapax::Dedup) -> Result<(), hapax::JournalError> {
+/// dedup.check("m-17");
+/// let mine = dedup.appended_up_to()?;
+/// // … later, by whatever flush …
+/// if dedup.durable_up_to()? >= mine {
+///     acknowledge();
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Position(pub(super) u64);
+
+impl Position {
+    /// Returns the position as a number.
+    pub fn as_u64(self) -> u64 {
+        self.0
+    }
+}
 
 pub(super) struct State {
     pub(super) pending: Payload,
@@ -129,6 +153,7 @@ impl State {
         self.watch = writer.watch();
         self.written = Written::of(writer, self.written.commits + 1);
         self.durable = durable.unwrap_or(self.durable);
+        debug_assert!(self.durable <= self.appended);
     }
 
     pub(super) fn fail(&mut self, error: JournalError, wall_nanos: u64, heals_after: Option<Timestamp>) {

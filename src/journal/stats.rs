@@ -1,7 +1,8 @@
 //! The statistics of a journal.
 
-use super::commit::Position;
-use super::{Journal, JournalError, Recovery};
+use super::state::Position;
+use super::{Journal, Recovery};
+use crate::error::JournalError;
 
 /// The state and the counters of a journal.
 ///

@@ -1,15 +1,15 @@
 //! The survey of a journal: reads all of it, changes nothing, and finds which stretches of which
 //! files are blocks. [`verdict`](super::verdict) finds what is missing.
 
-use super::append::Positions;
 use super::disk::Disk;
-use super::error::JournalError;
 use super::format::{BLOCK_HEADER_BYTES, BlockHeader};
 use super::listing::{Keys, Listed, Listing};
 use super::payload::{Run, runs};
+use super::positions::Positions;
 use super::scan::{Item, scan};
 use crate::Timestamp;
 use crate::clock::TimeBase;
+use crate::error::JournalError;
 
 /// A piece of a file; a file is a sequence of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,48 +4,14 @@
 //! Links are not followed, and nothing that is not a file is waited for or changed. The directories
 //! above are not looked at: a user who can rename one of them can put another one in its place.
 
+use crate::error::Untrusted;
 use std::fs::{self, File, OpenOptions};
+use std::io;
 use std::path::Path;
-use std::{fmt, io};
-
-/// A fault of a file or a directory, as the source of an [`io::Error`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Wrong {
-    pub(super) what: &'static str,
-    pub(super) got: String,
-    pub(super) expected: &'static str,
-    pub(super) remedy: &'static str,
-}
-
-impl fmt::Display for Wrong {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} is {}, expected {}", self.what, self.got, self.expected)
-    }
-}
-
-impl std::error::Error for Wrong {}
-
-impl From<Wrong> for io::Error {
-    fn from(wrong: Wrong) -> Self {
-        io::Error::other(wrong)
-    }
-}
-
-impl Wrong {
-    /// Returns the fault that is the reason of an error, if there is one.
-    pub(super) fn of(error: &io::Error) -> Option<&Wrong> {
-        error.get_ref()?.downcast_ref()
-    }
-
-    fn kind(got: impl Into<String>, expected: &'static str) -> Self {
-        let remedy = "look who has put it there, and delete it";
-        Wrong { what: "it", got: got.into(), expected, remedy }
-    }
-}
 
 /// The users who may write to trusted files, besides this process's user and root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Writers {
+pub(crate) enum Writers {
     /// Those whom a mode of files lets write.
     Mode(u32),
     /// Anybody: the files are only inspected.
@@ -54,7 +20,7 @@ pub(super) enum Writers {
 
 impl Writers {
     /// Opens a file without following links, or waiting for the other end of a pipe.
-    pub(super) fn open(self, options: &OpenOptions, path: &Path) -> io::Result<File> {
+    pub(crate) fn open(self, options: &OpenOptions, path: &Path) -> io::Result<File> {
         let mut options = options.clone();
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NOFOLLOW | libc::O_NONBLOCK);
@@ -67,7 +33,7 @@ impl Writers {
     /// Judges an open file.
     pub(super) fn judge_file(self, metadata: &fs::Metadata) -> io::Result<()> {
         if !metadata.is_file() {
-            return Err(Wrong::kind(kind_of(metadata.file_type()), "a file").into());
+            return Err(wrong_kind(kind_of(metadata.file_type()), "a file").into());
         }
         let of_group = matches!(self, Writers::Mode(mode) if mode & 0o020 != 0);
         Ok(self.judge(metadata, of_group)?)
@@ -77,34 +43,42 @@ impl Writers {
     pub(super) fn judge_directory(self, path: &Path) -> io::Result<()> {
         let metadata = fs::metadata(path)?;
         if !metadata.is_dir() {
-            return Err(Wrong::kind(kind_of(metadata.file_type()), "a directory").into());
+            return Err(wrong_kind(kind_of(metadata.file_type()), "a directory").into());
         }
         Ok(self.judge(&metadata, false)?)
     }
 
     /// Judges metadata; `of_group`: any member of the group may be the owner.
     #[cfg(unix)]
-    fn judge(self, metadata: &fs::Metadata, of_group: bool) -> Result<(), Wrong> {
+    fn judge(self, metadata: &fs::Metadata, of_group: bool) -> Result<(), Untrusted> {
         use std::os::unix::fs::MetadataExt;
         // SAFETY: the call takes nothing and cannot fail.
         let us = unsafe { libc::geteuid() };
-        judge((metadata.uid(), metadata.mode()), us, self, of_group)
+        judge(Access { owner: metadata.uid(), mode: metadata.mode() }, us, self, of_group)
     }
 
     #[cfg(not(unix))]
-    fn judge(self, _: &fs::Metadata, _: bool) -> Result<(), Wrong> {
+    fn judge(self, _: &fs::Metadata, _: bool) -> Result<(), Untrusted> {
         Ok(())
     }
 }
 
+/// The owner and the mode of a file or a directory.
+#[cfg(unix)]
+#[derive(Clone, Copy, Debug)]
+struct Access {
+    owner: u32,
+    mode: u32,
+}
+
 /// Judges an owner and a mode. Pure.
 #[cfg(unix)]
-fn judge((owner, mode): (u32, u32), us: u32, writers: Writers, of_group: bool) -> Result<(), Wrong> {
+fn judge(Access { owner, mode }: Access, us: u32, writers: Writers, of_group: bool) -> Result<(), Untrusted> {
     let Writers::Mode(may) = writers else { return Ok(()) };
     let everybody = may & 0o002 != 0;
     if owner != us && owner != 0 && !everybody && !of_group {
         let remedy = "give it to the user of this process (chown), if it can be trusted";
-        return Err(Wrong {
+        return Err(Untrusted {
             what: "its owner",
             got: format!("user {owner}"),
             expected: "the user of this process, or root",
@@ -114,7 +88,7 @@ fn judge((owner, mode): (u32, u32), us: u32, writers: Writers, of_group: bool) -
     let others = mode & 0o022 & !if everybody { 0o022 } else { may };
     if others != 0 {
         let who = if others & 0o002 != 0 { "everybody" } else { "its group" };
-        return Err(Wrong {
+        return Err(Untrusted {
             what: "its mode",
             got: format!("{:o}, with which {who} may write", mode & 0o7777),
             expected: "one with which its owner alone may write",
@@ -125,10 +99,16 @@ fn judge((owner, mode): (u32, u32), us: u32, writers: Writers, of_group: bool) -
     Ok(())
 }
 
+/// Returns the fault of something that is of another kind than expected.
+fn wrong_kind(got: impl Into<String>, expected: &'static str) -> Untrusted {
+    let remedy = "look who has put it there, and delete it";
+    Untrusted { what: "it", got: got.into(), expected, remedy }
+}
+
 /// Returns the fault of a path that exists and is not a file.
-fn not_a_file(path: &Path) -> Option<Wrong> {
+fn not_a_file(path: &Path) -> Option<Untrusted> {
     let metadata = fs::symlink_metadata(path).ok().filter(|metadata| !metadata.is_file())?;
-    Some(Wrong::kind(kind_of(metadata.file_type()), "a file"))
+    Some(wrong_kind(kind_of(metadata.file_type()), "a file"))
 }
 
 fn kind_of(kind: fs::FileType) -> &'static str {
@@ -158,7 +138,7 @@ pub(super) fn has_one_name(metadata: &fs::Metadata) -> io::Result<()> {
     {
         let names = std::os::unix::fs::MetadataExt::nlink(metadata);
         if names > 1 {
-            return Err(Wrong::kind(format!("a file of {names} names"), "one of a single name").into());
+            return Err(wrong_kind(format!("a file of {names} names"), "one of a single name").into());
         }
     }
     #[cfg(not(unix))]
@@ -184,14 +164,15 @@ mod tests {
             ((1_001, 0o700), [false, false, true]),
             ((1_001, 0o777), [false, false, true]),
         ];
-        for (looks, expected) in cases {
-            let accepted = [0o600, 0o660, 0o666].map(|mode| judge(looks, US, Writers::Mode(mode), false).is_ok());
-            assert_eq!(accepted, expected, "{looks:?}");
-            assert!(judge(looks, US, Writers::Anybody, false).is_ok());
+        for ((owner, mode), expected) in cases {
+            let access = Access { owner, mode };
+            let accepted = [0o600, 0o660, 0o666].map(|mode| judge(access, US, Writers::Mode(mode), false).is_ok());
+            assert_eq!(accepted, expected, "{access:?}");
+            assert!(judge(access, US, Writers::Anybody, false).is_ok());
         }
         // In a directory that the group may write to, files may belong to members of the group.
-        assert!(judge((1_001, 0o660), US, Writers::Mode(0o660), true).is_ok());
-        let wrong = judge((US, 0o2775), US, Writers::Mode(0o600), false).unwrap_err();
+        assert!(judge(Access { owner: 1_001, mode: 0o660 }, US, Writers::Mode(0o660), true).is_ok());
+        let wrong = judge(Access { owner: US, mode: 0o2775 }, US, Writers::Mode(0o600), false).unwrap_err();
         assert_eq!(wrong.got, "2775, with which its group may write");
     }
 }

@@ -4,12 +4,13 @@
 //! The possible causes: a crash leaves the end of the last file torn, or a file that the mark does
 //! not name, in which nothing was acknowledged. Everything else was done by others.
 
-use super::damage::{Defect, Loss};
+use super::damage::Defect;
 use super::format::{BlockHeader, HEADER_BYTES, Header, ID_BYTES, Mark};
 use super::mark;
 use super::survey::{Bad, Piece, Stretch, Survey, Surveyed};
 use super::writer::name;
 use crate::Timestamp;
+use crate::error::Loss;
 use std::path::{Path, PathBuf};
 
 /// A stretch of a file that is to be kept, or a stand-in for lost blocks.
@@ -84,6 +85,7 @@ pub(super) fn judge(survey: &Survey, mark: &mark::Found, directory: &Path) -> Ve
         _ => (0, 0),
     };
     let (first, first_ids) = of_last.max(of_mark);
+    debug_assert!(survey.files.is_sorted_by_key(|file| file.listed.number));
     let (number, ids) = (first, first_ids);
     let verdict = Verdict { number, ids, first, first_ids, ..Verdict::default() };
     let mut judge = Judge { verdict, directory, last: None, latest: Timestamp::default(), open: None };

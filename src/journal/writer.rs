@@ -1,17 +1,17 @@
 //! The writer: writes blocks, one after another, into files that each cover a slice of time, and
 //! deletes files that have expired.
 
-use super::append::Positions;
 use super::disk::{Disk, DiskFile, Held, Identity, NotLocked, write_all};
-use super::error::JournalError;
 use super::format::{BLOCK_HEADER_BYTES, BlockHeader, HEADER_BYTES, Header, Mark, REACH};
 use super::mark;
 use super::options::SyncMode;
 use super::payload::Payload;
+use super::positions::Positions;
+use super::watch::{LOCK, Watch};
 use crate::Timestamp;
 use crate::clock::{Machine, SharedTimeBase};
 use crate::digest::DigestKey;
-use crate::rules::{Rule, obeys};
+use crate::error::JournalError;
 use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -95,40 +95,6 @@ pub(super) struct Current {
     pub(super) began: Timestamp,
 }
 
-/// The directory and the file that must still be there so that written data can be found again, and
-/// the lock, so that they are this process's alone.
-#[derive(Clone)]
-pub(super) struct Watch {
-    pub(super) directory: (PathBuf, Identity),
-    pub(super) lock: (PathBuf, Identity),
-    pub(super) file: Option<(PathBuf, Identity)>,
-}
-
-impl Watch {
-    /// Returns the watch of a directory without a file that is being written.
-    pub(super) fn of(lock: &dyn Held, directory: (PathBuf, Identity)) -> Result<Self, JournalError> {
-        let path = directory.0.join(LOCK);
-        let identity = lock.identity().map_err(JournalError::io("look at", &path))?;
-        Ok(Watch { directory, lock: (path, identity), file: None })
-    }
-
-    pub(super) fn verify(&self, disk: &dyn Disk) -> Result<(), JournalError> {
-        if !obeys(Rule::LookForDirectory) {
-            return Ok(());
-        }
-        for (path, identity) in [&self.directory, &self.lock].into_iter().chain(&self.file) {
-            match disk.identity(path) {
-                Ok(now) if now == *identity => {}
-                Err(error) if error.kind() != ErrorKind::NotFound => {
-                    return Err(JournalError::io("look at", path)(error));
-                }
-                _ => return Err(JournalError::Gone { path: path.clone() }),
-            }
-        }
-        Ok(())
-    }
-}
-
 impl Writer {
     /// Goes on after these files, in a new one.
     pub(super) fn new(
@@ -209,6 +175,7 @@ impl Writer {
             self.current = Some(current);
         }
         let (first, first_ids) = self.oldest();
+        debug_assert!(first <= self.number && first_ids <= self.ids);
         let header = BlockHeader {
             number: self.number,
             ids: self.ids,
@@ -369,9 +336,6 @@ impl Writer {
         self.expired.iter().chain(self.kept())
     }
 }
-
-/// The name of the file that is locked in a directory.
-pub(super) const LOCK: &str = "lock";
 
 /// Keeps others out of a directory.
 pub(super) fn lock(disk: &dyn Disk, directory: &Path, machine: &Machine) -> Result<Box<dyn Held>, JournalError> {

@@ -1,6 +1,8 @@
 //! The demand on an engine.
 
 use super::{Plan, PlanError};
+use crate::clock::HUNDRED_YEARS;
+use crate::error::{InvalidOption, check};
 use crate::window::Ticks;
 use std::time::Duration;
 
@@ -43,6 +45,9 @@ pub struct Demand {
 /// overall mean.
 const DAY: Duration = Duration::from_secs(86_400);
 
+/// Ids a second that are read from a journal, as measured: benches/README.md.
+const REPLAY_IDS_PER_SECOND: f64 = 32e6;
+
 impl Demand {
     /// Creates a demand of this many checks a second on average, duplicates included, with a window
     /// of this length. It has no duplicates, peaks, history, journal or claims, and no limit on
@@ -60,7 +65,7 @@ impl Demand {
             memory_bytes: None,
             work: None,
             journal: None,
-            replay_ids_per_second: super::journal::REPLAY_IDS_PER_SECOND,
+            replay_ids_per_second: REPLAY_IDS_PER_SECOND,
         }
     }
 
@@ -150,18 +155,13 @@ impl Demand {
         self.history_peak.unwrap_or(if horizon < DAY { self.peak } else { 1.0 })
     }
 
-    pub(super) fn ticks(&self) -> Result<Ticks, PlanError> {
-        // Its error says the same as ours, and is of another type.
-        Ticks::of_window(self.window).map_err(|_| {
-            PlanError::invalid("window", format_args!("{:?}", self.window), "a duration from 100ns to 100 years")
-        })
+    pub(super) fn ticks(&self) -> Result<Ticks, InvalidOption> {
+        Ticks::of_window(self.window)
     }
 
-    fn validate(&self) -> Result<(), PlanError> {
-        let in_range = |option, got: f64, is_valid: bool, expected: &str| match is_valid {
-            true => Ok(()),
-            false => Err(PlanError::invalid(option, got, expected)),
-        };
+    fn validate(&self) -> Result<(), InvalidOption> {
+        let in_range =
+            |option, got: f64, is_valid, expected: &str| check(is_valid, option, format_args!("{got}"), expected);
         let at_least_one =
             |option, factor: f64| in_range(option, factor, (1.0..=1e12).contains(&factor), "a factor from 1 to 10^12");
         let rate = self.checks_per_second;
@@ -172,50 +172,35 @@ impl Demand {
         self.history_peak.map_or(Ok(()), |factor| at_least_one("history_peak", factor))?;
         self.ticks()?;
         self.validate_history()?;
-        let is_odd = |duration: &Duration| duration.is_zero() || *duration > 366 * DAY;
-        if let Some(work) = self.work.filter(is_odd) {
-            return Err(PlanError::invalid("work", format_args!("{work:?}"), "a duration of up to a year, not none"));
-        }
-        {
-            if let Some(interval) = self.journal.filter(is_odd) {
-                let expected = "a duration of up to a year, not none";
-                return Err(PlanError::invalid("journal", format_args!("{interval:?}"), expected));
-            }
-            let replay = self.replay_ids_per_second;
-            in_range(
-                "replay_ids_per_second",
-                replay,
-                replay > 0.0 && replay <= 1e12,
-                "a rate above 0 and up to 10^12",
-            )?;
-        }
+        let up_to_a_year = |option, duration: Option<Duration>| {
+            let Some(duration) = duration else { return Ok(()) };
+            let is_valid = !duration.is_zero() && duration <= 366 * DAY;
+            check(is_valid, option, duration, "a duration of up to a year, not none")
+        };
+        up_to_a_year("work", self.work)?;
+        up_to_a_year("journal", self.journal)?;
+        let replay = self.replay_ids_per_second;
+        in_range("replay_ids_per_second", replay, replay > 0.0 && replay <= 1e12, "a rate above 0 and up to 10^12")?;
         Ok(())
     }
 
-    fn validate_history(&self) -> Result<(), PlanError> {
-        let without = |option, given: Option<f64>| match given {
-            Some(got) => Err(PlanError::invalid(option, got, "a history, without which it means nothing")),
-            None => Ok(()),
+    fn validate_history(&self) -> Result<(), InvalidOption> {
+        let without = |option, given: Option<f64>| {
+            let got = format_args!("{}", given.unwrap_or_default());
+            check(given.is_none(), option, got, "a history, without which it means nothing")
         };
         let Some(horizon) = self.horizon else {
             without("false_positive_rate", self.false_positive_rate)?;
             return without("history_peak", self.history_peak);
         };
-        let longest = Duration::from_secs(100 * 365 * 24 * 60 * 60);
-        let shortest = self.window.max(Duration::from_millis(1));
-        if !(shortest..=longest).contains(&horizon) {
-            let expected = format!("at least the window, {:?}, and 1 ms; at most 100 years", self.window);
-            return Err(PlanError::invalid("history", format_args!("{horizon:?}"), expected));
+        let is_valid = (self.window.max(Duration::from_millis(1))..=HUNDRED_YEARS).contains(&horizon);
+        let expected = format!("at least the window, {:?}, and 1 ms; at most 100 years", self.window);
+        check(is_valid, "history", horizon, expected)?;
+        if let Some(rate) = self.false_positive_rate {
+            let is_valid = (1e-12..1.0).contains(&rate);
+            return check(is_valid, "false_positive_rate", format_args!("{rate}"), "a rate from 10^-12 to below 1");
         }
-        match (self.false_positive_rate, self.memory_bytes) {
-            (Some(rate), _) if !(1e-12..1.0).contains(&rate) => {
-                Err(PlanError::invalid("false_positive_rate", rate, "a rate from 10^-12 to below 1"))
-            }
-            (None, None) => {
-                let expected = "a false_positive_rate or a memory_bytes with it, which say how large it is";
-                Err(PlanError::invalid("history", format_args!("{horizon:?}"), expected))
-            }
-            _ => Ok(()),
-        }
+        let expected = "a false_positive_rate or a memory_bytes with it, which say how large it is";
+        check(self.memory_bytes.is_some(), "history", horizon, expected)
     }
 }

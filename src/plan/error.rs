@@ -1,6 +1,7 @@
 //! Reasons why there is no plan.
 
 use super::units::{Bytes, BytesNeeded, Count, Time};
+use crate::error::InvalidOption;
 use std::fmt;
 use std::time::Duration;
 
@@ -55,9 +56,9 @@ pub enum PlanError {
     },
 }
 
-impl PlanError {
-    pub(super) fn invalid(option: &'static str, got: impl fmt::Display, expected: impl Into<String>) -> Self {
-        PlanError::Invalid { option, got: got.to_string(), expected: expected.into() }
+impl From<InvalidOption> for PlanError {
+    fn from(InvalidOption { option, got, expected }: InvalidOption) -> Self {
+        PlanError::Invalid { option, got, expected }
     }
 }
 

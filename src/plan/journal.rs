@@ -1,11 +1,8 @@
 //! Plans the journal: what it will write and keep.
 
 use super::Demand;
-use crate::journal::sizing::{COMMIT_BYTES, Flow, Kept, retention, segment_length};
+use crate::journal::sizing::{COMMIT_BYTES, DiskUse, Flow, retention, segment_length};
 use std::time::Duration;
-
-/// Ids a second that are read from a journal, as measured: benches/README.md.
-pub(super) const REPLAY_IDS_PER_SECOND: f64 = 32e6;
 
 /// The journal of a [`Plan`](super::Plan). Figures are averages, at the mean rate, unless stated
 /// otherwise.
@@ -36,7 +33,7 @@ impl JournalPlan {
     pub(super) fn of(demand: &Demand, commit_interval: Duration, tick: Duration) -> Self {
         let flow = |peak: f64| Flow::of(demand.fresh_per_second() * peak, commit_interval, COMMIT_BYTES, tick);
         let retention = retention(demand.window, tick, demand.horizon);
-        let kept = |flow: Flow| Kept::of(flow.bytes, segment_length(retention), retention, tick);
+        let kept = |flow: Flow| DiskUse::of(flow.bytes, segment_length(retention), retention, tick);
         let (mean, at_peak) = (flow(1.0), flow(demand.peak));
         let ids_kept = kept(mean).bytes / mean.bytes * demand.fresh_per_second();
         JournalPlan {

@@ -1,12 +1,12 @@
 //! The share of ids that a table of the window loses before their time. Pure.
 //!
-//! A line is a ring of eight slots, so an entry stays in its home line until eight more have been
-//! inserted there. Then it moves to its alternate line, if it is still to be kept, and stays there
-//! until eight more have been inserted *there*. Ids fall on lines at random, so the insertions into
-//! a line are a Poisson process, also as seen by an entry that is in the line; and the two lines
-//! are independent. So an id is lost if sixteen come within the time for which it is kept. Entries
-//! that move are inserted once more, which makes the rate of insertions the solution of an
-//! equation.
+//! A bucket is a ring of eight slots, so an entry stays in its home bucket until eight more have
+//! been inserted there. Then it moves to its alternate bucket, if it is still to be kept, and stays
+//! there until eight more have been inserted *there*. Ids fall on buckets at random, so the
+//! insertions into a bucket are a Poisson process, also as seen by an entry that is in the bucket;
+//! and the two buckets are independent. So an id is lost if sixteen come within the time for which
+//! it is kept. Entries that move are inserted once more, which makes the rate of insertions the
+//! solution of an equation.
 
 use crate::window::planned::{GRACE, SLOTS};
 
@@ -16,14 +16,14 @@ pub(super) fn share_lost(load: f64, window_ticks: u64) -> f64 {
     at_least(2 * SLOTS, inserted(load, window_ticks))
 }
 
-/// Returns how many entries are inserted into a line while an entry is to be kept, on average.
+/// Returns how many entries are inserted into a bucket while an entry is to be kept, on average.
 fn inserted(load: f64, window_ticks: u64) -> f64 {
     // Entries are kept for callers with slower clocks, too; and they are stamped with the end of
     // the tick in which they come.
     let kept = (window_ticks + GRACE) as f64 + 0.5;
     let accepted = SLOTS as f64 * load * kept / window_ticks as f64;
     // Each round adds the insertions that the round before moves: from below towards the least
-    // solution, which a line that begins empty reaches.
+    // solution, which a bucket that begins empty reaches.
     (0..200).fold(accepted, |inserted, _| accepted * (1.0 + at_least(SLOTS, inserted)))
 }
 

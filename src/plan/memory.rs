@@ -2,9 +2,10 @@
 
 use super::{Demand, PlanError};
 use crate::claims::planned as claims;
+use crate::error::InvalidOption;
 use crate::history::{Density, Size, rate_in};
 use crate::memory::LINE_BYTES;
-use crate::window::planned::{Sizes, capacity_of, lines_for};
+use crate::window::planned::{Sizes, buckets_for, capacity_of};
 use std::time::Duration;
 
 /// The memory of each part.
@@ -74,12 +75,12 @@ fn ids(number: f64) -> usize {
 
 /// Returns the smallest budget in which a window can grow from the first table's number of ids to
 /// `factor` times as many, each table next to the ones before; none if no memory is large enough.
-fn grown_bytes(first_lines: usize, factor: f64) -> Option<usize> {
+fn grown_bytes(first_buckets: usize, factor: f64) -> Option<usize> {
     let suffices = |bytes: usize| {
-        let sizes = Sizes::new(first_lines, bytes);
-        sizes.lines(sizes.len() - 1) as f64 >= first_lines as f64 * factor
+        let sizes = Sizes::new(first_buckets, bytes);
+        sizes.buckets(sizes.len() - 1) as f64 >= first_buckets as f64 * factor
     };
-    let first = first_lines.saturating_mul(LINE_BYTES);
+    let first = first_buckets.saturating_mul(LINE_BYTES);
     let (mut low, mut high) = (first, first);
     while !suffices(high) {
         (low, high) = (high, high.checked_mul(2)?);
@@ -106,11 +107,11 @@ impl Demand {
         Some(self.fresh_per_second() * self.peak * self.work?.as_secs_f64())
     }
 
-    fn first_lines(&self) -> Result<usize, PlanError> {
+    fn first_buckets(&self) -> Result<usize, PlanError> {
         let capacity = self.capacity();
-        lines_for(capacity).filter(|_| capacity < usize::MAX / 1_024).ok_or_else(|| {
+        buckets_for(capacity).filter(|_| capacity < usize::MAX / 1_024).ok_or_else(|| {
             let expected = "no more ids within a window than a machine can hold";
-            PlanError::invalid("checks_per_second", self.checks_per_second, expected)
+            InvalidOption::new("checks_per_second", format_args!("{}", self.checks_per_second), expected).into()
         })
     }
 
@@ -126,7 +127,7 @@ impl Demand {
 
     /// Returns the least memory of all parts: without growth, and with a history of this density.
     fn bytes_min(&self, density: Option<Density>) -> Option<usize> {
-        let first = self.first_lines().ok()?.saturating_mul(LINE_BYTES);
+        let first = self.first_buckets().ok()?.saturating_mul(LINE_BYTES);
         let history = density.zip(self.ids_of_horizon()).map_or(0, |(density, ids)| density.size(ids).blocks);
         let history = history.saturating_mul(LINE_BYTES);
         first.checked_add(history)?.checked_add(self.claims_bytes())
@@ -134,11 +135,15 @@ impl Demand {
 
     /// Divides the available memory, or says how much is needed.
     pub(super) fn divide(&self) -> Result<Division, PlanError> {
-        let first_lines = self.first_lines()?;
-        let first = first_lines.saturating_mul(LINE_BYTES);
+        let first_buckets = self.first_buckets()?;
+        let first = first_buckets.saturating_mul(LINE_BYTES);
         let claims_bytes = self.claims_bytes();
-        let grown = grown_bytes(first_lines, self.growth).ok_or_else(|| {
-            PlanError::invalid("growth", self.growth, "a factor to which a machine's memory can grow")
+        let grown = grown_bytes(first_buckets, self.growth).ok_or_else(|| {
+            InvalidOption::new(
+                "growth",
+                format_args!("{}", self.growth),
+                "a factor to which a machine's memory can grow",
+            )
         })?;
         let density = self.density_max();
         let ids = self.ids_of_horizon();
@@ -161,7 +166,7 @@ impl Demand {
                 (rest - history.map_or(0, |history| history.bytes()), history)
             }
         };
-        let sizes = Sizes::new(first_lines, window_bytes_max);
+        let sizes = Sizes::new(first_buckets, window_bytes_max);
         Ok(Division { capacity: self.capacity(), window_bytes_max, sizes, history, claims_bytes })
     }
 
@@ -204,12 +209,12 @@ fn rounded_down(duration: Duration) -> Duration {
 
 /// Returns the largest number of live ids for which there is a table.
 pub(super) fn capacity_max(sizes: &Sizes) -> f64 {
-    capacity_of(sizes.lines(sizes.len() - 1))
+    capacity_of(sizes.buckets(sizes.len() - 1))
 }
 
 /// Returns the bytes that all tables take together.
 pub(super) fn tables_bytes(sizes: &Sizes) -> usize {
-    (0..sizes.len()).map(|size| sizes.lines(size) * LINE_BYTES).sum()
+    (0..sizes.len()).map(|size| sizes.buckets(size) * LINE_BYTES).sum()
 }
 
 #[cfg(test)]
@@ -310,7 +315,7 @@ mod tests {
                 with_history(Demand::new(rate, window)).memory_bytes(budget).plan().is_ok()
             };
             // No table is smaller than the smallest, so there may be no such rate; tables are whole
-            // lines, and capacities have three digits.
+            // buckets, and capacities have three digits.
             if let Some(highest) = highest_rate {
                 prop_assert!(fits(highest, window) && !fits(1.03 * highest, window), "{} in {}", highest, budget);
             }

@@ -28,7 +28,12 @@
 //! - Ids are assumed to come at random. A [`Profile`] of recorded ids shows how they really come.
 //!
 //! Idea: sizing by the tail of a Poisson distribution, as for hash tables with buckets in Knuth,
-//! The Art of Computer Programming, 6.4; here of both lines in which an id can be.
+//! The Art of Computer Programming, 6.4; here of both buckets in which an id can be.
+
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "predictions of what fits in memory, from numbers that were checked"
+)]
 
 mod call;
 mod demand;
@@ -49,8 +54,8 @@ pub use history::HistoryPlan;
 pub use journal::JournalPlan;
 pub use profile::{Burst, CurvePoint, Length, Profile, Quantile, Summary, rounded_up};
 pub use stores::StorePlan;
-#[doc(hidden)] // for the command
-pub use units::{Bytes, BytesNeeded, Time};
+#[doc(hidden)] // for the command and its reports
+pub use units::{Bytes, BytesNeeded, Count, Share, Time, rough};
 pub use window::{ClaimsPlan, WindowPlan};
 
 use std::time::Duration;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 /// A number, to three digits: `950`, `12,300`, `4.5 M`.
-pub(super) struct Count(pub(super) f64);
+pub struct Count(pub f64);
 
 /// A number of bytes in binary units, as options are read, to three digits: `950 B`, `17.5 MiB`.
 pub struct Bytes(pub f64);
@@ -17,7 +17,7 @@ pub struct BytesNeeded(pub f64);
 pub struct Time(pub Duration);
 
 /// A share or a rate: `0`, `1.2e-6`, `0.034 %`.
-pub(super) struct Share(pub(super) f64);
+pub struct Share(pub f64);
 
 /// A frequency a day, or, if it is rare, one in this many days or years: `12 a day`,
 /// `one in 3.1 years`.
@@ -125,7 +125,7 @@ pub(super) fn with_commas(text: &str) -> String {
 
 /// Formats a duration with three digits in its largest unit, for people: `1.25 ms`, `36.4 s`,
 /// `2.5 days`.
-pub(super) fn rough(duration: Duration) -> String {
+pub fn rough(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();
     const UNITS: [(f64, &str); 6] =
         [(86_400.0, "days"), (3_600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"), (1e-6, "us")];

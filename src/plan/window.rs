@@ -5,7 +5,7 @@ use super::{Demand, PlanError, SECONDS_A_DAY, loss};
 use crate::claims::planned::IN_FLIGHT_MAX;
 use crate::memory::LINE_BYTES;
 use crate::window::Ticks;
-use crate::window::planned::{LOSSLESS_SHARE, SLOTS, Sizes, false_match_rate, lines_for};
+use crate::window::planned::{LOSSLESS_SHARE, SLOTS, Sizes, buckets_for, false_match_rate};
 use std::time::Duration;
 
 /// The window of a [`Plan`](super::Plan).
@@ -20,8 +20,8 @@ pub struct WindowPlan {
     pub capacity: usize,
     /// Ids that are live on average.
     pub live: f64,
-    /// Lines of the first table, of eight slots and 64 bytes each.
-    pub lines: usize,
+    /// Buckets of the first table, of eight slots and 64 bytes each.
+    pub buckets: usize,
     /// The memory to begin with: that of the first table.
     pub bytes: usize,
     /// The memory that it may take.
@@ -56,30 +56,30 @@ impl WindowPlan {
         let sizes = &division.sizes;
         let window = demand.window.as_secs_f64();
         let fresh = demand.fresh_per_second();
-        let lost_at = |peak: f64| lost_a_day(sizes.lines(0), fresh * peak, demand.window, ticks.window);
+        let lost_at = |peak: f64| lost_a_day(sizes.buckets(0), fresh * peak, demand.window, ticks.window);
         let grown_capacity = capacity_max(sizes);
         let without_thread = (division.capacity as f64 / LOSSLESS_SHARE).ceil() as usize;
-        let fits = |lines: usize| lines.saturating_mul(LINE_BYTES) <= division.window_bytes_max;
+        let fits = |buckets: usize| buckets.saturating_mul(LINE_BYTES) <= division.window_bytes_max;
         WindowPlan {
             duration: demand.window,
             tick: ticks.tick(),
             capacity: division.capacity,
             live: fresh * window,
-            lines: sizes.lines(0),
-            bytes: sizes.lines(0) * LINE_BYTES,
+            buckets: sizes.buckets(0),
+            bytes: sizes.buckets(0) * LINE_BYTES,
             max_memory_bytes: division.window_bytes_max,
             grown_bytes: tables_bytes(sizes),
             tables_max: sizes.len(),
             grown_capacity: grown_capacity as usize,
             checks_per_second_max: grown_capacity / window / (1.0 - demand.duplicates),
-            load: fresh * demand.peak * window / slots(sizes.lines(0)),
+            load: fresh * demand.peak * window / slots(sizes.buckets(0)),
             forgotten_early_a_day: lost_at(1.0),
             forgotten_early_a_day_at_peak: lost_at(demand.peak),
-            false_duplicates_a_day: fresh * SECONDS_A_DAY * false_match_rate(fresh * window, sizes.lines(0) as f64),
+            false_duplicates_a_day: fresh * SECONDS_A_DAY * false_match_rate(fresh * window, sizes.buckets(0) as f64),
             sizes: sizes.clone(),
             window_ticks: ticks.window,
             duplicates: demand.duplicates,
-            capacity_without_thread: match lines_for(without_thread).is_some_and(fits) {
+            capacity_without_thread: match buckets_for(without_thread).is_some_and(fits) {
                 true => without_thread,
                 false => division.capacity,
             },
@@ -102,18 +102,18 @@ impl WindowPlan {
     pub fn forgotten_early_a_day_at(&self, checks_per_second: f64) -> f64 {
         let fresh = checks_per_second.max(0.0) * (1.0 - self.duplicates);
         let size = self.sizes.for_live(fresh * self.duration.as_secs_f64());
-        lost_a_day(self.sizes.lines(size), fresh, self.duration, self.window_ticks)
+        lost_a_day(self.sizes.buckets(size), fresh, self.duration, self.window_ticks)
     }
 }
 
-fn slots(lines: usize) -> f64 {
-    (lines * SLOTS) as f64
+fn slots(buckets: usize) -> f64 {
+    (buckets * SLOTS) as f64
 }
 
-/// Returns the ids a day that a table of this many lines loses before their time, with this many
+/// Returns the ids a day that a table of this many buckets loses before their time, with this many
 /// new ones a second.
-fn lost_a_day(lines: usize, fresh_per_second: f64, window: Duration, window_ticks: u64) -> f64 {
-    let load = fresh_per_second * window.as_secs_f64() / slots(lines);
+fn lost_a_day(buckets: usize, fresh_per_second: f64, window: Duration, window_ticks: u64) -> f64 {
+    let load = fresh_per_second * window.as_secs_f64() / slots(buckets);
     fresh_per_second * SECONDS_A_DAY * loss::share_lost(load, window_ticks)
 }
 

@@ -1,10 +1,10 @@
 //! Handlers that run before a fork, and after it in both processes.
 
 use super::{FORKS, Held, RANKS, Rest, SALT};
-use crate::sync::Ordering;
+use crate::sync::{Ordering, unpoisoned};
 use std::cell::RefCell;
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 
 /// Everything that concerns forks of this process.
 struct Registry {
@@ -18,7 +18,7 @@ static REGISTRY: Mutex<Registry> = Mutex::new(Registry { rests: Vec::new(), file
 
 fn registry() -> MutexGuard<'static, Registry> {
     // Nothing that panics is done under this lock.
-    REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
+    unpoisoned(REGISTRY.lock())
 }
 
 /// Everything that is locked while this thread forks. Guards are dropped before what they guard.
@@ -102,7 +102,7 @@ extern "C" fn in_child() {
     let Some(mut at_rest) = take() else { return };
     at_rest.guards.iter_mut().for_each(|guard| guard.in_child());
     for file in at_rest.registry.files.drain(..) {
-        // SAFETY: its owner, a `Kept`, does not use or close it in this process any more.
+        // SAFETY: its owner, a `LockFile`, does not use or close it in this process any more.
         unsafe { libc::close(file) };
     }
 }

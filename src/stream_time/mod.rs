@@ -24,9 +24,9 @@ use self::policy::{Agreement, Before, Order, difference, external, internal, sig
 use crate::digest::Digest;
 use crate::process::{Held, Rank, Rest, at_rest_in_forks};
 use crate::rules::{Rule, obeys};
-use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
+use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, unpoisoned};
 use crate::{Refusal, Timestamp};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 /// The values of the offset that are none.
 const UNUSED: i64 = i64::MIN;
@@ -79,7 +79,7 @@ struct RareLock(Mutex<Rare>);
 impl RareLock {
     fn lock(&self) -> MutexGuard<'_, Rare> {
         // Nothing of ours panics under the lock; if a clock does, the state is still consistent.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        unpoisoned(self.0.lock())
     }
 }
 
@@ -217,7 +217,7 @@ impl StreamTime {
     /// at a time.
     #[cold]
     fn decide_alone(&self, at: u64, id: Option<Digest>, around: &impl Around) -> Result<Timestamp, Refusal> {
-        let mut rare = self.rare();
+        let mut rare = self.rare.lock();
         let limit = self.policy.limit(|| around.wall());
         if at >= limit && obeys(Rule::RefuseAhead) {
             return Err(Refusal::Ahead);
@@ -225,7 +225,7 @@ impl StreamTime {
         let seen = self.hold();
         let offset = offset_of(seen).unwrap_or_else(|| self.before(seen, rare.resumed, around).offset(at));
         let is_first = offset_of(seen).is_none();
-        let now = match self.judge(at, id, (offset, is_first), &mut rare) {
+        let now = match self.judge(at, id, offset, is_first, &mut rare) {
             Ok(now) => now,
             Err(refusal) => {
                 if is_first {
@@ -245,13 +245,7 @@ impl StreamTime {
     }
 
     /// Compares an event with the latest, and with those that were refused before.
-    fn judge(
-        &self,
-        at: u64,
-        id: Option<Digest>,
-        (offset, is_first): (i64, bool),
-        rare: &mut Rare,
-    ) -> Result<u64, Refusal> {
+    fn judge(&self, at: u64, id: Option<Digest>, offset: i64, is_first: bool, rare: &mut Rare) -> Result<u64, Refusal> {
         let now = internal(at, offset).ok_or(Refusal::Ahead)?;
         let latest = match rare.resumed {
             Some(Resumed::Events { latest, .. }) if is_first => Some(latest),
@@ -301,7 +295,7 @@ impl StreamTime {
 
     /// Makes `to`, which events may have, the present. Returns the offset that does.
     pub(crate) fn reset(&self, to: Timestamp, around: &impl Around) -> Result<i64, NoReset> {
-        let mut rare = self.rare();
+        let mut rare = self.rare.lock();
         let limit = self.policy.limit(|| around.wall());
         if to.as_nanos() >= limit {
             return Err(NoReset::Ahead);
@@ -330,7 +324,7 @@ impl StreamTime {
     /// Takes over another engine's time from a journal or a snapshot. Called before any other
     /// thread knows this one.
     pub(crate) fn resume(&self, resumed: Resumed) {
-        self.rare().resumed = Some(resumed);
+        self.rare.lock().resumed = Some(resumed);
         if resumed == Resumed::Clock {
             // This has no effect if the builder says that times come with events.
             self.note_clock();
@@ -340,7 +334,7 @@ impl StreamTime {
     /// Returns the amount by which the window's time is ahead of the events', if the engine goes by
     /// them, or will with the next event.
     pub(crate) fn base(&self) -> Option<i64> {
-        let resumed = || match self.rare().resumed {
+        let resumed = || match self.rare.lock().resumed {
             Some(Resumed::Events { offset, .. }) if !self.is_by_clock() => Some(offset),
             _ => None,
         };
@@ -386,16 +380,12 @@ impl StreamTime {
 
     /// Returns the memory that it has beside itself.
     pub(crate) fn bytes(&self) -> usize {
-        let agreement = self.rare().agreement.as_ref().map_or(0, |agreement| agreement.bytes());
+        let agreement = self.rare.lock().agreement.as_ref().map_or(0, |agreement| agreement.bytes());
         self.latest.as_ref().map_or(0, |_| size_of::<Latest>()) + agreement
     }
 
     pub(crate) fn resets(&self) -> u64 {
         self.resets.load(Ordering::Relaxed)
-    }
-
-    fn rare(&self) -> MutexGuard<'_, Rare> {
-        self.rare.lock()
     }
 }
 

@@ -6,10 +6,10 @@
 //! because of that.
 
 use super::witness::Witness;
-use crate::claims::{At, Begun, Ended, Request, Tried};
+use crate::claims::{Begun, Ended, Request};
 use crate::clock::Reading;
 use crate::digest::{Digest, Digester};
-use crate::engine::Engine;
+use crate::engine::{At, Engine, Tried};
 use crate::{Certainty, Dedup, Error, Outcome, Stats, Tier, Verdict};
 use std::sync::Arc;
 use std::time::Duration;

@@ -3,16 +3,17 @@
 
 use crate::clock::Reading;
 use crate::digest::Digest;
+use crate::id_set::IdSet;
 use crate::{Error, Outcome, Window};
 use std::time::Duration;
 
 /// Everything that memory has learned, by the bits of a digest that the window does not compare.
 ///
-/// The window compares 46 bits of one half and, by an id's line, the first of the other. An id that
-/// the store does not have agrees in these with one that the window knows once in 2 x 10^13 checks;
-/// here it must agree in other bits as well, of another line. So a duplicate by memory alone is one
-/// of a digest of 128 bits, as good as the id itself. Without a store, nothing could resolve a
-/// disagreement; with one, it is asked.
+/// The window compares 46 bits of one half and, by an id's bucket, the first of the other. An id
+/// that the store does not have agrees in these with one that the window knows once in 2 x 10^13
+/// checks; here it must agree in other bits as well, of another bucket. So a duplicate by memory
+/// alone is one of a digest of 128 bits, as good as the id itself. Without a store, nothing could
+/// resolve a disagreement; with one, it is asked.
 pub(super) struct Witness {
     window: Window,
 }
@@ -44,7 +45,7 @@ impl Witness {
     }
 
     pub(super) fn learn_all(&self, ids: &[Digest], at: Reading) {
-        self.window.check_chunks(ids.iter().map(|id| other_bits(*id)), at, |_| 0, |_, _, _| ());
+        self.window.check_chunks(ids.iter().map(|id| other_bits(*id)), at, |_| IdSet::EMPTY, |_, _, _| ());
     }
 
     pub(super) fn forget(&self, id: Digest) {
@@ -59,9 +60,9 @@ impl Witness {
 
 /// Returns the same 128 bits in another order: first those that the window does not compare.
 ///
-/// The window has the first bits of `place` (10 to 30, its lines) and the first 46 of `mark`. Here
-/// the line comes from the last 18 of `mark`, the tag from the last 46 of `place`. Together these
-/// are all but a few bits.
+/// The window has the first bits of `place` (10 to 30, its buckets) and the first 46 of `mark`.
+/// Here the bucket comes from the last 18 of `mark`, the tag from the last 46 of `place`. Together
+/// these are all but a few bits.
 #[inline]
 fn other_bits(id: Digest) -> Digest {
     Digest { place: id.mark.rotate_left(46), mark: id.place.rotate_left(18) }
@@ -74,11 +75,11 @@ mod tests {
     #[test]
     fn what_two_ids_have_in_common_for_the_window_they_do_not_have_here() {
         let id = Digest { place: 0x0123_4567_89ab_cdef, mark: 0xfedc_ba98_7654_3210 };
-        // The window's tag is the first 46 bits of `mark`, its line follows from the first of
+        // The window's tag is the first 46 bits of `mark`, its bucket follows from the first of
         // `place`.
         let here = other_bits(id);
-        assert_eq!(here.place >> 46, id.mark & 0x3_ffff, "the line: bits that are in no tag");
-        assert_eq!(here.mark >> 18, id.place & 0x3fff_ffff_ffff, "the tag: bits that choose no line");
+        assert_eq!(here.place >> 46, id.mark & 0x3_ffff, "the bucket: bits that are in no tag");
+        assert_eq!(here.mark >> 18, id.place & 0x3fff_ffff_ffff, "the tag: bits that choose no bucket");
         assert_eq!((here.place.count_ones(), here.mark.count_ones()), (id.mark.count_ones(), id.place.count_ones()));
     }
 

@@ -3,8 +3,8 @@
 use super::config::{Config, Kind};
 use super::op;
 use super::world::HISTORY_IDS;
+use crate::clock::SimulatedClock;
 use crate::clock::{Clocks, Machine as Host};
-use crate::engine_time::SimulatedClock;
 use crate::journal::Surroundings;
 use crate::journal::simulated::{Call, Fault, Simulated};
 use crate::{

@@ -1,9 +1,10 @@
-//! A look at a line with AVX2: the eight slots are compared at once. Same results as [`View::of`].
+//! A look at a bucket with AVX2: the eight slots are compared at once. Same results as
+//! [`View::of`].
 //!
 //! The unsafe part of the window. The processor's support is determined once, when a table is
 //! built.
 
-use super::slot::{Key, LAP_BITS, SLOTS, Slot};
+use super::slot::{Key, SLOTS, Slot, VERSION_BITS};
 use super::tick::{Moment, SinceSweep};
 use super::view::View;
 use crate::sync::AtomicU64;
@@ -26,15 +27,15 @@ impl Avx2 {
     }
 }
 
-/// Looks at a line.
+/// Looks at a bucket.
 ///
 /// The slots are read as if by eight relaxed loads in some order; the caller adds the acquire
 /// fence.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt")]
-pub(crate) fn view(line: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> View {
-    const LAP_MASK: u64 = (1 << LAP_BITS) - 1;
-    let (low, high) = load(line);
+pub(crate) fn view(bucket: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> View {
+    const VERSION_MASK: u64 = (1 << VERSION_BITS) - 1;
+    let (low, high) = load(bucket);
     let (want, key_mask) = key.terms();
     let (base, age_mask) = moment.age_terms();
     let zero = _mm256_setzero_si256();
@@ -52,7 +53,7 @@ pub(crate) fn view(line: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> View
     let (hit_high, spilled_high) = half(high);
 
     let first = _mm256_broadcastq_epi64(_mm256_castsi256_si128(low));
-    let lag = |slots| _mm256_and_si256(_mm256_sub_epi64(first, slots), splat(LAP_MASK));
+    let lag = |slots| _mm256_and_si256(_mm256_sub_epi64(first, slots), splat(VERSION_MASK));
     let (lag_low, lag_high) = (lag(low), lag(high));
     let newest_low = top_bits(_mm256_cmpeq_epi64(lag_low, zero));
     let newest_high = top_bits(_mm256_cmpeq_epi64(lag_high, zero));
@@ -61,23 +62,23 @@ pub(crate) fn view(line: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> View
         any_bit(_mm256_or_si256(hit_low, hit_high)),
         any_top_bit(_mm256_or_si256(spilled_low, spilled_high)),
         newest_low | newest_high << 4,
-        !any_bit(_mm256_and_si256(_mm256_or_si256(lag_low, lag_high), splat(LAP_MASK - 1))),
-        _mm_cvtsi128_si64(_mm256_castsi256_si128(low)) as u64 & LAP_MASK,
-        LAP_MASK,
+        !any_bit(_mm256_and_si256(_mm256_or_si256(lag_low, lag_high), splat(VERSION_MASK - 1))),
+        _mm_cvtsi128_si64(_mm256_castsi256_si128(low)) as u64 & VERSION_MASK,
+        VERSION_MASK,
     )
 }
 
 const _: () = assert!(Slot::FLAGS.0 << 57 == 1 << 63 && Slot::FLAGS.1 << 46 == 1 << 63);
 
-/// Returns true if a line has something for a sweep to clear; see `sweep::has_old`.
+/// Returns true if a bucket has something for a sweep to clear; see `sweep::has_old`.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt")]
-pub(crate) fn has_old(line: &[AtomicU64; SLOTS], ages: SinceSweep) -> bool {
-    let (low, high) = load(line);
+pub(crate) fn has_old(bucket: &[AtomicU64; SLOTS], ages: SinceSweep) -> bool {
+    let (low, high) = load(bucket);
     let (earliest, mask, old) = ages.terms();
     let unused_or_young = |slots| {
         let after = _mm256_and_si256(_mm256_sub_epi64(slots, splat(earliest)), splat(mask));
-        let unused = _mm256_cmpeq_epi64(_mm256_srli_epi64::<{ LAP_BITS as i32 }>(slots), _mm256_setzero_si256());
+        let unused = _mm256_cmpeq_epi64(_mm256_srli_epi64::<{ VERSION_BITS as i32 }>(slots), _mm256_setzero_si256());
         _mm256_or_si256(unused, _mm256_cmpgt_epi64(after, splat(old)))
     };
     let all = _mm256_and_si256(unused_or_young(low), unused_or_young(high));
@@ -87,18 +88,18 @@ pub(crate) fn has_old(line: &[AtomicU64; SLOTS], ages: SinceSweep) -> bool {
 /// Reads the eight slots.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn load(line: &[AtomicU64; SLOTS]) -> (__m256i, __m256i) {
+fn load(bucket: &[AtomicU64; SLOTS]) -> (__m256i, __m256i) {
     let (low, high);
-    // SAFETY: the reference makes the 64 bytes readable, and lines are aligned to 64 bytes
-    // (`table::Line`), as `vmovdqa` demands of its 32. Other threads may write during the read, so
-    // it must not be a plain load; inside `asm!` it may be what the hardware does: every aligned
+    // SAFETY: the reference makes the 64 bytes readable, and buckets are aligned to 64 bytes
+    // (`table::Bucket`), as `vmovdqa` demands of its 32. Other threads may write during the read,
+    // so it must not be a plain load; inside `asm!` it may be what the hardware does: every aligned
     // 8-byte lane of a vector load is read in one piece on all processors with AVX2 (it stays
     // within a cache line), which is what eight relaxed loads promise.
     unsafe {
         std::arch::asm!(
-            "vmovdqa {low}, [{line}]",
-            "vmovdqa {high}, [{line} + 32]",
-            line = in(reg) line,
+            "vmovdqa {low}, [{bucket}]",
+            "vmovdqa {high}, [{bucket} + 32]",
+            bucket = in(reg) bucket,
             low = out(ymm_reg) low,
             high = out(ymm_reg) high,
             options(readonly, nostack, preserves_flags),

@@ -1,9 +1,9 @@
-//! A look at a line with AVX-512: the whole line in one register, comparisons in mask registers.
-//! Same results as [`View::of`].
+//! A look at a bucket with AVX-512: the whole bucket in one register, comparisons in mask
+//! registers. Same results as [`View::of`].
 //!
 //! Unsafe for the same reason as `avx2`.
 
-use super::slot::{Key, LAP_BITS, SLOTS, Slot};
+use super::slot::{Key, SLOTS, Slot, VERSION_BITS};
 use super::tick::{Moment, SinceSweep};
 use super::view::View;
 use crate::sync::AtomicU64;
@@ -28,15 +28,15 @@ impl Avx512 {
     }
 }
 
-/// Looks at a line.
+/// Looks at a bucket.
 ///
 /// The slots are read as if by eight relaxed loads in some order; the caller adds the acquire
 /// fence.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,bmi1,bmi2,lzcnt")]
-pub(crate) fn view(line: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> View {
-    const LAP_MASK: u64 = (1 << LAP_BITS) - 1;
-    let slots = load(line);
+pub(crate) fn view(bucket: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> View {
+    const VERSION_MASK: u64 = (1 << VERSION_BITS) - 1;
+    let slots = load(bucket);
     let (want, key_mask) = key.terms();
     let (base, age_mask) = moment.age_terms();
 
@@ -49,42 +49,42 @@ pub(crate) fn view(line: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> View
 
     let low = _mm512_castsi512_si128(slots);
     let lag = _mm512_sub_epi64(_mm512_broadcastq_epi64(low), slots);
-    let newest = _mm512_testn_epi64_mask(lag, splat(LAP_MASK));
-    let far = _mm512_test_epi64_mask(lag, splat(LAP_MASK - 1));
+    let newest = _mm512_testn_epi64_mask(lag, splat(VERSION_MASK));
+    let far = _mm512_test_epi64_mask(lag, splat(VERSION_MASK - 1));
 
     View::new::<SLOTS>(
         hit != 0,
         spilled != 0,
         u32::from(newest),
         far == 0,
-        _mm_cvtsi128_si64(low) as u64 & LAP_MASK,
-        LAP_MASK,
+        _mm_cvtsi128_si64(low) as u64 & VERSION_MASK,
+        VERSION_MASK,
     )
 }
 
-/// Returns true if a line has something for a sweep to clear; see `sweep::has_old`.
+/// Returns true if a bucket has something for a sweep to clear; see `sweep::has_old`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,bmi1,bmi2,lzcnt")]
-pub(crate) fn has_old(line: &[AtomicU64; SLOTS], ages: SinceSweep) -> bool {
-    let slots = load(line);
+pub(crate) fn has_old(bucket: &[AtomicU64; SLOTS], ages: SinceSweep) -> bool {
+    let slots = load(bucket);
     let (earliest, mask, old) = ages.terms();
     let after = _mm512_and_si512(_mm512_sub_epi64(slots, splat(earliest)), splat(mask));
-    let used = _mm512_test_epi64_mask(slots, splat(!((1 << LAP_BITS) - 1)));
+    let used = _mm512_test_epi64_mask(slots, splat(!((1 << VERSION_BITS) - 1)));
     _mm512_mask_cmple_epu64_mask(used, after, splat(old)) != 0
 }
 
 /// Reads the eight slots.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn load(line: &[AtomicU64; SLOTS]) -> __m512i {
+fn load(bucket: &[AtomicU64; SLOTS]) -> __m512i {
     let slots;
-    // SAFETY: as in `avx2::load`: the reference makes the 64 bytes readable, lines are aligned to
+    // SAFETY: as in `avx2::load`: the reference makes the 64 bytes readable, buckets are aligned to
     // 64 bytes, and `asm!` may do what the hardware does while other threads write: read every
     // aligned 8-byte lane in one piece.
     unsafe {
         std::arch::asm!(
-            "vmovdqa64 {slots}, [{line}]",
-            line = in(reg) line,
+            "vmovdqa64 {slots}, [{bucket}]",
+            bucket = in(reg) bucket,
             slots = out(zmm_reg) slots,
             options(readonly, nostack, preserves_flags),
         );

@@ -1,32 +1,31 @@
 //! The common case, written so that the processor can overlap the work for one id with the memory
 //! access for the next.
 //!
-//! Ids whose line needs more than a look and a compare-and-swap (its entries have spilled, an entry
-//! must be moved, its shard must be swept, other threads interfered) go the long way,
-//! [`check_thoroughly`](LineMemory::check_thoroughly).
+//! Ids whose bucket needs more than a look and a compare-and-swap (its entries have spilled, an
+//! entry must be moved, its shard must be swept, other threads interfered) go the long way,
+//! [`check_thoroughly`](BucketMemory::check_thoroughly).
 
-use super::line::{self, LineMemory, Overtaken, Place};
+use super::bucket;
+use super::bucket_memory::{BucketMemory, Overtaken, Place};
 use super::roster::Roster;
 use super::slot::{Slot, Tag};
 use super::tables::place;
 use super::tick::{Moment, Tick};
 use crate::Outcome;
 use crate::digest::Digest;
+use crate::id_set::{CHUNK, IdSet};
 use crate::memory::LINE_BYTES;
 use crate::rules::{Rule, obeys};
 
-/// The most ids that are looked up together: as many as there are bits in a set of them. This is
-/// more than the misses that a core can have under way (measured: 32 are no faster).
-pub(crate) const CHUNK: usize = 64;
-
 /// A chunk of up to [`CHUNK`] ids on their way.
 pub(crate) struct Chunk {
-    /// The places of the ids in the newest table of `home` …
+    /// The places of the ids in the newest table of this roster: the chunk is staged for it.
     ids: [Place; CHUNK],
-    home: Roster,
-    /// … and the halves of digests that these come from, for other tables. Not whole digests: tags
-    /// are there already, and the cost of every word that is stored per id is measurable.
-    spots: [u64; CHUNK],
+    roster: Roster,
+    /// The half of each digest from which its bucket follows, for tables of other sizes. The other
+    /// half is not stored: the tag, all that the window needs of it, is in `ids`, and each word
+    /// that is written for an id can be measured.
+    halves: [u64; CHUNK],
     insertions: [Insertion; CHUNK],
     len: usize,
 }
@@ -36,19 +35,19 @@ pub(crate) struct Chunk {
 /// several prefetches wait together only if they come one right after another. (Measured: 67 ns per
 /// id became 43 at 3 GB, 127 became 88 at 9 GB.)
 #[inline(always)]
-fn asks_together<M: LineMemory>(memory: &M) -> bool {
-    memory.lines() >= (2 << 30) / LINE_BYTES
+fn asks_together<M: BucketMemory>(memory: &M) -> bool {
+    memory.buckets() >= (2 << 30) / LINE_BYTES
 }
 
-/// The result for a chunk: sets of its ids, one bit each.
+/// The result for a chunk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Decided {
-    pub(crate) fresh: u64,
+    pub(crate) fresh: IdSet,
     /// The ids to be checked again, with a later moment.
-    pub(crate) overtaken: u64,
+    pub(crate) overtaken: IdSet,
 }
 
-/// The place of a decided insertion: the head of a line's ring, as it was seen.
+/// The place of a decided insertion: the head of a bucket's ring, as it was seen.
 #[derive(Clone, Copy, Default)]
 struct Insertion {
     slot: usize,
@@ -58,10 +57,10 @@ struct Insertion {
 impl Insertion {
     /// Inserts an id, if the slot still is as it was seen.
     #[inline(always)]
-    fn commit<M: LineMemory>(self, memory: &M, id: Place, moment: &Moment) -> bool {
-        let lap = (self.old.lap(M::LAP_MASK) + 1) & M::LAP_MASK;
-        let new = Slot::accepted(id.tag, moment).inserted(false, lap);
-        memory.replace(id.line, self.slot, self.old, new, None)
+    fn commit<M: BucketMemory>(self, memory: &M, id: Place, moment: &Moment) -> bool {
+        let version = (self.old.version(M::VERSION_MASK) + 1) & M::VERSION_MASK;
+        let new = Slot::accepted(id.tag, moment).inserted(false, version);
+        memory.replace(id.bucket, self.slot, self.old, new, None)
     }
 }
 
@@ -69,139 +68,149 @@ impl Chunk {
     pub(crate) fn new() -> Self {
         Chunk {
             ids: [Place::default(); CHUNK],
-            home: Roster::first(0),
-            spots: [0; CHUNK],
+            roster: Roster::first(0),
+            halves: [0; CHUNK],
             insertions: [Insertion::default(); CHUNK],
             len: 0,
         }
     }
 
-    /// Adds an id to a chunk that is not full, and asks for its line, unless that is left to
-    /// [`ask`](Chunk::ask). `memory` is that of the newest table of `home`.
+    /// Adds an id to a chunk that is not full, and asks for its bucket, unless that is left to
+    /// [`ask`](Chunk::ask). `memory` is that of the newest table of its roster.
     #[inline(always)]
-    pub(crate) fn stage<M: LineMemory>(&mut self, memory: &M, digest: Digest) {
+    pub(crate) fn stage<M: BucketMemory>(&mut self, memory: &M, digest: Digest) {
         let id = place(memory, digest);
         self.ids[self.len] = id;
-        self.spots[self.len] = digest.place;
+        self.halves[self.len] = digest.place;
         self.len += 1;
         if !asks_together(memory) {
-            memory.prefetch(id.line);
+            memory.prefetch(id.bucket);
         }
     }
 
-    /// Asks for the lines of a complete chunk, if its table is so large that they are better asked
-    /// for at once.
+    /// Asks for the buckets of a complete chunk, if its table is so large that they are better
+    /// asked for at once.
     #[inline(always)]
-    pub(crate) fn ask<M: LineMemory>(&self, memory: &M) {
+    pub(crate) fn ask<M: BucketMemory>(&self, memory: &M) {
         if asks_together(memory) {
-            self.ids[..self.len].iter().for_each(|id| memory.prefetch(id.line));
+            self.ids[..self.len].iter().for_each(|id| memory.prefetch(id.bucket));
         }
     }
 
     /// Returns the roster for whose newest table the ids are staged.
     #[inline(always)]
-    pub(crate) fn home(&self) -> Roster {
-        self.home
+    pub(crate) fn roster(&self) -> Roster {
+        self.roster
     }
 
     /// Stages the same ids for another table.
-    pub(crate) fn move_to<M: LineMemory>(&mut self, home: Roster, memory: &M) {
-        self.home = home;
+    pub(crate) fn move_to<M: BucketMemory>(&mut self, roster: Roster, memory: &M) {
+        self.roster = roster;
         for i in 0..self.len {
             self.ids[i] = place(memory, self.digest(i));
-            memory.prefetch(self.ids[i].line);
+            memory.prefetch(self.ids[i].bucket);
         }
     }
 
     /// Returns the part of an id's digest that the window needs.
     #[inline(always)]
     pub(crate) fn digest(&self, i: usize) -> Digest {
-        Digest { place: self.spots[i], mark: self.ids[i].tag.as_mark() }
+        Digest { place: self.halves[i], mark: self.ids[i].tag.as_mark() }
     }
 
-    /// Asks for the lines of the ids in `todo`, in a table for which they are not staged.
+    /// Asks for the buckets of the ids in `todo`, in a table for which they are not staged.
     #[inline(always)]
-    pub(crate) fn ask_in<M: LineMemory>(&self, memory: &M, todo: u64) {
-        bits(todo).for_each(|i| memory.prefetch(place(memory, self.digest(i)).line));
+    pub(crate) fn ask_in<M: BucketMemory>(&self, memory: &M, todo: IdSet) {
+        todo.iter().for_each(|i| memory.prefetch(place(memory, self.digest(i)).bucket));
     }
 
     /// Returns the set of ids in `todo` that are in a table. `meanwhile` is called once for each.
     #[inline(always)]
-    pub(crate) fn seen_in<M: LineMemory>(&self, memory: &M, todo: u64, tick: Tick, mut meanwhile: impl FnMut()) -> u64 {
+    pub(crate) fn seen_in<M: BucketMemory>(
+        &self,
+        memory: &M,
+        todo: IdSet,
+        tick: Tick,
+        mut meanwhile: impl FnMut(),
+    ) -> IdSet {
         let moment = &memory.moment(tick);
         let place = |i: usize| place(memory, self.digest(i));
-        let (mut seen, mut undecided) = (0, 0);
-        for i in bits(todo) {
+        let (mut seen, mut undecided) = (IdSet::EMPTY, IdSet::EMPTY);
+        for i in todo.iter() {
             meanwhile();
             let id = place(i);
-            let ready = memory.is_ready(id.line, moment);
-            let view = memory.view(id.line, id.tag.at_home(), moment);
-            seen |= u64::from(ready & view.hit) << i;
-            undecided |= u64::from(!ready | (view.spilled & !view.hit)) << i;
+            let ready = memory.is_ready(id.bucket, moment);
+            let view = memory.view(id.bucket, id.tag.at_home(), moment);
+            seen.insert_if(i, ready & view.hit);
+            undecided.insert_if(i, !ready | (view.spilled & !view.hit));
         }
-        bits(undecided).for_each(|i| memory.prefetch(place(i).tag.alternate(place(i).line, memory.lines())));
-        bits(undecided).for_each(|i| seen |= u64::from(line::contains(memory, place(i), moment)) << i);
-        seen
+        undecided.iter().for_each(|i| memory.prefetch(place(i).tag.alternate(place(i).bucket, memory.buckets())));
+        seen.union(undecided.filter(|i| bucket::contains(memory, place(i), moment)))
     }
 
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
+    /// Returns the set of all of its ids.
+    #[inline(always)]
+    pub(crate) fn all(&self) -> IdSet {
+        IdSet::first(self.len)
+    }
+
     /// Empties the chunk; ids will be staged for the newest table of a roster.
     #[inline(always)]
-    pub(crate) fn clear(&mut self, home: Roster) {
-        self.home = home;
+    pub(crate) fn clear(&mut self, roster: Roster) {
+        self.roster = roster;
         self.len = 0;
     }
 
     /// Checks those ids of the chunk that are in `todo`, in their order.
     ///
-    /// First a look at every line, then all insertions, then one by one the ids that could not be
+    /// First a look at every bucket, then all insertions, then one by one the ids that could not be
     /// decided so. Looking changes nothing, so two equal ids are both found absent; then the second
     /// insertion fails, because the first has changed the slot.
     ///
-    /// `meanwhile` is called with every look, to ask for a line of the next chunk. So requests to
+    /// `meanwhile` is called with every look, to ask for a bucket of the next chunk. So requests to
     /// the memory are spread over the work, and do not wait for each other.
     #[inline(always)]
-    pub(crate) fn check<M: LineMemory>(
+    pub(crate) fn check<M: BucketMemory>(
         &mut self,
         memory: &M,
-        todo: u64,
+        todo: IdSet,
         tick: Tick,
         refresh: bool,
         mut meanwhile: impl FnMut(),
     ) -> Decided {
         let moment = &memory.moment(tick);
         let ids = &self.ids[..self.len];
-        let (mut insert, mut undecided) = (0, 0);
+        let (mut insert, mut undecided) = (IdSet::EMPTY, IdSet::EMPTY);
         for (i, (&id, insertion)) in ids.iter().zip(&mut self.insertions).enumerate() {
             meanwhile();
             let look = look(memory, id, moment, refresh);
             *insertion = look.insertion;
-            insert |= u64::from(look.insert) << i;
-            undecided |= u64::from(!look.insert & !look.duplicate) << i;
+            insert.insert_if(i, look.insert);
+            undecided.insert_if(i, !look.insert & !look.duplicate);
         }
-        insert &= todo;
-        undecided &= todo;
+        let (insert, mut undecided) = (insert.intersection(todo), undecided.intersection(todo));
         if memory.overtaken(moment) && obeys(Rule::Overtaken) {
-            return Decided { fresh: 0, overtaken: insert | undecided };
+            return Decided { fresh: IdSet::EMPTY, overtaken: insert.union(undecided) };
         }
 
         let mut delayed = TagSet::default();
-        for i in bits(undecided) {
+        for i in undecided.iter() {
             prefetch_alternates(memory, ids[i], self.insertions[i].old);
             delayed.insert(ids[i].tag);
         }
-        let mut fresh = 0;
-        for i in bits(insert) {
+        let mut fresh = IdSet::EMPTY;
+        for i in insert.iter() {
             // An id equal to an earlier one that is delayed must wait, too, or they would swap
             // their answers.
             let id = ids[i];
             if !delayed.may_contain(id.tag) && self.insertions[i].commit(memory, id, moment) {
-                fresh |= 1 << i;
+                fresh.insert(i);
             } else {
-                undecided |= 1 << i;
+                undecided.insert(i);
                 delayed.insert(id.tag);
             }
         }
@@ -209,22 +218,22 @@ impl Chunk {
     }
 }
 
-/// The decision of a look at an id's home line; neither flag is set if a look does not suffice.
+/// The decision of a look at an id's home bucket; neither flag is set if a look does not suffice.
 struct Look {
     duplicate: bool,
     insert: bool,
     insertion: Insertion,
 }
 
-/// Looks at an id's home line and changes nothing. It has no branches: they would be mispredicted,
-/// on data that may not even have arrived.
+/// Looks at an id's home bucket and changes nothing. It has no branches: they would be
+/// mispredicted, on data that may not even have arrived.
 #[inline(always)]
-fn look<M: LineMemory>(memory: &M, id: Place, moment: &Moment, refresh: bool) -> Look {
+fn look<M: BucketMemory>(memory: &M, id: Place, moment: &Moment, refresh: bool) -> Look {
     // Read before the slots: once swept, they stay unambiguous.
-    let ready = memory.is_ready(id.line, moment);
-    let view = memory.view(id.line, id.tag.at_home(), moment);
-    let old = memory.load(id.line, view.ring.head);
-    let unchanged = view.ring.lap.wrapping_sub(old.lap(M::LAP_MASK)) & M::LAP_MASK == 1;
+    let ready = memory.is_ready(id.bucket, moment);
+    let view = memory.view(id.bucket, id.tag.at_home(), moment);
+    let old = memory.load(id.bucket, view.ring.head);
+    let unchanged = view.ring.version.wrapping_sub(old.version(M::VERSION_MASK)) & M::VERSION_MASK == 1;
     Look {
         duplicate: ready & view.hit & !refresh,
         insert: ready & view.valid & unchanged & obeys(Rule::Ring) & !(view.hit | view.spilled | old.keep(moment)),
@@ -234,7 +243,12 @@ fn look<M: LineMemory>(memory: &M, id: Place, moment: &Moment, refresh: bool) ->
 
 /// Checks one id.
 #[inline(always)]
-pub(crate) fn check_one<M: LineMemory>(memory: &M, id: Place, tick: Tick, refresh: bool) -> Result<Outcome, Overtaken> {
+pub(crate) fn check_one<M: BucketMemory>(
+    memory: &M,
+    id: Place,
+    tick: Tick,
+    refresh: bool,
+) -> Result<Outcome, Overtaken> {
     let moment = &memory.moment(tick);
     let look = look(memory, id, moment, refresh);
     if look.duplicate {
@@ -249,23 +263,23 @@ pub(crate) fn check_one<M: LineMemory>(memory: &M, id: Place, tick: Tick, refres
 
 /// Takes undecided ids the long way, in order.
 #[inline(always)]
-fn settle<M: LineMemory>(
+fn settle<M: BucketMemory>(
     memory: &M,
     ids: &[Place],
-    undecided: u64,
+    undecided: IdSet,
     tick: Tick,
     refresh: bool,
-    mut fresh: u64,
+    mut fresh: IdSet,
 ) -> Decided {
-    for i in bits(undecided) {
+    for i in undecided.iter() {
         match memory.check_thoroughly(ids[i], tick, refresh) {
-            Ok(outcome) => fresh |= u64::from(outcome == Outcome::Fresh) << i,
+            Ok(outcome) => fresh.insert_if(i, outcome == Outcome::Fresh),
             Err(Overtaken) => {
-                return Decided { fresh, overtaken: undecided & (!0 << i) };
+                return Decided { fresh, overtaken: undecided.starting_at(i) };
             }
         }
     }
-    Decided { fresh, overtaken: 0 }
+    Decided { fresh, overtaken: IdSet::EMPTY }
 }
 
 /// A set of tags, roughly: it may contain others, with a probability of one in a hundred at most.
@@ -291,25 +305,13 @@ impl TagSet {
     }
 }
 
-/// Asks for the lines that the long way will need.
+/// Asks for the buckets that the long way will need.
 #[inline(always)]
-fn prefetch_alternates<M: LineMemory>(memory: &M, id: Place, victim: Slot) {
-    memory.prefetch(id.tag.alternate(id.line, memory.lines()));
+fn prefetch_alternates<M: BucketMemory>(memory: &M, id: Place, victim: Slot) {
+    memory.prefetch(id.tag.alternate(id.bucket, memory.buckets()));
     if let Some(tag) = victim.tag() {
-        memory.prefetch(tag.alternate(id.line, memory.lines()));
+        memory.prefetch(tag.alternate(id.bucket, memory.buckets()));
     }
-}
-
-/// Returns the members of a set.
-#[inline(always)]
-pub(crate) fn bits(mut set: u64) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        let i = set.trailing_zeros() as usize;
-        (set != 0).then(|| {
-            set &= set - 1;
-            i
-        })
-    })
 }
 
 #[cfg(all(test, not(modelled)))]

@@ -1,9 +1,10 @@
 //! Checks of many digests at once, a chunk at a time.
 
-use super::tables::Mine;
-use super::{CHUNK, Chunk, TableMemory, Window, bits};
+use super::tables::OwnInsertion;
+use super::{Chunk, TableMemory, Window};
 use crate::clock::Reading;
 use crate::digest::Digest;
+use crate::id_set::{CHUNK, IdSet};
 use crate::{Outcome, Timestamp};
 
 impl Window {
@@ -16,11 +17,11 @@ impl Window {
         self.check_chunks(
             digests.iter().copied(),
             at.into(),
-            |_| 0,
+            |_| IdSet::EMPTY,
             |chunk, _, fresh| {
-                outcomes.extend((0..chunk.len()).map(|i| match fresh >> i & 1 {
-                    0 => Outcome::Duplicate,
-                    _ => Outcome::Fresh,
+                outcomes.extend((0..chunk.len()).map(|i| match fresh.contains(i) {
+                    false => Outcome::Duplicate,
+                    true => Outcome::Fresh,
                 }));
             },
         );
@@ -33,8 +34,8 @@ impl Window {
         &self,
         digests: impl Iterator<Item = Digest>,
         at: Reading,
-        skip: impl Fn(&Chunk) -> u64,
-        mut decided: impl FnMut(&Chunk, u64, u64),
+        skip: impl Fn(&Chunk) -> IdSet,
+        mut decided: impl FnMut(&Chunk, IdSet, IdSet),
     ) {
         let mut digests = digests.fuse();
         let (mut chunk, mut next) = (&mut Chunk::new(), &mut Chunk::new());
@@ -44,7 +45,7 @@ impl Window {
         while chunk.len() > 0 {
             let newest = self.newest(next);
             let skipped = skip(chunk);
-            let fresh = self.check_chunk(chunk, !skipped, at, || {
+            let fresh = self.check_chunk(chunk, chunk.all().difference(skipped), at, || {
                 if let Some(digest) = digests.next() {
                     next.stage(&newest, digest);
                 }
@@ -66,7 +67,7 @@ impl Window {
                 return seen;
             }
             let found = self.seen_chunk(chunk, at, || ());
-            seen.extend((0..chunk.len()).map(|i| found >> i & 1 == 1));
+            seen.extend((0..chunk.len()).map(|i| found.contains(i)));
         }
     }
 
@@ -81,51 +82,58 @@ impl Window {
     /// Checks the digests of a chunk that are in `todo`; returns the set of those that are fresh.
     /// `meanwhile` is called once for each digest of the chunk.
     #[inline(always)]
-    pub(crate) fn check_chunk(&self, chunk: &mut Chunk, todo: u64, at: Reading, mut meanwhile: impl FnMut()) -> u64 {
+    pub(crate) fn check_chunk(
+        &self,
+        chunk: &mut Chunk,
+        todo: IdSet,
+        at: Reading,
+        mut meanwhile: impl FnMut(),
+    ) -> IdSet {
+        debug_assert!(todo.difference(chunk.all()).is_empty());
         let tables = self.tables();
         let tick = self.tick_at(at);
         let roster = tables.roster();
-        if !roster.is_single() || roster != chunk.home() {
+        if !roster.is_single() || roster != chunk.roster() {
             (0..chunk.len()).for_each(|_| meanwhile());
             return self.check_chunk_across(chunk, todo, at);
         }
         let newest = tables.memory(roster.newest());
-        let decided = self.kernel.check_chunk(newest, chunk, todo, (tick, self.refresh_on_duplicate), meanwhile);
-        if decided.overtaken == 0 && tables.is_current(roster) {
+        let decided = self.kernel.check_chunk(newest, chunk, todo, tick, self.refresh_on_duplicate, meanwhile);
+        if decided.overtaken.is_empty() && tables.is_current(roster) {
             return decided.fresh;
         }
-        self.confirm(chunk, decided.fresh, at, Mine { roster, tick })
-            | self.check_chunk_across(chunk, decided.overtaken, at)
+        let fresh = self.confirm(chunk, decided.fresh, at, OwnInsertion { roster, tick });
+        fresh.union(self.check_chunk_across(chunk, decided.overtaken, at))
     }
 
     /// Does the same when there are several tables, or the time or the tables have just changed.
     #[cold]
-    fn check_chunk_across(&self, chunk: &mut Chunk, todo: u64, at: Reading) -> u64 {
+    fn check_chunk_across(&self, chunk: &mut Chunk, mut todo: IdSet, at: Reading) -> IdSet {
         let tables = self.tables();
-        let (mut fresh, mut todo) = (0, todo & !0 >> (CHUNK - chunk.len().max(1)));
-        while todo != 0 {
+        let mut fresh = IdSet::EMPTY;
+        while !todo.is_empty() {
             let tick = self.tick_at(at);
             let roster = tables.roster();
             let newest = tables.memory(roster.newest());
-            if roster != chunk.home() {
+            if roster != chunk.roster() {
                 chunk.move_to(roster, &newest);
             }
             if self.refresh_on_duplicate && !roster.is_single() {
                 let is_fresh = |i: usize| self.check_across(chunk.digest(i), at, None) == Outcome::Fresh;
-                return fresh | bits(todo).fold(0, |fresh, i| fresh | u64::from(is_fresh(i)) << i);
+                return fresh.union(todo.filter(is_fresh));
             }
-            let mut seen = 0;
+            let mut unseen = todo;
             if !roster.is_single() {
-                tables.looks();
-                for older in roster.berths().skip(1) {
+                tables.order_looks();
+                for older in roster.indices().skip(1) {
                     let older = tables.memory(older);
-                    chunk.ask_in(&older, todo & !seen);
-                    seen |= self.kernel.seen_in(older, chunk, todo & !seen, tick, || ());
+                    chunk.ask_in(&older, unseen);
+                    unseen = unseen.difference(self.kernel.seen_in(older, chunk, unseen, tick, || ()));
                 }
             }
             let refresh = self.refresh_on_duplicate;
-            let decided = self.kernel.check_chunk(newest, chunk, todo & !seen, (tick, refresh), || ());
-            fresh |= self.confirm(chunk, decided.fresh, at, Mine { roster, tick });
+            let decided = self.kernel.check_chunk(newest, chunk, unseen, tick, refresh, || ());
+            fresh = fresh.union(self.confirm(chunk, decided.fresh, at, OwnInsertion { roster, tick }));
             todo = decided.overtaken;
         }
         fresh
@@ -134,35 +142,33 @@ impl Window {
     /// Returns the set of a chunk's digests that were seen within the window. Changes nothing.
     /// `meanwhile` is called once for each digest.
     #[inline(always)]
-    pub(crate) fn seen_chunk(&self, chunk: &Chunk, at: Reading, mut meanwhile: impl FnMut()) -> u64 {
+    pub(crate) fn seen_chunk(&self, chunk: &Chunk, at: Reading, mut meanwhile: impl FnMut()) -> IdSet {
         let tables = self.tables();
-        let all = !0 >> (CHUNK - chunk.len().max(1));
         let mut staged = false;
         loop {
             let tick = self.tick_at(at);
-            let mut seen = 0;
-            for berth in tables.roster().berths() {
-                let memory = tables.memory(berth);
+            let mut unseen = chunk.all();
+            for index in tables.roster().indices() {
+                let memory = tables.memory(index);
                 if std::mem::replace(&mut staged, true) {
-                    chunk.ask_in(&memory, all & !seen);
-                    seen |= self.kernel.seen_in(memory, chunk, all & !seen, tick, || ());
+                    chunk.ask_in(&memory, unseen);
+                    unseen = unseen.difference(self.kernel.seen_in(memory, chunk, unseen, tick, || ()));
                 } else {
-                    seen |= self.kernel.seen_in(memory, chunk, all, tick, &mut meanwhile);
+                    unseen = unseen.difference(self.kernel.seen_in(memory, chunk, unseen, tick, &mut meanwhile));
                 }
             }
-            if !tables.common.overtaken(&tables.common.moment(tick)) {
-                return seen;
+            if !tables.shared.overtaken(&tables.shared.moment(tick)) {
+                return chunk.all().difference(unseen);
             }
         }
     }
 
     /// Confirms the digests of a chunk that were inserted. Returns the set of those that are fresh.
     #[inline(always)]
-    fn confirm(&self, chunk: &Chunk, inserted: u64, at: Reading, mine: Mine) -> u64 {
-        if self.tables().is_current(mine.roster) {
+    fn confirm(&self, chunk: &Chunk, inserted: IdSet, at: Reading, own: OwnInsertion) -> IdSet {
+        if self.tables().is_current(own.roster) {
             return inserted;
         }
-        let is_fresh = |i: usize| self.check_across(chunk.digest(i), at, Some(mine)) == Outcome::Fresh;
-        bits(inserted).fold(0, |fresh, i| fresh | u64::from(is_fresh(i)) << i)
+        inserted.filter(|i| self.check_across(chunk.digest(i), at, Some(own)) == Outcome::Fresh)
     }
 }

@@ -1,14 +1,14 @@
 //! The dump of a window: reads all its live entries while checks go on, and restores them into
 //! another one.
 //!
-//! Only the line in which an id lives is known, not its place in full, so its table must be
-//! restored with as many lines.
+//! Only the bucket in which an id lives is known, not its place in full, so its table must be
+//! restored with as many buckets.
 
 use super::Window;
-use super::line::LineMemory;
+use super::bucket_memory::BucketMemory;
 use super::slot::{SLOTS, Slot};
 use super::table::TableMemory;
-use crate::clock::Reading;
+use crate::clock::{Reading, nanos_of};
 use crate::digest::Digest;
 use crate::{Error, Timestamp};
 use xxhash_rust::xxh3::xxh3_64;
@@ -16,8 +16,8 @@ use xxhash_rust::xxh3::xxh3_64;
 /// A part of a window's contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dumped {
-    /// The beginning of a table of this many lines; older tables come first.
-    Table { lines: usize },
+    /// The beginning of a table of this many buckets; older tables come first.
+    Table { buckets: usize },
     /// An id, and the tick with which it was stamped.
     Entry { id: Digest, stamp: u64 },
 }
@@ -25,44 +25,46 @@ pub(crate) enum Dumped {
 impl Window {
     /// Reads every id that was accepted before the call and is still live, at least once.
     ///
-    /// Entries move between lines meanwhile, and are always in their new place before they leave
-    /// the old one. So an entry can be missed only by reading its new line too early and its old
-    /// one too late: lines that have changed since they were read are read again at the end.
+    /// Entries move between buckets meanwhile, and are always in their new place before they leave
+    /// the old one. So an entry can be missed only by reading its new bucket too early and its old
+    /// one too late: buckets that have changed since they were read are read again at the end.
     ///
-    /// Entries that live in their alternate lines come last. If they were restored while lines are
-    /// still filling, they would be the oldest there, and lost: ten times as many as when they came
-    /// for the first time.
+    /// Entries that live in their alternate buckets come last. If they were restored while buckets
+    /// are still filling, they would be the oldest there, and lost: ten times as many as when they
+    /// came for the first time.
     ///
     /// Sets no time.
     pub(crate) fn dump(&self, mut each: impl FnMut(Dumped)) {
         let tables = self.tables();
-        let newest_first: Vec<_> = tables.roster().berths().collect();
-        for &berth in newest_first.iter().rev() {
-            let memory = tables.memory(berth);
-            each(Dumped::Table { lines: memory.lines() });
-            let mut read = vec![0; memory.lines()];
+        let newest_first: Vec<_> = tables.roster().indices().collect();
+        for &index in newest_first.iter().rev() {
+            let memory = tables.memory(index);
+            each(Dumped::Table { buckets: memory.buckets() });
+            let mut read = vec![0; memory.buckets()];
             for again in [false, true] {
-                let mut dump_line = |line| self.dump_line(&memory, (line, again), &mut read[line], &mut each);
-                (0..memory.lines()).for_each(&mut dump_line);
+                let mut dump_bucket = |bucket| self.dump_bucket(&memory, bucket, again, &mut read[bucket], &mut each);
+                (0..memory.buckets()).for_each(&mut dump_bucket);
             }
         }
     }
 
-    /// Reads the entries of a line that live at home; on the second reading the others, and all of
-    /// them if the line has changed.
-    fn dump_line(
+    /// Reads the entries of a bucket that live at home; on the second reading the others, and all
+    /// of them if the bucket has changed.
+    fn dump_bucket(
         &self,
         memory: &TableMemory<'_>,
-        (line, again): (usize, bool),
+        bucket: usize,
+        again: bool,
         read: &mut u32,
         each: &mut impl FnMut(Dumped),
     ) {
-        let moment = memory.moment(self.tables().common.agreed());
-        memory.ready(line, &moment);
-        let slots: [Slot; SLOTS] = std::array::from_fn(|slot| memory.load(line, slot));
+        let moment = memory.moment(self.tables().shared.agreed());
+        memory.ready(bucket, &moment);
+        let slots: [Slot; SLOTS] = std::array::from_fn(|slot| memory.load(bucket, slot));
         let mut bytes = [0; 8 * SLOTS];
         bytes.chunks_exact_mut(8).zip(slots).for_each(|(bytes, slot)| bytes.copy_from_slice(&slot.0.to_le_bytes()));
-        // Never 0, so that a line that was not read does not count as read.
+        // Never 0, so that a bucket that was not read does not count as read.
+        #[expect(clippy::cast_possible_truncation, reason = "a part of the hash is enough")]
         let content = xxh3_64(&bytes) as u32 | 1;
         let is_known = std::mem::replace(read, content) == content;
         for slot in slots {
@@ -73,8 +75,8 @@ impl Window {
             if is_for_another_time {
                 continue;
             }
-            let home = if slot.is_away() { tag.alternate(line, memory.lines()) } else { line };
-            let id = Digest { place: place_in(home, memory.lines()), mark: tag.as_mark() };
+            let home = if slot.is_away() { tag.alternate(bucket, memory.buckets()) } else { bucket };
+            let id = Digest { place: place_in(home, memory.buckets()), mark: tag.as_mark() };
             each(Dumped::Entry { id, stamp: moment.stamp_of(slot.0) });
         }
     }
@@ -82,15 +84,15 @@ impl Window {
     /// Returns a reading that stamps with this tick, and for which it is no later than when that
     /// was done.
     pub(crate) fn reading_of_stamp(&self, stamp: u64) -> Reading {
-        let nanos = self.tick().as_nanos() as u64;
+        let nanos = nanos_of(self.tick());
         let time = Timestamp::from_nanos(stamp.saturating_sub(2).saturating_mul(nanos));
         Reading { time, lag_nanos: 2 * nanos }
     }
 
     /// Restores one table after another: each call creates one, and then its ids are inserted. No
     /// other thread may know the window yet.
-    pub(crate) fn restore_table(&self, lines: usize, is_first: bool) -> Result<(), Error> {
-        self.growth.restore_table(lines, is_first)
+    pub(crate) fn restore_table(&self, buckets: u64, is_first: bool) -> Result<(), Error> {
+        self.growth.restore_table(buckets, is_first)
     }
 
     /// Sets whether tables are started and retired by the callers that notice that it is time. Off
@@ -100,9 +102,10 @@ impl Window {
     }
 }
 
-/// Returns the least place that is in this line.
-fn place_in(line: usize, lines: usize) -> u64 {
-    (((line as u128) << 64).div_ceil(lines as u128)) as u64
+/// Returns the least place that is in this bucket.
+#[expect(clippy::cast_possible_truncation, reason = "below 2^64, since the bucket is one of them")]
+fn place_in(bucket: usize, buckets: usize) -> u64 {
+    (((bucket as u128) << 64).div_ceil(buckets as u128)) as u64
 }
 
 #[cfg(all(test, not(modelled)))]
@@ -113,10 +116,10 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn a_place_in_a_line_is_in_it() {
-        for lines in [2, 1_024, 1_030, 2_875_804] {
-            for line in [0, 1, lines / 3, lines - 1] {
-                assert_eq!(scale(place_in(line, lines), lines), line);
+    fn a_place_in_a_bucket_is_in_it() {
+        for buckets in [2, 1_024, 1_030, 2_875_804] {
+            for bucket in [0, 1, buckets / 3, buckets - 1] {
+                assert_eq!(scale(place_in(bucket, buckets), buckets), bucket);
             }
         }
     }
@@ -149,8 +152,8 @@ mod tests {
         restored.look_after_tables(false);
         let mut is_first = true;
         window.dump(|what| match what {
-            Dumped::Table { lines } => {
-                restored.restore_table(lines, is_first).unwrap();
+            Dumped::Table { buckets } => {
+                restored.restore_table(buckets as u64, is_first).unwrap();
                 is_first = false;
             }
             Dumped::Entry { id, stamp } => {
@@ -176,15 +179,15 @@ mod tests {
             assert!((0..50_000).all(|n| window.check(digest(n), at) == crate::Outcome::Fresh));
             restored.look_after_tables(false);
             window.dump(|what| match what {
-                Dumped::Table { lines } => restored.restore_table(lines, true).unwrap(),
+                Dumped::Table { buckets } => restored.restore_table(buckets as u64, true).unwrap(),
                 Dumped::Entry { id, stamp } => {
                     restored.check_at(id, restored.reading_of_stamp(stamp));
                 }
             });
             lost += restored.evicted_live();
         }
-        // (It was 16 when ids were restored line by line.) Of a million, as many as when they come
-        // for the first time.
+        // (It was 16 when ids were restored bucket by bucket.) Of a million, as many as when they
+        // come for the first time.
         assert!(lost <= 2, "{lost} of a million");
     }
 }

@@ -1,10 +1,10 @@
 //! The management of a window's tables: starts a table when the newest is full or too large,
 //! retires those that have expired, and keeps all of it within the budget.
 //!
-//! Callers notice that there may be something to do ([`Bell`](super::common::Bell)) and look at a
-//! sample of lines, which takes some microseconds. Asking the system for memory and giving it back
-//! takes longer, and is done by a thread that lives as long as that takes; callers go on with the
-//! tables that they have.
+//! Callers notice that there may be something to do
+//! ([`GrowthTrigger`](super::trigger::GrowthTrigger)) and look at a sample of buckets, which takes
+//! some microseconds. Asking the system for memory and giving it back takes longer, and is done by
+//! a thread that lives as long as that takes; callers go on with the tables that they have.
 //!
 //! The exception is a rush, in which the newest table would lose ids before the thread has the next
 //! one ready. Then callers do not go on to overfill it: those that notice start the next one, a
@@ -12,20 +12,21 @@
 //! does, and goes on. So the rate of insertions is slowed down to the rate at which the system
 //! provides memory, and no caller waits long.
 
-mod looking;
-mod room;
+mod budget;
 mod rush;
+mod sampling;
 
-use self::looking::Again;
+use self::sampling::Again;
 use super::preparation::Preparation;
 use super::sizes::Sizes;
 use super::survey::Full;
 use super::table::Table;
 use super::tables::Tables;
 use crate::Error;
+use crate::error::check;
 use crate::process::{Held, Rank, Rest, at_rest_in_forks};
-use crate::sync::{Ordering, StdAtomicBool, StdAtomicU64};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use crate::sync::{Ordering, StdAtomicBool, StdAtomicU64, unpoisoned};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The tables of a window, and the sizes that they may get.
 pub(crate) struct Growth {
@@ -46,26 +47,33 @@ pub(crate) struct Growth {
 /// The state for the caller that manages the tables.
 struct State {
     /// A table that is ready before it is needed …
-    spare: Option<(usize, usize)>,
+    spare: Option<Spare>,
     /// … or will be.
     under_way: Option<Arc<Preparation>>,
-    /// The berths of retired tables whose memory is being given back.
+    /// The indices of retired tables whose memory is being given back.
     releasing: Vec<usize>,
     /// True in a child, if a thread of the parent was about to give memory back, or to make some
     /// ready.
     is_abandoned: bool,
 }
 
-/// The number of lines in a survey: the load of a table that is rated right is found too high once
-/// in 3,000 times …
-const SURVEY_LINES: usize = 1024;
+/// A table that is ready to be started.
+#[derive(Clone, Copy)]
+struct Spare {
+    size: usize,
+    index: usize,
+}
+
+/// The number of buckets in a survey: the load of a table that is rated right is found too high
+/// once in 3,000 times …
+const SURVEY_BUCKETS: usize = 1024;
 /// … and the number in a thorough one, which comes before anything is done about it: never.
-const THOROUGH_SURVEY_LINES: usize = 16 * SURVEY_LINES;
+const THOROUGH_SURVEY_BUCKETS: usize = 16 * SURVEY_BUCKETS;
 
 impl Growth {
     /// Creates tables, from a first one on to as many as the budget allows.
     pub(crate) fn new(first: Table, window_ticks: u64, budget_bytes: usize, in_thread: bool) -> Arc<Self> {
-        let sizes = Sizes::new(first.lines(), budget_bytes);
+        let sizes = Sizes::new(first.buckets(), budget_bytes);
         let growth = Arc::new(Growth {
             tables: Tables::new(first, window_ticks),
             sizes,
@@ -78,11 +86,11 @@ impl Growth {
         });
         if growth.sizes.len() > 1 {
             let weak = Arc::downgrade(&growth);
-            growth.tables.common.bell.connect(move || {
-                weak.upgrade().into_iter().for_each(|growth| growth.answer());
+            growth.tables.shared.trigger.connect(move || {
+                weak.upgrade().into_iter().for_each(|growth| growth.handle_trigger());
             });
         }
-        growth.set_bell(Again::Soon);
+        growth.set_trigger(Again::Soon);
         at_rest_in_forks(&growth);
         growth
     }
@@ -96,24 +104,22 @@ impl Growth {
     pub(crate) fn look_after_tables(&self, on: bool) {
         // Release: partner of the acquire in `begin`.
         self.busy.store(!on, Ordering::Release);
-        self.set_bell(Again::Soon);
+        self.set_trigger(Again::Soon);
     }
 
-    /// Starts a table of this many lines; the first takes the place of the existing one. Only
+    /// Starts a table of this many buckets; the first takes the place of the existing one. Only
     /// before any other thread knows the window.
-    pub(crate) fn restore_table(self: &Arc<Self>, lines: usize, is_first: bool) -> Result<(), Error> {
+    pub(crate) fn restore_table(self: &Arc<Self>, buckets: u64, is_first: bool) -> Result<(), Error> {
         let sizes = 0..self.sizes.len();
-        let size = sizes.into_iter().find(|&size| self.sizes.lines(size) == lines);
+        let size = sizes.into_iter().find(|&size| self.sizes.buckets(size) as u64 == buckets);
         if is_first && size == Some(0) {
             return Ok(());
         }
         let started = size.is_some_and(|size| self.prepare(size) && self.start_spare(size));
-        if !started {
-            let got = format!("a snapshot with a table of {lines} lines");
-            return Err(Error::invalid("restore", got, "one of an engine with the same capacity and max_memory_bytes"));
-        }
+        let got = format_args!("a snapshot with a table of {buckets} buckets");
+        check(started, "restore", got, "one of an engine with the same capacity and max_memory_bytes")?;
         if is_first {
-            self.tables.retire(self.tables.common.latest(), true);
+            self.tables.retire(self.tables.shared.latest(), true);
         }
         Ok(())
     }
@@ -131,8 +137,8 @@ impl Growth {
     /// and those whose memory is being given back.
     pub(crate) fn bytes(&self) -> usize {
         let reserved = self.reserved();
-        let used = self.tables.roster().berths().chain(reserved);
-        used.map(|berth| self.tables.table(berth).bytes()).sum::<usize>() + size_of_val(self)
+        let used = self.tables.roster().indices().chain(reserved);
+        used.map(|index| self.tables.table(index).bytes()).sum::<usize>() + size_of_val(self)
     }
 
     /// Returns true if it is for the caller to manage the tables; then the caller must `end` it.
@@ -146,13 +152,13 @@ impl Growth {
         self.busy.store(false, Ordering::Release);
     }
 
-    /// Answers the bell: there may be something to do.
-    fn answer(self: &Arc<Self>) {
+    /// Looks after the tables when the trigger has fired: there may be something to do.
+    fn handle_trigger(self: &Arc<Self>) {
         if !self.begin() {
             return self.help_or_wait();
         }
         self.take_over();
-        let survey = self.survey(SURVEY_LINES);
+        let survey = self.survey(SURVEY_BUCKETS);
         let wanted = survey.wants(&self.sizes, self.full);
         if let Some(size) = wanted
             && survey.is_rush()
@@ -169,9 +175,9 @@ impl Growth {
             // (Without a thread callers do it all.)
             self.in_background(Self::help_with_all);
         }
-        let expired = self.tables.has_expired(self.tables.common.latest());
+        let expired = self.tables.has_expired(self.tables.shared.latest());
         if wanted.is_none() && !expired && !self.has_needless_spare(&survey) {
-            self.set_bell(if survey.may_become_rush() { Again::Soon } else { Again::Later });
+            self.set_trigger(if survey.may_become_rush() { Again::Soon } else { Again::Later });
             return self.end();
         }
         if !self.in_thread() || !self.in_background(Self::look_after) {
@@ -193,7 +199,7 @@ impl Growth {
             // Another caller has found something to do meanwhile.
             return;
         }
-        let survey = self.survey(THOROUGH_SURVEY_LINES);
+        let survey = self.survey(THOROUGH_SURVEY_BUCKETS);
         if self.has_needless_spare(&survey) {
             self.release_spare();
         }
@@ -202,7 +208,7 @@ impl Growth {
         // (If callers are still helping with a part, the next one that notices starts the table.)
         if self.state().under_way.is_none() {
             let in_vain = refused.is_some_and(|size| size > survey.size);
-            self.set_bell(if in_vain { Again::InVain } else { Again::Soon });
+            self.set_trigger(if in_vain { Again::InVain } else { Again::Soon });
         }
         self.end();
     }
@@ -211,19 +217,19 @@ impl Growth {
     /// callers may manage the tables meanwhile. Returns true if there was any, so that the caller's
     /// turn has ended.
     fn retire_expired(&self) -> bool {
-        let retire = || self.tables.retire(self.tables.common.latest(), false);
+        let retire = || self.tables.retire(self.tables.shared.latest(), false);
         let mut retired = Vec::new();
-        while let Some(berth) = retire() {
-            self.state().releasing.push(berth);
-            retired.push(berth);
+        while let Some(index) = retire() {
+            self.state().releasing.push(index);
+            retired.push(index);
         }
         if retired.is_empty() {
             return false;
         }
         self.end();
-        for berth in retired {
-            self.tables.table(berth).release();
-            self.state().releasing.retain(|releasing| *releasing != berth);
+        for index in retired {
+            self.tables.table(index).release();
+            self.state().releasing.retain(|releasing| *releasing != index);
         }
         true
     }
@@ -238,13 +244,13 @@ impl Growth {
             }
         };
         let (under_way, releasing) = abandoned;
-        let berths = under_way.map(|preparation| preparation.berth).into_iter().chain(releasing);
-        berths.for_each(|berth| self.tables.table(berth).release());
+        let indices = under_way.map(|preparation| preparation.index).into_iter().chain(releasing);
+        indices.for_each(|index| self.tables.table(index).release());
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         // Nothing that panics is done under this lock.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        unpoisoned(self.state.lock())
     }
 }
 
@@ -270,7 +276,7 @@ impl Held for AtRest<'_> {
     fn in_child(&mut self) {
         // The thread that managed the tables does not exist in the child.
         self.growth.busy.store(false, Ordering::Release);
-        self.growth.tables.common.nobody_is_clearing();
+        self.growth.tables.shared.nobody_is_clearing();
         self.state.is_abandoned = self.state.under_way.is_some() || !self.state.releasing.is_empty();
     }
 }
@@ -281,6 +287,6 @@ impl State {
     }
 
     fn is_ready(&self, size: usize) -> bool {
-        self.spare.is_some_and(|(spare, _)| spare == size)
+        self.spare.is_some_and(|spare| spare.size == size)
     }
 }

@@ -1,12 +1,14 @@
-//! The way of looking at lines that a window uses: decided once, when it is built.
+//! The way of looking at buckets that a window uses: decided once, when it is built.
 
 use super::batch::{self, Chunk, Decided};
-use super::line::{self, Overtaken, Place};
+use super::bucket;
+use super::bucket_memory::{Overtaken, Place};
 use super::table::TableMemory;
 use super::tick::{Moment, Tick};
 use crate::Outcome;
+use crate::id_set::IdSet;
 
-/// A way of looking at lines. All give the same answers.
+/// A way of looking at buckets. All give the same answers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kernel {
     Portable,
@@ -53,11 +55,11 @@ impl Kernel {
         }
     }
 
-    /// Calls [`line::contains`].
+    /// Calls [`bucket::contains`].
     #[inline(always)]
     pub(crate) fn contains(self, table: TableMemory<'_>, id: Place, moment: &Moment) -> bool {
         match self {
-            Kernel::Portable => line::contains(&table, id, moment),
+            Kernel::Portable => bucket::contains(&table, id, moment),
             #[cfg(all(target_arch = "x86_64", not(modelled)))]
             // SAFETY: an `Avx2` exists only if the processor has what its functions are compiled
             // for.
@@ -75,10 +77,10 @@ impl Kernel {
         self,
         table: TableMemory<'_>,
         chunk: &Chunk,
-        todo: u64,
+        todo: IdSet,
         tick: Tick,
         meanwhile: impl FnMut(),
-    ) -> u64 {
+    ) -> IdSet {
         match self {
             Kernel::Portable => chunk.seen_in(&table, todo, tick, meanwhile),
             #[cfg(all(target_arch = "x86_64", not(modelled)))]
@@ -98,8 +100,9 @@ impl Kernel {
         self,
         table: TableMemory<'_>,
         chunk: &mut Chunk,
-        todo: u64,
-        (tick, refresh): (Tick, bool),
+        todo: IdSet,
+        tick: Tick,
+        refresh: bool,
         meanwhile: impl FnMut(),
     ) -> Decided {
         match self {
@@ -108,13 +111,13 @@ impl Kernel {
             // SAFETY: an `Avx2` exists only if the processor has what its functions are compiled
             // for.
             Kernel::Avx2(avx2) => unsafe {
-                vector::avx2::check_chunk(avx2, table, chunk, todo, (tick, refresh), meanwhile)
+                vector::avx2::check_chunk(avx2, table, chunk, todo, tick, refresh, meanwhile)
             },
             #[cfg(all(target_arch = "x86_64", not(modelled)))]
             // SAFETY: an `Avx512` exists only if the processor has what its functions are compiled
             // for.
             Kernel::Avx512(avx512) => unsafe {
-                vector::avx512::check_chunk(avx512, table, chunk, todo, (tick, refresh), meanwhile)
+                vector::avx512::check_chunk(avx512, table, chunk, todo, tick, refresh, meanwhile)
             },
         }
     }
@@ -124,7 +127,7 @@ impl Kernel {
 /// inline.
 #[cfg(all(target_arch = "x86_64", not(modelled)))]
 mod vector {
-    use super::super::line::{Elsewhere, LineMemory, Lost};
+    use super::super::bucket_memory::{BucketMemory, Lost};
     use super::super::slot::{Key, SLOTS, Slot};
     use super::super::tick::SinceSweep;
     use super::super::view::View;
@@ -133,8 +136,8 @@ mod vector {
 
     /// A proof that a processor has some vectors, and the operations that they provide.
     trait Vectors: Copy {
-        fn view(self, line: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> View;
-        fn has_old(self, line: &[AtomicU64; SLOTS], ages: SinceSweep) -> bool;
+        fn view(self, bucket: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> View;
+        fn has_old(self, bucket: &[AtomicU64; SLOTS], ages: SinceSweep) -> bool;
         fn check_thoroughly(
             self,
             table: &VectorMemory<Self>,
@@ -168,7 +171,7 @@ mod vector {
                     id: Place,
                     moment: &Moment,
                 ) -> bool {
-                    line::contains(&VectorMemory { table, vectors: proof }, id, moment)
+                    bucket::contains(&VectorMemory { table, vectors: proof }, id, moment)
                 }
 
                 #[target_feature(enable = $features)]
@@ -176,8 +179,9 @@ mod vector {
                     proof: $proof,
                     table: TableMemory<'_>,
                     chunk: &mut Chunk,
-                    todo: u64,
-                    (tick, refresh): (Tick, bool),
+                    todo: IdSet,
+                    tick: Tick,
+                    refresh: bool,
                     meanwhile: impl FnMut(),
                 ) -> Decided {
                     chunk.check(&VectorMemory { table, vectors: proof }, todo, tick, refresh, meanwhile)
@@ -188,10 +192,10 @@ mod vector {
                     proof: $proof,
                     table: TableMemory<'_>,
                     chunk: &Chunk,
-                    todo: u64,
+                    todo: IdSet,
                     tick: Tick,
                     meanwhile: impl FnMut(),
-                ) -> u64 {
+                ) -> IdSet {
                     chunk.seen_in(&VectorMemory { table, vectors: proof }, todo, tick, meanwhile)
                 }
 
@@ -202,22 +206,22 @@ mod vector {
                     tick: Tick,
                     refresh: bool,
                 ) -> Result<Outcome, Overtaken> {
-                    line::check(table, id, &table.moment(tick), refresh, || Ok(Elsewhere::Unknown))
+                    bucket::check_here(table, id, tick, refresh)
                 }
 
                 impl Vectors for $proof {
                     #[inline(always)]
-                    fn view(self, line: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> View {
+                    fn view(self, bucket: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> View {
                         // SAFETY: `self` exists only if the processor has what the function is
                         // compiled for.
-                        unsafe { vectors::view(line, key, moment) }
+                        unsafe { vectors::view(bucket, key, moment) }
                     }
 
                     #[inline(always)]
-                    fn has_old(self, line: &[AtomicU64; SLOTS], ages: SinceSweep) -> bool {
+                    fn has_old(self, bucket: &[AtomicU64; SLOTS], ages: SinceSweep) -> bool {
                         // SAFETY: `self` exists only if the processor has what the function is
                         // compiled for.
-                        unsafe { vectors::has_old(line, ages) }
+                        unsafe { vectors::has_old(bucket, ages) }
                     }
 
                     #[inline(always)]
@@ -246,46 +250,46 @@ mod vector {
         vectors: V,
     }
 
-    impl<V: Vectors> LineMemory for VectorMemory<'_, V> {
+    impl<V: Vectors> BucketMemory for VectorMemory<'_, V> {
         const SLOTS: usize = <TableMemory>::SLOTS;
-        const LAP_MASK: u64 = <TableMemory>::LAP_MASK;
+        const VERSION_MASK: u64 = <TableMemory>::VERSION_MASK;
 
         #[inline(always)]
-        fn view(&self, line: usize, key: Key, moment: &Moment) -> View {
-            let view = self.vectors.view(self.table.line(line), key, moment);
+        fn view(&self, bucket: usize, key: Key, moment: &Moment) -> View {
+            let view = self.vectors.view(self.table.bucket(bucket), key, moment);
             // As in the portable view.
             fence(Ordering::Acquire);
             view
         }
 
         #[inline(always)]
-        fn lines(&self) -> usize {
-            self.table.lines()
+        fn buckets(&self) -> usize {
+            self.table.buckets()
         }
 
         #[inline(always)]
-        fn load(&self, line: usize, slot: usize) -> Slot {
-            self.table.load(line, slot)
+        fn load(&self, bucket: usize, slot: usize) -> Slot {
+            self.table.load(bucket, slot)
         }
 
         #[inline(always)]
-        fn replace(&self, line: usize, slot: usize, old: Slot, new: Slot, lost: Option<Lost>) -> bool {
-            self.table.replace(line, slot, old, new, lost)
+        fn replace(&self, bucket: usize, slot: usize, old: Slot, new: Slot, lost: Option<Lost>) -> bool {
+            self.table.replace(bucket, slot, old, new, lost)
         }
 
         #[inline(always)]
-        fn prefetch(&self, line: usize) {
-            self.table.prefetch(line);
+        fn prefetch(&self, bucket: usize) {
+            self.table.prefetch(bucket);
         }
 
         #[inline(always)]
-        fn is_ready(&self, line: usize, moment: &Moment) -> bool {
-            self.table.is_ready(line, moment)
+        fn is_ready(&self, bucket: usize, moment: &Moment) -> bool {
+            self.table.is_ready(bucket, moment)
         }
 
         #[inline(always)]
-        fn ready(&self, line: usize, moment: &Moment) {
-            self.table.ready_by(line, moment, |line, ages| self.vectors.has_old(line, ages));
+        fn ready(&self, bucket: usize, moment: &Moment) {
+            self.table.ready_by(bucket, moment, |bucket, ages| self.vectors.has_old(bucket, ages));
         }
 
         #[inline(always)]
@@ -301,8 +305,8 @@ mod vector {
             self.table.is_clearing()
         }
 
-        fn displaced(&self, line: usize) {
-            self.table.displaced(line);
+        fn displaced(&self, bucket: usize) {
+            self.table.displaced(bucket);
         }
 
         #[inline(always)]
@@ -327,23 +331,24 @@ mod vector {
         use proptest::prelude::*;
 
         #[repr(align(64))]
-        struct Line([AtomicU64; SLOTS]);
+        struct Bucket([AtomicU64; SLOTS]);
 
-        /// Returns slots with few tags and laps around one value, so that hits, rings and flags
+        /// Returns slots with few tags and versions around one value, so that hits, rings and flags
         /// occur.
         fn slots() -> impl Strategy<Value = [u64; SLOTS]> {
-            let slot = (0..4_u64, any::<u64>(), 0..4_u64).prop_map(|(tag, bits, lap)| tag << 18 | bits & 0x3ffc0 | lap);
+            let slot = (0..4_u64, any::<u64>(), 0..4_u64)
+                .prop_map(|(tag, bits, version)| tag << 18 | bits & 0x3ffc0 | version);
             prop_oneof![proptest::array::uniform8(slot), proptest::array::uniform8(any::<u64>())]
         }
 
-        fn agree(vectors: Option<impl Vectors>, line: &Line, key: Key, moment: &Moment, ages: SinceSweep) {
+        fn agree(vectors: Option<impl Vectors>, bucket: &Bucket, key: Key, moment: &Moment, ages: SinceSweep) {
             let Some(vectors) = vectors else {
                 println!("SKIPPED: this processor has not all of AVX2 and AVX-512");
                 return;
             };
-            let slots = line.0.each_ref().map(|slot| Slot(slot.load(Ordering::Relaxed)));
-            assert_eq!(vectors.view(&line.0, key, moment), View::of(&slots, key, moment, 63));
-            assert_eq!(vectors.has_old(&line.0, ages), sweep::has_old(&line.0, ages));
+            let slots = bucket.0.each_ref().map(|slot| Slot(slot.load(Ordering::Relaxed)));
+            assert_eq!(vectors.view(&bucket.0, key, moment), View::of(&slots, key, moment, 63));
+            assert_eq!(vectors.has_old(&bucket.0, ages), sweep::has_old(&bucket.0, ages));
         }
 
         proptest! {
@@ -363,10 +368,10 @@ mod vector {
                 let moment = Moment::new(Tick { now, stamp: now }, Limits::of_window(100 + now % 151));
                 let tag = Tag::of(tag << 18);
                 let key = if away { tag.away() } else { tag.at_home() };
-                let line = Line(slots.map(AtomicU64::new));
+                let bucket = Bucket(slots.map(AtomicU64::new));
                 let ages = SinceSweep::new(now.saturating_sub(idle), now);
-                agree(Avx2::detect(), &line, key, &moment, ages);
-                agree(Avx512::detect(), &line, key, &moment, ages);
+                agree(Avx2::detect(), &bucket, key, &moment, ages);
+                agree(Avx512::detect(), &bucket, key, &moment, ages);
             }
         }
     }

@@ -1,28 +1,33 @@
 //! Tier 1: ids that were seen within the window, exactly.
 //!
-//! [`slot`] and [`tick`] are the bits, [`view`] the result of a look at a line, [`line`] the
-//! protocol, [`table`] the memory that it runs on; [`batch`] is its common case, made fast, and
-//! [`chunks`] sends many digests through that.
+//! From below: [`slot`] and [`tick`] are the bits, [`view`] the result of a look at a bucket,
+//! [`bucket`] the protocol, written over [`bucket_memory`]; [`table`] is the memory that it runs
+//! on, [`tables`] the protocol of several of them, [`growth`] starts and retires them. [`batch`] is
+//! the bucket's protocol in the common case, made fast, [`kernel`] compiles it for the vectors that
+//! the processor has, and [`chunks`] sends many digests through that.
 
 #[cfg(all(target_arch = "x86_64", not(modelled)))]
 mod avx2;
 #[cfg(all(target_arch = "x86_64", not(modelled)))]
 mod avx512;
 mod batch;
+mod bucket;
+mod bucket_memory;
 mod chunks;
-mod common;
+mod counters;
+mod division;
 mod dump;
+#[cfg(all(test, explore))]
+mod explore;
 mod forget;
 mod fuzzing;
 mod growth;
 mod kernel;
-mod line;
 #[cfg(all(test, any(loom, shuttle)))]
 mod models;
-#[cfg(explore)]
-pub(crate) mod parts;
 mod preparation;
 mod roster;
+mod shared_state;
 mod sizes;
 mod slot;
 mod stats;
@@ -30,38 +35,39 @@ mod survey;
 mod sweep;
 mod table;
 mod tables;
-mod tally;
 #[cfg(all(test, not(modelled)))]
 mod tests;
 mod tick;
+mod trigger;
 mod view;
 
-pub(crate) use batch::{CHUNK, Chunk, TagSet, bits};
+pub(crate) use batch::{Chunk, TagSet};
+pub(crate) use division::Ticks;
 pub(crate) use dump::Dumped;
 pub use stats::{TableStats, WindowStats};
-pub(crate) use tick::Ticks;
 
 /// The figures that a plan computes with.
 #[cfg(feature = "plan")]
 pub(crate) mod planned {
-    pub(crate) use super::sizes::{Sizes, capacity_of, lines_for};
+    pub(crate) use super::sizes::{Sizes, buckets_for, capacity_of};
     pub(crate) use super::slot::{SLOTS, false_match_rate};
     pub(crate) use super::survey::LOSSLESS_SHARE;
     pub(crate) use super::tick::GRACE;
 }
 
+use self::bucket_memory::{BucketMemory, Overtaken};
 use self::growth::Growth;
 use self::kernel::Kernel;
-use self::line::{LineMemory, Overtaken};
 use self::roster::Roster;
-use self::sizes::lines_for;
+use self::sizes::buckets_for;
 pub(crate) use self::slot::{Tag, scale};
 use self::table::Table;
 pub(crate) use self::table::TableMemory;
-use self::tables::{Mine, Tables};
+use self::tables::{OwnInsertion, Tables};
 use self::tick::Tick;
 use crate::clock::{Reading, Stamp};
 use crate::digest::Digest;
+use crate::error::{InvalidOption, check};
 use crate::memory::LINE_BYTES;
 use crate::rules::{Rule, obeys};
 use crate::{Error, Outcome, Timestamp};
@@ -110,12 +116,13 @@ use std::time::Duration;
 /// # Cost
 ///
 /// It takes 18.4 bytes of memory for each digest of the capacity, at least 64 KiB. A check reads
-/// one cache line and writes one word with a compare-and-swap; one in ten reads a second line, and
-/// after growing, for one window, each reads a line of each older table. No locks, no allocation.
+/// one cache line and writes one word with a compare-and-swap; one in ten reads a second bucket,
+/// and after growing, for one window, each reads a bucket of each older table. No locks, no
+/// allocation.
 ///
 /// Idea: set-associative buckets of a cache line each, as in MemC3 (Fan, Andersen, Kaminsky, NSDI
-/// 2013), with an alternate bucket as in cuckoo hashing; the ring in each line and the protocol are
-/// this crate's own. Tables that expire as a whole: generations, as in log-structured stores.
+/// 2013), with an alternate bucket as in cuckoo hashing; the ring in each bucket and the protocol
+/// are this crate's own. Tables that expire as a whole: generations, as in log-structured stores.
 pub struct Window {
     growth: Arc<Growth>,
     ticks: Ticks,
@@ -159,19 +166,17 @@ impl Window {
         in_thread: bool,
     ) -> Result<Self, Error> {
         let ticks = Ticks::of_window(window)?;
-        let lines = (capacity > 0).then(|| lines_for(capacity)).flatten();
-        let lines = lines.ok_or_else(|| {
-            Error::invalid("capacity", capacity, "the number of ids within a window, from 1 to 10^16")
+        let buckets = (capacity > 0).then(|| buckets_for(capacity)).flatten();
+        let buckets = buckets.ok_or_else(|| {
+            InvalidOption::new("capacity", capacity, "the number of ids within a window, from 1 to 10^16")
         })?;
-        let first_bytes = lines.saturating_mul(LINE_BYTES);
-        if let Some(max) = max_memory_bytes
-            && max < first_bytes
-        {
+        let first_bytes = buckets.saturating_mul(LINE_BYTES);
+        if let Some(max) = max_memory_bytes {
             let expected = format!("at least the {first_bytes} bytes that the capacity of {capacity} takes");
-            return Err(Error::invalid("max_memory_bytes", max, expected));
+            check(max >= first_bytes, "max_memory_bytes", max, expected)?;
         }
         let budget_bytes = max_memory_bytes.unwrap_or(MAX_MEMORY_BYTES.max(first_bytes));
-        let growth = Growth::new(Table::new(lines)?, ticks.window, budget_bytes, in_thread);
+        let growth = Growth::new(Table::new(buckets)?, ticks.window, budget_bytes, in_thread);
         Ok(Window { growth, ticks, duration: window, refresh_on_duplicate: false, kernel: Kernel::best() })
     }
 
@@ -201,31 +206,31 @@ impl Window {
         // must be read first, and a prefetch, unlike a load, does not wait for the locked
         // instruction of the check before.
         let first = tables.first();
-        first.prefetch(tables::place(&first, digest).line);
+        first.prefetch(tables::place(&first, digest).bucket);
         let tick = self.tick_at(at);
         let roster = tables.roster();
         match roster.is_first_alone() {
-            true => self.check_in(first, roster, digest, (at, tick)),
-            false => self.check_later(roster, digest, (at, tick)),
+            true => self.check_in(first, roster, digest, at, tick),
+            false => self.check_later(roster, digest, at, tick),
         }
     }
 
     /// Checks a digest in a window that has grown, or is growing.
     #[inline(never)]
-    fn check_later(&self, roster: Roster, digest: Digest, time: (Reading, Tick)) -> Outcome {
+    fn check_later(&self, roster: Roster, digest: Digest, at: Reading, tick: Tick) -> Outcome {
         match roster.is_single() {
-            true => self.check_in(self.tables().memory(roster.newest()), roster, digest, time),
-            false => self.check_across(digest, time.0, None),
+            true => self.check_in(self.tables().memory(roster.newest()), roster, digest, at, tick),
+            false => self.check_across(digest, at, None),
         }
     }
 
     /// Checks a digest in the only table of a roster.
     #[inline(always)]
-    fn check_in(&self, table: TableMemory<'_>, roster: Roster, digest: Digest, (at, tick): (Reading, Tick)) -> Outcome {
+    fn check_in(&self, table: TableMemory<'_>, roster: Roster, digest: Digest, at: Reading, tick: Tick) -> Outcome {
         let id = tables::place(&table, digest);
         match self.kernel.check_one(table, id, tick, self.refresh_on_duplicate) {
             Ok(outcome) if self.tables().is_current(roster) => outcome,
-            Ok(Outcome::Fresh) => self.check_across(digest, at, Some(Mine { roster, tick })),
+            Ok(Outcome::Fresh) => self.check_across(digest, at, Some(OwnInsertion { roster, tick })),
             Ok(_) | Err(Overtaken) => self.check_across(digest, at, None),
         }
     }
@@ -233,8 +238,8 @@ impl Window {
     /// Checks a digest in all tables, or in those that are newer than the one into which this check
     /// has inserted it.
     #[cold]
-    fn check_across(&self, digest: Digest, at: Reading, mine: Option<Mine>) -> Outcome {
-        self.tables().check(digest, self.refresh_on_duplicate, || self.tick_at(at), mine)
+    fn check_across(&self, digest: Digest, at: Reading, own: Option<OwnInsertion>) -> Outcome {
+        self.tables().check(digest, self.refresh_on_duplicate, || self.tick_at(at), own)
     }
 
     /// Advances the time: it is no earlier than this.
@@ -248,7 +253,7 @@ impl Window {
     #[inline(always)]
     pub(crate) fn stamp(&self, at: Reading) -> Stamp {
         let mine = self.ticks.at(at);
-        let tick = self.tables().common.agree(mine);
+        let tick = self.tables().shared.agree(mine);
         // The exact time, if it has that tick: another window over the same journal has other
         // ticks.
         let is_exact = tick.now == mine.now && obeys(Rule::ExactTimes);
@@ -258,7 +263,7 @@ impl Window {
 
     /// Returns the stamp of the latest time that any call has given.
     pub(crate) fn stamp_at_rest(&self) -> Stamp {
-        let tick = self.tables().common.agreed();
+        let tick = self.tables().shared.agreed();
         Stamp { reading: self.ticks.reading_of(tick), tick: tick.pack() }
     }
 
@@ -289,12 +294,12 @@ impl Window {
 
     /// Forgets a digest without setting the time.
     pub(crate) fn forget_at_rest(&self, digest: Digest) -> bool {
-        self.tables().forget(digest, self.refresh_on_duplicate, || self.tables().common.agreed())
+        self.tables().forget(digest, self.refresh_on_duplicate, || self.tables().shared.agreed())
     }
 
     /// Forgets every digest without setting the time.
     pub(crate) fn clear_at_rest(&self) {
-        self.tables().forget_all(self.refresh_on_duplicate, || self.tables().common.agreed());
+        self.tables().forget_all(self.refresh_on_duplicate, || self.tables().shared.agreed());
     }
 
     /// Forgets a digest; returns true if it was remembered. A check that begins after this has
@@ -336,17 +341,17 @@ impl Window {
     /// Returns the number of digests that had to go before their time; see
     /// [`WindowStats::evicted_live`].
     pub fn evicted_live(&self) -> u64 {
-        self.tables().common.tally.evicted_live()
+        self.tables().shared.counters.evicted_live()
     }
 
     /// Returns the latest time that was given to a call, rounded up to the end of its tick.
     pub(crate) fn latest(&self) -> Timestamp {
-        self.ticks.end_of(self.tables().common.latest())
+        self.ticks.end_of(self.tables().shared.latest())
     }
 
     /// Returns the first moment of the latest tick that was given to a call, if there was a call.
     pub(crate) fn latest_start(&self) -> Option<Timestamp> {
-        let latest = self.tables().common.agreed();
+        let latest = self.tables().shared.agreed();
         (latest.stamp > 0).then(|| self.ticks.start_of(latest.now))
     }
 
@@ -354,13 +359,13 @@ impl Window {
     /// rounded down to its tick.
     #[inline(always)]
     pub(crate) fn no_earlier(&self, at: Timestamp) -> Timestamp {
-        at.max(self.ticks.start_of(self.tables().common.latest()))
+        at.max(self.ticks.start_of(self.tables().shared.latest()))
     }
 
     /// Returns the time when the window will have forgotten an id that it is told of now, at this
     /// reading.
     pub(crate) fn forgets_at(&self, at: Reading) -> Timestamp {
-        self.ticks.expiry_of(self.tables().common.agree_at_rest(self.ticks.at(at)))
+        self.ticks.expiry_of(self.tables().shared.agree_at_rest(self.ticks.at(at)))
     }
 
     #[inline(always)]
@@ -371,7 +376,7 @@ impl Window {
     /// Returns the time for a caller: no earlier than for any other.
     #[inline(always)]
     fn tick_at(&self, at: Reading) -> Tick {
-        self.tables().common.agree(self.ticks.at(at))
+        self.tables().shared.agree(self.ticks.at(at))
     }
 }
 

@@ -8,7 +8,7 @@ use crate::sync::{Ordering, StdAtomicBool, StdAtomicU64};
 
 /// A table that is being made ready.
 pub(crate) struct Preparation {
-    pub(crate) berth: usize,
+    pub(crate) index: usize,
     pub(crate) size: usize,
     /// The life of the table that begins, if it is not the first.
     life: Option<u64>,
@@ -33,12 +33,12 @@ pub(crate) enum Part {
 
 impl Preparation {
     /// Creates the preparation of a table that was reserved.
-    pub(crate) fn new(tables: &Tables, berth: usize, size: usize, life: Option<u64>) -> Self {
+    pub(crate) fn new(tables: &Tables, index: usize, size: usize, life: Option<u64>) -> Self {
         Preparation {
-            berth,
+            index,
             size,
             life,
-            parts: tables.table(berth).parts() as u64,
+            parts: tables.table(index).parts() as u64,
             next: StdAtomicU64::new(0),
             done: StdAtomicU64::new(0),
             failed: StdAtomicBool::new(false),
@@ -60,7 +60,9 @@ impl Preparation {
         }
         // Relaxed: published by `done`.
         let is_in_vain = self.failed.load(Ordering::Relaxed);
-        if !is_in_vain && tables.table(self.berth).prepare(part as usize, self.life).is_err() {
+        #[expect(clippy::cast_possible_truncation, reason = "parts of a table in memory")]
+        let part = part as usize;
+        if !is_in_vain && tables.table(self.index).prepare(part, self.life).is_err() {
             self.failed.store(true, Ordering::Relaxed);
         }
         // Release and acquire, partners of each other: the caller that finishes the last part sees

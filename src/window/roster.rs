@@ -3,22 +3,24 @@
 //!
 //! ```text
 //!  63        44 43   40 39                              0
-//! | starts 20  | len 4 | berths 10 x 4, the newest lowest |
+//! | starts 20  | len 4 | indices 10 x 4, newest lowest |
 //! ```
 //!
-//! A berth is a place for a table; `starts` counts the tables that were started, modulo 2^20.
+//! An index is the place of a table; `starts` counts the tables that were started, modulo 2^20.
 //! Tables are started as the newest and retired as the oldest, so `starts` tells which of them are
 //! newer than any moment. A caller that stalls while exactly 2^20 tables, about a million, are
 //! started could be fooled.
 
-/// The number of places for tables.
-pub(crate) const BERTHS: usize = 1 << BERTH_BITS;
+#![allow(clippy::cast_possible_truncation, reason = "bits are cut out of words")]
 
-const BERTH_BITS: u32 = 4;
+/// The number of places for tables.
+pub(crate) const INDICES: usize = 1 << INDEX_BITS;
+
+const INDEX_BITS: u32 = 4;
 const LEN_SHIFT: u32 = 40;
 const STARTS_SHIFT: u32 = 44;
 const LEN_MASK: u64 = (1 << (STARTS_SHIFT - LEN_SHIFT)) - 1;
-const BERTHS_MASK: u64 = (1 << LEN_SHIFT) - 1;
+const INDICES_MASK: u64 = (1 << LEN_SHIFT) - 1;
 const STARTS_MASK: u64 = (1 << (64 - STARTS_SHIFT)) - 1;
 
 /// The tables that there are, from the newest to the oldest.
@@ -27,22 +29,22 @@ pub(crate) struct Roster(pub(crate) u64);
 
 impl Roster {
     /// The most tables that a roster names.
-    pub(crate) const LEN_MAX: usize = (LEN_SHIFT / BERTH_BITS) as usize;
+    pub(crate) const LEN_MAX: usize = (LEN_SHIFT / INDEX_BITS) as usize;
 
     /// Returns a roster of the first table.
-    pub(crate) fn first(berth: usize) -> Self {
-        Roster(1 << LEN_SHIFT | berth as u64)
+    pub(crate) fn first(index: usize) -> Self {
+        Roster(1 << LEN_SHIFT | index as u64)
     }
 
     #[inline(always)]
     pub(crate) fn newest(self) -> usize {
-        self.0 as usize % BERTHS
+        self.0 as usize % INDICES
     }
 
-    /// Returns true if the table of berth 0 is the only one.
+    /// Returns true if the table at index 0 is the only one.
     #[inline(always)]
     pub(crate) fn is_first_alone(self) -> bool {
-        self.0 & ((LEN_MASK << LEN_SHIFT) | (BERTHS as u64 - 1)) == 1 << LEN_SHIFT
+        self.0 & ((LEN_MASK << LEN_SHIFT) | (INDICES as u64 - 1)) == 1 << LEN_SHIFT
     }
 
     #[inline(always)]
@@ -55,13 +57,13 @@ impl Roster {
         (self.0 >> LEN_SHIFT & LEN_MASK) as usize
     }
 
-    /// Returns the berths of all tables, the newest first.
-    pub(crate) fn berths(self) -> impl DoubleEndedIterator<Item = usize> {
-        (0..self.len() as u32).map(move |i| (self.0 >> (BERTH_BITS * i)) as usize % BERTHS)
+    /// Returns the indices of all tables, the newest first.
+    pub(crate) fn indices(self) -> impl DoubleEndedIterator<Item = usize> {
+        (0..self.len() as u32).map(move |i| (self.0 >> (INDEX_BITS * i)) as usize % INDICES)
     }
 
     pub(crate) fn oldest(self) -> usize {
-        self.berths().next_back().unwrap_or_else(|| self.newest())
+        self.indices().next_back().unwrap_or_else(|| self.newest())
     }
 
     /// Returns the number of tables, from the newest on, that were started after `earlier` was
@@ -72,19 +74,20 @@ impl Roster {
     }
 
     /// Returns the roster with one more table, unless there is no room for it, or it is there.
-    pub(crate) fn started(self, berth: usize) -> Option<Self> {
-        let has_room = self.len() < Self::LEN_MAX && self.berths().all(|other| other != berth);
+    pub(crate) fn started(self, index: usize) -> Option<Self> {
+        debug_assert!(index < INDICES);
+        let has_room = self.len() < Self::LEN_MAX && self.indices().all(|other| other != index);
         let starts = ((self.0 >> STARTS_SHIFT) + 1) & STARTS_MASK;
-        let berths = self.0 << BERTH_BITS & BERTHS_MASK | berth as u64;
-        has_room.then(|| Roster(starts << STARTS_SHIFT | (self.len() as u64 + 1) << LEN_SHIFT | berths))
+        let indices = self.0 << INDEX_BITS & INDICES_MASK | index as u64;
+        has_room.then(|| Roster(starts << STARTS_SHIFT | (self.len() as u64 + 1) << LEN_SHIFT | indices))
     }
 
     /// Returns the roster without the oldest table, unless it is the only one.
     pub(crate) fn without_oldest(self) -> Option<Self> {
         let len = self.len() as u32 - 1;
-        let berths = self.0 & ((1 << (BERTH_BITS * len)) - 1);
+        let indices = self.0 & ((1 << (INDEX_BITS * len)) - 1);
         let starts = self.0 >> STARTS_SHIFT;
-        (len > 0).then_some(Roster(starts << STARTS_SHIFT | u64::from(len) << LEN_SHIFT | berths))
+        (len > 0).then_some(Roster(starts << STARTS_SHIFT | u64::from(len) << LEN_SHIFT | indices))
     }
 }
 
@@ -96,16 +99,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_roster_is_a_queue(steps in proptest::collection::vec(proptest::option::of(0..BERTHS), 0..200)) {
+        fn a_roster_is_a_queue(steps in proptest::collection::vec(proptest::option::of(0..INDICES), 0..200)) {
             let mut roster = Roster::first(3);
             let mut model = VecDeque::from([3]);
             let (mut rosters, mut starts) = (vec![roster], vec![0_usize]);
             for step in steps {
                 let next = match step {
-                    Some(berth) => {
-                        let room = model.len() < Roster::LEN_MAX && !model.contains(&berth);
-                        prop_assert_eq!(roster.started(berth).is_some(), room);
-                        roster.started(berth).inspect(|_| model.push_front(berth))
+                    Some(index) => {
+                        let room = model.len() < Roster::LEN_MAX && !model.contains(&index);
+                        prop_assert_eq!(roster.started(index).is_some(), room);
+                        roster.started(index).inspect(|_| model.push_front(index))
                     }
                     None => {
                         prop_assert_eq!(roster.without_oldest().is_some(), model.len() > 1);
@@ -117,7 +120,7 @@ mod tests {
                 starts.iter_mut().for_each(|starts| *starts += started);
                 rosters.push(roster);
                 starts.push(0);
-                prop_assert_eq!(roster.berths().collect::<VecDeque<_>>(), model.clone());
+                prop_assert_eq!(roster.indices().collect::<VecDeque<_>>(), model.clone());
                 prop_assert_eq!((roster.newest(), roster.oldest()), (model[0], model[model.len() - 1]));
                 prop_assert_eq!((roster.len(), roster.is_single()), (model.len(), model.len() == 1));
                 prop_assert_eq!(roster.is_first_alone(), model == [0]);

@@ -1,6 +1,11 @@
 //! The sizes of tables: from the one that a window starts with to the largest that its budget
 //! allows. Pure.
 
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "sizes that memory can have were checked as such, exponents are few"
+)]
+
 use super::slot::SLOTS;
 use crate::memory::LINE_BYTES;
 
@@ -8,44 +13,44 @@ use crate::memory::LINE_BYTES;
 /// ids in a million lost before their time.
 pub(crate) const RATED_LOAD: f64 = 0.4348;
 
-/// The fewest lines of a table: the fewer lines, the shorter the stall in which a line's laps can
-/// wrap (see `slot`).
-const LINES_MIN: usize = 1024;
+/// The fewest buckets of a table: the fewer buckets, the shorter the stall in which a bucket's
+/// versions can wrap (see `slot`).
+const BUCKETS_MIN: usize = 1024;
 
-/// The most sizes: as many as there are pairs of berths, so that another table of a size can be
+/// The most sizes: as many as there are pairs of indices, so that another table of a size can be
 /// started while one of that size expires.
-pub(crate) const SIZES_MAX: usize = super::roster::BERTHS / 2;
+pub(crate) const SIZES_MAX: usize = super::roster::INDICES / 2;
 
 /// The largest ratio of a size to the one before, if that is possible with this few of them: each
 /// table is looked at as long as something in it is live.
 const RATIO_MAX: f64 = 3.0;
 
-/// The numbers of lines that a window's tables can have.
+/// The numbers of buckets that a window's tables can have.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Sizes(Vec<usize>);
 
-/// Returns the number of lines for a number of live ids.
-pub(crate) fn lines_for(capacity: usize) -> Option<usize> {
-    let lines = (capacity as f64 / (SLOTS as f64 * RATED_LOAD)).ceil();
+/// Returns the number of buckets for a number of live ids.
+pub(crate) fn buckets_for(capacity: usize) -> Option<usize> {
+    let buckets = (capacity as f64 / (SLOTS as f64 * RATED_LOAD)).ceil();
     // Beyond 2^53 an f64 no longer counts; no machine has that much memory.
-    (lines < (1_u64 << 53) as f64).then(|| (lines as usize).next_multiple_of(2).max(LINES_MIN))
+    (buckets < (1_u64 << 53) as f64).then(|| (buckets as usize).next_multiple_of(2).max(BUCKETS_MIN))
 }
 
 /// Returns the number of live ids at the rated load.
-pub(crate) fn capacity_of(lines: usize) -> f64 {
-    lines as f64 * SLOTS as f64 * RATED_LOAD
+pub(crate) fn capacity_of(buckets: usize) -> f64 {
+    buckets as f64 * SLOTS as f64 * RATED_LOAD
 }
 
 impl Sizes {
     /// Chooses sizes from a first table on, in steps of equal ratio, so that one table of each size
     /// is within the budget: a window that grows all the way within its own length needs all of
     /// them at once.
-    pub(crate) fn new(first_lines: usize, budget_bytes: usize) -> Self {
-        let budget_lines = (budget_bytes / LINE_BYTES) as f64;
-        let first = first_lines as f64;
+    pub(crate) fn new(first_buckets: usize, budget_bytes: usize) -> Self {
+        let budget_buckets = (budget_bytes / LINE_BYTES) as f64;
+        let first = first_buckets as f64;
         // The size of all tables together, in first tables.
         let sum = |ratio: f64, steps: usize| (0..=steps).map(|i| ratio.powi(i as i32)).sum::<f64>();
-        let room = budget_lines / first;
+        let room = budget_buckets / first;
         let steps = (1..SIZES_MAX).find(|&steps| sum(RATIO_MAX, steps) >= room).unwrap_or(SIZES_MAX - 1);
         let (mut low, mut high) = (1.0, room.max(1.0));
         for _ in 0..100 {
@@ -54,10 +59,10 @@ impl Sizes {
         }
         let is_worth_it = low >= 1.25;
         let larger = (1..=steps).filter(|_| is_worth_it).map(|i| (first * low.powi(i as i32)) as usize & !1);
-        Sizes(std::iter::once(first_lines).chain(larger).collect())
+        Sizes(std::iter::once(first_buckets).chain(larger).collect())
     }
 
-    pub(crate) fn lines(&self, size: usize) -> usize {
+    pub(crate) fn buckets(&self, size: usize) -> usize {
         self.0[size]
     }
 
@@ -67,7 +72,7 @@ impl Sizes {
 
     /// Returns the smallest size for this many live ids; the largest if none suffices.
     pub(crate) fn for_live(&self, live: f64) -> usize {
-        let smaller = self.0.partition_point(|&lines| capacity_of(lines) < live);
+        let smaller = self.0.partition_point(|&buckets| capacity_of(buckets) < live);
         smaller.min(self.len() - 1)
     }
 }
@@ -79,8 +84,8 @@ mod tests {
 
     #[test]
     fn a_million_ids_in_a_gibibyte() {
-        let sizes = Sizes::new(lines_for(1_000_000).unwrap(), 1 << 30);
-        let capacities: Vec<_> = sizes.0.iter().map(|&lines| (capacity_of(lines) / 1e6).round()).collect();
+        let sizes = Sizes::new(buckets_for(1_000_000).unwrap(), 1 << 30);
+        let capacities: Vec<_> = sizes.0.iter().map(|&buckets| (capacity_of(buckets) / 1e6).round()).collect();
         assert_eq!(capacities, [1.0, 2.0, 6.0, 14.0, 35.0]);
         assert_eq!((sizes.for_live(1e3), sizes.for_live(1.1e6), sizes.for_live(1e9)), (0, 1, 4));
     }
@@ -90,13 +95,13 @@ mod tests {
         fn one_table_of_each_size_fits_and_few_sizes_use_most_of_it(
             capacity in 1..100_000_000_usize, budget in 0..1_usize << 44
         ) {
-            let first = lines_for(capacity).unwrap();
+            let first = buckets_for(capacity).unwrap();
             let sizes = Sizes::new(first, budget);
-            prop_assert_eq!(sizes.lines(0), first);
+            prop_assert_eq!(sizes.buckets(0), first);
             prop_assert!(sizes.len() <= SIZES_MAX);
-            prop_assert!(sizes.0.iter().all(|lines| lines.is_multiple_of(2)));
+            prop_assert!(sizes.0.iter().all(|buckets| buckets.is_multiple_of(2)));
             prop_assert!(sizes.0.windows(2).all(|pair| pair[0] < pair[1]));
-            let sum: usize = sizes.0.iter().map(|lines| lines * LINE_BYTES).sum();
+            let sum: usize = sizes.0.iter().map(|buckets| buckets * LINE_BYTES).sum();
             prop_assert!(sizes.len() == 1 || sum <= budget, "{:?} take {}", sizes, sum);
             if sizes.len() > 1 {
                 prop_assert!(sum as f64 > 0.99 * budget as f64, "{:?} take {}", sizes, sum);

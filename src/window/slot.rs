@@ -1,31 +1,34 @@
 //! One slot: 64 bits that hold an entry of the window. Pure.
 //!
 //! ```text
-//!  63            18 17   16      7 6        5    0
-//! | tag 46         |away| tick 10 |spilled | lap 6 |
+//!  63            18 17   16      7 6        5        0
+//! | tag 46         |away| tick 10 |spilled | version 6 |
 //! ```
 //!
 //! | field   | meaning |
 //! |---------|---------|
-//! | tag     | tells an id from its neighbours in the line; 0: vacant |
-//! | away    | the entry is in its alternate line, not in its home line |
+//! | tag     | tells an id from its neighbours in the bucket; 0: vacant |
+//! | away    | the entry is in its alternate bucket, not in its home bucket |
 //! | tick    | the tick when the id was accepted, modulo 2^10 |
-//! | spilled | entries of this line have moved to their alternate lines: look there, too |
-//! | lap     | the number of times that the slot has been written, modulo 2^6 |
+//! | spilled | entries of this bucket have moved to their alternate buckets: look there, too |
+//! | version | the number of times that the slot has been written, modulo 2^6 |
 //!
-//! The reason for 46 and 6: a false duplicate takes two ids of one line with one tag, 8 x 0.45 x
-//! 2^-46 = 5e-14 per check. A view that stalls while its line takes exactly (2^6 - 1) x 8 + 1 = 505
-//! insertions can be fooled by the wrapped lap; the smallest table has 1,024 lines, so that takes a
-//! stall of half a million insertions, exact to a single one. Two bits moved from tag to lap would
-//! make that two million and the false duplicates 2e-13, a rate that shows at 10^7 checks a second.
+//! The reason for 46 and 6: a false duplicate takes two ids of one bucket with one tag, 8 x 0.45 x
+//! 2^-46 = 5e-14 per check. A view that stalls while its bucket takes exactly (2^6 - 1) x 8 + 1 =
+//! 505 insertions can be fooled by the wrapped version; the smallest table has 1,024 buckets, so
+//! that takes a stall of half a million insertions, exact to a single one. Two bits moved from tag
+//! to version would make that two million and the false duplicates 2e-13, a rate that shows at 10^7
+//! checks a second.
+
+#![allow(clippy::cast_possible_truncation, reason = "bits are cut out of words")]
 
 use super::tick::{Moment, TICK_BITS, TICK_SHIFT, stamp_bits};
 use crate::rules::{Rule, obeys};
 
-/// The number of slots in a line.
+/// The number of slots in a bucket.
 pub(crate) const SLOTS: usize = 8;
-/// The number of bits of a slot's lap.
-pub(crate) const LAP_BITS: u32 = 6;
+/// The number of bits of a slot's version.
+pub(crate) const VERSION_BITS: u32 = 6;
 
 const SPILLED: u64 = 1 << 6;
 const AWAY: u64 = 1 << 17;
@@ -35,12 +38,12 @@ const TAG: u64 = !0 << TAG_SHIFT;
 const KEY: u64 = TAG | AWAY;
 
 const _: () = assert!(TICK_SHIFT == 7 && TICK_SHIFT + TICK_BITS == 17);
-const _: () = assert!(SPILLED > (1 << LAP_BITS) - 1);
+const _: () = assert!(SPILLED > (1 << VERSION_BITS) - 1);
 
-/// Returns the probability that an id that is not there matches an entry of its line: as many
-/// comparisons as a line has live entries on average, each of all bits of a tag.
-pub(crate) fn false_match_rate(live: f64, lines: f64) -> f64 {
-    live / lines * (-f64::from(u64::BITS - TAG_SHIFT)).exp2()
+/// Returns the probability that an id that is not there matches an entry of its bucket: as many
+/// comparisons as a bucket has live entries on average, each of all bits of a tag.
+pub(crate) fn false_match_rate(live: f64, buckets: f64) -> f64 {
+    live / buckets * (-f64::from(u64::BITS - TAG_SHIFT)).exp2()
 }
 
 /// A tag, in its place in a slot. Never 0 except by default.
@@ -85,14 +88,14 @@ impl Tag {
         Key(self.0 | AWAY)
     }
 
-    /// Returns the line where entries of `line` go when they must leave it; an involution: back
-    /// again from there. `lines` is even, and the sum of both lines is odd modulo `lines`, so no
-    /// line is its own alternate.
+    /// Returns the bucket where entries of `bucket` go when they must leave it; an involution: back
+    /// again from there. `buckets` is even, and the sum of both buckets is odd modulo `buckets`, so
+    /// no bucket is its own alternate.
     #[inline(always)]
-    pub(crate) fn alternate(self, line: usize, lines: usize) -> usize {
-        debug_assert!(lines.is_multiple_of(2) && line < lines);
-        let sum = scale(self.0, lines) | 1;
-        if sum >= line { sum - line } else { sum + lines - line }
+    pub(crate) fn alternate(self, bucket: usize, buckets: usize) -> usize {
+        debug_assert!(buckets.is_multiple_of(2) && bucket < buckets);
+        let sum = scale(self.0, buckets) | 1;
+        if sum >= bucket { sum - bucket } else { sum + buckets - bucket }
     }
 }
 
@@ -103,7 +106,7 @@ pub(crate) fn scale(bits: u64, n: usize) -> usize {
 }
 
 impl Key {
-    /// The key for a look at a line that looks for nothing.
+    /// The key for a look at a bucket that looks for nothing.
     pub(crate) const NONE: Key = Key(0);
 
     /// Returns the words that vectors compare with: a slot matches if it differs from the first in
@@ -115,9 +118,11 @@ impl Key {
 }
 
 impl Slot {
-    /// Returns an entry accepted now, in its home line. (Flag and lap are given by the insertion.)
+    /// Returns an entry accepted now, in its home bucket. (Flag and version are given by the
+    /// insertion.)
     #[inline(always)]
     pub(crate) fn accepted(tag: Tag, moment: &Moment) -> Self {
+        debug_assert!(tag.0 != 0);
         Slot(tag.0 | moment.stamp_bits())
     }
 
@@ -126,32 +131,32 @@ impl Slot {
         Slot(moment.stamp_bits())
     }
 
-    /// Returns this entry as it will be in its alternate line.
+    /// Returns this entry as it will be in its alternate bucket.
     pub(crate) fn moved_away(self) -> Self {
-        Slot(self.0 & !SPILLED & !LAP_FIELD | AWAY)
+        Slot(self.0 & !SPILLED & !VERSION_FIELD | AWAY)
     }
 
-    /// Returns this entry, inserted with this flag and lap.
+    /// Returns this entry, inserted with this flag and version.
     #[inline(always)]
-    pub(crate) fn inserted(self, spilled: bool, lap: u64) -> Self {
-        debug_assert!(self.0 & (SPILLED | LAP_FIELD) == 0 && lap & !LAP_FIELD == 0);
-        Slot(self.0 | u64::from(spilled) << 6 | lap)
+    pub(crate) fn inserted(self, spilled: bool, version: u64) -> Self {
+        debug_assert!(self.0 & (SPILLED | VERSION_FIELD) == 0 && version & !VERSION_FIELD == 0);
+        Slot(self.0 | u64::from(spilled) << 6 | version)
     }
 
-    /// Returns this slot with its entry removed: flag, tick and lap stay, since others rely on
+    /// Returns this slot with its entry removed: flag, tick and version stay, since others rely on
     /// them.
     pub(crate) fn tombstone(self) -> Self {
         Slot(self.0 & !TAG)
     }
 
-    /// Returns this slot with everything removed but the lap.
+    /// Returns this slot with everything removed but the version.
     pub(crate) fn swept(self) -> Self {
-        Slot(self.0 & LAP_FIELD)
+        Slot(self.0 & VERSION_FIELD)
     }
 
-    /// Returns this slot with another lap.
-    pub(crate) fn with_lap(self, lap: u64) -> Self {
-        Slot(self.0 & !LAP_FIELD | lap)
+    /// Returns this slot with another version.
+    pub(crate) fn with_version(self, version: u64) -> Self {
+        Slot(self.0 & !VERSION_FIELD | version)
     }
 
     /// Returns this entry, accepted again now.
@@ -174,17 +179,17 @@ impl Slot {
         self.0 & AWAY != 0
     }
 
-    /// Returns true if there may be entries of this line in alternate lines. The flag is set by an
-    /// insertion that displaces one, and inherited by an insertion that displaces the flag while it
-    /// still counts.
+    /// Returns true if there may be entries of this bucket in alternate buckets. The flag is set by
+    /// an insertion that displaces one, and inherited by an insertion that displaces the flag while
+    /// it still counts.
     #[inline(always)]
     pub(crate) fn spilled(self) -> bool {
         self.0 & SPILLED != 0
     }
 
-    /// Returns the lap, given its mask (models use fewer bits).
+    /// Returns the version, given its mask (models use fewer bits).
     #[inline(always)]
-    pub(crate) fn lap(self, mask: u64) -> u64 {
+    pub(crate) fn version(self, mask: u64) -> u64 {
         self.0 & mask
     }
 
@@ -215,7 +220,7 @@ impl Slot {
     pub(crate) const FLAGS: (u64, u64) = (SPILLED, AWAY);
 }
 
-const LAP_FIELD: u64 = (1 << LAP_BITS) - 1;
+const VERSION_FIELD: u64 = (1 << VERSION_BITS) - 1;
 
 #[cfg(test)]
 mod tests {
@@ -230,33 +235,33 @@ mod tests {
     proptest! {
         #[test]
         fn the_alternate_is_an_involution_without_fixed_points(mark: u64, half in 1..1_usize << 40, at: u64) {
-            let lines = 2 * half;
-            let (tag, line) = (Tag::of(mark), scale(at, lines));
-            let alternate = tag.alternate(line, lines);
-            prop_assert!(alternate < lines && alternate != line);
-            prop_assert_eq!(tag.alternate(alternate, lines), line);
+            let buckets = 2 * half;
+            let (tag, bucket) = (Tag::of(mark), scale(at, buckets));
+            let alternate = tag.alternate(bucket, buckets);
+            prop_assert!(alternate < buckets && alternate != bucket);
+            prop_assert_eq!(tag.alternate(alternate, buckets), bucket);
         }
 
         #[test]
-        fn fields_do_not_disturb_each_other(mark: u64, now in 0..1_u64 << 40, spilled: bool, lap in 0..64_u64) {
+        fn fields_do_not_disturb_each_other(mark: u64, now in 0..1_u64 << 40, spilled: bool, version in 0..64_u64) {
             let (tag, at) = (Tag::of(mark), moment(now));
-            let home = Slot::accepted(tag, &at).inserted(spilled, lap);
+            let home = Slot::accepted(tag, &at).inserted(spilled, version);
             prop_assert_eq!(home.tag(), Some(tag));
             prop_assert!(home.matches(tag.at_home()) && !home.matches(tag.away()));
-            prop_assert_eq!((home.spilled(), home.lap(63), home.is_away()), (spilled, lap, false));
+            prop_assert_eq!((home.spilled(), home.version(63), home.is_away()), (spilled, version, false));
             prop_assert_eq!(at.age_ticks(home.0), 0);
 
-            let away = home.moved_away().inserted(!spilled, lap ^ 1);
+            let away = home.moved_away().inserted(!spilled, version ^ 1);
             prop_assert!(away.matches(tag.away()) && !away.matches(tag.at_home()));
-            prop_assert_eq!((away.spilled(), away.lap(63), away.is_away()), (!spilled, lap ^ 1, true));
+            prop_assert_eq!((away.spilled(), away.version(63), away.is_away()), (!spilled, version ^ 1, true));
             prop_assert_eq!(at.age(away.0), at.age(home.0));
 
             let gone = away.tombstone();
             prop_assert!(gone.is_vacant() && gone.tag().is_none());
-            prop_assert_eq!((gone.spilled(), gone.lap(63), gone.is_away()), (!spilled, lap ^ 1, true));
-            prop_assert_eq!(home.swept(), Slot(lap));
-            prop_assert_eq!(home.with_lap(lap ^ 5).lap(63), lap ^ 5);
-            prop_assert_eq!(home.with_lap(lap ^ 5).with_lap(lap), home);
+            prop_assert_eq!((gone.spilled(), gone.version(63), gone.is_away()), (!spilled, version ^ 1, true));
+            prop_assert_eq!(home.swept(), Slot(version));
+            prop_assert_eq!(home.with_version(version ^ 5).version(63), version ^ 5);
+            prop_assert_eq!(home.with_version(version ^ 5).with_version(version), home);
 
             let later = moment(now + 7);
             let refreshed = home.refreshed(&later);

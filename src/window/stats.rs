@@ -22,9 +22,9 @@ pub struct WindowStats {
     pub effective_window: Duration,
     /// The granularity of time; see [`Window::tick`].
     pub tick: Duration,
-    /// The number of lines that were found broken and repaired. It takes a thread that stalls while
-    /// half a million ids go by.
-    pub repaired_lines: u64,
+    /// The number of buckets that were found broken and repaired. It takes a thread that stalls
+    /// while half a million ids go by.
+    pub repaired_buckets: u64,
     /// The memory of all tables, in bytes.
     pub bytes: usize,
     /// The tables, from the newest to the oldest. There is one, unless the window has grown or
@@ -55,20 +55,20 @@ pub struct TableStats {
 impl Window {
     /// Returns the window's contents and counters. Reads all of its memory.
     pub fn stats(&self, at: Timestamp) -> WindowStats {
-        let common = &self.tables().common;
-        let moment = common.moment(common.agree_at_rest(self.ticks.at(at.into())));
+        let shared = &self.tables().shared;
+        let moment = shared.moment(shared.agree_at_rest(self.ticks.at(at.into())));
         let now = moment.tick.now;
-        let tables = || self.tables().roster().berths().map(|berth| (berth, self.tables().table(berth)));
+        let tables = || self.tables().roster().indices().map(|index| (index, self.tables().table(index)));
         let (mut live, mut false_duplicate_rate) = (0, 0.0);
         for (_, table) in tables() {
             let found = table.live(&moment, self.ticks.window);
             live += found;
-            false_duplicate_rate += false_match_rate(found as f64, table.lines() as f64);
+            false_duplicate_rate += false_match_rate(found as f64, table.buckets() as f64);
         }
-        let effective_ticks = common.tally.effective_window_ticks(now);
+        let effective_ticks = shared.counters.effective_window_ticks(now);
         WindowStats {
             live,
-            evicted_live: common.tally.evicted_live(),
+            evicted_live: shared.counters.evicted_live(),
             effective_window: if effective_ticks == self.ticks.window {
                 self.duration
             } else {
@@ -77,20 +77,22 @@ impl Window {
                 self.duration_of(effective_ticks.saturating_sub(1))
             },
             tick: self.ticks.tick(),
-            repaired_lines: common.tally.repaired_lines(),
+            repaired_buckets: shared.counters.repaired_buckets(),
             bytes: self.growth.bytes(),
-            tables: tables().map(|(berth, table)| self.table_stats(berth, table.lines(), now)).collect(),
+            tables: tables().map(|(index, table)| self.table_stats(index, table.buckets(), now)).collect(),
             refused_tables: self.growth.refused(),
             false_duplicate_rate,
         }
     }
 
-    fn table_stats(&self, berth: usize, lines: usize, now: u64) -> TableStats {
-        let times = self.tables().times(berth);
+    fn table_stats(&self, index: usize, buckets: usize, now: u64) -> TableStats {
+        let times = self.tables().times(index);
         let since = |tick: u64| self.duration_of(now.saturating_sub(tick));
+        #[expect(clippy::cast_possible_truncation, reason = "ids of a table in memory")]
+        let capacity = super::sizes::capacity_of(buckets) as usize;
         TableStats {
-            bytes: self.tables().table(berth).bytes(),
-            capacity: super::sizes::capacity_of(lines) as usize,
+            bytes: self.tables().table(index).bytes(),
+            capacity,
             age: since(times.started),
             closed: times.closed.map(since),
         }

@@ -12,19 +12,19 @@ pub(crate) const LOSSLESS_SHARE: f64 = 0.75;
 pub(crate) struct Full {
     /// The share of its slots that live entries take.
     load: f64,
-    /// The sign that a look is worthwhile: the number of entries per line that were displaced since
-    /// the last one.
-    pub(crate) displaced_a_line: f64,
+    /// The sign that a look is worthwhile: the number of entries per bucket that were displaced
+    /// since the last one.
+    pub(crate) displaced_a_bucket: f64,
 }
 
 impl Full {
     /// The conditions just beyond the rated capacity: losses grow fast from here on, and a window
     /// whose capacity was chosen well keeps its table. (At the rated load a window displaces twelve
     /// times as many.)
-    pub(crate) const RATED: Full = Full { load: RATED_LOAD + 0.03, displaced_a_line: 1.0 / 128.0 };
+    pub(crate) const RATED: Full = Full { load: RATED_LOAD + 0.03, displaced_a_bucket: 1.0 / 128.0 };
     /// The conditions at three quarters of the rated capacity: of ids that fill a table for the
     /// first time, 3 in 10^9 have been lost by then.
-    pub(crate) const LOSSLESS: Full = Full { load: RATED_LOAD * LOSSLESS_SHARE, displaced_a_line: 1.0 / 512.0 };
+    pub(crate) const LOSSLESS: Full = Full { load: RATED_LOAD * LOSSLESS_SHARE, displaced_a_bucket: 1.0 / 512.0 };
 }
 
 /// The share of the window within which a table fills in a rush: at more than twice the rated rate.
@@ -39,7 +39,7 @@ pub(crate) const DISPLACED_IN_A_RUSH: f64 = 1.0 / 2048.0;
 /// have passed.)
 pub(crate) const RECENTLY: f64 = 0.75;
 
-/// The results of a sample of the newest table's lines.
+/// The results of a sample of the newest table's buckets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Survey {
     /// The number of its size.
@@ -78,7 +78,7 @@ impl Survey {
         }
         // As many as will be live if ids go on to come at this rate; and half of the table empty,
         // to begin with.
-        let recent = self.recent / RATED_LOAD * capacity_of(sizes.lines(self.size));
+        let recent = self.recent / RATED_LOAD * capacity_of(sizes.buckets(self.size));
         let size = sizes.for_live(2.0 * recent / RECENTLY);
         (self.age >= RECENTLY && size < self.size).then_some(size)
     }
@@ -87,11 +87,11 @@ impl Survey {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::window::sizes::lines_for;
+    use crate::window::sizes::buckets_for;
 
     #[test]
     fn tables_grow_when_full_and_shrink_when_little_has_come_for_a_while() {
-        let sizes = Sizes::new(lines_for(1_000_000).unwrap(), 1 << 30);
+        let sizes = Sizes::new(buckets_for(1_000_000).unwrap(), 1 << 30);
         let wants =
             |size, load, recent, age| Survey { size, load, recent, rushed: 0.2, age }.wants(&sizes, Full::RATED);
         assert_eq!(wants(0, RATED_LOAD, RATED_LOAD * RECENTLY, 5.0), None);
@@ -110,7 +110,7 @@ mod tests {
             for load in 1..47 {
                 let load = f64::from(load) / 100.0;
                 let Some(smaller) = wants(size, load, load * RECENTLY, 3.0) else { continue };
-                let load = load * sizes.lines(size) as f64 / sizes.lines(smaller) as f64;
+                let load = load * sizes.buckets(size) as f64 / sizes.buckets(smaller) as f64;
                 assert!(load <= RATED_LOAD / 1.99, "{load}");
                 assert_eq!(wants(smaller, load, load * RECENTLY, 3.0), None);
             }

@@ -1,7 +1,7 @@
 //! Sweeps: the clearing of entries that expired long ago, before ten bits of ticks become
 //! ambiguous.
 //!
-//! Each shard (a run of lines) remembers when it was swept last, in full ticks. A caller that is
+//! Each shard (a run of buckets) remembers when it was swept last, in full ticks. A caller that is
 //! about to use a shard that was swept [`SWEEP_EVERY`] ticks ago sweeps it first; callers that come
 //! meanwhile do the same work rather than wait. No caller writes to the shard before it is swept,
 //! so the ticks of its slots lie within SWEEP_KEEPS before and SWEEP_EVERY after the last sweep,
@@ -13,8 +13,8 @@ use crate::rules::{Rule, obeys};
 use crate::sync::{AtomicU64, Ordering};
 use std::ops::Range;
 
-/// The number of lines in a shard: 64 KiB of them.
-pub(crate) const SHARD_LINES: usize = 1024;
+/// The number of buckets in a shard: 64 KiB of them.
+pub(crate) const SHARD_BUCKETS: usize = 1024;
 
 /// The times of the shards' last sweeps.
 pub(crate) struct Sweeps {
@@ -24,8 +24,8 @@ pub(crate) struct Sweeps {
 }
 
 impl Sweeps {
-    pub(crate) fn new(lines: usize) -> Self {
-        let shards = lines.div_ceil(SHARD_LINES);
+    pub(crate) fn new(buckets: usize) -> Self {
+        let shards = buckets.div_ceil(SHARD_BUCKETS);
         Sweeps { due: (0..shards).map(|_| AtomicU64::new(0)).collect() }
     }
 
@@ -34,26 +34,26 @@ impl Sweeps {
         self.due.iter().for_each(|due| due.store(0, Ordering::Relaxed));
     }
 
-    /// Returns true if a line can be used at this tick.
+    /// Returns true if a bucket can be used at this tick.
     #[inline(always)]
-    pub(crate) fn is_ready(&self, line: usize, now: u64) -> bool {
+    pub(crate) fn is_ready(&self, bucket: usize, now: u64) -> bool {
         // Acquire: partner of the release in `sweep`. A thread that sees that the shard was swept
         // sees its slots cleared.
-        now < self.due[line / SHARD_LINES].load(Ordering::Acquire)
+        now < self.due[bucket / SHARD_BUCKETS].load(Ordering::Acquire)
     }
 
-    /// Sweeps a line's shard if it is due. `lines` gives a run of lines, `has_old` tells whether
-    /// there may be something to clear in one. In a window that is in use there hardly ever is, so
-    /// the cost of a sweep is that of asking.
+    /// Sweeps a bucket's shard if it is due. `buckets` gives a run of buckets, `has_old` tells
+    /// whether there may be something to clear in one. In a window that is in use there hardly ever
+    /// is, so the cost of a sweep is that of asking.
     #[cold]
     pub(crate) fn sweep<'a, const SLOTS: usize, L: Iterator<Item = &'a [AtomicU64; SLOTS]>>(
         &self,
-        line: usize,
+        bucket: usize,
         now: u64,
-        lines: impl Fn(Range<usize>) -> L,
+        buckets: impl Fn(Range<usize>) -> L,
         has_old: impl Fn(&[AtomicU64; SLOTS], SinceSweep) -> bool,
     ) {
-        let shard = line / SHARD_LINES;
+        let shard = bucket / SHARD_BUCKETS;
         let due = &self.due[shard];
         loop {
             let seen = due.load(Ordering::Acquire);
@@ -63,8 +63,11 @@ impl Sweeps {
             if seen != 0 {
                 let ages = SinceSweep::new(seen - SWEEP_EVERY, now);
                 let still_due = || due.load(Ordering::Relaxed) == seen || !obeys(Rule::SweepWhileDue);
-                let lines = lines(shard * SHARD_LINES..(shard + 1) * SHARD_LINES);
-                lines.filter(|line| has_old(line, ages)).flatten().for_each(|slot| clear_if_old(slot, ages, still_due));
+                let buckets = buckets(shard * SHARD_BUCKETS..(shard + 1) * SHARD_BUCKETS);
+                buckets
+                    .filter(|bucket| has_old(bucket, ages))
+                    .flatten()
+                    .for_each(|slot| clear_if_old(slot, ages, still_due));
             }
             // Release: partner of the acquire in `is_ready`. If it fails, another caller has swept:
             // perhaps for a time so much earlier that the shard is due again.
@@ -75,9 +78,9 @@ impl Sweeps {
         }
     }
 
-    /// Returns how the slots of a line's shard age until `now`.
-    pub(crate) fn ages(&self, line: usize, now: u64) -> SinceSweep {
-        let due = self.due[line / SHARD_LINES].load(Ordering::Acquire);
+    /// Returns how the slots of a bucket's shard age until `now`.
+    pub(crate) fn ages(&self, bucket: usize, now: u64) -> SinceSweep {
+        let due = self.due[bucket / SHARD_BUCKETS].load(Ordering::Acquire);
         SinceSweep::new(due.saturating_sub(SWEEP_EVERY), now)
     }
 
@@ -86,11 +89,11 @@ impl Sweeps {
     }
 }
 
-/// Returns true if a line has something to clear. Without branches.
+/// Returns true if a bucket has something to clear. Without branches.
 #[inline(always)]
-pub(crate) fn has_old<const SLOTS: usize>(line: &[AtomicU64; SLOTS], ages: SinceSweep) -> bool {
+pub(crate) fn has_old<const SLOTS: usize>(bucket: &[AtomicU64; SLOTS], ages: SinceSweep) -> bool {
     // Relaxed: only to find out where to look again.
-    let old = line.each_ref().map(|slot| {
+    let old = bucket.each_ref().map(|slot| {
         let slot = Slot(slot.load(Ordering::Relaxed));
         ages.is_old(slot.0) & (slot != slot.swept())
     });
@@ -110,7 +113,7 @@ fn clear_if_old(slot: &AtomicU64, ages: SinceSweep, still_due: impl Fn() -> bool
             return;
         }
         // Relaxed: it publishes nothing that `due` does not. It fails if the slot has changed: an
-        // equal entry inserted since has another lap.
+        // equal entry inserted since has another version.
         if slot.compare_exchange(old.0, old.swept().0, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
             return;
         }

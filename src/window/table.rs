@@ -1,57 +1,58 @@
-//! The memory of a table: lines and their shards.
+//! The memory of a table: buckets and their shards.
 
-use super::common::Common;
-use super::line::{LineMemory, Lost};
-use super::slot::{Key, LAP_BITS, SLOTS, Slot};
-use super::sweep::{self, SHARD_LINES, Sweeps};
+use super::bucket;
+use super::bucket_memory::{BucketMemory, Lost, Overtaken, Place};
+use super::shared_state::SharedState;
+use super::slot::{Key, SLOTS, Slot, VERSION_BITS};
+use super::sweep::{self, SHARD_BUCKETS, Sweeps};
 use super::tick::{Moment, SinceSweep, Tick};
 use super::view::View;
-use crate::Error;
 use crate::memory::{LINE_BYTES, Lines, Zeroed, prefetch};
 use crate::rules::{Rule, obeys};
 use crate::sync::{AtomicU64, Ordering, fence, load_each};
+use crate::{Error, Outcome};
 use std::ops::Range;
 
-/// A line of slots, alone in its cache line.
+/// A bucket of slots, alone in its cache line.
 #[repr(align(64))]
-pub(crate) struct Line<const SLOTS: usize>(pub(crate) [AtomicU64; SLOTS]);
+pub(crate) struct Bucket<const SLOTS: usize>(pub(crate) [AtomicU64; SLOTS]);
 
-impl<const SLOTS: usize> Default for Line<SLOTS> {
+impl<const SLOTS: usize> Default for Bucket<SLOTS> {
     fn default() -> Self {
-        Line(std::array::from_fn(|_| AtomicU64::new(0)))
+        Bucket(std::array::from_fn(|_| AtomicU64::new(0)))
     }
 }
 
 // SAFETY: an array of atomics and nothing else: all-zero bytes are a value, there is nothing to
 // drop, and it is Sync.
-unsafe impl<const SLOTS: usize> Zeroed for Line<SLOTS> {}
+unsafe impl<const SLOTS: usize> Zeroed for Bucket<SLOTS> {}
 
-const _: () = assert!(cfg!(modelled) || size_of::<Line<SLOTS>>() == LINE_BYTES);
+const _: () = assert!(cfg!(modelled) || size_of::<Bucket<SLOTS>>() == LINE_BYTES);
 
-/// The lines of a table. Models have fewer slots and lap bits.
-pub(crate) struct Table<const SLOTS: usize = { self::SLOTS }, const LAP_BITS: u32 = { self::LAP_BITS }> {
-    lines: Lines<Line<SLOTS>>,
+/// The buckets of a table. Models have fewer slots and version bits.
+pub(crate) struct Table<const SLOTS: usize = { self::SLOTS }, const VERSION_BITS: u32 = { self::VERSION_BITS }> {
+    buckets: Lines<Bucket<SLOTS>>,
     sweeps: Sweeps,
 }
 
-impl<const SLOTS: usize, const LAP_BITS: u32> Table<SLOTS, LAP_BITS> {
-    /// Returns a table of `lines` lines, an even number.
-    pub(crate) fn new(lines: usize) -> Result<Self, Error> {
-        let table = Self::reserve(lines)?;
+impl<const SLOTS: usize, const VERSION_BITS: u32> Table<SLOTS, VERSION_BITS> {
+    /// Returns a table of `buckets` buckets, an even number.
+    pub(crate) fn new(buckets: usize) -> Result<Self, Error> {
+        let table = Self::reserve(buckets)?;
         (0..table.parts()).try_for_each(|part| table.prepare(part, None))?;
         Ok(table)
     }
 
     /// Returns a table whose memory is only promised until all of its parts are
     /// [prepared](Table::prepare).
-    pub(crate) fn reserve(lines: usize) -> Result<Self, Error> {
-        assert!(lines.is_multiple_of(2) && SLOTS <= self::SLOTS && LAP_BITS <= self::LAP_BITS);
-        Ok(Table { lines: Lines::reserve(lines, "window")?, sweeps: Sweeps::new(lines) })
+    pub(crate) fn reserve(buckets: usize) -> Result<Self, Error> {
+        assert!(buckets.is_multiple_of(2) && SLOTS <= self::SLOTS && VERSION_BITS <= self::VERSION_BITS);
+        Ok(Table { buckets: Lines::reserve(buckets, "window")?, sweeps: Sweeps::new(buckets) })
     }
 
     /// Returns the number of parts in which its memory is prepared.
     pub(crate) fn parts(&self) -> usize {
-        self.lines.parts()
+        self.buckets.parts()
     }
 
     /// Makes a part of the memory ready for use, for the `life`th time; for the first time: `None`.
@@ -61,34 +62,34 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Table<SLOTS, LAP_BITS> {
     /// [`Error::OutOfMemory`].
     pub(crate) fn prepare(&self, part: usize, life: Option<u64>) -> Result<(), Error> {
         let Some(life) = life else {
-            return self.lines.populate(part, "window");
+            return self.buckets.populate(part, "window");
         };
-        let lap = life & TableMemory::<SLOTS, LAP_BITS>::LAP_MASK;
-        let content = if obeys(Rule::LapOfLife) { Slot::default().with_lap(lap) } else { Slot::default() };
-        fill(&self.lines[self.lines.part(part)], content);
+        let version = life & TableMemory::<SLOTS, VERSION_BITS>::VERSION_MASK;
+        let content = if obeys(Rule::VersionOfLife) { Slot::default().with_version(version) } else { Slot::default() };
+        fill(&self.buckets[self.buckets.part(part)], content);
         Ok(())
     }
 
     /// Gives back the memory of a table that was retired. A caller that still looks at it sees
     /// vacancies.
     pub(crate) fn release(&self) {
-        self.lines.release();
+        self.buckets.release();
         #[cfg(modelled)]
-        fill(&self.lines, Slot::default());
+        fill(&self.buckets, Slot::default());
     }
 
     /// Takes up a table that was retired; then its parts are to be [prepared](Table::prepare) for
     /// its next life.
     ///
-    /// Its slots start at a lap of their own. So a caller that has stalled since it was retired and
-    /// means to overwrite a slot that it saw unused cannot: unless it stalls through as many lives
-    /// as there are laps.
+    /// Its slots start at a version of their own. So a caller that has stalled since it was retired
+    /// and means to overwrite a slot that it saw unused cannot: unless it stalls through as many
+    /// lives as there are versions.
     ///
     /// # Errors
     ///
     /// [`Error::OutOfMemory`], before anything is touched.
     pub(crate) fn revive(&self) -> Result<(), Error> {
-        self.lines.is_available("window")?;
+        self.buckets.is_available("window")?;
         // As if the table had never been used: the ticks that sweeps knew are long past.
         self.sweeps.restart();
         Ok(())
@@ -96,36 +97,36 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Table<SLOTS, LAP_BITS> {
 
     /// Returns the table as the protocol sees it.
     #[inline(always)]
-    pub(crate) fn memory<'a>(&'a self, common: &'a Common) -> TableMemory<'a, SLOTS, LAP_BITS> {
-        TableMemory { table: self, common }
+    pub(crate) fn memory<'a>(&'a self, shared: &'a SharedState) -> TableMemory<'a, SLOTS, VERSION_BITS> {
+        TableMemory { table: self, shared }
     }
 
     #[inline(always)]
-    pub(crate) fn lines(&self) -> usize {
-        self.lines.len()
+    pub(crate) fn buckets(&self) -> usize {
+        self.buckets.len()
     }
 
     /// Returns the number of entries that are live at a moment, counted one by one. An entry that
     /// is being moved may be counted twice.
     pub(crate) fn live(&self, moment: &Moment, window_ticks: u64) -> u64 {
-        let live_in = |(shard, lines): (usize, &[Line<SLOTS>])| {
-            let ages = self.sweeps.ages(shard * SHARD_LINES, moment.tick.now);
+        let live_in = |(shard, buckets): (usize, &[Bucket<SLOTS>])| {
+            let ages = self.sweeps.ages(shard * SHARD_BUCKETS, moment.tick.now);
             let is_live = |slot: &&AtomicU64| {
                 let slot = Slot(slot.load(Ordering::Relaxed));
                 !slot.is_vacant() && ages.age_ticks(slot.0) < window_ticks
             };
-            lines.iter().flat_map(|line| &line.0).filter(is_live).count() as u64
+            buckets.iter().flat_map(|bucket| &bucket.0).filter(is_live).count() as u64
         };
-        self.lines.chunks(SHARD_LINES).enumerate().map(live_in).sum()
+        self.buckets.chunks(SHARD_BUCKETS).enumerate().map(live_in).sum()
     }
 
-    /// Shows the ages of the slots of some lines, up to about `lines`, spread over the table;
+    /// Shows the ages of the slots of some buckets, up to about `buckets`, spread over the table;
     /// `None`: vacant.
-    pub(crate) fn sample(&self, lines: usize, now: u64, mut show: impl FnMut(Option<u64>)) {
-        let step = self.lines().div_ceil(lines);
-        for (at, line) in self.lines.iter().enumerate().step_by(step) {
+    pub(crate) fn sample(&self, buckets: usize, now: u64, mut show: impl FnMut(Option<u64>)) {
+        let step = self.buckets().div_ceil(buckets);
+        for (at, bucket) in self.buckets.iter().enumerate().step_by(step) {
             let ages = self.sweeps.ages(at, now);
-            for slot in &line.0 {
+            for slot in &bucket.0 {
                 let slot = Slot(slot.load(Ordering::Relaxed));
                 show((!slot.is_vacant()).then(|| ages.age_ticks(slot.0)));
             }
@@ -133,92 +134,96 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Table<SLOTS, LAP_BITS> {
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.lines.bytes() + self.sweeps.bytes() + size_of_val(self)
+        self.buckets.bytes() + self.sweeps.bytes() + size_of_val(self)
     }
 }
 
-fn fill<const SLOTS: usize>(lines: &[Line<SLOTS>], content: Slot) {
+fn fill<const SLOTS: usize>(buckets: &[Bucket<SLOTS>], content: Slot) {
     // Release: partner of the acquire fence in `view`. A thread that sees a slot filled sees that
     // its table was retired before.
-    let slots = lines.iter().flat_map(|line| &line.0);
+    let slots = buckets.iter().flat_map(|bucket| &bucket.0);
     slots.for_each(|slot| slot.store(content.0, Ordering::Release));
 }
 
-/// The lines of a table, and the state that it shares with others: the memory that the protocol of
-/// a line runs on.
-pub(crate) struct TableMemory<'a, const SLOTS: usize = { self::SLOTS }, const LAP_BITS: u32 = { self::LAP_BITS }> {
-    table: &'a Table<SLOTS, LAP_BITS>,
-    common: &'a Common,
+/// The buckets of a table, and the state that it shares with others: the memory that the protocol
+/// of a bucket runs on.
+pub(crate) struct TableMemory<
+    'a,
+    const SLOTS: usize = { self::SLOTS },
+    const VERSION_BITS: u32 = { self::VERSION_BITS },
+> {
+    table: &'a Table<SLOTS, VERSION_BITS>,
+    shared: &'a SharedState,
 }
 
-impl<const SLOTS: usize, const LAP_BITS: u32> Clone for TableMemory<'_, SLOTS, LAP_BITS> {
+impl<const SLOTS: usize, const VERSION_BITS: u32> Clone for TableMemory<'_, SLOTS, VERSION_BITS> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<const SLOTS: usize, const LAP_BITS: u32> Copy for TableMemory<'_, SLOTS, LAP_BITS> {}
+impl<const SLOTS: usize, const VERSION_BITS: u32> Copy for TableMemory<'_, SLOTS, VERSION_BITS> {}
 
-impl<const SLOTS: usize, const LAP_BITS: u32> TableMemory<'_, SLOTS, LAP_BITS> {
+impl<const SLOTS: usize, const VERSION_BITS: u32> TableMemory<'_, SLOTS, VERSION_BITS> {
     #[inline(always)]
-    pub(crate) fn line(&self, line: usize) -> &[AtomicU64; SLOTS] {
-        &self.table.lines[line].0
+    pub(crate) fn bucket(&self, bucket: usize) -> &[AtomicU64; SLOTS] {
+        &self.table.buckets[bucket].0
     }
 
-    /// Sweeps the line's shard if it is not ready, given a way to tell whether there is something
-    /// to clear in a line.
+    /// Sweeps the bucket's shard if it is not ready, given a way to tell whether there is something
+    /// to clear in a bucket.
     #[inline(always)]
     pub(crate) fn ready_by(
         &self,
-        line: usize,
+        bucket: usize,
         moment: &Moment,
         has_old: impl Fn(&[AtomicU64; SLOTS], SinceSweep) -> bool,
     ) {
-        if !self.is_ready(line, moment) {
-            let lines = |range: Range<usize>| {
-                let end = range.end.min(self.table.lines.len());
-                self.table.lines[range.start..end].iter().map(|line| &line.0)
+        if !self.is_ready(bucket, moment) {
+            let buckets = |range: Range<usize>| {
+                let end = range.end.min(self.table.buckets.len());
+                self.table.buckets[range.start..end].iter().map(|bucket| &bucket.0)
             };
-            self.table.sweeps.sweep(line, moment.tick.now, lines, has_old);
+            self.table.sweeps.sweep(bucket, moment.tick.now, buckets, has_old);
         }
     }
 }
 
-impl<const SLOTS: usize, const LAP_BITS: u32> LineMemory for TableMemory<'_, SLOTS, LAP_BITS> {
+impl<const SLOTS: usize, const VERSION_BITS: u32> BucketMemory for TableMemory<'_, SLOTS, VERSION_BITS> {
     const SLOTS: usize = SLOTS;
-    const LAP_MASK: u64 = (1 << LAP_BITS) - 1;
+    const VERSION_MASK: u64 = (1 << VERSION_BITS) - 1;
 
     #[inline(always)]
-    fn lines(&self) -> usize {
-        self.table.lines.len()
+    fn buckets(&self) -> usize {
+        self.table.buckets.len()
     }
 
     #[inline(always)]
-    fn view(&self, line: usize, key: Key, moment: &Moment) -> View {
+    fn view(&self, bucket: usize, key: Key, moment: &Moment) -> View {
         // Relaxed and one fence: partner of the release in `replace`, by which an entry is
         // published, and before it the copy of the entry that it displaced.
-        let slots = load_each(self.line(line)).map(Slot);
+        let slots = load_each(self.bucket(bucket)).map(Slot);
         if obeys(Rule::Acquire) {
             fence(Ordering::Acquire);
         }
-        let view = View::of(&slots, key, moment, Self::LAP_MASK);
+        let view = View::of(&slots, key, moment, Self::VERSION_MASK);
         #[cfg(explore)]
-        crate::explore::remember(SLOTS, view.numbers());
+        crate::sync::explored::remember(SLOTS, view.numbers());
         view
     }
 
     #[inline(always)]
-    fn load(&self, line: usize, slot: usize) -> Slot {
+    fn load(&self, bucket: usize, slot: usize) -> Slot {
         // Acquire: partner of the release in `replace`.
         let order = if obeys(Rule::Acquire) { Ordering::Acquire } else { Ordering::Relaxed };
-        Slot(self.line(line)[slot].load(order))
+        Slot(self.bucket(bucket)[slot].load(order))
     }
 
     #[inline(always)]
-    fn replace(&self, line: usize, slot: usize, old: Slot, new: Slot, lost: Option<Lost>) -> bool {
-        let slot = &self.line(line)[slot];
+    fn replace(&self, bucket: usize, slot: usize, old: Slot, new: Slot, lost: Option<Lost>) -> bool {
+        let slot = &self.bucket(bucket)[slot];
         // Release: partner of the acquire fence in `view`. Sequentially consistent, too: partner of
-        // the fence in `Tables::looks`, for a caller that looks afterwards which table is the
+        // the fence in `Tables::order_looks`, for a caller that looks afterwards which table is the
         // newest. A failure says nothing but that it failed.
         let order = if obeys(Rule::NewestInOrder) { Ordering::SeqCst } else { Ordering::Release };
         let done = match obeys(Rule::Compare) {
@@ -229,52 +234,57 @@ impl<const SLOTS: usize, const LAP_BITS: u32> LineMemory for TableMemory<'_, SLO
             }
         };
         if let (true, Some(lost)) = (done, lost) {
-            self.common.tally.evicted(lost);
+            self.shared.counters.evicted(lost);
             #[cfg(explore)]
-            crate::explore::happened(crate::explore::Effect::Lost(self.line(line)[0].word(), old.0));
+            crate::sync::explored::happened(crate::sync::explored::Effect::Lost(self.bucket(bucket)[0].word(), old.0));
         }
         done
     }
 
     #[inline(always)]
-    fn prefetch(&self, line: usize) {
-        prefetch(&self.table.lines[line]);
+    fn prefetch(&self, bucket: usize) {
+        prefetch(&self.table.buckets[bucket]);
     }
 
     #[inline(always)]
-    fn is_ready(&self, line: usize, moment: &Moment) -> bool {
-        !obeys(Rule::SweepFirst) || self.table.sweeps.is_ready(line, moment.tick.now)
+    fn is_ready(&self, bucket: usize, moment: &Moment) -> bool {
+        !obeys(Rule::SweepFirst) || self.table.sweeps.is_ready(bucket, moment.tick.now)
     }
 
     #[inline(always)]
-    fn ready(&self, line: usize, moment: &Moment) {
+    fn ready(&self, bucket: usize, moment: &Moment) {
         #[cfg(explore)]
-        return crate::explore::sum_up(|| self.ready_by(line, moment, sweep::has_old), |()| 0);
+        return crate::sync::explored::sum_up(|| self.ready_by(bucket, moment, sweep::has_old), |()| 0);
         #[cfg(not(explore))]
-        self.ready_by(line, moment, sweep::has_old);
+        self.ready_by(bucket, moment, sweep::has_old);
     }
 
     #[inline(always)]
     fn overtaken(&self, moment: &Moment) -> bool {
-        self.common.overtaken(moment)
+        self.shared.overtaken(moment)
     }
 
     fn repaired(&self) {
-        self.common.tally.repaired();
+        self.shared.counters.repaired();
         #[cfg(explore)]
-        crate::explore::happened(crate::explore::Effect::Repaired);
+        crate::sync::explored::happened(crate::sync::explored::Effect::Repaired);
     }
 
     fn is_clearing(&self) -> bool {
-        self.common.is_clearing()
+        self.shared.is_clearing()
     }
 
-    fn displaced(&self, line: usize) {
-        self.common.displaced(line);
+    fn displaced(&self, bucket: usize) {
+        self.shared.trigger.note_displaced(bucket);
     }
 
     #[inline(always)]
     fn moment(&self, tick: Tick) -> Moment {
-        self.common.moment(tick)
+        self.shared.moment(tick)
+    }
+
+    #[inline(never)]
+    fn check_thoroughly(&self, id: Place, tick: Tick, refresh: bool) -> Result<Outcome, Overtaken> {
+        bucket::check_here(self, id, tick, refresh)
     }
 }

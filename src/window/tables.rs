@@ -3,18 +3,19 @@
 //!
 //! | step | by |
 //! |------|----|
-//! | look at the newest table's line, then at the older tables, then insert into the newest | [`Tables::check`] |
+//! | look at the newest table's bucket, then at the older tables, then insert into the newest | [`Tables::check`] |
 //! | … and look whether that still is the newest; if not, go on with the tables that are newer | [`Tables::check`] |
 //! | start a table | [`Tables::start`] |
 //! | retire the oldest one, when nothing in it can be live | [`Tables::retire`] |
 //!
 //! The reason why a look at the newest table is enough: ARCHITECTURE.md, "Growth".
 
-use super::common::Common;
+use super::bucket::{self, Elsewhere};
+use super::bucket_memory::{BucketMemory, Overtaken, Place};
 use super::forget;
-use super::line::{self, Elsewhere, LineMemory, Overtaken, Place};
-use super::roster::{BERTHS, Roster};
-use super::slot::{LAP_BITS, SLOTS, Tag, scale};
+use super::roster::{INDICES, Roster};
+use super::shared_state::SharedState;
+use super::slot::{SLOTS, Tag, VERSION_BITS, scale};
 use super::table::{Table, TableMemory};
 use super::tick::{GRACE, Moment, Tick};
 use crate::digest::Digest;
@@ -24,20 +25,20 @@ use crate::{Error, Outcome};
 use std::sync::OnceLock;
 
 /// The tables, and which of them are in use.
-pub(crate) struct Tables<const SLOTS: usize = { self::SLOTS }, const LAP_BITS: u32 = { self::LAP_BITS }> {
+pub(crate) struct Tables<const SLOTS: usize = { self::SLOTS }, const VERSION_BITS: u32 = { self::VERSION_BITS }> {
     roster: AtomicU64,
-    /// The table of berth 0: for most windows the only one they ever have. Its address does not
-    /// depend on the roster, so the processor asks for its lines without waiting for that.
-    first: Table<SLOTS, LAP_BITS>,
-    berths: [Berth<SLOTS, LAP_BITS>; BERTHS],
-    pub(crate) common: Common,
+    /// The table at index 0: for most windows the only one they ever have. Its address does not
+    /// depend on the roster, so the processor asks for its buckets without waiting for that.
+    first: Table<SLOTS, VERSION_BITS>,
+    by_index: [IndexedTable<SLOTS, VERSION_BITS>; INDICES],
+    pub(crate) shared: SharedState,
 }
 
-/// A place for a table. Once a table is there, it stays: a caller may look at a table that was
-/// retired long ago.
-struct Berth<const SLOTS: usize, const LAP_BITS: u32> {
-    /// The table; nothing in berth 0.
-    table: OnceLock<Table<SLOTS, LAP_BITS>>,
+/// What there is at a table index. Once a table is there, it stays: a caller may look at a table
+/// that was retired long ago.
+struct IndexedTable<const SLOTS: usize, const VERSION_BITS: u32> {
+    /// The table; nothing at index 0.
+    table: OnceLock<Table<SLOTS, VERSION_BITS>>,
     /// The number of times that it was used before.
     life: AtomicU64,
     /// The tick when it was started.
@@ -49,7 +50,7 @@ struct Berth<const SLOTS: usize, const LAP_BITS: u32> {
 /// An entry that a caller has inserted into the newest table of a roster, which then was not the
 /// newest any more.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Mine {
+pub(crate) struct OwnInsertion {
     pub(crate) roster: Roster,
     /// The tick of the insertion.
     pub(crate) tick: Tick,
@@ -63,21 +64,21 @@ pub(crate) struct Times {
     pub(crate) closed: Option<u64>,
 }
 
-impl<const SLOTS: usize, const LAP_BITS: u32> Berth<SLOTS, LAP_BITS> {
+impl<const SLOTS: usize, const VERSION_BITS: u32> IndexedTable<SLOTS, VERSION_BITS> {
     fn new() -> Self {
         let zero = || AtomicU64::new(0);
-        Berth { table: OnceLock::new(), life: zero(), started: zero(), closed: AtomicU64::new(u64::MAX) }
+        IndexedTable { table: OnceLock::new(), life: zero(), started: zero(), closed: AtomicU64::new(u64::MAX) }
     }
 }
 
-impl<const SLOTS: usize, const LAP_BITS: u32> Tables<SLOTS, LAP_BITS> {
-    /// Creates tables with a first one, in the first berth.
-    pub(crate) fn new(first: Table<SLOTS, LAP_BITS>, window_ticks: u64) -> Self {
+impl<const SLOTS: usize, const VERSION_BITS: u32> Tables<SLOTS, VERSION_BITS> {
+    /// Creates tables with a first one, at the first index.
+    pub(crate) fn new(first: Table<SLOTS, VERSION_BITS>, window_ticks: u64) -> Self {
         Tables {
             roster: AtomicU64::new(Roster::first(0).0),
             first,
-            berths: std::array::from_fn(|_| Berth::new()),
-            common: Common::new(window_ticks),
+            by_index: std::array::from_fn(|_| IndexedTable::new()),
+            shared: SharedState::new(window_ticks),
         }
     }
 
@@ -99,62 +100,67 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Tables<SLOTS, LAP_BITS> {
         }
         // Sequentially consistent, after an insertion that is, too: if another caller has looked
         // for our entry too early to see it, and saw that a table was started, then so do we. Its
-        // side is the fence in `looks`.
+        // side is the fence in `order_looks`.
         self.roster() == roster || !obeys(Rule::NewestAgain)
     }
 
-    /// Returns the table in a berth that some roster has named.
+    /// Returns the table at an index that some roster has named.
     #[inline(always)]
-    pub(crate) fn table(&self, berth: usize) -> &Table<SLOTS, LAP_BITS> {
-        match berth {
+    pub(crate) fn table(&self, index: usize) -> &Table<SLOTS, VERSION_BITS> {
+        match index {
             0 => &self.first,
-            _ => self.berths[berth].table.get().expect("a roster names only berths with a table"),
+            _ => self.by_index[index].table.get().expect("a roster names only indices with a table"),
         }
     }
 
-    /// Returns the table of berth 0.
+    /// Returns the table at index 0.
     #[inline(always)]
-    pub(crate) fn first(&self) -> TableMemory<'_, SLOTS, LAP_BITS> {
-        self.first.memory(&self.common)
+    pub(crate) fn first(&self) -> TableMemory<'_, SLOTS, VERSION_BITS> {
+        self.first.memory(&self.shared)
     }
 
     #[inline(always)]
-    pub(crate) fn memory(&self, berth: usize) -> TableMemory<'_, SLOTS, LAP_BITS> {
-        self.table(berth).memory(&self.common)
+    pub(crate) fn memory(&self, index: usize) -> TableMemory<'_, SLOTS, VERSION_BITS> {
+        self.table(index).memory(&self.shared)
     }
 
-    /// Checks an id in all tables. `mine`: the caller has inserted it into the newest of these
+    /// Checks an id in all tables. `own`: the caller has inserted it into the newest of these
     /// already, and then found another.
-    pub(crate) fn check(&self, id: Digest, refresh: bool, tick: impl Fn() -> Tick, mine: Option<Mine>) -> Outcome {
-        let mut mine = mine;
+    pub(crate) fn check(
+        &self,
+        id: Digest,
+        refresh: bool,
+        tick: impl Fn() -> Tick,
+        mut own: Option<OwnInsertion>,
+    ) -> Outcome {
         loop {
             let tick = tick();
-            let moment = &self.common.moment(tick);
+            let moment = &self.shared.moment(tick);
             let roster = self.roster();
-            let newer = mine.map_or(roster.len(), |mine| roster.started_since(mine.roster));
+            let newer = own.map_or(roster.len(), |own| roster.started_since(own.roster));
             if newer == 0 {
                 return Outcome::Fresh;
             }
-            roster.berths().take(newer).for_each(|berth| self.prefetch(berth, id));
+            roster.indices().take(newer).for_each(|index| self.prefetch(index, id));
             let newest = self.memory(roster.newest());
             let elsewhere = || self.look_in_older(roster, newer, id, moment, refresh);
-            match line::check(&newest, place(&newest, id), moment, refresh, elsewhere) {
+            match bucket::check(&newest, place(&newest, id), moment, refresh, elsewhere) {
                 Err(Overtaken) => continue,
                 // Others may have copied our entry, with refresh, since we have stalled for longer
                 // than they spare it. Or another caller was first: we cannot tell. Handling the id
                 // twice is better than never.
-                Ok(Outcome::Duplicate) if refresh && mine.is_some_and(|mine| self.has_stalled(mine)) => {
+                Ok(Outcome::Duplicate) if refresh && own.is_some_and(|own| self.has_stalled(own)) => {
                     return Outcome::Fresh;
                 }
                 Ok(Outcome::Fresh) if self.is_current(roster) => return Outcome::Fresh,
-                Ok(Outcome::Fresh) => mine = obeys(Rule::OwnEntry).then_some(Mine { roster, tick }),
+                Ok(Outcome::Fresh) => own = obeys(Rule::OwnEntry).then_some(OwnInsertion { roster, tick }),
                 Ok(known) => return known,
             }
         }
     }
 
-    fn has_stalled(&self, mine: Mine) -> bool {
-        self.common.overtaken(&self.common.moment(mine.tick))
+    fn has_stalled(&self, own: OwnInsertion) -> bool {
+        self.shared.overtaken(&self.shared.moment(own.tick))
     }
 
     /// Looks for an id in the newest `among` tables except the newest one.
@@ -169,25 +175,25 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Tables<SLOTS, LAP_BITS> {
         if among == 1 || !obeys(Rule::LookOlder) {
             return Ok(Elsewhere::Unknown);
         }
-        self.looks();
-        for berth in roster.berths().take(among).skip(1) {
-            let memory = self.memory(berth);
+        self.order_looks();
+        for index in roster.indices().take(among).skip(1) {
+            let memory = self.memory(index);
             let id = place(&memory, id);
-            if !refresh && line::contains(&memory, id, moment) {
+            if !refresh && bucket::contains(&memory, id, moment) {
                 return Ok(Elsewhere::Settled(Outcome::Duplicate));
             }
-            if refresh && line::contains(&memory, id, moment) {
-                if self.common.is_clearing() && obeys(Rule::RestWhileCleared) {
+            if refresh && bucket::contains(&memory, id, moment) {
+                if self.shared.is_clearing() && obeys(Rule::RestWhileCleared) {
                     return Ok(Elsewhere::Settled(Outcome::Duplicate));
                 }
-                if !line::contains(&memory, id, moment) && obeys(Rule::RestWhileCleared) {
+                if !bucket::contains(&memory, id, moment) && obeys(Rule::RestWhileCleared) {
                     continue;
                 }
-                if !self.spares(berth, moment) {
+                if !self.refreshes_in_place(index, moment) {
                     return Ok(Elsewhere::Known);
                 }
                 let leave = || Ok(Elsewhere::Settled(Outcome::Fresh));
-                if line::check(&memory, id, moment, refresh, leave)? == Outcome::Duplicate {
+                if bucket::check(&memory, id, moment, refresh, leave)? == Outcome::Duplicate {
                     return Ok(Elsewhere::Settled(Outcome::Duplicate));
                 }
             }
@@ -198,21 +204,21 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Tables<SLOTS, LAP_BITS> {
     /// Returns true if an entry of a table may be one whose caller has yet to look whether the
     /// table still is the newest. A copy of it in a newer table would be taken for another
     /// caller's; so for a grace it is refreshed where it is.
-    fn spares(&self, berth: usize, moment: &Moment) -> bool {
-        let closed = self.berths[berth].closed.load(Ordering::Relaxed);
+    fn refreshes_in_place(&self, index: usize, moment: &Moment) -> bool {
+        let closed = self.by_index[index].closed.load(Ordering::Relaxed);
         moment.tick.now <= closed.saturating_add(GRACE) && obeys(Rule::SpareYoung)
     }
 
-    /// Asks for an id's line in a table.
+    /// Asks for an id's bucket in a table.
     #[inline(always)]
-    pub(crate) fn prefetch(&self, berth: usize, id: Digest) {
-        let memory = self.memory(berth);
-        memory.prefetch(place(&memory, id).line);
+    pub(crate) fn prefetch(&self, index: usize, id: Digest) {
+        let memory = self.memory(index);
+        memory.prefetch(place(&memory, id).bucket);
     }
 
     /// Orders memory before looks at older tables.
     #[inline(always)]
-    pub(crate) fn looks(&self) {
+    pub(crate) fn order_looks(&self) {
         // Partner of the sequentially consistent insertion and of the look at the roster after it
         // (`is_current`): a caller that inserts into an older table too late for us to see it sees
         // that there is a newer one, since we have seen that before.
@@ -221,7 +227,7 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Tables<SLOTS, LAP_BITS> {
         }
     }
 
-    /// Returns true if an id was seen within the window, at a tick or later. Sets no time: a line
+    /// Returns true if an id was seen within the window, at a tick or later. Sets no time: a bucket
     /// is looked at, and swept, as of the latest tick that others have agreed on, and entries that
     /// have expired by the caller's tick do not count.
     #[inline]
@@ -229,36 +235,36 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Tables<SLOTS, LAP_BITS> {
         &self,
         id: Digest,
         tick: impl Fn() -> Tick,
-        contains: impl Fn(TableMemory<'_, SLOTS, LAP_BITS>, Place, &Moment) -> bool,
+        contains: impl Fn(TableMemory<'_, SLOTS, VERSION_BITS>, Place, &Moment) -> bool,
     ) -> bool {
         loop {
             let now = tick().now;
-            let agreed = self.common.agreed();
-            let moment = &self.common.moment(agreed).seen_from(now.saturating_sub(agreed.now));
-            let is_in = |berth| {
-                let memory = self.memory(berth);
+            let agreed = self.shared.agreed();
+            let moment = &self.shared.moment(agreed).seen_from(now.saturating_sub(agreed.now));
+            let is_in = |index| {
+                let memory = self.memory(index);
                 contains(memory, place(&memory, id), moment)
             };
-            let found = self.roster().berths().any(is_in);
-            if found || !self.common.overtaken(moment) {
+            let found = self.roster().indices().any(is_in);
+            if found || !self.shared.overtaken(moment) {
                 return found;
             }
         }
     }
 
-    /// Returns true if an id was seen within the window; looks at lines in the portable way.
+    /// Returns true if an id was seen within the window; looks at buckets in the portable way.
     #[cfg(modelled)]
     pub(crate) fn contains(&self, id: Digest, tick: impl Fn() -> Tick) -> bool {
-        self.contains_by(id, tick, |memory, id, moment| line::contains(&memory, id, moment))
+        self.contains_by(id, tick, |memory, id, moment| bucket::contains(&memory, id, moment))
     }
 
     /// Forgets an id; returns true if it was remembered. A check that begins when this has returned
     /// finds it fresh.
     pub(crate) fn forget(&self, id: Digest, refresh: bool, tick: impl Fn() -> Tick) -> bool {
-        let moment = || self.common.moment(tick());
+        let moment = || self.shared.moment(tick());
         let mut remembered = false;
-        self.in_all_tables(refresh, |berth| {
-            let memory = self.memory(berth);
+        self.in_all_tables(refresh, |index| {
+            let memory = self.memory(index);
             remembered |= forget::forget(&memory, place(&memory, id), moment, refresh);
         });
         remembered
@@ -266,9 +272,9 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Tables<SLOTS, LAP_BITS> {
 
     /// Forgets all ids that were accepted before the call.
     pub(crate) fn forget_all(&self, refresh: bool, tick: impl Fn() -> Tick) {
-        let moment = || self.common.moment(tick());
-        let clear = || self.in_all_tables(refresh, |berth| forget::forget_all(&self.memory(berth), moment, refresh));
-        self.common.while_clearing(clear);
+        let moment = || self.shared.moment(tick());
+        let clear = || self.in_all_tables(refresh, |index| forget::forget_all(&self.memory(index), moment, refresh));
+        self.shared.while_clearing(clear);
     }
 
     /// Forgets in one table after another, in the order in which no caller brings an entry back.
@@ -282,14 +288,14 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Tables<SLOTS, LAP_BITS> {
     fn in_all_tables(&self, refresh: bool, mut forget_in: impl FnMut(usize)) {
         loop {
             let roster = self.roster();
-            let mut visit = |berth| {
-                forget_in(berth);
+            let mut visit = |index| {
+                forget_in(index);
                 // Partner of itself in a caller's second look: see above.
                 fence(Ordering::SeqCst);
             };
             match obeys(Rule::ForgetNewestFirst) {
-                true => roster.berths().for_each(&mut visit),
-                false => roster.berths().rev().for_each(&mut visit),
+                true => roster.indices().for_each(&mut visit),
+                false => roster.indices().rev().for_each(&mut visit),
             }
             if refresh && !roster.is_single() && obeys(Rule::ForgetNewestFirst) {
                 visit(roster.newest());
@@ -300,50 +306,50 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Tables<SLOTS, LAP_BITS> {
         }
     }
 
-    /// Puts a table into a berth that is not in use, all of it ready.
+    /// Puts a table at an index that is not in use, all of it ready.
     #[cfg(any(test, fuzzing, explore))]
-    pub(crate) fn prepare(&self, berth: usize, lines: usize) -> Result<(), Error> {
-        let life = self.reserve(berth, lines)?;
-        let table = self.table(berth);
+    pub(crate) fn prepare(&self, index: usize, buckets: usize) -> Result<(), Error> {
+        let life = self.reserve(index, buckets)?;
+        let table = self.table(index);
         (0..table.parts()).try_for_each(|part| table.prepare(part, life))
     }
 
-    /// Puts a table into a berth that is not in use: a new one, or the one that is there already.
+    /// Puts a table at an index that is not in use: a new one, or the one that is there already.
     /// Returns which of its lives begins, if not the first: all of its parts must be
     /// [prepared](Table::prepare) for it, by any caller.
     ///
     /// Only the caller that manages the tables may call this and the functions that follow, and
     /// only one at a time.
-    pub(crate) fn reserve(&self, berth: usize, lines: usize) -> Result<Option<u64>, Error> {
-        let Berth { table, life, .. } = &self.berths[berth];
-        if berth != 0 && table.get().is_none() {
-            let _ = table.set(Table::reserve(lines)?);
+    pub(crate) fn reserve(&self, index: usize, buckets: usize) -> Result<Option<u64>, Error> {
+        let IndexedTable { table, life, .. } = &self.by_index[index];
+        if index != 0 && table.get().is_none() {
+            let _ = table.set(Table::reserve(buckets)?);
             return Ok(None);
         }
-        self.table(berth).revive()?;
+        self.table(index).revive()?;
         Ok(Some(life.fetch_add(1, Ordering::Relaxed) + 1))
     }
 
     /// Makes a table that was prepared the newest; returns false if there are too many.
-    pub(crate) fn start(&self, berth: usize) -> bool {
+    pub(crate) fn start(&self, index: usize) -> bool {
         let roster = self.roster();
-        let Some(next) = roster.started(berth) else {
+        let Some(next) = roster.started(index) else {
             return false;
         };
-        self.berths[berth].started.store(self.common.latest(), Ordering::Relaxed);
-        self.berths[berth].closed.store(u64::MAX, Ordering::Relaxed);
-        // Release: partner of `roster`: a caller that sees the table in the roster sees its lines.
-        // Sequentially consistent: see `is_current`.
+        self.by_index[index].started.store(self.shared.latest(), Ordering::Relaxed);
+        self.by_index[index].closed.store(u64::MAX, Ordering::Relaxed);
+        // Release: partner of `roster`: a caller that sees the table in the roster sees its
+        // buckets. Sequentially consistent: see `is_current`.
         self.roster.store(next.0, Ordering::SeqCst);
         // A caller that agrees on a later tick sees the new roster. (And stamps are rounded up by
         // two at most.)
-        let closed = self.common.close();
-        self.berths[roster.newest()].closed.store(closed.now.saturating_add(2), Ordering::Relaxed);
+        let closed = self.shared.close();
+        self.by_index[roster.newest()].closed.store(closed.now.saturating_add(2), Ordering::Relaxed);
         true
     }
 
     /// Retires the oldest table if it is not the only one and nothing in it is live for any caller,
-    /// or if `early`. Returns its berth.
+    /// or if `early`. Returns its index.
     ///
     /// A caller that still looks at it then, with an older roster, is overtaken.
     pub(crate) fn retire(&self, now: u64, early: bool) -> Option<usize> {
@@ -365,23 +371,23 @@ impl<const SLOTS: usize, const LAP_BITS: u32> Tables<SLOTS, LAP_BITS> {
 
     /// Returns the tick from which on nothing in a table that is not the newest is live for any
     /// caller.
-    pub(crate) fn expires(&self, berth: usize) -> u64 {
+    pub(crate) fn expires(&self, index: usize) -> u64 {
         // For callers that look with an older roster, and for entries that were refreshed after the
-        // end (see `spares`).
+        // end (see `refreshes_in_place`).
         let grace = if obeys(Rule::RetireLate) { 2 * GRACE + GRACE + 2 } else { 0 };
-        let closed = self.berths[berth].closed.load(Ordering::Relaxed);
-        closed.saturating_add(self.common.window_ticks + grace)
+        let closed = self.by_index[index].closed.load(Ordering::Relaxed);
+        closed.saturating_add(self.shared.window_ticks + grace)
     }
 
-    pub(crate) fn times(&self, berth: usize) -> Times {
-        let Berth { started, closed, .. } = &self.berths[berth];
-        let is_newest = self.roster().newest() == berth;
+    pub(crate) fn times(&self, index: usize) -> Times {
+        let IndexedTable { started, closed, .. } = &self.by_index[index];
+        let is_newest = self.roster().newest() == index;
         Times { started: started.load(Ordering::Relaxed), closed: (!is_newest).then(|| closed.load(Ordering::Relaxed)) }
     }
 }
 
 /// Returns the place of an id in a table.
 #[inline(always)]
-pub(crate) fn place<M: LineMemory>(memory: &M, id: Digest) -> Place {
-    Place { line: scale(id.place, memory.lines()), tag: Tag::of(id.mark) }
+pub(crate) fn place<M: BucketMemory>(memory: &M, id: Digest) -> Place {
+    Place { bucket: scale(id.place, memory.buckets()), tag: Tag::of(id.mark) }
 }

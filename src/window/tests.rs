@@ -1,5 +1,5 @@
-//! Tests of the window against a model, in both ways of looking at lines, with tables so small that
-//! everything happens.
+//! Tests of the window against a model, in both ways of looking at buckets, with tables so small
+//! that everything happens.
 
 use super::*;
 use crate::sync::Ordering;
@@ -10,11 +10,11 @@ mod stalls;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Returns a window of 100 ticks of a second, with this many lines.
-fn small(lines: usize, kernel: Kernel, refresh: bool) -> Window {
+/// Returns a window of 100 ticks of a second, with this many buckets.
+fn small(buckets: usize, kernel: Kernel, refresh: bool) -> Window {
     let duration = Duration::from_secs(100);
     let ticks = Ticks::of_window(duration).unwrap();
-    let growth = Growth::new(Table::new(lines).unwrap(), ticks.window, 0, false);
+    let growth = Growth::new(Table::new(buckets).unwrap(), ticks.window, 0, false);
     Window { growth, ticks, duration, refresh_on_duplicate: refresh, kernel }
 }
 
@@ -70,7 +70,7 @@ enum Op {
     Clear,
     /// A step of time, by nanoseconds; backwards, too.
     Advance(i64),
-    /// The start of a table in a berth, if there is room.
+    /// The start of a table at an index, if there is room.
     Start(usize),
     /// The retirement of the oldest table, if it has expired.
     Retire,
@@ -93,7 +93,7 @@ fn ops(ids: u64) -> impl Strategy<Value = Vec<Op>> {
         3 => id.prop_map(Op::Forget),
         8 => advance.prop_map(Op::Advance),
         1 => Just(Op::Clear),
-        3 => (0..roster::BERTHS).prop_map(Op::Start),
+        3 => (0..roster::INDICES).prop_map(Op::Start),
         3 => Just(Op::Retire),
     ];
     proptest::collection::vec(op, 1..200)
@@ -135,7 +135,7 @@ fn run(window: &Window, ops: &[Op], refresh: bool) {
                     false => {
                         assert!(
                             age.is_none_or(|age| age >= 100 * SECOND)
-                                || window.tables().common.tally.evicted_live() > 0
+                                || window.tables().shared.counters.evicted_live() > 0
                         )
                     }
                 }
@@ -146,17 +146,17 @@ fn run(window: &Window, ops: &[Op], refresh: bool) {
                 model.accepted.remove(id);
                 assert!(!window.contains(digest(*id), at));
             }
-            Op::Start(berth) => {
+            Op::Start(index) => {
                 let tables = window.tables();
-                if tables.roster().started(*berth).is_some() {
-                    tables.prepare(*berth, tables.table(0).lines() + 2 * (berth % 3)).unwrap();
-                    assert!(tables.start(*berth));
+                if tables.roster().started(*index).is_some() {
+                    tables.prepare(*index, tables.table(0).buckets() + 2 * (index % 3)).unwrap();
+                    assert!(tables.start(*index));
                 }
             }
             Op::Retire => {
                 let tables = window.tables();
-                let retired = tables.retire(tables.common.latest(), false);
-                retired.into_iter().for_each(|berth| tables.table(berth).release());
+                let retired = tables.retire(tables.shared.latest(), false);
+                retired.into_iter().for_each(|index| tables.table(index).release());
             }
             Op::Clear => {
                 model.advance(given);
@@ -165,9 +165,9 @@ fn run(window: &Window, ops: &[Op], refresh: bool) {
                 assert_eq!(window.stats(at).live, 0);
             }
         }
-        assert_eq!(window.tables().common.tally.repaired_lines(), 0);
+        assert_eq!(window.tables().shared.counters.repaired_buckets(), 0);
         assert!(
-            model.missed <= window.tables().common.tally.evicted_live(),
+            model.missed <= window.tables().shared.counters.evicted_live(),
             "{} were missed, not all of them counted",
             model.missed
         );
@@ -188,9 +188,9 @@ proptest! {
     fn a_roomy_window_agrees_with_the_model_and_loses_nothing(ops in ops(60), refresh: bool) {
         for kernel in kernels() {
             // Two shards, so that one can be idle while the other is not.
-            let window = small(2 * sweep::SHARD_LINES, kernel, refresh);
+            let window = small(2 * sweep::SHARD_BUCKETS, kernel, refresh);
             run(&window, &ops, refresh);
-            prop_assert_eq!(window.tables().common.tally.evicted_live(), 0);
+            prop_assert_eq!(window.tables().shared.counters.evicted_live(), 0);
         }
     }
 
@@ -200,8 +200,8 @@ proptest! {
         refresh: bool,
     ) {
         for kernel in kernels() {
-            let batched = small(2 * sweep::SHARD_LINES, kernel, refresh);
-            let single = small(2 * sweep::SHARD_LINES, Kernel::Portable, refresh);
+            let batched = small(2 * sweep::SHARD_BUCKETS, kernel, refresh);
+            let single = small(2 * sweep::SHARD_BUCKETS, Kernel::Portable, refresh);
             let (mut outcomes, mut now) = (Vec::new(), 0);
             for (ids, elapsed) in &batches {
                 now += elapsed;
@@ -216,29 +216,29 @@ proptest! {
 }
 
 /// Sets a slot's content behind the protocol's back.
-fn set(window: &Window, line: usize, slot: usize, content: u64) {
-    window.tables().memory(0).line(line)[slot].store(content, Ordering::Relaxed);
+fn set(window: &Window, bucket: usize, slot: usize, content: u64) {
+    window.tables().memory(0).bucket(bucket)[slot].store(content, Ordering::Relaxed);
 }
 
 #[test]
-fn a_broken_line_is_repaired_counted_and_remembers() {
+fn a_broken_bucket_is_repaired_counted_and_remembers() {
     for kernel in kernels() {
         let window = small(2, kernel, false);
         let at = Timestamp::from_secs(1_000);
         (0..12).for_each(|id| assert_eq!(window.check(digest(id), at), Outcome::Fresh));
-        // The entry that a caller leaves that wrote where the ring was 64 laps ago.
-        for line in 0..2 {
+        // The entry that a caller leaves that wrote where the ring was 64 versions ago.
+        for bucket in 0..2 {
             let slot = 5;
-            let entry = window.tables().memory(0).load(line, slot);
-            set(&window, line, slot, entry.with_lap(entry.lap(63) ^ 0b10_0000).0);
+            let entry = window.tables().memory(0).load(bucket, slot);
+            set(&window, bucket, slot, entry.with_version(entry.version(63) ^ 0b10_0000).0);
         }
         (0..12).for_each(|id| assert_eq!(window.check(digest(id), at), Outcome::Duplicate));
-        assert_eq!(window.stats(at).repaired_lines, 0, "duplicates need no valid ring");
-        // New ids repair the line.
+        assert_eq!(window.stats(at).repaired_buckets, 0, "duplicates need no valid ring");
+        // New ids repair the bucket.
         assert_eq!(window.check(digest(100), at), Outcome::Fresh);
         assert_eq!(window.check(digest(101), at), Outcome::Fresh);
         (102..106).for_each(|id| assert_eq!(window.check(digest(id), at), Outcome::Fresh));
-        assert_eq!(window.stats(at).repaired_lines, 2);
+        assert_eq!(window.stats(at).repaired_buckets, 2);
         (100..106).for_each(|id| assert_eq!(window.check(digest(id), at), Outcome::Duplicate));
     }
 }
@@ -248,7 +248,7 @@ fn a_caller_that_was_overtaken_starts_over_with_the_others_time() {
     for kernel in kernels() {
         let window = small(2, kernel, false);
         let stalled = window.ticks.at(Timestamp::from_secs(1_000).into());
-        window.tables().common.agree(stalled);
+        window.tables().shared.agree(stalled);
         // Time goes on while the caller stalls: one id is accepted soon, another when the first has
         // expired.
         assert_eq!(window.check(digest(1), Timestamp::from_secs(1_010)), Outcome::Fresh);
@@ -260,8 +260,9 @@ fn a_caller_that_was_overtaken_starts_over_with_the_others_time() {
         assert_eq!(check(3), Err(Overtaken));
         let mut chunk = Chunk::new();
         (1..=3).for_each(|id| chunk.stage(&memory, digest(id)));
-        let decided = kernel.check_chunk(memory, &mut chunk, !0, (stalled, false), || ());
-        assert_eq!((decided.fresh, decided.overtaken), (0, 0b110));
+        let all = chunk.all();
+        let decided = kernel.check_chunk(memory, &mut chunk, all, stalled, false, || ());
+        assert!(decided.fresh.is_empty() && decided.overtaken.iter().eq([1, 2]));
         // As a caller would: with the time that the others have.
         assert_eq!(window.check(digest(3), Timestamp::from_secs(1_000)), Outcome::Fresh);
         assert_eq!(window.check(digest(3), Timestamp::from_secs(1_299)), Outcome::Duplicate);

@@ -1,9 +1,9 @@
-//! The result of one look at a line. The portable way; pure.
+//! The result of one look at a bucket. The portable way; pure.
 
 use super::slot::{Key, Slot};
 use super::tick::Moment;
 
-/// A look at a line's slots, which were read one after another while other threads may have
+/// A look at a bucket's slots, which were read one after another while other threads may have
 /// written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct View {
@@ -13,7 +13,7 @@ pub(crate) struct View {
     pub(crate) spilled: bool,
     /// The place of the next entry, if the view is valid.
     pub(crate) ring: Ring,
-    /// True if the laps read l…l, l-1…l-1. Then, and only then, nothing was inserted while the
+    /// True if the versions read l…l, l-1…l-1. Then, and only then, nothing was inserted while the
     /// slots were read.
     pub(crate) valid: bool,
 }
@@ -23,28 +23,28 @@ pub(crate) struct View {
 pub(crate) struct Ring {
     /// The slot that is written next: the oldest.
     pub(crate) head: usize,
-    /// The lap that it will have.
-    pub(crate) lap: u64,
+    /// The version that it will have.
+    pub(crate) version: u64,
 }
 
 impl View {
     /// Looks at slots that were read already.
     #[inline(always)]
-    pub(crate) fn of<const SLOTS: usize>(slots: &[Slot; SLOTS], key: Key, moment: &Moment, lap_mask: u64) -> Self {
-        let first = slots[0].lap(lap_mask);
+    pub(crate) fn of<const SLOTS: usize>(slots: &[Slot; SLOTS], key: Key, moment: &Moment, version_mask: u64) -> Self {
+        let first = slots[0].version(version_mask);
         let (mut hit, mut spilled, mut newest, mut lags) = (false, false, 0, 0);
         for (i, slot) in slots.iter().enumerate() {
-            let lag = first.wrapping_sub(slot.lap(lap_mask)) & lap_mask;
+            let lag = first.wrapping_sub(slot.version(version_mask)) & version_mask;
             hit |= slot.matches(key) & moment.is_live(slot.0);
             spilled |= slot.carries(moment);
             newest |= u32::from(lag == 0) << i;
             lags |= lag;
         }
-        Self::new::<SLOTS>(hit, spilled, newest, lags <= 1, first, lap_mask)
+        Self::new::<SLOTS>(hit, spilled, newest, lags <= 1, first, version_mask)
     }
 
-    /// Returns the view, given the set of slots whose lap is that of the first slot, and whether no
-    /// lap is more than one behind it.
+    /// Returns the view, given the set of slots whose version is that of the first slot, and
+    /// whether no version is more than one behind it.
     #[inline(always)]
     pub(crate) fn new<const SLOTS: usize>(
         hit: bool,
@@ -52,11 +52,11 @@ impl View {
         newest: u32,
         close: bool,
         first: u64,
-        lap_mask: u64,
+        version_mask: u64,
     ) -> Self {
         let written = newest.trailing_ones() as usize;
-        let full = written / SLOTS; // 1 if all slots have been written in this lap, else 0
-        let ring = Ring { head: written % SLOTS, lap: (first + full as u64) & lap_mask };
+        let full = written / SLOTS; // 1 if all slots have been written in this version, else 0
+        let ring = Ring { head: written % SLOTS, version: (first + full as u64) & version_mask };
         View { hit, spilled, ring, valid: close & (newest & (newest + 1) == 0) }
     }
 
@@ -64,13 +64,13 @@ impl View {
     #[cfg(explore)]
     pub(crate) fn numbers(&self) -> [u64; 2] {
         let flags = [self.hit, self.spilled, self.valid].into_iter().fold(0, |bits, flag| bits << 1 | u64::from(flag));
-        [flags, self.ring.lap << 8 | self.ring.head as u64]
+        [flags, self.ring.version << 8 | self.ring.head as u64]
     }
 
     /// Returns true if the slots, if nothing changes, are a state of a ring.
-    pub(crate) fn is_ring(slots: &[Slot], lap_mask: u64) -> bool {
-        let first = slots[0].lap(lap_mask);
-        let lag = |slot: &Slot| first.wrapping_sub(slot.lap(lap_mask)) & lap_mask;
+    pub(crate) fn is_ring(slots: &[Slot], version_mask: u64) -> bool {
+        let first = slots[0].version(version_mask);
+        let lag = |slot: &Slot| first.wrapping_sub(slot.version(version_mask)) & version_mask;
         let written = slots.iter().take_while(|slot| lag(slot) == 0).count();
         slots[written..].iter().all(|slot| lag(slot) == 1)
     }
@@ -78,15 +78,15 @@ impl View {
 
 #[cfg(test)]
 mod tests {
-    use super::super::slot::{LAP_BITS, SLOTS, Tag};
+    use super::super::slot::{SLOTS, Tag, VERSION_BITS};
     use super::super::tick::{Limits, Tick};
     use super::*;
 
-    const LAP_MASK: u64 = (1 << LAP_BITS) - 1;
+    const VERSION_MASK: u64 = (1 << VERSION_BITS) - 1;
 
-    fn view(laps: [u64; SLOTS]) -> View {
+    fn view(versions: [u64; SLOTS]) -> View {
         let moment = Moment::new(Tick { now: 0, stamp: 0 }, Limits::of_window(100));
-        View::of(&laps.map(Slot), Tag::of(0).at_home(), &moment, LAP_MASK)
+        View::of(&versions.map(Slot), Tag::of(0).at_home(), &moment, VERSION_MASK)
     }
 
     #[test]
@@ -95,25 +95,25 @@ mod tests {
         let every = |usual: usize| if cfg!(miri) { usual } else { 1 };
         for start in [0, 1, 61, 62, 63_u64].into_iter().step_by(every(4)) {
             for written in (0..SLOTS).step_by(every(5)) {
-                let lap = |i| start.wrapping_add(u64::from(i < written)) & LAP_MASK;
-                let laps = std::array::from_fn(lap);
-                let seen = view(laps);
+                let version = |i| start.wrapping_add(u64::from(i < written)) & VERSION_MASK;
+                let versions = std::array::from_fn(version);
+                let seen = view(versions);
                 assert!(seen.valid);
                 assert_eq!(seen.ring.head, written);
-                assert_eq!(seen.ring.lap, (start + 1) & LAP_MASK);
+                assert_eq!(seen.ring.version, (start + 1) & VERSION_MASK);
 
-                // Any other lap in any slot is no state of a ring, except for the neighbouring
+                // Any other version in any slot is no state of a ring, except for the neighbouring
                 // states.
                 for slot in 0..SLOTS {
-                    for wrong in (0..=LAP_MASK).step_by(every(31)) {
-                        let mut broken = laps;
+                    for wrong in (0..=VERSION_MASK).step_by(every(31)) {
+                        let mut broken = versions;
                         broken[slot] = wrong;
-                        let states = (0..=LAP_MASK).flat_map(|s| (0..SLOTS).map(move |w| (s, w)));
+                        let states = (0..=VERSION_MASK).flat_map(|s| (0..SLOTS).map(move |w| (s, w)));
                         let is_state = states.into_iter().any(|(s, w)| {
-                            broken == std::array::from_fn(|i| s.wrapping_add(u64::from(i < w)) & LAP_MASK)
+                            broken == std::array::from_fn(|i| s.wrapping_add(u64::from(i < w)) & VERSION_MASK)
                         });
                         assert_eq!(view(broken).valid, is_state, "{broken:?}");
-                        assert_eq!(View::is_ring(&broken.map(Slot), LAP_MASK), is_state, "{broken:?}");
+                        assert_eq!(View::is_ring(&broken.map(Slot), VERSION_MASK), is_state, "{broken:?}");
                     }
                 }
             }

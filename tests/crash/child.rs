@@ -1,6 +1,5 @@
 //! The process that dies, and the checks after its death.
 
-use super::below;
 use hapax::{Attempt, Dedup, Int, JournalOptions};
 use std::io::{BufRead, BufReader, Write};
 use std::ops::Range;
@@ -10,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use testkit::random::Random;
 
 const DIRECTORY: &str = "HAPAX_CRASH_DIRECTORY";
 const START: &str = "HAPAX_CRASH_START";
@@ -89,8 +89,8 @@ impl Child {
 
     /// Waits for a random time: from its start on, since it is to die while it opens the journal,
     /// too, or from its first acknowledgement on.
-    pub fn let_it_run(&self, random: &mut u64) {
-        let longest_micros = match below(random, 2) {
+    pub fn let_it_run(&self, random: &mut Random) {
+        let longest_micros = match random.below(2) {
             0 => 20_000,
             _ => {
                 let began = Instant::now();
@@ -100,7 +100,7 @@ impl Child {
                 8_000
             }
         };
-        std::thread::sleep(Duration::from_micros(below(random, longest_micros)));
+        std::thread::sleep(Duration::from_micros(random.below(longest_micros)));
     }
 
     /// Returns the end of the ids that it has acknowledged so far, or 0.

@@ -10,6 +10,7 @@ mod child;
 mod power;
 
 use child::{Child, Journal};
+use testkit::random::Random;
 
 /// Returns how many times to repeat, in a campaign.
 fn times(name: &str, usual: u32) -> u32 {
@@ -28,20 +29,12 @@ fn seed() -> u64 {
     })
 }
 
-/// Returns a random number below another one (SplitMix64).
-fn below(state: &mut u64, end: u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let n = (*state ^ *state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let n = (n ^ n >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    (n ^ n >> 31) % end
-}
-
 #[test]
 fn kill_9_at_any_moment() {
     let kills = times("HAPAX_KILLS", 200);
     let seed = seed();
     println!("HAPAX_CRASH_SEED={seed} HAPAX_KILLS={kills}");
-    let mut random = seed;
+    let mut random = Random(seed);
     let path = std::env::temp_dir().join(format!("hapax-crash-{}", std::process::id()));
     let mut journal = Journal::new(path.clone());
     let mut acknowledged_by = 0;

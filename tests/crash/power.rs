@@ -7,6 +7,7 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use testkit::random::Random;
 
 /// _IOR('X', 125, u32), and "as if the power was cut: not even the log is written".
 const EXT4_IOC_SHUTDOWN: libc::Ioctl = 0x8004_587d_u32 as libc::Ioctl;
@@ -86,7 +87,7 @@ fn power_cuts_at_any_moment() {
     };
     let seed = seed();
     println!("HAPAX_CRASH_SEED={seed} HAPAX_POWER_CUTS={cuts}");
-    let mut random = seed;
+    let mut random = Random(seed);
     let mut journal = Journal::new(files.mount.join("journal"));
     let mut acknowledged_by = 0;
     for cut in 0..cuts {

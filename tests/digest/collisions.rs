@@ -109,7 +109,7 @@ fn colliding(random: Random, pairs: usize, digester: impl Fn(u64) -> Digester) -
 fn of_ten_million_chosen_pairs_none_collides() {
     let mut random = Random::new("ten million pairs");
     let seeds = [random.next(), random.next()];
-    let half = |seed| move || colliding(Random(seed), pairs() / 2, Digester::with_seed);
+    let half = |seed| move || colliding(Random::of(seed), pairs() / 2, Digester::with_seed);
     let halves = seeds.map(|seed| thread::spawn(half(seed)));
     assert_eq!(halves.map(|half| half.join().expect("it ends")), [0, 0]);
 }

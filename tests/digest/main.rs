@@ -7,8 +7,8 @@ mod recovery;
 mod statistics;
 mod xxh3;
 
-/// The generator splitmix64.
-pub(crate) struct Random(u64);
+/// A generator of random numbers and bytes.
+pub(crate) struct Random(testkit::random::Random);
 
 impl Random {
     /// Creates a generator, and prints its seed.
@@ -16,14 +16,15 @@ impl Random {
         let given = std::env::var("HAPAX_SEED").ok().and_then(|seed| seed.parse().ok());
         let seed = given.unwrap_or_else(|| u64::from(std::process::id()) << 20);
         println!("{test}: HAPAX_SEED={seed}");
-        Random(seed)
+        Random::of(seed)
+    }
+
+    pub(crate) fn of(seed: u64) -> Self {
+        Random(testkit::random::Random(seed))
     }
 
     pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.next()
     }
 
     pub(crate) fn below(&mut self, bound: usize) -> usize {

@@ -101,7 +101,7 @@ fn answers_give_the_seed_away_if_ids_are_trusted() {
     for _ in 0..4 {
         let seed = random.next();
         let engine = Dedup::builder().capacity(100_000).seed(seed).trusted_ids().build().unwrap();
-        let (seeds, questions, collisions) = attacked(&engine, seed, Random(random.next()));
+        let (seeds, questions, collisions) = attacked(&engine, seed, Random::of(random.next()));
         println!("{questions} questions, {collisions} collisions, {} seeds", seeds.len());
         // The highest bit changes no key's difference.
         found += usize::from(seeds.len() <= 4 && seeds.contains(&seed));
@@ -115,7 +115,7 @@ fn answers_say_nothing_of_a_key() {
     for _ in 0..20 {
         let seed = random.next();
         let engine = Dedup::builder().capacity(100_000).seed(seed).build().unwrap();
-        let (seeds, questions, collisions) = attacked(&engine, seed, Random(random.next()));
+        let (seeds, questions, collisions) = attacked(&engine, seed, Random::of(random.next()));
         assert!(questions > 100, "{questions}");
         assert_eq!((collisions, seeds.contains(&seed)), (0, false), "{questions} questions");
     }

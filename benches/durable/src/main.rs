@@ -75,9 +75,7 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
 /// Returns the n-th id: random, or one from a while ago.
 fn id(n: u64) -> u64 {
     let n = if n % DUPLICATE == 9 && n > 50_000 { n - 20_001 - n % 7 * DUPLICATE } else { n };
-    let n = n.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let n = (n ^ n >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    (n ^ n >> 27).wrapping_mul(0x94d0_49bb_1331_11eb)
+    hapax::tier::random::mix(n)
 }
 
 fn expected(ids: u64) -> u64 {

@@ -3,7 +3,7 @@
 use crate::postgres_server::Server;
 use crate::table::{median, row};
 use hapax_postgres::{
-    Failure, Handler, Message, NewMessage, PostgresOptions, Publisher, Relay, Seen, Tables, Worker, inbox, outbox,
+    BoxError, Handler, Message, NewMessage, PostgresOptions, Publisher, Relay, Seen, Tables, Worker, inbox, outbox,
 };
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,13 +15,13 @@ const PATIENCE: Duration = Duration::from_secs(120);
 struct Nothing;
 
 impl Handler for Nothing {
-    async fn handle(&self, _: &mut Transaction<'_>, _: &Message) -> Result<(), Failure> {
+    async fn handle(&self, _: &mut Transaction<'_>, _: &Message) -> Result<(), BoxError> {
         Ok(())
     }
 }
 
 impl Publisher for Nothing {
-    async fn publish(&self, _: &Message) -> Result<(), Failure> {
+    async fn publish(&self, _: &Message) -> Result<(), BoxError> {
         Ok(())
     }
 }

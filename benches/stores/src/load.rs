@@ -1,5 +1,6 @@
 //! Callers of an engine.
 
+use hapax::tier::random::mix;
 use hapax_store::{Store, TieredDedup};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,14 +10,9 @@ pub const CALLERS: u64 = 256;
 
 /// Returns an id of 16 bytes that nothing else uses, and that looks random.
 pub fn id(number: u64) -> [u8; 16] {
-    let mix = |mut z: u64| {
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
-    };
     let mut id = [0; 16];
-    id[..8].copy_from_slice(&mix(number.wrapping_mul(0x9e37_79b9_7f4a_7c15)).to_le_bytes());
-    id[8..].copy_from_slice(&mix(number ^ 0x5851_f42d_4c95_7f2d).to_le_bytes());
+    id[..8].copy_from_slice(&mix(number).to_le_bytes());
+    id[8..].copy_from_slice(&mix(!number).to_le_bytes());
     id
 }
 

@@ -1,7 +1,7 @@
 //! Measures the cost of claims: an id that is claimed and completed against one that is checked,
 //! and checks in an engine with claims.
 //!
-//! `cargo bench --features bench --bench claims [-- LIVE [ROUNDS]]`. Two engines with as many live
+//! `cargo bench -p hapax-bench --bench claims [-- LIVE [ROUNDS]]`. Two engines with as many live
 //! ids (by default 10 million), one of which has seen claims, take turns; each turn is a million
 //! ids, a tenth of them duplicates. Medians of the rounds, nanoseconds an id, and ratios. All
 //! answers are checked.

@@ -1,11 +1,12 @@
 //! Measures the cost of growing for a caller: the time of every single check while the number of
 //! live ids goes from zero to 50 million.
 //!
-//! `cargo bench --features bench --bench growth [-- IDS]`. Each row is a process of its own. The
+//! `cargo bench -p hapax-bench --bench growth [-- IDS]`. Each row is a process of its own. The
 //! first two check nothing: they show the machine, without and with another busy thread, like one
 //! that prepares memory. "hapax, CPU" is by the thread's own clock, which stands still while the
 //! machine does something else.
 
+use hapax::tier::random::mix;
 use hapax::{Dedup, Int};
 use hdrhistogram::Histogram;
 use std::hint::black_box;
@@ -182,11 +183,4 @@ impl Measured {
             self.wrong
         );
     }
-}
-
-/// Returns all numbers, each once, in no order (the finalizer of `SplitMix64`).
-fn mix(number: u64) -> u64 {
-    let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    number ^ number >> 31
 }

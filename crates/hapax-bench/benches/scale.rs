@@ -1,6 +1,6 @@
 //! Half a billion live ids: checks that they keep their speed, and that all ids are still known.
 //!
-//! `cargo bench --features bench --bench scale [-- IDS [GROWN_FROM]]`, or `scripts/scale`. For each
+//! `cargo bench -p hapax-bench --bench scale [-- IDS [GROWN_FROM]]`, or `scripts/scale`. For each
 //! number of live ids (10 million; IDS, by default 500 million) it fills a window of that capacity.
 //! For the last million of it, three times as many duplicates come in between; that part is what is
 //! compared. Then it looks for a sample of 10 million of all ids. "memory" shows the machine's own
@@ -10,6 +10,7 @@
 #[path = "scale/lines.rs"]
 mod lines;
 
+use hapax::tier::random::mix;
 use hapax::{Dedup, Int, Stats};
 use std::ops::Range;
 use std::process::ExitCode;
@@ -118,11 +119,4 @@ fn fetch(bytes: usize) -> f64 {
     let began = Instant::now();
     lines::add_to_lines::<64>(table.lines(), &numbers);
     numbers.len() as f64 / began.elapsed().as_secs_f64()
-}
-
-/// Returns all numbers, each once, in no order (the finalizer of `SplitMix64`).
-fn mix(number: u64) -> u64 {
-    let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    number ^ number >> 31
 }

@@ -1,11 +1,11 @@
 //! A strategy of your own, measured next to ours:
-//! `cargo run --release --features bench --example your_strategy`.
+//! `cargo run --release -p hapax-bench --example your_strategy`.
 //!
 //! This one remembers the last N ids in a ring: simple, and wrong if ids come faster than it was
 //! built for, which the answers show.
 
 use hapax::Timestamp;
-use hapax_bench::measure::{Effort, Setting, Sort, beside};
+use hapax_bench::measure::{Effort, Setting, Sort, measure_with_others};
 use hapax_bench::strategy::{Failure, Plan, Strategy};
 use std::collections::{HashSet, VecDeque};
 use std::sync::Mutex;
@@ -38,7 +38,8 @@ impl Strategy<u64> for LastIds {
 
 fn main() -> Result<(), Failure> {
     let setting = Setting { threads: 2, ..Setting::default() };
-    let report = beside::<Vec<u64>, LastIds>(&setting, &["hapax window", "DashMap"], 3, 17, Effort::Quick)?;
+    let report =
+        measure_with_others::<Vec<u64>, LastIds>(&setting, &["hapax window", "DashMap"], 3, 17, Effort::Quick)?;
     for row in &report.rows {
         for run in &row.runs {
             let nanos = run.nanos as f64 / run.checks as f64;

@@ -44,22 +44,22 @@ mod before_main {
     }
 }
 
-use crate::failure::Failure;
+use crate::error::CommandError;
 use before_main::was_closed;
 
 /// Returns an error if standard input was closed.
-pub fn input() -> Result<(), Failure> {
+pub fn input() -> Result<(), CommandError> {
     open(0, "input")
 }
 
 /// Returns an error if standard output was closed.
-pub fn output() -> Result<(), Failure> {
+pub fn output() -> Result<(), CommandError> {
     open(1, "output")
 }
 
-fn open(descriptor: u8, name: &str) -> Result<(), Failure> {
+fn open(descriptor: u8, name: &str) -> Result<(), CommandError> {
     match was_closed(descriptor) {
-        true => Err(Failure::Io(format!("standard {name}: it is closed"))),
+        true => Err(CommandError::Io(format!("standard {name}: it is closed"))),
         false => Ok(()),
     }
 }

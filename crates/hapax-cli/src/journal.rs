@@ -1,20 +1,40 @@
 //! `hapax journal`: prints the contents of a journal, for people.
 
-use crate::failure::Failure;
+use crate::error::CommandError;
+use clap::Subcommand;
 use hapax::{Inspection, RunInfo, SegmentInfo};
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, Subcommand)]
+pub enum JournalCommand {
+    /// Print what is in each file, without changing anything
+    Inspect {
+        /// The journal's directory
+        path: PathBuf,
+        /// Print each run of ids with its time, too
+        #[arg(long)]
+        runs: bool,
+    },
+}
+
+/// Runs the command.
+pub fn run(command: JournalCommand) -> Result<(), CommandError> {
+    match command {
+        JournalCommand::Inspect { path, runs } => inspect(&path, runs),
+    }
+}
 
 /// Prints the contents of a journal's files.
-pub fn inspect(path: &Path, runs: bool) -> Result<(), Failure> {
+fn inspect(path: &Path, runs: bool) -> Result<(), CommandError> {
     let inspection = hapax::inspect(path).map_err(hapax::Error::from)?;
     if inspection.segments.is_empty() && inspection.damage.is_empty() {
         let nothing = "there is no file of one in it (*.hapax), and none is known to be missing";
-        return Err(Failure::Io(format!("{}: it is no journal: {nothing}", path.display())));
+        return Err(CommandError::Io(format!("{}: it is no journal: {nothing}", path.display())));
     }
     let mut page = Vec::new();
-    describe(&mut page, &inspection, runs).map_err(Failure::output)?;
-    std::io::stdout().write_all(&page).map_err(Failure::output)
+    describe(&mut page, &inspection, runs).map_err(CommandError::output)?;
+    std::io::stdout().write_all(&page).map_err(CommandError::output)
 }
 
 fn describe(page: &mut impl Write, inspection: &Inspection, runs: bool) -> std::io::Result<()> {

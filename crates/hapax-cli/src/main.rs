@@ -6,19 +6,46 @@ mod args;
 #[cfg(feature = "bench")]
 mod bench;
 mod closed;
-mod failure;
+mod error;
 mod filter;
 mod journal;
 mod plan;
 mod records;
 mod shell;
 
-use args::{Args, Command, JournalCommand};
 use clap::error::{ContextKind, ContextValue};
-use clap::{CommandFactory, Parser};
-use failure::Failure;
+use clap::{CommandFactory, Parser, Subcommand};
+use error::CommandError;
 use std::io::Write;
 use std::process::ExitCode;
+
+#[derive(Debug, Parser)]
+#[command(name = "hapax", version, about = "Has this id been seen before?", arg_required_else_help = true)]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Print the first line with each id
+    // The long text is here, since this doc comment would go before that of the arguments.
+    #[command(long_about = filter::ABOUT)]
+    Filter(Box<filter::FilterArgs>),
+    /// Say how to configure an engine, what it will cost and what it will miss
+    #[command(long_about = plan::ABOUT)]
+    Plan(Box<plan::PlanArgs>),
+    /// Compare ways to deduplicate: how fast, how large, how often wrong
+    #[cfg(feature = "bench")]
+    Bench(Box<bench::BenchArgs>),
+    /// Look into a directory that `filter --state`, or an engine with a journal, has left
+    #[command(subcommand)]
+    Journal(journal::JournalCommand),
+    /// Print a completion script for a shell
+    Completions { shell: clap_complete::Shell },
+    /// Print the manual page of hapax, or of one of its commands
+    Man { command: Option<String> },
+}
 
 fn main() -> ExitCode {
     let done = match Args::try_parse() {
@@ -37,13 +64,13 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(command: Command) -> Result<(), Failure> {
+fn run(command: Command) -> Result<(), CommandError> {
     match command {
         Command::Filter(options) => filter::run(*options),
         Command::Plan(options) => plan::run(*options),
         #[cfg(feature = "bench")]
         Command::Bench(options) => bench::run(*options),
-        Command::Journal(JournalCommand::Inspect { path, runs }) => journal::inspect(&path, runs),
+        Command::Journal(command) => journal::run(command),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Args::command(), "hapax", &mut script);
@@ -55,7 +82,7 @@ fn run(command: Command) -> Result<(), Failure> {
 
 /// Ends with what clap says of a command line that it does not understand, unless that is about a
 /// command that this build has been made without.
-fn unparsed(error: &clap::Error) -> Result<(), Failure> {
+fn unparsed(error: &clap::Error) -> Result<(), CommandError> {
     match error.get(ContextKind::InvalidSubcommand) {
         Some(ContextValue::String(name)) => Err(left_out(name).unwrap_or_else(|| error.exit())),
         _ => error.exit(),
@@ -63,9 +90,9 @@ fn unparsed(error: &clap::Error) -> Result<(), Failure> {
 }
 
 /// Describes how to get a command that this build has been made without.
-fn left_out(name: &str) -> Option<Failure> {
+fn left_out(name: &str) -> Option<CommandError> {
     (name == "bench" && !cfg!(feature = "bench")).then(|| {
-        Failure::Usage(
+        CommandError::Usage(
             "this build has no `bench`, which compiles all that it compares; to get it, in a checkout of hapax:\n  \
              cargo install --locked --path crates/hapax-cli --features bench"
                 .to_string(),
@@ -73,23 +100,56 @@ fn left_out(name: &str) -> Option<Failure> {
     })
 }
 
-fn print(page: &[u8]) -> Result<(), Failure> {
-    std::io::stdout().write_all(page).map_err(Failure::output)
+fn print(page: &[u8]) -> Result<(), CommandError> {
+    std::io::stdout().write_all(page).map_err(CommandError::output)
 }
 
 /// Prints the manual page of `hapax`, or of one of its commands.
-fn man_page(command: Option<&str>) -> Result<(), Failure> {
+fn man_page(command: Option<&str>) -> Result<(), CommandError> {
     let mut hapax = Args::command();
     hapax.build();
     let of = match command {
         None => hapax,
         Some(name) => {
             let command = hapax.find_subcommand(name).cloned();
-            let missing = || Failure::Usage(format!("there is no command `{name}`"));
+            let missing = || CommandError::Usage(format!("there is no command `{name}`"));
             command.ok_or_else(|| left_out(name).unwrap_or_else(missing))?
         }
     };
     let mut page = Vec::new();
-    clap_mangen::Man::new(of).render(&mut page).map_err(Failure::output)?;
+    clap_mangen::Man::new(of).render(&mut page).map_err(CommandError::output)?;
     print(&page)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Args::command().debug_assert();
+    }
+
+    /// Help opens as documentation does: with a verb or a noun. (`bench` has tests of its own.)
+    #[test]
+    fn help_opens_with_a_verb_or_a_noun() {
+        for command in Args::command().get_subcommands().filter(|command| command.get_name() != "bench") {
+            for arg in command.get_arguments() {
+                let texts = [arg.get_help().map(ToString::to_string), arg.get_help_heading().map(Into::into)];
+                for text in texts.into_iter().flatten() {
+                    let words = ["How ", "What ", "Whether ", "Which ", "Where ", "When ", "For how ", "At which "];
+                    assert!(!words.iter().any(|word| text.starts_with(word)), "{}: {text}", command.get_name());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn long_help_says_more_than_one_line() {
+        for (command, says) in [("filter", "first sighting of each id"), ("plan", "found out from ids that have come")]
+        {
+            let help = Args::command().find_subcommand_mut(command).unwrap().render_long_help().to_string();
+            assert!(help.contains(says), "{help}");
+        }
+    }
 }

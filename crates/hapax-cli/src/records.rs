@@ -2,7 +2,7 @@
 //! does.
 
 use crate::args::{BadLineArgs, LineArgs, Missing};
-use crate::failure::Failure;
+use crate::error::CommandError;
 use crate::filter::blocks::{Block, Blocks};
 use crate::filter::extract::Extractor;
 use crate::filter::input::sources;
@@ -32,12 +32,14 @@ pub fn read(
     lines: &LineArgs,
     bad: &BadLineArgs,
     files: &[PathBuf],
-    mut each: impl FnMut(&[u8], Option<Timestamp>) -> Result<ControlFlow<()>, Failure>,
-) -> Result<Counts, Failure> {
+    mut each: impl FnMut(&[u8], Option<Timestamp>) -> Result<ControlFlow<()>, CommandError>,
+) -> Result<Counts, CommandError> {
     if bad.missing == Missing::Pass {
-        return Err(Failure::Usage("--missing pass: no lines are printed here; `drop` leaves them out".to_string()));
+        return Err(CommandError::Usage(
+            "--missing pass: no lines are printed here; `drop` leaves them out".to_string(),
+        ));
     }
-    let lines = &lines.of_files(files).map_err(Failure::Usage)?;
+    let lines = &lines.of_files(files).map_err(CommandError::Usage)?;
     let mut lines = Lines::new(lines, bad, Extractor::new(lines)?);
     let mut counts = Counts::default();
     let (mut block, mut ends) = (Vec::new(), Vec::new());
@@ -45,7 +47,7 @@ pub fn read(
         let mut blocks = Blocks::new(source.read(Arc::default())?, lines.cutter(), lines.line_bytes_max());
         lines.begin_file();
         loop {
-            let next = blocks.next(&mut block, &mut ends).map_err(|error| Failure::input(source.name(), error))?;
+            let next = blocks.next(&mut block, &mut ends).map_err(|error| CommandError::input(source.name(), error))?;
             lines.skipped(blocks.take_skipped());
             match next {
                 Block::End => break,
@@ -83,8 +85,7 @@ pub fn read(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::{Args, Command};
-    use clap::Parser;
+    use crate::filter::FilterArgs;
     use std::sync::atomic::AtomicU32;
     use std::sync::atomic::Ordering::Relaxed;
 
@@ -92,14 +93,13 @@ mod tests {
     type Event = (String, Option<u64>);
 
     /// Returns the records of files with these contents.
-    fn records(options: &[&str], contents: &[&[u8]]) -> Result<(Vec<Event>, Counts), Failure> {
-        let words = ["hapax", "filter"].iter().chain(options);
-        let Command::Filter(args) = Args::try_parse_from(words).unwrap().command else { unreachable!() };
+    fn records(options: &[&str], contents: &[&[u8]]) -> Result<(Vec<Event>, Counts), CommandError> {
+        let args = FilterArgs::parse(options.iter().copied()).unwrap();
         let written = Files::new(contents);
         let mut events = Vec::new();
         let counts = read(&args.lines, &args.bad, &written.0, |id, at| {
             if id == b"stop" {
-                return Err(Failure::Usage("no more".to_string()));
+                return Err(CommandError::Usage("no more".to_string()));
             }
             events.push((String::from_utf8(id.to_vec()).unwrap(), at.map(Timestamp::as_nanos)));
             Ok(if id == b"last" { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
@@ -151,7 +151,7 @@ mod tests {
         assert!(missing.message().is_some_and(|text| text.contains(", line 2: the id is missing")), "{missing:?}");
         let bad = message(&["--json", "/i", "--missing", "drop"]);
         assert!(bad.message().is_some_and(|text| text.contains(", line 3: ")), "{bad:?}");
-        assert!(matches!(message(&["--missing", "pass"]), Failure::Usage(_)));
+        assert!(matches!(message(&["--missing", "pass"]), CommandError::Usage(_)));
     }
 
     #[test]
@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(stopped.message(), Some("no more"));
         let (events, counts) = records(&[], &[b"a\nlast\nb\n", b"c\n"]).unwrap();
         assert_eq!((events.len(), counts), (2, Counts { lines: 2, events: 2, ..Counts::default() }));
-        let Command::Filter(args) = Args::try_parse_from(["hapax", "filter"]).unwrap().command else { unreachable!() };
+        let args = FilterArgs::parse([]).unwrap();
         let nowhere = [PathBuf::from("/nowhere/nothing")];
         let missing = read(&args.lines, &args.bad, &nowhere, |_, _| Ok(ControlFlow::Continue(()))).unwrap_err();
         assert!(missing.message().is_some_and(|text| text.starts_with("/nowhere/nothing: ")), "{missing:?}");

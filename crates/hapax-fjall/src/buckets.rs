@@ -76,6 +76,7 @@ impl Row {
     }
 
     pub(super) fn encode(self) -> [u8; ROW_BYTES] {
+        debug_assert!(self.opened <= self.ends_by && self.opened <= self.seen, "decoding asks for the same");
         let longest = u64::try_from(self.longest.as_nanos()).unwrap_or(u64::MAX);
         let mut bytes = [VERSION; ROW_BYTES];
         let numbers = [self.opened.as_nanos(), self.ends_by.as_nanos(), longest, self.seen.as_nanos()];

@@ -7,7 +7,7 @@ use fjall::config::{BloomConstructionPolicy, FilterPolicy, FilterPolicyEntry, Pi
 use fjall::{Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode};
 use hapax::{Clock, Timestamp};
 use hapax_store::committer::{CommitError, Database, Durability, Put, Time};
-use hapax_store::record::{Kept, State};
+use hapax_store::record::{State, StoredRecord};
 use hapax_store::{Cursor, ErrorKind, Expired, Found, Page, RecordKey, StoreError, codec};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
@@ -161,7 +161,7 @@ impl Buckets {
     }
 
     /// Returns the last copy of a record, and the number of its bucket.
-    fn find(&self, key: &[u8]) -> Result<Option<(u64, Kept)>, StoreError> {
+    fn find(&self, key: &[u8]) -> Result<Option<(u64, StoredRecord)>, StoreError> {
         for bucket in self.buckets.iter().rev() {
             if let Some(value) = bucket.keyspace.get(key).map_err(|error| self.failed(error, "reading"))? {
                 return codec::decode(&value, super::BACKEND).map(|kept| Some((bucket.number, kept)));
@@ -194,7 +194,7 @@ impl Database for Buckets {
         self.time.next()
     }
 
-    fn read(&mut self, key: &[u8]) -> Result<Option<Kept>, StoreError> {
+    fn read(&mut self, key: &[u8]) -> Result<Option<StoredRecord>, StoreError> {
         Ok(self.find(key)?.map(|(_, kept)| kept))
     }
 

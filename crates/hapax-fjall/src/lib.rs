@@ -100,11 +100,16 @@ pub struct FjallStore {
 /// # Ok(())
 /// # }
 /// ```
+///
+/// With the feature `serde` they are read and written, except for the clock.
 #[must_use]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct FjallOptions {
     durability: Durability,
     bucket: Option<Duration>,
     cache_bytes: u64,
+    #[cfg_attr(feature = "serde", serde(skip))]
     clock: Option<Box<dyn Clock>>,
 }
 
@@ -193,5 +198,23 @@ impl Committed for FjallStore {
 
     fn committer(&self) -> &Committer<Buckets> {
         &self.committer
+    }
+}
+
+#[cfg(all(test, feature = "serde"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_read_as_they_were_written() {
+        let options =
+            FjallOptions::new().durability(Durability::System).bucket(Duration::from_secs(600)).cache_bytes(1 << 20);
+        let written = serde_json::to_value(&options).unwrap();
+        let read: FjallOptions = serde_json::from_value(written.clone()).unwrap();
+        assert_eq!(serde_json::to_value(&read).unwrap(), written);
+        assert_eq!((read.durability, read.bucket), (options.durability, options.bucket));
+        let none: FjallOptions = serde_json::from_str("{}").unwrap();
+        assert_eq!(serde_json::to_value(&none).unwrap(), serde_json::to_value(FjallOptions::new()).unwrap());
+        assert!(serde_json::from_str::<FjallOptions>(r#"{"clocks": 1}"#).is_err());
     }
 }

@@ -1,11 +1,11 @@
 //! A server whose charges are made once, however often a client retries: an axum server with
 //! idempotency keys in 64 MiB of memory.
 //!
-//! `cargo run --example http_server --features budget,http` sends requests to itself. With an
+//! `cargo run -p hapax-http --example http_server` sends requests to itself. With an
 //! address as an argument, it serves:
 //!
 //! ```sh
-//! cargo run --example http_server --features budget,http -- 127.0.0.1:3000
+//! cargo run -p hapax-http --example http_server -- 127.0.0.1:3000
 //! ask() { curl -i localhost:3000/charges -H "authorization: Bearer $1" -H 'idempotency-key: "k-1"' -d "$2"; }
 //! ask alice-s3cret amount=10
 //! ask alice-s3cret amount=10 # the same charge

@@ -2,13 +2,13 @@
 
 use super::body::{self, Body};
 use super::headers;
-use super::layer::Shared;
 use super::outgoing_layer::REPLAYED;
+use super::permits::Permit;
 use super::problem::Problem;
+use super::problem_details::Refusal;
 use super::quota::Full;
-use super::record::{Content, Kept};
-use super::room::Permit;
-use super::telling::Refusal;
+use super::record::{Content, StoredResponse};
+use super::shared::Shared;
 use hapax_store::{Store, StoreError};
 use http::header::TRAILER;
 use http::{HeaderValue, Response};
@@ -41,13 +41,13 @@ impl<S: Store> Shared<S> {
     /// Returns one of the layer's own answers.
     pub(super) fn refuse<R: HttpBody>(&self, refusal: Refusal) -> Response<Body<R>> {
         self.counters.refused.count();
-        self.options.telling.tell(refusal)
+        self.options.problem_format.respond(refusal)
     }
 
     /// Returns a stored response.
-    pub(super) fn replay<R: HttpBody>(&self, kept: Kept, bytes: Permit) -> Response<Body<R>> {
-        let status = kept.status;
-        let Some(Content { headers, trailers, body }) = kept.content else {
+    pub(super) fn replay<R: HttpBody>(&self, stored: StoredResponse, bytes: Permit) -> Response<Body<R>> {
+        let status = stored.status;
+        let Some(Content { headers, trailers, body }) = stored.content else {
             let detail = format!("its status was {}, its body was too large to be kept", status.as_u16());
             return self.refuse(Refusal::new(Problem::ResponseNotKept, detail));
         };

@@ -1,7 +1,7 @@
 //! Bodies: read up to a limit, and passed on.
 
 use super::headers;
-use super::room::Permit;
+use super::permits::Permit;
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use http_body::{Body as HttpBody, Frame, SizeHint};
@@ -68,7 +68,7 @@ pub(super) enum Reading<B: HttpBody, E> {
 pub(super) async fn read<B: HttpBody<Data = Bytes>, E>(
     body: B,
     max_bytes: usize,
-    mut room: impl FnMut(usize) -> Result<(), E>,
+    mut take: impl FnMut(usize) -> Result<(), E>,
 ) -> Reading<B, E> {
     let mut body = Box::pin(body);
     let (mut data, mut trailers) = (Gathered::default(), None);
@@ -86,14 +86,14 @@ pub(super) async fn read<B: HttpBody<Data = Bytes>, E>(
             Ok(more) if data.len() + more.len() > max_bytes => {
                 return Reading::TooLarge(Body(Repr::Rest { first: [Some(data.whole()), Some(more)], rest: body }));
             }
-            Ok(more) => match room(more.len()) {
+            Ok(more) => match take(more.len()) {
                 Ok(()) => data.push(more),
                 Err(full) => return Reading::Full(full),
             },
             // A frame that is neither data nor trailers is skipped: its meaning is unknown.
             Err(other) => {
                 if let Ok(more) = other.into_trailers() {
-                    if let Err(full) = room(headers::bytes(&more)) {
+                    if let Err(full) = take(headers::bytes(&more)) {
                         return Reading::Full(full);
                     }
                     trailers = Some(more);

@@ -1,13 +1,14 @@
 //! The configuration of a layer.
 
-use super::layer::{IdempotencyLayer, OnMissing, Shared};
-use super::options::Options;
+use super::durations::TypicalDurations;
+use super::layer::IdempotencyLayer;
+use super::options::{OnMissing, Options, ScopeFn};
+use super::permits::Permits;
 use super::problem::Problem;
-use super::room::Room;
+use super::problem_details::ProblemDetails;
+use super::reservations::Reservations;
+use super::shared::Shared;
 use super::stats::Counters;
-use super::tab::Tabs;
-use super::telling::ProblemDetails;
-use super::usual::Usual;
 use bytes::Bytes;
 use hapax_store::{ErrorKind, Fingerprint, Store, StoreError, TieredDedup};
 use http::request::Parts;
@@ -15,8 +16,6 @@ use http::{HeaderName, Method, Response, StatusCode};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
-
-pub(super) type ScopeFn = Arc<dyn Fn(&Parts) -> Option<String> + Send + Sync>;
 
 /// The state of a builder without a scope: the layer cannot be built yet.
 #[derive(Debug)]
@@ -42,11 +41,16 @@ pub struct LayerBuilder<S: Store, Scope = Scoped> {
     options: Options,
 }
 
-impl<S: Store> LayerBuilder<S, Unscoped> {
-    pub(super) fn new(dedup: TieredDedup<S>) -> Self {
+impl<S: Store> IdempotencyLayer<S> {
+    /// Starts configuring a layer over an engine. The engine's own scope is the namespace of the
+    /// keys, so that other ids are never taken for one; its retention is the time for which keys
+    /// are remembered.
+    pub fn builder(dedup: TieredDedup<S>) -> LayerBuilder<S, Unscoped> {
         LayerBuilder { dedup, scope: None, options: Options::default() }
     }
+}
 
+impl<S: Store> LayerBuilder<S, Unscoped> {
     /// Sets the owner of a key: the tenant, the user, the owner of the API key. The same key of two
     /// owners is two keys. `None` refuses the request ([`Problem::ScopeMissing`]).
     ///
@@ -267,7 +271,7 @@ impl<S: Store, Scope> LayerBuilder<S, Scope> {
     /// Sets the status of a problem. Default: [`Problem::status`].
     pub fn status(self, problem: Problem, status: StatusCode) -> Self {
         self.with(|it| {
-            it.telling.statuses.insert(problem, status);
+            it.problem_format.statuses.insert(problem, status);
         })
     }
 
@@ -284,13 +288,13 @@ impl<S: Store, Scope> LayerBuilder<S, Scope> {
     /// # }
     /// ```
     pub fn problem_type(self, type_of: impl Fn(Problem) -> String + Send + Sync + 'static) -> Self {
-        self.with(|it| it.telling.type_uri = Some(Arc::new(type_of)))
+        self.with(|it| it.problem_format.type_uri = Some(Arc::new(type_of)))
     }
 
     /// Sets the page to which problems link: `Link: <page>; rel="describedby"`. Default: the `type`
     /// of the problem, if it begins with `https://` or `http://`.
     pub fn documentation(self, page: impl Into<String>) -> Self {
-        self.with(|it| it.telling.documentation = Some(page.into()))
+        self.with(|it| it.problem_format.documentation = Some(page.into()))
     }
 
     /// Sets the response for a problem: its status, headers and body. Default:
@@ -299,7 +303,7 @@ impl<S: Store, Scope> LayerBuilder<S, Scope> {
         self,
         response: impl Fn(&ProblemDetails) -> Response<Bytes> + Send + Sync + 'static,
     ) -> Self {
-        self.with(|it| it.telling.response = Some(Arc::new(response)))
+        self.with(|it| it.problem_format.response = Some(Arc::new(response)))
     }
 }
 
@@ -320,9 +324,9 @@ impl<S: Store> LayerBuilder<S, Scoped> {
         Ok(IdempotencyLayer(Arc::new(Shared {
             dedup: self.dedup,
             scope,
-            tabs: self.options.max_kept().map(|max| Tabs::new(max, kept_for)),
-            usual: Usual::new(),
-            room: Room::new(self.options.max(), self.options.max_per_scope()),
+            reservations: self.options.max_kept().map(|max| Reservations::new(max, kept_for)),
+            durations: TypicalDurations::new(),
+            permits: Permits::new(self.options.max(), self.options.max_per_scope()),
             options: self.options,
             counters: Counters::default(),
             runtime,

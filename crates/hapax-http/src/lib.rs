@@ -18,9 +18,10 @@
 //! problems by RFC 9457, header fields by RFC 9110 and 9651.
 //!
 //! Files: `key`, `fingerprint` and `canonical`, `headers`, `record`, `problem`, `quota`, `ledger`
-//! are pure; `room` gives permits by the quotas, `tab` by the ledger, `body` reads, `usual`
-//! estimates, `telling` writes problems; `builder` and `options` configure the `layer`, `service`
-//! claims, `run` handles, `answers` answers.
+//! are pure; `permits` are given by the quotas, `reservations` by the ledger; `body` reads,
+//! `durations` estimates, `problem_details` writes problems; `options` are checked, and `builder`
+//! makes the `layer` of them; `service` claims, `run` handles, `answers` answers, all three over
+//! what is `shared`.
 
 mod canonical;
 pub mod fingerprint;
@@ -36,16 +37,17 @@ mod body;
 
 mod answers;
 mod builder;
+mod durations;
 mod layer;
 mod options;
 mod outgoing_layer;
-mod room;
+mod permits;
+mod problem_details;
+mod reservations;
 mod run;
 mod service;
+mod shared;
 mod stats;
-mod tab;
-mod telling;
-mod usual;
 
 #[cfg(any(fuzzing, test))]
 #[doc(hidden)]
@@ -55,11 +57,11 @@ pub use body::Body;
 pub use builder::{LayerBuilder, Scoped, Unscoped};
 pub use headers::keeps_header;
 pub use key::{IdempotencyKey, MAX_KEY_CHARS, id_of};
-pub use layer::{IdempotencyLayer, OnMissing};
-pub use options::{refuses_status, stores_status};
+pub use layer::IdempotencyLayer;
+pub use options::{OnMissing, refuses_status, stores_status};
 pub use outgoing::{IDEMPOTENCY_KEY, KeyBuilder, OutgoingKey};
 pub use outgoing_layer::{OutgoingKeyLayer, OutgoingKeyService, REPLAYED};
 pub use problem::Problem;
+pub use problem_details::ProblemDetails;
 pub use service::IdempotencyService;
 pub use stats::HttpStats;
-pub use telling::ProblemDetails;

@@ -1,12 +1,11 @@
 //! The options of a layer.
 
 use super::headers::keeps_header;
-use super::layer::OnMissing;
 use super::ledger::Charge;
+use super::problem_details::ProblemFormat;
 use super::quota::Amounts;
-use super::telling::Telling;
 use super::{IDEMPOTENCY_KEY, fingerprint};
-use hapax_store::{ErrorKind, Fingerprint, StoreError};
+use hapax_store::{Fingerprint, StoreError, option};
 use http::request::Parts;
 use http::{HeaderName, Method, StatusCode};
 use std::sync::Arc;
@@ -15,9 +14,23 @@ use std::time::Duration;
 /// The divisor for the default limits of one scope: it has at most this part of the total.
 const SHARES: usize = 4;
 
+/// A function that returns the owner of a request's key.
+pub(super) type ScopeFn = Arc<dyn Fn(&Parts) -> Option<String> + Send + Sync>;
+
 type RetentionFn = Arc<dyn Fn(&Parts) -> Option<Duration> + Send + Sync>;
 
 type FingerprintFn = Arc<dyn Fn(&Parts, &[u8]) -> Fingerprint + Send + Sync>;
+
+/// The treatment of a request without a key, where one is expected.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
+pub enum OnMissing {
+    /// It is refused: [`Problem::KeyMissing`](super::Problem::KeyMissing).
+    #[default]
+    Reject,
+    /// It is handled, as often as it comes.
+    Pass,
+}
 
 pub(super) struct Options {
     pub(super) header: HeaderName,
@@ -45,7 +58,7 @@ pub(super) struct Options {
     pub(super) retention: Option<RetentionFn>,
     pub(super) gone_for: Duration,
     pub(super) answer_within: Duration,
-    pub(super) telling: Telling,
+    pub(super) problem_format: ProblemFormat,
 }
 
 impl Default for Options {
@@ -76,7 +89,7 @@ impl Default for Options {
             retention: None,
             gone_for: Duration::ZERO,
             answer_within: Duration::from_secs(1),
-            telling: Telling::default(),
+            problem_format: ProblemFormat::default(),
         }
     }
 }
@@ -130,7 +143,7 @@ impl Options {
         Amounts {
             reading: self.max_reading_per_scope.unwrap_or(share(max.reading, 1)),
             in_flight: self.max_in_flight_per_scope.unwrap_or(share(max.in_flight, 1)),
-            // Room for one request, the largest, at least.
+            // Permits for one request, the largest, at least.
             bytes: self.max_buffered_bytes_per_scope.unwrap_or(share(max.bytes, self.max_request_bytes)),
         }
     }
@@ -162,7 +175,7 @@ impl Options {
             check(bytes <= 1 << 30, option, &bytes, "at most 1 GiB")?;
         }
         self.validate_quotas(is_scoped)?;
-        self.telling.validate()
+        self.problem_format.validate()
     }
 
     /// Checks the retention: an exclusive engine's history is made for its own retention.
@@ -194,12 +207,20 @@ impl Options {
     }
 }
 
-pub(super) fn check(valid: bool, option: &str, got: &dyn std::fmt::Debug, expected: &str) -> Result<(), StoreError> {
-    match valid {
-        true => Ok(()),
-        false => {
-            let wrong = format!("option `{option}`: got {got:?}, expected {expected}");
-            Err(StoreError::new(ErrorKind::Misconfigured, "http", wrong))
+fn check(valid: bool, option: &str, got: &dyn std::fmt::Debug, expected: &str) -> Result<(), StoreError> {
+    option::check("http", valid, option, got, expected)
+}
+
+#[cfg(all(test, feature = "serde"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn on_missing_is_read_as_it_was_written() {
+        for option in [OnMissing::Reject, OnMissing::Pass] {
+            let written = serde_json::to_string(&option).unwrap();
+            assert_eq!(serde_json::from_str::<OnMissing>(&written).unwrap(), option, "{written}");
         }
+        assert!(serde_json::from_str::<OnMissing>(r#""something""#).is_err());
     }
 }

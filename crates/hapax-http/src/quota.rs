@@ -140,6 +140,7 @@ impl Quotas {
     pub(super) fn give_back(&mut self, scope: Option<&Arc<str>>, resource: Resource, amount: usize) {
         *self.used.of_mut(resource) -= amount;
         let Some(scope) = scope.filter(|_| amount > 0) else { return };
+        debug_assert!(self.scopes.contains_key(scope), "a scope that has taken something is in the table");
         let Some(of_scope) = self.scopes.get_mut(scope) else { return };
         *of_scope.used.of_mut(resource) -= amount;
         if of_scope.used == Amounts::default() {

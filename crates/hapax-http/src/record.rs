@@ -27,7 +27,7 @@ const MAX_FIELD_BYTES: usize = 256 << 10;
 
 /// The stored part of an answer.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Kept {
+pub(super) struct StoredResponse {
     pub(super) status: StatusCode,
     /// The time before the end of the record during which it only says that the request was
     /// handled: whole milliseconds.
@@ -95,7 +95,7 @@ impl fmt::Display for RecordError {
     }
 }
 
-pub(super) fn encode(kept: &Kept) -> Vec<u8> {
+pub(super) fn encode(kept: &StoredResponse) -> Vec<u8> {
     match &kept.content {
         None => head(1, kept, 0),
         Some(Content { headers, trailers, body }) => {
@@ -109,7 +109,7 @@ pub(super) fn encode(kept: &Kept) -> Vec<u8> {
     }
 }
 
-fn head(kind: u8, kept: &Kept, more_bytes: usize) -> Vec<u8> {
+fn head(kind: u8, kept: &StoredResponse, more_bytes: usize) -> Vec<u8> {
     let mut out = Vec::with_capacity(12 + more_bytes);
     let gone_ms = u64::try_from(kept.gone_for.as_millis()).unwrap_or(u64::MAX);
     out.extend_from_slice(&[if gone_ms > 0 { VERSION_GONE } else { VERSION }, kind]);
@@ -135,7 +135,7 @@ fn put_headers(headers: &HeaderMap, out: &mut Vec<u8>) {
     }
 }
 
-pub(super) fn decode(record: Vec<u8>) -> Result<Kept, RecordError> {
+pub(super) fn decode(record: Vec<u8>) -> Result<StoredResponse, RecordError> {
     let mut rest = Bytes::from(record);
     let short = |_| RecordError::Short;
     let version = rest.try_get_u8().map_err(short)?;
@@ -172,7 +172,7 @@ pub(super) fn decode(record: Vec<u8>) -> Result<Kept, RecordError> {
         return Err(RecordError::Content(status.as_u16()));
     }
     match rest.len() {
-        0 => Ok(Kept { status, gone_for, content }),
+        0 => Ok(StoredResponse { status, gone_for, content }),
         more => Err(RecordError::Long(more)),
     }
 }
@@ -226,14 +226,14 @@ mod tests {
         })
     }
 
-    fn kept() -> impl Strategy<Value = Kept> {
+    fn kept() -> impl Strategy<Value = StoredResponse> {
         let status = (200_u16..1_000).prop_map(|status| StatusCode::from_u16(status).unwrap());
         let status = status.prop_filter("it has content", |status| has_content(*status));
         let body = proptest::collection::vec(any::<u8>(), 0..100).prop_map(Bytes::from);
         let content =
             (headers(8), headers(3), body).prop_map(|(headers, trailers, body)| Content { headers, trailers, body });
         let gone_for = prop_oneof![Just(0), 1_u64..100, Just(u64::MAX)].prop_map(Duration::from_millis);
-        (status, gone_for, proptest::option::of(content)).prop_map(|(status, gone_for, content)| Kept {
+        (status, gone_for, proptest::option::of(content)).prop_map(|(status, gone_for, content)| StoredResponse {
             status,
             gone_for,
             content,
@@ -273,13 +273,13 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert("a", HeaderValue::from_static("bc"));
         let content = Content { headers, trailers: HeaderMap::new(), body: Bytes::from_static(b"ok") };
-        let kept = Kept { status: StatusCode::CREATED, gone_for: Duration::ZERO, content: Some(content) };
+        let kept = StoredResponse { status: StatusCode::CREATED, gone_for: Duration::ZERO, content: Some(content) };
         let record = b"\x01\x00\xc9\x00\x01\0\0\0\x01\0a\x02\0\0\0bc\0\0\0\0\x02\0\0\0\0\0\0\0ok";
         assert_eq!(encode(&kept), record);
         assert_eq!(decode(record.to_vec()), Ok(kept));
         assert_eq!(
             decode(vec![1, 1, 0xc8, 0]),
-            Ok(Kept { status: StatusCode::OK, gone_for: Duration::ZERO, content: None })
+            Ok(StoredResponse { status: StatusCode::OK, gone_for: Duration::ZERO, content: None })
         );
         assert_eq!(decode(vec![3, 0, 0, 0]), Err(RecordError::Version(3)));
         assert_eq!(decode(vec![1, 2, 0xc8, 0]), Err(RecordError::Kind(2)));
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn the_form_of_version_2_stays() {
-        let kept = Kept { status: StatusCode::OK, gone_for: Duration::from_millis(0x0102), content: None };
+        let kept = StoredResponse { status: StatusCode::OK, gone_for: Duration::from_millis(0x0102), content: None };
         assert_eq!(encode(&kept), b"\x02\x01\xc8\0\x02\x01\0\0\0\0\0\0");
         assert_eq!(decode(encode(&kept)), Ok(kept));
         assert_eq!(decode(b"\x02\x01\xc8\0\0\0\0\0\0\0\0\0".to_vec()), Err(RecordError::Gone));
@@ -305,7 +305,7 @@ mod tests {
         }
         let of = |status, body: &'static [u8], trailers: HeaderMap| {
             let content = Content { headers: HeaderMap::new(), trailers, body: Bytes::from_static(body) };
-            decode(encode(&Kept { status, gone_for: Duration::ZERO, content: Some(content) }))
+            decode(encode(&StoredResponse { status, gone_for: Duration::ZERO, content: Some(content) }))
         };
         let trailers = HeaderMap::from_iter([(HeaderName::from_static("a"), HeaderValue::from_static("b"))]);
         for status in [StatusCode::NO_CONTENT, StatusCode::RESET_CONTENT, StatusCode::NOT_MODIFIED] {
@@ -326,7 +326,7 @@ mod tests {
             let content = Content { headers, trailers, body: Bytes::new() };
             let (fits, kept) = (
                 content.has_few_fields(),
-                Kept { status: StatusCode::OK, gone_for: Duration::ZERO, content: Some(content) },
+                StoredResponse { status: StatusCode::OK, gone_for: Duration::ZERO, content: Some(content) },
             );
             assert_eq!(decode(encode(&kept)).is_ok(), fits);
             fits

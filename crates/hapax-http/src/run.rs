@@ -2,15 +2,15 @@
 //! finished, and its end recorded, all the same.
 
 use super::body::{self, Body, Read, Reading};
+use super::durations::RequestKind;
 use super::headers;
 use super::key::Begun;
-use super::layer::Shared;
+use super::permits::Permit;
 use super::problem::Problem;
-use super::record::{self, Content, Kept};
-use super::room::Permit;
-use super::tab::Tab;
-use super::telling::Refusal;
-use super::usual::Sort;
+use super::problem_details::Refusal;
+use super::record::{self, Content, StoredResponse};
+use super::reservations::Reservation;
+use super::shared::Shared;
 use bytes::Bytes;
 use hapax_store::unwind::{Panic, caught};
 use hapax_store::{NotCompleted, Store, TieredClaim};
@@ -46,15 +46,15 @@ impl<B: Sent, R: Sent, Inner> Handles<B, R> for Inner where
 }
 
 /// A request that has claimed its key, on its way to the handler.
-pub(super) struct Run<S: Store, B: HttpBody> {
+pub(super) struct ClaimedRequest<S: Store, B: HttpBody> {
     pub(super) claim: TieredClaim<S>,
     pub(super) request: Request<Body<B>>,
     /// The permit to be in flight: given back when all is recorded.
-    pub(super) room: Permit,
+    pub(super) permit: Permit,
     /// The charge for the stored key.
-    pub(super) tab: Option<Tab>,
+    pub(super) reservation: Option<Reservation>,
     pub(super) begun: Begun,
-    pub(super) sort: Sort,
+    pub(super) kind: RequestKind,
 }
 
 /// The end of a handler.
@@ -78,7 +78,7 @@ enum Ended<R: HttpBody, E> {
 pub(super) async fn to_its_end<Inner, S, B, R>(
     shared: Arc<Shared<S>>,
     inner: Inner,
-    handled: Run<S, B>,
+    request: ClaimedRequest<S, B>,
 ) -> Result<Response<Body<R>>, Inner::Error>
 where
     Inner: Handles<B, R>,
@@ -87,7 +87,7 @@ where
     R: Sent,
 {
     let runtime = shared.runtime();
-    let work = async move { run(&shared, inner, handled).await };
+    let work = async move { run(&shared, inner, request).await };
     #[cfg(feature = "tracing")]
     let work = tracing::Instrument::in_current_span(work);
     let work = Outlives { work: Some(Box::pin(work)), runtime };
@@ -131,7 +131,7 @@ impl<F: Future<Output: Send + 'static> + Send + 'static> Drop for Outlives<F> {
 async fn run<Inner, S, B, R>(
     shared: &Arc<Shared<S>>,
     inner: Inner,
-    run: Run<S, B>,
+    claimed: ClaimedRequest<S, B>,
 ) -> Result<Result<Response<Body<R>>, Inner::Error>, Panic>
 where
     Inner: Handles<B, R>,
@@ -139,48 +139,48 @@ where
     B: Sent,
     R: Sent,
 {
-    let Run { mut claim, request, room, tab, begun, sort } = run;
+    let ClaimedRequest { mut claim, request, permit, reservation, begun, kind } = claimed;
     // Held until the client has them.
-    let mut bytes = room.bytes();
+    let mut bytes = permit.bytes();
     let began = Instant::now();
-    let handled = under(&mut claim, caught(handle(shared, inner, request, &mut bytes, &begun)));
+    let handled = renewing(&mut claim, caught(handle(shared, inner, request, &mut bytes, &begun)));
     let ended = match tokio::time::timeout(shared.options.handler_timeout, handled).await {
         Ok(Ok(ended)) => ended,
         Ok(Err(panic)) => Ended::Panic(panic),
         Err(_) => Ended::Late,
     };
     if matches!(ended, Ended::Whole(..) | Ended::TooLarge(_) | Ended::Late) {
-        shared.usual.learn(sort, began.elapsed());
+        shared.durations.learn(kind, began.elapsed());
     }
     match ended {
         Ended::Whole(parts, body) => {
-            let kept = shared.kept(&parts, &body);
-            if kept.content.is_none() {
+            let stored = shared.stored(&parts, &body);
+            if stored.content.is_none() {
                 shared.counters.not_kept.count();
             }
-            shared.record(claim, &kept, (room, tab)).await;
+            shared.record(claim, &stored, permit, reservation).await;
             Ok(Ok(Response::from_parts(parts, Body::from(body).holding(bytes))))
         }
         Ended::TooLarge(response) => {
-            let kept = Kept { status: response.status(), gone_for: shared.options.gone_for, content: None };
+            let stored = StoredResponse { status: response.status(), gone_for: shared.options.gone_for, content: None };
             shared.counters.not_kept.count();
-            shared.record(claim, &kept, (room, tab)).await;
+            shared.record(claim, &stored, permit, reservation).await;
             Ok(Ok(response.map(|body| body.holding(bytes))))
         }
-        Ended::Released(response) => shared.released(claim, room, Ok(Ok(response))).await,
-        Ended::Error(error) => shared.released(claim, room, Ok(Err(error))).await,
-        Ended::Panic(panic) => shared.released(claim, room, Err(panic)).await,
+        Ended::Released(response) => shared.released(claim, permit, Ok(Ok(response))).await,
+        Ended::Error(error) => shared.released(claim, permit, Ok(Err(error))).await,
+        Ended::Panic(panic) => shared.released(claim, permit, Err(panic)).await,
         Ended::Late => {
             let late = format!("not done within {:?}", shared.options.handler_timeout);
             let response = shared.refuse(Refusal::new(Problem::HandlerTimeout, late));
-            shared.released(claim, room, Ok(Ok(response))).await
+            shared.released(claim, permit, Ok(Ok(response))).await
         }
     }
 }
 
 impl<S: Store> Shared<S> {
     /// Returns the stored part of a response: its status only, if the rest is too large.
-    fn kept(&self, parts: &Parts, body: &Read) -> Kept {
+    fn stored(&self, parts: &Parts, body: &Read) -> StoredResponse {
         let keeps = &*self.options.keeps_header;
         let has_content = record::has_content(parts.status);
         let trailers = body.trailers.clone().filter(|_| has_content).unwrap_or_default();
@@ -190,7 +190,7 @@ impl<S: Store> Shared<S> {
             body: if has_content { body.data.clone() } else { Bytes::new() },
         };
         let fits = content.bytes() <= self.options.max_response_bytes && content.has_few_fields();
-        Kept { status: parts.status, gone_for: self.options.gone_for, content: fits.then_some(content) }
+        StoredResponse { status: parts.status, gone_for: self.options.gone_for, content: fits.then_some(content) }
     }
 
     /// Returns the runtime on which work without a waiting caller goes on.
@@ -199,15 +199,21 @@ impl<S: Store> Shared<S> {
     }
 
     /// Records the completed request.
-    async fn record(self: &Arc<Self>, claim: TieredClaim<S>, kept: &Kept, (room, tab): (Permit, Option<Tab>)) {
-        let (shared, record) = (Arc::clone(self), record::encode(kept));
-        if let Some(tab) = tab {
-            tab.keep(record.len());
+    async fn record(
+        self: &Arc<Self>,
+        claim: TieredClaim<S>,
+        stored: &StoredResponse,
+        permit: Permit,
+        reservation: Option<Reservation>,
+    ) {
+        let (shared, record) = (Arc::clone(self), record::encode(stored));
+        if let Some(reservation) = reservation {
+            reservation.keep(record.len());
         }
-        let (bytes, len) = (room.bytes(), record.len());
-        self.settle((bytes, len), async move {
+        let (bytes, len) = (permit.bytes(), record.len());
+        self.settle(bytes, len, async move {
             shared.completed(claim.complete_with(record).await);
-            drop(room);
+            drop(permit);
         })
         .await;
     }
@@ -216,7 +222,8 @@ impl<S: Store> Shared<S> {
     /// permit for the bytes that it needs.
     async fn settle(
         self: &Arc<Self>,
-        (mut bytes, len): (Permit, usize),
+        mut bytes: Permit,
+        len: usize,
         ending: impl Future<Output = ()> + Send + 'static,
     ) {
         let mut ending = Box::pin(ending);
@@ -248,12 +255,12 @@ impl<S: Store> Shared<S> {
         }
     }
 
-    async fn released<T>(self: &Arc<Self>, claim: TieredClaim<S>, room: Permit, outcome: T) -> T {
+    async fn released<T>(self: &Arc<Self>, claim: TieredClaim<S>, permit: Permit, outcome: T) -> T {
         self.counters.released.count();
-        self.settle((room.bytes(), 0), async move {
+        self.settle(permit.bytes(), 0, async move {
             // If that fails, the lease ends the claim.
             let _ = claim.release().await;
-            drop(room);
+            drop(permit);
         })
         .await;
         outcome
@@ -286,7 +293,7 @@ where
         return Ended::Released(response.map(Body::untouched));
     }
     let (parts, body) = response.into_parts();
-    // The answer to completed work is sent, even if there is no room for it.
+    // The answer to completed work is sent, even beyond the limit.
     let counted = |more| -> Result<(), Infallible> {
         bytes.grow_anyway(more);
         Ok(())
@@ -301,7 +308,7 @@ where
 }
 
 /// Returns the result of the work, while its claim is renewed.
-async fn under<T, S: Store>(claim: &mut TieredClaim<S>, work: impl Future<Output = T>) -> T {
+async fn renewing<T, S: Store>(claim: &mut TieredClaim<S>, work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
     let mut kept = pin!(async {
         claim.keep().await;

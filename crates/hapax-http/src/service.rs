@@ -1,18 +1,19 @@
 //! A request's way to the handler: its key, its body, its claim.
 
 use super::body::{self, Body, Reading};
+use super::durations::RequestKind;
 use super::key::{self, Begun, IdempotencyKey, KeyError};
-use super::layer::{OnMissing, Shared};
+use super::options::OnMissing;
+use super::permits::Permit;
 use super::problem::Problem;
-use super::record::{self, Kept};
-use super::room::Permit;
-use super::run::{self, Handles, Run, Sent};
-use super::tab::Tab;
-use super::telling::Refusal;
-use super::usual::Sort;
+use super::problem_details::Refusal;
+use super::record::{self, StoredResponse};
+use super::reservations::Reservation;
+use super::run::{self, ClaimedRequest, Handles, Sent};
+use super::shared::Shared;
 use bytes::Bytes;
 use hapax::Tier;
-use hapax_store::back_off::jittered;
+use hapax_store::back_off::BackOff;
 use hapax_store::{Done, Fingerprint, Store, TieredAttempt, TieredClaim, TieredClaimOptions};
 use http::request::Parts;
 use http::{HeaderValue, Request, Response};
@@ -114,7 +115,7 @@ where
     };
     match shared.admit(name, parts, body).await {
         Ok(Admitted::Replay(kept, bytes)) => Ok(shared.replay(kept, bytes)),
-        Ok(Admitted::Run(run)) => run::to_its_end(shared, inner, run).await,
+        Ok(Admitted::Claimed(request)) => run::to_its_end(shared, inner, request).await,
         Err(refusal) => Ok(shared.refuse(refusal)),
     }
 }
@@ -127,8 +128,8 @@ struct Name {
 
 #[expect(clippy::large_enum_variant, reason = "it is moved once")]
 enum Admitted<S: Store, B: HttpBody> {
-    Run(Run<S, B>),
-    Replay(Kept, Permit),
+    Claimed(ClaimedRequest<S, B>),
+    Replay(StoredResponse, Permit),
 }
 
 enum Attempt<S: Store> {
@@ -156,21 +157,21 @@ impl<S: Store> Shared<S> {
     /// Reads the request, and claims its key.
     async fn admit<B: Sent>(&self, name: Name, mut parts: Parts, body: B) -> Result<Admitted<S, B>, Refusal> {
         let scope = name.scope.clone();
-        let reading = self.room.enter(scope.as_ref()).map_err(|full| self.full(full))?;
-        let mut bytes = self.room.no_bytes(scope.as_ref());
+        let reading = self.permits.enter(scope.as_ref()).map_err(|full| self.full(full))?;
+        let mut bytes = self.permits.no_bytes(scope.as_ref());
         let read = self.read(body, &mut bytes).await?;
         // A request that is read slowly has not taken a place among those that are handled.
-        let room = reading.run().map_err(|full| self.full(full))?;
-        let fingerprint = self.fingerprint(&parts, &read.data, &room).await;
-        let sort = self.usual.sort(scope.as_deref(), &parts);
-        let claim = match self.attempt(&name, fingerprint, &parts, sort).await? {
+        let permit = reading.run().map_err(|full| self.full(full))?;
+        let fingerprint = self.fingerprint(&parts, &read.data, &permit).await;
+        let kind = self.durations.kind_of(scope.as_deref(), &parts);
+        let claim = match self.attempt(&name, fingerprint, &parts, kind).await? {
             Attempt::Claimed(claim) => claim,
             Attempt::Done(done) => {
                 drop((read, bytes));
-                return self.known(done, self.room.no_bytes(scope.as_ref()));
+                return self.known(done, self.permits.no_bytes(scope.as_ref()));
             }
         };
-        let (claim, tab) = self.reserve(claim, scope.as_ref()).await?;
+        let (claim, reservation) = self.reserve(claim, scope.as_ref()).await?;
         let begun = Begun::default();
         parts.extensions.insert(IdempotencyKey {
             key: name.key,
@@ -180,7 +181,7 @@ impl<S: Store> Shared<S> {
             begun: begun.clone(),
         });
         let request = Request::from_parts(parts, Body::from(read).holding(bytes));
-        Ok(Admitted::Run(Run { claim, request, room, tab, begun, sort }))
+        Ok(Admitted::Claimed(ClaimedRequest { claim, request, permit, reservation, begun, kind }))
     }
 
     /// Returns the stored response of a request that is done.
@@ -205,10 +206,10 @@ impl<S: Store> Shared<S> {
         &self,
         claim: TieredClaim<S>,
         scope: Option<&Arc<str>>,
-    ) -> Result<(TieredClaim<S>, Option<Tab>), Refusal> {
-        let (Some(tabs), Some(scope)) = (&self.tabs, scope) else { return Ok((claim, None)) };
-        match tabs.reserve(scope) {
-            Ok(tab) => Ok((claim, Some(tab))),
+    ) -> Result<(TieredClaim<S>, Option<Reservation>), Refusal> {
+        let (Some(reservations), Some(scope)) = (&self.reservations, scope) else { return Ok((claim, None)) };
+        match reservations.reserve(scope) {
+            Ok(reservation) => Ok((claim, Some(reservation))),
             Err(exhausted) => {
                 // If that fails, the lease ends the claim.
                 let _ = claim.release().await;
@@ -220,9 +221,9 @@ impl<S: Store> Shared<S> {
 
     /// Returns the request's fingerprint. Of one scope, one body of some size at a time is
     /// processed: many that come at once keep one processor busy, not all of them.
-    async fn fingerprint(&self, parts: &Parts, body: &[u8], room: &Permit) -> Fingerprint {
+    async fn fingerprint(&self, parts: &Parts, body: &[u8], permit: &Permit) -> Fingerprint {
         const SMALL: usize = 4 << 10;
-        let turn = if body.len() > SMALL { room.turn() } else { None };
+        let turn = if body.len() > SMALL { permit.turn() } else { None };
         let _mine = match &turn {
             Some(turn) => Some(turn.lock().await),
             None => None,
@@ -263,14 +264,14 @@ impl<S: Store> Shared<S> {
         name: &Name,
         fingerprint: Fingerprint,
         parts: &Parts,
-        sort: Sort,
+        kind: RequestKind,
     ) -> Result<Attempt<S>, Refusal> {
-        const MAX_PAUSE: Duration = Duration::from_millis(250);
+        const PAUSES: BackOff = BackOff { first: Duration::from_millis(5), max: Duration::from_millis(250) };
         const MAX_BLIND: u32 = 3;
         let id = key::id_of(name.scope.as_deref(), &name.key);
         let deadline = Instant::now() + self.options.wait;
         let options = self.claim_options(fingerprint, parts);
-        let (mut pause, mut blind) = (Duration::from_millis(5), 0);
+        let (mut looks, mut blind) = (1_u32, 0);
         loop {
             let lease_left = match self.dedup.claim_with(&id, options).await {
                 Ok(TieredAttempt::Claimed(claim)) => return Ok(Attempt::Claimed(claim)),
@@ -295,14 +296,14 @@ impl<S: Store> Shared<S> {
             if now >= deadline {
                 let detail = "its first request is being handled";
                 // Not the rest of the lease, which is renewed and says nothing about the handler.
-                let takes = self.usual.takes(sort).unwrap_or(self.options.retry_after);
+                let takes = self.durations.typical(kind).unwrap_or(self.options.retry_after);
                 return Err(Refusal::new(Problem::InProgress, detail).retry_after(takes.min(lease_left)));
             }
             // At least a millisecond: a lease that is over in the store's time may not be in ours.
-            let wait = jittered(pause, self.dedup.random()).min(lease_left.max(pause / 4));
+            let wait = PAUSES.after(looks, self.dedup.random()).min(lease_left.max(PAUSES.longest(looks) / 4));
             let until = now + wait.max(Duration::from_millis(1));
             tokio::time::sleep_until(deadline.min(until)).await;
-            pause = (2 * pause).min(MAX_PAUSE);
+            looks = looks.saturating_add(1);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Exactly once in PostgreSQL: a message is received and handled with an effect, and others are
 //! notified.
 //!
-//! `DATABASE_URL=postgres://… cargo run --features postgres --example inbox_outbox` makes tables
+//! `DATABASE_URL=postgres://… cargo run -p hapax-postgres --example inbox_outbox` makes tables
 //! `example_…` there.
 
 use hapax_postgres::{PostgresOptions, *};
@@ -13,7 +13,7 @@ struct Billing(Tables);
 impl Handler for Billing {
     // The consumer: its effect, its message, and the removal of the handled message are one
     // transaction.
-    async fn handle(&self, tx: &mut tokio_postgres::Transaction<'_>, message: &Message) -> Result<(), Failure> {
+    async fn handle(&self, tx: &mut tokio_postgres::Transaction<'_>, message: &Message) -> Result<(), BoxError> {
         tx.execute("INSERT INTO example_invoices VALUES ($1)", &[&message.payload]).await?;
         let id = [&message.id, "/billed".as_bytes()].concat();
         let billed = NewMessage::new(&id, &message.payload).key(&message.payload);
@@ -24,14 +24,14 @@ impl Handler for Billing {
 struct Print;
 
 impl Publisher for Print {
-    async fn publish(&self, message: &Message) -> Result<(), Failure> {
+    async fn publish(&self, message: &Message) -> Result<(), BoxError> {
         println!("{}: {} of {}", message.name, message.id.escape_ascii(), message.payload.escape_ascii());
         Ok(())
     }
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Failure> {
+async fn main() -> Result<(), BoxError> {
     let Ok(url) = std::env::var("DATABASE_URL") else {
         println!("DATABASE_URL says which database to use, and it is not set.");
         return Ok(());

@@ -9,7 +9,8 @@ pub(super) use listening::Listening;
 #[cfg(feature = "sqlx")]
 use super::errors::misconfigured;
 use super::errors::{failed, unanswered_in};
-use super::tables::{Queue, Tables, Version};
+use super::migrations::Version;
+use super::tables::{Queue, Tables};
 use super::transaction::{Row, Value, tokio_driver};
 use crate::PostgresOptions;
 use crate::store::connecting::{self, Held, Pooled};
@@ -128,7 +129,7 @@ impl Database {
     /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) unless it is between 10
     /// milliseconds and an hour.
     pub fn timeout(mut self, timeout: Duration) -> Result<Self, StoreError> {
-        self.timeout = within("a timeout", timeout, Duration::from_millis(10), Duration::from_secs(3_600))?;
+        self.timeout = within("timeout", timeout, Duration::from_millis(10)..=Duration::from_secs(3_600))?;
         Ok(self)
     }
 

@@ -1,6 +1,6 @@
 //! Errors that say that another attempt cannot help.
 
-use super::Failure;
+use super::BoxError;
 use std::error::Error;
 use std::{fmt, io};
 
@@ -9,9 +9,9 @@ use std::{fmt, io};
 /// key go on.
 ///
 /// ```
-/// use hapax_postgres::{Failure, GiveUp};
+/// use hapax_postgres::{BoxError, GiveUp};
 ///
-/// fn parse(payload: &[u8]) -> Result<u32, Failure> {
+/// fn parse(payload: &[u8]) -> Result<u32, BoxError> {
 ///     let text = std::str::from_utf8(payload).map_err(GiveUp::because)?;
 ///     Ok(text.parse().map_err(GiveUp::because)?)
 /// }
@@ -25,12 +25,12 @@ use std::{fmt, io};
 /// of its broker.
 #[derive(Debug)]
 pub struct GiveUp {
-    because: Failure,
+    because: BoxError,
 }
 
 impl GiveUp {
     /// Returns an error with this cause: an error, or a text.
-    pub fn because(cause: impl Into<Failure>) -> Self {
+    pub fn because(cause: impl Into<BoxError>) -> Self {
         GiveUp { because: cause.into() }
     }
 }
@@ -64,17 +64,17 @@ mod tests {
 
     #[test]
     fn it_is_found_behind_other_errors_and_says_what_its_cause_says() {
-        let gone: Failure = GiveUp::because("no such address").into();
+        let gone: BoxError = GiveUp::because("no such address").into();
         assert_eq!(gone.to_string(), "no such address");
         assert!(is_hopeless(&*gone));
-        let wrapped: Failure = io::Error::other(Wrapped(gone)).into();
+        let wrapped: BoxError = io::Error::other(Wrapped(gone)).into();
         assert!(is_hopeless(&*wrapped) && !wrapped.is::<GiveUp>());
         assert!(is_hopeless(&io::Error::other(GiveUp::because("no such address"))));
         assert!(!is_hopeless(&io::Error::other("no such address")));
     }
 
     #[derive(Debug)]
-    struct Wrapped(Failure);
+    struct Wrapped(BoxError);
 
     impl fmt::Display for Wrapped {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

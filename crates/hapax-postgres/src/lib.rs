@@ -55,7 +55,11 @@
 //! receivers (Hohpe and Woolf, *Enterprise Integration Patterns*, 2003); queues by `SKIP LOCKED`
 //! (PostgreSQL 9.5); fencing tokens (Burrows, OSDI 2006).
 
+mod attempt;
 mod backlog;
+mod breaker;
+#[cfg(feature = "serde")]
+mod config;
 mod database;
 mod dead;
 mod errors;
@@ -67,21 +71,21 @@ pub mod inbox;
 mod marks;
 mod message;
 mod meters;
+mod migrations;
 mod outage;
 pub mod outbox;
 mod pace;
-mod pause;
 mod publisher;
 mod queue;
 mod relay;
 mod retention;
 mod retry;
 mod seen;
+mod settling;
 mod statements;
 mod store;
 mod tables;
 mod transaction;
-mod trial;
 mod worker;
 
 pub use backlog::Backlog;
@@ -106,4 +110,4 @@ use crate::store::BACKEND;
 
 /// The error that a handler or a publisher returns. Its text is kept. [`GiveUp`] says that another
 /// attempt cannot help.
-pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

@@ -1,10 +1,10 @@
 //! Counts what becomes of messages that relays and workers claim, for their callers and as metrics;
 //! and ids that were marked, as a metric.
 
+use super::attempt::Cause;
 use super::backlog::{self, Backlog};
 use super::queue::Fate;
 use super::tables::{Queue, Tables};
-use super::trial::Cause;
 use super::{Database, statements};
 use hapax::tier::random;
 use hapax_store::back_off::jittered;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 
-#[cfg_attr(not(feature = "metrics"), path = "meters/absent.rs")]
+#[cfg_attr(not(feature = "metrics"), path = "meters/no_metrics.rs")]
 mod recorder;
 
 use recorder::Recorder;

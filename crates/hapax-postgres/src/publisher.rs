@@ -1,16 +1,16 @@
 //! The destination that messages are published to.
 
-use super::{Failure, Message};
+use super::{BoxError, Message};
 
 /// A destination that messages are published to: a broker's client, usually.
 ///
 /// ```
-/// use hapax_postgres::{Failure, GiveUp, Message, Publisher};
+/// use hapax_postgres::{BoxError, GiveUp, Message, Publisher};
 ///
 /// struct Log;
 ///
 /// impl Publisher for Log {
-///     async fn publish(&self, message: &Message) -> Result<(), Failure> {
+///     async fn publish(&self, message: &Message) -> Result<(), BoxError> {
 ///         let text = std::str::from_utf8(&message.payload).map_err(GiveUp::because)?;
 ///         println!("{}: {text}", message.name); // a broker's client, which gets message.id, too
 ///         Ok(())
@@ -25,7 +25,7 @@ pub trait Publisher: Send + Sync + 'static {
     /// Publishes a message. When it returns, the message has arrived. After an error it may have
     /// arrived, too, and is published again, with the same id. [`GiveUp`](super::GiveUp) makes it a
     /// dead letter at once.
-    fn publish(&self, message: &Message) -> impl Future<Output = Result<(), Failure>> + Send;
+    fn publish(&self, message: &Message) -> impl Future<Output = Result<(), BoxError>> + Send;
 
     /// Publishes messages at once, where the broker has a call for that. Returns an answer for
     /// each, in their order; or `None`, which is the default, if there is no such call. The first
@@ -33,7 +33,7 @@ pub trait Publisher: Send + Sync + 'static {
     /// concurrently, and a message that hangs holds up no other.
     ///
     /// ```
-    /// # use hapax_postgres::{Failure, Message, Publisher};
+    /// # use hapax_postgres::{BoxError, Message, Publisher};
     /// # struct Client;
     /// # impl Client {
     /// #     async fn send_all(&self, _: Vec<&[u8]>) -> Result<(), std::io::Error> { Ok(()) }
@@ -41,17 +41,17 @@ pub trait Publisher: Send + Sync + 'static {
     /// struct Broker(Client);
     ///
     /// impl Publisher for Broker {
-    ///     async fn publish(&self, message: &Message) -> Result<(), Failure> {
+    ///     async fn publish(&self, message: &Message) -> Result<(), BoxError> {
     ///         Ok(self.0.send_all(vec![&message.payload]).await?)
     ///     }
     ///
     ///     async fn publish_batch(
     ///         &self,
     ///         messages: &[Message],
-    ///     ) -> Option<Vec<Result<(), Failure>>> {
+    ///     ) -> Option<Vec<Result<(), BoxError>>> {
     ///         let payloads = messages.iter().map(|message| &*message.payload).collect();
     ///         let sent = self.0.send_all(payloads).await.map_err(|error| error.to_string());
-    ///         let answer = |_: &Message| sent.clone().map_err(Failure::from);
+    ///         let answer = |_: &Message| sent.clone().map_err(BoxError::from);
     ///         Some(messages.iter().map(answer).collect())
     ///     }
     /// }
@@ -61,7 +61,7 @@ pub trait Publisher: Send + Sync + 'static {
     /// [`batch`](super::Relay::batch) of them. The whole call may take as long as one publication.
     /// After a panic, when the time is over, or with a wrong number of answers, all messages of the
     /// batch have failed, and may be published again.
-    fn publish_batch(&self, messages: &[Message]) -> impl Future<Output = Option<Vec<Result<(), Failure>>>> + Send {
+    fn publish_batch(&self, messages: &[Message]) -> impl Future<Output = Option<Vec<Result<(), BoxError>>>> + Send {
         let _ = messages;
         async { None }
     }

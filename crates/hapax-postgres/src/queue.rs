@@ -1,11 +1,11 @@
-//! Messages that wait: how they are claimed, and how claims are settled.
+//! Messages that wait: how they are claimed, and the outcomes of claims.
 
+use super::attempt::{Cause, Failed};
 use super::message::{Message, kept_error};
 use super::retry::Retry;
 use super::seen::time;
 use super::tables::{Queue, Tables};
 use super::transaction::{Row, Value};
-use super::trial::{Cause, Failed};
 use super::{Database, statements};
 use hapax::tier::random;
 use hapax_store::StoreError;
@@ -22,8 +22,6 @@ const NAMES_CLAIMED: usize = 16;
 const LIST_LASTS: Duration = Duration::from_millis(100);
 /// The time for which claims do not look before the position of the first message that was due.
 const SINCE_LASTS: Duration = Duration::from_millis(500);
-/// Keys that are given back in one transaction, each of which may take a lock.
-const KEYS_MAX: usize = 128;
 
 /// The size of a claim, and its lease.
 #[derive(Clone, Copy, Debug)]
@@ -89,11 +87,11 @@ impl Fate {
 /// back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Outcome {
-    name: String,
-    key: Option<Vec<u8>>,
-    token: i64,
+    pub name: String,
+    pub key: Option<Vec<u8>>,
+    pub token: i64,
     /// The message that is given back if nothing was tried, and the run has no key.
-    first: Option<(i64, u32)>,
+    pub first: Option<(i64, u32)>,
     pub fates: Vec<Tried>,
     /// The time by which the messages given back are put off: zero by default.
     pub put_off: Duration,
@@ -255,129 +253,6 @@ fn runs(rows: &[Row], token: i64) -> Result<Vec<Run>, StoreError> {
         }
     }
     Ok(runs)
-}
-
-/// Settles claims. Claims that were lost to another worker or relay are left alone. Returns which
-/// outcomes could not be settled yet, since somebody is still at work on a message that was given
-/// up.
-pub(super) async fn settle(
-    database: &Database,
-    tables: &Tables,
-    queue: Queue,
-    outcomes: &[Outcome],
-) -> Result<Vec<usize>, StoreError> {
-    let mut again = Vec::new();
-    let mut at = 0;
-    while at < outcomes.len() {
-        let end = portion_of(outcomes, at);
-        let some = &outcomes[at..end];
-        let locked = settle_some(database, tables, queue, some).await?;
-        let is_locked = |outcome: &Outcome| {
-            let mut positions = outcome.fates.iter().map(|tried| tried.position);
-            !locked.is_empty() && positions.any(|position| locked.contains(&position))
-        };
-        again.extend((at..end).filter(|&n| is_locked(&outcomes[n])));
-        at = end;
-    }
-    Ok(again)
-}
-
-/// Returns the end of the outcomes that one transaction settles.
-fn portion_of(outcomes: &[Outcome], from: usize) -> usize {
-    let mut keys = 0;
-    for (at, outcome) in outcomes.iter().enumerate().skip(from) {
-        keys += usize::from(outcome.key.is_some());
-        if keys > KEYS_MAX {
-            return at;
-        }
-    }
-    outcomes.len()
-}
-
-async fn settle_some(
-    database: &Database,
-    tables: &Tables,
-    queue: Queue,
-    outcomes: &[Outcome],
-) -> Result<Vec<i64>, StoreError> {
-    let mut said = Said::default();
-    outcomes.iter().for_each(|outcome| said.add(outcome));
-    let values = [
-        Value::Numbers(&said.done),
-        Value::Numbers(&said.positions),
-        Value::Numbers(&said.tokens),
-        Value::Numbers(&said.attempts),
-        Value::OptionalTextEach(&said.errors),
-        Value::Numbers(&said.dead),
-        Value::Reals(&said.delays),
-        Value::Texts(&said.names),
-        Value::BytesEach(&said.keys),
-        Value::Numbers(&said.lanes),
-        Value::Reals(&said.lane_delays),
-    ];
-    let rows = database.call("settle claims", &statements::settle(tables, queue), &values).await?;
-    rows.iter().map(|row| row.get("settle")).collect()
-}
-
-/// Outcomes, as they are sent to the server.
-#[derive(Default)]
-struct Said {
-    done: Vec<i64>,
-    positions: Vec<i64>,
-    tokens: Vec<i64>,
-    attempts: Vec<i64>,
-    errors: Vec<Option<String>>,
-    dead: Vec<i64>,
-    delays: Vec<f64>,
-    names: Vec<String>,
-    keys: Vec<Vec<u8>>,
-    lanes: Vec<i64>,
-    lane_delays: Vec<f64>,
-}
-
-impl Said {
-    fn add(&mut self, outcome: &Outcome) {
-        let mut put_off = jittered(outcome.put_off);
-        for tried in &outcome.fates {
-            match &tried.fate {
-                Fate::Done => self.done.push(tried.position),
-                Fate::Failed { error, delay } => {
-                    put_off = jittered(*delay);
-                    self.tried(outcome.token, tried.position, tried.attempts, Some(error), false, put_off);
-                }
-                Fate::Dead { error } => {
-                    self.tried(outcome.token, tried.position, tried.attempts, Some(error), true, 0.0);
-                }
-            }
-        }
-        match (&outcome.key, outcome.first) {
-            (Some(key), _) => {
-                self.names.push(outcome.name.clone());
-                self.keys.push(key.clone());
-                self.lanes.push(outcome.token);
-                self.lane_delays.push(put_off);
-            }
-            (None, Some((position, attempts))) if outcome.fates.is_empty() => {
-                self.tried(outcome.token, position, attempts, None, false, put_off);
-            }
-            (None, _) => {}
-        }
-    }
-
-    fn tried(&mut self, token: i64, position: i64, attempts: u32, error: Option<&String>, is_dead: bool, delay: f64) {
-        self.positions.push(position);
-        self.tokens.push(token);
-        self.attempts.push(attempts.into());
-        self.errors.push(error.cloned());
-        self.dead.push(is_dead.into());
-        self.delays.push(delay);
-    }
-}
-
-/// Returns a random part of a delay, between half and all of it, in microseconds: messages that
-/// failed together do not come back together.
-fn jittered(delay: Duration) -> f64 {
-    micros(hapax_store::back_off::jittered(delay, random::any()))
 }
 
 /// Returns the values of the statement that begins an attempt: it counts the attempt, and renews

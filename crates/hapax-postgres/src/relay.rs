@@ -4,7 +4,6 @@ mod publishing;
 mod running;
 
 use super::Database;
-use super::errors::misconfigured;
 use super::message::validate_name;
 use super::meters::{Counts, Meters, QueueStats};
 use super::publisher::Publisher;
@@ -27,14 +26,14 @@ const MIB: usize = 1 << 20;
 /// concurrently. Any number of relays share an outbox.
 ///
 /// ```no_run
-/// use hapax_postgres::{Failure, Message, Publisher, Relay, Tables};
+/// use hapax_postgres::{BoxError, Message, Publisher, Relay, Tables};
 /// use hapax_postgres::PostgresOptions;
 /// use std::sync::Arc;
 ///
 /// struct Log;
 ///
 /// impl Publisher for Log {
-///     async fn publish(&self, message: &Message) -> Result<(), Failure> {
+///     async fn publish(&self, message: &Message) -> Result<(), BoxError> {
 ///         println!("{}: {:?}", message.name, message.payload); // a broker's client, which gets message.id, too
 ///         Ok(())
 ///     }
@@ -111,7 +110,7 @@ impl Relay {
             database: database.into(),
             tables,
             topic: None,
-            retry: Retry::USUAL,
+            retry: Retry::DEFAULT,
             batch: 512,
             bytes: 16 * MIB,
             publish_timeout: Duration::from_secs(10),
@@ -144,10 +143,7 @@ impl Relay {
     ///
     /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) unless it is between 1 and 10,000.
     pub fn batch(self, batch: usize) -> Result<Self, StoreError> {
-        match (1..=10_000).contains(&batch) {
-            true => Ok(Relay { batch, ..self }),
-            false => Err(misconfigured(format!("a relay has 1 to 10000 messages in flight, not {batch}"))),
-        }
+        Ok(Relay { batch: within("batch", batch, 1..=10_000)?, ..self })
     }
 
     /// Sets how many bytes of messages are claimed at a time, and so are in memory. A claim takes
@@ -157,10 +153,7 @@ impl Relay {
     ///
     /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) unless it is between 1 and 2^40.
     pub fn bytes(self, bytes: usize) -> Result<Self, StoreError> {
-        match (1..=1 << 40).contains(&bytes) {
-            true => Ok(Relay { bytes, ..self }),
-            false => Err(misconfigured(format!("a relay claims 1 to 2^40 bytes, not {bytes}"))),
-        }
+        Ok(Relay { bytes: within("bytes", bytes, 1..=1 << 40)?, ..self })
     }
 
     /// Sets how long one publication may take. The messages that a dead relay had claimed wait for
@@ -172,7 +165,7 @@ impl Relay {
     /// hour.
     pub fn publish_timeout(self, timeout: Duration) -> Result<Self, StoreError> {
         let publish_timeout =
-            within("a publication's timeout", timeout, Duration::from_millis(50), Duration::from_secs(3_600))?;
+            within("publish_timeout", timeout, Duration::from_millis(50)..=Duration::from_secs(3_600))?;
         Ok(Relay { publish_timeout, ..self })
     }
 
@@ -187,7 +180,7 @@ impl Relay {
     /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) unless it is between 10 ms and an
     /// hour.
     pub fn poll(self, poll: Duration) -> Result<Self, StoreError> {
-        let poll = within("a poll's interval", poll, Duration::from_millis(10), Duration::from_secs(3_600))?;
+        let poll = within("poll", poll, Duration::from_millis(10)..=Duration::from_secs(3_600))?;
         Ok(Relay { poll, ..self })
     }
 

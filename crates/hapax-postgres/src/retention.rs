@@ -1,11 +1,13 @@
 //! The time for which marks are kept.
 
-use super::errors::{corrupt, failed, misconfigured};
+use super::BACKEND;
+use super::errors::{corrupt, failed};
 use super::marks::SLOTS;
 use super::statements;
 use super::tables::Tables;
 use super::transaction::{Value, tokio_driver};
-use hapax_store::StoreError;
+use crate::store::options::within;
+use hapax_store::{StoreError, option};
 use std::time::Duration;
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
@@ -34,6 +36,11 @@ const LONGEST: Duration = Duration::from_secs(3_650 * 86_400);
 /// Call [`expire`](Self::expire) regularly, several times as often as a partition is begun, from
 /// one process or several. Without calls, the last partition grows, and nothing is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(try_from = "crate::config::Retention")
+)]
 pub struct Retention {
     keep: Duration,
     partition: Duration,
@@ -79,18 +86,12 @@ impl Retention {
     /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) unless both are between a second
     /// and 10 years, and `keep` is at most 60 times `partition`.
     pub fn new(keep: Duration, partition: Duration) -> Result<Self, StoreError> {
-        for (what, length) in [("keep", keep), ("partition", partition)] {
-            if !(Duration::from_secs(1)..=LONGEST).contains(&length) {
-                return Err(misconfigured(format!("{what} is between 1 s and {LONGEST:?}, not {length:?}")));
-            }
+        for (option, length) in [("keep", keep), ("partition", partition)] {
+            within(option, length, Duration::from_secs(1)..=LONGEST)?;
         }
-        if keep > partition * PARTITIONS_MAX {
-            let what = format!(
-                "keep is at most {PARTITIONS_MAX} times partition, since each id is looked for in all of them: not \
-                 {keep:?} and {partition:?}"
-            );
-            return Err(misconfigured(what));
-        }
+        // Each id is looked for in all of them.
+        let expected = format!("at most {PARTITIONS_MAX} times partition, {partition:?}");
+        option::check(BACKEND, keep <= partition * PARTITIONS_MAX, "keep", &keep, &expected)?;
         Ok(Retention { keep, partition })
     }
 
@@ -150,6 +151,16 @@ impl Retention {
 fn is_somebodys(state: &SqlState) -> bool {
     let states = [SqlState::LOCK_NOT_AVAILABLE, SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED];
     states.contains(state)
+}
+
+#[cfg(feature = "serde")]
+impl TryFrom<crate::config::Retention> for Retention {
+    type Error = StoreError;
+
+    fn try_from(read: crate::config::Retention) -> Result<Self, StoreError> {
+        let crate::config::Retention { keep, partition } = read;
+        Self::new(keep, partition)
+    }
 }
 
 #[cfg(test)]

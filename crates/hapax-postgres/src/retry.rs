@@ -1,6 +1,6 @@
 //! The delays after failures, and the limit after which a message is given up.
 
-use super::errors::misconfigured;
+use crate::store::options::within;
 use hapax_store::StoreError;
 use hapax_store::back_off::BackOff;
 use std::time::Duration;
@@ -22,8 +22,10 @@ use std::time::Duration;
 /// so that messages which failed together do not come back together (Brooker, "Exponential backoff
 /// and jitter", 2015).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(try_from = "crate::config::Retry"))]
 pub struct Retry {
-    back_off: BackOff,
+    first: Duration,
+    longest: Duration,
     attempts_max: Option<u32>,
 }
 
@@ -32,10 +34,8 @@ const LONGEST: Duration = Duration::from_secs(7 * 86_400);
 
 impl Retry {
     /// The default: after 200 ms at first, a minute at last, until it succeeds.
-    pub(super) const USUAL: Retry = Retry {
-        back_off: BackOff { first: Duration::from_millis(200), max: Duration::from_secs(60) },
-        attempts_max: None,
-    };
+    pub(super) const DEFAULT: Retry =
+        Retry { first: Duration::from_millis(200), longest: Duration::from_secs(60), attempts_max: None };
 
     /// Creates a retry that waits `first` after the first failure, and never longer than `longest`.
     /// A message is tried until it succeeds.
@@ -45,11 +45,9 @@ impl Retry {
     /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) unless 1 ms ≤ `first` ≤
     /// `longest` ≤ 7 days.
     pub fn new(first: Duration, longest: Duration) -> Result<Self, StoreError> {
-        if first < Duration::from_millis(1) || longest < first || LONGEST < longest {
-            let what = format!("delays are 1 ms <= first <= longest <= {LONGEST:?}, not {first:?} and {longest:?}");
-            return Err(misconfigured(what));
-        }
-        Ok(Retry { back_off: BackOff { first, max: longest }, attempts_max: None })
+        within("longest", longest, Duration::from_millis(1)..=LONGEST)?;
+        within("first", first, Duration::from_millis(1)..=longest)?;
+        Ok(Retry { first, longest, attempts_max: None })
     }
 
     /// Sets the number of attempts after which the message is a dead letter, and others of its key
@@ -59,22 +57,29 @@ impl Retry {
     ///
     /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) for zero, or more than a million.
     pub fn attempts_max(mut self, attempts: Option<u32>) -> Result<Self, StoreError> {
-        if let Some(attempts) = attempts.filter(|attempts| !(1..=1_000_000).contains(attempts)) {
-            return Err(misconfigured(format!("a message is tried 1 to 1000000 times, not {attempts}")));
-        }
-        self.attempts_max = attempts;
+        self.attempts_max = attempts.map(|attempts| within("attempts_max", attempts, 1..=1_000_000)).transpose()?;
         Ok(self)
     }
 
     /// Returns the longest time to wait after that many failures.
     pub fn delay(&self, failures: u32) -> Duration {
         // The server takes a random part of it.
-        self.back_off.longest(failures)
+        BackOff { first: self.first, max: self.longest }.longest(failures)
     }
 
     /// Returns true if there is no attempt after that many.
     pub fn is_last(&self, attempts: u32) -> bool {
         self.attempts_max.is_some_and(|max| attempts >= max)
+    }
+}
+
+#[cfg(feature = "serde")]
+impl TryFrom<crate::config::Retry> for Retry {
+    type Error = StoreError;
+
+    fn try_from(read: crate::config::Retry) -> Result<Self, StoreError> {
+        let crate::config::Retry { first, longest, attempts_max } = read;
+        Self::new(first, longest)?.attempts_max(attempts_max)
     }
 }
 

@@ -14,7 +14,7 @@ use super::meters::{Counts, Meters, QueueStats};
 use super::outage::Outage;
 use super::retry::Retry;
 use super::tables::{Queue, Tables};
-use super::{Failure, Message};
+use super::{BoxError, Message};
 use crate::store::options::within;
 use handling::{Session, Work};
 use hapax_store::StoreError;
@@ -35,13 +35,13 @@ pub trait Handler: Send + Sync + 'static {
     /// a dead letter.
     ///
     /// [`GiveUp`]: super::GiveUp
-    fn handle(&self, tx: &mut Transaction<'_>, message: &Message) -> impl Future<Output = Result<(), Failure>> + Send;
+    fn handle(&self, tx: &mut Transaction<'_>, message: &Message) -> impl Future<Output = Result<(), BoxError>> + Send;
 }
 
 /// A handler in a transaction of sqlx, for a [`Worker`] with a pool of sqlx.
 ///
 /// ```no_run
-/// use hapax_postgres::{Failure, Message, SqlxHandler, Tables, Worker};
+/// use hapax_postgres::{BoxError, Message, SqlxHandler, Tables, Worker};
 /// use sqlx::Postgres;
 /// use std::sync::Arc;
 ///
@@ -52,7 +52,7 @@ pub trait Handler: Send + Sync + 'static {
 ///         &self,
 ///         tx: &mut sqlx::Transaction<'_, Postgres>,
 ///         message: &Message,
-///     ) -> Result<(), Failure> {
+///     ) -> Result<(), BoxError> {
 ///         let insert = sqlx::query("INSERT INTO invoices (order_id) VALUES ($1)");
 ///         insert.bind(&message.payload).execute(&mut **tx).await?;
 ///         Ok(())
@@ -72,21 +72,21 @@ pub trait SqlxHandler: Send + Sync + 'static {
         &self,
         tx: &mut sqlx::Transaction<'_, sqlx::Postgres>,
         message: &Message,
-    ) -> impl Future<Output = Result<(), Failure>> + Send;
+    ) -> impl Future<Output = Result<(), BoxError>> + Send;
 }
 
 /// Handles a consumer's messages: those of one key in order, one after the other; those of several
 /// keys concurrently. Any number of workers share a consumer.
 ///
 /// ```no_run
-/// use hapax_postgres::{Failure, Handler, Message, Tables, Worker};
+/// use hapax_postgres::{BoxError, Handler, Message, Tables, Worker};
 /// use hapax_postgres::PostgresOptions;
 /// use std::sync::Arc;
 ///
 /// struct Billing;
 ///
 /// impl Handler for Billing {
-///     async fn handle(&self, tx: &mut tokio_postgres::Transaction<'_>, message: &Message) -> Result<(), Failure> {
+///     async fn handle(&self, tx: &mut tokio_postgres::Transaction<'_>, message: &Message) -> Result<(), BoxError> {
 ///         tx.execute("INSERT INTO invoices (order_id) VALUES ($1)", &[&message.payload]).await?;
 ///         Ok(())
 ///     }
@@ -159,7 +159,7 @@ impl Worker {
     /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) if no consumer has such a name.
     pub fn new(database: impl Into<Database>, tables: Tables, consumer: &str) -> Result<Self, StoreError> {
         validate_name("a consumer", consumer)?;
-        let retry = Retry::USUAL.attempts_max(Some(10))?;
+        let retry = Retry::DEFAULT.attempts_max(Some(10))?;
         Ok(Worker {
             database: database.into(),
             tables,
@@ -186,10 +186,7 @@ impl Worker {
     ///
     /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) unless it is between 1 and 1,000.
     pub fn concurrency(self, concurrency: usize) -> Result<Self, StoreError> {
-        match (1..=1_000).contains(&concurrency) {
-            true => Ok(Worker { concurrency, ..self }),
-            false => Err(misconfigured(format!("a worker handles 1 to 1000 keys at a time, not {concurrency}"))),
-        }
+        Ok(Worker { concurrency: within("concurrency", concurrency, 1..=1_000)?, ..self })
     }
 
     /// Sets how long a handler may take. The messages of a worker that died wait for half as long
@@ -200,7 +197,7 @@ impl Worker {
     /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) unless it is between 100 ms and a
     /// day.
     pub fn lease(self, lease: Duration) -> Result<Self, StoreError> {
-        let lease = within("a lease", lease, Duration::from_millis(100), Duration::from_secs(86_400))?;
+        let lease = within("lease", lease, Duration::from_millis(100)..=Duration::from_secs(86_400))?;
         Ok(Worker { lease, ..self })
     }
 
@@ -212,7 +209,7 @@ impl Worker {
     /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) unless it is between 10 ms and an
     /// hour.
     pub fn poll(self, poll: Duration) -> Result<Self, StoreError> {
-        let poll = within("a poll's interval", poll, Duration::from_millis(10), Duration::from_secs(3_600))?;
+        let poll = within("poll", poll, Duration::from_millis(10)..=Duration::from_secs(3_600))?;
         Ok(Worker { poll, ..self })
     }
 

@@ -2,7 +2,7 @@
 
 use super::errors::error;
 use super::reply::Reply;
-use super::value::{self, Kept, Kind};
+use super::value::{self, Kind, Value};
 use hapax_store::{ClaimRequest, Claimed, ErrorKind, Fingerprint, Known, Mark, Marked, StoreError};
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub(super) fn unexpected(to: &str, answer: Reply<'_>) -> StoreError {
 pub(super) type Found<'b> = Option<(&'b [u8], Duration)>;
 
 /// Reads a stored value, if there is one, and its remaining time.
-pub(super) fn kept_and_left(answer: Reply<'_>) -> Result<Found<'_>, StoreError> {
+pub(super) fn value_and_ttl(answer: Reply<'_>) -> Result<Found<'_>, StoreError> {
     let pair = match answer {
         Reply::Array(pair) => pair.all(),
         _ => None,
@@ -59,8 +59,8 @@ pub(super) fn claimed(claim: &ClaimRequest, answer: Reply<'_>) -> Result<Claimed
     }
     // The existing record may have expired before its remaining time was read: then the time is
     // zero.
-    let (kept, left) = kept_and_left(answer)?.ok_or_else(|| unexpected("a claim", Reply::Nil))?;
-    let kept = Kept::decode(kept)?;
+    let (kept, left) = value_and_ttl(answer)?.ok_or_else(|| unexpected("a claim", Reply::Nil))?;
+    let kept = Value::decode(kept)?;
     if Fingerprint::differ(claim.fingerprint, kept.fingerprint()) {
         return Ok(Claimed::Mismatch);
     }
@@ -72,7 +72,7 @@ pub(super) fn claimed(claim: &ClaimRequest, answer: Reply<'_>) -> Result<Claimed
 }
 
 /// Returns the remaining time of a compact mark, if it is known.
-pub(super) fn left_of_member(answer: Reply<'_>) -> Result<Option<Duration>, StoreError> {
+pub(super) fn ttl_of_member(answer: Reply<'_>) -> Result<Option<Duration>, StoreError> {
     match answer {
         Reply::Int(-1) => Ok(None),
         Reply::Int(left_ms @ 0..) => Ok(Some(Duration::from_millis(left_ms as u64))),
@@ -106,8 +106,8 @@ mod tests {
     fn other_answers_are_errors() {
         for wrong in ["+OK\r\n", ":-2\r\n", "*0\r\n", "*2\r\n$-1\r\n:1\r\n"] {
             let wrong = read(wrong.as_bytes()).expect("an answer");
-            assert!(kept_and_left(wrong).is_err());
-            assert!(left_of_member(wrong).is_err());
+            assert!(value_and_ttl(wrong).is_err());
+            assert!(ttl_of_member(wrong).is_err());
         }
         assert_eq!(left(-2), Duration::ZERO);
         assert!(left(-1) > Duration::from_secs(1 << 30));

@@ -1,13 +1,14 @@
 //! Calls to a script for many keys.
 
-use super::RedisStore;
 use super::answers::unexpected;
 use super::commands::Commands;
 use super::errors::refused;
 use super::reply::Reply;
 use super::scripts::Script;
+use super::servers::Servers;
 use hapax_store::{Answers, StoreError};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// The number of keys in a call to a script, where they may lie in different slots: the server does
 /// nothing else meanwhile, for some 100 µs.
@@ -42,10 +43,10 @@ impl<K, F, E> Calls<K, F, E> {
     }
 }
 
-impl RedisStore {
+impl Servers {
     /// Calls one script for all requests, in as few calls as possible.
     pub(super) async fn scripted<R: Sync, A: Send, K, F, E>(
-        &self,
+        self: &Arc<Self>,
         script: &Script,
         requests: &[R],
         calls: Calls<K, F, E>,
@@ -56,7 +57,7 @@ impl RedisStore {
         F: Fn(&mut Commands),
         E: Fn(&R, &mut Commands),
     {
-        let keys_in_a_call = if self.servers.in_cluster() { 1 } else { KEYS_IN_A_CALL };
+        let keys_in_a_call = if self.in_cluster() { 1 } else { KEYS_IN_A_CALL };
         let chunks = || requests.chunks(keys_in_a_call);
         let mut commands = Commands::with_capacity(chunks().len(), requests.len() * 160);
         chunks().for_each(|requests| calls.write(script, requests, |key| self.slot(key), &mut commands));
@@ -78,7 +79,7 @@ impl RedisStore {
                 other => Err(unexpected("a script", other)),
             }
         };
-        let answers = self.servers.ask(commands, Some(script), read).await?;
+        let answers = self.ask(commands, Some(script), read).await?;
         let mut each = Vec::with_capacity(requests.len());
         for (requests, answers) in chunks().zip(answers) {
             match answers {
@@ -91,6 +92,6 @@ impl RedisStore {
 
     /// Returns the slot of a key, where that matters.
     pub(super) fn slot(&self, key: &[u8]) -> u16 {
-        if self.servers.in_cluster() { super::keys::slot(key) } else { 0 }
+        if self.in_cluster() { super::keys::slot(key) } else { 0 }
     }
 }

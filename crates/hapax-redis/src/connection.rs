@@ -1,56 +1,52 @@
 //! One connection to a server, made anew when it breaks.
 
 use super::commands::Commands;
-use super::dial::Dialer;
-use super::errors::{error, not_introduced};
-use super::introduction::{Introduction, questions};
-use super::met::Met;
-use super::node::Connector;
-use super::options::Timing;
+use super::endpoint::{Endpoint, Timing};
+use super::errors::{error, handshake_failed};
 use super::sentinel::Sentinels;
+use super::server_info::{ServerInfo, info_commands};
+use super::watch::Watch;
 use super::wire::{Answered, Wire};
-use ::redis::ConnectionInfo;
 use hapax::tier::random;
 use hapax_store::back_off::BackOff;
-use hapax_store::sync::Mutex;
+use hapax_store::sync::{Mutex, lock};
 use hapax_store::{ErrorKind, StoreError};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A connection, or the intention to have one.
+/// A connection that is made when it is first used, and anew when it has broken.
 ///
 /// Many callers may use it at once: their commands are sent in the order in which they ask. A
 /// caller that finds it broken makes a new one, while the others wait; the attempt goes on if the
 /// caller that began it gives up. If the attempt fails, there is no further one for a while, and
 /// all callers get the error at once.
 #[derive(Clone)]
-pub(super) struct Link(Arc<Shared>);
+pub(super) struct Connection(Arc<Shared>);
 
 struct Shared {
-    reach: Reach,
+    target: Target,
     timing: Timing,
-    /// The requirements on a server.
-    terms: Terms,
-    met: Arc<Met>,
+    requirements: Requirements,
+    watch: Arc<Watch>,
     wire: Mutex<Option<Wire>>,
     connecting: Arc<tokio::sync::Mutex<Option<Failed>>>,
 }
 
 /// The requirements on a server before it is used.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Terms {
+pub(super) struct Requirements {
     pub(super) in_cluster: bool,
     /// True if the server may have no [risk](super::RedisRisk).
     pub(super) is_durable: bool,
 }
 
-/// The way to find a server.
-pub(super) enum Reach {
-    /// The server is at an address, which is resolved anew for each connection.
-    At(Box<Dialer>),
-    /// Sentinels know where it is; the other parameters of a connection are as here.
-    By(Arc<Connector>, Box<Sentinels>, Box<ConnectionInfo>),
+/// The server that a connection leads to.
+pub(super) enum Target {
+    /// The server at an address, which is resolved anew for each connection.
+    At(Box<Endpoint>),
+    /// The server that Sentinels name; all but its address is as here.
+    Master(Box<Endpoint>, Box<Sentinels>),
 }
 
 struct Failed {
@@ -59,11 +55,11 @@ struct Failed {
     why: StoreError,
 }
 
-impl Link {
-    /// Creates a link that connects when it is first used.
-    pub(super) fn new(reach: Reach, timing: Timing, terms: Terms, met: Arc<Met>) -> Self {
+impl Connection {
+    /// Creates a connection that is made when it is first used.
+    pub(super) fn new(target: Target, timing: Timing, requirements: Requirements, watch: Arc<Watch>) -> Self {
         let (wire, connecting) = (Mutex::new(None), Arc::default());
-        Link(Arc::new(Shared { reach, timing, terms, met, wire, connecting }))
+        Connection(Arc::new(Shared { target, timing, requirements, watch, wire, connecting }))
     }
 
     /// Sends commands once, and returns the answers.
@@ -96,7 +92,7 @@ impl Link {
 
 impl Shared {
     fn open(&self) -> Option<Wire> {
-        let wire = self.wire.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let wire = lock(&self.wire);
         wire.as_ref().filter(|wire| wire.is_open()).cloned()
     }
 
@@ -110,21 +106,21 @@ impl Shared {
                 Some(Failed { times, not_before: Instant::now() + wait, why: why.clone() })
             }
         };
-        *self.wire.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = connected.as_ref().ok().cloned();
+        *lock(&self.wire) = connected.as_ref().ok().cloned();
     }
 
     async fn connect(&self) -> Result<Wire, StoreError> {
-        let (connector, sentinels, like) = match &self.reach {
-            Reach::At(dialer) => return self.connect_to(dialer).await,
-            Reach::By(connector, sentinels, like) => (connector, sentinels, like),
+        let (master, sentinels) = match &self.target {
+            Target::At(endpoint) => return self.connect_to(endpoint).await,
+            Target::Master(endpoint, sentinels) => (endpoint, sentinels),
         };
         let (mut asked, mut tried, mut is_unknown, mut why) = (sentinels.ask(), vec![], false, None);
         while let Some(found) = asked.join_next().await {
             let failure = match found {
                 Ok(Ok(Some(place))) if !tried.contains(&place) => {
-                    let dialer = connector.dialer(super::dial::moved(like, &place.0, place.1));
+                    let endpoint = master.moved(&place.0, place.1);
                     tried.push(place);
-                    match self.connect_to(&dialer).await {
+                    match self.connect_to(&endpoint).await {
                         Ok(connected) => return Ok(connected),
                         // The server's error matters more than the reason for which a Sentinel does
                         // not answer.
@@ -151,13 +147,13 @@ impl Shared {
     }
 
     /// Connects, and checks what server is there.
-    async fn connect_to(&self, dialer: &Dialer) -> Result<Wire, StoreError> {
-        let (wire, address) = (dialer.dial().await?, dialer.address());
-        let answered = wire.ask(Arc::new(questions())).await.map_err(|why| not_introduced(why, &address))?;
-        let server = Introduction::read(answered.replies(), &address)?;
-        server.role.refuse(&address, self.terms.in_cluster)?;
-        self.met.meet(&address, &server);
-        match server.risks.first().filter(|_| self.terms.is_durable) {
+    async fn connect_to(&self, endpoint: &Endpoint) -> Result<Wire, StoreError> {
+        let (wire, address) = (endpoint.connect().await?, endpoint.address());
+        let answered = wire.ask(Arc::new(info_commands())).await.map_err(|why| handshake_failed(why, &address))?;
+        let server = ServerInfo::read(answered.replies(), &address)?;
+        server.role.refuse(&address, self.requirements.in_cluster)?;
+        self.watch.observe(&address, &server);
+        match server.risks.first().filter(|_| self.requirements.is_durable) {
             Some(risk) => Err(error(
                 ErrorKind::Misconfigured,
                 format!("{address} is not durable, which RedisOptions::require_durable asks for: {risk}"),

@@ -37,8 +37,9 @@ pub(super) fn not_connected(cause: io::Error, what: String) -> StoreError {
     StoreError::caused(kind, BACKEND, what, cause)
 }
 
-/// Returns the error for a server that could not be introduced: no request was sent to it.
-pub(super) fn not_introduced(why: StoreError, address: &str) -> StoreError {
+/// Returns the error for a connection that could not be authenticated or checked: no request was
+/// sent over it.
+pub(super) fn handshake_failed(why: StoreError, address: &str) -> StoreError {
     match why.kind() {
         ErrorKind::Timeout => {
             StoreError::caused(ErrorKind::Unavailable, BACKEND, format!("no connection to {address}"), why)
@@ -86,6 +87,6 @@ mod tests {
         assert_eq!(failed(io(io::ErrorKind::InvalidData), "").kind(), ErrorKind::Corrupt);
         // No request was sent yet.
         assert_eq!(not_connected(io(io::ErrorKind::TimedOut), String::new()).kind(), ErrorKind::Unavailable);
-        assert_eq!(not_introduced(error(ErrorKind::Timeout, "late"), "here").kind(), ErrorKind::Unavailable);
+        assert_eq!(handshake_failed(error(ErrorKind::Timeout, "late"), "here").kind(), ErrorKind::Unavailable);
     }
 }

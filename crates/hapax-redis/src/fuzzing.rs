@@ -1,12 +1,12 @@
 //! Values that a Redis server returns, for the fuzz target `records`.
 
 use super::errors::refused;
-use super::introduction::Introduction;
 use super::keys::Keys;
 use super::reply::{Malformed, Replies, Reply, Scanner};
 use super::role::{self, Role};
 use super::scan::At;
-use super::value::{self, Kept, Kind};
+use super::server_info::ServerInfo;
+use super::value::{self, Kind, Value};
 use super::{answers, topology};
 use hapax_store::{ClaimRequest, Cursor, Mark, RecordKey, Scope};
 use std::time::Duration;
@@ -30,27 +30,27 @@ pub fn fuzz(bytes: &[u8]) -> bool {
 fn kept(value: &[u8]) -> bool {
     let beginning = &value[..value.len().min(value::MARK_BYTES)];
     let kind = value::kind(beginning);
-    let Ok(kept) = Kept::decode(value) else { return false };
+    let Ok(kept) = Value::decode(value) else { return false };
     // Only the beginning is read for a mark, and it must decide the same as the whole value.
     let expected = match &kept {
-        Kept::Marked(attempt) => Kind::Marked(*attempt),
-        Kept::Recorded | Kept::Completed { .. } => Kind::Completed,
-        Kept::InProgress { .. } | Kept::Failed { .. } => Kind::InProgress,
+        Value::Marked(attempt) => Kind::Marked(*attempt),
+        Value::Recorded | Value::Completed { .. } => Kind::Completed,
+        Value::InProgress { .. } | Value::Failed { .. } => Kind::InProgress,
     };
     assert_eq!(kind.expect("what has a value has a kind"), expected);
     match &kept {
         // The script writes it like this, and compares it.
-        Kept::Marked(attempt) => {
+        Value::Marked(attempt) => {
             assert_eq!(attempt.to_string().as_bytes(), value);
             assert_eq!(value::attempt_bits(*attempt), *attempt);
         }
-        Kept::Recorded => assert_eq!(value::recorded(None, None), value),
+        Value::Recorded => assert_eq!(value::recorded(None, None), value),
         // Everything but the token, which only the script uses.
-        Kept::Completed { fingerprint, result } if fingerprint.is_some() || result.is_some() => {
+        Value::Completed { fingerprint, result } if fingerprint.is_some() || result.is_some() => {
             let again = value::recorded(*fingerprint, result.as_deref());
             assert_eq!(again[17..], value[17..]);
         }
-        Kept::Completed { .. } | Kept::InProgress { .. } | Kept::Failed { .. } => {}
+        Value::Completed { .. } | Value::InProgress { .. } | Value::Failed { .. } => {}
     }
     true
 }
@@ -63,10 +63,10 @@ fn recorded(bytes: &[u8]) -> bool {
     let fingerprint = (flags & 1 != 0).then_some(hapax_store::Fingerprint(*fingerprint));
     let result = (flags & 2 != 0).then_some(result);
     let written = value::recorded(fingerprint, result);
-    let read = Kept::decode(&written).expect("what was written is a value");
+    let read = Value::decode(&written).expect("what was written is a value");
     let expected = match (fingerprint, result) {
-        (None, None) => Kept::Recorded,
-        _ => Kept::Completed { fingerprint, result: result.map(<[u8]>::to_vec) },
+        (None, None) => Value::Recorded,
+        _ => Value::Completed { fingerprint, result: result.map(<[u8]>::to_vec) },
     };
     assert_eq!(read, expected);
     true
@@ -132,8 +132,8 @@ fn one(reply: Reply<'_>, depth: u32) -> bool {
     let key = RecordKey::new(&Scope::default(), "a");
     let mark = Mark { key: key.clone(), attempt: 17, retention: Duration::from_secs(1) };
     let claim = ClaimRequest { key, attempt: 17, fingerprint: None, lease: Duration::from_secs(1) };
-    let marked = answers::kept_and_left(reply).and_then(|found| answers::marked(&mark, found));
-    let (claimed, left) = (answers::claimed(&claim, reply), answers::left_of_member(reply));
+    let marked = answers::value_and_ttl(reply).and_then(|found| answers::marked(&mark, found));
+    let (claimed, left) = (answers::claimed(&claim, reply), answers::ttl_of_member(reply));
     let owned = topology::owned(reply, "here");
     let _ = (Role::of(reply), role::is_demotion(reply), format!("{reply:?}"));
     if let Reply::Refusal(refusal) = reply {
@@ -141,7 +141,7 @@ fn one(reply: Reply<'_>, depth: u32) -> bool {
     }
     let mut is_one = marked.is_ok() || claimed.is_ok() || left.is_ok() || owned.is_ok();
     if let Reply::Array(parts) = reply {
-        is_one |= Introduction::read(parts, "here").is_ok();
+        is_one |= ServerInfo::read(parts, "here").is_ok();
         if depth < 4 {
             parts.for_each(|part| is_one |= one(part, depth + 1));
         }

@@ -4,45 +4,41 @@ mod answers;
 mod batch;
 mod commands;
 mod compact;
-mod compact_marks;
 mod connection;
-mod dial;
+mod endpoint;
 mod errors;
-mod introduction;
 mod keys;
-mod map;
-mod met;
 mod node;
 mod options;
-mod parts;
 mod records;
 mod reply;
-mod risk;
 mod role;
 mod scan;
 mod scripts;
 mod sentinel;
+mod server_info;
 mod servers;
+mod slot_map;
+mod stragglers;
 #[cfg(feature = "tls")]
 mod tls;
 mod topology;
 mod value;
+mod warning;
+mod watch;
 mod wire;
 
 #[cfg(any(fuzzing, test))]
 #[doc(hidden)]
 pub mod fuzzing;
 
-pub use compact::CompactOptions;
+pub use compact::{CompactMarked, CompactMarks, CompactOptions};
 pub use options::RedisOptions;
-pub use risk::{RedisRisk, RedisWarning};
+pub use warning::{RedisRisk, RedisWarning};
 
-use compact::Layout;
-use hapax_store::sync::{Ordering, StdAtomicU64};
 use hapax_store::times::Sound;
 use hapax_store::{RecordKey, Store, StoreError, *};
 use keys::Keys;
-use met::Losses;
 use records::Tail;
 use scripts::Scripts;
 use servers::Servers;
@@ -116,7 +112,7 @@ use std::time::Duration;
 ///
 /// One round trip a batch; marks take a second one for the ids that are no longer fresh, to read
 /// the attempt and the remaining time of each. Memory of the server: 129 bytes a mark (ids of 16
-/// bytes), or 10 with [`RedisOptions::compact`].
+/// bytes); [`CompactMarks`], which promise less and are no [`Store`], take 10.
 ///
 /// Ideas: Redis' own pattern of locks with random tokens (`SET NX PX`); effects of scripts rather
 /// than scripts are replicated.
@@ -124,7 +120,6 @@ pub struct RedisStore {
     servers: Arc<Servers>,
     keys: Keys,
     scripts: Scripts,
-    compact: Option<Layout>,
 }
 
 impl RedisStore {
@@ -137,8 +132,7 @@ impl RedisStore {
     /// [`ErrorKind::Unavailable`] if no server answers.
     pub async fn connect(options: RedisOptions) -> Result<Self, StoreError> {
         let keys = Keys::new(&options.namespace, options.in_cluster)?;
-        let compact = options.compact.map(Layout::new).transpose()?;
-        Ok(RedisStore { servers: Servers::connect(&options).await?, keys, scripts: Scripts::new(), compact })
+        Ok(RedisStore { servers: Servers::connect(&options).await?, keys, scripts: Scripts::new() })
     }
 
     /// Returns the ways in which the servers may forget acknowledged ids, by their configuration
@@ -159,7 +153,7 @@ impl RedisStore {
     /// With the feature `tracing`, each new warning is an event of level WARN. To refuse such
     /// servers, see [`RedisOptions::require_durable`].
     pub fn warnings(&self) -> Vec<RedisWarning> {
-        self.servers.nodes().iter().flat_map(|node| node.warnings()).collect()
+        self.servers.warnings()
     }
 
     /// Returns the number of times that a server had restarted or been replaced since this store
@@ -167,7 +161,7 @@ impl RedisStore {
     ///
     /// It then knows what it had on disk, or what a replica had received; see *Durability*.
     pub fn restarted(&self) -> u64 {
-        self.lost(|losses| &losses.restarted)
+        self.servers.lost(|losses| &losses.restarted)
     }
 
     /// Returns the number of times that a server had been emptied since this store met it before:
@@ -178,19 +172,14 @@ impl RedisStore {
     /// time that [`expire`](Store::expire) is called: by an engine every ten seconds. With the
     /// feature `tracing` each time is an event of level WARN.
     pub fn emptied(&self) -> u64 {
-        self.lost(|losses| &losses.emptied)
+        self.servers.lost(|losses| &losses.emptied)
     }
 
     /// Returns the number of keys that the servers have evicted for lack of memory since this store
     /// met them, of any application; see [`emptied`](RedisStore::emptied) for the times at which
     /// they are checked.
     pub fn evicted(&self) -> u64 {
-        self.lost(|losses| &losses.evicted)
-    }
-
-    fn lost(&self, count: impl Fn(&Losses) -> &StdAtomicU64) -> u64 {
-        // Relaxed: counts.
-        self.servers.nodes().iter().map(|node| count(node.losses()).load(Ordering::Relaxed)).sum()
+        self.servers.lost(|losses| &losses.evicted)
     }
 }
 
@@ -210,43 +199,28 @@ impl Store for RedisStore {
         Limits::batches_of(1_024).under_way(4)
     }
 
-    /// Returns, in a cluster, the number of the master that owns the key's slot as far as is known;
-    /// for compact marks, of the master that has their sets. Otherwise 0.
+    /// Returns, in a cluster, the number of the master that owns the key's slot as far as is known.
+    /// Otherwise 0.
     fn node_of(&self, key: &RecordKey) -> u32 {
         if !self.servers.in_cluster() {
             return 0;
         }
-        let slot = match &self.compact {
-            Some(layout) => keys::slot(&self.keys.of_set(&layout.place(key).set).concat()),
-            None => self.keys.slot_of(key),
-        };
-        self.servers.number_of(slot)
+        self.servers.number_of(self.keys.slot_of(key))
     }
 
     async fn mark(&self, marks: &[Mark]) -> Answers<Marked> {
         let asked = Sound::of(marks);
-        let marks = asked.requests();
-        let answers = match &self.compact {
-            Some(layout) => self.mark_compactly(layout, marks).await,
-            None => self.mark_each(marks).await,
-        };
+        let answers = self.mark_each(asked.requests()).await;
         asked.answers(answers)
     }
 
     async fn unmark(&self, marks: &[Unmark]) -> Answers<Unmarked> {
-        match &self.compact {
-            Some(_) => Ok(marks.iter().map(|_| Ok(Unmarked::Unknown)).collect()),
-            None => self.unmark_each(marks).await,
-        }
+        self.unmark_each(marks).await
     }
 
     async fn claim(&self, claims: &[ClaimRequest]) -> Answers<Claimed> {
         let asked = Sound::of(claims);
-        let claims = asked.requests();
-        let answers = match &self.compact {
-            Some(layout) => self.claim_unmarked(layout, claims).await,
-            None => self.claim_each(claims).await,
-        };
+        let answers = self.claim_each(asked.requests()).await;
         asked.answers(answers)
     }
 
@@ -264,10 +238,10 @@ impl Store for RedisStore {
         self.hold("release", holds, |hold| hold, |_| (0, None)).await
     }
 
-    async fn fail(&self, failures: &[Failure]) -> Answers<Held> {
+    async fn fail(&self, failures: &[ClaimFailure]) -> Answers<Held> {
         let asked = Sound::of(failures);
         let failures = asked.requests();
-        let retry_after_ms = |failure: &Failure| match failure.retry_after {
+        let retry_after_ms = |failure: &ClaimFailure| match failure.retry_after {
             Duration::ZERO => 0, // the script releases it
             retry_after => value::expiry_ms(retry_after),
         };
@@ -286,33 +260,23 @@ impl Store for RedisStore {
     }
 
     async fn look_up(&self, keys: &[RecordKey]) -> Answers<Known> {
-        match &self.compact {
-            Some(layout) => self.look_up_marks(layout, keys).await,
-            None => self.look_up_each(keys).await,
-        }
+        self.look_up_each(keys).await
     }
 
     async fn record(&self, records: &[Record]) -> Answers<()> {
         let asked = Sound::of(records);
-        let records = asked.requests();
-        let answers = match &self.compact {
-            Some(layout) => self.record_compactly(layout, records).await,
-            None => self.record_each(records).await,
-        };
+        let answers = self.record_each(asked.requests()).await;
         asked.answers(answers)
     }
 
     async fn forget(&self, keys: &[RecordKey]) -> Answers<bool> {
-        match &self.compact {
-            Some(layout) => self.forget_marks(layout, keys).await,
-            None => self.forget_each(keys).await,
-        }
+        self.forget_each(keys).await
     }
 
     /// Checks the servers, so that losses are noticed; see [`RedisStore::emptied`]. They remove
     /// expired records by themselves.
     async fn expire(&self, _limit: usize) -> Result<Expired, StoreError> {
-        self.servers.look_after().await;
+        self.servers.check().await;
         Ok(Expired::default())
     }
 

@@ -1,17 +1,17 @@
 //! A server, reached by two connections.
 
 use super::commands::Commands;
-use super::connection::{Link, Reach, Terms};
-use super::dial::Dialer;
+use super::connection::{Connection, Requirements, Target};
+use super::endpoint::{Endpoint, Timing};
 use super::errors::error;
-use super::introduction::{Introduction, questions};
-use super::met::{Losses, Met};
-use super::options::{RedisOptions, Timing};
-use super::risk::RedisWarning;
+use super::options::RedisOptions;
 use super::sentinel::Sentinels;
+use super::server_info::{ServerInfo, info_commands};
+use super::warning::RedisWarning;
+use super::watch::{Losses, Watch};
 use super::wire::Answered;
 use ::redis::{ConnectionAddr, ConnectionInfo};
-use hapax_store::sync::{Mutex, Ordering, StdAtomicU64};
+use hapax_store::sync::{Mutex, Ordering, StdAtomicU64, lock};
 use hapax_store::{ErrorKind, StoreError};
 use std::sync::{Arc, Weak};
 
@@ -22,9 +22,9 @@ const CONNECTIONS: usize = 2;
 pub(super) struct Node {
     address: String,
     number: Arc<u32>,
-    links: Vec<Link>,
+    connections: Vec<Connection>,
     turn: StdAtomicU64,
-    met: Arc<Met>,
+    watch: Arc<Watch>,
 }
 
 impl Node {
@@ -40,27 +40,27 @@ impl Node {
 
     /// Returns the noticed losses of the servers at this address.
     pub(super) fn losses(&self) -> &Losses {
-        self.met.losses()
+        self.watch.losses()
     }
 
     pub(super) fn warnings(&self) -> Vec<RedisWarning> {
-        self.met.warnings(&self.address)
+        self.watch.warnings(&self.address)
     }
 
     pub(super) async fn ask(&self, commands: Arc<Commands>) -> Result<Answered, StoreError> {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed) as usize;
-        self.links[turn % self.links.len()].send(commands).await
+        self.connections[turn % self.connections.len()].send(commands).await
     }
 
-    /// Connects, and reads the server's introduction.
-    pub(super) async fn meet(&self) -> Result<(), StoreError> {
-        self.links[0].connected().await.map(drop)
+    /// Connects, and reads the server's information about itself.
+    pub(super) async fn connect(&self) -> Result<(), StoreError> {
+        self.connections[0].connected().await.map(drop)
     }
 
-    /// Reads the server's introduction again.
-    pub(super) async fn look_after(&self) -> Result<(), StoreError> {
-        let answered = self.ask(Arc::new(questions())).await?;
-        self.met.meet(&self.address, &Introduction::read(answered.replies(), &self.address)?);
+    /// Reads the server's information about itself again.
+    pub(super) async fn check(&self) -> Result<(), StoreError> {
+        let answered = self.ask(Arc::new(info_commands())).await?;
+        self.watch.observe(&self.address, &ServerInfo::read(answered.replies(), &self.address)?);
         Ok(())
     }
 }
@@ -68,7 +68,7 @@ impl Node {
 /// The way to reach a node, given its address.
 pub(super) struct Connector {
     timing: Timing,
-    terms: Terms,
+    requirements: Requirements,
     /// Addresses of a cluster's nodes and their numbers.
     numbers: Mutex<Vec<(String, Weak<u32>)>>,
     #[cfg(feature = "tls")]
@@ -80,7 +80,7 @@ impl Connector {
     pub(super) fn new(options: &RedisOptions, seeds: &[ConnectionInfo]) -> Result<Self, StoreError> {
         Ok(Connector {
             timing: options.timing,
-            terms: Terms { in_cluster: options.in_cluster, is_durable: options.is_durable },
+            requirements: Requirements { in_cluster: options.in_cluster, is_durable: options.is_durable },
             numbers: Mutex::default(),
             #[cfg(feature = "tls")]
             encryption: {
@@ -93,17 +93,13 @@ impl Connector {
     }
 
     pub(super) fn node(&self, info: &ConnectionInfo) -> Arc<Node> {
-        let dialer = self.dialer(info.clone());
-        self.linked(info.addr().to_string(), || Reach::At(Box::new(dialer.clone())))
+        let endpoint = self.endpoint(info.clone());
+        self.linked(info.addr().to_string(), || Target::At(Box::new(endpoint.clone())))
     }
 
     /// Returns the master that Sentinels know by the host's name of this address.
-    pub(super) fn master(
-        self: &Arc<Self>,
-        like: &ConnectionInfo,
-        sentinels: &[ConnectionInfo],
-    ) -> Result<Arc<Node>, StoreError> {
-        let master = match like.addr() {
+    pub(super) fn master(&self, like: &ConnectionInfo, sentinels: &[ConnectionInfo]) -> Result<Arc<Node>, StoreError> {
+        let name = match like.addr() {
             ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } => host.clone(),
             _ => {
                 let wrong = "a master is named by the host in its URL, as in redis://mymaster/0: a path names none";
@@ -113,24 +109,25 @@ impl Connector {
         if sentinels.is_empty() {
             return Err(error(ErrorKind::Misconfigured, "a master is found by at least one Sentinel, there is none"));
         }
-        let dialers = sentinels.iter().map(|sentinel| self.dialer(sentinel.clone())).collect();
-        let sentinels = Sentinels { master: master.clone(), dialers };
-        let reach = || Reach::By(Arc::clone(self), Box::new(sentinels.clone()), Box::new(like.clone()));
-        Ok(self.linked(format!("{master}, by Sentinels"), reach))
+        let endpoints = sentinels.iter().map(|sentinel| self.endpoint(sentinel.clone())).collect();
+        let sentinels = Sentinels { master: name.clone(), endpoints };
+        let master = self.endpoint(like.clone());
+        let target = || Target::Master(Box::new(master.clone()), Box::new(sentinels.clone()));
+        Ok(self.linked(format!("{name}, by Sentinels"), target))
     }
 
-    fn linked(&self, address: String, reach: impl Fn() -> Reach) -> Arc<Node> {
-        let met = Arc::<Met>::default();
-        let link = |_| Link::new(reach(), self.timing, self.terms, Arc::clone(&met));
-        let links = (0..CONNECTIONS).map(link).collect();
-        let number = if self.terms.in_cluster { self.number(&address) } else { Arc::default() };
-        Arc::new(Node { address, number, links, turn: StdAtomicU64::new(0), met })
+    fn linked(&self, address: String, target: impl Fn() -> Target) -> Arc<Node> {
+        let watch = Arc::<Watch>::default();
+        let connection = |_| Connection::new(target(), self.timing, self.requirements, Arc::clone(&watch));
+        let connections = (0..CONNECTIONS).map(connection).collect();
+        let number = if self.requirements.in_cluster { self.number(&address) } else { Arc::default() };
+        Arc::new(Node { address, number, connections, turn: StdAtomicU64::new(0), watch })
     }
 
     /// Returns a number that no other address has. Numbers stay small: those of nodes that are gone
     /// are used again.
     fn number(&self, address: &str) -> Arc<u32> {
-        let mut numbers = self.numbers.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut numbers = lock(&self.numbers);
         if let Some(number) = numbers.iter().find(|known| known.0 == address).and_then(|known| known.1.upgrade()) {
             return number;
         }
@@ -144,10 +141,10 @@ impl Connector {
         number
     }
 
-    pub(super) fn dialer(&self, info: ConnectionInfo) -> Dialer {
+    pub(super) fn endpoint(&self, info: ConnectionInfo) -> Endpoint {
         #[cfg(feature = "tls")]
-        return Dialer::new(info, self.timing, self.encryption.clone());
+        return Endpoint::new(info, self.timing, self.encryption.clone());
         #[cfg(not(feature = "tls"))]
-        Dialer::new(info, self.timing)
+        Endpoint::new(info, self.timing)
     }
 }

@@ -1,14 +1,16 @@
 //! The address of the server, and the time limits for it.
 
-use super::compact::CompactOptions;
+use super::endpoint::{self, Timing};
 use super::errors::{BACKEND, error};
+#[cfg(feature = "tls")]
+use super::tls::Certificates;
 use hapax_store::{ErrorKind, StoreError};
 use redis::{ConnectionInfo, IntoConnectionInfo};
 use std::fmt;
 use std::time::Duration;
 
-/// Options for a [`RedisStore`](super::RedisStore): the way to its server, and the names of its
-/// keys.
+/// Options for a [`RedisStore`](super::RedisStore), or for [`CompactMarks`](super::CompactMarks):
+/// the servers, and the names of the keys.
 ///
 /// ```
 /// use hapax_redis::RedisOptions;
@@ -24,34 +26,27 @@ use std::time::Duration;
 /// ```
 ///
 /// Nothing is checked before a store connects.
+///
+/// With the feature `serde` they are read and written, with the passwords that their URLs have;
+/// only `urls` must be there. Certificates are left out: set them afterwards.
 #[derive(Clone)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct RedisOptions {
     pub(super) urls: Vec<String>,
+    #[cfg_attr(feature = "serde", serde(default, rename = "cluster"))]
     pub(super) in_cluster: bool,
+    #[cfg_attr(feature = "serde", serde(default))]
     sentinels: Option<Vec<String>>,
+    #[cfg_attr(feature = "serde", serde(default = "default_namespace"))]
     pub(super) namespace: String,
+    #[cfg_attr(feature = "serde", serde(default))]
     pub(super) timing: Timing,
+    #[cfg_attr(feature = "serde", serde(default, rename = "require_durable"))]
     pub(super) is_durable: bool,
-    pub(super) compact: Option<CompactOptions>,
     #[cfg(feature = "tls")]
+    #[cfg_attr(feature = "serde", serde(skip))]
     pub(super) certificates: Certificates,
-}
-
-/// The time limits.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Timing {
-    pub(super) connect_timeout: Duration,
-    pub(super) response_timeout: Duration,
-    pub(super) reconnect_wait_max: Duration,
-}
-
-/// In PEM; `None` for the system's.
-#[cfg(feature = "tls")]
-#[derive(Clone, Default)]
-pub(super) struct Certificates {
-    pub(super) root: Option<Vec<u8>>,
-    /// Certificate and key.
-    pub(super) client: Option<(Vec<u8>, Vec<u8>)>,
 }
 
 impl RedisOptions {
@@ -84,14 +79,9 @@ impl RedisOptions {
             urls,
             in_cluster,
             sentinels: None,
-            namespace: "h".into(),
-            timing: Timing {
-                connect_timeout: Duration::from_secs(2),
-                response_timeout: Duration::from_secs(2),
-                reconnect_wait_max: Duration::from_secs(2),
-            },
+            namespace: default_namespace(),
+            timing: Timing::default(),
             is_durable: false,
-            compact: None,
             #[cfg(feature = "tls")]
             certificates: Certificates::default(),
         }
@@ -138,13 +128,6 @@ impl RedisOptions {
         self
     }
 
-    /// Stores plain marks as members of sets of integers, in a tenth of the memory: see
-    /// [`CompactOptions`].
-    pub fn compact(mut self, options: CompactOptions) -> Self {
-        self.compact = Some(options);
-        self
-    }
-
     /// Trusts servers whose certificates are signed by this one (PEM), instead of those that the
     /// system trusts.
     #[cfg(feature = "tls")]
@@ -174,6 +157,10 @@ impl RedisOptions {
     }
 }
 
+fn default_namespace() -> String {
+    "h".into()
+}
+
 fn address(url: &str) -> Result<ConnectionInfo, StoreError> {
     let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
     if scheme.contains("sentinel") {
@@ -184,7 +171,7 @@ fn address(url: &str) -> Result<ConnectionInfo, StoreError> {
     let wrong = "an address is no URL as in redis://127.0.0.1:6379/0";
     let info = url.into_connection_info();
     let info = info.map_err(|cause| StoreError::caused(ErrorKind::Misconfigured, BACKEND, wrong, cause))?;
-    super::dial::check(&info)?;
+    endpoint::check(&info)?;
     Ok(info)
 }
 
@@ -201,7 +188,32 @@ impl fmt::Debug for RedisOptions {
             .field("namespace", &self.namespace)
             .field("timing", &self.timing)
             .field("is_durable", &self.is_durable)
-            .field("compact", &self.compact)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, feature = "serde"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_read_as_they_were_written() {
+        let options = RedisOptions::sentinel("redis://:secret@mymaster/1", ["redis://a:26379"])
+            .namespace("orders")
+            .response_timeout(Duration::from_millis(500))
+            .require_durable(true);
+        let written = serde_json::to_value(&options).unwrap();
+        let read: RedisOptions = serde_json::from_value(written.clone()).unwrap();
+        assert_eq!(serde_json::to_value(&read).unwrap(), written);
+        assert_eq!((&read.urls, &read.sentinels), (&options.urls, &options.sentinels));
+        assert_eq!((&read.namespace, read.timing, read.is_durable), (&options.namespace, options.timing, true));
+
+        let least: RedisOptions =
+            serde_json::from_str(r#"{"urls": ["redis://a", "redis://b"], "cluster": true}"#).unwrap();
+        let same = RedisOptions::cluster(["redis://a", "redis://b"]);
+        assert_eq!(serde_json::to_value(&least).unwrap(), serde_json::to_value(&same).unwrap());
+        for wrong in [r#"{"cluster": true}"#, r#"{"urls": [], "name": "x"}"#, r#"{"urls": [], "timing": {"x": 1}}"#] {
+            assert!(serde_json::from_str::<RedisOptions>(wrong).is_err(), "{wrong}");
+        }
     }
 }

@@ -5,7 +5,7 @@ use super::answers::{self, Found, unexpected};
 use super::batch::Calls;
 use super::commands::Commands;
 use super::reply::Reply;
-use super::value::{self, Kept};
+use super::value::{self, Value};
 use hapax_store::*;
 use std::ops::Range;
 
@@ -59,7 +59,7 @@ impl RedisStore {
             Reply::Int(0) => Ok(Unmarked::NotThere),
             other => Err(unexpected("taking a mark back", other)),
         };
-        self.scripted(&self.scripts.unmark, marks, calls, answer).await
+        self.servers.scripted(&self.scripts.unmark, marks, calls, answer).await
     }
 
     pub(super) async fn claim_each(&self, claims: &[ClaimRequest]) -> Answers<Claimed> {
@@ -72,7 +72,7 @@ impl RedisStore {
                 commands.number(value::expiry_ms(claim.lease));
             }),
         };
-        self.scripted(&self.scripts.claim, claims, calls, answers::claimed).await
+        self.servers.scripted(&self.scripts.claim, claims, calls, answers::claimed).await
     }
 
     /// Reads the stored value, up to a byte (-1: all of it), and its remaining time.
@@ -88,8 +88,8 @@ impl RedisStore {
             first: (1, |commands: &mut Commands| commands.signed(last_byte)),
             each: (0, |_: &R, _: &mut Commands| {}),
         };
-        let answer = |request: &R, reply: Reply<'_>| answer(request, answers::kept_and_left(reply)?);
-        self.scripted(&self.scripts.look, requests, calls, answer).await
+        let answer = |request: &R, reply: Reply<'_>| answer(request, answers::value_and_ttl(reply)?);
+        self.servers.scripted(&self.scripts.look, requests, calls, answer).await
     }
 
     /// Ends or extends claims: token, milliseconds and the last part of the value of each.
@@ -119,14 +119,14 @@ impl RedisStore {
             Reply::Int(0) => Ok(Held::Lost),
             other => Err(unexpected("a claim's end", other)),
         };
-        self.scripted(&self.scripts.hold, requests, calls, answer).await
+        self.servers.scripted(&self.scripts.hold, requests, calls, answer).await
     }
 
     pub(super) async fn look_up_each(&self, keys: &[RecordKey]) -> Answers<Known> {
         let key = |key: &RecordKey, commands: &mut Commands| self.keys.write(key, commands);
         let known = |_: &RecordKey, found: Found<'_>| match found {
             None => Ok(Known::Unknown),
-            Some((value, left)) => Ok(Kept::decode(value)?.known(left)),
+            Some((value, left)) => Ok(Value::decode(value)?.known(left)),
         };
         self.look(keys, -1, key, known).await
     }
@@ -172,7 +172,7 @@ impl RedisStore {
         let mut commands = Commands::with_capacity(requests.len(), requests.len() * 2 * WORDS);
         for request in requests {
             let key = write(request, &mut commands);
-            let slot = self.slot(commands.part(key));
+            let slot = self.servers.slot(commands.part(key));
             commands.end(slot);
         }
         self.servers.ask(commands, None, |_, reply| answer(reply)).await

@@ -14,7 +14,6 @@ pub(super) struct Scripts {
     pub(super) hold: Script,
     pub(super) look: Script,
     pub(super) unmark: Script,
-    pub(super) compact: Script,
 }
 
 impl Scripts {
@@ -24,13 +23,12 @@ impl Scripts {
             hold: Script::new(include_str!("hold.lua")),
             look: Script::new(include_str!("look.lua")),
             unmark: Script::new(include_str!("unmark.lua")),
-            compact: Script::new(include_str!("compact.lua")),
         }
     }
 }
 
 impl Script {
-    fn new(source: &'static str) -> Self {
+    pub(super) fn new(source: &'static str) -> Self {
         Script { source, digest: ::redis::Script::new(source).get_hash().into() }
     }
 

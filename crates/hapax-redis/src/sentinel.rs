@@ -5,7 +5,7 @@
 //! that it is the master.
 
 use super::commands::Commands;
-use super::dial::Dialer;
+use super::endpoint::Endpoint;
 use super::errors::{error, refused};
 use super::reply::Reply;
 use hapax_store::{ErrorKind, StoreError};
@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 pub(super) struct Sentinels {
     /// The name that the Sentinels have for it.
     pub(super) master: String,
-    pub(super) dialers: Vec<Dialer>,
+    pub(super) endpoints: Vec<Endpoint>,
 }
 
 /// The address at which a Sentinel reports the master: host and port; `None` if it knows no master
@@ -29,8 +29,8 @@ impl Sentinels {
     /// connecting and answering.
     pub(super) fn ask(&self) -> JoinSet<Found> {
         let mut asked = JoinSet::new();
-        for dialer in &self.dialers {
-            asked.spawn(ask_one(dialer.clone(), self.master.clone()));
+        for endpoint in &self.endpoints {
+            asked.spawn(ask_one(endpoint.clone(), self.master.clone()));
         }
         asked
     }
@@ -42,10 +42,10 @@ impl Sentinels {
     }
 }
 
-async fn ask_one(dialer: Dialer, master: String) -> Found {
+async fn ask_one(endpoint: Endpoint, master: String) -> Found {
     let question = Commands::of(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", &master]);
-    let answered = dialer.dial().await?.ask(Arc::new(question)).await?;
-    master_of(answered.replies().next().unwrap_or(Reply::Nil), &dialer.address())
+    let answered = endpoint.connect().await?.ask(Arc::new(question)).await?;
+    master_of(answered.replies().next().unwrap_or(Reply::Nil), &endpoint.address())
 }
 
 /// Reads a Sentinel's answer.

@@ -5,33 +5,30 @@
 //! at once. A command that a node redirects is sent to the other node: it has not been done. A
 //! silent node does not delay the answers of the others.
 
+mod refresh;
+
 use super::commands::Commands;
-use super::dial::moved;
+use super::endpoint::moved;
 use super::errors::{error, refused};
-use super::keys::SLOTS;
-use super::map::Map;
 use super::node::{Connector, Node};
 use super::options::RedisOptions;
-use super::parts::in_parts;
 use super::reply::Reply;
 use super::scripts::Script;
-use super::topology::{self, Owned};
+use super::slot_map::SlotMap;
+use super::stragglers::join_without_stragglers;
+use super::topology;
+use super::warning::RedisWarning;
+use super::watch::Losses;
 use super::wire::Answered;
 use ::redis::ConnectionInfo;
-use hapax::tier::random;
-use hapax_store::sync::{Mutex, Ordering, StdAtomicBool};
+use hapax_store::sync::{Mutex, Ordering, StdAtomicBool, StdAtomicU64, lock};
 use hapax_store::{Answers, ErrorKind, StoreError};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 /// The number of times that a redirected command is sent elsewhere.
 const REDIRECTIONS: usize = 4;
-/// The wait before another node, too, is asked for the owners of slots.
-const HEDGE: Duration = Duration::from_millis(100);
-/// The shortest time between two requests for the map.
-const REFRESH_EVERY: Duration = Duration::from_millis(100);
 
 /// One server, or those of a cluster.
 pub(super) struct Servers {
@@ -41,7 +38,7 @@ pub(super) struct Servers {
     /// The time that a silent node may take longer than another node.
     patience: Duration,
     connector: Arc<Connector>,
-    map: Mutex<Arc<Map>>,
+    map: Mutex<Arc<SlotMap>>,
     /// The nodes of a cluster that were named in the options.
     seeds: Vec<Arc<Node>>,
     /// True if a node could not be reached, or has redirected: the slots may have moved.
@@ -97,7 +94,7 @@ impl Servers {
             in_cluster: options.in_cluster,
             patience: options.timing.response_timeout / 4,
             connector,
-            map: Mutex::new(Arc::new(Map::of_all(nodes))),
+            map: Mutex::new(Arc::new(SlotMap::of_all(nodes))),
             seeds: named,
             is_stale: StdAtomicBool::new(false),
             refreshing: Arc::default(),
@@ -105,22 +102,22 @@ impl Servers {
         if options.in_cluster {
             servers.refresh(0).await?;
         }
-        servers.meet().await?;
+        servers.connect_to_owners().await?;
         Ok(servers)
     }
 
-    /// Meets the owners of slots: one of them must answer, and none refuse us. Others are met when
-    /// they are first reached.
-    async fn meet(&self) -> Result<(), StoreError> {
+    /// Connects to the owners of slots: one of them must answer, and none refuse us. Others are
+    /// connected to when they are first asked.
+    async fn connect_to_owners(&self) -> Result<(), StoreError> {
         let nodes = self.nodes();
-        let greet = |node: &Arc<Node>| {
+        let connect = |node: &Arc<Node>| {
             let node = Arc::clone(node);
-            async move { node.meet().await }
+            async move { node.connect().await }
         };
-        let met = in_parts(nodes.iter().map(greet), self.patience).await;
+        let connected = join_without_stragglers(nodes.iter().map(connect), self.patience).await;
         let (mut is_there, mut failure) = (false, None);
-        for (node, met) in nodes.iter().zip(met) {
-            match met.unwrap_or_else(|| Err(self.silent(node))) {
+        for (node, connected) in nodes.iter().zip(connected) {
+            match connected.unwrap_or_else(|| Err(self.silent(node))) {
                 Ok(()) => is_there = true,
                 Err(refusal) if refusal.kind() == ErrorKind::Misconfigured => return Err(refusal),
                 Err(why) => {
@@ -151,16 +148,27 @@ impl Servers {
         self.map().owner(slot).map_or(0, |node| node.number())
     }
 
-    /// Reads the introductions of all servers again, so that losses are noticed. Servers that do
-    /// not answer are left out.
-    pub(super) async fn look_after(&self) {
-        let look = |node: Arc<Node>| async move { node.look_after().await };
-        in_parts(self.nodes().into_iter().map(look), self.patience).await;
+    /// Returns the ways in which the servers may forget, as they were last read.
+    pub(super) fn warnings(&self) -> Vec<RedisWarning> {
+        self.nodes().iter().flat_map(|node| node.warnings()).collect()
     }
 
-    fn map(&self) -> Arc<Map> {
+    /// Returns the sum of a count over all servers.
+    pub(super) fn lost(&self, count: impl Fn(&Losses) -> &StdAtomicU64) -> u64 {
+        // Relaxed: counts.
+        self.nodes().iter().map(|node| count(node.losses()).load(Ordering::Relaxed)).sum()
+    }
+
+    /// Reads all servers' information again, so that losses are noticed. Servers that do not answer
+    /// are left out.
+    pub(super) async fn check(&self) {
+        let check = |node: Arc<Node>| async move { node.check().await };
+        join_without_stragglers(self.nodes().into_iter().map(check), self.patience).await;
+    }
+
+    fn map(&self) -> Arc<SlotMap> {
         // A panic elsewhere leaves a whole map: it is replaced in one step.
-        Arc::clone(&self.map.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
+        Arc::clone(&lock(&self.map))
     }
 
     /// Sends each command to its server, once, and again only if the server reported that it has
@@ -212,7 +220,7 @@ impl Servers {
             [only] => vec![ask(only.node.clone(), Arc::clone(&only.commands)).await],
             several => {
                 let parts = several.iter().map(|batch| ask(batch.node.clone(), Arc::clone(&batch.commands)));
-                let sent = in_parts(parts, self.patience).await.into_iter().zip(several.iter());
+                let sent = join_without_stragglers(parts, self.patience).await.into_iter().zip(several.iter());
                 let silent =
                     |batch: &Batch| Err(batch.node.as_ref().map_or_else(topology::no_owner, |it| self.silent(it)));
                 sent.map(|(sent, batch)| sent.unwrap_or_else(|| silent(batch))).collect()
@@ -311,12 +319,15 @@ impl Servers {
             share.copy(commands, place);
             places.push(Some(place));
         }
-        let batch = |Share { node, commands, places }| Batch { node, commands: Arc::new(commands), places };
+        let batch = |Share { node, commands, places }| {
+            debug_assert_eq!(commands.len(), places.len(), "each answer has a place, or is of no request");
+            Batch { node, commands: Arc::new(commands), places }
+        };
         Ok(shares.into_iter().map(batch).collect())
     }
 
     /// Returns a node that another one has named.
-    fn named(&self, map: &Map, address: &str) -> Result<Arc<Node>, StoreError> {
+    fn named(&self, map: &SlotMap, address: &str) -> Result<Arc<Node>, StoreError> {
         match map.nodes.iter().find(|node| node.address() == address) {
             Some(node) => Ok(Arc::clone(node)),
             None => {
@@ -324,86 +335,6 @@ impl Servers {
                 Ok(self.connector.node(&moved(&self.like, host, port)))
             }
         }
-    }
-
-    /// Requests the owners of slots in the background, if they may have changed.
-    fn refresh_if_stale(self: &Arc<Self>) {
-        if !self.is_stale.load(Ordering::Relaxed) {
-            return;
-        }
-        // Another caller is doing so, or has just done so: the next caller finds the map stale.
-        let Ok(mut last) = Arc::clone(&self.refreshing).try_lock_owned() else { return };
-        if last.is_some_and(|last| last.elapsed() < REFRESH_EVERY) {
-            return;
-        }
-        self.is_stale.store(false, Ordering::Relaxed);
-        let servers = Arc::clone(self);
-        tokio::spawn(async move {
-            if servers.refresh(random::any() as usize).await.is_err() {
-                servers.is_stale.store(true, Ordering::Relaxed);
-            }
-            *last = Some(Instant::now());
-        });
-    }
-
-    /// Asks the nodes for the owners of slots: one, and if it does not answer soon another one as
-    /// well, until one has answered.
-    async fn refresh(&self, first: usize) -> Result<(), StoreError> {
-        let mut known = self.nodes();
-        let is_new = |seed: &&Arc<Node>| !self.nodes().iter().any(|node| node.address() == seed.address());
-        known.extend(self.seeds.iter().filter(is_new).cloned());
-        let first = first % known.len().max(1);
-        known.rotate_left(first);
-        let (mut nodes, mut asked) = (known.into_iter(), JoinSet::new());
-        let mut failure = error(ErrorKind::Unavailable, "the cluster has no nodes");
-        loop {
-            let wait = match nodes.next() {
-                Some(node) => {
-                    asked.spawn(async move { owned(&node).await });
-                    HEDGE
-                }
-                // Each answers, or fails, within its own time limit.
-                None => Duration::MAX,
-            };
-            match timeout(wait, asked.join_next()).await {
-                Ok(Some(Ok(Ok(owned)))) => {
-                    self.adopt(owned);
-                    return Ok(());
-                }
-                Ok(Some(Ok(Err(why)))) => failure = why,
-                Ok(None) => return Err(failure),
-                // It has panicked, or has not answered yet.
-                Ok(Some(Err(_))) | Err(_) => {}
-            }
-        }
-    }
-
-    /// Makes a map of the owners. Known nodes keep their connections.
-    fn adopt(&self, owned: Vec<Owned>) {
-        let known = [self.nodes(), self.seeds.clone()].concat();
-        let mut nodes: Vec<Arc<Node>> = Vec::new();
-        let mut owners = vec![None; SLOTS.into()];
-        for Owned { slots, host, port } in owned {
-            let info = moved(&self.like, &host, port);
-            let address = info.addr().to_string();
-            let is_here = |node: &Arc<Node>| node.address() == address;
-            let owner = nodes.iter().position(is_here).unwrap_or_else(|| {
-                let node = known.iter().find(|node| is_here(node)).cloned();
-                nodes.push(node.unwrap_or_else(|| self.connector.node(&info)));
-                nodes.len() - 1
-            });
-            owners[usize::from(*slots.start())..=usize::from(*slots.end())].fill(Some(owner as u16));
-        }
-        *self.map.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Arc::new(Map::sorted(nodes, owners));
-    }
-}
-
-/// Asks a node for the owners of slots.
-async fn owned(node: &Node) -> Result<Vec<Owned>, StoreError> {
-    let answered = node.ask(Arc::new(Commands::of(&["CLUSTER", "SLOTS"]))).await?;
-    match answered.replies().next() {
-        Some(Reply::Refusal(refusal)) => Err(refused(refusal)),
-        slots => topology::owned(slots.unwrap_or(Reply::Nil), topology::host_and_port(node.address())?.0),
     }
 }
 

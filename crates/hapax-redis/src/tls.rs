@@ -1,7 +1,6 @@
 //! Encrypted connections: rustls with *ring*.
 
 use super::errors::error;
-use super::options::Certificates;
 use hapax_store::{ErrorKind, StoreError};
 use std::io;
 use std::sync::Arc;
@@ -12,6 +11,15 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+/// Certificates in PEM.
+#[derive(Clone, Default)]
+pub(super) struct Certificates {
+    /// The trusted ones; `None` for the system's.
+    pub(super) root: Option<Vec<u8>>,
+    /// Our certificate and its key.
+    pub(super) client: Option<(Vec<u8>, Vec<u8>)>,
+}
 
 /// The trusted certificates, and our own.
 #[derive(Clone)]

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// The value that is kept under a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Kept {
+pub(super) enum Value {
     /// Marked by this attempt.
     Marked(u64),
     /// Recorded, without result and fingerprint.
@@ -41,15 +41,15 @@ pub(super) fn attempt_bits(attempt: u64) -> u64 {
     attempt & (i64::MAX as u64)
 }
 
-impl Kept {
+impl Value {
     /// Reads a value.
     pub(super) fn decode(value: &[u8]) -> Result<Self, StoreError> {
         let parsed = match value.first() {
             Some(b'P') => claim(value).and_then(|(fingerprint, attempt)| {
-                (attempt.len() == ATTEMPT_BYTES).then_some(Kept::InProgress { fingerprint })
+                (attempt.len() == ATTEMPT_BYTES).then_some(Value::InProgress { fingerprint })
             }),
             Some(b'F') => {
-                claim(value).and_then(|(fingerprint, rest)| rest.is_empty().then_some(Kept::Failed { fingerprint }))
+                claim(value).and_then(|(fingerprint, rest)| rest.is_empty().then_some(Value::Failed { fingerprint }))
             }
             Some(b'C') => claim(value).and_then(|(fingerprint, tail)| {
                 let result = match tail.split_first()? {
@@ -57,10 +57,10 @@ impl Kept {
                     (b'1', result) => Some(result.to_vec()),
                     _ => return None,
                 };
-                Some(Kept::Completed { fingerprint, result })
+                Some(Value::Completed { fingerprint, result })
             }),
-            Some(_) if value == RECORDED => Some(Kept::Recorded),
-            _ => mark(value).map(Kept::Marked),
+            Some(_) if value == RECORDED => Some(Value::Recorded),
+            _ => mark(value).map(Value::Marked),
         };
         parsed.ok_or_else(|| {
             let shown = &value[..value.len().min(48)];
@@ -71,21 +71,21 @@ impl Kept {
     /// Returns the fingerprint of the message, if it was given.
     pub(super) fn fingerprint(&self) -> Option<Fingerprint> {
         match self {
-            Kept::Marked(_) | Kept::Recorded => None,
-            Kept::InProgress { fingerprint } | Kept::Failed { fingerprint } | Kept::Completed { fingerprint, .. } => {
-                *fingerprint
-            }
+            Value::Marked(_) | Value::Recorded => None,
+            Value::InProgress { fingerprint }
+            | Value::Failed { fingerprint }
+            | Value::Completed { fingerprint, .. } => *fingerprint,
         }
     }
 
     /// Returns what the value says of the id, given its remaining time.
     pub(super) fn known(self, left: Duration) -> Known {
         match self {
-            Kept::InProgress { fingerprint } | Kept::Failed { fingerprint } => {
+            Value::InProgress { fingerprint } | Value::Failed { fingerprint } => {
                 Known::InProgress { lease_left: left, fingerprint }
             }
-            Kept::Marked(_) | Kept::Recorded => Known::Completed(Completed::new(left, None, None)),
-            Kept::Completed { fingerprint, result } => Known::Completed(Completed::new(left, fingerprint, result)),
+            Value::Marked(_) | Value::Recorded => Known::Completed(Completed::new(left, None, None)),
+            Value::Completed { fingerprint, result } => Known::Completed(Completed::new(left, fingerprint, result)),
         }
     }
 }
@@ -110,8 +110,8 @@ pub(super) fn kind(beginning: &[u8]) -> Result<Kind, StoreError> {
     match beginning.first() {
         Some(b'P' | b'F') if is_claim() => Ok(Kind::InProgress),
         Some(b'C') if is_claim() => Ok(Kind::Completed),
-        _ => match Kept::decode(beginning)? {
-            Kept::Marked(attempt) => Ok(Kind::Marked(attempt)),
+        _ => match Value::decode(beginning)? {
+            Value::Marked(attempt) => Ok(Kind::Marked(attempt)),
             _ => Ok(Kind::Completed),
         },
     }
@@ -186,22 +186,22 @@ mod tests {
     #[test]
     fn records_are_read_back() {
         let fingerprint = Some(Fingerprint([b'0'; 16]));
-        assert_eq!(Kept::decode(&recorded(None, None)).unwrap(), Kept::Recorded);
+        assert_eq!(Value::decode(&recorded(None, None)).unwrap(), Value::Recorded);
         let results: [Option<&[u8]>; 4] = [None, Some(b""), Some(b"0"), Some(b"P\0\xff")];
         for result in results {
-            let decoded = Kept::decode(&recorded(fingerprint, result)).unwrap();
-            assert_eq!(decoded, Kept::Completed { fingerprint, result: result.map(Into::into) });
+            let decoded = Value::decode(&recorded(fingerprint, result)).unwrap();
+            assert_eq!(decoded, Value::Completed { fingerprint, result: result.map(Into::into) });
         }
     }
 
     #[test]
     fn claims_are_read_back() {
         let claimed = [b"P0000000000000007", &b"0"[..], &7_u64.to_be_bytes()].concat();
-        assert_eq!(Kept::decode(&claimed).unwrap(), Kept::InProgress { fingerprint: None });
+        assert_eq!(Value::decode(&claimed).unwrap(), Value::InProgress { fingerprint: None });
         let failed = [b"F0000000000000007", &b"1"[..], &[9; 16]].concat();
-        assert_eq!(Kept::decode(&failed).unwrap(), Kept::Failed { fingerprint: Some(Fingerprint([9; 16])) });
-        assert_eq!(Kept::decode(b"9223372036854775807").unwrap(), Kept::Marked(i64::MAX as u64));
-        assert_eq!(Kept::decode(b"0").unwrap(), Kept::Marked(0));
+        assert_eq!(Value::decode(&failed).unwrap(), Value::Failed { fingerprint: Some(Fingerprint([9; 16])) });
+        assert_eq!(Value::decode(b"9223372036854775807").unwrap(), Value::Marked(i64::MAX as u64));
+        assert_eq!(Value::decode(b"0").unwrap(), Value::Marked(0));
     }
 
     #[test]
@@ -218,7 +218,7 @@ mod tests {
             wrong.push(text.into());
         }
         for value in wrong {
-            assert_eq!(Kept::decode(&value).unwrap_err().kind(), ErrorKind::Corrupt, "{}", value.escape_ascii());
+            assert_eq!(Value::decode(&value).unwrap_err().kind(), ErrorKind::Corrupt, "{}", value.escape_ascii());
         }
     }
 

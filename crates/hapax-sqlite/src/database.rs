@@ -4,7 +4,7 @@ use super::table::SqliteTable;
 use super::{BACKEND, failed};
 use hapax::{Clock, Timestamp};
 use hapax_store::committer::{CommitError, Database, Durability, Put, Time};
-use hapax_store::record::{Kept, State};
+use hapax_store::record::{State, StoredRecord};
 use hapax_store::{Cursor, ErrorKind, Expired, Found, Page, RecordKey, StoreError, codec};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 use std::path::{Path, PathBuf};
@@ -128,7 +128,7 @@ impl Database for Table {
         self.clock.next()
     }
 
-    fn read(&mut self, key: &[u8]) -> Result<Option<Kept>, StoreError> {
+    fn read(&mut self, key: &[u8]) -> Result<Option<StoredRecord>, StoreError> {
         self.table.read(&self.connection, key).map_err(|error| self.at(error))
     }
 

@@ -83,11 +83,16 @@ pub struct SqliteStore {
 /// # Ok(())
 /// # }
 /// ```
+///
+/// With the feature `serde` they are read and written, except for the clock.
 #[must_use]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct SqliteOptions {
     table: String,
     durability: Durability,
     busy_timeout: Duration,
+    #[cfg_attr(feature = "serde", serde(skip))]
     clock: Option<Box<dyn Clock>>,
 }
 
@@ -190,5 +195,23 @@ impl Committed for SqliteStore {
 
     fn committer(&self) -> &Committer<Table> {
         &self.committer
+    }
+}
+
+#[cfg(all(test, feature = "serde"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_read_as_they_were_written() {
+        let options =
+            SqliteOptions::new().durability(Durability::System).table("ids").busy_timeout(Duration::from_secs(1));
+        let written = serde_json::to_value(&options).unwrap();
+        let read: SqliteOptions = serde_json::from_value(written.clone()).unwrap();
+        assert_eq!(serde_json::to_value(&read).unwrap(), written);
+        assert_eq!((read.durability, read.busy_timeout), (options.durability, options.busy_timeout));
+        let none: SqliteOptions = serde_json::from_str("{}").unwrap();
+        assert_eq!(serde_json::to_value(&none).unwrap(), serde_json::to_value(SqliteOptions::new()).unwrap());
+        assert!(serde_json::from_str::<SqliteOptions>(r#"{"clocks": 1}"#).is_err());
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{BACKEND, failed};
 use hapax::Timestamp;
-use hapax_store::record::{Kept, State, live};
+use hapax_store::record::{State, StoredRecord, live};
 use hapax_store::{ErrorKind, Marked, RecordKey, Scope, StoreError, codec, times};
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use std::time::Duration;
@@ -162,14 +162,14 @@ impl SqliteTable {
             None => {
                 let token = kept.as_ref().map_or(0, |kept| kept.token);
                 let state = State::Completed { attempt: None, result: None };
-                let marked = Kept { state, token, fingerprint: None, until: now + retention };
+                let marked = StoredRecord { state, token, fingerprint: None, until: now + retention };
                 self.write(transaction, &key, marked.until, &codec::encode(&marked))?;
                 Ok(Marked::Fresh)
             }
-            Some(Kept { state: State::Completed { attempt, .. }, until, .. }) => {
+            Some(StoredRecord { state: State::Completed { attempt, .. }, until, .. }) => {
                 Ok(Marked::Duplicate { expires_in: until.since(now), attempt: *attempt })
             }
-            Some(Kept { until, .. }) => Ok(Marked::InProgress { lease_left: until.since(now) }),
+            Some(StoredRecord { until, .. }) => Ok(Marked::InProgress { lease_left: until.since(now) }),
         }
     }
 
@@ -191,7 +191,7 @@ impl SqliteTable {
         ids.into_iter().map(|id| self.mark(transaction, scope, id, retention, now)).collect()
     }
 
-    pub(super) fn read(&self, connection: &Connection, key: &[u8]) -> Result<Option<Kept>, StoreError> {
+    pub(super) fn read(&self, connection: &Connection, key: &[u8]) -> Result<Option<StoredRecord>, StoreError> {
         let failed = |error| failed(error, "reading");
         let mut select = connection.prepare_cached(&self.select).map_err(failed)?;
         let mut rows = select.query([key]).map_err(failed)?;

@@ -1,9 +1,9 @@
 //! A consumer with metrics for Prometheus, on loopback. `docs/metrics.md` lists them,
 //! `docs/grafana.json` is a dashboard.
 //!
-//! `cargo run --features metrics --example metrics` handles a thousand deliveries, reads its own
-//! metrics once, and ends. With `-- --serve 127.0.0.1:9000` it goes on. With the feature `redis`,
-//! and `HAPAX_REDIS_URL`, it uses Redis.
+//! `cargo run -p hapax-store --features metrics --example metrics` handles a thousand deliveries,
+//! reads its own metrics once, and ends. With `-- --serve 127.0.0.1:9000` it goes on. With
+//! `HAPAX_REDIS_URL` it uses Redis.
 
 use hapax_store::{Store, TieredDedup};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};

@@ -1,7 +1,7 @@
 //! Two instances share a store. One dies at work. The other one gets the message when the lease has
 //! run out, and the token distinguishes the dead one's late writes from its own.
 //!
-//! `cargo run --example shared_consumer --features store`
+//! `cargo run -p hapax-store --example shared_consumer`
 
 use hapax::ManualClock;
 use hapax_store::{ClaimError, InMemoryStore, TieredAttempt, TieredDedup};

@@ -13,7 +13,7 @@
 //! has exactly one encoding; all other bytes are rejected.
 
 use super::error::{ErrorKind, StoreError};
-use super::record::{Kept, State};
+use super::record::{State, StoredRecord};
 use super::request::Fingerprint;
 use hapax::Timestamp;
 
@@ -34,25 +34,25 @@ const VERSION_SHIFT: u32 = 5;
 const MAX_63_BITS: u64 = i64::MAX as u64;
 
 /// Encodes a record.
-pub fn encode(kept: &Kept) -> Vec<u8> {
-    let (state, attempt, result) = match &kept.state {
+pub fn encode(stored: &StoredRecord) -> Vec<u8> {
+    let (state, attempt, result) = match &stored.state {
         State::InProgress { attempt } => (IN_PROGRESS, Some(*attempt), None),
         State::Failed => (FAILED, None, None),
         State::Completed { attempt: None, result } => (COMPLETED, None, result.as_deref()),
         State::Completed { attempt: Some(attempt), result } => (MARKED, Some(*attempt), result.as_deref()),
     };
-    let flags = [(kept.token != 0, TOKEN), (kept.fingerprint.is_some(), FINGERPRINT), (result.is_some(), RESULT)];
+    let flags = [(stored.token != 0, TOKEN), (stored.fingerprint.is_some(), FINGERPRINT), (result.is_some(), RESULT)];
     let head =
         flags.iter().filter(|(is_set, _)| *is_set).fold(VERSION << VERSION_SHIFT | state, |head, (_, f)| head | f);
 
     let mut bytes = Vec::with_capacity(9 + 8 + 8 + 16 + result.map_or(0, <[u8]>::len));
     bytes.push(head);
-    bytes.extend(kept.until.as_nanos().to_le_bytes());
+    bytes.extend(stored.until.as_nanos().to_le_bytes());
     attempt.into_iter().for_each(|attempt| bytes.extend(attempt.to_le_bytes()));
-    if kept.token != 0 {
-        bytes.extend(kept.token.to_le_bytes());
+    if stored.token != 0 {
+        bytes.extend(stored.token.to_le_bytes());
     }
-    kept.fingerprint.iter().for_each(|fingerprint| bytes.extend(fingerprint.0));
+    stored.fingerprint.iter().for_each(|fingerprint| bytes.extend(fingerprint.0));
     bytes.extend(result.unwrap_or_default());
     bytes
 }
@@ -62,7 +62,7 @@ pub fn encode(kept: &Kept) -> Vec<u8> {
 /// # Errors
 ///
 /// [`ErrorKind::Corrupt`] if the bytes are not a record; `backend` is the backend that read them.
-pub fn decode(bytes: &[u8], backend: &'static str) -> Result<Kept, StoreError> {
+pub fn decode(bytes: &[u8], backend: &'static str) -> Result<StoredRecord, StoreError> {
     let wrong = |expected: &str| {
         let start = bytes[..bytes.len().min(48)].escape_ascii();
         let wrong = format!("a record should have {expected}, but has {} bytes: {start}", bytes.len());
@@ -100,15 +100,15 @@ pub fn decode(bytes: &[u8], backend: &'static str) -> Result<Kept, StoreError> {
         (COMPLETED | MARKED, attempt) => State::Completed { attempt, result },
         _ => return Err(wrong("no result before it is completed")),
     };
-    Ok(Kept { state, token, fingerprint, until })
+    Ok(StoredRecord { state, token, fingerprint, until })
 }
 
 /// Runs the fuzz target `records` on one record: bytes that decode must encode to the same bytes.
 #[cfg(any(fuzzing, test))]
 pub fn fuzz(bytes: &[u8]) -> bool {
     match decode(bytes, "fuzzing") {
-        Ok(kept) => {
-            assert_eq!(encode(&kept), bytes);
+        Ok(stored) => {
+            assert_eq!(encode(&stored), bytes);
             true
         }
         Err(error) => {
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn kept() -> impl Strategy<Value = Kept> {
+    fn stored() -> impl Strategy<Value = StoredRecord> {
         let number = || prop_oneof![Just(0), Just(1), Just(MAX_63_BITS), 0..=MAX_63_BITS];
         let result = || proptest::option::of(proptest::collection::vec(any::<u8>(), 0..40));
         let state = prop_oneof![
@@ -140,7 +140,7 @@ mod tests {
                 .prop_map(|(attempt, result)| State::Completed { attempt, result }),
         ];
         let fingerprint = proptest::option::of(any::<[u8; 16]>().prop_map(Fingerprint));
-        (state, number(), fingerprint, number()).prop_map(|(state, token, fingerprint, until)| Kept {
+        (state, number(), fingerprint, number()).prop_map(|(state, token, fingerprint, until)| StoredRecord {
             state,
             token,
             fingerprint,
@@ -150,13 +150,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_record_is_read_as_it_was_written(kept in kept()) {
-            prop_assert_eq!(decode(&encode(&kept), "test").unwrap(), kept);
+        fn a_record_is_read_as_it_was_written(stored in stored()) {
+            prop_assert_eq!(decode(&encode(&stored), "test").unwrap(), stored);
         }
 
         #[test]
-        fn damage_is_an_error_or_another_record(kept in kept()) {
-            let bytes = encode(&kept);
+        fn damage_is_an_error_or_another_record(stored in stored()) {
+            let bytes = encode(&stored);
             for len in 0..bytes.len() {
                 is_an_error_or_canonical(&bytes[..len])?;
             }
@@ -164,7 +164,7 @@ mod tests {
                 let mut damaged = bytes.clone();
                 damaged[bit / 8] ^= 1 << (bit % 8);
                 is_an_error_or_canonical(&damaged)?;
-                prop_assert!(decode(&damaged, "test").ok() != Some(kept.clone()));
+                prop_assert!(decode(&damaged, "test").ok() != Some(stored.clone()));
             }
         }
 
@@ -176,7 +176,7 @@ mod tests {
 
     fn is_an_error_or_canonical(bytes: &[u8]) -> Result<(), TestCaseError> {
         match decode(bytes, "test") {
-            Ok(kept) => prop_assert_eq!(encode(&kept), bytes),
+            Ok(stored) => prop_assert_eq!(encode(&stored), bytes),
             Err(error) => prop_assert_eq!(error.kind(), ErrorKind::Corrupt),
         }
         Ok(())
@@ -187,12 +187,12 @@ mod tests {
     fn the_layout_is_as_documented() {
         let until = Timestamp::from_nanos(0x0102_0304_0506_0708);
         let mark = State::Completed { attempt: Some(0x11), result: None };
-        let marked = Kept { state: mark, token: 0, fingerprint: None, until };
+        let marked = StoredRecord { state: mark, token: 0, fingerprint: None, until };
         assert_eq!(encode(&marked), *b"\x23\x08\x07\x06\x05\x04\x03\x02\x01\x11\0\0\0\0\0\0\0");
         let state = State::Completed { attempt: None, result: Some(b"paid".into()) };
-        let done = Kept { state, token: 5, fingerprint: Some(Fingerprint([b'f'; 16])), until };
+        let done = StoredRecord { state, token: 5, fingerprint: Some(Fingerprint([b'f'; 16])), until };
         assert_eq!(encode(&done), *b"\x3e\x08\x07\x06\x05\x04\x03\x02\x01\x05\0\0\0\0\0\0\0ffffffffffffffffpaid");
-        let recorded = Kept { state: State::Failed, token: 0, fingerprint: None, until };
+        let recorded = StoredRecord { state: State::Failed, token: 0, fingerprint: None, until };
         assert_eq!(encode(&recorded).len(), 9);
         assert!(
             decode(b"\x43\x08\x07\x06\x05\x04\x03\x02\x01", "test")

@@ -140,7 +140,7 @@ pub trait Store: Send + Sync + 'static {
     fn release(&self, holds: &[Hold]) -> impl Future<Output = Answers<Held>> + Send;
 
     /// Ends claims: their ids are in progress for a while.
-    fn fail(&self, failures: &[Failure]) -> impl Future<Output = Answers<Held>> + Send;
+    fn fail(&self, failures: &[ClaimFailure]) -> impl Future<Output = Answers<Held>> + Send;
 
     /// Extends claims.
     fn renew(&self, renewals: &[Renewal]) -> impl Future<Output = Answers<Held>> + Send;
@@ -206,7 +206,7 @@ impl<S: Store> Store for Arc<S> {
         S::release(self, holds)
     }
 
-    fn fail(&self, failures: &[Failure]) -> impl Future<Output = Answers<Held>> + Send {
+    fn fail(&self, failures: &[ClaimFailure]) -> impl Future<Output = Answers<Held>> + Send {
         S::fail(self, failures)
     }
 

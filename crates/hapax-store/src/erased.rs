@@ -22,7 +22,7 @@ pub trait Erased: Send + Sync + 'static {
     fn claim<'a>(&'a self, claims: &'a [ClaimRequest]) -> Answering<'a, Answers<Claimed>>;
     fn complete<'a>(&'a self, completions: &'a [Completion]) -> Answering<'a, Answers<Held>>;
     fn release<'a>(&'a self, holds: &'a [Hold]) -> Answering<'a, Answers<Held>>;
-    fn fail<'a>(&'a self, failures: &'a [Failure]) -> Answering<'a, Answers<Held>>;
+    fn fail<'a>(&'a self, failures: &'a [ClaimFailure]) -> Answering<'a, Answers<Held>>;
     fn renew<'a>(&'a self, renewals: &'a [Renewal]) -> Answering<'a, Answers<Held>>;
     fn look_up<'a>(&'a self, keys: &'a [RecordKey]) -> Answering<'a, Answers<Known>>;
     fn record<'a>(&'a self, records: &'a [Record]) -> Answering<'a, Answers<()>>;
@@ -72,7 +72,7 @@ impl<S: Store> Erased for S {
         Box::pin(Store::release(self, holds))
     }
 
-    fn fail<'a>(&'a self, failures: &'a [Failure]) -> Answering<'a, Answers<Held>> {
+    fn fail<'a>(&'a self, failures: &'a [ClaimFailure]) -> Answering<'a, Answers<Held>> {
         Box::pin(Store::fail(self, failures))
     }
 

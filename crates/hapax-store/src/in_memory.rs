@@ -3,10 +3,10 @@
 use super::contract::Store;
 use super::error::StoreError;
 use super::key::RecordKey;
-use super::record::{self, Change, Kept, State};
+use super::record::{self, Change, State, StoredRecord};
 use super::request::*;
 use super::times::Sound;
-use crate::sync::Mutex;
+use crate::sync::{Mutex, lock};
 use hapax::{Clock, MonotonicClock, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -34,7 +34,7 @@ pub struct InMemoryStore {
 
 #[derive(Default)]
 struct Records {
-    kept: BTreeMap<RecordKey, Kept>,
+    stored: BTreeMap<RecordKey, StoredRecord>,
     expiries: BTreeSet<(Timestamp, RecordKey)>,
     /// The largest token among removed records.
     last_token: u64,
@@ -53,7 +53,7 @@ impl InMemoryStore {
 
     /// Returns the number of records, including those that have expired and are not yet removed.
     pub fn len(&self) -> usize {
-        self.lock().kept.len()
+        self.lock().stored.len()
     }
 
     /// Returns true if there are no records.
@@ -63,7 +63,7 @@ impl InMemoryStore {
 
     fn lock(&self) -> crate::sync::MutexGuard<'_, Records> {
         // A panic elsewhere leaves no record half changed: each change is one call to a map.
-        self.records.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.records)
     }
 
     /// Decides the requests one after another, and applies each decision.
@@ -71,7 +71,7 @@ impl InMemoryStore {
         &self,
         requests: &[R],
         key: impl Fn(&R) -> &RecordKey,
-        decide: impl Fn(Option<&Kept>, &R, Timestamp) -> (A, Change),
+        decide: impl Fn(Option<&StoredRecord>, &R, Timestamp) -> (A, Change),
     ) -> Answers<A> {
         let (now, mut records) = (self.clock.now(), self.lock());
         Ok(requests
@@ -79,14 +79,14 @@ impl InMemoryStore {
             .map(|request| {
                 // A claim of an id without a record gets a token that no earlier claim had, even if
                 // the clock stands still.
-                let forgotten = Kept {
+                let forgotten = StoredRecord {
                     state: State::Failed,
                     token: records.last_token,
                     fingerprint: None,
                     until: Timestamp::default(),
                 };
-                let kept = records.kept.get(key(request)).unwrap_or(&forgotten);
-                let (answer, change) = decide(Some(kept), request, now);
+                let stored = records.stored.get(key(request)).unwrap_or(&forgotten);
+                let (answer, change) = decide(Some(stored), request, now);
                 records.change(key(request), change);
                 Ok(answer)
             })
@@ -98,10 +98,10 @@ impl Records {
     fn change(&mut self, key: &RecordKey, change: Change) {
         let before = match change {
             Change::None => return,
-            Change::Put(kept) => {
-                self.expiries.insert((kept.until, key.clone()));
-                let until = kept.until;
-                self.kept.insert(key.clone(), kept).filter(|before| before.until != until)
+            Change::Put(stored) => {
+                self.expiries.insert((stored.until, key.clone()));
+                let until = stored.until;
+                self.stored.insert(key.clone(), stored).filter(|before| before.until != until)
             }
         };
         if let Some(before) = before {
@@ -160,7 +160,7 @@ impl Store for InMemoryStore {
         self.each(holds, |hold| &hold.key, record::release)
     }
 
-    async fn fail(&self, failures: &[Failure]) -> Answers<Held> {
+    async fn fail(&self, failures: &[ClaimFailure]) -> Answers<Held> {
         let asked = Sound::of(failures);
         let failures = asked.requests();
         let answers = self.each(failures, |failure| &failure.hold.key, record::fail);
@@ -175,19 +175,22 @@ impl Store for InMemoryStore {
     }
 
     async fn look_up(&self, keys: &[RecordKey]) -> Answers<Known> {
-        self.each(keys, |key| key, |kept, _, now| (record::look_up(kept, now), Change::None))
+        self.each(keys, |key| key, |stored, _, now| (record::look_up(stored, now), Change::None))
     }
 
     async fn record(&self, records: &[Record]) -> Answers<()> {
         let asked = Sound::of(records);
         let records = asked.requests();
-        let answers =
-            self.each(records, |record| &record.key, |_, record, now| ((), Change::Put(Kept::recorded(record, now))));
+        let answers = self.each(
+            records,
+            |record| &record.key,
+            |_, record, now| ((), Change::Put(StoredRecord::recorded(record, now))),
+        );
         asked.answers(answers)
     }
 
     async fn forget(&self, keys: &[RecordKey]) -> Answers<bool> {
-        self.each(keys, |key| key, |kept, _, now| record::forget(kept, now))
+        self.each(keys, |key| key, |stored, _, now| record::forget(stored, now))
     }
 
     async fn expire(&self, limit: usize) -> Result<Expired, StoreError> {
@@ -199,7 +202,7 @@ impl Store for InMemoryStore {
                 break;
             }
             if let Some((_, key)) = records.expiries.pop_first() {
-                let removed = records.kept.remove(&key).map_or(0, |kept| kept.token);
+                let removed = records.stored.remove(&key).map_or(0, |stored| stored.token);
                 records.last_token = records.last_token.max(removed);
                 expired.records += 1;
             }
@@ -210,11 +213,11 @@ impl Store for InMemoryStore {
     async fn scan(&self, from: Option<&Cursor>, limit: usize) -> Result<Page, StoreError> {
         let (now, records) = (self.clock.now(), self.lock());
         let after = from.map(|cursor| RecordKey::from_stored(&cursor.0)).transpose()?;
-        let rest = records.kept.range((after.as_ref().map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded));
+        let rest = records.stored.range((after.as_ref().map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded));
         let mut page = Page::default();
-        for (visited, (key, kept)) in rest.enumerate() {
-            if now < kept.until && matches!(kept.state, State::Completed { .. }) {
-                page.found.push(Found { key: key.clone(), expires_in: kept.until.since(now) });
+        for (visited, (key, stored)) in rest.enumerate() {
+            if now < stored.until && matches!(stored.state, State::Completed { .. }) {
+                page.found.push(Found { key: key.clone(), expires_in: stored.until.since(now) });
             }
             if visited + 1 >= limit {
                 page.next = Some(Cursor(key.to_stored()));

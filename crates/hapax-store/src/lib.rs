@@ -40,6 +40,8 @@ pub mod codec;
 #[doc(hidden)]
 pub mod committer;
 #[doc(hidden)]
+pub mod option;
+#[doc(hidden)]
 pub mod record;
 #[doc(hidden)]
 pub mod sync;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// The record of an id.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kept {
+pub struct StoredRecord {
     pub state: State,
     /// The token of the claim, or of the last one.
     pub token: u64,
@@ -34,10 +34,10 @@ pub enum State {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     None,
-    Put(Kept),
+    Put(StoredRecord),
 }
 
-impl Kept {
+impl StoredRecord {
     fn left(&self, now: Timestamp) -> Duration {
         self.until.since(now)
     }
@@ -56,13 +56,13 @@ impl Kept {
 
     /// Returns the remainder of a record that has ended: its token, so that the next one is larger
     /// even if the clock stands still.
-    fn ended(&self, now: Timestamp) -> Kept {
-        Kept { state: State::Failed, token: self.token, fingerprint: None, until: now }
+    fn ended(&self, now: Timestamp) -> StoredRecord {
+        StoredRecord { state: State::Failed, token: self.token, fingerprint: None, until: now }
     }
 
     /// Returns the record of an id that is done.
-    pub fn recorded(record: &Record, now: Timestamp) -> Kept {
-        Kept {
+    pub fn recorded(record: &Record, now: Timestamp) -> StoredRecord {
+        StoredRecord {
             state: State::Completed { attempt: None, result: record.result.clone() },
             token: 0,
             fingerprint: record.fingerprint,
@@ -72,47 +72,49 @@ impl Kept {
 }
 
 /// Returns the record unless it has expired.
-pub fn live(kept: Option<&Kept>, now: Timestamp) -> Option<&Kept> {
-    kept.filter(|kept| now < kept.until)
+pub fn live(stored: Option<&StoredRecord>, now: Timestamp) -> Option<&StoredRecord> {
+    stored.filter(|stored| now < stored.until)
 }
 
 /// Returns a token larger than any before.
-pub fn next_token(kept: Option<&Kept>, now: Timestamp) -> u64 {
-    (now.as_nanos() / 1_000).max(kept.map_or(0, |kept| kept.token + 1))
+pub fn next_token(stored: Option<&StoredRecord>, now: Timestamp) -> u64 {
+    (now.as_nanos() / 1_000).max(stored.map_or(0, |stored| stored.token + 1))
 }
 
-pub fn mark(kept: Option<&Kept>, mark: &Mark, now: Timestamp) -> (Marked, Change) {
-    match live(kept, now) {
-        Some(Kept { state: State::Completed { attempt: Some(attempt), .. }, .. }) if *attempt == mark.attempt => {
+pub fn mark(stored: Option<&StoredRecord>, mark: &Mark, now: Timestamp) -> (Marked, Change) {
+    match live(stored, now) {
+        Some(StoredRecord { state: State::Completed { attempt: Some(attempt), .. }, .. })
+            if *attempt == mark.attempt =>
+        {
             (Marked::Fresh, Change::None)
         }
-        Some(kept @ Kept { state: State::Completed { .. }, .. }) => {
-            (Marked::Duplicate { expires_in: kept.left(now), attempt: kept.attempt() }, Change::None)
+        Some(stored @ StoredRecord { state: State::Completed { .. }, .. }) => {
+            (Marked::Duplicate { expires_in: stored.left(now), attempt: stored.attempt() }, Change::None)
         }
-        Some(kept) => (Marked::InProgress { lease_left: kept.left(now) }, Change::None),
+        Some(stored) => (Marked::InProgress { lease_left: stored.left(now) }, Change::None),
         None => {
             let state = State::Completed { attempt: Some(mark.attempt), result: None };
-            let token = kept.map_or(0, |kept| kept.token);
-            (Marked::Fresh, Change::Put(Kept { state, token, fingerprint: None, until: now + mark.retention }))
+            let token = stored.map_or(0, |stored| stored.token);
+            (Marked::Fresh, Change::Put(StoredRecord { state, token, fingerprint: None, until: now + mark.retention }))
         }
     }
 }
 
-pub fn unmark(kept: Option<&Kept>, unmark: &Unmark, now: Timestamp) -> (Unmarked, Change) {
-    match live(kept, now) {
-        Some(kept) if kept.attempt() == Some(unmark.attempt) => (Unmarked::Done, Change::Put(kept.ended(now))),
+pub fn unmark(stored: Option<&StoredRecord>, unmark: &Unmark, now: Timestamp) -> (Unmarked, Change) {
+    match live(stored, now) {
+        Some(stored) if stored.attempt() == Some(unmark.attempt) => (Unmarked::Done, Change::Put(stored.ended(now))),
         _ => (Unmarked::NotThere, Change::None),
     }
 }
 
-pub fn claim(kept: Option<&Kept>, claim: &ClaimRequest, now: Timestamp) -> (Claimed, Change) {
+pub fn claim(stored: Option<&StoredRecord>, claim: &ClaimRequest, now: Timestamp) -> (Claimed, Change) {
     let granted = |token| {
         let state = State::InProgress { attempt: claim.attempt };
-        let claimed = Kept { state, token, fingerprint: claim.fingerprint, until: now + claim.lease };
+        let claimed = StoredRecord { state, token, fingerprint: claim.fingerprint, until: now + claim.lease };
         (Claimed::Claimed { token }, Change::Put(claimed))
     };
-    let Some(live) = live(kept, now) else {
-        return granted(next_token(kept, now));
+    let Some(live) = live(stored, now) else {
+        return granted(next_token(stored, now));
     };
     if Fingerprint::differ(claim.fingerprint, live.fingerprint) {
         return (Claimed::Mismatch, Change::None);
@@ -125,57 +127,58 @@ pub fn claim(kept: Option<&Kept>, claim: &ClaimRequest, now: Timestamp) -> (Clai
 }
 
 /// Returns the record if this claim holds it.
-fn held<'k>(kept: Option<&'k Kept>, hold: &Hold, now: Timestamp) -> Option<&'k Kept> {
-    live(kept, now).filter(|kept| matches!(kept.state, State::InProgress { .. }) && kept.token == hold.token)
+fn held<'k>(stored: Option<&'k StoredRecord>, hold: &Hold, now: Timestamp) -> Option<&'k StoredRecord> {
+    live(stored, now).filter(|stored| matches!(stored.state, State::InProgress { .. }) && stored.token == hold.token)
 }
 
-pub fn complete(kept: Option<&Kept>, completion: &Completion, now: Timestamp) -> (Held, Change) {
-    if let Some(held) = held(kept, &completion.hold, now) {
+pub fn complete(stored: Option<&StoredRecord>, completion: &Completion, now: Timestamp) -> (Held, Change) {
+    if let Some(held) = held(stored, &completion.hold, now) {
         let state = State::Completed { attempt: None, result: completion.result.clone() };
-        return (Held::Done, Change::Put(Kept { state, until: now + completion.retention, ..held.clone() }));
+        return (Held::Done, Change::Put(StoredRecord { state, until: now + completion.retention, ..held.clone() }));
     }
-    let again = live(kept, now).is_some_and(|kept| {
-        matches!(kept.state, State::Completed { attempt: None, .. }) && kept.token == completion.hold.token
+    let again = live(stored, now).is_some_and(|stored| {
+        matches!(stored.state, State::Completed { attempt: None, .. }) && stored.token == completion.hold.token
     });
     (if again { Held::Done } else { Held::Lost }, Change::None)
 }
 
-pub fn release(kept: Option<&Kept>, hold: &Hold, now: Timestamp) -> (Held, Change) {
-    match held(kept, hold, now) {
+pub fn release(stored: Option<&StoredRecord>, hold: &Hold, now: Timestamp) -> (Held, Change) {
+    match held(stored, hold, now) {
         Some(held) => (Held::Done, Change::Put(held.ended(now))),
         None => (Held::Lost, Change::None),
     }
 }
 
-pub fn fail(kept: Option<&Kept>, failure: &Failure, now: Timestamp) -> (Held, Change) {
-    match held(kept, &failure.hold, now) {
-        Some(held) => {
-            (Held::Done, Change::Put(Kept { state: State::Failed, until: now + failure.retry_after, ..held.clone() }))
-        }
+pub fn fail(stored: Option<&StoredRecord>, failure: &ClaimFailure, now: Timestamp) -> (Held, Change) {
+    match held(stored, &failure.hold, now) {
+        Some(held) => (
+            Held::Done,
+            Change::Put(StoredRecord { state: State::Failed, until: now + failure.retry_after, ..held.clone() }),
+        ),
         None => (Held::Lost, Change::None),
     }
 }
 
-pub fn renew(kept: Option<&Kept>, renewal: &Renewal, now: Timestamp) -> (Held, Change) {
-    match held(kept, &renewal.hold, now) {
-        Some(held) => (Held::Done, Change::Put(Kept { until: now + renewal.lease, ..held.clone() })),
+pub fn renew(stored: Option<&StoredRecord>, renewal: &Renewal, now: Timestamp) -> (Held, Change) {
+    match held(stored, &renewal.hold, now) {
+        Some(held) => (Held::Done, Change::Put(StoredRecord { until: now + renewal.lease, ..held.clone() })),
         None => (Held::Lost, Change::None),
     }
 }
 
-pub fn forget(kept: Option<&Kept>, now: Timestamp) -> (bool, Change) {
-    match live(kept, now) {
-        Some(kept) => (true, Change::Put(kept.ended(now))),
+pub fn forget(stored: Option<&StoredRecord>, now: Timestamp) -> (bool, Change) {
+    match live(stored, now) {
+        Some(stored) => (true, Change::Put(stored.ended(now))),
         None => (false, Change::None),
     }
 }
 
-pub fn look_up(kept: Option<&Kept>, now: Timestamp) -> Known {
-    match live(kept, now) {
+pub fn look_up(stored: Option<&StoredRecord>, now: Timestamp) -> Known {
+    match live(stored, now) {
         None => Known::Unknown,
-        Some(kept) => match &kept.state {
-            State::Completed { result, .. } => Known::Completed(kept.completed(result, now)),
-            _ => Known::InProgress { lease_left: kept.left(now), fingerprint: kept.fingerprint },
+        Some(stored) => match &stored.state {
+            State::Completed { result, .. } => Known::Completed(stored.completed(result, now)),
+            _ => Known::InProgress { lease_left: stored.left(now), fingerprint: stored.fingerprint },
         },
     }
 }

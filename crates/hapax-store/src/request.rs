@@ -173,7 +173,7 @@ pub struct Hold {
 
 /// A request that ends a claim without a completion: no caller gets the id for a while.
 #[derive(Clone, Debug)]
-pub struct Failure {
+pub struct ClaimFailure {
     /// The claim.
     pub hold: Hold,
     /// The time for which no caller gets the id. Zero is a release.

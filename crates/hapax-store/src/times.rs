@@ -53,7 +53,7 @@ impl Timed for Completion {
     }
 }
 
-impl Timed for Failure {
+impl Timed for ClaimFailure {
     fn check(&self) -> Result<(), StoreError> {
         check_or_none("retry_after", self.retry_after)
     }

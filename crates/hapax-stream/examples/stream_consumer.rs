@@ -1,7 +1,7 @@
 //! A consumer over a queue in memory that delivers every message twice, and redelivers early now
 //! and then.
 //!
-//! `cargo run --example stream_consumer --features stream`
+//! `cargo run -p hapax-stream --example stream_consumer`
 
 use hapax_store::{InMemoryStore, Ownership, TieredDedup};
 use hapax_stream::{Consumer, Delivery, Source};

@@ -1,7 +1,7 @@
 //! The actions that a run of a consumer begins, and their conditions.
 
 use super::calls::Dead;
-use super::consumer::ConsumerError;
+use super::error::ConsumerError;
 use super::messages::{Message, Stage};
 use super::order::Ticket;
 use super::run::Run;
@@ -26,7 +26,9 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
             self.calls.revoked = Some(Box::pin(source.revoked()));
         }
         self.begin_receiving();
-        self.begin_extending(now);
+        if let Some(heartbeat) = &mut self.heartbeat {
+            heartbeat.begin(now, source, &self.messages, self.shared.options.batch, &mut self.calls);
+        }
     }
 
     /// Flushes the engine first: also a duplicate may be one of a check that is not durable yet.
@@ -41,7 +43,7 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
             return;
         }
         self.calls.acknowledging.clone_from(&tickets);
-        let (engine, source, messages) = (&self.consumer.engine, self.source, self.messages.of(&tickets));
+        let (engine, source, messages) = (&self.shared.engine, self.source, self.messages.of(&tickets));
         // A message that is done needs no count of attempts any more.
         let notes = tickets.iter().filter_map(|&ticket| self.messages.get(ticket)?.note.clone()).collect();
         self.calls.acknowledge = Some(Box::pin(async move {
@@ -97,11 +99,11 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
     /// Claims as many messages as there are free handlers, so that no lease passes while its
     /// message waits.
     fn begin_claiming(&mut self) {
-        let room = self.consumer.options.max_in_flight.saturating_sub(self.tasks.len());
+        let room = self.shared.options.max_in_flight.saturating_sub(self.tasks.len());
         if self.calls.claim.is_some() || room == 0 || !self.messages.has_waiting() {
             return;
         }
-        let tickets = self.messages.take_waiting(room.min(self.consumer.options.batch));
+        let tickets = self.messages.take_waiting(room.min(self.shared.options.batch));
         let (mut claimed, mut ids) = (Vec::new(), Vec::new());
         for ticket in tickets {
             match self.messages.get(ticket).and_then(|held| held.id.clone()) {
@@ -129,9 +131,9 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
 
     /// Returns the engine with the scope of a message's partition.
     fn engine_of(&self, message: &Message<Src::Message>) -> Result<TieredDedup<S>, StoreError> {
-        match &self.consumer.options.scope_of {
-            Some(scope_of) => self.consumer.engine.with_scope(&scope_of(&message.partition)),
-            None => Ok(self.consumer.engine.clone()),
+        match &self.shared.options.scope_of {
+            Some(scope_of) => self.shared.engine.with_scope(&scope_of(&message.partition)),
+            None => Ok(self.shared.engine.clone()),
         }
     }
 }

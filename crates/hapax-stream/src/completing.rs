@@ -2,11 +2,11 @@
 //! long as its lease. Its message waits for that: it is neither acknowledged nor tried again.
 
 use super::calls::Completed;
+use super::event::Event;
 use super::messages::Stage;
 use super::order::Ticket;
 use super::run::Run;
 use super::source::Source;
-use super::stats::Event;
 use hapax_store::{ClaimError, Store, TieredClaim};
 use std::time::Duration;
 use tokio::task::JoinError;
@@ -39,7 +39,7 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
             return;
         }
         let handled = std::mem::take(&mut self.handled);
-        let engine = &self.consumer.engine;
+        let engine = &self.shared.engine;
         self.calls.completing_since = Instant::now();
         self.calls.complete = Some(Box::pin(async move {
             let (mut whose, mut claims) = (Vec::new(), Vec::new());

@@ -1,11 +1,12 @@
 //! The consumer: its public interface.
 
 use super::delivery::{Delivery, Handler};
-use super::options::{ConsumerBuilder, IdOf, Options};
+use super::error::ConsumerError;
 use super::run::Run;
-use super::source::{Partition, Source};
-use super::stats::{ConsumerStats, Counts};
-use hapax_store::{Store, StoreError, TieredDedup};
+use super::shared::Shared;
+use super::source::Source;
+use super::stats::ConsumerStats;
+use hapax_store::Store;
 use std::fmt;
 use std::sync::Arc;
 
@@ -62,17 +63,17 @@ use std::sync::Arc;
 ///   had expired, if the process died before the completion was durable, or if the store did not
 ///   report whether it was; [`Delivery::token`] fences such a second run.
 /// - The lease of a message is renewed for as long as its handler runs, and that is no longer than
-///   [`handler_timeout`](ConsumerBuilder::handler_timeout).
+///   [`handler_timeout`](super::ConsumerBuilder::handler_timeout).
 /// - With [`Acks::Cumulative`](super::Acks::Cumulative), no acknowledgement overtakes an unfinished
 ///   message of its partition. Messages of a partition are handled at the same time.
 /// - Once a partition is revoked, none of its messages begins to be handled. Handlers that run may
-///   go on until the [deadline](ConsumerBuilder::drain); then each is dropped and its claim
+///   go on until the [deadline](super::ConsumerBuilder::drain); then each is dropped and its claim
 ///   released, for the next owner. Nothing of it is acknowledged after [`Source::released`]. A
 ///   handler that blocks its thread cannot be dropped, and the consumer waits for it no longer than
 ///   a second; if its claim is still good when it ends, its completion is recorded, so that the
 ///   next owner does not do it again.
-/// - At most [`max_unacknowledged`](ConsumerBuilder::max_unacknowledged) messages are held; while
-///   that many are held, none is received.
+/// - At most [`max_unacknowledged`](super::ConsumerBuilder::max_unacknowledged) messages are held;
+///   while that many are held, none is received.
 ///
 /// A message that is put aside has its id completed, so that another delivery of it does not run.
 /// To replay dead letters, [forget](hapax_store::TieredDedup::forget) the id first, and its attempts with
@@ -96,69 +97,14 @@ use std::sync::Arc;
 /// Patterns*, 2003), whose leases and fencing tokens are those of Gray and Cheriton (1989) and of
 /// Chubby (Burrows, 2006).
 pub struct Consumer<S: Store, M> {
-    pub(super) engine: TieredDedup<S>,
-    pub(super) id_of: IdOf<M>,
-    pub(super) options: Options,
-    pub(super) counts: Arc<Counts>,
-}
-
-/// The reason for which a run ended before its time. Everything that had begun by then was
-/// finished, within the [deadline](ConsumerBuilder::drain).
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum ConsumerError<E> {
-    /// The broker could not be reached, or a call of it failed.
-    Source(E),
-    /// The store cannot succeed if it is asked again: it belongs to another engine, or cannot work
-    /// with this configuration.
-    Store(StoreError),
-    /// A message has no id, and [`OnMissing::Error`](super::OnMissing::Error) was chosen.
-    MissingId {
-        /// The partition of the message.
-        partition: Partition,
-    },
-}
-
-impl<E: fmt::Display> fmt::Display for ConsumerError<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ConsumerError::Source(error) => write!(f, "the broker: {error}"),
-            ConsumerError::Store(error) => write!(f, "the store: {error}"),
-            ConsumerError::MissingId { partition } => {
-                write!(
-                    f,
-                    "a message of partition {partition} has no id, or a blank one, and option `on_missing` is Error"
-                )
-            }
-        }
-    }
-}
-
-impl<E: std::error::Error + 'static> std::error::Error for ConsumerError<E> {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            ConsumerError::Source(error) => Some(error),
-            ConsumerError::Store(error) => Some(error),
-            ConsumerError::MissingId { .. } => None,
-        }
-    }
+    pub(super) shared: Shared<S, M>,
 }
 
 impl<S: Store, M: Send + Sync + 'static> Consumer<S, M> {
-    /// Starts configuring a consumer: `id_of` returns the id of a message, for example a header or
-    /// a field, or one made by [`ids`](super::ids). `None`, or a blank one, is
-    /// [missing](ConsumerBuilder::on_missing): so is that of a message that cannot be parsed.
-    pub fn builder<I: AsRef<[u8]>>(
-        engine: TieredDedup<S>,
-        id_of: impl Fn(&M) -> Option<I> + Send + Sync + 'static,
-    ) -> ConsumerBuilder<S, M> {
-        ConsumerBuilder::new(engine, id_of)
-    }
-
     /// Consumes until the source has no more, or `shutdown` is ready. Then nothing more is
-    /// received, running handlers may go on until the [deadline](ConsumerBuilder::drain), finished
-    /// messages are made durable and acknowledged, and the rest is given back. Runs on a tokio
-    /// runtime.
+    /// received, running handlers may go on until the [deadline](super::ConsumerBuilder::drain),
+    /// finished messages are made durable and acknowledged, and the rest is given back. Runs on a
+    /// tokio runtime.
     ///
     /// It may be dropped at any time: handlers are dropped where they wait, and their claims
     /// released.
@@ -182,21 +128,21 @@ impl<S: Store, M: Send + Sync + 'static> Consumer<S, M> {
             let handling = handle(delivery);
             Box::pin(async move { handling.await.map_err(|error| error.to_string()) })
         });
-        Run::new(self, source, handler, Box::pin(shutdown)).run().await?;
+        Run::new(&self.shared, source, handler, Box::pin(shutdown)).run().await?;
         Ok(self.stats())
     }
 
     /// Returns the counts so far, also while it runs.
     pub fn stats(&self) -> ConsumerStats {
-        self.counts.stats()
+        self.shared.counts.stats()
     }
 }
 
 impl<S: Store, M> fmt::Debug for Consumer<S, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Consumer")
-            .field("engine", &self.engine)
-            .field("name", &self.options.name)
+            .field("engine", &self.shared.engine)
+            .field("name", &self.shared.options.name)
             .finish_non_exhaustive()
     }
 }

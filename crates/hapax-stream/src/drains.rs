@@ -1,8 +1,9 @@
 //! The end of a consumer's work on some partitions, or on all: nothing new, then a deadline, then a
 //! fence.
 
-use super::order::Ticket;
-use super::run::Run;
+use super::calls::Calls;
+use super::messages::Messages;
+use super::order::{Order, Ticket};
 use super::source::{Partition, Source};
 use hapax_store::Store;
 use std::collections::{HashSet, VecDeque};
@@ -48,6 +49,22 @@ impl Drain {
         self.partitions.is_empty() || self.partitions.contains(partition)
     }
 
+    /// Takes the next step: handlers that are late are stopped. Returns true if it is over.
+    fn advance<M>(&mut self, now: Instant, is_releasing: bool, messages: &mut Messages<M>, order: &Order) -> bool {
+        let busy = messages.matching(|held| held.is_busy && self.covers(&held.partition));
+        let has_ready =
+            order.has_ready_of(|ticket| messages.get(ticket).is_some_and(|held| self.covers(&held.partition)));
+        let step = self.step(now, !busy.is_empty() || has_ready || is_releasing);
+        if step == Step::Stop {
+            for ticket in busy {
+                if let Some(held) = messages.get_mut(ticket) {
+                    held.stop = None;
+                }
+            }
+        }
+        step == Step::End
+    }
+
     fn step(&mut self, now: Instant, is_busy: bool) -> Step {
         match (is_busy, now >= self.until) {
             (false, _) => Step::End,
@@ -89,88 +106,68 @@ impl Drains {
     pub(super) fn released(&mut self) {
         self.reporting.clear();
     }
-}
 
-impl<S: Store, Src: Source> Run<'_, S, Src> {
-    pub(super) fn shut_down(&mut self) {
-        if self.drains.is_shutting_down() {
-            return;
-        }
-        self.is_receiving = false;
-        self.calls.receive = None;
-        self.drains.shutdown = Some(Drain::new(Vec::new(), Instant::now() + self.consumer.options.drain));
-        for ticket in self.messages.take_idle(|_| true) {
-            self.give_back(ticket);
-        }
+    /// Begins the drain of all partitions.
+    pub(super) fn shut_down(&mut self, until: Instant) {
+        debug_assert!(self.shutdown.is_none(), "a second shutdown would put off the deadline");
+        self.shutdown = Some(Drain::new(Vec::new(), until));
     }
 
-    pub(super) fn revoke(&mut self, partitions: Vec<Partition>) {
-        if partitions.is_empty() {
-            return;
+    /// Begins the drain of these partitions: their messages that wait are not handled any more.
+    pub(super) fn revoke<M>(&mut self, partitions: Vec<Partition>, until: Instant, messages: &mut Messages<M>) {
+        let drain = Drain::new(partitions, until);
+        for ticket in messages.take_idle(|held| drain.covers(&held.partition)) {
+            messages.remove(ticket);
         }
-        let drain = Drain::new(partitions, Instant::now() + self.consumer.options.drain);
-        for ticket in self.messages.take_idle(|held| drain.covers(&held.partition)) {
-            self.messages.remove(ticket);
-        }
-        self.drains.revoked.push(drain);
+        self.revoked.push(drain);
     }
 
-    pub(super) fn advance_drains(&mut self) {
+    /// Takes the next step of each drain.
+    pub(super) fn advance<'r, S: Store, Src: Source>(
+        &mut self,
+        source: &'r Src,
+        messages: &mut Messages<Src::Message>,
+        order: &mut Order,
+        calls: &mut Calls<'r, S, Src>,
+    ) {
         let now = Instant::now();
         let mut going_on = Vec::new();
-        for mut drain in std::mem::take(&mut self.drains.revoked) {
-            match self.step(&mut drain, now) {
-                true => self.release(drain.partitions),
+        for mut drain in std::mem::take(&mut self.revoked) {
+            match drain.advance(now, false, messages, order) {
+                true => self.release(drain.partitions, messages, order, calls),
                 false => going_on.push(drain),
             }
         }
-        self.drains.revoked = going_on;
-        if self.calls.released.is_none()
-            && let Some(partitions) = self.drains.to_report.pop_front()
+        self.revoked = going_on;
+        if calls.released.is_none()
+            && let Some(partitions) = self.to_report.pop_front()
         {
-            self.drains.reporting = partitions.clone();
-            let source = self.source;
-            self.calls.released = Some(Box::pin(async move { source.released(&partitions).await }));
+            self.reporting.clone_from(&partitions);
+            calls.released = Some(Box::pin(async move { source.released(&partitions).await }));
         }
         // Last, since a task that waits for a release is told before the run ends.
-        if let Some(mut drain) = self.drains.shutdown.take() {
-            self.drains.is_shut_down = self.step(&mut drain, now);
-            self.drains.shutdown = Some(drain);
-        }
-    }
-
-    /// Takes the next step. Returns true if the drain is over.
-    fn step(&mut self, drain: &mut Drain, now: Instant) -> bool {
-        let busy: Vec<Ticket> = self.messages.such(|held| held.is_busy && drain.covers(&held.partition));
-        let has_ready = self
-            .order
-            .has_ready_of(|ticket| self.messages.get(ticket).is_some_and(|held| drain.covers(&held.partition)));
-        let is_releasing = drain.partitions.is_empty() && self.calls.released.is_some();
-        match drain.step(now, !busy.is_empty() || has_ready || is_releasing) {
-            Step::Wait => false,
-            Step::Stop => {
-                for ticket in busy {
-                    if let Some(held) = self.messages.get_mut(ticket) {
-                        held.stop = None;
-                    }
-                }
-                false
-            }
-            Step::End => true,
+        if let Some(drain) = &mut self.shutdown {
+            self.is_shut_down = drain.advance(now, calls.released.is_some(), messages, order);
         }
     }
 
     /// Releases partitions: from here on none of their messages is acknowledged, and the results of
     /// calls under way are ignored.
-    fn release(&mut self, partitions: Vec<Partition>) {
+    fn release<S: Store, Src: Source>(
+        &mut self,
+        partitions: Vec<Partition>,
+        messages: &mut Messages<Src::Message>,
+        order: &mut Order,
+        calls: &mut Calls<'_, S, Src>,
+    ) {
         let gone: HashSet<Ticket> =
-            self.messages.such(|held| partitions.contains(&held.partition)).into_iter().collect();
+            messages.matching(|held| partitions.contains(&held.partition)).into_iter().collect();
         for &ticket in &gone {
-            self.messages.remove(ticket);
+            messages.remove(ticket);
         }
-        partitions.iter().for_each(|partition| self.order.close(partition));
-        let others = self.calls.cancel_acknowledging(&gone);
-        self.order.again(others);
-        self.drains.to_report.push_back(partitions);
+        partitions.iter().for_each(|partition| order.close(partition));
+        let others = calls.cancel_acknowledging(&gone);
+        order.again(others);
+        self.to_report.push_back(partitions);
     }
 }

@@ -1,9 +1,10 @@
 //! One message in its handler, as a task: its attempt is counted, the lease is renewed, a panic is
 //! a failure, and a stop ends it.
 
+use super::attempt_count::{AttemptCount, Counting};
 use super::delivery::{Delivery, Handler};
-use super::stats::{Counts, Event};
-use super::tally::{Counting, Tally};
+use super::event::Event;
+use super::stats::Counts;
 use hapax::Token;
 use hapax::tier::random::mix;
 use hapax_store::back_off::BackOff;
@@ -19,9 +20,9 @@ pub(super) enum Ended<S: Store> {
     /// It is handled, and its claim is to be completed.
     Done(Option<TieredClaim<S>>),
     /// It failed, and its claim was failed, for this long.
-    Failed { why: String, how: How, after: Duration },
+    Failed { why: String, how: FailureKind, after: Duration },
     /// It failed for the last time. The claim is held until the message is put aside.
-    Exhausted { why: String, how: How, claim: Option<TieredClaim<S>> },
+    Exhausted { why: String, how: FailureKind, claim: Option<TieredClaim<S>> },
     /// It was not handled: all its attempts have begun before. The claim is held until it is put
     /// aside.
     Overdue { why: String, claim: Option<TieredClaim<S>> },
@@ -36,7 +37,7 @@ pub(super) enum Ended<S: Store> {
 
 /// The way in which a handler failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum How {
+pub(super) enum FailureKind {
     Failed,
     Panicked,
     TimedOut,
@@ -71,7 +72,7 @@ pub(super) struct Task<M> {
 #[derive(Default)]
 struct Progress {
     /// The count of attempts that the store has, or perhaps has, since this attempt began.
-    begun: Option<Tally>,
+    begun: Option<AttemptCount>,
     /// The time since which the handler runs.
     since: Option<Instant>,
     failure: Option<Failure>,
@@ -79,7 +80,7 @@ struct Progress {
 
 struct Failure {
     why: String,
-    how: How,
+    how: FailureKind,
     attempt: u32,
     is_last: bool,
 }
@@ -189,11 +190,12 @@ impl<M: Send + Sync + 'static> Task<M> {
         self.counts.meters.handled(since.elapsed());
         let (why, how) = match handled {
             Ok(Ok(Ok(()))) => return Worked::Handled,
-            Ok(Ok(Err(why))) => (why, How::Failed),
-            Ok(Err(panic)) => (format!("the handler panicked: {}", unwind::said(&*panic)), How::Panicked),
-            Err(_) => {
-                (format!("the handler was not done within {:?}: option `handler_timeout`", self.timeout), How::TimedOut)
-            }
+            Ok(Ok(Err(why))) => (why, FailureKind::Failed),
+            Ok(Err(panic)) => (format!("the handler panicked: {}", unwind::said(&*panic)), FailureKind::Panicked),
+            Err(_) => (
+                format!("the handler was not done within {:?}: option `handler_timeout`", self.timeout),
+                FailureKind::TimedOut,
+            ),
         };
         let failure = progress.failure.insert(Failure { why, how, attempt, is_last });
         if !is_last {
@@ -225,7 +227,7 @@ impl<M: Send + Sync + 'static> Task<M> {
     }
 
     /// Counts a failure, where that is done in the store. Returns true if it was the last attempt.
-    async fn count_failed(&self, begun: Option<Tally>) -> bool {
+    async fn count_failed(&self, begun: Option<AttemptCount>) -> bool {
         match (&self.counting, begun) {
             (Counting::WhenFailed(note), _) => {
                 // Copies of the message may have been tried, which the broker counts apart.
@@ -245,17 +247,17 @@ impl<M: Send + Sync + 'static> Task<M> {
     }
 
     /// Takes back the count of an attempt that was stopped, if the store can be told.
-    async fn take_back(&self, begun: Option<Tally>) {
+    async fn take_back(&self, begun: Option<AttemptCount>) {
         if let (Counting::Before(note), Some(begun)) = (&self.counting, begun) {
             let _ = note.write(begun.with_one_taken_back().encode(), self.at_least()).await;
         }
     }
 
-    async fn read(&self, note: &Note) -> Result<Tally, StoreError> {
-        self.patiently(move || note.read()).await.map(Tally::decode)
+    async fn read(&self, note: &Note) -> Result<AttemptCount, StoreError> {
+        self.patiently(move || note.read()).await.map(AttemptCount::decode)
     }
 
-    async fn write(&self, note: &Note, tally: Tally) -> Result<(), StoreError> {
+    async fn write(&self, note: &Note, tally: AttemptCount) -> Result<(), StoreError> {
         self.patiently(move || note.write(tally.encode(), self.at_least())).await
     }
 

@@ -14,36 +14,42 @@
 //! [`StreamExt`] does less, for any stream: it [leaves out](StreamExt::dedup_by) duplicates, or
 //! [claims](StreamExt::claim_by) each item.
 
+mod attempt_count;
 mod attempts;
 mod batched;
 mod begin;
+mod builder;
 mod calls;
 mod completing;
 mod consumer;
 mod delivery;
 mod drains;
+mod error;
+mod event;
 mod ext;
-mod extending;
 mod handle;
+mod heartbeat;
 pub mod ids;
 mod messages;
 #[cfg(feature = "metrics")]
 mod meters;
 #[cfg(not(feature = "metrics"))]
-#[path = "meters_absent.rs"]
+#[path = "no_metrics.rs"]
 mod meters;
 mod options;
 mod order;
 mod outcomes;
 mod receive;
 mod run;
+mod shared;
 mod source;
 mod stats;
-mod tally;
 
-pub use consumer::{Consumer, ConsumerError};
+pub use builder::ConsumerBuilder;
+pub use consumer::Consumer;
 pub use delivery::Delivery;
+pub use error::ConsumerError;
 pub use ext::{ClaimBy, DedupBy, StreamExt, Undecided, Why};
-pub use options::{ConsumerBuilder, OnMissing};
+pub use options::OnMissing;
 pub use source::{Acks, Partition, Source};
 pub use stats::ConsumerStats;

@@ -90,7 +90,7 @@ impl<M> Messages<M> {
     }
 
     pub(super) fn remove(&mut self, ticket: Ticket) -> Option<Message<M>> {
-        self.rest(ticket);
+        self.set_idle(ticket);
         self.held.remove(&ticket)
     }
 
@@ -99,7 +99,7 @@ impl<M> Messages<M> {
     }
 
     /// Ends what was under way for it, so that other messages of its id may be claimed.
-    pub(super) fn rest(&mut self, ticket: Ticket) {
+    pub(super) fn set_idle(&mut self, ticket: Ticket) {
         let Some(held) = self.held.get_mut(&ticket) else { return };
         held.is_busy = false;
         if let Some(held) = self.held.get(&ticket)
@@ -123,7 +123,7 @@ impl<M> Messages<M> {
 
     /// Queues a message to be claimed at this time.
     pub(super) fn wait_until(&mut self, due: Instant, ticket: Ticket) {
-        self.rest(ticket);
+        self.set_idle(ticket);
         self.later.insert((due, ticket));
     }
 
@@ -204,7 +204,7 @@ impl<M> Messages<M> {
     }
 
     /// Returns all matching messages.
-    pub(super) fn such(&self, is_such: impl Fn(&Message<M>) -> bool) -> Vec<Ticket> {
+    pub(super) fn matching(&self, is_such: impl Fn(&Message<M>) -> bool) -> Vec<Ticket> {
         self.held.iter().filter(|(_, held)| is_such(held)).map(|(&ticket, _)| ticket).collect()
     }
 }

@@ -1,6 +1,6 @@
 //! Metrics of consumers, as `docs/metrics.md` lists them.
 
-use super::stats::Event;
+use super::event::Event;
 use metrics::{Counter, Gauge, Histogram, Unit, counter, gauge, histogram};
 use std::time::Duration;
 

@@ -24,7 +24,10 @@ impl Order {
     pub(super) fn received(&mut self, partition: &Partition, ticket: Ticket) {
         if self.acks == Acks::Cumulative {
             match self.partitions.get_mut(partition) {
-                Some(of_partition) => drop(of_partition.insert(ticket, false)),
+                Some(of_partition) => {
+                    debug_assert!(of_partition.last_key_value().is_none_or(|(&last, _)| last < ticket));
+                    of_partition.insert(ticket, false);
+                }
                 None => drop(self.partitions.insert(partition.clone(), BTreeMap::from([(ticket, false)]))),
             }
         }
@@ -109,16 +112,14 @@ mod tests {
 
     #[test]
     fn any_order_of_completion_leads_to_the_order_of_receipt() {
-        let mut seed = 0x9e37_79b9_u64;
-        println!("seed {seed}");
+        let mut random = testkit::random::Random(1);
         for _ in 0..200 {
             let (mut order, partition) = (Order::new(Acks::Cumulative), Partition::default());
             let mut open: Vec<Ticket> = (0..20).collect();
             open.iter().for_each(|&ticket| order.received(&partition, ticket));
             let mut acknowledged = Vec::new();
             while !open.is_empty() {
-                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                let done = open.swap_remove((seed >> 33) as usize % open.len());
+                let done = open.swap_remove(random.below(open.len() as u64) as usize);
                 order.done(&partition, done);
                 acknowledged.extend(order.take_ready());
                 let first_open = open.iter().min().copied().unwrap_or(20);

@@ -1,13 +1,13 @@
 //! The consequences of the end of a handler, and of the broker's answers.
 
 use super::calls::{Dead, Told};
-use super::consumer::ConsumerError;
-use super::handle::{Ended, How};
+use super::error::ConsumerError;
+use super::event::Event;
+use super::handle::{Ended, FailureKind};
 use super::messages::Stage;
 use super::order::Ticket;
 use super::run::Run;
 use super::source::{Acks, Source};
-use super::stats::Event;
 use hapax_store::{ErrorKind, Store, StoreError, StoredId};
 use tokio::time::Instant;
 
@@ -17,7 +17,7 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
             Ok((task, ended)) => (task, ended),
             // A value that the handler holds has panicked while it was dropped.
             Err(error) => {
-                let how = if error.is_panic() { How::Panicked } else { How::Failed };
+                let how = if error.is_panic() { FailureKind::Panicked } else { FailureKind::Failed };
                 (error.id(), Ended::Failed { why: error.to_string(), how, after: self.back_off(1) })
             }
         };
@@ -40,17 +40,17 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
                 }
             }
             Ended::Failed { why, how, after } => {
-                self.consumer.counts.failed(&why, false);
+                self.shared.counts.failed(&why, false);
                 self.failed(ticket, how);
                 self.again(ticket, after);
             }
             Ended::Exhausted { why, how, claim } => {
-                self.consumer.counts.failed(&why, true);
+                self.shared.counts.failed(&why, true);
                 self.failed(ticket, how);
                 self.put_aside((ticket, why, claim));
             }
             Ended::Overdue { why, claim } => {
-                self.consumer.counts.failed(&why, true);
+                self.shared.counts.failed(&why, true);
                 self.put_aside((ticket, why, claim));
             }
             Ended::Uncounted(error) => self.store_failed(ticket, error),
@@ -65,12 +65,12 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
         }
     }
 
-    fn failed(&mut self, ticket: Ticket, how: How) {
+    fn failed(&mut self, ticket: Ticket, how: FailureKind) {
         self.count(Event::Failed, 1);
         match how {
-            How::Failed => {}
-            How::Panicked => self.count(Event::Panicked, 1),
-            How::TimedOut => self.count(Event::TimedOut, 1),
+            FailureKind::Failed => {}
+            FailureKind::Panicked => self.count(Event::Panicked, 1),
+            FailureKind::TimedOut => self.count(Event::TimedOut, 1),
         }
         let Some(held) = self.messages.get_mut(ticket) else { return };
         held.failures = held.failures.saturating_add(1);
@@ -96,7 +96,7 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
                 self.count(Event::StoreError, 1);
                 tickets.iter().for_each(|&ticket| self.messages.set_stage(Stage::Handled, ticket));
                 self.order.again(tickets);
-                self.unflushed = Some(Instant::now() + self.consumer.options.back_off.first);
+                self.unflushed = Some(Instant::now() + self.shared.options.back_off.first);
                 if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Misconfigured) {
                     self.fail(ConsumerError::Store(error));
                 }

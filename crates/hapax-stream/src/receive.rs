@@ -1,12 +1,12 @@
 //! Received messages: each gets its id, its partition, and a place in the queue.
 
-use super::consumer::ConsumerError;
+use super::error::ConsumerError;
+use super::event::Event;
 use super::messages::{Message, Stage};
 use super::options::OnMissing;
 use super::order::Ticket;
 use super::run::Run;
 use super::source::Source;
-use super::stats::Event;
 use hapax_store::{Store, StoredId};
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
         if !self.is_receiving || self.calls.receive.is_some() {
             return;
         }
-        let (options, source) = (&self.consumer.options, self.source);
+        let (options, source) = (&self.shared.options, self.source);
         let mut room = options.max_unacknowledged.saturating_sub(self.messages.len()).min(options.batch);
         if !self.keeps_received {
             // Messages that wait here may be delivered to another consumer.
@@ -46,7 +46,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
                 continue;
             }
             self.count(Event::Received, 1);
-            let id = (self.consumer.id_of)(&message).filter(|id| !id.trim_ascii().is_empty());
+            let id = (self.shared.id_of)(&message).filter(|id| !id.trim_ascii().is_empty());
             let deliveries = self.source.deliveries(&message);
             let failures = match &id {
                 Some(id) => self.attempts.failures(&StoredId::new(id)),
@@ -79,9 +79,9 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
     fn missing(&mut self, ticket: Ticket) {
         self.count(Event::Missing, 1);
         if let Some(held) = self.messages.get(ticket) {
-            self.consumer.counts.missing(&held.partition);
+            self.shared.counts.missing(&held.partition);
         }
-        match self.consumer.options.on_missing {
+        match self.shared.options.on_missing {
             OnMissing::Pass => self.messages.wait(ticket),
             OnMissing::Drop => self.done(ticket),
             OnMissing::DeadLetter => self.put_aside((ticket, "it has no id, or a blank one".to_owned(), None)),

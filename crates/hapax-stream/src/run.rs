@@ -1,17 +1,18 @@
 //! A run of a consumer: the consequences of each event. Nothing is awaited here but the next event.
 
+use super::attempt_count::Counting;
 use super::attempts::Attempts;
 use super::calls::{Calls, Dead, Happened};
-use super::consumer::{Consumer, ConsumerError};
 use super::delivery::Handler;
 use super::drains::Drains;
-use super::extending::Heartbeat;
+use super::error::ConsumerError;
+use super::event::Event;
 use super::handle::{Task, Work};
+use super::heartbeat::Heartbeat;
 use super::messages::{Messages, Stage};
 use super::order::{Order, Ticket};
-use super::source::{Acks, Source};
-use super::stats::Event;
-use super::tally::Counting;
+use super::shared::Shared;
+use super::source::{Acks, Partition, Source};
 use hapax_store::{ErrorKind, Store, StoreError, StoredId, TieredAttempt, TieredClaim};
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -24,7 +25,7 @@ use tokio::time::Instant;
 const MAX_COUNTED: usize = 65_536;
 
 pub(super) struct Run<'r, S: Store, Src: Source> {
-    pub(super) consumer: &'r Consumer<S, Src::Message>,
+    pub(super) shared: &'r Shared<S, Src::Message>,
     pub(super) source: &'r Src,
     handler: Handler<Src::Message>,
     pub(super) acks: Acks,
@@ -57,19 +58,19 @@ pub(super) struct Run<'r, S: Store, Src: Source> {
 
 impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
     pub(super) fn new(
-        consumer: &'r Consumer<S, Src::Message>,
+        shared: &'r Shared<S, Src::Message>,
         source: &'r Src,
         handler: Handler<Src::Message>,
         shutdown: Pin<Box<dyn Future<Output = ()> + Send + 'r>>,
     ) -> Self {
         let acks = source.acks();
         Run {
-            consumer,
+            shared,
             source,
             handler,
             acks,
             calls: Calls::new(Some(shutdown)),
-            messages: Messages::new(consumer.options.scope_of.is_some()),
+            messages: Messages::new(shared.options.scope_of.is_some()),
             order: Order::new(acks),
             attempts: Attempts::new(MAX_COUNTED),
             alone: Arc::new(Semaphore::new(1)),
@@ -89,7 +90,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
 
     pub(super) async fn run(mut self) -> Result<(), ConsumerError<Src::Error>> {
         loop {
-            self.advance_drains();
+            self.drains.advance(self.source, &mut self.messages, &mut self.order, &mut self.calls);
             if self.is_over() {
                 return self.error.map_or(Ok(()), Err);
             }
@@ -106,7 +107,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
                 Happened::Due => {}
                 Happened::Revoked(partitions) => self.revoke(partitions),
                 Happened::Released => self.drains.released(),
-                Happened::Extended(errors) => self.extended(errors),
+                Happened::Extended(errors) => self.extended(&errors),
                 Happened::Received(received) => self.received(received),
                 Happened::Claimed(tickets, attempts) => self.claimed(tickets, attempts),
                 Happened::Handled(handled) => self.ended(handled),
@@ -116,7 +117,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
                 Happened::Retried(tickets, retried) => self.retried(tickets, retried),
                 Happened::DeadLettered(dead, put_aside) => self.dead_lettered(dead, put_aside),
             }
-            self.consumer.counts.meters.holds(self.messages.len());
+            self.shared.counts.meters.holds(self.messages.len());
         }
     }
 
@@ -126,6 +127,40 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
         let all_done =
             self.messages.len() == 0 && all_recorded && self.calls.released.is_none() && self.drains.is_empty();
         self.drains.is_shut_down() || (!self.is_receiving && all_done)
+    }
+
+    fn shut_down(&mut self) {
+        if self.drains.is_shutting_down() {
+            return;
+        }
+        self.is_receiving = false;
+        self.calls.receive = None;
+        self.drains.shut_down(self.drain_deadline());
+        for ticket in self.messages.take_idle(|_| true) {
+            self.give_back(ticket);
+        }
+    }
+
+    fn revoke(&mut self, partitions: Vec<Partition>) {
+        if !partitions.is_empty() {
+            self.drains.revoke(partitions, self.drain_deadline(), &mut self.messages);
+        }
+    }
+
+    fn drain_deadline(&self) -> Instant {
+        Instant::now() + self.shared.options.drain
+    }
+
+    fn next_heartbeat(&self) -> Option<Instant> {
+        let is_waiting = self.calls.extend.is_none() && self.messages.len() > 0;
+        self.heartbeat.as_ref().filter(|_| is_waiting).map(Heartbeat::next)
+    }
+
+    /// Counts the errors. A message that the broker was not told of is in the next heartbeat. If
+    /// the broker delivers it elsewhere meanwhile, the other consumer finds the id in progress.
+    fn extended(&self, errors: &[String]) {
+        self.count(Event::Unextended, errors.len());
+        errors.iter().for_each(|error| self.shared.counts.not_extended(error));
     }
 
     fn claimed(&mut self, tickets: Vec<Ticket>, attempts: Vec<Result<TieredAttempt<S>, StoreError>>) {
@@ -142,7 +177,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
                 }
                 Ok(TieredAttempt::InProgress { lease_left }) => {
                     self.count(Event::InProgress, 1);
-                    let back_off = self.consumer.options.back_off;
+                    let back_off = self.shared.options.back_off;
                     let longest = match self.acks {
                         Acks::Each => back_off.max,
                         // Nothing behind it is acknowledged, so it asks again soon.
@@ -178,7 +213,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
 
     /// Returns the wait after this many failures, which is jittered.
     pub(super) fn back_off(&self, failures: u32) -> Duration {
-        self.consumer.options.back_off.after(failures, self.consumer.engine.random())
+        self.shared.options.back_off.after(failures, self.shared.engine.random())
     }
 
     /// Counts calls without a result.
@@ -187,7 +222,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
     }
 
     pub(super) fn handle(&mut self, ticket: Ticket, claim: Option<TieredClaim<S>>) {
-        let options = &self.consumer.options;
+        let options = &self.shared.options;
         let (stop, stopped) = tokio::sync::oneshot::channel();
         let Some(held) = self.messages.get_mut(ticket) else { return };
         let note = claim.as_ref().and_then(TieredClaim::note);
@@ -211,9 +246,9 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
             max_attempts: options.max_attempts,
             timeout: options.handler_timeout,
             back_off: options.back_off,
-            random: self.consumer.engine.random(),
+            random: self.shared.engine.random(),
             alone: Arc::clone(&self.alone),
-            counts: Arc::clone(&self.consumer.counts),
+            counts: Arc::clone(&self.shared.counts),
         };
         let work = Work { task, claim, stop: stopped };
         self.tasks.insert(self.calls.handlers.spawn(work.run()).id(), ticket);
@@ -228,7 +263,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
             self.attempts.forget(&StoredId::new(id));
         }
         let partition = held.partition.clone();
-        self.messages.rest(ticket);
+        self.messages.set_idle(ticket);
         self.order.done(&partition, ticket);
     }
 
@@ -249,7 +284,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
 
     /// Gives a message back to the broker.
     fn leave(&mut self, ticket: Ticket, after: Duration) {
-        self.messages.rest(ticket);
+        self.messages.set_idle(ticket);
         self.set_busy(ticket, true);
         self.messages.set_stage(Stage::Leaving, ticket);
         self.retries.push((ticket, after));
@@ -283,7 +318,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
     }
 
     pub(super) fn count(&self, event: Event, n: usize) {
-        self.consumer.counts.add(event, n);
+        self.shared.counts.add(event, n);
     }
 
     /// Ends the run with the first error, once everything that was begun is done.

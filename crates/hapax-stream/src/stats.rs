@@ -1,79 +1,9 @@
 //! Counts of a consumer.
 
+use super::event::Event;
 use super::meters::ConsumerMeters;
 use super::source::Partition;
 use hapax_store::sync::{Ordering, StdAtomicU64};
-
-/// An event of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Event {
-    Received,
-    Handled,
-    Duplicate,
-    InProgress,
-    Failed,
-    Panicked,
-    TimedOut,
-    Lost,
-    Refused,
-    StoreError,
-    Unrecorded,
-    Missing,
-    Retried,
-    DeadLettered,
-    Acknowledged,
-    Abandoned,
-    Unextended,
-}
-
-impl Event {
-    pub(super) const ALL: [Event; 17] = {
-        use Event::*;
-        [
-            Received,
-            Handled,
-            Duplicate,
-            InProgress,
-            Failed,
-            Panicked,
-            TimedOut,
-            Lost,
-            Refused,
-            StoreError,
-            Unrecorded,
-            Missing,
-            Retried,
-            DeadLettered,
-            Acknowledged,
-            Abandoned,
-            Unextended,
-        ]
-    };
-
-    /// Returns its name in metrics and traces.
-    #[cfg(feature = "metrics")]
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Event::Received => "received",
-            Event::Handled => "handled",
-            Event::Duplicate => "duplicate",
-            Event::InProgress => "in_progress",
-            Event::Failed => "failed",
-            Event::Panicked => "panicked",
-            Event::TimedOut => "timed_out",
-            Event::Lost => "lost",
-            Event::Refused => "refused",
-            Event::StoreError => "store_error",
-            Event::Unrecorded => "unrecorded",
-            Event::Missing => "missing",
-            Event::Retried => "retried",
-            Event::DeadLettered => "dead_lettered",
-            Event::Acknowledged => "acknowledged",
-            Event::Abandoned => "abandoned",
-            Event::Unextended => "unextended",
-        }
-    }
-}
 
 /// Counts, under the name of a consumer.
 pub(super) struct Counts {

@@ -1,6 +1,6 @@
 //! Checks a strategy of your own: is it right when many threads use it at once? This one is not.
 //!
-//! `cargo run --features testing --example verify_your_own`
+//! `cargo run -p hapax-testing --example verify_your_own`
 
 use hapax::{Outcome, Timestamp};
 use hapax_testing::{Semantics, Subject, Workload, verify};

@@ -10,9 +10,9 @@ use std::time::Duration;
 /// The largest number of operations in a run.
 const OPS_MAX: usize = 400;
 
-/// Ids that share two lines, each the other's alternate, when ids are trusted, the seed is
-/// [`Config::SEED`] and a table has 1,024 lines: the first 32 are at home in the one, the others in
-/// the other. Sixteen slots for 48 ids.
+/// Ids that share two buckets, each the other's alternate, when ids are trusted, the seed is
+/// [`Config::SEED`] and a table has 1,024 buckets: the first 32 are at home in the one, the others
+/// in the other. Sixteen slots for 48 ids.
 pub const CROWD: [u64; 48] = [
     1049911, 1654010, 1691321, 2178390, 2611037, 2926802, 3030144, 3058948, 3262905, 3439579, 3518023, 3600468,
     3764823, 4218151, 4867060, 4899523, 5143136, 5146175, 5569439, 6214131, 6217018, 6345586, 6622094, 6711786,

@@ -13,12 +13,12 @@ pub struct Config {
     /// The policy, if there is a history.
     pub history: Option<Unconfirmed>,
     pub horizon: Duration,
-    /// True if so many ids share a line that some are moved and some evicted.
+    /// True if so many ids share a bucket that some are moved and some evicted.
     pub crowded: bool,
 }
 
 impl Config {
-    /// The seed that `crowded` relies on: it determines which ids share a line.
+    /// The seed that `crowded` relies on: it determines which ids share a bucket.
     pub const SEED: u64 = 7;
 
     fn build(&self, clock: &ManualClock) -> Dedup {
@@ -216,9 +216,9 @@ impl Model {
             |counts: fn(Age) -> bool| self.window.keys().filter(|id| counts(self.in_window(**id))).count() as u64;
         let (must, may) = (count(|age| age == Age::Must), count(|age| age != Age::Gone));
         let window = &stats.window;
-        assert_eq!((stats.checks(), window.repaired_lines, window.tick), (self.checks, 0, self.config.tick));
+        assert_eq!((stats.checks(), window.repaired_buckets, window.tick), (self.checks, 0, self.config.tick));
         assert!(window.live + window.evicted_live >= must, "{} live, {must} must be: {stats:?}", window.live);
-        // A refreshed id may be in both of its lines.
+        // A refreshed id may be in both of its buckets.
         if !(self.config.refresh && self.config.crowded) {
             assert!(window.live <= may, "{} live, at most {may} may be", window.live);
         }

@@ -1,12 +1,13 @@
 //! A PostgreSQL server of a test's own: in a temporary directory, on a Unix socket and a port of
 //! the loopback, ended with the test.
 
+use hapax_store::sync::lock;
 use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 /// The user that the server runs as if this process is root, which it refuses.
@@ -25,7 +26,7 @@ impl Server {
     /// here.
     pub fn shared() -> Option<Arc<Server>> {
         static RUNNING: Mutex<Weak<Server>> = Mutex::new(Weak::new());
-        let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut running = lock(&RUNNING);
         if let Some(server) = running.upgrade() {
             return Some(server);
         }
@@ -155,7 +156,7 @@ impl Server {
     }
 
     fn process(&self) -> std::sync::MutexGuard<'_, Option<Child>> {
-        self.process.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.process)
     }
 
     fn log(&self) -> String {

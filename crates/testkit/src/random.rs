@@ -38,6 +38,11 @@ impl Random {
         }
     }
 
+    /// Returns a number from 0 to 1, without 1.
+    pub fn share(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
     /// Returns a generator of numbers that are independent of these.
     pub fn fork(&mut self) -> Random {
         Random(self.next())

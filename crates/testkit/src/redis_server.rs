@@ -1,5 +1,6 @@
 //! Redis servers of a test's own, which end with it.
 
+use hapax_store::sync::lock;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -150,7 +151,7 @@ impl Server {
     }
 
     fn running(&self) -> std::sync::MutexGuard<'_, Option<Child>> {
-        self.running.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.running)
     }
 
     fn log(&self) -> String {

@@ -1,8 +1,8 @@
 //! A run of a scenario on a shard, as the engine would do it.
 
 use super::super::Claims;
+use super::super::done::DoneIds;
 use super::super::map::{Begun, Ended, Request};
-use super::super::marks::Marks;
 use super::judge::{Answer, History};
 use super::{Op, Scenario};
 use crate::digest::Digest;
@@ -15,7 +15,7 @@ const ID: Digest = Digest { place: 1 << 60, mark: 5 << 20 };
 /// A window for one id.
 struct Mark(AtomicU64);
 
-impl Marks for Mark {
+impl DoneIds for Mark {
     fn contains(&self, _id: Digest) -> bool {
         self.0.load(Ordering::Acquire) == 1
     }

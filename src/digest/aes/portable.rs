@@ -3,6 +3,8 @@
 //! The places in a table that are read depend on the key and on the id. A program that shares the
 //! processor's cache may see them in the timing.
 
+#![allow(clippy::cast_possible_truncation, reason = "columns of a block are taken")]
+
 use super::{Aes, Block};
 
 /// The implementation in plain Rust.

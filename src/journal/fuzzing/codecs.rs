@@ -2,7 +2,7 @@
 
 use super::super::format::{BLOCK_HEADER_BYTES, BlockHeader, HEADER_BYTES, Header, MARK_BYTES, Mark};
 use super::super::payload::{Kind, runs};
-use super::super::snapshot;
+use crate::snapshot;
 
 /// Does the work of the fuzz target `journal` with its input: a letter that selects a codec, and
 /// bytes for it. Returns true if the codec accepted them.

@@ -1,13 +1,14 @@
 //! Opening of made-up files: it ends in an error or in an engine that works.
 
-use super::super::error::JournalError;
 use super::super::format::{BLOCK_HEADER_BYTES, BlockHeader, HEADER_BYTES, Header, Mark};
 use super::super::simulated::Simulated;
 use super::super::writer::name;
-use super::super::{Surroundings, mark, snapshot};
+use super::super::{Surroundings, mark};
 use super::Fields;
 use super::files::{self, Genuine};
 use crate::clock::{Clocks, Machine};
+use crate::error::JournalError;
+use crate::snapshot;
 use crate::{Damage, Dedup, Error, Int, JournalOptions, ManualClock, Timestamp};
 use std::fmt::Write;
 use std::path::Path;

@@ -12,6 +12,7 @@ pub use summary::{CurvePoint, Length, Quantile, Summary};
 
 use self::rates::Rates;
 use super::{Demand, PlanError};
+use crate::error::{InvalidOption, check};
 use crate::{Digest, Timestamp};
 use std::collections::HashMap;
 use std::time::Duration;
@@ -108,10 +109,9 @@ impl Profile {
         if record >= self.records_max as u64 {
             return Err(PlanError::TooManyRecords { records_max: self.records_max });
         }
-        if *self.has_times.get_or_insert(time.is_some()) != time.is_some() {
-            let expected = "a time with every record, or with none";
-            return Err(PlanError::invalid("time", format_args!("{time:?} with record {record}"), expected));
-        }
+        let is_as_before = *self.has_times.get_or_insert(time.is_some()) == time.is_some();
+        let got = format_args!("{time:?} with record {record}");
+        check(is_as_before, "time", got, "a time with every record, or with none")?;
         let nanos = time.map_or(0, Timestamp::as_nanos);
         self.late += u64::from(nanos < self.last_nanos());
         let at = Seen { nanos: nanos.max(self.last_nanos()), record };
@@ -183,7 +183,7 @@ impl Profile {
     pub fn demand(&self, window: Duration) -> Result<Demand, PlanError> {
         let rate = self.records_per_second().ok_or_else(|| {
             let expected = "records with times that are not all the same, which give a rate";
-            PlanError::invalid("time", format_args!("{} records", self.records()), expected)
+            InvalidOption::new("time", format_args!("{} records", self.records()), expected)
         })?;
         let caught = self.caught_by_engine(window)?;
         let fresh = self.records() - caught;

@@ -2,8 +2,8 @@
 //! window that forgets nothing early, so only repeats must be looked at.
 
 use super::{PlanError, Profile, Seen};
+use crate::Timestamp;
 use crate::window::Ticks;
-use crate::{Error, Timestamp};
 use std::time::Duration;
 
 /// The measure of a distance.
@@ -25,10 +25,7 @@ impl Profile {
     ///
     /// [`PlanError::Invalid`] for a window outside 100 ns to 100 years.
     pub fn caught_by_engine(&self, window: Duration) -> Result<u64, PlanError> {
-        let ticks = Ticks::of_window(window).map_err(|error| match error {
-            Error::InvalidOption { option, got, expected } => PlanError::Invalid { option, got, expected },
-            other => PlanError::invalid("window", format_args!("{window:?}"), other.to_string()),
-        })?;
+        let ticks = Ticks::of_window(window)?;
         let tick = |nanos: u64| ticks.at(Timestamp::from_nanos(nanos).into());
         Ok(self.replay(TIME, |then, now| tick(now).now < tick(then).stamp + ticks.window, |_| ()))
     }

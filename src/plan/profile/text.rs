@@ -1,6 +1,7 @@
 //! A profile for people: 80 columns of plain characters.
 
 use super::summary::{CurvePoint, Length, Summary};
+use crate::clock::nanos_of;
 use crate::plan::units::{Count, Share, Time, rough};
 use std::fmt;
 use std::time::Duration;
@@ -128,7 +129,7 @@ fn axis(points: &[CurvePoint]) -> String {
 /// Returns round lengths within the curve, and the first columns that reach them.
 fn marks(points: &[CurvePoint]) -> Vec<(usize, Length)> {
     let size = |length: Length| match length {
-        Length::Time(time) => time.as_nanos() as u64,
+        Length::Time(time) => nanos_of(time),
         Length::Records(records) => records,
     };
     let round: Vec<u64> = match points[0].length {

@@ -1,9 +1,9 @@
 //! The work of callers in a rush, so that the newest table loses no ids before the next one is
 //! ready.
 
-use super::Growth;
-use super::looking::Again;
-use super::room::Reserved;
+use super::budget::Reserved;
+use super::sampling::Again;
+use super::{Growth, Spare};
 use crate::memory::LINE_BYTES;
 use crate::sync::Ordering;
 use crate::window::preparation::{Part, Preparation};
@@ -27,7 +27,7 @@ impl Growth {
             match self.reserve(size) {
                 Reserved::NoRoom => return false,
                 Reserved::NoMemory => {
-                    self.set_bell(Again::InVain);
+                    self.set_trigger(Again::InVain);
                     return true;
                 }
                 Reserved::Yes => (),
@@ -44,12 +44,12 @@ impl Growth {
             }
         }
         let started = self.start_spare(size);
-        self.set_bell(if started { Again::Soon } else { Again::InVain });
+        self.set_trigger(if started { Again::Soon } else { Again::InVain });
         true
     }
 
     fn is_small(&self, size: usize) -> bool {
-        self.sizes.lines(size) * LINE_BYTES <= SMALL_PARTS * crate::memory::PART_BYTES
+        self.sizes.buckets(size) * LINE_BYTES <= SMALL_PARTS * crate::memory::PART_BYTES
     }
 
     /// Makes a part of the next table ready, if one is under way; returns true if there may be more
@@ -65,7 +65,7 @@ impl Growth {
                 self.finish(&preparation, ready);
                 if ready {
                     // The table may be needed at once.
-                    self.answer();
+                    self.handle_trigger();
                 }
                 false
             }
@@ -76,7 +76,7 @@ impl Growth {
     /// about to start a table, and the newest would lose ids, waits for them: some microseconds,
     /// unless the system runs something else instead of that thread.
     pub(super) fn help_or_wait(self: &Arc<Self>) {
-        if self.help() || !self.tables.common.bell.is_urgent() {
+        if self.help() || !self.tables.shared.trigger.is_urgent() {
             return;
         }
         let (roster, since) = (self.tables.roster(), Instant::now());
@@ -95,15 +95,15 @@ impl Growth {
 
     /// Finishes a table whose parts are all done.
     fn finish(&self, preparation: &Preparation, ready: bool) {
-        let Preparation { size, berth, .. } = *preparation;
+        let Preparation { size, index, .. } = *preparation;
         if !ready {
-            self.tables.table(berth).release();
+            self.tables.table(index).release();
             self.refused.fetch_add(1, Ordering::Relaxed);
-            self.set_bell(Again::InVain);
+            self.set_trigger(Again::InVain);
         }
         let mut state = self.state();
         state.under_way = None;
-        state.spare = ready.then_some((size, berth)).or(state.spare);
+        state.spare = ready.then_some(Spare { size, index }).or(state.spare);
     }
 
     /// Begins to make the next table ready if a rush is about to fill the newest one, and there is

@@ -3,16 +3,16 @@
 //! random, sequentially consistent).
 //!
 //! [`scenario`] defines the calls, [`judge`] the allowed answers, [`world`] runs the calls and asks
-//! the judge. The code is the window's own, on lines of two slots. [`mutants`] leaves out the rules
-//! of the protocols one by one: each time a scenario must fail.
+//! the judge. The code is the window's own, on buckets of two slots. [`mutants`] leaves out the
+//! rules of the protocols one by one: each time a scenario must fail.
 //!
 //! `RUSTFLAGS='--cfg modelled --cfg loom' cargo test --release --lib models`, and the same with
 //! shuttle, runs these models and those of the history. `scripts/models` has more options.
 #![cfg(any(loom, shuttle))]
 
+mod buckets;
 mod growth;
 mod judge;
-mod lines;
 mod mutants;
 mod scenario;
 mod world;
@@ -22,4 +22,4 @@ use scenario::scenarios;
 /// The number of schedules in CI, of these scenarios alone.
 #[cfg(shuttle)]
 const _: () =
-    assert!((lines::SCENARIOS.len() + growth::SCENARIOS.len()) as u64 * crate::sync::model::SCHEDULES >= 2_000_000);
+    assert!((buckets::SCENARIOS.len() + growth::SCENARIOS.len()) as u64 * crate::sync::model::SCHEDULES >= 2_000_000);

@@ -1,9 +1,9 @@
 //! The calls of a model, as data.
 
-/// An id: a hundred times its home, and its tag. Homes 0 and 1 are lines 0 and 1 of two lines, and
-/// 0 and 2 of four; 2 and 3 are lines 1 and 3 of four. Of two lines, each is the other's alternate.
-/// Of four, lines 0 and 1 are each other's, and 2 and 3; for tags from 50 on, 0 and 3 are, and 1
-/// and 2.
+/// An id: a hundred times its home, and its tag. Homes 0 and 1 are buckets 0 and 1 of two buckets,
+/// and 0 and 2 of four; 2 and 3 are buckets 1 and 3 of four. Of two buckets, each is the other's
+/// alternate. Of four, buckets 0 and 1 are each other's, and 2 and 3; for tags from 50 on, 0 and 3
+/// are, and 1 and 2.
 pub(crate) type Id = u64;
 
 /// A call. The last number is the caller's tick.
@@ -16,7 +16,7 @@ pub(crate) enum Op {
     Look(Id, u64),
     Forget(Id, u64),
     ForgetAll(u64),
-    /// The start of a table of this many lines in a berth.
+    /// The start of a table of this many buckets at an index.
     Start(usize, usize),
     /// The retirement of the oldest table, if it has expired.
     Retire,
@@ -50,21 +50,21 @@ impl Op {
 /// A scenario: first one thread calls, then several at once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scenario {
-    /// The number of lines of the first table: 2 or 4.
-    pub(crate) lines: usize,
+    /// The number of buckets of the first table: 2 or 4.
+    pub(crate) buckets: usize,
     /// True if a duplicate extends its id's stay.
     pub(crate) refresh: bool,
     /// The number of ticks by which entries are stamped ahead of their caller's.
     pub(crate) ahead: u64,
-    /// True if line 0 has a broken ring to begin with.
+    /// True if bucket 0 has a broken ring to begin with.
     pub(crate) broken: bool,
     pub(crate) first: &'static [Op],
     pub(crate) threads: &'static [&'static [Op]],
 }
 
-/// Returns a scenario of two lines.
+/// Returns a scenario of two buckets.
 pub(crate) const fn scenario(first: &'static [Op], threads: &'static [&'static [Op]]) -> Scenario {
-    Scenario { lines: 2, refresh: false, ahead: 0, broken: false, first, threads }
+    Scenario { buckets: 2, refresh: false, ahead: 0, broken: false, first, threads }
 }
 
 impl Scenario {
@@ -72,8 +72,8 @@ impl Scenario {
         Scenario { refresh: true, ..self }
     }
 
-    pub(crate) const fn with_lines(self, lines: usize) -> Self {
-        Scenario { lines, ..self }
+    pub(crate) const fn with_buckets(self, buckets: usize) -> Self {
+        Scenario { buckets, ..self }
     }
 
     /// Stamps entries as far ahead as a clock that lags may have it.

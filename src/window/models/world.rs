@@ -1,12 +1,12 @@
 //! A run of a scenario on tables, as the window would do it.
 
-use super::super::line::{LineMemory, Lost, Overtaken};
+use super::super::bucket_memory::{BucketMemory, Lost, Overtaken};
 use super::super::slot::Slot;
 use super::super::table::{Table, TableMemory};
-use super::super::tables::{self, Mine, Tables};
+use super::super::tables::{self, OwnInsertion, Tables};
 use super::super::tick::Tick;
 use super::super::view::View;
-use super::super::{Chunk, batch, bits};
+use super::super::{Chunk, batch};
 use super::judge::History;
 use super::scenario::{Id, Op, Scenario};
 use crate::Outcome;
@@ -18,11 +18,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 pub(crate) const WINDOW_TICKS: u64 = 4;
 
 const SLOTS: usize = 2;
-const LAP_BITS: u32 = 3;
+const VERSION_BITS: u32 = 3;
 
 struct World {
     scenario: &'static Scenario,
-    tables: Tables<SLOTS, LAP_BITS>,
+    tables: Tables<SLOTS, VERSION_BITS>,
     /// The record of all calls. It is no part of the model: no thread waits for it, and it orders
     /// nothing.
     history: Mutex<History>,
@@ -39,18 +39,18 @@ pub(crate) fn run(scenario: &'static Scenario) {
         }) as Box<dyn FnOnce() + Send>
     };
     model::run_at_once(scenario.threads.iter().map(thread).collect());
-    world.judge_lines();
+    world.judge_buckets();
 }
 
 impl World {
     fn new(scenario: &'static Scenario) -> Self {
         let world = World {
             scenario,
-            tables: Tables::new(Table::new(scenario.lines).unwrap(), WINDOW_TICKS),
+            tables: Tables::new(Table::new(scenario.buckets).unwrap(), WINDOW_TICKS),
             history: Mutex::new(History::new(WINDOW_TICKS, *scenario)),
         };
         if scenario.broken {
-            world.tables.memory(0).line(0)[1].store(5, Ordering::Relaxed);
+            world.tables.memory(0).bucket(0)[1].store(5, Ordering::Relaxed);
         }
         world
     }
@@ -83,13 +83,13 @@ impl World {
             Op::Look(id, now) => return Some(!self.tables.contains(digest(id), || self.agree(now))),
             Op::Forget(id, now) => drop(self.tables.forget(digest(id), refresh, || self.agree(now))),
             Op::ForgetAll(now) => self.tables.forget_all(refresh, || self.agree(now)),
-            Op::Start(berth, lines) => {
-                self.tables.prepare(berth, lines).unwrap();
-                assert!(self.tables.start(berth), "there is room for a table");
+            Op::Start(index, buckets) => {
+                self.tables.prepare(index, buckets).unwrap();
+                assert!(self.tables.start(index), "there is room for a table");
             }
             Op::Retire => {
-                if let Some(berth) = self.tables.retire(self.tables.common.latest(), false) {
-                    self.tables.table(berth).release();
+                if let Some(index) = self.tables.retire(self.tables.shared.latest(), false) {
+                    self.tables.table(index).release();
                 }
             }
             Op::RetireEarly => self.retire_early(),
@@ -112,7 +112,7 @@ impl World {
     }
 
     fn end(&self, call: usize, answer: Option<bool>) {
-        let judgement = self.history().end(call, answer, self.tables.common.tally.evicted_live());
+        let judgement = self.history().end(call, answer, self.tables.shared.counters.evicted_live());
         if let Err(wrong) = judgement {
             panic!("{wrong}");
         }
@@ -124,13 +124,13 @@ impl World {
 
     /// Retires a table as `Growth::make_room` does.
     fn retire_early(&self) {
-        let (tables, common) = (&self.tables, &self.tables.common);
-        let (now, oldest) = (common.latest(), tables.roster().oldest());
-        let live = tables.table(oldest).live(&common.moment(common.close()), common.window_ticks);
+        let (tables, shared) = (&self.tables, &self.tables.shared);
+        let (now, oldest) = (shared.latest(), tables.roster().oldest());
+        let live = tables.table(oldest).live(&shared.moment(shared.close()), shared.window_ticks);
         assert!(tables.retire(now, true).is_some(), "there are two tables");
         tables.table(oldest).release();
         // Under loom, a caller may have inserted an entry that we do not see.
-        common.tally.evicted_many(live.max(u64::from(cfg!(loom))), Lost { age_ticks: 0, now });
+        shared.counters.evicted_many(live.max(u64::from(cfg!(loom))), Lost { age_ticks: 0, now });
     }
 
     /// Checks an id as `Window::check_at` does.
@@ -138,14 +138,14 @@ impl World {
         let (tables, digest, refresh) = (&self.tables, digest(id), self.scenario.refresh);
         let tick = self.agree(now);
         let roster = tables.roster();
-        let across = |mine| tables.check(digest, refresh, || self.agree(now), mine);
+        let across = |own| tables.check(digest, refresh, || self.agree(now), own);
         if !roster.is_single() {
             return across(None);
         }
         let table = tables.memory(roster.newest());
         match batch::check_one(&table, tables::place(&table, digest), tick, refresh) {
             Ok(outcome) if tables.is_current(roster) => outcome,
-            Ok(Outcome::Fresh) => across(Some(Mine { roster, tick })),
+            Ok(Outcome::Fresh) => across(Some(OwnInsertion { roster, tick })),
             Ok(_) | Err(Overtaken) => across(None),
         }
     }
@@ -153,7 +153,7 @@ impl World {
     /// Checks two ids as `Window::check_chunk` does.
     fn check_both(&self, ids: [Id; 2], now: u64) -> [bool; 2] {
         let (tables, refresh) = (&self.tables, self.scenario.refresh);
-        let across = |id: Id, mine| tables.check(digest(id), refresh, || self.agree(now), mine) == Outcome::Fresh;
+        let across = |id: Id, own| tables.check(digest(id), refresh, || self.agree(now), own) == Outcome::Fresh;
         let mut chunk = Chunk::new();
         let home = tables.roster();
         let newest = tables.memory(home.newest());
@@ -164,36 +164,35 @@ impl World {
         if !roster.is_single() || roster != home {
             return ids.map(|id| across(id, None));
         }
-        let decided = chunk.check(&newest, !0, tick, refresh, || ());
-        let is_in = |set: u64, i: usize| bits(set).any(|bit| bit == i);
-        let is_current = decided.overtaken == 0 && tables.is_current(roster);
-        let is_current = is_current || (decided.fresh != 0 && tables.is_current(roster));
+        let decided = chunk.check(&newest, chunk.all(), tick, refresh, || ());
+        let is_current = decided.overtaken.is_empty() && tables.is_current(roster);
+        let is_current = is_current || (!decided.fresh.is_empty() && tables.is_current(roster));
         [0, 1].map(|i| match () {
-            () if is_in(decided.overtaken, i) => across(ids[i], None),
-            () if is_in(decided.fresh, i) => is_current || across(ids[i], Some(Mine { roster, tick })),
+            () if decided.overtaken.contains(i) => across(ids[i], None),
+            () if decided.fresh.contains(i) => is_current || across(ids[i], Some(OwnInsertion { roster, tick })),
             () => false,
         })
     }
 
     fn agree(&self, now: u64) -> Tick {
-        self.tables.common.agree(Tick { now, stamp: now + self.scenario.ahead })
+        self.tables.shared.agree(Tick { now, stamp: now + self.scenario.ahead })
     }
 
-    /// Checks at the end that every line is a ring, and that one was repaired if one was broken.
-    fn judge_lines(&self) {
-        let lap_mask = <TableMemory<'_, SLOTS, LAP_BITS> as LineMemory>::LAP_MASK;
-        let memories = self.tables.roster().berths().map(|berth| self.tables.memory(berth));
-        for (memory, line) in memories.flat_map(|memory| (0..memory.lines()).map(move |line| (memory, line))) {
-            let slots: Vec<Slot> = (0..SLOTS).map(|slot| memory.load(line, slot)).collect();
-            assert!(View::is_ring(&slots, lap_mask), "line {line} is no ring: {slots:?}");
+    /// Checks at the end that every bucket is a ring, and that one was repaired if one was broken.
+    fn judge_buckets(&self) {
+        let version_mask = <TableMemory<'_, SLOTS, VERSION_BITS> as BucketMemory>::VERSION_MASK;
+        let memories = self.tables.roster().indices().map(|index| self.tables.memory(index));
+        for (memory, bucket) in memories.flat_map(|memory| (0..memory.buckets()).map(move |bucket| (memory, bucket))) {
+            let slots: Vec<Slot> = (0..SLOTS).map(|slot| memory.load(bucket, slot)).collect();
+            assert!(View::is_ring(&slots, version_mask), "bucket {bucket} is no ring: {slots:?}");
         }
-        let repaired = self.tables.common.tally.repaired_lines() > 0;
-        assert_eq!(repaired, self.scenario.broken, "a line was repaired");
+        let repaired = self.tables.shared.counters.repaired_buckets() > 0;
+        assert_eq!(repaired, self.scenario.broken, "a bucket was repaired");
     }
 }
 
 fn digest(id: Id) -> Digest {
-    let (line, tag) = (id / 100, id % 100);
+    let (bucket, tag) = (id / 100, id % 100);
     let high = if tag >= 50 { 1 << 63 } else { 0 };
-    Digest { place: line.reverse_bits(), mark: tag << 18 | high }
+    Digest { place: bucket.reverse_bits(), mark: tag << 18 | high }
 }

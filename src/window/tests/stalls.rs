@@ -1,7 +1,7 @@
 //! Tests of a caller that stalls in the middle of a check: before any of its accesses to memory,
 //! for any time.
 
-use super::super::line::Lost;
+use super::super::bucket_memory::{Lost, Place};
 use super::super::slot::{Key, Slot};
 use super::super::tick::Moment;
 use super::super::view::View;
@@ -32,36 +32,36 @@ impl<F: Fn()> Stalling<'_, F> {
     }
 }
 
-impl<F: Fn()> LineMemory for Stalling<'_, F> {
+impl<F: Fn()> BucketMemory for Stalling<'_, F> {
     const SLOTS: usize = <TableMemory>::SLOTS;
-    const LAP_MASK: u64 = <TableMemory>::LAP_MASK;
+    const VERSION_MASK: u64 = <TableMemory>::VERSION_MASK;
 
-    fn lines(&self) -> usize {
-        self.table.lines()
+    fn buckets(&self) -> usize {
+        self.table.buckets()
     }
 
-    fn view(&self, line: usize, key: Key, moment: &Moment) -> View {
-        self.table().view(line, key, moment)
+    fn view(&self, bucket: usize, key: Key, moment: &Moment) -> View {
+        self.table().view(bucket, key, moment)
     }
 
-    fn load(&self, line: usize, slot: usize) -> Slot {
-        self.table().load(line, slot)
+    fn load(&self, bucket: usize, slot: usize) -> Slot {
+        self.table().load(bucket, slot)
     }
 
-    fn replace(&self, line: usize, slot: usize, old: Slot, new: Slot, lost: Option<Lost>) -> bool {
-        self.table().replace(line, slot, old, new, lost)
+    fn replace(&self, bucket: usize, slot: usize, old: Slot, new: Slot, lost: Option<Lost>) -> bool {
+        self.table().replace(bucket, slot, old, new, lost)
     }
 
-    fn prefetch(&self, line: usize) {
-        self.table.prefetch(line);
+    fn prefetch(&self, bucket: usize) {
+        self.table.prefetch(bucket);
     }
 
-    fn is_ready(&self, line: usize, moment: &Moment) -> bool {
-        self.table().is_ready(line, moment)
+    fn is_ready(&self, bucket: usize, moment: &Moment) -> bool {
+        self.table().is_ready(bucket, moment)
     }
 
-    fn ready(&self, line: usize, moment: &Moment) {
-        self.table().ready(line, moment);
+    fn ready(&self, bucket: usize, moment: &Moment) {
+        self.table().ready(bucket, moment);
     }
 
     fn overtaken(&self, moment: &Moment) -> bool {
@@ -76,31 +76,35 @@ impl<F: Fn()> LineMemory for Stalling<'_, F> {
         self.table.is_clearing()
     }
 
-    fn displaced(&self, line: usize) {
-        self.table.displaced(line);
+    fn displaced(&self, bucket: usize) {
+        self.table.displaced(bucket);
     }
 
     fn moment(&self, tick: Tick) -> Moment {
         self.table.moment(tick)
     }
+
+    fn check_thoroughly(&self, id: Place, tick: Tick, refresh: bool) -> Result<Outcome, Overtaken> {
+        bucket::check_here(self, id, tick, refresh)
+    }
 }
 
 /// Checks the id as of START, stalling before an access; `None` if there is no such access.
 fn stalled(window: &Window, access: usize, in_batch: bool, meanwhile: impl Fn()) -> Option<Outcome> {
-    let common = &window.tables().common;
+    let shared = &window.tables().shared;
     let memory = Stalling { table: window.tables().first(), accesses_left: Cell::new(access), meanwhile };
     let my_clock = window.ticks.at(Timestamp::from_secs(START).into());
     loop {
         // As the window does it: a caller that was overtaken starts over with the others' time.
-        let tick = common.agree(my_clock);
+        let tick = shared.agree(my_clock);
         let outcome = if in_batch {
             let mut chunk = Chunk::new();
             chunk.stage(&memory, digest(MINE));
-            let decided = chunk.check(&memory, !0, tick, false, || ());
-            match (decided.fresh, decided.overtaken) {
-                (0, 0) => Ok(Outcome::Duplicate),
-                (1, 0) => Ok(Outcome::Fresh),
-                _ => Err(Overtaken),
+            let decided = chunk.check(&memory, chunk.all(), tick, false, || ());
+            match (decided.fresh.contains(0), decided.overtaken.contains(0)) {
+                (false, false) => Ok(Outcome::Duplicate),
+                (true, false) => Ok(Outcome::Fresh),
+                (_, true) => Err(Overtaken),
             }
         } else {
             batch::check_one(&memory, tables::place(&memory, digest(MINE)), tick, false)
@@ -111,7 +115,7 @@ fn stalled(window: &Window, access: usize, in_batch: bool, meanwhile: impl Fn())
     }
 }
 
-/// Returns a window of two lines, in which this many ids are live at START.
+/// Returns a window of two buckets, in which this many ids are live at START.
 fn window_with(others: u64) -> Window {
     let window = small(2, Kernel::Portable, false);
     for id in 0..others {
@@ -144,7 +148,7 @@ fn of_a_stalled_caller_and_others_exactly_one_finds_an_id_fresh() {
                     times == 1 || (times == 2 && evicted > 0),
                     "fresh {times} times; {others} others, a stall of {ticks} ticks before access {access}"
                 );
-                assert_eq!(window.stats(Timestamp::from_secs(START + ticks)).repaired_lines, 0);
+                assert_eq!(window.stats(Timestamp::from_secs(START + ticks)).repaired_buckets, 0);
                 cases += 1;
             }
         }
@@ -157,8 +161,8 @@ fn of_a_stalled_caller_and_others_exactly_one_finds_an_id_fresh() {
 /// access, while others only advance the time.
 fn remembered(access: usize, ticks: u64) -> Option<Vec<u64>> {
     let window = window_with(0);
-    let line = |id| tables::place(&window.tables().first(), digest(id)).line;
-    let other = (1_000..).find(|&id| line(id) != line(MINE))?;
+    let bucket = |id| tables::place(&window.tables().first(), digest(id)).bucket;
+    let other = (1_000..).find(|&id| bucket(id) != bucket(MINE))?;
     let end = START + ticks;
     let outcome = stalled(&window, access, false, || _ = fresh(&window, other, end))?;
     assert_eq!(outcome, Outcome::Fresh);
@@ -197,7 +201,7 @@ fn an_entry_written_late_counts_from_when_the_clock_was_read() {
 fn stalled_across(window: &Window, access: usize, meanwhile: impl Fn()) -> (Outcome, bool) {
     let tables = window.tables();
     let my_clock = window.ticks.at(Timestamp::from_secs(START).into());
-    let (roster, tick) = (tables.roster(), tables.common.agree(my_clock));
+    let (roster, tick) = (tables.roster(), tables.shared.agree(my_clock));
     let memory = Stalling { table: tables.first(), accesses_left: Cell::new(access), meanwhile };
     let outcome = batch::check_one(&memory, tables::place(&memory, digest(MINE)), tick, false);
     let is_last = memory.accesses_left.get() <= access;
@@ -206,10 +210,10 @@ fn stalled_across(window: &Window, access: usize, meanwhile: impl Fn()) -> (Outc
     }
     let mine = match outcome {
         Ok(outcome) if outcome == Outcome::Duplicate || tables.is_current(roster) => return (outcome, is_last),
-        Ok(_) => Some(tables::Mine { roster, tick }),
+        Ok(_) => Some(tables::OwnInsertion { roster, tick }),
         Err(Overtaken) => None,
     };
-    (tables.check(digest(MINE), false, || tables.common.agree(my_clock), mine), is_last)
+    (tables.check(digest(MINE), false, || tables.shared.agree(my_clock), mine), is_last)
 }
 
 #[test]
@@ -224,9 +228,9 @@ fn a_table_that_is_started_and_retired_during_a_stall_changes_nothing() {
                     tables.prepare(2, 4).unwrap();
                     assert!(tables.start(2));
                     by_another.set(fresh(&window, 50, START + ticks));
-                    let retired = tables.retire(tables.common.latest(), false);
+                    let retired = tables.retire(tables.shared.latest(), false);
                     assert_eq!(retired.is_some(), ticks >= 300, "{ticks}");
-                    retired.into_iter().for_each(|berth| tables.table(berth).release());
+                    retired.into_iter().for_each(|index| tables.table(index).release());
                     by_another.set(fresh(&window, MINE, START + ticks));
                 });
                 let times = by_another.get() + u64::from(mine == Outcome::Fresh);

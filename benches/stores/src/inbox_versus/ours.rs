@@ -2,7 +2,7 @@
 
 use super::place::{Taken, key, number, payload};
 use hapax_postgres::{
-    Failure, Handler, Message, NewMessage, PostgresOptions, Publisher, Relay, Seen, Tables, Worker, inbox, outbox,
+    BoxError, Handler, Message, NewMessage, PostgresOptions, Publisher, Relay, Seen, Tables, Worker, inbox, outbox,
 };
 use std::ops::Range;
 use std::sync::Arc;
@@ -87,7 +87,7 @@ pub struct Published {
 }
 
 impl Publisher for Published {
-    async fn publish(&self, message: &Message) -> Result<(), Failure> {
+    async fn publish(&self, message: &Message) -> Result<(), BoxError> {
         if !self.takes.is_zero() {
             tokio::time::sleep(self.takes).await;
         }
@@ -110,7 +110,7 @@ impl Handled {
 }
 
 impl Handler for Handled {
-    async fn handle(&self, tx: &mut Transaction<'_>, message: &Message) -> Result<(), Failure> {
+    async fn handle(&self, tx: &mut Transaction<'_>, message: &Message) -> Result<(), BoxError> {
         let number_bytes = &message.payload[..8];
         tx.query_typed(&self.insert, &[(&message.key, Type::BYTEA), (&number_bytes, Type::BYTEA)]).await?;
         self.taken.take(number(&message.payload));

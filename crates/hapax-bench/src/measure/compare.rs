@@ -1,12 +1,9 @@
 //! Compares two reports, and finds changes beyond noise.
 
-use super::figures::{Spread, Wrong};
-use super::render::{numbers, words};
+use super::figures::{RUNS_MIN, Spread, Wrong};
+use super::render::words;
 use super::{Machine, Report, Row, Setting};
 use std::fmt;
-
-/// The number of runs of each side below which no change can be told.
-pub(super) const RUNS_MIN: usize = 3;
 
 /// Changes of the median that are too small to mention.
 const CHANGE_MIN: f64 = 0.03;
@@ -85,7 +82,7 @@ pub enum Change {
 /// let comparison = compare(&old, &new);
 /// assert!(comparison.changes.is_empty());
 /// println!("{comparison}");
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok::<(), hapax_bench::strategy::Failure>(())
 /// ```
 ///
 /// Speed, latency and memory have changed if every run of the one report is beyond every run of the
@@ -131,7 +128,7 @@ fn differences(old: &Machine, new: &Machine) -> Vec<String> {
     let pairs = [
         ("processor", old.processor.clone(), new.processor.clone()),
         ("processors", old.processors.to_string(), new.processors.to_string()),
-        ("memory", numbers::bytes(old.memory_bytes as f64), numbers::bytes(new.memory_bytes as f64)),
+        ("memory", words::bytes(old.memory_bytes as f64), words::bytes(new.memory_bytes as f64)),
         ("system", old.system.clone(), new.system.clone()),
         ("compiler", old.compiler.clone(), new.compiler.clone()),
     ];
@@ -193,13 +190,13 @@ fn by_chance(n: usize, m: usize) -> f64 {
 impl fmt::Display for Changed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (what, number): (_, fn(f64) -> String) = match self.figure {
-            Figure::IdsPerSecond => ("ids/s", numbers::large),
-            Figure::P50 => ("p50", numbers::time),
-            Figure::P99 => ("p99", numbers::time),
-            Figure::P999 => ("p99.9", numbers::time),
-            Figure::BytesPerId => ("bytes a live id", numbers::digits),
-            Figure::Missed => ("missed duplicates", numbers::share),
-            Figure::Invented => ("invented duplicates", numbers::share),
+            Figure::IdsPerSecond => ("ids/s", words::number),
+            Figure::P50 => ("p50", words::time),
+            Figure::P99 => ("p99", words::time),
+            Figure::P999 => ("p99.9", words::time),
+            Figure::BytesPerId => ("bytes a live id", words::number),
+            Figure::Missed => ("missed duplicates", words::share),
+            Figure::Invented => ("invented duplicates", words::share),
         };
         let verdict = match self.change {
             Change::Better => "better",
@@ -218,7 +215,7 @@ impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut page = String::new();
         let mut say =
-            |text: &str| super::render::table::paragraph(&mut page, text, "    ", super::render::WIDTH_COLUMNS);
+            |text: &str| super::render::text::paragraph(&mut page, text, "    ", super::render::WIDTH_COLUMNS);
         if !self.machines.is_empty() {
             say("The machines differ, so differences may be theirs:");
             self.machines.iter().for_each(|difference| say(&format!("  {difference}")));
@@ -231,7 +228,7 @@ impl fmt::Display for Comparison {
              confidence intervals overlap.",
         );
         if self.by_chance > 0.0 {
-            say(&format!("Of unchanged figures chance alone shows {} as changed.", numbers::share(self.by_chance)));
+            say(&format!("Of unchanged figures chance alone shows {} as changed.", words::share(self.by_chance)));
         }
         if self.untold > 0 {
             let figures = words::plural(self.untold, "figure", "figures");

@@ -1,51 +1,16 @@
 //! Runs a strategy over the stream.
 
-use super::Setting;
 use super::answers::Unexpected;
-use super::gate::{Broken, Gate};
-use super::pace::Pace;
-use super::paced::{Paced, Schedule};
-use super::phases::{Phase, Phases};
+use super::course::{Course, Crew, Leg};
+use super::gate::Broken;
+use super::phases::Phase;
 use super::watch::Watch;
 use super::workload::{Ids, Stream, time};
 use crate::strategy::Strategy;
-use std::ops::Range;
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// Single checks between two readings of the clock, which takes longer than a check.
 const SINGLES_TIMED: usize = 64;
-
-/// The run of a strategy over the stream.
-pub(super) struct Course<'a, B, S> {
-    pub strategy: &'a S,
-    pub streams: &'a [Stream<B>],
-    pub setting: &'a Setting,
-    pub phases: Phases,
-}
-
-/// The state that keeps threads together.
-pub(super) struct Crew {
-    pace: Pace,
-    gate: Gate,
-    /// Decisions to end a phase early after this many ticks of the stream; the first thread there
-    /// decides.
-    stops: Vec<OnceLock<bool>>,
-    schedule: OnceLock<Schedule>,
-}
-
-/// The results of one thread in a phase.
-pub(super) struct Leg {
-    pub unexpected: Unexpected,
-    pub places: Range<usize>,
-    /// The tick after its last.
-    pub tick: usize,
-    pub begun: Instant,
-    pub ended: Instant,
-    pub thought: Duration,
-    pub pause_nanos: u64,
-    pub paced: Option<Paced>,
-}
 
 /// The results of one thread in all phases.
 pub(super) struct Ride {
@@ -71,12 +36,7 @@ impl<B: Ids, S: Strategy<B::Id>> Course<'_, B, S> {
     /// Runs all threads, and reads gauges before and after what is measured. Panics if the strategy
     /// does.
     pub fn run<G>(&self, gauges: impl Fn() -> G) -> (Vec<Ride>, G, G) {
-        let crew = &Crew {
-            pace: Pace::new(self.streams.len()),
-            gate: Gate::new(self.streams.len() + 1),
-            stops: (0..=self.phases.ticks()).map(|_| OnceLock::new()).collect(),
-            schedule: OnceLock::new(),
-        };
+        let crew = &Crew::new(self.streams.len(), self.phases.ticks());
         std::thread::scope(|scope| {
             let run = |(thread, stream)| {
                 scope.spawn(move || {
@@ -157,7 +117,7 @@ impl<B: Ids, S: Strategy<B::Id>> Course<'_, B, S> {
             ended: Instant::now(),
             thought: watch.thought(),
             pause_nanos: watch.longest_nanos(),
-            paced: None,
+            delays: None,
         }
     }
 
@@ -202,34 +162,5 @@ impl<B: Ids, S: Strategy<B::Id>> Course<'_, B, S> {
             }
         }
         watch.lap();
-    }
-
-    /// Hands over some ids of a tick at once, and compares the answers.
-    #[inline(always)]
-    pub fn check_batch(
-        &self,
-        stream: &Stream<B>,
-        places: Range<usize>,
-        tick: usize,
-        unexpected: &mut Unexpected,
-        fresh: &mut Vec<bool>,
-    ) {
-        self.strategy.check_batch(stream.ids.range(places.clone()), time(tick), fresh);
-        assert_eq!(fresh.len(), places.len(), "one answer for each id");
-        for ((place, &truth), &answer) in places.clone().zip(&stream.truth[places]).zip(&*fresh) {
-            unexpected.compare(place, truth, answer);
-        }
-    }
-}
-
-impl Crew {
-    /// Returns the times at which ids are due: they begin when the first thread asks.
-    pub fn schedule(&self, make: impl FnOnce() -> Schedule) -> Schedule {
-        *self.schedule.get_or_init(make)
-    }
-
-    /// Reports that the thread has come to this tick, and waits until it may go on.
-    pub fn keep_pace(&self, thread: usize, tick: usize) -> bool {
-        self.pace.keep(thread, tick)
     }
 }

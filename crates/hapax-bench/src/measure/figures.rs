@@ -3,6 +3,9 @@
 use super::promises::is_beyond_chance;
 use super::{Interval, Latency, Measurement, Row};
 
+/// The number of runs of each side below which no difference can be told.
+pub(super) const RUNS_MIN: usize = 3;
+
 /// The spread of a quantity over several runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Spread {
@@ -55,6 +58,16 @@ impl Wrong {
     /// Returns true if more were wrong than allowed, beyond what chance explains.
     pub fn breaks_its_promise(&self) -> bool {
         is_beyond_chance(self.wrong, self.of, self.allowed)
+    }
+}
+
+impl std::iter::Sum for Wrong {
+    fn sum<I: Iterator<Item = Wrong>>(all: I) -> Self {
+        all.fold(Wrong { wrong: 0, of: 0, allowed: 0.0 }, |sum, one| Wrong {
+            wrong: sum.wrong.saturating_add(one.wrong),
+            of: sum.of.saturating_add(one.of),
+            allowed: sum.allowed.max(one.allowed),
+        })
     }
 }
 
@@ -153,19 +166,13 @@ impl Row {
     }
 
     pub(super) fn missed(&self) -> Wrong {
-        let answers = self.runs.iter().map(|run| run.answers);
-        let (wrong, of) = answers.fold((0_u64, 0_u64), |(wrong, of), answers| {
-            (wrong.saturating_add(answers.missed), of.saturating_add(answers.duplicates))
-        });
-        Wrong { wrong, of, allowed: self.may_miss }
+        let of = |run: &Measurement| (run.answers.missed, run.answers.duplicates);
+        self.runs.iter().map(of).map(|(wrong, of)| Wrong { wrong, of, allowed: self.may_miss }).sum()
     }
 
     pub(super) fn invented(&self) -> Wrong {
-        let answers = self.runs.iter().map(|run| run.answers);
-        let (wrong, of) = answers.fold((0_u64, 0_u64), |(wrong, of), answers| {
-            (wrong.saturating_add(answers.invented), of.saturating_add(answers.fresh))
-        });
-        Wrong { wrong, of, allowed: self.may_invent }
+        let of = |run: &Measurement| (run.answers.invented, run.answers.fresh);
+        self.runs.iter().map(of).map(|(wrong, of)| Wrong { wrong, of, allowed: self.may_invent }).sum()
     }
 
     /// Returns true if the strategy is one of hapax, alone or in front of another store.

@@ -17,7 +17,7 @@
 //!
 //! # A strategy of your own
 //!
-//! Implement [`Strategy`](crate::strategy::Strategy), and hand it to [`beside`], which measures it
+//! Implement [`Strategy`](crate::strategy::Strategy), and hand it to [`measure_with_others`], which measures it
 //! next to those of this crate: see `crates/hapax-bench/examples/your_strategy.rs`, which is one
 //! file. To have it in `hapax bench`, put it into a file of `crates/hapax-bench/src/strategy/`, and
 //! name it in `strategies!` at the end of `crates/hapax-bench/src/strategy/mod.rs`; tests find it
@@ -36,9 +36,9 @@
 //!   strategy, making the stream and judging the answers are not.
 
 mod answers;
-mod beside;
 mod case;
 mod compare;
+mod course;
 mod drive;
 mod figures;
 #[cfg(any(fuzzing, test))]
@@ -47,7 +47,6 @@ pub mod fuzzing;
 mod gate;
 mod gauge;
 mod interval;
-mod json;
 mod machine;
 mod measurement;
 mod pace;
@@ -58,22 +57,24 @@ pub mod render;
 mod report;
 mod roofline;
 mod run;
+mod schedule;
 pub mod servers;
 mod setting;
 #[cfg(test)]
 mod tests;
 mod watch;
+mod with_others;
 pub mod workload;
 
-pub use beside::beside;
+pub use crate::strategy::{Absent, Sort};
 pub use case::{Case, listed_for};
 pub use compare::{Change, Changed, Comparison, Figure, compare};
 pub use interval::Interval;
-pub use json::UnreadableReport;
 pub use measurement::{Answers, Latency, Measurement, Quantile};
 pub use phases::Effort;
 pub use promises::Broken;
-pub use report::{Absent, Library, Machine, Report, Row, Sort};
+pub use report::{Library, Machine, Report, Row};
 pub use roofline::ROOFLINE;
 pub use run::measure;
 pub use setting::{IdKind, Setting, Shape, Workload};
+pub use with_others::measure_with_others;

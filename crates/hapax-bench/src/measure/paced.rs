@@ -5,56 +5,15 @@
 //! NOT to Measure Latency", 2013: coordinated omission).
 
 use super::answers::Unexpected;
-use super::drive::{Course, Crew, Leg};
-use super::gauge::nanos;
+use super::course::{Course, Crew, Leg};
+use super::schedule::{Delays, Schedule};
 use super::watch::Watch;
 use super::workload::{Ids, Stream, time};
-use super::{Latency, Quantile};
 use crate::strategy::Strategy;
-use hdrhistogram::Histogram;
 use std::time::{Duration, Instant};
 
 /// The extra time for answers: as long again as the ids are due, plus this.
 const GRACE: Duration = Duration::from_millis(500);
-
-/// A latency longer than any run.
-const LATENCY_NANOS_MAX: u64 = 100_000_000_000;
-
-/// The times at which ids are due: those of all threads in turns.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Schedule {
-    start: Instant,
-    /// The time between two ids of one thread.
-    step_nanos: f64,
-    /// The time between two ids of different threads.
-    offset_nanos: f64,
-}
-
-/// The results of one thread.
-pub(super) struct Paced {
-    histogram: Histogram<u64>,
-    answered: u64,
-    elapsed: Duration,
-}
-
-impl Schedule {
-    fn new(start: Instant, rate: f64, threads: usize) -> Self {
-        let offset_nanos = 1e9 / rate;
-        Schedule { start, step_nanos: offset_nanos * threads as f64, offset_nanos }
-    }
-
-    /// Returns the time at which a thread's id is due, counted from 0.
-    fn due(&self, thread: usize, id: usize) -> Instant {
-        let nanos = self.step_nanos * id as f64 + self.offset_nanos * thread as f64;
-        self.start + Duration::from_nanos(nanos as u64)
-    }
-
-    /// Returns how many of a thread's ids are due by then.
-    fn due_by(&self, thread: usize, now: Instant) -> usize {
-        let nanos = now.saturating_duration_since(self.start).as_nanos() as f64 - self.offset_nanos * thread as f64;
-        if nanos < 0.0 { 0 } else { (nanos / self.step_nanos) as usize + 1 }
-    }
-}
 
 /// Waits until the time, without giving up the processor for the last part, since the system would
 /// not return it on time.
@@ -80,7 +39,7 @@ impl<B: Ids, S: Strategy<B::Id>> Course<'_, B, S> {
         let deadline = schedule.start + planned * 2 + GRACE;
         let mut unexpected = Unexpected::default();
         let mut fresh = Vec::with_capacity(self.setting.batch);
-        let mut histogram = histogram();
+        let mut delays = Delays::new();
         let think = Duration::from_nanos(self.setting.think_nanos);
         let begun = Instant::now();
         let mut watch = Watch::start();
@@ -91,7 +50,7 @@ impl<B: Ids, S: Strategy<B::Id>> Course<'_, B, S> {
             let place = all.start + done;
             while stream.tick(tick).end <= place {
                 tick += 1;
-                crew.keep_pace(thread, tick);
+                crew.pace.keep(thread, tick);
                 watch.skip_to(Instant::now());
                 self.strategy.advance(time(tick));
                 watch.lap();
@@ -109,7 +68,7 @@ impl<B: Ids, S: Strategy<B::Id>> Course<'_, B, S> {
             }
             let answered = watch.lap();
             for id in done..end - all.start {
-                histogram.saturating_record(nanos(answered - schedule.due(thread, id)).max(1));
+                delays.record(answered - schedule.due(thread, id));
             }
             done = end - all.start;
             if !think.is_zero() {
@@ -118,8 +77,9 @@ impl<B: Ids, S: Strategy<B::Id>> Course<'_, B, S> {
         }
         let ended = Instant::now();
         for id in done..ids.min(schedule.due_by(thread, ended)) {
-            histogram.saturating_record(nanos(ended - schedule.due(thread, id)).max(1));
+            delays.record(ended - schedule.due(thread, id));
         }
+        (delays.answered, delays.elapsed) = (done as u64, ended - schedule.start);
         Leg {
             unexpected,
             places: all.start..all.start + done,
@@ -128,96 +88,7 @@ impl<B: Ids, S: Strategy<B::Id>> Course<'_, B, S> {
             ended,
             thought: Duration::ZERO,
             pause_nanos: watch.longest_nanos(),
-            paced: Some(Paced { histogram, answered: done as u64, elapsed: ended - schedule.start }),
+            delays: Some(delays),
         }
-    }
-}
-
-fn histogram() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, LATENCY_NANOS_MAX, 3).expect("the bounds are valid")
-}
-
-/// Merges the results of all threads.
-pub(super) fn latency(threads: impl Iterator<Item = Paced>) -> Option<Latency> {
-    let mut all = histogram();
-    let (mut answered, mut elapsed) = (0, Duration::ZERO);
-    let mut none = true;
-    for thread in threads {
-        all.add(&thread.histogram).expect("both have the same bounds");
-        answered += thread.answered;
-        elapsed = elapsed.max(thread.elapsed);
-        none = false;
-    }
-    let reached = answered as f64 / elapsed.as_secs_f64().max(1e-9);
-    (!none).then(|| Latency { reached, quantiles: quantiles(&all) })
-}
-
-/// The shares of all ids for which the latency is reported.
-const SHARES: [f64; 15] = [0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9998, 0.9999, 1.0];
-
-/// Returns the quantiles that this many ids can show: where the slower ones are less than one, only
-/// the maximum is known.
-fn quantiles(histogram: &Histogram<u64>) -> Vec<Quantile> {
-    let ids = histogram.len() as f64;
-    // The comparison is not with exactly 1, since shares are no binary fractions.
-    let is_known = |&of: &f64| of == 1.0 || (1.0 - of) * ids > 0.999;
-    let shares = SHARES.into_iter().filter(is_known);
-    match histogram.is_empty() {
-        true => Vec::new(),
-        false => shares.map(|of| Quantile { of, nanos: histogram.value_at_quantile(of) }).collect(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ids_are_due_in_turns() {
-        let start = Instant::now();
-        let schedule = Schedule::new(start, 1_000.0, 2);
-        let due = |thread, id| (schedule.due(thread, id) - start).as_micros();
-        assert_eq!([due(0, 0), due(1, 0), due(0, 1), due(1, 1), due(0, 500)], [0, 1_000, 2_000, 3_000, 1_000_000]);
-        for (thread, id) in [(0, 0), (0, 7), (1, 0), (1, 3_000)] {
-            let due = schedule.due(thread, id);
-            assert_eq!(schedule.due_by(thread, due + Duration::from_micros(1)), id + 1);
-            assert_eq!(schedule.due_by(thread, due + Duration::from_micros(1_999)), id + 1);
-        }
-        assert_eq!(schedule.due_by(1, start), 0);
-    }
-
-    #[test]
-    fn a_rate_that_is_no_round_number_does_not_drift() {
-        let schedule = Schedule::new(Instant::now(), 3e6, 3);
-        let due = schedule.due(0, 1_000_000) - schedule.start;
-        assert!(due.abs_diff(Duration::from_secs(1)) < Duration::from_micros(1), "{due:?}");
-    }
-
-    #[test]
-    fn shares_are_told_that_ids_can_tell() {
-        let mut all = histogram();
-        assert!(quantiles(&all).is_empty());
-        (1..=1_000).for_each(|i| all.record(i * 1_000).unwrap());
-        let told = quantiles(&all);
-        assert_eq!(told.iter().map(|quantile| quantile.of).max_by(f64::total_cmp), Some(1.0));
-        assert!(told.iter().all(|quantile| quantile.of <= 0.999 || quantile.of == 1.0), "{told:?}");
-        for Quantile { of, nanos } in told {
-            // Three significant digits.
-            assert!((nanos as f64 - of * 1e6).abs() <= 2e3, "{of}: {nanos}");
-        }
-    }
-
-    #[test]
-    fn threads_add_up() {
-        let thread = |nanos: u64, seconds| {
-            let mut histogram = histogram();
-            histogram.record_n(nanos, 10).unwrap();
-            Paced { histogram, answered: 10, elapsed: Duration::from_secs(seconds) }
-        };
-        assert!(latency([].into_iter()).is_none());
-        let both = latency([thread(100, 1), thread(900, 2)].into_iter()).unwrap();
-        assert_eq!(both.reached, 10.0);
-        let of = |share| both.quantiles.iter().find(|quantile| quantile.of == share).unwrap().nanos;
-        assert_eq!((of(0.5), of(0.6), of(1.0)), (100, 900, 900));
     }
 }

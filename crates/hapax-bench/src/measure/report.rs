@@ -1,9 +1,10 @@
 //! All results, with the information that it takes to reproduce them.
 
 use super::{Measurement, Setting};
+use crate::strategy::{Absent, Failure, Sort};
 use serde::{Deserialize, Serialize};
 
-/// The result of a comparison. This is what is kept as JSON; tables and charts are made from it.
+/// The result of a comparison. This is what is kept as JSON; all pages are made from it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// The version of this format: [`Report::FORMAT`].
@@ -27,6 +28,36 @@ pub struct Report {
 impl Report {
     /// The format that this version writes.
     pub const FORMAT: u32 = 1;
+
+    /// Returns the report as JSON, for [`Report::from_json`].
+    ///
+    /// # Errors
+    ///
+    /// If a path in it is not text.
+    pub fn to_json(&self) -> Result<String, Failure> {
+        Ok(serde_json::to_string_pretty(self)?)
+    }
+
+    /// Reads a report that was kept.
+    ///
+    /// # Errors
+    ///
+    /// If it is not a report, or has a format that this version does not know.
+    pub fn from_json(text: &str) -> Result<Report, Failure> {
+        /// The part that all formats have in common.
+        #[derive(Deserialize)]
+        struct Head {
+            format: u32,
+        }
+        let unreadable = |error: serde_json::Error| format!("not a report: {error}");
+        let Head { format } = serde_json::from_str(text).map_err(unreadable)?;
+        if format != Self::FORMAT {
+            let (whose, ours) = (if format > Self::FORMAT { "a newer" } else { "another" }, Self::FORMAT);
+            let found = format!("a report of format {format}, written by {whose} version of hapax");
+            return Err(format!("{found}; this one reads {ours}").into());
+        }
+        Ok(serde_json::from_str(text).map_err(unreadable)?)
+    }
 }
 
 /// A machine on which something is measured, and the software.
@@ -72,29 +103,4 @@ pub struct Row {
     pub may_miss: f64,
     /// The share of new ids that it may call duplicates: see `may_miss`.
     pub may_invent: f64,
-}
-
-/// The sort of a strategy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Sort {
-    /// A bound that no table can beat: fetch a random line of memory, and add to it.
-    Roofline,
-    /// A strategy that is exact, in memory, and forgets.
-    Window,
-    /// A strategy that is in memory, and may be wrong: a filter.
-    Filter,
-    /// A strategy that survives a crash, in this process.
-    Durable,
-    /// A strategy that asks a server.
-    Server,
-}
-
-/// A strategy that was not measured.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Absent {
-    /// Its name.
-    pub strategy: String,
-    /// The reason.
-    pub reason: String,
 }

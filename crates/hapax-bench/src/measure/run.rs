@@ -1,10 +1,11 @@
 //! One run of one strategy.
 
 use super::answers::{Rules, accepted, judge};
-use super::drive::{Course, Leg, Ride};
+use super::course::{Course, Leg};
+use super::drive::Ride;
 use super::gauge::{clock_nanos, cpu_time, nanos, resident_bytes};
-use super::paced::latency;
 use super::phases::{Effort, Phases, window_bytes};
+use super::schedule::latency;
 use super::servers::{Usage, provide};
 use super::workload::{Ids, Stream, Trace, WINDOW_TICKS, streams, time};
 use super::{Answers, Measurement, Setting, Shape, Sort};
@@ -164,7 +165,7 @@ fn pass<B: Ids, S: Strategy<B::Id>>(
         true => ask_for_known(&strategy, streams, &rides, S::allowance(&plan).missed > 0.0),
         false => ask_for_unknown(&strategy, streams, phases),
     };
-    seen.latency = latency(rides.into_iter().filter_map(|ride| ride.measured.paced));
+    seen.latency = latency(rides.into_iter().filter_map(|ride| ride.measured.delays));
     Ok(seen)
 }
 

@@ -1,7 +1,5 @@
 //! The conditions under which strategies are compared.
 
-use super::workload::{WINDOW, WINDOW_TICKS, window_checks};
-use crate::strategy::{Place, Plan};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -46,21 +44,6 @@ impl Default for Setting {
 }
 
 impl Setting {
-    /// Returns the plan that a strategy is to be built for.
-    pub fn plan(&self, place: Place) -> Plan {
-        let Setting { live, threads, budget_bytes, .. } = *self;
-        Plan { window: WINDOW, live, threads, budget_bytes, place }
-    }
-
-    /// Returns how many ids are handed over at once on average: a batch ends with its hundredth of
-    /// the window. None for a trace, where that depends on when ids come.
-    pub fn batch_on_average(&self) -> Option<f64> {
-        let is_trace = matches!(self.workload.shape, Shape::Trace { .. });
-        let in_tick = window_checks(self) / WINDOW_TICKS as f64 / self.threads.max(1) as f64;
-        let batches = (in_tick / self.batch.max(1) as f64).ceil().max(1.0);
-        (!is_trace && self.rate.is_none()).then_some(in_tick / batches)
-    }
-
     /// Returns true if so few ids are live, less than 1,000 for each thread, that advancing the
     /// time takes longer than checking.
     pub fn is_sparse(&self) -> bool {

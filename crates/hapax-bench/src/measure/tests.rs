@@ -99,7 +99,8 @@ fn wrong_answers_are_counted_by_what_they_are() {
 
 #[test]
 fn a_wrong_strategy_is_named_beside_one_that_is_right() {
-    let report = beside::<Vec<u64>, Exact<100>>(&setting(), &["Mutex<HashMap>"], 2, 17, Effort::Quick).unwrap();
+    let report =
+        measure_with_others::<Vec<u64>, Exact<100>>(&setting(), &["Mutex<HashMap>"], 2, 17, Effort::Quick).unwrap();
     let [theirs, ours] = &report.rows[..] else { panic!("{:?}", report.rows) };
     assert_eq!((theirs.runs.len(), ours.runs.len()), (2, 2));
     let broken: Vec<&str> = theirs.broken_promises().iter().map(|broken| broken.what).collect();
@@ -122,7 +123,7 @@ fn what_goes_wrong_is_said() {
     assert!(said(run::<0>(&Setting { live: 1 << 45, ..setting() })).contains("GiB"));
     let case = Case { strategy: "none".into(), setting: setting(), seed: 1, effort: Effort::Quick };
     assert!(said(case.measure()).contains("none"));
-    assert!(beside::<Vec<u64>, Exact<0>>(&setting(), &["none"], 1, 1, Effort::Quick).is_err());
+    assert!(measure_with_others::<Vec<u64>, Exact<0>>(&setting(), &["none"], 1, 1, Effort::Quick).is_err());
 }
 
 /// A strategy that takes half a millisecond for each id.

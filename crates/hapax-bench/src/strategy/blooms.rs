@@ -4,8 +4,7 @@
 //! In a budget, all of its bits are theirs, but with no more hash functions than [`ENOUGH`] takes.
 
 use super::expiring::Hasher;
-use super::{Allowance, FALSE_POSITIVE_RATE, Failure, Id, Plan, Strategy};
-use crate::measure::Sort;
+use super::{Allowance, FALSE_POSITIVE_RATE, Failure, Id, Plan, Sort, Strategy};
 use bloomfilter::Bloom;
 use fastbloom::AtomicBloomFilter;
 use hapax::Timestamp;

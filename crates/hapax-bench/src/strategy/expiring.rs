@@ -1,7 +1,6 @@
 //! Turns maps into windows: times in the values, and a purge now and then.
 
-use super::{Allowance, Failure, Id, Plan, Strategy};
-use crate::measure::Sort;
+use super::{Allowance, Failure, Id, Plan, Sort, Strategy};
 use hapax::Timestamp;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

@@ -1,8 +1,7 @@
 //! The strategies of this crate: its window, its window with a history behind it, and its history
 //! alone.
 
-use super::{Allowance, FALSE_POSITIVE_RATE, Failure, Id, Plan, Strategy};
-use crate::measure::Sort;
+use super::{Allowance, FALSE_POSITIVE_RATE, Failure, Id, Plan, Sort, Strategy};
 use hapax::tier::rate_in;
 use hapax::{Dedup, Digest, Digester, History, Outcome, Timestamp, Verdict};
 use std::cell::RefCell;

@@ -1,7 +1,6 @@
 //! The window of this crate with its journal.
 
-use super::{Allowance, Failure, Hapax, Id, Needs, Plan, Strategy};
-use crate::measure::Sort;
+use super::{Allowance, Failure, Hapax, Id, Needs, Plan, Sort, Strategy};
 use hapax::{Dedup, JournalOptions, Timestamp};
 
 /// The engine with a journal on disk, synced in groups.

@@ -31,8 +31,8 @@ use self::durable::Lasting;
 use self::expiring::Expiring;
 pub(crate) use self::hapax::Hapax;
 use self::hapax::HapaxHistory;
-use crate::measure::{Absent, Sort};
 use ::hapax::Timestamp;
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -43,8 +43,7 @@ pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 ///
 /// ```
 /// use hapax::Timestamp;
-/// use hapax_bench::measure::Sort;
-/// use hapax_bench::strategy::{Failure, Place, Plan, Strategy};
+/// use hapax_bench::strategy::{Failure, Place, Plan, Sort, Strategy};
 /// use std::sync::Mutex;
 /// use std::time::Duration;
 ///
@@ -150,6 +149,22 @@ pub trait Strategy<I: Id + ?Sized>: Send + Sync + Sized {
     fn held(&self) -> Option<u64> {
         None
     }
+}
+
+/// The sort of a strategy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sort {
+    /// A bound that no table can beat: fetch a random line of memory, and add to it.
+    Roofline,
+    /// A strategy that is exact, in memory, and forgets.
+    Window,
+    /// A strategy that is in memory, and may be wrong: a filter.
+    Filter,
+    /// A strategy that survives a crash, in this process.
+    Durable,
+    /// A strategy that asks a server.
+    Server,
 }
 
 /// The parameters that a strategy is built for.
@@ -310,6 +325,15 @@ const OPTIONAL: [(&str, bool, &[&str]); 4] = [
     ),
 ];
 
+/// A strategy that was not measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Absent {
+    /// Its name.
+    pub strategy: String,
+    /// The reason.
+    pub reason: String,
+}
+
 /// Returns the strategies that this build lacks, and the feature that each needs.
 pub fn not_built() -> Vec<Absent> {
     let lacking = OPTIONAL.iter().filter(|(_, is_built, _)| !is_built);
@@ -345,13 +369,13 @@ strategies! {
     #[cfg(feature = "redis")]
     Lasting<durable::HapaxOver<hapax_redis::RedisStore>>,
     #[cfg(feature = "redis")]
-    Lasting<durable::RedisPipelined>,
+    Lasting<durable::Redis<true>>,
     #[cfg(feature = "redis")]
-    Lasting<durable::RedisOneByOne>,
+    Lasting<durable::Redis<false>>,
     #[cfg(feature = "postgres")]
     Lasting<durable::HapaxOver<hapax_postgres::PostgresStore>>,
     #[cfg(feature = "postgres")]
-    Lasting<durable::PostgresBatched>,
+    Lasting<durable::Postgres<true>>,
     #[cfg(feature = "postgres")]
-    Lasting<durable::PostgresOneByOne>,
+    Lasting<durable::Postgres<false>>,
 }

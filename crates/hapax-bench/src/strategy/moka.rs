@@ -1,8 +1,7 @@
 //! `moka`: a cache that expires entries by itself, on its own clock.
 
 use super::expiring::Hasher;
-use super::{Allowance, Failure, Id, Plan, Strategy};
-use crate::measure::Sort;
+use super::{Allowance, Failure, Id, Plan, Sort, Strategy};
 use hapax::Timestamp;
 use moka::sync::Cache;
 use std::borrow::Borrow;

@@ -4,28 +4,11 @@ use hapax_bench::measure::{
     Absent, Answers, IdKind, Latency, Library, Machine, Measurement, Quantile, Report, Row, Setting, Shape, Sort,
     Workload,
 };
+pub use testkit::random::Random;
 
-/// The generator SplitMix64 of Steele, Lea and Flood (2014).
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// Returns a number from 0 to 1.
-    pub fn share(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
-    }
-
-    /// Returns a factor near 1: the difference between runs.
-    fn noise(&mut self) -> f64 {
-        0.96 + 0.08 * self.share()
-    }
+/// Returns a factor near 1: the difference between runs.
+fn noise(random: &mut Random) -> f64 {
+    0.96 + 0.08 * random.share()
 }
 
 /// The properties of a strategy: at a million ids on one thread.
@@ -163,21 +146,21 @@ fn run(kind: &Kind, setting: &Setting, random: &mut Random) -> Measurement {
     let single = if setting.batch > 1 { kind.batched.unwrap_or(kind.nanos) } else { kind.nanos };
     let size = (setting.live as f64 / 1e6).powf(0.15);
     let speedup = 1.0 + (setting.threads - 1) as f64 * kind.scales;
-    let nanos_per_id = single * size / speedup * random.noise();
+    let nanos_per_id = single * size / speedup * noise(random);
     let checks = (4e8 / single.max(20.0)) as u64;
     let held = setting.live as u64;
     let full = setting.budget_bytes.map_or(1.0, |budget| budget as f64 / (kind.bytes * setting.live as f64));
-    let bytes_per_id = kind.bytes * full.min(1.6) * random.noise();
+    let bytes_per_id = kind.bytes * full.min(1.6) * noise(random);
     Measurement {
         checks,
         nanos: (checks as f64 * nanos_per_id) as u64,
         cpu_nanos: (checks as f64 * nanos_per_id * setting.threads as f64 * 0.97) as u64,
-        server_cpu_nanos: (kind.sort == Sort::Server).then_some((checks as f64 * 700.0 * random.noise()) as u64),
-        start_nanos: (2e5 + held as f64 * 0.4 * random.noise()) as u64,
-        pause_nanos: (nanos_per_id * 2e4 * random.noise()) as u64,
+        server_cpu_nanos: (kind.sort == Sort::Server).then_some((checks as f64 * 700.0 * noise(random)) as u64),
+        start_nanos: (2e5 + held as f64 * 0.4 * noise(random)) as u64,
+        pause_nanos: (nanos_per_id * 2e4 * noise(random)) as u64,
         clock_nanos: 25,
         bytes: (bytes_per_id * held as f64) as u64,
-        beside_bytes: (kind.beside > 0.0).then_some((kind.beside * held as f64 * random.noise()) as u64),
+        beside_bytes: (kind.beside > 0.0).then_some((kind.beside * held as f64 * noise(random)) as u64),
         held,
         answers: answers(kind, checks, full, random),
         latency: setting.rate.map(|rate| latency(kind, rate, random)),
@@ -187,7 +170,7 @@ fn run(kind: &Kind, setting: &Setting, random: &mut Random) -> Measurement {
 
 fn answers(kind: &Kind, checks: u64, full: f64, random: &mut Random) -> Answers {
     let duplicates = checks / 10;
-    let count = |of: u64, share: f64, random: &mut Random| (of as f64 * share * random.noise()).round() as u64;
+    let count = |of: u64, share: f64, random: &mut Random| (of as f64 * share * noise(random)).round() as u64;
     // A third more memory, a tenth of the errors.
     let worse = 0.1_f64.powf((full - 1.0) * 3.0);
     let missed = if kind.may_miss > 0.0 { count(duplicates, 2e-6 * worse * worse, random) } else { 0 };

@@ -1,36 +1,14 @@
 //! The delimiter that the names of files say, where no option does. Pure.
 
-use super::LineArgs;
 use crate::shell::quoted;
 use std::path::{Path, PathBuf};
 
-/// The delimiter of fields where nothing says another one.
-pub const UNSAID: u8 = b'\t';
-
-impl LineArgs {
-    /// Returns the same options with the delimiter that the names of the files say, if none is
-    /// given and a field or a column is asked for.
-    ///
-    /// # Errors
-    ///
-    /// Names that say different delimiters.
-    pub fn of_files(&self, files: &[PathBuf]) -> Result<Self, String> {
-        let mut lines = self.clone();
-        if lines.format.delimiter.is_none() && lines.asks_for_fields() {
-            lines.format.delimiter = Some(of_names(files)?);
-        }
-        Ok(lines)
-    }
-
-    fn asks_for_fields(&self) -> bool {
-        let LineArgs { id, time, .. } = self;
-        id.field.is_some() || id.column.is_some() || time.time_field.is_some() || time.time_column.is_some()
-    }
-}
+/// The delimiter of fields by default.
+pub const DEFAULT: u8 = b'\t';
 
 /// Returns the delimiter of all files.
-fn of_names(files: &[PathBuf]) -> Result<u8, String> {
-    let Some(first) = files.first() else { return Ok(UNSAID) };
+pub fn of_names(files: &[PathBuf]) -> Result<u8, String> {
+    let Some(first) = files.first() else { return Ok(DEFAULT) };
     let delimiter = of_name(first);
     let Some(other) = files.iter().find(|file| of_name(file) != delimiter) else { return Ok(delimiter) };
     let (with_commas, with_tabs) = if delimiter == b',' { (first, other) } else { (other, first) };
@@ -50,7 +28,7 @@ fn of_name(file: &Path) -> u8 {
     match compressed.unwrap_or(&name).ends_with(".csv") {
         true => b',',
         // Of `.tsv`, and of all others.
-        false => UNSAID,
+        false => DEFAULT,
     }
 }
 

@@ -1,10 +1,10 @@
 //! Plans the cases: strategies times settings.
 
 use super::options::{BenchArgs, Limit};
-use crate::failure::Failure;
+use crate::error::CommandError;
 use hapax_bench::measure::servers::missing;
 use hapax_bench::measure::{Absent, IdKind, ROOFLINE, Row, Setting, Shape, Sort, Workload, listed_for};
-use hapax_bench::strategy::{Listed, Needs, Place, not_built};
+use hapax_bench::strategy::{Listed, Place, not_built};
 
 /// The largest number of cases: more than anybody waits for.
 const CASES_MAX: usize = 20_000;
@@ -63,7 +63,7 @@ pub struct Traced {
 }
 
 impl Plan {
-    pub fn new(args: &BenchArgs, traced: Option<&Traced>, processors: usize) -> Result<Self, Failure> {
+    pub fn new(args: &BenchArgs, traced: Option<&Traced>, processors: usize) -> Result<Self, CommandError> {
         let grids = grids(args, traced, processors);
         let kinds = match (traced, args.workload.ids.is_empty()) {
             (Some(_), _) => vec![IdKind::Bytes],
@@ -86,7 +86,7 @@ impl Plan {
             let reasons: Vec<String> =
                 absent.iter().map(|absent| format!("{}: {}", absent.strategy, absent.reason)).collect();
             let reasons = if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join("; ")) };
-            return Err(Failure::Usage(format!("there is nothing to measure: see `hapax bench --list`{reasons}")));
+            return Err(CommandError::Usage(format!("there is nothing to measure: see `hapax bench --list`{reasons}")));
         }
         not_too_many(rows.len().saturating_mul(args.rounds() as usize))?;
         Ok(Plan { rows, absent })
@@ -149,26 +149,19 @@ impl Grid {
             workload.distance_windows = 1.0;
         }
         let think_nanos = args.think.map_or(0, |think| u64::try_from(think.as_nanos()).unwrap_or(u64::MAX));
-        let mut settings = Vec::new();
-        for &live in &self.live {
-            for &threads in &self.threads {
-                for &batch in &self.batch {
-                    for &rate in &self.rates {
-                        settings.extend(self.budgets.iter().map(|budget| Setting {
-                            workload: workload.clone(),
-                            ids,
-                            live,
-                            threads,
-                            batch,
-                            think_nanos,
-                            rate,
-                            budget_bytes: budget.map(|bytes| (bytes * live as f64) as u64),
-                        }));
-                    }
-                }
-            }
-        }
-        settings
+        let Grid { live, threads, batch, rates, budgets, of: _ } = self;
+        let all = itertools::iproduct!(live, threads, batch, rates, budgets);
+        let setting = |(&live, &threads, &batch, &rate, budget): (_, _, _, _, &Option<f64>)| Setting {
+            workload: workload.clone(),
+            ids,
+            live,
+            threads,
+            batch,
+            think_nanos,
+            rate,
+            budget_bytes: budget.map(|bytes| (bytes * live as f64) as u64),
+        };
+        all.map(setting).collect()
     }
 }
 
@@ -196,13 +189,8 @@ fn add_rows(rows: &mut Vec<Row>, of: Of, setting: &Setting, strategies: &[Listed
 
 /// Returns the strategies that are wanted and can be measured here.
 fn strategies(args: &BenchArgs, ids: IdKind, absent: &mut Vec<Absent>) -> Vec<Listed> {
-    let mut missing_needs: Vec<(Needs, Option<String>)> = Vec::new();
     let mut can_be_measured = |strategy: &Listed| {
-        if !missing_needs.iter().any(|(needs, _)| *needs == strategy.needs) {
-            missing_needs.push((strategy.needs, missing(strategy.needs)));
-        }
-        let reason = missing_needs.iter().find_map(|(needs, why)| why.clone().filter(|_| *needs == strategy.needs));
-        let Some(reason) = reason else { return true };
+        let Some(reason) = missing(strategy.needs) else { return true };
         if !absent.iter().any(|absent| absent.strategy == strategy.name) {
             absent.push(Absent { strategy: strategy.name.to_string(), reason });
         }
@@ -232,26 +220,26 @@ fn workloads(args: &BenchArgs, traced: Option<&Traced>) -> Vec<Workload> {
     }
 }
 
-fn check(args: &BenchArgs, grids: &[Grid], kinds: usize) -> Result<(), Failure> {
+fn check(args: &BenchArgs, grids: &[Grid], kinds: usize) -> Result<(), CommandError> {
     for grid in grids {
         if grid.threads.contains(&0) || grid.batch.contains(&0) {
-            return Err(Failure::Usage("--threads and --batch: there has to be at least one".to_string()));
+            return Err(CommandError::Usage("--threads and --batch: there has to be at least one".to_string()));
         }
         let threads_max = grid.threads.iter().copied().max().unwrap_or(1);
         let is_generated = args.workload.files.is_empty();
         if is_generated && grid.live.iter().any(|&live| live < threads_max.saturating_mul(1_000)) {
             let reason = "fewer than 1,000 live ids for each thread are too few to tell ticks apart";
-            return Err(Failure::Usage(format!("--live: {reason}")));
+            return Err(CommandError::Usage(format!("--live: {reason}")));
         }
     }
     let settings = grids.iter().map(Grid::len).fold(0, usize::saturating_add);
     not_too_many([settings, kinds, args.workload.workload.len().max(1)].into_iter().fold(1, usize::saturating_mul))
 }
 
-fn not_too_many(cases: usize) -> Result<(), Failure> {
+fn not_too_many(cases: usize) -> Result<(), CommandError> {
     if cases > CASES_MAX {
         let reason = format!("{cases} cases, more than the {CASES_MAX} that anybody waits for: shorten the lists");
-        return Err(Failure::Usage(reason));
+        return Err(CommandError::Usage(reason));
     }
     Ok(())
 }
@@ -259,11 +247,11 @@ fn not_too_many(cases: usize) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::{Args, Command};
+    use crate::{Args, Command};
     use clap::Parser;
     use std::collections::HashSet;
 
-    fn plan(options: &[&str], processors: usize) -> Result<Plan, Failure> {
+    fn plan(options: &[&str], processors: usize) -> Result<Plan, CommandError> {
         let words = ["hapax", "bench"].iter().chain(options);
         let Command::Bench(args) = Args::try_parse_from(words).unwrap().command else { unreachable!() };
         Plan::new(&args, None, processors)
@@ -328,7 +316,7 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_refused() {
         let refused = |options: &[&str]| match plan(options, 2) {
-            Err(Failure::Usage(reason)) => reason,
+            Err(CommandError::Usage(reason)) => reason,
             _ => panic!("{options:?}"),
         };
         let list = (1..=200).map(|i| (i * 10_000).to_string()).collect::<Vec<_>>().join(",");

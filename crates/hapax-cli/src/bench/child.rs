@@ -2,12 +2,14 @@
 //! crash ends nothing else.
 
 use super::interrupt::Interrupt;
+use crate::error::CommandError;
 use hapax_bench::measure::{Case, Measurement};
-use std::io::{BufRead, Read, Write};
+use std::fs::File;
+use std::io::{BufRead, Read, Seek, Write};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use tempfile::tempfile_in;
 
 /// The longest time of a case; one that takes longer hangs.
 const TIME_MAX: Duration = Duration::from_secs(15 * 60);
@@ -50,10 +52,10 @@ pub fn measure(case: &Case, surroundings: &Surroundings<'_>) -> Result<Measureme
     // This process decides what happens at an interrupt from the terminal.
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
-    let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-    let mut process = Process(child);
-    let answer = said(process.0.stdout.take());
-    let complaints = said(process.0.stderr.take());
+    // Into files: it would block on a full pipe.
+    let (answer, complaints) = (tempfile_in(surroundings.directory)?, tempfile_in(surroundings.directory)?);
+    command.stdin(Stdio::piped()).stdout(answer.try_clone()?).stderr(complaints.try_clone()?);
+    let mut process = Process(command.spawn()?);
     // It stays open: its end tells the process that we have ended.
     let mut stdin = process.0.stdin.take();
     if let Some(stdin) = &mut stdin {
@@ -63,7 +65,7 @@ pub fn measure(case: &Case, surroundings: &Surroundings<'_>) -> Result<Measureme
         let _ = stdin.write_all(&line);
     }
     let status = process.wait(surroundings.interrupt)?;
-    let (answer, complaints) = (heard(answer), heard(complaints));
+    let (answer, complaints) = (said(answer)?, said(complaints)?);
     match serde_json::from_str::<Result<Measurement, String>>(&answer) {
         Ok(seen) if status.success() => seen.map_err(Ended::Failed),
         _ => Err(Ended::Failed(died(status, &complaints))),
@@ -98,21 +100,12 @@ impl Drop for Process {
     }
 }
 
-/// Reads the whole output of a process while it runs, since it would block on a full pipe
-/// otherwise.
-fn said(stream: Option<impl Read + Send + 'static>) -> JoinHandle<String> {
-    std::thread::spawn(move || {
-        let mut text = Vec::new();
-        if let Some(mut stream) = stream {
-            let _ = stream.by_ref().take(SAID_BYTES_MAX).read_to_end(&mut text);
-            let _ = std::io::copy(&mut stream, &mut std::io::sink());
-        }
-        String::from_utf8_lossy(&text).into_owned()
-    })
-}
-
-fn heard(said: JoinHandle<String>) -> String {
-    said.join().unwrap_or_default()
+/// Returns the output of a process, as far as it is kept.
+fn said(mut file: File) -> std::io::Result<String> {
+    file.rewind()?;
+    let mut text = Vec::new();
+    file.take(SAID_BYTES_MAX).read_to_end(&mut text)?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
 /// Describes how a process has ended, with the last lines of its output.
@@ -125,18 +118,18 @@ fn died(status: ExitStatus, complaints: &str) -> String {
 }
 
 /// Runs in the started process: measures the case on standard input, and prints the result.
-pub fn answer() -> Result<(), crate::failure::Failure> {
+pub fn answer() -> Result<(), CommandError> {
     let mut line = String::new();
-    std::io::stdin().lock().read_line(&mut line).map_err(|error| crate::failure::Failure::Io(error.to_string()))?;
+    std::io::stdin().lock().read_line(&mut line).map_err(|error| CommandError::Io(error.to_string()))?;
     let case: Case = serde_json::from_str(&line)
-        .map_err(|error| crate::failure::Failure::Usage(format!("standard input is no case: {error}")))?;
+        .map_err(|error| CommandError::Usage(format!("standard input is no case: {error}")))?;
     std::thread::spawn(|| {
         // When the parent process is gone, nobody needs the result.
         let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
         std::process::exit(1);
     });
     let seen = case.measure().map_err(|failure| failure.to_string());
-    let answer = serde_json::to_vec(&seen).map_err(|error| crate::failure::Failure::Io(error.to_string()))?;
+    let answer = serde_json::to_vec(&seen).map_err(|error| CommandError::Io(error.to_string()))?;
     crate::print(&answer)
 }
 

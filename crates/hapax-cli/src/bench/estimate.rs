@@ -34,15 +34,6 @@ fn seconds_of(row: &Row, quick: bool, events: f64) -> f64 {
     }
 }
 
-/// Formats a duration as people say it.
-pub fn say(time: Duration) -> String {
-    match time.as_secs() {
-        seconds @ 0..90 => format!("{} s", seconds.max(1)),
-        seconds @ 90..5400 => format!("{} min", (seconds + 30) / 60),
-        seconds => format!("{:.1} h", seconds as f64 / 3600.0),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -70,11 +61,5 @@ mod tests {
         );
         let paced = Setting { rate: Some(100_000.0), ..Setting::default() };
         assert!(of(row(Sort::Window, paced), 1, false) > of(small(), 1, false) + Duration::from_secs(2));
-    }
-
-    #[test]
-    fn times_are_said_as_people_do() {
-        let said = [0, 59, 150, 7_200].map(|seconds| say(Duration::from_secs(seconds)));
-        assert_eq!(said, ["1 s", "59 s", "3 min", "2.0 h"]);
     }
 }

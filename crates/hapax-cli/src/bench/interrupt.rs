@@ -1,6 +1,6 @@
 //! Interrupts, as a flag that the command checks.
 
-use crate::failure::Failure;
+use crate::error::CommandError;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,14 +9,18 @@ pub struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
     /// Notices interrupts from now on; a second one ends the process at once.
-    pub fn listen() -> Result<Self, Failure> {
+    pub fn listen() -> Result<Self, CommandError> {
         let wanted = Arc::new(AtomicBool::new(false));
-        let failed = |error: std::io::Error| Failure::Io(format!("signals cannot be received: {error}"));
+        let failed = |error: std::io::Error| CommandError::Io(format!("signals cannot be received: {error}"));
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
             // The order matters: at the first interrupt the shutdown handler must not find the flag
             // set.
-            signal_hook::flag::register_conditional_shutdown(signal, i32::from(Failure::INTERRUPTED), wanted.clone())
-                .map_err(failed)?;
+            signal_hook::flag::register_conditional_shutdown(
+                signal,
+                i32::from(CommandError::INTERRUPTED),
+                wanted.clone(),
+            )
+            .map_err(failed)?;
             signal_hook::flag::register(signal, wanted.clone()).map_err(failed)?;
         }
         Ok(Interrupt(wanted))

@@ -8,6 +8,8 @@ mod command;
 mod estimate;
 mod interrupt;
 mod list;
+#[cfg(test)]
+mod locked;
 mod options;
 mod output;
 mod progress;
@@ -22,12 +24,12 @@ use self::child::{Ended, Surroundings};
 use self::interrupt::Interrupt;
 use self::progress::Progress;
 use self::scratch::Scratch;
-use crate::failure::Failure;
-use hapax_bench::measure::{Case, Effort, Machine, Report, Row};
+use crate::error::CommandError;
+use hapax_bench::measure::{Case, Effort, Machine, Report, Row, render};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Runs the command to its end.
-pub fn run(args: BenchArgs) -> Result<(), Failure> {
+pub fn run(args: BenchArgs) -> Result<(), CommandError> {
     if args.case {
         return child::answer();
     }
@@ -107,17 +109,19 @@ fn measure_all(rows: &mut [Row], args: &BenchArgs, seed: u64, surroundings: &Sur
 }
 
 /// Names the strategies that were wrong more often than they promise.
-fn verdict(report: &Report) -> Result<(), Failure> {
+fn verdict(report: &Report) -> Result<(), CommandError> {
     let culprits = report.rows.iter().flat_map(|row| {
-        let setting = progress::describe(&row.setting);
+        let setting = render::described(&row.setting);
         row.broken_promises().into_iter().map(move |broken| format!("{broken} ({setting})"))
     });
     let culprits: Vec<String> = culprits.collect();
     let has_runs = report.rows.iter().any(|row| !row.runs.is_empty());
     match (culprits.is_empty(), report.interrupted) {
-        (true, false) if !has_runs => Err(Failure::Wrong("every case has failed".to_string())),
-        (false, _) => Err(Failure::Wrong(format!("more wrong answers than promised:\n  {}", culprits.join("\n  ")))),
-        (true, true) => Err(Failure::Interrupted),
+        (true, false) if !has_runs => Err(CommandError::Wrong("every case has failed".to_string())),
+        (false, _) => {
+            Err(CommandError::Wrong(format!("more wrong answers than promised:\n  {}", culprits.join("\n  "))))
+        }
+        (true, true) => Err(CommandError::Interrupted),
         (true, false) => Ok(()),
     }
 }

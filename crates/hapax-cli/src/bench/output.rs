@@ -1,12 +1,12 @@
 //! Writes a report to its destinations.
 
 use crate::args::OF_RECORDS;
-use crate::failure::Failure;
+use crate::error::CommandError;
 use hapax_bench::measure::{Report, compare, render};
-use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
+use tempfile::NamedTempFile;
 
 /// Options that mean nothing to a report that exists already. Together with those that say how
 /// lines are read, these are all but the options for its output.
@@ -44,7 +44,7 @@ pub struct OutputArgs {
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
 
-    /// Write the report as one page with charts that needs nothing else
+    /// Write the report as one page that needs nothing else
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 
@@ -52,7 +52,7 @@ pub struct OutputArgs {
     #[arg(long, value_name = "FILE")]
     pub markdown: Option<PathBuf>,
 
-    /// Write each chart to a file in this directory
+    /// Write the tables that can be drawn as pictures, each a file in this directory
     #[arg(long, value_name = "DIR")]
     pub svg: Option<PathBuf>,
 
@@ -74,54 +74,52 @@ impl OutputArgs {
 
     /// Checks for failures before anything is measured: reports that cannot be read, places that
     /// cannot be written to.
-    pub fn check(&self) -> Result<(), Failure> {
+    pub fn check(&self) -> Result<(), CommandError> {
         for path in self.compare.iter().chain(&self.from) {
             read(path)?;
         }
         let files: Vec<_> = self.files().collect();
         for (i, (option, path)) in files.iter().enumerate() {
             if let Some((other, _)) = files[..i].iter().find(|(_, other)| other == path) {
-                return Err(Failure::Usage(format!("{other} and {option} both name {}", path.display())));
+                return Err(CommandError::Usage(format!("{other} and {option} both name {}", path.display())));
             }
             if path.is_dir() {
-                return Err(Failure::input(path, format!("is a directory; {option} takes a file")));
+                return Err(CommandError::input(path, format!("is a directory; {option} takes a file")));
             }
-            let (temporary, file) = create(path).map_err(|error| Failure::input(path, error))?;
-            drop(file);
-            fs::remove_file(&temporary).map_err(|error| Failure::input(&temporary, error))?;
+            create(path).map_err(|error| CommandError::input(path, error))?;
         }
         match &self.svg {
-            Some(directory) => fs::create_dir_all(directory).map_err(|error| Failure::input(directory, error)),
+            Some(directory) => fs::create_dir_all(directory).map_err(|error| CommandError::input(directory, error)),
             None => Ok(()),
         }
     }
 }
 
 /// Reads a report that `--save` has written.
-pub fn read(path: &Path) -> Result<Report, Failure> {
-    let text = fs::read_to_string(path).map_err(|error| Failure::input(path, error))?;
-    Report::from_json(&text).map_err(|error| Failure::input(path, error))
+pub fn read(path: &Path) -> Result<Report, CommandError> {
+    let text = fs::read_to_string(path).map_err(|error| CommandError::input(path, error))?;
+    Report::from_json(&text).map_err(|error| CommandError::input(path, error))
 }
 
 /// Writes all files, and prints the tables. A failure does not keep the rest from being written;
 /// the first one is returned.
-pub fn write(report: &Report, args: &OutputArgs) -> Result<(), Failure> {
+pub fn write(report: &Report, args: &OutputArgs) -> Result<(), CommandError> {
     let files = write_files(report, args);
     let printed = print(report, args);
     files.and(printed)
 }
 
-fn write_files(report: &Report, args: &OutputArgs) -> Result<(), Failure> {
+fn write_files(report: &Report, args: &OutputArgs) -> Result<(), CommandError> {
     let mut first = Ok(());
-    let mut keep = |path: &Path, text: Result<String, Failure>| {
-        let written = text.and_then(|text| write_whole(path, &text).map_err(|error| Failure::input(path, error)));
+    let mut keep = |path: &Path, text: Result<String, CommandError>| {
+        let written = text.and_then(|text| write_whole(path, &text).map_err(|error| CommandError::input(path, error)));
         if first.is_ok() {
             first = written;
         }
     };
     for (option, path) in args.files() {
         let text = match option {
-            "--save" => report.to_json().map_err(|error| Failure::input(path, error)),
+            "--save" => report.to_json().map_err(|error| CommandError::input(path, error)),
             "--csv" => Ok(render::csv(report)),
             "--html" => Ok(render::html(report)),
             _ => Ok(render::markdown(report)),
@@ -129,7 +127,7 @@ fn write_files(report: &Report, args: &OutputArgs) -> Result<(), Failure> {
         keep(path, text);
     }
     if let Some(directory) = &args.svg {
-        let made = fs::create_dir_all(directory).map_err(|error| Failure::input(directory, error));
+        let made = fs::create_dir_all(directory).map_err(|error| CommandError::input(directory, error));
         match made {
             Ok(()) => render::svg(report).into_iter().for_each(|(name, svg)| keep(&directory.join(name), Ok(svg))),
             Err(failure) => keep(directory, Err(failure)),
@@ -138,13 +136,13 @@ fn write_files(report: &Report, args: &OutputArgs) -> Result<(), Failure> {
     first
 }
 
-fn print(report: &Report, args: &OutputArgs) -> Result<(), Failure> {
+fn print(report: &Report, args: &OutputArgs) -> Result<(), CommandError> {
     let mut page = render::table_within(report, width_columns());
     if let Some(path) = &args.compare {
         page.push_str(&format!("\nSince {}:\n{}", path.display(), compare(&read(path)?, report)));
     }
     let mut stdout = io::stdout().lock();
-    stdout.write_all(page.as_bytes()).and_then(|()| stdout.flush()).map_err(Failure::output)
+    stdout.write_all(page.as_bytes()).and_then(|()| stdout.flush()).map_err(CommandError::output)
 }
 
 /// Returns the width of the terminal; a file is as wide as it needs to be.
@@ -158,28 +156,20 @@ fn width_columns() -> usize {
 /// Writes a temporary file, and renames it when all of it is on the disk, so that the path has all
 /// of it or its former contents.
 fn write_whole(path: &Path, text: &str) -> io::Result<()> {
-    let (temporary, mut file) = create(path)?;
-    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
-    drop(file);
-    let moved = written.and_then(|()| fs::rename(&temporary, path));
-    if moved.is_err() {
-        // The first error is the one to report.
-        let _ = fs::remove_file(&temporary);
-    }
-    moved
+    let mut file = create(path)?;
+    file.write_all(text.as_bytes())?;
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    Ok(())
 }
 
-/// Creates a new file in the same directory.
-fn create(path: &Path) -> io::Result<(PathBuf, File)> {
-    let Some(name) = path.file_name() else {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "expected the name of a file"));
-    };
-    let mut temporary = OsString::from(".");
-    temporary.push(name);
-    temporary.push(format!(".{}.tmp", std::process::id()));
-    let temporary = path.with_file_name(temporary);
-    let file = File::options().write(true).create_new(true).open(&temporary)?;
-    Ok((temporary, file))
+/// Creates a new file in the same directory, which is removed unless it becomes the path's.
+fn create(path: &Path) -> io::Result<NamedTempFile> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut file = tempfile::Builder::new();
+    #[cfg(unix)] // as of any file: less what the umask says
+    file.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    file.prefix(".hapax-").tempfile_in(folder)
 }
 
 #[cfg(test)]
@@ -245,7 +235,7 @@ mod tests {
             html: Some(place.0.join("r.html")),
             ..OutputArgs::default()
         };
-        let message = |failure: Failure| failure.message().unwrap_or_default().to_string();
+        let message = |failure: CommandError| failure.message().unwrap_or_default().to_string();
         assert!(message(args.check().unwrap_err()).contains("absent/r.csv"));
         assert!(message(write_files(&report(), &args).unwrap_err()).contains("absent/r.csv"));
         assert_eq!(place.names(), ["r.html"]);
@@ -261,14 +251,15 @@ mod tests {
 
     #[test]
     fn a_report_is_measured_no_more() {
-        use crate::args::Args;
+        use crate::Args;
         use clap::{CommandFactory, Parser};
         let command = Args::command();
         let bench = command.find_subcommand("bench").unwrap();
+        let from = bench.get_arguments().find(|arg| arg.get_id() == "from").unwrap();
+        let refused: Vec<_> = bench.get_arg_conflicts_with(from).into_iter().map(|arg| arg.get_id()).collect();
         for arg in bench.get_arguments().filter(|arg| arg.get_help_heading() != Some("Where results go")) {
-            let id = arg.get_id().as_str();
-            let refused = OF_MEASUREMENTS.contains(&id) || OF_RECORDS.contains(&id) || id == "case";
-            assert!(refused, "--from and --{id}: one of them would be ignored");
+            let id = arg.get_id();
+            assert!(refused.contains(&id) || id == "case", "--from and --{id}: one of them would be ignored");
         }
         let parsed = |options: &[&str]| {
             Args::try_parse_from(["hapax", "bench", "--from", "r.json"].iter().chain(options)).map_err(|e| e.kind())
@@ -283,7 +274,7 @@ mod tests {
     fn two_outputs_have_two_names() {
         let same = Some(PathBuf::from("somewhere"));
         let args = OutputArgs { save: same.clone(), html: same, ..OutputArgs::default() };
-        assert!(matches!(args.check(), Err(Failure::Usage(text)) if text.contains("--save and --html")));
+        assert!(matches!(args.check(), Err(CommandError::Usage(text)) if text.contains("--save and --html")));
     }
 
     #[test]
@@ -293,7 +284,7 @@ mod tests {
             let path = place.0.join("old.json");
             fs::write(&path, text).unwrap();
             let args = OutputArgs { compare: Some(path), ..OutputArgs::default() };
-            let Err(Failure::Io(message)) = args.check() else { panic!("{text} is a report") };
+            let Err(CommandError::Io(message)) = args.check() else { panic!("{text} is a report") };
             assert!(message.contains("old.json") && message.contains(expected), "{message}");
         }
     }

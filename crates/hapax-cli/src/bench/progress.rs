@@ -1,7 +1,8 @@
 //! Shows the progress of the comparison: a bar on a terminal, otherwise a line for each case.
 
-use super::estimate::say;
-use hapax_bench::measure::{IdKind, Measurement, Row, Setting, Shape};
+use hapax::plan::rough;
+use hapax_bench::measure::render::described;
+use hapax_bench::measure::{Measurement, Row, Setting};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -26,7 +27,7 @@ impl Progress {
 
     pub fn begin(&self, row: &Row, round: u32) {
         if let Some(bar) = &self.bar {
-            bar.set_message(format!("round {round} of {}: {}, {}", self.rounds, row.strategy, describe(&row.setting)));
+            bar.set_message(format!("round {round} of {}: {}, {}", self.rounds, row.strategy, described(&row.setting)));
         }
     }
 
@@ -44,7 +45,7 @@ impl Progress {
             Ok(seen) => format!("{:.1} ns an id", seen.nanos as f64 / seen.checks.max(1) as f64),
             Err(reason) => format!("failed: {reason}"),
         };
-        let line = format!("{}, {}: {result}", row.strategy, describe(&row.setting));
+        let line = format!("{}, {}: {result}", row.strategy, described(&row.setting));
         match (&self.bar, seen) {
             (Some(bar), Ok(_)) => bar.inc(1),
             (Some(bar), Err(_)) => bar.suspend(|| eprintln!("{line}")),
@@ -57,41 +58,6 @@ impl Progress {
             bar.finish_and_clear();
         }
     }
-}
-
-/// Describes a setting in a few words: the parameters that are not the default.
-pub fn describe(setting: &Setting) -> String {
-    let Setting { live, threads, batch, .. } = setting;
-    let mut text = format!("{live} live");
-    let mut add = |more: String| text.push_str(&format!(", {more}"));
-    add(format!("{threads} thread{}", if *threads == 1 { "" } else { "s" }));
-    match batch {
-        1 => add("one by one".to_string()),
-        batch => add(format!("batches of {batch}")),
-    }
-    match setting.ids {
-        IdKind::U64 | IdKind::Bytes => {}
-        IdKind::Uuid => add("UUIDs".to_string()),
-        IdKind::UuidText => add("UUIDs as text".to_string()),
-        IdKind::Key200 => add("keys of 200 bytes".to_string()),
-    }
-    match &setting.workload.shape {
-        Shape::Uniform | Shape::Trace { .. } => {}
-        Shape::Zipf { exponent } => add(format!("Zipf {exponent}")),
-        Shape::Rebalance => add("rebalances".to_string()),
-        Shape::RetryStorm => add("retry storms".to_string()),
-        Shape::Prefixes => add("alike prefixes".to_string()),
-    }
-    if let Some(rate) = setting.rate {
-        add(format!("{rate} a second"));
-    }
-    if let Some(bytes) = setting.budget_bytes {
-        add(format!("{:.1} bytes an id", bytes as f64 / *live as f64));
-    }
-    if setting.think_nanos > 0 {
-        add(format!("thinking for {:?}", Duration::from_nanos(setting.think_nanos)));
-    }
-    text
 }
 
 /// Announces the work to come.
@@ -111,20 +77,6 @@ pub fn announce(rows: &[Row], rounds: u32, time: Duration, seed: u64) -> String 
         plural(rows),
         plural(rounds as usize),
         plural(cases),
-        say(time),
+        rough(time),
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_setting_is_described_by_what_is_unusual() {
-        assert_eq!(describe(&Setting::default()), "100000 live, 1 thread, one by one");
-        let unusual =
-            Setting { threads: 2, batch: 64, rate: Some(1e5), budget_bytes: Some(400_000), ..Setting::default() };
-        let described = "100000 live, 2 threads, batches of 64, 100000 a second, 4.0 bytes an id";
-        assert_eq!(describe(&unusual), described);
-    }
 }

@@ -5,7 +5,7 @@ use super::interrupt::Interrupt;
 use super::options::BenchArgs;
 use super::scratch::Scratch;
 use crate::args::LineArgs;
-use crate::failure::Failure;
+use crate::error::CommandError;
 use crate::records;
 use hapax_bench::measure::workload::Trace;
 use hapax_bench::measure::{Machine, Row, Shape, Workload};
@@ -23,7 +23,7 @@ const SHARE_OF_MEMORY: u64 = 8;
 const EVENT_BYTES: u64 = 16;
 
 /// Reads the files, if there are any, and leaves a trace in the directory.
-pub fn trace(args: &BenchArgs, scratch: &Scratch, interrupt: &Interrupt) -> Result<Option<Traced>, Failure> {
+pub fn trace(args: &BenchArgs, scratch: &Scratch, interrupt: &Interrupt) -> Result<Option<Traced>, CommandError> {
     let files = &args.workload.files;
     check(args)?;
     if files.is_empty() {
@@ -34,20 +34,20 @@ pub fn trace(args: &BenchArgs, scratch: &Scratch, interrupt: &Interrupt) -> Resu
     let memory_bytes = Machine::here().memory_bytes;
     records::read(&args.lines, &args.bad, files, |id, at| {
         if interrupt.is_wanted() {
-            return Err(Failure::Interrupted);
+            return Err(CommandError::Interrupted);
         }
         events += 1;
         bytes += id.len() as u64 + EVENT_BYTES;
         fits(bytes, memory_bytes)?;
-        trace.push(id, at).map_err(|error| Failure::BadInput(format!("id {events}: {error}")))?;
+        trace.push(id, at).map_err(|error| CommandError::BadInput(format!("id {events}: {error}")))?;
         Ok(if args.quick && events == QUICK_EVENTS { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
     let header = trace.header();
     if header.events == 0 {
-        return Err(Failure::BadInput("there is no id to be checked".to_string()));
+        return Err(CommandError::BadInput("there is no id to be checked".to_string()));
     }
     let path = scratch.path().join("trace");
-    trace.write(&path).map_err(|error| Failure::Io(error.to_string()))?;
+    trace.write(&path).map_err(|error| CommandError::Io(error.to_string()))?;
     eprintln!(
         "{} ids{}, at most {} different ones {}",
         header.events,
@@ -65,29 +65,29 @@ pub fn trace(args: &BenchArgs, scratch: &Scratch, interrupt: &Interrupt) -> Resu
 
 /// Refuses more ids than there is memory for. (Where the system does not tell its memory, it will
 /// refuse by itself.)
-fn fits(bytes: u64, memory_bytes: u64) -> Result<(), Failure> {
+fn fits(bytes: u64, memory_bytes: u64) -> Result<(), CommandError> {
     if memory_bytes == 0 || bytes <= memory_bytes / SHARE_OF_MEMORY {
         return Ok(());
     }
     let most = memory_bytes / SHARE_OF_MEMORY;
-    Err(Failure::BadInput(format!(
+    Err(CommandError::BadInput(format!(
         "the ids take more than {most} bytes, an {SHARE_OF_MEMORY}th of the memory; --quick takes the first {QUICK_EVENTS}"
     )))
 }
 
-fn check(args: &BenchArgs) -> Result<(), Failure> {
+fn check(args: &BenchArgs) -> Result<(), CommandError> {
     let LineArgs { id, time, .. } = &args.lines;
     let has_id = id.field.is_some() || id.column.is_some() || id.json.is_some() || id.regex.is_some();
     let has_time =
         [time.time_field.is_some(), time.time_column.is_some(), time.time_json.is_some(), time.time_regex.is_some()];
     let has_time = has_time.contains(&true);
     match args.workload.files.is_empty() {
-        true if has_id || args.window.is_some() => {
-            Err(Failure::Usage("where ids and times are, and --window, is said of files: there is none".to_string()))
-        }
-        false if args.window.is_some() && !has_time => {
-            Err(Failure::Usage("--window: lines have to say when each came (--time-column and the like)".to_string()))
-        }
+        true if has_id || args.window.is_some() => Err(CommandError::Usage(
+            "where ids and times are, and --window, is said of files: there is none".to_string(),
+        )),
+        false if args.window.is_some() && !has_time => Err(CommandError::Usage(
+            "--window: lines have to say when each came (--time-column and the like)".to_string(),
+        )),
         _ => Ok(()),
     }
 }

@@ -1,31 +1,23 @@
 //! A directory that exists as long as the command runs.
 
-use crate::failure::Failure;
+use crate::error::CommandError;
 use hapax_bench::measure::servers;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
+use tempfile::TempDir;
 
 /// A directory that is removed, with its contents, when this is dropped.
-pub struct Scratch(PathBuf);
+pub struct Scratch(TempDir);
 
 impl Scratch {
-    pub fn new() -> Result<Self, Failure> {
+    pub fn new() -> Result<Self, CommandError> {
         let base = servers::parent();
-        let process = std::process::id();
-        // A process with the same id may have been killed here before.
-        for attempt in 0..100 {
-            let path = base.join(format!("hapax-{process}-{attempt}"));
-            match std::fs::create_dir(&path) {
-                Ok(()) => return Ok(Scratch(path)),
-                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(Failure::input(&path, error)),
-            }
-        }
-        Err(Failure::input(&base, "there is no free name for a directory in it"))
+        let made = tempfile::Builder::new().prefix("hapax-").tempdir_in(&base);
+        made.map(Scratch).map_err(|error| CommandError::input(&base, error))
     }
 
     pub fn path(&self) -> &Path {
-        &self.0
+        self.0.path()
     }
 }
 
@@ -33,12 +25,10 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         // A server whose process was killed may still be writing.
         for _ in 0..20 {
-            match std::fs::remove_dir_all(&self.0) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    std::thread::sleep(Duration::from_millis(50))
-                }
-                _ => return,
+            if std::fs::remove_dir_all(self.path()).is_ok() || !self.path().exists() {
+                return;
             }
+            std::thread::sleep(Duration::from_millis(50));
         }
     }
 }

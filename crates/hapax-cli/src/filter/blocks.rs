@@ -1,7 +1,7 @@
 //! Input as blocks of whole records.
 
+use super::checkpoint::{Beginning, Span};
 use super::cut::Cutter;
-use super::place::{Beginning, Span};
 use std::io::{self, Read};
 
 /// Cuts input into blocks of whole records.

@@ -1,8 +1,8 @@
 //! Second stage: verdicts for the ids of a batch.
 
 use super::parse::Batch;
-use crate::args::{Refused, RefusingArgs};
-use crate::failure::Failure;
+use super::refusing::{Refused, RefusingArgs};
+use crate::error::CommandError;
 use hapax::{Dedup, Prepared, Refusal, Timestamp, Verdict};
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ impl Checker {
 
     /// Fills in the verdicts of a batch. If an event is refused and that is an error, the batch
     /// ends before it.
-    pub fn check(&mut self, batch: &mut Batch) -> Result<(), Failure> {
+    pub fn check(&mut self, batch: &mut Batch) -> Result<(), CommandError> {
         let ids = batch.ids.iter().copied();
         batch.runs.clear();
         match self.time {
@@ -107,7 +107,7 @@ impl Checker {
 }
 
 /// Ends a batch before the first event that was refused.
-fn refuse(batch: &mut Batch) -> Result<(), Failure> {
+fn refuse(batch: &mut Batch) -> Result<(), CommandError> {
     let refusals = batch.verdicts.iter().map(|verdict| verdict.refusal());
     let Some((id, refusal)) = refusals.enumerate().find_map(|(id, refusal)| refusal.map(|refusal| (id, refusal)))
     else {
@@ -118,7 +118,7 @@ fn refuse(batch: &mut Batch) -> Result<(), Failure> {
         Refusal::Late => "too late (see --allowed-lateness",
         _ => "too far ahead (see --max-skew and --max-jump",
     };
-    Err(Failure::BadInput(format!("{}, line {line}: its time is {what}, and --refused)", batch.name)))
+    Err(CommandError::BadInput(format!("{}, line {line}: its time is {what}, and --refused)", batch.name)))
 }
 
 /// Returns the kind of time in the engine that a window of this length, or none, makes.

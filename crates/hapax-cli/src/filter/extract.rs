@@ -5,7 +5,7 @@ use super::hints::with_another_delimiter;
 use super::json::Pointer;
 use super::time;
 use crate::args::{LineArgs, Quote, TimeFormat};
-use crate::failure::Failure;
+use crate::error::CommandError;
 use hapax::Timestamp;
 use regex::bytes::Regex;
 use std::borrow::Cow;
@@ -13,15 +13,15 @@ use std::borrow::Cow;
 /// Finds ids and times in lines.
 #[derive(Debug)]
 pub struct Extractor {
-    id: Place,
-    time: Option<(Place, TimeFormat)>,
+    id: Checkpoint,
+    time: Option<(Checkpoint, TimeFormat)>,
     dialect: Dialect,
     splitter: Splitter,
 }
 
 /// The place of a value in a line.
 #[derive(Debug)]
-enum Place {
+enum Checkpoint {
     Line,
     Field(usize),
     /// A column, whose number is known once the file's header was read.
@@ -48,15 +48,15 @@ pub enum Extracted<'a> {
 }
 
 impl Extractor {
-    pub fn new(args: &LineArgs) -> Result<Self, Failure> {
+    pub fn new(args: &LineArgs) -> Result<Self, CommandError> {
         let LineArgs { id, time, format } = args;
         let place =
             |field: Option<u32>, column: &Option<String>, json: &Option<String>, regex: &Option<String>, group| {
-                Ok::<_, Failure>(match (field, column, json, regex) {
-                    (Some(number), ..) => Some(Place::Field(number as usize)),
-                    (_, Some(name), ..) => Some(Place::Column { name: name.clone(), number: 0 }),
-                    (_, _, Some(pointer), _) => Some(Place::Json(Pointer::new(pointer))),
-                    (.., Some(regex)) => Some(Place::regex(regex, group)?),
+                Ok::<_, CommandError>(match (field, column, json, regex) {
+                    (Some(number), ..) => Some(Checkpoint::Field(number as usize)),
+                    (_, Some(name), ..) => Some(Checkpoint::Column { name: name.clone(), number: 0 }),
+                    (_, _, Some(pointer), _) => Some(Checkpoint::Json(Pointer::new(pointer))),
+                    (.., Some(regex)) => Some(Checkpoint::regex(regex, group)?),
                     _ => None,
                 })
             };
@@ -64,7 +64,7 @@ impl Extractor {
         let delimiter = format.delimiter();
         let quote = match format.quote {
             Some(Quote::With(quote)) if quote == delimiter => {
-                return Err(Failure::Usage("--quote and --delimiter are the same".to_string()));
+                return Err(CommandError::Usage("--quote and --delimiter are the same".to_string()));
             }
             Some(Quote::With(quote)) => Some(quote),
             Some(Quote::None) => None,
@@ -72,7 +72,7 @@ impl Extractor {
         };
         let dialect = Dialect { delimiter, quote };
         Ok(Extractor {
-            id: place(id.field, &id.column, &id.json, &id.regex, "id")?.unwrap_or(Place::Line),
+            id: place(id.field, &id.column, &id.json, &id.regex, "id")?.unwrap_or(Checkpoint::Line),
             time: time_place.map(|place| (place, time.time_format)),
             dialect,
             splitter: Splitter::new(dialect),
@@ -82,7 +82,7 @@ impl Extractor {
     /// Returns the way records are divided into fields, if any field is asked for; otherwise lines
     /// are records.
     pub fn dialect(&self) -> Option<Dialect> {
-        let is_field = |place: &Place| matches!(place, Place::Field(_) | Place::Column { .. });
+        let is_field = |place: &Checkpoint| matches!(place, Checkpoint::Field(_) | Checkpoint::Column { .. });
         let asked = is_field(&self.id) || self.time.as_ref().is_some_and(|(place, _)| is_field(place));
         asked.then_some(self.dialect)
     }
@@ -94,7 +94,7 @@ impl Extractor {
 
     /// Returns true if a file must begin with a header.
     pub fn needs_header(&self) -> bool {
-        let needs = |place: &Place| matches!(place, Place::Column { .. });
+        let needs = |place: &Checkpoint| matches!(place, Checkpoint::Column { .. });
         needs(&self.id) || self.time.as_ref().is_some_and(|(place, _)| needs(place))
     }
 
@@ -103,7 +103,7 @@ impl Extractor {
         let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line); // some programs mark UTF-8
         let columns: Vec<_> = self.splitter.split(line).collect::<Result<_, _>>().map_err(describe)?;
         for place in [Some(&mut self.id), self.time.as_mut().map(|(place, _)| place)].into_iter().flatten() {
-            if let Place::Column { name, number } = place {
+            if let Checkpoint::Column { name, number } = place {
                 let found = columns.iter().position(|column| **column == *name.as_bytes());
                 *number = 1 + found.ok_or_else(|| {
                     let hint = with_another_delimiter("one", line, self.dialect, |columns| {
@@ -140,9 +140,9 @@ impl Extractor {
     }
 
     /// Returns a hint with which delimiter a line that has too few fields has more.
-    fn hint(&self, place: &Place, line: &[u8]) -> String {
+    fn hint(&self, place: &Checkpoint, line: &[u8]) -> String {
         match place {
-            Place::Field(number) if matches!(self.splitter.nth(line, *number), Ok(None)) => {
+            Checkpoint::Field(number) if matches!(self.splitter.nth(line, *number), Ok(None)) => {
                 with_another_delimiter(&format!("a field {number}"), line, self.dialect, |fields| {
                     fields.get(number - 1).is_some_and(|field| !field.trim_ascii().is_empty())
                 })
@@ -152,21 +152,23 @@ impl Extractor {
     }
 }
 
-impl Place {
-    fn regex(text: &str, group: &str) -> Result<Self, Failure> {
-        let regex = Regex::new(text).map_err(|e| Failure::Usage(e.to_string()))?;
+impl Checkpoint {
+    fn regex(text: &str, group: &str) -> Result<Self, CommandError> {
+        let regex = Regex::new(text).map_err(|e| CommandError::Usage(e.to_string()))?;
         let named = regex.capture_names().position(|name| name == Some(group));
         let group = named.unwrap_or(usize::from(regex.captures_len() > 1));
-        Ok(Place::Regex { regex, group })
+        Ok(Checkpoint::Regex { regex, group })
     }
 
     fn find<'a>(&self, line: &'a [u8], splitter: &Splitter) -> Result<Option<Cow<'a, [u8]>>, String> {
         match self {
-            Place::Line => Ok(Some(Cow::Borrowed(line))),
-            Place::Field(number) | Place::Column { number, .. } => splitter.nth(line, *number).map_err(describe),
-            Place::Json(pointer) => pointer.find(line),
-            Place::Regex { regex, group: 0 } => Ok(regex.find(line).map(|found| Cow::Borrowed(found.as_bytes()))),
-            Place::Regex { regex, group } => {
+            Checkpoint::Line => Ok(Some(Cow::Borrowed(line))),
+            Checkpoint::Field(number) | Checkpoint::Column { number, .. } => {
+                splitter.nth(line, *number).map_err(describe)
+            }
+            Checkpoint::Json(pointer) => pointer.find(line),
+            Checkpoint::Regex { regex, group: 0 } => Ok(regex.find(line).map(|found| Cow::Borrowed(found.as_bytes()))),
+            Checkpoint::Regex { regex, group } => {
                 let found = regex.captures(line).and_then(|captures| captures.get(*group));
                 Ok(found.map(|found| Cow::Borrowed(found.as_bytes())))
             }
@@ -181,12 +183,10 @@ fn describe(unbalanced: Unbalanced) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::{Args, Command};
-    use clap::Parser;
+    use crate::filter::options::FilterArgs;
 
-    fn extractor(options: &[&str]) -> Result<Extractor, Failure> {
-        let words = ["hapax", "filter"].iter().chain(options);
-        let Command::Filter(args) = Args::try_parse_from(words).unwrap().command else { unreachable!() };
+    fn extractor(options: &[&str]) -> Result<Extractor, CommandError> {
+        let args = FilterArgs::parse(options.iter().copied()).unwrap();
         Extractor::new(&args.lines)
     }
 
@@ -237,8 +237,8 @@ mod tests {
         let times = ["--window", "1m", "--time-field", "2", "--time-format", "s"];
         assert!(id(&times, "a").unwrap_err().contains("no time"));
         assert!(id(&times, "a\tx").unwrap_err().contains("`x`"));
-        assert!(matches!(extractor(&["--regex", "("]), Err(Failure::Usage(_))));
-        assert!(matches!(extractor(&["--quote", ",", "--delimiter", ","]), Err(Failure::Usage(_))));
+        assert!(matches!(extractor(&["--regex", "("]), Err(CommandError::Usage(_))));
+        assert!(matches!(extractor(&["--quote", ",", "--delimiter", ","]), Err(CommandError::Usage(_))));
     }
 
     #[test]

@@ -2,16 +2,16 @@
 //! them. The first byte selects the reader, and the rest is its input.
 
 use super::blocks::{Block, Blocks};
+use super::checkpoint::{Beginning, is_same};
 use super::cut::Cutter;
 use super::extract::Extractor;
 use super::fields::{Dialect, Splitter};
 use super::input::decompress;
 use super::json::Pointer;
 use super::lines::{Line, Lines, each_record};
-use super::place::{Beginning, is_same};
+use super::options::{self, FilterArgs};
 use super::{state, time};
-use crate::args::{self, Args, Command, FilterArgs, TimeFormat};
-use clap::Parser;
+use crate::args::{TimeFormat, units};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::io::{Cursor, Read};
@@ -156,19 +156,19 @@ fn when(bytes: &[u8]) -> bool {
 /// Checks values of options: durations, numbers with suffixes.
 fn values(bytes: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(bytes) else { return false };
-    let duration = args::duration(text);
+    let duration = units::duration(text);
     if let Ok(duration) = duration {
         let again = format!("{}s {}ns", duration.as_secs(), duration.subsec_nanos());
-        assert!(duration > Duration::from_secs(1 << 32) || args::duration(&again) == Ok(duration));
+        assert!(duration > Duration::from_secs(1 << 32) || units::duration(&again) == Ok(duration));
     }
-    if let Ok(capacity) = args::capacity(text) {
-        assert_eq!(args::capacity(&capacity.to_string()), Ok(capacity));
-        assert_eq!(args::bytes(&capacity.to_string()), Ok(capacity));
+    if let Ok(capacity) = units::capacity(text) {
+        assert_eq!(units::capacity(&capacity.to_string()), Ok(capacity));
+        assert_eq!(units::bytes(&capacity.to_string()), Ok(capacity));
     }
-    assert!(args::rate(text).is_ok_and(|rate| !rate.is_nan()) || args::rate(text).is_err());
-    assert!(args::number(text).is_ok_and(f64::is_finite) || args::number(text).is_err());
-    let _ = args::bytes(text);
-    args::history(text).is_ok() || duration.is_ok()
+    assert!(units::rate(text).is_ok_and(|rate| !rate.is_nan()) || units::rate(text).is_err());
+    assert!(units::number(text).is_ok_and(f64::is_finite) || units::number(text).is_err());
+    let _ = units::bytes(text);
+    options::history(text).is_ok() || duration.is_ok()
 }
 
 /// Checks compressed content: the result is the same in whatever pieces it comes.
@@ -240,10 +240,10 @@ fn lines(bytes: &[u8]) -> bool {
 /// Returns the options, parsed once.
 fn filters() -> &'static [FilterArgs] {
     static FILTERS: OnceLock<Vec<FilterArgs>> = OnceLock::new();
-    let usual = ["hapax", "filter", "--missing", "drop", "--on-bad", "skip", "--line-bytes-max", "1000"];
-    let parse = |options: &&[&str]| match Args::try_parse_from(usual.iter().chain(*options)) {
-        Ok(Args { command: Command::Filter(args) }) => *args,
-        other => panic!("the options are valid: {:?}", other.err()),
+    let usual = ["--missing", "drop", "--on-bad", "skip", "--line-bytes-max", "1000"];
+    let parse = |options: &&[&str]| {
+        let parsed = FilterArgs::parse(usual.iter().chain(*options).copied());
+        parsed.unwrap_or_else(|why| panic!("the options are valid: {why}"))
     };
     FILTERS.get_or_init(|| OPTIONS.iter().map(parse).collect())
 }

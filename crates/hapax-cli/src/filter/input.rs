@@ -2,7 +2,7 @@
 
 use super::gzip::Members;
 use crate::closed;
-use crate::failure::Failure;
+use crate::error::CommandError;
 use std::fs::{File, Metadata};
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ impl Source {
 
     /// Returns an error if nothing of it may be read at all: a closed descriptor, or the file that
     /// is written to.
-    pub fn check(&self, output: &File) -> Result<(), Failure> {
+    pub fn check(&self, output: &File) -> Result<(), CommandError> {
         if self.is_stdin() {
             closed::input()?;
         }
@@ -54,29 +54,29 @@ impl Source {
         // A file without metadata cannot be read either, and reading it will say why.
         let (Ok(input), Ok(output)) = (input, output.metadata()) else { return Ok(()) };
         match identity(&input).is_some_and(|input| Some(input) == identity(&output)) {
-            true => Err(Failure::input(self.name(), "input file is output file")),
+            true => Err(CommandError::input(self.name(), "input file is output file")),
             false => Ok(()),
         }
     }
 
     /// Opens the file as it is, without decompressing.
-    pub fn open(&self) -> Result<File, Failure> {
+    pub fn open(&self) -> Result<File, CommandError> {
         if self.is_stdin() {
             closed::input()?;
         }
         let file = if self.is_stdin() { stdin() } else { File::open(&self.path) };
-        let file = file.map_err(|e| Failure::input(self.name(), e))?;
+        let file = file.map_err(|e| CommandError::input(self.name(), e))?;
         if file.metadata().is_ok_and(|meta| meta.is_dir()) {
-            return Err(Failure::input(self.name(), "it is a directory"));
+            return Err(CommandError::input(self.name(), "it is a directory"));
         }
         enlarge_pipe(&file);
         Ok(file)
     }
 
     /// Opens the file, and counts what is read of it before decompressing.
-    pub fn read(&self, bytes_read: Arc<AtomicU64>) -> Result<Box<dyn Read + Send>, Failure> {
+    pub fn read(&self, bytes_read: Arc<AtomicU64>) -> Result<Box<dyn Read + Send>, CommandError> {
         decompress(Counted { file: self.open()?, bytes_read }, Some(self.name()))
-            .map_err(|e| Failure::input(self.name(), e))
+            .map_err(|e| CommandError::input(self.name(), e))
     }
 }
 

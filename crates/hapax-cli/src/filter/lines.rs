@@ -4,7 +4,7 @@ use super::cut::Cutter;
 use super::extract::{Extracted, Extractor};
 use super::input::Source;
 use crate::args::{BadLineArgs, LineArgs, Missing, OnBad};
-use crate::failure::Failure;
+use crate::error::CommandError;
 use hapax::Timestamp;
 use hapax::plan::Bytes;
 use std::borrow::Cow;
@@ -62,8 +62,8 @@ pub struct BadLine {
 
 impl BadLine {
     /// Returns the failure for this line in this file.
-    pub fn of(self, source: &Source) -> Failure {
-        Failure::BadInput(format!("{}, line {}: {}", source.name().display(), self.line_number, self.reason))
+    pub fn of(self, source: &Source) -> CommandError {
+        CommandError::BadInput(format!("{}, line {}: {}", source.name().display(), self.line_number, self.reason))
     }
 }
 

@@ -7,7 +7,9 @@
 
 pub mod blocks;
 mod check;
+mod checkpoint;
 pub mod cut;
+mod engine_errors;
 pub mod extract;
 mod fields;
 #[cfg(any(fuzzing, test))]
@@ -17,14 +19,14 @@ mod hints;
 pub mod input;
 mod json;
 pub mod lines;
-mod opening;
+mod options;
 mod output;
 mod parse;
 mod pending;
-mod place;
 mod plan;
 mod print;
 mod progress;
+mod refusing;
 mod report;
 mod resume;
 mod sample;
@@ -32,6 +34,8 @@ mod signals;
 mod stages;
 mod state;
 mod time;
+
+pub use self::options::{ABOUT, FilterArgs};
 
 use self::check::Checker;
 use self::extract::Extractor;
@@ -46,20 +50,20 @@ use self::resume::Resume;
 use self::signals::Signals;
 use self::stages::{Next, Stages};
 use self::state::{Earlier, State};
-use crate::args::FilterArgs;
-use crate::failure::Failure;
+use crate::args::LineArgs;
+use crate::error::CommandError;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Runs the command to its end.
-pub fn run(mut args: FilterArgs) -> Result<(), Failure> {
+pub fn run(mut args: FilterArgs) -> Result<(), CommandError> {
     let start = Instant::now();
-    args.lines = args.lines.of_files(&args.files).map_err(Failure::Usage)?;
+    args.lines = args.lines.of_files(&args.files).map_err(CommandError::Usage)?;
     let extractor = Extractor::new(&args.lines)?;
     let sources = input::sources(&args.files);
-    let mut output = Output::new().map_err(Failure::output)?;
+    let mut output = Output::new().map_err(CommandError::output)?;
     sources.iter().try_for_each(|source| source.check(output.file()))?;
     let size = plan::size_of(&sources);
     let plan = Plan::new(&args, &sources, size, extractor.has_time())?;
@@ -92,7 +96,7 @@ pub fn run(mut args: FilterArgs) -> Result<(), Failure> {
         eprintln!("hapax: {refused}");
     }
     // A reader that has closed its pipe may not want any more output.
-    if let (Some(format), false) = (args.stats, matches!(done, Err(Failure::ClosedPipe))) {
+    if let (Some(format), false) = (args.stats, matches!(done, Err(CommandError::ClosedPipe))) {
         let elapsed = start.elapsed();
         let report =
             Report { counts: last.counts, stats: plan.dedup.stats(), plan: &plan, window: args.window, elapsed };
@@ -116,7 +120,7 @@ const LOOK: Duration = Duration::from_millis(50);
 impl Last {
     /// Prints a batch and records it, or does other work meanwhile. Returns how long to wait for
     /// the next batch.
-    fn take(&mut self, next: Next) -> Result<Option<Duration>, Failure> {
+    fn take(&mut self, next: Next) -> Result<Option<Duration>, CommandError> {
         let Last { printer, state, counts, progress, signals } = self;
         if let Next::Batch(batch) = next {
             counts.add(batch);
@@ -138,7 +142,7 @@ impl Last {
 
 /// Hashes the options that say what events are, and which of them are printed.
 fn options(args: &FilterArgs) -> u64 {
-    let crate::args::LineArgs { id, time, format } = &args.lines;
+    let LineArgs { id, time, format } = &args.lines;
     let id = (id.field, &id.column, &id.json, &id.regex);
     let time_format = format!("{:?}", time.time_format);
     let time = (time.time_field, &time.time_column, &time.time_json, &time.time_regex, time_format);

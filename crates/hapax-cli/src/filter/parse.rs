@@ -1,11 +1,11 @@
 //! First stage, in a thread of its own: turns files into batches of lines whose ids are digested.
 
 use super::blocks::{Block, Blocks};
+use super::checkpoint::Checkpoint;
 use super::input::Source;
 use super::lines::{BadLine, Line, Lines, Unchecked, each_record, without_end};
-use super::place::Place;
 use super::resume::{Reading, Resume};
-use crate::failure::Failure;
+use crate::error::CommandError;
 use hapax::{Dedup, Prepared, Timestamp, Verdict};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -34,7 +34,7 @@ pub struct Batch {
     /// The name of its input in messages.
     pub name: String,
     /// The place that its input has reached when this batch is done.
-    pub place: Place,
+    pub place: Checkpoint,
     /// A header that an earlier run has printed, perhaps to another output.
     pub header: Option<Vec<u8>>,
 }
@@ -82,7 +82,7 @@ impl Batch {
 pub struct Channels {
     pub empty: Receiver<Batch>,
     /// Full batches, or the reason why there are no more.
-    pub full: SyncSender<Result<Batch, Failure>>,
+    pub full: SyncSender<Result<Batch, CommandError>>,
 }
 
 /// Reads files into batches.
@@ -99,7 +99,7 @@ struct Gone;
 
 /// The reason why reading ends early.
 enum Stop {
-    Failure(Failure),
+    CommandError(CommandError),
     Gone,
 }
 
@@ -109,9 +109,9 @@ impl From<Gone> for Stop {
     }
 }
 
-impl From<Failure> for Stop {
-    fn from(failure: Failure) -> Self {
-        Stop::Failure(failure)
+impl From<CommandError> for Stop {
+    fn from(failure: CommandError) -> Self {
+        Stop::CommandError(failure)
     }
 }
 
@@ -126,7 +126,7 @@ impl Parser {
             match self.read(source, bytes_read, channels) {
                 Ok(()) => {}
                 Err(Stop::Gone) => return,
-                Err(Stop::Failure(failure)) => {
+                Err(Stop::CommandError(failure)) => {
                     let _ = channels.full.send(Err(failure)); // whoever has gone away needs no reason
                     return;
                 }
@@ -160,7 +160,8 @@ impl Parser {
                 None => channels.empty.recv().map_err(|_| Gone)?,
             };
             batch.clear();
-            let next = blocks.next(&mut batch.bytes, &mut batch.ends).map_err(|e| Failure::input(source.name(), e))?;
+            let next =
+                blocks.next(&mut batch.bytes, &mut batch.ends).map_err(|e| CommandError::input(source.name(), e))?;
             self.lines.skipped(blocks.take_skipped());
             batch.header = header.take();
             let parsed = match next {
@@ -197,7 +198,7 @@ impl Parser {
 
     /// Finds the records of a batch, and digests their ids. Records that were printed `before` are
     /// taken out. If a line is bad and that is an error, the lines before it stay.
-    fn parse(&mut self, batch: &mut Batch, before: &mut Place, blocks: &Blocks) -> Result<(), BadLine> {
+    fn parse(&mut self, batch: &mut Batch, before: &mut Checkpoint, blocks: &Blocks) -> Result<(), BadLine> {
         if blocks.start() < before.offset {
             self.skip(batch, before, blocks.start())?;
         }
@@ -233,7 +234,7 @@ impl Parser {
 
     /// Takes out the records that were printed before. The first of them may be a header that names
     /// the columns.
-    fn skip(&mut self, batch: &mut Batch, before: &Place, start: u64) -> Result<(), BadLine> {
+    fn skip(&mut self, batch: &mut Batch, before: &Checkpoint, start: u64) -> Result<(), BadLine> {
         let mut at = 0;
         let mut covered = 0;
         for &end in &batch.ends {

@@ -18,6 +18,7 @@ impl<T> Pending<T> {
 
     /// Adds an entry that ends there in the output; never before the last.
     pub fn push(&mut self, end: u64, what: T) {
+        debug_assert!(self.waiting.back().is_none_or(|(last, _)| *last <= end), "entries are in order");
         self.waiting.push_back((end, what));
     }
 

@@ -1,11 +1,11 @@
 //! Decides, before the first line, how large the engine must be.
 
+use super::engine_errors;
 use super::extract::Extractor;
 use super::input::{Compression, Source, decompress, read_at};
-use super::opening;
+use super::options::{Damage, FilterArgs, Unconfirmed};
 use super::sample;
-use crate::args::{Damage, FilterArgs, Unconfirmed};
-use crate::failure::Failure;
+use crate::error::CommandError;
 use hapax::{Dedup, JournalOptions};
 use std::fs::File;
 use std::io::Read;
@@ -50,7 +50,12 @@ fn room_in(bytes: usize) -> usize {
 }
 
 impl Plan {
-    pub fn new(args: &FilterArgs, sources: &[Source], size: Option<Size>, has_time: bool) -> Result<Self, Failure> {
+    pub fn new(
+        args: &FilterArgs,
+        sources: &[Source],
+        size: Option<Size>,
+        has_time: bool,
+    ) -> Result<Self, CommandError> {
         let estimated = size.map(|size| with_margin(size.lines));
         let distinct = size.filter(|size| args.window.is_none() && size.lines >= CAPACITY_UNASKED as u64);
         let distinct = distinct.and_then(|size| {
@@ -88,7 +93,7 @@ impl Plan {
         }
         if let Some(history) = args.history {
             let ids = history.ids.or(estimated).ok_or_else(|| {
-                Failure::Usage(
+                CommandError::Usage(
                     "--history needs a number of ids, since the input's size is unknown (like 24h:1e-6:50M)".into(),
                 )
             })?;
@@ -110,7 +115,7 @@ impl Plan {
             // Lines that are checked and not yet printed must not be remembered by the next run.
             builder = builder.journal(state, JournalOptions::new().deferred(true).damage(damage));
         }
-        let dedup = builder.build().map_err(|error| opening::failure(error, args))?;
+        let dedup = builder.build().map_err(|error| engine_errors::failure(error, args))?;
         Ok(Plan { dedup, capacity, capacity_from })
     }
 }

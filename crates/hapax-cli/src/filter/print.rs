@@ -2,8 +2,8 @@
 
 use super::lines::Unchecked;
 use super::parse::Batch;
-use crate::args::Refused;
-use crate::failure::Failure;
+use super::refusing::Refused;
+use crate::error::CommandError;
 use hapax::{Certainty, Outcome, Refusal, Tier, Verdict};
 use std::io::Write;
 
@@ -43,7 +43,7 @@ impl<W: Write> Printer<W> {
     }
 
     /// Prints the wanted lines of a batch that was checked, as soon as it comes.
-    pub fn print(&mut self, batch: &Batch) -> Result<(), Failure> {
+    pub fn print(&mut self, batch: &Batch) -> Result<(), CommandError> {
         self.page.clear();
         if let Some(header) = &batch.header {
             self.header = Some(header.clone());
@@ -67,7 +67,7 @@ impl<W: Write> Printer<W> {
             self.has_header |= due.is_some();
         }
         self.has_header |= batch.unchecked.iter().any(|(_, unchecked)| *unchecked == Unchecked::Header);
-        self.output.write_all(&self.page).and_then(|()| self.output.flush()).map_err(Failure::output)
+        self.output.write_all(&self.page).and_then(|()| self.output.flush()).map_err(CommandError::output)
     }
 
     /// Begins a line of `--mark`.

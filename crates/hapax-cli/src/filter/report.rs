@@ -1,10 +1,11 @@
 //! The report after the last line.
 
 use super::lines::Unchecked;
+use super::options::StatsFormat;
 use super::parse::Batch;
 use super::plan::Plan;
-use crate::args::{Refused, StatsFormat};
-use crate::failure::Failure;
+use super::refusing::Refused;
+use crate::error::CommandError;
 use hapax::plan::{Bytes, Time};
 use hapax::{Refusal, Stats};
 use std::fmt::Write;
@@ -65,10 +66,10 @@ impl Counts {
 }
 
 /// Returns a failure if ids were forgotten early.
-pub fn forgotten_early(plan: &Plan) -> Option<Failure> {
+pub fn forgotten_early(plan: &Plan) -> Option<CommandError> {
     let forgotten = plan.dedup.evicted_live();
     (forgotten > 0).then(|| {
-        Failure::Forgotten(format!(
+        CommandError::Forgotten(format!(
             "{forgotten} ids had to be forgotten before their time, and duplicates of them may have passed: there was memory for no more \
              (a larger --max-memory may help, or a shorter --window)"
         ))
@@ -77,7 +78,7 @@ pub fn forgotten_early(plan: &Plan) -> Option<Failure> {
 
 /// Prints what was found in the state's directory, if a clean end does not leave it like that.
 /// Returns a failure if ids are lost.
-pub fn found(stats: &Stats) -> Option<Failure> {
+pub fn found(stats: &Stats) -> Option<CommandError> {
     let recovery = &stats.journal.as_ref()?.recovery;
     for torn in &recovery.torn {
         eprintln!(
@@ -91,7 +92,7 @@ pub fn found(stats: &Stats) -> Option<Failure> {
     eprintln!("hapax: warning: {first}; in all {} files and {} blocks", recovery.files_lost, recovery.blocks_lost);
     recovery.moved_aside.iter().for_each(|path| eprintln!("hapax: {}: the damaged file is kept here", path.display()));
     let lost = recovery.ids_lost;
-    Some(Failure::Lost(format!("{lost} are lost from the state: duplicates of them may have passed")))
+    Some(CommandError::Lost(format!("{lost} are lost from the state: duplicates of them may have passed")))
 }
 
 /// The contents of the report.

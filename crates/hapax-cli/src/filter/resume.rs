@@ -2,10 +2,10 @@
 //! has printed.
 
 use super::blocks::Blocks;
+use super::checkpoint::{BEGINNING_BYTES, Beginning, Checkpoint, is_same};
 use super::input::{Compression, Counted, Source, decompress, identity, read_at};
 use super::lines::Lines;
-use super::place::{BEGINNING_BYTES, Beginning, Place, is_same};
-use crate::failure::Failure;
+use crate::error::CommandError;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Cursor, Read, Seek, SeekFrom};
@@ -15,7 +15,7 @@ use std::sync::atomic::AtomicU64;
 /// The inputs that earlier runs have printed, and how much of each.
 #[derive(Default)]
 pub struct Resume {
-    pub places: HashMap<String, Place>,
+    pub places: HashMap<String, Checkpoint>,
     /// A hash of the options that say what events are, and which are printed.
     pub options: u64,
     /// The number of the run that begins.
@@ -41,7 +41,7 @@ struct Opened {
 pub struct Reading {
     pub blocks: Blocks,
     /// The input, and the part of it that was printed before this run.
-    pub place: Place,
+    pub place: Checkpoint,
     /// True if the file may have to be read from its beginning after all: only the end of a
     /// compressed file shows that it was cut short.
     pub may_be_short: bool,
@@ -50,7 +50,7 @@ pub struct Reading {
 }
 
 impl Resume {
-    pub fn new(places: HashMap<String, Place>, options: u64, run: u64, streams_end: bool) -> Self {
+    pub fn new(places: HashMap<String, Checkpoint>, options: u64, run: u64, streams_end: bool) -> Self {
         Resume { places, options, run, streams_end, times: HashMap::new() }
     }
 
@@ -62,14 +62,14 @@ impl Resume {
         bytes_read: Arc<AtomicU64>,
         lines: &mut Lines,
         anew: bool,
-    ) -> Result<Reading, Failure> {
-        let failed = |error| Failure::input(source.name(), error);
+    ) -> Result<Reading, CommandError> {
+        let failed = |error| CommandError::input(source.name(), error);
         let opened = open(source).map_err(failed)??;
         let times = self.times.entry(opened.name.clone()).or_default();
         *times += u32::from(!anew);
         let input = format!("{}#{times}", opened.name);
         let known = self.known(&input, &opened, source).filter(|_| !anew);
-        let place = Place { input, options: self.options, run: self.run, ..Place::default() };
+        let place = Checkpoint { input, options: self.options, run: self.run, ..Checkpoint::default() };
         let content = Counted { file: opened.file.try_clone().map_err(failed)?, bytes_read: bytes_read.clone() };
         let mut content = decompress(content, Some(source.name())).map_err(failed)?;
         let Some(known) = known else {
@@ -91,7 +91,7 @@ impl Resume {
                 known.offset
             );
         }
-        let place = Place { offset: known.offset, unended: known.unended, ..place };
+        let place = Checkpoint { offset: known.offset, unended: known.unended, ..place };
         let mut reading = Reading { blocks, place, may_be_short: opened.is_file, header: None };
         if opened.length.is_some() && known.beginning.bytes == BEGINNING_BYTES as u64 {
             seek(&mut reading, opened.file, bytes_read, &known, lines, source)?;
@@ -100,7 +100,7 @@ impl Resume {
     }
 
     /// Returns what is known of an input, if it may be the same one.
-    fn known(&self, input: &str, opened: &Opened, source: &Source) -> Option<Place> {
+    fn known(&self, input: &str, opened: &Opened, source: &Source) -> Option<Checkpoint> {
         let known = self.places.get(input)?;
         if known.options != self.options {
             eprintln!(
@@ -121,11 +121,11 @@ fn seek(
     reading: &mut Reading,
     mut file: File,
     bytes_read: Arc<AtomicU64>,
-    known: &Place,
+    known: &Checkpoint,
     lines: &mut Lines,
     source: &Source,
-) -> Result<(), Failure> {
-    let failed = |error| Failure::input(source.name(), error);
+) -> Result<(), CommandError> {
+    let failed = |error| CommandError::input(source.name(), error);
     lines.begin_file();
     if lines.is_at_header() {
         let (mut block, mut ends) = (Vec::new(), Vec::new());
@@ -145,7 +145,7 @@ fn seek(
 }
 
 /// Reads as much of an input as it takes to tell whether it is the one of a place.
-fn compare(content: &mut Box<dyn Read + Send>, place: &Place) -> io::Result<(Vec<u8>, bool)> {
+fn compare(content: &mut Box<dyn Read + Send>, place: &Checkpoint) -> io::Result<(Vec<u8>, bool)> {
     let mut beginning = Vec::new();
     let mut piece = [0; 8 << 10];
     let mut has_ended = false;
@@ -164,7 +164,7 @@ fn compare(content: &mut Box<dyn Read + Send>, place: &Place) -> io::Result<(Vec
     }
 }
 
-fn open(source: &Source) -> io::Result<Result<Opened, Failure>> {
+fn open(source: &Source) -> io::Result<Result<Opened, CommandError>> {
     let mut file = match source.open() {
         Ok(file) => file,
         Err(failure) => return Ok(Err(failure)),

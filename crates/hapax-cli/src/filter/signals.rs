@@ -1,6 +1,6 @@
 //! Ends the command at a whole line on SIGINT and SIGTERM; a second signal ends it at once.
 
-use crate::failure::Failure;
+use crate::error::CommandError;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -11,15 +11,15 @@ pub struct Signals(Arc<AtomicUsize>);
 impl Signals {
     /// Notices signals from now on. Each that comes calls `wake`, in a thread of its own.
     #[cfg(unix)]
-    pub fn listen(mut wake: impl FnMut() + Send + 'static) -> Result<Self, Failure> {
+    pub fn listen(mut wake: impl FnMut() + Send + 'static) -> Result<Self, CommandError> {
         use signal_hook::consts::{SIGINT, SIGTERM};
         use std::sync::atomic::AtomicBool;
-        let failed = |error: std::io::Error| Failure::Io(format!("signals cannot be received: {error}"));
+        let failed = |error: std::io::Error| CommandError::Io(format!("signals cannot be received: {error}"));
         let (came, which) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         for signal in [SIGINT, SIGTERM] {
             // The order matters: at the first signal the shutdown handler must not find the flag
             // set.
-            let code = i32::from(Failure::of_signal(signal));
+            let code = i32::from(CommandError::of_signal(signal));
             signal_hook::flag::register_conditional_shutdown(signal, code, came.clone()).map_err(failed)?;
             signal_hook::flag::register(signal, came.clone()).map_err(failed)?;
             signal_hook::flag::register_usize(signal, which.clone(), signal as usize).map_err(failed)?;
@@ -31,16 +31,16 @@ impl Signals {
 
     /// Does nothing: on this system signals end the process.
     #[cfg(not(unix))]
-    pub fn listen(_: impl FnMut() + Send + 'static) -> Result<Self, Failure> {
+    pub fn listen(_: impl FnMut() + Send + 'static) -> Result<Self, CommandError> {
         Ok(Signals(Arc::default()))
     }
 
     /// Returns a failure if a signal has asked the command to end.
-    pub fn asked(&self) -> Result<(), Failure> {
+    pub fn asked(&self) -> Result<(), CommandError> {
         // Relaxed: nothing else is read because of it.
         match self.0.load(Ordering::Relaxed) {
             0 => Ok(()),
-            signal => Err(Failure::Signal(signal as i32)),
+            signal => Err(CommandError::Signal(signal as i32)),
         }
     }
 }

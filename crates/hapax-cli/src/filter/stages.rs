@@ -3,7 +3,7 @@
 use super::check::Checker;
 use super::input::Source;
 use super::parse::{Batch, Channels, Parser};
-use crate::failure::Failure;
+use crate::error::CommandError;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -25,7 +25,7 @@ pub struct Stages {
 /// A message to the last stage.
 enum Message {
     Batch(Box<Batch>),
-    Failed(Failure),
+    Failed(CommandError),
     /// A wake-up from outside the stages.
     Wake,
     /// No more batches will come: all is done, or a stage has failed.
@@ -91,7 +91,7 @@ impl Stages {
 
     /// Runs the last stage with every batch, up to the first failure of any stage. `last` returns
     /// how long to wait before it is to be called again, if no batch comes.
-    pub fn run(self, mut last: impl FnMut(Next) -> Result<Option<Duration>, Failure>) -> Result<(), Failure> {
+    pub fn run(self, mut last: impl FnMut(Next) -> Result<Option<Duration>, CommandError>) -> Result<(), CommandError> {
         let mut pause = None;
         loop {
             let message = match pause {

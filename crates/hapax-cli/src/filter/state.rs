@@ -2,11 +2,11 @@
 //! Output that is unread in a pipe counts as not printed.
 
 use super::check::Time;
+use super::checkpoint::{Checkpoint, RUNS_MAX};
 use super::output::{Kind, Output};
 use super::parse::Batch;
 use super::pending::Pending;
-use super::place::{Place, RUNS_MAX};
-use crate::failure::Failure;
+use crate::error::CommandError;
 use hapax::{Dedup, Prepared, Timestamp, Verdict};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -42,7 +42,7 @@ pub struct Tail {
 /// A batch that was written.
 struct Printed {
     checked: Checked,
-    place: Place,
+    place: Checkpoint,
     tail: Tail,
 }
 
@@ -87,13 +87,13 @@ impl Slots {
 
 /// The record of earlier runs in a state directory.
 pub struct Earlier {
-    pub places: HashMap<String, Place>,
+    pub places: HashMap<String, Checkpoint>,
     tail: Tail,
 }
 
 impl Earlier {
     /// Reads the record from a journal; an empty one if there is none.
-    pub fn of(dedup: &Dedup) -> Result<Self, Failure> {
+    pub fn of(dedup: &Dedup) -> Result<Self, CommandError> {
         let mut earlier = Earlier { places: HashMap::new(), tail: Tail::default() };
         for (source, position) in dedup.positions().map_err(hapax::Error::from)? {
             let name = String::from_utf8_lossy(&source);
@@ -118,24 +118,26 @@ impl Earlier {
 }
 
 /// Parses the place of an input, as a run has recorded it.
-pub fn place(name: &str, position: &[u8]) -> Result<Place, Failure> {
-    let place: Place = parsed(name, position)?;
+pub fn place(name: &str, position: &[u8]) -> Result<Checkpoint, CommandError> {
+    let place: Checkpoint = parsed(name, position)?;
     if place.is_possible() { Ok(place) } else { Err(impossible(name)) }
 }
 
-fn parsed_tail(position: &[u8]) -> Result<Tail, Failure> {
+fn parsed_tail(position: &[u8]) -> Result<Tail, CommandError> {
     let tail: Tail = parsed(OUTPUT, position)?;
     let is_possible = tail.run < RUNS_MAX && tail.length <= i64::MAX as u64;
     if is_possible { Ok(tail) } else { Err(impossible(OUTPUT)) }
 }
 
-fn impossible(name: &str) -> Failure {
-    Failure::Io(format!("--state: its record of `{name}` has numbers that no run has written; begin another directory"))
+fn impossible(name: &str) -> CommandError {
+    CommandError::Io(format!(
+        "--state: its record of `{name}` has numbers that no run has written; begin another directory"
+    ))
 }
 
-fn parsed<'a, T: Deserialize<'a>>(name: &str, position: &'a [u8]) -> Result<T, Failure> {
+fn parsed<'a, T: Deserialize<'a>>(name: &str, position: &'a [u8]) -> Result<T, CommandError> {
     serde_json::from_slice(position).map_err(|error| {
-        Failure::Io(format!(
+        CommandError::Io(format!(
             "--state: its record of `{name}` is from another program, or another version of this one: {error}"
         ))
     })
@@ -156,17 +158,17 @@ impl State {
         refreshes: bool,
         earlier: &Earlier,
         output: &mut Output,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, CommandError> {
         let file = if let Kind::File(identity) = output.kind() { Some(identity) } else { None };
         let Tail { length, open, header, .. } = earlier.tail;
         let is_same = file.is_some() && earlier.tail.file == file;
         if file.is_some() {
-            output.mend_end((is_same && open).then_some(length)).map_err(Failure::output)?;
+            output.mend_end((is_same && open).then_some(length)).map_err(CommandError::output)?;
         }
         let slots = earlier.places.values().map(|place| (place.input.clone(), (place.slot, place.run))).collect();
         let mut tail = Tail { file, length: 0, open: true, header: false, run: earlier.run(), ..earlier.tail };
         if file.is_some() {
-            tail.length = output.position_at_end().map_err(Failure::output)?;
+            tail.length = output.position_at_end().map_err(CommandError::output)?;
             // A file that was cut short, or emptied, counts as a new one.
             tail.header = is_same && header && tail.length >= length;
         }
@@ -197,9 +199,9 @@ impl State {
         header: bool,
         output: &mut Output,
         asked: impl Fn() -> bool,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CommandError> {
         if self.tail.file.is_some() {
-            self.tail.length = output.position().map_err(Failure::output)?;
+            self.tail.length = output.position().map_err(CommandError::output)?;
         }
         self.tail.header |= header;
         if let Some((_, at)) = batch.runs.last() {
@@ -214,7 +216,7 @@ impl State {
     }
 
     /// Records the batches that have been taken.
-    pub fn settle(&mut self, output: &Output) -> Result<(), Failure> {
+    pub fn settle(&mut self, output: &Output) -> Result<(), CommandError> {
         let taken = output.taken();
         while let Some(printed) = self.pending.take(taken) {
             self.record(&printed)?;
@@ -229,7 +231,7 @@ impl State {
         output: &Output,
         asked: impl Fn() -> bool,
         enough: impl Fn(&Pending<Printed>) -> bool,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CommandError> {
         let mut pause = Duration::from_micros(500);
         let mut until = None;
         while !enough(&self.pending) {
@@ -245,7 +247,7 @@ impl State {
 
     /// Ends the run after all is written: records what the reader takes of it, and that the run has
     /// ended.
-    pub fn end(mut self, output: &Output, asked: impl Fn() -> bool) -> Result<(), Failure> {
+    pub fn end(mut self, output: &Output, asked: impl Fn() -> bool) -> Result<(), CommandError> {
         self.settle(output)?;
         self.wait(output, asked, Pending::is_empty)?;
         // Output that is not recorded by now was never taken.
@@ -256,7 +258,7 @@ impl State {
         self.flush()
     }
 
-    fn record(&self, printed: &Printed) -> Result<(), Failure> {
+    fn record(&self, printed: &Printed) -> Result<(), CommandError> {
         let Printed { checked: Checked { ids, runs }, place, tail } = printed;
         let appended = self.dedup.append(|appending| {
             match self.time {
@@ -279,12 +281,12 @@ impl State {
         appended.map_err(|error| hapax::Error::from(error).into())
     }
 
-    fn record_tail(&self) -> Result<(), Failure> {
+    fn record_tail(&self) -> Result<(), CommandError> {
         let appended = self.dedup.append(|appending| appending.position(OUTPUT, written(&self.tail)));
         appended.map_err(|error| hapax::Error::from(error).into())
     }
 
-    fn flush(&self) -> Result<(), Failure> {
+    fn flush(&self) -> Result<(), CommandError> {
         self.dedup.flush().map_err(|error| hapax::Error::from(error).into())
     }
 }
@@ -313,17 +315,17 @@ mod tests {
 
     #[test]
     fn what_no_run_has_recorded_is_refused() {
-        let written_by_a_run = Place { offset: 7, unended: 2, lines: 1, ..Place::default() };
+        let written_by_a_run = Checkpoint { offset: 7, unended: 2, lines: 1, ..Checkpoint::default() };
         assert!(place("input/0", &written(&written_by_a_run)).is_ok());
-        let span = |bytes| super::super::place::Span { bytes, hash: 1 };
+        let span = |bytes| super::super::checkpoint::Span { bytes, hash: 1 };
         for wrong in [
-            Place { offset: u64::MAX, ..Place::default() },
-            Place { lines: u64::MAX, ..Place::default() },
-            Place { run: u64::MAX, ..Place::default() },
-            Place { offset: 1, unended: 2, lines: 1, ..Place::default() },
-            Place { offset: 2, unended: 2, lines: 0, ..Place::default() },
-            Place { beginning: span(u64::MAX), ..Place::default() },
-            Place { first: span(2), beginning: span(1), ..Place::default() },
+            Checkpoint { offset: u64::MAX, ..Checkpoint::default() },
+            Checkpoint { lines: u64::MAX, ..Checkpoint::default() },
+            Checkpoint { run: u64::MAX, ..Checkpoint::default() },
+            Checkpoint { offset: 1, unended: 2, lines: 1, ..Checkpoint::default() },
+            Checkpoint { offset: 2, unended: 2, lines: 0, ..Checkpoint::default() },
+            Checkpoint { beginning: span(u64::MAX), ..Checkpoint::default() },
+            Checkpoint { first: span(2), beginning: span(1), ..Checkpoint::default() },
         ] {
             let failure = place("input/0", &written(&wrong)).unwrap_err();
             assert!(failure.message().is_some_and(|text| text.contains("no run has written")), "{wrong:?}");

@@ -1,9 +1,10 @@
 //! Formats the command that applies a plan.
 
-use crate::args::{Args, LineArgs, OF_RECORDS, delimiter};
+use super::options::PlanArgs;
+use crate::args::{LineArgs, OF_RECORDS, delimiter};
 use crate::shell::quoted;
 use clap::parser::ValueSource;
-use clap::{ArgMatches, CommandFactory, FromArgMatches};
+use clap::{ArgMatches, Args, FromArgMatches};
 use hapax::plan::Plan;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -11,16 +12,15 @@ use std::path::PathBuf;
 /// Returns the options of `hapax filter` for a plan, with the options for lines that were given
 /// here.
 pub fn filter_options(plan: &Plan) -> String {
-    let of_records = of_records(std::env::args_os());
+    let of_records = of_records(std::env::args_os().skip(1));
     of_records.into_iter().chain([plan.filter_options()]).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the options that say how records are read, as they were given to `hapax plan`.
+/// Returns the options that say how records are read, as they were given: `plan`, and its options.
 fn of_records(command_line: impl Iterator<Item = OsString>) -> Vec<String> {
-    let (hapax, matches) = (Args::command(), Args::command().get_matches_from(command_line));
-    let (Some(given), Some(plan)) = (matches.subcommand_matches("plan"), hapax.find_subcommand("plan")) else {
-        return Vec::new();
-    };
+    let plan = PlanArgs::augment_args(clap::Command::new("plan"));
+    // They were understood before, as a part of the whole command line.
+    let Ok(given) = plan.clone().try_get_matches_from(command_line) else { return Vec::new() };
     let is_given = |id: &str| OF_RECORDS.contains(&id) && given.value_source(id) == Some(ValueSource::CommandLine);
     let option = |arg: &clap::Arg| {
         let name = arg.get_long()?;
@@ -33,7 +33,7 @@ fn of_records(command_line: impl Iterator<Item = OsString>) -> Vec<String> {
         Some(format!("--{name}{between}{}", quoted(&value)))
     };
     let said = plan.get_arguments().filter(|arg| is_given(arg.get_id().as_str())).filter_map(option);
-    said.chain(said_by_names(given)).collect()
+    said.chain(said_by_names(&given)).collect()
 }
 
 /// Returns the delimiter that the names of files say, which the printed command is not given.
@@ -41,7 +41,7 @@ fn said_by_names(given: &ArgMatches) -> Option<String> {
     let lines = LineArgs::from_arg_matches(given).ok().filter(|lines| lines.format.delimiter.is_none())?;
     let files: Vec<PathBuf> = given.get_many("from")?.cloned().collect();
     let delimiter = lines.of_files(&files).ok()?.format.delimiter?;
-    (delimiter != delimiter::UNSAID).then(|| delimiter::option(delimiter))
+    (delimiter != delimiter::DEFAULT).then(|| delimiter::option(delimiter))
 }
 
 #[cfg(test)]
@@ -51,7 +51,7 @@ mod tests {
     #[test]
     fn options_of_records_are_repeated() {
         let given = |options: &[&str]| {
-            let words = ["hapax", "plan", "--from", "f"].iter().chain(options);
+            let words = ["plan", "--from", "f"].iter().chain(options);
             of_records(words.map(OsString::from)).join(" ")
         };
         assert_eq!(given(&["--window", "1m"]), "");
@@ -59,7 +59,7 @@ mod tests {
         let expected = "--column 'the id' --time-field 2 --time-format ms --delimiter , --header";
         assert_eq!(given(&options), expected);
         assert_eq!(given(&["--column", "id"]), "--column id");
-        let of_csv = ["hapax", "plan", "--from", "f.csv.gz", "--column", "id", "--header"];
+        let of_csv = ["plan", "--from", "f.csv.gz", "--column", "id", "--header"];
         let options = of_records(of_csv.into_iter().map(OsString::from)).join(" ");
         assert_eq!(options, "--column id --header --delimiter ,");
         assert_eq!(given(&["--regex=-(.)", "--on-bad", "skip"]), "--regex='-(.)' --on-bad skip");

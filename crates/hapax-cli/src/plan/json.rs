@@ -1,6 +1,6 @@
 //! The answer for programs.
 
-use super::{Answer, Seen};
+use super::{Answer, Observed};
 use hapax::plan::{
     Burst, ClaimsPlan, CurvePoint, HistoryPlan, JournalPlan, Length, Plan, Quantile, StorePlan, WindowPlan,
 };
@@ -12,7 +12,7 @@ pub fn answer(answer: &Answer) -> String {
     format!("{:#}", json!({ "seen": seen, "plan": plan }))
 }
 
-fn seen(seen: &Seen) -> Value {
+fn seen(seen: &Observed) -> Value {
     let summary = &seen.summary;
     json!({
         "records": summary.records,
@@ -83,7 +83,7 @@ fn window(window: &WindowPlan) -> Value {
         "capacity": window.capacity,
         "live": window.live,
         "load": window.load,
-        "lines": window.lines,
+        "buckets": window.buckets,
         "bytes": window.bytes,
         "max_memory_bytes": window.max_memory_bytes,
         "grown_bytes": window.grown_bytes,

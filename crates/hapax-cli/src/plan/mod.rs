@@ -8,7 +8,7 @@ mod text;
 use options::ReportFormat;
 pub use options::{ABOUT, PlanArgs};
 
-use crate::failure::Failure;
+use crate::error::CommandError;
 use crate::records;
 use hapax::Digester;
 use hapax::plan::{Demand, Plan, PlanError, Profile, Summary, rounded_up};
@@ -21,18 +21,18 @@ const CATCH: f64 = 0.999;
 
 /// The answer that is printed.
 pub struct Answer {
-    pub seen: Option<Seen>,
+    pub seen: Option<Observed>,
     /// The plan; none if the ids had no times, and no rate was given.
     pub plan: Option<Plan>,
 }
 
 /// The ids that have come, and what the planned window would have made of them.
-pub struct Seen {
+pub struct Observed {
     pub summary: Summary,
-    pub window: Option<SeenBy>,
+    pub window: Option<CaughtBy>,
 }
 
-pub struct SeenBy {
+pub struct CaughtBy {
     pub window: Duration,
     /// Repeats that are caught by a window of exactly this length.
     pub caught: u64,
@@ -45,7 +45,7 @@ pub struct SeenBy {
     pub span: Duration,
 }
 
-pub fn run(args: PlanArgs) -> Result<(), Failure> {
+pub fn run(args: PlanArgs) -> Result<(), CommandError> {
     let answer = match args.from.is_empty() {
         true => {
             let (rate, window) = args.rate.zip(args.window).ok_or_else(|| needs("--rate and --window, or --from"))?;
@@ -59,32 +59,32 @@ pub fn run(args: PlanArgs) -> Result<(), Failure> {
         ReportFormat::Json => json::answer(&answer),
         ReportFormat::Text => text::answer(&answer),
     };
-    writeln!(std::io::stdout().lock(), "{output}").map_err(Failure::output)
+    writeln!(std::io::stdout().lock(), "{output}").map_err(CommandError::output)
 }
 
-fn from_records(args: &PlanArgs) -> Result<Answer, Failure> {
+fn from_records(args: &PlanArgs) -> Result<Answer, CommandError> {
     let (digester, mut profile) = (Digester::random()?, Profile::new(args.max_records));
     records::read(&args.lines, &args.bad, &args.from, |id, time| {
         profile.see(digester.digest(id), time).map_err(failure).map(ControlFlow::Continue)
     })?;
     if profile.records() == 0 {
-        return Err(Failure::BadInput("there are no records to plan for".to_string()));
+        return Err(CommandError::BadInput("there are no records to plan for".to_string()));
     }
     let summary = profile.summary();
     let Some((demand, horizon)) = demand_of(args, &profile)? else {
-        return Ok(Answer { seen: Some(Seen { summary, window: None }), plan: None });
+        return Ok(Answer { seen: Some(Observed { summary, window: None }), plan: None });
     };
     let plan = plan(args, demand, horizon)?;
     let window = Some(seen_by(&plan, &profile)?);
-    Ok(Answer { seen: Some(Seen { summary, window }), plan: Some(plan) })
+    Ok(Answer { seen: Some(Observed { summary, window }), plan: Some(plan) })
 }
 
-fn seen_by(plan: &Plan, profile: &Profile) -> Result<SeenBy, Failure> {
+fn seen_by(plan: &Plan, profile: &Profile) -> Result<CaughtBy, CommandError> {
     let (window, horizon) = (plan.window.duration, plan.history.as_ref().map(|history| history.horizon));
     let Some(span) = profile.span() else {
         let rate = plan.checks_per_second;
         let caught = |window: Duration| profile.caught_within(records_in(window, rate));
-        return Ok(SeenBy {
+        return Ok(CaughtBy {
             window,
             caught: caught(window),
             caught_by_engine: None,
@@ -92,7 +92,7 @@ fn seen_by(plan: &Plan, profile: &Profile) -> Result<SeenBy, Failure> {
             span: Duration::try_from_secs_f64(profile.records() as f64 / rate).unwrap_or(Duration::MAX),
         });
     };
-    Ok(SeenBy {
+    Ok(CaughtBy {
         window,
         caught: profile.caught(window),
         caught_by_engine: Some(profile.caught_by_engine(window).map_err(failure)?),
@@ -108,12 +108,12 @@ fn records_in(time: Duration, rate: f64) -> u64 {
 
 /// Returns the demand that the ids show, and the horizon of the history that is still to be added;
 /// none without any idea of time.
-fn demand_of(args: &PlanArgs, profile: &Profile) -> Result<Option<(Demand, Option<Duration>)>, Failure> {
+fn demand_of(args: &PlanArgs, profile: &Profile) -> Result<Option<(Demand, Option<Duration>)>, CommandError> {
     let share = args.catch.unwrap_or(CATCH);
-    let none = || Failure::Usage("no id came twice, so --window must say how long to remember them".to_string());
+    let none = || CommandError::Usage("no id came twice, so --window must say how long to remember them".to_string());
     let of_time = [("--rate", args.rate), ("--peak", args.peak), ("--history-peak", args.history_peak)];
     if let (Some(_), Some((option, _))) = (profile.span(), of_time.iter().find(|(_, value)| value.is_some())) {
-        return Err(Failure::Usage(format!("{option} is for records without times; these have some")));
+        return Err(CommandError::Usage(format!("{option} is for records without times; these have some")));
     }
     match (profile.span(), args.rate) {
         (None, None) if args.peak.is_some() || args.window.is_some() || args.history.is_some() => {
@@ -143,7 +143,7 @@ fn demand_of(args: &PlanArgs, profile: &Profile) -> Result<Option<(Demand, Optio
 }
 
 /// Plans with the other options besides the rate.
-fn plan(args: &PlanArgs, demand: Demand, horizon: Option<Duration>) -> Result<Plan, Failure> {
+fn plan(args: &PlanArgs, demand: Demand, horizon: Option<Duration>) -> Result<Plan, CommandError> {
     let with = |demand: Demand, value: Option<f64>, add: fn(Demand, f64) -> Demand| match value {
         Some(value) => add(demand, value),
         None => demand,
@@ -159,18 +159,18 @@ fn plan(args: &PlanArgs, demand: Demand, horizon: Option<Duration>) -> Result<Pl
     demand.plan().map_err(failure)
 }
 
-fn needs(what: &str) -> Failure {
-    Failure::Usage(format!("a plan needs {what}"))
+fn needs(what: &str) -> CommandError {
+    CommandError::Usage(format!("a plan needs {what}"))
 }
 
 /// Translates an error: the library names its own methods; here they are options.
-fn failure(error: PlanError) -> Failure {
+fn failure(error: PlanError) -> CommandError {
     let option = match &error {
         PlanError::Invalid { option, .. } => *option,
         PlanError::TooLittleMemory { .. } => "memory_bytes",
         PlanError::TooManyInFlight { .. } => "work",
         PlanError::TooManyRecords { .. } => "records_max",
-        _ => return Failure::Usage(error.to_string()),
+        _ => return CommandError::Usage(error.to_string()),
     };
     let name = match option {
         "checks_per_second" => "--rate",
@@ -186,10 +186,10 @@ fn failure(error: PlanError) -> Failure {
         "peak" => "--peak",
         "window" => "--window",
         "work" => "--work",
-        _ => return Failure::Usage(error.to_string()),
+        _ => return CommandError::Usage(error.to_string()),
     };
     // The expected value may name an option, too.
     let names = [("false_positive_rate", "--false-positives"), ("memory_bytes", "--memory")];
     let text = error.to_string().replace(&format!("`{option}`"), name);
-    Failure::Usage(names.iter().fold(text, |text, (method, option)| text.replace(method, option)))
+    CommandError::Usage(names.iter().fold(text, |text, (method, option)| text.replace(method, option)))
 }

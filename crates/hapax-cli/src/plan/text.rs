@@ -1,7 +1,7 @@
 //! The answer for people.
 
 use super::command::filter_options;
-use super::{Answer, Seen};
+use super::{Answer, Observed};
 use hapax::plan::{Plan, Time};
 use std::fmt::Write;
 
@@ -18,7 +18,7 @@ pub fn answer(answer: &Answer) -> String {
     text
 }
 
-fn what_has_come(seen: &Seen) -> String {
+fn what_has_come(seen: &Observed) -> String {
     let mut text = format!("What has come\n{}", seen.summary);
     let mut line = |text_of_line: String| writeln!(text, "{text_of_line}").expect("a string takes everything");
     if let Some(by) = &seen.window {

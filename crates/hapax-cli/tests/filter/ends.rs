@@ -88,7 +88,7 @@ fn completions_and_manual_pages_are_generated() {
 }
 
 /// Filters 1 GB, when asked for:
-/// `HAPAX_LARGE=1 cargo test --features cli --test filter -- --nocapture constant`.
+/// `HAPAX_LARGE=1 cargo test -p hapax-cli --test filter -- --nocapture constant`.
 #[test]
 #[cfg(target_os = "linux")]
 fn memory_is_constant() {

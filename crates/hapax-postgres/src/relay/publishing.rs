@@ -1,12 +1,12 @@
 //! Publishes claimed messages: one message after the other, or the first of many keys at once.
 
+use crate::attempt::{self, Cause, Failed};
+use crate::breaker::{Admission, Change, CircuitBreaker, Signal, Ticket};
 use crate::meters::{Event, Meters};
-use crate::pause::{Change, Pause, Room, Sign, Ticket};
 use crate::publisher::Publisher;
 use crate::queue::{Claimed, Fate, Outcome, Run, Tried};
 use crate::retry::Retry;
-use crate::trial::{self, Cause, Failed};
-use crate::{Failure, Message};
+use crate::{BoxError, Message};
 use hapax::tier::random;
 use hapax_store::sync::{Mutex, Ordering, StdAtomicBool, StdAtomicU64};
 use std::collections::VecDeque;
@@ -20,7 +20,7 @@ pub(super) struct Publishing<P> {
     publisher: Arc<P>,
     retry: Retry,
     timeout: Duration,
-    pause: Mutex<Pause>,
+    breaker: Mutex<CircuitBreaker>,
     /// True if the publisher has batches, once that is known.
     has_batches: OnceLock<bool>,
     in_flight: Arc<InFlight>,
@@ -37,10 +37,10 @@ struct InFlight {
 }
 
 /// Messages of one key on their way, and the outcome of those in front.
-pub(super) struct Lane {
+pub(super) struct OpenRun {
     outcome: Outcome,
     /// The number by which failures of the same key or message are recognized.
-    mark: u64,
+    key_hash: u64,
     left: VecDeque<Claimed>,
     begin_until: Instant,
     _held: Held,
@@ -64,22 +64,22 @@ pub(super) enum Ended {
     One(Outcome),
     Many(Vec<Outcome>),
     /// None was published: the publisher has no batches.
-    Unbatched(Vec<Lane>),
+    Unbatched(Vec<OpenRun>),
 }
 
 /// An attempt of one of many messages.
 struct Try {
-    lane: usize,
+    run: usize,
     position: i64,
     ticket: Ticket,
 }
 
 impl<P: Publisher> Publishing<P> {
     pub(super) fn new(publisher: Arc<P>, retry: Retry, timeout: Duration, meters: Meters) -> Self {
-        let (pause, has_batches, in_flight) = (Mutex::new(Pause::new()), OnceLock::new(), Arc::default());
+        let (breaker, has_batches, in_flight) = (Mutex::new(CircuitBreaker::new()), OnceLock::new(), Arc::default());
         let meters = Arc::new(meters);
         let is_stopping = StdAtomicBool::new(false);
-        Publishing { publisher, retry, timeout, pause, has_batches, in_flight, is_stopping, meters }
+        Publishing { publisher, retry, timeout, breaker, has_batches, in_flight, is_stopping, meters }
     }
 
     /// Begins no more publications.
@@ -95,8 +95,8 @@ impl<P: Publisher> Publishing<P> {
     }
 
     /// Returns the share that may be claimed now, as far as the broker is concerned.
-    pub(super) fn room(&self, now: Instant) -> Room {
-        self.pause.lock().expect("nothing panics while it holds this").room(now)
+    pub(super) fn admission(&self, now: Instant) -> Admission {
+        self.breaker.lock().expect("nothing panics while it holds this").admission(now)
     }
 
     /// Returns true if many messages are given to the publisher at once, as far as is known.
@@ -105,45 +105,51 @@ impl<P: Publisher> Publishing<P> {
     }
 
     /// Wraps claimed messages of which none begins later than `begin_until`.
-    pub(super) fn lane(&self, run: Run, begin_until: Instant) -> Lane {
+    pub(super) fn open(&self, run: Run, begin_until: Instant) -> OpenRun {
         let bytes = run.messages.iter().map(|claimed| bytes(&claimed.message) as u64).sum();
         self.in_flight.runs.fetch_add(1, Ordering::Relaxed);
         self.in_flight.bytes.fetch_add(bytes, Ordering::Relaxed);
         let held = Held { in_flight: Arc::clone(&self.in_flight), bytes };
-        Lane { outcome: run.outcome(), mark: mark(&run), left: run.messages.into(), begin_until, _held: held }
+        OpenRun {
+            outcome: run.outcome(),
+            key_hash: key_hash(&run),
+            left: run.messages.into(),
+            begin_until,
+            _held: held,
+        }
     }
 
     /// Publishes messages of a key one after the other, up to the first that fails. The others are
     /// given back, and so are those for which no time is left.
-    pub(super) async fn singly(&self, mut lane: Lane) -> Ended {
-        while let Some((claimed, ticket)) = self.next(&mut lane) {
+    pub(super) async fn singly(&self, mut run: OpenRun) -> Ended {
+        while let Some((claimed, ticket)) = self.next(&mut run) {
             let began = Instant::now();
-            let tried = trial::of(self.timeout, async { self.publisher.publish(&claimed.message).await }).await;
+            let tried = attempt::run(self.timeout, async { self.publisher.publish(&claimed.message).await }).await;
             self.meters.took(began.elapsed());
-            if !self.tried(&mut lane, claimed.position, &claimed.message, ticket, tried) {
+            if !self.tried(&mut run, claimed.position, &claimed.message, ticket, tried) {
                 break;
             }
         }
-        Ended::One(self.over(lane))
+        Ended::One(self.over(run))
     }
 
     /// Publishes the first messages of these keys at once, then the next of each, and so on.
-    pub(super) async fn together(&self, mut lanes: Vec<Lane>) -> Ended {
-        let mut going: Vec<usize> = (0..lanes.len()).collect();
+    pub(super) async fn together(&self, mut runs: Vec<OpenRun>) -> Ended {
+        let mut going: Vec<usize> = (0..runs.len()).collect();
         loop {
-            let heads: Vec<(Try, Message)> = going.iter().filter_map(|&lane| self.head(&mut lanes, lane)).collect();
+            let heads: Vec<(Try, Message)> = going.iter().filter_map(|&run| self.head(&mut runs, run)).collect();
             if heads.is_empty() {
-                return Ended::Many(lanes.into_iter().map(|lane| self.over(lane)).collect());
+                return Ended::Many(runs.into_iter().map(|run| self.over(run)).collect());
             }
             let (tries, messages): (Vec<Try>, Vec<Message>) = heads.into_iter().unzip();
             let began = Instant::now();
-            let answers = trial::within(self.timeout, async { self.publisher.publish_batch(&messages).await }).await;
+            let answers = attempt::limited(self.timeout, async { self.publisher.publish_batch(&messages).await }).await;
             if matches!(answers, Ok(None)) && !*self.has_batches.get_or_init(|| false) {
-                for (Try { lane, position, ticket }, message) in tries.into_iter().zip(messages) {
-                    self.sign(ticket, Sign::Nothing);
-                    lanes[lane].left.push_front(Claimed { position, message, is_expired: false });
+                for (Try { run, position, ticket }, message) in tries.into_iter().zip(messages) {
+                    self.signal(ticket, Signal::Nothing);
+                    runs[run].left.push_front(Claimed { position, message, is_expired: false });
                 }
-                return Ended::Unbatched(lanes);
+                return Ended::Unbatched(runs);
             }
             if matches!(answers, Ok(Some(_))) {
                 self.has_batches.get_or_init(|| true);
@@ -151,40 +157,40 @@ impl<P: Publisher> Publishing<P> {
             self.meters.took(began.elapsed());
             going.clear();
             let answers = answered(answers, messages.len());
-            for ((Try { lane, position, ticket }, message), answer) in tries.iter().zip(&messages).zip(answers) {
-                if self.tried(&mut lanes[*lane], *position, message, *ticket, answer) {
-                    going.push(*lane);
+            for ((Try { run, position, ticket }, message), answer) in tries.iter().zip(&messages).zip(answers) {
+                if self.tried(&mut runs[*run], *position, message, *ticket, answer) {
+                    going.push(*run);
                 }
             }
         }
     }
 
-    fn head(&self, lanes: &mut [Lane], lane: usize) -> Option<(Try, Message)> {
-        let (Claimed { position, message, .. }, ticket) = self.next(&mut lanes[lane])?;
-        Some((Try { lane, position, ticket }, message))
+    fn head(&self, runs: &mut [OpenRun], run: usize) -> Option<(Try, Message)> {
+        let (Claimed { position, message, .. }, ticket) = self.next(&mut runs[run])?;
+        Some((Try { run, position, ticket }, message))
     }
 
     /// Returns the next message, if it may be published now. An expired message becomes a dead
     /// letter, and holds up no other.
-    fn next(&self, lane: &mut Lane) -> Option<(Claimed, Ticket)> {
-        while lane.left.front()?.is_expired {
-            let claimed = lane.left.pop_front()?;
+    fn next(&self, run: &mut OpenRun) -> Option<(Claimed, Ticket)> {
+        while run.left.front()?.is_expired {
+            let claimed = run.left.pop_front()?;
             let fate = Fate::dead("it expired before it was published");
-            lane.outcome.fates.push(Tried { position: claimed.position, attempts: claimed.message.attempts, fate });
+            run.outcome.fates.push(Tried { position: claimed.position, attempts: claimed.message.attempts, fate });
             self.meters.happened(Event::Expired, 1);
         }
         let now = Instant::now();
-        if now >= lane.begin_until || self.is_stopping.load(Ordering::Relaxed) {
+        if now >= run.begin_until || self.is_stopping.load(Ordering::Relaxed) {
             return None;
         }
-        let ticket = self.pause.lock().expect("nothing panics while it holds this").begin(self.timeout, now)?;
-        Some((lane.left.pop_front()?, ticket))
+        let ticket = self.breaker.lock().expect("nothing panics while it holds this").begin(self.timeout, now)?;
+        Some((run.left.pop_front()?, ticket))
     }
 
     /// Records how an attempt ended. Returns true if the next message of the key may follow.
     fn tried(
         &self,
-        lane: &mut Lane,
+        run: &mut OpenRun,
         position: i64,
         message: &Message,
         ticket: Ticket,
@@ -203,36 +209,36 @@ impl<P: Publisher> Publishing<P> {
                 fate
             }
         };
-        self.sign(
+        self.signal(
             ticket,
             match &tried {
-                Ok(()) => Sign::Success,
-                Err(Failed { cause: Cause::GaveUp, .. }) => Sign::Nothing,
-                Err(_) => Sign::Failure(lane.mark),
+                Ok(()) => Signal::Success,
+                Err(Failed { cause: Cause::GaveUp, .. }) => Signal::Nothing,
+                Err(_) => Signal::Failure(run.key_hash),
             },
         );
-        lane.outcome.fates.push(Tried { position, attempts, fate });
+        run.outcome.fates.push(Tried { position, attempts, fate });
         tried.is_ok()
     }
 
-    fn sign(&self, ticket: Ticket, sign: Sign) {
-        let mut pause = self.pause.lock().expect("nothing panics while it holds this");
-        match pause.ended(ticket, sign, Instant::now(), random::any) {
+    fn signal(&self, ticket: Ticket, signal: Signal) {
+        let mut breaker = self.breaker.lock().expect("nothing panics while it holds this");
+        match breaker.ended(ticket, signal, Instant::now(), random::any) {
             Some(Change::Paused) => self.meters.paused(true),
             Some(Change::Resumed) => self.meters.paused(false),
             None => {}
         }
     }
 
-    /// Ends a lane: no more of its messages are published.
-    fn over(&self, lane: Lane) -> Outcome {
-        self.meters.happened(Event::Released, lane.left.len());
-        lane.outcome
+    /// Ends a run: no more of its messages are published.
+    fn over(&self, run: OpenRun) -> Outcome {
+        self.meters.happened(Event::Released, run.left.len());
+        run.outcome
     }
 }
 
 /// Returns an answer for each message, however the batch ended.
-fn answered(answers: Result<Option<Vec<Result<(), Failure>>>, Failed>, messages: usize) -> Vec<Result<(), Failed>> {
+fn answered(answers: Result<Option<Vec<Result<(), BoxError>>>, Failed>, messages: usize) -> Vec<Result<(), Failed>> {
     let failed = match answers {
         Ok(Some(answers)) if answers.len() == messages => {
             return answers.into_iter().map(|answer| answer.map_err(|error| Failed::of(&error))).collect();
@@ -253,7 +259,7 @@ fn bytes(message: &Message) -> usize {
     message.payload.len() + message.id.len() + message.key.as_ref().map_or(0, Vec::len) + headers
 }
 
-fn mark(run: &Run) -> u64 {
+fn key_hash(run: &Run) -> u64 {
     let mut hasher = DefaultHasher::new();
     match &run.key {
         Some(key) => (&run.name, key).hash(&mut hasher),

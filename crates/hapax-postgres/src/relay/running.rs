@@ -1,14 +1,15 @@
 //! Runs a relay: claims, publications and settlements go on concurrently.
 
 use super::Relay;
-use super::publishing::{Ended, Lane, Publishing};
+use super::publishing::{Ended, OpenRun, Publishing};
+use crate::breaker::Admission;
 use crate::database::Listening;
 use crate::meters::Event;
 use crate::outage::Outage;
 use crate::pace::Pace;
-use crate::pause::Room;
 use crate::publisher::Publisher;
 use crate::queue::{self, Claimer, Outcome, Portion, Run};
+use crate::settling;
 use crate::tables::Queue;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
@@ -180,11 +181,11 @@ impl<'r, P: Publisher> Running<'r, P> {
         if is_little && now < self.claimed_at + GATHER {
             return Err(Some(self.claimed_at + GATHER));
         }
-        let (first, behind) = match self.publishing.room(now) {
+        let (first, behind) = match self.publishing.admission(now) {
             // The other half is claimed while these are being published.
-            Room::All => (room.min(batch.div_ceil(2)), BEHIND),
-            Room::Probe => (1, 0),
-            Room::None { until } => return Err(Some(until)),
+            Admission::All => (room.min(batch.div_ceil(2)), BEHIND),
+            Admission::Probe => (1, 0),
+            Admission::None { until } => return Err(Some(until)),
         };
         Ok(Portion { first, behind, bytes: room_bytes, lease: self.relay.lease() })
     }
@@ -217,7 +218,7 @@ impl<'r, P: Publisher> Running<'r, P> {
         let outcomes = std::mem::take(&mut self.unsettled);
         let (database, tables) = (self.relay.database.clone(), self.relay.tables.clone());
         let settle = async move {
-            match queue::settle(&database, &tables, Queue::Outbox, &outcomes).await {
+            match settling::settle(&database, &tables, Queue::Outbox, &outcomes).await {
                 Ok(again) => {
                     let is_all = again.is_empty();
                     let mut again = again.into_iter().peekable();
@@ -282,21 +283,21 @@ impl<'r, P: Publisher> Running<'r, P> {
         }
         let messages = runs.iter().map(|run| run.messages.len()).sum();
         self.publishing.meters.happened(Event::Claimed, messages);
-        let lanes: Vec<Lane> = runs.into_iter().map(|run| self.publishing.lane(run, begin_until)).collect();
+        let runs: Vec<OpenRun> = runs.into_iter().map(|run| self.publishing.open(run, begin_until)).collect();
         match self.publishing.is_batching() {
             true => {
                 let publishing = Arc::clone(&self.publishing);
-                self.publications.spawn(async move { publishing.together(lanes).await });
+                self.publications.spawn(async move { publishing.together(runs).await });
             }
-            false => self.singly(lanes),
+            false => self.singly(runs),
         }
         self.publishing.meters.in_flight(self.publishing.in_flight().0);
     }
 
-    fn singly(&mut self, lanes: Vec<Lane>) {
-        for lane in lanes {
+    fn singly(&mut self, runs: Vec<OpenRun>) {
+        for run in runs {
             let publishing = Arc::clone(&self.publishing);
-            self.publications.spawn(async move { publishing.singly(lane).await });
+            self.publications.spawn(async move { publishing.singly(run).await });
         }
     }
 
@@ -308,7 +309,7 @@ impl<'r, P: Publisher> Running<'r, P> {
             match next {
                 Some(Ended::One(outcome)) => outcomes.push(outcome),
                 Some(Ended::Many(many)) => outcomes.extend(many),
-                Some(Ended::Unbatched(lanes)) => self.singly(lanes),
+                Some(Ended::Unbatched(runs)) => self.singly(runs),
                 None => {}
             }
             match self.publications.try_join_next() {

@@ -6,13 +6,14 @@
 //! three is a transaction of its own and takes its locks in the order of keys. Insertions wait for
 //! insertions only, and changes for changes, so there is no deadlock.
 
+use super::entries::*;
 use super::keys::Keys;
 use super::operations::Operation;
 use super::rows::*;
 use super::session::{Session, Values};
 use super::{BACKEND, Layout, PostgresStore, SHARED, statements};
 use hapax::Timestamp;
-use hapax_store::record::{Change, Kept};
+use hapax_store::record::{Change, StoredRecord};
 use hapax_store::*;
 use tokio_postgres::types::Type;
 
@@ -49,7 +50,7 @@ impl<R, A> Batch<'_, R, A> {
 
     /// Decides all requests for an id, one after the other. Returns the answers, and the record if
     /// it has changed.
-    fn decide(&self, entry: &Entry, kept: Option<Kept>, now: Timestamp) -> (Vec<A>, Option<Kept>) {
+    fn decide(&self, entry: &Entry, kept: Option<StoredRecord>, now: Timestamp) -> (Vec<A>, Option<StoredRecord>) {
         let (mut kept, mut changed) = (kept, false);
         let asking = self.order[entry.asking.clone()].iter().map(|&position| &self.requests[position]);
         let answers = asking

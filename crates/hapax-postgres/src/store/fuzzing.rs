@@ -1,10 +1,11 @@
 //! Rows that a PostgreSQL server returns, for the fuzz target `records`: columns, of types that the
 //! driver has checked, with any values.
 
+use super::entries::Entry;
 use super::partitions::Place;
-use super::rows::{self, Columns, Entry, RecordColumns};
+use super::rows::{self, Columns, RecordColumns};
 use hapax::Timestamp;
-use hapax_store::record::Kept;
+use hapax_store::record::StoredRecord;
 use hapax_store::{Cursor, StoredId};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -37,7 +38,7 @@ fn time(micros: i64) -> SystemTime {
 }
 
 /// Checks that a record that was read is written so that it would be read again.
-fn written_alike(kept: &Kept) {
+fn written_alike(kept: &StoredRecord) {
     let entry = Entry { scope: 1, id: StoredId::new(b"a"), asking: 0..1 };
     let columns = Columns::of([(&entry, kept)].into_iter());
     let again = RecordColumns {
@@ -50,7 +51,10 @@ fn written_alike(kept: &Kept) {
     };
     let read = again.kept().expect("what was written is a record");
     assert!((kept.until..=kept.until + Duration::from_micros(1)).contains(&read.until));
-    assert_eq!(Kept { until: Timestamp::default(), ..read }, Kept { until: Timestamp::default(), ..kept.clone() });
+    assert_eq!(
+        StoredRecord { until: Timestamp::default(), ..read },
+        StoredRecord { until: Timestamp::default(), ..kept.clone() }
+    );
 }
 
 pub fn cursor(bytes: &[u8]) -> bool {

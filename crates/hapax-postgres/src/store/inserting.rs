@@ -2,11 +2,12 @@
 
 use super::PostgresStore;
 use super::batches::Batch;
+use super::entries::Entry;
 use super::errors::corrupt;
 use super::keys::{Keys, is_key_of};
 use super::operations::Creation;
 use super::partitions::one;
-use super::rows::{Entry, Fresh, column, micros};
+use super::rows::{Fresh, column, micros};
 use super::session::{Session, Values};
 use super::statements::{self, Insertion};
 use hapax_store::StoreError;

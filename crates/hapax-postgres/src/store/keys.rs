@@ -4,7 +4,7 @@
 //! A scope below 128 is one byte, any other 0x80 and four bytes. No such prefix begins another one,
 //! so different scopes and ids have different keys; and keys are in the order of scopes, then ids.
 
-use super::rows::Entry;
+use super::entries::Entry;
 use bytes::{BufMut as _, BytesMut};
 use hapax_store::StoredId;
 use std::error::Error;

@@ -27,6 +27,7 @@
 
 mod batches;
 pub(crate) mod connecting;
+mod entries;
 pub(crate) mod errors;
 #[cfg(any(fuzzing, test))]
 pub mod fuzzing;
@@ -280,7 +281,7 @@ impl Store for PostgresStore {
         self.in_time(self.run(&operations::RELEASE, holds)).await
     }
 
-    async fn fail(&self, failures: &[Failure]) -> Answers<Held> {
+    async fn fail(&self, failures: &[ClaimFailure]) -> Answers<Held> {
         let asked = Sound::of(failures);
         let failures = asked.requests();
         let answers = self.in_time(self.run(&operations::FAIL, failures)).await;

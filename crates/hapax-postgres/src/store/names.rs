@@ -1,7 +1,7 @@
 //! The names of tables in SQL, and the numbers of locks.
 
 use super::BACKEND;
-use hapax_store::{ErrorKind, StoreError};
+use hapax_store::{StoreError, option};
 use sha2::{Digest as _, Sha256};
 
 /// The family of the table of records that all scopes share.
@@ -69,16 +69,14 @@ const NAME_BYTES_MAX: usize = 41;
 pub(crate) fn validate(what: &str, name: &str) -> Result<(), StoreError> {
     let starts = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
     let is_name = starts && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
-    if is_name && name.len() <= NAME_BYTES_MAX {
-        return Ok(());
-    }
-    let wrong = format!("a {what}'s name is [a-z_][a-z0-9_]{{0,40}}, {name:?} is not");
-    Err(StoreError::new(ErrorKind::Misconfigured, BACKEND, wrong))
+    let is_valid = is_name && name.len() <= NAME_BYTES_MAX;
+    option::check(BACKEND, is_valid, what, &name, "a name of the form [a-z_][a-z0-9_]{0,40}")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hapax_store::ErrorKind;
 
     #[test]
     fn names_are_names() {

@@ -2,7 +2,7 @@
 
 use super::rows::{CLAIMED, COMPLETED, Fresh};
 use hapax::Timestamp;
-use hapax_store::record::{self, Change, Kept};
+use hapax_store::record::{self, Change, StoredRecord};
 use hapax_store::*;
 
 /// A kind of request `R`, answered by `A`.
@@ -11,7 +11,7 @@ pub(super) struct Operation<R, A> {
     pub(super) name: &'static str,
     pub(super) key: fn(&R) -> &RecordKey,
     /// The decision: the answer, and the change of the record.
-    pub(super) decide: fn(Option<&Kept>, &R, Timestamp) -> (A, Change),
+    pub(super) decide: fn(Option<&StoredRecord>, &R, Timestamp) -> (A, Change),
     /// The insertion of an id without a record, if the request inserts one.
     pub(super) creation: Option<Creation<R, A>>,
     /// True if an existing record usually remains unchanged: then it is looked at before it is
@@ -85,7 +85,7 @@ pub(super) const CLAIM: Operation<ClaimRequest, Claimed> = Operation {
 pub(super) const RECORD: Operation<Record, ()> = Operation {
     name: "record",
     key: |record| &record.key,
-    decide: |_, record, now| ((), Change::Put(Kept::recorded(record, now))),
+    decide: |_, record, now| ((), Change::Put(StoredRecord::recorded(record, now))),
     creation: Some(Creation {
         state: COMPLETED,
         has_token: false,
@@ -110,7 +110,7 @@ pub(super) const COMPLETE: Operation<Completion, Held> = Operation {
 
 pub(super) const RELEASE: Operation<Hold, Held> = held("release", |hold| &hold.key, record::release);
 
-pub(super) const FAIL: Operation<Failure, Held> = held("fail", |failure| &failure.hold.key, record::fail);
+pub(super) const FAIL: Operation<ClaimFailure, Held> = held("fail", |failure| &failure.hold.key, record::fail);
 
 pub(super) const RENEW: Operation<Renewal, Held> = held("renew", |renewal| &renewal.hold.key, record::renew);
 
@@ -140,7 +140,7 @@ pub(super) const LOOK_UP: Operation<RecordKey, Known> = Operation {
 const fn held<R>(
     name: &'static str,
     key: fn(&R) -> &RecordKey,
-    decide: fn(Option<&Kept>, &R, Timestamp) -> (Held, Change),
+    decide: fn(Option<&StoredRecord>, &R, Timestamp) -> (Held, Change),
 ) -> Operation<R, Held> {
     Operation {
         name,

@@ -2,13 +2,15 @@
 
 use super::BACKEND;
 use super::names::Names;
-use hapax_store::{ErrorKind, StoreError};
+use hapax_store::{ErrorKind, StoreError, option};
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 use tokio_postgres::Config;
 
 /// The assignment of scopes to tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 pub enum Layout {
     /// One table for all: any number of scopes.
     #[default]
@@ -80,7 +82,8 @@ impl PostgresOptions {
     /// [`ErrorKind::Misconfigured`] if there is no host.
     pub fn new(mut config: Config) -> Result<Self, StoreError> {
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
-            return Err(misconfigured("expected a host, or the directory of a Unix socket".into()));
+            let what = "expected a host, or the directory of a Unix socket";
+            return Err(StoreError::new(ErrorKind::Misconfigured, BACKEND, what));
         }
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(Duration::from_secs(5));
@@ -132,7 +135,7 @@ impl PostgresOptions {
     ///
     /// [`ErrorKind::Misconfigured`] unless it is between a second and 10 years.
     pub fn partition(mut self, length: Duration) -> Result<Self, StoreError> {
-        self.partition = within("a partition", length, Duration::from_secs(1), Duration::from_secs(3_650 * 86_400))?;
+        self.partition = within("partition", length, Duration::from_secs(1)..=Duration::from_secs(3_650 * 86_400))?;
         Ok(self)
     }
 
@@ -142,10 +145,7 @@ impl PostgresOptions {
     ///
     /// [`ErrorKind::Misconfigured`] unless it is between 1 and 1,024.
     pub fn connections(mut self, connections: usize) -> Result<Self, StoreError> {
-        if !(1..=1_024).contains(&connections) {
-            return Err(misconfigured(format!("a pool has 1 to 1024 connections, not {connections}")));
-        }
-        self.connections = Some(connections);
+        self.connections = Some(within("connections", connections, 1..=1_024)?);
         Ok(self)
     }
 
@@ -172,7 +172,7 @@ impl PostgresOptions {
     ///
     /// [`ErrorKind::Misconfigured`] unless it is between 10 milliseconds and an hour.
     pub fn timeout(mut self, timeout: Duration) -> Result<Self, StoreError> {
-        self.timeout = within("a timeout", timeout, Duration::from_millis(10), Duration::from_secs(3_600))?;
+        self.timeout = within("timeout", timeout, Duration::from_millis(10)..=Duration::from_secs(3_600))?;
         Ok(self)
     }
 
@@ -213,15 +213,13 @@ impl fmt::Debug for PostgresOptions {
     }
 }
 
-pub(crate) fn within(what: &str, length: Duration, min: Duration, max: Duration) -> Result<Duration, StoreError> {
-    match (min..=max).contains(&length) {
-        true => Ok(length),
-        false => Err(misconfigured(format!("{what} is between {min:?} and {max:?} long, not {length:?}"))),
-    }
-}
-
-fn misconfigured(what: String) -> StoreError {
-    StoreError::new(ErrorKind::Misconfigured, BACKEND, what)
+/// Returns the value of an option, or an error unless it is in this range.
+pub(crate) fn within<T: PartialOrd + fmt::Debug>(
+    name: &str,
+    got: T,
+    range: RangeInclusive<T>,
+) -> Result<T, StoreError> {
+    option::within(BACKEND, name, got, range)
 }
 
 #[cfg(test)]

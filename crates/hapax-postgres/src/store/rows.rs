@@ -1,11 +1,11 @@
-//! Requests as arrays of columns, and rows as records: pure.
+//! Records as arrays of columns, and rows as records: pure.
 
+use super::entries::Entry;
 use super::errors::corrupt;
 use super::keys::Keys;
 use hapax::Timestamp;
-use hapax_store::record::{Kept, State};
-use hapax_store::{Fingerprint, StoreError, StoredId};
-use std::ops::Range;
+use hapax_store::record::{State, StoredRecord};
+use hapax_store::{Fingerprint, StoreError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio_postgres::Row;
 
@@ -15,63 +15,6 @@ pub(super) struct Fresh<'r> {
     pub(super) fingerprint: Option<Fingerprint>,
     pub(super) result: Option<&'r [u8]>,
     pub(super) lasts: Duration,
-}
-
-/// An id of a batch, and the requests for it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
-    pub(super) scope: i32,
-    pub(super) id: StoredId,
-    /// The requests for this id that have no answer yet, as a range of the requests' order.
-    pub(super) asking: Range<usize>,
-}
-
-/// A batch in the order of its keys, in which all batches take their locks.
-#[derive(Debug, Default)]
-pub(super) struct Sorted {
-    /// The requests' positions, by key first, then in the order in which they were made.
-    pub(super) order: Vec<usize>,
-    pub(super) entries: Vec<Entry>,
-}
-
-/// Sorts a batch: each request's position, the number of its scope, its id.
-pub(super) fn sort(mut requests: Vec<(i32, StoredId, usize)>) -> Sorted {
-    requests.sort_unstable();
-    let mut sorted = Sorted { order: Vec::with_capacity(requests.len()), entries: Vec::with_capacity(requests.len()) };
-    for (scope, id, position) in requests {
-        let at = sorted.order.len();
-        sorted.order.push(position);
-        match sorted.entries.last_mut() {
-            Some(last) if last.scope == scope && last.id == id => last.asking.end = at + 1,
-            _ => sorted.entries.push(Entry { scope, id, asking: at..at + 1 }),
-        }
-    }
-    sorted
-}
-
-/// Cuts a batch where another table begins, or where the results exceed this many bytes.
-pub(super) fn cut(
-    entries: Vec<Entry>,
-    family: impl Fn(i32) -> i32,
-    bytes: impl Fn(&Entry) -> usize,
-    bytes_max: usize,
-) -> Vec<(i32, Vec<Entry>)> {
-    let mut parts: Vec<(i32, Vec<Entry>)> = Vec::new();
-    let mut sum = 0;
-    for entry in entries {
-        let (family, bytes) = (family(entry.scope), bytes(&entry));
-        match parts.last_mut() {
-            Some((last, part)) if *last == family && sum + bytes <= bytes_max => {
-                sum += bytes;
-                part.push(entry);
-            }
-            _ => {
-                sum = bytes;
-                parts.push((family, vec![entry]));
-            }
-        }
-    }
-    parts
 }
 
 const IN_PROGRESS: i16 = 1;
@@ -107,7 +50,7 @@ pub(super) struct Found {
     pub(super) bucket: i32,
     /// The bucket that is written into.
     pub(super) current: i32,
-    pub(super) kept: Kept,
+    pub(super) kept: StoredRecord,
     pub(super) now: Timestamp,
 }
 
@@ -123,8 +66,8 @@ pub(super) struct RecordColumns<'r> {
 
 impl RecordColumns<'_> {
     /// Returns the record in these columns.
-    pub(super) fn kept(self) -> Result<Kept, StoreError> {
-        Ok(Kept {
+    pub(super) fn kept(self) -> Result<StoredRecord, StoreError> {
+        Ok(StoredRecord {
             state: state(self.state, self.attempt, self.result)?,
             token: u64::try_from(self.token.unwrap_or(0)).map_err(|_| corrupt("a token is never negative"))?,
             fingerprint: fingerprint(self.fingerprint)?,
@@ -195,7 +138,7 @@ pub(super) struct Columns<'r> {
 }
 
 impl<'r> Columns<'r> {
-    pub(super) fn of(rows: impl Iterator<Item = (&'r Entry, &'r Kept)>) -> Self {
+    pub(super) fn of(rows: impl Iterator<Item = (&'r Entry, &'r StoredRecord)>) -> Self {
         let mut columns = Columns {
             keys: Keys(Vec::new()),
             states: Vec::new(),
@@ -209,7 +152,7 @@ impl<'r> Columns<'r> {
         columns
     }
 
-    fn push(&mut self, entry: &'r Entry, kept: &'r Kept) {
+    fn push(&mut self, entry: &'r Entry, kept: &'r StoredRecord) {
         let (state, attempt, result) = match &kept.state {
             State::InProgress { attempt } => (IN_PROGRESS, Some(*attempt), None),
             State::Failed => (FAILED, None, None),
@@ -229,41 +172,6 @@ impl<'r> Columns<'r> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn request(scope: i32, id: &str, position: usize) -> (i32, StoredId, usize) {
-        (scope, StoredId::new(id.as_bytes()), position)
-    }
-
-    #[test]
-    fn a_batch_is_sorted_and_every_request_is_in_one_entry_in_its_order() {
-        let sorted = sort(vec![request(2, "a", 0), request(1, "b", 1), request(1, "a", 2), request(1, "b", 3)]);
-        assert_eq!(sorted.order, [2, 1, 3, 0]);
-        let keys: Vec<_> =
-            sorted.entries.iter().map(|e| (e.scope, e.id.as_bytes().to_vec(), e.asking.clone())).collect();
-        assert_eq!(keys, [(1, b"a".to_vec(), 0..1), (1, b"b".to_vec(), 1..3), (2, b"a".to_vec(), 3..4)]);
-    }
-
-    #[test]
-    fn ids_are_sorted_as_the_server_sorts_them() {
-        // Byte by byte, a prefix first.
-        let ids: [&[u8]; 6] = [b"", b"\0", b"\0\0", b"a", b"ab", b"\xff"];
-        let sorted = sort(ids.iter().rev().enumerate().map(|(i, id)| (1, StoredId::new(id), i)).collect());
-        assert_eq!(sorted.entries.iter().map(|entry| entry.id.as_bytes()).collect::<Vec<_>>(), ids);
-    }
-
-    #[test]
-    fn a_batch_is_cut_at_tables_and_bytes() {
-        let entries = |scopes: &[i32]| {
-            scopes.iter().map(|&scope| Entry { scope, id: StoredId::new(b""), asking: 0..1 }).collect::<Vec<_>>()
-        };
-        let lengths =
-            |parts: Vec<(i32, Vec<Entry>)>| parts.iter().map(|(f, part)| (*f, part.len())).collect::<Vec<_>>();
-        assert_eq!(lengths(cut(entries(&[1, 2, 2, 3]), |_| 0, |_| 0, 10)), [(0, 4)]);
-        assert_eq!(lengths(cut(entries(&[1, 2, 2, 3]), |scope| scope, |_| 0, 10)), [(1, 1), (2, 2), (3, 1)]);
-        assert_eq!(lengths(cut(entries(&[1, 1, 1]), |_| 0, |_| 5, 10)), [(0, 2), (0, 1)]);
-        assert_eq!(lengths(cut(entries(&[1, 1]), |_| 0, |_| 11, 10)), [(0, 1), (0, 1)]);
-        assert!(cut(Vec::new(), |_| 0, |_| 0, 10).is_empty());
-    }
 
     #[test]
     fn nothing_is_shortened_by_a_unit_and_nothing_overflows() {

@@ -5,7 +5,7 @@ use super::options::Layout;
 use super::rows::column;
 use super::session::Session;
 use super::{schema, statements};
-use hapax_store::sync::Mutex;
+use hapax_store::sync::{Mutex, lock};
 use hapax_store::{Scope, StoreError};
 use std::collections::{BTreeSet, HashMap};
 use tokio_postgres::types::Type;
@@ -22,7 +22,7 @@ pub(super) struct Scopes {
 impl Scopes {
     fn known(&self) -> hapax_store::sync::MutexGuard<'_, HashMap<Scope, i32>> {
         // Each change is one call to the map.
-        self.known.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.known)
     }
 
     /// Returns the numbers of these scopes. A scope that was never written to gets a number if this

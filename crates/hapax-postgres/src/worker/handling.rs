@@ -7,14 +7,14 @@
 //! takes the connection with it, and the error of the attempt.
 
 use super::waiting::Waiting;
+use crate::attempt::{Cause, Failed};
 use crate::database::{Database, NET};
 use crate::meters::{Event, Meters};
 use crate::queue::{self, Claimed, Fate, Outcome, Run, Tried};
 use crate::retry::Retry;
 use crate::tables::{Queue, Tables};
 use crate::transaction::Value;
-use crate::trial::{Cause, Failed};
-use crate::{Failure, Message, statements};
+use crate::{BoxError, Message, statements};
 use hapax_store::StoreError;
 use hapax_store::sync::{Ordering, StdAtomicBool};
 use std::sync::Arc;
@@ -123,7 +123,7 @@ impl<H> Case<'_, H> {
     }
 
     /// Waits for the answer to a commit, which may take as long as a handler.
-    pub(super) async fn committed<A, E: Into<Failure>>(
+    pub(super) async fn committed<A, E: Into<BoxError>>(
         &self,
         commit: impl Future<Output = Result<A, E>>,
     ) -> Result<(), Failed> {

@@ -6,6 +6,7 @@ use crate::meters::Event;
 use crate::outage::Outage;
 use crate::pace::Pace;
 use crate::queue::{self, BEHIND, Claimer, Outcome, Portion};
+use crate::settling;
 use crate::tables::Queue;
 use futures_util::FutureExt as _;
 use hapax::tier::random;
@@ -223,7 +224,7 @@ impl<H: Send + Sync + 'static> Dispatcher<H> {
         }
         let outcomes: Vec<Outcome> = self.unsettled.iter().map(|unsettled| unsettled.outcome.clone()).collect();
         let Work { database, tables, .. } = &*self.work;
-        let again = queue::settle(database, tables, Queue::Inbox, &outcomes).await?;
+        let again = settling::settle(database, tables, Queue::Inbox, &outcomes).await?;
         let mut at = 0;
         self.unsettled.retain(|_| {
             at += 1;

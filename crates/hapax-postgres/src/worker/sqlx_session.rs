@@ -3,7 +3,7 @@
 use super::handling::{Case, Ended, Session};
 use crate::database::{Database, sqlx_pool};
 use crate::transaction::sqlx_driver::{failed, rows};
-use crate::{SqlxHandler, trial};
+use crate::{SqlxHandler, attempt};
 use hapax_store::StoreError;
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, Postgres};
 
@@ -39,7 +39,7 @@ impl<H: SqlxHandler> Session<H> for SqlxSession {
         if let Some(end) = case.without_handler(pid.is_some()) {
             return rolled_back(tx).await.map_or_else(Ended::NotBegun, |()| end);
         }
-        match trial::of(case.lease, async { case.handler.handle(&mut tx, case.message).await }).await {
+        match attempt::run(case.lease, async { case.handler.handle(&mut tx, case.message).await }).await {
             Ok(()) => {}
             Err(failed) if failed.is_reported() => return Ended::undone(failed, rolled_back(tx).await),
             Err(failed) => {

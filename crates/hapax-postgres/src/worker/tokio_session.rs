@@ -5,7 +5,7 @@ use crate::database::Database;
 use crate::errors::failed;
 use crate::store::connecting::Held;
 use crate::transaction::tokio_driver;
-use crate::{Handler, trial};
+use crate::{Handler, attempt};
 use futures_util::FutureExt as _;
 use hapax_store::StoreError;
 use tokio_postgres::Client;
@@ -49,7 +49,7 @@ impl<H: Handler> Session<H> for TokioSession {
         if let Some(end) = case.without_handler(pid.is_some()) {
             return rolled_back(tx).await.map_or_else(Ended::NotBegun, |()| end);
         }
-        match trial::of(case.lease, async { case.handler.handle(&mut tx, case.message).await }).await {
+        match attempt::run(case.lease, async { case.handler.handle(&mut tx, case.message).await }).await {
             Ok(()) => {}
             Err(failed) if failed.is_reported() => return Ended::undone(failed, rolled_back(tx).await),
             Err(failed) => {

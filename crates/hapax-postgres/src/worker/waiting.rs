@@ -5,7 +5,7 @@
 //! waiting.
 
 use crate::queue::Run;
-use hapax_store::sync::{Mutex, Ordering, StdAtomicBool};
+use hapax_store::sync::{Mutex, Ordering, StdAtomicBool, lock};
 use std::collections::VecDeque;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -31,7 +31,7 @@ struct State {
 impl Waiting {
     fn state(&self) -> hapax_store::sync::MutexGuard<'_, State> {
         // Each change is one call, so a poisoned lock guards nothing half done.
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.0)
     }
 
     /// Returns the next run, unless all are to be given back.

@@ -25,7 +25,7 @@ struct Away {
 }
 
 impl Publisher for Away {
-    async fn publish(&self, _: &Message) -> Result<(), Failure> {
+    async fn publish(&self, _: &Message) -> Result<(), BoxError> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         if self.is_away.load(Ordering::Relaxed) {
             return Err("connection refused".into());
@@ -62,7 +62,7 @@ struct Early(AtomicU64);
 
 impl Publisher for Early {
     #[allow(clippy::manual_async_fn, reason = "what an `async fn` does, it does in its future")]
-    fn publish(&self, message: &Message) -> impl Future<Output = Result<(), Failure>> + Send {
+    fn publish(&self, message: &Message) -> impl Future<Output = Result<(), BoxError>> + Send {
         assert!(message.id != b"bad", "no such address");
         self.0.fetch_add(1, Ordering::Relaxed);
         async { Ok(()) }
@@ -121,7 +121,7 @@ fn large_messages_are_claimed_within_a_budget() {
 struct Gate(Semaphore, AtomicU64);
 
 impl Publisher for Gate {
-    async fn publish(&self, _: &Message) -> Result<(), Failure> {
+    async fn publish(&self, _: &Message) -> Result<(), BoxError> {
         self.0.acquire().await?.forget();
         self.1.fetch_add(1, Ordering::Relaxed);
         Ok(())
@@ -133,7 +133,7 @@ impl Publisher for Gate {
 struct Picky(Mutex<Vec<String>>);
 
 impl Publisher for Picky {
-    async fn publish(&self, message: &Message) -> Result<(), Failure> {
+    async fn publish(&self, message: &Message) -> Result<(), BoxError> {
         let id = String::from_utf8(message.id.clone())?;
         match id.as_str() {
             "hopeless" => return Err(std::io::Error::other(GiveUp::because("no such exchange")).into()),
@@ -233,11 +233,11 @@ type Sent = (Option<Vec<u8>>, Vec<u8>);
 struct Bulk(Mutex<Vec<Vec<Sent>>>);
 
 impl Publisher for Bulk {
-    async fn publish(&self, _: &Message) -> Result<(), Failure> {
+    async fn publish(&self, _: &Message) -> Result<(), BoxError> {
         Err("it is asked for batches only".into())
     }
 
-    async fn publish_batch(&self, messages: &[Message]) -> Option<Vec<Result<(), Failure>>> {
+    async fn publish_batch(&self, messages: &[Message]) -> Option<Vec<Result<(), BoxError>>> {
         let batch = messages.iter().map(|message| (message.key.clone(), message.id.clone())).collect();
         self.0.lock().unwrap().push(batch);
         let bad = |message: &Message| message.id == b"bad" && message.attempts == 0;

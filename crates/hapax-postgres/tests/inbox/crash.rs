@@ -105,7 +105,7 @@ impl Process {
 }
 
 impl Handler for Process {
-    async fn handle(&self, tx: &mut tokio_postgres::Transaction<'_>, message: &Message) -> Result<(), Failure> {
+    async fn handle(&self, tx: &mut tokio_postgres::Transaction<'_>, message: &Message) -> Result<(), BoxError> {
         let p = &self.prefix;
         if message.name == "billing" {
             // A message that this process has handled and whose effect others see was committed.
@@ -133,7 +133,7 @@ impl Handler for Process {
 }
 
 impl Publisher for Process {
-    async fn publish(&self, message: &Message) -> Result<(), Failure> {
+    async fn publish(&self, message: &Message) -> Result<(), BoxError> {
         let mut wire = self.wire.lock().await;
         if wire.as_ref().is_none_or(Client::is_closed) {
             let (client, connection) = tokio_postgres::connect(&self.address, NoTls).await?;
@@ -269,7 +269,7 @@ fn whatever_dies_each_effect_is_there_once_and_in_order() {
         let tables = "CREATE TABLE {p}_effects (n bigserial, consumer text, key bytea, id bytea); \
              CREATE TABLE {p}_wire (n bigserial, process text, key bytea, id bytea)";
         place.execute(&client, tables).await;
-        let mut broker = Broker { next: 0, client: None, random: Random::new() };
+        let mut broker = Broker { next: 0, client: None, random: crate::random() };
         let (stop, stopped) = watch::channel(false);
         let survivor = Process::new(&place.server.address(), &place.prefix, None);
         let survivors = tokio::spawn(survivor.run(stopped));

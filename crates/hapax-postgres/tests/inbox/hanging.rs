@@ -18,7 +18,7 @@ impl Ill {
 }
 
 impl Handler for Ill {
-    async fn handle(&self, tx: &mut tokio_postgres::Transaction<'_>, message: &Message) -> Result<(), Failure> {
+    async fn handle(&self, tx: &mut tokio_postgres::Transaction<'_>, message: &Message) -> Result<(), BoxError> {
         let name = String::from_utf8(message.id.clone()).unwrap();
         match name.split('/').next().unwrap() {
             "hangs" => tokio::time::sleep(HOUR).await,
@@ -147,7 +147,7 @@ impl Handler for Early {
         &self,
         _: &mut tokio_postgres::Transaction<'_>,
         message: &Message,
-    ) -> impl Future<Output = Result<(), Failure>> + Send {
+    ) -> impl Future<Output = Result<(), BoxError>> + Send {
         assert_ne!(message.id, b"early");
         async { Ok(()) }
     }

@@ -158,7 +158,7 @@ fn nothing_of_somebody_elses_in_the_search_path_is_run() {
 struct Fails;
 
 impl Handler for Fails {
-    async fn handle(&self, _: &mut tokio_postgres::Transaction<'_>, _: &Message) -> Result<(), Failure> {
+    async fn handle(&self, _: &mut tokio_postgres::Transaction<'_>, _: &Message) -> Result<(), BoxError> {
         Err("no".into())
     }
 }
@@ -166,7 +166,7 @@ impl Handler for Fails {
 struct Takes;
 
 impl Handler for Takes {
-    async fn handle(&self, _: &mut tokio_postgres::Transaction<'_>, _: &Message) -> Result<(), Failure> {
+    async fn handle(&self, _: &mut tokio_postgres::Transaction<'_>, _: &Message) -> Result<(), BoxError> {
         Ok(())
     }
 }

@@ -2,6 +2,7 @@
 //! PostgreSQL they say SKIPPED.
 
 use testkit::postgres_server as server;
+use testkit::random::Random;
 
 use testkit::postgres_pooler as pooler;
 
@@ -170,24 +171,11 @@ async fn pid(client: &impl tokio_postgres::GenericClient) -> i32 {
     client.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0)
 }
 
-/// Random numbers that are different from run to run. The seed is printed.
-struct Random(u64);
-
-impl Random {
-    fn new() -> Self {
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
-        let given = std::env::var("HAPAX_SEED").ok().and_then(|seed| seed.parse().ok());
-        let seed = given.unwrap_or(now.as_nanos() as u64);
-        println!("HAPAX_SEED={seed}");
-        Random(seed)
-    }
-
-    /// Returns a number below `end` (splitmix64).
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % end
-    }
+/// Returns random numbers that are different from run to run. The seed is printed.
+fn random() -> Random {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
+    let given = std::env::var("HAPAX_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed = given.unwrap_or(now.as_nanos() as u64);
+    println!("HAPAX_SEED={seed}");
+    Random(seed)
 }

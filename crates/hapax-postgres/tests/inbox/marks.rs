@@ -275,13 +275,13 @@ fn roles_without_privileges_suffice_and_tables_are_made_once() {
 struct Nothing;
 
 impl Handler for Nothing {
-    async fn handle(&self, _: &mut tokio_postgres::Transaction<'_>, _: &Message) -> Result<(), Failure> {
+    async fn handle(&self, _: &mut tokio_postgres::Transaction<'_>, _: &Message) -> Result<(), BoxError> {
         Ok(())
     }
 }
 
 impl Publisher for Nothing {
-    async fn publish(&self, _: &Message) -> Result<(), Failure> {
+    async fn publish(&self, _: &Message) -> Result<(), BoxError> {
         Ok(())
     }
 }

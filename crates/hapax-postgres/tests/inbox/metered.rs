@@ -47,20 +47,20 @@ fn of(emitted: &Emitted, name: &str, queue: &str, event: Option<&str>) -> f64 {
 struct Judge;
 
 impl Judge {
-    fn judge(message: &Message) -> Result<(), Failure> {
+    fn judge(message: &Message) -> Result<(), BoxError> {
         assert!(message.id != b"worse", "worse");
         if message.id == b"bad" { Err("bad".into()) } else { Ok(()) }
     }
 }
 
 impl Publisher for Judge {
-    async fn publish(&self, message: &Message) -> Result<(), Failure> {
+    async fn publish(&self, message: &Message) -> Result<(), BoxError> {
         Judge::judge(message)
     }
 }
 
 impl Handler for Judge {
-    async fn handle(&self, _: &mut tokio_postgres::Transaction<'_>, message: &Message) -> Result<(), Failure> {
+    async fn handle(&self, _: &mut tokio_postgres::Transaction<'_>, message: &Message) -> Result<(), BoxError> {
         Judge::judge(message)
     }
 }

@@ -107,7 +107,7 @@ fn code_that_is_too_old_is_refused_and_never_wrong_in_silence() {
 struct Takes;
 
 impl Publisher for Takes {
-    async fn publish(&self, _: &Message) -> Result<(), Failure> {
+    async fn publish(&self, _: &Message) -> Result<(), BoxError> {
         Ok(())
     }
 }

@@ -16,7 +16,7 @@ struct Effects {
 }
 
 impl Handler for Effects {
-    async fn handle(&self, tx: &mut tokio_postgres::Transaction<'_>, message: &Message) -> Result<(), Failure> {
+    async fn handle(&self, tx: &mut tokio_postgres::Transaction<'_>, message: &Message) -> Result<(), BoxError> {
         let id = std::str::from_utf8(&message.id)?;
         tx.batch_execute(&format!("INSERT INTO {}_effects VALUES ('{id}')", self.prefix)).await?;
         match id {
@@ -29,7 +29,7 @@ impl Handler for Effects {
 }
 
 impl Publisher for Effects {
-    async fn publish(&self, _: &Message) -> Result<(), Failure> {
+    async fn publish(&self, _: &Message) -> Result<(), BoxError> {
         Ok(())
     }
 }
@@ -116,7 +116,11 @@ async fn with_sqlx(place: &Place, pooler: &Pooler, untouched: &std::collections:
     struct Counts(AtomicU64);
 
     impl SqlxHandler for Counts {
-        async fn handle(&self, tx: &mut ::sqlx::Transaction<'_, ::sqlx::Postgres>, _: &Message) -> Result<(), Failure> {
+        async fn handle(
+            &self,
+            tx: &mut ::sqlx::Transaction<'_, ::sqlx::Postgres>,
+            _: &Message,
+        ) -> Result<(), BoxError> {
             ::sqlx::query("SELECT 1").persistent(false).execute(&mut **tx).await?;
             self.0.fetch_add(1, Ordering::Relaxed);
             Ok(())

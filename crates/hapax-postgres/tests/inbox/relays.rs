@@ -24,7 +24,7 @@ impl Broker {
 }
 
 impl Publisher for Broker {
-    async fn publish(&self, message: &Message) -> Result<(), Failure> {
+    async fn publish(&self, message: &Message) -> Result<(), BoxError> {
         // A key is in flight as a whole: no two of its messages concurrently.
         let what = message.key.clone().unwrap_or_else(|| message.id.clone());
         let id = String::from_utf8(message.id.clone()).unwrap();
@@ -195,7 +195,7 @@ fn what_a_relay_that_died_has_published_is_published_again_in_order() {
 struct Dying(Mutex<Vec<String>>);
 
 impl Publisher for Dying {
-    async fn publish(&self, message: &Message) -> Result<(), Failure> {
+    async fn publish(&self, message: &Message) -> Result<(), BoxError> {
         if self.0.lock().unwrap().len() == 2 {
             std::future::pending::<()>().await;
         }

@@ -255,7 +255,7 @@ fn partitions_come_round() {
 fn of_many_that_race_while_partitions_begin_one_is_first() {
     Place::run(async |place| {
         let (place, ids) = (Arc::new(place), 120_u64);
-        let (mut races, mut random) = (JoinSet::new(), Random::new());
+        let (mut races, mut random) = (JoinSet::new(), crate::random());
         for racer in 0..6 {
             let (place, mut order) = (Arc::clone(&place), (0..ids).collect::<Vec<_>>());
             // Neighbours are swapped: all threads race, each in an order of its own.

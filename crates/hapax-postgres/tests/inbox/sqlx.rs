@@ -66,7 +66,7 @@ impl SqlxHandler for Ill {
         &self,
         tx: &mut ::sqlx::Transaction<'_, ::sqlx::Postgres>,
         message: &Message,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), BoxError> {
         let insert = || ::sqlx::query(::sqlx::AssertSqlSafe(self.insert.clone())).bind(message.id.clone());
         insert().execute(&mut **tx).await?;
         match message.id.as_slice() {
@@ -135,7 +135,7 @@ fn a_relay_with_a_pool_of_sqlx() {
     struct Counts(AtomicU64);
 
     impl Publisher for Counts {
-        async fn publish(&self, _: &Message) -> Result<(), Failure> {
+        async fn publish(&self, _: &Message) -> Result<(), BoxError> {
             self.0.fetch_add(1, Ordering::Relaxed);
             Ok(())
         }

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
-type Does = dyn Fn(&Message) -> Result<(), Failure> + Send + Sync;
+type Does = dyn Fn(&Message) -> Result<(), BoxError> + Send + Sync;
 
 /// The handler's actions for each message, and the order in which messages came.
 struct Script {
@@ -14,7 +14,7 @@ struct Script {
 }
 
 impl Script {
-    fn new(does: impl Fn(&Message) -> Result<(), Failure> + Send + Sync + 'static) -> Arc<Self> {
+    fn new(does: impl Fn(&Message) -> Result<(), BoxError> + Send + Sync + 'static) -> Arc<Self> {
         Arc::new(Script { does: Box::new(does), handled: Mutex::default() })
     }
 
@@ -25,7 +25,7 @@ impl Script {
 }
 
 impl Handler for Script {
-    async fn handle(&self, _: &mut tokio_postgres::Transaction<'_>, message: &Message) -> Result<(), Failure> {
+    async fn handle(&self, _: &mut tokio_postgres::Transaction<'_>, message: &Message) -> Result<(), BoxError> {
         (self.does)(message)?;
         self.handled.lock().unwrap().push(text(&message.id));
         Ok(())
@@ -226,7 +226,7 @@ struct Never {
 }
 
 impl Handler for Never {
-    async fn handle(&self, _: &mut tokio_postgres::Transaction<'_>, message: &Message) -> Result<(), Failure> {
+    async fn handle(&self, _: &mut tokio_postgres::Transaction<'_>, message: &Message) -> Result<(), BoxError> {
         assert_eq!(message.attempts, self.attempts);
         self.begun.lock().unwrap().take().expect("it begins once").send(()).unwrap();
         std::future::pending().await
@@ -259,7 +259,7 @@ struct Effects {
 }
 
 impl Handler for Effects {
-    async fn handle(&self, tx: &mut tokio_postgres::Transaction<'_>, message: &Message) -> Result<(), Failure> {
+    async fn handle(&self, tx: &mut tokio_postgres::Transaction<'_>, message: &Message) -> Result<(), BoxError> {
         tx.execute(&self.insert, &[&message.id]).await?;
         match message.id.as_slice() {
             b"fails" => Err("no".into()),
@@ -287,7 +287,7 @@ fn many_workers_handle_each_message_once_and_a_key_in_order() {
                 let _ = place.receive(&mut client, "c", message).await;
             }
         }
-        let mut random = Random::new();
+        let mut random = crate::random();
         let failing: Vec<String> = (0..10).map(|_| format!("{}/{}", random.below(keys), random.below(each))).collect();
         let script =
             Script::new(move |message: &Message| match failing.contains(&text(&message.id)) && message.attempts == 0 {
@@ -365,7 +365,7 @@ fn no_answer_is_an_error_in_time() {
 struct Unused;
 
 impl Publisher for Unused {
-    async fn publish(&self, message: &Message) -> Result<(), Failure> {
+    async fn publish(&self, message: &Message) -> Result<(), BoxError> {
         panic!("{message:?} cannot have been claimed")
     }
 }
@@ -399,7 +399,7 @@ struct Stops {
 }
 
 impl Handler for Stops {
-    async fn handle(&self, _: &mut tokio_postgres::Transaction<'_>, message: &Message) -> Result<(), Failure> {
+    async fn handle(&self, _: &mut tokio_postgres::Transaction<'_>, message: &Message) -> Result<(), BoxError> {
         self.stop.lock().unwrap().take().expect("it stops after the first").send(()).unwrap();
         tokio::time::sleep(ms(100)).await;
         self.handled.lock().unwrap().push(message.id.clone());
@@ -416,7 +416,7 @@ struct Slow {
 }
 
 impl Handler for Slow {
-    async fn handle(&self, _: &mut tokio_postgres::Transaction<'_>, _: &Message) -> Result<(), Failure> {
+    async fn handle(&self, _: &mut tokio_postgres::Transaction<'_>, _: &Message) -> Result<(), BoxError> {
         self.most.fetch_max(1 + self.at_work.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
         tokio::time::sleep(ms(300)).await;
         self.at_work.fetch_sub(1, Ordering::Relaxed);

@@ -3,13 +3,13 @@
 use super::BACKEND;
 use crate::error::{ErrorKind, StoreError};
 use crate::key::RecordKey;
-use crate::record::{Kept, State};
+use crate::record::{State, StoredRecord};
 use crate::request::Expired;
 use hapax::Timestamp;
 use std::collections::{BTreeSet, HashMap};
 
 pub(super) struct Active {
-    kept: HashMap<RecordKey, Kept>,
+    records: HashMap<RecordKey, StoredRecord>,
     expiries: BTreeSet<(Timestamp, RecordKey)>,
     max: usize,
     /// The largest token of any claim so far.
@@ -18,44 +18,44 @@ pub(super) struct Active {
 
 impl Active {
     pub(super) fn new(max: usize) -> Self {
-        Active { kept: HashMap::new(), expiries: BTreeSet::new(), max, last_token: 0 }
+        Active { records: HashMap::new(), expiries: BTreeSet::new(), max, last_token: 0 }
     }
 
     pub(super) fn len(&self) -> usize {
-        self.kept.len()
+        self.records.len()
     }
 
-    pub(super) fn get(&self, key: &RecordKey) -> Option<&Kept> {
-        self.kept.get(key)
+    pub(super) fn get(&self, key: &RecordKey) -> Option<&StoredRecord> {
+        self.records.get(key)
     }
 
     /// Returns the stand-in for an id without a record. It counts as nothing, but a claim of it
     /// gets a token that no earlier claim had.
-    pub(super) fn forgotten(&self, now: Timestamp) -> Kept {
-        Kept { state: State::Failed, token: self.last_token, fingerprint: None, until: now }
+    pub(super) fn forgotten(&self, now: Timestamp) -> StoredRecord {
+        StoredRecord { state: State::Failed, token: self.last_token, fingerprint: None, until: now }
     }
 
     pub(super) fn remove(&mut self, key: &RecordKey) {
-        if let Some(kept) = self.kept.remove(key) {
-            self.last_token = self.last_token.max(kept.token);
-            self.expiries.remove(&(kept.until, key.clone()));
+        if let Some(stored) = self.records.remove(key) {
+            self.last_token = self.last_token.max(stored.token);
+            self.expiries.remove(&(stored.until, key.clone()));
         }
     }
 
     /// Keeps a record, unless it has expired already. There is always room for another state of an
     /// id that is already kept.
-    pub(super) fn put(&mut self, key: &RecordKey, kept: Kept, now: Timestamp) -> Result<(), StoreError> {
+    pub(super) fn put(&mut self, key: &RecordKey, stored: StoredRecord, now: Timestamp) -> Result<(), StoreError> {
         // Removes two expired records for each one written, so that expired records never pile up.
         self.expire(now, 2);
-        if kept.until > now && self.kept.len() >= self.max && !self.kept.contains_key(key) {
+        if stored.until > now && self.records.len() >= self.max && !self.records.contains_key(key) {
             let full = format!("{} ids are in progress, which is what the budget has room for", self.max);
             return Err(StoreError::new(ErrorKind::Unavailable, BACKEND, full));
         }
         self.remove(key);
-        self.last_token = self.last_token.max(kept.token);
-        if kept.until > now {
-            self.expiries.insert((kept.until, key.clone()));
-            self.kept.insert(key.clone(), kept);
+        self.last_token = self.last_token.max(stored.token);
+        if stored.until > now {
+            self.expiries.insert((stored.until, key.clone()));
+            self.records.insert(key.clone(), stored);
         }
         Ok(())
     }
@@ -68,8 +68,8 @@ impl Active {
                 break;
             }
             if let Some((_, key)) = self.expiries.pop_first() {
-                if let Some(kept) = self.kept.remove(&key) {
-                    self.last_token = self.last_token.max(kept.token);
+                if let Some(stored) = self.records.remove(&key) {
+                    self.last_token = self.last_token.max(stored.token);
                 }
                 expired.records += 1;
             }

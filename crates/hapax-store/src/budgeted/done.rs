@@ -2,7 +2,7 @@
 //! share. Pure.
 //!
 //! ```text
-//! kept      key ─► record, its bytes, when it was asked for last
+//! records   key ─► record, its bytes, when it was asked for last
 //! asked     (when) ─► key                  the one that was not asked for longest is the first
 //! by_owner  (account, when)                the same of each account
 //! sizes     (bytes, account)               the account that has most is the last
@@ -19,7 +19,7 @@
 
 use super::RECORD_BYTES;
 use crate::key::{RecordKey, Scope};
-use crate::record::{Kept, State};
+use crate::record::{State, StoredRecord};
 use hapax::Timestamp;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -27,7 +27,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 pub(super) type Account = (Scope, Option<[u8; 14]>);
 
 pub(super) struct Done {
-    kept: HashMap<RecordKey, Entry>,
+    records: HashMap<RecordKey, Entry>,
     asked: BTreeMap<u64, RecordKey>,
     by_owner: BTreeSet<(Account, u64)>,
     owners: HashMap<Account, u64>,
@@ -40,14 +40,14 @@ pub(super) struct Done {
 }
 
 struct Entry {
-    kept: Kept,
+    stored: StoredRecord,
     bytes: u64,
     asked: u64,
 }
 
 /// Returns the number of bytes that a record counts as.
-pub(super) fn weight(key: &RecordKey, kept: &Kept) -> u64 {
-    let result = match &kept.state {
+pub(super) fn weight(key: &RecordKey, stored: &StoredRecord) -> u64 {
+    let result = match &stored.state {
         State::Completed { result: Some(result), .. } => result.len(),
         _ => 0,
     };
@@ -61,7 +61,7 @@ fn account(key: &RecordKey) -> Account {
 impl Done {
     pub(super) fn new(max_bytes: u64) -> Self {
         Done {
-            kept: HashMap::new(),
+            records: HashMap::new(),
             asked: BTreeMap::new(),
             by_owner: BTreeSet::new(),
             owners: HashMap::new(),
@@ -74,7 +74,7 @@ impl Done {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.kept.len()
+        self.records.len()
     }
 
     pub(super) fn bytes(&self) -> u64 {
@@ -85,14 +85,14 @@ impl Done {
         self.max_bytes
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&RecordKey, &Kept)> {
-        self.kept.iter().map(|(key, entry)| (key, &entry.kept))
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&RecordKey, &StoredRecord)> {
+        self.records.iter().map(|(key, entry)| (key, &entry.stored))
     }
 
     /// Returns a record, and makes it the most recently used one.
-    pub(super) fn get(&mut self, key: &RecordKey) -> Option<&Kept> {
+    pub(super) fn get(&mut self, key: &RecordKey) -> Option<&StoredRecord> {
         self.time += 1;
-        let entry = self.kept.get_mut(key)?;
+        let entry = self.records.get_mut(key)?;
         let before = std::mem::replace(&mut entry.asked, self.time);
         let owner = account(key);
         if let Some(key) = self.asked.remove(&before) {
@@ -100,22 +100,22 @@ impl Done {
         }
         self.by_owner.remove(&(owner.clone(), before));
         self.by_owner.insert((owner, self.time));
-        Some(&entry.kept)
+        Some(&entry.stored)
     }
 
     /// Keeps a record in place of the earlier record of its id, and evicts others until it fits.
     /// Returns the number of evicted records. The record must not be larger than the budget.
-    pub(super) fn put(&mut self, key: &RecordKey, kept: Kept, now: Timestamp) -> u64 {
+    pub(super) fn put(&mut self, key: &RecordKey, stored: StoredRecord, now: Timestamp) -> u64 {
         // Removes two expired records for each one written, so that expired records never pile up.
         self.expire(now, 2);
         self.remove(key);
-        if kept.until <= now {
+        if stored.until <= now {
             return 0;
         }
-        let (bytes, owner) = (weight(key, &kept), account(key));
+        let (bytes, owner) = (weight(key, &stored), account(key));
         self.time += 1;
-        self.expiries.insert((kept.until, key.clone()));
-        self.kept.insert(key.clone(), Entry { kept, bytes, asked: self.time });
+        self.expiries.insert((stored.until, key.clone()));
+        self.records.insert(key.clone(), Entry { stored, bytes, asked: self.time });
         self.asked.insert(self.time, key.clone());
         self.by_owner.insert((owner.clone(), self.time));
         self.grow(owner, bytes);
@@ -148,8 +148,8 @@ impl Done {
     }
 
     pub(super) fn remove(&mut self, key: &RecordKey) -> bool {
-        let Some(entry) = self.kept.remove(key) else { return false };
-        self.expiries.remove(&(entry.kept.until, key.clone()));
+        let Some(entry) = self.records.remove(key) else { return false };
+        self.expiries.remove(&(entry.stored.until, key.clone()));
         self.asked.remove(&entry.asked);
         let owner = account(key);
         self.by_owner.remove(&(owner.clone(), entry.asked));
@@ -210,9 +210,9 @@ mod tests {
         RecordKey { scope, id: StoredId::of_group(owner.as_bytes(), &id.to_le_bytes()) }
     }
 
-    fn record(bytes: usize, until: u64) -> Kept {
+    fn record(bytes: usize, until: u64) -> StoredRecord {
         let state = State::Completed { attempt: None, result: Some(vec![7; bytes]) };
-        Kept { state, token: 1, fingerprint: None, until: Timestamp::from_millis(until) }
+        StoredRecord { state, token: 1, fingerprint: None, until: Timestamp::from_millis(until) }
     }
 
     const EACH: u64 = RECORD_BYTES + 6;
@@ -225,7 +225,7 @@ mod tests {
         assert!(done.get(&key("0", 0)).is_some());
         assert_eq!(done.put(&key("4", 4), record(0, 9), now), 1);
         let left = |done: &mut Done| {
-            (0..6).filter(|id| done.kept.contains_key(&key(&id.to_string(), *id))).collect::<Vec<_>>()
+            (0..6).filter(|id| done.records.contains_key(&key(&id.to_string(), *id))).collect::<Vec<_>>()
         };
         assert_eq!(left(&mut done), vec![0, 2, 3, 4]);
         // A large record evicts others, and stays, although its account is the largest.
@@ -260,19 +260,19 @@ mod tests {
                     done.get(&key);
                     continue;
                 }
-                let before: HashMap<RecordKey, u64> = done.kept.iter().map(|(key, it)| (key.clone(), it.bytes)).collect();
+                let before: HashMap<RecordKey, u64> = done.records.iter().map(|(key, it)| (key.clone(), it.bytes)).collect();
                 done.put(&key, record(bytes, 1_000), now + Duration::ZERO);
                 prop_assert!(done.bytes <= done.max_bytes);
-                prop_assert!(done.kept.contains_key(&key), "the newest one is kept");
-                let lost: Vec<&RecordKey> = before.keys().filter(|it| !done.kept.contains_key(*it)).collect();
+                prop_assert!(done.records.contains_key(&key), "the newest one is kept");
+                let lost: Vec<&RecordKey> = before.keys().filter(|it| !done.records.contains_key(*it)).collect();
                 for owner in lost.iter().map(|it| account(it)).filter(|it| *it != account(&key)) {
                     let had: u64 = before.iter().filter(|(key, _)| account(key) == owner).map(|(_, bytes)| bytes).sum();
                     prop_assert!(had * 4 > done.max_bytes, "had {had} of {}, and lost some", done.max_bytes);
                 }
-                let sum: u64 = done.kept.iter().map(|(key, it)| weight(key, &it.kept)).sum();
+                let sum: u64 = done.records.iter().map(|(key, it)| weight(key, &it.stored)).sum();
                 prop_assert_eq!(sum, done.bytes);
                 prop_assert_eq!(done.owners.values().sum::<u64>(), sum);
-                prop_assert_eq!((done.asked.len(), done.by_owner.len()), (done.kept.len(), done.kept.len()));
+                prop_assert_eq!((done.asked.len(), done.by_owner.len()), (done.records.len(), done.records.len()));
             }
         }
     }

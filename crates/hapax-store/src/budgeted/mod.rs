@@ -6,10 +6,10 @@ mod done;
 use super::contract::Store;
 use super::error::{ErrorKind, StoreError};
 use super::key::RecordKey;
-use super::record::{self, Change, Kept, State};
+use super::record::{self, Change, State, StoredRecord};
 use super::request::*;
 use super::times::Sound;
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::{Mutex, MutexGuard, lock};
 use active::Active;
 use done::Done;
 use hapax::{Clock, MonotonicClock, Timestamp};
@@ -123,7 +123,7 @@ impl BudgetStore {
 
     fn lock(&self) -> MutexGuard<'_, Records> {
         // Each change is a few calls to maps, which panic only when memory runs out.
-        self.records.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.records)
     }
 
     /// Decides the requests one after another, and applies each decision.
@@ -131,16 +131,16 @@ impl BudgetStore {
         &self,
         requests: &[R],
         key: impl Fn(&R) -> &RecordKey,
-        decide: impl Fn(Option<&Kept>, &R, Timestamp) -> (A, Change),
+        decide: impl Fn(Option<&StoredRecord>, &R, Timestamp) -> (A, Change),
     ) -> Answers<A> {
         let (now, mut records) = (self.clock.now(), self.lock());
         let answers = requests.iter().map(|request| {
             let (key, forgotten) = (key(request), records.active.forgotten(now));
             let Records { active, done, .. } = &mut *records;
-            let kept = active.get(key).or_else(|| done.get(key)).unwrap_or(&forgotten);
-            let (answer, change) = decide(Some(kept), request, now);
-            if let Change::Put(kept) = change {
-                records.put(key, kept, now)?;
+            let stored = active.get(key).or_else(|| done.get(key)).unwrap_or(&forgotten);
+            let (answer, change) = decide(Some(stored), request, now);
+            if let Change::Put(stored) = change {
+                records.put(key, stored, now)?;
             }
             Ok(answer)
         });
@@ -150,19 +150,19 @@ impl BudgetStore {
 
 impl Records {
     /// Keeps a record, or returns an error and changes nothing.
-    fn put(&mut self, key: &RecordKey, kept: Kept, now: Timestamp) -> Result<(), StoreError> {
-        if !matches!(kept.state, State::Completed { .. }) {
-            self.active.put(key, kept, now)?;
+    fn put(&mut self, key: &RecordKey, stored: StoredRecord, now: Timestamp) -> Result<(), StoreError> {
+        if !matches!(stored.state, State::Completed { .. }) {
+            self.active.put(key, stored, now)?;
             self.done.remove(key);
             return Ok(());
         }
-        let (weight, max) = (done::weight(key, &kept), self.done.max_bytes());
+        let (weight, max) = (done::weight(key, &stored), self.done.max_bytes());
         if weight > max {
             let wrong = format!("a record of {weight} bytes, expected at most {max}");
             return Err(StoreError::new(ErrorKind::Misconfigured, BACKEND, wrong));
         }
         self.active.remove(key);
-        self.evicted += self.done.put(key, kept, now);
+        self.evicted += self.done.put(key, stored, now);
         Ok(())
     }
 }
@@ -214,7 +214,7 @@ impl Store for BudgetStore {
         self.each(holds, |hold| &hold.key, record::release)
     }
 
-    async fn fail(&self, failures: &[Failure]) -> Answers<Held> {
+    async fn fail(&self, failures: &[ClaimFailure]) -> Answers<Held> {
         let asked = Sound::of(failures);
         let failures = asked.requests();
         let answers = self.each(failures, |failure| &failure.hold.key, record::fail);
@@ -229,19 +229,22 @@ impl Store for BudgetStore {
     }
 
     async fn look_up(&self, keys: &[RecordKey]) -> Answers<Known> {
-        self.each(keys, |key| key, |kept, _, now| (record::look_up(kept, now), Change::None))
+        self.each(keys, |key| key, |stored, _, now| (record::look_up(stored, now), Change::None))
     }
 
     async fn record(&self, records: &[Record]) -> Answers<()> {
         let asked = Sound::of(records);
         let records = asked.requests();
-        let answers =
-            self.each(records, |record| &record.key, |_, record, now| ((), Change::Put(Kept::recorded(record, now))));
+        let answers = self.each(
+            records,
+            |record| &record.key,
+            |_, record, now| ((), Change::Put(StoredRecord::recorded(record, now))),
+        );
         asked.answers(answers)
     }
 
     async fn forget(&self, keys: &[RecordKey]) -> Answers<bool> {
-        self.each(keys, |key| key, |kept, _, now| record::forget(kept, now))
+        self.each(keys, |key| key, |stored, _, now| record::forget(stored, now))
     }
 
     async fn expire(&self, limit: usize) -> Result<Expired, StoreError> {
@@ -258,11 +261,11 @@ impl Store for BudgetStore {
         let (now, limit) = (self.clock.now(), limit.max(1));
         let mut first: BTreeMap<RecordKey, Found> = BTreeMap::new();
         let records = self.lock();
-        for (key, kept) in records.done.iter() {
-            if now >= kept.until || after.as_ref().is_some_and(|after| key <= after) {
+        for (key, stored) in records.done.iter() {
+            if now >= stored.until || after.as_ref().is_some_and(|after| key <= after) {
                 continue;
             }
-            first.insert(key.clone(), Found { key: key.clone(), expires_in: kept.until.since(now) });
+            first.insert(key.clone(), Found { key: key.clone(), expires_in: stored.until.since(now) });
             if first.len() > limit {
                 first.pop_last();
             }

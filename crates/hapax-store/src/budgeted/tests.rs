@@ -57,7 +57,7 @@ fn what_is_completed_makes_room_and_what_is_in_progress_never_does() {
         let id = format!("done {i}");
         let token = world.token(&id);
         assert_eq!(world.complete(&id, token, 4_096).unwrap(), Held::Done);
-        let used: u64 = world.store.lock().done.iter().map(|(key, kept)| done::weight(key, kept)).sum();
+        let used: u64 = world.store.lock().done.iter().map(|(key, stored)| done::weight(key, stored)).sum();
         assert!(used <= BUDGET * 3 / 4, "{used} bytes after {i}");
         assert!(world.store.used_bytes() <= BUDGET);
         assert!(matches!(world.known(&id), Known::Completed(_)), "the newest one, {i}, is kept");

@@ -4,7 +4,7 @@ use super::{Committer, Database};
 use crate::contract::Store;
 use crate::error::StoreError;
 use crate::key::RecordKey;
-use crate::record::{self, Kept};
+use crate::record::{self, StoredRecord};
 use crate::request::*;
 use crate::times::Sound;
 
@@ -59,7 +59,7 @@ impl<C: Committed> Store for C {
         self.committer().change(holds, |hold| &hold.key, record::release).await
     }
 
-    async fn fail(&self, failures: &[Failure]) -> Answers<Held> {
+    async fn fail(&self, failures: &[ClaimFailure]) -> Answers<Held> {
         let asked = Sound::of(failures);
         let failures = asked.requests();
         let answers = self.committer().change(failures, |failure| &failure.hold.key, record::fail).await;
@@ -80,12 +80,12 @@ impl<C: Committed> Store for C {
     async fn record(&self, records: &[Record]) -> Answers<()> {
         let asked = Sound::of(records);
         let records = asked.requests();
-        let answers = self.committer().put(records, |record| &record.key, Kept::recorded).await;
+        let answers = self.committer().put(records, |record| &record.key, StoredRecord::recorded).await;
         asked.answers(answers)
     }
 
     async fn forget(&self, keys: &[RecordKey]) -> Answers<bool> {
-        self.committer().change(keys, |key| key, |kept, _, now| record::forget(kept, now)).await
+        self.committer().change(keys, |key| key, |stored, _, now| record::forget(stored, now)).await
     }
 
     async fn expire(&self, limit: usize) -> Result<Expired, StoreError> {

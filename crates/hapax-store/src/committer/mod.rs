@@ -12,7 +12,7 @@ mod time;
 use super::codec;
 use super::error::{ErrorKind, StoreError};
 use super::key::RecordKey;
-use super::record::{Change, Kept};
+use super::record::{Change, StoredRecord};
 use super::request::{Answers, Cursor, Expired, Page};
 pub use committed::Committed;
 use hapax::Timestamp;
@@ -24,6 +24,7 @@ use tokio::sync::{mpsc, oneshot};
 
 /// The time at which acknowledged changes are durable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Durability {
     /// Durable when the disk reports it: acknowledged changes survive the loss of power.
     #[default]
@@ -50,7 +51,7 @@ pub trait Database: 'static {
     fn now(&mut self) -> Timestamp;
 
     /// Returns the committed record, or [`ErrorKind::Corrupt`].
-    fn read(&mut self, key: &[u8]) -> Result<Option<Kept>, StoreError>;
+    fn read(&mut self, key: &[u8]) -> Result<Option<StoredRecord>, StoreError>;
 
     /// Makes records durable, all of them or none. They are sorted by key, one of each.
     fn commit(&mut self, puts: Vec<Put>) -> Result<(), CommitError>;
@@ -137,17 +138,17 @@ impl<D: Database> Committer<D> {
         &self,
         requests: &[R],
         key: fn(&R) -> &RecordKey,
-        decide: fn(Option<&Kept>, &R, Timestamp) -> (A, Change),
+        decide: fn(Option<&StoredRecord>, &R, Timestamp) -> (A, Change),
     ) -> Answers<A>
     where
         R: Clone + Send + 'static,
         A: Send + 'static,
     {
         self.each(Kind::Writes, requests, key, move |group, key, request, now| {
-            let kept = group.find(&key)?;
-            let (answer, change) = decide(kept.as_ref(), request, now);
-            if let Change::Put(kept) = change {
-                group.pending.put(key, &kept);
+            let stored = group.find(&key)?;
+            let (answer, change) = decide(stored.as_ref(), request, now);
+            if let Change::Put(stored) = change {
+                group.pending.put(key, &stored);
             }
             Ok(answer)
         })
@@ -155,7 +156,7 @@ impl<D: Database> Committer<D> {
     }
 
     /// Looks at the record of each key.
-    pub async fn look<A>(&self, keys: &[RecordKey], decide: fn(Option<&Kept>, Timestamp) -> A) -> Answers<A>
+    pub async fn look<A>(&self, keys: &[RecordKey], decide: fn(Option<&StoredRecord>, Timestamp) -> A) -> Answers<A>
     where
         A: Send + 'static,
     {
@@ -169,13 +170,13 @@ impl<D: Database> Committer<D> {
         &self,
         requests: &[R],
         key: fn(&R) -> &RecordKey,
-        kept: fn(&R, Timestamp) -> Kept,
+        stored: fn(&R, Timestamp) -> StoredRecord,
     ) -> Answers<()>
     where
         R: Clone + Send + 'static,
     {
         self.each(Kind::Writes, requests, key, move |group, key, request, now| {
-            group.pending.put(key, &kept(request, now));
+            group.pending.put(key, &stored(request, now));
             Ok(())
         })
         .await
@@ -245,7 +246,7 @@ impl<D> Drop for Committer<D> {
 
 impl<D: Database> Group<D> {
     /// Returns the record of a key, including the changes of the group so far.
-    fn find(&mut self, key: &[u8]) -> Result<Option<Kept>, StoreError> {
+    fn find(&mut self, key: &[u8]) -> Result<Option<StoredRecord>, StoreError> {
         match self.pending.find(key) {
             Some(value) => codec::decode(value, D::BACKEND).map(Some),
             None => self.database.read(key),

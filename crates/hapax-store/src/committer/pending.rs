@@ -1,7 +1,7 @@
 //! Changes of a group that are not committed yet.
 
 use crate::codec;
-use crate::record::Kept;
+use crate::record::StoredRecord;
 use hapax::Timestamp;
 use std::collections::HashMap;
 
@@ -24,8 +24,8 @@ pub struct Pending {
 }
 
 impl Pending {
-    pub fn put(&mut self, key: Vec<u8>, kept: &Kept) {
-        self.puts.push(Put { key, value: codec::encode(kept), until: kept.until });
+    pub fn put(&mut self, key: Vec<u8>, stored: &StoredRecord) {
+        self.puts.push(Put { key, value: codec::encode(stored), until: stored.until });
     }
 
     /// Returns the last value of a key.
@@ -67,11 +67,11 @@ mod tests {
             let (mut pending, mut model) = (Pending::default(), BTreeMap::new());
             for (key, token, looks) in puts {
                 let until = Timestamp::from_nanos(token.into());
-                let kept = Kept { state: State::Failed, token: token.into(), fingerprint: None, until };
-                pending.put(vec![key], &kept);
-                model.insert(vec![key], (codec::encode(&kept), until));
+                let stored = StoredRecord { state: State::Failed, token: token.into(), fingerprint: None, until };
+                pending.put(vec![key], &stored);
+                model.insert(vec![key], (codec::encode(&stored), until));
                 if looks {
-                    prop_assert!(pending.find(&[key]) == Some(&codec::encode(&kept)[..]));
+                    prop_assert!(pending.find(&[key]) == Some(&codec::encode(&stored)[..]));
                     prop_assert_eq!(pending.find(&[99]), None);
                 }
             }

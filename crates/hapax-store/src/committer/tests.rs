@@ -46,7 +46,7 @@ impl Database for Fake {
         Timestamp::from_secs(1_000)
     }
 
-    fn read(&mut self, key: &[u8]) -> Result<Option<Kept>, StoreError> {
+    fn read(&mut self, key: &[u8]) -> Result<Option<StoredRecord>, StoreError> {
         self.0.lock().unwrap().records.get(key).map(|value| codec::decode(value, "fake")).transpose()
     }
 
@@ -189,7 +189,7 @@ async fn what_is_kept_and_damaged_is_an_error_of_one_request() {
     fake.0.lock().unwrap().records.insert(mark_of("a", 1).key.to_stored(), b"?".to_vec());
     let answers = committer.change(&[mark_of("a", 1), mark_of("b", 2)], |mark| &mark.key, record::mark).await.unwrap();
     assert!(matches!(&answers[..], [Err(error), Ok(Marked::Fresh)] if error.kind() == ErrorKind::Corrupt));
-    let kept = Kept { state: State::Failed, token: 7, fingerprint: None, until: Timestamp::from_secs(2_000) };
-    fake.0.lock().unwrap().records.insert(mark_of("a", 1).key.to_stored(), codec::encode(&kept));
+    let stored = StoredRecord { state: State::Failed, token: 7, fingerprint: None, until: Timestamp::from_secs(2_000) };
+    fake.0.lock().unwrap().records.insert(mark_of("a", 1).key.to_stored(), codec::encode(&stored));
     assert!(matches!(mark(&committer, "a", 1).await.unwrap(), Marked::InProgress { .. }));
 }

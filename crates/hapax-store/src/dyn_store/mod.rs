@@ -126,7 +126,7 @@ impl Store for DynStore {
         self.0.release(holds).await
     }
 
-    async fn fail(&self, failures: &[Failure]) -> Answers<Held> {
+    async fn fail(&self, failures: &[ClaimFailure]) -> Answers<Held> {
         self.0.fail(failures).await
     }
 

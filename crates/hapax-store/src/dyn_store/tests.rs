@@ -52,7 +52,7 @@ impl Store for Unusual {
         none()
     }
 
-    async fn fail(&self, _: &[Failure]) -> Answers<Held> {
+    async fn fail(&self, _: &[ClaimFailure]) -> Answers<Held> {
         none()
     }
 

@@ -21,10 +21,18 @@ pub enum BreakerState {
 ///
 /// Idea: Nygard, Release It!, 2007.
 #[derive(Debug)]
-pub(super) struct Breaker {
-    threshold: u32,
-    rest: Duration,
+pub(crate) struct Breaker {
+    options: BreakerOptions,
     state: State,
+}
+
+/// The parameters of a circuit breaker.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BreakerOptions {
+    /// The number of failures in a row after which it opens.
+    pub(crate) failures: u32,
+    /// The time for which it is open.
+    pub(crate) rest: Duration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +51,7 @@ enum State {
 
 impl BreakerState {
     /// Returns a rank of the states: a breaker that lets fewer calls through has a larger one.
-    pub(super) fn severity(self) -> u8 {
+    pub(crate) fn severity(self) -> u8 {
         match self {
             BreakerState::Closed => 0,
             BreakerState::HalfOpen => 1,
@@ -53,18 +61,18 @@ impl BreakerState {
 }
 
 impl Breaker {
-    pub(super) fn new(threshold: u32, rest: Duration) -> Self {
-        Breaker { threshold, rest, state: State::Closed { failures: 0 } }
+    pub(crate) fn new(options: BreakerOptions) -> Self {
+        Breaker { options, state: State::Closed { failures: 0 } }
     }
 
     /// Returns true if a call may be made now.
-    pub(super) fn admits(&mut self, now: Instant) -> bool {
+    pub(crate) fn admits(&mut self, now: Instant) -> bool {
         match self.state {
             State::Closed { .. } => true,
             // A probe that does not come back (its caller was dropped) must not keep all calls off
             // for ever.
             State::Open { until } | State::Probing { until } if now >= until => {
-                self.state = State::Probing { until: now + self.rest };
+                self.state = State::Probing { until: now + self.options.rest };
                 true
             }
             _ => false,
@@ -72,24 +80,24 @@ impl Breaker {
     }
 
     /// Notes a success. Returns true if it closed the breaker.
-    pub(super) fn succeeded(&mut self) -> bool {
+    pub(crate) fn succeeded(&mut self) -> bool {
         let before = std::mem::replace(&mut self.state, State::Closed { failures: 0 });
         !matches!(before, State::Closed { .. })
     }
 
     /// Notes a failure. Returns true if it opened the breaker.
-    pub(super) fn failed(&mut self, now: Instant) -> bool {
+    pub(crate) fn failed(&mut self, now: Instant) -> bool {
         let failures = match self.state {
             State::Closed { failures } => failures + 1,
             State::Open { .. } => return false,
-            State::Probing { .. } => self.threshold,
+            State::Probing { .. } => self.options.failures,
         };
-        let opens = failures >= self.threshold;
-        self.state = if opens { State::Open { until: now + self.rest } } else { State::Closed { failures } };
+        let opens = failures >= self.options.failures;
+        self.state = if opens { State::Open { until: now + self.options.rest } } else { State::Closed { failures } };
         opens
     }
 
-    pub(super) fn state(&self) -> BreakerState {
+    pub(crate) fn state(&self) -> BreakerState {
         match self.state {
             State::Closed { .. } => BreakerState::Closed,
             State::Open { .. } => BreakerState::Open,
@@ -100,7 +108,7 @@ impl Breaker {
 
 /// Returns the wait before the next try at a store: up to 10 ms, twice that, and so on up to a
 /// second.
-pub(super) fn back_off(tries: u32, random: u64) -> Duration {
+pub(crate) fn back_off(tries: u32, random: u64) -> Duration {
     const WAITS: BackOff = BackOff { first: Duration::from_millis(10), max: Duration::from_secs(1) };
     WAITS.after(tries.saturating_add(1), random)
 }
@@ -112,7 +120,7 @@ mod tests {
     #[test]
     fn it_opens_after_failures_in_a_row_and_closes_after_one_success() {
         let (start, rest) = (Instant::now(), Duration::from_secs(1));
-        let mut breaker = Breaker::new(3, rest);
+        let mut breaker = Breaker::new(BreakerOptions { failures: 3, rest });
         for _ in 0..2 {
             assert!(!breaker.failed(start) && !breaker.failed(start));
             assert!(!breaker.succeeded());
@@ -137,7 +145,7 @@ mod tests {
     #[test]
     fn a_probe_that_does_not_come_back_is_followed_by_another() {
         let (start, rest) = (Instant::now(), Duration::from_secs(1));
-        let mut breaker = Breaker::new(1, rest);
+        let mut breaker = Breaker::new(BreakerOptions { failures: 1, rest });
         assert!(breaker.failed(start));
         assert!(breaker.admits(start + rest));
         assert!(!breaker.admits(start + rest * 3 / 2));

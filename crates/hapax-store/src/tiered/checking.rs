@@ -1,11 +1,9 @@
 //! Checks of an asynchronous engine.
 
+use super::batching::{Marks, Node, UNNUMBERED, in_order};
 use super::dedup::TieredDedup;
-use super::engine::{Engine, Name};
-use super::few::all;
-use super::inner::Ownership;
-use super::nodes::{Node, in_order};
-use super::operation::{Looks, Marks, UNNUMBERED};
+use super::engine::{Engine, Name, Ownership};
+use super::join_all::join_all;
 use crate::erased::Answering;
 use crate::{Known, Mark, Marked, OnStoreError, Record, RecordKey, Store, StoreError};
 use hapax::tier::Guess;
@@ -72,17 +70,19 @@ impl<S: Store> TieredDedup<S> {
 impl Engine {
     /// Returns memory's verdict, if it suffices.
     pub(super) fn check_in_memory(&self, (key, id): &Name) -> Option<Result<Verdict, StoreError>> {
-        if let Err(error) = self.inner.admit() {
+        if let Err(error) = self.standing().admit() {
             return Some(Err(error));
         }
-        let verdict = match self.inner.ownership {
+        let verdict = match self.standing().ownership {
             Ownership::Shared if self.policy.memory.is_done(*id) => Verdict::exact(Outcome::Duplicate, Tier::Window),
             Ownership::Shared => return None,
             Ownership::Exclusive => {
-                let node = self.inner.node(key);
-                let room = node.behind.try_room(1)?;
-                let Guess::Certain(verdict) = self.policy.memory.check(*id, self.inner.is_warm()) else { return None };
-                self.write_behind(node, key, *id, verdict, room);
+                let node = self.client.nodes.node(key);
+                let permit = node.write_behind.try_permits(1)?;
+                let Guess::Certain(verdict) = self.policy.memory.check(*id, self.standing().is_warm()) else {
+                    return None;
+                };
+                self.write_behind(node, key, *id, verdict, permit);
                 verdict
             }
         };
@@ -91,7 +91,7 @@ impl Engine {
 
     /// Checks an id that memory does not know, in the store.
     pub(super) fn check(&self, (key, id): Name) -> Answering<'_, Result<Verdict, StoreError>> {
-        match self.inner.ownership {
+        match self.standing().ownership {
             Ownership::Shared => Box::pin(async move { self.told(id, self.check_shared(key, id).await) }),
             Ownership::Exclusive => Box::pin(async move { self.told(id, self.check_exclusive(key, id).await) }),
         }
@@ -100,11 +100,11 @@ impl Engine {
     #[doc(hidden)]
     pub fn check_named(&self, names: Vec<Name>) -> Answering<'_, Vec<Result<Verdict, StoreError>>> {
         Box::pin(async move {
-            if let Err(error) = self.inner.admit() {
+            if let Err(error) = self.standing().admit() {
                 return names.iter().map(|_| Err(error.clone())).collect();
             }
             let ids: Vec<Digest> = names.iter().map(|name| name.1).collect();
-            let verdicts = match self.inner.ownership {
+            let verdicts = match self.standing().ownership {
                 Ownership::Shared => self.check_batch_shared(names).await,
                 Ownership::Exclusive => self.check_batch_exclusive(names).await,
             };
@@ -118,7 +118,7 @@ impl Engine {
 
     async fn check_shared(&self, key: RecordKey, id: Digest) -> Result<Verdict, StoreError> {
         let mark = Mark { key, attempt: UNNUMBERED, retention: self.policy.retention };
-        let marked = self.inner.ask_one::<Marks>(&self.policy.memory, mark, id).await?;
+        let marked = self.client.ask_one::<Marks>(&self.policy.memory, mark, id).await?;
         Ok(verdict_of(&marked))
     }
 
@@ -133,7 +133,7 @@ impl Engine {
                 marks.push((Mark { key, attempt: UNNUMBERED, retention: self.policy.retention }, id));
             }
         }
-        let marked = self.inner.ask::<Marks>(&self.policy.memory, marks).await;
+        let marked = self.client.ask::<Marks>(&self.policy.memory, marks).await;
         places.into_iter().zip(marked).for_each(|(place, marked)| verdicts[place] = marked.map(|it| verdict_of(&it)));
         verdicts
     }
@@ -141,54 +141,54 @@ impl Engine {
     async fn check_exclusive(&self, key: RecordKey, id: Digest) -> Result<Verdict, StoreError> {
         let memory = &self.policy.memory;
         // Reserved before any caller is told that the id is fresh.
-        let node = self.inner.node(&key);
-        let room = self.inner.room(node, 1).await?;
-        let verdict = match memory.check(id, self.inner.is_warm()) {
+        let node = self.client.nodes.node(&key);
+        let permit = self.client.permits(node, 1).await?;
+        let verdict = match memory.check(id, self.standing().is_warm()) {
             Guess::Certain(verdict) => verdict,
             Guess::Maybe => {
                 let known = self.look_up(key.clone(), id).await?;
                 verdict_of_known(&known).unwrap_or_else(|| memory.check_unknown(id))
             }
         };
-        self.write_behind(node, &key, id, verdict, room);
+        self.write_behind(node, &key, id, verdict, permit);
         Ok(verdict)
     }
 
-    fn write_behind(&self, node: &Node, key: &RecordKey, id: Digest, verdict: Verdict, room: SemaphorePermit<'_>) {
+    fn write_behind(&self, node: &Node, key: &RecordKey, id: Digest, verdict: Verdict, permit: SemaphorePermit<'_>) {
         if verdict.is_fresh() {
-            node.behind.push(&self.inner, node.number, [(self.record(key.clone()), id)], room);
+            self.client.write_behind(node, [(self.record(key.clone()), id)], permit);
         }
     }
 
     async fn check_batch_exclusive(&self, names: Vec<Name>) -> Vec<Result<Verdict, StoreError>> {
         let count = names.len();
-        if let Some(node) = self.inner.only_node(names.iter().map(|name| &name.0)) {
+        if let Some(node) = self.client.nodes.only_node(names.iter().map(|name| &name.0)) {
             return self.check_node_exclusive(node, &names).await;
         }
-        let parts = self.inner.by_node(names.into_iter().enumerate(), |name| &name.0);
+        let parts = self.client.nodes.by_node(names.into_iter().enumerate(), |name| &name.0);
         let parts = parts.into_iter().map(|part| async move {
             let verdicts = self.check_node_exclusive(part.node, &part.asked).await;
             (part.places, verdicts)
         });
-        in_order(count, all(parts).await)
+        in_order(count, join_all(parts).await)
     }
 
     async fn check_node_exclusive(&self, node: &Node, names: &[Name]) -> Vec<Result<Verdict, StoreError>> {
         let mut verdicts = Vec::with_capacity(names.len());
-        for part in names.chunks(EXCLUSIVE_BATCH.min(node.behind.max())) {
+        for part in names.chunks(EXCLUSIVE_BATCH.min(node.write_behind.max())) {
             self.check_part_exclusive(node, part, &mut verdicts).await;
         }
         verdicts
     }
 
     async fn check_part_exclusive(&self, node: &Node, names: &[Name], verdicts: &mut Vec<Result<Verdict, StoreError>>) {
-        let (memory, inner, start) = (&self.policy.memory, &self.inner, verdicts.len());
-        let room = match inner.room(node, names.len()).await {
-            Ok(room) => room,
+        let (memory, start) = (&self.policy.memory, verdicts.len());
+        let permits = match self.client.permits(node, names.len()).await {
+            Ok(permits) => permits,
             Err(error) => return verdicts.extend(names.iter().map(|_| Err(error.clone()))),
         };
         let ids: Vec<Digest> = names.iter().map(|name| name.1).collect();
-        let guesses = memory.check_batch(&ids, inner.is_warm());
+        let guesses = memory.check_batch(&ids, self.standing().is_warm());
         let maybe: Vec<usize> = (0..names.len()).filter(|&i| guesses[i] == Guess::Maybe).collect();
         let mut known = self.look_up_batch(&maybe, names).await.into_iter();
         for (guess, (_, id)) in guesses.iter().zip(names) {
@@ -202,27 +202,7 @@ impl Engine {
             });
         }
         let fresh = names.iter().zip(&verdicts[start..]).filter(|(_, it)| it.as_ref().is_ok_and(|it| it.is_fresh()));
-        node.behind.push(inner, node.number, fresh.map(|((key, id), _)| (self.record(key.clone()), *id)), room);
-    }
-
-    /// Looks up an id in an exclusive engine's store. The store knows nothing of records that are
-    /// not written yet, so these are written first.
-    pub(super) async fn look_up(&self, key: RecordKey, id: Digest) -> Result<Known, StoreError> {
-        self.inner.settle(self.inner.node(&key)).await?;
-        self.inner.ask_one::<Looks>(&self.policy.memory, key, id).await
-    }
-
-    /// Looks up the ids at these places.
-    pub(super) async fn look_up_batch(&self, places: &[usize], names: &[Name]) -> Vec<Result<Known, StoreError>> {
-        let asked = places.iter().map(|&place| names[place].clone()).enumerate();
-        let parts = self.inner.by_node(asked, |name| &name.0).into_iter().map(|part| async move {
-            let known = match self.inner.settle(part.node).await {
-                Ok(()) => self.inner.ask::<Looks>(&self.policy.memory, part.asked).await,
-                Err(error) => part.asked.iter().map(|_| Err(error.clone())).collect(),
-            };
-            (part.places, known)
-        });
-        in_order(places.len(), all(parts).await)
+        self.client.write_behind(node, fresh.map(|((key, id), _)| (self.record(key.clone()), *id)), permits);
     }
 
     /// Returns the caller's verdict under the policy, and counts it.

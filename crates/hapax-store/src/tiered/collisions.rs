@@ -68,10 +68,10 @@ async fn an_id_that_the_store_does_not_have_is_no_duplicate_of_another_one() {
         assert!(check(&engine, &known).await.unwrap().is_duplicate());
         // Never dropped: a shared engine's store decides; an exclusive engine has it come again …
         let verdict = check(&engine, &new).await.unwrap();
-        assert!(!verdict.is_duplicate(), "{:?}: {verdict:?}", engine.engine.inner.ownership);
+        assert!(!verdict.is_duplicate(), "{:?}: {verdict:?}", engine.engine.standing().ownership);
         // … until its window has forgotten the other one.
         if !verdict.is_fresh() {
-            assert!(verdict.is_in_progress() && engine.engine.inner.ownership == Ownership::Exclusive);
+            assert!(verdict.is_in_progress() && engine.engine.standing().ownership == Ownership::Exclusive);
             clock.advance(WINDOW * 102 / 100);
             assert!(check(&engine, &new).await.unwrap().is_fresh());
         }
@@ -98,7 +98,7 @@ async fn so_it_is_in_batches() {
 
 #[tokio::test]
 async fn so_it_is_with_claims() {
-    use super::holder::Attempt;
+    use super::claim::Attempt;
     for (engine, clock) in engines().await {
         let (known, new) = colliding();
         let options = TieredClaimOptions::new();
@@ -111,7 +111,7 @@ async fn so_it_is_with_claims() {
         assert!(matches!(claim(&known).await, Attempt::Duplicate(_)));
         let claimed = match claim(&new).await {
             Attempt::Claimed(claimed) => claimed,
-            Attempt::InProgress { .. } if engine.engine.inner.ownership == Ownership::Exclusive => {
+            Attempt::InProgress { .. } if engine.engine.standing().ownership == Ownership::Exclusive => {
                 clock.advance(WINDOW * 102 / 100);
                 let Attempt::Claimed(claimed) = claim(&new).await else { panic!("nobody has it") };
                 claimed

@@ -1,8 +1,6 @@
 //! The asynchronous engine as its users see it: checks, and operations on the engine as a whole.
 
-use super::config::TieredBuilder;
-use super::engine::{Engine, Name};
-use super::stats::{ScopeStats, TieredStats};
+use super::engine::{Engine, Name, Ownership, ScopeStats, TieredStats};
 #[cfg(doc)]
 use crate::OnStoreError;
 use crate::{Store, StoreError};
@@ -74,11 +72,6 @@ impl<S: Store> Clone for TieredDedup<S> {
 }
 
 impl<S: Store> TieredDedup<S> {
-    /// Starts configuring an engine over a store.
-    pub fn builder(store: S) -> TieredBuilder<S> {
-        TieredBuilder::new(store)
-    }
-
     pub(super) fn new(store: Arc<S>, engine: Engine) -> Self {
         TieredDedup { store, engine }
     }
@@ -97,7 +90,7 @@ impl<S: Store> TieredDedup<S> {
     /// Returns a number for a pause, the same in a simulation that is repeated.
     #[doc(hidden)]
     pub fn random(&self) -> u64 {
-        self.engine.inner.random()
+        self.engine.client.caller.random.next()
     }
 
     /// Returns ids as the engine names them, so that they need not be copied before they are used
@@ -172,7 +165,7 @@ impl<S: Store> TieredDedup<S> {
     /// Returns the retention of this handle's policy, and true if the engine is exclusive.
     #[doc(hidden)]
     pub fn remembers(&self) -> (Duration, bool) {
-        let is_exclusive = matches!(self.engine.inner.ownership, super::inner::Ownership::Exclusive);
+        let is_exclusive = matches!(self.engine.standing().ownership, Ownership::Exclusive);
         (self.engine.policy.retention, is_exclusive)
     }
 
@@ -186,7 +179,7 @@ impl<S: Store> std::fmt::Debug for TieredDedup<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("TieredDedup")
             .field("backend", &self.store.backend())
-            .field("ownership", &self.engine.inner.ownership)
+            .field("ownership", &self.engine.standing().ownership)
             .field("scope", &self.engine.scope.as_str())
             .finish_non_exhaustive()
     }

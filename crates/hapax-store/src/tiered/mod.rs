@@ -1,80 +1,51 @@
 //! The asynchronous engine: memory in front of a durable [`Store`](crate::Store).
 //!
 //! ```text
-//! check ─► window ──hit──► duplicate                                  nothing else is touched
+//! check ─► window ──hit──► duplicate                                    nothing else is touched
 //!            │ miss
-//!            ├─ shared ─────────────────► lane ─► store: mark         whoever is first there is fresh
+//!            ├─ shared ────────────────────► batcher ─► store: mark     whoever is first is fresh
 //!            └─ exclusive ─► history
-//!                              ├─ new ──► fresh, written behind       no round trip
-//!                              └─ maybe ─► lane ─► store: look up
+//!                              ├─ new ───► fresh, written behind        no round trip
+//!                              └─ maybe ─► batcher ─► store: look up
 //! ```
 //!
-//! Files in that order: `dedup`, `checking` and `claiming` are called by users; `engine`,
-//! `attempts`, `holder` and `completing` are the same for every store; `memory` has the tiers in
-//! memory; `ask`, `driver` and `lane` gather requests; `nodes` has the parts of a store that answer
-//! independently; `doubt` and `undoing` handle lost answers; `operation` and `holding` define the
-//! requests; `inner` makes the calls (time-outs, retries, `breaker`); `behind` writes later; `note`
-//! keeps bytes beside an id.
+//! The modules below are in that order, from what users call down to what knows nothing of the
+//! others. Users call `checking`, `claim` and `dedup`, which `config` builds. `engine` is the same
+//! for every store. `batching` gathers requests and calls the store; concurrent ones for one id are
+//! a `single_flight`; `lost_answers` and `overdue` are for stores that answer too late or
+//! wrongly, and `breaker` for those that do not answer.
 
 mod config;
-mod options;
-mod policy;
 
 mod checking;
 mod claim;
-mod claiming;
 mod dedup;
-
-mod attempts;
-mod completing;
-mod engine;
-mod holder;
 
 #[cfg(test)]
 mod collisions;
 
-mod ask;
-mod call;
-mod driver;
-mod few;
-mod flights;
-mod holding;
-mod lane;
-mod led;
-mod nodes;
-mod operation;
-mod unresolved;
+mod background;
+mod engine;
 
-mod doubt;
+mod batching;
+
+mod lost_answers;
 mod overdue;
-mod undoing;
-
-mod behind;
-
-mod note;
+mod single_flight;
+mod write_behind;
 
 mod breaker;
-mod inner;
-
-mod background;
-mod owner;
-
-#[cfg(feature = "metrics")]
-mod meters;
-#[cfg(not(feature = "metrics"))]
-#[path = "meters_absent.rs"]
-mod meters;
 mod observe;
-mod stats;
+
+mod digest;
+mod join_all;
+mod one_or_many;
+mod random;
 
 pub use breaker::BreakerState;
-pub use claim::{ClaimError, Done, TieredAttempt, TieredClaim, TieredClaimOptions};
-pub use claiming::{TieredOnce, TieredOnceError};
-pub use completing::NotCompleted;
+pub use claim::{
+    ClaimError, Done, NotCompleted, TieredAttempt, TieredClaim, TieredClaimOptions, TieredOnce, TieredOnceError,
+};
 pub use config::TieredBuilder;
 pub use dedup::TieredDedup;
-pub use engine::Name;
-pub use inner::Ownership;
-pub use note::Note;
-pub use policy::{OnStoreError, Policy};
-pub use stats::{NodeStats, ScopeStats, TieredStats};
+pub use engine::{Name, NodeStats, Note, OnStoreError, Ownership, Policy, ScopeStats, TieredStats};

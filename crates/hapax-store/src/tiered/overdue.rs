@@ -1,7 +1,7 @@
 //! Ids that the store reports as in progress, again and again, with no time left: it and its reader
-//! disagree about what has expired. A caller that waits for such an id would wait for ever. Pure:
-//! time is an argument.
+//! disagree about what has expired. A caller that waits for such an id would wait for ever.
 
+use crate::sync::{Mutex, Ordering, StdAtomicBool, lock};
 use hapax::Digest;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -15,22 +15,46 @@ const TRIES: u32 = 16;
 /// in which a store may count has passed by then.
 const LASTS: Duration = Duration::from_secs(1);
 
+/// The overdue ids of an engine.
+#[derive(Debug, Default)]
+pub(crate) struct OverdueIds {
+    ids: Mutex<Overdue>,
+    /// False if there are none, so that nobody locks then.
+    has_some: StdAtomicBool,
+}
+
+impl OverdueIds {
+    /// Notes the store's answer for an id: in progress for this long, or not in progress. Returns
+    /// what is wrong if that can no longer be believed.
+    pub(crate) fn check(&self, id: Digest, lease_left: Option<Duration>) -> Result<(), String> {
+        // Relaxed: a thread that misses it leaves an id in it that is asked about again.
+        if lease_left.is_none_or(|left| left >= NONE) && !self.has_some.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let mut ids = lock(&self.ids);
+        let is_over = ids.says(id, lease_left, Instant::now());
+        // Relaxed: as above.
+        self.has_some.store(!ids.is_empty(), Ordering::Relaxed);
+        if is_over { Err(ids.what()) } else { Ok(()) }
+    }
+}
+
 /// Ids that had no time left in progress when they were last asked about, and the time since when.
 #[derive(Debug, Default)]
-pub(super) struct Overdue {
+struct Overdue {
     ids: HashMap<Digest, (Instant, u32)>,
 }
 
 impl Overdue {
     const MAX: usize = 4_096;
 
-    pub(super) fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }
 
     /// Notes the store's answer for an id: in progress for this long, or not in progress. Returns
     /// true if that can no longer be believed.
-    pub(super) fn says(&mut self, id: Digest, lease_left: Option<Duration>, now: Instant) -> bool {
+    fn says(&mut self, id: Digest, lease_left: Option<Duration>, now: Instant) -> bool {
         if lease_left.is_none_or(|left| left >= NONE) {
             self.ids.remove(&id);
             return false;
@@ -48,7 +72,7 @@ impl Overdue {
         is_over
     }
 
-    pub(super) fn what(&self) -> String {
+    fn what(&self) -> String {
         format!(
             "expected an id that is in progress for no more time to be free, got the same answer {TRIES} times and \
              for {LASTS:?}: the store and what reads it disagree about its time. Compare the clocks of its servers"

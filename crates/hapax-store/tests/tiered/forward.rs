@@ -11,7 +11,7 @@ macro_rules! forward {
             claim(ClaimRequest) -> Claimed, |it| &it.key;
             complete(Completion) -> Held, |it| &it.hold.key;
             release(Hold) -> Held, |it| &it.key;
-            fail(Failure) -> Held, |it| &it.hold.key;
+            fail(ClaimFailure) -> Held, |it| &it.hold.key;
             renew(Renewal) -> Held, |it| &it.hold.key;
             look_up(RecordKey) -> Known, |it| it;
             record(Record) -> (), |it| &it.key;

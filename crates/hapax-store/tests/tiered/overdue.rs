@@ -40,7 +40,7 @@ impl hapax_store::Store for Lying {
         self.0.release(holds).await
     }
 
-    async fn fail(&self, failures: &[Failure]) -> Answers<Held> {
+    async fn fail(&self, failures: &[ClaimFailure]) -> Answers<Held> {
         self.0.fail(failures).await
     }
 

@@ -3,6 +3,7 @@
 
 use crate::judge::{Asked, End, Try};
 use crate::random::Random;
+use hapax_store::sync::lock;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -32,7 +33,7 @@ impl Broker {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.0)
     }
 
     /// Starts a client. Returns the number of its life.

@@ -3,6 +3,7 @@
 
 use crate::broker::now;
 use crate::effects::{PutAside, Run};
+use hapax_store::sync::lock;
 use hapax_stream::Source;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -59,7 +60,7 @@ impl Queue {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.state)
     }
 
     /// Returns messages that were not deleted.

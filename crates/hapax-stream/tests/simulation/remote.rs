@@ -122,7 +122,7 @@ calls! {
     2: claim(ClaimRequest) -> Claimed, of |claim| &claim.key;
     3: complete(Completion) -> Held, of |completion| &completion.hold.key;
     4: release(Hold) -> Held, of |hold| &hold.key;
-    5: fail(Failure) -> Held, of |failure| &failure.hold.key;
+    5: fail(ClaimFailure) -> Held, of |failure| &failure.hold.key;
     6: renew(Renewal) -> Held, of |renewal| &renewal.hold.key;
     7: look_up(RecordKey) -> Known, of |key| key;
     8: record(Record) -> (), of |record| &record.key;

@@ -7,6 +7,7 @@ use crate::random::Random;
 use crate::remote::{NODES, host_of, node_of, serve};
 use crate::wrong::{ServerStore, Wrong};
 use hapax::Timestamp;
+use hapax_store::sync::lock;
 use hapax_store::{Known, RecordKey, Scope, Store};
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -254,7 +255,7 @@ pub fn start_server(sim: &mut Sim, node: usize, store: &Arc<ServerStore>, slow_p
             store.restarted().await;
             let hangs = Arc::clone(&store);
             let slowness = move || {
-                let mut random = random.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+                let mut random = lock(&random);
                 let slow = if random.percent(100 - slow_percent) { Duration::ZERO } else { random.millis(1, 80) };
                 slow.max(hangs.hangs_until().saturating_sub(now()))
             };

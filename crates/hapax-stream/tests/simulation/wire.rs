@@ -149,7 +149,7 @@ fields! {
     ClaimRequest { key, attempt, lease, fingerprint }
     Hold { key, token }
     Completion { hold, retention, result }
-    Failure { hold, retry_after }
+    ClaimFailure { hold, retry_after }
     Renewal { hold, lease }
     Record { key, retention, fingerprint, result }
 }

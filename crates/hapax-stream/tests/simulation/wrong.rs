@@ -169,7 +169,7 @@ impl Store for ServerStore {
         self.records.release(holds).await
     }
 
-    async fn fail(&self, failures: &[Failure]) -> Answers<Held> {
+    async fn fail(&self, failures: &[ClaimFailure]) -> Answers<Held> {
         self.records.fail(failures).await
     }
 

@@ -5,18 +5,7 @@ use hapax_store::ErrorKind;
 use hapax_stream::Acks;
 use hapax_testing::store::Fault;
 use std::future::pending;
-
-/// The generator xorshift of Marsaglia, 2003.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % n
-    }
-}
+use testkit::random::Random;
 
 const IDS: u32 = 60;
 
@@ -24,7 +13,7 @@ const IDS: u32 = 60;
 /// how many were dropped.
 async fn crash(seed: u64, acks: Acks, is_exclusive: bool) -> u32 {
     println!("seed {seed}, {acks:?}, {}", if is_exclusive { "exclusive" } else { "shared" });
-    let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut random = Random(seed);
     let world = World::new();
     let (broker, effects) = (Broker::new(&world.store, acks), Effects::new(&world.store));
     for n in (0..IDS).chain(0..IDS).chain(0..IDS / 2) {

@@ -2,6 +2,7 @@
 //! acknowledged that is not done.
 
 use super::*;
+use hapax_store::sync::lock;
 use hapax_store::{ErrorKind, OnStoreError};
 use hapax_stream::{Acks, ConsumerError, Delivery};
 use hapax_testing::store::Fault;
@@ -21,7 +22,7 @@ fn failing(
 ) -> impl Fn(Delivery<Message>) -> std::future::Ready<Result<(), String>> + Send + Sync + 'static {
     let calls = Arc::clone(calls);
     move |message| {
-        let mut calls = calls.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut calls = lock(&calls);
         calls.push((Instant::now(), message.attempt(), message.is_last_attempt()));
         assert!(!panics || calls.len() > times, "a panic that was asked for");
         std::future::ready(if calls.len() > times { Ok(()) } else { Err("a failure that was asked for".to_owned()) })
@@ -44,7 +45,7 @@ async fn what_fails_is_tried_again_later_each_time() {
             let stats = consumer.run(&broker, failing(3, panics, &calls), pending()).await.unwrap();
             assert_eq!((stats.failed, stats.panicked), (3, if panics { 3 } else { 0 }));
             assert_eq!((stats.handled, stats.acknowledged, stats.dead_lettered), (1, 1, 0));
-            let calls = calls.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            let calls = lock(&calls);
             assert_eq!(calls.iter().map(|call| call.1).collect::<Vec<_>>(), [1, 2, 3, 4]);
             for (i, pair) in calls.windows(2).enumerate() {
                 let (waited, longest) = (pair[1].0 - pair[0].0, Duration::from_millis(100 << i));

@@ -1,6 +1,7 @@
 //! A queue like Amazon SQS: a received message is hidden for a while, and comes again, counted,
 //! unless it is deleted.
 
+use hapax_store::sync::lock;
 use hapax_stream::Source;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -90,7 +91,7 @@ impl Queue {
     }
 
     fn sent(&self) -> MutexGuard<'_, Vec<Sent>> {
-        self.sent.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.sent)
     }
 
     /// Returns the reasons for which messages of this id were put aside, each time.

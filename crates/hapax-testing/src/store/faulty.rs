@@ -1,7 +1,7 @@
 //! A store that fails when it is told to.
 
 use hapax::tier::random::Random;
-use hapax_store::sync::{Mutex, Ordering, StdAtomicBool, StdAtomicU64};
+use hapax_store::sync::{Mutex, Ordering, StdAtomicBool, StdAtomicU64, lock};
 use hapax_store::*;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -103,7 +103,7 @@ impl<S: Store> FaultyStore<S> {
     }
 
     fn script(&self) -> hapax_store::sync::MutexGuard<'_, Script> {
-        self.script.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.script)
     }
 
     fn fault(&self) -> Fault {
@@ -204,7 +204,7 @@ impl<S: Store> Store for FaultyStore<S> {
         self.call(holds, |holds| self.inner.release(holds)).await
     }
 
-    async fn fail(&self, failures: &[Failure]) -> Answers<Held> {
+    async fn fail(&self, failures: &[ClaimFailure]) -> Answers<Held> {
         self.call(failures, |failures| self.inner.fail(failures)).await
     }
 

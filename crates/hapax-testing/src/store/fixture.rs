@@ -1,8 +1,7 @@
 //! The interface of a backend to the suite, and the equipment of each case.
 
-use super::erased::AnyFixture;
-use hapax_store::erased::Erased;
-use hapax_store::sync::{Mutex, Ordering, StdAtomicU64};
+use hapax_store::erased::{Answering, Erased};
+use hapax_store::sync::{Mutex, Ordering, StdAtomicU64, lock};
 use hapax_store::*;
 use std::time::Duration;
 
@@ -25,6 +24,27 @@ pub trait Fixture: Sync {
     /// of buckets has another unit. Default: false.
     fn expires_by_record(&self) -> bool {
         false
+    }
+}
+
+/// A [`Fixture`] of any type.
+pub(super) trait AnyFixture: Sync {
+    fn open(&self) -> Answering<'_, Box<dyn Erased>>;
+    fn advance(&self, by: Duration) -> Answering<'_, ()>;
+    fn expires_by_record(&self) -> bool;
+}
+
+impl<F: Fixture> AnyFixture for F {
+    fn open(&self) -> Answering<'_, Box<dyn Erased>> {
+        Box::pin(async { Box::new(Fixture::open(self).await) as Box<dyn Erased> })
+    }
+
+    fn advance(&self, by: Duration) -> Answering<'_, ()> {
+        Box::pin(Fixture::advance(self, by))
+    }
+
+    fn expires_by_record(&self) -> bool {
+        Fixture::expires_by_record(self)
     }
 }
 
@@ -55,7 +75,7 @@ impl<'f> Bench<'f> {
     /// Returns the running case.
     #[cfg(test)]
     pub(super) fn current(&self) -> String {
-        self.case.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+        lock(&self.case).clone()
     }
 
     pub(super) fn prefix(&self) -> &str {
@@ -65,7 +85,7 @@ impl<'f> Bench<'f> {
     /// Returns a store, and a scope of the case's own.
     pub(super) async fn case(&self, name: &str) -> Case {
         println!("  {name}");
-        *self.case.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = name.to_owned();
+        *lock(&self.case) = name.to_owned();
         let scope = Scope::new(&format!("{} {name}", self.prefix)).expect("a valid name");
         Case {
             store: self.fixture.open().await,
@@ -146,7 +166,7 @@ impl Case {
     }
 
     pub(super) async fn fail(&self, id: &str, token: u64, retry_after: Duration) -> Held {
-        one(self.store.fail(&[Failure { hold: self.hold(id, token), retry_after }]).await)
+        one(self.store.fail(&[ClaimFailure { hold: self.hold(id, token), retry_after }]).await)
     }
 
     pub(super) async fn look_up(&self, id: &str) -> Known {

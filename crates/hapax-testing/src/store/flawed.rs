@@ -243,13 +243,13 @@ impl Flawed {
         }
     }
 
-    async fn fail_one(&self, failure: &Failure) -> Held {
+    async fn fail_one(&self, failure: &ClaimFailure) -> Held {
         let hold = self.held_by_anybody(Flaw::AnybodyFails, &failure.hold);
         let retry_after = failure.retry_after;
         match self.flaw {
             Flaw::FailuresAreForgotten => one(self.inner.release(&[hold]).await),
             Flaw::FailuresEndNothing => one(self.inner.renew(&[Renewal { hold, lease: retry_after }]).await),
-            _ => one(self.inner.fail(&[Failure { hold, retry_after }]).await),
+            _ => one(self.inner.fail(&[ClaimFailure { hold, retry_after }]).await),
         }
     }
 
@@ -406,7 +406,7 @@ impl Store for Flawed {
         self.end(answers)
     }
 
-    async fn fail(&self, failures: &[Failure]) -> Answers<Held> {
+    async fn fail(&self, failures: &[ClaimFailure]) -> Answers<Held> {
         self.begin(failures.len())?;
         let mut answers = Vec::new();
         for failure in failures {

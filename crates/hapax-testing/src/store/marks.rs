@@ -191,7 +191,7 @@ async fn times_that_cannot_be_are_refused(bench: &Bench<'_>) {
     }
     let other = case.token("other", 90).await;
     let failures = [("held", token, Duration::MAX), ("other", other, LEASE)]
-        .map(|(id, token, retry_after)| Failure { hold: case.hold(id, token), retry_after });
+        .map(|(id, token, retry_after)| ClaimFailure { hold: case.hold(id, token), retry_after });
     refused(case.store.fail(&failures).await, "retry_after");
     let other = case.token("yet another", 91).await;
     let completions = [("held", token, Duration::MAX), ("yet another", other, RETENTION)]

@@ -29,7 +29,6 @@
 //! ```
 
 mod claims;
-mod erased;
 mod faulty;
 mod fixture;
 mod marks;

@@ -3,7 +3,7 @@
 
 use crate::proxy::{Mode, Proxy};
 use crate::redis_server::{Cluster, Server, is_missing};
-use hapax_redis::{CompactOptions, RedisOptions, RedisStore};
+use hapax_redis::{CompactMarked, CompactMarks, CompactOptions, RedisOptions, RedisRisk, RedisStore};
 use hapax_store::*;
 use hapax_testing::store::{Fixture, verify_store};
 use std::sync::Arc;
@@ -327,66 +327,90 @@ fn compact_marks_are_as_stated() {
         return;
     }
     let (server, cluster) = (Server::start(&[]), Cluster::start());
-    let compact = CompactOptions { retention: RETENTION, expected_ids: 20_000 };
-    let single = (std::slice::from_ref(&server), RedisOptions::single(server.url()).compact(compact));
-    let several = (&cluster.nodes[..], RedisOptions::cluster(cluster.urls()).compact(compact));
+    let single = (std::slice::from_ref(&server), RedisOptions::single(server.url()));
+    let several = (&cluster.nodes[..], RedisOptions::cluster(cluster.urls()));
     for (servers, options) in [single, several] {
         runtime().block_on(compact_marks(&OnServers { servers, options }));
     }
 }
 
 async fn compact_marks(fixture: &OnServers<'_>) {
-    let store = fixture.open().await;
-    let marks = |ids: std::ops::Range<u64>, attempt: u64| -> Vec<Mark> {
-        ids.map(|id| mark_of(format!("{id}"), attempt + id)).collect()
+    let open = || async {
+        let compact = CompactOptions { retention: RETENTION, expected_ids: 20_000 };
+        CompactMarks::connect(fixture.options.clone(), compact).await.expect("marks")
     };
-    let fresh = |marked: Vec<Marked>| marked.into_iter().filter(|marked| *marked == Marked::Fresh).count();
-    assert_eq!(fresh(all(store.mark(&marks(0..1_000, 0)).await)), 1_000);
-    for marked in all(store.mark(&marks(0..1_000, 10_000)).await) {
-        let Marked::Duplicate { expires_in, .. } = marked else { panic!("{marked:?}") };
+    let store = open().await;
+    let ids = |ids: std::ops::Range<u64>| -> Vec<RecordKey> { ids.map(|id| key(format!("{id}"))).collect() };
+    let fresh = |marked: Vec<CompactMarked>| marked.iter().filter(|marked| marked.is_fresh()).count();
+    assert_eq!(fresh(all(store.mark(&ids(0..1_000)).await)), 1_000);
+    for marked in all(store.mark(&ids(0..1_000)).await) {
+        let CompactMarked::Duplicate { expires_in } = marked else { panic!("{marked:?}") };
         assert!(expires_in >= RETENTION - Duration::from_secs(5) && expires_in <= RETENTION * 3 / 2, "{expires_in:?}");
     }
-    let twice = [mark_of("twice", 1), mark_of("twice", 2)];
-    assert_eq!(fresh(all(store.mark(&twice).await)), 1);
+    let twice = all(store.mark(&[key("twice"), key("twice")]).await);
+    assert!(twice[0].is_fresh() && !twice[1].is_fresh(), "{twice:?}");
 
     // Of marks at the same time, one is fresh.
     let mut racers = tokio::task::JoinSet::new();
-    for racer in 0..8 {
-        let (store, marks) = (fixture.open().await, marks(2_000..2_500, racer << 32));
-        racers.spawn(async move { all(store.mark(&marks).await) });
+    for _ in 0..8 {
+        let (store, ids) = (open().await, ids(2_000..2_500));
+        racers.spawn(async move { all(store.mark(&ids).await) });
     }
     assert_eq!(racers.join_all().await.into_iter().map(fresh).sum::<usize>(), 500);
 
-    // Claims and looks see them, and they can be forgotten.
-    assert!(matches!(one(store.claim(&[claim_of("7", 1)]).await), Claimed::Duplicate(_)));
-    assert!(matches!(one(store.look_up(&[key("7")]).await), Known::Completed(_)));
+    // They can be looked at, which marks nothing, and forgotten.
+    assert_eq!(all(store.contains(&[key("7"), key("no such"), key("no such")]).await), [true, false, false]);
     assert_eq!(all(store.forget(&[key("7"), key("no such")]).await), [true, false]);
-    let claims = [claim_of("8", 2), claim_of("7", 2), claim_of("new", 2)];
-    let claimed = all(store.claim(&claims).await);
-    assert!(
-        matches!(claimed[..], [Claimed::Duplicate(_), Claimed::Claimed { .. }, Claimed::Claimed { .. }]),
-        "{claimed:?}"
-    );
-    let record =
-        |id: &str, result: Option<Vec<u8>>| Record { key: key(id), retention: RETENTION, fingerprint: None, result };
-    all(store.record(&[record("plain", None), record("with a result", Some(b"r".into()))]).await);
-    assert_eq!(fresh(all(store.mark(&[mark_of("plain", 1)]).await)), 0);
-    let Known::Completed(completed) = one(store.look_up(&[key("with a result")]).await) else { panic!("it is done") };
-    assert_eq!(completed.result.as_deref(), Some(b"r".as_slice()));
+    assert_eq!(all(store.contains(&[key("8"), key("7")]).await), [true, false]);
+    assert_eq!(fresh(all(store.mark(&[key("7"), key("8")]).await)), 1);
+    assert_eq!(store.mark(&[]).await.expect("nothing to do").len(), 0);
 
-    let longer = Mark { retention: RETENTION * 2, ..mark_of("longer", 1) };
-    let answers = store.mark(&[mark_of("as usual", 1), longer]).await.expect("a batch");
-    assert!(answers[0].is_ok());
-    assert_eq!(answers[1].as_ref().unwrap_err().kind(), ErrorKind::Misconfigured);
+    // A store of the same name space neither sees them nor scans them, and marks for itself.
+    let others = fixture.open().await;
+    assert_eq!(one(others.look_up(&[key("8")]).await), Known::Unknown);
+    assert_eq!(one(others.mark(&[mark_of("8", 1)]).await), Marked::Fresh);
+    let mut scanned = (Vec::new(), None);
+    loop {
+        let page = others.scan(scanned.1.as_ref(), 100).await.expect("a page");
+        scanned.0.extend(page.found.into_iter().map(|found| found.key));
+        scanned.1 = page.next;
+        if scanned.1.is_none() {
+            break;
+        }
+    }
+    assert_eq!(scanned.0, [key("8")]);
+    assert_eq!(all(others.forget(&[key("8")]).await), [true]);
 
     // Not before the retention is over, but half of it later at the latest.
     fixture.advance(RETENTION - Duration::from_secs(5)).await;
-    assert_eq!(fresh(all(store.mark(&marks(0..7, 20_000)).await)), 0);
+    assert_eq!(fresh(all(store.mark(&ids(0..7)).await)), 0);
     fixture.advance(RETENTION / 2 + Duration::from_secs(10)).await;
     for server in fixture.servers {
         assert_eq!(server.ask::<u64>(&["DBSIZE"]), 0, "every set expires");
     }
-    assert_eq!(fresh(all(store.mark(&marks(0..7, 30_000)).await)), 7);
+    assert_eq!(fresh(all(store.mark(&ids(0..7)).await)), 7);
+}
+
+#[test]
+fn compact_marks_notice_what_a_server_loses() {
+    if is_missing("compact_marks_notice_what_a_server_loses") {
+        return;
+    }
+    let server = Server::start(&[]);
+    runtime().block_on(async {
+        let compact = CompactOptions { retention: RETENTION, expected_ids: 1 };
+        let marks = CompactMarks::connect(RedisOptions::single(server.url()), compact).await.expect("marks");
+        assert_eq!(marks.warnings()[0].risk, RedisRisk::NotPersisted);
+        assert!(one(marks.mark(&[key("a")]).await).is_fresh());
+        server.ask::<()>(&["FLUSHALL"]);
+        assert_eq!(marks.emptied(), 0, "nobody has looked");
+        marks.check_servers().await;
+        assert_eq!((marks.emptied(), marks.restarted(), marks.evicted()), (1, 0, 0));
+        assert!(one(marks.mark(&[key("a")]).await).is_fresh());
+        let too_short = CompactOptions { retention: Duration::from_millis(1), ..compact };
+        let error = CompactMarks::connect(RedisOptions::single(server.url()), too_short).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+    });
 }
 
 #[test]

@@ -1,117 +1,85 @@
 //! The answer, in a few sentences in plain words.
 
-use super::numbers::{bytes, count, digits, large, round, share, time};
-use super::view::{Group, Line, View, Wrong};
-use super::words::{self, list, plural};
+use super::matrix::Entry;
+use super::view::{Group, Line, SORTS, View};
+use super::words::{self, bytes, list, number, plural, share, time};
 use crate::measure::Sort;
-use crate::measure::compare::RUNS_MIN;
+use crate::measure::figures::{RUNS_MIN, Wrong};
 
-/// Summarizes a report for a reader with one minute: which strategy is fastest, what that costs,
-/// which were wrong, and where hapax loses.
-pub fn sentences(view: &View) -> Vec<String> {
-    let Some(main) = view.main() else { return Vec::new() };
-    let mut sentences = Vec::new();
-    for (sort, what) in WHATS {
-        let begin = match sentences.is_empty() {
-            true => format!("At {} on {} the", words::live(&main.setting), words::threads(main.setting.threads)),
-            false => "The".into(),
-        };
-        sentences.extend(fastest(main, sort, &format!("{begin} fastest {what}")));
-        if sort == Sort::Window {
-            sentences.extend(memory(main));
-        }
-    }
-    sentences.extend(wrong(view));
-    sentences.extend(losses(view));
-    sentences
-}
-
-const WHATS: [(Sort, &str); 4] = [
-    (Sort::Window, "window in memory"),
-    (Sort::Filter, "filter (in memory, may be wrong)"),
-    (Sort::Durable, "strategy that survives a crash, in process,"),
-    (Sort::Server, "strategy that shares its ids through a server"),
+/// The needs that a reader may have, and the sort of strategy that meets each.
+const NEEDS: [(Sort, &str); 3] = [
+    (Sort::Window, "one process checks, and may forget what it knows when it crashes"),
+    (Sort::Durable, "ids have to survive a crash, and one process checks"),
+    (Sort::Server, "several processes share the ids"),
 ];
 
-fn fastest(main: &Group, sort: Sort, what: &str) -> Option<String> {
-    let best = main.of_sort(sort).find(|line| line.speed.is_some())?;
-    let (speed, nanos) = (best.speed?, best.nanos?);
-    let mut sentence = format!("{what} is {}: {} ids/s, {} an id", best.name, large(speed.median), time(nanos.median));
-    match (best.ours, &best.versus) {
-        (true, Some(versus)) => sentence.push_str(&format!(
-            ", {} × as fast as {}, the fastest that isn't hapax{}",
-            digits(versus.times),
-            versus.rival,
-            match versus.clear {
-                true => "",
-                false if versus.runs < RUNS_MIN => " (of so few runs: it may be chance)",
-                false => " (no clear difference)",
-            }
-        )),
-        (false, _) => {
-            let ours = main.of_sort(sort).find(|line| line.ours).and_then(|line| Some((line, line.speed?)));
-            if let Some((line, ours)) = ours {
-                let times = digits(speed.median / ours.median);
-                sentence.push_str(&format!(", {times} × as fast as {}, the fastest of hapax", line.name));
-            }
+/// Says which strategy to take for which need: the fastest that gave no more wrong answers than it
+/// promises.
+pub fn advice(view: &View, entries: &[Entry]) -> Vec<String> {
+    NEEDS.iter().filter_map(|(sort, need)| take(view, entries, *sort, need)).collect()
+}
+
+fn take(view: &View, entries: &[Entry], sort: Sort, need: &str) -> Option<String> {
+    let of_sort = |entry: &&Entry| entry.sort == sort && entry.is_right();
+    let speed = |entry: &Entry| entry.best().and_then(|line| line.speed).map_or(0.0, |speed| speed.median);
+    let best = entries.iter().filter(of_sort).max_by(|a, b| speed(a).total_cmp(&speed(b)))?;
+    let versus = match &best.best()?.versus {
+        Some(versus) if best.ours => {
+            let how = match (versus.clear, versus.runs < RUNS_MIN) {
+                (true, _) => "",
+                (false, true) => " (of so few runs: it may be chance)",
+                (false, false) => " (no clear difference)",
+            };
+            format!("; {} × as fast as {}, the fastest that isn't hapax{how}", number(versus.times), versus.rival)
         }
-        (true, None) => {}
-    }
-    sentence.push('.');
-    Some(sentence)
-}
-
-/// States the memory of the fastest window, and the strategy that takes least.
-fn memory(main: &Group) -> Option<String> {
-    let all = || main.of_sort(Sort::Window).filter_map(|line| Some((line, line.bytes?.median)));
-    let (fastest, takes) =
-        main.of_sort(Sort::Window).find(|line| line.speed.is_some()).and_then(|it| Some((it, it.bytes?)))?;
-    let (least, least_takes) = all().min_by(|a, b| a.1.total_cmp(&b.1))?;
-    // An untold figure may be smaller.
-    let all_told = main.of_sort(Sort::Window).all(|line| line.bytes.is_some() || !line.is_measured());
-    let of_all = if all_told { "the least of all" } else { "the least that can be told" };
-    let whole = bytes(takes.median * main.setting.live as f64);
-    let mut sentence = format!("{} takes {} bytes a live id ({whole} in all)", fastest.name, digits(takes.median));
-    if least.row.strategy == fastest.row.strategy {
-        let next = all().filter(|(line, _)| line.ours != fastest.ours).min_by(|a, b| a.1.total_cmp(&b.1));
-        match next {
-            Some((line, bytes)) => {
-                sentence.push_str(&format!(", {of_all}; {} takes {}", line.name, digits(bytes)));
-            }
-            None => sentence.push_str(&format!(", {of_all}")),
+        Some(_) => {
+            let ours = entries.iter().filter(of_sort).filter(|entry| entry.ours);
+            let ours = ours.max_by(|a, b| speed(a).total_cmp(&speed(b)));
+            let than = |ours: &Entry| {
+                let times = number(speed(best) / speed(ours));
+                format!("; {times} × as fast as {}, the fastest of hapax", ours.name)
+            };
+            ours.map_or_else(String::new, than)
         }
-    } else {
-        sentence.push_str(&format!("; {of_all} is {} with {}", least.name, digits(least_takes)));
-    }
-    sentence.push('.');
-    Some(sentence)
-}
-
-/// States which strategies missed and which invented duplicates, over all settings without a
-/// budget, where that would be the budget's fault.
-fn wrong(view: &View) -> Vec<String> {
-    let missed = of_kind(view, "missed duplicates", |line| line.missed);
-    let invented = of_kind(view, "called new ids duplicates", |line| line.invented);
-    missed.into_iter().chain(invented).collect()
-}
-
-fn of_kind(view: &View, what: &str, of: fn(&Line) -> Wrong) -> Option<String> {
-    let sum = |name: &str| {
-        let lines = view.lines().filter(|line| line.row.strategy == name && line.row.setting.budget_bytes.is_none());
-        let add = |sum: Wrong, wrong: Wrong| Wrong {
-            wrong: sum.wrong.saturating_add(wrong.wrong),
-            of: sum.of.saturating_add(wrong.of),
-            ..sum
-        };
-        lines.map(of).fold(Wrong { wrong: 0, of: 0, allowed: 0.0 }, add)
+        None => String::new(),
     };
-    let strategies = view.strategies();
+    let least = if sort == Sort::Window { memory(view.main()?) } else { None };
+    Some(format!("Take {} if {need}: {}{versus}{}.", best.name, best.figures(), least.unwrap_or_default()))
+}
+
+/// States the window that takes least memory.
+fn memory(main: &Group) -> Option<String> {
+    let told = main.of_sort(Sort::Window).filter_map(|line| Some((line, line.all_bytes?.median)));
+    let (least, takes) = told.min_by(|a, b| a.1.total_cmp(&b.1))?;
+    // An untold figure may be smaller.
+    let all_told = main.of_sort(Sort::Window).all(|line| line.all_bytes.is_some() || !line.is_measured());
+    let of_all = if all_told { "the least of all" } else { "the least that can be told" };
+    let whole = bytes(takes * main.setting.live as f64);
+    Some(format!("; of memory {of_all} takes {}, with {} bytes a live id ({whole})", least.row.strategy, number(takes)))
+}
+
+/// States which strategies were wrong, and where a rival is better beyond the spread of the runs,
+/// in speed, latency or memory.
+pub fn caveats(view: &View, entries: &[Entry]) -> Vec<String> {
+    let wrong = [
+        of_kind(entries, "missed duplicates", |entry| entry.missed),
+        of_kind(entries, "called new ids duplicates", |entry| entry.invented),
+    ];
+    let compared = view.lines().filter(|line| line.ours && line.versus.is_some());
+    let (told, untold): (Vec<&Line>, Vec<&Line>) = compared.partition(|line| runs(line) >= RUNS_MIN);
+    let latency = view.groups.iter().rev().find_map(latency_loss);
+    let all = wrong.into_iter().chain([speed_losses(&told), by_chance(&untold), latency]);
+    all.chain([view.main().and_then(memory_loss)]).flatten().collect()
+}
+
+fn of_kind(entries: &[Entry], what: &str, of: fn(&Entry) -> Wrong) -> Option<String> {
+    let strategies = entries.iter().filter(|entry| entry.sort != Sort::Roofline);
     let asked: Vec<(&str, Wrong)> =
-        strategies.into_iter().map(|name| (name, sum(name))).filter(|(_, wrong)| wrong.of > 0).collect();
+        strategies.map(|entry| (entry.name, of(entry))).filter(|(_, wrong)| wrong.of > 0).collect();
     let mut who: Vec<_> = asked.iter().filter(|(_, wrong)| wrong.wrong > 0).collect();
     who.sort_by(|a, b| a.1.share().total_cmp(&b.1.share()));
     let say = |(name, wrong): &&(&str, Wrong)| {
-        format!("{name} ({} of {}: {})", count(wrong.wrong), round(wrong.of as f64), share(wrong.share()))
+        format!("{name} ({} of {}: {})", number(wrong.wrong as f64), number(wrong.of as f64), share(wrong.share()))
     };
     let names: Vec<String> = who.iter().map(say).collect();
     let all = plural(asked.len(), "strategy", "strategies");
@@ -122,26 +90,18 @@ fn of_kind(view: &View, what: &str, of: fn(&Line) -> Wrong) -> Option<String> {
     }
 }
 
-/// States where a rival is better beyond the spread of the runs, in speed, latency or memory.
-fn losses(view: &View) -> Vec<String> {
-    let compared: Vec<&Line> = view.lines().filter(|line| line.ours && line.versus.is_some()).collect();
-    let (told, untold): (Vec<&Line>, Vec<&Line>) = compared.into_iter().partition(|line| has_enough_runs(line));
-    let mut sentences: Vec<String> = speed_losses(&told).into_iter().chain(by_chance(&untold)).collect();
-    sentences.extend(view.groups.iter().rev().find_map(latency_loss));
-    sentences.extend(view.main().and_then(memory_loss));
-    sentences
-}
-
 fn speed_losses(compared: &[&Line]) -> Option<String> {
-    let slower: Vec<&Line> = compared.iter().copied().filter(|line| loses(line)).collect();
+    let loses = |line: &&&Line| line.versus.as_ref().is_some_and(|versus| versus.clear && versus.times < 1.0);
+    let slower: Vec<&Line> = compared.iter().filter(loses).copied().collect();
     let places = plural(compared.len(), "comparison", "comparisons");
+    let rival = "with the fastest rival of its sort";
     let sentence = match slower.iter().min_by(|a, b| times(a).total_cmp(&times(b))) {
-        None => format!("In speed hapax loses none of {places} with the fastest rival of its sort."),
+        None => format!("In speed hapax loses none of {places} {rival}."),
         Some(worst) => format!(
-            "In speed hapax loses {} of {places} with the fastest rival of its sort; worst: {}, {} × as fast as {} at {} on {}.",
+            "In speed hapax loses {} of {places} {rival}; worst: {}, {} × as fast as {} at {} on {}.",
             slower.len(),
             worst.name,
-            digits(times(worst)),
+            number(times(worst)),
             worst.versus.as_ref().map_or("", |versus| &versus.rival),
             words::live(&worst.row.setting),
             words::threads(worst.row.setting.threads),
@@ -162,38 +122,42 @@ fn by_chance(compared: &[&Line]) -> Option<String> {
     (!compared.is_empty()).then_some(sentence)
 }
 
-fn has_enough_runs(line: &Line) -> bool {
-    line.versus.as_ref().is_some_and(|versus| versus.runs >= RUNS_MIN)
-}
-
-fn loses(line: &Line) -> bool {
-    line.versus.as_ref().is_some_and(|versus| versus.clear && versus.times < 1.0)
+fn runs(line: &Line) -> usize {
+    line.versus.as_ref().map_or(0, |versus| versus.runs)
 }
 
 fn times(line: &Line) -> f64 {
     line.versus.as_ref().map_or(f64::INFINITY, |versus| versus.times)
 }
 
+/// Returns the line of a sort, ours or not, with the smallest value.
+fn best<'g>(
+    group: &'g Group,
+    sort: Sort,
+    ours: bool,
+    of: impl Fn(&Line) -> Option<f64>,
+) -> Option<(&'g Line<'g>, f64)> {
+    let lines = group.of_sort(sort).filter(|line| line.ours == ours).filter_map(|line| Some((line, of(line)?)));
+    lines.min_by(|a, b| a.1.total_cmp(&b.1))
+}
+
 /// Names the setting in which a rival of the same sort has the shorter p99.9.
 fn latency_loss(group: &Group) -> Option<String> {
-    let of = |line: &Line| line.quantiles[2].filter(|_| !line.fell_behind());
-    let best = |sort: Sort, ours: bool| {
-        let lines = group.of_sort(sort).filter(|line| line.ours == ours).filter_map(|line| Some((line, of(line)?)));
-        lines.min_by(|a, b| a.1.median.total_cmp(&b.1.median))
-    };
-    let sorts = [Sort::Window, Sort::Filter, Sort::Durable, Sort::Server];
-    sorts.into_iter().find_map(|sort| {
-        let ((ours, our), (rival, its)) = (best(sort, true)?, best(sort, false)?);
-        (our.median > its.median && our.is_apart_from(&its)).then(|| {
+    SORTS.into_iter().find_map(|sort| {
+        let tail = |line: &Line| line.tail().map(|tail| tail.median);
+        let ((ours, our), (rival, its)) = (best(group, sort, true, tail)?, best(group, sort, false, tail)?);
+        let (ours_runs, rivals_runs) = (ours.tail()?, rival.tail()?);
+        let few = ours_runs.runs.min(rivals_runs.runs) < RUNS_MIN;
+        (our > its && ours_runs.is_apart_from(&rivals_runs)).then(|| {
             format!(
                 "In latency it loses at {} ids/s on {}{}: p99.9 of {} is {}, that of {} {}.",
-                round(group.setting.rate.unwrap_or(0.0)),
+                number(group.setting.rate.unwrap_or(0.0)),
                 words::threads(group.setting.threads),
-                if our.runs.min(its.runs) < RUNS_MIN { ", unless that is chance with so few runs" } else { "" },
+                if few { ", unless that is chance with so few runs" } else { "" },
                 ours.name,
-                time(our.median),
+                time(our),
                 rival.name,
-                time(its.median),
+                time(its),
             )
         })
     })
@@ -201,27 +165,15 @@ fn latency_loss(group: &Group) -> Option<String> {
 
 /// States where a rival of the same sort takes less memory than the leanest of ours.
 fn memory_loss(main: &Group) -> Option<String> {
-    let least = |sort: Sort, ours: bool| {
-        let lines =
-            main.of_sort(sort).filter(|line| line.ours == ours).filter_map(|line| Some((line, line.all_bytes?.median)));
-        lines.min_by(|a, b| a.1.total_cmp(&b.1))
+    let bytes = |line: &Line| line.all_bytes.map(|bytes| bytes.median);
+    // A strategy of ours that takes too little to be told takes less than all that are told.
+    let is_told = |line: &Line| !line.ours || line.all_bytes.is_some() || !line.is_measured();
+    let loss = |sort: Sort| {
+        let ((_, ours), (rival, its)) = (best(main, sort, true, bytes)?, best(main, sort, false, bytes)?);
+        let (noun, name) = (words::noun(sort), &rival.name);
+        let loses = its < 0.97 * ours && main.of_sort(sort).all(is_told);
+        loses.then(|| format!("{name} ({} bytes a live id against {}, {noun})", number(its), number(ours)))
     };
-    let losses: Vec<String> = [Sort::Window, Sort::Filter, Sort::Durable, Sort::Server]
-        .into_iter()
-        // A strategy of ours that takes too little to be told takes less than all that are told.
-        .filter(|&sort| main.of_sort(sort).all(|line| !line.ours || line.all_bytes.is_some() || !line.is_measured()))
-        .filter_map(|sort| {
-            let ((_, ours), (rival, its)) = (least(sort, true)?, least(sort, false)?);
-            (its < 0.97 * ours).then(|| {
-                format!(
-                    "{} ({} bytes a live id against {}, {})",
-                    rival.name,
-                    digits(its),
-                    digits(ours),
-                    words::sort(sort)
-                )
-            })
-        })
-        .collect();
+    let losses: Vec<String> = SORTS.into_iter().filter_map(loss).collect();
     (!losses.is_empty()).then(|| format!("Less memory than hapax takes: {}.", list(&losses)))
 }

@@ -1,107 +1,74 @@
-//! The columns that all tables have in common.
+//! The columns of the tables with all figures.
 
-use super::numbers::{count, digits, large, time};
-use super::view::{Group, Line, QUANTILES, Spread, Wrong};
+use super::view::{Group, Line, QUANTILES};
+use super::words::{number, share, time};
 use crate::measure::Sort;
+use crate::measure::figures::{Spread, Wrong};
 
-pub struct Column {
-    pub head: &'static str,
-    /// The explanation of the column's head.
-    pub says: &'static str,
-    pub cell: fn(&Line) -> String,
-}
+/// A column: its head, what that means, and its cell.
+pub type Column = (&'static str, &'static str, fn(&Line) -> String);
 
-const ALL: [Column; 16] = [
-    Column { head: "ids/s", says: "checks a second, median of the runs", cell: speed },
-    Column {
-        head: "slowest–fastest",
-        says: "the slowest and the fastest run",
-        cell: |line| spread(line.speed.as_ref(), large),
-    },
-    Column { head: "ns/id", says: "wall time by checks", cell: |line| median(line.nanos.as_ref(), digits) },
-    Column { head: "× rival", says: "times as fast as the fastest of the same sort that is not hapax", cell: versus },
-    Column { head: QUANTILES[0].1, says: "half of the ids took at most so long", cell: |line| latency(line, 0) },
-    Column { head: QUANTILES[1].1, says: "99 % took at most so long", cell: |line| latency(line, 1) },
-    Column { head: QUANTILES[2].1, says: "99.9 % took at most so long", cell: |line| latency(line, 2) },
-    Column { head: QUANTILES[3].1, says: "99.99 % took at most so long", cell: |line| latency(line, 3) },
-    Column {
-        head: "B/id",
-        says: "memory of the process by live ids; empty if it is too little to be told, or holds few of them",
-        cell: |line| median(line.bytes.as_ref(), digits),
-    },
-    Column {
-        head: "beside B/id",
-        says: "memory or disk of a server or a directory by live ids",
-        cell: |line| median(line.beside.as_ref(), digits),
-    },
-    Column {
-        head: "CPU ns/id",
-        says: "processor time of the process by checks",
-        cell: |line| median(line.row.cpu_nanos_per_id().as_ref(), digits),
-    },
-    Column {
-        head: "server ns/id",
-        says: "processor time of the server by checks",
-        cell: |line| median(line.row.server_cpu_nanos_per_id().as_ref(), digits),
-    },
-    Column { head: "start", says: "time to build it", cell: |line| median(line.row.start_nanos().as_ref(), time) },
-    Column { head: "pause", says: "the longest that a thread was held up by one call", cell: pause },
-    Column { head: "missed", says: "duplicates that it called fresh", cell: |line| wrong(line, &line.missed) },
-    Column { head: "invented", says: "new ids that it called duplicates", cell: |line| wrong(line, &line.invented) },
+pub const ALL: [Column; 16] = [
+    ("ids/s", "checks a second, median of the runs", speed),
+    ("slowest–fastest", "the slowest and the fastest run", |line| line.speed.map_or_else(String::new, span)),
+    ("ns/id", "wall time by checks", |line| median(line.row.nanos_per_id(), number)),
+    ("× rival", "times as fast as the fastest of the same sort that is not hapax", versus),
+    (QUANTILES[0].1, "half of the ids took at most so long", |line| median(line.quantiles[0], time)),
+    (QUANTILES[1].1, "99 % took at most so long", |line| median(line.quantiles[1], time)),
+    (QUANTILES[2].1, "99.9 % took at most so long", |line| median(line.quantiles[2], time)),
+    (QUANTILES[3].1, "99.99 % took at most so long", |line| median(line.quantiles[3], time)),
+    ("B/id", "memory of the process by live ids; empty if it is too little to be told, or holds few of them", |line| {
+        median(line.row.bytes_per_id(), number)
+    }),
+    ("beside B/id", "memory or disk of a server or a directory by live ids", |line| {
+        median(line.row.beside_bytes_per_id(), number)
+    }),
+    ("CPU ns/id", "processor time of the process by checks", |line| median(line.row.cpu_nanos_per_id(), number)),
+    ("server ns/id", "processor time of the server by checks", |line| {
+        median(line.row.server_cpu_nanos_per_id(), number)
+    }),
+    ("start", "time to build it", |line| median(line.row.start_nanos(), time)),
+    ("pause", "the longest that a thread was held up by one call", pause),
+    ("missed", "share of duplicates that it called fresh", |line| wrong(line.row.sort, &line.missed)),
+    ("invented", "share of new ids that it called duplicates", |line| wrong(line.row.sort, &line.invented)),
 ];
 
 /// Returns the columns for which any of these lines has a value.
 pub fn of(group: &Group) -> Vec<Column> {
-    let says = |column: &Column| group.lines.iter().any(|line| !(column.cell)(line).is_empty());
-    ALL.into_iter().filter(says).collect()
+    ALL.into_iter().filter(|(_, _, cell)| group.lines.iter().any(|line| !cell(line).is_empty())).collect()
 }
 
-pub fn all() -> [Column; 16] {
-    ALL
+pub fn median(spread: Option<Spread>, print: fn(f64) -> String) -> String {
+    spread.map_or_else(String::new, |spread| print(spread.median))
 }
 
-fn median(spread: Option<&Spread>, number: fn(f64) -> String) -> String {
-    spread.map_or_else(String::new, |spread| number(spread.median))
-}
-
-fn spread(spread: Option<&Spread>, number: fn(f64) -> String) -> String {
-    match spread {
-        Some(spread) if spread.runs > 1 => format!("{}–{}", number(spread.lowest), number(spread.highest)),
-        _ => String::new(),
+fn span(speed: Spread) -> String {
+    match speed.runs {
+        1 => String::new(),
+        _ => format!("{}–{}", number(speed.lowest), number(speed.highest)),
     }
 }
 
 fn speed(line: &Line) -> String {
     match (line.is_measured(), line.fell_behind()) {
         (false, _) => "failed".into(),
-        (true, true) => format!("{} (behind)", median(line.row.reached().as_ref(), large)),
-        (true, false) => median(line.speed.as_ref(), large),
+        (true, true) => format!("{} (behind)", median(line.row.reached(), number)),
+        (true, false) => median(line.speed, number),
     }
 }
 
 fn versus(line: &Line) -> String {
-    line.versus.as_ref().map_or_else(String::new, |versus| digits(versus.times))
-}
-
-fn latency(line: &Line, which: usize) -> String {
-    median(line.quantiles[which].as_ref(), time)
+    line.versus.as_ref().map_or_else(String::new, |versus| number(versus.times))
 }
 
 fn pause(line: &Line) -> String {
     line.row.pause_nanos().filter(|&nanos| nanos > 0).map_or_else(String::new, |nanos| time(nanos as f64))
 }
 
-fn wrong(line: &Line, wrong: &Wrong) -> String {
-    match wrong {
-        _ if line.row.sort == Sort::Roofline || wrong.of == 0 => String::new(),
-        Wrong { wrong: 0, .. } => "0".into(),
-        _ => format!("{} ({})", count(wrong.wrong), short_share(wrong.share())),
-    }
-}
-
-fn short_share(share: f64) -> String {
-    match share >= 1e-3 {
-        true => format!("{} %", digits(100.0 * share)),
-        false => format!("{share:.1e}"),
+pub fn wrong(sort: Sort, wrong: &Wrong) -> String {
+    match sort {
+        Sort::Roofline => String::new(),
+        _ if wrong.of == 0 => String::new(),
+        _ => share(wrong.share()),
     }
 }

@@ -1,27 +1,29 @@
 //! Pages made of a [`Report`](super::Report): pure functions from the report to text, without a
 //! file, a clock or a terminal.
 //!
+//! `page` decides what is said, once for all formats; `html` and `text` say it.
+//!
 //! Names, commands and paths in a report are untrusted: wherever they are printed, they are plain
 //! text.
 
 mod answer;
-mod chart;
-mod charts;
+mod axis;
 mod columns;
 mod csv;
 mod html;
-mod markdown;
+mod matrix;
 mod notes;
-pub(super) mod numbers;
-mod svg;
-pub(super) mod table;
+mod page;
+mod picture;
+mod pivot;
+mod table;
+pub(super) mod text;
 mod view;
 pub(super) mod words;
 mod xml;
 
 pub use self::csv::csv;
 pub use html::html;
-pub use markdown::markdown;
-pub use svg::svg;
-
-pub use table::{WIDTH_COLUMNS, table, table_within};
+pub use picture::svg;
+pub use text::{WIDTH_COLUMNS, markdown, table, table_within};
+pub use words::described;

@@ -1,9 +1,8 @@
-//! The notes below the figures of a group.
+//! The notes below the figures of a group, and about the report as a whole.
 
-use super::numbers::{count, digits, large, share};
-use super::view::{Group, Line, View, Wrong};
-use super::words;
-use crate::measure::compare::RUNS_MIN;
+use super::view::{Group, Line, View};
+use super::words::{self, bytes, number, plural, share};
+use crate::measure::figures::{RUNS_MIN, Wrong};
 use crate::measure::{Setting, Sort};
 use std::collections::BTreeSet;
 
@@ -14,7 +13,6 @@ pub fn of(group: &Group) -> Vec<String> {
     notes.extend(short_batches(group));
     notes.extend(group.lines.iter().filter_map(behind));
     notes.extend(group.lines.iter().flat_map(wrong_answers));
-    notes.extend(none_wrong(group));
     notes.extend(group.lines.iter().flat_map(|line| {
         let failed = |failure: &String| format!("{} failed: {}", line.name, failure.trim());
         line.row.failures.iter().map(failed)
@@ -30,13 +28,9 @@ fn versus(line: &Line) -> Option<String> {
         times if times >= 1.0 => "faster in every run",
         _ => "slower in every run",
     };
-    Some(format!(
-        "{} is {} × as fast as {}, the fastest {} that isn't hapax: {verdict}.",
-        line.name,
-        digits(versus.times),
-        versus.rival,
-        words::noun(line.row.sort),
-    ))
+    let (times, noun) = (number(versus.times), words::noun(line.row.sort));
+    let rival = &versus.rival;
+    Some(format!("{} is {times} × as fast as {rival}, the fastest {noun} that isn't hapax: {verdict}.", line.name))
 }
 
 /// Notes where batches are noticeably smaller than they may be.
@@ -47,18 +41,16 @@ fn short_batches(group: &Group) -> Option<String> {
     let setting = group.lines.iter().map(|line| &line.row.setting).find(is_short)?;
     Some(format!(
         "A batch ends with its hundredth of the window: those of {} have {} ids on average.",
-        count(setting.batch as u64),
-        digits(setting.batch_on_average()?),
+        number(setting.batch as f64),
+        number(setting.batch_on_average()?),
     ))
 }
 
 fn behind(line: &Line) -> Option<String> {
-    let reached = line.row.reached().filter(|_| line.fell_behind())?;
+    let reached = number(line.row.reached().filter(|_| line.fell_behind())?.median);
+    let (name, rate) = (&line.name, number(line.row.setting.rate?));
     Some(format!(
-        "{} fell behind: it answered {} ids/s of {} due, so its latencies say for how long that went on.",
-        line.name,
-        large(reached.median),
-        large(line.row.setting.rate?),
+        "{name} fell behind: it answered {reached} ids/s of {rate} due, so its latencies say for how long that went on."
     ))
 }
 
@@ -77,64 +69,47 @@ fn wrong_answers(line: &Line) -> Vec<String> {
     kinds.iter().filter(|(wrong, _)| worth_saying(wrong)).map(say).collect()
 }
 
-/// Names the strategies that are right without exception, in one sentence.
-fn none_wrong(group: &Group) -> Option<String> {
-    let right = |line: &&Line| {
-        line.row.sort != Sort::Roofline
-            && line.missed.of.saturating_add(line.invented.of) > 0
-            && line.missed.is_trivial()
-            && line.invented.is_trivial()
-    };
-    let right: Vec<&Line> = group.lines.iter().filter(right).collect();
-    let fewest = right.iter().map(|line| line.missed.of.saturating_add(line.invented.of)).min()?;
-    let names: Vec<String> = right.iter().map(|line| line.name.clone()).collect();
-    let judged = group.lines.iter().filter(|line| line.row.sort != Sort::Roofline).count();
-    let who = if right.len() == judged { "all".into() } else { names.join(", ") };
-    Some(format!("No wrong answer in {} or more that could be: {who}.", count(fewest)))
-}
-
 /// Returns the warnings about the report as a whole.
 pub fn warnings(view: &View) -> Vec<String> {
     let mut warnings = Vec::new();
+    let rows = &view.report.rows;
     if view.report.interrupted {
         warnings.push("The measurement was interrupted: rows or rounds are missing.".into());
     }
-    if view.report.rows.is_empty() {
+    if rows.is_empty() {
         warnings.push("Nothing was measured.".into());
     }
-    if view.report.rows.iter().any(|row| row.setting.is_sparse() && row.setting.rate.is_none()) {
+    if rows.iter().any(|row| row.setting.is_sparse() && row.setting.rate.is_none()) {
         let what = "what is measured is mostly how time moves on, not the strategies";
         warnings.push(format!("Where fewer than 1,000 ids a thread are live, {what}."));
     }
     let broken = |line: &&Line| line.breaks(&line.missed) || line.breaks(&line.invented);
-    let culprits: BTreeSet<String> = view.lines().filter(broken).map(|line| line.row.strategy.clone()).collect();
-    let broken: Vec<String> = culprits.into_iter().collect();
-    if !broken.is_empty() {
-        warnings.push(format!("More wrong answers than promised: {}.", words::list(&broken)));
+    let culprits: BTreeSet<&String> = view.lines().filter(broken).map(|line| &line.row.strategy).collect();
+    if !culprits.is_empty() {
+        let culprits: Vec<String> = culprits.into_iter().cloned().collect();
+        warnings.push(format!("More wrong answers than promised: {}.", words::list(&culprits)));
     }
-    let failures: usize = view.report.rows.iter().map(|row| row.failures.len()).sum();
+    let failures: usize = rows.iter().map(|row| row.failures.len()).sum();
     if failures > 0 {
-        warnings.push(format!("{} failed; the tables say why.", words::plural(failures, "run", "runs")));
+        warnings.push(format!("{} failed; the tables say why.", plural(failures, "run", "runs")));
     }
     warnings
 }
 
 /// Returns where and how it was measured: names and values.
-pub fn conditions(view: &View) -> Vec<(&'static str, String)> {
+pub fn conditions(view: &View) -> Vec<(String, String)> {
     let machine = &view.report.machine;
     let libraries: Vec<String> = machine.libraries.iter().map(|it| format!("{} {}", it.name, it.version)).collect();
-    let mut conditions = vec![
-        ("Measured", super::numbers::date(view.report.began_unix_seconds)),
-        (
-            "Processor",
-            format!("{}, {}", machine.processor, words::plural(machine.processors, "processor", "processors")),
-        ),
-        ("Memory", super::numbers::bytes(machine.memory_bytes as f64)),
+    let processors = plural(machine.processors, "processor", "processors");
+    let conditions = [
+        ("Measured", words::date(view.report.began_unix_seconds)),
+        ("Processor", format!("{}, {processors}", machine.processor)),
+        ("Memory", bytes(machine.memory_bytes as f64)),
         ("System", machine.system.clone()),
         ("Compiler", machine.compiler.clone()),
         ("Versions", libraries.join(", ")),
         ("Seed", view.report.seed.to_string()),
     ];
-    conditions.retain(|(_, value)| !value.is_empty());
-    conditions
+    let known = conditions.into_iter().filter(|(_, value)| !value.is_empty());
+    known.map(|(name, value)| (name.to_string(), value)).collect()
 }

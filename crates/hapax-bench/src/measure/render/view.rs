@@ -1,20 +1,19 @@
 //! A report as all pages see it: rows that can be compared, side by side.
 
 use super::words;
-use crate::measure::compare::RUNS_MIN;
-pub(in crate::measure) use crate::measure::figures::{Spread, Wrong};
+use crate::measure::figures::{RUNS_MIN, Spread, Wrong};
 use crate::measure::{Report, Row, Setting, Sort};
-use std::cmp::Ordering;
 
 /// The shares of ids whose latency is shown.
 pub const QUANTILES: [(f64, &str); 4] = [(0.5, "p50"), (0.99, "p99"), (0.999, "p99.9"), (0.9999, "p99.99")];
+
+/// The sorts that are compared, in the order in which they are shown.
+pub const SORTS: [Sort; 4] = [Sort::Window, Sort::Filter, Sort::Durable, Sort::Server];
 
 pub struct View<'r> {
     pub report: &'r Report,
     /// The groups, in the order of the report.
     pub groups: Vec<Group<'r>>,
-    /// The size of all batches, if they have one size.
-    pub batch: Option<usize>,
 }
 
 /// Rows that differ in strategy and batch size only.
@@ -29,14 +28,9 @@ pub struct Group<'r> {
 pub struct Line<'r> {
     pub row: &'r Row,
     pub name: String,
-    /// A shorter title for charts.
-    pub label: String,
     pub ours: bool,
     pub speed: Option<Spread>,
-    pub nanos: Option<Spread>,
     pub quantiles: [Option<Spread>; 4],
-    pub bytes: Option<Spread>,
-    pub beside: Option<Spread>,
     /// The memory of the process and outside it together.
     pub all_bytes: Option<Spread>,
     pub missed: Wrong,
@@ -59,37 +53,45 @@ pub struct Versus {
 
 impl<'r> View<'r> {
     pub fn of(report: &'r Report) -> View<'r> {
-        let batch = only_batch(report);
         let mut groups: Vec<Group> = Vec::new();
         for row in &report.rows {
             let setting = Setting { batch: 1, ..row.setting.clone() };
-            let line = Line::of(row, batch);
             match groups.iter_mut().find(|group| group.setting == setting) {
-                Some(group) => group.lines.push(line),
-                None => groups.push(Group { setting, lines: vec![line] }),
+                Some(group) => group.lines.push(Line::of(row)),
+                None => groups.push(Group { setting, lines: vec![Line::of(row)] }),
             }
         }
         groups.iter_mut().for_each(Group::finish);
-        View { report, groups, batch }
+        View { report, groups }
     }
 
     pub fn lines(&self) -> impl Iterator<Item = &Line<'r>> {
         self.groups.iter().flat_map(|group| &group.lines)
     }
 
+    /// Returns the lines of a strategy where it had all the memory that it needs.
+    pub fn lines_of(&self, name: &str) -> impl Iterator<Item = &Line<'r>> {
+        self.lines().filter(move |line| line.row.strategy == name && line.row.setting.budget_bytes.is_none())
+    }
+
     /// Returns the group that shows most: as fast as possible, without a budget; the one with most
     /// strategies, live ids and threads.
     pub fn main(&self) -> Option<&Group<'r>> {
+        let measured = |group: &Group| group.lines.iter().filter(|line| line.speed.is_some()).count();
         let weight = |group: &&Group| {
             let Setting { rate, budget_bytes, live, threads, think_nanos, .. } = group.setting;
-            let measured = group.lines.iter().filter(|line| line.speed.is_some()).count();
-            (rate.is_none() && measured > 0, budget_bytes.is_none(), think_nanos == 0, measured, live, threads)
+            (rate.is_none(), budget_bytes.is_none(), think_nanos == 0, measured(group), live, threads)
         };
         // Of equal groups this is the first.
-        self.groups.iter().rev().max_by_key(weight).filter(|group| group.lines.iter().any(|line| line.speed.is_some()))
+        self.groups.iter().rev().filter(|group| measured(group) > 0).max_by_key(weight)
     }
 
-    /// Returns strategies in the order in which charts number them: ours first.
+    /// Returns the groups whose ids were due at a rate.
+    pub fn paced(&self) -> impl Iterator<Item = &Group<'r>> {
+        self.groups.iter().filter(|group| group.setting.rate.is_some())
+    }
+
+    /// Returns the strategies, ours first.
     pub fn strategies(&self) -> Vec<&'r str> {
         let mut names: Vec<&str> = Vec::new();
         for ours in [true, false] {
@@ -103,25 +105,14 @@ impl<'r> View<'r> {
     }
 }
 
-fn only_batch(report: &Report) -> Option<usize> {
-    let mut batches = report.rows.iter().map(|row| row.setting.batch).filter(|batch| *batch > 1);
-    let first = batches.next()?;
-    batches.all(|batch| batch == first).then_some(first)
-}
-
 impl Group<'_> {
     fn finish(&mut self) {
         let paced = self.setting.rate.is_some();
         let key = |line: &Line| match paced {
-            true => line.quantiles[1].or(line.quantiles[0]).map(|p99| p99.median),
-            false => line.speed.map(|speed| -speed.median),
+            true => line.quantiles[1].or(line.quantiles[0]).map_or(f64::INFINITY, |p99| p99.median),
+            false => line.speed.map_or(f64::INFINITY, |speed| -speed.median),
         };
-        self.lines.sort_by(|a, b| match (key(a), key(b)) {
-            (Some(a), Some(b)) => a.total_cmp(&b),
-            (Some(_), None) => Ordering::Less,
-            (None, Some(_)) => Ordering::Greater,
-            (None, None) => Ordering::Equal,
-        });
+        self.lines.sort_by(|a, b| key(a).total_cmp(&key(b)));
         if !paced {
             let versus: Vec<_> = self.lines.iter().map(|line| self.versus(line)).collect();
             self.lines.iter_mut().zip(versus).for_each(|(line, versus)| line.versus = versus);
@@ -132,21 +123,13 @@ impl Group<'_> {
     /// one by one, and batches with whatever is fastest.
     fn versus(&self, line: &Line) -> Option<Versus> {
         let speed = line.speed.filter(|_| line.row.sort != Sort::Roofline)?;
-        let is_rival = |other: &&Line| {
-            !other.ours
-                && other.row.sort == line.row.sort
-                && (line.row.setting.batch > 1 || other.row.setting.batch <= 1)
-        };
+        let is_rival = |other: &&Line| !other.ours && (line.row.setting.batch > 1 || other.row.setting.batch <= 1);
         // The fastest lines are first.
-        let rival = self.lines.iter().find(|other| is_rival(other) && other.speed.is_some())?;
+        let rival = self.of_sort(line.row.sort).find(|other| is_rival(other) && other.speed.is_some())?;
         let rivals = rival.speed?;
         let runs = speed.runs.min(rivals.runs);
-        Some(Versus {
-            rival: rival.name.clone(),
-            times: speed.median / rivals.median,
-            clear: runs >= RUNS_MIN && speed.is_apart_from(&rivals),
-            runs,
-        })
+        let clear = runs >= RUNS_MIN && speed.is_apart_from(&rivals);
+        Some(Versus { rival: rival.name.clone(), times: speed.median / rivals.median, clear, runs })
     }
 
     pub fn of_sort(&self, sort: Sort) -> impl Iterator<Item = &Line<'_>> {
@@ -155,20 +138,13 @@ impl Group<'_> {
 }
 
 impl<'r> Line<'r> {
-    fn of(row: &'r Row, batch: Option<usize>) -> Line<'r> {
+    fn of(row: &'r Row) -> Line<'r> {
         Line {
             row,
             name: words::name(row),
-            label: match batch {
-                Some(batch) if batch == row.setting.batch => format!("{}, batched", row.strategy),
-                _ => words::name(row),
-            },
             ours: row.is_ours(),
             speed: row.ids_per_second(),
-            nanos: row.nanos_per_id(),
             quantiles: QUANTILES.map(|(of, _)| row.latency_nanos(of)),
-            bytes: row.bytes_per_id(),
-            beside: row.beside_bytes_per_id(),
             all_bytes: row.all_bytes_per_id(),
             missed: row.missed(),
             invented: row.invented(),
@@ -178,13 +154,15 @@ impl<'r> Line<'r> {
 
     /// Returns true if it answered noticeably fewer ids than were due.
     pub fn fell_behind(&self) -> bool {
-        match (self.row.reached(), self.row.setting.rate) {
-            (Some(reached), Some(rate)) => reached.median < 0.98 * rate,
-            _ => false,
-        }
+        self.row.reached().zip(self.row.setting.rate).is_some_and(|(reached, rate)| reached.median < 0.98 * rate)
     }
 
-    /// Returns true if more of these answers were wrong than allowed. With a budget of memory that
+    /// Returns the latency that one in a thousand exceeds, if it kept up with the ids.
+    pub fn tail(&self) -> Option<Spread> {
+        self.quantiles[2].filter(|_| !self.fell_behind())
+    }
+
+    /// Returns true if more of its answers were wrong than allowed. With a budget of memory that
     /// may be too small, nothing is promised.
     pub fn breaks(&self, wrong: &Wrong) -> bool {
         self.row.setting.budget_bytes.is_none() && wrong.breaks_its_promise()

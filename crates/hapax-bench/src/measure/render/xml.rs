@@ -15,10 +15,11 @@ impl Display for Text<'_> {
                 '"' => f.write_str("&quot;")?,
                 '\'' => f.write_str("&#39;")?,
                 '\n' | '\t' => f.write_char(c)?,
-                // XML has no way to write these characters.
-                c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => f.write_char('\u{fffd}')?,
-                // These characters reorder the text around them.
-                '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => f.write_char('\u{fffd}')?,
+                // XML has no way to write the first ones; the others reorder the text around them.
+                c if c.is_control() => f.write_char('\u{fffd}')?,
+                '\u{fffe}' | '\u{ffff}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+                    f.write_char('\u{fffd}')?;
+                }
                 c => f.write_char(c)?,
             }
         }

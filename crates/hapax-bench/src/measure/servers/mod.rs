@@ -20,6 +20,7 @@ pub use self::watched::parent;
 
 use self::watched::Watched;
 use crate::strategy::{Failure, Needs, Place};
+use std::path::Path;
 use std::time::Duration;
 
 /// The longest time until a server answers.
@@ -42,19 +43,11 @@ const PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub struct Provided {
     place: Place,
-    kind: Kind,
+    watched: Option<Watched>,
+    /// Reads how many bytes it takes now.
+    bytes: fn(&Path) -> Option<u64>,
     /// The bytes that it takes while it is empty.
     empty_bytes: u64,
-}
-
-#[derive(Debug)]
-enum Kind {
-    Nothing,
-    Directory(Watched),
-    #[cfg(unix)]
-    Redis(Watched),
-    #[cfg(unix)]
-    Postgres(Watched),
 }
 
 /// The resources that a place uses.
@@ -72,33 +65,31 @@ pub struct Usage {
 ///
 /// # Errors
 ///
-/// The reason that [`missing`] returns, or why the server did not start, with its log. That takes
-/// half a minute at most.
+/// The reason that [`missing`] returns, or why the server did not start, with its log.
 pub fn provide(needs: Needs) -> Result<Provided, Failure> {
     if let Some(missing) = missing(needs) {
         return Err(missing.into());
     }
-    let (place, kind) = match needs {
-        Needs::Nothing => (Place::Memory, Kind::Nothing),
-        Needs::Directory => {
-            let watched = Watched::directory("directory")?;
-            (Place::Directory(watched.path().to_owned()), Kind::Directory(watched))
-        }
+    let (watched, bytes): (_, fn(&Path) -> Option<u64>) = match needs {
+        Needs::Nothing => (None, |_| None),
+        Needs::Directory => (Some(Watched::directory("directory")?), |path| Some(watched::bytes_on_disk(path))),
         #[cfg(unix)]
-        Needs::Redis => {
-            let watched = redis::start()?;
-            (Place::Server(redis::address(watched.path())), Kind::Redis(watched))
-        }
+        Needs::Redis => (Some(redis::start()?), |path| redis::used_bytes(path).ok()),
         #[cfg(unix)]
-        Needs::Postgres => {
-            let watched = postgres::start()?;
-            (Place::Server(postgres::address(watched.path())), Kind::Postgres(watched))
-        }
+        Needs::Postgres => (Some(postgres::start()?), |path| Some(postgres::used_bytes(path))),
         #[cfg(not(unix))]
         Needs::Redis | Needs::Postgres => unreachable!("it is missing"),
     };
-    let mut provided = Provided { place, kind, empty_bytes: 0 };
-    provided.empty_bytes = provided.bytes().unwrap_or(0);
+    let place = match (&watched, needs) {
+        (None, _) => Place::Memory,
+        #[cfg(unix)]
+        (Some(watched), Needs::Redis) => Place::Server(redis::address(watched.path())),
+        #[cfg(unix)]
+        (Some(watched), Needs::Postgres) => Place::Server(postgres::address(watched.path())),
+        (Some(watched), _) => Place::Directory(watched.path().to_owned()),
+    };
+    let mut provided = Provided { place, watched, bytes, empty_bytes: 0 };
+    provided.empty_bytes = provided.bytes_now().unwrap_or(0);
     Ok(provided)
 }
 
@@ -140,27 +131,16 @@ impl Provided {
     /// Returns the resources that it has used. Where the system or the server does not tell, there
     /// is nothing.
     pub fn usage(&self) -> Usage {
-        let bytes = self.bytes().map(|bytes| bytes.saturating_sub(self.empty_bytes));
+        let bytes = self.bytes_now().map(|bytes| bytes.saturating_sub(self.empty_bytes));
         Usage { cpu: self.server().and_then(processes::cpu_of_tree), bytes }
     }
 
-    fn bytes(&self) -> Option<u64> {
-        match &self.kind {
-            Kind::Nothing => None,
-            Kind::Directory(watched) => Some(watched::bytes_on_disk(watched.path())),
-            #[cfg(unix)]
-            Kind::Redis(watched) => redis::used_bytes(watched.path()).ok(),
-            #[cfg(unix)]
-            Kind::Postgres(watched) => Some(postgres::used_bytes(watched.path())),
-        }
+    fn bytes_now(&self) -> Option<u64> {
+        self.watched.as_ref().and_then(|watched| (self.bytes)(watched.path()))
     }
 
     /// Returns the process of the server.
     fn server(&self) -> Option<u32> {
-        match &self.kind {
-            Kind::Nothing | Kind::Directory(_) => None,
-            #[cfg(unix)]
-            Kind::Redis(watched) | Kind::Postgres(watched) => watched.process(),
-        }
+        self.watched.as_ref()?.process()
     }
 }

@@ -6,6 +6,7 @@ use super::{PATIENCE, programs};
 use crate::strategy::Failure;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -13,44 +14,28 @@ use std::process::{Command, Stdio};
 pub(super) struct Programs {
     /// The folder of `initdb`, `postgres` and `pg_isready`.
     folder: PathBuf,
-    /// The user to run as instead of root, which the server requires.
-    unprivileged: Option<Unprivileged>,
-}
-
-struct Unprivileged {
-    setpriv: PathBuf,
-    user: u32,
-    group: u32,
+    /// The user and the group to run as instead of root, which the server refuses to be.
+    unprivileged: Option<(u32, u32)>,
 }
 
 /// Returns the server's programs, or why there are none.
 pub(super) fn programs() -> Result<Programs, String> {
-    let mut folders = programs::folders();
+    let on_path = which::which("initdb").ok().and_then(|path| Some(path.parent()?.to_owned()));
     // Debian keeps them off the PATH; the newest version is taken.
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let mut versions: Vec<(u32, PathBuf)> = versions
         .filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path().join("bin"))))
         .collect();
     versions.sort();
-    folders.extend(versions.into_iter().rev().map(|version| version.1));
-    let folder = folders
-        .into_iter()
-        .find(|folder| ["initdb", "postgres", "pg_isready"].iter().all(|name| folder.join(name).is_file()));
+    let has_all =
+        |folder: &PathBuf| ["initdb", "postgres", "pg_isready"].iter().all(|name| folder.join(name).is_file());
+    let folder = on_path.into_iter().chain(versions.into_iter().rev().map(|version| version.1)).find(has_all);
     let folder = folder.ok_or("initdb and postgres are neither on the PATH nor in /usr/lib/postgresql/*/bin")?;
-    Ok(Programs { folder, unprivileged: unprivileged()? })
-}
-
-/// Returns the user to run as if this process is root.
-fn unprivileged() -> Result<Option<Unprivileged>, String> {
     // The owner of this entry is the process that reads it.
-    if !fs::metadata("/proc/self").is_ok_and(|us| us.uid() == 0) {
-        return Ok(None);
-    }
-    let setpriv = programs::on_path(&["setpriv"]);
-    let setpriv = setpriv.ok_or("PostgreSQL refuses to be root, and setpriv (of util-linux) is not on the PATH")?;
+    let is_root = fs::metadata("/proc/self").is_ok_and(|us| us.uid() == 0);
     let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let nobody = nobody_of(&users).ok_or("PostgreSQL refuses to be root, and /etc/passwd has no user `nobody`")?;
-    Ok(Some(Unprivileged { setpriv, user: nobody.0, group: nobody.1 }))
+    let nobody = || nobody_of(&users).ok_or("PostgreSQL refuses to be root, and /etc/passwd has no user `nobody`");
+    Ok(Programs { folder, unprivileged: is_root.then(nobody).transpose()? })
 }
 
 /// Returns the numbers of a user and its group: `nobody:x:65534:65534:…`.
@@ -75,7 +60,7 @@ pub(super) fn start() -> Result<Watched, Failure> {
     // At this signal it ends at once, its children first, and leaves no shared memory behind.
     let mut watched = Watched::for_server("postgres", "QUIT")?;
     let directory = watched.path().to_owned();
-    if let Some(Unprivileged { user, group, .. }) = programs.unprivileged {
+    if let Some((user, group)) = programs.unprivileged {
         std::os::unix::fs::chown(&directory, Some(user), Some(group))?;
     }
     let mut initdb = programs.command("initdb", &directory);
@@ -106,15 +91,10 @@ pub(super) fn used_bytes(directory: &Path) -> u64 {
 
 impl Programs {
     fn command(&self, name: &str, directory: &Path) -> Command {
-        let path = self.folder.join(name);
-        let mut command = match &self.unprivileged {
-            Some(Unprivileged { setpriv, user, group }) => {
-                let mut command = Command::new(setpriv);
-                command.arg(format!("--reuid={user}")).arg(format!("--regid={group}")).arg("--clear-groups").arg(path);
-                command
-            }
-            None => Command::new(path),
-        };
+        let mut command = Command::new(self.folder.join(name));
+        if let Some((user, group)) = self.unprivileged {
+            command.uid(user).gid(group);
+        }
         // Environment variables with this prefix would be options.
         std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PG")).for_each(|(name, _)| {
             command.env_remove(name);

@@ -1,19 +1,9 @@
-//! Finds programs, and runs those that end soon.
+//! Runs programs that end soon.
 
 use crate::strategy::Failure;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-
-/// Returns the folders of the PATH.
-pub(super) fn folders() -> Vec<PathBuf> {
-    std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default()
-}
-
-/// Returns the first of these programs that is on the PATH.
-pub(super) fn on_path(names: &[&str]) -> Option<PathBuf> {
-    names.iter().find_map(|name| folders().into_iter().map(|folder| folder.join(name)).find(|path| path.is_file()))
-}
 
 /// Returns the output of a program, if it succeeds.
 pub(super) fn printed(program: &Path, argument: &str) -> Option<String> {
@@ -58,5 +48,20 @@ pub(super) fn tail(log: &Path) -> String {
     match lines.len() {
         0 => "nothing".to_owned(),
         count => lines[count.saturating_sub(LINES)..].join("\n"),
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_hangs_is_killed_and_what_it_said_is_told() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut hangs = Command::new("sh");
+        hangs.args(["-c", "echo thinking; exec sleep 600"]);
+        // Long enough for the words to be there, on a busy machine too.
+        let error = run(hangs, &directory.path().join("log"), Duration::from_secs(2)).unwrap_err().to_string();
+        assert!(error.contains("sh took more than 2s; it said: thinking"), "{error}");
     }
 }

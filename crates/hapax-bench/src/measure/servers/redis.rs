@@ -14,7 +14,10 @@ const NAMES: [&str; 2] = ["redis-server", "valkey-server"];
 
 /// Returns the server's program, or why there is none.
 pub(super) fn program() -> Result<PathBuf, String> {
-    programs::on_path(&NAMES).ok_or_else(|| "neither redis-server nor valkey-server is on the PATH".to_owned())
+    NAMES
+        .iter()
+        .find_map(|name| which::which(name).ok())
+        .ok_or_else(|| "neither redis-server nor valkey-server is on the PATH".to_owned())
 }
 
 pub(super) fn version() -> Option<String> {

@@ -10,10 +10,7 @@ fn is_skipped(test: &str, needs: Needs) -> bool {
 }
 
 fn directory_of(provided: &Provided) -> PathBuf {
-    match &provided.kind {
-        Kind::Nothing => unreachable!("nothing was asked for"),
-        Kind::Directory(watched) | Kind::Redis(watched) | Kind::Postgres(watched) => watched.path().to_owned(),
-    }
+    provided.watched.as_ref().expect("something was asked for").path().to_owned()
 }
 
 /// Returns true if a process is there, not counting one that has ended and was not waited for.

@@ -12,7 +12,6 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// The watcher's script. The last line that it reads is the server's process id, or empty. It gives
@@ -53,23 +52,23 @@ struct Watcher {
 impl Watched {
     /// Creates an empty directory.
     pub fn directory(name: &str) -> Result<Watched, Failure> {
-        Self::made(unused(name), "KILL")
+        Self::made(name, "KILL")
     }
 
     /// Creates an empty directory for a server that ends at this signal, and for its socket.
     pub fn for_server(name: &str, signal: &str) -> Result<Watched, Failure> {
-        let path = unused(name);
-        let bytes = path.as_os_str().len() + "/.s.PGSQL.5432".len();
+        let path = parent().join(format!("{}XXXXXX/.s.PGSQL.5432", prefix(name)));
+        let bytes = path.as_os_str().len();
         if bytes > SOCKET_BYTES_MAX {
             let wrong = "is too long for that of a Unix socket, which may have";
             return Err(format!("the path {} {wrong} {SOCKET_BYTES_MAX} bytes: set TMPDIR", path.display()).into());
         }
-        Self::made(path, signal)
+        Self::made(name, signal)
     }
 
-    fn made(path: PathBuf, signal: &str) -> Result<Watched, Failure> {
-        let made = fs::create_dir(&path);
-        made.map_err(|error| format!("the directory {} cannot be made: {error}", path.display()))?;
+    fn made(name: &str, signal: &str) -> Result<Watched, Failure> {
+        let made = tempfile::Builder::new().prefix(&prefix(name)).tempdir_in(parent());
+        let path = made.map_err(|error| format!("no directory can be made in {}: {error}", parent().display()))?.keep();
         // From here on the directory is removed again, whatever fails.
         let mut watched = Watched { path, watcher: None, server: None };
         if cfg!(unix) {
@@ -172,11 +171,8 @@ fn ends_within(process: &mut Child, patience: Duration) {
     }
 }
 
-/// Returns a path that no other process uses.
-fn unused(name: &str) -> PathBuf {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let number = COUNT.fetch_add(1, Ordering::Relaxed);
-    parent().join(format!("hapax-{name}-{}-{number}", std::process::id()))
+fn prefix(name: &str) -> String {
+    format!("hapax-{name}-{}-", std::process::id())
 }
 
 /// Returns where temporary directories are made. `/tmp` often is memory, where nothing is durable

@@ -53,11 +53,11 @@ pub use self::ids::{Bytes, Ids};
 pub use self::stream::Stream;
 #[cfg(any(fuzzing, all(test, not(modelled))))]
 pub(crate) use self::trace::fuzz as fuzz_trace;
-pub use self::trace::{Trace, TraceError, TraceHeader};
+pub use self::trace::{Trace, TraceHeader};
 pub use self::truth::Truth;
 
 use crate::measure::{Setting, Shape};
-use crate::strategy::Failure;
+use crate::strategy::{Failure, Place, Plan};
 use hapax::Timestamp;
 use std::time::Duration;
 
@@ -82,6 +82,23 @@ pub fn time(tick: usize) -> Timestamp {
 /// Returns the checks that are to be expected in a window of a generated stream.
 pub fn window_checks(setting: &Setting) -> f64 {
     generate::window_checks(setting)
+}
+
+impl Setting {
+    /// Returns the plan that a strategy is to be built for.
+    pub fn plan(&self, place: Place) -> Plan {
+        let Setting { live, threads, budget_bytes, .. } = *self;
+        Plan { window: WINDOW, live, threads, budget_bytes, place }
+    }
+
+    /// Returns how many ids are handed over at once on average: a batch ends with its hundredth of
+    /// the window. None for a trace, where that depends on when ids come.
+    pub fn batch_on_average(&self) -> Option<f64> {
+        let is_trace = matches!(self.workload.shape, Shape::Trace { .. });
+        let in_tick = window_checks(self) / WINDOW_TICKS as f64 / self.threads.max(1) as f64;
+        let batches = (in_tick / self.batch.max(1) as f64).ceil().max(1.0);
+        (!is_trace && self.rate.is_none()).then_some(in_tick / batches)
+    }
 }
 
 /// Returns the ids that come in a number of ticks, one stream for each thread. Threads have no id

@@ -6,13 +6,13 @@ use super::{Bytes, Ids, Stream, WINDOW_TICKS};
 use crate::measure::IdKind;
 use crate::strategy::Failure;
 use hapax::Timestamp;
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
 
 mod file;
 
-pub use self::file::TraceError;
 #[cfg(any(fuzzing, all(test, not(modelled))))]
 pub(crate) use self::file::fuzz;
 
@@ -47,7 +47,7 @@ pub struct Trace {
 }
 
 /// The figures of a trace as a whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TraceHeader {
     /// Ticks from the first id to the last one, both included. A pass over the trace is one run
     /// over all of them.

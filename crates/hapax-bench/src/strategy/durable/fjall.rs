@@ -1,8 +1,7 @@
 //! `fjall`: an LSM tree in a directory.
 
 use super::lasting::Keep;
-use crate::measure::Sort;
-use crate::strategy::{Failure, Needs, Plan};
+use crate::strategy::{Failure, Needs, Plan, Sort};
 use ::fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use std::collections::HashSet;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

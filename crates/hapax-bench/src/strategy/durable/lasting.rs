@@ -1,7 +1,6 @@
 //! Turns stores into strategies: errors that end the run, and a count of the ids that they hold.
 
-use crate::measure::Sort;
-use crate::strategy::{Failure, Id, Needs, Plan, Strategy};
+use crate::strategy::{Failure, Id, Needs, Plan, Sort, Strategy};
 use hapax::Timestamp;
 use std::sync::atomic::{AtomicU64, Ordering};
 

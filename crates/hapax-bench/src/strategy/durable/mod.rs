@@ -29,9 +29,9 @@ pub use self::lasting::Lasting;
 #[cfg(feature = "fjall")]
 pub use self::fjall::Fjall;
 #[cfg(feature = "postgres")]
-pub use self::postgres::{PostgresBatched, PostgresOneByOne};
+pub use self::postgres::Postgres;
 #[cfg(feature = "redis")]
-pub use self::redis::{RedisOneByOne, RedisPipelined};
+pub use self::redis::Redis;
 #[cfg(feature = "sqlite")]
 pub use self::rusqlite::Rusqlite;
 #[cfg(any(feature = "fjall", feature = "postgres", feature = "redis"))]

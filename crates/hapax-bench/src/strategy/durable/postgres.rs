@@ -3,29 +3,25 @@
 use super::distinct::Distinct;
 use super::lasting::Keep;
 use super::pool::Pool;
-use crate::measure::Sort;
-use crate::strategy::{Failure, Needs, Plan};
+use crate::strategy::{Failure, Needs, Plan, Sort};
 use tokio::runtime::Runtime;
 use tokio_postgres::{Client, NoTls, Statement};
 
-/// Runs `INSERT … ON CONFLICT DO NOTHING`, prepared, a transaction for each id, on a connection
-/// for each thread: the first solution that one would write.
+/// Runs `INSERT … ON CONFLICT DO NOTHING`, prepared, on a connection for each thread: a transaction
+/// for each id, which is the first solution that one would write; or one statement for a batch, with
+/// an array of ids, sorted against deadlocks, that returns those that were inserted.
 ///
 /// *Durable*: when it is answered, with the server's default settings: every transaction waits for
 /// the disk (those of several threads may share one sync). The table has the ids and their index,
 /// and nothing else.
-pub struct PostgresOneByOne(Pool<Session>);
-
-/// Runs one statement for a batch: an array of ids, sorted against deadlocks; it returns those that
-/// were inserted. As durable.
-pub struct PostgresBatched(Pool<Session>);
+pub struct Postgres<const BATCHED: bool>(Pool<Session>);
 
 const TABLE: &str = "CREATE TABLE ids (id bytea PRIMARY KEY)";
 const INSERT: &str = "INSERT INTO ids (id) VALUES ($1) ON CONFLICT DO NOTHING";
 const INSERT_ALL: &str = "INSERT INTO ids (id) SELECT unnest($1::bytea[]) ON CONFLICT DO NOTHING RETURNING id";
 
 /// A connection that is driven by the thread that asks, so that no other thread has to be woken.
-struct Session {
+pub struct Session {
     runtime: Runtime,
     client: Client,
     insert: Statement,
@@ -67,28 +63,14 @@ fn sessions(plan: &Plan) -> Result<Pool<Session>, Failure> {
     Pool::new(plan.threads, move || Session::connect(&address))
 }
 
-impl Keep for PostgresOneByOne {
-    const NAME: &'static str = "PostgreSQL INSERT, one at a time";
+impl<const BATCHED: bool> Keep for Postgres<BATCHED> {
+    const NAME: &'static str = if BATCHED { "PostgreSQL INSERT, batched" } else { "PostgreSQL INSERT, one at a time" };
     const SORT: Sort = Sort::Server;
     const NEEDS: Needs = Needs::Postgres;
-    const BATCHES: bool = false;
+    const BATCHES: bool = BATCHED;
 
     fn open(plan: &Plan) -> Result<Self, Failure> {
-        Ok(PostgresOneByOne(sessions(plan)?))
-    }
-
-    fn add(&self, id: &[u8]) -> Result<bool, Failure> {
-        self.0.with(|session| session.add(id))
-    }
-}
-
-impl Keep for PostgresBatched {
-    const NAME: &'static str = "PostgreSQL INSERT, batched";
-    const SORT: Sort = Sort::Server;
-    const NEEDS: Needs = Needs::Postgres;
-
-    fn open(plan: &Plan) -> Result<Self, Failure> {
-        Ok(PostgresBatched(sessions(plan)?))
+        Ok(Postgres(sessions(plan)?))
     }
 
     fn add(&self, id: &[u8]) -> Result<bool, Failure> {
@@ -96,6 +78,12 @@ impl Keep for PostgresBatched {
     }
 
     fn add_batch<B: AsRef<[u8]>>(&self, ids: impl Iterator<Item = B>, fresh: &mut Vec<bool>) -> Result<(), Failure> {
+        if !BATCHED {
+            for id in ids {
+                fresh.push(self.add(id.as_ref())?);
+            }
+            return Ok(());
+        }
         let batch = Distinct::of(ids);
         self.0.with(|session| session.add_all(&batch, fresh))
     }

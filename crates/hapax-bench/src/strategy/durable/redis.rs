@@ -2,23 +2,19 @@
 
 use super::lasting::Keep;
 use super::pool::Pool;
-use crate::measure::Sort;
-use crate::strategy::{Failure, Needs, Plan};
+use crate::strategy::{Failure, Needs, Plan, Sort};
 use ::redis::{Client, Cmd, Connection, Pipeline};
 
 /// The time for which the server keeps an id.
 const RETENTION_SECONDS: u64 = 24 * 3_600;
 
-/// Sends `SET id "" NX EX …` and waits for its answer, one after the other, on a connection for
-/// each thread: the first solution that one would write.
+/// Sends `SET id "" NX EX …` on a connection for each thread: one after the other, each after the
+/// answer to the one before, which is the first solution that one would write; or those of a batch
+/// in one pipeline, which is the best that the server has without scripts.
 ///
 /// *Durable*: nothing. The measured server keeps no snapshot and no log; with `appendonly` and
 /// `appendfsync always` it would be slower. Its data survives the consumer's crash, and is shared.
-pub struct RedisOneByOne(Pool<Connection>);
-
-/// Sends the same commands, those of a batch in one pipeline: the best that the server has without
-/// scripts.
-pub struct RedisPipelined(Pool<Connection>);
+pub struct Redis<const PIPELINED: bool>(Pool<Connection>);
 
 fn connections(plan: &Plan) -> Result<Pool<Connection>, Failure> {
     let client = Client::open(plan.server()?)?;
@@ -31,40 +27,28 @@ fn set(id: &[u8]) -> Cmd {
     command
 }
 
-fn add(connections: &Pool<Connection>, id: &[u8]) -> Result<bool, Failure> {
-    // The answer is OK if it was set, nil if it was there.
-    connections.with(|connection| Ok(set(id).query(connection)?))
-}
-
-impl Keep for RedisOneByOne {
-    const NAME: &'static str = "Redis SET NX EX, one at a time";
+impl<const PIPELINED: bool> Keep for Redis<PIPELINED> {
+    const NAME: &'static str = if PIPELINED { "Redis SET NX EX, pipelined" } else { "Redis SET NX EX, one at a time" };
     const SORT: Sort = Sort::Server;
     const NEEDS: Needs = Needs::Redis;
-    const BATCHES: bool = false;
+    const BATCHES: bool = PIPELINED;
 
     fn open(plan: &Plan) -> Result<Self, Failure> {
-        Ok(RedisOneByOne(connections(plan)?))
+        Ok(Redis(connections(plan)?))
     }
 
     fn add(&self, id: &[u8]) -> Result<bool, Failure> {
-        add(&self.0, id)
-    }
-}
-
-impl Keep for RedisPipelined {
-    const NAME: &'static str = "Redis SET NX EX, pipelined";
-    const SORT: Sort = Sort::Server;
-    const NEEDS: Needs = Needs::Redis;
-
-    fn open(plan: &Plan) -> Result<Self, Failure> {
-        Ok(RedisPipelined(connections(plan)?))
-    }
-
-    fn add(&self, id: &[u8]) -> Result<bool, Failure> {
-        add(&self.0, id)
+        // The answer is OK if it was set, nil if it was there.
+        self.0.with(|connection| Ok(set(id).query(connection)?))
     }
 
     fn add_batch<B: AsRef<[u8]>>(&self, ids: impl Iterator<Item = B>, fresh: &mut Vec<bool>) -> Result<(), Failure> {
+        if !PIPELINED {
+            for id in ids {
+                fresh.push(self.add(id.as_ref())?);
+            }
+            return Ok(());
+        }
         let mut pipeline = Pipeline::new();
         ids.for_each(|id| {
             pipeline.add_command(set(id.as_ref()));

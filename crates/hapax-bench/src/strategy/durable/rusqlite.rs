@@ -1,8 +1,7 @@
 //! `rusqlite`: a table in an SQLite file.
 
 use super::lasting::Keep;
-use crate::measure::Sort;
-use crate::strategy::{Failure, Needs, Plan};
+use crate::strategy::{Failure, Needs, Plan, Sort};
 use ::rusqlite::Connection;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

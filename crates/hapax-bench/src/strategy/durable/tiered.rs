@@ -1,8 +1,7 @@
 //! The asynchronous engine of this crate: its memory in front of a store.
 
 use super::lasting::Keep;
-use crate::measure::Sort;
-use crate::strategy::{FALSE_POSITIVE_RATE, Failure, Needs, Plan};
+use crate::strategy::{FALSE_POSITIVE_RATE, Failure, Needs, Plan, Sort};
 use hapax_store::{Ownership, Store, StoreError, TieredDedup};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};

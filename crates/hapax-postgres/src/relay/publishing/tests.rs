@@ -13,7 +13,7 @@ struct Slow {
 }
 
 impl Slow {
-    fn one(&self, message: &Message) -> Result<(), Failure> {
+    fn one(&self, message: &Message) -> Result<(), BoxError> {
         match self.failing.contains(&message.id[0]) {
             true if message.id == [9] => Err(GiveUp::because("gone").into()),
             true => Err("refused".into()),
@@ -26,12 +26,12 @@ impl Slow {
 }
 
 impl Publisher for Slow {
-    async fn publish(&self, message: &Message) -> Result<(), Failure> {
+    async fn publish(&self, message: &Message) -> Result<(), BoxError> {
         tokio::time::sleep(Duration::from_secs(1)).await;
         self.one(message)
     }
 
-    async fn publish_batch(&self, messages: &[Message]) -> Option<Vec<Result<(), Failure>>> {
+    async fn publish_batch(&self, messages: &[Message]) -> Option<Vec<Result<(), BoxError>>> {
         let answers = self.answers?;
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert!(messages.iter().all(|message| message.id != [7]), "seven");
@@ -68,9 +68,9 @@ fn published(publishing: &Publishing<Slow>) -> Vec<u8> {
 /// Publishes messages of one key.
 async fn singly(failing: &'static [u8], timeout_ms: u64, begin_ms: u64) -> (Vec<Fate>, Vec<u8>) {
     let publishing = publishing(failing, None, timeout_ms);
-    let lane = publishing.lane(run(0, &[1, 8, 2, 9, 4]), Instant::now() + Duration::from_millis(begin_ms));
+    let run = publishing.open(run(0, &[1, 8, 2, 9, 4]), Instant::now() + Duration::from_millis(begin_ms));
     assert_eq!(publishing.in_flight(), (1, 5 * 12));
-    let Ended::One(outcome) = publishing.singly(lane).await else { panic!("one lane") };
+    let Ended::One(outcome) = publishing.singly(run).await else { panic!("one run") };
     assert_eq!(publishing.in_flight(), (0, 0));
     (outcome.fates.into_iter().map(|tried| tried.fate).collect(), published(&publishing))
 }
@@ -100,8 +100,8 @@ async fn together(failing: &'static [u8], answers: usize, timeout_ms: u64) -> (V
     let publishing = publishing(failing, Some(answers), timeout_ms);
     let until = Instant::now() + Duration::from_secs(60);
     let runs = [run(1, &[1, 2, 3]), run(2, &[8, 4]), run(3, &[5, 7])];
-    let lanes = runs.map(|run| publishing.lane(run, until)).into();
-    let Ended::Many(outcomes) = publishing.together(lanes).await else { panic!("three lanes") };
+    let runs = runs.map(|run| publishing.open(run, until)).into();
+    let Ended::Many(outcomes) = publishing.together(runs).await else { panic!("three runs") };
     let fates = |outcome: Outcome| outcome.fates.into_iter().map(|tried| tried.fate).collect();
     (outcomes.into_iter().map(fates).collect(), published(&publishing))
 }
@@ -128,12 +128,12 @@ async fn a_batch_has_the_first_of_each_key_and_an_answer_for_each() {
 async fn a_publisher_without_batches_is_asked_once_and_loses_nothing() {
     let publishing = publishing(&[], None, 2_000);
     let until = Instant::now() + Duration::from_secs(60);
-    let lanes = [run(1, &[1, 2]), run(2, &[3])].map(|run| publishing.lane(run, until)).into();
+    let runs = [run(1, &[1, 2]), run(2, &[3])].map(|run| publishing.open(run, until)).into();
     assert!(publishing.is_batching());
-    let Ended::Unbatched(lanes) = publishing.together(lanes).await else { panic!("it has no batches") };
+    let Ended::Unbatched(runs) = publishing.together(runs).await else { panic!("it has no batches") };
     assert!(!publishing.is_batching());
-    for lane in lanes {
-        publishing.singly(lane).await;
+    for run in runs {
+        publishing.singly(run).await;
     }
     assert_eq!(published(&publishing), [1, 2, 3]);
 }
@@ -143,13 +143,13 @@ async fn what_was_claimed_when_the_broker_went_away_is_given_back_untried() {
     let publishing = publishing(&[1, 2, 3, 4, 5, 6, 7, 9], None, 2_000);
     let until = Instant::now() + Duration::from_secs(60);
     for id in 1..=20 {
-        let lane = publishing.lane(run(id, &[if id < 8 { id } else { 9 }]), until);
-        let Ended::One(outcome) = publishing.singly(lane).await else { panic!("one lane") };
+        let run = publishing.open(run(id, &[if id < 8 { id } else { 9 }]), until);
+        let Ended::One(outcome) = publishing.singly(run).await else { panic!("one run") };
         assert_eq!(outcome.fates.len(), 1, "giving up does not count");
     }
-    let lane = |ids: &[u8]| publishing.lane(run(ids[0], ids), until);
-    publishing.singly(lane(&[1])).await;
-    assert_eq!(publishing.room(Instant::now()), Room::All, "one that failed before is none more");
+    let opened = |ids: &[u8]| publishing.open(run(ids[0], ids), until);
+    publishing.singly(opened(&[1])).await;
+    assert_eq!(publishing.admission(Instant::now()), Admission::All, "one that failed before is none more");
     let Publishing { retry, timeout, .. } = publishing;
     let away = Publishing::new(
         Arc::new(Slow { failing: &[1, 2, 3, 4, 5, 6, 10, 11, 12], answers: None, published: Mutex::default() }),
@@ -158,9 +158,9 @@ async fn what_was_claimed_when_the_broker_went_away_is_given_back_untried() {
         Meters::new(&Arc::<Counts>::default(), Queue::Outbox, None),
     );
     for id in [1, 2, 3, 4, 5, 6, 10, 11] {
-        away.singly(away.lane(run(id, &[id]), until)).await;
+        away.singly(away.open(run(id, &[id]), until)).await;
     }
-    assert!(matches!(away.room(Instant::now()), Room::None { .. }));
-    let Ended::One(untried) = away.singly(away.lane(run(12, &[12]), until)).await else { panic!("one lane") };
+    assert!(matches!(away.admission(Instant::now()), Admission::None { .. }));
+    let Ended::One(untried) = away.singly(away.open(run(12, &[12]), until)).await else { panic!("one run") };
     assert_eq!(untried.fates, []);
 }

@@ -1,7 +1,7 @@
 //! Faults, at random.
 
 use super::parent::{Mood, Parent};
-use super::plan::{Part, Role, between};
+use super::plan::{Part, Role};
 use super::producer::connect;
 use crate::{Place, Random, ms};
 use std::collections::BTreeMap;
@@ -88,7 +88,7 @@ impl Faults {
                 format!("kill -9 of a {:?}", self.processes.kill(at)).to_lowercase()
             }
             30..55 => {
-                terminate(place, between(&mut self.random, 1, 8)).await;
+                terminate(place, self.random.within(1, 8)).await;
                 "pg_terminate_backend".to_owned()
             }
             55..63 => {

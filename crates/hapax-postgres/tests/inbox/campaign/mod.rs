@@ -44,7 +44,7 @@ fn every_fault_at_random() {
     let seconds = std::env::var("HAPAX_CAMPAIGN_SECONDS").unwrap_or_else(|_| "2".to_owned());
     let seconds: u64 = seconds.parse().expect("HAPAX_CAMPAIGN_SECONDS is a number");
     Place::run_durable(async |place| {
-        let mut random = Random::new();
+        let mut random = crate::random();
         let plan = Plan { seed: random.below(1 << 48), is_short: seconds < 60 };
         let campaign = Campaign::start(place, plan).await;
         let end = campaign.run(Duration::from_secs(seconds)).await;

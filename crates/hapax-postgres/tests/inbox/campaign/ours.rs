@@ -54,7 +54,7 @@ pub async fn work<P: Publisher + Handler>(part: &Part, process: P) -> Result<(),
 }
 
 /// Returns an error that says that no other attempt can help.
-pub fn hopeless(why: &str) -> Failure {
+pub fn hopeless(why: &str) -> BoxError {
     GiveUp::because(why).into()
 }
 

@@ -5,16 +5,6 @@ use crate::{Random, ms};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Returns a number from the first up to the last.
-pub fn between(random: &mut Random, first: u64, last: u64) -> u64 {
-    first + random.below(last - first + 1)
-}
-
-/// Returns true this many times of a hundred.
-pub fn percent(random: &mut Random, times: u64) -> bool {
-    random.below(100) < times
-}
-
 /// The plan of a campaign. One of seconds has shorter leases and faults than one of an hour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
@@ -86,12 +76,12 @@ impl Plan {
 
     /// Returns the time between faults.
     pub fn pause(self, random: &mut Random) -> Duration {
-        ms(self.of(between(random, 50, 250), between(random, 500, 4_000)))
+        ms(self.of(random.within(50, 250), random.within(500, 4_000)))
     }
 
     /// Returns the time for which a broker is away, or a transaction stays open.
     pub fn while_it_lasts(self, random: &mut Random) -> Duration {
-        ms(self.of(between(random, 100, 600), between(random, 500, 8_000)))
+        ms(self.of(random.within(100, 600), random.within(500, 8_000)))
     }
 }
 
@@ -134,7 +124,7 @@ impl Deeds {
     /// Draws the deeds of a message. Some in a hundred misbehave, and of many fewer the handler
     /// hangs: each that hangs takes a worker's time for a lease.
     pub fn any(random: &mut Random, plan: Plan) -> Self {
-        let often = |random: &mut Random| between(random, 1, u64::from(plan.attempts_max()) + 2);
+        let often = |random: &mut Random| random.within(1, u64::from(plan.attempts_max()) + 2);
         match random.below(plan.of(1_000, 4_000)) {
             0..4 => Deeds { deed: Deed::Hangs, times: 1 },
             4..8 => Deeds { deed: Deed::HangsInside, times: 1 },

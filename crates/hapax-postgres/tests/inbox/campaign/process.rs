@@ -2,7 +2,7 @@
 
 use super::ours;
 use super::plan::{Deed, Deeds, Part};
-use hapax_postgres::{Failure, Handler, Message, Publisher};
+use hapax_postgres::{BoxError, Handler, Message, Publisher};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Mutex;
@@ -78,7 +78,7 @@ impl Process {
         Ok(before.parse::<u64>().map_err(io::Error::other)? < deeds.times)
     }
 
-    async fn misbehave(&self, message: &Message, deed: Deed) -> Result<(), Failure> {
+    async fn misbehave(&self, message: &Message, deed: Deed) -> Result<(), BoxError> {
         match deed {
             Deed::Fine | Deed::PanicsAtOnce => Ok(()),
             Deed::Fails => Err(format!("{} fails", id(message)).into()),
@@ -94,7 +94,7 @@ impl Handler for Process {
         &self,
         tx: &mut tokio_postgres::Transaction<'_>,
         message: &Message,
-    ) -> impl Future<Output = Result<(), Failure>> + Send {
+    ) -> impl Future<Output = Result<(), BoxError>> + Send {
         let deeds = panic_at_once(message);
         async move {
             // The effect is there before whatever goes wrong.
@@ -112,7 +112,7 @@ impl Handler for Process {
 }
 
 impl Publisher for Process {
-    fn publish(&self, message: &Message) -> impl Future<Output = Result<(), Failure>> + Send {
+    fn publish(&self, message: &Message) -> impl Future<Output = Result<(), BoxError>> + Send {
         let deeds = panic_at_once(message);
         async move {
             if self.is_told_to(message, deeds).await? {

@@ -4,7 +4,7 @@
 use super::ledger::Side;
 use super::ours;
 use super::parent::Parent;
-use super::plan::{Deeds, between, percent};
+use super::plan::Deeds;
 use crate::{Random, ms};
 use hapax_postgres::Tables;
 use hapax_store::{ErrorKind, StoreError};
@@ -56,7 +56,7 @@ impl Producer {
     pub async fn run(mut self) {
         let mut client = None;
         while !self.stopped.load(Ordering::Relaxed) {
-            let side = if percent(&mut self.random, 50) { Side::Inbox } else { Side::Outbox };
+            let side = if self.random.percent(50) { Side::Inbox } else { Side::Outbox };
             if self.parent.ledger().waiting(side) >= self.parent.plan.waiting_max() {
                 sleep(ms(5)).await;
                 continue;
@@ -89,7 +89,7 @@ impl Producer {
     fn messages(&mut self, side: Side) -> Vec<New> {
         let (random, plan) = (&mut self.random, self.parent.plan);
         let mut messages = Vec::new();
-        for _ in 0..between(random, 1, 4) {
+        for _ in 0..random.within(1, 4) {
             let key = match random.below(10) {
                 0 => None,
                 1..5 => Some(random.below(HOT)),
@@ -99,7 +99,7 @@ impl Producer {
             messages.push(New { id, key, deeds: Deeds::any(random, plan) });
         }
         if side == Side::Inbox {
-            if percent(random, 20) && !self.delivered.is_empty() {
+            if random.percent(20) && !self.delivered.is_empty() {
                 messages.push(self.delivered[random.below(self.delivered.len() as u64) as usize]);
             }
             self.delivered.extend(&messages);
@@ -110,7 +110,7 @@ impl Producer {
         messages
     }
 
-    async fn transaction(&mut self, mut client: Client, side: Side) -> Result<Client, hapax_postgres::Failure> {
+    async fn transaction(&mut self, mut client: Client, side: Side) -> Result<Client, hapax_postgres::BoxError> {
         let transaction = NEXT.fetch_add(1, Ordering::Relaxed);
         let messages = self.messages(side);
         let ending = self.random.below(100);

@@ -4,6 +4,7 @@
 use super::ledger::{Kind, Story, Tally};
 use super::plan::Plan;
 use crate::random::Random;
+use hapax_store::sync::lock;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -95,7 +96,7 @@ impl Broker {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.state)
     }
 
     async fn serve(self: Arc<Self>, stream: TcpStream) {

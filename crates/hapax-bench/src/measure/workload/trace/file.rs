@@ -1,109 +1,44 @@
-//! A trace's file: a header, the events, and a checksum over both.
-//!
-//! | bytes | |
-//! |---|---|
-//! | 8 | `hapaxtrc` |
-//! | 4 | version |
-//! | 4 | 1 with a window, 0 without |
-//! | 8 each | ticks, events, live |
-//! | 4 + 4 + n | for each event its tick, and its id after its length |
-//! | 8 | XXH3 of all that |
-//!
-//! Numbers are little-endian.
+//! A trace's file: what every trace begins with, its header, its events (a tick and an id each), and
+//! the XXH3 of all that, little-endian. Header and events are as `postcard` writes them.
 
 use super::{EVENTS_MAX, TICKS_MAX, Trace, TraceHeader};
 use crate::measure::IdKind;
 use crate::measure::workload::{Bytes, Ids};
 use crate::strategy::Failure;
-use std::fmt;
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
-const MAGIC: [u8; 8] = *b"hapaxtrc";
-const VERSION: u32 = 1;
-const HEADER_BYTES: usize = 40;
-const EVENT_BYTES: usize = 8;
-const CHECKSUM_BYTES: usize = 8;
+/// The beginning of every trace; the last digit is the version.
+const MAGIC: [u8; 8] = *b"hapaxtr2";
 
-/// The reason why a trace cannot be read or written.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum TraceError {
-    /// The file cannot be read or written.
-    Io {
-        /// Its path.
-        path: PathBuf,
-        /// The error of the system.
-        error: io::Error,
-    },
-    /// The contents are wrong.
-    Content {
-        /// Its path.
-        path: PathBuf,
-        /// The place in it.
-        offset: usize,
-        /// The expectation, and what was found instead.
-        problem: String,
-    },
-}
-
-impl fmt::Display for TraceError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            TraceError::Io { path, error } => write!(f, "{}: {error}", path.display()),
-            TraceError::Content { path, offset, problem } => {
-                write!(f, "{}, byte {offset}: {problem}", path.display())
-            }
-        }
-    }
-}
-
-impl std::error::Error for TraceError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            TraceError::Io { error, .. } => Some(error),
-            TraceError::Content { .. } => None,
-        }
-    }
-}
-
-/// A problem, and its place.
-#[derive(Debug, PartialEq)]
-struct Problem {
-    offset: usize,
-    problem: String,
-}
-
-impl Problem {
-    fn of(self, path: &Path) -> TraceError {
-        TraceError::Content { path: path.into(), offset: self.offset, problem: self.problem }
-    }
-}
+/// The most bytes of what a trace begins with and its header, and the least of an event.
+const HEADER_BYTES_MAX: usize = 64;
+const EVENT_BYTES_MIN: usize = 2;
 
 impl Trace {
     /// Writes the trace to a file.
     ///
     /// # Errors
     ///
-    /// Those of the file, and an id of 4 GiB.
+    /// Those of the file.
     pub fn write(&self, path: &Path) -> Result<(), Failure> {
-        let io = |error| TraceError::Io { path: path.into(), error };
-        let mut file = BufWriter::new(File::create(path).map_err(io)?);
-        self.write_to(&mut file).and_then(|()| file.flush()).map_err(io)?;
-        Ok(())
+        let write = |file| {
+            let mut file = BufWriter::new(file);
+            self.write_to(&mut file).and_then(|()| file.flush())
+        };
+        File::create(path).and_then(write).map_err(|error| in_file(path, error))
     }
 
     /// Reads a file that [`write`](Trace::write) wrote.
     ///
     /// # Errors
     ///
-    /// Those of the file. If it is no trace, or damaged, the error says where. All are a
-    /// [`TraceError`].
+    /// Those of the file. If it is no trace, or damaged, the error says where.
     pub fn read(path: &Path) -> Result<Trace, Failure> {
-        let bytes = std::fs::read(path).map_err(|error| TraceError::Io { path: path.into(), error })?;
-        Ok(parse(&bytes).map_err(|problem| problem.of(path))?)
+        let bytes = std::fs::read(path).map_err(|error| in_file(path, error))?;
+        parse(&bytes).map_err(|problem| in_file(path, problem))
     }
 
     /// Reads the beginning of a file, and not the rest of it.
@@ -112,12 +47,14 @@ impl Trace {
     ///
     /// Those of [`read`](Trace::read).
     pub fn read_header(path: &Path) -> Result<TraceHeader, Failure> {
-        let io = |error| TraceError::Io { path: path.into(), error };
-        let file = File::open(path).map_err(io)?;
-        let file_bytes = file.metadata().map_err(io)?.len();
         let mut beginning = Vec::new();
-        file.take(HEADER_BYTES as u64).read_to_end(&mut beginning).map_err(io)?;
-        Ok(parse_header(&beginning, file_bytes).map_err(|problem| problem.of(path))?)
+        let read = |file: File| {
+            let file_bytes = file.metadata()?.len();
+            file.take(HEADER_BYTES_MAX as u64).read_to_end(&mut beginning)?;
+            Ok(file_bytes)
+        };
+        let file_bytes = File::open(path).and_then(read).map_err(|error| in_file(path, error))?;
+        Ok(parse_header(&beginning, file_bytes).map_err(|problem| in_file(path, problem))?.0)
     }
 
     fn write_to(&self, file: &mut impl Write) -> io::Result<()> {
@@ -126,92 +63,39 @@ impl Trace {
             checksum.update(bytes);
             file.write_all(bytes)
         };
-        let TraceHeader { ticks, events, live, has_window } = self.header();
         put(&MAGIC)?;
-        put(&VERSION.to_le_bytes())?;
-        put(&u32::from(has_window).to_le_bytes())?;
-        for number in [ticks, events, live] {
-            put(&(number as u64).to_le_bytes())?;
-        }
+        put(&postcard::to_stdvec(&self.header()).map_err(io::Error::other)?)?;
         for (id, tick) in self.events() {
-            let len = u32::try_from(id.len()).map_err(|_| io::Error::other("an id of 4 GiB or more"))?;
-            put(&(tick as u32).to_le_bytes())?;
-            put(&len.to_le_bytes())?;
-            put(id)?;
+            put(&postcard::to_stdvec(&(tick as u32, id)).map_err(io::Error::other)?)?;
         }
         file.write_all(&checksum.digest().to_le_bytes())
     }
 }
 
-/// Takes bytes from the beginning of the rest, and knows its place.
-struct Cursor<'a> {
-    left: &'a [u8],
-    offset: usize,
+fn in_file(path: &Path, problem: impl std::fmt::Display) -> Failure {
+    format!("{}: {problem}", path.display()).into()
 }
 
-impl<'a> Cursor<'a> {
-    fn problem(&self, problem: impl Into<String>) -> Problem {
-        Problem { offset: self.offset, problem: problem.into() }
-    }
-
-    fn take(&mut self, len: usize, what: &str) -> Result<&'a [u8], Problem> {
-        let Some((taken, left)) = self.left.split_at_checked(len) else {
-            let found = self.left.len();
-            return Err(self.problem(format!("{what} takes {len} bytes, and {found} are left")));
-        };
-        self.left = left;
-        self.offset += len;
-        Ok(taken)
-    }
-
-    fn array<const LEN: usize>(&mut self, what: &str) -> Result<[u8; LEN], Problem> {
-        let mut array = [0; LEN];
-        array.copy_from_slice(self.take(LEN, what)?);
-        Ok(array)
-    }
-
-    fn u32(&mut self, what: &str) -> Result<u32, Problem> {
-        self.array(what).map(u32::from_le_bytes)
-    }
-
-    /// Reads a number that is at most `max`.
-    fn number(&mut self, what: &str, max: u64) -> Result<usize, Problem> {
-        let offset = self.offset;
-        match u64::from_le_bytes(self.array(what)?) {
-            number if number <= max => Ok(number as usize),
-            number => Err(Problem { offset, problem: format!("{what}: {number}; at most {max} are possible here") }),
+/// Reads the header of a file of this length. Returns it with the bytes behind it.
+fn parse_header(beginning: &[u8], file_bytes: u64) -> Result<(TraceHeader, &[u8]), String> {
+    let rest = beginning.strip_prefix(&MAGIC);
+    let rest = rest.ok_or_else(|| format!("byte 0: a trace begins with `{}`", MAGIC.escape_ascii()))?;
+    let parsed = postcard::take_from_bytes(rest);
+    let (header, rest): (TraceHeader, _) = parsed.map_err(|error| format!("byte 8: the header: {error}"))?;
+    let TraceHeader { ticks, events, live, has_window } = header;
+    let ticks_max = if has_window { TICKS_MAX as usize } else { 1 };
+    let events_max = EVENTS_MAX.min(usize::try_from(file_bytes).unwrap_or(usize::MAX) / EVENT_BYTES_MIN);
+    for (what, number, max) in [("ticks", ticks, ticks_max), ("events", events, events_max), ("live ids", live, events)]
+    {
+        if number > max {
+            return Err(format!("byte 8: {what}: {number}; at most {max} are possible here"));
         }
     }
+    Ok((header, rest))
 }
 
-/// Reads the header of a file of this length.
-fn parse_header(beginning: &[u8], file_bytes: u64) -> Result<TraceHeader, Problem> {
-    let mut cursor = Cursor { left: beginning, offset: 0 };
-    if cursor.array("the beginning of a trace")? != MAGIC {
-        return Err(Problem { offset: 0, problem: format!("a trace begins with `{}`", MAGIC.escape_ascii()) });
-    }
-    match cursor.u32("the version")? {
-        VERSION => {}
-        version => return Err(Problem { offset: 8, problem: format!("version {version}; {VERSION} can be read") }),
-    }
-    let has_window = match cursor.u32("whether there is a window")? {
-        0 => false,
-        1 => true,
-        other => {
-            return Err(Problem { offset: 12, problem: format!("a window is there (1) or not (0), and not {other}") });
-        }
-    };
-    let room = file_bytes.saturating_sub((HEADER_BYTES + CHECKSUM_BYTES) as u64) / EVENT_BYTES as u64;
-    let ticks = cursor.number("ticks", if has_window { TICKS_MAX } else { 1 })?;
-    let events = cursor.number("events", room.min(EVENTS_MAX as u64))?;
-    let live = cursor.number("live ids", events as u64)?;
-    Ok(TraceHeader { ticks, events, live, has_window })
-}
-
-fn parse(bytes: &[u8]) -> Result<Trace, Problem> {
-    let header = parse_header(bytes, bytes.len() as u64)?;
-    let mut cursor = Cursor { left: bytes, offset: 0 };
-    cursor.take(HEADER_BYTES, "the header")?;
+fn parse(bytes: &[u8]) -> Result<Trace, String> {
+    let (header, mut rest) = parse_header(bytes, bytes.len() as u64)?;
     let mut trace = Trace {
         has_window: header.has_window,
         clock: None,
@@ -219,36 +103,34 @@ fn parse(bytes: &[u8]) -> Result<Trace, Problem> {
         ticks: Vec::with_capacity(header.events),
     };
     for _ in 0..header.events {
-        let tick = cursor.u32("an event's tick")?;
+        let at = bytes.len() - rest.len();
+        let parsed = postcard::take_from_bytes(rest).map_err(|error| format!("byte {at}: an event: {error}"));
+        let (tick, id): (u32, &[u8]);
+        ((tick, id), rest) = parsed?;
         if (tick as usize) >= header.ticks || trace.ticks.last().is_some_and(|&last| tick < last) {
-            return Err(cursor.problem(format!("tick {tick} of {}, after {:?}", header.ticks, trace.ticks.last())));
+            return Err(format!("byte {at}: tick {tick} of {}, after {:?}", header.ticks, trace.ticks.last()));
         }
-        let len = cursor.u32("an id's length")?;
-        let id = cursor.take(len as usize, "an id")?;
-        trace.ids.push_bytes(id).map_err(|error| cursor.problem(error.to_string()))?;
+        trace.ids.push_bytes(id).map_err(|error| format!("byte {at}: {error}"))?;
         trace.ticks.push(tick);
     }
-    let expected = xxh3_64(&bytes[..cursor.offset]);
-    let found = u64::from_le_bytes(cursor.array("the checksum")?);
-    if found != expected {
-        return Err(cursor.problem(format!("the checksum is {found:#x}, and of what is there {expected:#x}")));
-    }
-    if !cursor.left.is_empty() {
-        return Err(cursor.problem(format!("{} bytes after the end", cursor.left.len())));
+    let at = bytes.len() - rest.len();
+    let expected = xxh3_64(&bytes[..at]).to_le_bytes();
+    if rest != expected {
+        return Err(format!("byte {at}: the checksum is {rest:x?}, and of what is there {expected:x?}"));
     }
     Ok(trace)
 }
 
 #[cfg(any(fuzzing, all(test, not(modelled))))]
 /// Runs the fuzz target `reports` on a trace: bytes get their right checksum, and if they are a
-/// trace then, writing it returns the same bytes.
+/// trace then, writing it makes a trace that is the same.
 pub fn fuzz(events: &[u8]) -> bool {
     let bytes = [events, &xxh3_64(events).to_le_bytes()].concat();
     let Ok(trace) = parse(&bytes) else { return false };
     assert!(trace.events().map(|(_, tick)| tick).is_sorted());
     let mut written = Vec::new();
     trace.write_to(&mut written).expect("memory can be written");
-    let again = parse(&written).unwrap_or_else(|problem| panic!("{problem:?}"));
+    let again = parse(&written).unwrap_or_else(|problem| panic!("{problem}"));
     assert!(again.events().eq(trace.events()));
     true
 }
@@ -293,7 +175,8 @@ mod tests {
         let bytes = bytes_of(&example());
         for len in 0..bytes.len() {
             let problem = parse(&bytes[..len]).err().expect("it is cut off");
-            assert!(problem.offset <= len, "{problem:?}");
+            let offset: usize = problem["byte ".len()..].split(':').next().unwrap().parse().unwrap();
+            assert!(offset <= len.max(8), "{problem}");
         }
         for bit in 0..bytes.len() * 8 {
             let mut flipped = bytes.clone();
@@ -312,7 +195,7 @@ mod tests {
         let bytes = bytes_of(&example());
         let mut read = 0;
         for _ in 0..20_000 {
-            let mut changed = bytes[..bytes.len() - CHECKSUM_BYTES].to_vec();
+            let mut changed = bytes[..bytes.len() - 8].to_vec();
             for _ in 0..=random.below(3) {
                 let at = random.below(changed.len() as u64) as usize;
                 changed[at] = [0, 1, 0xff, random.next() as u8][random.below(4) as usize];
@@ -331,17 +214,15 @@ mod tests {
         let problem = |change: fn(&mut Vec<u8>)| {
             let mut bytes = bytes_of(&example());
             change(&mut bytes);
-            let Problem { offset, problem } = parse(&bytes).err().expect("it is damaged");
-            format!("{offset}: {problem}")
+            parse(&bytes).err().expect("it is damaged")
         };
-        assert_eq!(problem(|bytes| bytes[0] = b'x'), "0: a trace begins with `hapaxtrc`");
-        assert_eq!(problem(|bytes| bytes[8] = 2), "8: version 2; 1 can be read");
-        assert_eq!(problem(|bytes| bytes[12] = 7), "12: a window is there (1) or not (0), and not 7");
-        assert_eq!(
-            problem(|bytes| bytes[31] = 1),
-            format!("24: events: {}; at most 7 are possible here", 5 + (1_u64 << 56))
-        );
-        assert_eq!(problem(|bytes| bytes[44] = 200), "48: an id takes 200 bytes, and 61 are left");
-        assert!(problem(|bytes| bytes[40] = 9).starts_with("53: tick 3 of 214, after Some(9)"));
+        assert_eq!(problem(|bytes| bytes[0] = b'x'), "byte 0: a trace begins with `hapaxtr2`");
+        assert_eq!(problem(|bytes| bytes[7] = b'1'), "byte 0: a trace begins with `hapaxtr2`");
+        // Two bytes of ticks, then the numbers of events and of live ids, and if there is a window.
+        assert!(problem(|bytes| bytes[10] = 127).starts_with("byte 8: events: 127; at most "));
+        assert_eq!(problem(|bytes| bytes[11] = 6), "byte 8: live ids: 6; at most 5 are possible here");
+        assert!(problem(|bytes| bytes[12] = 7).starts_with("byte 8: the header: "));
+        assert!(problem(|bytes| bytes[14] = 120).starts_with("byte 13: an event: "));
+        assert_eq!(problem(|bytes| bytes[13] = 9), "byte 16: tick 3 of 214, after Some(9)");
     }
 }

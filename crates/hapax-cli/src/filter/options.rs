@@ -1,0 +1,188 @@
+//! The options of `hapax filter`.
+
+use super::refusing::RefusingArgs;
+use crate::args::units::{bytes, capacity, duration, number};
+use crate::args::{BadLineArgs, LineArgs};
+use clap::ValueEnum;
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub const ABOUT: &str = "\
+Reads lines and prints the first sighting of each id within the window.
+
+Input is read from files, or from standard input (also as `-`), of any size in constant memory; gzip and zstd are \
+recognized by content. Lines end with LF or CRLF and are printed as they are; an id never includes the line's end.";
+
+const HELP: &str = "\
+Exit codes:
+  0  done (also when whoever reads the output closes it)
+  1  a file could not be read, or the output not be written
+  2  the options make no sense
+  3  a line is not what the options say it is (see --on-bad and --missing)
+  4  done, but ids had to be forgotten before their time, so some duplicates may have passed
+  5  done, but ids of the state are lost, since its files were damaged (see --damage)
+  130, 143  asked to end (SIGINT, SIGTERM): what is printed is whole lines, and remembered; a second signal ends it at once
+
+Examples:
+  hapax filter events.log
+  hapax filter --json /id --time-json /at --time-format rfc3339 --window 10m events.jsonl.zst
+  hapax filter --column order_id orders.csv
+  kafkacat … | hapax filter --regex 'id=(\\w+)' --window 1h --capacity 5M";
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = HELP,
+    group(clap::ArgGroup::new("event_time").args(["time_field", "time_column", "time_json", "time_regex"]).multiple(true)
+        .requires("window"))
+)]
+pub struct FilterArgs {
+    /// Files to read one after the other; `-` is standard input
+    pub files: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub lines: LineArgs,
+
+    /// Remember an id for this long (like 10m or 36h); without it, for the whole input
+    #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Memory")]
+    pub window: Option<Duration>,
+
+    /// Make room for this many ids to begin with (like 20000, 5M or 1e9); without it, for a
+    /// million, or for as many as the input can have if that is less. Memory grows with the number
+    /// of ids in any case; room for all of them from the beginning is a little faster
+    #[arg(long, value_name = "IDS", value_parser = capacity, help_heading = "Memory")]
+    pub capacity: Option<usize>,
+
+    /// Take this much memory at most when there are more ids, in binary units (like 512M or 16G:
+    /// GiB); 8G without it, unless the capacity takes more
+    #[arg(long, value_name = "BYTES", value_parser = bytes, help_heading = "Memory")]
+    pub max_memory: Option<usize>,
+
+    /// Remember ids beyond the window in a Bloom filter: for how long, with which false-positive
+    /// rate and, unless the input's size tells, for how many ids in that time (like 24h:1e-6 or
+    /// 24h:1e-6:50M)
+    #[arg(long, value_name = "HORIZON:RATE[:IDS]", value_parser = history, requires = "window",
+          help_heading = "Memory")]
+    pub history: Option<History>,
+
+    /// Outcome of a line whose id only the history knows, which may be mistaken
+    #[arg(long, value_name = "OUTCOME", requires = "history", help_heading = "Memory")]
+    pub unconfirmed: Option<Unconfirmed>,
+
+    /// Remember ids in this directory, and how far each input was printed, from one run to the next
+    ///
+    /// However a run ends, the next one with the same inputs goes on from there: no line is
+    /// missing, none is glued to another, and what is printed again is at most what was printed
+    /// last. To a file, what was written counts as printed (half a line at its end is cut off); to
+    /// a pipe, what its reader has taken; to anything else, what was written. A file that was
+    /// replaced or cut short is new, and so is a stream that begins otherwise; one that begins the
+    /// same is skipped up to where it was, unless it was read to its end and --window goes by the
+    /// time of arrival. With other options for what events are, or for what is printed, an input is
+    /// read from its beginning
+    #[arg(long, value_name = "DIR", help_heading = "Memory")]
+    pub state: Option<PathBuf>,
+
+    /// Action if files in the state's directory are damaged or missing, in a way that no crash
+    /// leaves. What is kept is said, and what is lost; then the exit code is 5
+    #[arg(long, value_name = "ACTION", default_value = "refuse", requires = "state", help_heading = "Memory")]
+    pub damage: Damage,
+
+    /// The seed of the hash function: with the same one, a run that has to forget ids early is the
+    /// same each time. It is drawn at random otherwise, so that nobody can choose ids that collide.
+    /// With --state it is the one of the first run
+    #[arg(long, value_name = "N", help_heading = "Memory")]
+    pub seed: Option<u64>,
+
+    /// Let a duplicate extend its id's stay, so that the window slides
+    #[arg(long, requires = "window", help_heading = "Memory")]
+    pub refresh_on_duplicate: bool,
+
+    /// Print the duplicates instead
+    #[arg(long, conflicts_with = "mark", help_heading = "Output")]
+    pub duplicates: bool,
+
+    /// Print every line, after a column that says fresh or duplicate and which tier decided:
+    /// `fresh:window`, `duplicate:history?` (with `?` for a guess)
+    #[arg(long, help_heading = "Output")]
+    pub mark: bool,
+
+    /// Print counts to standard error at the end, as a table or as JSON
+    #[arg(long, value_name = "FORMAT", num_args = 0..=1, require_equals = true, default_missing_value = "table",
+          help_heading = "Output")]
+    pub stats: Option<StatsFormat>,
+
+    /// Do not show progress (it is shown on standard error when that is a terminal and standard
+    /// output is none)
+    #[arg(long, help_heading = "Output")]
+    pub no_progress: bool,
+
+    #[command(flatten)]
+    pub bad: BadLineArgs,
+
+    #[command(flatten)]
+    pub refusing: RefusingArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+pub enum Damage {
+    /// Stop, and change nothing
+    Refuse,
+    /// Go on with everything that is whole
+    Keep,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+pub enum Unconfirmed {
+    Duplicate,
+    Fresh,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+pub enum StatsFormat {
+    Table,
+    Json,
+}
+
+/// A history behind the window.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct History {
+    pub horizon: Duration,
+    pub false_positive_rate: f64,
+    pub ids: Option<usize>,
+}
+
+/// Parses a history.
+pub fn history(text: &str) -> Result<History, String> {
+    let mut parts = text.split(':');
+    let (Some(horizon), Some(rate)) = (parts.next(), parts.next()) else {
+        return Err("it looks like 24h:1e-6 or 24h:1e-6:50M".to_string());
+    };
+    let ids = parts.next().map(capacity).transpose()?;
+    if parts.next().is_some() {
+        return Err("there is something after the number of ids".to_string());
+    }
+    let false_positive_rate = number(rate).map_err(|e| format!("the rate {rate}: {e}"))?;
+    Ok(History { horizon: duration(horizon)?, false_positive_rate, ids })
+}
+
+#[cfg(any(fuzzing, test))]
+impl FilterArgs {
+    /// Parses options as they are given to `hapax filter`.
+    pub fn parse<'o>(options: impl IntoIterator<Item = &'o str>) -> Result<Self, clap::Error> {
+        let filter = <Self as clap::Args>::augment_args(clap::Command::new("filter"));
+        let matches = filter.try_get_matches_from(std::iter::once("filter").chain(options))?;
+        <Self as clap::FromArgMatches>::from_arg_matches(&matches)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn histories_are_understood() {
+        let horizon = Duration::from_secs(86_400);
+        assert_eq!(history("24h:1e-6"), Ok(History { horizon, false_positive_rate: 1e-6, ids: None }));
+        assert_eq!(history("24h:0.01:5_000").unwrap().ids, Some(5_000));
+        assert!(history("24h").is_err() && history("24h:x").is_err() && history("24h:0.1:1:2").is_err());
+    }
+}

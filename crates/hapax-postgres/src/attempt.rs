@@ -1,0 +1,121 @@
+//! One attempt of a handler or a publisher: it has a limit, may panic, and may give up.
+
+use super::{BoxError, give_up};
+use hapax_store::unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+/// The cause for which an attempt failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// The attempt returned an error.
+    Error,
+    /// The attempt returned an error that says that another attempt cannot help.
+    GaveUp,
+    Panic,
+    TimeOut,
+}
+
+/// An attempt that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Failed {
+    pub cause: Cause,
+    pub error: String,
+}
+
+impl Failed {
+    pub(super) fn new(cause: Cause, error: impl Into<String>) -> Self {
+        Failed { cause, error: error.into() }
+    }
+
+    /// Returns true if the attempt ended by itself, so that it has left nothing half done.
+    pub(super) fn is_reported(&self) -> bool {
+        matches!(self.cause, Cause::Error | Cause::GaveUp)
+    }
+
+    /// Returns the text of an error, with its causes: drivers' errors say little without them.
+    pub(super) fn of(error: &BoxError) -> Self {
+        let cause = if give_up::is_hopeless(&**error) { Cause::GaveUp } else { Cause::Error };
+        let causes = std::iter::successors(error.source(), |cause| cause.source());
+        Failed::new(cause, causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}")))
+    }
+}
+
+/// Runs an attempt. Returns its result, or why it failed. The caller discards what a panic may have
+/// left half done: its transaction, or its message.
+///
+/// A function that is not `async` may panic before its future exists: it is called within the
+/// attempt, `limited(limit, async { handle(message).await })`.
+pub(super) async fn limited<T>(limit: Duration, attempt: impl Future<Output = T>) -> Result<T, Failed> {
+    let mut attempt = Box::pin(unwind::caught(attempt));
+    let ended = tokio::time::timeout(limit, &mut attempt).await;
+    // The future may panic even when it is dropped, at its end or before.
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(attempt))) {
+        return Err(Failed::new(Cause::Panic, format!("it panicked: {}", unwind::said(&*panic))));
+    }
+    match ended {
+        Ok(Ok(done)) => Ok(done),
+        Ok(Err(panic)) => Err(Failed::new(Cause::Panic, format!("it panicked: {}", unwind::said(&*panic)))),
+        Err(_) => Err(Failed::new(Cause::TimeOut, format!("it took longer than {limit:?}"))),
+    }
+}
+
+/// Runs an attempt that may report a failure itself.
+pub(super) async fn run(limit: Duration, attempt: impl Future<Output = Result<(), BoxError>>) -> Result<(), Failed> {
+    limited(limit, attempt).await?.map_err(|error| Failed::of(&error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::GiveUp;
+    use super::*;
+    use std::io;
+
+    #[tokio::test(start_paused = true)]
+    async fn each_way_to_fail_says_so() {
+        let second = Duration::from_secs(1);
+        let failed = |cause, error: &str| Err(Failed::new(cause, error));
+        assert_eq!(run(second, async { Ok(()) }).await, Ok(()));
+        assert_eq!(run(second, async { Err("no".into()) }).await, failed(Cause::Error, "no"));
+        let hopeless = async { Err(GiveUp::because("gone").into()) };
+        assert_eq!(run(second, hopeless).await, failed(Cause::GaveUp, "gone"));
+        let caused = io::Error::other(StoreErrorLike(io::Error::other("cable")));
+        assert_eq!(run(second, async { Err(caused.into()) }).await, failed(Cause::Error, "outer: cable"));
+        let panics = run(second, async { panic!("at {}", 1) }).await;
+        assert_eq!(panics, failed(Cause::Panic, "it panicked: at 1"));
+        let early = |has_future: bool| {
+            assert!(has_future, "early");
+            std::future::ready(Ok(()))
+        };
+        assert_eq!(run(second, async { early(false).await }).await, failed(Cause::Panic, "it panicked: early"));
+        let dropped = || async {
+            let _grenade = Grenade;
+            std::future::pending().await
+        };
+        assert_eq!(run(second, dropped()).await, failed(Cause::Panic, "it panicked: dropped"));
+        assert_eq!(run(second, std::future::pending()).await, failed(Cause::TimeOut, "it took longer than 1s"));
+    }
+
+    struct Grenade;
+
+    impl Drop for Grenade {
+        fn drop(&mut self) {
+            panic!("dropped");
+        }
+    }
+
+    #[derive(Debug)]
+    struct StoreErrorLike(io::Error);
+
+    impl std::fmt::Display for StoreErrorLike {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("outer")
+        }
+    }
+
+    impl std::error::Error for StoreErrorLike {
+        fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+            Some(&self.0)
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Samples the engine's gauges.
+
+use super::ticks::{Served, ticks};
+use crate::tiered::batching::Client;
+use crate::tiered::engine::{PolicyState, Standing};
+use crate::tiered::observe::{MemoryMeters, Sample};
+use hapax::tier::Memory;
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Starts to sample the engine, and the memory of each policy, under the name of the first policy
+/// that has it. It ends when the last handle of the engine is dropped.
+pub(crate) fn start(client: &Arc<Client>, standing: &Arc<Standing>, policies: &HashMap<String, Arc<PolicyState>>) {
+    let mut all: Vec<_> = policies.iter().collect();
+    all.sort_by_key(|(name, _)| (name.as_str() != "*", *name));
+    let mut shown: Vec<(&Arc<Memory>, MemoryMeters)> = Vec::new();
+    for (name, PolicyState { memory, .. }) in all.into_iter().map(|(name, policy)| (name, &**policy)) {
+        if shown.iter().all(|(other, _)| !Arc::ptr_eq(other, memory)) {
+            shown.push((memory, MemoryMeters::new(name, memory.has_history())));
+        }
+    }
+    let memories = shown.into_iter().map(|(memory, meters)| (Arc::downgrade(memory), meters)).collect();
+    client.runtime.spawn(sample(Served::of(client, standing), memories));
+}
+
+/// Sets gauges, also those of an engine that refuses to go on.
+async fn sample(engine: Served, memories: Vec<(Weak<Memory>, MemoryMeters)>) {
+    const MEMORY_TICKS: u64 = 15;
+    /// The size of a memory that is read in less time than a task should take.
+    const SMALL_BYTES: usize = 1 << 20;
+    let count = |memories: &[(Weak<Memory>, MemoryMeters)]| {
+        let alive = memories.iter().filter_map(|(memory, meters)| Some((memory.upgrade()?, meters)));
+        alive.for_each(|(memory, meters)| meters.sample(&memory.stats()));
+    };
+    let memories = Arc::new(memories);
+    let mut ticks = ticks(Instant::now(), Duration::from_secs(1));
+    for tick in 0_u64.. {
+        ticks.tick().await;
+        match engine.client.upgrade() {
+            Some(client) => client.caller.observer.meters.sample(&state(&client, &engine.standing)),
+            None => return,
+        }
+        if tick % MEMORY_TICKS == 0 {
+            let alive = || memories.iter().filter_map(|(memory, _)| memory.upgrade());
+            // (A further thread would be one more whose order a simulation cannot repeat.)
+            if alive().all(|memory| memory.bytes() <= SMALL_BYTES) {
+                count(&memories);
+                continue;
+            }
+            let memories = Arc::clone(&memories);
+            // Ids in a window are counted by reading all of it, which takes longer than a task may.
+            let counted = tokio::task::spawn_blocking(move || count(&memories));
+            // A panic there has been reported, and the next sample may succeed.
+            let _ = counted.await;
+        }
+    }
+}
+
+fn state(client: &Client, standing: &Standing) -> Sample {
+    Sample {
+        breaker: client.nodes.worst_breaker(),
+        waiting: client.nodes.len(),
+        behind: client.nodes.len_behind(),
+        unresolved: client.lost_attempts.len(),
+        is_warm: standing.is_warm(),
+        is_refused: standing.admit().is_err(),
+    }
+}

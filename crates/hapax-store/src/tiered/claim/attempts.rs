@@ -1,0 +1,261 @@
+//! Claims of an engine: the answers of memory and store, and the policy's decision on them.
+
+use super::holder::{Attempt, Holder, Where};
+use super::options::{Done, TieredClaimOptions};
+use crate::back_off::jittered;
+use crate::erased::Answering;
+use crate::tiered::batching::{Claims, UNNUMBERED};
+use crate::tiered::engine::{Engine, Name, Ownership};
+use crate::{
+    ClaimRequest, Claimed, Completed, ErrorKind, Fingerprint, Known, OnStoreError, RecordKey, StoreError, times,
+};
+use hapax::tier::Tried;
+use hapax::{Digest, Outcome, Tier, Verdict};
+use std::time::Duration;
+use tokio::time::Instant;
+
+impl Engine {
+    /// Returns memory's answer if it suffices, and otherwise the name to ask the store about.
+    pub(crate) fn claim_in_memory(
+        &self,
+        name: Name,
+        options: &TieredClaimOptions,
+    ) -> Result<Result<Attempt, StoreError>, Name> {
+        let lease = options.lease.map_or(Ok(()), |lease| times::check("lease", lease));
+        if let Err(error) = self.standing().admit().and(lease).and_then(|()| self.check_retention(options)) {
+            return Ok(Err(error));
+        }
+        let answer = match self.standing().ownership {
+            Ownership::Exclusive if self.is_new(name.1) => Some(self.claim_here(name.1, options)),
+            _ => self.known(name.1, options),
+        };
+        match answer {
+            Some(answer) => Ok(self.attempted(name, options, Ok(answer))),
+            None => Err(name),
+        }
+    }
+
+    fn check_retention(&self, options: &TieredClaimOptions) -> Result<(), StoreError> {
+        const MAX: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
+        let Some(retention) = options.retention else { return Ok(()) };
+        let max = match self.standing().ownership {
+            Ownership::Exclusive => self.policy.retention,
+            Ownership::Shared => MAX,
+        };
+        match !retention.is_zero() && retention <= max {
+            true => Ok(()),
+            false => {
+                let wrong =
+                    format!("option `retention` of a claim: got {retention:?}, expected up to {max:?}, not none");
+                Err(StoreError::new(ErrorKind::Misconfigured, "hapax", wrong))
+            }
+        }
+    }
+
+    /// Claims an id that memory does not know, in the store.
+    pub(crate) fn claim(&self, name: Name, options: TieredClaimOptions) -> Answering<'_, Result<Attempt, StoreError>> {
+        Box::pin(async move {
+            let answer = match self.standing().ownership {
+                Ownership::Shared => self.answer_shared(&name, &options).await,
+                Ownership::Exclusive => self.answer_exclusive(&name, &options).await,
+            };
+            self.attempted(name, &options, answer)
+        })
+    }
+
+    pub(super) fn claim_wait(&self, name: Name, patience: Duration) -> Answering<'_, Result<Attempt, StoreError>> {
+        let options = TieredClaimOptions::new();
+        Box::pin(async move {
+            times::check_or_none("patience", patience)?;
+            let (deadline, mut pause) = (Instant::now() + patience, Duration::from_millis(5));
+            loop {
+                let attempt = match self.claim_in_memory(name.clone(), &options) {
+                    Ok(attempt) => attempt?,
+                    Err(name) => self.claim(name, options).await?,
+                };
+                let Attempt::InProgress { lease_left } = attempt else { return Ok(attempt) };
+                if Instant::now() >= deadline {
+                    return Ok(attempt);
+                }
+                // Waits a quarter of the pause at least, even if the lease is over at once: the
+                // store may repeat its answer again and again.
+                let wait = jittered(pause, self.client.caller.random.next()).min(lease_left.max(pause / 4));
+                tokio::time::sleep_until(deadline.min(Instant::now() + wait)).await;
+                pause = (2 * pause).min(Duration::from_millis(250));
+            }
+        })
+    }
+
+    pub(super) fn claim_named(&self, names: Vec<Name>) -> Answering<'_, Vec<Result<Attempt, StoreError>>> {
+        Box::pin(async move {
+            if let Err(error) = self.standing().admit() {
+                return names.iter().map(|_| Err(error.clone())).collect();
+            }
+            let options = TieredClaimOptions::new();
+            let answers = match self.standing().ownership {
+                Ownership::Shared => self.answers_shared(&names, &options).await,
+                Ownership::Exclusive => self.answers_exclusive(&names, &options).await,
+            };
+            names.into_iter().zip(answers).map(|(name, answer)| self.attempted(name, &options, answer)).collect()
+        })
+    }
+
+    async fn answer_shared(&self, (key, id): &Name, options: &TieredClaimOptions) -> Result<Answer, StoreError> {
+        let request = self.request(key.clone(), options);
+        let claimed = self.client.ask_one::<Claims>(&self.policy.memory, request, *id).await?;
+        Ok(Answer::of(claimed))
+    }
+
+    async fn answers_shared(&self, names: &[Name], options: &TieredClaimOptions) -> Vec<Result<Answer, StoreError>> {
+        let known: Vec<Option<Answer>> = names.iter().map(|(_, id)| self.known(*id, options)).collect();
+        let unknown = names.iter().zip(&known).filter(|(_, known)| known.is_none());
+        let requests = unknown.map(|((key, id), _)| (self.request(key.clone(), options), *id)).collect();
+        let mut claimed = self.client.ask::<Claims>(&self.policy.memory, requests).await.into_iter();
+        let answer = |known| match known {
+            Some(known) => Ok(known),
+            None => claimed.next().map_or(Ok(Answer::TooMany), |claimed| claimed.map(Answer::of)),
+        };
+        known.into_iter().map(answer).collect()
+    }
+
+    /// Returns memory's answer, if it suffices.
+    fn known(&self, id: Digest, options: &TieredClaimOptions) -> Option<Answer> {
+        let suffices = options.fingerprint.is_none() && !options.wants_result;
+        (suffices && self.policy.memory.is_done(id)).then_some(Answer::in_memory())
+    }
+
+    fn request(&self, key: RecordKey, options: &TieredClaimOptions) -> ClaimRequest {
+        let lease = options.lease.unwrap_or(self.policy.lease);
+        ClaimRequest { key, attempt: UNNUMBERED, lease, fingerprint: options.fingerprint }
+    }
+
+    /// Returns the answer of an exclusive engine, whose process decides alone: the store is asked
+    /// only about ids that the history may know.
+    async fn answer_exclusive(&self, (key, id): &Name, options: &TieredClaimOptions) -> Result<Answer, StoreError> {
+        let known = self.look_up(key.clone(), *id).await?;
+        Ok(Answer::of_known(known, options.fingerprint).unwrap_or_else(|| self.claim_here(*id, options)))
+    }
+
+    async fn answers_exclusive(&self, names: &[Name], options: &TieredClaimOptions) -> Vec<Result<Answer, StoreError>> {
+        let known: Vec<Option<Answer>> = names.iter().map(|(_, id)| self.known(*id, options)).collect();
+        let is_asked = |place: &usize| known[*place].is_none() && !self.is_new(names[*place].1);
+        let asked: Vec<usize> = (0..names.len()).filter(is_asked).collect();
+        let mut answers: Vec<Option<Result<Answer, StoreError>>> =
+            known.into_iter().map(|known| known.map(Ok)).collect();
+        for (place, known) in asked.iter().zip(self.look_up_batch(&asked, names).await) {
+            answers[*place] = known.map(|known| Answer::of_known(known, options.fingerprint)).transpose();
+        }
+        let answers = answers.into_iter().zip(names);
+        answers.map(|(answer, (_, id))| answer.unwrap_or_else(|| Ok(self.claim_here(*id, options)))).collect()
+    }
+
+    /// Returns true if the history is certain that the id is not completed.
+    fn is_new(&self, id: Digest) -> bool {
+        self.standing().is_warm() && self.policy.memory.is_new(id)
+    }
+
+    /// Claims an id that the store does not know.
+    fn claim_here(&self, id: Digest, options: &TieredClaimOptions) -> Answer {
+        let lease = options.lease.unwrap_or(self.policy.lease);
+        match self.policy.memory.claim(id, lease, options.fingerprint.as_ref().map(|fingerprint| &fingerprint.0[..])) {
+            Tried::Claimed(token) => Answer::Claimed(Where::Here { token }),
+            Tried::InProgress(lease_left) => Answer::InProgress { lease_left },
+            Tried::Duplicate(_) => Answer::in_memory(),
+            Tried::Mismatch => Answer::Mismatch,
+            Tried::TooMany => Answer::TooMany,
+        }
+    }
+
+    /// Returns the caller's answer under the policy, and counts it.
+    fn attempted(
+        &self,
+        name: Name,
+        options: &TieredClaimOptions,
+        answer: Result<Answer, StoreError>,
+    ) -> Result<Attempt, StoreError> {
+        let answer = match answer {
+            Err(error) if error.kind().is_transient() && self.policy.on_store_error == OnStoreError::Admit => {
+                Answer::Claimed(Where::Admitted)
+            }
+            answer => answer?,
+        };
+        let mut verdict = answer.verdict();
+        if self.policy.shadow {
+            verdict = verdict.map(Verdict::shadowed);
+        }
+        if let Some(verdict) = verdict {
+            self.policy.verdicts.count(verdict);
+        }
+        match answer {
+            Answer::Mismatch => self.policy.verdicts.meters.mismatched(),
+            Answer::TooMany => self.policy.verdicts.meters.refused(),
+            _ => {}
+        }
+        let hold = |held| Attempt::Claimed(Holder::new(self, name, options, held));
+        Ok(match answer {
+            Answer::Claimed(held) => hold(held),
+            _ if self.policy.shadow => hold(Where::Shadow),
+            Answer::InProgress { lease_left } => Attempt::InProgress { lease_left },
+            Answer::Duplicate { tier, result, expires_in } => {
+                Attempt::Duplicate(Done { verdict: Verdict::exact(Outcome::Duplicate, tier), result, expires_in })
+            }
+            Answer::Mismatch => Attempt::Mismatch,
+            Answer::TooMany => Attempt::TooMany,
+        })
+    }
+}
+
+/// The result of an attempt, before the policy is applied.
+enum Answer {
+    Claimed(Where),
+    InProgress { lease_left: Duration },
+    Duplicate { tier: Tier, result: Option<Vec<u8>>, expires_in: Option<Duration> },
+    Mismatch,
+    TooMany,
+}
+
+impl Answer {
+    fn in_memory() -> Self {
+        Answer::Duplicate { tier: Tier::Window, result: None, expires_in: None }
+    }
+
+    fn in_store(Completed { expires_in, result, .. }: Completed) -> Self {
+        Answer::Duplicate { tier: Tier::Store, result, expires_in: Some(expires_in) }
+    }
+
+    fn of(claimed: Claimed) -> Self {
+        match claimed {
+            Claimed::Claimed { token } => Answer::Claimed(Where::Store { token }),
+            Claimed::InProgress { lease_left } => Answer::InProgress { lease_left },
+            Claimed::Duplicate(completed) => Answer::in_store(completed),
+            Claimed::Mismatch => Answer::Mismatch,
+        }
+    }
+
+    /// Returns the answer for a state of the store, or `None` if the id is free.
+    fn of_known(known: Known, asked: Option<Fingerprint>) -> Option<Self> {
+        Some(match known {
+            Known::Unknown => return None,
+            Known::InProgress { fingerprint, .. } | Known::Completed(Completed { fingerprint, .. })
+                if Fingerprint::differ(asked, fingerprint) =>
+            {
+                Answer::Mismatch
+            }
+            Known::InProgress { lease_left, .. } => Answer::InProgress { lease_left },
+            Known::Completed(completed) => Answer::in_store(completed),
+        })
+    }
+
+    /// Returns the verdict that is counted.
+    fn verdict(&self) -> Option<Verdict> {
+        Some(match self {
+            Answer::Claimed(Where::Store { .. }) => Verdict::exact(Outcome::Fresh, Tier::Store),
+            Answer::Claimed(Where::Admitted) => Verdict::unverified(),
+            Answer::Claimed(_) => Verdict::exact(Outcome::Fresh, Tier::Window),
+            Answer::InProgress { .. } => Verdict::exact(Outcome::InProgress, Tier::Store),
+            Answer::Duplicate { tier, .. } => Verdict::exact(Outcome::Duplicate, *tier),
+            Answer::Mismatch => Verdict::exact(Outcome::Duplicate, Tier::Store),
+            Answer::TooMany => return None,
+        })
+    }
+}

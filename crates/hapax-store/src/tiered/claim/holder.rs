@@ -1,0 +1,389 @@
+//! The holder of an id: a claim for any store, and its end.
+
+use super::error::{self, ClaimError};
+use super::options::{Done, TieredClaimOptions};
+use super::patience::{Patience, retry_pause};
+use super::releasing::Releasing;
+use crate::back_off::jittered;
+use crate::erased::Answering;
+use crate::tiered::batching::{Client, Completions, Failures, Records, Releases, Renewals};
+use crate::tiered::engine::{Engine, Name, Note, PolicyState};
+use crate::tiered::observe::End;
+use crate::{ClaimFailure, Completion, Fingerprint, Held, Hold, Record, RecordKey, Renewal, StoreError, times};
+use hapax::{Digest, LostLease, Token};
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The result of an attempt to claim an id.
+pub(crate) enum Attempt {
+    Claimed(Holder),
+    InProgress { lease_left: Duration },
+    Duplicate(Done),
+    Mismatch,
+    TooMany,
+}
+
+/// The content of [`TieredClaim`](super::TieredClaim) without the type of its store.
+pub(crate) struct Holder {
+    client: Arc<Client>,
+    policy: Arc<PolicyState>,
+    pub(super) key: RecordKey,
+    id: Digest,
+    fingerprint: Option<Fingerprint>,
+    lease: Duration,
+    retention: Duration,
+    pub(super) held: Where,
+    begun: Instant,
+    /// The time from which its lease runs, at the latest.
+    renewed: tokio::time::Instant,
+    state: State,
+}
+
+/// The progress of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Dropping it releases it.
+    Held,
+    /// Its work is done, and it is unknown whether that is recorded. Dropping it leaves it to its
+    /// lease: to release it would have the work done again at once.
+    Done,
+    Ended,
+}
+
+/// The place where a claim is held.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Where {
+    /// In the store.
+    Store { token: u64 },
+    /// In this process, which is the only one.
+    Here { token: u64 },
+    /// Nowhere: the store could not be asked, and the policy admits messages then.
+    Admitted,
+    /// Nowhere: in shadow mode, the id is not the caller's, and others must not notice.
+    Shadow,
+}
+
+/// A claim whose completion is not recorded, as far as is known.
+pub(crate) struct Unfinished {
+    pub(super) holder: Holder,
+    pub(super) result: Option<Vec<u8>>,
+    pub(super) error: ClaimError,
+}
+
+impl fmt::Debug for Unfinished {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NotCompleted")
+            .field("key", &self.holder.key)
+            .field("error", &self.error)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Holder {
+    pub(super) fn new(engine: &Engine, (key, id): Name, options: &TieredClaimOptions, held: Where) -> Self {
+        Holder {
+            client: Arc::clone(&engine.client),
+            policy: Arc::clone(&engine.policy),
+            key,
+            id,
+            fingerprint: options.fingerprint,
+            lease: options.lease.unwrap_or(engine.policy.lease),
+            retention: options.retention.unwrap_or(engine.policy.retention),
+            held,
+            begun: Instant::now(),
+            renewed: tokio::time::Instant::now(),
+            state: State::Held,
+        }
+    }
+
+    pub(super) fn token(&self) -> Token {
+        Token::from_u64(match self.held {
+            // Stores count in microseconds, memory in nanoseconds: so tokens grow when an engine
+            // becomes shared or exclusive.
+            Where::Store { token } => token.saturating_mul(1_000),
+            Where::Here { token } => token,
+            Where::Admitted | Where::Shadow => 0,
+        })
+    }
+
+    pub(super) fn is_verified(&self) -> bool {
+        matches!(self.held, Where::Store { .. } | Where::Here { .. })
+    }
+
+    /// Returns the note that is stored beside the id for its successive holders.
+    pub(super) fn note(&self) -> Option<Note> {
+        self.is_verified().then(|| Note::new(&self.client, &self.policy, &self.key))
+    }
+
+    /// Completes the claim, with tries for as long as one lease; see [`Patience`].
+    pub(crate) fn complete(mut self, result: Option<Vec<u8>>) -> Answering<'static, Result<(), Box<Unfinished>>> {
+        Box::pin(async move {
+            self.work_is_done();
+            let mut patience = Patience::new(tokio::time::Instant::now(), self.lease);
+            loop {
+                let completed = self.try_to_complete(result.clone()).await;
+                let Some(pause) = self.pause(&completed, &mut patience, self.client.caller.random.next()) else {
+                    return self.completed(completed, result);
+                };
+                // Before the pause: a store that has come back in the meantime is told at once.
+                if self.is_to_be_renewed() {
+                    // Only the completion tells whether the claim was lost: one whose answer was
+                    // lost has ended it.
+                    let _ = self.renew(self.lease).await;
+                }
+                tokio::time::sleep(pause).await;
+            }
+        })
+    }
+
+    /// Completes the claim, with one try.
+    pub(super) fn complete_once(mut self) -> Answering<'static, Result<(), Box<Unfinished>>> {
+        Box::pin(async move {
+            self.work_is_done();
+            let completed = self.try_to_complete(None).await;
+            self.completed(completed, None)
+        })
+    }
+
+    /// Notes that the work is done: from here on dropping the claim does not release the id.
+    pub(super) fn work_is_done(&mut self) {
+        if self.state == State::Held {
+            self.state = State::Done;
+        }
+    }
+
+    /// Returns the pause before its completion is tried again, if that may help.
+    pub(super) fn pause(
+        &self,
+        completed: &Result<(), ClaimError>,
+        patience: &mut Patience,
+        random: u64,
+    ) -> Option<Duration> {
+        let Err(ClaimError::Store(error)) = completed else { return None };
+        // A claim that is not verified has no lease that could be lost.
+        let may_help = error.kind().is_transient()
+            && self.is_verified()
+            && !self.client.nodes.node(&self.key).batcher::<Completions>().is_closed();
+        if may_help { patience.pause(tokio::time::Instant::now(), random) } else { None }
+    }
+
+    /// Returns true if the lease is to be renewed while its completion is tried.
+    pub(super) fn is_to_be_renewed(&self) -> bool {
+        matches!(self.held, Where::Store { .. }) && self.renewed.elapsed() >= self.lease / 3
+    }
+
+    /// Ends a claim that is completed, or returns it to the caller.
+    pub(super) fn completed(
+        mut self,
+        completed: Result<(), ClaimError>,
+        result: Option<Vec<u8>>,
+    ) -> Result<(), Box<Unfinished>> {
+        // An uncertain answer is counted when there are no further tries.
+        if !matches!(completed, Err(ClaimError::Store(_))) {
+            self.end(End::Completed, &completed);
+        }
+        completed.map_err(|error| Box::new(Unfinished { holder: self, result, error }))
+    }
+
+    /// Counts the end of the claim, once.
+    fn end(&mut self, end: End, ended: &Result<(), ClaimError>) {
+        if self.state != State::Ended {
+            self.state = State::Ended;
+            self.count(error::actual_end(end, ended));
+        }
+    }
+
+    async fn try_to_complete(&self, result: Option<Vec<u8>>) -> Result<(), ClaimError> {
+        match self.held {
+            Where::Shadow => Ok(()),
+            Where::Store { .. } => {
+                let (completion, id) = self.completion(result);
+                self.held(self.client.ask_one::<Completions>(&self.policy.memory, completion, id).await)
+            }
+            Where::Here { token } => {
+                // So that no other caller takes it over while the store writes.
+                self.check_held(self.policy.memory.extend(self.id, token, self.lease, false))?;
+                self.record(result).await?;
+                self.check_held(self.policy.memory.complete(self.id, token))
+            }
+            Where::Admitted => {
+                self.record(result).await?;
+                self.policy.memory.learn(&[self.id]);
+                Ok(())
+            }
+        }
+    }
+
+    fn count(&self, end: End) {
+        // A claim in shadow mode is not the caller's, so it is not counted.
+        if !matches!(self.held, Where::Shadow) {
+            self.policy.verdicts.ended(end, self.begun.elapsed());
+        }
+    }
+
+    /// Returns the request that completes it.
+    pub(super) fn completion(&self, result: Option<Vec<u8>>) -> (Completion, Digest) {
+        (Completion { hold: self.hold(), retention: self.retention, result }, self.id)
+    }
+
+    fn hold(&self) -> Hold {
+        let token = match self.held {
+            Where::Store { token } | Where::Here { token } => token,
+            Where::Admitted | Where::Shadow => 0,
+        };
+        Hold { key: self.key.clone(), token }
+    }
+
+    async fn record(&self, result: Option<Vec<u8>>) -> Result<(), ClaimError> {
+        let (key, retention) = (self.key.clone(), self.retention);
+        let record = Record { key, retention, fingerprint: self.fingerprint, result };
+        self.client.ask_one::<Records>(&self.policy.memory, record, self.id).await.map_err(ClaimError::Store)
+    }
+
+    pub(super) fn release(mut self) -> Answering<'static, Result<(), ClaimError>> {
+        Box::pin(async move {
+            self.state = State::Ended;
+            let released = match self.held {
+                Where::Admitted | Where::Shadow => Ok(()),
+                Where::Here { token } => self.check_held(self.policy.memory.release(self.id, token)),
+                Where::Store { .. } => {
+                    self.held(self.client.ask_one::<Releases>(&self.policy.memory, self.hold(), self.id).await)
+                }
+            };
+            self.count(error::actual_end(End::Released, &released));
+            released
+        })
+    }
+
+    pub(super) fn fail(mut self, retry_after: Duration) -> Answering<'static, Result<(), ClaimError>> {
+        Box::pin(async move {
+            // Otherwise it is dropped, which releases it: a wrong option must not burn the id.
+            times::check_or_none("retry_after", retry_after).map_err(ClaimError::Store)?;
+            self.state = State::Ended;
+            let failed = match self.held {
+                Where::Admitted | Where::Shadow => Ok(()),
+                Where::Here { token } => self.check_held(self.policy.memory.extend(self.id, token, retry_after, true)),
+                Where::Store { .. } => {
+                    let failure = ClaimFailure { hold: self.hold(), retry_after };
+                    self.held(self.client.ask_one::<Failures>(&self.policy.memory, failure, self.id).await)
+                }
+            };
+            self.count(error::actual_end(End::Failed, &failed));
+            failed
+        })
+    }
+
+    pub(super) fn renew(&mut self, lease: Duration) -> Answering<'_, Result<(), ClaimError>> {
+        Box::pin(async move {
+            times::check("lease", lease).map_err(ClaimError::Store)?;
+            self.lease = lease;
+            let renewed = match self.held {
+                Where::Admitted | Where::Shadow => return Ok(()),
+                Where::Here { token } => self.check_held(self.policy.memory.extend(self.id, token, lease, false)),
+                Where::Store { .. } => {
+                    let (renewal, id) = self.renewal();
+                    let asked_at = tokio::time::Instant::now();
+                    let renewed = self.client.ask_one::<Renewals>(&self.policy.memory, renewal, id).await;
+                    return self.renewed(asked_at, renewed);
+                }
+            };
+            self.policy.verdicts.meters.renewed(error::renewal(&renewed));
+            renewed
+        })
+    }
+
+    /// Returns the request that renews it.
+    pub(super) fn renewal(&self) -> (Renewal, Digest) {
+        (Renewal { hold: self.hold(), lease: self.lease }, self.id)
+    }
+
+    /// Notes the store's answer to a renewal that was requested at `asked_at`.
+    pub(super) fn renewed(
+        &mut self,
+        asked_at: tokio::time::Instant,
+        renewed: Result<Held, StoreError>,
+    ) -> Result<(), ClaimError> {
+        let renewed = self.held(renewed);
+        if renewed.is_ok() {
+            self.renewed = asked_at;
+        }
+        self.policy.verdicts.meters.renewed(error::renewal(&renewed));
+        renewed
+    }
+
+    /// Renews it every third of its lease, until it is lost.
+    pub(super) fn keep(&mut self) -> Answering<'_, ()> {
+        Box::pin(async move {
+            let mut failures = 0_u32;
+            loop {
+                let random = self.client.caller.random.next();
+                // Jittered, so that claims that were made together are not renewed together. A
+                // renewal that failed is tried again soon, since the lease runs.
+                tokio::time::sleep(match failures {
+                    0 => jittered(self.lease / 3, random),
+                    _ => retry_pause(failures, self.lease, random),
+                })
+                .await;
+                // The completion tells in the end whether that was enough.
+                match self.renew(self.lease).await {
+                    Ok(()) => failures = 0,
+                    Err(ClaimError::LostLease(_)) => return,
+                    Err(ClaimError::Store(_)) => failures = failures.saturating_add(1),
+                }
+            }
+        })
+    }
+
+    pub(super) fn held(&self, held: Result<Held, StoreError>) -> Result<(), ClaimError> {
+        self.check_held(held.map_err(ClaimError::Store)? == crate::Held::Done)
+    }
+
+    fn check_held(&self, held: bool) -> Result<(), ClaimError> {
+        match held {
+            true => Ok(()),
+            false => Err(ClaimError::LostLease(LostLease::new(self.token()))),
+        }
+    }
+
+    /// Returns true if the store holds it for this engine, which completes many claims of one
+    /// policy at a time.
+    pub(super) fn is_in_store_of(&self, client: &Arc<Client>, policy: &Arc<PolicyState>) -> bool {
+        let is_theirs = Arc::ptr_eq(&self.client, client) && Arc::ptr_eq(&self.policy, policy);
+        is_theirs && matches!(self.held, Where::Store { .. })
+    }
+
+    pub(super) fn lease(&self) -> Duration {
+        self.lease
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        match self.state {
+            State::Held => {}
+            State::Done => return self.count(End::Unknown),
+            State::Ended => return,
+        }
+        // If the lease had expired, it was lost; no caller waits for an answer that would say so.
+        self.count(End::Dropped);
+        match self.held {
+            Where::Admitted | Where::Shadow => {}
+            Where::Here { token } => {
+                // If it was lost, there is nothing to release.
+                self.policy.memory.release(self.id, token);
+            }
+            Where::Store { .. } => {
+                // As many as may wait. If it fails, or there are more, the lease expires.
+                let Some(permit) = self.client.dropped.permits(1) else { return };
+                let (client, policy, id) = (Arc::clone(&self.client), Arc::clone(&self.policy), self.id);
+                let hold = self.hold();
+                let releasing = (!client.caller.answers_at_once).then(|| Releasing::begin(&client, id));
+                self.client.runtime.spawn(async move {
+                    let (_permit, _releasing) = (permit, releasing);
+                    let _ = client.ask_one::<Releases>(&policy.memory, hold, id).await;
+                });
+            }
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! The options of a claim, and what is said of an id that is done.
+
+use crate::Fingerprint;
+use hapax::Verdict;
+use std::time::Duration;
+
+/// Options of a single claim, where they differ from the policy's.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TieredClaimOptions {
+    pub(super) lease: Option<Duration>,
+    pub(super) fingerprint: Option<Fingerprint>,
+    pub(super) wants_result: bool,
+    pub(super) retention: Option<Duration>,
+}
+
+impl TieredClaimOptions {
+    /// Creates the default options: the policy's lease, no fingerprint.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the time for which the id is the caller's: up to 100 years. Zero or more than that
+    /// makes the claim an error that says so. Default: the policy's.
+    #[must_use]
+    pub fn lease(self, lease: Duration) -> Self {
+        TieredClaimOptions { lease: Some(lease), ..self }
+    }
+
+    /// Sets the content of the message besides its id: a claim of the same id with another
+    /// fingerprint is a [mismatch](crate::TieredAttempt::Mismatch). Such claims ask the store even
+    /// if memory knows the id, since memory does not know the message.
+    #[must_use]
+    pub fn fingerprint(self, message: impl AsRef<[u8]>) -> Self {
+        TieredClaimOptions { fingerprint: Some(Fingerprint::of(message)), ..self }
+    }
+
+    /// Sets the time for which the store remembers the id once it is completed. Default: the
+    /// policy's.
+    ///
+    /// Memory may answer "duplicate" for the length of the window, where it is asked. An exclusive
+    /// engine's history is made for the policy's retention, so a longer one is an error there
+    /// ([`ErrorKind::Misconfigured`](crate::ErrorKind::Misconfigured)). Zero and more than
+    /// 100 years are errors everywhere.
+    #[must_use]
+    pub fn retention(self, retention: Duration) -> Self {
+        TieredClaimOptions { retention: Some(retention), ..self }
+    }
+
+    /// Requests the result of an id that is done: then the store is asked even if memory knows that
+    /// it is done.
+    #[must_use]
+    pub fn wants_result(self) -> Self {
+        TieredClaimOptions { wants_result: true, ..self }
+    }
+}
+
+/// An id that is done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Done {
+    /// The verdict, with its source.
+    pub verdict: Verdict,
+    /// The result that was stored with the completion, if there was one and the store was asked:
+    /// memory does not know results. A claim that [wants it](TieredClaimOptions::wants_result) asks
+    /// the store.
+    pub result: Option<Vec<u8>>,
+    /// The time for which the store still has it, if the store was asked.
+    pub expires_in: Option<Duration>,
+}

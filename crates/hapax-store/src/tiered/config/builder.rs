@@ -1,0 +1,276 @@
+//! The configuration of an asynchronous engine.
+
+use super::options::Options;
+use crate::erased::Erased;
+use crate::tiered::breaker::BreakerOptions;
+use crate::tiered::dedup::TieredDedup;
+use crate::tiered::engine::{OnStoreError, Ownership, Policy};
+use crate::{Store, StoreError};
+use hapax::Clock;
+use hapax::tier::DigestKind;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A builder of a [`TieredDedup`].
+///
+/// ```
+/// use hapax_store::{Ownership, TieredDedup};
+/// use hapax_store::InMemoryStore;
+/// use std::time::Duration;
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+/// let dedup = TieredDedup::builder(InMemoryStore::new())
+///     .ownership(Ownership::Exclusive)
+///     .window(Duration::from_secs(600))
+///     .retention(Duration::from_secs(7 * 24 * 3600))
+///     .history(1e-4, 50_000)
+///     .build()
+///     .await?;
+/// # Ok::<(), hapax_store::StoreError>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "a builder does nothing until `build` is called"]
+pub struct TieredBuilder<S> {
+    store: S,
+    options: Options,
+}
+
+impl<S: Store> TieredDedup<S> {
+    /// Starts configuring an engine over a store.
+    pub fn builder(store: S) -> TieredBuilder<S> {
+        TieredBuilder::new(store)
+    }
+}
+
+impl<S: Store> TieredBuilder<S> {
+    fn new(store: S) -> Self {
+        TieredBuilder { store, options: Options::default() }
+    }
+
+    /// Sets the ownership of the ids. Default: shared with other instances.
+    pub fn ownership(mut self, ownership: Ownership) -> Self {
+        self.options.ownership = ownership;
+        self
+    }
+
+    /// Sets the name under which an exclusive engine claims the store: another engine of the same
+    /// name is taken for this one after a restart, and takes over at once. Default: a random one,
+    /// so that a successor waits for up to 15 seconds if this process dies.
+    pub fn owner(mut self, name: impl Into<String>) -> Self {
+        self.options.owner = Some(name.into());
+        self
+    }
+
+    /// Sets the time for which memory remembers exactly; see
+    /// [`Builder::window`](hapax::Builder::window). Default: 10 minutes.
+    pub fn window(mut self, window: Duration) -> Self {
+        self.options.window = window;
+        self
+    }
+
+    /// Sets the number of live ids that the window has room for to begin with; see
+    /// [`Builder::capacity`](hapax::Builder::capacity). Default: a million.
+    ///
+    /// They take 37 bytes each, twice as much as in an engine without a store: memory answers
+    /// "duplicate" only if two tables over different bits of an id's digest know it, so that no id
+    /// is dropped because another one looks like it.
+    pub fn capacity(mut self, ids: usize) -> Self {
+        self.options.capacity = ids;
+        self
+    }
+
+    /// Sets the memory that the window may grow to, and its witness as well (so count it twice);
+    /// see [`Builder::max_memory_bytes`](hapax::Builder::max_memory_bytes). Default: 1 GiB.
+    pub fn max_memory_bytes(mut self, bytes: usize) -> Self {
+        self.options.max_memory_bytes = Some(bytes);
+        self
+    }
+
+    /// Sets the time for which the store remembers completed ids: at least as long as the window.
+    /// Default: a day.
+    pub fn retention(mut self, retention: Duration) -> Self {
+        self.options.retention = retention;
+        self
+    }
+
+    /// Adds a Bloom filter over the ids that the store remembers, of up to `ids` ids within the
+    /// retention. An id that the filter does not know is new and need not be looked up; a fraction
+    /// of `false_positive_rate` of the new ids is looked up nevertheless. Only for an exclusive
+    /// engine. Default: none, so that every id that the window does not know is looked up.
+    pub fn history(mut self, false_positive_rate: f64, ids: usize) -> Self {
+        self.options.history = Some((false_positive_rate, ids));
+        self
+    }
+
+    /// Sets the time for which a claim is its holder's; see
+    /// [`Builder::lease`](hapax::Builder::lease). Default: 30 seconds.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.options.lease = lease;
+        self
+    }
+
+    /// Sets the reaction to a store that cannot be asked. Default: the caller gets the error.
+    pub fn on_store_error(mut self, on_store_error: OnStoreError) -> Self {
+        self.options.on_store_error = on_store_error;
+        self
+    }
+
+    /// Turns shadow mode on, in which nothing is dropped; see [`Policy::shadow`]. Default: off.
+    pub fn shadow(mut self, shadow: bool) -> Self {
+        self.options.shadow = shadow;
+        self
+    }
+
+    /// Sets the policy of a scope.
+    pub fn policy(mut self, scope: impl Into<String>, policy: Policy) -> Self {
+        self.options.policies.push((scope.into(), policy));
+        self
+    }
+
+    /// Sets the clock of memory. (The store has its own.) Default:
+    /// [`MonotonicClock::since_epoch`](hapax::MonotonicClock::since_epoch).
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.options.clock = Some(Arc::new(clock));
+        self
+    }
+
+    /// Sets the key of the digests in memory, of 64 bits, for runs that are to be repeatable; see
+    /// [`Builder::seed`](hapax::Builder::seed). Default: 16 bytes from the operating system.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.options.key.bits = Some(seed.into());
+        self
+    }
+
+    /// Trusts the source of the ids; see [`Builder::trusted_ids`](hapax::Builder::trusted_ids).
+    pub fn trusted_ids(mut self) -> Self {
+        self.options.key.kind = DigestKind::Trusted;
+        self
+    }
+
+    /// Sets the seed of the numbers by which the store tells attempts apart, and of the pauses
+    /// between tries: for simulations that are to be repeatable. No two engines on a store may have
+    /// the same one, also not one after the other: they would be taken for each other, and both be
+    /// told that an id is fresh. Default: random.
+    pub fn attempt_seed(mut self, seed: u64) -> Self {
+        self.options.attempt_seed = Some(seed);
+        self
+    }
+
+    /// Sets the namespace of the ids. Default: the one without a name.
+    pub fn scope(mut self, scope: impl Into<String>) -> Self {
+        self.options.scope = scope.into();
+        self
+    }
+
+    /// Sets the time-out of each call of the store. Default: a second.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.options.timeout = timeout;
+        self
+    }
+
+    /// Sets the number of retries when the store could not be reached or did not answer. Default: 3
+    /// times, after 10 ms, twice that, and so on.
+    pub fn retries(mut self, retries: u32) -> Self {
+        self.options.retries = retries;
+        self
+    }
+
+    /// Sets the time for which a mark that another engine has made is *in doubt*: until it is that
+    /// old, a [`check`](TieredDedup::check) that meets it answers that the id is in progress, not
+    /// that it is a duplicate. Default: twice as long as a call may take with its retries, 8
+    /// seconds. Zero: no mark is in doubt.
+    ///
+    /// The store may have marked an id and its answer may have been lost. Then no caller was told
+    /// that the id is fresh, and its message comes again, perhaps to another instance. It must not
+    /// be dropped because of that mark. Its maker takes the mark back as soon as the store answers
+    /// again; until then, other engines do not answer "duplicate".
+    ///
+    /// # Guarantees
+    ///
+    /// No message is lost to a lost answer, if the process that asked lives until it has taken the
+    /// mark back, and the store answers it within this time. If the process dies before, its mark
+    /// is a duplicate when the time is over, as it is when a process dies between a check and the
+    /// work: a [`claim`](TieredDedup::claim) has no such gap.
+    ///
+    /// All engines of a scope must have one retention: a mark's age is computed from its remaining
+    /// time. A store that does not keep attempts believes all marks at once.
+    ///
+    /// # Cost
+    ///
+    /// Duplicates that come to another instance within this time come again. Duplicates that come
+    /// to the same instance are answered by its memory, at once.
+    pub fn in_doubt(mut self, grace: Duration) -> Self {
+        self.options.in_doubt = Some(grace);
+        self
+    }
+
+    /// Sets the number of failures in a row after which the store is not called, and the time for
+    /// which it is not called. Of a store of several [nodes](Store::node_of), this concerns the
+    /// node that fails. Default: 5, a second.
+    pub fn circuit_breaker(mut self, failures: u32, rest: Duration) -> Self {
+        self.options.breaker = BreakerOptions { failures, rest };
+        self
+    }
+
+    /// Sets the number of requests of a kind that may wait for the store or be under way, for each
+    /// of its [nodes](Store::node_of); further callers wait for room. Default: 65,536.
+    pub fn max_waiting(mut self, requests: usize) -> Self {
+        self.options.max_waiting = requests;
+        self
+    }
+
+    /// Sets the number of bytes of results that these requests may hold, for each node. Default: 64
+    /// MiB.
+    pub fn max_waiting_bytes(mut self, bytes: usize) -> Self {
+        self.options.max_waiting_bytes = bytes;
+        self
+    }
+
+    /// Sets the number of ids of an exclusive engine that may be completed and not yet durable, for
+    /// each node of the store; further callers wait for room. Default: a million, about 160 MB.
+    pub fn max_behind(mut self, ids: usize) -> Self {
+        self.options.max_behind = ids;
+        self
+    }
+
+    /// Sets the interval at which expired records are removed from the store, and the number of
+    /// records removed at a time. `None`: this engine never removes them. Default: every 10
+    /// seconds, 10,000 at a time until all are removed.
+    pub fn expiry(mut self, expiry: impl Into<Option<(Duration, usize)>>) -> Self {
+        self.options.expiry = expiry.into();
+        self
+    }
+
+    /// Builds the engine, on the tokio runtime on which this is called. An exclusive one claims the
+    /// store.
+    ///
+    /// A shared engine makes sure that no other engine has claimed the store. Where only the
+    /// [node](Store::node_of) that knows the owner does not answer, it begins without, and asks
+    /// again until it knows: if another engine has claimed the store, it then refuses everything.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Misconfigured`](crate::ErrorKind::Misconfigured) names the wrong option.
+    /// [`ErrorKind::Conflict`](crate::ErrorKind::Conflict): another engine has claimed the
+    /// store for itself.
+    pub async fn build(self) -> Result<TieredDedup<S>, StoreError> {
+        let store = Arc::new(self.store);
+        let engine = self.options.build(Arc::clone(&store) as Arc<dyn Erased>).await?;
+        Ok(TieredDedup::new(store, engine))
+    }
+}
+
+impl<S: std::fmt::Debug> std::fmt::Debug for TieredBuilder<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Not the key: it is a secret.
+        f.debug_struct("TieredBuilder")
+            .field("store", &self.store)
+            .field("ownership", &self.options.ownership)
+            .field("window", &self.options.window)
+            .field("retention", &self.options.retention)
+            .field("history", &self.options.history)
+            .field("policies", &self.options.policies)
+            .finish_non_exhaustive()
+    }
+}

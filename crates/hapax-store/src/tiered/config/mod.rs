@@ -1,0 +1,6 @@
+//! The configuration and the construction of an engine.
+
+mod builder;
+mod options;
+
+pub use builder::TieredBuilder;

@@ -1,0 +1,300 @@
+//! The construction of an engine from its options, for any store, and the checks of the options.
+
+use crate::erased::{Answering, Erased};
+use crate::tiered::background::{expiry, ownership, taking_back};
+use crate::tiered::batching::{Caller, Client, NodeOptions, Nodes, QueueOptions};
+use crate::tiered::breaker::BreakerOptions;
+use crate::tiered::engine::{Engine, OnStoreError, Ownership, Policy, PolicyState, Standing};
+use crate::tiered::lost_answers::LostMarks;
+use crate::tiered::observe::Verdicts;
+use crate::tiered::random::Random;
+use crate::{ErrorKind, Limits, Scope, StoreError};
+use hapax::tier::{DigestKey, Memory, WantedKey, random};
+use hapax::{Clock, Dedup, Error};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The options that [`TieredBuilder`](super::TieredBuilder) configures.
+pub(super) struct Options {
+    pub(super) ownership: Ownership,
+    pub(super) owner: Option<String>,
+    pub(super) window: Duration,
+    pub(super) capacity: usize,
+    pub(super) max_memory_bytes: Option<usize>,
+    pub(super) retention: Duration,
+    pub(super) history: Option<(f64, usize)>,
+    pub(super) lease: Duration,
+    pub(super) on_store_error: OnStoreError,
+    pub(super) shadow: bool,
+    pub(super) policies: Vec<(String, Policy)>,
+    pub(super) clock: Option<Arc<dyn Clock>>,
+    pub(super) key: WantedKey,
+    pub(super) attempt_seed: Option<u64>,
+    pub(super) scope: String,
+    pub(super) timeout: Duration,
+    pub(super) retries: u32,
+    pub(super) in_doubt: Option<Duration>,
+    pub(super) breaker: BreakerOptions,
+    pub(super) max_waiting: usize,
+    pub(super) max_waiting_bytes: usize,
+    pub(super) max_behind: usize,
+    pub(super) expiry: Option<(Duration, usize)>,
+}
+
+/// The state of each policy, by the scope that it is for.
+type Policies = HashMap<String, Arc<PolicyState>>;
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            ownership: Ownership::Shared,
+            owner: None,
+            window: Duration::from_secs(600),
+            capacity: 1_000_000,
+            max_memory_bytes: None,
+            retention: Duration::from_secs(24 * 3600),
+            history: None,
+            lease: Duration::from_secs(30),
+            on_store_error: OnStoreError::Fail,
+            shadow: false,
+            policies: Vec::new(),
+            clock: None,
+            key: WantedKey::default(),
+            attempt_seed: None,
+            scope: String::new(),
+            timeout: Duration::from_secs(1),
+            retries: 3,
+            in_doubt: None,
+            breaker: BreakerOptions { failures: 5, rest: Duration::from_secs(1) },
+            max_waiting: 65_536,
+            max_waiting_bytes: 64 << 20,
+            max_behind: 1 << 20,
+            expiry: Some((Duration::from_secs(10), 10_000)),
+        }
+    }
+}
+
+impl Options {
+    pub(super) fn build(self, store: Arc<dyn Erased>) -> Answering<'static, Result<Engine, StoreError>> {
+        Box::pin(self.build_over(store))
+    }
+
+    async fn build_over(self, store: Arc<dyn Erased>) -> Result<Engine, StoreError> {
+        self.validate()?;
+        let key = self.key.or_random().map_err(unbuilt)?;
+        let standing = Arc::new(Standing::new(self.ownership, store.backend()));
+        let policies = self.policies(key, &standing)?;
+        let seed = self.attempt_seed.unwrap_or_else(random::any);
+        let random = Arc::new(Random::new(seed));
+        let (lost_marks, some_lost) =
+            LostMarks::new(random::mix(!seed), Arc::clone(&random), self.timeout, self.in_doubt(&*store));
+        let nodes = Nodes::new(Arc::clone(&store), self.node_options(store.limits()));
+        let caller = Caller::new(store, self.timeout, self.retries, random);
+        let client = Arc::new(Client::new(caller, nodes, lost_marks, self.max_waiting));
+        self.settle_ownership(&client, &standing, &policies).await?;
+        if let Some(policy) = policies.get("*") {
+            taking_back::start(&client, Arc::clone(&policy.memory), some_lost);
+        }
+        if standing.owner_lease().is_some() {
+            ownership::start(&client, &standing);
+        }
+        if let Some((every, limit)) = self.expiry {
+            expiry::start(&client, &standing, every, limit);
+        }
+        #[cfg(feature = "metrics")]
+        crate::tiered::background::gauges::start(&client, &standing, &policies);
+        Engine::new(client, Arc::new(policies), &self.scope)
+    }
+
+    /// Claims the store for an exclusive engine, and makes sure for a shared one that it may use
+    /// it, or finds that out in the background.
+    async fn settle_ownership(
+        &self,
+        client: &Arc<Client>,
+        standing: &Arc<Standing>,
+        policies: &Policies,
+    ) -> Result<(), StoreError> {
+        let claimed = ownership::claim(client, self.ownership, self.owner.as_deref());
+        match client.caller.patiently(claimed).await {
+            Ok(Some(lease)) => standing.own(lease),
+            Ok(None) => {}
+            // A failed part of the store must not keep engines from the rest of it.
+            Err(error) if self.may_begin_without(&error) && ownership::others_answer(client).await => {
+                ownership::find_owner(client, standing);
+            }
+            // The store does not answer, and messages are admitted then: until it does.
+            Err(error) if self.may_begin_without(&error) && policies.values().any(|policy| policy.admits()) => {
+                client.caller.await_owner();
+                ownership::find_owner(client, standing);
+            }
+            Err(error) if error.kind().is_transient() && self.ownership == Ownership::Exclusive => {
+                let unowned = "an exclusive engine does not start before it owns the store, whatever its policy is to \
+                               admit: what it says is certain without asking";
+                return Err(StoreError::caused(error.kind(), client.caller.store.backend(), unowned, error));
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Returns true if an engine may begin before it knows the owner of the store.
+    fn may_begin_without(&self, error: &StoreError) -> bool {
+        self.ownership == Ownership::Shared && error.kind().is_transient()
+    }
+
+    /// Returns the options of each node.
+    fn node_options(&self, limits: Limits) -> NodeOptions {
+        NodeOptions {
+            queues: QueueOptions {
+                max_waiting: self.max_waiting,
+                max_waiting_bytes: self.max_waiting_bytes,
+                batch: limits.batch.max(1),
+                under_way: limits.under_way.max(1),
+            },
+            breaker: self.breaker,
+            max_behind: self.max_behind,
+        }
+    }
+
+    /// Returns the time for which a mark of another engine is in doubt: the time until its maker
+    /// knows that it has no answer, and the same again until it has taken the mark back. Zero where
+    /// no answer can be lost on its way to another engine.
+    fn in_doubt(&self, store: &dyn Erased) -> Duration {
+        let usual = match store.is_private() || store.answers_at_once() {
+            true => Duration::ZERO,
+            false => self.timeout.saturating_mul(2 * (self.retries + 1)),
+        };
+        self.in_doubt.unwrap_or(usual)
+    }
+
+    fn validate(&self) -> Result<(), StoreError> {
+        let check = |valid: bool, option: &str, got: &dyn std::fmt::Debug, expected: &str| match valid {
+            true => Ok(()),
+            false => Err(misconfigured(format!("option `{option}`: got {got:?}, expected {expected}"))),
+        };
+        let sane = |time: Duration| !time.is_zero() && time <= MAX;
+        check(sane(self.timeout), "timeout", &self.timeout, "a duration of up to 100 years, not none")?;
+        check(self.retries <= 100, "retries", &self.retries, "at most 100")?;
+        let in_doubt = self.in_doubt.is_none_or(|grace| grace <= MAX);
+        check(in_doubt, "in_doubt", &self.in_doubt, "a duration of up to 100 years, or none")?;
+        check(self.breaker.failures > 0, "circuit_breaker.failures", &self.breaker.failures, "at least 1")?;
+        check(
+            sane(self.breaker.rest),
+            "circuit_breaker.rest",
+            &self.breaker.rest,
+            "a duration of up to 100 years, not none",
+        )?;
+        let queue = 1..=1 << 28;
+        check(queue.contains(&self.max_waiting), "max_waiting", &self.max_waiting, "1 to 2^28")?;
+        check(queue.contains(&self.max_behind), "max_behind", &self.max_behind, "1 to 2^28")?;
+        check(self.max_waiting_bytes >= 1_024, "max_waiting_bytes", &self.max_waiting_bytes, "at least 1024")?;
+        if let Some((every, limit)) = self.expiry {
+            check(sane(every) && limit > 0, "expiry", &(every, limit), "a duration, and at least one record")?;
+        }
+        let exclusive = self.ownership == Ownership::Exclusive;
+        check(
+            exclusive || self.history.is_none(),
+            "history",
+            &self.history,
+            "none: what others have done, it cannot know",
+        )?;
+        check(exclusive || self.owner.is_none(), "owner", &self.owner, "none: the store is shared")
+    }
+
+    /// Returns the state of each policy; that of all other scopes has no name.
+    fn policies(&self, key: DigestKey, standing: &Arc<Standing>) -> Result<Policies, StoreError> {
+        let policy = |policy: &Policy| {
+            let resolved = Policy {
+                window: policy.window.or(Some(self.window)),
+                retention: policy.retention.or(Some(self.retention)),
+                lease: policy.lease.or(Some(self.lease)),
+                on_store_error: policy.on_store_error.or(Some(self.on_store_error)),
+                shadow: policy.shadow.or(Some(self.shadow)),
+            };
+            (resolved.window.unwrap_or(self.window), resolved.retention.unwrap_or(self.retention), resolved)
+        };
+        let everywhere = ("*".to_owned(), Policy::new());
+        let all: Vec<(&String, &Policy)> = std::iter::once((&everywhere.0, &everywhere.1))
+            .chain(self.policies.iter().map(|(name, policy)| (name, policy)))
+            .collect();
+        let (mut memories, mut states): (HashMap<Duration, Arc<Memory>>, _) = (HashMap::new(), HashMap::new());
+        for &(name, given) in &all {
+            let (window, retention, resolved) = policy(given);
+            let lease = resolved.lease.unwrap_or(self.lease);
+            if lease.is_zero() || lease > MAX {
+                let expected = "a duration of up to 100 years, not none";
+                return Err(misconfigured(format!(
+                    "option `lease` of scope {name:?}: got {lease:?}, expected {expected}"
+                )));
+            }
+            if retention < window || retention > MAX {
+                let expected = format!("at least the window, {window:?}, and at most 100 years");
+                return Err(misconfigured(format!(
+                    "option `retention` of scope {name:?}: got {retention:?}, expected {expected}"
+                )));
+            }
+            let longest =
+                all.iter().map(|(_, given)| policy(given)).filter(|other| other.0 == window).map(|other| other.1).max();
+            let memory = match memories.get(&window) {
+                Some(memory) => Arc::clone(memory),
+                None => Arc::new(self.memory(window, longest.unwrap_or(retention), key)?),
+            };
+            memories.insert(window, Arc::clone(&memory));
+            let state = PolicyState {
+                standing: Arc::clone(standing),
+                memory,
+                retention,
+                lease,
+                on_store_error: resolved.on_store_error.unwrap_or_default(),
+                shadow: resolved.shadow.unwrap_or_default(),
+                verdicts: Verdicts::new(name),
+            };
+            if name != "*" {
+                Scope::new(name)?;
+            }
+            states.insert(name.clone(), Arc::new(state));
+        }
+        Ok(states)
+    }
+
+    /// Returns the memory of the scopes with this window, whose ids the store keeps for up to
+    /// `retention`.
+    fn memory(&self, window: Duration, retention: Duration, key: DigestKey) -> Result<Memory, StoreError> {
+        let mut builder = Dedup::builder().window(window).capacity(self.capacity).lease(self.lease).digest_key(key);
+        if let Some(bytes) = self.max_memory_bytes {
+            builder = builder.max_memory_bytes(bytes);
+        }
+        if let Some((rate, ids)) = self.history {
+            builder = builder.history(retention, rate, ids);
+        }
+        if let Some(clock) = &self.clock {
+            builder = builder.clock(SharedClock(Arc::clone(clock)));
+        }
+        let dedup = builder.build().map_err(unbuilt)?;
+        Memory::new(&dedup, self.capacity, self.max_memory_bytes).map_err(unbuilt)
+    }
+}
+
+const MAX: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
+
+fn unbuilt(error: Error) -> StoreError {
+    StoreError::caused(ErrorKind::Misconfigured, "hapax", "the memory tiers cannot be built", error)
+}
+
+fn misconfigured(what: String) -> StoreError {
+    StoreError::new(ErrorKind::Misconfigured, "hapax", what)
+}
+
+/// One clock for the memories of all policies.
+struct SharedClock(Arc<dyn Clock>);
+
+impl Clock for SharedClock {
+    fn now(&self) -> hapax::Timestamp {
+        self.0.now()
+    }
+
+    fn lag(&self) -> Duration {
+        self.0.lag()
+    }
+}

@@ -1,0 +1,75 @@
+//! Notes: a few bytes that the library keeps in the store beside an id, for the holder of its
+//! claim. No user's id is a note, and no note is an id.
+
+use super::policy::PolicyState;
+use crate::tiered::batching::{Client, Forgets, LookUps, Records};
+use crate::tiered::digest::digest_of;
+use crate::{Known, Record, RecordKey, Scope, StoreError};
+use hapax::{Digest, Key};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Returns the key of an id's note: in a scope that no user can name, under its scope and id.
+pub(crate) fn key_of(key: &RecordKey) -> RecordKey {
+    let mut noted = Key::new();
+    noted.text(key.scope.as_str()).bytes(key.id.as_bytes());
+    RecordKey::new(&Scope::reserved("note"), noted)
+}
+
+/// The note of an id. It is read and written by the holder of the id's claim, so no other process
+/// writes it meanwhile.
+#[derive(Clone)]
+pub struct Note {
+    client: Arc<Client>,
+    policy: Arc<PolicyState>,
+    name: (RecordKey, Digest),
+}
+
+impl Note {
+    pub(crate) fn new(client: &Arc<Client>, policy: &Arc<PolicyState>, key: &RecordKey) -> Self {
+        let noted = key_of(key);
+        let id = digest_of(&policy.memory, &noted);
+        Note { client: Arc::clone(client), policy: Arc::clone(policy), name: (noted, id) }
+    }
+
+    /// Returns the written text, if there is one that has not expired.
+    pub async fn read(&self) -> Result<Option<Vec<u8>>, StoreError> {
+        self.policy.standing.admit()?;
+        let (key, id) = self.name.clone();
+        Ok(match self.client.ask_one::<LookUps>(&self.policy.memory, key, id).await? {
+            Known::Completed(completed) => completed.result,
+            Known::Unknown | Known::InProgress { .. } => None,
+        })
+    }
+
+    /// Writes the note anew, for as long as the store keeps completed ids, and for `at_least` at
+    /// least.
+    pub async fn write(&self, text: Vec<u8>, at_least: Duration) -> Result<(), StoreError> {
+        self.policy.standing.admit()?;
+        let ((key, id), retention) = (self.name.clone(), self.policy.retention.max(at_least));
+        let record = Record { key, retention, fingerprint: None, result: Some(text) };
+        self.client.ask_one::<Records>(&self.policy.memory, record, id).await
+    }
+
+    /// Forgets notes of one engine. Those that the store cannot forget now expire.
+    pub async fn forget(notes: Vec<Note>) {
+        let Some(first) = notes.first() else { return };
+        let (client, memory) = (Arc::clone(&first.client), Arc::clone(&first.policy.memory));
+        client.ask::<Forgets>(&memory, notes.into_iter().map(|note| note.name).collect()).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_id_has_a_note_of_its_own_that_is_nobodys_id() {
+        let scopes = ["", "a", "ab"].map(|scope| Scope::new(scope).unwrap());
+        let ids = [b"".as_slice(), b"b", b"bc", b"c", &[7; 100], &[8; 100]];
+        let keys = scopes.iter().flat_map(|scope| ids.map(|id| RecordKey::new(scope, id)));
+        let notes: std::collections::BTreeSet<RecordKey> = keys.map(|key| key_of(&key)).collect();
+        assert_eq!(notes.len(), scopes.len() * ids.len());
+        assert!(notes.iter().all(|note| note.scope.is_reserved()));
+    }
+}

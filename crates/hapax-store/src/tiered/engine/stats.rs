@@ -1,0 +1,145 @@
+//! Counts of an asynchronous engine.
+
+use super::policy::PolicyState;
+use super::standing::Standing;
+use crate::tiered::batching::{Client, Node};
+use crate::tiered::breaker::BreakerState;
+use hapax::{Outcome, Tier};
+use std::sync::Arc;
+
+/// Counts of decisions, in ids.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ScopeStats {
+    /// Fresh by the store's answer, or by an exclusive engine's own; including those that were
+    /// admitted.
+    pub fresh: u64,
+    /// Duplicates that memory knew.
+    pub duplicates_by_memory: u64,
+    /// Duplicates that the store knew.
+    pub duplicates_by_store: u64,
+    /// Found in progress.
+    pub in_progress: u64,
+    /// Admitted since the store could not be asked.
+    pub admitted: u64,
+    /// In shadow mode: ids that would not have been fresh.
+    pub shadowed: u64,
+}
+
+/// The state of a node of a store; a store of one node has number 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NodeStats {
+    /// Its number, from [`Store::node_of`](crate::Store::node_of), below
+    /// [`MAX_NODES`](crate::MAX_NODES).
+    pub node: u32,
+    /// Its circuit breaker: those of other nodes may be in another state.
+    pub breaker: BreakerState,
+    /// Requests that wait for it or are under way.
+    pub waiting: usize,
+    /// Completed ids that are not durable there yet.
+    pub behind: u64,
+}
+
+/// The counts and sizes of an engine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TieredStats {
+    /// Decisions in all scopes.
+    pub decided: ScopeStats,
+    /// Calls of the store, each a batch.
+    pub store_calls: u64,
+    /// Requests in them.
+    pub store_requests: u64,
+    /// Calls that failed or got no answer in time.
+    pub failed_calls: u64,
+    /// Calls that were made again.
+    pub retries: u64,
+    /// Calls that were not made since the circuit breaker was open.
+    pub refusals: u64,
+    /// The number of times that the circuit breaker opened.
+    pub breaker_opened: u64,
+    /// Its current state: of a store of several [nodes](crate::Store::node_of), that of the
+    /// one that lets the fewest calls through.
+    pub breaker: BreakerState,
+    /// The state of each node that was called, in the order of their numbers.
+    pub nodes: Vec<NodeStats>,
+    /// Requests that wait or are under way.
+    pub waiting: usize,
+    /// Completed ids that are not durable yet.
+    pub behind: u64,
+    /// Attempts with an unknown outcome, which are made again when their id comes again.
+    pub unresolved: usize,
+    /// True if the history knows the ids that the store knows.
+    pub is_warm: bool,
+    /// Memory of the windows and histories, in bytes.
+    pub memory_bytes: usize,
+}
+
+impl NodeStats {
+    fn of(node: &Node) -> Self {
+        let (breaker, waiting, behind) = (node.breaker().state(), node.batchers.len(), node.write_behind.len());
+        NodeStats { node: node.number, breaker, waiting, behind }
+    }
+}
+
+impl ScopeStats {
+    pub(crate) fn of(policy: &PolicyState) -> Self {
+        let of = |outcome, tiers: &[Tier]| tiers.iter().map(|tier| policy.verdicts.of(outcome, *tier)).sum();
+        let all = [Tier::Window, Tier::History, Tier::Claims, Tier::Store];
+        ScopeStats {
+            fresh: of(Outcome::Fresh, &all),
+            duplicates_by_memory: of(Outcome::Duplicate, &[Tier::Window, Tier::History, Tier::Claims]),
+            duplicates_by_store: of(Outcome::Duplicate, &[Tier::Store]),
+            in_progress: of(Outcome::InProgress, &all),
+            admitted: policy.verdicts.admitted(),
+            shadowed: policy.verdicts.shadowed(),
+        }
+    }
+
+    fn add(self, other: Self) -> Self {
+        ScopeStats {
+            fresh: self.fresh + other.fresh,
+            duplicates_by_memory: self.duplicates_by_memory + other.duplicates_by_memory,
+            duplicates_by_store: self.duplicates_by_store + other.duplicates_by_store,
+            in_progress: self.in_progress + other.in_progress,
+            admitted: self.admitted + other.admitted,
+            shadowed: self.shadowed + other.shadowed,
+        }
+    }
+}
+
+impl TieredStats {
+    pub(crate) fn of<'p>(
+        client: &Client,
+        standing: &Standing,
+        policies: impl Iterator<Item = &'p Arc<PolicyState>>,
+    ) -> Self {
+        let (mut decided, mut memories, mut memory_bytes) = (ScopeStats::default(), Vec::new(), 0);
+        for policy in policies {
+            decided = decided.add(ScopeStats::of(policy));
+            let memory = Arc::as_ptr(&policy.memory);
+            if !memories.contains(&memory) {
+                memories.push(memory);
+                memory_bytes += policy.memory.stats().bytes;
+            }
+        }
+        let seen = &client.caller.observer;
+        TieredStats {
+            decided,
+            store_calls: seen.calls.get(),
+            store_requests: seen.requests.get(),
+            failed_calls: seen.failed_calls.get(),
+            retries: seen.retries.get(),
+            refusals: seen.refusals.get(),
+            breaker_opened: seen.opened.get(),
+            breaker: client.nodes.worst_breaker(),
+            nodes: client.nodes.iter().map(NodeStats::of).collect(),
+            waiting: client.nodes.len(),
+            behind: client.nodes.len_behind(),
+            unresolved: client.lost_attempts.len(),
+            is_warm: standing.is_warm(),
+            memory_bytes,
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Marks in doubt: marks for which it cannot be known yet whether their maker was told that the id
+//! is fresh. Pure: time is an argument.
+//!
+//! The store has marked an id, and its answer was lost. The message comes again, to another
+//! instance, which meets the mark. To take it for a duplicate would be to drop a message that was
+//! never handled. The maker knows that it got no answer, and takes the mark back as soon as the
+//! store answers (a task in the background). Until then, and for a limited time, other engines that
+//! meet a young mark of another maker answer that the id is in progress, so that its message comes
+//! again.
+
+use crate::RecordKey;
+use hapax::tier::random::mix;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// The number of bits of an attempt's number by which its engine recognizes it.
+const TAG_BITS: u32 = 20;
+const TAG: u64 = (1 << TAG_BITS) - 1;
+
+fn tag(number: u64, key: u64) -> u64 {
+    mix(number ^ key) & TAG
+}
+
+/// Returns a number of 63 bits for an attempt, which an engine with the key [recognizes](is_own).
+pub(crate) fn tagged(random: u64, key: u64) -> u64 {
+    let number = random >> (1 + TAG_BITS);
+    number << TAG_BITS | tag(number, key)
+}
+
+/// Returns true if the number was given under this key. One in a million of other engines' numbers
+/// passes, at random: such a mark is believed at once.
+pub(crate) fn is_own(attempt: u64, key: u64) -> bool {
+    attempt & TAG == tag(attempt >> TAG_BITS, key)
+}
+
+/// Returns the time for which a mark remains in doubt, if it is, given that it was made for
+/// `retention` and expires in `expires_in`.
+///
+/// The retention is the reader's own. Where another instance has another one, a mark's age cannot
+/// be computed, and the mark is believed if it is to last longer than it could.
+pub(crate) fn left(grace: Duration, retention: Duration, expires_in: Duration) -> Option<Duration> {
+    /// The unit in which a store may count.
+    const UNIT: Duration = Duration::from_secs(1);
+    if expires_in > retention.saturating_add(UNIT) {
+        return None;
+    }
+    let age = retention.saturating_sub(expires_in);
+    grace.checked_sub(age).filter(|left| !left.is_zero())
+}
+
+/// A mark that is to be taken back.
+#[derive(Clone, Debug)]
+struct Lost {
+    key: RecordKey,
+    /// The time at which it was given up.
+    at: Instant,
+    /// The time at which it expires by itself.
+    until: Instant,
+    /// The time of the next request to the store.
+    due: Instant,
+    /// True if the store may have been asked to take it back: then its number is not used again,
+    /// since that request may be carried out late.
+    asked: bool,
+    answered: bool,
+}
+
+/// Marks that no caller was told to be fresh, by attempt. Bounded: further marks are left in doubt
+/// until their grace is over, and are then duplicates.
+#[derive(Debug, Default)]
+pub(crate) struct Doubts {
+    /// In order, so that a simulation's seed determines one run.
+    lost: BTreeMap<u64, Lost>,
+}
+
+impl Doubts {
+    const MAX: usize = 65_536;
+
+    /// Returns the number of marks that are to be taken back and that the store has not answered
+    /// about.
+    pub(crate) fn open(&self) -> usize {
+        self.lost.values().filter(|lost| !lost.answered).count()
+    }
+
+    /// Adds a mark whose answer was lost, to be taken back when it is due.
+    pub(crate) fn insert(&mut self, attempt: u64, key: RecordKey, now: Instant, due: Instant, retention: Duration) {
+        // (An end beyond the clock's range stands for no end.)
+        let until = now.checked_add(retention).unwrap_or_else(|| now + FOR_EVER);
+        if self.lost.len() < Self::MAX || self.lost.contains_key(&attempt) {
+            self.lost.insert(attempt, Lost { key, at: now, until, due, asked: false, answered: false });
+        }
+    }
+
+    /// Returns true if this mark is in doubt.
+    pub(crate) fn contains(&self, attempt: u64) -> bool {
+        self.lost.contains_key(&attempt)
+    }
+
+    /// Keeps a mark, because the same process asks for it again: it is no longer to be taken back.
+    /// Returns false if that is too late, since the store was asked: then another number must be
+    /// used.
+    pub(crate) fn reclaim(&mut self, attempt: u64) -> bool {
+        match self.lost.get(&attempt) {
+            Some(lost) if lost.asked => false,
+            _ => {
+                self.lost.remove(&attempt);
+                true
+            }
+        }
+    }
+
+    /// Notes that the store is being asked to take it back.
+    pub(crate) fn asks(&mut self, attempt: u64) {
+        if let Some(lost) = self.lost.get_mut(&attempt) {
+            lost.asked = true;
+        }
+    }
+
+    /// Returns up to `most` of the marks that are due. The store is asked about them now.
+    pub(crate) fn take_due(&mut self, now: Instant, most: usize) -> Vec<(u64, RecordKey)> {
+        let due = self.lost.iter_mut().filter(|(_, lost)| lost.due <= now).take(most);
+        due.map(|(attempt, lost)| {
+            lost.asked = true;
+            (*attempt, lost.key.clone())
+        })
+        .collect()
+    }
+
+    /// Removes a mark: it was taken back, and no request that was given up can mark the id again.
+    pub(crate) fn remove(&mut self, attempt: u64) {
+        self.lost.remove(&attempt);
+    }
+
+    /// Notes the store's answer to a request that was sent at this time. The mark is finished,
+    /// unless a request that was given up may still arrive: then the store is asked once more,
+    /// `settled` after it was given up.
+    pub(crate) fn answered(&mut self, attempt: u64, asked_at: Instant, settled: Duration) {
+        if let Some(lost) = self.lost.get_mut(&attempt) {
+            match lost.at + settled {
+                last if asked_at < last => (lost.due, lost.answered) = (last, true),
+                _ => drop(self.lost.remove(&attempt)),
+            }
+        }
+    }
+
+    /// Notes that the store has not answered, and is asked again at this time; or never, if the
+    /// mark has expired.
+    pub(crate) fn failed(&mut self, attempt: u64, again: Instant) {
+        if let Some(lost) = self.lost.get_mut(&attempt) {
+            lost.due = again;
+            if lost.until <= again {
+                self.lost.remove(&attempt);
+            }
+        }
+    }
+
+    /// Returns the time at which the next mark is due.
+    pub(crate) fn next_due(&self) -> Option<Instant> {
+        self.lost.values().map(|lost| lost.due).min()
+    }
+}
+
+const FOR_EVER: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Scope;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn key() -> RecordKey {
+        RecordKey::new(&Scope::default(), "a")
+    }
+
+    #[test]
+    fn an_engine_knows_its_own_numbers_and_hardly_any_other() {
+        let numbers = (0..200_000).map(mix).map(|random| tagged(random, 17));
+        let mut foreign = 0;
+        for number in numbers {
+            assert!(number < 1 << 63 && is_own(number, 17), "{number}");
+            foreign += u32::from(is_own(number, 18));
+        }
+        assert!(foreign <= 5, "{foreign} of 200,000 are taken for another's: one in a million was expected");
+    }
+
+    #[test]
+    fn a_mark_is_in_doubt_until_it_is_as_old_as_the_grace() {
+        let left = |age| left(8 * SECOND, 100 * SECOND, 100 * SECOND - age);
+        assert_eq!(left(Duration::ZERO), Some(8 * SECOND));
+        assert_eq!(left(7 * SECOND), Some(SECOND));
+        assert_eq!(left(8 * SECOND), None);
+        assert_eq!(left(50 * SECOND), None);
+    }
+
+    #[test]
+    fn no_doubt_lasts_longer_than_the_grace_whatever_the_store_says() {
+        for retention in [Duration::ZERO, SECOND, 100 * SECOND, Duration::MAX] {
+            for expires_in in [Duration::ZERO, SECOND, 100 * SECOND, 101 * SECOND, 102 * SECOND, Duration::MAX] {
+                for grace in [Duration::ZERO, SECOND, Duration::MAX] {
+                    let left = left(grace, retention, expires_in);
+                    assert!(left.is_none_or(|left| left <= grace && !left.is_zero()));
+                }
+            }
+        }
+        // A store whose clock was set back, or whose marks are made for longer than this reader's.
+        assert_eq!(left(8 * SECOND, 100 * SECOND, 102 * SECOND), None);
+        assert_eq!(left(8 * SECOND, 100 * SECOND, 101 * SECOND), Some(8 * SECOND), "what a store may round up");
+    }
+
+    #[test]
+    fn a_number_is_used_again_until_the_store_was_asked_to_take_its_mark_back() {
+        let (mut doubts, now) = (Doubts::default(), Instant::now());
+        doubts.insert(1, key(), now, now + SECOND, 100 * SECOND);
+        doubts.insert(2, key(), now, now + SECOND, 100 * SECOND);
+        assert!(doubts.take_due(now, 9).is_empty());
+        assert!(doubts.reclaim(1) && !doubts.contains(1));
+        assert_eq!(doubts.take_due(now + SECOND, 9).len(), 1);
+        assert!(!doubts.reclaim(2) && doubts.contains(2), "it may be taken back at any time");
+        assert!(doubts.reclaim(3), "nobody takes it back");
+        doubts.insert(4, key(), now, now + SECOND, 100 * SECOND);
+        doubts.asks(4);
+        assert!(!doubts.reclaim(4));
+    }
+
+    #[test]
+    fn a_mark_is_taken_back_once_more_when_what_was_given_up_cannot_arrive_any_more() {
+        let (mut doubts, now) = (Doubts::default(), Instant::now());
+        doubts.insert(1, key(), now, now, 100 * SECOND);
+        assert_eq!((doubts.take_due(now, 9).len(), doubts.open()), (1, 1));
+        doubts.answered(1, now, 4 * SECOND);
+        assert_eq!((doubts.next_due(), doubts.open()), (Some(now + 4 * SECOND), 0));
+        assert_eq!(doubts.take_due(now + 4 * SECOND, 9).len(), 1);
+        doubts.answered(1, now + 4 * SECOND, 4 * SECOND);
+        assert_eq!((doubts.contains(1), doubts.next_due()), (false, None));
+    }
+
+    #[test]
+    fn they_are_bounded_in_number_and_in_time() {
+        let (mut doubts, now) = (Doubts::default(), Instant::now());
+        for attempt in 0..Doubts::MAX as u64 + 10 {
+            doubts.insert(attempt, key(), now, now, 100 * SECOND);
+        }
+        assert_eq!(doubts.open(), Doubts::MAX);
+        doubts.insert(0, key(), now, now + SECOND, Duration::MAX);
+        doubts.insert(1, key(), now, now + SECOND, 100 * SECOND);
+        for attempt in [0, 1] {
+            doubts.failed(attempt, now + 99 * SECOND);
+            assert!(doubts.contains(attempt));
+            doubts.failed(attempt, now + 100 * SECOND);
+        }
+        assert!(doubts.contains(0) && !doubts.contains(1), "its mark has expired");
+    }
+}

@@ -1,0 +1,150 @@
+//! The journal as users of an engine see it.
+
+use crate::Dedup;
+use crate::error::JournalError;
+use crate::journal::{Flush, Journal, Position, Reopened};
+
+impl Dedup {
+    /// Returns when everything that was accepted before the call, by any thread, is durable: it is
+    /// a duplicate after a crash, too.
+    ///
+    /// A consumer's loop: take a batch, claim, work, complete, flush, acknowledge.
+    ///
+    /// ```
+    /// # let directory = std::env::temp_dir().join(format!("hapax-doc-flush-{}", std::process::id()));
+    /// use hapax::{Dedup, JournalOptions};
+    ///
+    /// let open = || Dedup::builder().journal(&directory, JournalOptions::new()).build();
+    /// let dedup = open()?;
+    /// let claim = dedup.claim("m-17").claimed().unwrap();
+    /// // … handle the message …
+    /// claim.complete()?;
+    /// dedup.flush()?;
+    /// // … acknowledge it. If the process dies:
+    /// drop(dedup);
+    /// assert!(open()?.check("m-17").is_duplicate());
+    /// # std::fs::remove_dir_all(directory)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The reason why nothing becomes durable any more: a full disk, an I/O error, a sync that
+    /// failed, a directory that is gone. Every later call gets the same error, since nobody knows
+    /// what a disk has after an error, until [`reopen_journal`](Dedup::reopen_journal) has
+    /// succeeded or the engine is built again. (Over its budget of the disk the journal goes on by
+    /// itself, when files have expired.) [`JournalError::NotConfigured`] without a journal;
+    /// [`JournalError::Forked`] in a child of the process that has it, at once.
+    ///
+    /// # Cost
+    ///
+    /// A flush takes one write and one sync, shared by all callers that wait at that time.
+    pub fn flush(&self) -> Result<(), JournalError> {
+        self.journal()?.shared.flush()
+    }
+
+    /// Requests a flush for tasks that must not block: asks for it now, and the future is ready
+    /// when [`flush`](Dedup::flush) would return.
+    ///
+    /// ```
+    /// # let directory = std::env::temp_dir().join(format!("hapax-doc-async-{}", std::process::id()));
+    /// # use hapax::{Attempt, Dedup, JournalOptions};
+    /// # let dedup = Dedup::builder().journal(&directory, JournalOptions::new()).build()?;
+    /// # async fn acknowledge() {}
+    /// let handle = async {
+    ///     match dedup.claim("m-17") {
+    ///         Attempt::Claimed(claim) => {
+    ///             // … handle the message …
+    ///             claim.complete()?;
+    ///         }
+    ///         Attempt::Duplicate(_) => {}
+    ///         _ => return Ok(()), // somebody is at it: it comes again
+    ///     }
+    ///     dedup.flush_async().await?;
+    ///     acknowledge().await;
+    ///     Ok::<(), Box<dyn std::error::Error>>(())
+    /// };
+    /// # struct Unpark(std::thread::Thread);
+    /// # impl std::task::Wake for Unpark { fn wake(self: std::sync::Arc<Self>) { self.0.unpark() } }
+    /// # let mut handle = Box::pin(handle);
+    /// # let waker = std::sync::Arc::new(Unpark(std::thread::current())).into();
+    /// # while handle.as_mut().poll(&mut std::task::Context::from_waker(&waker)).is_pending() { std::thread::park(); }
+    /// # drop(handle);
+    /// # drop(dedup);
+    /// # std::fs::remove_dir_all(directory)?;
+    /// # use std::future::Future;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn flush_async(&self) -> Flush {
+        match self.journal() {
+            Ok(journal) => journal.shared.flush_async(),
+            Err(error) => Flush::failed(error),
+        }
+    }
+
+    /// Returns the position up to which accepted ids are durable.
+    ///
+    /// # Errors
+    ///
+    /// As for [`flush`](Dedup::flush).
+    pub fn durable_up_to(&self) -> Result<Position, JournalError> {
+        let status = self.journal()?.shared.status();
+        status.failed.map_or(Ok(status.durable), Err)
+    }
+
+    /// Returns the position up to which ids were accepted: when
+    /// [`durable_up_to`](Dedup::durable_up_to) is this or more, everything that was accepted before
+    /// the call is durable.
+    ///
+    /// # Errors
+    ///
+    /// [`JournalError::NotConfigured`] without a journal; and the reason why the journal has
+    /// failed, if it has: ids that were accepted since may never become durable.
+    pub fn appended_up_to(&self) -> Result<Position, JournalError> {
+        let status = self.journal()?.shared.status();
+        status.failed.map_or(Ok(status.appended), Err)
+    }
+
+    /// Goes on with a journal that has failed, when the cause is mended: writes the ids that were
+    /// accepted meanwhile, up to 64 MiB of them, and reports what was not kept. A directory that
+    /// was deleted is created again. Data that is in doubt after the failure is cut off and written
+    /// again.
+    ///
+    /// Without a failure it only checks that the directory still is the one that it was.
+    ///
+    /// ```
+    /// # let directory = std::env::temp_dir().join(format!("hapax-doc-reopen-{}", std::process::id()));
+    /// use hapax::{Dedup, JournalOptions};
+    ///
+    /// let dedup = Dedup::builder().journal(&directory, JournalOptions::new()).build()?;
+    /// dedup.check("a");
+    /// dedup.flush()?;
+    /// std::fs::remove_dir_all(&directory)?;
+    /// dedup.check("b");
+    /// assert!(dedup.flush().is_err());
+    ///
+    /// let reopened = dedup.reopen_journal()?;
+    /// assert_eq!((reopened.written_late, reopened.ids_lost), (1, 1));
+    /// dedup.flush()?;
+    /// # drop(dedup);
+    /// # std::fs::remove_dir_all(directory)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`JournalError::InUse`] or [`JournalError::NotOurs`] if the lock was gone, and another
+    /// process has, or had, the directory meanwhile. [`JournalError::Forked`] in a child of the
+    /// process that has the journal. Otherwise the reason why it cannot go on; then it is as it
+    /// was, and can be tried again. [`JournalError::NotConfigured`] without a journal.
+    pub fn reopen_journal(&self) -> Result<Reopened, JournalError> {
+        self.journal()?.shared.reopen()
+    }
+
+    /// Returns the journal, if there is one and it is this process's.
+    pub(super) fn journal(&self) -> Result<&Journal, JournalError> {
+        let journal = self.engine.journal.as_deref().ok_or(JournalError::NotConfigured)?;
+        journal.shared.must_be_here()?;
+        Ok(journal)
+    }
+}

@@ -1,0 +1,65 @@
+//! How far the sources of events have come.
+
+use super::payload::Payload;
+use crate::error::JournalError;
+use std::collections::BTreeMap;
+
+const SOURCES_MAX: usize = 65_536;
+/// The limit for all sources and positions together: each file begins with them.
+const POSITIONS_BYTES_MAX: usize = 32 << 20;
+
+/// The latest position of each source.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Positions {
+    by_source: BTreeMap<Vec<u8>, Vec<u8>>,
+    bytes: usize,
+}
+
+impl Positions {
+    pub(super) fn set(&mut self, source: &[u8], position: &[u8]) {
+        let more = source.len() + position.len();
+        match self.by_source.get_mut(source) {
+            Some(known) => {
+                self.bytes -= source.len() + known.len();
+                known.clear();
+                known.extend_from_slice(position);
+            }
+            None => drop(self.by_source.insert(source.into(), position.into())),
+        }
+        self.bytes += more;
+    }
+
+    /// Sets the positions of a payload: all, or none if they are too many.
+    pub(super) fn set_all(&mut self, payload: &Payload) -> Result<(), JournalError> {
+        let (count, more) = payload
+            .positions()
+            .fold((0, 0), |(n, bytes), (source, position)| (n + 1, bytes + source.len() + position.len()));
+        let (mut sources, mut bytes) = (self.by_source.len() + count, self.bytes + more);
+        if sources > SOURCES_MAX || bytes > POSITIONS_BYTES_MAX {
+            // Perhaps only because some are counted twice.
+            let mut all = self.clone();
+            payload.positions().for_each(|(source, position)| all.set(source, position));
+            (sources, bytes) = (all.by_source.len(), all.bytes);
+        }
+        too_large("sources of positions", sources, SOURCES_MAX)?;
+        too_large("bytes of all positions and their sources", bytes, POSITIONS_BYTES_MAX)?;
+        payload.positions().for_each(|(source, position)| self.set(source, position));
+        Ok(())
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.by_source.iter().map(|(source, position)| (&source[..], &position[..]))
+    }
+
+    pub(super) fn to_vec(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        self.iter().map(|(source, position)| (source.into(), position.into())).collect()
+    }
+}
+
+/// Returns an error if something is larger than it may be.
+pub(crate) fn too_large(what: &'static str, got: usize, max: usize) -> Result<(), JournalError> {
+    match got <= max {
+        true => Ok(()),
+        false => Err(JournalError::TooLarge { what, got: got as u64, max: max as u64 }),
+    }
+}

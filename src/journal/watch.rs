@@ -1,0 +1,44 @@
+//! What must still be there for a journal to be durable, and this process's.
+
+use super::disk::{Disk, Held, Identity};
+use crate::error::JournalError;
+use crate::rules::{Rule, obeys};
+use std::io::ErrorKind;
+use std::path::PathBuf;
+
+/// The name of the file that is locked in a directory.
+pub(super) const LOCK: &str = "lock";
+
+/// The directory and the file that must still be there so that written data can be found again, and
+/// the lock, so that they are this process's alone.
+#[derive(Clone)]
+pub(super) struct Watch {
+    pub(super) directory: (PathBuf, Identity),
+    pub(super) lock: (PathBuf, Identity),
+    pub(super) file: Option<(PathBuf, Identity)>,
+}
+
+impl Watch {
+    /// Returns the watch of a directory without a file that is being written.
+    pub(super) fn of(lock: &dyn Held, directory: (PathBuf, Identity)) -> Result<Self, JournalError> {
+        let path = directory.0.join(LOCK);
+        let identity = lock.identity().map_err(JournalError::io("look at", &path))?;
+        Ok(Watch { directory, lock: (path, identity), file: None })
+    }
+
+    pub(super) fn verify(&self, disk: &dyn Disk) -> Result<(), JournalError> {
+        if !obeys(Rule::LookForDirectory) {
+            return Ok(());
+        }
+        for (path, identity) in [&self.directory, &self.lock].into_iter().chain(&self.file) {
+            match disk.identity(path) {
+                Ok(now) if now == *identity => {}
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    return Err(JournalError::io("look at", path)(error));
+                }
+                _ => return Err(JournalError::Gone { path: path.clone() }),
+            }
+        }
+        Ok(())
+    }
+}

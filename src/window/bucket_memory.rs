@@ -1,0 +1,75 @@
+//! The memory that the protocol of a bucket ([`bucket`](super::bucket)) runs on. A trait, so that
+//! models and tests stop callers between two accesses, and vectors look at buckets.
+
+use super::slot::{Key, Slot, Tag};
+use super::tick::{Moment, Tick};
+use super::view::View;
+use crate::Outcome;
+
+/// The memory that the protocol runs on.
+pub(crate) trait BucketMemory: Sized {
+    /// The number of slots in a bucket.
+    const SLOTS: usize;
+    /// The bits of a version.
+    const VERSION_MASK: u64;
+
+    /// Returns the number of buckets, which is even.
+    fn buckets(&self) -> usize;
+    /// Looks at a bucket. Acquire: writes that were made before the slots that it shows are visible
+    /// afterwards.
+    fn view(&self, bucket: usize, key: Key, moment: &Moment) -> View;
+    /// Loads one slot, Acquire.
+    fn load(&self, bucket: usize, slot: usize) -> Slot;
+    /// Replaces a slot by a compare-and-swap, Release on success. `lost` is an entry that goes for
+    /// good with it, and is then counted.
+    fn replace(&self, bucket: usize, slot: usize, old: Slot, new: Slot, lost: Option<Lost>) -> bool;
+    /// Asks for a bucket that will be needed soon.
+    fn prefetch(&self, bucket: usize);
+    /// Returns true if the bucket's shard was swept recently enough for its ticks to be
+    /// unambiguous.
+    fn is_ready(&self, bucket: usize, moment: &Moment) -> bool;
+    /// Sweeps the bucket's shard if it is not ready.
+    fn ready(&self, bucket: usize, moment: &Moment);
+    /// Returns true if others' time is ahead of the moment by more than the protocol allows.
+    fn overtaken(&self, moment: &Moment) -> bool;
+    /// Counts a broken bucket that was repaired.
+    fn repaired(&self);
+    /// Returns true if a caller is forgetting everything.
+    fn is_clearing(&self) -> bool;
+    /// Notes that an entry that must be kept stood where another was inserted: a sign that the
+    /// table is full.
+    fn displaced(&self, bucket: usize);
+
+    /// Returns the moment of a tick, to which ages refer.
+    fn moment(&self, tick: Tick) -> Moment;
+
+    /// Calls [`check_here`](super::bucket::check_here), compiled for this memory and not inlined.
+    fn check_thoroughly(&self, id: Place, tick: Tick, refresh: bool) -> Result<Outcome, Overtaken>;
+}
+
+/// The place of an id.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The id's home bucket.
+    pub(crate) bucket: usize,
+    pub(crate) tag: Tag,
+}
+
+/// An entry that was displaced although it may be live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lost {
+    /// The time for which it was remembered.
+    pub(crate) age_ticks: u64,
+    /// The time when it was displaced.
+    pub(crate) now: u64,
+}
+
+impl Lost {
+    pub(crate) fn now(entry: Slot, moment: &Moment) -> Self {
+        Lost { age_ticks: moment.age_ticks(entry.0), now: moment.tick.now }
+    }
+}
+
+/// The caller's moment is too far behind the others': it must read the time again and start over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Overtaken;

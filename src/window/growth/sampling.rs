@@ -1,0 +1,75 @@
+//! The look at the newest table, and the time of the next one.
+
+#![allow(clippy::cast_possible_truncation, reason = "shares of numbers of ticks and of buckets")]
+
+use super::Growth;
+use super::budget::size_at;
+use crate::window::survey::{DISPLACED_IN_A_RUSH, RECENTLY, RUSH, Survey};
+use crate::window::trigger::GrowthTrigger;
+
+/// The time of the next look at the newest table.
+#[derive(Clone, Copy)]
+pub(super) enum Again {
+    /// Early enough for the next table to be ready in time if there is a rush.
+    Soon,
+    /// At the present rate of ids no table will be needed before that.
+    Later,
+    /// After a survey that has asked for a table in vain: it is not repeated before something has
+    /// changed.
+    InVain,
+}
+
+impl Growth {
+    /// Looks at some of the newest table's buckets.
+    pub(super) fn survey(&self, buckets: usize) -> Survey {
+        let newest = self.tables.roster().newest();
+        let (now, window_ticks) = (self.tables.shared.latest(), self.tables.shared.window_ticks);
+        let recently = (window_ticks as f64 * RECENTLY) as u64;
+        let table = self.tables.table(newest);
+        let just_now = (window_ticks as f64 * RUSH) as u64;
+        let (mut slots, mut live, mut recent, mut rushed) = (0, 0, 0, 0);
+        table.sample(buckets, now, |age_ticks| {
+            slots += 1;
+            live += u64::from(age_ticks.is_some_and(|age| age < window_ticks));
+            recent += u64::from(age_ticks.is_some_and(|age| age < recently));
+            rushed += u64::from(age_ticks.is_some_and(|age| age < just_now));
+        });
+        let started = self.tables.times(newest).started;
+        Survey {
+            size: size_at(newest),
+            load: live as f64 / slots as f64,
+            recent: recent as f64 / slots as f64,
+            rushed: rushed as f64 / slots as f64,
+            age: now.saturating_sub(started) as f64 / window_ticks as f64,
+        }
+    }
+
+    /// Sets the time of the next look.
+    pub(super) fn set_trigger(&self, again: Again) {
+        let roster = self.tables.roster();
+        let (newest, now) = (roster.newest(), self.tables.shared.latest());
+        let size = size_at(newest);
+        let buckets = self.tables.table(newest).buckets();
+        let sample = GrowthTrigger::sample(buckets);
+        let sampled = |displaced_a_bucket: f64| (((buckets / sample) as f64 * displaced_a_bucket) as u64).max(1);
+        let displaced_max = match again {
+            _ if size + 1 == self.sizes.len() => u64::MAX,
+            Again::Soon => sampled(DISPLACED_IN_A_RUSH),
+            Again::Later => sampled(self.full.displaced_a_bucket),
+            Again::InVain => buckets as u64,
+        };
+        let expires = (!roster.is_single()).then(|| self.tables.expires(roster.oldest()));
+        // Often enough for memory to be given back before two windows are over.
+        let (window_ticks, started) = (self.tables.shared.window_ticks, self.tables.times(newest).started);
+        let recently = (window_ticks as f64 * RECENTLY).ceil() as u64;
+        let may_shrink = (size > 0 || self.state().spare.is_some())
+            .then(|| started.saturating_add(recently).max(now.saturating_add(window_ticks / 16)));
+        let due = expires.into_iter().chain(may_shrink).min().unwrap_or(u64::MAX);
+        self.tables.shared.trigger.set(sample, displaced_max, due.max(now + 1));
+    }
+
+    /// Returns true if a table was made ready for a rush that is over.
+    pub(super) fn has_needless_spare(&self, survey: &Survey) -> bool {
+        survey.age >= 1.0 && !survey.is_rush() && self.state().spare.is_some()
+    }
+}
