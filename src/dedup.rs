@@ -123,8 +123,8 @@ impl Dedup {
     ///
     /// The same calls in the same order get the same answers in every run, however late events
     /// come, if the seed is fixed, and nothing has to go early: with a
-    /// [`growth_thread`](crate::Builder::growth_thread) or at the byte budget, which ids go depends on
-    /// chance.
+    /// [`growth_thread`](crate::Builder::growth_thread) or at the byte budget, which ids go depends
+    /// on chance.
     ///
     /// ```
     /// use hapax::{Dedup, Timestamp};
@@ -142,8 +142,8 @@ impl Dedup {
     ///
     /// A time that cannot be right would end the window for all ids, so its event is not accepted:
     /// the verdict is [`Outcome::Refused`](crate::Outcome::Refused), and nothing changes. Unless
-    /// [`Builder::event_time`](crate::Builder::event_time) says otherwise, such a time is one ahead of the wall clock by more
-    /// than the window (at least by more than a minute).
+    /// [`Builder::event_time`](crate::Builder::event_time) says otherwise, such a time is one ahead
+    /// of the wall clock by more than the window (at least by more than a minute).
     #[inline]
     pub fn check_at(&self, id: impl AsRef<[u8]>, at: Timestamp) -> Verdict {
         self.engine.check_event(self.digester.digest(id), at)

@@ -7,8 +7,8 @@
 //! - forks are counted, and the owner of a file knows in which process it was opened ([`Origin`]);
 //! - state that lives in memory alone is at rest while the process forks ([`Rest`]): its locks are
 //!   taken before, and given back in both processes;
-//! - the child closes the lock of each journal ([`LockFile`]), so that it is the parent's alone, also
-//!   if the parent dies and the child lives.
+//! - the child closes the lock of each journal ([`LockFile`]), so that it is the parent's alone,
+//!   also if the parent dies and the child lives.
 //!
 //! The handlers are those of `pthread_atfork`. Calls that bypass them (`clone`, `vfork`, the system
 //! call itself) are detected by the process id, where there is time for that.

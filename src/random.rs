@@ -20,7 +20,8 @@ pub fn any() -> u64 {
     system().map_or_else(|_| RandomState::new().hash_one(unlike_others()), u64::from_le_bytes)
 }
 
-/// The finalizer of splitmix64 (Steele, Lea and Flood, 2014): a permutation that leaves no trace of its argument's pattern.
+/// The finalizer of splitmix64 (Steele, Lea and Flood, 2014): a permutation that leaves no trace of
+/// its argument's pattern.
 pub fn mix(number: u64) -> u64 {
     let z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

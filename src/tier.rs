@@ -1,6 +1,6 @@
-//! The seam between this engine and the asynchronous one (`hapax-store`): the tiers in memory as that
-//! one uses them, and what else the crates of this workspace share. It is no part of what this crate
-//! promises: versions of these crates are used together only.
+//! The seam between this engine and the asynchronous one (`hapax-store`): the tiers in memory as
+//! that one uses them, and what else the crates of this workspace share. It is no part of what this
+//! crate promises: versions of these crates are used together only.
 
 mod memory;
 mod witness;

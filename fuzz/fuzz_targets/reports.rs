@@ -1,5 +1,5 @@
-//! Files that `hapax bench` has kept: reports and traces. The body is `crates/hapax-bench/src/measure/fuzzing.rs`,
-//! which the crate's tests replay.
+//! Files that `hapax bench` has kept: reports and traces. The body is
+//! `crates/hapax-bench/src/measure/fuzzing.rs`, which the crate's tests replay.
 #![cfg_attr(fuzzing, no_main)]
 
 #[cfg(fuzzing)]

@@ -1,5 +1,5 @@
-//! The shards of many ids at once. The ids are sorted by shard, so that one lock serves all ids of a
-//! shard.
+//! The shards of many ids at once. The ids are sorted by shard, so that one lock serves all ids of
+//! a shard.
 
 use super::map::Map;
 use super::shard::Shard;

@@ -4,8 +4,8 @@
 //! [`map`] is what is known of the ids in flight and what a call does to that, [`tombstones`] what
 //! late checks are to be told, [`fingerprints`] the fingerprints of completed claims, all by
 //! [`name`]: no atomics, no time of their own. [`shards`] is the protocol: a map behind a lock in
-//! each [`shard`], and how it and checks, which take no lock, respect each other; [`effects`] is what
-//! follows for the tiers that remember ids ([`done`]), [`restore`] what comes back from them.
+//! each [`shard`], and how it and checks, which take no lock, respect each other; [`effects`] is
+//! what follows for the tiers that remember ids ([`done`]), [`restore`] what comes back from them.
 //! [`batch`] locks a shard once for many ids. Nothing here knows the engine, which brings in window
 //! and history (`engine/claims.rs`).
 

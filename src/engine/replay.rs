@@ -1,4 +1,4 @@
-//! What an engine learns from the journal of the engine before it.
+//! Replay: an engine learns from the journal of the engine before it.
 
 use super::Engine;
 use crate::Timestamp;

@@ -1,4 +1,4 @@
-//! How much of a journal is lost.
+//! The part of a journal that is lost.
 
 use std::fmt;
 

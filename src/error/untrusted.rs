@@ -1,4 +1,4 @@
-//! Why a file or a directory is not trusted.
+//! The reasons for which a file or a directory is not trusted.
 
 use std::{fmt, io};
 

@@ -1,4 +1,4 @@
-//! How far the sources of events have come.
+//! The positions that the sources of events have reached.
 
 use super::payload::Payload;
 use crate::error::JournalError;

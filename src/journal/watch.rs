@@ -1,4 +1,4 @@
-//! What must still be there for a journal to be durable, and this process's.
+//! The files that must still be there for a journal to be durable, and this process's.
 
 use super::disk::{Disk, Held, Identity};
 use crate::error::JournalError;

@@ -1,5 +1,5 @@
-//! What the tables of a window share: the time that all callers agree on, counters of rare events,
-//! and the trigger of growth.
+//! The state that the tables of a window share: the time that all callers agree on, counters of
+//! rare events, and the trigger of growth.
 
 use super::counters::Counters;
 use super::tick::{GRACE, Limits, Moment, Tick};

@@ -34,8 +34,8 @@ pub(crate) struct Tables<const SLOTS: usize = { self::SLOTS }, const VERSION_BIT
     pub(crate) shared: SharedState,
 }
 
-/// What there is at a table index. Once a table is there, it stays: a caller may look at a table
-/// that was retired long ago.
+/// The table at a table index, if there is one. Once a table is there, it stays: a caller may look
+/// at a table that was retired long ago.
 struct IndexedTable<const SLOTS: usize, const VERSION_BITS: u32> {
     /// The table; nothing at index 0.
     table: OnceLock<Table<SLOTS, VERSION_BITS>>,

@@ -65,13 +65,13 @@ const BACKEND: &str = "fjall";
 /// # Cost
 ///
 /// One write and one sync for all calls that have gathered during the previous sync.
-/// [`record`](hapax_store::Store::record) reads nothing; every other call looks for each id in about nine
-/// buckets, mostly in their Bloom filters, of 1.5 bytes an id in memory. An id with a mark takes
-/// its own length and about 20 bytes on disk. The space is used until the longest retention in its
-/// bucket, and an eighth of it more, is over, and those of the buckets before: ids whose retentions
-/// differ much belong into different stores. [`expire`](hapax_store::Store::expire) drops expired
-/// records, one bucket a call, in some milliseconds. Up to 64 calls wait in a queue; further
-/// callers wait for a place in it.
+/// [`record`](hapax_store::Store::record) reads nothing; every other call looks for each id in
+/// about nine buckets, mostly in their Bloom filters, of 1.5 bytes an id in memory. An id with a
+/// mark takes its own length and about 20 bytes on disk. The space is used until the longest
+/// retention in its bucket, and an eighth of it more, is over, and those of the buckets before: ids
+/// whose retentions differ much belong into different stores.
+/// [`expire`](hapax_store::Store::expire) drops expired records, one bucket a call, in some
+/// milliseconds. Up to 64 calls wait in a queue; further callers wait for a place in it.
 ///
 /// Dropping the store waits until it is closed, which may take some seconds while files are being
 /// merged: asynchronous callers may prefer to drop it on a thread that may block. Besides the

@@ -61,10 +61,10 @@ const BACKEND: &str = "sqlite";
 /// # Cost
 ///
 /// One transaction and one sync for all calls that have gathered while the previous one was
-/// committed; a look-up by primary key for each id, except for [`record`](hapax_store::Store::record),
-/// and a write to the table and to its index by time. [`expire`](hapax_store::Store::expire) deletes up
-/// to `limit` rows by that index; the file keeps its size, and reuses the space. Dropping the store
-/// waits until it is closed.
+/// committed; a look-up by primary key for each id, except for
+/// [`record`](hapax_store::Store::record), and a write to the table and to its index by time.
+/// [`expire`](hapax_store::Store::expire) deletes up to `limit` rows by that index; the file keeps
+/// its size, and reuses the space. Dropping the store waits until it is closed.
 ///
 /// Ideas: SQLite's write-ahead log; the idempotency table of the transactional inbox.
 pub struct SqliteStore {

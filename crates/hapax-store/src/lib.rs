@@ -1,5 +1,5 @@
-//! The durable, authoritative tier of [`hapax`]: what is kept of ids where a crash does not reach it,
-//! and where instances share it; and [`TieredDedup`], the asynchronous engine in front of it.
+//! The durable, authoritative tier of [`hapax`]: what is kept of ids where a crash does not reach
+//! it, and where instances share it; and [`TieredDedup`], the asynchronous engine in front of it.
 //!
 //! A [`Store`] is what [`TieredDedup`] asks when its memory cannot answer. Backends:
 //!

@@ -112,7 +112,8 @@ impl<S: Store, M> ConsumerBuilder<S, M> {
     ///
     /// The store keeps a count as long as the engine remembers completed ids, and for twice the
     /// longest [delay](Self::retry_delay) at least; with a broker that takes longer to deliver
-    /// again, the count begins anew. [`forget`](hapax_store::TieredDedup::forget) forgets it with the id.
+    /// again, the count begins anew. [`forget`](hapax_store::TieredDedup::forget) forgets it with
+    /// the id.
     pub fn max_attempts(self, attempts: u32) -> Self {
         self.with(|options| options.max_attempts = attempts)
     }

@@ -76,11 +76,11 @@ use std::sync::Arc;
 ///   while that many are held, none is received.
 ///
 /// A message that is put aside has its id completed, so that another delivery of it does not run.
-/// To replay dead letters, [forget](hapax_store::TieredDedup::forget) the id first, and its attempts with
-/// it.
+/// To replay dead letters, [forget](hapax_store::TieredDedup::forget) the id first, and its
+/// attempts with it.
 ///
-/// If the engine [admits](hapax_store::OnStoreError::Admit) messages while the store cannot be asked,
-/// these are handled and acknowledged even if their completion cannot be recorded either
+/// If the engine [admits](hapax_store::OnStoreError::Admit) messages while the store cannot be
+/// asked, these are handled and acknowledged even if their completion cannot be recorded either
 /// ([`ConsumerStats::unrecorded`]): that is the meaning of this policy. Otherwise messages wait for
 /// the store, here, without being handled.
 ///

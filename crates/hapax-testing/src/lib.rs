@@ -22,8 +22,8 @@
 //! ```
 //!
 //! For a strategy of your own implement [`Subject`], which takes one function;
-//! `crates/hapax-testing/examples/verify_your_own.rs` does, for one that is wrong. The report of a wrong strategy looks
-//! like this (two threads looked before either of them wrote):
+//! `crates/hapax-testing/examples/verify_your_own.rs` does, for one that is wrong. The report of a
+//! wrong strategy looks like this (two threads looked before either of them wrote):
 //!
 //! ```text
 //! id 9223372036854776256: in no order are these answers right

@@ -40,7 +40,6 @@ impl World {
             .clock(self.clock.clone())
             // Each engine believes the marks of the others at once; otherwise:
             // crates/hapax-store/tests/tiered/doubt.rs.
-            // What one engine has marked the others believe; otherwise: crates/hapax-store/tests/tiered/doubt.rs.
             .in_doubt(Duration::ZERO)
             .expiry(None)
     }

@@ -1,4 +1,4 @@
-//! What the threads of a run share, and what one of them brings home from a phase.
+//! The state that the threads of a run share, and the result of a phase of one of them.
 
 use super::Setting;
 use super::answers::Unexpected;

@@ -17,11 +17,11 @@
 //!
 //! # A strategy of your own
 //!
-//! Implement [`Strategy`](crate::strategy::Strategy), and hand it to [`measure_with_others`], which measures it
-//! next to those of this crate: see `crates/hapax-bench/examples/your_strategy.rs`, which is one
-//! file. To have it in `hapax bench`, put it into a file of `crates/hapax-bench/src/strategy/`, and
-//! name it in `strategies!` at the end of `crates/hapax-bench/src/strategy/mod.rs`; tests find it
-//! there, too.
+//! Implement [`Strategy`](crate::strategy::Strategy), and hand it to [`measure_with_others`], which
+//! measures it next to those of this crate: see `crates/hapax-bench/examples/your_strategy.rs`,
+//! which is one file. To have it in `hapax bench`, put it into a file of
+//! `crates/hapax-bench/src/strategy/`, and name it in `strategies!` at the end of
+//! `crates/hapax-bench/src/strategy/mod.rs`; tests find it there, too.
 //!
 //! # What to rely on
 //!

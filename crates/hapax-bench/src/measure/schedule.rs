@@ -1,4 +1,4 @@
-//! When ids are due, and how late their answers were.
+//! The schedule by which ids are due, and the lateness of their answers.
 
 use super::gauge::nanos;
 use super::{Latency, Quantile};

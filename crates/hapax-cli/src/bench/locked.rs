@@ -1,5 +1,5 @@
-//! The versions in a lock file. The build script reads them: a package that is built from a registry
-//! has its lock elsewhere, or none.
+//! The versions in a lock file. The build script reads them: a package that is built from a
+//! registry has its lock elsewhere, or none.
 
 /// Returns the version of a crate that a package depends on. A lock names the version in the
 /// dependency if it has several.

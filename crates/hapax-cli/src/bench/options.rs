@@ -56,7 +56,8 @@ pub struct BenchArgs {
     #[arg(long, value_name = "IDS,…", value_delimiter = ',', value_parser = limit, help_heading = "How it is used")]
     pub rate: Vec<Limit>,
 
-    /// What a thread does between two calls (like 500ns), which keeps it busy and is not counted
+    /// The time that a thread computes between two calls (like 500ns), which keeps it busy and is
+    /// not counted
     #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "How it is used")]
     pub think: Option<Duration>,
 
@@ -124,8 +125,8 @@ impl BenchArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Which ids come")]
 pub struct WorkloadArgs {
-    /// How redeliveries come: uniform, zipf[:EXPONENT], rebalance, retry-storm, prefixes [default:
-    /// uniform]
+    /// The pattern of redeliveries: uniform, zipf[:EXPONENT], rebalance, retry-storm, prefixes
+    /// [default: uniform]
     #[arg(long, value_name = "SHAPE,…", value_delimiter = ',', value_parser = shape, conflicts_with = "files")]
     pub workload: Vec<Shape>,
 
@@ -133,12 +134,12 @@ pub struct WorkloadArgs {
     #[arg(long, value_name = "SHARE", default_value_t = 0.1, value_parser = share, conflicts_with = "files")]
     pub duplicates: f64,
 
-    /// How far back redeliveries reach, in windows, at most 1 [default: 0.1; with a budget of
+    /// The age of redeliveries, in windows, at most 1 [default: 0.1; with a budget of
     /// memory 1]
     #[arg(long, value_name = "WINDOWS", value_parser = distance, conflicts_with = "files")]
     pub distance: Option<f64>,
 
-    /// What ids are: u64, uuid (16 bytes), uuid-text (36), key200 (200) [default: u64]
+    /// The kind of ids: u64, uuid (16 bytes), uuid-text (36), key200 (200) [default: u64]
     #[arg(long, value_name = "KIND,…", value_delimiter = ',', value_parser = id_kind, conflicts_with = "files")]
     pub ids: Vec<IdKind>,
 

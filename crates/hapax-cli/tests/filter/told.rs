@@ -1,4 +1,4 @@
-//! What the command says when something is wrong, where `golden/told.md` cannot show it.
+//! Messages of the command when something is wrong, where `golden/told.md` cannot show it.
 
 use crate::bytes::{gzip, zstd};
 use crate::inputs::Directory;

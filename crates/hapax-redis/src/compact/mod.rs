@@ -29,13 +29,27 @@ use std::time::Duration;
 /// let retention = Duration::from_secs(86_400);
 /// let options = CompactOptions { retention, expected_ids: 50_000_000 };
 /// let marks = CompactMarks::connect(RedisOptions::single("redis://127.0.0.1/"), options).await?;
-/// let key = RecordKey::new(&Scope::new("orders")?, "order-17");
-/// if marks.mark(&[key]).await?.remove(0)?.is_fresh() {
-///     // handle the message
+/// # let poll = || Vec::<String>::new();
+/// # let handle = |order: &str| drop(order.len());
+/// let scope = Scope::new("orders")?;
+/// let orders: Vec<String> = poll();
+/// let keys: Vec<RecordKey> = orders.iter().map(|order| RecordKey::new(&scope, order)).collect();
+/// match marks.mark(&keys).await {
+///     Ok(answers) => for (order, answer) in orders.iter().zip(answers) {
+///         match answer {
+///             Ok(known) if !known.is_fresh() => {} // a duplicate
+///             // Also one whose answer was lost: once too often, rather than never.
+///             Ok(_) | Err(_) => handle(order),
+///         }
+///     },
+///     Err(_) => orders.iter().for_each(|order| handle(order)),
 /// }
 /// # Ok(())
 /// # }
 /// ```
+///
+/// A mark is made at sight: if this process dies after it, and before the message is handled, the
+/// message is lost.
 ///
 /// They are no [`Store`](hapax_store::Store), so no `TieredDedup` stands in front of them: attempts
 /// are not kept, there are no claims and no results, and nothing can be scanned. Each call is one

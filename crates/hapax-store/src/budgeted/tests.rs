@@ -1,4 +1,5 @@
-//! The budget. The promises of every store are tested in `crates/hapax-http/tests/http`, by the suite.
+//! The budget. The promises of every store are tested in `crates/hapax-http/tests/http`, by the
+//! suite.
 
 use super::*;
 use crate::Scope;

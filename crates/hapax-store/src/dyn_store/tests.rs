@@ -1,5 +1,5 @@
-//! What a store says of itself gets through the pointer, also what it need not say. (What it
-//! answers is tested by the store suite, in `hapax-testing`.)
+//! A store speaks for itself through the pointer, also what it need not say. (Its answers are
+//! tested by the store suite, in `hapax-testing`.)
 
 use crate::*;
 use std::sync::Arc;

@@ -171,7 +171,8 @@ async fn an_engine_that_admits_starts_while_the_store_is_down() {
     let calls = world.store.calls();
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert!((50..130).contains(&(world.store.calls() - calls)), "once in half a second to a second");
-    // The store answers: a check comes before the owner is asked for again, which was done just now.
+    // The store answers. A check comes before the next question for the owner, which was just
+    // asked.
     let calls = world.store.calls();
     while world.store.calls() == calls {
         tokio::time::sleep(Duration::from_millis(1)).await;

@@ -1,4 +1,4 @@
-//! What a report says, in its order, whatever the format.
+//! The contents of a report, in order, whatever the format.
 
 use super::table::{Row, Table};
 use super::view::{Group, Line, View};

@@ -8,8 +8,8 @@ use tokio::runtime::Runtime;
 use tokio_postgres::{Client, NoTls, Statement};
 
 /// Runs `INSERT … ON CONFLICT DO NOTHING`, prepared, on a connection for each thread: a transaction
-/// for each id, which is the first solution that one would write; or one statement for a batch, with
-/// an array of ids, sorted against deadlocks, that returns those that were inserted.
+/// for each id, which is the first solution that one would write; or one statement for a batch,
+/// with an array of ids, sorted against deadlocks, that returns those that were inserted.
 ///
 /// *Durable*: when it is answered, with the server's default settings: every transaction waits for
 /// the disk (those of several threads may share one sync). The table has the ids and their index,

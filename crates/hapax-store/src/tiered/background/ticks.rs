@@ -1,4 +1,4 @@
-//! What a periodic task needs: ticks, and the engine as long as there is one.
+//! The needs of a periodic task: ticks, and the engine as long as there is one.
 
 use crate::tiered::batching::Client;
 use crate::tiered::engine::Standing;

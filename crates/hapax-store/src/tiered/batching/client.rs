@@ -1,4 +1,4 @@
-//! What a handle needs to ask the store: the parts that all requests share.
+//! The client that asks the store for a handle: the parts that all requests share.
 
 use super::batchers::SingleFlights;
 use super::caller::Caller;

@@ -3,8 +3,8 @@
 //!
 //! `ask` is what callers use: it joins single flights, waits for permits, and sends requests
 //! (`pending`) to a `batcher`, whose `driver` makes each `call` through the `caller`; `writer`
-//! calls without being asked. `giving_back` is for grants whose caller is gone. `operation` defines a
-//! request, `of_ids` and `of_claims` are all there are, and `nodes` are the parts of a store that
+//! calls without being asked. `giving_back` is for grants whose caller is gone. `operation` defines
+//! a request, `of_ids` and `of_claims` are all there are, and `nodes` are the parts of a store that
 //! answer independently.
 
 mod answers;

@@ -1,4 +1,4 @@
-//! What may go wrong with a claim.
+//! Errors of claims.
 
 use crate::StoreError;
 use crate::tiered::observe::{End, Renewal};

@@ -1,4 +1,5 @@
-//! What is the same for every store: an engine's state, and the operations on it as a whole.
+//! The parts that are the same for every store: an engine's state, and the operations on it as a
+//! whole.
 
 #[expect(clippy::module_inception, reason = "the folder is about it")]
 mod engine;

@@ -1,4 +1,4 @@
-//! What counts and metrics tell apart: kinds of requests, ends of claims, verdicts, tiers.
+//! The labels of counts and metrics: kinds of requests, ends of claims, verdicts, tiers.
 
 /// The kind of a request to a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

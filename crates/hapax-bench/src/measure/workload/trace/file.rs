@@ -1,5 +1,5 @@
-//! A trace's file: what every trace begins with, its header, its events (a tick and an id each), and
-//! the XXH3 of all that, little-endian. Header and events are as `postcard` writes them.
+//! A trace's file: what every trace begins with, its header, its events (a tick and an id each),
+//! and the XXH3 of all that, little-endian. Header and events are as `postcard` writes them.
 
 use super::{EVENTS_MAX, TICKS_MAX, Trace, TraceHeader};
 use crate::measure::IdKind;
