@@ -5,6 +5,7 @@ use super::ledger::Charge;
 use super::problem_details::ProblemFormat;
 use super::quota::Amounts;
 use super::{IDEMPOTENCY_KEY, fingerprint};
+use hapax_store::times::HUNDRED_YEARS;
 use hapax_store::{Fingerprint, StoreError, option};
 use http::request::Parts;
 use http::{HeaderName, Method, StatusCode};
@@ -149,7 +150,6 @@ impl Options {
     }
 
     pub(super) fn validate(&self, is_scoped: bool) -> Result<(), StoreError> {
-        const MAX: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
         check(!self.methods.is_empty(), "methods", &self.methods, "at least one")?;
         for (option, time) in [
             ("body_timeout", self.body_timeout),
@@ -157,11 +157,11 @@ impl Options {
             ("lease", self.lease),
             ("retry_after", self.retry_after),
         ] {
-            check(!time.is_zero() && time <= MAX, option, &time, "a duration of up to 100 years, not none")?;
+            check(!time.is_zero() && time <= HUNDRED_YEARS, option, &time, "a duration of up to 100 years, not none")?;
         }
         for (option, time) in [("wait", self.wait), ("gone_for", self.gone_for), ("answer_within", self.answer_within)]
         {
-            check(time <= MAX, option, &time, "at most 100 years")?;
+            check(time <= HUNDRED_YEARS, option, &time, "at most 100 years")?;
         }
         for (option, got) in [
             ("max_kept_keys_per_scope", self.max_kept_keys_per_scope),

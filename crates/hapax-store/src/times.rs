@@ -1,33 +1,24 @@
 //! Times in requests to stores. An invalid time is an error that names it: nothing is clamped, and
 //! nothing overflows.
 
-use super::error::{ErrorKind, StoreError};
+use super::error::StoreError;
+use super::option;
 use super::request::*;
 use std::borrow::Cow;
 use std::time::Duration;
 
 /// The longest time: 100 years.
-pub const MAX: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
+pub const HUNDRED_YEARS: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
 
 /// Returns an error if a time is longer than the longest, or zero.
 pub fn check(option: &str, time: Duration) -> Result<(), StoreError> {
-    match !time.is_zero() && time <= MAX {
-        true => Ok(()),
-        false => Err(wrong(option, time, "a duration of up to 100 years, not none")),
-    }
+    let is_valid = !time.is_zero() && time <= HUNDRED_YEARS;
+    option::check("hapax", is_valid, option, &time, "a duration of up to 100 years, not none")
 }
 
 /// Returns an error if a time is longer than the longest; it may be zero.
 pub fn check_or_none(option: &str, time: Duration) -> Result<(), StoreError> {
-    match time <= MAX {
-        true => Ok(()),
-        false => Err(wrong(option, time, "a duration of up to 100 years, or none")),
-    }
-}
-
-fn wrong(option: &str, got: Duration, expected: &str) -> StoreError {
-    let wrong = format!("option `{option}`: got {got:?}, expected {expected}");
-    StoreError::new(ErrorKind::Misconfigured, "hapax", wrong)
+    option::check("hapax", time <= HUNDRED_YEARS, option, &time, "a duration of up to 100 years, or none")
 }
 
 /// A request with a time.

@@ -6,9 +6,8 @@ use crate::back_off::jittered;
 use crate::erased::Answering;
 use crate::tiered::batching::{Claims, UNNUMBERED};
 use crate::tiered::engine::{Engine, Name, Ownership};
-use crate::{
-    ClaimRequest, Claimed, Completed, ErrorKind, Fingerprint, Known, OnStoreError, RecordKey, StoreError, times,
-};
+use crate::times::{self, HUNDRED_YEARS};
+use crate::{ClaimRequest, Claimed, Completed, Fingerprint, Known, OnStoreError, RecordKey, StoreError, option};
 use hapax::tier::Tried;
 use hapax::{Digest, Outcome, Tier, Verdict};
 use std::time::Duration;
@@ -36,20 +35,13 @@ impl Engine {
     }
 
     fn check_retention(&self, options: &TieredClaimOptions) -> Result<(), StoreError> {
-        const MAX: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
         let Some(retention) = options.retention else { return Ok(()) };
         let max = match self.standing().ownership {
             Ownership::Exclusive => self.policy.retention,
-            Ownership::Shared => MAX,
+            Ownership::Shared => HUNDRED_YEARS,
         };
-        match !retention.is_zero() && retention <= max {
-            true => Ok(()),
-            false => {
-                let wrong =
-                    format!("option `retention` of a claim: got {retention:?}, expected up to {max:?}, not none");
-                Err(StoreError::new(ErrorKind::Misconfigured, "hapax", wrong))
-            }
-        }
+        let is_valid = !retention.is_zero() && retention <= max;
+        option::check("hapax", is_valid, "retention of a claim", &retention, &format!("up to {max:?}, not none"))
     }
 
     /// Claims an id that memory does not know, in the store.

@@ -8,10 +8,12 @@ use crate::tiered::engine::{Engine, OnStoreError, Ownership, Policy, PolicyState
 use crate::tiered::lost_answers::LostMarks;
 use crate::tiered::observe::Verdicts;
 use crate::tiered::random::Random;
-use crate::{ErrorKind, Limits, Scope, StoreError};
+use crate::times::{self, HUNDRED_YEARS};
+use crate::{ErrorKind, Limits, Scope, StoreError, option};
 use hapax::tier::{DigestKey, Memory, WantedKey, random};
 use hapax::{Clock, Dedup, Error};
 use std::collections::HashMap;
+use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -169,28 +171,20 @@ impl Options {
     }
 
     fn validate(&self) -> Result<(), StoreError> {
-        let check = |valid: bool, option: &str, got: &dyn std::fmt::Debug, expected: &str| match valid {
-            true => Ok(()),
-            false => Err(misconfigured(format!("option `{option}`: got {got:?}, expected {expected}"))),
-        };
-        let sane = |time: Duration| !time.is_zero() && time <= MAX;
-        check(sane(self.timeout), "timeout", &self.timeout, "a duration of up to 100 years, not none")?;
+        let check =
+            |valid, option: &str, got: &dyn Debug, expected| option::check("hapax", valid, option, got, expected);
+        times::check("timeout", self.timeout)?;
         check(self.retries <= 100, "retries", &self.retries, "at most 100")?;
-        let in_doubt = self.in_doubt.is_none_or(|grace| grace <= MAX);
-        check(in_doubt, "in_doubt", &self.in_doubt, "a duration of up to 100 years, or none")?;
+        self.in_doubt.map_or(Ok(()), |grace| times::check_or_none("in_doubt", grace))?;
         check(self.breaker.failures > 0, "circuit_breaker.failures", &self.breaker.failures, "at least 1")?;
-        check(
-            sane(self.breaker.rest),
-            "circuit_breaker.rest",
-            &self.breaker.rest,
-            "a duration of up to 100 years, not none",
-        )?;
+        times::check("circuit_breaker.rest", self.breaker.rest)?;
         let queue = 1..=1 << 28;
         check(queue.contains(&self.max_waiting), "max_waiting", &self.max_waiting, "1 to 2^28")?;
         check(queue.contains(&self.max_behind), "max_behind", &self.max_behind, "1 to 2^28")?;
         check(self.max_waiting_bytes >= 1_024, "max_waiting_bytes", &self.max_waiting_bytes, "at least 1024")?;
         if let Some((every, limit)) = self.expiry {
-            check(sane(every) && limit > 0, "expiry", &(every, limit), "a duration, and at least one record")?;
+            let is_valid = !every.is_zero() && every <= HUNDRED_YEARS && limit > 0;
+            check(is_valid, "expiry", &(every, limit), "a duration, and at least one record")?;
         }
         let exclusive = self.ownership == Ownership::Exclusive;
         check(
@@ -222,18 +216,10 @@ impl Options {
         for &(name, given) in &all {
             let (window, retention, resolved) = policy(given);
             let lease = resolved.lease.unwrap_or(self.lease);
-            if lease.is_zero() || lease > MAX {
-                let expected = "a duration of up to 100 years, not none";
-                return Err(misconfigured(format!(
-                    "option `lease` of scope {name:?}: got {lease:?}, expected {expected}"
-                )));
-            }
-            if retention < window || retention > MAX {
-                let expected = format!("at least the window, {window:?}, and at most 100 years");
-                return Err(misconfigured(format!(
-                    "option `retention` of scope {name:?}: got {retention:?}, expected {expected}"
-                )));
-            }
+            times::check(&format!("lease of scope {name:?}"), lease)?;
+            let expected = format!("at least the window, {window:?}, and at most 100 years");
+            let is_valid = (window..=HUNDRED_YEARS).contains(&retention);
+            option::check("hapax", is_valid, &format!("retention of scope {name:?}"), &retention, &expected)?;
             let longest =
                 all.iter().map(|(_, given)| policy(given)).filter(|other| other.0 == window).map(|other| other.1).max();
             let memory = match memories.get(&window) {
@@ -276,14 +262,8 @@ impl Options {
     }
 }
 
-const MAX: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
-
 fn unbuilt(error: Error) -> StoreError {
     StoreError::caused(ErrorKind::Misconfigured, "hapax", "the memory tiers cannot be built", error)
-}
-
-fn misconfigured(what: String) -> StoreError {
-    StoreError::new(ErrorKind::Misconfigured, "hapax", what)
 }
 
 /// One clock for the memories of all policies.
