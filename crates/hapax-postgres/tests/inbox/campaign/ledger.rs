@@ -129,6 +129,12 @@ impl Ledger {
         }
     }
 
+    /// Returns the number of publications or of effects so far, whichever are fewer.
+    pub fn progress(&self) -> u64 {
+        let times = |side| self.stories.values().filter(|story| story.side == side).map(|story| story.times).sum();
+        Ord::min(times(Side::Inbox), times(Side::Outbox))
+    }
+
     pub fn has(&self, transaction: u64) -> bool {
         self.committed.contains(&transaction)
     }
