@@ -35,7 +35,7 @@ use tokio_postgres::{Client, NoTls};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-fn ms(ms: u64) -> Duration {
+const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 

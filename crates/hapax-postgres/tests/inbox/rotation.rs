@@ -62,6 +62,8 @@ async fn mark_on(place: Arc<Place>, writer: u64, stop: Arc<AtomicBool>) -> (u64,
 
 #[test]
 fn readers_put_steps_off_and_no_writer_waits() {
+    // Whoever waited for the reader would wait for all of this; a busy machine takes part of it.
+    const READING: Duration = ms(2_000);
     Place::run(async |place| {
         let (place, stop) = (Arc::new(place), Arc::new(AtomicBool::new(false)));
         let (reader, cleaner) = (place.client().await, place.client().await);
@@ -73,7 +75,7 @@ fn readers_put_steps_off_and_no_writer_waits() {
         for writer in 0..4 {
             writers.spawn(mark_on(Arc::clone(&place), writer, Arc::clone(&stop)));
         }
-        let (end, mut all, mut longest) = (Instant::now() + ms(700), Cleanup::default(), Duration::ZERO);
+        let (end, mut all, mut longest) = (Instant::now() + READING, Cleanup::default(), Duration::ZERO);
         while Instant::now() < end {
             let began = Instant::now();
             place.execute(&cleaner, "UPDATE {p}_mark_buckets SET closed_at = closed_at - interval '90 hours'").await;
@@ -85,8 +87,8 @@ fn readers_put_steps_off_and_no_writer_waits() {
         stop.store(true, Ordering::Relaxed);
         let written = writers.join_all().await;
         println!("{all:?} in up to {longest:?}; {written:?}");
-        assert!(written.iter().all(|(marked, longest)| *marked > 0 && *longest < ms(150)), "{written:?}");
-        assert!(longest < ms(300), "a try took {longest:?}");
+        assert!(written.iter().all(|(marked, longest)| *marked > 0 && *longest < READING / 2), "{written:?}");
+        assert!(longest < READING / 2, "a try took {longest:?}");
         // Partitions begin, but those that the reader has looked at stay; all later ones may be
         // dropped.
         assert!(all.begun > 3, "{all:?}");
