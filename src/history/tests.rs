@@ -1,6 +1,7 @@
 //! Tests of the history's own figures, and of the agreement of all ways to ask it.
 
 use super::History;
+use super::rotating::TICK_NANOS;
 use crate::{Digester, Outcome, Timestamp};
 use std::time::Duration;
 
@@ -43,6 +44,31 @@ fn the_first_moment_is_one_like_any_other() {
     assert_eq!(history.check(digest, Timestamp::from_nanos(0)), Outcome::Fresh);
     assert_eq!(history.check(digest, Timestamp::from_nanos(1)), Outcome::Duplicate);
     assert!(format!("{history:?}").contains("blocks"));
+}
+
+#[test]
+fn an_id_is_remembered_for_a_horizon_to_the_tick_and_not_for_two() {
+    const MILLISECOND: Duration = Duration::from_millis(1);
+    let horizon = MILLISECOND.as_nanos() as u64 / TICK_NANOS;
+    let history = History::new(MILLISECOND, 1e-9, 1_000).unwrap();
+    let digest = |tick: u64| Digester::with_seed(4).digest(tick.to_le_bytes());
+    // Something is inserted at every tick, so each generation begins as early as it can. It is the
+    // same each time: nothing fills up.
+    let filler = Digester::with_seed(4).digest("filler");
+    let is_probe = |tick: u64| tick <= horizon + 40 && (tick % horizon <= 40 || tick % horizon >= horizon - 40);
+    let probes: Vec<u64> = (1..=horizon + 40).filter(|&tick| is_probe(tick)).collect();
+    for tick in 1..=3 * horizon + 80 {
+        let at = Timestamp::from_nanos(tick * TICK_NANOS);
+        history.insert(if is_probe(tick) { digest(tick) } else { filler }, at);
+        let is_at_an_edge = !(80..=horizon - 80).contains(&(tick % horizon));
+        if is_at_an_edge || tick.is_multiple_of(997) {
+            for &known in probes.iter().filter(|&&known| known <= tick) {
+                let age = tick - known;
+                assert!(age > horizon || history.contains(digest(known)), "{known} at {tick}");
+                assert!(age < 2 * horizon || !history.contains(digest(known)), "{known} at {tick}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -192,6 +192,28 @@ fn positions_outlive_two_deaths_while_the_file_that_has_them_expires() {
     }
 }
 
+#[test]
+fn what_comes_while_a_block_is_written_is_not_acknowledged_with_it() {
+    for call in [Call::Write, Call::Sync] {
+        let disk = Simulated::new();
+        let (shared, ..) = go_on(&disk, rules(RETENTION, RETENTION), Damage::Refuse).unwrap();
+        shared.append(Kind::Accepted, second(0), [id(0)]);
+        let other_caller = Arc::clone(&shared);
+        disk.meanwhile(call, move || other_caller.append(Kind::Accepted, second(1), [id(1)]));
+        shared.flush().unwrap();
+        let status = shared.status();
+        assert_eq!((status.appended.as_u64(), status.durable.as_u64()), (2, 1), "during {call:?}");
+        // The power is cut: what was acknowledged is there, and the other was not acknowledged.
+        let copy = disk.copy();
+        copy.crash(0);
+        assert_eq!(open(&copy, Damage::Refuse).unwrap().2, [0], "during {call:?}");
+        shared.flush().unwrap();
+        assert_eq!(shared.status().durable, shared.status().appended);
+        disk.crash(0);
+        assert_eq!(open(&disk, Damage::Refuse).unwrap().2, [0, 1], "during {call:?}");
+    }
+}
+
 /// Returns the number of calls that a run takes in which nothing fails.
 fn disk_calls() -> u64 {
     let disk = Simulated::new();

@@ -78,6 +78,8 @@ struct World {
     locked: BTreeMap<u64, u64>,
     /// The number of times that the machine was started again.
     boots: u64,
+    /// What is done while the next call of a kind is under way.
+    meanwhile: Option<(Call, Box<dyn FnOnce() + Send>)>,
 }
 
 #[derive(Clone, Default)]
@@ -147,6 +149,10 @@ impl Simulated {
 
     /// Begins a call. Returns its fault, if it has one.
     fn enter(&self, call: Call) -> io::Result<(MutexGuard<'_, World>, Option<Fault>)> {
+        let meanwhile = self.world().meanwhile.take_if(|(when, _)| *when == call);
+        if let Some((_, act)) = meanwhile {
+            act();
+        }
         let mut world = self.world();
         if self.boot.is_some_and(|boot| boot != world.boots) {
             return Err(io::Error::other("from before a restart"));
@@ -172,6 +178,11 @@ impl Simulated {
     /// many.
     pub(crate) fn plan(&self, call: Option<Call>, after: u64, fault: Fault) {
         self.world().planned.push(Planned { call, after, fault });
+    }
+
+    /// Does something while the next call of this kind is under way.
+    pub(crate) fn meanwhile(&self, call: Call, act: impl FnOnce() + Send + 'static) {
+        self.world().meanwhile = Some((call, Box::new(act)));
     }
 
     /// Cancels all faults, except for lack of room.

@@ -12,7 +12,7 @@ mod trusting;
 
 use hapax::{
     Attempt, Builder, ClaimOptions, Damage, Dedup, Error, JournalError, JournalOptions, Loss, ManualClock, Recovery,
-    SyncMode, Tier, Timestamp,
+    SyncMode, Tier, Timestamp, Verdict,
 };
 use std::fs;
 use std::future::Future;

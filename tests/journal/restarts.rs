@@ -83,17 +83,46 @@ fn clock_now(clock: &ManualClock) -> u64 {
     hapax::Clock::now(clock).as_nanos()
 }
 
+/// Checks an id at a time, by itself or in a batch.
+fn check_at(dedup: &Dedup, id: &str, at: Timestamp, in_batch: bool) -> Verdict {
+    let mut verdicts = Vec::new();
+    match in_batch {
+        true => dedup.check_batch_at([id], at, &mut verdicts),
+        false => verdicts.push(dedup.check_at(id, at)),
+    }
+    verdicts[0]
+}
+
 #[test]
 fn a_duplicate_that_extends_its_ids_stay_does_so_across_restarts() {
-    let (directory, clock) = (Directory::new("refresh"), clock());
-    let open = || directory.builder(&clock, JournalOptions::new()).refresh_on_duplicate(true).build().unwrap();
-    assert!(open().check("a").is_fresh());
-    for _ in 0..4 {
-        clock.advance(WINDOW * 2 / 3);
-        assert!(open().check("a").is_duplicate());
+    for in_batch in [false, true] {
+        let (directory, clock) = (Directory::new("refresh"), clock());
+        let open = || directory.builder(&clock, JournalOptions::new()).refresh_on_duplicate(true).build().unwrap();
+        let check = || check_at(&open(), "a", hapax::Clock::now(&clock), in_batch);
+        assert!(check().is_fresh());
+        for _ in 0..4 {
+            clock.advance(WINDOW * 2 / 3);
+            assert!(check().is_duplicate(), "in a batch: {in_batch}");
+        }
+        clock.advance(WINDOW * 2);
+        assert!(check().is_fresh());
     }
-    clock.advance(WINDOW * 2);
-    assert!(open().check("a").is_fresh());
+}
+
+#[test]
+fn what_a_late_caller_has_accepted_counts_from_the_others_time_across_restarts() {
+    for in_batch in [false, true] {
+        let (directory, clock) = (Directory::new("late"), clock());
+        let dedup = directory.open(&clock);
+        dedup.check("now");
+        let long_ago = Timestamp::from_nanos(clock_now(&clock) - WINDOW.as_nanos() as u64 * 2 / 3);
+        assert!(check_at(&dedup, "late", long_ago, in_batch).is_fresh());
+        drop(dedup);
+        clock.advance(WINDOW * 2 / 3);
+        let dedup = directory.open(&clock);
+        assert_eq!(dedup.contains("late"), dedup.contains("now"), "in a batch: {in_batch}");
+        assert!(dedup.check("late").is_duplicate(), "in a batch: {in_batch}");
+    }
 }
 
 /// A case found by the sequences of `src/whole`: under the longer window the second acceptance
