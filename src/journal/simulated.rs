@@ -78,7 +78,7 @@ struct World {
     locked: BTreeMap<u64, u64>,
     /// The number of times that the machine was started again.
     boots: u64,
-    /// What is done while the next call of a kind is under way.
+    /// The action that comes during the next call of a kind.
     meanwhile: Option<(Call, Box<dyn FnOnce() + Send>)>,
 }
 
