@@ -83,7 +83,17 @@ impl Timestamp {
         self.0
     }
 
-    /// Returns the time that has passed since an earlier point, or zero.
+    /// Returns the time that has passed since an earlier point, or zero if that point is later.
+    ///
+    /// ```
+    /// use hapax::Timestamp;
+    /// use std::time::Duration;
+    ///
+    /// // The time that is left of a lease, as a store tells it.
+    /// let (now, until) = (Timestamp::from_secs(100), Timestamp::from_secs(130));
+    /// assert_eq!(until.since(now), Duration::from_secs(30));
+    /// assert_eq!(now.since(until), Duration::ZERO);
+    /// ```
     pub const fn since(self, earlier: Timestamp) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }

@@ -65,6 +65,17 @@ impl Row {
         })
     }
 
+    /// Returns the row that is right once a claim has this token. Tokens are times, except where
+    /// claims are faster than the clock, by a token each.
+    pub(super) fn with_token(self, token: u64) -> Self {
+        Row { seen: self.seen.max(Timestamp::from_micros(token) - SLACK), ..self }
+    }
+
+    /// Returns a token that is not smaller than any that was given until this row was written.
+    pub(super) fn spent(self) -> u64 {
+        (self.seen + SLACK).as_nanos() / 1_000
+    }
+
     /// Returns true if all of its records have expired.
     pub(super) fn is_over(self, now: Timestamp) -> bool {
         self.ends_by <= now
@@ -169,6 +180,16 @@ mod tests {
         let later = row.with(at(3_611), at(11)).unwrap();
         assert_eq!(later.seen, at(11));
         assert!(later.with(at(9_000), at(11)).unwrap().ends_by >= at(9_000));
+    }
+
+    #[test]
+    fn tokens_beyond_the_clock_move_the_time_that_is_seen() {
+        let row = Row::new(at(10));
+        assert_eq!(row.with_token(11_000_000), row);
+        assert_eq!(row.spent(), 11_000_000);
+        for token in [11_000_001, 12_345_678] {
+            assert_eq!(row.with_token(token).spent(), token);
+        }
     }
 
     #[test]

@@ -43,6 +43,8 @@ pub struct Buckets {
     persist: PersistMode,
     bucket: Option<Duration>,
     time: Time,
+    /// The largest token that any process has given before this one.
+    spent: u64,
 }
 
 struct Bucket {
@@ -69,11 +71,12 @@ impl Buckets {
             buckets.push(Self::open_bucket(&database, &path, number, i + 1 == numbers.len())?);
         }
         let seen = buckets.iter().map(|bucket| bucket.row.seen).max().unwrap_or_default();
+        let spent = buckets.iter().map(|bucket| bucket.row.spent()).max().unwrap_or_default();
         let persist = match durability {
             Durability::Disk => PersistMode::SyncData,
             Durability::System => PersistMode::Buffer,
         };
-        Ok(Buckets { path, database, buckets, persist, bucket, time: Time::new(clock, seen) })
+        Ok(Buckets { path, database, buckets, persist, bucket, time: Time::new(clock, seen), spent })
     }
 
     /// Opens an existing bucket. A bucket without a row was being made, and is the newest: it is
@@ -128,7 +131,7 @@ impl Buckets {
     }
 
     /// Writes records, and the newest bucket's row if they change it.
-    fn write(&mut self, puts: Vec<Put>) -> Result<(), StoreError> {
+    fn write(&mut self, puts: Vec<Put>, spent: u64) -> Result<(), StoreError> {
         let now = self.time.last();
         if buckets::is_time_for_another(&self.rows(), now, self.bucket) {
             self.open_another(now)?;
@@ -141,6 +144,7 @@ impl Buckets {
             row = row.with(put.until, now).unwrap_or(row);
             batch.insert(&newest.keyspace, put.key, put.value);
         }
+        row = row.with_token(spent);
         if row != newest.row || !newest.has_row {
             batch.insert(&newest.keyspace, ROW_KEY, row.encode());
         }
@@ -151,8 +155,9 @@ impl Buckets {
 
     /// Writes the newest bucket's row, with the time.
     fn write_row(&mut self) -> Result<(), StoreError> {
+        let seen = self.buckets.iter().map(|bucket| bucket.row.seen).fold(self.time.last(), Timestamp::max);
         let Some(newest) = self.buckets.last_mut() else { return Ok(()) };
-        let row = Row { seen: self.time.last().max(newest.row.seen), ..newest.row };
+        let row = Row { seen, ..newest.row };
         let mut batch = self.database.batch().durability(Some(self.persist));
         batch.insert(&newest.keyspace, ROW_KEY, row.encode());
         batch.commit().map_err(|error| directory::failed(error, &self.path, "writing"))?;
@@ -194,15 +199,19 @@ impl Database for Buckets {
         self.time.next()
     }
 
+    fn spent(&self) -> u64 {
+        self.spent
+    }
+
     fn read(&mut self, key: &[u8]) -> Result<Option<StoredRecord>, StoreError> {
         Ok(self.find(key)?.map(|(_, kept)| kept))
     }
 
-    fn commit(&mut self, puts: Vec<Put>) -> Result<(), CommitError> {
+    fn commit(&mut self, puts: Vec<Put>, spent: u64) -> Result<(), CommitError> {
         match puts.is_empty() {
             true => Ok(()),
             // The library accepts nothing more after a failed write or sync, and neither do we.
-            false => self.write(puts).map_err(CommitError::Broken),
+            false => self.write(puts, spent).map_err(CommitError::Broken),
         }
     }
 

@@ -49,7 +49,7 @@ const BACKEND: &str = "fjall";
 ///   [`ErrorKind::Conflict`]. The lock ends with the process, however the process ends.
 /// - Time is the clock's, and never goes back: if the clock was set back while the store was
 ///   closed, the store goes on from the last time that it has stored, which is at most a second old
-///   after a crash.
+///   after a crash. Tokens grow over restarts nevertheless: they begin beyond that second.
 /// - A write or sync that failed is the last one: every call from then on fails, until the store is
 ///   opened again.
 /// - Nothing is done on the caller's thread, and a call that is cancelled is carried out

@@ -6,9 +6,13 @@ use hapax::{Clock, Timestamp};
 use hapax_store::committer::{CommitError, Database, Durability, Put, Time};
 use hapax_store::record::{State, StoredRecord};
 use hapax_store::{Cursor, ErrorKind, Expired, Found, Page, RecordKey, StoreError, codec};
-use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
+use rusqlite::{Connection, OpenFlags, Row, params};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+/// The names of the numbers that the second table holds besides the version.
+const REMOVED_UNTIL: &str = "removed_until";
+const SPENT: &str = "spent";
 
 pub(super) struct Opening {
     pub(super) path: PathBuf,
@@ -23,9 +27,11 @@ pub struct Table {
     connection: Connection,
     table: SqliteTable,
     clock: Time,
-    removed_until: String,
+    /// The largest token that any process has given, as of the transaction's beginning.
+    spent: u64,
+    about: String,
+    set_about: String,
     remove: String,
-    set_removed_until: String,
     scan: String,
 }
 
@@ -42,12 +48,16 @@ impl Table {
             connection,
             table,
             clock: Time::new(clock, Timestamp::default()),
+            spent: 0,
             remove: format!(
                 "DELETE FROM \"{name}\" WHERE key IN (SELECT key FROM \"{name}\" WHERE until <= ?1 ORDER BY until LIMIT ?2)"
             ),
-            set_removed_until: format!("INSERT OR REPLACE INTO \"{name}_about\" VALUES ('removed_until', ?1)"),
+            about: format!(
+                "SELECT max(CASE name WHEN '{REMOVED_UNTIL}' THEN value END), \
+                 max(CASE name WHEN '{SPENT}' THEN value END) FROM \"{name}_about\""
+            ),
+            set_about: format!("INSERT OR REPLACE INTO \"{name}_about\" VALUES (?1, ?2)"),
             scan: format!("SELECT key, kept FROM \"{name}\" WHERE key > ?1 ORDER BY key LIMIT ?2"),
-            removed_until: format!("SELECT value FROM \"{name}_about\" WHERE name = 'removed_until'"),
         })
     }
 
@@ -60,8 +70,14 @@ impl Table {
         statement.execute(()).map(|_| ()).map_err(|error| self.at(failed(error, "a transaction")))
     }
 
-    fn write(&self, puts: Vec<Put>) -> Result<(), StoreError> {
-        puts.iter().try_for_each(|put| self.table.write(&self.connection, &put.key, put.until, &put.value))
+    /// Writes the records, and the largest token: a record that has it may be overwritten by one
+    /// that has not, or removed.
+    fn write(&self, puts: Vec<Put>, spent: u64) -> Result<(), StoreError> {
+        puts.iter().try_for_each(|put| self.table.write(&self.connection, &put.key, put.until, &put.value))?;
+        match spent > self.spent {
+            true => self.write_about(SPENT, spent).map_err(|error| failed(error, "writing")),
+            false => Ok(()),
+        }
     }
 
     /// Rolls back an open transaction; SQLite may have ended it itself.
@@ -69,20 +85,22 @@ impl Table {
         self.connection.is_autocommit() || self.execute("ROLLBACK").is_ok()
     }
 
-    /// Returns the time up to which records were removed: none of their tokens is later.
-    fn removed_until(&self) -> rusqlite::Result<Timestamp> {
-        let removed = self
-            .connection
-            .prepare_cached(&self.removed_until)?
-            .query_row((), |row| row.get::<_, i64>(0))
-            .optional()?;
-        Ok(removed.map_or(Timestamp::default(), |nanos| Timestamp::from_nanos(nanos.max(0) as u64)))
+    /// Returns the time up to which records were removed, and the largest token that was given.
+    fn read_about(&self) -> rusqlite::Result<(Timestamp, u64)> {
+        let number = |row: &Row<'_>, column| row.get::<_, Option<i64>>(column).map(|number| number.unwrap_or(0).max(0));
+        self.connection.prepare_cached(&self.about)?.query_row((), |row| {
+            Ok((Timestamp::from_nanos(number(row, 0)?.cast_unsigned()), number(row, 1)?.cast_unsigned()))
+        })
+    }
+
+    fn write_about(&self, name: &str, value: u64) -> rusqlite::Result<()> {
+        self.connection.prepare_cached(&self.set_about)?.execute(params![name, value.cast_signed()]).map(|_| ())
     }
 
     fn remove(&self, now: Timestamp, limit: i64) -> rusqlite::Result<usize> {
         let removed = self.connection.prepare_cached(&self.remove)?.execute(params![now.as_nanos() as i64, limit])?;
         if removed > 0 {
-            self.connection.prepare_cached(&self.set_removed_until)?.execute([now.as_nanos() as i64])?;
+            self.write_about(REMOVED_UNTIL, now.as_nanos())?;
         }
         Ok(removed)
     }
@@ -114,8 +132,11 @@ impl Database for Table {
         // Takes the lock for writing at once: a transaction that reads first may find that it
         // cannot write.
         self.execute(if writes { "BEGIN IMMEDIATE" } else { "BEGIN DEFERRED" })?;
-        match self.removed_until() {
-            Ok(removed) => self.clock.goes_on_from(removed),
+        match self.read_about() {
+            Ok((removed_until, spent)) => {
+                self.clock.goes_on_from(removed_until);
+                self.spent = spent;
+            }
             Err(error) => {
                 self.roll_back();
                 return Err(self.at(failed(error, "a transaction")));
@@ -128,12 +149,16 @@ impl Database for Table {
         self.clock.next()
     }
 
+    fn spent(&self) -> u64 {
+        self.spent
+    }
+
     fn read(&mut self, key: &[u8]) -> Result<Option<StoredRecord>, StoreError> {
         self.table.read(&self.connection, key).map_err(|error| self.at(error))
     }
 
-    fn commit(&mut self, puts: Vec<Put>) -> Result<(), CommitError> {
-        let committed = self.write(puts).map_err(|error| self.at(error)).and_then(|()| self.execute("COMMIT"));
+    fn commit(&mut self, puts: Vec<Put>, spent: u64) -> Result<(), CommitError> {
+        let committed = self.write(puts, spent).map_err(|error| self.at(error)).and_then(|()| self.execute("COMMIT"));
         committed.map_err(|error| match is_sure(&error) && self.roll_back() {
             true => CommitError::Undone(error),
             false => CommitError::Broken(error),

@@ -45,7 +45,9 @@ const BACKEND: &str = "sqlite";
 ///   transaction (`BEGIN IMMEDIATE`).
 /// - Time is the clock's, in each process its own: by default the system's when the store is
 ///   opened, monotonic from then on, so processes agree on leases as far as their machine's clock
-///   was not set meanwhile. It never goes back behind records that were removed, so tokens grow.
+///   was not set meanwhile. It never goes back behind records that were removed.
+/// - Tokens grow over all processes and restarts: the largest one is stored with the claims that
+///   get it.
 /// - After an error that leaves open what reached the disk, every call fails until the store is
 ///   opened again.
 /// - Nothing is done on the caller's thread, and a call that is cancelled is carried out

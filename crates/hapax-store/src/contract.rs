@@ -37,6 +37,21 @@ pub const MAX_NODES: u32 = 1_024;
 /// a completion whose retention is over count as no record, whether or not something is still
 /// stored.
 ///
+/// | request | in progress, its attempt or token | in progress, another's | failed | completed |
+/// |---|---|---|---|---|
+/// | mark | in progress | in progress | in progress | duplicate; fresh for its own attempt |
+/// | claim | the same token, a whole lease | in progress | in progress | duplicate |
+/// | complete | completed | lost | lost | done for the same token, nothing changes |
+/// | release | no record | lost | lost | lost |
+/// | fail | failed | lost | lost | lost |
+/// | renew | a lease from now on | lost | lost | lost |
+/// | record | completed | completed | completed | another record |
+/// | forget | no record | no record | no record | no record |
+///
+/// Without a record, a mark and a claim get the id, a record completes it, a forget finds nothing,
+/// and everything else is lost. Where fingerprints differ, a claim gets [`Claimed::Mismatch`]
+/// instead, in each state.
+///
 /// # What a backend promises
 ///
 /// 1. *Batches.* There is one answer for each request, in order, as if the requests had been made
@@ -48,22 +63,30 @@ pub const MAX_NODES: u32 = 1_024;
 ///    gets it.
 /// 3. *Durability.* Once a call has answered, its changes are as durable as the backend was
 ///    configured to make them, which its documentation states.
-/// 4. *Tokens* grow: a later claim of an id gets a larger token. By convention a token is the time
-///    in microseconds since 1970, or one more than the previous token, whichever is larger, so that
-///    it also grows when nothing is left of earlier claims.
+/// 4. *Tokens* grow: a claim of an id gets a larger token than every earlier claim of it, and none
+///    is given twice. That holds however the earlier claim ended (completed, released, failed,
+///    expired, recorded over, forgotten), whether or not [`expire`](Store::expire) has removed what
+///    was left, while a clock stands, and for a durable store after a restart. By convention a
+///    token is the time in microseconds since 1970, or one more than the largest token that the
+///    store has given, whichever is larger. A server's clock does not stand, so its time alone is
+///    enough, as long as it is not set back; a backend that relies on that says so.
 /// 5. *Fencing.* A caller that does not hold an unexpired lease under its token changes nothing,
-///    and gets [`Held::Lost`]. A completion that is repeated with its token gets [`Held::Done`]
-///    again.
+///    and gets [`Held::Lost`]: also if nobody else has taken the id since. An expired claim is not
+///    revived by a renewal, nor is one that has failed. A completion that is repeated with its
+///    token gets [`Held::Done`] again as long as it is retained, and changes nothing: the first
+///    result and the first retention stay.
 /// 6. *Attempts.* A mark or claim that is repeated with the same attempt number gets the answer
-///    that it had: a caller that got no answer in time may therefore ask again. (A claim then has a
-///    whole lease again.) Other callers that find a mark are told the attempt that made it, and
-///    only its own attempt can [take a mark back](Store::unmark). A backend that cannot do that
-///    says so at the beginning of its documentation.
+///    that it had: a caller that got no answer in time may therefore ask again. A repeated claim
+///    has a whole lease again; nothing else about it changes, and its fingerprint is the first
+///    one's. Other callers that find a mark are told the attempt that made it, and only its own
+///    attempt can [take a mark back](Store::unmark). A backend that cannot do that says so at the
+///    beginning of its documentation.
 /// 7. *Ids* are any bytes. Different ids and scopes have different records, whatever bytes they
 ///    contain.
 /// 8. *Time* is the server's, where there is one, and otherwise that of a clock that the backend is
-///    given; its documentation says which. Nothing is forgotten before its time. A record may be
-///    remembered longer by the unit in which the backend counts, a second at most.
+///    given; its documentation says which. A record of duration `d` made at `t` holds at each time
+///    before `t + d`, and is over at `t + d`: nothing is forgotten before its time. It may be
+///    remembered longer by less than the unit in which the backend counts, a second at most.
 /// 9. *Clean-up* is bounded work, each time that [`expire`](Store::expire) is called. Only the use
 ///    of memory or disk depends on it.
 /// 10. *Cancellation.* A future that is dropped leaves the store as if each of its requests had
@@ -133,26 +156,32 @@ pub trait Store: Send + Sync + 'static {
     /// Claims ids, unless they are completed or in progress.
     fn claim(&self, claims: &[ClaimRequest]) -> impl Future<Output = Answers<Claimed>> + Send;
 
-    /// Completes claims. Their fingerprints are kept.
+    /// Completes claims. Their fingerprints are kept. A claim that is completed already, under the
+    /// same token, stays as it is: [`Held::Done`].
     fn complete(&self, completions: &[Completion]) -> impl Future<Output = Answers<Held>> + Send;
 
     /// Ends claims and removes their records.
     fn release(&self, holds: &[Hold]) -> impl Future<Output = Answers<Held>> + Send;
 
-    /// Ends claims: their ids are in progress for a while.
+    /// Ends claims: their ids are in progress for a while, for the claims' holders as well. Their
+    /// fingerprints are kept meanwhile. A failure for no time is a release.
     fn fail(&self, failures: &[ClaimFailure]) -> impl Future<Output = Answers<Held>> + Send;
 
-    /// Extends claims.
+    /// Gives claims another lease, from now on, which may end earlier than the one before. A claim
+    /// that has expired, failed or ended is [`Held::Lost`], and stays so.
     fn renew(&self, renewals: &[Renewal]) -> impl Future<Output = Answers<Held>> + Send;
 
     /// Returns what is known of ids. Changes nothing.
     fn look_up(&self, keys: &[RecordKey]) -> impl Future<Output = Answers<Known>> + Send;
 
     /// Makes ids completed, whatever they were: for callers that know that the ids are new, or do
-    /// not care.
+    /// not care. Nothing of an earlier record stays: a record without a result or a fingerprint has
+    /// none, the retention is the new one, also if it is shorter, a claim is lost, and a mark
+    /// cannot be taken back.
     fn record(&self, records: &[Record]) -> impl Future<Output = Answers<()>> + Send;
 
-    /// Forgets ids, also those in progress. Returns true for each id that had anything to forget.
+    /// Forgets ids, also those in progress. Returns true for each id that had anything to forget,
+    /// which what has expired is not.
     fn forget(&self, keys: &[RecordKey]) -> impl Future<Output = Answers<bool>> + Send;
 
     /// Removes expired records: about `limit` of them, or one unit of removal of the backend.

@@ -3,7 +3,7 @@
 use super::contract::Store;
 use super::error::StoreError;
 use super::key::RecordKey;
-use super::record::{self, Change, State, StoredRecord};
+use super::record::{self, Change, Moment, State, StoredRecord};
 use super::request::*;
 use super::times::Sound;
 use crate::sync::{Mutex, lock};
@@ -36,7 +36,7 @@ pub struct InMemoryStore {
 struct Records {
     stored: BTreeMap<RecordKey, StoredRecord>,
     expiries: BTreeSet<(Timestamp, RecordKey)>,
-    /// The largest token among removed records.
+    /// The largest token of any claim so far.
     last_token: u64,
 }
 
@@ -71,22 +71,14 @@ impl InMemoryStore {
         &self,
         requests: &[R],
         key: impl Fn(&R) -> &RecordKey,
-        decide: impl Fn(Option<&StoredRecord>, &R, Timestamp) -> (A, Change),
+        decide: impl Fn(Option<&StoredRecord>, &R, Moment) -> (A, Change),
     ) -> Answers<A> {
         let (now, mut records) = (self.clock.now(), self.lock());
         Ok(requests
             .iter()
             .map(|request| {
-                // A claim of an id without a record gets a token that no earlier claim had, even if
-                // the clock stands still.
-                let forgotten = StoredRecord {
-                    state: State::Failed,
-                    token: records.last_token,
-                    fingerprint: None,
-                    until: Timestamp::default(),
-                };
-                let stored = records.stored.get(key(request)).unwrap_or(&forgotten);
-                let (answer, change) = decide(Some(stored), request, now);
+                let at = Moment { now, spent: records.last_token };
+                let (answer, change) = decide(records.stored.get(key(request)), request, at);
                 records.change(key(request), change);
                 Ok(answer)
             })
@@ -99,6 +91,7 @@ impl Records {
         let before = match change {
             Change::None => return,
             Change::Put(stored) => {
+                self.last_token = self.last_token.max(stored.token);
                 self.expiries.insert((stored.until, key.clone()));
                 let until = stored.until;
                 self.stored.insert(key.clone(), stored).filter(|before| before.until != until)
@@ -175,7 +168,7 @@ impl Store for InMemoryStore {
     }
 
     async fn look_up(&self, keys: &[RecordKey]) -> Answers<Known> {
-        self.each(keys, |key| key, |stored, _, now| (record::look_up(stored, now), Change::None))
+        self.each(keys, |key| key, |stored, _, at| (record::look_up(stored, at), Change::None))
     }
 
     async fn record(&self, records: &[Record]) -> Answers<()> {
@@ -184,13 +177,13 @@ impl Store for InMemoryStore {
         let answers = self.each(
             records,
             |record| &record.key,
-            |_, record, now| ((), Change::Put(StoredRecord::recorded(record, now))),
+            |stored, record, at| ((), Change::Put(StoredRecord::recorded(stored, record, at))),
         );
         asked.answers(answers)
     }
 
     async fn forget(&self, keys: &[RecordKey]) -> Answers<bool> {
-        self.each(keys, |key| key, |stored, _, now| record::forget(stored, now))
+        self.each(keys, |key| key, |stored, _, at| record::forget(stored, at))
     }
 
     async fn expire(&self, limit: usize) -> Result<Expired, StoreError> {
@@ -202,8 +195,7 @@ impl Store for InMemoryStore {
                 break;
             }
             if let Some((_, key)) = records.expiries.pop_first() {
-                let removed = records.stored.remove(&key).map_or(0, |stored| stored.token);
-                records.last_token = records.last_token.max(removed);
+                records.stored.remove(&key);
                 expired.records += 1;
             }
         }

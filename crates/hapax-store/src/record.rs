@@ -37,6 +37,24 @@ pub enum Change {
     Put(StoredRecord),
 }
 
+/// The moment of a decision, in the store's own terms.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    pub now: Timestamp,
+    /// The largest token that the store has given to any claim, as far as it keeps that apart from
+    /// the records: a claim gets a larger one although its clock stands and nothing is left of
+    /// those before.
+    pub spent: u64,
+}
+
+impl Moment {
+    /// Returns the moment of a store whose tokens are drawn from its records and from a clock that
+    /// never stands: a server's.
+    pub fn of_server(now: Timestamp) -> Self {
+        Moment { now, spent: 0 }
+    }
+}
+
 impl StoredRecord {
     fn left(&self, now: Timestamp) -> Duration {
         self.until.since(now)
@@ -55,18 +73,22 @@ impl StoredRecord {
     }
 
     /// Returns the remainder of a record that has ended: its token, so that the next one is larger
-    /// even if the clock stands still.
+    /// even if the clock was set back.
     fn ended(&self, now: Timestamp) -> StoredRecord {
         StoredRecord { state: State::Failed, token: self.token, fingerprint: None, until: now }
     }
 
-    /// Returns the record of an id that is done.
-    pub fn recorded(record: &Record, now: Timestamp) -> StoredRecord {
+    /// Returns the record of an id that is done. If the earlier record is known, its token is gone
+    /// by: the claim under it is lost, and later ones get larger tokens.
+    pub fn recorded(stored: Option<&StoredRecord>, record: &Record, at: Moment) -> StoredRecord {
         StoredRecord {
             state: State::Completed { attempt: None, result: record.result.clone() },
-            token: 0,
+            token: match stored {
+                Some(stored) if stored.token != 0 => stored.token + 1,
+                _ => 0,
+            },
             fingerprint: record.fingerprint,
-            until: now + record.retention,
+            until: at.now + record.retention,
         }
     }
 }
@@ -77,11 +99,13 @@ pub fn live(stored: Option<&StoredRecord>, now: Timestamp) -> Option<&StoredReco
 }
 
 /// Returns a token larger than any before.
-pub fn next_token(stored: Option<&StoredRecord>, now: Timestamp) -> u64 {
-    (now.as_nanos() / 1_000).max(stored.map_or(0, |stored| stored.token + 1))
+pub fn next_token(stored: Option<&StoredRecord>, at: Moment) -> u64 {
+    let last = stored.map_or(0, |stored| stored.token).max(at.spent);
+    (at.now.as_nanos() / 1_000).max(last.saturating_add(1))
 }
 
-pub fn mark(stored: Option<&StoredRecord>, mark: &Mark, now: Timestamp) -> (Marked, Change) {
+pub fn mark(stored: Option<&StoredRecord>, mark: &Mark, at: Moment) -> (Marked, Change) {
+    let now = at.now;
     match live(stored, now) {
         Some(StoredRecord { state: State::Completed { attempt: Some(attempt), .. }, .. })
             if *attempt == mark.attempt =>
@@ -100,27 +124,29 @@ pub fn mark(stored: Option<&StoredRecord>, mark: &Mark, now: Timestamp) -> (Mark
     }
 }
 
-pub fn unmark(stored: Option<&StoredRecord>, unmark: &Unmark, now: Timestamp) -> (Unmarked, Change) {
+pub fn unmark(stored: Option<&StoredRecord>, unmark: &Unmark, at: Moment) -> (Unmarked, Change) {
+    let now = at.now;
     match live(stored, now) {
         Some(stored) if stored.attempt() == Some(unmark.attempt) => (Unmarked::Done, Change::Put(stored.ended(now))),
         _ => (Unmarked::NotThere, Change::None),
     }
 }
 
-pub fn claim(stored: Option<&StoredRecord>, claim: &ClaimRequest, now: Timestamp) -> (Claimed, Change) {
-    let granted = |token| {
+pub fn claim(stored: Option<&StoredRecord>, claim: &ClaimRequest, at: Moment) -> (Claimed, Change) {
+    let now = at.now;
+    let granted = |token, fingerprint| {
         let state = State::InProgress { attempt: claim.attempt };
-        let claimed = StoredRecord { state, token, fingerprint: claim.fingerprint, until: now + claim.lease };
+        let claimed = StoredRecord { state, token, fingerprint, until: now + claim.lease };
         (Claimed::Claimed { token }, Change::Put(claimed))
     };
     let Some(live) = live(stored, now) else {
-        return granted(next_token(stored, now));
+        return granted(next_token(stored, at), claim.fingerprint);
     };
     if Fingerprint::differ(claim.fingerprint, live.fingerprint) {
         return (Claimed::Mismatch, Change::None);
     }
     match &live.state {
-        State::InProgress { attempt } if *attempt == claim.attempt => granted(live.token),
+        State::InProgress { attempt } if *attempt == claim.attempt => granted(live.token, live.fingerprint),
         State::InProgress { .. } | State::Failed => (Claimed::InProgress { lease_left: live.left(now) }, Change::None),
         State::Completed { result, .. } => (Claimed::Duplicate(live.completed(result, now)), Change::None),
     }
@@ -131,7 +157,8 @@ fn held<'k>(stored: Option<&'k StoredRecord>, hold: &Hold, now: Timestamp) -> Op
     live(stored, now).filter(|stored| matches!(stored.state, State::InProgress { .. }) && stored.token == hold.token)
 }
 
-pub fn complete(stored: Option<&StoredRecord>, completion: &Completion, now: Timestamp) -> (Held, Change) {
+pub fn complete(stored: Option<&StoredRecord>, completion: &Completion, at: Moment) -> (Held, Change) {
+    let now = at.now;
     if let Some(held) = held(stored, &completion.hold, now) {
         let state = State::Completed { attempt: None, result: completion.result.clone() };
         return (Held::Done, Change::Put(StoredRecord { state, until: now + completion.retention, ..held.clone() }));
@@ -142,14 +169,16 @@ pub fn complete(stored: Option<&StoredRecord>, completion: &Completion, now: Tim
     (if again { Held::Done } else { Held::Lost }, Change::None)
 }
 
-pub fn release(stored: Option<&StoredRecord>, hold: &Hold, now: Timestamp) -> (Held, Change) {
+pub fn release(stored: Option<&StoredRecord>, hold: &Hold, at: Moment) -> (Held, Change) {
+    let now = at.now;
     match held(stored, hold, now) {
         Some(held) => (Held::Done, Change::Put(held.ended(now))),
         None => (Held::Lost, Change::None),
     }
 }
 
-pub fn fail(stored: Option<&StoredRecord>, failure: &ClaimFailure, now: Timestamp) -> (Held, Change) {
+pub fn fail(stored: Option<&StoredRecord>, failure: &ClaimFailure, at: Moment) -> (Held, Change) {
+    let now = at.now;
     match held(stored, &failure.hold, now) {
         Some(held) => (
             Held::Done,
@@ -159,21 +188,24 @@ pub fn fail(stored: Option<&StoredRecord>, failure: &ClaimFailure, now: Timestam
     }
 }
 
-pub fn renew(stored: Option<&StoredRecord>, renewal: &Renewal, now: Timestamp) -> (Held, Change) {
+pub fn renew(stored: Option<&StoredRecord>, renewal: &Renewal, at: Moment) -> (Held, Change) {
+    let now = at.now;
     match held(stored, &renewal.hold, now) {
         Some(held) => (Held::Done, Change::Put(StoredRecord { until: now + renewal.lease, ..held.clone() })),
         None => (Held::Lost, Change::None),
     }
 }
 
-pub fn forget(stored: Option<&StoredRecord>, now: Timestamp) -> (bool, Change) {
+pub fn forget(stored: Option<&StoredRecord>, at: Moment) -> (bool, Change) {
+    let now = at.now;
     match live(stored, now) {
         Some(stored) => (true, Change::Put(stored.ended(now))),
         None => (false, Change::None),
     }
 }
 
-pub fn look_up(stored: Option<&StoredRecord>, now: Timestamp) -> Known {
+pub fn look_up(stored: Option<&StoredRecord>, at: Moment) -> Known {
+    let now = at.now;
     match live(stored, now) {
         None => Known::Unknown,
         Some(stored) => match &stored.state {

@@ -110,7 +110,8 @@ pub struct ClaimRequest {
 pub enum Claimed {
     /// The id is the caller's.
     Claimed {
-        /// A fencing token: larger than that of any earlier claim of this id, and below 2^63.
+        /// A fencing token: larger than that of any earlier claim of this id, however that ended,
+        /// and below 2^63.
         token: u64,
     },
     /// Another caller has it, or has failed a short time ago.
@@ -185,7 +186,7 @@ pub struct ClaimFailure {
 pub struct Renewal {
     /// The claim.
     pub hold: Hold,
-    /// Its lease from now on.
+    /// Its lease from now on, longer or shorter than what was left.
     pub lease: Duration,
 }
 
@@ -207,7 +208,7 @@ pub struct Record {
     pub retention: Duration,
     /// The content of the message.
     pub fingerprint: Option<Fingerprint>,
-    /// The result to store with it.
+    /// The result to store with it. `None` removes an earlier one.
     pub result: Option<Vec<u8>>,
 }
 

@@ -13,7 +13,7 @@ use super::rows::*;
 use super::session::{Session, Values};
 use super::{BACKEND, Layout, PostgresStore, SHARED, statements};
 use hapax::Timestamp;
-use hapax_store::record::{Change, StoredRecord};
+use hapax_store::record::{Change, Moment, StoredRecord};
 use hapax_store::*;
 use tokio_postgres::types::Type;
 
@@ -55,7 +55,7 @@ impl<R, A> Batch<'_, R, A> {
         let asking = self.order[entry.asking.clone()].iter().map(|&position| &self.requests[position]);
         let answers = asking
             .map(|request| {
-                let (answer, change) = (self.operation.decide)(kept.as_ref(), request, now);
+                let (answer, change) = (self.operation.decide)(kept.as_ref(), request, Moment::of_server(now));
                 if let Change::Put(put) = change {
                     (kept, changed) = (Some(put), true);
                 }
@@ -106,7 +106,7 @@ impl PostgresStore {
                 }
                 Some(_) => Some(Err(too_large(bytes))),
                 // Nothing was ever written to this scope.
-                None => Some(Ok((operation.decide)(None, request, Timestamp::default()).0)),
+                None => Some(Ok((operation.decide)(None, request, Moment::of_server(Timestamp::default())).0)),
             });
         }
         let sorted = sort(wanted);

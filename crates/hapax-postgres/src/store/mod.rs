@@ -84,7 +84,8 @@ const GRACE: Duration = Duration::from_secs(1);
 /// # Guarantees
 ///
 /// *Time* is the server's: leases and retentions begin and end by its `clock_timestamp()`, to the
-/// microsecond. Tokens are its microseconds since 1970.
+/// microsecond. Tokens are its microseconds since 1970: if its clock is set back, a claim of an id
+/// of which nothing is left may get a smaller token than an earlier one.
 ///
 /// *Durability* is that of a commit: with `synchronous_commit = on`, the server's default, what was
 /// acknowledged survives a crash, and a failover if a standby is synchronous. With

@@ -1,8 +1,7 @@
 //! The effect of each request on a record, for [`batches`](super::batches).
 
 use super::rows::{CLAIMED, COMPLETED, Fresh};
-use hapax::Timestamp;
-use hapax_store::record::{self, Change, StoredRecord};
+use hapax_store::record::{self, Change, Moment, StoredRecord};
 use hapax_store::*;
 
 /// A kind of request `R`, answered by `A`.
@@ -11,7 +10,7 @@ pub(super) struct Operation<R, A> {
     pub(super) name: &'static str,
     pub(super) key: fn(&R) -> &RecordKey,
     /// The decision: the answer, and the change of the record.
-    pub(super) decide: fn(Option<&StoredRecord>, &R, Timestamp) -> (A, Change),
+    pub(super) decide: fn(Option<&StoredRecord>, &R, Moment) -> (A, Change),
     /// The insertion of an id without a record, if the request inserts one.
     pub(super) creation: Option<Creation<R, A>>,
     /// True if an existing record usually remains unchanged: then it is looked at before it is
@@ -85,7 +84,7 @@ pub(super) const CLAIM: Operation<ClaimRequest, Claimed> = Operation {
 pub(super) const RECORD: Operation<Record, ()> = Operation {
     name: "record",
     key: |record| &record.key,
-    decide: |_, record, now| ((), Change::Put(StoredRecord::recorded(record, now))),
+    decide: |kept, record, at| ((), Change::Put(StoredRecord::recorded(kept, record, at))),
     creation: Some(Creation {
         state: COMPLETED,
         has_token: false,
@@ -117,7 +116,7 @@ pub(super) const RENEW: Operation<Renewal, Held> = held("renew", |renewal| &rene
 pub(super) const FORGET: Operation<RecordKey, bool> = Operation {
     name: "forget",
     key: |key| key,
-    decide: |kept, _, now| record::forget(kept, now),
+    decide: |kept, _, at| record::forget(kept, at),
     creation: None,
     looks: false,
     changes: true,
@@ -128,7 +127,7 @@ pub(super) const FORGET: Operation<RecordKey, bool> = Operation {
 pub(super) const LOOK_UP: Operation<RecordKey, Known> = Operation {
     name: "look up",
     key: |key| key,
-    decide: |kept, _, now| (record::look_up(kept, now), Change::None),
+    decide: |kept, _, at| (record::look_up(kept, at), Change::None),
     creation: None,
     looks: true,
     changes: false,
@@ -140,7 +139,7 @@ pub(super) const LOOK_UP: Operation<RecordKey, Known> = Operation {
 const fn held<R>(
     name: &'static str,
     key: fn(&R) -> &RecordKey,
-    decide: fn(Option<&StoredRecord>, &R, Timestamp) -> (Held, Change),
+    decide: fn(Option<&StoredRecord>, &R, Moment) -> (Held, Change),
 ) -> Operation<R, Held> {
     Operation {
         name,

@@ -3,7 +3,7 @@
 use super::BACKEND;
 use crate::error::{ErrorKind, StoreError};
 use crate::key::RecordKey;
-use crate::record::{State, StoredRecord};
+use crate::record::StoredRecord;
 use crate::request::Expired;
 use hapax::Timestamp;
 use std::collections::{BTreeSet, HashMap};
@@ -29,15 +29,13 @@ impl Active {
         self.records.get(key)
     }
 
-    /// Returns the stand-in for an id without a record. It counts as nothing, but a claim of it
-    /// gets a token that no earlier claim had.
-    pub(super) fn forgotten(&self, now: Timestamp) -> StoredRecord {
-        StoredRecord { state: State::Failed, token: self.last_token, fingerprint: None, until: now }
+    /// Returns the largest token of any claim so far: every claim begins here.
+    pub(super) fn last_token(&self) -> u64 {
+        self.last_token
     }
 
     pub(super) fn remove(&mut self, key: &RecordKey) {
         if let Some(stored) = self.records.remove(key) {
-            self.last_token = self.last_token.max(stored.token);
             self.expiries.remove(&(stored.until, key.clone()));
         }
     }
@@ -68,9 +66,7 @@ impl Active {
                 break;
             }
             if let Some((_, key)) = self.expiries.pop_first() {
-                if let Some(stored) = self.records.remove(&key) {
-                    self.last_token = self.last_token.max(stored.token);
-                }
+                self.records.remove(&key);
                 expired.records += 1;
             }
         }

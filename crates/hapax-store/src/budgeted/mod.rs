@@ -6,7 +6,7 @@ mod done;
 use super::contract::Store;
 use super::error::{ErrorKind, StoreError};
 use super::key::RecordKey;
-use super::record::{self, Change, State, StoredRecord};
+use super::record::{self, Change, Moment, State, StoredRecord};
 use super::request::*;
 use super::times::Sound;
 use crate::sync::{Mutex, MutexGuard, lock};
@@ -131,14 +131,15 @@ impl BudgetStore {
         &self,
         requests: &[R],
         key: impl Fn(&R) -> &RecordKey,
-        decide: impl Fn(Option<&StoredRecord>, &R, Timestamp) -> (A, Change),
+        decide: impl Fn(Option<&StoredRecord>, &R, Moment) -> (A, Change),
     ) -> Answers<A> {
         let (now, mut records) = (self.clock.now(), self.lock());
         let answers = requests.iter().map(|request| {
-            let (key, forgotten) = (key(request), records.active.forgotten(now));
+            let key = key(request);
             let Records { active, done, .. } = &mut *records;
-            let stored = active.get(key).or_else(|| done.get(key)).unwrap_or(&forgotten);
-            let (answer, change) = decide(Some(stored), request, now);
+            let at = Moment { now, spent: active.last_token() };
+            let stored = active.get(key).or_else(|| done.get(key));
+            let (answer, change) = decide(stored, request, at);
             if let Change::Put(stored) = change {
                 records.put(key, stored, now)?;
             }
@@ -229,7 +230,7 @@ impl Store for BudgetStore {
     }
 
     async fn look_up(&self, keys: &[RecordKey]) -> Answers<Known> {
-        self.each(keys, |key| key, |stored, _, now| (record::look_up(stored, now), Change::None))
+        self.each(keys, |key| key, |stored, _, at| (record::look_up(stored, at), Change::None))
     }
 
     async fn record(&self, records: &[Record]) -> Answers<()> {
@@ -238,13 +239,13 @@ impl Store for BudgetStore {
         let answers = self.each(
             records,
             |record| &record.key,
-            |_, record, now| ((), Change::Put(StoredRecord::recorded(record, now))),
+            |stored, record, at| ((), Change::Put(StoredRecord::recorded(stored, record, at))),
         );
         asked.answers(answers)
     }
 
     async fn forget(&self, keys: &[RecordKey]) -> Answers<bool> {
-        self.each(keys, |key| key, |stored, _, now| record::forget(stored, now))
+        self.each(keys, |key| key, |stored, _, at| record::forget(stored, at))
     }
 
     async fn expire(&self, limit: usize) -> Result<Expired, StoreError> {

@@ -80,12 +80,15 @@ impl<C: Committed> Store for C {
     async fn record(&self, records: &[Record]) -> Answers<()> {
         let asked = Sound::of(records);
         let records = asked.requests();
-        let answers = self.committer().put(records, |record| &record.key, StoredRecord::recorded).await;
+        let answers = self
+            .committer()
+            .put(records, |record| &record.key, |record, at| StoredRecord::recorded(None, record, at))
+            .await;
         asked.answers(answers)
     }
 
     async fn forget(&self, keys: &[RecordKey]) -> Answers<bool> {
-        self.committer().change(keys, |key| key, |stored, _, now| record::forget(stored, now)).await
+        self.committer().change(keys, |key| key, |stored, _, at| record::forget(stored, at)).await
     }
 
     async fn expire(&self, limit: usize) -> Result<Expired, StoreError> {

@@ -12,7 +12,7 @@ mod time;
 use super::codec;
 use super::error::{ErrorKind, StoreError};
 use super::key::RecordKey;
-use super::record::{Change, StoredRecord};
+use super::record::{Change, Moment, StoredRecord};
 use super::request::{Answers, Cursor, Expired, Page};
 pub use committed::Committed;
 use hapax::Timestamp;
@@ -50,11 +50,16 @@ pub trait Database: 'static {
     /// call.
     fn now(&mut self) -> Timestamp;
 
+    /// Returns the largest token that the store has given to any claim and committed, or a larger
+    /// number. It outlives the process.
+    fn spent(&self) -> u64;
+
     /// Returns the committed record, or [`ErrorKind::Corrupt`].
     fn read(&mut self, key: &[u8]) -> Result<Option<StoredRecord>, StoreError>;
 
-    /// Makes records durable, all of them or none. They are sorted by key, one of each.
-    fn commit(&mut self, puts: Vec<Put>) -> Result<(), CommitError>;
+    /// Makes records durable, all of them or none, and with them that `spent` may be the largest
+    /// token that was given. They are sorted by key, one of each.
+    fn commit(&mut self, puts: Vec<Put>, spent: u64) -> Result<(), CommitError>;
 
     /// Removes expired records, in a group of its own.
     fn expire(&mut self, limit: usize) -> Result<Expired, StoreError>;
@@ -79,6 +84,8 @@ pub enum CommitError {
 struct Group<D> {
     database: D,
     pending: Pending,
+    /// The largest token that this process has given, or has decided to give.
+    spent: u64,
 }
 
 type Reply = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
@@ -138,7 +145,7 @@ impl<D: Database> Committer<D> {
         &self,
         requests: &[R],
         key: fn(&R) -> &RecordKey,
-        decide: fn(Option<&StoredRecord>, &R, Timestamp) -> (A, Change),
+        decide: fn(Option<&StoredRecord>, &R, Moment) -> (A, Change),
     ) -> Answers<A>
     where
         R: Clone + Send + 'static,
@@ -146,9 +153,9 @@ impl<D: Database> Committer<D> {
     {
         self.each(Kind::Writes, requests, key, move |group, key, request, now| {
             let stored = group.find(&key)?;
-            let (answer, change) = decide(stored.as_ref(), request, now);
+            let (answer, change) = decide(stored.as_ref(), request, group.at(now));
             if let Change::Put(stored) = change {
-                group.pending.put(key, &stored);
+                group.put(key, &stored);
             }
             Ok(answer)
         })
@@ -156,12 +163,13 @@ impl<D: Database> Committer<D> {
     }
 
     /// Looks at the record of each key.
-    pub async fn look<A>(&self, keys: &[RecordKey], decide: fn(Option<&StoredRecord>, Timestamp) -> A) -> Answers<A>
+    pub async fn look<A>(&self, keys: &[RecordKey], decide: fn(Option<&StoredRecord>, Moment) -> A) -> Answers<A>
     where
         A: Send + 'static,
     {
-        let each =
-            move |group: &mut Group<D>, key: Vec<u8>, _: &RecordKey, now| Ok(decide(group.find(&key)?.as_ref(), now));
+        let each = move |group: &mut Group<D>, key: Vec<u8>, _: &RecordKey, now| {
+            Ok(decide(group.find(&key)?.as_ref(), group.at(now)))
+        };
         self.each(Kind::Reads, keys, |key| key, each).await
     }
 
@@ -170,13 +178,14 @@ impl<D: Database> Committer<D> {
         &self,
         requests: &[R],
         key: fn(&R) -> &RecordKey,
-        stored: fn(&R, Timestamp) -> StoredRecord,
+        stored: fn(&R, Moment) -> StoredRecord,
     ) -> Answers<()>
     where
         R: Clone + Send + 'static,
     {
         self.each(Kind::Writes, requests, key, move |group, key, request, now| {
-            group.pending.put(key, &stored(request, now));
+            let stored = stored(request, group.at(now));
+            group.put(key, &stored);
             Ok(())
         })
         .await
@@ -245,6 +254,15 @@ impl<D> Drop for Committer<D> {
 }
 
 impl<D: Database> Group<D> {
+    fn at(&self, now: Timestamp) -> Moment {
+        Moment { now, spent: self.spent.max(self.database.spent()) }
+    }
+
+    fn put(&mut self, key: Vec<u8>, stored: &StoredRecord) {
+        self.spent = self.spent.max(stored.token);
+        self.pending.put(key, stored);
+    }
+
     /// Returns the record of a key, including the changes of the group so far.
     fn find(&mut self, key: &[u8]) -> Result<Option<StoredRecord>, StoreError> {
         match self.pending.find(key) {
@@ -256,7 +274,7 @@ impl<D: Database> Group<D> {
 
 /// Runs the thread until no caller is left.
 fn run<D: Database>(database: D, mut calls: mpsc::Receiver<Call<D>>) {
-    let mut group = Group { database, pending: Pending::default() };
+    let mut group = Group { database, pending: Pending::default(), spent: 0 };
     let mut broken = None;
     let mut left = None;
     while let Some(first) = left.take().or_else(|| calls.blocking_recv()) {
@@ -299,7 +317,7 @@ fn commit<D: Database>(
         return Ok(());
     }
     let replies: Vec<Reply> = calls.into_iter().map(|call| (call.decide)(Ok(group))).collect();
-    let (committed, goes_on) = match group.database.commit(group.pending.take()) {
+    let (committed, goes_on) = match group.database.commit(group.pending.take(), group.spent) {
         Ok(()) => (Ok(()), Ok(())),
         Err(CommitError::Undone(error)) => (Err(error), Ok(())),
         Err(CommitError::Broken(error)) => (Err(error.clone()), Err(error)),

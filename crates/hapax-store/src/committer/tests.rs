@@ -46,11 +46,15 @@ impl Database for Fake {
         Timestamp::from_secs(1_000)
     }
 
+    fn spent(&self) -> u64 {
+        0
+    }
+
     fn read(&mut self, key: &[u8]) -> Result<Option<StoredRecord>, StoreError> {
         self.0.lock().unwrap().records.get(key).map(|value| codec::decode(value, "fake")).transpose()
     }
 
-    fn commit(&mut self, puts: Vec<Put>) -> Result<(), CommitError> {
+    fn commit(&mut self, puts: Vec<Put>, _spent: u64) -> Result<(), CommitError> {
         let end = self.0.lock().unwrap().ends.pop_front();
         match end {
             Some(End::Undone) => return Err(CommitError::Undone(error("full"))),

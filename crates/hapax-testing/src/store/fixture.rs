@@ -1,5 +1,6 @@
 //! The interface of a backend to the suite, and the equipment of each case.
 
+use super::outcome::{Checked, Failure, Report, Wrong, ensure};
 use hapax_store::erased::{Answering, Erased};
 use hapax_store::sync::{Mutex, Ordering, StdAtomicU64, lock};
 use hapax_store::*;
@@ -11,12 +12,20 @@ pub trait Fixture: Sync {
     type Store: Store;
 
     /// Opens a handle to the same records, as another process would. (For a store that only one
-    /// process can open: returns the same handle, in an `Arc`.)
+    /// process can open: returns the same handle, in an `Arc`, or opens it again if it has no other
+    /// user.)
     fn open(&self) -> impl Future<Output = Self::Store> + Send;
 
     /// Lets this much time pass for the store, without sleeping: by a manual clock, or by making
     /// all records older.
     fn advance(&self, by: Duration) -> impl Future<Output = ()> + Send;
+
+    /// Returns the way in which time passes for the store. Default: by itself as well, as for a
+    /// server, with a slack of 5 seconds. A store that is given a manual clock should return
+    /// [`StoreTime::EXACT`]: then nothing is tolerated.
+    fn time(&self) -> StoreTime {
+        StoreTime::Passes { slack: SLACK }
+    }
 
     /// Returns true if the store removes single records when it is told to [expire](Store::expire)
     /// some, and counts them, so that the suite can see that it removes expired records, and never
@@ -27,10 +36,42 @@ pub trait Fixture: Sync {
     }
 }
 
+/// The way in which time passes for a store under test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreTime {
+    /// Time passes by [`Fixture::advance`] alone. Each lease, failure and retention is tested a
+    /// nanosecond before its end, where it must hold, and less than a unit after it, where it must
+    /// not.
+    Stands {
+        /// The unit in which the store counts, which it may add to a time: a second at most.
+        unit: Duration,
+    },
+    /// Time passes by itself as well. Ends are tested this long before and after them: flaws that
+    /// are smaller are not noticed.
+    Passes {
+        /// The tolerance for coarse counting and slow tests: 10 seconds at most.
+        slack: Duration,
+    },
+}
+
+impl StoreTime {
+    /// Time by [`Fixture::advance`] alone, for a store that counts nanoseconds.
+    pub const EXACT: StoreTime = StoreTime::Stands { unit: Duration::from_nanos(1) };
+
+    /// Returns the time with its number within its limits.
+    fn limited(self) -> Self {
+        match self {
+            StoreTime::Stands { unit } => StoreTime::Stands { unit: unit.clamp(NANOSECOND, Duration::from_secs(1)) },
+            StoreTime::Passes { slack } => StoreTime::Passes { slack: slack.min(Duration::from_secs(10)) },
+        }
+    }
+}
+
 /// A [`Fixture`] of any type.
 pub(super) trait AnyFixture: Sync {
     fn open(&self) -> Answering<'_, Box<dyn Erased>>;
     fn advance(&self, by: Duration) -> Answering<'_, ()>;
+    fn time(&self) -> StoreTime;
     fn expires_by_record(&self) -> bool;
 }
 
@@ -43,6 +84,10 @@ impl<F: Fixture> AnyFixture for F {
         Box::pin(Fixture::advance(self, by))
     }
 
+    fn time(&self) -> StoreTime {
+        Fixture::time(self).limited()
+    }
+
     fn expires_by_record(&self) -> bool {
         Fixture::expires_by_record(self)
     }
@@ -50,15 +95,17 @@ impl<F: Fixture> AnyFixture for F {
 
 pub(super) const LEASE: Duration = Duration::from_secs(30);
 pub(super) const RETENTION: Duration = Duration::from_secs(3_600);
-/// The tolerance for a store that counts coarsely, or for a slow test.
-pub(super) const SLACK: Duration = Duration::from_secs(5);
+/// The tolerance for servers, unless the fixture says otherwise.
+const SLACK: Duration = Duration::from_secs(5);
+pub(super) const NANOSECOND: Duration = Duration::from_nanos(1);
 
 /// The backend, and names that are used nowhere else.
 pub(super) struct Bench<'f> {
     pub(super) fixture: &'f dyn AnyFixture,
     prefix: String,
     attempts: StdAtomicU64,
-    case: Mutex<String>,
+    /// The names of the cases so far; the last one is the running one.
+    cases: Mutex<Vec<String>>,
 }
 
 impl<'f> Bench<'f> {
@@ -68,29 +115,66 @@ impl<'f> Bench<'f> {
             fixture,
             prefix: format!("{:08x}", random >> 32),
             attempts: StdAtomicU64::new(random >> 2),
-            case: Mutex::default(),
+            cases: Mutex::default(),
         }
     }
 
     /// Returns the running case.
-    #[cfg(test)]
-    pub(super) fn current(&self) -> String {
-        lock(&self.case).clone()
+    fn current(&self) -> String {
+        lock(&self.cases).last().cloned().unwrap_or_default()
     }
 
-    pub(super) fn prefix(&self) -> &str {
-        &self.prefix
+    pub(super) fn outcome(&self, checked: Checked) -> Result<Report, Failure> {
+        match checked {
+            Ok(()) => Ok(Report::new(lock(&self.cases).clone(), self.fixture.time())),
+            Err(wrong) => Err(Failure::new(wrong, self.current(), self.prefix.clone())),
+        }
     }
 
     /// Returns a store, and a scope of the case's own.
     pub(super) async fn case(&self, name: &str) -> Case {
-        println!("  {name}");
-        *lock(&self.case) = name.to_owned();
+        lock(&self.cases).push(name.to_owned());
         let scope = Scope::new(&format!("{} {name}", self.prefix)).expect("a valid name");
-        Case {
-            store: self.fixture.open().await,
-            scope,
-            first_attempt: self.attempts.fetch_add(1 << 24, Ordering::Relaxed),
+        let first_attempt = self.attempts.fetch_add(1 << 24, Ordering::Relaxed);
+        let store = self.fixture.open().await;
+        Case { store, scope, first_attempt, slack: self.slack(), asked: Mutex::default() }
+    }
+
+    /// Returns the distance to ends in the cases that are about something else.
+    pub(super) fn slack(&self) -> Duration {
+        match self.fixture.time() {
+            StoreTime::Stands { .. } => SLACK,
+            StoreTime::Passes { slack } => slack,
+        }
+    }
+
+    pub(super) async fn advance(&self, by: Duration) {
+        self.fixture.advance(by).await;
+    }
+
+    /// Returns how much later something of this duration must still hold.
+    pub(super) fn before(&self, duration: Duration) -> Duration {
+        match self.fixture.time() {
+            StoreTime::Stands { .. } => duration - NANOSECOND,
+            StoreTime::Passes { slack } => duration - slack,
+        }
+    }
+
+    /// Returns how much later something of this duration must be over.
+    pub(super) fn after(&self, duration: Duration) -> Duration {
+        match self.fixture.time() {
+            StoreTime::Stands { unit } => duration + unit - NANOSECOND,
+            StoreTime::Passes { slack } => duration + slack,
+        }
+    }
+
+    /// Checks a remaining time.
+    pub(super) fn is_left(&self, what: &str, left: Duration, expected: Duration) -> Checked {
+        match self.fixture.time() {
+            StoreTime::Stands { unit } => {
+                ensure(what, left.abs_diff(expected) < unit, format!("{expected:?}, or less than {unit:?} off"), left)
+            }
+            StoreTime::Passes { slack } => about(what, left, expected, slack),
         }
     }
 }
@@ -100,12 +184,22 @@ pub(super) struct Case {
     pub(super) store: Box<dyn Erased>,
     pub(super) scope: Scope,
     first_attempt: u64,
+    slack: Duration,
+    /// The last request.
+    asked: Mutex<String>,
 }
 
 impl Case {
     /// Returns the same case with another handle.
     pub(super) fn with(&self, store: Box<dyn Erased>) -> Self {
-        Case { store, scope: self.scope.clone(), first_attempt: self.first_attempt }
+        let Case { first_attempt, slack, .. } = *self;
+        Case { store, scope: self.scope.clone(), first_attempt, slack, asked: Mutex::default() }
+    }
+
+    /// Closes this handle, and opens another.
+    pub(super) async fn reopened(self, bench: &Bench<'_>) -> Self {
+        drop(self.store);
+        Case { store: bench.fixture.open().await, ..self }
     }
 
     pub(super) fn key(&self, id: impl AsRef<[u8]>) -> RecordKey {
@@ -128,12 +222,8 @@ impl Case {
         Completion { hold: self.hold(id, token), retention: RETENTION, result: None }
     }
 
-    pub(super) async fn mark(&self, id: &str, attempt: u64) -> Marked {
-        one(self.store.mark(&[self.mark_of(id, attempt)]).await)
-    }
-
-    pub(super) async fn unmark(&self, id: &str, attempt: u64) -> Unmarked {
-        one(self.store.unmark(&[Unmark { key: self.key(id), attempt: self.first_attempt + attempt }]).await)
+    pub(super) fn record_of(&self, id: impl AsRef<[u8]>, result: Option<&[u8]>) -> Record {
+        Record { key: self.key(id), retention: RETENTION, fingerprint: None, result: result.map(Into::into) }
     }
 
     /// Returns the attempt that other callers are told when they meet its mark.
@@ -141,85 +231,157 @@ impl Case {
         Some(self.first_attempt + attempt)
     }
 
-    pub(super) async fn claim(&self, id: &str, attempt: u64) -> Claimed {
-        one(self.store.claim(&[self.claim_of(id, attempt)]).await)
+    /// Returns the last request, for messages.
+    pub(super) fn asked(&self) -> String {
+        lock(&self.asked).clone()
+    }
+
+    /// Checks the answer to the last request.
+    pub(super) fn is<T: PartialEq + std::fmt::Debug>(&self, got: T, expected: T) -> Checked {
+        super::outcome::is(self.asked(), got, expected)
+    }
+
+    /// Checks an answer that has more than one right value.
+    pub(super) fn ensure(&self, is_right: bool, expected: &str, got: impl std::fmt::Debug) -> Checked {
+        ensure(self.asked(), is_right, expected, got)
+    }
+
+    /// Returns the answers to a batch, all of which must be there.
+    pub(super) fn all<A>(&self, asked: &str, answers: Answers<A>) -> Checked<Vec<A>> {
+        *lock(&self.asked) = asked.to_owned();
+        let failed = |what: &str, error| Wrong::new(asked, what, error);
+        let answers = answers.map_err(|error| failed("answers", error))?;
+        answers.into_iter().map(|answer| answer.map_err(|error| failed("an answer to each", error))).collect()
+    }
+
+    /// Returns the answer to a single request.
+    pub(super) fn one<A>(&self, asked: impl Into<String>, answers: Answers<A>) -> Checked<A> {
+        let mut answers = self.all(&asked.into(), answers)?;
+        self.ensure(answers.len() == 1, "one answer to one request", answers.len())?;
+        answers.pop().ok_or_else(|| Wrong::new(self.asked(), "an answer", format_args!("none")))
+    }
+
+    pub(super) async fn mark(&self, id: &str, attempt: u64) -> Checked<Marked> {
+        let marks = [self.mark_of(id, attempt)];
+        self.one(format!("mark of {id:?} by attempt {attempt}"), self.store.mark(&marks).await)
+    }
+
+    pub(super) async fn unmark(&self, id: &str, attempt: u64) -> Checked<Unmarked> {
+        let unmarks = [Unmark { key: self.key(id), attempt: self.first_attempt + attempt }];
+        self.one(format!("unmark of {id:?} by attempt {attempt}"), self.store.unmark(&unmarks).await)
+    }
+
+    pub(super) async fn claim(&self, id: &str, attempt: u64) -> Checked<Claimed> {
+        self.claim_with(id, attempt, LEASE, None).await
+    }
+
+    pub(super) async fn claim_with(
+        &self,
+        id: &str,
+        attempt: u64,
+        lease: Duration,
+        fingerprint: Option<Fingerprint>,
+    ) -> Checked<Claimed> {
+        let claims = [ClaimRequest { lease, fingerprint, ..self.claim_of(id, attempt) }];
+        self.one(format!("claim of {id:?} by attempt {attempt}"), self.store.claim(&claims).await)
     }
 
     /// Claims an id that is free.
-    pub(super) async fn token(&self, id: &str, attempt: u64) -> u64 {
-        match self.claim(id, attempt).await {
-            Claimed::Claimed { token } => token,
-            other => panic!("{id} can be had, but a claim says {other:?}"),
+    pub(super) async fn token(&self, id: &str, attempt: u64) -> Checked<u64> {
+        self.is_claimed(self.claim(id, attempt).await?)
+    }
+
+    pub(super) async fn complete(&self, id: &str, token: u64) -> Checked<Held> {
+        self.complete_as(self.completion(id, token)).await
+    }
+
+    pub(super) async fn complete_as(&self, completion: Completion) -> Checked<Held> {
+        let asked = format!("completion of {} under token {}", completion.hold.key, completion.hold.token);
+        self.one(asked, self.store.complete(&[completion]).await)
+    }
+
+    pub(super) async fn release(&self, id: &str, token: u64) -> Checked<Held> {
+        let holds = [self.hold(id, token)];
+        self.one(format!("release of {id:?} under token {token}"), self.store.release(&holds).await)
+    }
+
+    pub(super) async fn renew(&self, id: &str, token: u64) -> Checked<Held> {
+        self.renew_for(id, token, LEASE).await
+    }
+
+    pub(super) async fn renew_for(&self, id: &str, token: u64, lease: Duration) -> Checked<Held> {
+        let renewals = [Renewal { hold: self.hold(id, token), lease }];
+        self.one(format!("renewal of {id:?} under token {token} for {lease:?}"), self.store.renew(&renewals).await)
+    }
+
+    pub(super) async fn fail(&self, id: &str, token: u64, retry_after: Duration) -> Checked<Held> {
+        let failures = [ClaimFailure { hold: self.hold(id, token), retry_after }];
+        self.one(format!("failure of {id:?} under token {token}"), self.store.fail(&failures).await)
+    }
+
+    pub(super) async fn look_up(&self, id: &str) -> Checked<Known> {
+        let keys = [self.key(id)];
+        self.one(format!("look-up of {id:?}"), self.store.look_up(&keys).await)
+    }
+
+    pub(super) async fn forget(&self, id: &str) -> Checked<bool> {
+        let keys = [self.key(id)];
+        self.one(format!("forget of {id:?}"), self.store.forget(&keys).await)
+    }
+
+    pub(super) async fn record(&self, id: &str, result: Option<&[u8]>) -> Checked {
+        self.record_as(self.record_of(id, result)).await
+    }
+
+    pub(super) async fn record_as(&self, record: Record) -> Checked {
+        self.one(format!("record of {}", record.key), self.store.record(&[record]).await)
+    }
+
+    pub(super) fn is_claimed(&self, claimed: Claimed) -> Checked<u64> {
+        match claimed {
+            Claimed::Claimed { token } => Ok(token),
+            other => Err(Wrong::new(self.asked(), "a claim, as the id is free", other)),
         }
     }
 
-    pub(super) async fn complete(&self, id: &str, token: u64) -> Held {
-        one(self.store.complete(&[self.completion(id, token)]).await)
+    /// Checks the answer to a claim of an id in progress, and about how long it remains so.
+    pub(super) fn is_in_progress(&self, claimed: Claimed, expected: Duration) -> Checked {
+        match claimed {
+            Claimed::InProgress { lease_left } => about(&self.asked(), lease_left, expected, self.slack),
+            other => Err(Wrong::new(self.asked(), "InProgress", other)),
+        }
     }
 
-    pub(super) async fn release(&self, id: &str, token: u64) -> Held {
-        one(self.store.release(&[self.hold(id, token)]).await)
+    pub(super) fn is_duplicate(&self, claimed: Claimed) -> Checked<Completed> {
+        match claimed {
+            Claimed::Duplicate(completed) => Ok(completed),
+            other => Err(Wrong::new(self.asked(), "Duplicate", other)),
+        }
     }
 
-    pub(super) async fn renew(&self, id: &str, token: u64) -> Held {
-        one(self.store.renew(&[Renewal { hold: self.hold(id, token), lease: LEASE }]).await)
+    pub(super) fn is_completed(&self, known: Known) -> Checked<Completed> {
+        match known {
+            Known::Completed(completed) => Ok(completed),
+            other => Err(Wrong::new(self.asked(), "Completed", other)),
+        }
     }
 
-    pub(super) async fn fail(&self, id: &str, token: u64, retry_after: Duration) -> Held {
-        one(self.store.fail(&[ClaimFailure { hold: self.hold(id, token), retry_after }]).await)
+    /// Checks the answer to a mark of an id that is done. Returns the remaining time, and who has
+    /// marked it.
+    pub(super) fn is_marked(&self, marked: Marked) -> Checked<(Duration, Option<u64>)> {
+        match marked {
+            Marked::Duplicate { expires_in, attempt } => Ok((expires_in, attempt)),
+            other => Err(Wrong::new(self.asked(), "Duplicate", other)),
+        }
     }
 
-    pub(super) async fn look_up(&self, id: &str) -> Known {
-        one(self.store.look_up(&[self.key(id)]).await)
-    }
-
-    pub(super) async fn forget(&self, id: &str) -> bool {
-        one(self.store.forget(&[self.key(id)]).await)
-    }
-
-    pub(super) async fn record(&self, id: &str, result: Option<&[u8]>) {
-        let result = result.map(Into::into);
-        one(self.store.record(&[Record { key: self.key(id), retention: RETENTION, fingerprint: None, result }]).await)
-    }
-}
-
-/// Returns the answers to a batch, all of which must be there.
-pub(super) fn all<A>(answers: Answers<A>) -> Vec<A> {
-    let answers = answers.unwrap_or_else(|error| panic!("a batch came to nothing: {error}"));
-    answers
-        .into_iter()
-        .map(|answer| answer.unwrap_or_else(|error| panic!("a request came to nothing: {error}")))
-        .collect()
-}
-
-/// Returns the answer to a single request.
-pub(super) fn one<A>(answers: Answers<A>) -> A {
-    let mut answers = all(answers);
-    assert_eq!(answers.len(), 1, "one request has one answer");
-    answers.remove(0)
-}
-
-/// Checks a remaining time.
-#[track_caller]
-pub(super) fn about(left: Duration, expected: Duration) {
-    assert!(
-        left <= expected + Duration::from_secs(1) && left + SLACK >= expected,
-        "{left:?} are left, not {expected:?}"
-    );
-}
-
-#[track_caller]
-pub(super) fn is_in_progress(claimed: Claimed, expected: Duration) {
-    match claimed {
-        Claimed::InProgress { lease_left } => about(lease_left, expected),
-        other => panic!("the id is in progress, but a claim says {other:?}"),
+    /// Checks a remaining time, with tolerance.
+    pub(super) fn is_about(&self, left: Duration, expected: Duration) -> Checked {
+        about(&self.asked(), left, expected, self.slack)
     }
 }
 
-#[track_caller]
-pub(super) fn is_duplicate(claimed: Claimed) -> Completed {
-    match claimed {
-        Claimed::Duplicate(completed) => completed,
-        other => panic!("the id is done, but a claim says {other:?}"),
-    }
+fn about(what: &str, left: Duration, expected: Duration, slack: Duration) -> Checked {
+    let is_right = left <= expected + Duration::from_secs(1) && left + slack >= expected;
+    ensure(what, is_right, format!("about {expected:?} left"), left)
 }

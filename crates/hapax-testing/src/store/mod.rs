@@ -4,7 +4,7 @@
 //! ```
 //! use hapax::ManualClock;
 //! use hapax_store::InMemoryStore;
-//! use hapax_testing::store::{Fixture, verify_store};
+//! use hapax_testing::store::{Fixture, StoreTime, verify_store};
 //! use std::{sync::Arc, time::Duration};
 //!
 //! struct InMemory(ManualClock, Arc<InMemoryStore>);
@@ -19,12 +19,19 @@
 //!     async fn advance(&self, by: Duration) {
 //!         self.0.advance(by);
 //!     }
+//!
+//!     fn time(&self) -> StoreTime {
+//!         StoreTime::EXACT // by the clock alone: leases and retentions are tested to the nanosecond
+//!     }
 //! }
 //!
 //! let clock = ManualClock::new();
 //! let store = Arc::new(InMemoryStore::with_clock(clock.clone()));
 //! # let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-//! runtime.block_on(verify_store(&InMemory(clock, store)));
+//! match runtime.block_on(verify_store(&InMemory(clock, store))) {
+//!     Ok(report) => println!("{report}"),
+//!     Err(failure) => panic!("{failure}"), // the case, what was asked, what was expected and got
+//! }
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
@@ -32,36 +39,48 @@ mod claims;
 mod faulty;
 mod fixture;
 mod marks;
+mod outcome;
 mod records;
+mod times;
 mod together;
+mod tokens;
 
 pub use faulty::{Fault, FaultyStore};
-pub use fixture::Fixture;
+pub use fixture::{Fixture, StoreTime};
+pub use outcome::{Failure, Report};
 
 use fixture::Bench;
+use outcome::{Checked, Wrong};
+use std::time::Duration;
 
-/// Runs every case on a store, and prints the name of each: the lines "Claims", "Batches" and
-/// "Store and faults" of hapax's behaviour, as far as they are the store's, and each promise of
-/// [`Store`](hapax_store::Store). Takes a multi-threaded tokio runtime, or races will not be any.
+/// The longest time that the suite waits for a store that does not answer.
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// Runs every case on a store: the lines "Claims", "Batches" and "Store and faults" of hapax's
+/// behaviour, as far as they are the store's, and each promise of [`Store`](hapax_store::Store).
+/// Takes a multi-threaded tokio runtime with its time, or races will not be any.
 ///
-/// # Panics
+/// # Errors
 ///
-/// If an answer is wrong; the message names it.
-pub async fn verify_store<F: Fixture>(fixture: &F) {
+/// The first answer that is wrong, an error that the store returned, or none for ten minutes.
+pub async fn verify_store<F: Fixture>(fixture: &F) -> Result<Report, Failure> {
     let bench = Bench::new(fixture);
-    println!("scopes of this run begin with {:?}", bench.prefix());
-    verify(&bench).await;
+    let checked = match tokio::time::timeout(LIMIT, verify(&bench)).await {
+        Ok(checked) => checked,
+        Err(_) => Err(Wrong::new("a request", format!("an answer within {LIMIT:?}"), format_args!("none"))),
+    };
+    bench.outcome(checked)
 }
 
-async fn verify(bench: &Bench<'_>) {
-    marks::verify(bench).await;
-    claims::verify(bench).await;
-    records::verify(bench).await;
-    together::verify(bench).await;
+async fn verify(bench: &Bench<'_>) -> Checked {
+    marks::verify(bench).await?;
+    times::verify(bench).await?;
+    tokens::verify(bench).await?;
+    claims::verify(bench).await?;
+    records::verify(bench).await?;
+    together::verify(bench).await
 }
 
-#[cfg(test)]
-mod flaw;
 #[cfg(test)]
 mod flawed;
 #[cfg(test)]

@@ -1,117 +1,160 @@
 //! Records: recorded, looked up, forgotten, expired and scanned.
 
 use super::fixture::*;
+use super::outcome::{Checked, ensure, is};
 use hapax_store::*;
 use std::collections::HashSet;
 
-pub(super) async fn verify(bench: &Bench<'_>) {
-    a_record_is_what_was_recorded_last(bench).await;
-    looking_changes_nothing(bench).await;
-    what_is_forgotten_is_fresh(bench).await;
-    expiry_is_bounded_and_removes_what_is_over(bench).await;
-    a_scan_finds_what_is_done(bench).await;
+pub(super) async fn verify(bench: &Bench<'_>) -> Checked {
+    a_record_is_what_was_recorded_last(bench).await?;
+    a_record_replaces_the_whole_of_what_was_there(bench).await?;
+    looking_changes_nothing(bench).await?;
+    what_is_forgotten_is_fresh(bench).await?;
+    expiry_is_bounded_and_removes_what_is_over(bench).await?;
+    a_scan_finds_what_is_done(bench).await
 }
 
-async fn a_record_is_what_was_recorded_last(bench: &Bench<'_>) {
+async fn a_record_is_what_was_recorded_last(bench: &Bench<'_>) -> Checked {
     let case = bench.case("a record is what was recorded last").await;
-    case.record("a", None).await;
-    assert_eq!(is_duplicate(case.claim("a", 1).await).result, None);
-    case.record("a", Some(b"result")).await;
-    assert_eq!(is_duplicate(case.claim("a", 2).await).result.as_deref(), Some(b"result".as_slice()));
+    let result = async |id, attempt| -> Checked<_> { Ok(case.is_duplicate(case.claim(id, attempt).await?)?.result) };
+    case.record("a", None).await?;
+    case.is(result("a", 1).await?, None)?;
+    case.record("a", Some(b"result")).await?;
+    case.is(result("a", 2).await?, Some(b"result".to_vec()))?;
 
-    let token = case.token("b", 3).await;
-    case.record("b", None).await;
-    is_duplicate(case.claim("b", 4).await);
-    assert_eq!(case.complete("b", token).await, Held::Lost);
+    let token = case.token("b", 3).await?;
+    case.record("b", None).await?;
+    case.is_duplicate(case.claim("b", 4).await?)?;
+    case.is(case.complete("b", token).await?, Held::Lost)?;
+    case.is(case.renew("b", token).await?, Held::Lost)?;
+    case.is(case.release("b", token).await?, Held::Lost)?;
+    case.is_duplicate(case.claim("b", 4).await?)?;
 
-    let twice = [case.key("c"), case.key("c")];
-    let records = twice.map(|key| Record { key, retention: RETENTION, fingerprint: None, result: None });
-    assert_eq!(all(case.store.record(&records).await).len(), 2);
-    is_duplicate(case.claim("c", 5).await);
+    let twice = [case.record_of("c", Some(b"first")), case.record_of("c", Some(b"second"))];
+    let recorded = case.all("records of c and c", case.store.record(&twice).await)?;
+    case.is(recorded.len(), 2)?;
+    case.is(result("c", 5).await?, Some(b"second".to_vec()))
 }
 
-async fn looking_changes_nothing(bench: &Bench<'_>) {
+async fn a_record_replaces_the_whole_of_what_was_there(bench: &Bench<'_>) -> Checked {
+    let case = bench.case("a record replaces the whole of what was there").await;
+    let fingerprint = Some(Fingerprint::of("amount=10"));
+    let whole = |id: &str| Record { fingerprint, retention: 2 * RETENTION, ..case.record_of(id, Some(b"result")) };
+    case.record_as(whole("recorded")).await?;
+    let token = case.is_claimed(case.claim_with("completed", 1, LEASE, fingerprint).await?)?;
+    let completion = Completion { result: Some(b"result".into()), ..case.completion("completed", token) };
+    case.is(case.complete_as(completion).await?, Held::Done)?;
+    let token = case.is_claimed(case.claim_with("failed", 2, LEASE, fingerprint).await?)?;
+    case.is(case.fail("failed", token, 2 * RETENTION).await?, Held::Done)?;
+    case.mark("marked", 3).await?;
+
+    let ids = ["recorded", "completed", "failed", "marked"];
+    for (attempt, id) in (10..).zip(ids) {
+        case.record(id, None).await?;
+        let completed = case.is_duplicate(case.claim(id, attempt).await?)?;
+        case.is((completed.result, completed.fingerprint), (None, None))?;
+        bench.is_left(&case.asked(), completed.expires_in, RETENTION)?;
+    }
+    // It is no mark any more: nobody made it.
+    case.is(case.unmark("marked", 3).await?, Unmarked::NotThere)?;
+    bench.advance(bench.after(RETENTION)).await;
+    for id in ids {
+        case.is(case.look_up(id).await?, Known::Unknown)?;
+    }
+    Ok(())
+}
+
+async fn looking_changes_nothing(bench: &Bench<'_>) -> Checked {
     let case = bench.case("looking changes nothing").await;
-    assert_eq!(case.look_up("a").await, Known::Unknown);
-    let token = case.token("a", 1).await;
-    assert!(matches!(case.look_up("a").await, Known::InProgress { .. }));
-    assert_eq!(case.complete("a", token).await, Held::Done);
+    case.is(case.look_up("a").await?, Known::Unknown)?;
+    let token = case.token("a", 1).await?;
+    let known = case.look_up("a").await?;
+    case.ensure(matches!(known, Known::InProgress { .. }), "InProgress", known)?;
+    case.is(case.complete("a", token).await?, Held::Done)?;
     let keys = [case.key("b"), case.key("a"), case.key("b")];
-    let known = all(case.store.look_up(&keys).await);
-    assert!(matches!(known[..], [Known::Unknown, Known::Completed(_), Known::Unknown]), "{known:?}");
-    assert_eq!(case.mark("b", 2).await, Marked::Fresh);
+    let known = case.all("look-ups of b, a, b", case.store.look_up(&keys).await)?;
+    let is_right = matches!(known[..], [Known::Unknown, Known::Completed(_), Known::Unknown]);
+    case.ensure(is_right, "Unknown, Completed, Unknown", known)?;
+    case.is(case.mark("b", 2).await?, Marked::Fresh)
 }
 
-async fn what_is_forgotten_is_fresh(bench: &Bench<'_>) {
+async fn what_is_forgotten_is_fresh(bench: &Bench<'_>) -> Checked {
     let case = bench.case("what is forgotten is fresh").await;
-    assert!(!case.forget("a").await);
-    assert_eq!(case.mark("a", 1).await, Marked::Fresh);
-    assert!(case.forget("a").await);
-    assert!(!case.forget("a").await);
-    assert_eq!(case.mark("a", 2).await, Marked::Fresh);
+    case.is(case.forget("a").await?, false)?;
+    case.is(case.mark("a", 1).await?, Marked::Fresh)?;
+    case.is(case.forget("a").await?, true)?;
+    case.is(case.forget("a").await?, false)?;
+    case.is(case.mark("a", 2).await?, Marked::Fresh)?;
 
-    let token = case.token("b", 3).await;
-    assert!(case.forget("b").await);
-    assert_eq!(case.complete("b", token).await, Held::Lost);
-    case.token("b", 4).await;
+    let token = case.token("b", 3).await?;
+    case.is(case.forget("b").await?, true)?;
+    case.is(case.complete("b", token).await?, Held::Lost)?;
+    case.token("b", 4).await.map(|_| ())
 }
 
-async fn expiry_is_bounded_and_removes_what_is_over(bench: &Bench<'_>) {
+async fn expiry_is_bounded_and_removes_what_is_over(bench: &Bench<'_>) -> Checked {
     let case = bench.case("expiry is bounded, and removes what is over").await;
     let marks: Vec<Mark> = (0..100).map(|i| case.mark_of(format!("old {i}"), i)).collect();
-    all(case.store.mark(&marks).await);
-    bench.fixture.advance(RETENTION + SLACK).await;
+    case.all("marks of old ids", case.store.mark(&marks).await)?;
+    bench.advance(RETENTION + bench.slack()).await;
     let young: Vec<Mark> = (0..100).map(|i| case.mark_of(format!("young {i}"), 100 + i)).collect();
-    all(case.store.mark(&young).await);
+    case.all("marks of young ids", case.store.mark(&young).await)?;
+    let expire = async |limit| {
+        case.one(format!("expire({limit})"), case.store.expire(limit).await.map(|expired| vec![Ok(expired)]))
+    };
     // Including records that other cases have left.
     let (mut calls, mut removed, limit) = (0, 0, 64);
+    let counts = bench.fixture.expires_by_record();
     loop {
-        let expired = case.store.expire(limit).await.expect("expiry");
-        assert!(!bench.fixture.expires_by_record() || expired.records <= limit as u64, "{expired:?} of {limit}");
+        let expired = expire(limit).await?;
+        case.ensure(!counts || expired.records <= limit as u64, &format!("at most {limit}"), expired)?;
         removed += expired.records;
         if !expired.more {
             break;
         }
         calls += 1;
-        assert!(calls < 10_000, "expiry comes to no end");
+        case.ensure(calls < 10_000, "an end of the clean-up", expired)?;
     }
-    assert!(!bench.fixture.expires_by_record() || removed >= 100, "of 100 that were over, {removed} were removed");
+    ensure("the number of removed records", !counts || removed >= 100, "the 100 that are over, at least", removed)?;
     for i in 0..100 {
-        assert_eq!(case.look_up(&format!("old {i}")).await, Known::Unknown);
-        assert!(matches!(case.look_up(&format!("young {i}")).await, Known::Completed(_)));
+        case.is(case.look_up(&format!("old {i}")).await?, Known::Unknown)?;
+        case.is_completed(case.look_up(&format!("young {i}")).await?)?;
     }
-    assert!(!case.store.expire(64).await.expect("expiry").more);
+    let expired = expire(64).await?;
+    case.ensure(!expired.more, "nothing more", expired)
 }
 
-async fn a_scan_finds_what_is_done(bench: &Bench<'_>) {
+async fn a_scan_finds_what_is_done(bench: &Bench<'_>) -> Checked {
     let case = bench.case("a scan finds what is done").await;
-    case.mark("over", 1).await;
-    bench.fixture.advance(RETENTION + SLACK).await;
+    case.mark("over", 1).await?;
+    bench.advance(RETENTION + bench.slack()).await;
     let marks: Vec<Mark> = (0..500).map(|i| case.mark_of(format!("done {i}"), 10 + i)).collect();
-    all(case.store.mark(&marks).await);
-    let token = case.token("completed", 2).await;
-    case.complete("completed", token).await;
-    case.token("in progress", 3).await;
-    case.record("recorded", None).await;
-    case.mark("forgotten", 4).await;
-    case.forget("forgotten").await;
+    case.all("marks of 500 ids", case.store.mark(&marks).await)?;
+    let token = case.token("completed", 2).await?;
+    case.complete("completed", token).await?;
+    case.token("in progress", 3).await?;
+    case.record("recorded", None).await?;
+    case.mark("forgotten", 4).await?;
+    case.forget("forgotten").await?;
 
     let (mut found, mut cursor, mut pages) = (HashSet::new(), None, 0);
     loop {
-        let page = case.store.scan(cursor.as_ref(), 50).await.expect("a page");
-        let ours = page.found.into_iter().filter(|found| found.key.scope == case.scope);
-        found.extend(ours.map(|found| {
-            about(found.expires_in, RETENTION);
-            found.key
-        }));
+        let page = case.store.scan(cursor.as_ref(), 50).await.map(|page| vec![Ok(page)]);
+        let page = case.one(format!("page {pages} of a scan"), page)?;
+        for ours in page.found.into_iter().filter(|found| found.key.scope == case.scope) {
+            bench.is_left("the time left to an id that a scan has found", ours.expires_in, RETENTION)?;
+            found.insert(ours.key);
+        }
         pages += 1;
         cursor = page.next;
         if cursor.is_none() {
             break;
         }
-        assert!(pages < 10_000, "the scan comes to no end");
+        case.ensure(pages < 10_000, "an end of the scan", pages)?;
     }
-    assert!(pages > 1, "500 records are no page of 50");
+    ensure("the number of pages of 500 records, by 50", pages > 1, "more than one", pages)?;
     let expected = marks.into_iter().map(|mark| mark.key).chain([case.key("completed"), case.key("recorded")]);
-    assert_eq!(found, expected.collect());
+    let expected: HashSet<RecordKey> = expected.collect();
+    let differ: Vec<_> = expected.symmetric_difference(&found).map(RecordKey::to_string).collect();
+    is("what a scan finds too much or does not find", differ, vec![])
 }

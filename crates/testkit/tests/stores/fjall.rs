@@ -5,7 +5,7 @@ use crate::killed;
 use hapax::{ManualClock, Timestamp};
 use hapax_fjall::{FjallOptions, FjallStore};
 use hapax_store::*;
-use hapax_testing::store::{Fixture, verify_store};
+use hapax_testing::store::{Fixture, StoreTime, verify_store};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -61,16 +61,20 @@ impl Fixture for Reopening {
     async fn advance(&self, by: Duration) {
         self.clock.advance(by);
     }
+
+    fn time(&self) -> StoreTime {
+        StoreTime::EXACT
+    }
 }
 
 #[test]
 fn it_is_what_stores_promise() {
-    runtime().block_on(verify_store(&Reopening::new(HOUR / 8)));
+    runtime().block_on(verify_store(&Reopening::new(HOUR / 8))).unwrap();
 }
 
 #[test]
 fn it_is_what_stores_promise_when_almost_every_case_has_buckets_of_its_own() {
-    runtime().block_on(verify_store(&Reopening::new(Duration::from_micros(50))));
+    runtime().block_on(verify_store(&Reopening::new(Duration::from_micros(50)))).unwrap();
 }
 
 #[test]

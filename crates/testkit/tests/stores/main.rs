@@ -16,3 +16,4 @@ mod redis_failover;
 mod redis_forgetful;
 mod redis_silence;
 mod sqlite;
+mod tokens;

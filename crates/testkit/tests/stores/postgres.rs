@@ -93,7 +93,7 @@ fn suite(table: &'static str, layout: Layout) {
         let options = options.connections(2).unwrap();
         store(options.clone()).migrate().await.expect("tables");
         let client = client(&server.address()).await;
-        verify_store(&Postgres { options, table, client }).await;
+        verify_store(&Postgres { options, table, client }).await.unwrap();
     });
 }
 

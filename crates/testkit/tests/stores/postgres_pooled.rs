@@ -20,7 +20,7 @@ fn suite(table: &'static str, layout: Layout) {
         let options = options(&pooler, table).layout(layout).partition(Duration::from_secs(600)).unwrap();
         store(options.clone()).migrate().await.expect("tables");
         let client = client(&server.address()).await;
-        verify_store(&Postgres { options, table, client }).await;
+        verify_store(&Postgres { options, table, client }).await.unwrap();
     });
 }
 

@@ -70,7 +70,7 @@ fn one_server_is_what_a_store_promises() {
     }
     let server = Server::start(&[]);
     let options = RedisOptions::single(server.url());
-    runtime().block_on(verify_store(&OnServers { servers: &[server], options }));
+    runtime().block_on(verify_store(&OnServers { servers: &[server], options })).unwrap();
 }
 
 pub(crate) fn redis_cmd(words: &[&str]) -> ::redis::Cmd {
@@ -431,6 +431,6 @@ fn encrypted_connections_are_as_good_and_strangers_are_not_trusted() {
         let error = RedisStore::connect(options.clone()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         let trusting = options.root_certificate(pair.root_pem());
-        verify_store(&OnServers { servers: std::slice::from_ref(&server), options: trusting }).await;
+        verify_store(&OnServers { servers: std::slice::from_ref(&server), options: trusting }).await.unwrap();
     });
 }

@@ -13,7 +13,7 @@ fn a_cluster_is_what_a_store_promises() {
     }
     let cluster = Cluster::start();
     let options = RedisOptions::cluster([&cluster.urls()[1]]);
-    runtime().block_on(verify_store(&OnServers { servers: &cluster.nodes, options }));
+    runtime().block_on(verify_store(&OnServers { servers: &cluster.nodes, options })).unwrap();
     let keys: Vec<u64> = cluster.nodes.iter().map(|node| node.ask(&["DBSIZE"])).collect();
     assert!(keys.iter().all(|&keys| keys > 100), "ids are spread over the nodes: {keys:?}");
 }

@@ -5,7 +5,7 @@ use crate::killed;
 use hapax::{Clock, ManualClock, Timestamp};
 use hapax_sqlite::{SqliteOptions, SqliteStore, SqliteTable};
 use hapax_store::*;
-use hapax_testing::store::{Fixture, verify_store};
+use hapax_testing::store::{Fixture, StoreTime, verify_store};
 use rusqlite::{Connection, TransactionBehavior};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -39,6 +39,10 @@ impl Fixture for Shared {
         self.1.advance(by);
     }
 
+    fn time(&self) -> StoreTime {
+        StoreTime::EXACT
+    }
+
     fn expires_by_record(&self) -> bool {
         true
     }
@@ -47,7 +51,7 @@ impl Fixture for Shared {
 #[test]
 fn it_is_what_stores_promise() {
     let directory = Directory::made("sqlite");
-    runtime().block_on(verify_store(&Shared(directory.path().join("ids.db"), clock())));
+    runtime().block_on(verify_store(&Shared(directory.path().join("ids.db"), clock()))).unwrap();
 }
 
 #[test]

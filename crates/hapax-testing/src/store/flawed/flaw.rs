@@ -1,10 +1,10 @@
 //! Promises that a store can break: each one is a case that the suite must notice.
 
 macro_rules! flaws {
-    ($($(#[doc = $says:literal])+ $flaw:ident,)+) => {
+    ($($(#[doc = $says:literal])+ $flaw:ident $(=> $case:literal)?,)+) => {
         /// The flaw of a store.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub(super) enum Flaw {
+        pub(in super::super) enum Flaw {
             /// No flaw.
             None,
             $($(#[doc = $says])+ $flaw,)+
@@ -12,7 +12,15 @@ macro_rules! flaws {
 
         impl Flaw {
             /// All flaws.
-            pub(super) const ALL: &[Flaw] = &[$(Flaw::$flaw),+];
+            pub(in super::super) const ALL: &[Flaw] = &[$(Flaw::$flaw),+];
+
+            /// Returns the case that was written for this flaw, if one was.
+            pub(in super::super) fn meant(self) -> Option<&'static str> {
+                match self {
+                    $($(Flaw::$flaw => Some($case),)?)+
+                    _ => None,
+                }
+            }
         }
     };
 }
@@ -152,4 +160,54 @@ flaws! {
     ScansDoNotEnd,
     /// A scan is one page.
     ScansHaveNoLimit,
+    /// A lease ends a second early.
+    LeasesEndASecondEarly => "a lease holds until its end, and no longer",
+    /// A lease ends a nanosecond early.
+    LeasesEndANanosecondEarly => "a lease holds until its end, and no longer",
+    /// A lease still holds at its end.
+    LeasesLastANanosecondLonger => "a lease holds until its end, and no longer",
+    /// An id whose lease has expired is forgotten as if it were there.
+    ForgettingFindsWhatIsOver => "a lease holds until its end, and no longer",
+    /// A claim is renewed up to four seconds after its lease has expired.
+    RenewalsRevive => "a claim whose lease has expired is not revived, though nobody took it",
+    /// A renewal for less than what is left does nothing.
+    RenewalsOnlyLengthen => "a renewed lease counts from the renewal, also if it is shorter",
+    /// A failure ends a second early.
+    FailuresEndASecondEarly => "a failure lasts until its end, and no longer",
+    /// A retention ends a second early.
+    RetentionsEndASecondEarly => "a retention lasts until its end, and no longer",
+    /// A retention ends a nanosecond early.
+    RetentionsEndANanosecondEarly => "a retention lasts until its end, and no longer",
+    /// A retention lasts two seconds longer.
+    RetentionsLastTwoSecondsLonger => "a mark is fresh once",
+    /// A retention still holds at its end.
+    RetentionsLastANanosecondLonger => "a retention lasts until its end, and no longer",
+    /// A claim that has failed is renewed.
+    FailedClaimsAreRenewed => "a claim that has failed is nobody's",
+    /// The fingerprint of a claim is gone when it has failed.
+    FailuresForgetFingerprints => "a claim that has failed is nobody's",
+    /// A claim that is repeated without a fingerprint has none.
+    AskedAgainClaimsLoseTheirFingerprints => "asked again, a claim gets the same answer",
+    /// A completion that is repeated replaces the result.
+    CompletionsAskedAgainOverwrite => "asked again, a completion changes nothing",
+    /// A completion that is repeated extends the retention.
+    CompletionsAskedAgainExtend => "asked again, a completion changes nothing",
+    /// A record without a result leaves the earlier one.
+    RecordsKeepResults => "a record replaces the whole of what was there",
+    /// A record without a fingerprint leaves the earlier one.
+    RecordsKeepFingerprints => "a record replaces the whole of what was there",
+    /// A record for less than what is left extends nothing, and shortens nothing.
+    RecordsKeepLongerRetentions => "a record replaces the whole of what was there",
+    /// After a release, the next claim has the same token.
+    TokensComeAgainAfterARelease => "no token is given twice: after a release",
+    /// When what is over has been removed, the next claim has the same token.
+    TokensComeAgainAfterTheCleanUp => "no token is given twice: after a release",
+    /// When an id in progress was forgotten, its next claim has the same token.
+    TokensComeAgainAfterAForget => "no token is given twice: after a forget",
+    /// When an id in progress was recorded, its next claim has the same token.
+    TokensComeAgainAfterARecord => "no token is given twice: after a record and a forget",
+    /// When an id was completed and forgotten, its next claim has the same token.
+    TokensComeAgainAfterACompletion => "no token is given twice: after a completion and a forget",
+    /// When a lease has expired, the next claim has the same token.
+    TokensComeAgainAfterTheEndOfALease => "no token is given twice: after the end of a lease",
 }
