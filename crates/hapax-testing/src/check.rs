@@ -2,8 +2,9 @@
 
 use super::operation::{Interval, Operation};
 use super::search::{Configuration, Failed, Remainder, Search, Step};
-use super::state::{Effective, Specification, State};
+use super::state::{Act, Effective, Specification, State};
 use super::subject::{Semantics, Time};
+use super::tokens::Tokens;
 use super::violation::{Reason, Report, Violation};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -24,6 +25,7 @@ use std::ops::Range;
 ///     interval: Interval { invoked, returned },
 ///     thread,
 ///     event,
+///     ..Operation::default()
 /// };
 /// let semantics = Semantics::of_window(Duration::from_secs(60));
 ///
@@ -57,6 +59,7 @@ pub struct Checker {
     spec: Specification,
     /// The states of the ids of earlier pieces.
     known: HashMap<u64, Remainder>,
+    tokens: Tokens,
     given: Given,
     report: Report,
 }
@@ -68,6 +71,7 @@ impl Checker {
             semantics: *semantics,
             spec: Specification::new(semantics),
             known: HashMap::new(),
+            tokens: Tokens::default(),
             given: Given::default(),
             report: Report::default(),
         }
@@ -97,9 +101,14 @@ impl Checker {
             steps.clear();
             steps.extend(one_id.iter().map(|&(_, _, i)| Step::new(&operations[i], effective[i])));
             let mut walk = Walk::default();
-            self.check_id(one_id[0].0, &steps, &mut search, &mut walk, evicted).map_err(|reason| {
+            let checked = self
+                .check_id(one_id[0].0, &steps, &mut search, &mut walk, evicted)
+                .and_then(|()| self.tokens.check(one_id[0].0, one_id.iter().map(|&(_, _, i)| &operations[i])));
+            checked.map_err(|reason| {
                 let (before, shown) = match reason {
                     Reason::TooManyEvictions { .. } => walk.evicted(),
+                    // The two claims may be far apart.
+                    Reason::TokenGivenTwice { .. } | Reason::TokenTooSmall { .. } => (Vec::new(), 0..one_id.len()),
                     _ => walk.failed(),
                 };
                 let rows = one_id[shown].iter().map(|&(_, _, i)| (operations[i], effective[i]));
@@ -128,7 +137,7 @@ impl Checker {
             Failed::TooMany => Reason::TooManyOrders,
         })?;
         let now = match self.semantics.time {
-            Time::LargestSoFar => self.given.told,
+            Time::LargestSoFar | Time::Own => self.given.told,
             // Any time can come after that.
             Time::AsGiven => 0,
         };
@@ -150,8 +159,9 @@ impl Checker {
 
 impl Step {
     fn new(operation: &Operation, effective: Effective) -> Self {
-        let Operation { interval: Interval { invoked, returned }, thread, event, .. } = *operation;
-        Step { invoked, returned, effective, thread, event, optional: operation.is_optional(), endless: false }
+        let Interval { invoked, returned } = operation.interval;
+        let (act, optional) = (Act::of(operation), operation.is_optional());
+        Step { invoked, returned, effective, act, optional, endless: false }
     }
 }
 
@@ -186,7 +196,7 @@ impl Walk {
             if quiet {
                 self.pause(search, i);
             }
-            self.overlapping += u64::from(search.overlaps(step.thread));
+            self.overlapping += u64::from(search.overlaps(step.act.thread));
             let alone = quiet && steps.get(i + 1).is_none_or(|next| next.invoked > step.returned);
             self.reached = i + 1;
             if alone { search.alone(spec, step)? } else { search.invoke(*step)? }
@@ -244,14 +254,18 @@ pub(super) struct Given {
 /// Returns the time that counted for each operation: no less than the times that were given by
 /// operations that had returned before it was invoked, no more than the times that were given by
 /// operations that were invoked before it returned.
+///
+/// A subject that reads a clock of its own may have read it at any moment of the call.
 pub(super) fn effective_times(operations: &[Operation], time: Time, given: &mut Given) -> Vec<Effective> {
     let mut effective: Vec<_> = operations
         .iter()
         .map(|operation| operation.at.as_nanos())
         .map(|at| Effective { earliest: at, latest: at })
         .collect();
-    if time == Time::AsGiven {
-        return effective;
+    match time {
+        Time::AsGiven => return effective,
+        Time::Own => return own_times(operations, given),
+        Time::LargestSoFar => {}
     }
     // These sorts find runs that are already sorted: each thread's.
     let mut by_invoked: Vec<_> = (0..operations.len()).collect();
@@ -281,4 +295,16 @@ pub(super) fn effective_times(operations: &[Operation], time: Time, given: &mut 
     }
     given.told = ended.fold(given.told, |told, &j| told.max(operations[j].at.as_nanos()));
     effective
+}
+
+fn own_times(operations: &[Operation], given: &mut Given) -> Vec<Effective> {
+    let times = operations.iter().map(|operation| {
+        let earliest = operation.at.as_nanos();
+        let latest = operation.until.as_nanos().max(earliest);
+        let has_end = !operation.is_optional();
+        // Later pieces begin when these have returned.
+        given.told = given.told.max(if has_end { latest } else { earliest });
+        Effective { earliest, latest: if has_end { latest } else { u64::MAX } }
+    });
+    times.collect()
 }

@@ -60,7 +60,7 @@
 //!
 //! # Cost
 //!
-//! 40 bytes an operation, for a million at a time. Recording costs two fences a call. An operation
+//! 56 bytes an operation, for a million at a time. Recording costs two fences a call. An operation
 //! that overlaps no other on its id takes one step of the checker, others a few; the worst case is
 //! exponential in the number of operations that overlap on one id, but operations with the same
 //! effect are tried once.
@@ -78,6 +78,8 @@
 mod broken;
 #[cfg(test)]
 mod broken_claims;
+#[cfg(test)]
+mod brute_force;
 mod check;
 #[cfg(test)]
 mod model;
@@ -91,6 +93,7 @@ pub mod store;
 mod subject;
 #[cfg(test)]
 mod tests;
+mod tokens;
 mod violation;
 mod workload;
 
@@ -101,6 +104,6 @@ pub use self::check::{Checker, check_history};
 pub use self::operation::{Event, Interval, Operation};
 pub use self::record::{record, verify};
 pub use self::recorder::{Recorder, Stamps};
-pub use self::subject::{Attempt, End, Semantics, Subject, Time};
+pub use self::subject::{Attempt, End, Lease, Semantics, Subject, Time};
 pub use self::violation::{Reason, Report, Violation};
 pub use self::workload::{Call, Clocks, Workload};

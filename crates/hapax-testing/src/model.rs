@@ -24,7 +24,7 @@ struct Unusual {
 
 fn semantics(refresh_on_duplicate: bool) -> Semantics {
     let (window, slack) = (Duration::from_nanos(WINDOW), Duration::from_nanos(SLACK));
-    Semantics { window, slack, refresh_on_duplicate, forgets_meanwhile: false, time: Time::LargestSoFar }
+    Semantics { window, slack, refresh_on_duplicate, forgets_meanwhile: false, time: Time::LargestSoFar, lease: None }
 }
 
 /// Returns the answers of a right subject to threads, each operation at a moment of its own within
@@ -67,7 +67,14 @@ fn history(seed: u64, len: u64, unusual: Unusual) -> (Vec<Operation>, u64) {
             accepted.insert(id, latest);
         }
         let interval = Interval { invoked, returned };
-        operations.push(Operation { id, at: Timestamp::from_nanos(at), interval, thread: thread as u16, event });
+        operations.push(Operation {
+            id,
+            at: Timestamp::from_nanos(at),
+            interval,
+            thread: thread as u16,
+            event,
+            ..Operation::default()
+        });
     }
     (operations, evicted)
 }

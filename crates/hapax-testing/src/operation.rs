@@ -3,13 +3,14 @@
 use hapax::{Outcome, Timestamp};
 
 /// The kind of an operation on an id, and its result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Event {
     /// A check answered that the id is fresh.
     Fresh,
     /// A check answered that the id is a duplicate.
     Duplicate,
     /// A check gave no answer: it may have happened, at any time since it was invoked, or never.
+    #[default]
     Unanswered,
     /// A check or an attempt to claim found that the id is claimed.
     InProgress,
@@ -19,6 +20,12 @@ pub enum Event {
     Completed,
     /// The claim's holder released it.
     Released,
+    /// The claim's holder renewed its lease, which begins anew.
+    Renewed,
+    /// The claim's holder wanted to end or renew it, and was told that it is no longer the holder.
+    Lost,
+    /// An attempt to claim found that the id is claimed or done with another fingerprint.
+    Mismatch,
     /// The id was forgotten.
     Forget,
     /// The id had to go before its time, for a strategy that reports which.
@@ -47,7 +54,7 @@ impl Event {
 /// The times of a call and of its return, in stamps: of two operations the one came before the
 /// other if it had returned at a stamp smaller than that at which the other was invoked. Nothing
 /// else about a stamp matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Interval {
     /// The stamp before the call.
     pub invoked: u64,
@@ -61,21 +68,49 @@ impl Interval {
 }
 
 /// One operation of a thread on one id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+///
+/// Fields that do not matter to a history are left to the default:
+///
+/// ```
+/// use hapax_testing::{Event, Interval, Operation};
+/// use hapax::Timestamp;
+///
+/// let operation = Operation {
+///     id: 17,
+///     at: Timestamp::from_secs(1),
+///     interval: Interval { invoked: 1, returned: 2 },
+///     thread: 0,
+///     event: Event::Fresh,
+///     ..Operation::default()
+/// };
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Operation {
     /// The id.
     pub id: u64,
-    /// The time that the caller gave.
+    /// The time that the caller gave; with [`Time::Own`](crate::Time::Own), the time before the
+    /// call.
     pub at: Timestamp,
+    /// The time after the call. It matters with [`Time::Own`](crate::Time::Own) only, and not to a
+    /// call that gave no answer, which has no end.
+    pub until: Timestamp,
     /// The interval of the operation, in stamps.
     pub interval: Interval,
+    /// The fencing token of a claim that was got, from 1; 0 if it has none.
+    pub token: u64,
+    /// The number that tells the claims of one thread apart: the same for [`Event::Claimed`] and
+    /// for what its holder did with it. 0 where a thread has one claim of an id at a time.
+    pub claim: u32,
     /// The thread. A thread does one thing after the other.
     pub thread: u16,
     /// The kind of the operation, and its result.
     pub event: Event,
+    /// The number of the fingerprint that an attempt to claim was made with, from 1; 0 if it was
+    /// made without one.
+    pub fingerprint: u8,
 }
 
-const _: () = assert!(size_of::<Operation>() <= 40);
+const _: () = assert!(size_of::<Operation>() <= 56);
 
 impl Operation {
     /// Returns true if it may never have happened.

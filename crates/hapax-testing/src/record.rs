@@ -4,7 +4,7 @@ use super::check::Checker;
 use super::operation::{Event, Operation};
 use super::pace::Pace;
 use super::recorder::{Recorder, Stamps};
-use super::subject::{Attempt, End, Semantics, Subject};
+use super::subject::{Attempt, End, Semantics, Subject, Time};
 use super::violation::{Report, Violation};
 use super::workload::{Call, Workload};
 use hapax::Timestamp;
@@ -19,7 +19,7 @@ use std::sync::Barrier;
 /// [`Violation`] names the wrong answers.
 pub fn verify<S: Subject>(subject: &S, workload: &Workload, semantics: &Semantics) -> Result<Report, Box<Violation>> {
     const PIECE: u64 = 1_000_000;
-    let stamps = Stamps::new();
+    let stamps = if semantics.time == Time::Own { Stamps::with_clock() } else { Stamps::new() };
     let pace = Pace::new(workload.threads);
     let mut checker = Checker::new(semantics);
     let evicted_before = subject.evicted();
@@ -88,7 +88,14 @@ fn follow<S: Subject>(subject: &S, script: impl Iterator<Item = (Timestamp, Call
                     None => continue,
                     Some(Attempt::InProgress) => Event::InProgress,
                     Some(Attempt::Duplicate) => Event::Duplicate,
+                    // It was made without a fingerprint, so nothing can differ.
+                    Some(Attempt::Mismatch) => Event::Mismatch,
                     Some(Attempt::Claimed(end)) => {
+                        held.push_back(Held { id, calls_left: hold, completes, end });
+                        Event::Claimed
+                    }
+                    Some(Attempt::Leased(lease)) => {
+                        let end: End<'_> = Box::new(move |completes, at| lease.end(completes, at));
                         held.push_back(Held { id, calls_left: hold, completes, end });
                         Event::Claimed
                     }

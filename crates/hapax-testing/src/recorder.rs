@@ -3,6 +3,7 @@
 use super::operation::{Event, Interval, Operation};
 use hapax::{Outcome, Timestamp};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::time::Instant;
 
 /// The source of stamps for the threads of one recording.
 ///
@@ -20,6 +21,8 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 pub struct Stamps {
     counter: Padded,
     calls_a_stamp: u32,
+    /// The origin of the measured times, if they are measured.
+    clock: Option<Instant>,
 }
 
 /// Alone in its cache lines: processors fetch them in pairs.
@@ -30,7 +33,7 @@ struct Padded(AtomicU64);
 impl Stamps {
     /// Creates stamps for long recordings.
     pub fn new() -> Self {
-        Stamps { counter: Padded::default(), calls_a_stamp: 8 }
+        Stamps { counter: Padded::default(), calls_a_stamp: 8, clock: None }
     }
 
     /// Creates stamps for short recordings: calls that do not overlap never have one stamp.
@@ -38,10 +41,26 @@ impl Stamps {
         Stamps { calls_a_stamp: 1, ..Self::new() }
     }
 
+    /// Creates stamps for subjects that read a clock of their own: the monotonic time is measured
+    /// before and after each call, and recorded in place of the caller's. However long a thread is
+    /// interrupted, the subject has read its clock in between. Costs two readings of
+    /// [`Instant::now`] a call.
+    pub fn with_clock() -> Self {
+        Stamps { clock: Some(Instant::now()), ..Self::exact() }
+    }
+
     /// Creates a recorder for one thread.
     pub fn recorder(&self, thread: u16) -> Recorder<'_> {
-        let Stamps { counter, calls_a_stamp } = self;
-        Recorder { counter: &counter.0, calls_a_stamp: *calls_a_stamp, calls: 0, thread, operations: Vec::new() }
+        let Stamps { counter, calls_a_stamp, clock } = self;
+        Recorder {
+            counter: &counter.0,
+            calls_a_stamp: *calls_a_stamp,
+            clock: *clock,
+            measured: None,
+            calls: 0,
+            thread,
+            operations: Vec::new(),
+        }
     }
 }
 
@@ -71,6 +90,9 @@ impl Default for Stamps {
 pub struct Recorder<'a> {
     counter: &'a AtomicU64,
     calls_a_stamp: u32,
+    clock: Option<Instant>,
+    /// The times before and after the last call.
+    measured: Option<(Timestamp, Timestamp)>,
     /// The number of calls since this thread has advanced the counter.
     calls: u32,
     thread: u16,
@@ -87,6 +109,7 @@ impl Recorder<'_> {
     /// Makes a call, and returns its interval and its result.
     #[inline(always)]
     pub fn time<T>(&mut self, call: impl FnOnce() -> T) -> (Interval, T) {
+        let before = self.clock.map(since);
         // Relaxed: the fences order it; see `Stamps`.
         let invoked = self.counter.load(Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -99,21 +122,37 @@ impl Recorder<'_> {
         } else {
             self.counter.load(Ordering::Relaxed)
         };
+        self.measured = before.map(|before| (before, self.clock.map_or(before, since)));
         (Interval { invoked, returned }, result)
     }
 
     /// Adds an operation with a known interval. Operations of a thread are added in the order in
     /// which it did them.
     #[inline(always)]
-    pub fn push(&mut self, mut interval: Interval, id: u64, at: Timestamp, event: Event) {
+    pub fn push(&mut self, interval: Interval, id: u64, at: Timestamp, event: Event) {
+        self.add(Operation { id, at, interval, event, ..Operation::default() });
+    }
+
+    /// Adds an operation, like [`push`](Recorder::push), with fields that few operations have. Its
+    /// thread is the recorder's; with [a clock](Stamps::with_clock) its times are those of the last
+    /// call.
+    #[inline(always)]
+    pub fn add(&mut self, operation: Operation) {
+        let Operation { at, mut interval, event, .. } = operation;
         if event == Event::Unanswered {
             interval.returned = Interval::NEVER;
         }
-        self.operations.push(Operation { id, at, interval, thread: self.thread, event });
+        let (at, until) = self.measured.unwrap_or((at, at));
+        self.operations.push(Operation { at, until, interval, thread: self.thread, ..operation });
     }
 
     /// Returns the recorded operations.
     pub fn into_operations(self) -> Vec<Operation> {
         self.operations
     }
+}
+
+/// Returns the monotonic time since an origin.
+fn since(origin: Instant) -> Timestamp {
+    Timestamp::default() + origin.elapsed()
 }

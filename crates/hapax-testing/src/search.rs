@@ -7,7 +7,7 @@
 //! possible ones, each once.
 
 use super::operation::Event;
-use super::state::{Effective, Specification, State};
+use super::state::{Act, Effective, Specification, State};
 use std::collections::HashSet;
 
 /// An operation on the id, as far as the search needs it.
@@ -16,8 +16,7 @@ pub(super) struct Step {
     pub(super) invoked: u64,
     pub(super) returned: u64,
     pub(super) effective: Effective,
-    pub(super) thread: u16,
-    pub(super) event: Event,
+    pub(super) act: Act,
     /// True if it may never have happened.
     pub(super) optional: bool,
     /// True if it stands for any number of such operations.
@@ -119,7 +118,7 @@ impl Search {
 
     /// Returns true if an operation of another thread is under way.
     pub(super) fn overlaps(&self, thread: u16) -> bool {
-        let of_another = |i: usize| self.pending[i].is_some_and(|pending| pending.step.thread != thread);
+        let of_another = |i: usize| self.pending[i].is_some_and(|pending| pending.step.act.thread != thread);
         bits(self.pending_bits & !self.optional_bits).any(of_another)
     }
 
@@ -129,7 +128,7 @@ impl Search {
             && self.pending_bits == 0
             && !step.optional
         {
-            let next = spec.next(one.state, step.event, step.thread, step.effective);
+            let next = spec.next(one.state, step.act, step.effective);
             if let (Some(state), None) = (next.state, next.evicted.filter(|_| self.evictions_allowed)) {
                 one.state = state;
                 return Ok(());
@@ -148,7 +147,7 @@ impl Search {
             return Err(Failed::TooMany);
         }
         let after = bits(self.pending_bits & !self.optional_bits)
-            .filter(|&i| self.pending[i].is_some_and(|pending| pending.step.thread == step.thread))
+            .filter(|&i| self.pending[i].is_some_and(|pending| pending.step.act.thread == step.act.thread))
             .fold(0, |after, i| after | 1 << i);
         self.pending[bit as usize] = Some(Pending { step, after });
         self.pending_bits |= 1 << bit;
@@ -158,7 +157,7 @@ impl Search {
 
     /// Makes another operation stand for this one as well. Returns true if there is one.
     fn join(&mut self, step: Step) -> bool {
-        let alike = |i: &usize| self.pending[*i].is_some_and(|pending| pending.step.event == step.event);
+        let alike = |i: &usize| self.pending[*i].is_some_and(|pending| pending.step.act.event == step.act.event);
         let Some(i) = bits(self.optional_bits).find(alike) else {
             return false;
         };
@@ -223,7 +222,7 @@ impl Search {
         let next = |i: usize| -> Option<_> {
             let Pending { step, after } = self.pending[i]?;
             // A thread's operations happen in its order.
-            let next = || spec.next(from.state, step.event, step.thread, step.effective.until(latest));
+            let next = || spec.next(from.state, step.act, step.effective.until(latest));
             (after & !from.done == 0).then(|| (step, next()))
         };
         let open = self.pending_bits & !from.done;
@@ -231,11 +230,9 @@ impl Search {
         // it can be taken away and put here. The exception: its thread then cannot forget again an
         // id that it is forgetting.
         let may_go_first = |i: &usize| !spec.refreshes() && self.pending[*i].is_some_and(|pending| pending.after == 0);
-        let idle = bits(open & !self.optional_bits).filter(may_go_first).find(|&i| {
-            next(i).is_some_and(|(step, next)| {
-                matches!(step.event, Event::Duplicate | Event::InProgress) && next.state == Some(from.state)
-            })
-        });
+        let idle = bits(open & !self.optional_bits)
+            .filter(may_go_first)
+            .find(|&i| next(i).is_some_and(|(step, next)| is_look(step.act.event) && next.state == Some(from.state)));
         if let Some(i) = idle {
             self.stack.push(Configuration { done: from.done | 1 << i, ..from });
             return;
@@ -259,7 +256,7 @@ impl Search {
     /// Returns true if an operation that has happened may happen again: forgetting, unless its
     /// thread has gone on.
     fn is_repeatable(&self, spec: &Specification, done: u128, index: usize) -> bool {
-        let is_forget = self.pending[index].is_some_and(|pending| pending.step.event == Event::Forget);
+        let is_forget = self.pending[index].is_some_and(|pending| pending.step.act.event == Event::Forget);
         let is_followed = |j: usize| self.pending[j].is_some_and(|pending| pending.after >> index & 1 != 0);
         is_forget && spec.forgets_meanwhile() && !bits(self.pending_bits & done).any(is_followed)
     }
@@ -284,6 +281,11 @@ impl Search {
         let optional = left.iter().filter_map(|&i| self.pending[i].map(|pending| pending.step)).collect();
         (Some(Remainder { configurations, optional }), evictions)
     }
+}
+
+/// Returns true for an answer that changes nothing.
+fn is_look(event: Event) -> bool {
+    matches!(event, Event::Duplicate | Event::InProgress | Event::Mismatch | Event::Lost)
 }
 
 /// Drops a configuration if another one covers it, took no more evictions, and took no operation

@@ -51,6 +51,20 @@ pub trait Subject: Sync {
         None
     }
 
+    /// Tries to claim an id for a message whose content has the number `fingerprint`, from 1. `None`
+    /// if the subject has no fingerprints: then nothing is recorded.
+    fn claim_with(&self, id: u64, fingerprint: u8, at: Timestamp) -> Option<Attempt<'_>> {
+        let _ = (id, fingerprint, at);
+        None
+    }
+
+    /// Stops the subject and starts it again from what it has stored: what it has acknowledged it
+    /// must still know. Called while no other call is under way and nobody holds a claim. Returns
+    /// false if the subject does not outlive its process: then nothing has happened.
+    fn restart(&self) -> bool {
+        false
+    }
+
     /// Returns the number of ids that had to go before their time, so far, if that is counted. As
     /// many answers may be fresh without reason.
     fn evicted(&self) -> u64 {
@@ -62,10 +76,34 @@ pub trait Subject: Sync {
 pub enum Attempt<'s> {
     /// The id is the caller's.
     Claimed(End<'s>),
+    /// The id is the caller's, until its lease ends.
+    Leased(Box<dyn Lease + 's>),
     /// The id is another caller's.
     InProgress,
     /// The id is done.
     Duplicate,
+    /// The id is in progress or done with another fingerprint.
+    Mismatch,
+}
+
+/// A claim that ends by itself, unless it is renewed.
+pub trait Lease {
+    /// Returns the claim's fencing token, from 1, if it has one: a later claim of the id must have
+    /// a larger one.
+    fn token(&self) -> Option<u64> {
+        None
+    }
+
+    /// Renews the lease, so that it begins anew. Returns false if the claim is no longer the
+    /// caller's; `None` if leases cannot be renewed: then nothing is recorded.
+    fn renew(&mut self, at: Timestamp) -> Option<bool> {
+        let _ = at;
+        None
+    }
+
+    /// Completes the claim if the flag is true, otherwise releases it. Returns false if the claim
+    /// is no longer the caller's.
+    fn end(self: Box<Self>, completes: bool, at: Timestamp) -> bool;
 }
 
 /// A function that ends a claim at a time: it completes the claim if the flag is true, otherwise
@@ -77,8 +115,10 @@ impl fmt::Debug for Attempt<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Attempt::Claimed(_) => "Claimed",
+            Attempt::Leased(_) => "Leased",
             Attempt::InProgress => "InProgress",
             Attempt::Duplicate => "Duplicate",
+            Attempt::Mismatch => "Mismatch",
         })
     }
 }
@@ -100,6 +140,14 @@ pub struct Semantics {
     pub forgets_meanwhile: bool,
     /// The rule for the time that counts.
     pub time: Time,
+    /// The time for which a claim belongs to its holder, from the attempt that got it or its last
+    /// renewal; `None` if claims last until they are ended.
+    ///
+    /// A lease of length l that began at time b keeps others out at every e with e - b < l, and at
+    /// none with e - b >= l + slack. From then on one other may take the id over. Until somebody
+    /// has, a late holder may be refused, or may complete, release or renew; afterwards it must be
+    /// refused.
+    pub lease: Option<Duration>,
 }
 
 /// The rule for the time that counts for an operation whose caller's clock differs from others'.
@@ -110,6 +158,13 @@ pub enum Time {
     LargestSoFar,
     /// The time that the caller gave, whatever others have given.
     AsGiven,
+    /// The time that the subject reads from a clock of its own, at any moment between the call and
+    /// its return, by the recorder's monotonic clock: see
+    /// [`Stamps::with_clock`](crate::Stamps::with_clock).
+    ///
+    /// A clock that is coarser than the recorder's makes an id up to one of its steps older or
+    /// younger: subtract a step from the window, and add two to the slack.
+    Own,
 }
 
 impl Semantics {
@@ -121,7 +176,14 @@ impl Semantics {
             refresh_on_duplicate: false,
             forgets_meanwhile: true,
             time: Time::LargestSoFar,
+            lease: None,
         }
+    }
+
+    /// Returns the semantics of a subject that reads a clock of its own: for
+    /// [`Workload::of_own_clock`](crate::Workload::of_own_clock).
+    pub fn of_own_clock(window: Duration) -> Self {
+        Semantics { time: Time::Own, ..Self::of_window(window) }
     }
 }
 

@@ -23,6 +23,14 @@ pub struct Report {
     pub claimed: u64,
     /// Checks and attempts that found an id claimed.
     pub in_progress: u64,
+    /// Leases that were renewed.
+    pub renewed: u64,
+    /// Calls of holders that were told that they had lost the claim.
+    pub lost: u64,
+    /// Attempts that found the id claimed or done with another fingerprint.
+    pub mismatches: u64,
+    /// The number of times that the subject was stopped and started again.
+    pub restarts: u64,
     /// Operations that overlapped another one on the same id. If these are few, not much was
     /// tested.
     pub overlapping: u64,
@@ -42,6 +50,9 @@ impl Report {
             Event::Forget => self.forgotten += 1,
             Event::InProgress => self.in_progress += 1,
             Event::Claimed => self.claimed += 1,
+            Event::Renewed => self.renewed += 1,
+            Event::Lost => self.lost += 1,
+            Event::Mismatch => self.mismatches += 1,
             Event::Completed | Event::Released | Event::Evict => {}
         }
     }
@@ -53,6 +64,10 @@ impl fmt::Display for Report {
             self;
         write!(f, "{operations} operations: {fresh} fresh, {duplicates} duplicates, {unanswered} without an answer, ")?;
         write!(f, "{claimed} claimed, {in_progress} in progress, ")?;
+        let Report { renewed, lost, mismatches, restarts, .. } = self;
+        if [renewed, lost, mismatches, restarts].into_iter().any(|count| *count > 0) {
+            write!(f, "{renewed} renewed, {lost} lost, {mismatches} mismatches, {restarts} restarts, ")?;
+        }
         write!(f, "{forgotten} forgotten; {overlapping} overlapped another one on the same id; ")?;
         write!(f, "{} fresh because of an eviction, of {} counted", self.needed_evictions, self.counted_evictions)
     }
@@ -70,6 +85,18 @@ pub enum Reason {
         needed: u64,
         /// The number of counted evictions.
         counted: u64,
+    },
+    /// Two claims of one id got the same fencing token.
+    TokenGivenTwice {
+        /// The token.
+        token: u64,
+    },
+    /// A claim got a smaller fencing token than an earlier claim of the same id.
+    TokenTooSmall {
+        /// The token.
+        token: u64,
+        /// The larger token of an earlier claim.
+        earlier: u64,
     },
     /// Too many operations on one id overlap for the checker to try all orders: nothing is known of
     /// the subject.
@@ -106,6 +133,10 @@ impl fmt::Display for Violation {
                 "{needed} answers are fresh without reason, {counted} evictions were counted; id {}:",
                 self.id
             )?,
+            Reason::TokenGivenTwice { token } => writeln!(f, "id {}: two claims got the token {token}", self.id)?,
+            Reason::TokenTooSmall { token, earlier } => {
+                writeln!(f, "id {}: a claim got the token {token}, after one that had got {earlier}", self.id)?
+            }
             Reason::TooManyOrders => writeln!(f, "id {}: too many orders of these to try them all", self.id)?,
         }
         let Semantics { window, slack, refresh_on_duplicate, .. } = self.semantics;
@@ -114,8 +145,8 @@ impl fmt::Display for Violation {
         for state in &self.before {
             match state {
                 State::Unknown => writeln!(f, "before: not remembered")?,
-                State::Claimed { by } => writeln!(f, "before: claimed by thread {by}")?,
-                State::Accepted { earliest, latest } => {
+                State::Claimed { by, .. } => writeln!(f, "before: claimed by thread {by}")?,
+                State::Accepted { earliest, latest, .. } => {
                     writeln!(f, "before: accepted at {}", range(*earliest, *latest))?
                 }
             }
