@@ -21,8 +21,9 @@
 //! # Ok::<(), hapax::Error>(())
 //! ```
 //!
-//! For a strategy of your own implement [`Subject`], which takes one function;
-//! `crates/hapax-testing/examples/verify_your_own.rs` does, for one that is wrong. The report of a
+//! For a strategy of your own implement [`Subject`], which takes one function, or hand over a
+//! closure, synchronous or asynchronous, with ids as text if you like: [`adapters`].
+//! `crates/hapax-testing/examples/verify_your_own.rs` tests one that is wrong. The report of a
 //! wrong strategy looks like this (two threads looked before either of them wrote):
 //!
 //! ```text
@@ -74,6 +75,7 @@
 //! histories of distributed systems. The states with ranges of time, and the counted evictions, are
 //! this crate's own.
 
+pub mod adapters;
 #[cfg(test)]
 mod broken;
 #[cfg(test)]

@@ -109,7 +109,7 @@ fn every_flaw_is_noticed_and_by_the_case_that_is_meant_for_it() {
     assert!(elsewhere.is_empty(), "not noticed by the case that was written for it:\n{}", elsewhere.join("\n"));
 }
 
-/// Servers have a clock of their own: the suite leaves them their slack, and misses what is smaller.
+/// Servers have a clock of their own: the suite leaves them their slack, and misses less.
 #[test]
 fn with_slack_a_flaw_of_a_second_is_not_noticed() {
     struct Server(InMemory<Flawed>);

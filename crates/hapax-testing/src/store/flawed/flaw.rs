@@ -200,14 +200,14 @@ flaws! {
     RecordsKeepLongerRetentions => "a record replaces the whole of what was there",
     /// After a release, the next claim has the same token.
     TokensComeAgainAfterARelease => "no token is given twice: after a release",
-    /// When what is over has been removed, the next claim has the same token.
+    /// After the clean-up of what is over, the next claim has the same token.
     TokensComeAgainAfterTheCleanUp => "no token is given twice: after a release",
-    /// When an id in progress was forgotten, its next claim has the same token.
+    /// After a forget of an id in progress, its next claim has the same token.
     TokensComeAgainAfterAForget => "no token is given twice: after a forget",
-    /// When an id in progress was recorded, its next claim has the same token.
+    /// After a record of an id in progress, its next claim has the same token.
     TokensComeAgainAfterARecord => "no token is given twice: after a record and a forget",
-    /// When an id was completed and forgotten, its next claim has the same token.
+    /// After a completion and a forget, the next claim has the same token.
     TokensComeAgainAfterACompletion => "no token is given twice: after a completion and a forget",
-    /// When a lease has expired, the next claim has the same token.
+    /// After the end of a lease, the next claim has the same token.
     TokensComeAgainAfterTheEndOfALease => "no token is given twice: after the end of a lease",
 }
