@@ -82,6 +82,12 @@ impl Checker {
         self.report
     }
 
+    /// Counts a restart of the subject, if it did restart. What it had acknowledged before it must
+    /// still know, so nothing else is different.
+    pub(super) fn restarted(&mut self, restarted: bool) {
+        self.report.restarts += u64::from(restarted);
+    }
+
     /// Checks the next piece; `evicted` is the number of evictions that the subject has counted up
     /// to its end.
     ///

@@ -81,14 +81,22 @@ mod broken;
 #[cfg(test)]
 mod broken_claims;
 #[cfg(test)]
+mod broken_everything;
+#[cfg(test)]
+mod broken_own;
+#[cfg(test)]
 mod brute_force;
 mod check;
+#[cfg(test)]
+mod engine;
+mod follow;
 #[cfg(test)]
 mod model;
 mod operation;
 mod pace;
 mod record;
 mod recorder;
+mod script;
 mod search;
 mod state;
 pub mod store;

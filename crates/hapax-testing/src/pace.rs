@@ -2,10 +2,11 @@
 //! moment.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
-/// The progress of each thread.
+/// The progress of each thread, and the moment at which all began.
 #[derive(Debug)]
-pub(super) struct Pace(Vec<Progress>);
+pub(super) struct Pace(Vec<Progress>, Instant);
 
 /// Alone in its cache lines: processors fetch them in pairs.
 #[derive(Debug, Default)]
@@ -14,13 +15,17 @@ struct Progress(AtomicU64);
 
 impl Pace {
     pub(super) fn new(threads: u16) -> Self {
-        Pace((0..threads).map(|_| Progress::default()).collect())
+        Pace((0..threads).map(|_| Progress::default()).collect(), Instant::now())
     }
 
     /// Sets the step at which all threads begin.
     pub(super) fn begin(&self, step: u64) {
         // Relaxed: threads are started afterwards.
         self.0.iter().for_each(|progress| progress.0.store(step, Ordering::Relaxed));
+    }
+
+    pub(super) fn origin(&self) -> Instant {
+        self.1
     }
 
     pub(super) fn member(&self, thread: usize) -> Member<'_> {

@@ -1,18 +1,19 @@
 //! Running threads and recording their operations.
 
 use super::check::Checker;
-use super::operation::{Event, Operation};
+use super::follow::follow;
+use super::operation::Operation;
 use super::pace::Pace;
-use super::recorder::{Recorder, Stamps};
-use super::subject::{Attempt, End, Semantics, Subject, Time};
+use super::recorder::Stamps;
+use super::subject::{Semantics, Subject, Time};
 use super::violation::{Report, Violation};
 use super::workload::{Call, Workload};
 use hapax::Timestamp;
-use std::collections::VecDeque;
 use std::sync::Barrier;
 
 /// Runs a workload on a subject, and checks the recorded history. A long one is recorded and
-/// checked a million operations at a time, so that memory does not limit it.
+/// checked a million operations at a time, so that memory does not limit it. Where the workload has
+/// [restarts](Workload::restart_every), the subject is stopped and started in between.
 ///
 /// # Errors
 ///
@@ -23,12 +24,27 @@ pub fn verify<S: Subject>(subject: &S, workload: &Workload, semantics: &Semantic
     let pace = Pace::new(workload.threads);
     let mut checker = Checker::new(semantics);
     let evicted_before = subject.evicted();
-    let mut begin = 0;
+    let (mut begin, mut restart_at) = (0, workload.restart_every);
+    let mut recorded = Vec::new();
+    let mut unchecked = 0;
     while begin < workload.operations {
-        let end = workload.operations.min(begin + PIECE);
-        let operations = record(subject, &stamps, workload.scripts(&pace, begin..end));
-        checker.check(&operations, subject.evicted() - evicted_before)?;
+        let end = workload.operations.min(begin + PIECE - unchecked);
+        let end = if restart_at > begin { end.min(restart_at) } else { end };
+        recorded
+            .push((record(subject, &stamps, workload.scripts(&pace, begin..end)), subject.evicted() - evicted_before));
+        unchecked += end - begin;
         begin = end;
+        if begin == restart_at && begin < workload.operations {
+            restart_at += workload.restart_every;
+            checker.restarted(subject.restart());
+            // Checking takes time, in which a subject with a clock of its own would forget what it
+            // must still know.
+            if unchecked < PIECE {
+                continue;
+            }
+        }
+        recorded.drain(..).try_for_each(|(operations, evicted)| checker.check(&operations, evicted))?;
+        unchecked = 0;
     }
     Ok(checker.report())
 }
@@ -56,77 +72,4 @@ where
             .flat_map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
             .collect()
     })
-}
-
-/// Makes the calls of a script.
-fn follow<S: Subject>(subject: &S, script: impl Iterator<Item = (Timestamp, Call)>, recorder: &mut Recorder<'_>) {
-    let mut answers = Vec::new();
-    let mut held = VecDeque::new();
-    let mut now = Timestamp::default();
-    for (at, call) in script {
-        now = at;
-        match call {
-            // It would not be recorded, though it may tell the subject a time.
-            Call::Batch(ids) if ids.is_empty() => {}
-            Call::Check(id) => recorder.check(id, at, || subject.check(id, at)),
-            Call::Batch(ids) => {
-                answers.clear();
-                let (interval, ()) = recorder.time(|| subject.check_batch(&ids, at, &mut answers));
-                assert_eq!(answers.len(), ids.len(), "a batch needs an answer for each id");
-                for (&id, &answer) in ids.iter().zip(&answers) {
-                    recorder.push(interval, id, at, Event::of_check(answer));
-                }
-            }
-            Call::Forget(id) => {
-                if let (interval, true) = recorder.time(|| subject.forget(id, at)) {
-                    recorder.push(interval, id, at, Event::Forget);
-                }
-            }
-            Call::Claim { id, hold, completes } => {
-                let (interval, attempt) = recorder.time(|| subject.claim(id, at));
-                let event = match attempt {
-                    None => continue,
-                    Some(Attempt::InProgress) => Event::InProgress,
-                    Some(Attempt::Duplicate) => Event::Duplicate,
-                    // It was made without a fingerprint, so nothing can differ.
-                    Some(Attempt::Mismatch) => Event::Mismatch,
-                    Some(Attempt::Claimed(end)) => {
-                        held.push_back(Held { id, calls_left: hold, completes, end });
-                        Event::Claimed
-                    }
-                    Some(Attempt::Leased(lease)) => {
-                        let end: End<'_> = Box::new(move |completes, at| lease.end(completes, at));
-                        held.push_back(Held { id, calls_left: hold, completes, end });
-                        Event::Claimed
-                    }
-                };
-                recorder.push(interval, id, at, event);
-            }
-        }
-        end_what_is_due(&mut held, at, recorder);
-    }
-    held.iter_mut().for_each(|held| held.calls_left = 0);
-    end_what_is_due(&mut held, now, recorder);
-}
-
-/// A claim that a thread has.
-struct Held<'s> {
-    id: u64,
-    calls_left: u8,
-    completes: bool,
-    end: End<'s>,
-}
-
-fn end_what_is_due(all: &mut VecDeque<Held<'_>>, at: Timestamp, recorder: &mut Recorder<'_>) {
-    for _ in 0..all.len() {
-        let Some(held) = all.pop_front() else { return };
-        if let Some(calls_left) = held.calls_left.checked_sub(1) {
-            all.push_back(Held { calls_left, ..held });
-            continue;
-        }
-        let event = if held.completes { Event::Completed } else { Event::Released };
-        if let (interval, true) = recorder.time(|| (held.end)(held.completes, at)) {
-            recorder.push(interval, held.id, at, event);
-        }
-    }
 }

@@ -51,8 +51,8 @@ pub trait Subject: Sync {
         None
     }
 
-    /// Tries to claim an id for a message whose content has the number `fingerprint`, from 1. `None`
-    /// if the subject has no fingerprints: then nothing is recorded.
+    /// Tries to claim an id for a message whose content has the number `fingerprint`, from 1.
+    /// `None` if the subject has no fingerprints: then nothing is recorded.
     fn claim_with(&self, id: u64, fingerprint: u8, at: Timestamp) -> Option<Attempt<'_>> {
         let _ = (id, fingerprint, at);
         None
@@ -184,6 +184,12 @@ impl Semantics {
     /// [`Workload::of_own_clock`](crate::Workload::of_own_clock).
     pub fn of_own_clock(window: Duration) -> Self {
         Semantics { time: Time::Own, ..Self::of_window(window) }
+    }
+
+    /// Returns the same with leases of half a window, and duplicates that extend their id's stay:
+    /// for [`Workload::of_everything`](crate::Workload::of_everything).
+    pub fn of_everything(window: Duration) -> Self {
+        Semantics { refresh_on_duplicate: true, lease: Some(window / 2), ..Self::of_own_clock(window) }
     }
 }
 

@@ -1,9 +1,10 @@
 //! The calls of the threads: ids that many check at once, ids that come again, batches, forgetting,
 //! and clocks that differ.
 
-use super::pace::{Member, Pace};
+use super::pace::Pace;
+use super::script::{COMMON, Script};
 use hapax::Timestamp;
-use hapax::tier::random::{Random, hash, scale};
+use hapax::tier::random::{hash, scale};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
@@ -23,6 +24,10 @@ use std::time::{Duration, Instant};
 /// have been accepted one window ago, and some are being forgotten meanwhile. In between, threads
 /// check ids of their own, ids that others have checked just now, and ids that others have checked
 /// a window ago, one by one or in batches.
+///
+/// With [`leases`](Workload::leases), all claim the same ids from time to time, some of which were
+/// claimed one lease ago: holders keep some of them for longer than their lease, renew others, and
+/// end the rest at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Workload {
     /// The seed of the random numbers.
@@ -53,6 +58,16 @@ pub struct Workload {
     /// The number of calls among a hundred that claim an id, and complete it some calls later, or,
     /// one in four, release it.
     pub claims: u8,
+    /// The number of calls among a hundred that claim an id for a lease, besides those of ids that
+    /// all claim at once. 0: there are none of those, either.
+    pub leases: u8,
+    /// The length of a lease, which the subject must have been given, too.
+    pub lease: Duration,
+    /// The number of those claims among a hundred that have a fingerprint, one in eight of these a
+    /// wrong one.
+    pub fingerprints: u8,
+    /// The number of operations after which the subject is stopped and started again. 0: never.
+    pub restart_every: u64,
     /// The number of different ids, besides those that are checked by all at once.
     pub ids: u64,
     /// The source of all ids, if it is not empty: for example ids that are hard for the subject.
@@ -66,6 +81,10 @@ pub enum Clocks {
     Virtual,
     /// The true time, since a moment that all agree on.
     Real(Instant),
+    /// The true time since the beginning. Threads wait for it, so that a window has about
+    /// [`operations_per_window`](Workload::operations_per_window), if the machine can do as many:
+    /// for subjects that read a clock of their own.
+    Paced,
 }
 
 /// The next call of a thread.
@@ -84,6 +103,19 @@ pub enum Call {
         /// The number of further calls after which the claim ends.
         hold: u8,
         /// True if it is completed then, rather than released.
+        completes: bool,
+    },
+    /// Tries to claim an id for a lease.
+    Lease {
+        /// The id.
+        id: u64,
+        /// The number of its fingerprint; 0 if it has none.
+        fingerprint: u8,
+        /// The time after which the claim is ended, by the thread's clock.
+        hold: Duration,
+        /// The time after which it is renewed, once.
+        renew_after: Option<Duration>,
+        /// True if it is completed in the end, rather than released.
         completes: bool,
     },
 }
@@ -105,8 +137,73 @@ impl Workload {
             batch_max: 32,
             forgets: 0,
             claims: 0,
+            leases: 0,
+            lease: window / 2,
+            fingerprints: 0,
+            restart_every: 0,
             ids: 100_000,
             only: Vec::new(),
+        }
+    }
+
+    /// Returns 200,000 operations of four threads within ten windows of real time, for a subject
+    /// that reads a clock of its own; the specification is
+    /// [`Semantics::of_own_clock`](crate::Semantics::of_own_clock). It takes ten windows, so the
+    /// window should be short, 50 to 200 ms. On a busy machine less is seen, and nothing is called
+    /// wrong that is right.
+    ///
+    /// ```
+    /// use hapax_testing::{Semantics, Subject, Workload, verify};
+    /// use hapax::{Outcome, Timestamp};
+    /// use std::collections::HashMap;
+    /// use std::sync::Mutex;
+    /// use std::time::{Duration, Instant};
+    ///
+    /// const WINDOW: Duration = Duration::from_millis(50);
+    ///
+    /// #[derive(Default)]
+    /// struct Map(Mutex<HashMap<u64, Instant>>);
+    ///
+    /// impl Subject for Map {
+    ///     fn check(&self, id: u64, _: Timestamp) -> Option<Outcome> {
+    ///         let mut accepted = self.0.lock().unwrap();
+    ///         let now = Instant::now();
+    ///         if accepted.get(&id).is_some_and(|&then| now < then + WINDOW) {
+    ///             return Some(Outcome::Duplicate);
+    ///         }
+    ///         accepted.insert(id, now);
+    ///         Some(Outcome::Fresh)
+    ///     }
+    /// }
+    ///
+    /// let workload = Workload { operations: 40_000, ..Workload::of_own_clock(WINDOW) };
+    /// verify(&Map::default(), &workload, &Semantics::of_own_clock(WINDOW))?;
+    /// # Ok::<(), Box<hapax_testing::Violation>>(())
+    /// ```
+    pub fn of_own_clock(window: Duration) -> Self {
+        Workload {
+            operations: 200_000,
+            operations_per_window: 20_000,
+            clocks: Clocks::Paced,
+            skew: Duration::ZERO,
+            ids: 20_000,
+            ..Self::of_window(window)
+        }
+    }
+
+    /// Returns 120,000 operations within six windows of real time, with all that a subject may
+    /// have: ids are forgotten, claimed for leases of half a window, which end and are taken over,
+    /// with fingerprints, and the subject is stopped and started again every other window. What a
+    /// subject does not have is left out, call by call; the specification is
+    /// [`Semantics::of_everything`](crate::Semantics::of_everything).
+    pub fn of_everything(window: Duration) -> Self {
+        Workload {
+            operations: 120_000,
+            forgets: 2,
+            leases: 10,
+            fingerprints: 50,
+            restart_every: 40_000,
+            ..Self::of_own_clock(window)
         }
     }
 
@@ -115,33 +212,30 @@ impl Workload {
         let threads = u64::from(self.threads);
         let steps = operations.start / threads..operations.end / threads;
         pace.begin(steps.start);
-        let script = |thread: u64| Script {
-            workload: self,
-            member: pace.member(thread as usize),
-            thread,
-            random: Random::new(hash([self.seed, thread, steps.start])),
-            step: steps.start,
-            end: steps.end,
-        };
-        (0..threads).map(script).collect()
+        let begun = Instant::now();
+        (0..threads).map(|thread| Script::new(self, pace, begun, thread, steps.clone())).collect()
     }
 
     /// Returns the number of operations of one thread within a window.
-    fn steps_per_window(&self) -> u64 {
+    pub(super) fn steps_per_window(&self) -> u64 {
         (self.operations_per_window / u64::from(self.threads)).max(1)
     }
 
-    /// Returns the time on a thread's clock.
-    fn now(&self, thread: u64, step: u64) -> Timestamp {
+    /// Returns the time that a number of steps takes.
+    pub(super) fn time_of(&self, steps: u64) -> Duration {
+        let nanos = u128::from(steps) * self.window.as_nanos() / u128::from(self.steps_per_window());
+        Duration::from_nanos(nanos as u64)
+    }
+
+    /// Returns the time on a thread's clock; all threads started at the `origin`.
+    pub(super) fn now(&self, thread: u64, step: u64, origin: Instant) -> Timestamp {
         const STEPS_OF_ONE_ERROR: u64 = 1_000;
         let skew = self.skew.as_nanos() as u64;
         let error = scale(hash([self.seed ^ 1, thread, step / STEPS_OF_ONE_ERROR]), skew.saturating_add(1));
         let passed = match self.clocks {
             Clocks::Real(start) => start.elapsed(),
-            Clocks::Virtual => {
-                let nanos = u128::from(step) * self.window.as_nanos() / u128::from(self.steps_per_window());
-                Duration::from_nanos(nanos as u64)
-            }
+            Clocks::Paced => origin.elapsed(),
+            Clocks::Virtual => self.time_of(step),
         };
         Timestamp::from_nanos(error) + passed
     }
@@ -154,12 +248,12 @@ impl Workload {
     }
 
     /// Returns the id that a thread has to itself at a step, if it does not meet others there.
-    fn own(&self, thread: u64, step: u64) -> u64 {
+    pub(super) fn own(&self, thread: u64, step: u64) -> u64 {
         self.id(scale(hash([self.seed ^ 3, thread, step]), self.ids.max(1)))
     }
 
     /// Returns the id that all threads check at a step: a new one, or one from about a window ago.
-    fn common(&self, step: u64) -> u64 {
+    pub(super) fn common(&self, step: u64) -> u64 {
         let hash = hash([self.seed, 4, step]);
         let back = match hash & 1 {
             0 => 0,
@@ -170,99 +264,22 @@ impl Workload {
     }
 
     /// Returns a number of steps that is about a window: from a 50th less to three 50ths more.
-    fn back_by_a_window(&self, number: u64) -> u64 {
+    pub(super) fn back_by_a_window(&self, number: u64) -> u64 {
         let steps = self.steps_per_window();
         steps - steps / 50 + number % (steps * 4 / 50).max(1)
     }
-}
-
-/// The number of steps for which all threads check the same id.
-const COMMON: u64 = 2;
-
-/// The number of steps after a meeting during which all threads check the same ids.
-const TOGETHER: u64 = 8;
-
-/// The calls of one thread.
-#[derive(Debug)]
-pub(super) struct Script<'a> {
-    workload: &'a Workload,
-    member: Member<'a>,
-    thread: u64,
-    random: Random,
-    step: u64,
-    end: u64,
-}
-
-impl Script<'_> {
-    fn any_id(&mut self) -> u64 {
-        let workload = self.workload;
-        let other = self.random.below(u64::from(workload.threads));
-        match self.random.below(8) {
-            // An id that was checked just now, by any thread.
-            0..=2 => workload.own(other, self.step.saturating_sub(self.random.below(8))),
-            // An id that was checked a window ago.
-            3 => {
-                let back = workload.back_by_a_window(self.random.next());
-                workload.own(other, self.step.checked_sub(back).unwrap_or(self.step))
-            }
-            // An id that all have checked just now.
-            4 => workload.common(self.step.saturating_sub(self.random.below(64))),
-            _ => workload.own(self.thread, self.step),
-        }
-    }
-
-    fn claim(&mut self, id: u64) -> Call {
-        // At once, mostly: then it ends while others are about to begin with the same id.
-        let hold = self.random.below(8).saturating_sub(4) as u8;
-        Call::Claim { id, hold, completes: self.random.below(4) > 0 }
-    }
-
-    /// Returns the ids of a batch; the steps go on as if they were checked one by one.
-    fn batch(&mut self, size: u64) -> Call {
-        let id = |i| {
-            self.step += u64::from(i > 0);
-            self.any_id()
+    /// Returns the id that all threads claim at a step: a new one, or one from about a lease ago,
+    /// at the same step after a meeting, so that all claimed it then.
+    pub(super) fn contested(&self, step: u64) -> u64 {
+        let hash = hash([self.seed, 5, step / COMMON]);
+        let meeting = self.meet_every.max(1);
+        let lease =
+            (u128::from(self.steps_per_window()) * self.lease.as_nanos() / self.window.as_nanos().max(1)) as u64;
+        let back = match hash & 1 {
+            0 => 0,
+            // From a few meetings before its end.
+            _ => (lease / meeting).saturating_sub(3) + hash / 2 % 10,
         };
-        Call::Batch((0..size).map(id).collect())
-    }
-}
-
-impl Iterator for Script<'_> {
-    type Item = (Timestamp, Call);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.step >= self.end {
-            return None;
-        }
-        let workload = self.workload;
-        let since_met = self.step.checked_rem(workload.meet_every).unwrap_or(u64::MAX);
-        if since_met == 0 {
-            self.member.meet(self.step);
-        }
-        let forgets = self.random.chance(workload.forgets);
-        let claims = self.random.chance(workload.claims);
-        let call = if since_met < TOGETHER {
-            let id = workload.common(self.step);
-            match forgets {
-                true => Call::Forget(id),
-                false if claims => self.claim(id),
-                false => Call::Check(id),
-            }
-        } else if forgets {
-            Call::Forget(self.any_id())
-        } else if claims {
-            let id = self.any_id();
-            self.claim(id)
-        } else if self.random.chance(workload.batches) {
-            let until_met = workload.meet_every.checked_sub(since_met).unwrap_or(u64::MAX);
-            let room = until_met.min(self.end - self.step).min(workload.batch_max);
-            let size = 1 + self.random.below(room.max(1));
-            self.batch(size)
-        } else {
-            Call::Check(self.any_id())
-        };
-        let at = workload.now(self.thread, self.step);
-        self.step += 1;
-        Some((at, call))
+        self.id((1 << 62) + step.checked_sub(back * meeting).unwrap_or(step) / COMMON)
     }
 }

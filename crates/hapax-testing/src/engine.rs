@@ -1,0 +1,156 @@
+//! The engine on a clock of its own, with all that it has: claims, fingerprints, a journal, and
+//! restarts.
+
+use super::{Attempt, Lease, Report, Semantics, Subject, Workload, verify};
+use hapax::{Builder, Claim, ClaimOptions, Dedup, Forgotten, Int, JournalOptions, Outcome, SyncMode, Timestamp};
+use std::path::PathBuf;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+use std::time::Duration;
+
+const WINDOW: Duration = Duration::from_millis(100);
+/// Two ticks of the window are not remembered exactly.
+const LEASE: Duration = Duration::from_millis(50);
+
+/// An engine that is stopped and started.
+struct Engine {
+    /// `None` while it is stopped.
+    dedup: RwLock<Option<Dedup>>,
+    build: Box<dyn Fn() -> Builder + Send + Sync>,
+    has_journal: bool,
+}
+
+impl Engine {
+    fn new(has_journal: bool, build: impl Fn() -> Builder + Send + Sync + 'static) -> Self {
+        let dedup = build().build().expect("these options are valid");
+        Engine { dedup: RwLock::new(Some(dedup)), build: Box::new(build), has_journal }
+    }
+
+    fn running(&self) -> Running<'_> {
+        Running(self.dedup.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn attempt(&self, id: u64, options: ClaimOptions<'_>) -> Attempt<'static> {
+        match self.running().dedup().claim_with(Int::from(id), options) {
+            hapax::Attempt::Claimed(claim) => Attempt::Leased(Box::new(Held(claim.into_owned()))),
+            hapax::Attempt::Duplicate(_) => Attempt::Duplicate,
+            hapax::Attempt::Mismatch => Attempt::Mismatch,
+            _ => Attempt::InProgress,
+        }
+    }
+}
+
+/// An engine that is not stopped meanwhile.
+struct Running<'e>(RwLockReadGuard<'e, Option<Dedup>>);
+
+impl Running<'_> {
+    fn dedup(&self) -> &Dedup {
+        self.0.as_ref().expect("nobody calls it while it is stopped")
+    }
+}
+
+struct Held(Claim<'static>);
+
+impl Lease for Held {
+    fn token(&self) -> Option<u64> {
+        Some(self.0.token().as_u64())
+    }
+
+    fn renew(&mut self, _at: Timestamp) -> Option<bool> {
+        Some(self.0.renew(LEASE).is_ok())
+    }
+
+    fn end(self: Box<Self>, completes: bool, _at: Timestamp) -> bool {
+        if completes { self.0.complete().is_ok() } else { self.0.release().is_ok() }
+    }
+}
+
+impl Subject for Engine {
+    fn check(&self, id: u64, _at: Timestamp) -> Option<Outcome> {
+        Some(self.running().dedup().check(Int::from(id)).outcome())
+    }
+
+    fn check_batch(&self, ids: &[u64], _at: Timestamp, answers: &mut Vec<Option<Outcome>>) {
+        let mut verdicts = Vec::new();
+        self.running().dedup().check_batch(ids.iter().copied().map(Int::from), &mut verdicts);
+        answers.extend(verdicts.iter().map(|verdict| Some(verdict.outcome())));
+    }
+
+    fn forget(&self, id: u64, _at: Timestamp) -> bool {
+        self.running().dedup().forget(Int::from(id)) != Forgotten::InProgress
+    }
+
+    fn claim(&self, id: u64, _at: Timestamp) -> Option<Attempt<'_>> {
+        Some(self.attempt(id, ClaimOptions::new()))
+    }
+
+    fn claim_with(&self, id: u64, fingerprint: u8, _at: Timestamp) -> Option<Attempt<'_>> {
+        Some(self.attempt(id, ClaimOptions::new().fingerprint(&[fingerprint])))
+    }
+
+    fn restart(&self) -> bool {
+        if !self.has_journal {
+            return false;
+        }
+        let mut dedup = self.dedup.write().unwrap_or_else(PoisonError::into_inner);
+        dedup.take().expect("it runs").flush().expect("the disk takes it");
+        *dedup = Some((self.build)().build().expect("the journal is what it wrote"));
+        true
+    }
+
+    fn evicted(&self) -> u64 {
+        self.running().dedup().evicted_live()
+    }
+}
+
+fn builder() -> Builder {
+    Dedup::builder().window(WINDOW).lease(LEASE).capacity(100_000)
+}
+
+#[track_caller]
+fn assert_accepted(engine: &Engine, workload: &Workload, semantics: &Semantics) -> Report {
+    let report = verify(engine, workload, semantics).unwrap_or_else(|violation| panic!("{workload:?}: {violation}"));
+    println!("seed {}: {report}", workload.seed);
+    assert!(report.fresh > 0 && report.duplicates > 0, "{report}");
+    report
+}
+
+#[test]
+fn the_engine_reads_a_clock_of_its_own() {
+    let workload = Workload { operations: 60_000, forgets: 2, ..Workload::of_own_clock(WINDOW) };
+    assert_accepted(&Engine::new(false, builder), &workload, &Semantics::of_own_clock(WINDOW));
+}
+
+#[test]
+fn the_engine_with_everything_is_accepted() {
+    for (seed, refreshes) in [(0, false), (1, true)] {
+        let workload = Workload { seed, ..Workload::of_everything(WINDOW) };
+        let semantics = Semantics { refresh_on_duplicate: refreshes, ..Semantics::of_everything(WINDOW) };
+        let directory = Directory::new(seed);
+        let path = directory.0.clone();
+        let build = move || {
+            let options = JournalOptions::new().sync(SyncMode::System);
+            builder().refresh_on_duplicate(refreshes).journal(&path, options)
+        };
+        let report = assert_accepted(&Engine::new(true, build), &workload, &semantics);
+        let Report { claimed, renewed, lost, mismatches, restarts, forgotten, in_progress, .. } = report;
+        let seen = [claimed, renewed, lost, mismatches, restarts, forgotten, in_progress];
+        assert!(seen.iter().all(|count| *count > 0), "{report}");
+    }
+}
+
+/// A directory of a test's own, removed when this is dropped.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new(seed: u64) -> Self {
+        let path = std::env::temp_dir().join(format!("hapax-testing-engine-{seed}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        Directory(path)
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
