@@ -7,7 +7,7 @@ use dashmap::DashMap;
 use dashmap::mapref::entry::Entry;
 use hapax::Timestamp;
 use hapax_testing::adapters::subject_fn;
-use hapax_testing::{Clocks, Report, Semantics, Time, Violation, Workload, verify};
+use hapax_testing::{Report, Semantics, Time, Violation, Workload, verify};
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -64,9 +64,7 @@ pub fn with_its_own_clock() -> Result<Report, Box<Violation>> {
             is_fresh
         }
     });
-    let clocks = Clocks::Real(Instant::now());
-    let workload =
-        Workload { operations: 100_000, operations_per_window: 20_000, clocks, ..Workload::of_window(WINDOW) };
+    let workload = Workload { operations: 100_000, ..Workload::of_own_clock(WINDOW) };
     verify(&subject, &workload, &Semantics::of_own_clock(WINDOW))
 }
 

@@ -4,17 +4,16 @@
 //! `cargo run -p hapax-testing --example verify_moka`
 
 use hapax_testing::adapters::subject_fn;
-use hapax_testing::{Clocks, Report, Semantics, Violation, Workload, verify};
+use hapax_testing::{Report, Semantics, Violation, Workload, verify};
 use moka::ops::compute::{CompResult, Op};
 use moka::sync::Cache;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Short, so that ids expire while the check runs: by the cache's own clock.
 const WINDOW: Duration = Duration::from_millis(100);
 
 fn workload() -> Workload {
-    let clocks = Clocks::Real(Instant::now());
-    Workload { operations: 100_000, operations_per_window: 20_000, clocks, ..Workload::of_window(WINDOW) }
+    Workload { operations: 100_000, ..Workload::of_own_clock(WINDOW) }
 }
 
 fn cache() -> Cache<String, ()> {

@@ -4,11 +4,11 @@
 //! `DATABASE_URL=postgres://… cargo run -p hapax-testing --example verify_postgres`
 
 use hapax_testing::adapters::subject_async;
-use hapax_testing::{Clocks, Report, Semantics, Subject, Workload, verify};
+use hapax_testing::{Report, Semantics, Subject, Workload, verify};
 use std::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::runtime::{Handle, Runtime};
 use tokio_postgres::{Client, NoTls};
 
@@ -62,8 +62,7 @@ pub fn run<S: Subject>(
     let runtime = Runtime::new()?;
     let connections = runtime.block_on(connect(url, 4))?;
     let subject = subject(runtime.handle().clone(), connections);
-    let clocks = Clocks::Real(Instant::now());
-    let workload = Workload { operations: 4_000, operations_per_window: 500, clocks, ..Workload::of_window(WINDOW) };
+    let workload = Workload { operations: 4_000, operations_per_window: 500, ..Workload::of_own_clock(WINDOW) };
     Ok(verify(&subject, &workload, &Semantics::of_own_clock(WINDOW))?)
 }
 

@@ -4,11 +4,11 @@
 //! `REDIS_URL=redis://127.0.0.1/ cargo run -p hapax-testing --example verify_redis`
 
 use hapax_testing::adapters::subject_async;
-use hapax_testing::{Clocks, Report, Semantics, Subject, Workload, verify};
+use hapax_testing::{Report, Semantics, Subject, Workload, verify};
 use redis::aio::MultiplexedConnection;
 use redis::{Client, RedisError, cmd};
 use std::error::Error;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::runtime::{Handle, Runtime};
 
 /// Short, so that ids expire while the check runs: by the server's own clock.
@@ -62,10 +62,9 @@ pub fn run<S: Subject>(
     let workload = Workload {
         operations: 8_000,
         operations_per_window: 2_000,
-        clocks: Clocks::Real(Instant::now()),
         // Other ids for each subject, as all are on one server.
         only: (0..3_000).map(|id| number << 32 | id).collect(),
-        ..Workload::of_window(WINDOW)
+        ..Workload::of_own_clock(WINDOW)
     };
     let semantics = Semantics::of_own_clock(WINDOW - STEP);
     Ok(verify(&subject, &workload, &Semantics { slack: semantics.slack + 2 * STEP, ..semantics })?)
