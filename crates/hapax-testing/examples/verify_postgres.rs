@@ -1,5 +1,5 @@
-//! Checks deduplication by PostgreSQL: `INSERT … ON CONFLICT`, which is one statement, and `SELECT`,
-//! then `INSERT`, which is two.
+//! Checks deduplication by PostgreSQL: `INSERT … ON CONFLICT`, which is one statement, and a
+//! `SELECT` before it, which makes two.
 //!
 //! `DATABASE_URL=postgres://… cargo run -p hapax-testing --example verify_postgres`
 
