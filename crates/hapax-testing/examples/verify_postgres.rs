@@ -62,7 +62,9 @@ pub fn run<S: Subject>(
     let runtime = Runtime::new()?;
     let connections = runtime.block_on(connect(url, 4))?;
     let subject = subject(runtime.handle().clone(), connections);
-    let workload = Workload { operations: 4_000, operations_per_window: 500, ..Workload::of_own_clock(WINDOW) };
+    // Threads meet often: each meeting is a chance for the race.
+    let workload = Workload { operations: 2_400, operations_per_window: 800, ..Workload::of_own_clock(WINDOW) };
+    let workload = Workload { meet_every: 12, ..workload };
     Ok(verify(&subject, &workload, &Semantics::of_own_clock(WINDOW))?)
 }
 

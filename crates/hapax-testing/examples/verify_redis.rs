@@ -62,6 +62,7 @@ pub fn run<S: Subject>(
     let workload = Workload {
         operations: 8_000,
         operations_per_window: 2_000,
+        meet_every: 16, // each meeting is a chance for the race
         // Other ids for each subject, as all are on one server.
         only: (0..3_000).map(|id| number << 32 | id).collect(),
         ..Workload::of_own_clock(WINDOW)
