@@ -88,7 +88,7 @@ struct Held<'s> {
     grip: Grip<'s>,
 }
 
-/// What the subject gave with the claim.
+/// The handle that the subject gave with the claim.
 enum Grip<'s> {
     End(End<'s>),
     Lease(Box<dyn Lease + 's>),

@@ -21,6 +21,9 @@
 //! # Ok::<(), hapax::Error>(())
 //! ```
 //!
+//! [`Workload::of_everything`] turns on all that a subject may have: leases that end, fencing
+//! tokens, fingerprints, restarts. What a subject does not have it leaves out.
+//!
 //! For a strategy of your own implement [`Subject`], which takes one function, or hand over a
 //! closure, synchronous or asynchronous, with ids as text if you like: [`adapters`].
 //! `crates/hapax-testing/examples/verify_your_own.rs` tests one that is wrong. The report of a
@@ -50,6 +53,18 @@
 //! - *Time.* With [`Time::LargestSoFar`] the time that counts for an operation is at least the
 //!   largest that was given by a check that had returned, and at most the largest that was given by
 //!   one that was invoked before this one returned.
+//!   With [`Time::Own`] the subject reads a clock of its own, at any moment of the call: the
+//!   recorder measures the time before and after it. However long a thread is interrupted, a right
+//!   subject is not rejected. [`Workload::of_own_clock`] runs in real time for that.
+//! - *Leases.* With [`Semantics::lease`] a claim whose lease has ended may be taken over by one
+//!   other. From then on its late holder must be refused, whatever it wants to do with the claim.
+//! - *Tokens.* A claim's fencing token, if it has one, is larger than those of all claims of the id
+//!   that had returned before, also where the id was forgotten or the subject restarted meanwhile.
+//!   No two claims of an id have the same one.
+//! - *Fingerprints.* A mismatch is certain: the id is known with another fingerprint. It need not
+//!   be said.
+//! - *Restarts.* What a subject has answered before [`Subject::restart`] it must know afterwards,
+//!   for as long as without it.
 //! - *Forgetting.* An id that is accepted while it is being forgotten may be forgotten again, if
 //!   [`Semantics::forgets_meanwhile`] says so, as it does for hapax: then the id is fresh once more
 //!   for each time.
@@ -61,7 +76,8 @@
 //!
 //! # Cost
 //!
-//! 56 bytes an operation, for a million at a time. Recording costs two fences a call. An operation
+//! 56 bytes an operation, for a million at a time. Recording costs two fences a call, and with
+//! [`Time::Own`] two readings of the clock. An operation
 //! that overlaps no other on its id takes one step of the checker, others a few; the worst case is
 //! exponential in the number of operations that overlap on one id, but operations with the same
 //! effect are tried once.

@@ -20,11 +20,14 @@ struct Unusual {
     forgets: bool,
     evictions: bool,
     silence: bool,
+    /// The model reads a clock of its own, which shows the moment of the operation.
+    own_clock: bool,
 }
 
-fn semantics(refresh_on_duplicate: bool) -> Semantics {
+fn semantics(refresh_on_duplicate: bool, own_clock: bool) -> Semantics {
     let (window, slack) = (Duration::from_nanos(WINDOW), Duration::from_nanos(SLACK));
-    Semantics { window, slack, refresh_on_duplicate, forgets_meanwhile: false, time: Time::LargestSoFar, lease: None }
+    let time = if own_clock { Time::Own } else { Time::LargestSoFar };
+    Semantics { window, slack, refresh_on_duplicate, forgets_meanwhile: false, time, lease: None }
 }
 
 /// Returns the answers of a right subject to threads, each operation at a moment of its own within
@@ -45,8 +48,9 @@ fn history(seed: u64, len: u64, unusual: Unusual) -> (Vec<Operation>, u64) {
         free[thread] = returned;
         let id = random.below(5);
         // Clocks differ.
-        let at = now * 2 + random.below(30);
-        latest = latest.max(at);
+        let at = if unusual.own_clock { invoked * 2 } else { now * 2 + random.below(30) };
+        let until = returned * 2;
+        latest = if unusual.own_clock { now * 2 } else { latest.max(at) };
         let age = accepted.get(&id).map(|then| latest - then);
         if unusual.evictions && random.chance(3) && accepted.remove(&id).is_some() {
             evicted += 1;
@@ -67,14 +71,8 @@ fn history(seed: u64, len: u64, unusual: Unusual) -> (Vec<Operation>, u64) {
             accepted.insert(id, latest);
         }
         let interval = Interval { invoked, returned };
-        operations.push(Operation {
-            id,
-            at: Timestamp::from_nanos(at),
-            interval,
-            thread: thread as u16,
-            event,
-            ..Operation::default()
-        });
+        let (at, until, thread) = (Timestamp::from_nanos(at), Timestamp::from_nanos(until), thread as u16);
+        operations.push(Operation { id, at, until, interval, thread, event, ..Operation::default() });
     }
     (operations, evicted)
 }
@@ -84,11 +82,12 @@ proptest! {
 
     #[test]
     fn what_a_model_answers_is_right(
-        seed: u64, refresh: bool, forgets: bool, evictions: bool, silence: bool, cut in 0..400_usize,
+        seed: u64, refresh: bool, forgets: bool, evictions: bool, silence: bool, own_clock: bool,
+        cut in 0..400_usize,
     ) {
-        let unusual = Unusual { refresh, forgets, evictions, silence };
+        let unusual = Unusual { refresh, forgets, evictions, silence, own_clock };
         let (operations, evicted) = history(seed, 400, unusual);
-        let report = check_history(&operations, &semantics(refresh), evicted);
+        let report = check_history(&operations, &semantics(refresh, own_clock), evicted);
         // With this many operations that may have happened at any time the checker may give up,
         // which it reports.
         let may_give_up = silence && evictions;
@@ -102,7 +101,7 @@ proptest! {
         let (first, second) = operations.split_at(cut);
         let returned = first.iter().filter(|o| !o.is_optional()).map(|o| o.interval.returned).max();
         if second.iter().all(|operation| Some(operation.interval.invoked) > returned) {
-            let mut checker = Checker::new(&semantics(refresh));
+            let mut checker = Checker::new(&semantics(refresh, own_clock));
             prop_assert!(checker.check(first, evicted).is_ok());
             prop_assert!(checker.check(second, evicted).is_ok());
             prop_assert_eq!(checker.report().fresh, report.fresh);
@@ -110,10 +109,12 @@ proptest! {
     }
 
     #[test]
-    fn one_impossible_answer_is_found(seed: u64, refresh: bool, which: prop::sample::Index, fresh: bool) {
-        let unusual = Unusual { refresh, forgets: false, evictions: false, silence: false };
+    fn one_impossible_answer_is_found(
+        seed: u64, refresh: bool, own_clock: bool, which: prop::sample::Index, fresh: bool,
+    ) {
+        let unusual = Unusual { refresh, forgets: false, evictions: false, silence: false, own_clock };
         let (mut operations, _) = history(seed, 400, unusual);
-        let times = effective_times(&operations, Time::LargestSoFar, &mut Given::default());
+        let times = effective_times(&operations, semantics(refresh, own_clock).time, &mut Given::default());
         let before = |i: usize, j: usize| operations[i].interval.returned < operations[j].interval.invoked;
         let same = |i: usize, j: usize| i != j && operations[i].id == operations[j].id;
         let all = || 0..operations.len();
@@ -131,7 +132,7 @@ proptest! {
         prop_assume!(!candidates.is_empty());
         let j = candidates[which.index(candidates.len())];
         operations[j].event = wrong;
-        let violation = check_history(&operations, &semantics(refresh), 0).unwrap_err();
+        let violation = check_history(&operations, &semantics(refresh, own_clock), 0).unwrap_err();
         prop_assert_eq!(violation.id, operations[j].id);
     }
 }

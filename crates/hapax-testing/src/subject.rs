@@ -107,8 +107,8 @@ pub trait Lease {
 }
 
 /// A function that ends a claim at a time: it completes the claim if the flag is true, otherwise
-/// releases it. It returns true if the claim was still the caller's: if not, nothing is recorded,
-/// so leases must last.
+/// releases it. It returns true if the claim was still the caller's. If not, nothing is recorded
+/// for a [`Call::Claim`](crate::Call::Claim), whose lease must last.
 pub type End<'s> = Box<dyn FnOnce(bool, Timestamp) -> bool + 's>;
 
 impl fmt::Debug for Attempt<'_> {
