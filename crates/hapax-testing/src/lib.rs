@@ -79,6 +79,7 @@ mod broken;
 #[cfg(test)]
 mod broken_claims;
 mod check;
+pub mod consumer;
 #[cfg(test)]
 mod model;
 mod operation;
