@@ -53,7 +53,7 @@
 //!   at-least-once broker, crashes and networks can cause.
 //! - A seed stands for one schedule, and a schedule for one story, if the consumer draws no random
 //!   numbers of its own. (`tokio::select!` does, unless it is `biased`.)
-//! - "Nothing found" is no proof: three faults and more are tried by chance.
+//! - "Nothing found" is no proof: of three faults and more, most are tried by chance.
 //!
 //! docs/idempotent-consumers.md says how to plug in a consumer, and what cannot be seen.
 

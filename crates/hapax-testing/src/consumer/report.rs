@@ -65,17 +65,16 @@ impl fmt::Display for Report {
             write!(f, " ({} left out)", self.left_out)?;
         }
         let Range { start, end } = &self.seeds;
-        writeln!(f, ",\n  {} drawn (seeds {start} to {end}, without the last)", self.drawn)?;
-        writeln!(f, "faults:")?;
+        write!(f, ",\n  {} drawn (seeds {start} to {end}, without the last)\nfaults:", self.drawn)?;
         for (fault, count) in &self.faults {
-            writeln!(f, "  {fault:<24} {count:>8}")?;
+            write!(f, "\n  {fault:<24} {count:>8}")?;
         }
-        writeln!(f, "places:                     reached   faults")?;
+        write!(f, "\nplaces:                     reached   faults")?;
         for (place, Visits { reached, faults }) in &self.places {
-            writeln!(f, "  {place:<24} {reached:>8} {faults:>8}")?;
+            write!(f, "\n  {place:<24} {reached:>8} {faults:>8}")?;
         }
         for place in self.never_reached() {
-            writeln!(f, "  {place:<24}    never")?;
+            write!(f, "\n  {place:<24}    never")?;
         }
         Ok(())
     }

@@ -19,7 +19,7 @@ use std::time::Duration;
 use tokio::sync::OnceCell;
 use tokio::time::sleep_until;
 
-/// What a run has shown.
+/// The outcome of a run.
 pub(super) struct Outcome {
     pub(super) problem: Option<Problem>,
     pub(super) decisions: Vec<Decision>,

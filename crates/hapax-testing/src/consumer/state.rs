@@ -52,7 +52,7 @@ pub(super) struct State {
     pub(super) deliveries: Vec<Delivery>,
     /// The number of effects of each message.
     effects: Vec<u64>,
-    /// What is away, and until when.
+    /// The things that are away, and the time until which they are.
     away: Vec<(&'static str, Duration)>,
     chooser: Chooser,
     counts: BTreeMap<Actor, usize>,

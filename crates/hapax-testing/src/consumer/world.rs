@@ -240,17 +240,15 @@ impl World {
     async fn runs(&self) {
         loop {
             let (standing, started) = {
-                let state = self.state();
+                let mut state = self.state();
+                // (Whoever finds first that the time is over says so.)
+                state.thaw();
                 (state.standing(self.process), state.started)
             };
             match standing {
                 Standing::Runs => return,
                 Standing::Frozen(until) => sleep_until(started + until).await,
                 Standing::Dead => std::future::pending().await,
-            }
-            // The scheduler lets the process go on.
-            if self.state().standing(self.process) == standing {
-                yield_now().await;
             }
         }
     }

@@ -2,6 +2,7 @@
 //! those that are right.
 
 mod consumers;
+mod documents;
 mod hapax_claims;
 mod right;
 mod wrong;

@@ -2,12 +2,13 @@
 
 use crate::consumers::{Database, Fence, Stateless, leased};
 use hapax_testing::consumer::{Consumer, Expect, Failed, Fault, Message, Problem, Report, Simulation, World};
+use std::sync::Arc;
 use std::time::Duration;
 
 fn passes<C: Consumer>(simulation: &Simulation<C>) -> Report {
     let begun = std::time::Instant::now();
     let report = simulation.run().unwrap_or_else(|finding| panic!("{finding}"));
-    println!("{report}in {:?}", begun.elapsed());
+    println!("{report}\nin {:?}", begun.elapsed());
     report
 }
 
@@ -130,4 +131,37 @@ fn times_are_options() {
     let impatient = Simulation::new(Stateless(transactional)).patience(Duration::from_millis(500));
     let finding = impatient.run().unwrap_err();
     assert!(matches!(finding.problem, Problem::NeverDone { .. }) && finding.faults == 1, "{finding}");
+}
+
+/// A process that calls for itself as well, from a task of its own.
+struct Heartbeats;
+
+impl Consumer for Heartbeats {
+    type Durable = Database;
+    type Process = Arc<Database>;
+
+    fn durable(&self, _: &World) -> Database {
+        Database::default()
+    }
+
+    async fn start(&self, database: &Arc<Database>, world: &World) -> Result<Arc<Database>, Failed> {
+        let world = world.clone();
+        tokio::spawn(async move {
+            for _ in 0..3 {
+                tokio::time::sleep(Duration::from_secs(10)).await;
+                let _ = world.call("coordinator: heartbeat", || ()).await;
+            }
+        });
+        Ok(Arc::clone(database))
+    }
+
+    async fn handle(&self, database: &Arc<Database>, message: &Message, world: &World) -> Result<(), Failed> {
+        transactional(database, message, world).await
+    }
+}
+
+#[test]
+fn processes_that_stand_still_in_a_task_of_their_own_go_on() {
+    let report = passes(&Simulation::new(Heartbeats).schedules_max(300).seeds(0..100));
+    assert!(report.faults[&Fault::Freeze] > 10, "{report}");
 }
