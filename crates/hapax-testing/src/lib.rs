@@ -103,6 +103,7 @@ mod broken_own;
 #[cfg(test)]
 mod brute_force;
 mod check;
+pub mod consumer;
 #[cfg(test)]
 mod engine;
 mod follow;

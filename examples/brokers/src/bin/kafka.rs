@@ -17,14 +17,16 @@ use std::time::{Duration, UNIX_EPOCH};
 
 const RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
 
-struct Books {
-    connection: Mutex<Connection>,
+/// The bookings, and the ids of those that were made.
+pub struct Books {
+    pub connection: Mutex<Connection>,
     ids: SqliteTable,
     scope: Scope,
 }
 
 impl Books {
-    fn open(path: &str) -> Result<Self, Failed> {
+    /// Opens a database, and creates its tables if it has none.
+    pub fn open(path: &str) -> Result<Self, Failed> {
         let connection = Connection::open(path)?;
         connection.pragma_update(None, "journal_mode", "WAL")?;
         connection.busy_timeout(Duration::from_secs(5))?;
@@ -34,7 +36,8 @@ impl Books {
         Ok(Books { connection: Mutex::new(connection), ids, scope: Scope::new("books")? })
     }
 
-    fn book(&self, payment: &[u8]) -> Result<(), Failed> {
+    /// Books a payment, unless that was done before.
+    pub fn book(&self, payment: &[u8]) -> Result<(), Failed> {
         let mut connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let now = Timestamp::default() + UNIX_EPOCH.elapsed()?;
