@@ -77,7 +77,8 @@ impl Tmpfs {
 #[cfg(target_os = "linux")]
 impl Drop for Tmpfs {
     fn drop(&mut self) {
-        let _ = std::process::Command::new("umount").arg(&self.0.0).status();
+        // Lazy: a process that another test has just forked may have it open for a moment.
+        let _ = std::process::Command::new("umount").arg("--lazy").arg(&self.0.0).status();
     }
 }
 

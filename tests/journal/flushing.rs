@@ -1,6 +1,8 @@
 //! The ids that are durable after a flush, with other callers at the same time.
 
 use super::*;
+use hapax::Position;
+use std::time::Instant;
 
 #[test]
 fn without_a_journal_nothing_is_durable() {
@@ -134,4 +136,42 @@ fn what_is_accepted_while_all_is_cleared_is_durable() {
     let dedup = open();
     let lost = known.iter().filter(|id| dedup.contains(id.to_be_bytes()).is_none()).count();
     assert_eq!(lost, 0, "of {} that were known, of {end}", known.len());
+}
+
+/// Waits until all that was accepted is durable, which nobody has asked for.
+fn wait_until_durable(dedup: &Dedup) {
+    let (mine, began) = (dedup.appended_up_to().unwrap(), Instant::now());
+    while dedup.durable_up_to().unwrap() < mine {
+        assert!(began.elapsed() < Duration::from_secs(60), "nobody writes what was accepted");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn what_is_accepted_becomes_durable_within_the_interval_though_nobody_flushes() {
+    let (directory, clock) = (Directory::new("interval"), clock());
+    let dedup = directory.builder(&clock, JournalOptions::new().commit_interval(Duration::from_millis(1)));
+    let dedup = dedup.build().unwrap();
+    for id in ["a", "b", "c"] {
+        dedup.check(id);
+        wait_until_durable(&dedup);
+    }
+}
+
+#[test]
+fn as_many_bytes_as_are_written_without_delay_are_though_nobody_flushes() {
+    let (directory, clock) = (Directory::new("bytes"), clock());
+    let options = JournalOptions::new().commit_interval(Duration::from_secs(86_400)).commit_bytes(1_000);
+    let dedup = directory.builder(&clock, options).build().unwrap();
+    dedup.check("first");
+    // Time for the thread to begin to wait for company: without it, less is tested.
+    std::thread::sleep(Duration::from_millis(50));
+    for id in 0..100_u32 {
+        dedup.check(id.to_be_bytes());
+    }
+    let began = Instant::now();
+    while dedup.durable_up_to().unwrap() == Position::default() {
+        assert!(began.elapsed() < Duration::from_secs(60), "nobody writes what was accepted");
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
