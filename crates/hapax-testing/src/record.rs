@@ -5,6 +5,7 @@ use super::follow::follow;
 use super::operation::Operation;
 use super::pace::Pace;
 use super::recorder::Stamps;
+use super::script::Script;
 use super::subject::{Semantics, Subject, Time};
 use super::violation::{Report, Violation};
 use super::workload::{Call, Workload};
@@ -30,8 +31,10 @@ pub fn verify<S: Subject>(subject: &S, workload: &Workload, semantics: &Semantic
     while begin < workload.operations {
         let end = workload.operations.min(begin + PIECE - unchecked);
         let end = if restart_at > begin { end.min(restart_at) } else { end };
-        recorded
-            .push((record(subject, &stamps, workload.scripts(&pace, begin..end)), subject.evicted() - evicted_before));
+        recorded.push((
+            record(subject, &stamps, Script::of_threads(workload, &pace, begin..end)),
+            subject.evicted() - evicted_before,
+        ));
         unchecked += end - begin;
         begin = end;
         if begin == restart_at && begin < workload.operations {

@@ -7,9 +7,6 @@ use hapax::tier::random::{Random, hash};
 use std::ops::Range;
 use std::time::Instant;
 
-/// The number of steps for which all threads check the same id.
-pub(super) const COMMON: u64 = 2;
-
 /// The number of steps after a meeting during which all threads check the same ids.
 const TOGETHER: u64 = 8;
 
@@ -36,7 +33,16 @@ pub(super) struct Script<'a> {
 }
 
 impl<'a> Script<'a> {
-    pub(super) fn new(workload: &'a Workload, pace: &'a Pace, begun: Instant, thread: u64, steps: Range<u64>) -> Self {
+    /// Returns the calls of each thread from one operation of the workload to another.
+    pub(super) fn of_threads(workload: &'a Workload, pace: &'a Pace, operations: Range<u64>) -> Vec<Self> {
+        let threads = u64::from(workload.threads);
+        let steps = operations.start / threads..operations.end / threads;
+        pace.begin(steps.start);
+        let begun = Instant::now();
+        (0..threads).map(|thread| Script::new(workload, pace, begun, thread, steps.clone())).collect()
+    }
+
+    fn new(workload: &'a Workload, pace: &'a Pace, begun: Instant, thread: u64, steps: Range<u64>) -> Self {
         Script {
             workload,
             member: pace.member(thread as usize),

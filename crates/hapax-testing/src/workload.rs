@@ -1,12 +1,12 @@
 //! The calls of the threads: ids that many check at once, ids that come again, batches, forgetting,
 //! and clocks that differ.
 
-use super::pace::Pace;
-use super::script::{COMMON, Script};
 use hapax::Timestamp;
 use hapax::tier::random::{hash, scale};
-use std::ops::Range;
 use std::time::{Duration, Instant};
+
+/// The number of steps for which all threads check the same id.
+const COMMON: u64 = 2;
 
 /// The calls of threads on a subject, determined by a seed. (The calls, not their times: the same
 /// workload gives another history each time.)
@@ -207,15 +207,6 @@ impl Workload {
         }
     }
 
-    /// Returns the calls of each thread from one operation of the workload to another.
-    pub(super) fn scripts<'a>(&'a self, pace: &'a Pace, operations: Range<u64>) -> Vec<Script<'a>> {
-        let threads = u64::from(self.threads);
-        let steps = operations.start / threads..operations.end / threads;
-        pace.begin(steps.start);
-        let begun = Instant::now();
-        (0..threads).map(|thread| Script::new(self, pace, begun, thread, steps.clone())).collect()
-    }
-
     /// Returns the number of operations of one thread within a window.
     pub(super) fn steps_per_window(&self) -> u64 {
         (self.operations_per_window / u64::from(self.threads)).max(1)
@@ -268,6 +259,7 @@ impl Workload {
         let steps = self.steps_per_window();
         steps - steps / 50 + number % (steps * 4 / 50).max(1)
     }
+
     /// Returns the id that all threads claim at a step: a new one, or one from about a lease ago,
     /// at the same step after a meeting, so that all claimed it then.
     pub(super) fn contested(&self, step: u64) -> u64 {

@@ -1,6 +1,7 @@
 //! The interface of a backend to the suite, and the equipment of each case.
 
 use super::outcome::{Checked, Failure, Report, Wrong, ensure};
+pub(super) use super::time::{NANOSECOND, StoreTime};
 use hapax_store::erased::{Answering, Erased};
 use hapax_store::sync::{Mutex, Ordering, StdAtomicU64, lock};
 use hapax_store::*;
@@ -36,37 +37,6 @@ pub trait Fixture: Sync {
     }
 }
 
-/// The way in which time passes for a store under test.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StoreTime {
-    /// Time passes by [`Fixture::advance`] alone. Each lease, failure and retention is tested a
-    /// nanosecond before its end, where it must hold, and less than a unit after it, where it must
-    /// not.
-    Stands {
-        /// The unit in which the store counts, which it may add to a time: a second at most.
-        unit: Duration,
-    },
-    /// Time passes by itself as well. Ends are tested this long before and after them: flaws that
-    /// are smaller are not noticed.
-    Passes {
-        /// The tolerance for coarse counting and slow tests: 10 seconds at most.
-        slack: Duration,
-    },
-}
-
-impl StoreTime {
-    /// Time by [`Fixture::advance`] alone, for a store that counts nanoseconds.
-    pub const EXACT: StoreTime = StoreTime::Stands { unit: Duration::from_nanos(1) };
-
-    /// Returns the time with its number within its limits.
-    fn limited(self) -> Self {
-        match self {
-            StoreTime::Stands { unit } => StoreTime::Stands { unit: unit.clamp(NANOSECOND, Duration::from_secs(1)) },
-            StoreTime::Passes { slack } => StoreTime::Passes { slack: slack.min(Duration::from_secs(10)) },
-        }
-    }
-}
-
 /// A [`Fixture`] of any type.
 pub(super) trait AnyFixture: Sync {
     fn open(&self) -> Answering<'_, Box<dyn Erased>>;
@@ -97,7 +67,6 @@ pub(super) const LEASE: Duration = Duration::from_secs(30);
 pub(super) const RETENTION: Duration = Duration::from_secs(3_600);
 /// The tolerance for servers, unless the fixture says otherwise.
 const SLACK: Duration = Duration::from_secs(5);
-pub(super) const NANOSECOND: Duration = Duration::from_nanos(1);
 
 /// The backend, and names that are used nowhere else.
 pub(super) struct Bench<'f> {

@@ -41,13 +41,15 @@ mod fixture;
 mod marks;
 mod outcome;
 mod records;
+mod time;
 mod times;
 mod together;
 mod tokens;
 
 pub use faulty::{Fault, FaultyStore};
-pub use fixture::{Fixture, StoreTime};
+pub use fixture::Fixture;
 pub use outcome::{Failure, Report};
+pub use time::StoreTime;
 
 use fixture::Bench;
 use outcome::{Checked, Wrong};

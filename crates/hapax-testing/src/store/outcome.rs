@@ -1,6 +1,6 @@
 //! The outcome of a run of the suite: a report, or the first answer that was wrong.
 
-use super::fixture::StoreTime;
+use super::time::StoreTime;
 use std::fmt::{self, Debug, Display};
 
 /// The cases that a store has passed.
