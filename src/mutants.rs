@@ -145,7 +145,7 @@ fn noticed(rule: Option<Rule>, likely: &str, seeds: u64) -> Option<String> {
         let builder = Dedup::builder().window(WINDOW).capacity(1).seed(SEED).refresh_on_duplicate(refresh);
         let builder = if grows { builder.growth_thread(false) } else { builder.max_memory_bytes(64 << 10) };
         let subject = Without { rule, dedup: builder.build().expect("these options are valid") };
-        let semantics = Semantics { refresh_on_duplicate: refresh, ..Semantics::of_window(WINDOW) };
+        let semantics = Semantics { refresh_on_duplicate: refresh, ..Semantics::of_hapax(WINDOW) };
         let violation = verify(&subject, &Workload { seed, ..workload }, &semantics).err()?;
         Some(format!("{name}, seed {seed}: {violation}"))
     })

@@ -30,7 +30,7 @@ fn workload() -> Workload {
 }
 
 fn cases() -> Vec<Case> {
-    let semantics = Semantics::of_window(WINDOW);
+    let semantics = Semantics::of_hapax(WINDOW);
     let horizon = WINDOW * 4;
     // The rate of wrong guesses is so low that none is expected in a campaign.
     let history = |unconfirmed| engine().history(horizon, 1e-13, 400_000).unconfirmed(unconfirmed);

@@ -228,7 +228,7 @@ impl<S: Subject> Run for S {
 
 #[test]
 fn a_strategy_without_a_flaw_is_accepted() {
-    let semantics = Semantics { forgets_meanwhile: false, ..Semantics::of_window(WINDOW) };
+    let semantics = Semantics { forgets_meanwhile: false, ..Semantics::of_hapax(WINDOW) };
     let refreshing = Semantics { refresh_on_duplicate: true, ..semantics };
     let meanwhile = Semantics { forgets_meanwhile: true, ..semantics };
     let by_the_caller = Semantics { time: Time::AsGiven, ..semantics };
@@ -253,7 +253,7 @@ fn a_strategy_without_a_flaw_is_accepted() {
 
 #[test]
 fn every_flaw_is_found() {
-    let semantics = Semantics { forgets_meanwhile: false, ..Semantics::of_window(WINDOW) };
+    let semantics = Semantics { forgets_meanwhile: false, ..Semantics::of_hapax(WINDOW) };
     let refreshing = Semantics { refresh_on_duplicate: true, ..semantics };
     for (flaw, semantics) in [
         (Flaw::LooksThenInserts, semantics),
@@ -278,6 +278,6 @@ fn every_flaw_is_found() {
 #[test]
 fn the_first_free_slot_is_found() {
     let subject = || Box::new(FirstFree { lines: (0..512).map(|_| Default::default()).collect() }) as Box<dyn Run>;
-    let semantics = Semantics { time: Time::AsGiven, ..Semantics::of_window(WINDOW) };
+    let semantics = Semantics { time: Time::AsGiven, ..Semantics::of_hapax(WINDOW) };
     assert!(found_after("first free slot", subject, &semantics).is_some());
 }

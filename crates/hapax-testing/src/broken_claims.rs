@@ -127,7 +127,7 @@ fn found(flaw: Flaw, seed: u64) -> Option<String> {
         claims: 25,
         ..Workload::of_window(WINDOW)
     };
-    let semantics = Semantics { forgets_meanwhile: false, ..Semantics::of_window(WINDOW) };
+    let semantics = Semantics { forgets_meanwhile: false, ..Semantics::of_hapax(WINDOW) };
     verify(&Map(flaw, Mutex::default()), &workload, &semantics).err().map(|violation| violation.to_string())
 }
 

@@ -182,7 +182,7 @@ fn tiny() -> impl Strategy<Value = Vec<Operation>> {
             let returned = if event == Unanswered { Interval::NEVER } else { returned };
             let (at, until) = (Timestamp::from_nanos(at), Timestamp::from_nanos(at + took));
             let interval = Interval { invoked, returned };
-            Operation { id: 1, at, until, interval, token: 0, claim, thread, event, fingerprint }
+            Operation { id: 1, at, until, interval, token: 0, claim, batch: 0, thread, event, fingerprint }
         };
         rows.into_iter().map(operation).collect()
     })

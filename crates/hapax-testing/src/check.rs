@@ -1,11 +1,14 @@
 //! The checker: it looks, for each id, for an order of its operations that explains every answer.
 
-use super::operation::{Interval, Operation};
+use super::exercise::{Exercise, rules_of};
+use super::operation::{Event, Interval, Operation};
+use super::report::Report;
+use super::rules::Rule;
 use super::search::{Configuration, Failed, Remainder, Search, Step};
 use super::state::{Act, Effective, Specification, State};
 use super::subject::{Semantics, Time};
 use super::tokens::Tokens;
-use super::violation::{Reason, Report, Violation};
+use super::violation::{Reason, Violation};
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -61,6 +64,9 @@ pub struct Checker {
     known: HashMap<u64, Remainder>,
     tokens: Tokens,
     given: Given,
+    exercise: Exercise,
+    /// The number of operations that overlapped another one, where one of the two forgot the id.
+    forgotten_meanwhile: u64,
     report: Report,
 }
 
@@ -73,19 +79,42 @@ impl Checker {
             known: HashMap::new(),
             tokens: Tokens::default(),
             given: Given::default(),
+            exercise: Exercise::new(semantics),
+            forgotten_meanwhile: 0,
             report: Report::default(),
         }
     }
 
     /// Returns the counts of operations that were checked and found right so far.
     pub fn report(&self) -> Report {
-        self.report
+        let report = self.report;
+        let mut exercised = self.exercise.seen;
+        for (rule, count) in [
+            (Rule::Overlap, report.overlapping),
+            (Rule::Forgetting, report.forgotten),
+            (Rule::ForgettingMeanwhile, self.forgotten_meanwhile),
+            (Rule::Claims, report.claimed),
+            (Rule::Renewal, report.renewed),
+            (Rule::LateHolder, report.lost),
+            (Rule::Mismatch, report.mismatches),
+            (Rule::Restart, report.restarts),
+            (Rule::Eviction, report.counted_evictions),
+        ] {
+            exercised.add_if(rule, count > 0);
+        }
+        let rules = rules_of(&self.semantics, exercised);
+        Report { live_max: self.exercise.live_max, rules, exercised, ..report }
     }
 
     /// Counts a restart of the subject, if it did restart. What it had acknowledged before it must
     /// still know, so nothing else is different.
     pub(super) fn restarted(&mut self, restarted: bool) {
         self.report.restarts += u64::from(restarted);
+    }
+
+    /// Counts operations that probed the edges.
+    pub(super) fn probed(&mut self, operations: usize) {
+        self.report.probes += operations as u64;
     }
 
     /// Checks the next piece; `evicted` is the number of evictions that the subject has counted up
@@ -124,6 +153,7 @@ impl Checker {
             })?;
         }
         operations.iter().for_each(|operation| self.report.count(operation.event));
+        self.exercise.follow(operations, &effective);
         self.report.counted_evictions = evicted;
         Ok(())
     }
@@ -155,6 +185,7 @@ impl Checker {
             None => {}
         }
         self.report.overlapping += walk.overlapping;
+        self.forgotten_meanwhile += walk.forgotten_meanwhile;
         self.report.needed_evictions += u64::from(evictions);
         match self.report.needed_evictions {
             needed if needed > evicted => Err(Reason::TooManyEvictions { needed, counted: evicted }),
@@ -175,6 +206,8 @@ impl Step {
 #[derive(Default)]
 struct Walk {
     overlapping: u64,
+    /// The number of these where one of the two forgot the id.
+    forgotten_meanwhile: u64,
     /// The index of the next operation.
     reached: usize,
     /// The last moment at which nothing was under way and the id's state had become better known,
@@ -202,7 +235,12 @@ impl Walk {
             if quiet {
                 self.pause(search, i);
             }
-            self.overlapping += u64::from(search.overlaps(step.act.thread));
+            if search.others(step.act.thread).next().is_some() {
+                self.overlapping += 1;
+                let mut events = search.others(step.act.thread).map(|other| other.event);
+                let forgets = step.act.event == Event::Forget || events.any(|event| event == Event::Forget);
+                self.forgotten_meanwhile += u64::from(forgets);
+            }
             let alone = quiet && steps.get(i + 1).is_none_or(|next| next.invoked > step.returned);
             self.reached = i + 1;
             if alone { search.alone(spec, step)? } else { search.invoke(*step)? }

@@ -16,6 +16,7 @@ pub(super) fn follow<S: Subject>(
     let mut answers = Vec::new();
     let mut hand = Hand::default();
     let mut now = Timestamp::default();
+    let mut batch = 0;
     for (at, call) in script {
         now = at;
         match call {
@@ -26,8 +27,10 @@ pub(super) fn follow<S: Subject>(
                 answers.clear();
                 let (interval, ()) = recorder.time(|| subject.check_batch(&ids, at, &mut answers));
                 assert_eq!(answers.len(), ids.len(), "a batch needs an answer for each id");
+                batch += 1;
                 for (&id, &answer) in ids.iter().zip(&answers) {
-                    recorder.push(interval, id, at, Event::of_check(answer));
+                    let event = Event::of_check(answer);
+                    recorder.add(Operation { id, at, interval, event, batch, ..Operation::default() });
                 }
             }
             Call::Forget(id) => {

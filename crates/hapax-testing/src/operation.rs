@@ -101,6 +101,8 @@ pub struct Operation {
     /// The number that tells the claims of one thread apart: the same for [`Event::Claimed`] and
     /// for what its holder did with it. 0 where a thread has one claim of an id at a time.
     pub claim: u32,
+    /// The number that tells the batches of one thread apart, from 1; 0 for a call of one id.
+    pub batch: u32,
     /// The thread. A thread does one thing after the other.
     pub thread: u16,
     /// The kind of the operation, and its result.
@@ -110,7 +112,7 @@ pub struct Operation {
     pub fingerprint: u8,
 }
 
-const _: () = assert!(size_of::<Operation>() <= 56);
+const _: () = assert!(size_of::<Operation>() <= 64);
 
 impl Operation {
     /// Returns true if it may never have happened.

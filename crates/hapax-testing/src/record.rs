@@ -4,10 +4,12 @@ use super::check::Checker;
 use super::follow::follow;
 use super::operation::Operation;
 use super::pace::Pace;
+use super::probe::probes;
 use super::recorder::Stamps;
+use super::report::Report;
 use super::script::Script;
 use super::subject::{Semantics, Subject, Time};
-use super::violation::{Report, Violation};
+use super::violation::Violation;
 use super::workload::{Call, Workload};
 use hapax::Timestamp;
 use std::sync::Barrier;
@@ -15,6 +17,11 @@ use std::sync::Barrier;
 /// Runs a workload on a subject, and checks the recorded history. A long one is recorded and
 /// checked a million operations at a time, so that memory does not limit it. Where the workload has
 /// [restarts](Workload::restart_every), the subject is stopped and started in between.
+///
+/// Afterwards, if the subject takes the time as an argument, one thread asks for ids of its own at
+/// the edges: one nanosecond before the window's end, at its end, one after it, and likewise around
+/// the end of the slack and of leases; by checks, batches, and claims if the workload has some.
+/// These probes begin once everything else is over, at times after those of the workload.
 ///
 /// # Errors
 ///
@@ -27,6 +34,7 @@ pub fn verify<S: Subject>(subject: &S, workload: &Workload, semantics: &Semantic
     let evicted_before = subject.evicted();
     let (mut begin, mut restart_at) = (0, workload.restart_every);
     let mut recorded = Vec::new();
+    let mut latest = Timestamp::default();
     let mut unchecked = 0;
     while begin < workload.operations {
         let end = workload.operations.min(begin + PIECE - unchecked);
@@ -46,9 +54,17 @@ pub fn verify<S: Subject>(subject: &S, workload: &Workload, semantics: &Semantic
                 continue;
             }
         }
-        recorded.drain(..).try_for_each(|(operations, evicted)| checker.check(&operations, evicted))?;
+        for (operations, evicted) in recorded.drain(..) {
+            checker.check(&operations, evicted)?;
+            latest = operations.iter().map(|operation| operation.at).fold(latest, Ord::max);
+        }
         unchecked = 0;
     }
+    // Stamps that tell each call from the next: the time that counts is then exactly the given one.
+    let script = probes(workload, semantics, latest);
+    let operations = record(subject, &Stamps::exact(), vec![script.into_iter()]);
+    checker.check(&operations, subject.evicted() - evicted_before)?;
+    checker.probed(operations.len());
     Ok(checker.report())
 }
 

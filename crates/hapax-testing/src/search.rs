@@ -116,10 +116,10 @@ impl Search {
         self.pending_bits == self.optional_bits
     }
 
-    /// Returns true if an operation of another thread is under way.
-    pub(super) fn overlaps(&self, thread: u16) -> bool {
-        let of_another = |i: usize| self.pending[i].is_some_and(|pending| pending.step.act.thread != thread);
-        bits(self.pending_bits & !self.optional_bits).any(of_another)
+    /// Returns the operations of other threads that are under way.
+    pub(super) fn others(&self, thread: u16) -> impl Iterator<Item = Act> {
+        let acts = bits(self.pending_bits & !self.optional_bits).filter_map(|i| self.pending[i]);
+        acts.map(|pending| pending.step.act).filter(move |act| act.thread != thread)
     }
 
     /// Takes an operation that no other overlaps, as for most of them.

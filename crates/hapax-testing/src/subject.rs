@@ -168,22 +168,29 @@ pub enum Time {
 }
 
 impl Semantics {
-    /// Returns hapax's semantics with a window: up to a 50th of it (two ticks) longer, no refresh.
+    /// Returns exact semantics with a window: a duplicate until one nanosecond before its end, fresh
+    /// from its end on; no refresh.
     pub fn of_window(window: Duration) -> Self {
         Semantics {
             window,
-            slack: window / 50,
+            slack: Duration::ZERO,
             refresh_on_duplicate: false,
-            forgets_meanwhile: true,
+            forgets_meanwhile: false,
             time: Time::LargestSoFar,
             lease: None,
         }
     }
 
-    /// Returns the semantics of a subject that reads a clock of its own: for
-    /// [`Workload::of_own_clock`](crate::Workload::of_own_clock).
+    /// Returns hapax's semantics with a window: up to a 50th of it (two ticks) longer, and an id
+    /// that is accepted while it is being forgotten may be forgotten again; no refresh.
+    pub fn of_hapax(window: Duration) -> Self {
+        Semantics { slack: window / 50, forgets_meanwhile: true, ..Self::of_window(window) }
+    }
+
+    /// Returns the semantics of a subject that reads a clock of its own, with the slack that hapax
+    /// has: for [`Workload::of_own_clock`](crate::Workload::of_own_clock).
     pub fn of_own_clock(window: Duration) -> Self {
-        Semantics { time: Time::Own, ..Self::of_window(window) }
+        Semantics { time: Time::Own, ..Self::of_hapax(window) }
     }
 
     /// Returns the same with leases of half a window, and duplicates that extend their id's stay:

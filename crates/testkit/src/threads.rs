@@ -50,7 +50,7 @@ pub fn fuzz(bytes: &[u8]) -> Option<Report> {
         })
     });
     let operations = record(&dedup, &Stamps::exact(), scripts.collect());
-    let semantics = Semantics { refresh_on_duplicate, ..Semantics::of_window(WINDOW) };
+    let semantics = Semantics { refresh_on_duplicate, ..Semantics::of_hapax(WINDOW) };
     match check_history(&operations, &semantics, dedup.evicted_live()) {
         Ok(report) => Some(report),
         // An error here would make the fuzzer look for inputs that take long to check.

@@ -40,7 +40,7 @@ pub struct SubjectAsync<I, C> {
 /// // Nothing expires in so short a test: the workload's window is never over.
 /// let window = Duration::from_secs(3_600);
 /// let workload = Workload { operations: 5_000, operations_per_window: 1_000_000, ..Workload::of_window(window) };
-/// println!("{}", verify(&subject, &workload, &Semantics::of_window(window))?);
+/// println!("{}", verify(&subject, &workload, &Semantics::of_own_clock(window))?);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///

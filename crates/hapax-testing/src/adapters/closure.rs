@@ -26,7 +26,7 @@ pub struct SubjectFn<I, C, F = fn(I, Timestamp)> {
 /// let subject = subject_fn(|id: String, at| dedup.check_at(&id, at).is_fresh());
 ///
 /// let workload = Workload { operations: 20_000, ..Workload::of_window(window) };
-/// verify(&subject, &workload, &Semantics::of_window(window)).expect("hapax is right");
+/// verify(&subject, &workload, &Semantics::of_hapax(window)).expect("hapax is right");
 /// # Ok::<(), hapax::Error>(())
 /// ```
 ///

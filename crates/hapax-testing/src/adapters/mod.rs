@@ -22,7 +22,7 @@
 //! });
 //!
 //! let workload = Workload { operations: 20_000, skew: Duration::ZERO, ..Workload::of_window(window) };
-//! let semantics = Semantics { slack: Duration::ZERO, time: Time::AsGiven, ..Semantics::of_window(window) };
+//! let semantics = Semantics { time: Time::AsGiven, ..Semantics::of_window(window) };
 //! println!("{}", verify(&subject, &workload, &semantics)?);
 //! # Ok::<(), Box<hapax_testing::Violation>>(())
 //! ```

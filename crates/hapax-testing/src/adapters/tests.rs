@@ -15,7 +15,7 @@ fn workload() -> Workload {
 }
 
 fn semantics() -> Semantics {
-    Semantics { slack: Duration::ZERO, time: Time::AsGiven, ..Semantics::of_window(WINDOW) }
+    Semantics { time: Time::AsGiven, ..Semantics::of_window(WINDOW) }
 }
 
 /// The time at which each id was accepted.
