@@ -1,7 +1,8 @@
 //! Strategies that are wrong, each in its own way, and the same one without a flaw: the harness
 //! must tell them apart.
 
-use super::{Clocks, Semantics, Subject, Time, Workload, verify};
+use super::problem::name;
+use super::{Clocks, Problem, Semantics, Subject, Time, Violation, Workload, verify};
 use hapax::tier::random::mix;
 use hapax::{Outcome, Timestamp};
 use std::collections::HashMap;
@@ -203,26 +204,26 @@ fn workload(seed: u64) -> Workload {
     }
 }
 
-/// Returns the number of workloads until a subject is found wrong, if it is.
-fn found_after(name: &str, subject: impl Fn() -> Box<dyn Run>, semantics: &Semantics) -> Option<u64> {
+/// Returns what is wrong with a subject, if one of some workloads finds it.
+fn found(flaw: &str, subject: impl Fn() -> Box<dyn Run>, semantics: &Semantics, threads: u16) -> Option<Problem> {
     const WORKLOADS_MAX: u64 = 30;
     let found = (0..WORKLOADS_MAX).find_map(|seed| {
-        let violation = subject().run(&workload(seed), semantics).err()?;
-        println!("{name}, seed {seed}: {violation}");
-        Some(seed)
+        let violation = subject().run(&Workload { threads, ..workload(seed) }, semantics).err()?;
+        println!("{flaw}, seed {seed}: {violation}");
+        Some(violation.problem)
     });
-    println!("{name}: {found:?}");
+    println!("{flaw}: {found:?}");
     found
 }
 
 /// A subject of any type.
 trait Run {
-    fn run(&self, workload: &Workload, semantics: &Semantics) -> Result<(), String>;
+    fn run(&self, workload: &Workload, semantics: &Semantics) -> Result<(), Box<Violation>>;
 }
 
 impl<S: Subject> Run for S {
-    fn run(&self, workload: &Workload, semantics: &Semantics) -> Result<(), String> {
-        verify(self, workload, semantics).map(drop).map_err(|violation| violation.to_string())
+    fn run(&self, workload: &Workload, semantics: &Semantics) -> Result<(), Box<Violation>> {
+        verify(self, workload, semantics).map(drop)
     }
 }
 
@@ -252,26 +253,37 @@ fn a_strategy_without_a_flaw_is_accepted() {
 }
 
 #[test]
-fn every_flaw_is_found() {
+fn every_flaw_is_found_and_named() {
     let semantics = Semantics { forgets_meanwhile: false, ..Semantics::of_hapax(WINDOW) };
     let refreshing = Semantics { refresh_on_duplicate: true, ..semantics };
-    for (flaw, semantics) in [
-        (Flaw::LooksThenInserts, semantics),
-        (Flaw::LooksForTheWholeBatch, semantics),
-        (Flaw::ForgetsEarly, semantics),
-        (Flaw::RemembersTooLong, semantics),
-        (Flaw::LosesOne, semantics),
-        (Flaw::CountsTooFew, semantics),
-        (Flaw::GoesByTheCallersClock, semantics),
-        (Flaw::Refreshes, semantics),
-        (Flaw::None, refreshing),
-        (Flaw::ForgetsNothing, semantics),
-        (Flaw::ForgetsTwice, semantics),
-        (Flaw::FreshIfBusy, semantics),
-        (Flaw::RepeatsIfSilent, semantics),
-    ] {
-        let found = found_after(&format!("{flaw:?}"), || Box::new(Map::new(flaw)), &semantics);
-        assert!(found.is_some(), "{flaw:?} was not found");
+    // Where a flaw shows in more than one way, what the threads do decides which is seen first.
+    let cases: [(Flaw, Semantics, &[&str]); 13] = [
+        (Flaw::LooksThenInserts, semantics, &["TwoFresh"]),
+        (Flaw::LooksForTheWholeBatch, semantics, &["LostInBatch"]),
+        (Flaw::ForgetsEarly, semantics, &["ForgottenEarly"]),
+        (Flaw::RemembersTooLong, semantics, &["RememberedTooLong"]),
+        (Flaw::LosesOne, semantics, &["ForgottenEarly"]),
+        (Flaw::CountsTooFew, semantics, &["TooManyEvictions", "ForgottenEarly"]),
+        (Flaw::GoesByTheCallersClock, semantics, &["ForgottenEarly", "RememberedTooLong"]),
+        (Flaw::Refreshes, semantics, &["RememberedTooLong"]),
+        (Flaw::None, refreshing, &["ForgottenEarly"]),
+        (Flaw::ForgetsNothing, semantics, &["NotForgotten"]),
+        (Flaw::ForgetsTwice, semantics, &["ForgottenMeanwhile"]),
+        (Flaw::FreshIfBusy, semantics, &["TwoFresh", "ForgottenEarly"]),
+        (Flaw::RepeatsIfSilent, semantics, &["RememberedTooLong", "NotForgotten"]),
+    ];
+    for (flaw, semantics, expected) in cases {
+        // Alone, a batch races with nothing but itself.
+        let threads = if flaw == Flaw::LooksForTheWholeBatch { 1 } else { 3 };
+        let found = found(&format!("{flaw:?}"), || Box::new(Map::new(flaw)), &semantics, threads);
+        let problem = found.unwrap_or_else(|| panic!("{flaw:?} was not found"));
+        assert!(expected.contains(&&*name(problem)), "{flaw:?}: expected one of {expected:?}, got {problem:?}");
+        // By a tenth of the window, less what is allowed.
+        if let (Flaw::ForgetsEarly | Flaw::RemembersTooLong, Problem::ForgottenEarly { by, .. })
+        | (Flaw::ForgetsEarly | Flaw::RemembersTooLong, Problem::RememberedTooLong { by, .. }) = (flaw, problem)
+        {
+            assert!(by <= WINDOW / 10, "{flaw:?}: {problem}");
+        }
     }
 }
 
@@ -279,5 +291,7 @@ fn every_flaw_is_found() {
 fn the_first_free_slot_is_found() {
     let subject = || Box::new(FirstFree { lines: (0..512).map(|_| Default::default()).collect() }) as Box<dyn Run>;
     let semantics = Semantics { time: Time::AsGiven, ..Semantics::of_hapax(WINDOW) };
-    assert!(found_after("first free slot", subject, &semantics).is_some());
+    let problem = found("first free slot", subject, &semantics, 3).expect("it is wrong");
+    let expected = ["TwoFresh", "ForgottenEarly"];
+    assert!(expected.contains(&&*name(problem)), "expected one of {expected:?}, got {problem:?}");
 }

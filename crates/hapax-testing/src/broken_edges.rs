@@ -1,6 +1,6 @@
 //! Strategies that are wrong at an edge, by a nanosecond: the default workload must find each.
 
-use super::{Attempt, Lease, Rule, Semantics, Subject, Time, Workload, verify};
+use super::{Attempt, Lease, Problem, Rule, Semantics, Subject, Time, Workload, verify};
 use hapax::{Outcome, Timestamp};
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -98,15 +98,18 @@ fn one_nanosecond_is_found_by_default() {
     println!("{report}");
     assert!(report.probes > 0);
     assert!(!report.never_exercised().any(|rule| rule == Rule::Edges), "{report}");
-    for (name, map) in [
-        ("a duplicate at the window's end", Map::new(EXACT + 1)),
-        ("a duplicate 1 ns after it", Map::new(EXACT + 2)),
-        ("fresh 1 ns before it", Map::new(EXACT - 1)),
-        ("batches: a duplicate at the end", Map { batch_nanos: EXACT + 1, ..Map::new(EXACT) }),
-        ("batches: fresh 1 ns before it", Map { batch_nanos: EXACT - 1, ..Map::new(EXACT) }),
+    let early = |nanos| Problem::ForgottenEarly { by: Duration::from_nanos(nanos), of: WINDOW };
+    let late = |nanos| Problem::RememberedTooLong { by: Duration::from_nanos(nanos), of: WINDOW };
+    for (name, map, problem) in [
+        ("a duplicate at the window's end", Map::new(EXACT + 1), late(0)),
+        ("a duplicate 1 ns after it", Map::new(EXACT + 2), late(1)),
+        ("fresh 1 ns before it", Map::new(EXACT - 1), early(1)),
+        ("batches: a duplicate at the end", Map { batch_nanos: EXACT + 1, ..Map::new(EXACT) }, late(0)),
+        ("batches: fresh 1 ns before it", Map { batch_nanos: EXACT - 1, ..Map::new(EXACT) }, early(1)),
     ] {
         let violation = judged(map).expect_err(name);
         println!("{name}: {violation}");
+        assert_eq!((violation.problem, violation.operations.len()), (problem, 2), "{name}: {violation}");
     }
 }
 

@@ -1,7 +1,8 @@
 //! Subjects with claims that expire, tokens, fingerprints and restarts, right ones and wrong ones:
 //! the workload that turns everything on must tell them apart.
 
-use super::{Attempt, Lease, Reason, Report, Semantics, Subject, Violation, Workload, verify};
+use super::problem::name;
+use super::{Attempt, Lease, Report, Semantics, Subject, Violation, Workload, verify};
 use hapax::{Outcome, Timestamp};
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -295,31 +296,34 @@ fn subjects_without_a_flaw_are_accepted() {
 }
 
 #[test]
-fn every_flaw_is_found() {
+fn every_flaw_is_found_and_named() {
     const WORKLOADS_MAX: u64 = 10;
-    for flaw in [
-        Flaw::TakesOverEarly,
-        Flaw::KeepsTooLong,
-        Flaw::TakesOverTwice,
-        Flaw::LateHoldersComplete,
-        Flaw::LateHoldersRelease,
-        Flaw::LateHoldersRenew,
-        Flaw::RenewsNothing,
-        Flaw::GivesTokensTwice,
-        Flaw::TokensShrink,
-        Flaw::RestartsTokens,
-        Flaw::MismatchOfNone,
-        Flaw::KeepsFingerprints,
-        Flaw::ClaimsDoNotRefresh,
-        Flaw::ForgetsClaims,
-        Flaw::ForgetsAtRestart,
-        Flaw::StoresLate,
-    ] {
+    // Where a flaw shows in more than one way, what the threads do decides which is seen first.
+    let cases: [(Flaw, &[&str]); 16] = [
+        (Flaw::TakesOverEarly, &["TakenOverEarly"]),
+        (Flaw::KeepsTooLong, &["KeptTooLong"]),
+        (Flaw::TakesOverTwice, &["TwoFresh", "TakenOverEarly"]),
+        (Flaw::LateHoldersComplete, &["LateHolder"]),
+        (Flaw::LateHoldersRelease, &["LateHolder"]),
+        (Flaw::LateHoldersRenew, &["LateHolder"]),
+        (Flaw::RenewsNothing, &["TakenOverEarly"]),
+        (Flaw::GivesTokensTwice, &["TokenGivenTwice", "TokenTooSmall"]),
+        (Flaw::TokensShrink, &["TokenTooSmall"]),
+        (Flaw::RestartsTokens, &["TokenGivenTwice", "TokenTooSmall"]),
+        (Flaw::MismatchOfNone, &["FalseMismatch"]),
+        (Flaw::KeepsFingerprints, &["FalseMismatch"]),
+        (Flaw::ClaimsDoNotRefresh, &["ForgottenEarly"]),
+        (Flaw::ForgetsClaims, &["ForgottenWhileClaimed", "TwoFresh", "TakenOverEarly", "HolderRefused"]),
+        (Flaw::ForgetsAtRestart, &["ForgottenEarly"]),
+        (Flaw::StoresLate, &["ForgottenEarly"]),
+    ];
+    for (flaw, expected) in cases {
         let found = (0..WORKLOADS_MAX).find_map(|seed| judged(flaw, seed).err().map(|violation| (seed, violation)));
         let (seed, violation) = found.unwrap_or_else(|| panic!("{flaw:?} was not found"));
         println!("{flaw:?}, seed {seed}: {violation}");
-        let is_of_tokens = matches!(violation.reason, Reason::TokenGivenTwice { .. } | Reason::TokenTooSmall { .. });
-        let breaks_tokens = matches!(flaw, Flaw::GivesTokensTwice | Flaw::TokensShrink | Flaw::RestartsTokens);
-        assert_eq!(is_of_tokens, breaks_tokens, "{flaw:?}: {violation}");
+        assert!(
+            expected.contains(&&*name(violation.problem)),
+            "{flaw:?}: expected one of {expected:?}, got {violation}"
+        );
     }
 }

@@ -1,16 +1,19 @@
 //! The checker: it looks, for each id, for an order of its operations that explains every answer.
 
 use super::exercise::{Exercise, rules_of};
+use super::naming::Row;
 use super::operation::{Event, Interval, Operation};
+use super::problem::Problem;
 use super::report::Report;
 use super::rules::Rule;
-use super::search::{Configuration, Failed, Remainder, Search, Step};
+use super::search::{Failed, Remainder, Search, Step};
+use super::shrink::Shrink;
 use super::state::{Act, Effective, Specification, State};
 use super::subject::{Semantics, Time};
 use super::tokens::Tokens;
-use super::violation::{Reason, Violation};
+use super::violation::Violation;
+use super::walk::{Part, Walk};
 use std::collections::HashMap;
-use std::ops::Range;
 
 /// Checks whether a correct subject could have given this history; `evicted` is the number of
 /// evictions that it has counted.
@@ -136,20 +139,14 @@ impl Checker {
             steps.clear();
             steps.extend(one_id.iter().map(|&(_, _, i)| Step::new(&operations[i], effective[i])));
             let mut walk = Walk::default();
+            let id = one_id[0].0;
             let checked = self
-                .check_id(one_id[0].0, &steps, &mut search, &mut walk, evicted)
-                .and_then(|()| self.tokens.check(one_id[0].0, one_id.iter().map(|&(_, _, i)| &operations[i])));
-            checked.map_err(|reason| {
-                let (before, shown) = match reason {
-                    Reason::TooManyEvictions { .. } => walk.evicted(),
-                    // The two claims may be far apart.
-                    Reason::TokenGivenTwice { .. } | Reason::TokenTooSmall { .. } => (Vec::new(), 0..one_id.len()),
-                    _ => walk.failed(),
-                };
-                let rows = one_id[shown].iter().map(|&(_, _, i)| (operations[i], effective[i]));
-                let (operations, effective) = rows.unzip();
-                let id = one_id[0].0;
-                Box::new(Violation { id, reason, operations, semantics: self.semantics, before, effective })
+                .check_id(id, &steps, &mut search, &mut walk, evicted)
+                .and_then(|()| self.tokens.check(id, one_id.iter().map(|&(_, _, i)| &operations[i])));
+            checked.map_err(|problem| {
+                let row = |&(_, _, i): &(u64, u64, usize)| Row { operation: operations[i], effective: effective[i] };
+                let rows: Vec<_> = one_id.iter().map(row).collect();
+                Box::new(self.violation(id, problem, &rows, &steps, &walk, evicted))
             })?;
         }
         operations.iter().for_each(|operation| self.report.count(operation.event));
@@ -166,11 +163,11 @@ impl Checker {
         search: &mut Search,
         walk: &mut Walk,
         evicted: u64,
-    ) -> Result<(), Reason> {
+    ) -> Result<(), Problem> {
         let known = self.known.get(&id);
         search.start(known).and_then(|()| walk.walk(search, &self.spec, steps)).map_err(|failed| match failed {
-            Failed::NoOrder => Reason::NoOrder,
-            Failed::TooMany => Reason::TooManyOrders,
+            Failed::NoOrder(_) => Problem::NoOrder,
+            Failed::TooMany => Problem::TooManyOrders,
         })?;
         let now = match self.semantics.time {
             Time::LargestSoFar | Time::Own => self.given.told,
@@ -179,6 +176,11 @@ impl Checker {
         };
         let was_known = known.is_some();
         let (remainder, evictions) = search.finish(&self.spec, now);
+        self.report.needed_evictions += u64::from(evictions);
+        let needed = self.report.needed_evictions;
+        if needed > evicted {
+            return Err(Problem::TooManyEvictions { needed, counted: evicted });
+        }
         match remainder {
             Some(remainder) => drop(self.known.insert(id, remainder)),
             None if was_known => drop(self.known.remove(&id)),
@@ -186,12 +188,54 @@ impl Checker {
         }
         self.report.overlapping += walk.overlapping;
         self.forgotten_meanwhile += walk.forgotten_meanwhile;
-        self.report.needed_evictions += u64::from(evictions);
-        match self.report.needed_evictions {
-            needed if needed > evicted => Err(Reason::TooManyEvictions { needed, counted: evicted }),
-            _ => Ok(()),
+        Ok(())
+    }
+
+    /// Tells what is wrong with one id's operations, by as few of them as possible.
+    fn violation(
+        &self,
+        id: u64,
+        problem: Problem,
+        rows: &[Row],
+        steps: &[Step],
+        walk: &Walk,
+        evicted: u64,
+    ) -> Violation {
+        let Checker { semantics, spec, .. } = self;
+        let (operations, effective, before) = Default::default();
+        let violation =
+            Violation { id, problem, operations, among: rows.len(), semantics: *semantics, before, effective };
+        let part = match problem {
+            // The two claims may be far apart.
+            Problem::TokenGivenTwice { token } => return violation.rows(claims(rows, [token, token])),
+            Problem::TokenTooSmall { token, earlier } => return violation.rows(claims(rows, [token, earlier])),
+            Problem::TooManyEvictions { .. } => walk.evicted(),
+            Problem::TooManyOrders => walk.under_way(),
+            _ => walk.wrong(),
+        };
+        let Part { begin, end, start } = part;
+        let start = start.as_ref().or_else(|| self.known.get(&id));
+        let (steps, rows) = (&steps[begin..end], &rows[begin..end]);
+        let state = |remainder: &Remainder| remainder.configurations.iter().map(|c| c.state).collect();
+        let violation = Violation { before: start.map_or(vec![State::Unknown], state), ..violation };
+        let is_eviction = matches!(problem, Problem::TooManyEvictions { .. });
+        let evictions_allowed = evicted > 0 && !is_eviction;
+        let shrink = Shrink { semantics, spec, start, steps, rows, evictions_allowed };
+        match shrink.shrunk().filter(|_| problem != Problem::TooManyOrders) {
+            None => violation.rows(rows.iter().copied()),
+            Some(shrunk) => {
+                let problem = if is_eviction { problem } else { shrunk.problem };
+                Violation { problem, ..violation.rows(shrunk.kept.iter().map(|&i| rows[i])) }
+            }
         }
     }
+}
+
+/// Returns the claims that got one of these tokens.
+fn claims(rows: &[Row], tokens: [u64; 2]) -> impl Iterator<Item = Row> {
+    rows.iter()
+        .copied()
+        .filter(move |row| row.operation.event == Event::Claimed && tokens.contains(&row.operation.token))
 }
 
 impl Step {
@@ -199,90 +243,6 @@ impl Step {
         let Interval { invoked, returned } = operation.interval;
         let (act, optional) = (Act::of(operation), operation.is_optional());
         Step { invoked, returned, effective, act, optional, endless: false }
-    }
-}
-
-/// A walk through one id's operations, and the part to show if it ends early.
-#[derive(Default)]
-struct Walk {
-    overlapping: u64,
-    /// The number of these where one of the two forgot the id.
-    forgotten_meanwhile: u64,
-    /// The index of the next operation.
-    reached: usize,
-    /// The last moment at which nothing was under way and the id's state had become better known,
-    /// and the one before that.
-    pause: Pause,
-    pause_before: Pause,
-    /// The beginning and the end of the last operations that only an eviction explains.
-    evicting: Option<(Pause, usize)>,
-}
-
-/// A moment at which nothing was under way: the index of the next operation, and the possible
-/// states.
-#[derive(Clone, Default)]
-struct Pause {
-    at: usize,
-    configurations: Vec<Configuration>,
-}
-
-impl Walk {
-    fn walk(&mut self, search: &mut Search, spec: &Specification, steps: &[Step]) -> Result<(), Failed> {
-        for (i, step) in steps.iter().enumerate() {
-            self.reached = i;
-            search.catch_up(spec, step.invoked)?;
-            let quiet = search.is_quiet();
-            if quiet {
-                self.pause(search, i);
-            }
-            if search.others(step.act.thread).next().is_some() {
-                self.overlapping += 1;
-                let mut events = search.others(step.act.thread).map(|other| other.event);
-                let forgets = step.act.event == Event::Forget || events.any(|event| event == Event::Forget);
-                self.forgotten_meanwhile += u64::from(forgets);
-            }
-            let alone = quiet && steps.get(i + 1).is_none_or(|next| next.invoked > step.returned);
-            self.reached = i + 1;
-            if alone { search.alone(spec, step)? } else { search.invoke(*step)? }
-        }
-        search.catch_up(spec, u64::MAX)?;
-        self.pause(search, steps.len());
-        Ok(())
-    }
-
-    /// Notes a moment at which nothing is under way.
-    fn pause(&mut self, search: &Search, at: usize) {
-        let configurations = search.configurations();
-        if configurations == self.pause.configurations {
-            return;
-        }
-        std::mem::swap(&mut self.pause, &mut self.pause_before);
-        self.pause.at = at;
-        self.pause.configurations.clear();
-        self.pause.configurations.extend_from_slice(configurations);
-        let evictions = |pause: &Pause| pause.configurations.iter().map(|c| c.evictions).min();
-        if at > 0 && evictions(&self.pause) > evictions(&self.pause_before) {
-            self.evicting = Some((self.pause_before.clone(), at));
-        }
-    }
-
-    /// Returns the part to show when no order was found: the states that were possible before, and
-    /// the operations since then. It begins where the id's state last became better known: that is
-    /// what the last operations contradict.
-    fn failed(&self) -> (Vec<State>, Range<usize>) {
-        let begin = if self.pause.at > 0 { &self.pause_before } else { &self.pause };
-        (begin.states(), begin.at..self.reached)
-    }
-
-    /// Returns the part to show when it took one eviction too many.
-    fn evicted(&self) -> (Vec<State>, Range<usize>) {
-        self.evicting.as_ref().map_or_else(|| self.failed(), |(pause, end)| (pause.states(), pause.at..*end))
-    }
-}
-
-impl Pause {
-    fn states(&self) -> Vec<State> {
-        self.configurations.iter().map(|configuration| configuration.state).collect()
     }
 }
 

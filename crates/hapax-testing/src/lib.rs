@@ -41,7 +41,7 @@
 //! # What is guaranteed
 //!
 //! - A rejected history is wrong: there is no order of the operations, and no choice of the times
-//!   that are not exactly known, in which all answers are right. [`Reason::TooManyOrders`] is the
+//!   that are not exactly known, in which all answers are right. [`Problem::TooManyOrders`] is the
 //!   exception, and says so.
 //! - An accepted history was right this time. A race that takes an interruption between two
 //!   instructions shows rarely, or not at all; models that try all interleavings find it. This
@@ -106,6 +106,7 @@ mod broken_own;
 mod brute_force;
 mod check;
 pub mod consumer;
+mod diagram;
 #[cfg(test)]
 mod engine;
 mod exercise;
@@ -114,15 +115,20 @@ mod exercised;
 mod follow;
 #[cfg(test)]
 mod model;
+#[cfg(test)]
+mod named;
+mod naming;
 mod operation;
 mod pace;
 mod probe;
+mod problem;
 mod record;
 mod recorder;
 mod report;
 mod rules;
 mod script;
 mod search;
+mod shrink;
 mod state;
 pub mod store;
 mod subject;
@@ -130,6 +136,7 @@ mod subject;
 mod tests;
 mod tokens;
 mod violation;
+mod walk;
 mod workload;
 
 #[doc(hidden)]
@@ -137,10 +144,11 @@ pub use hapax;
 
 pub use self::check::{Checker, check_history};
 pub use self::operation::{Event, Interval, Operation};
+pub use self::problem::Problem;
 pub use self::record::{record, verify};
 pub use self::recorder::{Recorder, Stamps};
 pub use self::report::Report;
 pub use self::rules::Rule;
 pub use self::subject::{Attempt, End, Lease, Semantics, Subject, Time};
-pub use self::violation::{Reason, Violation};
+pub use self::violation::Violation;
 pub use self::workload::{Call, Clocks, Workload};

@@ -2,7 +2,7 @@
 //! impossible.
 
 use super::check::{Given, effective_times};
-use super::{Checker, Event, Interval, Operation, Reason, Semantics, Time, check_history};
+use super::{Checker, Event, Interval, Operation, Problem, Semantics, Time, check_history};
 use hapax::Timestamp;
 use hapax::tier::random::Random;
 use proptest::prelude::*;
@@ -91,7 +91,7 @@ proptest! {
         // With this many operations that may have happened at any time the checker may give up,
         // which it reports.
         let may_give_up = silence && evictions;
-        prop_assume!(!(may_give_up && report.as_ref().is_err_and(|violation| violation.reason == Reason::TooManyOrders)));
+        prop_assume!(!(may_give_up && report.as_ref().is_err_and(|violation| violation.problem == Problem::TooManyOrders)));
         prop_assert!(report.is_ok(), "{}", report.unwrap_err());
         let report = report.unwrap();
         prop_assert_eq!(report.operations, 400);
@@ -134,5 +134,13 @@ proptest! {
         operations[j].event = wrong;
         let violation = check_history(&operations, &semantics(refresh, own_clock), 0).unwrap_err();
         prop_assert_eq!(violation.id, operations[j].id);
+        // It has a name, and what is shown was recorded, and is no longer than it must be.
+        prop_assert!(violation.problem != Problem::NoOrder, "{}", violation);
+        let shown = &violation.operations;
+        prop_assert!(shown.iter().all(|one| one.id == violation.id && operations.contains(one)), "{}", violation);
+        let most = if refresh { 40 } else { 2 };
+        prop_assert!(!shown.is_empty() && shown.len() <= most, "{}", violation);
+        let columns = violation.to_string().lines().map(|line| line.chars().count()).max();
+        prop_assert!(columns <= Some(100), "{}", violation);
     }
 }

@@ -11,7 +11,7 @@ use super::state::{Act, Effective, Specification, State};
 use std::collections::HashSet;
 
 /// An operation on the id, as far as the search needs it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Step {
     pub(super) invoked: u64,
     pub(super) returned: u64,
@@ -44,8 +44,8 @@ struct Pending {
 /// The reason for which a search has ended without an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failed {
-    /// There is no order.
-    NoOrder,
+    /// There is no order in which this one, or any other that may have come first, is right.
+    NoOrder(Step),
     /// There are too many to try.
     TooMany,
 }
@@ -114,6 +114,11 @@ impl Search {
     /// return.
     pub(super) fn is_quiet(&self) -> bool {
         self.pending_bits == self.optional_bits
+    }
+
+    /// Returns true if there are operations that may never return.
+    pub(super) fn has_optional(&self) -> bool {
+        self.optional_bits != 0
     }
 
     /// Returns the operations of other threads that are under way.
@@ -207,6 +212,7 @@ impl Search {
                 return Err(Failed::TooMany);
             }
         }
+        let settled = self.pending[index].map(|pending| pending.step);
         self.pending_bits &= !bit;
         for i in bits(self.pending_bits) {
             if let Some(pending) = &mut self.pending[i] {
@@ -214,7 +220,10 @@ impl Search {
             }
         }
         prune(&mut self.configurations, self.optional_bits);
-        if self.configurations.is_empty() { Err(Failed::NoOrder) } else { Ok(()) }
+        match settled {
+            Some(step) if self.configurations.is_empty() => Err(Failed::NoOrder(step)),
+            _ => Ok(()),
+        }
     }
 
     /// Takes each operation that can happen next.

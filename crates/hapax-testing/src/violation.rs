@@ -1,52 +1,31 @@
-//! A violation, as a table to read.
+//! A violation: the name of what is wrong, and the shortest history that shows it, as a diagram.
 
-use super::operation::{Interval, Operation};
+use super::diagram::{Call, diagram};
+use super::naming::Row;
+use super::operation::{Event, Operation};
+use super::problem::Problem;
 use super::state::{Effective, State};
 use super::subject::Semantics;
 use std::fmt;
-
-/// The reason for which a history is rejected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Reason {
-    /// In no order of an id's operations are their answers right.
-    NoOrder,
-    /// More answers are fresh without reason than evictions were counted.
-    TooManyEvictions {
-        /// The number of evictions that explains all answers.
-        needed: u64,
-        /// The number of counted evictions.
-        counted: u64,
-    },
-    /// Two claims of one id got the same fencing token.
-    TokenGivenTwice {
-        /// The token.
-        token: u64,
-    },
-    /// A claim got a smaller fencing token than an earlier claim of the same id.
-    TokenTooSmall {
-        /// The token.
-        token: u64,
-        /// The larger token of an earlier claim.
-        earlier: u64,
-    },
-    /// Too many operations on one id overlap for the checker to try all orders: nothing is known of
-    /// the subject.
-    TooManyOrders,
-}
+use std::time::Duration;
 
 /// A history that no correct subject could have given, or the reason for which that cannot be
 /// decided.
+///
+/// It prints as the name of the [`Problem`] and a diagram of at most 100 columns: threads as rows
+/// over time, each call in brackets with its answer. Below a call stands the time that counts for
+/// it, since the first one; a range if only that is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Violation {
-    /// The id. (For [`Reason::TooManyEvictions`], the one whose answers were one too many.)
+    /// The id. (For [`Problem::TooManyEvictions`], the one whose answers were one too many.)
     pub id: u64,
-    /// The reason.
-    pub reason: Reason,
-    /// The operations on the id from the last moment at which none was under way, to the point at
-    /// which no order was left.
+    /// The way in which the subject is wrong.
+    pub problem: Problem,
+    /// The shortest history of the id that was found to show it, in the order of invocation.
     pub operations: Vec<Operation>,
+    /// The number of operations on the id that it was looked for in.
+    pub among: usize,
     /// The specification.
     pub semantics: Semantics,
     /// The states of the id before, and the times that may have counted for each operation.
@@ -58,55 +37,103 @@ impl std::error::Error for Violation {}
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.reason {
-            Reason::NoOrder => writeln!(f, "id {}: in no order are these answers right", self.id)?,
-            Reason::TooManyEvictions { needed, counted } => writeln!(
-                f,
-                "{needed} answers are fresh without reason, {counted} evictions were counted; id {}:",
-                self.id
-            )?,
-            Reason::TokenGivenTwice { token } => writeln!(f, "id {}: two claims got the token {token}", self.id)?,
-            Reason::TokenTooSmall { token, earlier } => {
-                writeln!(f, "id {}: a claim got the token {token}, after one that had got {earlier}", self.id)?
-            }
-            Reason::TooManyOrders => writeln!(f, "id {}: too many orders of these to try them all", self.id)?,
-        }
+        let Violation { id, problem, operations, among, .. } = self;
         let Semantics { window, slack, refresh_on_duplicate, .. } = self.semantics;
+        let longer = if slack.is_zero() { String::new() } else { format!(", at most {slack:?} longer") };
         let refresh = if refresh_on_duplicate { ", extended by duplicates" } else { "" };
-        writeln!(f, "(remembered for {window:?}, at most {slack:?} longer{refresh}; times in ns)")?;
-        for state in &self.before {
-            match state {
-                State::Unknown => writeln!(f, "before: not remembered")?,
-                State::Claimed { by, .. } => writeln!(f, "before: claimed by thread {by}")?,
-                State::Accepted { earliest, latest, .. } => {
-                    writeln!(f, "before: accepted at {}", range(*earliest, *latest))?
-                }
-            }
-        }
-        let rows: Vec<_> = self.operations.iter().zip(&self.effective).collect();
-        writeln!(f, "{:>6} {:>12} {:>12} {:>16} {:>34}  answer", "thread", "invoked", "returned", "at", "counts as")?;
-        // The cause is at the end, and the initial state at the beginning.
-        const ENDS: usize = 12;
-        for (i, (operation, effective)) in rows.iter().enumerate() {
-            if rows.len() > 2 * ENDS && (ENDS..rows.len() - ENDS).contains(&i) {
-                if i == ENDS {
-                    writeln!(f, "{:>6} ({} more)", "…", rows.len() - 2 * ENDS)?;
-                }
-                continue;
-            }
-            let Operation { at, interval: Interval { invoked, returned }, thread, event, .. } = operation;
-            let returned = if *returned == Interval::NEVER { "never".into() } else { returned.to_string() };
-            let counts_as = range(effective.earliest, effective.latest);
-            writeln!(f, "{thread:>6} {invoked:>12} {returned:>12} {:>16} {counts_as:>34}  {event:?}", at.as_nanos())?;
-        }
-        Ok(())
+        writeln!(f, "id {id}: {problem}")?;
+        writeln!(f, "(remembered for {window:?}{longer}{refresh}; shown: {} of {among} answers)", operations.len())?;
+        self.before.iter().take(STATES).try_for_each(|state| self.before(*state, f))?;
+        f.write_str(diagram(&self.calls()).trim_end())
     }
 }
 
-fn range(earliest: u64, latest: u64) -> String {
+/// The largest number of possible states that are shown.
+const STATES: usize = 4;
+
+impl Violation {
+    /// Returns the time from which on times are counted.
+    fn origin(&self) -> u64 {
+        self.effective.iter().map(|effective| effective.earliest).min().unwrap_or(0)
+    }
+
+    fn before(&self, state: State, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ago = |earliest: u64, latest: u64| {
+            let since = |at| Duration::from_nanos(self.origin().saturating_sub(at));
+            if earliest == latest {
+                format!("{:?}", since(earliest))
+            } else {
+                format!("{:?} to {:?}", since(latest), since(earliest))
+            }
+        };
+        match state {
+            State::Unknown => writeln!(f, "before: not remembered"),
+            State::Claimed { by, .. } => writeln!(f, "before: claimed by thread {by}"),
+            State::Accepted { earliest, latest, .. } => {
+                let stays = self.semantics.window.saturating_add(self.semantics.slack);
+                let is_over = Duration::from_nanos(self.origin().saturating_sub(latest)) >= stays;
+                let end = if is_over { ", so no longer remembered" } else { "" };
+                writeln!(f, "before: accepted {} earlier{end}", ago(earliest, latest))
+            }
+        }
+    }
+
+    /// Returns the calls of the diagram: a batch is one.
+    fn calls(&self) -> Vec<Call> {
+        let mut calls: Vec<Call> = Vec::new();
+        let mut last = None;
+        for (operation, &effective) in self.operations.iter().zip(&self.effective) {
+            let batch = (operation.batch != 0).then_some((operation.thread, operation.batch));
+            let text = text(operation);
+            match calls.last_mut().filter(|_| batch.is_some() && batch == last) {
+                Some(call) => call.text = format!("{}, {text}", call.text),
+                None => {
+                    let text = if batch.is_some() { format!("batch: {text}") } else { text };
+                    let time = time(effective, self.origin());
+                    calls.push(Call { thread: operation.thread, interval: operation.interval, text, time });
+                }
+            }
+            last = batch;
+        }
+        calls
+    }
+
+    pub(super) fn rows(mut self, rows: impl IntoIterator<Item = Row>) -> Self {
+        (self.operations, self.effective) = rows.into_iter().map(|row| (row.operation, row.effective)).unzip();
+        self
+    }
+}
+
+/// Returns the answer of a call.
+fn text(operation: &Operation) -> String {
+    let text = match operation.event {
+        Event::Fresh => "fresh",
+        Event::Duplicate => "duplicate",
+        Event::Unanswered => "no answer",
+        Event::InProgress => "in progress",
+        Event::Claimed => "claimed",
+        Event::Completed => "completed",
+        Event::Released => "released",
+        Event::Renewed => "renewed",
+        Event::Lost => "refused",
+        Event::Mismatch => "mismatch",
+        Event::Forget => "forgotten",
+        Event::Evict => "evicted",
+    };
+    let token = if operation.token == 0 { String::new() } else { format!(", token {}", operation.token) };
+    let fingerprint = match operation.fingerprint {
+        0 => String::new(),
+        number => format!(", fingerprint {number}"),
+    };
+    format!("{text}{token}{fingerprint}")
+}
+
+/// Returns the time that counts for a call, since the first one.
+fn time(Effective { earliest, latest }: Effective, origin: u64) -> String {
+    let since = |at: u64| Duration::from_nanos(at.saturating_sub(origin));
     match latest {
-        u64::MAX => format!("{earliest} or later"),
-        latest if latest == earliest => earliest.to_string(),
-        latest => format!("{earliest} to {latest}"),
+        u64::MAX => format!("{:?} or later", since(earliest)),
+        latest if latest == earliest => format!("{:?}", since(earliest)),
+        latest => format!("{:?} to {:?}", since(earliest), since(latest)),
     }
 }

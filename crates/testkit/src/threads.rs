@@ -6,7 +6,7 @@
 
 use crate::decode::CROWD;
 use hapax::{Dedup, Timestamp};
-use hapax_testing::{Call, Reason, Report, Semantics, Stamps, check_history, record};
+use hapax_testing::{Call, Problem, Report, Semantics, Stamps, check_history, record};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -54,7 +54,7 @@ pub fn fuzz(bytes: &[u8]) -> Option<Report> {
     match check_history(&operations, &semantics, dedup.evicted_live()) {
         Ok(report) => Some(report),
         // An error here would make the fuzzer look for inputs that take long to check.
-        Err(violation) if violation.reason == Reason::TooManyOrders => None,
+        Err(violation) if violation.problem == Problem::TooManyOrders => None,
         Err(violation) => panic!("{violation}"),
     }
 }
