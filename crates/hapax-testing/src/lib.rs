@@ -113,6 +113,8 @@ mod operation;
 mod pace;
 mod record;
 mod recorder;
+#[cfg(feature = "shuttle")]
+pub mod schedules;
 mod script;
 mod search;
 mod state;
