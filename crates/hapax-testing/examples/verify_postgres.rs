@@ -82,7 +82,10 @@ async fn connect(url: &str, connections: usize) -> Result<Arc<Connections>, toki
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let url = std::env::var("DATABASE_URL").unwrap_or_else(|_| "postgres://postgres@127.0.0.1/".into());
+    let Ok(url) = std::env::var("DATABASE_URL") else {
+        println!("DATABASE_URL says which database to use, and it is not set.");
+        return Ok(());
+    };
     println!("INSERT … ON CONFLICT: {}\n", run(&url, on_conflict)?);
     match run(&url, select_then_insert) {
         Err(violation) => println!("SELECT, then INSERT: {violation}"),

@@ -72,7 +72,10 @@ pub fn run<S: Subject>(
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let url = std::env::var("REDIS_URL").unwrap_or_else(|_| "redis://127.0.0.1/".into());
+    let Ok(url) = std::env::var("REDIS_URL") else {
+        println!("REDIS_URL says which server to use, and it is not set.");
+        return Ok(());
+    };
     println!("SET NX PX: {}\n", run(&url, 1, set_nx)?);
     match run(&url, 2, exists_then_set) {
         Err(violation) => println!("EXISTS, then SET: {violation}"),

@@ -1,4 +1,5 @@
-//! How near to their ends leases and retentions can be tested.
+//! The way in which time passes for a store, and so how near to their ends leases and retentions
+//! can be tested.
 
 use std::time::Duration;
 
@@ -7,9 +8,9 @@ pub(super) const NANOSECOND: Duration = Duration::from_nanos(1);
 /// The way in which time passes for a store under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreTime {
-    /// Time passes by [`Fixture::advance`](super::Fixture::advance) alone. Each lease, failure and retention is tested a
-    /// nanosecond before its end, where it must hold, and less than a unit after it, where it must
-    /// not.
+    /// Time passes by [`Fixture::advance`](super::Fixture::advance) alone. Each lease, failure and
+    /// retention is tested a nanosecond before its end, where it must hold, and less than a unit
+    /// after it, where it must not.
     Stands {
         /// The unit in which the store counts, which it may add to a time: a second at most.
         unit: Duration,
@@ -23,7 +24,8 @@ pub enum StoreTime {
 }
 
 impl StoreTime {
-    /// Time by [`Fixture::advance`](super::Fixture::advance) alone, for a store that counts nanoseconds.
+    /// Time by [`Fixture::advance`](super::Fixture::advance) alone, for a store that counts
+    /// nanoseconds.
     pub const EXACT: StoreTime = StoreTime::Stands { unit: Duration::from_nanos(1) };
 
     /// Returns the time with its number within its limits.
