@@ -64,9 +64,8 @@ impl Everything<'_> {
         if (0..self.operations.len()).all(|i| self.done[i] || self.operations[i].is_optional()) {
             return true;
         }
-        if matches!(known, Some(Known::Accepted { .. }))
-            && (0..self.operations.len()).any(|i| self.may_happen_again(i))
-            && self.search(None, evictions, open_until)
+        let forgets_again = |i| self.may_happen_again(i) && self.forgets(i, known);
+        if known.is_some() && (0..self.operations.len()).any(forgets_again) && self.search(None, evictions, open_until)
         {
             return true;
         }
@@ -92,6 +91,13 @@ impl Everything<'_> {
         };
         let repeatable = self.semantics.forgets_meanwhile && one.event == Forget && self.done[i];
         repeatable && !(0..self.operations.len()).any(|j| self.done[j] && after(j))
+    }
+
+    /// Returns true if an operation that forgets can do so at any of its times: a claimed id takes
+    /// one at which its lease has ended.
+    fn forgets(&self, i: usize, known: Option<Known>) -> bool {
+        let Effective { earliest, latest } = self.effective[i];
+        (earliest..=latest.min(self.end)).any(|time| !self.answers(i, known, time).is_empty())
     }
 
     fn happens(&mut self, i: usize, known: Option<Known>, evictions: u64, open_until: u64) -> bool {
@@ -197,6 +203,24 @@ fn measured(operations: Vec<Operation>) -> Vec<Operation> {
         ..operation
     };
     operations.into_iter().map(time).collect()
+}
+
+/// Forgetting an id may also forget a claim of it whose lease has ended meanwhile, again.
+#[test]
+fn a_claim_that_has_lapsed_meanwhile_is_forgotten_again() {
+    let row = |thread, (invoked, returned), at, event| {
+        let (at, interval) = (Timestamp::from_nanos(at), Interval { invoked, returned });
+        Operation { id: 1, at, until: at, interval, thread, event, ..Operation::default() }
+    };
+    let operations =
+        [row(2, (2, 3), 0, Claimed), row(1, (1, 4), 2, Forget), row(1, (4, 4), 0, Fresh), row(2, (3, 3), 0, Claimed)];
+    for forgets_meanwhile in [false, true] {
+        let nanos = Duration::from_nanos;
+        let (lease, time) = (Some(nanos(2)), Time::AsGiven);
+        let semantics = Semantics { forgets_meanwhile, lease, time, ..Semantics::of_window(nanos(3)) };
+        assert_eq!(check_history(&operations, &semantics, 0).is_ok(), forgets_meanwhile);
+        assert_eq!(brute_force(&operations, &semantics, 0), forgets_meanwhile);
+    }
 }
 
 proptest! {
