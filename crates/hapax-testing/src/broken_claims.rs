@@ -141,7 +141,8 @@ fn claims_without_a_flaw_are_accepted() {
 
 #[test]
 fn every_flaw_is_found_and_named() {
-    // Where a flaw shows in more than one way, what the threads do decides which is seen first.
+    // A flaw may show in several ways, and what the threads do decides which is seen first: one of
+    // the workloads must show what it is known for.
     let cases: [(Flaw, &[&str]); 7] = [
         (Flaw::ChecksIgnoreClaims, &["TakenWhileClaimed", "TwoFresh"]),
         (Flaw::ClaimsIgnoreClaims, &["TakenWhileClaimed", "TwoFresh"]),
@@ -152,12 +153,12 @@ fn every_flaw_is_found_and_named() {
         (Flaw::ForgetsClaims, &["ForgottenWhileClaimed", "TakenWhileClaimed", "TwoFresh"]),
     ];
     for (flaw, expected) in cases {
-        let found = (0..10).find_map(|seed| found(flaw, seed));
-        let violation = found.unwrap_or_else(|| panic!("{flaw:?} was not found"));
-        println!("{flaw:?}: {violation}");
-        assert!(
-            expected.contains(&&*name(violation.problem)),
-            "{flaw:?}: expected one of {expected:?}, got {violation}"
-        );
+        let is_named = |seed| {
+            found(flaw, seed).is_some_and(|violation| {
+                println!("{flaw:?}, seed {seed}: {violation}");
+                expected.contains(&&*name(violation.problem))
+            })
+        };
+        assert!((0..30).any(is_named), "{flaw:?} was not found as one of {expected:?}");
     }
 }

@@ -297,8 +297,9 @@ fn subjects_without_a_flaw_are_accepted() {
 
 #[test]
 fn every_flaw_is_found_and_named() {
-    const WORKLOADS_MAX: u64 = 10;
-    // Where a flaw shows in more than one way, what the threads do decides which is seen first.
+    const WORKLOADS_MAX: u64 = 30;
+    // A flaw may show in several ways, and what the threads do decides which is seen first: one of
+    // the workloads must show what it is known for.
     let cases: [(Flaw, &[&str]); 16] = [
         (Flaw::TakesOverEarly, &["TakenOverEarly"]),
         (Flaw::KeepsTooLong, &["KeptTooLong"]),
@@ -318,12 +319,12 @@ fn every_flaw_is_found_and_named() {
         (Flaw::StoresLate, &["ForgottenEarly"]),
     ];
     for (flaw, expected) in cases {
-        let found = (0..WORKLOADS_MAX).find_map(|seed| judged(flaw, seed).err().map(|violation| (seed, violation)));
-        let (seed, violation) = found.unwrap_or_else(|| panic!("{flaw:?} was not found"));
-        println!("{flaw:?}, seed {seed}: {violation}");
-        assert!(
-            expected.contains(&&*name(violation.problem)),
-            "{flaw:?}: expected one of {expected:?}, got {violation}"
-        );
+        let is_named = |seed| {
+            judged(flaw, seed).is_err_and(|violation| {
+                println!("{flaw:?}, seed {seed}: {violation}");
+                expected.contains(&&*name(violation.problem))
+            })
+        };
+        assert!((0..WORKLOADS_MAX).any(is_named), "{flaw:?} was not found as one of {expected:?}");
     }
 }

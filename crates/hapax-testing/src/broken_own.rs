@@ -134,10 +134,11 @@ fn strategies_with_a_clock_of_their_own_are_accepted() {
 
 #[test]
 fn every_flaw_is_found_and_named() {
-    const WORKLOADS_MAX: u64 = 10;
+    const WORKLOADS_MAX: u64 = 30;
     let semantics = Semantics { forgets_meanwhile: false, ..Semantics::of_own_clock(WINDOW) };
     let refreshing = Semantics { refresh_on_duplicate: true, ..semantics };
-    // Where a flaw shows in more than one way, what the threads do decides which is seen first.
+    // A flaw may show in several ways, and what the threads do decides which is seen first: one of
+    // the workloads must show what it is known for.
     let cases: [(Flaw, Semantics, &[&str]); 7] = [
         (Flaw::GetsThenInserts, semantics, &["TwoFresh"]),
         (Flaw::ForgetsEarly, semantics, &["ForgottenEarly"]),
@@ -148,15 +149,12 @@ fn every_flaw_is_found_and_named() {
         (Flaw::None, refreshing, &["ForgottenEarly"]),
     ];
     for (flaw, semantics, expected) in cases {
-        let found = (0..WORKLOADS_MAX).find_map(|seed| {
-            let violation = verify(&Map::new(flaw), &workload(seed), &semantics).err()?;
-            println!("{flaw:?}, seed {seed}: {violation}");
-            Some(violation)
-        });
-        let violation = found.unwrap_or_else(|| panic!("{flaw:?} was not found"));
-        assert!(
-            expected.contains(&&*name(violation.problem)),
-            "{flaw:?}: expected one of {expected:?}, got {violation}"
-        );
+        let is_named = |seed| {
+            verify(&Map::new(flaw), &workload(seed), &semantics).is_err_and(|violation| {
+                println!("{flaw:?}, seed {seed}: {violation}");
+                expected.contains(&&*name(violation.problem))
+            })
+        };
+        assert!((0..WORKLOADS_MAX).any(is_named), "{flaw:?} was not found as one of {expected:?}");
     }
 }

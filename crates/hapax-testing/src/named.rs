@@ -177,6 +177,23 @@ time      0ns      1ms  2ms        3ms
     assert_prints(&SEMANTICS, &history(&rows), expected);
 }
 
+#[test]
+fn a_mismatch_with_what_is_no_longer_known_is_late() {
+    let ms = Duration::from_millis;
+    let mismatch = |rows: &[Row]| {
+        let mut operations = history(rows);
+        let last = operations.len() - 1;
+        (operations[0].fingerprint, operations[last].fingerprint) = (1, 2);
+        violation(&SEMANTICS, &operations).problem
+    };
+    let claimed = (0, 1, 2, 0, Claimed);
+    assert_eq!(mismatch(&[claimed, (1, 3, 4, 60, Mismatch)]), Problem::KeptTooLong { by: ms(10), of: ms(50) });
+    let completed = (0, 3, 4, 10, Completed);
+    let late = Problem::RememberedTooLong { by: ms(5), of: ms(100) };
+    assert_eq!(mismatch(&[claimed, completed, (1, 5, 6, 115, Mismatch)]), late);
+    assert_eq!(mismatch(&[claimed, (0, 3, 4, 1, Released), (1, 5, 6, 2, Mismatch)]), Problem::FalseMismatch);
+}
+
 /// Returns the name of what is wrong with a history, and the number of operations that show it.
 fn named(semantics: &Semantics, rows: &[Row]) -> (Problem, usize) {
     let violation = violation(semantics, &history(rows));

@@ -62,7 +62,7 @@ impl Wrong<'_> {
             }
             (Event::Completed | Event::Released | Event::Renewed, _) => Problem::NoOrder,
             (Event::Lost, _) => Problem::HolderRefused,
-            (Event::Mismatch, _) => Problem::FalseMismatch,
+            (Event::Mismatch, cause) => self.differs(&operation, effective, cause),
             (Event::Unanswered | Event::Evict, _) => Problem::NoOrder,
         }
     }
@@ -116,6 +116,18 @@ impl Wrong<'_> {
             Some((by, of)) => Problem::KeptTooLong { by, of },
             None => Problem::NoOrder,
         }
+    }
+
+    /// Names a mismatch: with a fingerprint that was known too long, or with none.
+    fn differs(&self, one: &Operation, at: Effective, cause: Cause) -> Problem {
+        let other = |other: &Operation| other.fingerprint != 0 && other.fingerprint != one.fingerprint;
+        let late = match cause {
+            _ if one.fingerprint == 0 || !self.others().any(other) => Problem::NoOrder,
+            Cause::Claimed(since) => self.kept(since, at),
+            Cause::Accepted(then) => self.remembered(then, at),
+            Cause::Forgotten | Cause::Released | Cause::None => Problem::NoOrder,
+        };
+        if late == Problem::NoOrder { Problem::FalseMismatch } else { late }
     }
 
     fn others(&self) -> impl DoubleEndedIterator<Item = &Operation> + Clone {
