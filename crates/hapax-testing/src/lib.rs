@@ -27,15 +27,16 @@
 //! For a strategy of your own implement [`Subject`], which takes one function, or hand over a
 //! closure, synchronous or asynchronous, with ids as text if you like: [`adapters`].
 //! `crates/hapax-testing/examples/verify_your_own.rs` tests one that is wrong. The report of a
-//! wrong strategy looks like this (two threads looked before either of them wrote):
+//! wrong strategy has the name of the [`Problem`], and the shortest history that shows it, as a
+//! diagram of threads over time (two threads looked before either of them wrote):
 //!
 //! ```text
-//! id 9223372036854776256: in no order are these answers right
-//! (remembered for 60s, at most 1.2s longer; times in ns)
+//! id 10: fresh to two overlapping calls
+//! (remembered for 60s; shown: 2 of 13 answers)
 //! before: not remembered
-//! thread      invoked     returned               at                          counts as  answer
-//!      0          107          107       2150400000           2150400000 to 2151999999  Fresh
-//!      1          107          108       2150400000           2150400000 to 2151999999  Fresh
+//! thread 0  [batch: fresh                 ]
+//! thread 2                 [batch: fresh]
+//! time      0ns to 93.6ms  62.4ms
 //! ```
 //!
 //! # What is guaranteed
@@ -46,7 +47,11 @@
 //! - An accepted history was right this time. A race that takes an interruption between two
 //!   instructions shows rarely, or not at all; models that try all interleavings find it. This
 //!   harness tests what models leave out: real processors, compilers, and code that was not written
-//!   to be modelled. [`Report::overlapping`] counts the operations that were really concurrent.
+//!   to be modelled. [`Report::overlapping`] counts the operations that were really concurrent,
+//!   [`Report::live_max`] the ids that had to be known at once, and [`Report::never_exercised`]
+//!   names the rules of which nothing is known.
+//! - *Edges.* Where the subject takes the times that it is given, [`verify`] asks at the window's
+//!   end, a nanosecond before it and a nanosecond after it, after the workload.
 //! - *Order.* Ids are independent of each other, so a history is linearizable if that of each id is
 //!   (Herlihy and Wing, 1990). A call takes effect at one moment between its invocation and its
 //!   return; calls of one thread follow each other; of a batch, ids in their order.
