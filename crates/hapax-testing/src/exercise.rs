@@ -1,4 +1,4 @@
-//! What a history has exercised: which rules, and how many ids were live at once.
+//! The rules that a history has exercised, and the number of ids that were live at once.
 
 use super::operation::{Event, Operation};
 use super::rules::{Rule, Rules};

@@ -1,5 +1,4 @@
-//! What the report says of handmade histories: which rules they exercised, and how many ids were
-//! live.
+//! Reports of handmade histories: the rules that they exercised, and the ids that were live.
 
 use super::{Event, Interval, Operation, Report, Rule, Semantics, check_history};
 use Event::{Claimed, Completed, Duplicate, Forget, Fresh, InProgress, Lost, Mismatch, Renewed};

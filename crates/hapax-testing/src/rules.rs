@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// A rule of the specification that a history may never have exercised: then nothing is known of it.
+/// A rule of the specification that a history may never have exercised: then nothing is known of
+/// it.
 ///
 /// It displays as what never happened, and what to change in the [`Workload`](crate::Workload).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,7 +36,7 @@ pub enum Rule {
     LateHolder,
     /// Another fingerprint is a mismatch.
     Mismatch,
-    /// What was acknowledged before a restart is known after it.
+    /// A restarted subject knows what it had acknowledged.
     Restart,
     /// A subject that has no more room counts what it drops.
     Eviction,

@@ -34,7 +34,7 @@ pub(super) struct Shrunk {
     pub(super) problem: Problem,
 }
 
-/// What is wrong, and the operation that it contradicts.
+/// The problem, and the operation that it contradicts.
 type Name = (Problem, Option<Operation>);
 
 fn is_same(one: Name, other: Name) -> bool {

@@ -168,8 +168,8 @@ pub enum Time {
 }
 
 impl Semantics {
-    /// Returns exact semantics with a window: a duplicate until one nanosecond before its end, fresh
-    /// from its end on; no refresh.
+    /// Returns exact semantics with a window: a duplicate until one nanosecond before its end,
+    /// fresh from its end on; no refresh.
     pub fn of_window(window: Duration) -> Self {
         Semantics {
             window,

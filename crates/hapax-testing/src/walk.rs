@@ -34,7 +34,7 @@ struct Pause {
 pub(super) struct Part {
     pub(super) begin: usize,
     pub(super) end: usize,
-    /// What was possible at its beginning; `None` if that is the walk's own.
+    /// The states that were possible at its beginning; `None` for those of the walk.
     pub(super) start: Option<Remainder>,
 }
 
