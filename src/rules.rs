@@ -95,6 +95,8 @@ pub(crate) enum Rule {
     KeepTakenBack,
     /// A claim that completes is kept for a check that has inserted its id meanwhile.
     KeepContested,
+    /// A claim that completes is in the window before its shard says that nothing is claimed.
+    DoneFirst,
     /// An id that a check is about to accept is not forgotten before it is accepted.
     ForgetLater,
     /// Only the token's holder ends a claim.

@@ -265,6 +265,9 @@ impl Claims {
         };
         // Read before the insertion, so that a fingerprint is not kept for longer than its id.
         let until = done.until();
+        if !obeys(Rule::DoneFirst) {
+            shard.publish(&map);
+        }
         let is_news = done.insert(id);
         map.done(id, with_fingerprint, Insertion { is_news, until }, done);
         shard.unlock(map);

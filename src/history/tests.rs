@@ -72,6 +72,26 @@ fn an_id_is_remembered_for_a_horizon_to_the_tick_and_not_for_two() {
 }
 
 #[test]
+fn a_generation_that_is_over_leaves_nothing_in_any_block() {
+    let history = History::new(HOUR, 1e-4, 20_000).unwrap();
+    let shards = history.turns.len();
+    assert!(shards > 1 && !history.blocks.len().is_multiple_of(shards), "{shards} shards, the last one shorter");
+    let digester = Digester::with_seed(4);
+    let digests: Vec<_> = (0..20_000_u64).map(|i| digester.digest(i.to_le_bytes())).collect();
+    digests.iter().for_each(|digest| history.insert(*digest, Timestamp::from_secs(1)));
+    assert!(digests.iter().all(|digest| history.contains(*digest)));
+    // A few others that come in each shard, when it takes the other generation and this one again.
+    let others: Vec<_> = (0..64_u64).map(|i| digester.digest((1 << 40 | i).to_le_bytes())).collect();
+    for horizons in [1, 2] {
+        let at = Timestamp::from_secs(1 + horizons * (HOUR.as_secs() + 1));
+        others.iter().for_each(|digest| history.insert(*digest, at));
+    }
+    // A block that was not cleared would still know the dozen that are in it.
+    let known = digests.iter().filter(|digest| history.contains(**digest)).count();
+    assert!(known < 5, "{known} of 20,000");
+}
+
+#[test]
 fn the_last_moments_are_too() {
     let history = History::new(HOUR, 1e-6, 1_000).unwrap();
     let digest = |id: u64| Digester::with_seed(4).digest(id.to_le_bytes());

@@ -135,6 +135,7 @@ const MISSED: &[(Rule, &str)] = &[
     (TakeBack, "claimed_and_released_beside_a_check"),
     (KeepTakenBack, "released_and_checked_beside_two_checks"),
     (KeepContested, "claimed_and_completed_beside_a_check"),
+    (DoneFirst, "completed_beside_two_checks"),
     (ForgetLater, "forgotten_while_it_is_accepted"),
     (TokenHolds, "completed_late"),
     // This scenario is about the order in which others see memory; shuttle knows only one order.
