@@ -8,6 +8,21 @@ use std::time::Duration;
 
 pub const DAY: Duration = Duration::from_secs(86_400);
 
+/// Copies the directory of an open store as a kill leaves it: all of one moment. The database
+/// writes in the background, so a copy may be of several; of one that is still equal when it is
+/// complete, nothing has changed meanwhile.
+pub fn copy_of_one_moment(from: &Path, to: &Path) {
+    let run = |program: &str, with: &str| {
+        let run = std::process::Command::new(program).arg(with).args([from, to]).output();
+        run.unwrap().status.success()
+    };
+    let is_moment = |_| {
+        let _ = std::fs::remove_dir_all(to);
+        run("cp", "-r") && run("diff", "-rq")
+    };
+    assert!((0..1000).any(is_moment), "{} never stops changing", from.display());
+}
+
 /// A directory of a test's own, removed when this is dropped.
 pub struct Directory(PathBuf);
 

@@ -37,10 +37,6 @@ async fn is_lost(store: &impl Store, id: &str, token: u64) -> bool {
     store.complete(&[completion]).await.unwrap().remove(0).unwrap() == Held::Lost
 }
 
-fn copy(from: &Path, to: &Path) {
-    assert!(std::process::Command::new("cp").arg("-r").args([from, to]).status().unwrap().success());
-}
-
 async fn open_fjall(path: &Path, clock: &ManualClock) -> FjallStore {
     FjallOptions::new().clock(clock.clone()).open(path).await.unwrap()
 }
@@ -67,7 +63,7 @@ fn after_a_crash_of_a_directory_tokens_are_larger_although_the_clock_stands() {
         }
         for round in 5..8 {
             let copied = crashed.path().join(format!("{round}"));
-            copy(&path, &copied);
+            copy_of_one_moment(&path, &copied);
             let reopened = open_fjall(&copied, &clock_at(LATER)).await;
             let next = token(&reopened, "a", round).await;
             assert!(next > last, "{next} after {last}, after a crash");
