@@ -68,59 +68,109 @@ impl Unexpected {
 /// one.
 #[inline(always)]
 fn is_expected_fresh(truth: Truth) -> bool {
-    truth != Truth::Duplicate
+    !matches!(truth, Truth::Duplicate | Truth::SharedAgain)
 }
 
-/// Judges the answers to the ids of some places. `unexpected` holds those that were noted from the
-/// stream's beginning up to the end of the places.
+/// The answers of one thread.
+pub(super) struct Answered<'a, B> {
+    pub stream: &'a Stream<B>,
+    /// The places that are judged.
+    pub judged: Range<usize>,
+    /// The answers that were noted from the stream's beginning up to the end of these places.
+    pub unexpected: &'a Unexpected,
+}
+
+/// A check of an id of which some answer was unexpected.
+struct Check {
+    tick: usize,
+    truth: Truth,
+    is_fresh: bool,
+    is_unexpected: bool,
+    is_judged: bool,
+}
+
+/// Judges the answers of all threads.
 ///
 /// An answer that follows from an earlier wrong one is right. A strategy that refuses an id does
 /// not know it afterwards, and one that takes a duplicate for new remembers it from then on. So an
-/// id's age counts from when the strategy itself has accepted it, as its answers show.
-pub(super) fn judge<B: Ids>(
-    stream: &Stream<B>,
-    judged: Range<usize>,
-    unexpected: &Unexpected,
-    rules: Rules,
-) -> Answers {
+/// id's age counts from when the strategy itself has accepted it, as its answers show, whichever
+/// thread asked. Of a shared id, exactly one of the checks within the lead has to be fresh.
+pub(super) fn judge<B: Ids>(threads: &[Answered<'_, B>], rules: Rules) -> Answers {
     let mut answers = Answers::default();
-    for &truth in &stream.truth[judged.clone()] {
-        match truth {
-            Truth::New => answers.fresh += 1,
-            Truth::Expired if rules.expires => answers.fresh += 1,
-            Truth::Duplicate => answers.duplicates += 1,
-            Truth::Expired | Truth::Undecided => {}
+    for Answered { stream, judged, .. } in threads {
+        for &truth in &stream.truth[judged.clone()] {
+            match truth {
+                Truth::New | Truth::SharedNew => answers.fresh += 1,
+                Truth::Expired if rules.expires => answers.fresh += 1,
+                Truth::Duplicate | Truth::SharedAgain => answers.duplicates += 1,
+                Truth::Expired | Truth::Undecided => {}
+            }
         }
     }
-    if unexpected.0.is_empty() {
-        return answers;
+    for checks in checks_of_unexpected(threads).into_values() {
+        answers += judge_id(checks, rules);
     }
-    let mut accepted: HashMap<&B::Id, Option<usize>, foldhash::fast::RandomState> =
-        unexpected.0.iter().map(|&place| (stream.id(place), None)).collect();
-    let mut noted = unexpected.0.iter().peekable();
-    let mut tick = 0;
-    for (place, id) in (0..judged.end).zip(stream.ids.range(0..judged.end)) {
-        let is_unexpected = noted.next_if(|&&noted| noted == place).is_some();
-        let Some(accepted) = accepted.get_mut(id) else { continue };
-        while stream.tick(tick).end <= place {
-            tick += 1;
+    answers
+}
+
+/// Returns all checks of the ids of which some answer was unexpected.
+fn checks_of_unexpected<'a, B: Ids>(
+    threads: &[Answered<'a, B>],
+) -> HashMap<&'a B::Id, Vec<Check>, foldhash::fast::RandomState> {
+    let noted = |of: &Answered<'a, B>| {
+        let (stream, unexpected) = (of.stream, of.unexpected);
+        unexpected.0.iter().map(move |&place| (stream.id(place), Vec::new()))
+    };
+    let mut all: HashMap<_, Vec<Check>, _> = threads.iter().flat_map(noted).collect();
+    if all.is_empty() {
+        return all;
+    }
+    for Answered { stream, judged, unexpected } in threads {
+        let mut noted = unexpected.0.iter().peekable();
+        let mut tick = 0;
+        for (place, id) in (0..judged.end).zip(stream.ids.range(0..judged.end)) {
+            let is_unexpected = noted.next_if(|&&noted| noted == place).is_some();
+            let Some(checks) = all.get_mut(id) else { continue };
+            while stream.tick(tick).end <= place {
+                tick += 1;
+            }
+            let truth = stream.truth[place];
+            let is_fresh = is_expected_fresh(truth) != is_unexpected;
+            checks.push(Check { tick, truth, is_fresh, is_unexpected, is_judged: judged.contains(&place) });
         }
-        let truth = stream.truth[place];
-        let fresh = is_expected_fresh(truth) != is_unexpected;
-        let age_ticks = accepted.map(|accepted| tick - accepted);
-        if fresh {
-            *accepted = Some(tick);
+    }
+    all
+}
+
+/// Judges the checks of one id, of all threads. Ticks tell their order, but for those of a shared
+/// id, which are judged together.
+fn judge_id(mut checks: Vec<Check>, rules: Rules) -> Answers {
+    let mut answers = Answers::default();
+    let is_shared = |check: &&Check| matches!(check.truth, Truth::SharedNew | Truth::SharedAgain);
+    let times_fresh = checks.iter().filter(is_shared).filter(|check| check.is_fresh).count() as u64;
+    checks.sort_by_key(|check| check.tick);
+    let mut accepted: Option<usize> = None;
+    for check in &checks {
+        let age_ticks = accepted.map(|accepted| check.tick - accepted);
+        if check.is_fresh || (is_shared(&check) && times_fresh > 0) {
+            accepted = Some(check.tick);
         }
-        if !judged.contains(&place) || !is_unexpected {
+        if !check.is_judged {
             continue;
         }
-        match truth {
+        match check.truth {
+            Truth::SharedNew => {
+                answers.invented += u64::from(times_fresh == 0);
+                answers.twice += times_fresh.saturating_sub(1);
+                answers.missed += times_fresh.saturating_sub(1);
+            }
+            _ if !check.is_unexpected => {}
             Truth::New => answers.invented += 1,
             Truth::Expired if rules.expires => {
                 answers.invented += u64::from(age_ticks.is_none_or(|age| rules.is_forgotten(age)))
             }
             Truth::Duplicate => answers.missed += u64::from(age_ticks.is_some_and(|age| rules.is_known(age))),
-            Truth::Expired | Truth::Undecided => {}
+            Truth::Expired | Truth::Undecided | Truth::SharedAgain => {}
         }
     }
     answers
@@ -145,6 +195,7 @@ impl std::ops::AddAssign for Answers {
         self.invented += other.invented;
         self.duplicates += other.duplicates;
         self.missed += other.missed;
+        self.twice += other.twice;
     }
 }
 
@@ -161,6 +212,48 @@ mod tests {
         let workload = Workload { duplicates: 0.5, distance_windows: 0.5, ..Setting::default().workload };
         let setting = Setting { workload, live: 1_000, ..Setting::default() };
         streams(&setting, 17, 2 * WINDOW_TICKS).unwrap().remove(0)
+    }
+
+    fn judge(stream: &Stream<Vec<u64>>, judged: Range<usize>, unexpected: &Unexpected, rules: Rules) -> Answers {
+        super::judge(&[Answered { stream, judged, unexpected }], rules)
+    }
+
+    /// Makes the streams of two threads, with the places of an id that one of them has new and the
+    /// other one checks once within the lead.
+    fn shared() -> ([Stream<Vec<u64>>; 2], usize, usize) {
+        let workload = Workload { duplicates: 0.2, distance_windows: 0.1, ..Setting::default().workload };
+        let setting = Setting { workload, live: 1_000, threads: 2, ..Setting::default() };
+        let made: [_; 2] = streams(&setting, 17, 2 * WINDOW_TICKS).unwrap().try_into().ok().expect("two threads");
+        let places = |stream: &Stream<Vec<u64>>, id: u64| -> Vec<usize> {
+            (0..stream.truth.len()).filter(|&place| *stream.id(place) == id).collect()
+        };
+        let new = (1_000..made[0].truth.len()).find(|&place| {
+            let id = *made[0].id(place);
+            made[0].truth[place] == Truth::SharedNew
+                && places(&made[0], id).len() == 1
+                && places(&made[1], id).len() == 1
+        });
+        let new = new.expect("redeliveries are random");
+        let again = places(&made[1], *made[0].id(new))[0];
+        (made, new, again)
+    }
+
+    #[test]
+    fn of_a_shared_id_exactly_one_check_is_fresh() {
+        let (made, new, again) = shared();
+        let answers = |of_first: &[usize], of_second: &[usize]| {
+            let unexpected = [Unexpected(of_first.to_vec()), Unexpected(of_second.to_vec())];
+            let all = made.iter().zip(&unexpected);
+            let all: Vec<_> = all
+                .map(|(stream, unexpected)| Answered { stream, judged: 0..stream.truth.len(), unexpected })
+                .collect();
+            let Answers { invented, missed, twice, .. } = super::judge(&all, Rules { expires: true, threads: true });
+            (invented, missed, twice)
+        };
+        assert_eq!(answers(&[], &[]), (0, 0, 0), "its own thread was first");
+        assert_eq!(answers(&[new], &[again]), (0, 0, 0), "the other one was first");
+        assert_eq!(answers(&[], &[again]), (0, 1, 1), "both were told that it is fresh");
+        assert_eq!(answers(&[new], &[]), (1, 0, 0), "none was");
     }
 
     fn first(stream: &Stream<Vec<u64>>, truth: Truth, from: usize) -> usize {

@@ -52,6 +52,10 @@ pub struct Answers {
     pub duplicates: u64,
     /// Those of them that were called fresh.
     pub missed: u64,
+    /// Those of the missed that several threads were told at about the same time: a strategy that
+    /// looks an id up and inserts it later does that.
+    #[serde(default)]
+    pub twice: u64,
 }
 
 /// The latencies of ids. Each counts from when the id was due, so a stall counts for all ids that

@@ -20,7 +20,9 @@ impl Pace {
 
     /// Makes threads that get too far ahead of this thread wait for it from now on.
     pub fn enter(&self, thread: usize, tick: usize) {
-        self.0[thread].0.store(tick, Ordering::Relaxed);
+        // Release, for `is_ahead`: the checks before this tick have happened for a thread that is
+        // let go by it, which may check the same ids.
+        self.0[thread].0.store(tick, Ordering::Release);
     }
 
     /// Reports that the thread has come to this tick, and waits until it may go on. A thread that
@@ -37,7 +39,8 @@ impl Pace {
     }
 
     fn is_ahead(&self, tick: usize) -> bool {
-        let last = self.0.iter().map(|place| place.0.load(Ordering::Relaxed)).min();
+        // Acquire, for `enter`.
+        let last = self.0.iter().map(|place| place.0.load(Ordering::Acquire)).min();
         last.is_some_and(|last| last.saturating_add(LEAD_TICKS_MAX) < tick)
     }
 

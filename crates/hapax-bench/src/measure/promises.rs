@@ -35,6 +35,7 @@ impl Row {
         self.runs.iter().for_each(|run| all += run.answers);
         let promises = [
             ("duplicates were called fresh", all.missed, all.duplicates, self.may_miss),
+            ("ids were called fresh by several threads at once", all.twice, all.duplicates, self.may_miss),
             ("new ids were called duplicates", all.invented, all.fresh, self.may_invent),
         ];
         let is_broken = |(_, wrong, of, allowed): &(_, u64, u64, f64)| {

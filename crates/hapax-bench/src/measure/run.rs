@@ -1,12 +1,14 @@
 //! One run of one strategy.
 
-use super::answers::{Rules, accepted, judge};
+use super::answers::{Answered, Rules, accepted, judge};
 use super::course::{Course, Leg};
 use super::drive::Ride;
 use super::gauge::{clock_nanos, cpu_time, nanos, resident_bytes};
 use super::phases::{Effort, Phases, window_bytes};
 use super::schedule::latency;
 use super::servers::{Usage, provide};
+#[cfg(doc)]
+use super::workload;
 use super::workload::{Ids, Stream, Trace, WINDOW_TICKS, streams, time};
 use super::{Answers, Measurement, Setting, Shape, Sort};
 use crate::strategy::{Failure, Needs, Strategy};
@@ -25,8 +27,8 @@ const PASSES_MAX: usize = 20;
 ///
 /// The stream is made, with the true answers, before the clock starts. Then the strategy is built,
 /// warmed up for some windows, and measured for some more, with expiry under way ([`Effort`]).
-/// Filters that do not forget are filled once. Threads have no id in common, and stay within ten
-/// hundredths of a window of each other. At the end, ids are asked for once more: those of the last
+/// Filters that do not forget are filled once. Threads check each other's ids ([`workload`]), and
+/// stay within ten hundredths of a window of each other. At the end, ids are asked for once more: those of the last
 /// window, or of filters new ones. Think time ([`Setting::think_nanos`]) keeps the processor busy
 /// between two calls, so that other threads have the strategy to themselves meanwhile. It is no
 /// part of the strategy's time: the smallest think time of any thread is subtracted from the wall
@@ -154,13 +156,14 @@ fn pass<B: Ids, S: Strategy<B::Id>>(
         latency: None,
     };
     let rules = Rules { expires: S::EXPIRES && !S::OWN_CLOCK && !S::REMEMBERS_LONGER, threads: setting.threads > 1 };
-    for (stream, ride) in streams.iter().zip(&rides) {
-        let Leg { places, tick, .. } = &ride.measured;
+    let answered = streams.iter().zip(&rides).map(|(stream, Ride { measured, unexpected })| {
+        let Leg { places, tick, .. } = measured;
         // A filter that is not full yet is right more often than it promises.
         let full = stream.ticks(tick.saturating_sub(WINDOW_TICKS / 10)..*tick).start.min(places.end)..places.end;
         let judged = if S::EXPIRES { places.clone() } else { full };
-        seen.answers += judge(stream, judged, &ride.unexpected, rules);
-    }
+        Answered { stream, judged, unexpected }
+    });
+    seen.answers += judge(&answered.collect::<Vec<_>>(), rules);
     seen.answers += match S::EXPIRES {
         true => ask_for_known(&strategy, streams, &rides, S::allowance(&plan).missed > 0.0),
         false => ask_for_unknown(&strategy, streams, phases),

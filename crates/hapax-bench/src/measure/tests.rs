@@ -87,7 +87,7 @@ fn who_may_remember_for_longer_is_not_judged_by_what_comes_again_later() {
 fn wrong_answers_are_counted_by_what_they_are() {
     for threads in [1, 2] {
         let seen = run::<100>(&Setting { threads, ..setting() }).unwrap();
-        let Answers { fresh, invented, duplicates, missed } = seen.answers;
+        let Answers { fresh, invented, duplicates, missed, .. } = seen.answers;
         println!("{:?}", seen.answers);
         let of = |share: u64, whole: u64| share as f64 / whole as f64;
         // One of a hundred of each is wrong. It is no miss that refused ids are not known
@@ -95,6 +95,44 @@ fn wrong_answers_are_counted_by_what_they_are() {
         assert!((0.005..0.015).contains(&of(invented, fresh)), "{:?}", seen.answers);
         assert!((0.004..0.02).contains(&of(missed, duplicates)), "{:?}", seen.answers);
     }
+}
+
+/// Looks an id up, and inserts it in a second step.
+struct LookedUpFirst(Mutex<HashMap<u64, Timestamp>>);
+
+impl Strategy<u64> for LookedUpFirst {
+    const NAME: &'static str = "looked up first";
+    const SORT: Sort = Sort::Window;
+
+    fn new(_plan: &Plan) -> Result<Self, Failure> {
+        Ok(LookedUpFirst(Mutex::default()))
+    }
+
+    fn check(&self, id: &u64, now: Timestamp) -> bool {
+        let accepted = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_fresh = accepted().get(id).is_none_or(|&then| now >= then + workload::WINDOW);
+        std::thread::yield_now(); // as a scheduler may do here at any time
+        if is_fresh {
+            accepted().insert(*id, now);
+        }
+        is_fresh
+    }
+}
+
+#[test]
+fn ids_that_are_fresh_twice_are_seen() {
+    let workload = Workload { duplicates: 0.5, ..setting().workload };
+    let settings = [1, 2].map(|threads| Setting { workload: workload.clone(), threads, ..setting() });
+    let seen = settings.map(|setting| {
+        let run = |seed| measure::<Vec<u64>, LookedUpFirst>(&setting, seed, Effort::Quick).unwrap().answers;
+        (17..20).map(run).fold(Answers::default(), |mut all, one| {
+            all += one;
+            all
+        })
+    });
+    println!("seeds 17 to 19: {seen:?}");
+    assert_eq!((seen[0].missed, seen[0].twice), (0, 0), "alone it is right");
+    assert!(seen[1].twice > 0 && seen[1].missed >= seen[1].twice, "{seen:?}");
 }
 
 #[test]

@@ -95,7 +95,7 @@ fn window_time<I: Id + ?Sized>(plan: &Plan) -> Duration {
         std::thread::scope(|scope| {
             for thread in 0..plan.threads as u64 {
                 let own = (start..start + ids).skip(thread as usize).step_by(plan.threads);
-                scope.spawn(move || own.for_each(|n| drop(accept::<I>(&cache.0, I::numbered(n).borrow()))));
+                scope.spawn(move || own.for_each(|n| _ = accept::<I>(&cache.0, I::numbered(n).borrow())));
             }
         });
         begun.elapsed()

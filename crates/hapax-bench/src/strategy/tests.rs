@@ -232,6 +232,7 @@ impl<B: Ids> Visitor<B::Id> for OverStreams<B> {
                         Truth::New => invented += usize::from(!is_fresh),
                         Truth::Expired => assert!(is_fresh || S::REMEMBERS_LONGER, "{}: not forgotten", at()),
                         Truth::Undecided => {}
+                        Truth::SharedNew | Truth::SharedAgain => unreachable!("there is one thread"),
                     }
                 }
             }

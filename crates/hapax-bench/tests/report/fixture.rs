@@ -180,6 +180,7 @@ fn answers(kind: &Kind, checks: u64, full: f64, random: &mut Random) -> Answers 
         invented: invented.min(checks - duplicates),
         duplicates,
         missed: missed.min(duplicates),
+        twice: 0,
     }
 }
 

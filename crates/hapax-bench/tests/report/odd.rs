@@ -179,7 +179,13 @@ fn any_run(random: &mut Random) -> Measurement {
         bytes: odd(random),
         beside_bytes: Some(odd(random)),
         held: odd(random),
-        answers: Answers { fresh: odd(random), invented: odd(random), duplicates: odd(random), missed: odd(random) },
+        answers: Answers {
+            fresh: odd(random),
+            invented: odd(random),
+            duplicates: odd(random),
+            missed: odd(random),
+            twice: odd(random),
+        },
         latency: Some(latency(random)),
         ..Measurement::default()
     }

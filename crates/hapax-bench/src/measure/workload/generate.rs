@@ -3,7 +3,7 @@
 use super::redeliver::Redeliveries;
 use super::truth::{Certain, Ledger};
 use super::zipf::{self, Zipf};
-use super::{Ids, Stream, Truth, WINDOW_TICKS};
+use super::{Ids, LEAD_TICKS_MAX, Stream, Truth, WINDOW_TICKS};
 use crate::measure::{IdKind, Setting, Shape, Workload};
 use crate::strategy::Failure;
 use hapax::tier::random::{Random, mix};
@@ -28,11 +28,45 @@ const DRAWS_MAX: f64 = 100.0;
 /// Makes the streams, each in a thread.
 pub(super) fn streams<B: Ids>(setting: &Setting, seed: u64, ticks: usize) -> Result<Vec<Stream<B>>, Failure> {
     check(setting)?;
-    std::thread::scope(|scope| {
+    let made: Result<Vec<Made<B>>, Failure> = std::thread::scope(|scope| {
         let make = |thread| move || Part::new(setting, seed, thread).stream(ticks);
         let makers: Vec<_> = (0..setting.threads).map(|thread| scope.spawn(make(thread))).collect();
         makers.into_iter().map(|maker| maker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
-    })
+    });
+    let (mut streams, shared): (Vec<_>, Vec<_>) = made?.into_iter().unzip();
+    for (thread, stream) in streams.iter_mut().enumerate() {
+        mark_shared(stream, thread, &shared);
+    }
+    Ok(streams)
+}
+
+/// A thread's stream, and the ids of other threads that it checks within the lead.
+type Made<B> = (Stream<B>, Vec<Shared>);
+
+/// An id of another thread: that thread, and the id's number there.
+#[derive(Clone, Copy)]
+struct Shared {
+    thread: usize,
+    index: u64,
+}
+
+/// Marks the new ids of a thread that others check within the lead.
+fn mark_shared<B>(stream: &mut Stream<B>, thread: usize, shared: &[Vec<Shared>]) {
+    let own = shared.iter().flatten().filter(|shared| shared.thread == thread);
+    let mut indices: Vec<u64> = own.map(|shared| shared.index).collect();
+    if indices.is_empty() {
+        return;
+    }
+    indices.sort_unstable();
+    indices.dedup();
+    let mut indices = indices.into_iter().peekable();
+    let new = stream.truth.iter_mut().filter(|truth| **truth == Truth::New);
+    for (index, truth) in (0..).zip(new) {
+        if indices.next_if_eq(&index).is_some() {
+            *truth = Truth::SharedNew;
+        }
+    }
+    debug_assert!(indices.peek().is_none(), "an id is new before it comes again");
 }
 
 /// Checks a setting as far as its ids go.
@@ -75,7 +109,9 @@ pub(super) fn check_threads(threads: usize) -> Result<(), Failure> {
 }
 
 /// The parameters from which one thread's stream is made.
+#[derive(Clone)]
 struct Part<'a> {
+    setting: &'a Setting,
     workload: &'a Workload,
     ids: IdKind,
     certain: Certain,
@@ -89,12 +125,12 @@ impl<'a> Part<'a> {
     fn new(setting: &'a Setting, seed: u64, thread: usize) -> Self {
         let until = |thread: usize| setting.live * thread / setting.threads;
         let (live, certain) = (until(thread + 1) - until(thread), Certain::with_threads(setting.threads));
-        Part { workload: &setting.workload, ids: setting.ids, certain, seed, thread, live }
+        Part { setting, workload: &setting.workload, ids: setting.ids, certain, seed, thread, live }
     }
 
-    fn stream<B: Ids>(&self, ticks: usize) -> Result<Stream<B>, Failure> {
+    fn stream<B: Ids>(&self, ticks: usize) -> Result<Made<B>, Failure> {
         match self.workload.shape {
-            Shape::Zipf { exponent } => self.drawn(ticks, exponent),
+            Shape::Zipf { exponent } => Ok((self.drawn(ticks, exponent)?, Vec::new())),
             _ => self.redelivered(ticks),
         }
     }
@@ -112,27 +148,58 @@ impl<'a> Part<'a> {
     }
 
     /// Makes a stream of new ids in their order, with redeliveries of recent ones between them.
-    fn redelivered<B: Ids>(&self, ticks: usize) -> Result<Stream<B>, Failure> {
+    fn redelivered<B: Ids>(&self, ticks: usize) -> Result<Made<B>, Failure> {
         let mut stream = self.with_room_for::<B>(self.live as f64 / (1.0 - self.workload.duplicates), ticks)?;
         let mut random = self.random();
         let mut redeliveries = Redeliveries::new(self.workload, self.live);
-        let mut fresh = 0;
+        let (mut fresh, mut shared) = (0, Vec::new());
         for tick in 0..ticks {
             let fresh_until = self.fresh_at(tick + 1);
             while fresh < fresh_until {
-                let (index, truth) = match redeliveries.next(&mut random, fresh, || self.recent(fresh, tick)) {
-                    Some(index) => (index, self.certain.after(tick - self.tick_of(index))),
+                let truth = match redeliveries.next(&mut random, fresh, || self.recent(fresh, tick)) {
+                    Some(index) => {
+                        let (owner, index) = self.owner(index, tick, &mut random);
+                        owner.push(index, &mut stream.ids);
+                        self.again(&owner, index, tick, &mut shared)
+                    }
                     None => {
+                        self.push(fresh, &mut stream.ids);
                         fresh += 1;
-                        (fresh - 1, Truth::New)
+                        Truth::New
                     }
                 };
-                self.push(index, &mut stream.ids);
                 stream.truth.push(truth);
             }
             stream.end_tick();
         }
-        Ok(stream)
+        Ok((stream, shared))
+    }
+
+    /// Returns the thread whose id comes again, and the id's number there: every second redelivery
+    /// is one of another thread's ids, as when a consumer's session ends and another one takes
+    /// over. So strategies that are wrong if two threads check an id at once are seen.
+    fn owner(&self, index: u64, tick: usize, random: &mut Random) -> (Self, u64) {
+        let threads = self.setting.threads as u64;
+        if threads == 1 || random.below(2) == 0 {
+            return (self.clone(), index);
+        }
+        let other = (self.thread as u64 + 1 + random.below(threads - 1)) % threads;
+        let other = Part::new(self.setting, self.seed, other as usize);
+        match other.fresh_at(tick + 1) {
+            0 => (self.clone(), index),
+            // Threads differ by an id at most in how many they have had.
+            had => (other, index.min(had - 1)),
+        }
+    }
+
+    /// Returns the truth about a redelivery, and records it if its owner may not have come to it.
+    fn again(&self, owner: &Self, index: u64, tick: usize, shared: &mut Vec<Shared>) -> Truth {
+        let age_ticks = tick - owner.tick_of(index);
+        if owner.thread != self.thread && age_ticks <= LEAD_TICKS_MAX {
+            shared.push(Shared { thread: owner.thread, index });
+            return Truth::SharedAgain;
+        }
+        self.certain.after(age_ticks)
     }
 
     /// Makes a stream of ids that are drawn by their frequency.

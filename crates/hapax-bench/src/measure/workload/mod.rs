@@ -32,7 +32,10 @@
 //!
 //! The streams of the first four shapes are `New` and `Duplicate` only, as long as the distance
 //! leaves room for the lead of one thread over another ([`LEAD_TICKS_MAX`]); beyond that it is
-//! `Undecided` whether the id is still known.
+//! `Undecided` whether the id is still known. With several threads, every second redelivery goes to
+//! another thread than the first delivery. If both come within that lead, the id is shared
+//! ([`Truth::SharedNew`]): either thread may be first, and exactly one is told that it is fresh.
+//! Of `Zipf` and of a trace, threads have no id in common.
 //!
 //! # Memory
 //!
@@ -101,9 +104,8 @@ impl Setting {
     }
 }
 
-/// Returns the ids that come in a number of ticks, one stream for each thread. Threads have no id
-/// in common, so that the truth does not depend on which is faster. The same seed makes the same
-/// streams.
+/// Returns the ids that come in a number of ticks, one stream for each thread. Where the truth
+/// depends on which thread is faster, it says so. The same seed makes the same streams.
 ///
 /// Each window brings as many new ids as the setting says are live, so that a strategy is always
 /// exactly at its capacity. The numbers of `Zipf` and of a trace are their own.

@@ -18,12 +18,19 @@ pub enum Truth {
     /// Undecided: the id's age is in between, where a strategy may answer either way; or it is not
     /// certain when the id was last accepted, since a strategy could answer either way then.
     Undecided,
+    /// New to the thread that it belongs to, and checked by others within the lead of one thread
+    /// over another ([`LEAD_TICKS_MAX`]): whichever comes first, exactly one of all these checks is
+    /// told that it is fresh.
+    SharedNew,
+    /// One of the others' checks of such an id.
+    SharedAgain,
 }
 
 impl Truth {
-    /// Returns true if the right answer is that it is fresh.
+    /// Returns true if the right answer is that it is fresh, to its own thread or, of a shared id,
+    /// to one of the threads.
     pub fn is_fresh(self) -> bool {
-        matches!(self, Truth::New | Truth::Expired)
+        matches!(self, Truth::New | Truth::Expired | Truth::SharedNew)
     }
 }
 
