@@ -7,8 +7,6 @@ use super::gauge::{clock_nanos, cpu_time, nanos, resident_bytes};
 use super::phases::{Effort, Phases, window_bytes};
 use super::schedule::latency;
 use super::servers::{Usage, provide};
-#[cfg(doc)]
-use super::workload;
 use super::workload::{Ids, Stream, Trace, WINDOW_TICKS, streams, time};
 use super::{Answers, Measurement, Setting, Shape, Sort};
 use crate::strategy::{Failure, Needs, Strategy};
@@ -27,12 +25,12 @@ const PASSES_MAX: usize = 20;
 ///
 /// The stream is made, with the true answers, before the clock starts. Then the strategy is built,
 /// warmed up for some windows, and measured for some more, with expiry under way ([`Effort`]).
-/// Filters that do not forget are filled once. Threads check each other's ids ([`workload`]), and
-/// stay within ten hundredths of a window of each other. At the end, ids are asked for once more: those of the last
-/// window, or of filters new ones. Think time ([`Setting::think_nanos`]) keeps the processor busy
-/// between two calls, so that other threads have the strategy to themselves meanwhile. It is no
-/// part of the strategy's time: the smallest think time of any thread is subtracted from the wall
-/// time.
+/// Filters that do not forget are filled once. Threads check each other's ids
+/// ([`workload`](super::workload)), and stay within ten hundredths of a window of each other. At
+/// the end, ids are asked for once more: those of the last window, or of filters new ones. Think
+/// time ([`Setting::think_nanos`]) keeps the processor busy between two calls, so that other
+/// threads have the strategy to themselves meanwhile. It is no part of the strategy's time: the
+/// smallest think time of any thread is subtracted from the wall time.
 ///
 /// With a [rate](Setting::rate), ids are handed over as they become due, up to a batch of them at
 /// once.
