@@ -8,6 +8,7 @@ pub(super) type Accepted<K> = DashMap<K, u32, Hasher>;
 
 impl<I: Id + ?Sized> Map<I> for Accepted<I::Key> {
     const NAME: &'static str = "DashMap";
+    const NAME_OF_DIGESTS: &'static str = "DashMap of digests";
 
     fn new(ids: usize, plan: &Plan) -> Result<Self, Failure> {
         let shards = (plan.threads * SHARDS_PER_THREAD).next_power_of_two();

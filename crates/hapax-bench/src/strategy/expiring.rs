@@ -17,6 +17,12 @@ pub trait Map<I: Id + ?Sized>: Send + Sync + Sized {
     /// See [`Strategy::NAME`].
     const NAME: &'static str;
 
+    /// Its name if it keeps digests; empty if it is not compared so.
+    const NAME_OF_DIGESTS: &'static str = "";
+
+    /// See [`Strategy::ANY_LENGTH_ONLY`].
+    const ANY_LENGTH_ONLY: bool = false;
+
     /// See [`Strategy::BATCHES`].
     const BATCHES: bool = false;
 
@@ -133,6 +139,7 @@ impl<I: Id + ?Sized, M: Map<I>> Strategy<I> for Expiring<M> {
     const SORT: Sort = Sort::Window;
     const TAKES_BUDGET: bool = M::TAKES_BUDGET;
     const BATCHES: bool = M::BATCHES;
+    const ANY_LENGTH_ONLY: bool = M::ANY_LENGTH_ONLY;
 
     fn new(plan: &Plan) -> Result<Self, Failure> {
         let purge_every = plan.window / PURGES_PER_WINDOW;

@@ -9,6 +9,9 @@ pub trait Id: Hash + Eq + Send + Sync + ToOwned<Owned: Hash + Eq + Clone + Send 
     /// and only when they must, keep [`ToOwned::Owned`].
     type Key: Hash + Eq + Send + Sync + 'static;
 
+    /// True if ids are bytes of any length.
+    const ANY_LENGTH: bool = false;
+
     /// Returns a copy to keep.
     fn key(&self) -> Self::Key;
 
@@ -62,6 +65,7 @@ impl Id for [u8; 16] {
 
 impl Id for [u8] {
     type Key = Box<[u8]>;
+    const ANY_LENGTH: bool = true;
 
     #[inline(always)]
     fn key(&self) -> Box<[u8]> {

@@ -8,6 +8,7 @@
 //! the rest.
 
 mod blooms;
+mod by_digest;
 mod dashmap;
 #[cfg(any(feature = "fjall", feature = "postgres", feature = "redis", feature = "sqlite"))]
 mod durable;
@@ -26,6 +27,7 @@ mod tests;
 
 pub use self::id::Id;
 
+use self::by_digest::{ByDigest, Digest};
 #[cfg(any(feature = "fjall", feature = "postgres", feature = "redis", feature = "sqlite"))]
 use self::durable::Lasting;
 use self::expiring::Expiring;
@@ -95,6 +97,9 @@ pub trait Strategy<I: Id + ?Sized>: Send + Sync + Sized {
 
     /// True if [`check_batch`](Strategy::check_batch) is more than a loop.
     const BATCHES: bool = false;
+
+    /// True if it is compared only where ids are bytes of any length.
+    const ANY_LENGTH_ONLY: bool = false;
 
     /// True if it forgets. If not, it is used for no more ids than are live at a time.
     const EXPIRES: bool = true;
@@ -263,6 +268,8 @@ pub struct Listed {
     pub takes_budget: bool,
     /// [`Strategy::BATCHES`].
     pub batches: bool,
+    /// [`Strategy::ANY_LENGTH_ONLY`].
+    pub any_length_only: bool,
     /// [`Strategy::EXPIRES`].
     pub expires: bool,
     /// [`Strategy::allowance`].
@@ -277,6 +284,7 @@ impl Listed {
             needs: S::NEEDS,
             takes_budget: S::TAKES_BUDGET,
             batches: S::BATCHES,
+            any_length_only: S::ANY_LENGTH_ONLY,
             expires: S::EXPIRES,
             allowance: S::allowance,
         }
@@ -294,9 +302,11 @@ pub trait Visitor<I: Id + ?Sized> {
 
 macro_rules! strategies {
     ($($(#[$if_built:meta])* $strategy:ty,)*) => {
-        /// Returns all strategies, ours first.
+        /// Returns all strategies for these ids, ours first.
         pub fn listed<I: Id + ?Sized>() -> Vec<Listed> {
-            Vec::from([$($(#[$if_built])* Listed::of::<I, $strategy>()),*])
+            let mut all = Vec::from([$($(#[$if_built])* Listed::of::<I, $strategy>()),*]);
+            all.retain(|strategy| I::ANY_LENGTH || !strategy.any_length_only);
+            all
         }
 
         /// Visits the strategy of this name, if there is one.
@@ -355,6 +365,10 @@ strategies! {
     Expiring<parking_lot::Accepted<I::Key>>,
     Expiring<papaya::Accepted<I::Key>>,
     Expiring<scc::Accepted<I::Key>>,
+    Expiring<ByDigest<mutex::Accepted<Digest>>>,
+    Expiring<ByDigest<parking_lot::Accepted<Digest>>>,
+    Expiring<ByDigest<dashmap::Accepted<Digest>>>,
+    Expiring<ByDigest<scc::Accepted<Digest>>>,
     Expiring<quick_cache::Accepted<I>>,
     moka::Moka<I::Owned>,
     HapaxHistory,

@@ -11,6 +11,7 @@ pub(super) type Accepted<K> = Mutex<Entries<K>>;
 
 impl<I: Id + ?Sized> Map<I> for Accepted<I::Key> {
     const NAME: &'static str = "Mutex<HashMap>";
+    const NAME_OF_DIGESTS: &'static str = "Mutex<HashMap> of digests";
     const BATCHES: bool = true;
 
     fn new(ids: usize, _plan: &Plan) -> Result<Self, Failure> {

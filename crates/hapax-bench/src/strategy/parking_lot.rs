@@ -19,6 +19,7 @@ struct Shard<K>(Mutex<Entries<K>>);
 
 impl<I: Id + ?Sized> Map<I> for Accepted<I::Key> {
     const NAME: &'static str = "parking_lot shards";
+    const NAME_OF_DIGESTS: &'static str = "parking_lot shards of digests";
 
     fn new(ids: usize, plan: &Plan) -> Result<Self, Failure> {
         let shards = (plan.threads * SHARDS_PER_THREAD).next_power_of_two();

@@ -9,6 +9,7 @@ pub(super) type Accepted<K> = HashMap<K, u32, Hasher>;
 
 impl<I: Id + ?Sized> Map<I> for Accepted<I::Key> {
     const NAME: &'static str = "scc";
+    const NAME_OF_DIGESTS: &'static str = "scc of digests";
 
     fn new(ids: usize, _plan: &Plan) -> Result<Self, Failure> {
         Ok(HashMap::with_capacity_and_hasher(ids, Hasher::default()))

@@ -252,6 +252,17 @@ fn streams_of_all_shapes_get_their_true_answers() {
 }
 
 #[test]
+fn maps_of_digests_are_compared_where_ids_have_any_length() {
+    let of_digests = |listed: Vec<Listed>| {
+        let names = listed.iter().map(|strategy| strategy.name).filter(|name| name.ends_with(" of digests"));
+        names.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let expected = ["Mutex<HashMap>", "parking_lot shards", "DashMap", "scc"].map(|map| format!("{map} of digests"));
+    assert_eq!(of_digests(listed::<[u8]>()), expected);
+    assert_eq!(of_digests(listed::<u64>()).len() + of_digests(listed::<[u8; 16]>()).len(), 0);
+}
+
+#[test]
 fn what_is_not_listed_is_not_built() {
     let listed: Vec<&str> = listed::<u64>().iter().map(|strategy| strategy.name).collect();
     for (feature, is_built, names) in OPTIONAL {

@@ -8,7 +8,7 @@ use std::fmt::Write;
 /// Returns all strategies, their sorts, and why some cannot be measured here.
 pub fn text() -> String {
     let mut text = String::new();
-    for strategy in listed_for(IdKind::U64) {
+    for strategy in listed_for(IdKind::Bytes) {
         let _ = writeln!(text, "{:<34}{}", strategy.name, describe(&strategy)); // a string takes everything
     }
     for absent in not_built() {
@@ -30,5 +30,6 @@ fn describe(strategy: &Listed) -> String {
     };
     let budget = if strategy.takes_budget { "; takes a budget" } else { "" };
     let forgets = if strategy.expires { "" } else { "; never forgets" };
-    format!("{sort}{budget}{forgets}")
+    let ids = if strategy.any_length_only { "; for ids as text or bytes" } else { "" };
+    format!("{sort}{budget}{forgets}{ids}")
 }
