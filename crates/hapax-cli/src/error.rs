@@ -21,6 +21,9 @@ pub enum CommandError {
     /// All is done, and strategies gave more wrong answers than they promise, or none at all.
     #[cfg(feature = "bench")]
     Wrong(String),
+    /// All is done, and what was found is printed.
+    #[cfg(feature = "verify")]
+    Found,
     /// An interrupt. All that was finished is written.
     #[cfg(feature = "bench")]
     Interrupted,
@@ -38,6 +41,8 @@ impl CommandError {
     pub const LOST: u8 = 5;
     #[cfg(feature = "bench")]
     pub const WRONG: u8 = 1;
+    #[cfg(feature = "verify")]
+    pub const FOUND: u8 = 1;
     #[cfg(feature = "bench")]
     pub const INTERRUPTED: u8 = 130; // as shells have it
 
@@ -60,6 +65,8 @@ impl CommandError {
             CommandError::Wrong(text) => Some(text),
             #[cfg(feature = "bench")]
             CommandError::Interrupted => Some("interrupted: what was finished is kept"),
+            #[cfg(feature = "verify")]
+            CommandError::Found => None,
             CommandError::ClosedPipe | CommandError::Signal(_) => None,
         }
     }
@@ -75,6 +82,8 @@ impl CommandError {
             CommandError::Wrong(_) => ExitCode::from(Self::WRONG),
             #[cfg(feature = "bench")]
             CommandError::Interrupted => ExitCode::from(Self::INTERRUPTED),
+            #[cfg(feature = "verify")]
+            CommandError::Found => ExitCode::from(Self::FOUND),
             CommandError::Signal(signal) => ExitCode::from(Self::of_signal(*signal)),
             CommandError::ClosedPipe => ExitCode::SUCCESS,
         }

@@ -12,6 +12,8 @@ mod journal;
 mod plan;
 mod records;
 mod shell;
+#[cfg(feature = "verify")]
+mod verify;
 
 use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, Parser, Subcommand};
@@ -38,6 +40,10 @@ enum Command {
     /// Compare ways to deduplicate: how fast, how large, how often wrong
     #[cfg(feature = "bench")]
     Bench(Box<bench::BenchArgs>),
+    /// Say whether a recorded history is that of a correct deduplication
+    #[cfg(feature = "verify")]
+    #[command(long_about = verify::ABOUT)]
+    Verify(verify::VerifyArgs),
     /// Look into a directory that `filter --state`, or an engine with a journal, has left
     #[command(subcommand)]
     Journal(journal::JournalCommand),
@@ -70,6 +76,8 @@ fn run(command: Command) -> Result<(), CommandError> {
         Command::Plan(options) => plan::run(*options),
         #[cfg(feature = "bench")]
         Command::Bench(options) => bench::run(*options),
+        #[cfg(feature = "verify")]
+        Command::Verify(options) => verify::run(options),
         Command::Journal(command) => journal::run(command),
         Command::Completions { shell } => {
             let mut script = Vec::new();
@@ -91,13 +99,15 @@ fn unparsed(error: &clap::Error) -> Result<(), CommandError> {
 
 /// Describes how to get a command that this build has been made without.
 fn left_out(name: &str) -> Option<CommandError> {
-    (name == "bench" && !cfg!(feature = "bench")).then(|| {
-        CommandError::Usage(
-            "this build has no `bench`, which compiles all that it compares; to get it, in a checkout of hapax:\n  \
-             cargo install --locked --path crates/hapax-cli --features bench"
-                .to_string(),
-        )
-    })
+    let why = match name {
+        "bench" if !cfg!(feature = "bench") => "compiles all that it compares",
+        "verify" if !cfg!(feature = "verify") => "compiles a test harness",
+        _ => return None,
+    };
+    Some(CommandError::Usage(format!(
+        "this build has no `{name}`, which {why}; to get it, in a checkout of hapax:\n  \
+         cargo install --locked --path crates/hapax-cli --features {name}"
+    )))
 }
 
 fn print(page: &[u8]) -> Result<(), CommandError> {

@@ -1,6 +1,7 @@
 //! Recorded operations, each with the interval in which it took effect.
 
 use hapax::{Outcome, Timestamp};
+use std::fmt;
 
 /// The kind of an operation on an id, and its result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -48,6 +49,26 @@ impl Event {
     /// Returns true if it was a check, and so told the subject a time.
     pub(super) fn is_check(self) -> bool {
         matches!(self, Event::Fresh | Event::Duplicate | Event::Unanswered)
+    }
+}
+
+/// The words of diagrams and of reports.
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Event::Fresh => "fresh",
+            Event::Duplicate => "duplicate",
+            Event::Unanswered => "no answer",
+            Event::InProgress => "in progress",
+            Event::Claimed => "claimed",
+            Event::Completed => "completed",
+            Event::Released => "released",
+            Event::Renewed => "renewed",
+            Event::Lost => "refused",
+            Event::Mismatch => "mismatch",
+            Event::Forget => "forgotten",
+            Event::Evict => "evicted",
+        })
     }
 }
 

@@ -88,6 +88,12 @@ impl Rule {
         }
     }
 
+    /// Returns what never happened, without advice about a [`Workload`](crate::Workload): for a
+    /// history that was recorded elsewhere.
+    pub fn never(self) -> &'static str {
+        self.texts().0
+    }
+
     const fn bit(self) -> u16 {
         1 << self as u16
     }

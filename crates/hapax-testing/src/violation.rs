@@ -2,7 +2,7 @@
 
 use super::diagram::{Call, diagram};
 use super::naming::Row;
-use super::operation::{Event, Operation};
+use super::operation::Operation;
 use super::problem::Problem;
 use super::state::{Effective, State};
 use super::subject::Semantics;
@@ -106,20 +106,7 @@ impl Violation {
 
 /// Returns the answer of a call.
 fn text(operation: &Operation) -> String {
-    let text = match operation.event {
-        Event::Fresh => "fresh",
-        Event::Duplicate => "duplicate",
-        Event::Unanswered => "no answer",
-        Event::InProgress => "in progress",
-        Event::Claimed => "claimed",
-        Event::Completed => "completed",
-        Event::Released => "released",
-        Event::Renewed => "renewed",
-        Event::Lost => "refused",
-        Event::Mismatch => "mismatch",
-        Event::Forget => "forgotten",
-        Event::Evict => "evicted",
-    };
+    let text = operation.event;
     let token = if operation.token == 0 { String::new() } else { format!(", token {}", operation.token) };
     let fingerprint = match operation.fingerprint {
         0 => String::new(),
