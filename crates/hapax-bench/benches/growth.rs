@@ -45,7 +45,9 @@ fn compare(ids: &str) -> ExitCode {
     );
     let program = std::env::current_exe().expect("this program has a path");
     for row in ROWS {
-        match Command::new(&program).args([CHILD, row, ids]).status() {
+        // So that maps are on huge pages, as our tables are, glibc's malloc has to ask for them.
+        let mut child = Command::new(&program);
+        match child.args([CHILD, row, ids]).env("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1").status() {
             Ok(status) if status.success() => (),
             failed => {
                 eprintln!("{row}: {failed:?}");

@@ -1,14 +1,14 @@
 //! `DashMap`: the standard hash table, in shards with a lock each.
 
-use super::expiring::{Hasher, Map, Moment, SHARDS_PER_THREAD};
+use super::expiring::{Hasher, Map, Moment, SHARDS_PER_THREAD, names};
 use super::{Failure, Id, Plan};
 use dashmap::{DashMap, Entry};
 
 pub(super) type Accepted<K> = DashMap<K, u32, Hasher>;
 
 impl<I: Id + ?Sized> Map<I> for Accepted<I::Key> {
-    const NAME: &'static str = "DashMap";
-    const NAME_OF_DIGESTS: &'static str = "DashMap of digests";
+    const NAMES: [&'static str; 2] = names!("DashMap");
+    const NAMES_OF_DIGESTS: [&'static str; 2] = names!("DashMap of digests");
 
     fn new(ids: usize, plan: &Plan) -> Result<Self, Failure> {
         let shards = (plan.threads * SHARDS_PER_THREAD).next_power_of_two();

@@ -14,11 +14,11 @@ pub(super) const SHARDS_PER_THREAD: usize = 32;
 
 /// A concurrent map from ids to the time at which each was accepted.
 pub trait Map<I: Id + ?Sized>: Send + Sync + Sized {
-    /// See [`Strategy::NAME`].
-    const NAME: &'static str;
+    /// Its names ([`Strategy::NAME`]) if it is purged [`ONCE`] a window, and [`OFTEN`].
+    const NAMES: [&'static str; 2];
 
-    /// Its name if it keeps digests; empty if it is not compared so.
-    const NAME_OF_DIGESTS: &'static str = "";
+    /// Its names if it keeps digests; empty if it is not compared so.
+    const NAMES_OF_DIGESTS: [&'static str; 2] = ["", ""];
 
     /// See [`Strategy::ANY_LENGTH_ONLY`].
     const ANY_LENGTH_ONLY: bool = false;
@@ -59,9 +59,12 @@ pub trait Map<I: Id + ?Sized>: Send + Sync + Sized {
 
 /// A map as a strategy.
 ///
-/// An entry that a check finds expired is accepted again in place. The others are removed
-/// [`PURGES_PER_WINDOW`] times a window, by whichever thread comes first.
-pub struct Expiring<M> {
+/// An entry that a check finds expired is accepted again in place. The others are removed `PURGES`
+/// times a window, by whichever thread comes first. Each purge reads the whole map, and the map has
+/// room for the ids of the time between two of them on top of those of a window: so few purges are
+/// quick, and many save memory. Maps are measured with both, and their users may have the better of
+/// the two: see benches/README.md.
+pub struct Expiring<M, const PURGES: u32> {
     map: M,
     grain: Grain,
     purge_every: Duration,
@@ -69,10 +72,19 @@ pub struct Expiring<M> {
     purge_at: AtomicU64,
 }
 
-/// The number of purges in a window, which remove expired entries. Each purge reads the whole map,
-/// and the map has room for the ids of the time between two of them on top of those of a window.
-/// The fastest of the numbers that were measured: see benches/README.md.
-const PURGES_PER_WINDOW: u32 = 1;
+/// The number of purges in a window that is quickest for most maps.
+pub(super) const ONCE: u32 = 1;
+
+/// The number of purges in a window that saves most of the memory that can be saved.
+pub(super) const OFTEN: u32 = 4;
+
+/// Returns the names of a map that is purged [`ONCE`] a window, and [`OFTEN`].
+macro_rules! names {
+    ($name:literal) => {
+        [$name, concat!($name, ", 4 purges")]
+    };
+}
+pub(super) use names;
 
 /// The rounding of a map's times: to a power of two of nanoseconds, at most 2^-16 of the window, so
 /// that 32 bits hold a time, and no check divides.
@@ -134,17 +146,17 @@ impl Moment {
     }
 }
 
-impl<I: Id + ?Sized, M: Map<I>> Strategy<I> for Expiring<M> {
-    const NAME: &'static str = M::NAME;
+impl<I: Id + ?Sized, M: Map<I>, const PURGES: u32> Strategy<I> for Expiring<M, PURGES> {
+    const NAME: &'static str = M::NAMES[(PURGES == OFTEN) as usize];
     const SORT: Sort = Sort::Window;
     const TAKES_BUDGET: bool = M::TAKES_BUDGET;
     const BATCHES: bool = M::BATCHES;
     const ANY_LENGTH_ONLY: bool = M::ANY_LENGTH_ONLY;
 
     fn new(plan: &Plan) -> Result<Self, Failure> {
-        let purge_every = plan.window / PURGES_PER_WINDOW;
+        let purge_every = plan.window / PURGES;
         Ok(Expiring {
-            map: M::new(plan.live + plan.live / PURGES_PER_WINDOW as usize, plan)?,
+            map: M::new(plan.live + plan.live / PURGES as usize, plan)?,
             grain: Grain::of_window(plan.window),
             purge_every,
             purge_at: AtomicU64::new((plan.window + purge_every).as_nanos() as u64),
@@ -180,6 +192,43 @@ impl<I: Id + ?Sized, M: Map<I>> Strategy<I> for Expiring<M> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::strategy::Place;
+
+    /// Counts its purges, and keeps the number of ids that it was given room for.
+    struct Counted {
+        purges: AtomicU64,
+        room: usize,
+    }
+
+    impl Map<u64> for Counted {
+        const NAMES: [&'static str; 2] = names!("counted");
+
+        fn new(ids: usize, _plan: &Plan) -> Result<Self, Failure> {
+            Ok(Counted { purges: AtomicU64::new(0), room: ids })
+        }
+
+        fn accept(&self, _id: &u64, _now: Moment) -> bool {
+            true
+        }
+
+        fn purge(&self, _now: Moment) {
+            self.purges.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn maps_are_purged_as_often_as_their_names_say_and_have_room_until_then() {
+        fn seen<const PURGES: u32>() -> (&'static str, u64, usize) {
+            let window = Duration::from_secs(100);
+            let plan = Plan { window, live: 1_000, threads: 1, budget_bytes: None, place: Place::Memory };
+            let map: Expiring<Counted, PURGES> = Strategy::new(&plan).unwrap();
+            (0..=300).for_each(|tick| Strategy::<u64>::advance(&map, Timestamp::from_secs(tick)));
+            (<Expiring<Counted, PURGES> as Strategy<u64>>::NAME, map.map.purges.into_inner(), map.map.room)
+        }
+        // In the first window nothing expires.
+        assert_eq!(seen::<ONCE>(), ("counted", 2, 2_000));
+        assert_eq!(seen::<OFTEN>(), ("counted, 4 purges", 8, 1_250));
+    }
 
     #[test]
     fn a_grain_rounds_by_less_than_a_tick() {

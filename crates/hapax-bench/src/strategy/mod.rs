@@ -30,7 +30,7 @@ pub use self::id::Id;
 use self::by_digest::{ByDigest, Digest};
 #[cfg(any(feature = "fjall", feature = "postgres", feature = "redis", feature = "sqlite"))]
 use self::durable::Lasting;
-use self::expiring::Expiring;
+use self::expiring::{Expiring, OFTEN, ONCE};
 pub(crate) use self::hapax::Hapax;
 use self::hapax::HapaxHistory;
 use ::hapax::Timestamp;
@@ -360,16 +360,26 @@ strategies! {
     Hapax<false>,
     Hapax<true>,
     journaled::Journaled,
-    Expiring<dashmap::Accepted<I::Key>>,
-    Expiring<mutex::Accepted<I::Key>>,
-    Expiring<parking_lot::Accepted<I::Key>>,
-    Expiring<papaya::Accepted<I::Key>>,
-    Expiring<scc::Accepted<I::Key>>,
-    Expiring<ByDigest<mutex::Accepted<Digest>>>,
-    Expiring<ByDigest<parking_lot::Accepted<Digest>>>,
-    Expiring<ByDigest<dashmap::Accepted<Digest>>>,
-    Expiring<ByDigest<scc::Accepted<Digest>>>,
-    Expiring<quick_cache::Accepted<I>>,
+    Expiring<dashmap::Accepted<I::Key>, ONCE>,
+    Expiring<dashmap::Accepted<I::Key>, OFTEN>,
+    Expiring<mutex::Accepted<I::Key>, ONCE>,
+    Expiring<mutex::Accepted<I::Key>, OFTEN>,
+    Expiring<parking_lot::Accepted<I::Key>, ONCE>,
+    Expiring<parking_lot::Accepted<I::Key>, OFTEN>,
+    Expiring<papaya::Accepted<I::Key>, ONCE>,
+    Expiring<papaya::Accepted<I::Key>, OFTEN>,
+    Expiring<scc::Accepted<I::Key>, ONCE>,
+    Expiring<scc::Accepted<I::Key>, OFTEN>,
+    Expiring<ByDigest<mutex::Accepted<Digest>>, ONCE>,
+    Expiring<ByDigest<mutex::Accepted<Digest>>, OFTEN>,
+    Expiring<ByDigest<parking_lot::Accepted<Digest>>, ONCE>,
+    Expiring<ByDigest<parking_lot::Accepted<Digest>>, OFTEN>,
+    Expiring<ByDigest<dashmap::Accepted<Digest>>, ONCE>,
+    Expiring<ByDigest<dashmap::Accepted<Digest>>, OFTEN>,
+    Expiring<ByDigest<scc::Accepted<Digest>>, ONCE>,
+    Expiring<ByDigest<scc::Accepted<Digest>>, OFTEN>,
+    Expiring<quick_cache::Accepted<I>, ONCE>,
+    Expiring<quick_cache::Accepted<I>, OFTEN>,
     moka::Moka<I::Owned>,
     HapaxHistory,
     blooms::Fast,

@@ -1,6 +1,6 @@
 //! `Mutex<HashMap>`: the first solution that one would write.
 
-use super::expiring::{Hasher, Map, Moment};
+use super::expiring::{Hasher, Map, Moment, names};
 use super::{Failure, Id, Plan};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -10,8 +10,8 @@ pub(super) type Entries<K> = HashMap<K, u32, Hasher>;
 pub(super) type Accepted<K> = Mutex<Entries<K>>;
 
 impl<I: Id + ?Sized> Map<I> for Accepted<I::Key> {
-    const NAME: &'static str = "Mutex<HashMap>";
-    const NAME_OF_DIGESTS: &'static str = "Mutex<HashMap> of digests";
+    const NAMES: [&'static str; 2] = names!("Mutex<HashMap>");
+    const NAMES_OF_DIGESTS: [&'static str; 2] = names!("Mutex<HashMap> of digests");
     const BATCHES: bool = true;
 
     fn new(ids: usize, _plan: &Plan) -> Result<Self, Failure> {

@@ -1,13 +1,13 @@
 //! `papaya`: a lock-free table of pointers to entries.
 
-use super::expiring::{Hasher, Map, Moment};
+use super::expiring::{Hasher, Map, Moment, names};
 use super::{Failure, Id, Plan};
 use papaya::{Compute, Guard, HashMap, Operation, ResizeMode};
 
 pub(super) type Accepted<K> = HashMap<K, u32, Hasher>;
 
 impl<I: Id + ?Sized> Map<I> for Accepted<I::Key> {
-    const NAME: &'static str = "papaya";
+    const NAMES: [&'static str; 2] = names!("papaya");
     const BATCHES: bool = true;
 
     fn new(ids: usize, _plan: &Plan) -> Result<Self, Failure> {

@@ -1,7 +1,7 @@
 //! Standard hash tables in shards, with a lock of `parking_lot` each: the second solution that one
 //! would write.
 
-use super::expiring::{Hasher, Map, Moment, SHARDS_PER_THREAD};
+use super::expiring::{Hasher, Map, Moment, SHARDS_PER_THREAD, names};
 use super::mutex::{Entries, accept};
 use super::{Failure, Id, Plan};
 use parking_lot::Mutex;
@@ -18,8 +18,8 @@ pub(super) struct Accepted<K> {
 struct Shard<K>(Mutex<Entries<K>>);
 
 impl<I: Id + ?Sized> Map<I> for Accepted<I::Key> {
-    const NAME: &'static str = "parking_lot shards";
-    const NAME_OF_DIGESTS: &'static str = "parking_lot shards of digests";
+    const NAMES: [&'static str; 2] = names!("parking_lot shards");
+    const NAMES_OF_DIGESTS: [&'static str; 2] = names!("parking_lot shards of digests");
 
     fn new(ids: usize, plan: &Plan) -> Result<Self, Failure> {
         let shards = (plan.threads * SHARDS_PER_THREAD).next_power_of_two();

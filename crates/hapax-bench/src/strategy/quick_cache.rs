@@ -1,6 +1,6 @@
 //! `quick_cache`: a cache that evicts by S3-FIFO, in shards with a lock each.
 
-use super::expiring::{Hasher, Map, Moment, SHARDS_PER_THREAD};
+use super::expiring::{Hasher, Map, Moment, SHARDS_PER_THREAD, names};
 use super::{Allowance, Failure, Id, Plan};
 use quick_cache::sync::{Cache, DefaultLifecycle, EntryAction, EntryResult};
 use quick_cache::{OptionsBuilder, Weighter};
@@ -49,7 +49,7 @@ impl<I: Id + ?Sized> Weighter<I::Owned, u32> for Weigher<I> {
 /// times the number that is purged to, in whatever shard an id falls, since an evicted id is a lost
 /// id.
 impl<I: Id + ?Sized> Map<I> for Accepted<I> {
-    const NAME: &'static str = "quick_cache";
+    const NAMES: [&'static str; 2] = names!("quick_cache");
     const TAKES_BUDGET: bool = true;
 
     fn new(ids: usize, plan: &Plan) -> Result<Self, Failure> {

@@ -1,6 +1,6 @@
 //! `scc::HashMap`: buckets of a few entries with a lock each.
 
-use super::expiring::{Hasher, Map, Moment};
+use super::expiring::{Hasher, Map, Moment, names};
 use super::{Failure, Id, Plan};
 use scc::HashMap;
 use scc::hash_map::Entry;
@@ -8,8 +8,8 @@ use scc::hash_map::Entry;
 pub(super) type Accepted<K> = HashMap<K, u32, Hasher>;
 
 impl<I: Id + ?Sized> Map<I> for Accepted<I::Key> {
-    const NAME: &'static str = "scc";
-    const NAME_OF_DIGESTS: &'static str = "scc of digests";
+    const NAMES: [&'static str; 2] = names!("scc");
+    const NAMES_OF_DIGESTS: [&'static str; 2] = names!("scc of digests");
 
     fn new(ids: usize, _plan: &Plan) -> Result<Self, Failure> {
         Ok(HashMap::with_capacity_and_hasher(ids, Hasher::default()))

@@ -1,6 +1,7 @@
 //! Runs a case in a process of its own, so that its memory can be told from that of others, and its
 //! crash ends nothing else.
 
+use super::huge_pages::HugePages;
 use super::interrupt::Interrupt;
 use crate::error::CommandError;
 use hapax_bench::measure::{Case, Measurement};
@@ -38,7 +39,7 @@ impl From<std::io::Error> for Ended {
 pub struct Surroundings<'a> {
     /// The directory where they may leave files.
     pub directory: &'a Path,
-    pub huge_pages: bool,
+    pub huge_pages: HugePages,
     pub interrupt: &'a Interrupt,
 }
 
@@ -46,9 +47,7 @@ pub struct Surroundings<'a> {
 pub fn measure(case: &Case, surroundings: &Surroundings<'_>) -> Result<Measurement, Ended> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["bench", "--case"]).env("TMPDIR", surroundings.directory);
-    if surroundings.huge_pages {
-        command.env("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1");
-    }
+    surroundings.huge_pages.tell(&mut command);
     // This process decides what happens at an interrupt from the terminal.
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(&mut command, 0);

@@ -6,6 +6,7 @@ mod cases;
 mod child;
 mod command;
 mod estimate;
+mod huge_pages;
 mod interrupt;
 mod list;
 #[cfg(test)]
@@ -21,6 +22,7 @@ pub use self::options::BenchArgs;
 
 use self::cases::Plan;
 use self::child::{Ended, Surroundings};
+use self::huge_pages::HugePages;
 use self::interrupt::Interrupt;
 use self::progress::Progress;
 use self::scratch::Scratch;
@@ -43,6 +45,7 @@ pub fn run(args: BenchArgs) -> Result<(), CommandError> {
     if cfg!(debug_assertions) {
         eprintln!("hapax: built without optimization: these figures say nothing; build with --release");
     }
+    args.huge_pages.withhold()?;
     let interrupt = Interrupt::listen()?;
     let scratch = Scratch::new()?;
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
@@ -65,7 +68,7 @@ pub fn run(args: BenchArgs) -> Result<(), CommandError> {
             args.seed.is_none().then_some(seed),
         ),
         seed,
-        machine: Machine { libraries: versions::libraries(), ..Machine::here() },
+        machine: machine(args.huge_pages),
         rows,
         absent: plan.absent,
         interrupted,
@@ -124,6 +127,13 @@ fn verdict(report: &Report) -> Result<(), CommandError> {
         (true, true) => Err(CommandError::Interrupted),
         (true, false) => Ok(()),
     }
+}
+
+/// Describes this machine, the versions of what is compared, and who has huge pages.
+fn machine(huge_pages: HugePages) -> Machine {
+    let here = Machine::here();
+    let system = format!("{}, {}", here.system, huge_pages.described());
+    Machine { system, libraries: versions::libraries(), ..here }
 }
 
 /// Returns a number that differs from run to run.

@@ -1,5 +1,6 @@
 //! The command line of `hapax bench`.
 
+use super::huge_pages::HugePages;
 use super::output::OutputArgs;
 use crate::args::{BadLineArgs, LineArgs, capacity, duration, rate};
 use hapax_bench::measure::{IdKind, Shape};
@@ -88,9 +89,9 @@ pub struct BenchArgs {
     #[arg(long, help_heading = "What is measured")]
     pub quick: bool,
 
-    /// Let glibc's malloc ask for huge pages, too (hapax always does)
-    #[arg(long, help_heading = "What is measured")]
-    pub huge_pages: bool,
+    /// The strategies that are on huge pages, where the system gives them on request
+    #[arg(long, value_name = "WHOSE", value_enum, default_value_t = HugePages::All, help_heading = "What is measured")]
+    pub huge_pages: HugePages,
 
     /// Print the strategies, and why some cannot be measured
     #[arg(long, help_heading = "What is measured")]
