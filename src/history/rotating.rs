@@ -236,7 +236,8 @@ impl History {
 
     /// Returns the memory of a history of this many blocks.
     pub(crate) fn bytes_of(blocks: usize) -> usize {
-        blocks.saturating_mul(size_of::<Block>()) + Self::shards_of(blocks) * size_of::<AtomicU64>() + size_of::<Self>()
+        let turns = Self::shards_of(blocks) * size_of::<AtomicU64>();
+        blocks.saturating_mul(size_of::<Block>()).saturating_add(turns + size_of::<Self>())
     }
 
     fn shards_of(blocks: usize) -> usize {

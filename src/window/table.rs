@@ -139,7 +139,8 @@ impl<const SLOTS: usize, const VERSION_BITS: u32> Table<SLOTS, VERSION_BITS> {
 
     /// Returns the memory of a table of this many buckets.
     pub(crate) fn bytes_of(buckets: usize) -> usize {
-        buckets.saturating_mul(size_of::<Bucket<SLOTS>>()) + Sweeps::bytes_of(buckets) + size_of::<Self>()
+        let beside = Sweeps::bytes_of(buckets) + size_of::<Self>();
+        buckets.saturating_mul(size_of::<Bucket<SLOTS>>()).saturating_add(beside)
     }
 }
 
