@@ -73,7 +73,8 @@ impl Plan {
 }
 
 impl Plan {
-    /// Returns the memory to begin with of `hapax filter` with [these options](Self::filter_options).
+    /// Returns the memory to begin with of `hapax filter` with
+    /// [these options](Self::filter_options).
     pub fn filter_bytes(&self) -> usize {
         let buckets = buckets_for(self.window.capacity_without_thread).unwrap_or(self.window.buckets);
         self.bytes() - self.claims.as_ref().map_or(0, |claims| claims.bytes) - self.window.bytes

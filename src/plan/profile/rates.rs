@@ -156,7 +156,7 @@ mod tests {
                 let scale = burst.scale.as_nanos() as u64;
                 let within = |from: u64| times.iter().filter(|time| (from..from + scale).contains(time)).count() as u64;
                 prop_assert_eq!(burst.peak, times.iter().map(|time| within(*time)).max().unwrap());
-                // The number changes only behind a quarter of a second, or a whole scale before one.
+                // The number changes only behind a quarter of a second, or a scale before one.
                 let step = scale.min(SECOND / 4);
                 let counts = (first..last - scale).step_by(step as usize).map(|from| within(from + 1) as f64);
                 let counts: Vec<f64> = counts.collect();

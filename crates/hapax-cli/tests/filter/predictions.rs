@@ -131,7 +131,7 @@ fn a_history_and_its_false_positives() {
     }
 }
 
-/// Ids that come at random, of which some come again at once, to an engine that is built as printed.
+/// Ids that come at random, of which some come again at once, to an engine built as printed.
 struct Arrivals {
     driven: Driven,
     random: Random,
@@ -177,8 +177,8 @@ impl Arrivals {
     }
 }
 
-/// Asserts that as many new ids were taken for duplicates as predicted, within four deviations: those
-/// of the number by chance (its root), and of filters from each other (one hundredth).
+/// Asserts that as many new ids were taken for duplicates as predicted, within four deviations:
+/// those of the number by chance (its root), and of filters from each other (one hundredth).
 #[track_caller]
 fn assert_mistaken(what: &str, rate: f64, (new, mistaken): (f64, f64)) {
     let predicted = rate * new;
@@ -187,7 +187,7 @@ fn assert_mistaken(what: &str, rate: f64, (new, mistaken): (f64, f64)) {
     assert!((mistaken - predicted).abs() <= margin, "{what}: predicted {predicted}, measured {mistaken} (+-{margin})");
 }
 
-/// Checks the predicted false positives at the planned load, at random times, with the printed call.
+/// Checks the predicted false positives at the planned load, at random times.
 #[test]
 fn false_positives_at_the_planned_load() {
     let demand = |rate: f64, window: u64, horizon: u64| {
@@ -216,7 +216,7 @@ fn false_positives_at_the_planned_load() {
     }
 }
 
-/// Checks that a plan with a peak is right on average, and that the peak has the rate that is promised.
+/// Checks that a plan with a peak is right on average, and that the peak is as promised.
 #[test]
 fn false_positives_at_the_planned_peak() {
     let demand = Demand::new(1_000.0, Duration::from_secs(1)).history(Duration::from_secs(20));
