@@ -61,6 +61,9 @@ pub(crate) const DUPLICATE: Verdict = Verdict::exact(Outcome::Duplicate, Tier::W
 const IN_PROGRESS: Verdict = Verdict::exact(Outcome::InProgress, Tier::Claims);
 
 impl Engine {
+    /// The memory of an engine beside its tiers, claims and journal, if it goes by a clock.
+    pub(crate) const BYTES_BESIDE_TIERS: usize = size_of::<Self>() + Counters::BYTES;
+
     /// Asks for the memory that the check of an id will need, without waiting for it.
     #[inline]
     pub(crate) fn prefetch(&self, digest: Digest) {
@@ -228,8 +231,7 @@ impl Engine {
             fresh_unconfirmed: counts.fresh_unconfirmed(),
             duplicates_by_window: counts.duplicates_by_window(),
             duplicates_by_history: counts.duplicates_by_history(),
-            bytes: size_of_val(self)
-                + Counters::BYTES
+            bytes: Self::BYTES_BESIDE_TIERS
                 + self.stream_time.bytes()
                 + self.claims.bytes()
                 + window.bytes

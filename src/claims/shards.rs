@@ -52,9 +52,12 @@ pub(crate) mod planned {
     /// The most ids in flight, if they are spread evenly.
     pub(crate) const IN_FLIGHT_MAX: usize = MAX_IDS * SHARDS;
 
-    /// Returns the memory that claims take with this many ids in flight.
+    /// The memory that claims take before there are any.
+    pub(crate) const BYTES_OF_NONE: usize = size_of::<[Shard; SHARDS]>();
+
+    /// Returns the memory that this many ids in flight add.
     pub(crate) fn bytes(in_flight: usize) -> usize {
-        size_of::<[Shard; SHARDS]>() + SHARDS * bytes_for(in_flight.div_ceil(SHARDS).min(MAX_IDS))
+        SHARDS * bytes_for(in_flight.div_ceil(SHARDS).min(MAX_IDS))
     }
 }
 

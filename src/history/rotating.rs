@@ -131,10 +131,9 @@ impl History {
 
     /// Returns a history of these dimensions.
     pub(crate) fn of_size(horizon: Duration, size: Size) -> Result<Self, Error> {
-        let shards = size.blocks.div_ceil(SHARD_BLOCKS);
         Ok(History {
             blocks: Lines::new(size.blocks, "history")?,
-            turns: (0..shards).map(|_| AtomicU64::new(Turn::UNUSED.0)).collect(),
+            turns: (0..Self::shards_of(size.blocks)).map(|_| AtomicU64::new(Turn::UNUSED.0)).collect(),
             shape: size.shape,
             horizon_ticks: nanos_of(horizon).div_ceil(TICK_NANOS),
         })
@@ -231,8 +230,18 @@ impl History {
         let samples = sample.len() as f64;
         HistoryStats {
             false_positive_rate: sample.map(|block| self.rate_of(block)).sum::<f64>() / samples,
-            bytes: self.blocks.bytes() + size_of_val(&*self.turns) + size_of_val(self),
+            bytes: Self::bytes_of(self.blocks.len()),
         }
+    }
+
+    /// Returns the memory of a history of this many blocks.
+    pub(crate) fn bytes_of(blocks: usize) -> usize {
+        let turns = Self::shards_of(blocks) * size_of::<AtomicU64>();
+        blocks.saturating_mul(size_of::<Block>()).saturating_add(turns + size_of::<Self>())
+    }
+
+    fn shards_of(blocks: usize) -> usize {
+        blocks.div_ceil(SHARD_BLOCKS)
     }
 
     /// Returns the probability that a block has the bits of an id that is not in it.

@@ -1,7 +1,9 @@
 //! A plan as text to copy.
 
 use super::Plan;
+use super::memory::one_table_bytes;
 use super::units::Time;
+use crate::window::planned::buckets_for;
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -67,6 +69,16 @@ impl Plan {
             options += " --state journal";
         }
         options
+    }
+}
+
+impl Plan {
+    /// Returns the memory to begin with of `hapax filter` with
+    /// [these options](Self::filter_options).
+    pub fn filter_bytes(&self) -> usize {
+        let buckets = buckets_for(self.window.capacity_without_thread).unwrap_or(self.window.buckets);
+        self.bytes() - self.claims.as_ref().map_or(0, |claims| claims.bytes) - self.window.bytes
+            + one_table_bytes(buckets)
     }
 }
 

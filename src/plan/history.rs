@@ -43,16 +43,19 @@ impl HistoryPlan {
     }
 }
 
-/// Returns the false-positive rate, averaged over the time in which this many new ids come to a
-/// generation, next to a complete one.
+/// Returns the false-positive rate, averaged over the ids of a generation, next to a complete one.
+/// This many new ids come within a horizon.
 fn mean_rate(size: &Size, ids: f64) -> f64 {
     const STEPS: u32 = 64;
     let with_full = |full: f64| {
         let rate_of_full = size.rate_with(full);
         let shares = (0..STEPS).map(|step| (f64::from(step) + 0.5) / f64::from(STEPS));
-        let rates = shares.map(|share| rate_of_full + size.rate_with(share * full) * (1.0 - rate_of_full));
+        // The first id finds both generations complete, and clears one for itself; the others find
+        // one id fewer than they will be.
+        let rates = shares.map(|share| rate_of_full + size.rate_with(0.5 + share * full) * (1.0 - rate_of_full));
         rates.sum::<f64>() / f64::from(STEPS)
     };
-    // An id that is taken for a duplicate is not added, which matters where that is frequent.
-    (0..8).fold(0.0, |mean, _| with_full(ids * (1.0 - mean)))
+    // A generation begins with an id, and then takes those of a horizon. An id that is taken for a
+    // duplicate is not added, which matters where that is frequent.
+    (0..8).fold(0.0, |mean, _| with_full(1.0 + ids * (1.0 - mean)))
 }

@@ -1,11 +1,13 @@
 //! Divides memory between window, history and claims. Pure.
 
 use super::{Demand, PlanError};
+use crate::History;
 use crate::claims::planned as claims;
+use crate::engine::Engine;
 use crate::error::InvalidOption;
 use crate::history::{Density, Size, rate_in};
 use crate::memory::LINE_BYTES;
-use crate::window::planned::{Sizes, buckets_for, capacity_of};
+use crate::window::planned::{BYTES_BESIDE_TABLES, SIZES_MAX, Sizes, buckets_for, capacity_of, table_bytes};
 use std::time::Duration;
 
 /// The memory of each part.
@@ -39,19 +41,45 @@ impl HistorySize {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.size.blocks.saturating_mul(LINE_BYTES)
+        History::bytes_of(self.size.blocks)
     }
 
     /// Returns the history with the lowest rate that fits into this many bytes, rounded up to three
     /// digits, if there is one.
     fn of_bytes(bytes: usize, ids: usize) -> Option<Self> {
-        let least = rate_in(bytes as u64, ids).max(RATE_UNASKED_MIN);
+        let least = rate_in(bytes.saturating_sub(size_of::<History>()) as u64, ids).max(RATE_UNASKED_MIN);
         // A history is made for its rate to within rounding, and so may take a block more than the
         // bytes that its rate was computed from.
         let rates = [1.0, 1.01, 1.02].map(|margin| three_digits(least * margin, f64::ceil));
         let worth_it = rates.into_iter().filter(|rate| *rate <= RATE_UNASKED_MAX);
         worth_it.map(|rate| Self::of(rate, Density::of(rate), ids)).find(|history| history.bytes() <= bytes)
     }
+}
+
+/// The memory that every engine takes beside its window, its history and its claims.
+pub(super) const FIXED_BYTES: usize = Engine::BYTES_BESIDE_TIERS + claims::BYTES_OF_NONE;
+
+/// The most memory beside their buckets that a window's tables take, however many there are, if
+/// their buckets take none.
+const TABLES_FIXED_BYTES_MAX: usize = BYTES_BESIDE_TABLES + SIZES_MAX * 256;
+
+/// The buckets' bytes for which a table takes no more than one byte on top.
+const BYTES_FOR_ONE: usize = 8 << 10;
+
+/// Returns the memory that suffices for a window whose tables' buckets take this much.
+fn with_tables_fixed(buckets_bytes: usize) -> usize {
+    buckets_bytes.saturating_add(buckets_bytes / BYTES_FOR_ONE + 1).saturating_add(TABLES_FIXED_BYTES_MAX)
+}
+
+/// Returns the bytes of buckets for which this memory suffices.
+fn without_tables_fixed(bytes: usize) -> usize {
+    let bytes = bytes.saturating_sub(TABLES_FIXED_BYTES_MAX + 1);
+    bytes - bytes / BYTES_FOR_ONE
+}
+
+/// Returns the memory of a window with one table.
+pub(super) fn one_table_bytes(buckets: usize) -> usize {
+    table_bytes(buckets).saturating_add(BYTES_BESIDE_TABLES)
 }
 
 /// Rounds a number to three digits by a function. A number that has no more digits is unchanged.
@@ -99,7 +127,11 @@ impl Demand {
 
     fn ids_of_horizon(&self) -> Option<usize> {
         let horizon = self.horizon?;
-        Some(ids(self.fresh_per_second() * self.peak_of_horizon(horizon) * horizon.as_secs_f64()))
+        let mean = self.fresh_per_second() * horizon.as_secs_f64();
+        // A generation begins with an id, so it takes one more than come in a horizon on average.
+        // That matters where there are few.
+        let least = if mean < 1_000.0 { mean + 1.0 } else { mean };
+        Some(ids((mean * self.peak_of_horizon(horizon)).max(least)))
     }
 
     /// Returns the ids in flight at the peak.
@@ -127,10 +159,10 @@ impl Demand {
 
     /// Returns the least memory of all parts: without growth, and with a history of this density.
     fn bytes_min(&self, density: Option<Density>) -> Option<usize> {
-        let first = self.first_buckets().ok()?.saturating_mul(LINE_BYTES);
-        let history = density.zip(self.ids_of_horizon()).map_or(0, |(density, ids)| density.size(ids).blocks);
-        let history = history.saturating_mul(LINE_BYTES);
-        first.checked_add(history)?.checked_add(self.claims_bytes())
+        let first = one_table_bytes(self.first_buckets().ok()?);
+        let history = density.zip(self.ids_of_horizon());
+        let history = history.map_or(0, |(density, ids)| History::bytes_of(density.size(ids).blocks));
+        first.checked_add(history)?.checked_add(self.claims_bytes())?.checked_add(FIXED_BYTES)
     }
 
     /// Divides the available memory, or says how much is needed.
@@ -155,15 +187,16 @@ impl Demand {
                 return Err(self.too_little(budget, density));
             }
             Some(budget) => {
-                let rest = budget - claims_bytes;
+                let rest = budget - claims_bytes - FIXED_BYTES;
                 // Growth comes before a better history, and the history comes before growth if both
                 // are not possible.
                 let history = asked.or_else(|| {
                     let ids = ids?;
                     let of = |window: usize| HistorySize::of_bytes(rest.checked_sub(window)?, ids);
-                    of(grown).or_else(|| of(first))
+                    of(with_tables_fixed(grown)).or_else(|| of(one_table_bytes(first_buckets)))
                 });
-                (rest - history.map_or(0, |history| history.bytes()), history)
+                let rest = rest - history.map_or(0, |history| history.bytes());
+                (without_tables_fixed(rest).max(first), history)
             }
         };
         let sizes = Sizes::new(first_buckets, window_bytes_max);
@@ -212,9 +245,10 @@ pub(super) fn capacity_max(sizes: &Sizes) -> f64 {
     capacity_of(sizes.buckets(sizes.len() - 1))
 }
 
-/// Returns the bytes that all tables take together.
-pub(super) fn tables_bytes(sizes: &Sizes) -> usize {
-    (0..sizes.len()).map(|size| sizes.buckets(size) * LINE_BYTES).sum()
+/// Returns the memory of a window with all tables.
+pub(super) fn grown_window_bytes(sizes: &Sizes) -> usize {
+    let tables = (0..sizes.len()).map(|size| table_bytes(sizes.buckets(size)));
+    tables.sum::<usize>() + BYTES_BESIDE_TABLES
 }
 
 #[cfg(test)]
@@ -230,7 +264,8 @@ mod tests {
                 let bytes = grown_bytes(first, factor).unwrap();
                 let sizes = Sizes::new(first, bytes);
                 assert!(capacity_max(&sizes) >= factor * capacity_of(first), "{first} x {factor}: {sizes:?}");
-                assert!(tables_bytes(&sizes) <= bytes);
+                assert!(grown_window_bytes(&sizes) <= with_tables_fixed(bytes));
+                assert!(with_tables_fixed(without_tables_fixed(bytes)) <= bytes, "{bytes}");
                 assert!(
                     bytes as f64 <= (1.0 + 2.0 * factor) * (first * LINE_BYTES) as f64,
                     "{first} x {factor}: {bytes}"

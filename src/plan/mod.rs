@@ -52,7 +52,7 @@ pub use demand::Demand;
 pub use error::PlanError;
 pub use history::HistoryPlan;
 pub use journal::JournalPlan;
-pub use profile::{Burst, CurvePoint, Length, Profile, Quantile, Summary, rounded_up};
+pub use profile::{Burst, Caution, CurvePoint, Excerpt, Length, Profile, Quantile, Summary, rounded_up};
 pub use stores::StorePlan;
 #[doc(hidden)] // for the command and its reports
 pub use units::{Bytes, BytesNeeded, Count, Share, Time, rough};
@@ -114,19 +114,20 @@ impl Plan {
     }
 
     /// Returns the memory of the engine to begin with, and as long as the load stays within the
-    /// peak.
+    /// peak: [`Stats::bytes`](crate::Stats::bytes), with the claims that are then in flight.
     pub fn bytes(&self) -> usize {
-        self.window.bytes + self.beside_window()
+        self.window.bytes.saturating_add(self.beside_window())
     }
 
     /// Returns the memory of the engine when its window has grown as far as it may.
     pub fn bytes_max(&self) -> usize {
-        self.window.grown_bytes + self.beside_window()
+        self.window.grown_bytes.saturating_add(self.beside_window())
     }
 
     fn beside_window(&self) -> usize {
         let history = self.history.as_ref().map_or(0, |history| history.bytes);
-        history + self.claims.as_ref().map_or(0, |claims| claims.bytes)
+        let claims = self.claims.as_ref().map_or(0, |claims| claims.bytes);
+        history.saturating_add(claims + memory::FIXED_BYTES)
     }
 
     /// Returns the builder with this configuration, but without the journal, which needs a

@@ -77,7 +77,9 @@ impl Plan {
     fn total_rows(&self, rows: &mut Rows) -> fmt::Result {
         rows.title("Memory in all")?;
         rows.row("to begin with", Bytes(self.bytes() as f64))?;
-        rows.row("after growth", format_args!("{} at most", Bytes(self.bytes_max() as f64)))
+        rows.row("after growth", format_args!("{} at most", Bytes(self.bytes_max() as f64)))?;
+        let fixed = Bytes(super::memory::FIXED_BYTES as f64);
+        rows.row("  of which", format_args!("{fixed} whatever is planned: counters and locks"))
     }
 
     fn store_rows(&self, rows: &mut Rows) -> fmt::Result {

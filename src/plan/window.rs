@@ -1,6 +1,6 @@
 //! Plans the window: its dimensions, its work and its misses; and the claims next to it.
 
-use super::memory::{Division, capacity_max, tables_bytes};
+use super::memory::{Division, capacity_max, grown_window_bytes, one_table_bytes};
 use super::{Demand, PlanError, SECONDS_A_DAY, loss};
 use crate::claims::planned::IN_FLIGHT_MAX;
 use crate::memory::LINE_BYTES;
@@ -22,9 +22,9 @@ pub struct WindowPlan {
     pub live: f64,
     /// Buckets of the first table, of eight slots and 64 bytes each.
     pub buckets: usize,
-    /// The memory to begin with: that of the first table.
+    /// The memory to begin with: that of the first table, and what every window takes.
     pub bytes: usize,
-    /// The memory that it may take.
+    /// The memory that the buckets of its tables may take.
     pub max_memory_bytes: usize,
     /// The memory when it has grown as far as it may, within its own length: one table of each
     /// size.
@@ -66,9 +66,9 @@ impl WindowPlan {
             capacity: division.capacity,
             live: fresh * window,
             buckets: sizes.buckets(0),
-            bytes: sizes.buckets(0) * LINE_BYTES,
+            bytes: one_table_bytes(sizes.buckets(0)),
             max_memory_bytes: division.window_bytes_max,
-            grown_bytes: tables_bytes(sizes),
+            grown_bytes: grown_window_bytes(sizes),
             tables_max: sizes.len(),
             grown_capacity: grown_capacity as usize,
             checks_per_second_max: grown_capacity / window / (1.0 - demand.duplicates),

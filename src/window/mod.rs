@@ -49,10 +49,20 @@ pub use stats::{TableStats, WindowStats};
 /// The figures that a plan computes with.
 #[cfg(feature = "plan")]
 pub(crate) mod planned {
-    pub(crate) use super::sizes::{Sizes, buckets_for, capacity_of};
+    pub(crate) use super::sizes::{SIZES_MAX, Sizes, buckets_for, capacity_of};
     pub(crate) use super::slot::{SLOTS, false_match_rate};
     pub(crate) use super::survey::LOSSLESS_SHARE;
     pub(crate) use super::tick::GRACE;
+    use crate::window::growth::Growth;
+    use crate::window::table::Table;
+
+    /// The memory of a window beside its tables.
+    pub(crate) const BYTES_BESIDE_TABLES: usize = size_of::<Growth>();
+
+    /// Returns the memory of a table of this many buckets.
+    pub(crate) fn table_bytes(buckets: usize) -> usize {
+        Table::<SLOTS>::bytes_of(buckets)
+    }
 }
 
 use self::bucket_memory::{BucketMemory, Overtaken};

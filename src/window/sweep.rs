@@ -84,8 +84,9 @@ impl Sweeps {
         SinceSweep::new(due.saturating_sub(SWEEP_EVERY), now)
     }
 
-    pub(crate) fn bytes(&self) -> usize {
-        size_of_val(&*self.due)
+    /// Returns the memory for this many buckets.
+    pub(crate) fn bytes_of(buckets: usize) -> usize {
+        buckets.div_ceil(SHARD_BUCKETS) * size_of::<AtomicU64>()
     }
 }
 

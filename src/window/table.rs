@@ -134,7 +134,13 @@ impl<const SLOTS: usize, const VERSION_BITS: u32> Table<SLOTS, VERSION_BITS> {
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.buckets.bytes() + self.sweeps.bytes() + size_of_val(self)
+        Self::bytes_of(self.buckets())
+    }
+
+    /// Returns the memory of a table of this many buckets.
+    pub(crate) fn bytes_of(buckets: usize) -> usize {
+        let beside = Sweeps::bytes_of(buckets) + size_of::<Self>();
+        buckets.saturating_mul(size_of::<Bucket<SLOTS>>()).saturating_add(beside)
     }
 }
 

@@ -1,20 +1,24 @@
 //! The pattern of recorded ids: how many came, in which bursts, and how far their duplicates are
 //! apart.
 
+mod caution;
+mod knee;
 mod rates;
 mod replay;
 mod summary;
 mod text;
 
+pub use caution::{Caution, Excerpt};
 pub use rates::Burst;
 pub use replay::rounded_up;
 pub use summary::{CurvePoint, Length, Quantile, Summary};
 
-use self::rates::Rates;
 use super::{Demand, PlanError};
 use crate::error::{InvalidOption, check};
+use crate::window::Ticks;
 use crate::{Digest, Timestamp};
 use std::collections::HashMap;
+use std::iter::Peekable;
 use std::time::Duration;
 
 /// The pattern in which ids have come. It is shown every id, and knows exactly how far duplicates
@@ -67,7 +71,6 @@ pub struct Profile {
     /// True if records have times; none before the first record.
     has_times: Option<bool>,
     late: u64,
-    rates: Rates,
 }
 
 /// The time and number of a record.
@@ -94,7 +97,6 @@ impl Profile {
             repeats: Vec::new(),
             has_times: None,
             late: 0,
-            rates: Rates::new(),
         }
     }
 
@@ -115,9 +117,6 @@ impl Profile {
         let nanos = time.map_or(0, Timestamp::as_nanos);
         self.late += u64::from(nanos < self.last_nanos());
         let at = Seen { nanos: nanos.max(self.last_nanos()), record };
-        if time.is_some() {
-            self.rates.add(at.nanos);
-        }
         match self.ids.get(&id) {
             Some(&id) => self.repeats.push(Repeat { id, at }),
             None => {
@@ -169,7 +168,12 @@ impl Profile {
     /// Returns how unevenly records came, at each scale of time that the records can show: at least
     /// ten times shorter than their whole time, and not finer than the times are.
     pub fn bursts(&self) -> Vec<Burst> {
-        self.rates.bursts()
+        if self.has_times == Some(true) { rates::bursts(self.times()) } else { Vec::new() }
+    }
+
+    /// Returns the times of all records, in order.
+    fn times(&self) -> impl Iterator<Item = u64> + Clone {
+        merged(self.firsts.iter().map(|seen| seen.nanos), self.repeats.iter().map(|repeat| repeat.at.nanos))
     }
 
     /// Returns the demand on an engine with this window, if ids go on to come as they did: as often
@@ -185,11 +189,12 @@ impl Profile {
             let expected = "records with times that are not all the same, which give a rate";
             InvalidOption::new("time", format_args!("{} records", self.records()), expected)
         })?;
-        let caught = self.caught_by_engine(window)?;
-        let fresh = self.records() - caught;
+        Ticks::of_window(window)?;
+        // Not those that an engine would catch: that depends on where in its ticks records come.
+        let caught = self.caught(window);
         let demand = Demand::new(rate, window).duplicates(caught as f64 / self.records() as f64);
         let live = demand.fresh_per_second() * window.as_secs_f64();
-        let busiest = self.accepted_at_most(window, window).min(fresh);
+        let busiest = self.accepted_at_most(window, window);
         Ok(demand.peak((busiest as f64 / live).max(1.0)))
     }
 
@@ -203,5 +208,22 @@ impl Profile {
         let expected = demand.fresh_per_second() * horizon.as_secs_f64();
         let busiest = self.accepted_at_most(window, horizon) as f64;
         Ok(demand.history(horizon).history_peak((busiest / expected).max(1.0)))
+    }
+}
+
+/// Merges two sorted sequences.
+#[derive(Clone)]
+struct Merged<A: Iterator<Item = u64>, B: Iterator<Item = u64>>(Peekable<A>, Peekable<B>);
+
+fn merged<A: Iterator<Item = u64>, B: Iterator<Item = u64>>(a: A, b: B) -> Merged<A, B> {
+    Merged(a.peekable(), b.peekable())
+}
+
+impl<A: Iterator<Item = u64>, B: Iterator<Item = u64>> Iterator for Merged<A, B> {
+    type Item = u64;
+
+    fn next(&mut self) -> Option<u64> {
+        let other = self.1.peek().copied();
+        self.0.next_if(|time| other.is_none_or(|other| *time <= other)).or_else(|| self.1.next())
     }
 }

@@ -1,7 +1,8 @@
 //! Replays records, and finds which repeats a window would have caught. Each id is on its own in a
 //! window that forgets nothing early, so only repeats must be looked at.
 
-use super::{PlanError, Profile, Seen};
+use super::rates::most_within;
+use super::{PlanError, Profile, Seen, merged};
 use crate::Timestamp;
 use crate::window::Ticks;
 use std::time::Duration;
@@ -70,20 +71,9 @@ impl Profile {
     /// `within`.
     pub fn accepted_at_most(&self, window: Duration, within: Duration) -> u64 {
         let (window, within) = (saturating_nanos(window), saturating_nanos(within));
-        let mut accepted: Vec<u64> = self.firsts.iter().map(|seen| seen.nanos).collect();
-        let again = &mut Vec::new();
+        let mut again = Vec::new();
         self.replay(TIME, |then, now| now - then < window, |nanos| again.push(nanos));
-        accepted.append(again);
-        // These are two sorted runs, which the sort merges.
-        accepted.sort();
-        let mut from = 0;
-        let live = accepted.iter().enumerate().map(|(i, &now)| {
-            while now - accepted[from] >= within {
-                from += 1;
-            }
-            i + 1 - from
-        });
-        live.max().unwrap_or(0) as u64
+        most_within(merged(self.firsts.iter().map(|seen| seen.nanos), again.iter().copied()), within)
     }
 
     pub(super) fn caught_by(&self, axis: Axis, length: u64) -> u64 {
@@ -122,7 +112,11 @@ impl Profile {
     /// decreases with the length: accepting an id when it has been forgotten covers its records
     /// with the fewest possible windows, and longer ones can only need fewer.
     pub(super) fn shortest(&self, distances: &Distances, share: f64) -> Option<u64> {
-        let wanted = wanted(share, self.repeats.len())?;
+        Some(self.shortest_for(distances, wanted(share, self.repeats.len())?))
+    }
+
+    /// Returns the least length that catches so many of the repeats.
+    pub(super) fn shortest_for(&self, distances: &Distances, wanted: usize) -> u64 {
         let suffices = |length: u64| self.caught_by(distances.axis, length) >= wanted as u64;
         // Each repeat that is caught is less than the window's length from the last record with its
         // id, too.
@@ -135,7 +129,7 @@ impl Profile {
             let middle = low.midpoint(high);
             if suffices(middle) { high = middle } else { low = middle }
         }
-        Some(high)
+        high
     }
 }
 

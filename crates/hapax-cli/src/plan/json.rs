@@ -29,6 +29,11 @@ fn seen(seen: &Observed) -> Value {
             "caught": by.caught,
             "caught_by_engine": by.caught_by_engine,
             "caught_with_history": by.caught_with_history,
+            "is_knee": by.is_knee,
+            "uncaught": summary.repeats - by.caught,
+            "all_seconds": by.all.as_ref().map(|all| all.window.as_secs_f64()),
+            "all_ids": by.all.as_ref().and_then(|all| all.ids),
+            "cautions": by.cautions.iter().map(ToString::to_string).collect::<Vec<_>>(),
         })),
     })
 }
@@ -73,6 +78,7 @@ fn plan(plan: &Plan) -> Value {
         "store": store(&plan.store),
         "builder": plan.builder_call(),
         "filter": super::command::filter_options(plan),
+        "filter_bytes": plan.filter_bytes(),
     })
 }
 

@@ -11,13 +11,10 @@ pub use options::{ABOUT, PlanArgs};
 use crate::error::CommandError;
 use crate::records;
 use hapax::Digester;
-use hapax::plan::{Demand, Plan, PlanError, Profile, Summary, rounded_up};
+use hapax::plan::{Caution, Demand, Excerpt, Plan, PlanError, Profile, Summary, rounded_up};
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::time::Duration;
-
-/// The share of the repeats that a window is planned for by default.
-const CATCH: f64 = 0.999;
 
 /// The answer that is printed.
 pub struct Answer {
@@ -41,8 +38,21 @@ pub struct CaughtBy {
     pub caught_by_engine: Option<u64>,
     /// Repeats that are caught with a history, too, if it remembers no longer than it must.
     pub caught_with_history: Option<u64>,
+    /// The window is the knee of the curve, rounded up.
+    pub is_knee: bool,
+    /// The shortest window that catches all repeats; none if there are none, or if this one does.
+    pub all: Option<All>,
     /// The time from the first record to the last, or the time that they take at the given rate.
     pub span: Duration,
+    /// What cannot be known from these records.
+    pub cautions: Vec<Caution>,
+}
+
+/// The window that catches all repeats, and the price of it.
+pub struct All {
+    pub window: Duration,
+    /// The most ids that come within it; not known of records without times.
+    pub ids: Option<u64>,
 }
 
 pub fn run(args: PlanArgs) -> Result<(), CommandError> {
@@ -75,30 +85,46 @@ fn from_records(args: &PlanArgs) -> Result<Answer, CommandError> {
         return Ok(Answer { seen: Some(Observed { summary, window: None }), plan: None });
     };
     let plan = plan(args, demand, horizon)?;
-    let window = Some(seen_by(&plan, &profile)?);
+    let window = Some(seen_by(&plan, &profile, args.window.is_none() && args.catch.is_none())?);
     Ok(Answer { seen: Some(Observed { summary, window }), plan: Some(plan) })
 }
 
-fn seen_by(plan: &Plan, profile: &Profile) -> Result<CaughtBy, CommandError> {
+fn seen_by(plan: &Plan, profile: &Profile, is_knee: bool) -> Result<CaughtBy, CommandError> {
     let (window, horizon) = (plan.window.duration, plan.history.as_ref().map(|history| history.horizon));
-    let Some(span) = profile.span() else {
-        let rate = plan.checks_per_second;
-        let caught = |window: Duration| profile.caught_within(records_in(window, rate));
-        return Ok(CaughtBy {
-            window,
-            caught: caught(window),
-            caught_by_engine: None,
-            caught_with_history: horizon.map(caught),
-            span: Duration::try_from_secs_f64(profile.records() as f64 / rate).unwrap_or(Duration::MAX),
-        });
+    let rate = plan.checks_per_second;
+    let has_times = profile.span().is_some();
+    let span = profile.span().unwrap_or_else(|| time_of(profile.records(), rate));
+    let caught = |window: Duration| match has_times {
+        true => profile.caught(window),
+        false => profile.caught_within(records_in(window, rate)),
     };
+    let by_engine = || profile.caught_by_engine(window).map_err(failure);
+    let excerpt = Excerpt { span, repeats: profile.repeats(), has_times };
     Ok(CaughtBy {
         window,
-        caught: profile.caught(window),
-        caught_by_engine: Some(profile.caught_by_engine(window).map_err(failure)?),
-        caught_with_history: horizon.map(|horizon| profile.caught(horizon)),
+        caught: caught(window),
+        caught_by_engine: has_times.then(by_engine).transpose()?,
+        caught_with_history: horizon.map(caught),
+        is_knee,
+        all: all(profile, rate).filter(|_| caught(window) < profile.repeats()),
         span,
+        cautions: excerpt.cautions(horizon.map_or(window, |horizon| horizon.max(window))),
     })
+}
+
+/// Returns the window that catches all repeats.
+fn all(profile: &Profile, rate: f64) -> Option<All> {
+    if profile.span().is_some() {
+        let window = profile.round_window_for(1.0)?;
+        return Some(All { window, ids: Some(profile.accepted_at_most(window, window)) });
+    }
+    Some(All { window: rounded_up(time_of(profile.records_for(1.0)?, rate)), ids: None })
+}
+
+/// Returns how long it takes that so many records come, at a rate.
+fn time_of(records: u64, rate: f64) -> Duration {
+    // A time longer than the longest duration is refused as a window, too.
+    Duration::try_from_secs_f64(records as f64 / rate).unwrap_or(Duration::MAX)
 }
 
 /// Returns how many records without times come within a time, at a rate.
@@ -109,7 +135,6 @@ fn records_in(time: Duration, rate: f64) -> u64 {
 /// Returns the demand that the ids show, and the horizon of the history that is still to be added;
 /// none without any idea of time.
 fn demand_of(args: &PlanArgs, profile: &Profile) -> Result<Option<(Demand, Option<Duration>)>, CommandError> {
-    let share = args.catch.unwrap_or(CATCH);
     let none = || CommandError::Usage("no id came twice, so --window must say how long to remember them".to_string());
     let of_time = [("--rate", args.rate), ("--peak", args.peak), ("--history-peak", args.history_peak)];
     if let (Some(_), Some((option, _))) = (profile.span(), of_time.iter().find(|(_, value)| value.is_some())) {
@@ -121,18 +146,21 @@ fn demand_of(args: &PlanArgs, profile: &Profile) -> Result<Option<(Demand, Optio
         }
         (None, None) => Ok(None),
         (None, Some(rate)) => {
-            let for_share = || {
-                let seconds = profile.records_for(share)? as f64 / rate;
-                // A time longer than the longest duration is refused as a window, too.
-                Some(Duration::try_from_secs_f64(seconds).map_or(Duration::MAX, rounded_up))
+            let records = || match args.catch {
+                Some(share) => profile.records_for(share),
+                None => profile.knee_in_records(),
             };
-            let window = args.window.or_else(for_share).ok_or_else(none)?;
+            let window = args.window.or_else(|| Some(rounded_up(time_of(records()?, rate)))).ok_or_else(none)?;
             let caught = profile.caught_within(records_in(window, rate)) as f64;
             let demand = Demand::new(rate, window).duplicates(caught / profile.records() as f64);
             Ok(Some((demand.peak(args.peak.unwrap_or(1.0)), args.history)))
         }
         (Some(_), _) => {
-            let window = args.window.or_else(|| profile.round_window_for(share)).ok_or_else(none)?;
+            let found = || match args.catch {
+                Some(share) => profile.round_window_for(share),
+                None => profile.knee().map(rounded_up),
+            };
+            let window = args.window.or_else(found).ok_or_else(none)?;
             let demand = match args.history {
                 Some(horizon) => profile.demand_with_history(window, horizon),
                 None => profile.demand(window),

@@ -92,7 +92,8 @@ pub struct PlanArgs {
     pub from: Vec<PathBuf>,
 
     /// Plan for the window that catches this share of the repeats (like 0.999 or 99.9%), rounded
-    /// up; 0.999 without it
+    /// up; without it for the knee of the curve, from which on no doubling of the window catches a
+    /// further 1 % of them
     #[arg(long, value_name = "SHARE", value_parser = share, requires = "from", conflicts_with = "window",
           help_heading = "Records that have come")]
     pub catch: Option<f64>,

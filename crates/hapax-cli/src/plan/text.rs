@@ -2,7 +2,7 @@
 
 use super::command::filter_options;
 use super::{Answer, Observed};
-use hapax::plan::{Plan, Time};
+use hapax::plan::{Bytes, Plan, Time};
 use std::fmt::Write;
 
 pub fn answer(answer: &Answer) -> String {
@@ -40,25 +40,50 @@ fn what_has_come(seen: &Observed) -> String {
                 line(format!("and {}.", missed_a_day(by.caught)));
             }
         }
+        if by.is_knee {
+            line("It is the knee of the curve: from there on no doubling catches a further 1 %.".to_string());
+        }
+        if let Some(all) = &by.all {
+            let uncaught = of_repeats(repeats - by.caught);
+            line(format!("It leaves {uncaught} uncaught. To catch all takes a window of"));
+            line(match all.ids {
+                Some(ids) => format!("{}, in which up to {ids} ids come.", Time(all.window)),
+                None => format!("{}.", Time(all.window)),
+            });
+        }
         if let Some(caught) = by.caught_with_history {
             line(format!("With its history, at least {}; it {}.", of_repeats(caught), missed_a_day(caught)));
         }
-        if by.span < FEW * by.window {
-            line(format!("These records cover less than {FEW} windows: what is further apart does not show."));
-        }
+        by.cautions.iter().for_each(|caution| line(format!("\n{}", wrapped(&format!("Caution. {caution}")))));
     }
     text + "\n"
 }
 
-/// The number of windows below which the records say little about the next ones.
-const FEW: u32 = 10;
+/// The width of the answer.
+const WIDTH: usize = 80;
+
+/// Breaks a text into lines between words.
+fn wrapped(text: &str) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => *line += word,
+            Some(line) if line.len() + 1 + word.len() < WIDTH => *line += &format!(" {word}"),
+            _ => lines.push(word.to_string()),
+        }
+    }
+    lines.join("\n")
+}
 
 /// The note why the filter's capacity is not the builder's.
 const WHY_LARGER: &str = "\
 The filter's capacity is larger, where the memory allows it: it has no thread
-that makes its window grow, so it grows at three quarters of it.";
+that makes its window grow, so it grows at three quarters of it. It takes";
 
 fn planned(plan: &Plan) -> String {
     let (call, options) = (plan.builder_call(), filter_options(plan));
-    format!("{plan}\nIn Rust\n{call}\n\nOn the command line\nhapax filter {options}\n\n{WHY_LARGER}\n")
+    let bytes = Bytes(plan.filter_bytes() as f64);
+    format!(
+        "{plan}\nIn Rust\n{call}\n\nOn the command line\nhapax filter {options}\n\n{WHY_LARGER}\n{bytes} to begin with.\n"
+    )
 }

@@ -1,6 +1,5 @@
 //! The command, from outside.
 
-#[cfg(unix)]
 use testkit::random;
 use testkit::traces as common;
 

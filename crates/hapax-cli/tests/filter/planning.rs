@@ -48,6 +48,51 @@ fn windows_catch_what_is_published_and_what_the_filter_drops() {
     }
 }
 
+/// Checks that a window is chosen for the repeats at hand, also if two others are weeks apart.
+#[test]
+fn two_repeats_far_away_do_not_make_a_window_of_weeks() {
+    let Some(path) = common::data("helium_lorawan/trace_b.tsv.zst") else { return };
+    let mut rows = common::trace(&path, 1);
+    let last = rows[rows.len() - 1].0;
+    for hours in [1_100, 1_176] {
+        let (_, id) = rows.iter().find(|(ms, _)| *ms >= last - hours * 3_600_000).unwrap().clone();
+        rows.push((last, id));
+    }
+    let file = std::env::temp_dir().join(format!("hapax-far-{}.tsv", std::process::id()));
+    std::fs::write(&file, rows.iter().map(|(ms, id)| format!("{ms}\t{id}\n")).collect::<String>()).unwrap();
+    let plan = planned(&["--field", "2", "--time-field", "1", "--time-format", "ms"], &file);
+    std::fs::remove_file(&file).unwrap();
+    let seen = &plan["seen"]["window"];
+    assert_eq!((&seen["is_knee"], &seen["caught"], &seen["uncaught"]), (&true.into(), &242.into(), &2.into()));
+    let minutes = seen["seconds"].as_f64().unwrap() / 60.0;
+    assert!((20.0..=30.0).contains(&minutes), "{minutes} minutes");
+    assert!(seen["all_seconds"].as_f64().unwrap() >= 1_176.0 * 3_600.0, "{seen}");
+    assert!(plan["plan"]["window"]["seconds"] == seen["seconds"]);
+    assert_eq!(seen["cautions"].as_array().unwrap().len(), 0, "{seen}");
+}
+
+/// Checks that neither the plan nor its figures depend on when the records came.
+#[test]
+fn a_plan_is_the_same_at_another_time() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/blocks.tsv.zst");
+    let rows = common::trace(&path, 1);
+    let digester = Digester::with_seed(3);
+    let at = |offset: u64| {
+        let mut profile = Profile::new(rows.len());
+        for (ms, id) in &rows {
+            let time = Timestamp::from_nanos(ms * 1_000_000 + offset);
+            profile.see(digester.digest(id), Some(time)).unwrap();
+        }
+        let window = profile.knee().unwrap();
+        let plan = profile.demand_with_history(window, 20 * window).unwrap().false_positive_rate(1e-3).plan().unwrap();
+        (profile.summary(), plan)
+    };
+    let first = at(0);
+    for offset in [1, 333_333_333, 12_345_678_901_234] {
+        assert!(first == at(offset), "{offset} ns later");
+    }
+}
+
 #[test]
 fn a_trace_that_is_in_the_repository() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/blocks.tsv.zst");
@@ -96,7 +141,10 @@ fn printed_command(options: &[&str], file: &Path, directory: &Path) -> (serde_js
     let output = shell.arg(file).current_dir(directory).stdin(Stdio::null()).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{printed}: {said}");
-    (plan, serde_json::from_str(&said).unwrap())
+    let stats: serde_json::Value = serde_json::from_str(&said).unwrap();
+    let [said, taken] = [&plan["plan"]["filter_bytes"], &stats["memory_bytes"]].map(|bytes| bytes.as_f64().unwrap());
+    assert!((said / taken - 1.0).abs() < 0.02, "{said} bytes are said, {taken} taken");
+    (plan, stats)
 }
 
 #[cfg(unix)]
@@ -115,7 +163,7 @@ fn the_printed_command_finds_the_duplicates() {
     assert_eq!((&stats["missing"], &stats["forgotten_early"]), (&1.into(), &0.into()));
     assert!(directory.join("journal").is_dir());
     if let Some(trace) = common::data("bitcoin_blocks/trace.tsv.zst") {
-        let lines = ["--column", "id", "--time-column", "ts_ms", "--time-format", "ms"];
+        let lines = ["--column", "id", "--time-column", "ts_ms", "--time-format", "ms", "--catch", "99.9%"];
         let (plan, stats) = printed_command(&lines, &trace, &directory);
         assert_eq!(stats["duplicates"], plan["seen"]["window"]["caught_by_engine"]);
         assert_eq!(stats["duplicates"], 39_201);
