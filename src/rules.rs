@@ -140,6 +140,8 @@ pub(crate) enum Rule {
 pub(crate) enum Place {
     /// Everything was forgotten in the tiers, and not yet in the claims.
     Clearing,
+    /// A table is about to be the newest, and no caller sees that yet.
+    Starting,
 }
 
 /// Does nothing; in tests, something may happen there.

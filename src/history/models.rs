@@ -8,9 +8,10 @@ use super::History;
 use super::block::Shape;
 use super::rotating::TICK_NANOS;
 use super::sizing::Size;
+use super::turn::Turn;
 use crate::digest::Digest;
 use crate::rules::Rule;
-use crate::sync::model;
+use crate::sync::{Ordering, model};
 use crate::{Outcome, Timestamp};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -76,6 +77,10 @@ scenarios! {
         &[Insert(1, 300), Insert(4, 556)],
         &[&[Insert(2, 812)], &[Insert(3, 830), Insert(6, 1086), Look(3)]],
     );
+    one_inserts_at_the_tick_when_another_turns: scenario(
+        &[Insert(1, 300), Insert(4, 556)],
+        &[&[Insert(2, 812)], &[Insert(3, 812), Insert(6, 1068), Look(3)]],
+    );
     who_turned_last_comes_again: scenario(
         &[Insert(1, 300), Insert(4, 556)],
         &[&[Insert(2, 812), Insert(6, 1067)], &[Check(3, 811), Look(3)]],
@@ -134,6 +139,9 @@ fn run(scenario: &'static Scenario) {
         }) as Box<dyn FnOnce() + Send>
     };
     model::run_at_once(scenario.threads.iter().map(thread).collect());
+    // A shard that stays in this state takes ids into one generation for ever.
+    let is_clearing = world.history.turns.iter().any(|turn| Turn(turn.load(Ordering::Acquire)).is_clearing());
+    assert!(!is_clearing, "all callers are done, and a generation that was to be cleared is not");
 }
 
 /// Returns a history of one block.

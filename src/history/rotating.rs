@@ -276,7 +276,7 @@ impl History {
     /// Returns the same when the current generation is over: makes the other one the current one,
     /// unless another caller does.
     #[cold]
-    fn turn(&self, shard: usize, mut seen: Turn, now: u64) -> usize {
+    pub(super) fn turn(&self, shard: usize, mut seen: Turn, now: u64) -> usize {
         let word = &self.turns[shard];
         // A thread whose exchange fails here was overtaken by one that has got further, so all of
         // them together make progress.
@@ -306,7 +306,7 @@ impl History {
 
     /// Clears a shard's old generation and makes it the current one. `before` is the state that the
     /// caller has changed to `clearing`.
-    fn clear_other(&self, shard: usize, before: Turn, clearing: Turn) -> usize {
+    pub(super) fn clear_other(&self, shard: usize, before: Turn, clearing: Turn) -> usize {
         let (word, other) = (&self.turns[shard], 1 - before.current());
         if !obeys(Rule::ClearFirst) {
             word.store(clearing.cleared().0, Ordering::Release);

@@ -1,8 +1,12 @@
 //! Tests of the history's own figures, and of the agreement of all ways to ask it.
 
 use super::History;
+use super::block::Shape;
 use super::rotating::TICK_NANOS;
-use crate::{Digester, Outcome, Timestamp};
+use super::sizing::Size;
+use super::turn::Turn;
+use crate::sync::Ordering;
+use crate::{Digest, Digester, Outcome, Timestamp};
 use std::time::Duration;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -89,6 +93,87 @@ fn a_generation_that_is_over_leaves_nothing_in_any_block() {
     // A block that was not cleared would still know the dozen that are in it.
     let known = digests.iter().filter(|digest| history.contains(**digest)).count();
     assert!(known < 5, "{known} of 20,000");
+}
+
+#[test]
+fn a_shard_that_turns_leaves_the_ids_of_others() {
+    // In the first shard and in the last one.
+    let id = |place: u64, number: u64| Digest { place, mark: number << 32 | 0x9e37_79b9 };
+    for [turning, other] in [[0, u64::MAX], [u64::MAX, 0]] {
+        let history = History::new(HOUR, 1e-4, 20_000).unwrap();
+        assert!(history.turns.len() > 1);
+        let insert = |place, number, hours| history.insert(id(place, number), Timestamp::from_secs(1) + hours * HOUR);
+        (0..2).for_each(|hours| insert(turning, u64::from(hours), hours));
+        insert(other, 7, 1);
+        // It clears the generation that the other shard began with an hour ago.
+        insert(turning, 2, 2);
+        assert!(history.contains(id(other, 7)) && history.contains(id(turning, 1)));
+        assert!(!history.contains(id(turning, 0)), "it has not turned");
+    }
+}
+
+/// The ticks of a history of one shard whose first two generations began at 300 and 556.
+const HORIZON_TICKS: u64 = 256;
+const BEGAN: u64 = 300 + HORIZON_TICKS;
+const OVER: u64 = BEGAN + HORIZON_TICKS;
+
+fn at(tick: u64) -> Timestamp {
+    Timestamp::from_nanos(tick * TICK_NANOS)
+}
+
+fn of_one_block() -> History {
+    let size = Size { shape: Shape { words: 2, bits: 4 }, blocks: 1 };
+    let history = History::of_size(Duration::from_nanos(HORIZON_TICKS * TICK_NANOS), size).unwrap();
+    (1..).zip([300, BEGAN]).for_each(|(id, tick)| history.insert(digest(id), at(tick)));
+    history
+}
+
+fn digest(id: u64) -> Digest {
+    Digester::with_seed(4).digest(id.to_le_bytes())
+}
+
+fn turn_of(history: &History) -> Turn {
+    Turn(history.turns[0].load(Ordering::Relaxed))
+}
+
+#[test]
+fn a_caller_whose_turn_another_has_taken_clears_nothing_and_goes_by_the_new_one() {
+    for later in [0, 100, HORIZON_TICKS] {
+        let history = of_one_block();
+        let seen = turn_of(&history);
+        // It stalls before its exchange; another turns, and accepts an id.
+        history.insert(digest(3), at(OVER));
+        let current = history.turn(0, seen, OVER + later);
+        assert!(turn_of(&history).takes(OVER + later, HORIZON_TICKS), "after {later} ticks");
+        assert_eq!(current, turn_of(&history).current(), "it inserts where ids are not kept for a horizon");
+        assert!(history.contains(digest(3)), "after {later} ticks it has cleared what was new");
+    }
+}
+
+#[test]
+fn a_caller_that_inserts_while_another_clears_puts_off_its_end_and_clears_nothing() {
+    for later in [0, 1, 100, HORIZON_TICKS, 10_000] {
+        let history = of_one_block();
+        let (before, clearing) = (turn_of(&history), turn_of(&history).clearing(OVER));
+        // The one that clears stalls, before or after it has cleared a block that an id goes into.
+        history.turns[0].store(clearing.0, Ordering::Relaxed);
+        let (now, old) = (OVER + later, digest(1));
+        assert_eq!(history.turn(0, clearing, now), before.current());
+        assert!(history.contains(old), "after {later} ticks it clears what another clears");
+        // So what it inserts there is found for a horizon, to the tick.
+        assert_eq!(turn_of(&history), before.clearing(now + 1));
+        assert_eq!(history.clear_other(0, before, clearing), 1 - before.current());
+        assert_eq!(turn_of(&history), Turn::new(now + 1, 1 - before.current()), "the shard turns, and no earlier");
+        assert!(!history.contains(old) && history.contains(digest(2)));
+    }
+}
+
+#[test]
+fn a_caller_that_is_earlier_than_the_clearing_changes_nothing() {
+    let history = of_one_block();
+    let clearing = turn_of(&history).clearing(OVER);
+    history.turns[0].store(clearing.0, Ordering::Relaxed);
+    assert_eq!((history.turn(0, clearing, OVER - 1), turn_of(&history)), (clearing.current(), clearing));
 }
 
 #[test]

@@ -19,7 +19,7 @@ use super::slot::{SLOTS, Tag, VERSION_BITS, scale};
 use super::table::{Table, TableMemory};
 use super::tick::{GRACE, Moment, Tick};
 use crate::digest::Digest;
-use crate::rules::{Rule, obeys};
+use crate::rules::{self, Rule, meanwhile, obeys};
 use crate::sync::{AtomicU64, Ordering, complete_seq_cst, fence};
 use crate::{Error, Outcome};
 use std::sync::OnceLock;
@@ -338,6 +338,7 @@ impl<const SLOTS: usize, const VERSION_BITS: u32> Tables<SLOTS, VERSION_BITS> {
         };
         self.by_index[index].started.store(self.shared.latest(), Ordering::Relaxed);
         self.by_index[index].closed.store(u64::MAX, Ordering::Relaxed);
+        meanwhile(rules::Place::Starting);
         // Release: partner of `roster`: a caller that sees the table in the roster sees its
         // buckets. Sequentially consistent: see `is_current`.
         self.roster.store(next.0, Ordering::SeqCst);

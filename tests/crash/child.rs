@@ -119,6 +119,14 @@ impl Child {
     }
 }
 
+impl Drop for Child {
+    /// Leaves no process behind when a check panics.
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
 /// Accepts ids in each possible way, flushes, and reports it, forever.
 pub fn run_if_asked() {
     let (Ok(path), Ok(start)) = (std::env::var(DIRECTORY), std::env::var(START)) else {

@@ -1,6 +1,8 @@
 //! Disks that are full or gone, and how the journal goes on.
 
 use super::*;
+#[cfg(target_os = "linux")]
+use testkit::mounted::Mounted;
 
 #[test]
 fn over_budget_it_fails_and_says_so_and_goes_on_when_there_is_room() {
@@ -55,45 +57,20 @@ fn a_directory_that_is_gone_is_noticed_at_the_next_flush_and_can_be_made_again()
     assert!(dedup.check("c").is_duplicate() && dedup.check("b").is_fresh());
 }
 
-/// A small file system in memory, if one may make one.
-#[cfg(target_os = "linux")]
-struct Tmpfs(Directory);
-
-#[cfg(target_os = "linux")]
-impl Tmpfs {
-    fn new(name: &str, size: &str) -> Result<Self, String> {
-        let directory = Directory::new(name);
-        fs::create_dir(&directory.0).map_err(|error| error.to_string())?;
-        let mut mount = std::process::Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"]).arg(&directory.0);
-        let output = mount.output().map_err(|error| error.to_string())?;
-        match output.status.success() {
-            true => Ok(Tmpfs(directory)),
-            false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
-        }
-    }
-}
-
-#[cfg(target_os = "linux")]
-impl Drop for Tmpfs {
-    fn drop(&mut self) {
-        // Lazy: a process that another test has just forked may have it open for a moment.
-        let _ = std::process::Command::new("umount").arg("--lazy").arg(&self.0.0).status();
-    }
-}
-
 #[test]
 #[cfg(target_os = "linux")]
 fn a_full_disk_is_said_and_when_there_is_room_it_goes_on() {
-    let disk = match Tmpfs::new("full", "300k") {
-        Ok(disk) => disk,
+    let disk = Directory::new("full");
+    fs::create_dir(&disk.0).unwrap();
+    let _mounted = match Mounted::in_memory(&disk.0, "300k") {
+        Ok(mounted) => mounted,
         Err(why) => return println!("SKIPPED: a file system of its own takes root: {why}"),
     };
-    let ballast = disk.0.0.join("ballast");
+    let ballast = disk.0.join("ballast");
     fs::write(&ballast, vec![1; 150_000]).unwrap();
     let clock = clock();
     let open = || {
-        Dedup::builder().window(WINDOW).clock(clock.clone()).journal(disk.0.0.join("j"), JournalOptions::new()).build()
+        Dedup::builder().window(WINDOW).clock(clock.clone()).journal(disk.0.join("j"), JournalOptions::new()).build()
     };
     let dedup = open().unwrap();
     let batch = |n: u32| (500 * n..500 * (n + 1)).map(u32::to_be_bytes);

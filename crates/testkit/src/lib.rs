@@ -1,10 +1,12 @@
-//! Parts that tests of several crates share: servers that end with their test, numbers by a seed,
-//! real traces, corpora of the fuzz targets, and the model that an engine is compared with.
+//! Parts that tests of several crates share: servers and file systems that end with their test,
+//! numbers by a seed, real traces, corpora of the fuzz targets, and the model that an engine is compared with.
 
 pub mod corpus;
 pub mod decode;
 pub mod files;
 pub mod model;
+#[cfg(target_os = "linux")]
+pub mod mounted;
 pub mod random;
 pub mod threads;
 pub mod traces;

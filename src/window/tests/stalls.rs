@@ -3,9 +3,10 @@
 
 use super::super::bucket_memory::{Lost, Place};
 use super::super::slot::{Key, Slot};
-use super::super::tick::Moment;
+use super::super::tick::{GRACE, Moment};
 use super::super::view::View;
 use super::*;
+use crate::rules;
 use std::cell::Cell;
 
 /// The time when the caller reads its clock, in ticks of a second.
@@ -199,11 +200,11 @@ fn an_entry_written_late_counts_from_when_the_clock_was_read() {
 /// an access, or, after them all, before it looks whether that table still is the newest. The
 /// second result tells the latter.
 fn stalled_across(window: &Window, access: usize, meanwhile: impl Fn()) -> (Outcome, bool) {
-    let tables = window.tables();
+    let (tables, refresh) = (window.tables(), window.refresh_on_duplicate);
     let my_clock = window.ticks.at(Timestamp::from_secs(START).into());
     let (roster, tick) = (tables.roster(), tables.shared.agree(my_clock));
     let memory = Stalling { table: tables.first(), accesses_left: Cell::new(access), meanwhile };
-    let outcome = batch::check_one(&memory, tables::place(&memory, digest(MINE)), tick, false);
+    let outcome = batch::check_one(&memory, tables::place(&memory, digest(MINE)), tick, refresh);
     let is_last = memory.accesses_left.get() <= access;
     if is_last {
         (memory.meanwhile)();
@@ -213,7 +214,7 @@ fn stalled_across(window: &Window, access: usize, meanwhile: impl Fn()) -> (Outc
         Ok(_) => Some(tables::OwnInsertion { roster, tick }),
         Err(Overtaken) => None,
     };
-    (tables.check(digest(MINE), false, || tables.shared.agree(my_clock), mine), is_last)
+    (tables.check(digest(MINE), refresh, || tables.shared.agree(my_clock), mine), is_last)
 }
 
 #[test]
@@ -257,4 +258,56 @@ fn a_stall_of_a_window_while_a_table_is_started_can_cost_a_delivery() {
     // So is the first, to its caller, now that it looks again: no caller has handled it for a
     // window.
     assert_eq!(mine, Outcome::Duplicate);
+}
+
+#[test]
+fn with_refresh_an_id_that_another_copies_during_a_stall_is_fresh_for_the_caller_that_inserted_it() {
+    for ticks in 0..90 {
+        let window = small(2, Kernel::Portable, true);
+        let tables = window.tables();
+        let (mine, is_last) = stalled_across(&window, usize::MAX, || {
+            tables.prepare(2, 4).unwrap();
+            assert!(tables.start(2));
+            // It finds our entry. In the first ticks it refreshes that, and after them copies it.
+            assert_eq!(fresh(&window, MINE, START + ticks), 0);
+        });
+        assert!(is_last);
+        assert_eq!(mine, Outcome::Fresh, "after {ticks} ticks it has taken the copy of its entry for another's");
+    }
+}
+
+#[test]
+fn with_refresh_an_id_that_another_accepts_during_a_short_stall_is_fresh_once() {
+    for ticks in 0..=GRACE {
+        for access in 0.. {
+            let window = small(2, Kernel::Portable, true);
+            let tables = window.tables();
+            let by_another = Cell::new(0);
+            let (mine, is_last) = stalled_across(&window, access, || {
+                tables.prepare(2, 4).unwrap();
+                assert!(tables.start(2));
+                by_another.set(fresh(&window, MINE, START + ticks));
+            });
+            let times = by_another.get() + u64::from(mine == Outcome::Fresh);
+            assert_eq!(times, 1, "a stall of {ticks} ticks before access {access}");
+            if is_last {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_table_is_closed_when_no_caller_inserts_into_it_any_more() {
+    let window = std::rc::Rc::new(window_with(0));
+    window.tables().prepare(2, 4).unwrap();
+    // Whoever starts the table stalls, and another caller does not see it yet.
+    let (accepted, other) = (START + 20, window.clone());
+    rules::at(rules::Place::Starting, move || assert_eq!(fresh(&other, MINE, accepted), 1));
+    assert!(window.tables().start(2));
+    // Everything in the old table has expired, but for the id that has come last.
+    let later = Timestamp::from_secs(accepted + 99);
+    window.advance(later.into());
+    assert_eq!(window.tables().retire(window.tables().shared.latest(), false), None);
+    assert_eq!(window.check(digest(MINE), later), Outcome::Duplicate);
 }

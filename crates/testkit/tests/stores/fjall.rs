@@ -300,35 +300,15 @@ fn a_store_whose_making_was_interrupted_is_made() {
     });
 }
 
-/// A small file system of the test's own, if the system permits it.
-#[cfg(target_os = "linux")]
-struct SmallDisk(Directory);
-
-#[cfg(target_os = "linux")]
-impl SmallDisk {
-    fn mount() -> Option<Self> {
-        let directory = Directory::made("small-disk");
-        let size = ["-t", "tmpfs", "-o", "size=24m", "hapax-test"];
-        let mounted = std::process::Command::new("mount").args(size).arg(directory.path()).output();
-        mounted.is_ok_and(|output| output.status.success()).then_some(SmallDisk(directory))
-    }
-}
-
-#[cfg(target_os = "linux")]
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = std::process::Command::new("umount").arg("--lazy").arg(self.0.path()).output();
-    }
-}
-
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_is_an_error_until_it_is_reopened_and_loses_nothing() {
-    let Some(disk) = SmallDisk::mount() else {
-        println!("SKIPPED: mounting a small file system takes rights that this process does not have");
-        return;
+    let disk = Directory::made("small-disk");
+    let _mounted = match testkit::mounted::Mounted::in_memory(disk.path(), "24m") {
+        Ok(mounted) => mounted,
+        Err(why) => return println!("SKIPPED: a file system of its own takes root: {why}"),
     };
-    let (path, clock) = (disk.0.path().join("store"), clock());
+    let (path, clock) = (disk.path().join("store"), clock());
     runtime().block_on(async {
         let store = open(&path, &clock).await;
         let batch = |n: u64| (0..500).map(move |i| format!("{n} {i} {}", "x".repeat(30)));
@@ -350,7 +330,7 @@ fn a_full_disk_is_an_error_until_it_is_reopened_and_loses_nothing() {
         }
         drop(store);
         // With room again, as an operator would make it.
-        let remount = std::process::Command::new("mount").args(["-o", "remount,size=256m"]).arg(disk.0.path()).output();
+        let remount = std::process::Command::new("mount").args(["-o", "remount,size=256m"]).arg(disk.path()).output();
         assert!(remount.unwrap().status.success());
         let store = open(&path, &clock).await;
         for n in 0..acknowledged {
