@@ -42,9 +42,12 @@ impl Mounted {
 
     fn unmount_within(self, patience: Duration) -> io::Result<()> {
         let began = Instant::now();
-        let limit = |why: &str| match began.elapsed() < patience {
-            true => Ok(std::thread::sleep(Duration::from_millis(5))),
-            false => Err(Error::other(format!("{why}; it is open in {:?}", holders(&self.at)))),
+        let limit = |why: &str| {
+            if began.elapsed() >= patience {
+                return Err(Error::other(format!("{why}; it is open in {:?}", holders(&self.at))));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+            Ok(())
         };
         while let Err(busy) = run("umount", &[], &[&self.at]) {
             let why = busy.to_string();

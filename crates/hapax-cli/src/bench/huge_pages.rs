@@ -16,7 +16,7 @@ pub enum HugePages {
     None,
 }
 
-/// What makes glibc's malloc (2.35 or later) ask for huge pages.
+/// The tunable by which glibc's malloc (2.35 or later) asks for huge pages.
 const TUNABLE: &str = "glibc.malloc.hugetlb=1";
 
 impl HugePages {

@@ -1,0 +1,129 @@
+//! The passages of documents that quote figures.
+
+use super::kept::{At, Kept, bytes_beside, longest, nanos};
+use super::tables;
+use super::words::{day, figure, millis, paragraph, table};
+
+/// The names of all passages, sorted.
+pub const NAMES: [&str; 7] = [
+    "against the fastest rival",
+    "all strategies",
+    "conditions",
+    "less memory",
+    "longest waits",
+    "over servers",
+    "readme",
+];
+
+/// Returns a passage.
+pub fn passage(name: &str) -> Option<String> {
+    let report = &Kept::read("report.json");
+    let settings = [At::new(1_000_000, 1, 1), At::new(1_000_000, 2, 1), At::new(100_000, 1, 1)];
+    Some(match name {
+        "against the fastest rival" => tables::against_rivals(report),
+        "all strategies" => tables::all(report, &settings),
+        "conditions" => conditions(report),
+        "less memory" => tables::budgets(report),
+        "longest waits" => tables::waits(report),
+        "over servers" => tables::stores(report),
+        "readme" => readme(report),
+        _ => return None,
+    })
+}
+
+/// The comparison on the README's first screen.
+fn readme(report: &Kept) -> String {
+    let million = |strategy: &str, threads: usize, batch: usize| {
+        figure(report.better(strategy, At::new(1_000_000, threads, batch), |row| Some(nanos(row))).unwrap())
+    };
+    let both = |strategy: &str| format!("{} ({})", million(strategy, 1, 1_024), million(strategy, 1, 1));
+    let memory = |strategy: &str| figure(report.memory(strategy, 1_000_000).unwrap());
+    let paced = At { paced: true, ..At::new(100_000, 1, 64) };
+    let wait = |strategy: &str| millis(report.better(strategy, paced, longest).unwrap());
+    let (pipelined, single) = ("Redis SET NX EX, pipelined", "Redis SET NX EX, one at a time");
+    let on_the_server = report.better(pipelined, At::new(1_000_000, 2, 1_024), bytes_beside).unwrap();
+    let rows: [[String; 5]; 7] = [
+        [
+            "ns an id in batches (one by one)".into(),
+            both("Mutex<HashMap>"),
+            both("moka"),
+            format!("{} ({})", million(pipelined, 2, 1_024), million(single, 2, 1_024)),
+            format!("{}; over Redis {}", both("hapax window"), million("hapax over Redis", 2, 1_024)),
+        ],
+        [
+            "bytes an id".into(),
+            memory("Mutex<HashMap>"),
+            memory("moka"),
+            format!("{}, on the server", figure(on_the_server)),
+            format!(
+                "{}; [over a store](docs/scaling-out.md#how-large) twice that, and the store's",
+                memory("hapax window")
+            ),
+        ],
+        [
+            "longest pause".into(),
+            wait("Mutex<HashMap>"),
+            wait("moka"),
+            format!("{} in batches", wait(pipelined)),
+            format!(
+                "{}; over Redis {}; [in a rush](#what-that-costs) more",
+                wait("hapax window"),
+                wait("hapax over Redis")
+            ),
+        ],
+        [
+            "a worker that dies at its work",
+            "lost, unless you unmark it",
+            "the same",
+            "lost, until the key expires",
+            "`check`: lost; `claim`: the next one gets it",
+        ]
+        .map(String::from),
+        [
+            "a restart",
+            "forgets",
+            "forgets",
+            "knows, as the server is set",
+            "forgets; with a journal or a store it knows",
+        ]
+        .map(String::from),
+        ["several processes", "no", "no", "yes", "over Redis, PostgreSQL; SQLite on one machine"].map(String::from),
+        ["values", "yes", "yes", "yes", "no, but for results of claims over a store"].map(String::from),
+    ];
+    let head = ["", "`HashMap`, purged", "moka, time to live", "Redis `SET NX`", "hapax"];
+    let note = format!(
+        "One thread (Redis: two), a million live ids, one in ten a redelivery; the map behind a `Mutex`, purged {}; \
+         pauses with 100,000 live ids, as many a second; {}.",
+        if report.has_both_purges() { "as often as is best for each figure" } else { "once a window" },
+        machine(report)
+    );
+    // Words are read from the left.
+    let table = table(&head, rows.map(Vec::from)).replace("---:", "---");
+    format!("{table}\n{}", paragraph(&note))
+}
+
+/// Names the machine and the day.
+fn machine(report: &Kept) -> String {
+    let machine = &report.0.machine;
+    let processors = ["no", "one", "two", "three", "four"].get(machine.processors).copied();
+    let processors = processors.map_or_else(|| machine.processors.to_string(), str::to_string);
+    let processor = machine.processor.replace("(R)", "");
+    format!("{processors} shared cores of an {processor}, {}", day(report.0.began_unix_seconds))
+}
+
+fn conditions(report: &Kept) -> String {
+    let of = |sort: fn(usize, usize) -> usize| report.0.rows.iter().map(|row| row.runs.len()).reduce(sort).unwrap();
+    assert_eq!((of(usize::min), of(usize::max)), (3, 3), "all rows have three runs");
+    let system = &report.0.machine.system;
+    let pages = if system.contains("by all") { "all" } else { "only hapax" };
+    let purges = match report.has_both_purges() {
+        true => "Of a map that is purged once a window and four times, each figure is the better one.",
+        false => "Maps are purged once a window.",
+    };
+    paragraph(&format!(
+        "Nanoseconds an id in batches of up to 1,024 (and one by one); ids are integers, one in ten is a redelivery; \
+         every strategy on the same stream with its answers checked; medians of three runs in turns, each in a process \
+         of its own, {pages} on huge pages ({system}), on {}. Ratios carry over better than nanoseconds. {purges}",
+        machine(report),
+    ))
+}
