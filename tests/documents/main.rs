@@ -206,7 +206,8 @@ fn code_in_documents_is_tested_as_it_is_shown() {
 #[test]
 fn the_readme_is_one_screen_and_has_the_two_commands() {
     let readme = fs::read_to_string(root().join("README.md")).expect("it is text");
-    assert!(readme.lines().count() <= 165, "README.md: what is more goes to docs/");
+    let shown = readme.lines().filter(|line| !line.starts_with("<!--"));
+    assert!(shown.count() <= 160, "README.md: what is more goes to docs/");
     for command in [
         "cargo run --release -p hapax-cli -- filter --column id --stats examples/blocks.tsv.zst",
         "cargo test --workspace --all-features",

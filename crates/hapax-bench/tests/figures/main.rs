@@ -30,7 +30,7 @@ fn made_anew(document: &str, passage: impl Fn(&str) -> Option<String>) -> Result
         let (name, after) = after.split_once(" -->").ok_or("a passage that has no name")?;
         let (_, after) = after.split_once(END).ok_or_else(|| format!("the passage {name} has no end"))?;
         let text = passage(name).ok_or_else(|| format!("there is no passage {name}"))?;
-        made += &format!("{before}{BEGIN}{name} -->\n\n{}\n\n{END}", text.trim());
+        made += &format!("{before}{BEGIN}{name} -->\n{}\n{END}", text.trim());
         names.push(name.to_string());
         rest = after;
     }
@@ -65,7 +65,7 @@ fn documents_quote_what_was_measured() {
 #[test]
 fn a_wrong_figure_is_noticed() {
     let passage = |name: &str| (name == "speed").then(|| "19 ns".to_string());
-    let right = "Fast:\n\n<!-- measured: speed -->\n\n19 ns\n\n<!-- /measured -->\n\nindeed.\n";
+    let right = "Fast:\n\n<!-- measured: speed -->\n19 ns\n<!-- /measured -->\n\nindeed.\n";
     assert_eq!(made_anew(right, passage).unwrap(), (right.to_string(), vec!["speed".to_string()]));
     let wrong = right.replace("19 ns", "18 ns");
     let (made, _) = made_anew(&wrong, passage).unwrap();
