@@ -279,6 +279,25 @@ fn every_claim_about_security_names_tests_that_are_there() {
     assert!(tests.contains("every_claim_about_security_names_tests_that_are_there") && !tests.contains("all_tests"));
 }
 
+/// Returns the names of tests in the last column of the tables in a text: code that is no path.
+fn tests_in_tables(text: &str) -> Vec<&str> {
+    let rows = text.lines().filter(|line| line.starts_with('|'));
+    let columns = rows.filter_map(|row| row.trim_end_matches([' ', '|']).rsplit('|').next());
+    columns.flat_map(|column| column.split('`').skip(1).step_by(2)).filter(|name| !name.contains('/')).collect()
+}
+
+#[test]
+fn every_mutant_that_was_not_noticed_names_tests_that_are_there() {
+    let text = fs::read_to_string(root().join("docs/testing.md")).expect("it is text");
+    let (_, rest) = text.split_once("\n## Mutants that no test noticed\n").expect("there is such a part");
+    let named = tests_in_tables(rest.split("\n## ").next().expect("there is one part"));
+    let tests = all_tests();
+    let lost: Vec<_> = named.iter().filter(|name| !tests.contains(**name)).collect();
+    assert!(lost.is_empty(), "docs/testing.md names tests that are not there: {lost:?}");
+    assert!(named.len() > 9, "there are mutants: {named:?}");
+    assert_eq!(tests_in_tables("`a`\n| b | `c` | `d_e`, and `src/f.rs`: `g` |\n"), ["d_e", "g"]);
+}
+
 #[test]
 fn wrong_links_are_noticed() {
     let document = Document::read(

@@ -1,8 +1,10 @@
 //! Strategies that are wrong at an edge, by a nanosecond: the default workload must find each.
 
+use super::judged::{accepted, found};
+use super::problem::name;
 use super::{Attempt, Lease, Problem, Rule, Semantics, Subject, Time, Workload, verify};
 use hapax::{Outcome, Timestamp};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -93,24 +95,70 @@ const EXACT: u64 = WINDOW.as_nanos() as u64;
 fn one_nanosecond_is_found_by_default() {
     let workload = Workload::of_window(WINDOW);
     let semantics = Semantics::of_window(WINDOW);
-    let judged = |map: Map| verify(&map, &workload, &semantics);
-    let report = judged(Map::new(EXACT)).unwrap_or_else(|violation| panic!("{violation}"));
-    println!("{report}");
+    let judged = |map: &Map| verify(map, &workload, &semantics);
+    let report = accepted("exact", || judged(&Map::new(EXACT)));
     assert!(report.probes > 0);
     assert!(!report.never_exercised().any(|rule| rule == Rule::Edges), "{report}");
     let early = |nanos| Problem::ForgottenEarly { by: Duration::from_nanos(nanos), of: WINDOW };
     let late = |nanos| Problem::RememberedTooLong { by: Duration::from_nanos(nanos), of: WINDOW };
-    for (name, map, problem) in [
+    for (flaw, map, problem) in [
         ("a duplicate at the window's end", Map::new(EXACT + 1), late(0)),
         ("a duplicate 1 ns after it", Map::new(EXACT + 2), late(1)),
         ("fresh 1 ns before it", Map::new(EXACT - 1), early(1)),
         ("batches: a duplicate at the end", Map { batch_nanos: EXACT + 1, ..Map::new(EXACT) }, late(0)),
         ("batches: fresh 1 ns before it", Map { batch_nanos: EXACT - 1, ..Map::new(EXACT) }, early(1)),
     ] {
-        let violation = judged(map).expect_err(name);
-        println!("{name}: {violation}");
-        assert_eq!((violation.problem, violation.operations.len()), (problem, 2), "{name}: {violation}");
+        let mut operations = 0;
+        let found = found(flaw, &[&name(problem)], |_| {
+            judged(&map).inspect_err(|violation| operations = violation.operations.len())
+        });
+        assert_eq!((found, operations), (problem, 2), "{flaw}");
     }
+    found("fresh 1 ms before it", &["ForgottenEarly"], |_| judged(&Map::new(EXACT - 1_000_000)));
+}
+
+/// A map with room for some ids: the one that was asked for least recently has to go, uncounted.
+struct LeastRecent {
+    room: usize,
+    state: Mutex<Asked>,
+}
+
+#[derive(Default)]
+struct Asked {
+    calls: u64,
+    /// The time at which each id is over, and the number of its last call.
+    ids: HashMap<u64, (u64, u64)>,
+    by_call: BTreeMap<u64, u64>,
+}
+
+impl Subject for LeastRecent {
+    fn check(&self, id: u64, at: Timestamp) -> Option<Outcome> {
+        let mut state = self.state.lock().unwrap();
+        let (now, call) = (at.as_nanos(), state.calls);
+        state.calls += 1;
+        let known = state.ids.get(&id).copied();
+        let until = known.map(|(until, _)| until).filter(|&until| now < until);
+        known.map(|(_, asked)| state.by_call.remove(&asked));
+        state.by_call.insert(call, id);
+        state.ids.insert(id, (until.unwrap_or(now + EXACT), call));
+        if state.ids.len() > self.room
+            && let Some((_, oldest)) = state.by_call.pop_first()
+        {
+            state.ids.remove(&oldest);
+        }
+        Some(if until.is_some() { Outcome::Duplicate } else { Outcome::Fresh })
+    }
+}
+
+#[test]
+fn too_little_room_is_found_and_enough_by_chance_is_said_to_be_untested() {
+    let workload = Workload { operations: 300_000, skew: Duration::ZERO, ..Workload::of_window(WINDOW) };
+    let semantics = Semantics { time: Time::AsGiven, ..Semantics::of_window(WINDOW) };
+    let with_room = |room| verify(&LeastRecent { room, state: Mutex::default() }, &workload, &semantics);
+    let plenty = accepted("room for all ids", || with_room(usize::MAX)).live_max as usize;
+    let just_enough = accepted("room for a tenth more ids than live", || with_room(plenty * 11 / 10));
+    assert!(just_enough.never_exercised().any(|rule| rule == Rule::Eviction), "{just_enough}");
+    found("room for nine tenths of the ids that live", &["ForgottenEarly"], |_| with_room(plenty * 9 / 10));
 }
 
 #[test]

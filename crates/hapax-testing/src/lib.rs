@@ -108,6 +108,8 @@ mod broken_everything;
 #[cfg(test)]
 mod broken_own;
 #[cfg(test)]
+mod broken_shapes;
+#[cfg(test)]
 mod brute_force;
 mod check;
 pub mod consumer;
@@ -118,6 +120,8 @@ mod exercise;
 #[cfg(test)]
 mod exercised;
 mod follow;
+#[cfg(test)]
+mod judged;
 #[cfg(test)]
 mod model;
 #[cfg(test)]

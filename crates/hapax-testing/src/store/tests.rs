@@ -2,6 +2,7 @@
 
 use super::flawed::{Flaw, Flawed};
 use super::*;
+use crate::judged::timed;
 use hapax::ManualClock;
 use hapax_store::*;
 use std::sync::Arc;
@@ -95,7 +96,11 @@ fn every_flaw_is_noticed_and_by_the_case_that_is_meant_for_it() {
     let runtime = runtime();
     let (mut report, mut unnoticed, mut elsewhere) = (Vec::new(), Vec::new(), Vec::new());
     for &flaw in Flaw::ALL {
-        let Some(failure) = noticed(&runtime, flaw) else {
+        let verdict = |failure: &Option<Failure>| match failure {
+            Some(failure) => failure.case.to_owned(),
+            None => "not noticed".to_owned(),
+        };
+        let Some(failure) = timed(flaw, || noticed(&runtime, flaw), verdict) else {
             unnoticed.push(flaw);
             continue;
         };

@@ -4,10 +4,19 @@ use crate::consumers::{Database, Fence, Stateless, leased};
 use hapax_testing::consumer::{Consumer, Expect, Failed, Fault, Finding, Message, Problem, Simulation, World};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 fn finding(consumer: impl Consumer) -> Finding {
-    let finding = *Simulation::new(consumer).run().expect_err("it is wrong");
-    println!("{finding}\n");
+    found_by(Simulation::new(consumer))
+}
+
+/// Returns what a simulation finds, and prints it with the seconds that it took, for
+/// `scripts/flaws`.
+fn found_by(simulation: Simulation<impl Consumer>) -> Finding {
+    let start = Instant::now();
+    let finding = *simulation.run().expect_err("it is wrong");
+    let seconds = start.elapsed().as_secs_f64();
+    println!("\njudged: {}, {} faults | {seconds:.2}\n{finding}\n", finding.problem, finding.faults);
     assert!(finding.to_string().lines().all(|line| line.chars().count() <= 100));
     finding
 }
@@ -72,8 +81,7 @@ fn a_set_without_a_lock_lets_two_in_at_once() {
         Ok(world.call("redis: SADD", insert).await?)
     });
     let simulation = Simulation::new(set).without(&[Fault::AnswersLate, Fault::Freeze]);
-    let found = *simulation.run().unwrap_err();
-    println!("{found}");
+    let found = found_by(simulation);
     assert!(is_doubled(&found) && found.faults == 2, "two deliveries at once, and one interruption");
     assert!(found.to_string().contains("is sent twice") && found.to_string().contains("others run"));
 }
@@ -115,8 +123,7 @@ fn an_acknowledgement_before_the_work_loses_the_effect() {
         world.acknowledge().await;
         Ok(world.call("charge", || world.effect(&message.id)).await?)
     }));
-    let found = *simulation.expect(Expect::AtLeastOnce).run().unwrap_err();
-    println!("{found}");
+    let found = found_by(simulation.expect(Expect::AtLeastOnce));
     assert!(is_missing(&found) && found.faults == 1);
 }
 
@@ -127,8 +134,7 @@ fn work_in_a_task_of_its_own_is_lost_after_the_acknowledgement() {
         tokio::spawn(async move { world.call("charge", || world.effect(&id)).await });
         Ok(())
     }));
-    let found = *simulation.expect(Expect::AtLeastOnce).run().unwrap_err();
-    println!("{found}");
+    let found = found_by(simulation.expect(Expect::AtLeastOnce));
     assert!(is_missing(&found) && found.faults == 1);
 }
 
@@ -244,8 +250,7 @@ fn what_takes_many_faults_is_found_by_chance_and_shrunk() {
         };
         Ok(world.call("database: transaction", transaction).await?)
     });
-    let found = *Simulation::new(consumer).without(&[Fault::Away]).run().unwrap_err();
-    println!("{found}");
+    let found = found_by(Simulation::new(consumer).without(&[Fault::Away]));
     assert!(is_doubled(&found) && found.faults == 3 && found.seed.is_some());
     assert!(!found.to_string().contains("message-2"), "one message is enough: {found}");
 }

@@ -1,12 +1,6 @@
-//! Checks the examples that verify what others deduplicate with: what is one atomic call passes,
-//! and what looks first is caught.
+//! Checks the examples that verify the servers that others deduplicate with: what is one atomic
+//! call passes, and what looks first is caught. (Maps: `crates/hapax-testing/tests/maps.rs`.)
 
-#[path = "../../../hapax-testing/examples/verify_map.rs"]
-#[allow(dead_code)]
-mod verify_map;
-#[path = "../../../hapax-testing/examples/verify_moka.rs"]
-#[allow(dead_code)]
-mod verify_moka;
 #[path = "../../../hapax-testing/examples/verify_postgres.rs"]
 #[allow(dead_code)]
 mod verify_postgres;
@@ -30,20 +24,6 @@ fn is_caught(run: impl FnMut(u64) -> Result<Report, Box<dyn std::error::Error>>)
         }
         None => panic!("it should answer, and be wrong: {error}"),
     })
-}
-
-#[test]
-fn a_map_by_entry_passes_and_a_look_before_is_caught() {
-    verify_map::locked().unwrap();
-    verify_map::sharded().unwrap();
-    verify_map::with_its_own_clock().unwrap();
-    verify_map::looked_into().unwrap_err();
-}
-
-#[test]
-fn moka_passes_by_the_call_that_locks_the_key_and_or_insert_is_caught() {
-    verify_moka::computed().unwrap();
-    assert!(is_caught(|_| Ok(verify_moka::inserted()?)));
 }
 
 #[test]
