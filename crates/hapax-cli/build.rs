@@ -5,8 +5,9 @@ mod locked;
 
 use std::path::Path;
 
-/// The crates that are compared, and the feature that each needs, if any.
-const COMPARED: [(&str, Option<&str>); 13] = [
+/// The crates that are compared, and what Cargo says of a build that has each: its feature or its
+/// `--cfg`, if it needs one.
+const COMPARED: [(&str, Option<&str>); 14] = [
     ("bloomfilter", None),
     ("dashmap", None),
     ("fastbloom", None),
@@ -16,10 +17,11 @@ const COMPARED: [(&str, Option<&str>); 13] = [
     ("parking_lot", None),
     ("quick_cache", None),
     ("scc", None),
-    ("fjall", Some("FJALL")),
-    ("redis", Some("REDIS")),
-    ("rusqlite", Some("SQLITE")),
-    ("tokio-postgres", Some("POSTGRES")),
+    ("fjall", Some("FEATURE_FJALL")),
+    ("redis", Some("FEATURE_REDIS")),
+    ("rocksdb", Some("CFG_ROCKSDB")),
+    ("rusqlite", Some("FEATURE_SQLITE")),
+    ("tokio-postgres", Some("FEATURE_POSTGRES")),
 ];
 
 fn main() {
@@ -29,10 +31,8 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     lock.iter().for_each(|path| println!("cargo::rerun-if-changed={}", path.display()));
     let lock = lock.and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default();
-    let is_built = |feature: Option<&str>| {
-        feature.is_none_or(|feature| std::env::var_os(format!("CARGO_FEATURE_{feature}")).is_some())
-    };
-    let compared = COMPARED.iter().filter(|(_, feature)| is_built(*feature)).map(|(name, _)| {
+    let is_built = |with: Option<&str>| with.is_none_or(|with| std::env::var_os(format!("CARGO_{with}")).is_some());
+    let compared = COMPARED.iter().filter(|(_, with)| is_built(*with)).map(|(name, _)| {
         let version = locked::locked(&lock, "hapax-bench", name);
         format!("{name} {}", version.as_deref().unwrap_or("unknown"))
     });

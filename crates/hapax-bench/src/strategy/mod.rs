@@ -10,7 +10,7 @@
 mod blooms;
 mod by_digest;
 mod dashmap;
-#[cfg(any(feature = "fjall", feature = "postgres", feature = "redis", feature = "sqlite"))]
+#[cfg(any(feature = "fjall", feature = "postgres", feature = "redis", feature = "sqlite", rocksdb))]
 mod durable;
 mod expiring;
 mod hapax;
@@ -18,6 +18,7 @@ mod id;
 mod journaled;
 mod moka;
 mod mutex;
+mod optional;
 mod papaya;
 mod parking_lot;
 mod quick_cache;
@@ -26,9 +27,10 @@ mod scc;
 mod tests;
 
 pub use self::id::Id;
+pub use self::optional::{Absent, not_built};
 
 use self::by_digest::{ByDigest, Digest};
-#[cfg(any(feature = "fjall", feature = "postgres", feature = "redis", feature = "sqlite"))]
+#[cfg(any(feature = "fjall", feature = "postgres", feature = "redis", feature = "sqlite", rocksdb))]
 use self::durable::Lasting;
 use self::expiring::{Expiring, OFTEN, ONCE};
 pub(crate) use self::hapax::Hapax;
@@ -319,43 +321,6 @@ macro_rules! strategies {
     };
 }
 
-/// The features that some strategies need, whether they are on, and the names of these strategies.
-const OPTIONAL: [(&str, bool, &[&str]); 4] = [
-    ("fjall", cfg!(feature = "fjall"), &["hapax over fjall", "fjall"]),
-    ("sqlite", cfg!(feature = "sqlite"), &["rusqlite"]),
-    (
-        "redis",
-        cfg!(feature = "redis"),
-        &["hapax over Redis", "Redis SET NX EX, pipelined", "Redis SET NX EX, one at a time"],
-    ),
-    (
-        "postgres",
-        cfg!(feature = "postgres"),
-        &["hapax over PostgreSQL", "PostgreSQL INSERT, batched", "PostgreSQL INSERT, one at a time"],
-    ),
-];
-
-/// A strategy that was not measured.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Absent {
-    /// Its name.
-    pub strategy: String,
-    /// The reason.
-    pub reason: String,
-}
-
-/// Returns the strategies that this build lacks, and the feature that each needs.
-pub fn not_built() -> Vec<Absent> {
-    let lacking = OPTIONAL.iter().filter(|(_, is_built, _)| !is_built);
-    let absent = lacking.flat_map(|(feature, _, names)| {
-        names.iter().map(move |name| {
-            let reason = format!("built without the feature `{feature}`");
-            Absent { strategy: name.to_string(), reason }
-        })
-    });
-    absent.collect()
-}
-
 strategies! {
     Hapax<false>,
     Hapax<true>,
@@ -390,14 +355,20 @@ strategies! {
     Lasting<durable::Fjall>,
     #[cfg(feature = "sqlite")]
     Lasting<durable::Rusqlite>,
+    #[cfg(rocksdb)]
+    Lasting<durable::RocksDb>,
     #[cfg(feature = "redis")]
     Lasting<durable::HapaxOver<hapax_redis::RedisStore>>,
     #[cfg(feature = "redis")]
     Lasting<durable::Redis<true>>,
     #[cfg(feature = "redis")]
+    Lasting<durable::Multiplexed>,
+    #[cfg(feature = "redis")]
     Lasting<durable::Redis<false>>,
     #[cfg(feature = "postgres")]
     Lasting<durable::HapaxOver<hapax_postgres::PostgresStore>>,
+    #[cfg(feature = "postgres")]
+    Lasting<durable::PostgresCopy>,
     #[cfg(feature = "postgres")]
     Lasting<durable::Postgres<true>>,
     #[cfg(feature = "postgres")]

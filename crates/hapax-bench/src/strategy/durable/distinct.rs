@@ -1,6 +1,8 @@
 //! A batch of ids as one question.
 
+#[cfg(feature = "postgres")]
 use crate::strategy::Failure;
+#[cfg(feature = "postgres")]
 use std::borrow::Borrow;
 
 /// The distinct ids of a batch, in their order: the ids that have to be asked for, and the places
@@ -26,15 +28,22 @@ impl<B: AsRef<[u8]>> Distinct<B> {
     }
 
     /// Appends the batch's answers, given which of the ids were new.
+    #[cfg(feature = "postgres")]
     pub fn answer<N: Borrow<[u8]>>(&self, new: impl Iterator<Item = N>, fresh: &mut Vec<bool>) -> Result<(), Failure> {
+        let numbers = new.map(|id| {
+            let found = self.ids.binary_search_by(|asked| asked.as_ref().cmp(id.borrow()));
+            found.map_err(|_| format!("expected an id of the batch, got {:?}", id.borrow()))
+        });
+        self.mark(numbers.collect::<Result<Vec<_>, _>>()?.into_iter(), fresh);
+        Ok(())
+    }
+
+    /// Appends the batch's answers, given the numbers of the ids that were new, in their order
+    /// here.
+    pub fn mark(&self, new: impl Iterator<Item = usize>, fresh: &mut Vec<bool>) {
         let start = fresh.len();
         fresh.resize(start + self.asked, false);
-        for id in new {
-            let found = self.ids.binary_search_by(|asked| asked.as_ref().cmp(id.borrow()));
-            let found = found.map_err(|_| format!("expected an id of the batch, got {:?}", id.borrow()))?;
-            fresh[start + self.places[found]] = true;
-        }
-        Ok(())
+        new.for_each(|number| fresh[start + self.places[number]] = true);
     }
 }
 
@@ -43,6 +52,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_first_of_equal_ids_is_the_one_that_is_new() {
+        let distinct = Distinct::of(["c", "a", "c"].iter().map(|id| id.as_bytes()));
+        let mut fresh = vec![true];
+        distinct.mark([1].into_iter(), &mut fresh);
+        assert_eq!(fresh, [true, true, false, false]);
+    }
+
+    #[test]
+    #[cfg(feature = "postgres")]
     fn a_batch_asks_for_each_id_once_and_tells_the_first_of_it() {
         let batch = ["c", "a", "c", "b", "a"];
         let distinct = Distinct::of(batch.iter().map(|id| id.as_bytes()));

@@ -6,10 +6,12 @@
 //! ids there, and the column that says how old they are, are left out. (Redis expires by itself,
 //! once the run is over.)
 
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", rocksdb))]
 mod distinct;
 #[cfg(feature = "fjall")]
 mod fjall;
+#[cfg(any(feature = "fjall", feature = "sqlite", rocksdb))]
+mod group;
 mod lasting;
 #[cfg(any(feature = "postgres", feature = "redis"))]
 mod pool;
@@ -17,6 +19,8 @@ mod pool;
 mod postgres;
 #[cfg(feature = "redis")]
 mod redis;
+#[cfg(rocksdb)]
+mod rocksdb;
 #[cfg(feature = "sqlite")]
 mod rusqlite;
 #[cfg(test)]
@@ -29,9 +33,11 @@ pub use self::lasting::Lasting;
 #[cfg(feature = "fjall")]
 pub use self::fjall::Fjall;
 #[cfg(feature = "postgres")]
-pub use self::postgres::Postgres;
+pub use self::postgres::{Postgres, PostgresCopy};
 #[cfg(feature = "redis")]
-pub use self::redis::Redis;
+pub use self::redis::{Multiplexed, Redis};
+#[cfg(rocksdb)]
+pub use self::rocksdb::RocksDb;
 #[cfg(feature = "sqlite")]
 pub use self::rusqlite::Rusqlite;
 #[cfg(any(feature = "fjall", feature = "postgres", feature = "redis"))]

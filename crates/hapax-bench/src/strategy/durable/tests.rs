@@ -5,7 +5,8 @@ use crate::strategy::{Failure, Id, Listed, Needs, Place, Plan, Strategy, Visitor
 use hapax::Timestamp;
 use std::borrow::Borrow;
 use std::collections::HashSet;
-use std::time::Duration;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 const NOW: Timestamp = Timestamp::from_secs(1);
 const SEED: u64 = 0x5eed_0007;
@@ -194,5 +195,79 @@ fn a_server_that_is_gone_ends_the_run_with_the_reason() {
         let message = visit::<u64, _>(strategy.name, Orphaned(Some(provided))).unwrap();
         assert!(message.starts_with(&format!("{}: ", strategy.name)), "{message}");
         assert!(message.len() > strategy.name.len() + 10, "{message}");
+    }
+}
+
+/// Counts the ids in a directory, as a process would that begins after a kill.
+type Count = fn(&Path) -> Result<u64, Failure>;
+
+/// Returns the stores that sync in groups.
+fn grouped() -> &'static [(&'static str, Count)] {
+    let grouped: &[(&'static str, Count)] = &[
+        #[cfg(feature = "fjall")]
+        ("fjall", |path: &Path| {
+            let database = fjall::Database::builder(path).open()?;
+            Ok(database.keyspace("ids", fjall::KeyspaceCreateOptions::default)?.len()? as u64)
+        }),
+        #[cfg(feature = "sqlite")]
+        ("rusqlite", |path: &Path| {
+            let connection = rusqlite::Connection::open(path.join("ids.sqlite"))?;
+            Ok(connection.query_row("SELECT count(*) FROM ids", [], |row| row.get::<_, u32>(0))?.into())
+        }),
+        #[cfg(rocksdb)]
+        ("RocksDB", |path: &Path| {
+            let database = rocksdb::DB::open_default(path)?;
+            let ids = database.iterator(rocksdb::IteratorMode::Start).collect::<Result<Vec<_>, _>>()?;
+            Ok(ids.len() as u64)
+        }),
+    ];
+    grouped
+}
+
+/// Adds ids, and then makes no call any more.
+struct Interrupted(Count);
+
+impl Visitor<u64> for Interrupted {
+    type Output = ();
+
+    fn visit<S: Strategy<u64>>(self) {
+        let directory = tempfile::tempdir().unwrap();
+        let strategy = S::new(&plan(Place::Directory(directory.path().to_owned()))).unwrap();
+        let (began, mut fresh) = (Instant::now(), Vec::new());
+        assert!((0..50).all(|id| strategy.check(&id, NOW)), "{}", S::NAME);
+        strategy.check_batch((50..300).collect::<Vec<u64>>().iter(), NOW, &mut fresh);
+        loop {
+            // What the system has is what a kill leaves. While it is being written, it may be
+            // neither.
+            let copied = tempfile::tempdir().unwrap();
+            let found =
+                copy(directory.path(), copied.path()).map_err(Failure::from).and_then(|()| (self.0)(copied.path()));
+            if found.as_ref().is_ok_and(|ids| *ids == 300) {
+                break;
+            }
+            assert!(began.elapsed() < Duration::from_secs(60), "{}: of 300 ids, a kill leaves {found:?}", S::NAME);
+        }
+        assert!(!strategy.check(&299, NOW), "{}: it was open all the time", S::NAME);
+    }
+}
+
+fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        let to = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            std::fs::create_dir(&to)?;
+            copy(&entry.path(), &to)?;
+        } else {
+            std::fs::copy(entry.path(), &to)?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_kill_leaves_the_last_ids_although_no_call_came_after_them() {
+    for (name, count) in grouped() {
+        visit::<u64, _>(name, Interrupted(*count)).expect("it is listed");
     }
 }
