@@ -1,27 +1,28 @@
-//! The knee of the curve: the window beyond which more length hardly catches more.
+//! The knee of the curve: the window from which more length hardly catches more.
 
 use super::Profile;
 use super::replay::{Axis, RECORDS, TIME};
 use std::time::Duration;
 
-/// The share of the repeats that a doubling of the window must catch to be worth it.
-const WORTH_A_DOUBLING: f64 = 0.01;
+/// The share of the repeats that a window must catch for each doubling to be worth it.
+const WORTH_A_DOUBLING: f64 = 0.001;
 
 /// The number of lengths that are looked at for each doubling.
-const STEPS: i32 = 8;
+const STEPS: usize = 8;
 
 impl Profile {
-    /// Returns the knee of the curve: the shortest window beyond which no doubling catches a
-    /// further hundredth of the repeats; none if there are no repeats, or no times.
+    /// Returns the knee of the curve: the shortest window from which no longer one catches a further
+    /// thousandth of the repeats for each time that it is doubled; none if there are no repeats, or
+    /// no times.
     ///
     /// It is the window to choose if nothing else is known. What it leaves uncaught takes windows
-    /// out of all proportion. With fewer than a hundred repeats each of them is more than a
-    /// hundredth, and the knee is where all are caught. It may be up to 19 % longer than that, and
-    /// is no shorter than the shortest time between two records: coarse times show no more.
+    /// out of all proportion: two repeats of 250 that are a thousand times as far apart as the
+    /// others are not a thousandth for each of ten doublings. It may be up to 9 % longer than that,
+    /// and is no shorter than the shortest time between two records: coarse times show no more.
     ///
     /// Idea: a knee is where a curve's gain no longer pays for its length (Satopaa, Albrecht, Irwin
     /// and Raghavan, Finding a "Kneedle" in a Haystack, 2011), here with a fixed price for each
-    /// doubling, so that a few repeats far away do not move it.
+    /// doubling.
     ///
     /// ```
     /// use hapax::plan::Profile;
@@ -44,8 +45,8 @@ impl Profile {
         Some(Duration::from_nanos(self.knee_of(TIME)?.max(grain)))
     }
 
-    /// Returns the knee in records: the shortest memory beyond which no doubling catches a further
-    /// hundredth of the repeats.
+    /// Returns the knee in records: the shortest memory from which no longer one catches a further
+    /// thousandth of the repeats for each doubling.
     pub fn knee_in_records(&self) -> Option<u64> {
         self.knee_of(RECORDS).map(|length| length - 1)
     }
@@ -53,30 +54,21 @@ impl Profile {
     fn knee_of(&self, axis: Axis) -> Option<u64> {
         let distances = self.distances(axis);
         let longest = self.shortest(&distances, 1.0)?;
-        let all = self.repeats();
-        let is_worth_it = |gain: u64| gain as f64 >= WORTH_A_DOUBLING * all as f64;
-        // From the longest length down, as long as a doubling from there is not worth it. To be
-        // sure of each doubling between two lengths it is measured from the shorter to the double
-        // of the longer one.
-        let length = |step: i32| 2_f64.powf(f64::from(step) / f64::from(STEPS)) as u64;
-        let mut top = 0;
-        while length(top) < longest {
-            top += 1;
-        }
-        let mut longer = std::collections::VecDeque::from([all]);
-        let mut knee = top;
-        for step in (0..top).rev() {
-            let caught = self.caught_by(axis, length(step));
-            if is_worth_it(longer.back().map_or(0, |most| most - caught)) {
-                break;
-            }
-            knee = step;
-            longer.push_front(caught);
-            longer.truncate(STEPS as usize + 1);
-        }
-        let caught = self.caught_by(axis, length(knee));
-        Some(self.shortest_for(&distances, caught.max(1) as usize))
+        let length = |step: usize| 2_f64.powf(step as f64 / STEPS as f64) as u64;
+        let top = (0..).find(|step| length(*step) >= longest)?;
+        let caught: Vec<u64> = (0..=top).map(|step| self.caught_by(axis, length(step))).collect();
+        let knee = knee(&caught, WORTH_A_DOUBLING * self.repeats() as f64);
+        Some(self.shortest_for(&distances, caught[knee].max(1) as usize))
     }
+}
+
+/// Returns the first step from which no later one catches `worth` for each doubling in between.
+fn knee(caught: &[u64], worth: f64) -> usize {
+    let pays = |from: usize, to: usize| {
+        let doublings = (to - from) as f64 / STEPS as f64;
+        (caught[to] - caught[from]) as f64 >= worth * doublings
+    };
+    (0..caught.len()).find(|&from| !(from + 1..caught.len()).any(|to| pays(from, to))).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -113,9 +105,18 @@ mod tests {
         assert_eq!(with_distances(&far).knee(), Some(knee));
         assert!((1_500..=1_830).contains(&knee.as_secs()), "{knee:?}");
         assert!(with_distances(&far).window_for(0.999).unwrap() > Duration::from_millis(1_176 * HOUR));
-        // Three of them are more than a hundredth, and count.
-        let three = [&near[..], &[1_176 * HOUR; 3]].concat();
-        assert_eq!(with_distances(&three).knee(), just_beyond(1_176 * HOUR));
+        // As many of them as a thousandth for each of the eleven doublings count.
+        let many = [&near[..], &[1_176 * HOUR; 6]].concat();
+        assert_eq!(with_distances(&many).knee(), just_beyond(1_176 * HOUR));
+    }
+
+    #[test]
+    fn each_doubling_has_its_price() {
+        // Eight steps are a doubling. A repeat a step ahead pays, one two doublings away does not.
+        let curve = |first: u64, at: usize| (0..40).map(|step| first + u64::from(step >= at)).collect::<Vec<u64>>();
+        assert_eq!((knee(&curve(9, 1), 1.0), knee(&curve(9, 8), 1.0)), (1, 8));
+        assert_eq!((knee(&curve(9, 9), 1.0), knee(&curve(9, 16), 1.0)), (1, 8));
+        assert_eq!((knee(&[7; 40], 1.0), knee(&[7], 1.0)), (0, 0));
     }
 
     #[test]
@@ -131,23 +132,27 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_longer_window_doubles_with_profit_and_a_shorter_one_does(
+        fn no_longer_window_pays_for_its_doublings_and_from_a_shorter_one_some_does(
             exponents in prop::collection::vec(0.0..30.0_f64, 1..400), offset in 0_u64..1_000_000
         ) {
             let distances: Vec<u64> = exponents.iter().map(|exponent| exponent.exp2() as u64 + offset).collect();
             let profile = with_distances(&distances);
             let knee = profile.knee().unwrap();
-            let gain = |window: Duration, factor: f64| {
-                (profile.caught(window.mul_f64(factor)) - profile.caught(window)) as f64 / profile.repeats() as f64
+            let gain = |from: Duration, to: Duration| {
+                let doublings = (to.as_secs_f64() / from.as_secs_f64()).log2();
+                (profile.caught(to) - profile.caught(from)) as f64 / profile.repeats() as f64 / doublings
             };
-            let beyond = distances.iter().flat_map(|&millis| [millis, millis / 2 + 1]).map(Duration::from_millis);
-            for window in beyond.chain([knee]).filter(|window| *window >= knee) {
-                prop_assert!(gain(window, 2.0) < WORTH_A_DOUBLING, "{knee:?}: {window:?} gains");
+            let lengths = distances.iter().map(|&millis| Duration::from_millis(millis) + Duration::from_nanos(1));
+            // A step is the tolerance.
+            let step = 2_f64.powf(1.01 / STEPS as f64);
+            let beyond = lengths.clone().filter(|to| *to > knee.mul_f64(step));
+            for to in beyond {
+                prop_assert!(gain(knee.mul_f64(step), to.mul_f64(step)) < WORTH_A_DOUBLING, "{knee:?}: {to:?} pays");
             }
-            // Two steps of a doubling are the tolerance.
-            let shorter = knee.mul_f64(0.5_f64.powf(2.01 / f64::from(STEPS)));
+            let shorter = knee.mul_f64(1.0 / (step * step));
             let least = profile.window_for(0.0).unwrap();
-            prop_assert!(gain(shorter, 2.7) >= WORTH_A_DOUBLING || shorter < least, "{knee:?} is too long");
+            let some_pays = lengths.filter(|to| *to > shorter).any(|to| gain(shorter, to) >= WORTH_A_DOUBLING);
+            prop_assert!(some_pays || shorter < least, "{knee:?} is too long");
         }
     }
 }

@@ -41,7 +41,7 @@ fn what_has_come(seen: &Observed) -> String {
             }
         }
         if by.is_knee {
-            line("It is the knee of the curve: from there on no doubling catches a further 1 %.".to_string());
+            line("It is the knee of the curve: more length catches less than 0.1 % for each doubling.".to_string());
         }
         if let Some(all) = &by.all {
             let uncaught = of_repeats(repeats - by.caught);
