@@ -1,5 +1,6 @@
 //! Parts that tests of several crates share: servers and file systems that end with their test,
-//! numbers by a seed, real traces, corpora of the fuzz targets, and the model that an engine is compared with.
+//! numbers by a seed, real traces, corpora of the fuzz targets, and the model that an engine is
+//! compared with.
 
 pub mod corpus;
 pub mod decode;

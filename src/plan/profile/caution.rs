@@ -1,4 +1,4 @@
-//! What a plan cannot know, since records are only an excerpt of what comes. Pure.
+//! The limits of a plan, since records are only an excerpt of what comes. Pure.
 
 use crate::plan::units::{Share, Time, rough};
 use std::fmt;

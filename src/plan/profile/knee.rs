@@ -11,9 +11,9 @@ const WORTH_A_DOUBLING: f64 = 0.001;
 const STEPS: usize = 8;
 
 impl Profile {
-    /// Returns the knee of the curve: the shortest window from which no longer one catches a further
-    /// thousandth of the repeats for each time that it is doubled; none if there are no repeats, or
-    /// no times.
+    /// Returns the knee of the curve: the shortest window from which no longer one catches a
+    /// further thousandth of the repeats for each time that it is doubled; none if there are no
+    /// repeats, or no times.
     ///
     /// It is the window to choose if nothing else is known. What it leaves uncaught takes windows
     /// out of all proportion: two repeats of 250 that are a thousand times as far apart as the
@@ -115,7 +115,7 @@ mod tests {
         // Eight steps are a doubling. A repeat a step ahead pays, one two doublings away does not.
         let curve = |first: u64, at: usize| (0..40).map(|step| first + u64::from(step >= at)).collect::<Vec<u64>>();
         assert_eq!((knee(&curve(9, 1), 1.0), knee(&curve(9, 8), 1.0)), (1, 8));
-        assert_eq!((knee(&curve(9, 9), 1.0), knee(&curve(9, 16), 1.0)), (1, 8));
+        assert_eq!((knee(&curve(9, 9), 1.0), knee(&curve(9, 16), 1.0)), (0, 0));
         assert_eq!((knee(&[7; 40], 1.0), knee(&[7], 1.0)), (0, 0));
     }
 

@@ -12,7 +12,7 @@ pub struct At {
     pub live: usize,
     pub threads: usize,
     pub batch: usize,
-    /// Whether ids were due at a rate.
+    /// True if ids were due at a rate.
     pub paced: bool,
     /// The bytes that a strategy might take for a live id.
     pub budget: Option<u64>,
@@ -54,8 +54,8 @@ impl Kept {
         self.of(strategy, at).into_iter().filter_map(of).min_by(f64::total_cmp)
     }
 
-    /// Returns the bytes that a strategy takes for each id that it holds: the least, whether ids come
-    /// in batches or one by one, from one thread or two.
+    /// Returns the bytes that a strategy takes for each id that it holds: the least, whether ids
+    /// come in batches or one by one, from one thread or two.
     pub fn memory(&self, strategy: &str, live: usize) -> Option<f64> {
         let settings = [(1, 1), (1, 1_024), (2, 1), (2, 1_024)];
         let of = |(threads, batch)| self.better(strategy, At::new(live, threads, batch), bytes);

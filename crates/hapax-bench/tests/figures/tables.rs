@@ -99,7 +99,7 @@ pub fn waits(report: &Kept) -> String {
     table(&["", "longest wait"], rows.into_iter().map(|(strategy, waited)| vec![name(strategy), wait(waited)]))
 }
 
-/// What survives a crash, and what asks a server: two threads, batches of 1,024.
+/// Strategies that survive a crash, and those that ask a server: two threads, batches of 1,024.
 pub fn stores(report: &Kept) -> String {
     let at = At::new(1_000_000, 2, BATCH);
     let mut rows = Vec::new();

@@ -44,7 +44,7 @@ pub struct CaughtBy {
     pub all: Option<All>,
     /// The time from the first record to the last, or the time that they take at the given rate.
     pub span: Duration,
-    /// What cannot be known from these records.
+    /// The things that cannot be known from these records.
     pub cautions: Vec<Caution>,
 }
 

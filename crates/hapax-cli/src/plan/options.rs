@@ -92,8 +92,8 @@ pub struct PlanArgs {
     pub from: Vec<PathBuf>,
 
     /// Plan for the window that catches this share of the repeats (like 0.999 or 99.9%), rounded
-    /// up; without it for the knee of the curve, from which no longer window catches a further 0.1 %
-    /// of them for each time that it is doubled
+    /// up; without it for the knee of the curve, from which no longer window catches a further
+    /// 0.1 % of them for each time that it is doubled
     #[arg(long, value_name = "SHARE", value_parser = share, requires = "from", conflicts_with = "window",
           help_heading = "Records that have come")]
     pub catch: Option<f64>,
