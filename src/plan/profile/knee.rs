@@ -42,21 +42,24 @@ impl Profile {
     pub fn knee(&self) -> Option<Duration> {
         self.span()?;
         let grain = super::rates::grain(self.times()).unwrap_or(0);
-        Some(Duration::from_nanos(self.knee_of(TIME)?.max(grain)))
+        Some(Duration::from_nanos(self.knee_of(TIME, grain)?.max(grain)))
     }
 
     /// Returns the knee in records: the shortest memory from which no longer one catches a further
     /// thousandth of the repeats for each doubling.
     pub fn knee_in_records(&self) -> Option<u64> {
-        self.knee_of(RECORDS).map(|length| length - 1)
+        self.knee_of(RECORDS, 1).map(|length| length - 1)
     }
 
-    fn knee_of(&self, axis: Axis) -> Option<u64> {
+    /// Returns the knee that is no shorter than `least`: doublings of what the records cannot show
+    /// are worth nothing.
+    fn knee_of(&self, axis: Axis, least: u64) -> Option<u64> {
         let distances = self.distances(axis);
         let longest = self.shortest(&distances, 1.0)?;
         let length = |step: usize| 2_f64.powf(step as f64 / STEPS as f64) as u64;
-        let top = (0..).find(|step| length(*step) >= longest)?;
-        let caught: Vec<u64> = (0..=top).map(|step| self.caught_by(axis, length(step))).collect();
+        let first = (0..).find(|step| length(*step) >= least)?;
+        let top = (first..).find(|step| length(*step) >= longest)?;
+        let caught: Vec<u64> = (first..=top).map(|step| self.caught_by(axis, length(step))).collect();
         let knee = knee(&caught, WORTH_A_DOUBLING * self.repeats() as f64);
         Some(self.shortest_for(&distances, caught[knee].max(1) as usize))
     }
@@ -111,6 +114,27 @@ mod tests {
     }
 
     #[test]
+    fn doublings_of_what_records_cannot_show_are_worth_nothing() {
+        // Times in steps of half a minute: of 1,000 repeats 980 come at once, 20 after two steps.
+        let mut profile = Profile::new(2_000);
+        let digester = Digester::with_seed(1);
+        for id in 0..1_000_u64 {
+            let step = id / 100;
+            profile.see(digester.digest(id.to_string()), Some(Timestamp::from_secs(30 * step))).unwrap();
+            if id % 50 != 0 {
+                profile.see(digester.digest(id.to_string()), Some(Timestamp::from_secs(30 * step))).unwrap();
+            }
+            if id % 100 == 99 && step >= 2 {
+                for late in [100 * step - 200, 100 * step - 150] {
+                    profile.see(digester.digest(late.to_string()), Some(Timestamp::from_secs(30 * step))).unwrap();
+                }
+            }
+        }
+        assert_eq!(profile.repeats(), 980 + 16);
+        assert_eq!(profile.knee(), just_beyond(60_000));
+    }
+
+    #[test]
     fn each_doubling_has_its_price() {
         // Eight steps are a doubling. A repeat a step ahead pays, one two doublings away does not.
         let curve = |first: u64, at: usize| (0..40).map(|step| first + u64::from(step >= at)).collect::<Vec<u64>>();
@@ -150,7 +174,8 @@ mod tests {
                 prop_assert!(gain(knee.mul_f64(step), to.mul_f64(step)) < WORTH_A_DOUBLING, "{knee:?}: {to:?} pays");
             }
             let shorter = knee.mul_f64(1.0 / (step * step));
-            let least = profile.window_for(0.0).unwrap();
+            let grain = Duration::from_nanos(super::super::rates::grain(profile.times()).unwrap_or(0));
+            let least = profile.window_for(0.0).unwrap().max(grain.mul_f64(step));
             let some_pays = lengths.filter(|to| *to > shorter).any(|to| gain(shorter, to) >= WORTH_A_DOUBLING);
             prop_assert!(some_pays || shorter < least, "{knee:?} is too long");
         }
