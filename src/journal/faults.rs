@@ -2,6 +2,7 @@
 //! or the power is cut at each, files are cut off and flipped everywhere, and deleted.
 
 use super::commit::Shared;
+use super::mark;
 use super::options::{Damage, JournalOptions, Reopening, SyncMode};
 use super::payload::{Kind, Payload};
 use super::recovery::{Found, Recovered, Told};
@@ -325,4 +326,26 @@ fn over_its_budget_it_goes_on_when_files_have_expired() {
     assert!(disk.used() <= 3_000);
     disk.crash(0);
     assert_eq!(open(&disk, Damage::Refuse).unwrap().2, [n, n + 1, n + 2]);
+}
+
+#[test]
+fn what_could_not_be_written_before_the_end_is_not_marked_as_all() {
+    for fails in [false, true] {
+        let disk = Simulated::new();
+        let rules = Rules { max_disk_bytes: Some(3_000), ..rules(RETENTION, RETENTION) };
+        let (shared, ..) = go_on(&disk, rules, Damage::Refuse).unwrap();
+        let flush = |n| {
+            shared.append(Kind::Accepted, second(0), [id(n)]);
+            shared.flush()
+        };
+        flush(0).unwrap();
+        if fails {
+            assert!((1..1_000).any(|n| flush(n).is_err()), "the budget is never used up");
+        }
+        stop(&shared);
+        match mark::read(&disk, directory()).unwrap() {
+            mark::Found::Here(mark) => assert_eq!(mark.is_clean, !fails),
+            found => panic!("{found:?}"),
+        }
+    }
 }

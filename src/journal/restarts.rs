@@ -1,8 +1,8 @@
 //! Tests of engines on a simulated disk: what outlives them, in virtual time, without a thread.
 
 use super::faults::directory;
-use super::simulated::{Simulated, below};
-use super::{JournalOptions, Surroundings};
+use super::simulated::{Call, Fault, Simulated, below};
+use super::{JournalOptions, Surroundings, SyncMode};
 use crate::clock::{Clocks, Machine, TimeBase};
 use crate::{Builder, Clock, Dedup, JournalError, ManualClock, Timestamp};
 use std::sync::Arc;
@@ -50,8 +50,9 @@ fn how_time_was_counted_and_what_time_it_was_is_known_after_a_restart() {
     let resumed = |dedup: &Dedup| dedup.engine.journal.as_ref().unwrap().resumed();
     let dedup = open();
     assert_eq!((resumed(&dedup).clocks, resumed(&dedup).base), (None, TimeBase::default()));
-    // By the clock; then by events that are behind it.
+    // By the clock, which the file's header says; then, within the file, by events that are behind.
     dedup.check("a");
+    dedup.flush().unwrap();
     let base = TimeBase { offset_nanos: 7, kind: 1 };
     dedup.check_at("b", Timestamp::from_nanos(clock.now().as_nanos() - 7));
     dedup.flush().unwrap();
@@ -72,6 +73,17 @@ fn how_time_was_counted_and_what_time_it_was_is_known_after_a_restart() {
     drop(dedup);
     assert_eq!(resumed(&open()).base, base);
     assert_eq!(resumed(&open()).clocks.unwrap().engine, clock.now());
+}
+
+#[test]
+fn it_is_synced_only_if_the_disk_has_to_have_it() {
+    for (mode, is_synced) in [(SyncMode::Disk, true), (SyncMode::System, false)] {
+        let (disk, clock) = (Simulated::new(), clock());
+        let dedup = builder(&disk, &clock, JournalOptions::new().sync(mode)).build().unwrap();
+        disk.plan(Some(Call::Sync), 0, Fault::Error(5));
+        dedup.check("a");
+        assert_eq!(dedup.flush().is_err(), is_synced, "{mode:?}");
+    }
 }
 
 #[test]

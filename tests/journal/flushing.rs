@@ -161,7 +161,7 @@ fn what_is_accepted_becomes_durable_within_the_interval_though_nobody_flushes() 
 #[test]
 fn as_many_bytes_as_are_written_without_delay_are_though_nobody_flushes() {
     let (directory, clock) = (Directory::new("bytes"), clock());
-    let options = JournalOptions::new().commit_interval(Duration::from_secs(86_400)).commit_bytes(1_000);
+    let options = JournalOptions::new().commit_interval(Duration::from_secs(86_400)).commit_bytes(1_001);
     let dedup = directory.builder(&clock, options).build().unwrap();
     dedup.check("first");
     // Time for the thread to begin to wait for company: without it, less is tested.
@@ -173,5 +173,24 @@ fn as_many_bytes_as_are_written_without_delay_are_though_nobody_flushes() {
     while dedup.durable_up_to().unwrap() == Position::default() {
         assert!(began.elapsed() < Duration::from_secs(60), "nobody writes what was accepted");
         std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn nothing_is_written_before_the_interval_is_over_unless_somebody_flushes() {
+    let (directory, clock) = (Directory::new("day"), clock());
+    let options = JournalOptions::new().commit_interval(Duration::from_secs(86_400));
+    let dedup = directory.builder(&clock, options).build().unwrap();
+    dedup.check("first");
+    // Time for the thread to write what it should not.
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!(dedup.durable_up_to().unwrap(), Position::default(), "it did not wait for company");
+    for id in ["second", "third"] {
+        let (flushed, flushes) = std::sync::mpsc::channel();
+        let flusher = dedup.clone();
+        std::thread::spawn(move || flushed.send(flusher.flush()));
+        flushes.recv_timeout(Duration::from_secs(60)).expect("a flush waits for the interval").unwrap();
+        assert_eq!(dedup.durable_up_to().unwrap(), dedup.appended_up_to().unwrap());
+        dedup.check(id);
     }
 }
