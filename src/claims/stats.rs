@@ -66,3 +66,47 @@ impl ClaimStats {
         self.fingerprints_dropped += fingerprints_dropped;
     }
 }
+
+#[cfg(all(test, not(modelled)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sum_has_every_count() {
+        let one = ClaimStats {
+            live: 1,
+            claimed: 2,
+            in_progress: 3,
+            duplicates: 4,
+            mismatches: 5,
+            refused: 6,
+            completed: 7,
+            released: 8,
+            failed: 9,
+            taken_over: 10,
+            expired: 11,
+            lost: 12,
+            fingerprints: 13,
+            fingerprints_dropped: 14,
+        };
+        let mut sum = ClaimStats::default();
+        (0..3).for_each(|_| sum.add(&one));
+        let thrice = ClaimStats {
+            live: 3,
+            claimed: 6,
+            in_progress: 9,
+            duplicates: 12,
+            mismatches: 15,
+            refused: 18,
+            completed: 21,
+            released: 24,
+            failed: 27,
+            taken_over: 30,
+            expired: 33,
+            lost: 36,
+            fingerprints: 39,
+            fingerprints_dropped: 42,
+        };
+        assert_eq!(sum, thrice);
+    }
+}

@@ -140,3 +140,77 @@ impl Tombstones {
         self.ids.capacity() * size_of::<(Name, Entry)>()
     }
 }
+
+#[cfg(all(test, not(modelled)))]
+mod tests {
+    use super::*;
+
+    fn id(n: u64) -> Digest {
+        Digest { place: n, mark: !n }
+    }
+
+    fn at(nanos: u64) -> Timestamp {
+        Timestamp::from_nanos(nanos)
+    }
+
+    #[test]
+    fn an_id_is_done_and_then_free_and_then_unknown_to_the_nanosecond() {
+        let mut ids = Tombstones::default();
+        assert_eq!((ids.known(id(1), || at(0)), ids.is_done(id(1), || at(0))), (Known::Nothing, false));
+        assert_eq!((ids.takes_back(id(1), at(20)), ids.bytes()), (false, 0));
+        // Another one stays, so that not all have expired at once.
+        ids.keep_free(id(2), at(30));
+        ids.keep_done(id(1), at(10), false);
+        assert!(ids.takes_back(id(1), at(20)), "a check has inserted it that came late");
+        let known = [0, 9, 10, 19, 20].map(|nanos| ids.known(id(1), || at(nanos)));
+        assert_eq!(known, [Known::Done, Known::Done, Known::Free, Known::Free, Known::Nothing]);
+        assert_eq!([9, 10].map(|nanos| ids.is_done(id(1), || at(nanos))), [true, false]);
+        assert_eq!([0, 29, 30].map(|nanos| ids.known(id(2), || at(nanos))), [Known::Free, Known::Free, Known::Nothing]);
+        assert_eq!((ids.len(), ids.contains(id(2))), (0, false), "all have expired");
+    }
+
+    #[test]
+    fn of_an_id_that_a_check_has_inserted_the_next_insertion_is_taken_back() {
+        let mut ids = Tombstones::default();
+        ids.keep_done(id(1), at(10), true);
+        assert_eq!([0; 3].map(|_| ids.takes_back(id(1), at(20))), [false, true, true]);
+    }
+
+    #[test]
+    fn what_is_asked_for_again_stays_done_and_what_is_forgotten_is_free() {
+        let mut ids = Tombstones::default();
+        for n in [1, 2, 3] {
+            ids.keep_done(id(n), at(10), false);
+        }
+        ids.refresh(id(1), at(20));
+        ids.refresh(id(4), at(20));
+        assert_eq!([10, 19].map(|nanos| ids.known(id(1), || at(nanos))), [Known::Done; 2]);
+        ids.free(id(2));
+        assert_eq!([1, 2, 3].map(|n| ids.known(id(n), || at(9))), [Known::Done, Known::Free, Known::Done]);
+        ids.free_all();
+        assert_eq!([1, 2, 3].map(|n| ids.known(id(n), || at(9))), [Known::Free; 3]);
+        assert!(!ids.contains(id(4)));
+    }
+
+    #[test]
+    fn if_there_are_many_those_that_have_expired_go_when_there_are_twice_as_many() {
+        let mut ids = Tombstones::default();
+        let keep = |ids: &mut Tombstones, numbers: std::ops::RangeInclusive<u64>| {
+            numbers.for_each(|n| ids.keep_free(id(n), at(n)));
+        };
+        keep(&mut ids, 1..=200);
+        assert!(ids.bytes() >= 200 * size_of::<(Name, Entry)>());
+        ids.clean(at(100));
+        assert_eq!((ids.len(), ids.contains(id(100)), ids.contains(id(101))), (100, false, true));
+        keep(&mut ids, 1..=99);
+        ids.clean(at(100));
+        assert_eq!(ids.len(), 199);
+        keep(&mut ids, 100..=100);
+        ids.clean(at(100));
+        assert_eq!(ids.len(), 100);
+        ids.clean(at(199));
+        assert_eq!(ids.len(), 100);
+        ids.clean(at(200));
+        assert_eq!(ids.len(), 0);
+    }
+}

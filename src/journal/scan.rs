@@ -224,6 +224,19 @@ mod tests {
     }
 
     #[test]
+    fn a_block_behind_many_bytes_is_found_wherever_in_it_a_chunk_ends() {
+        for chunks in 1..=2 {
+            for more in 0..16 {
+                let mut bytes = vec![0; HEADER_BYTES];
+                bytes.extend(block(1));
+                bytes.resize(bytes.len() + chunks * CHUNK - 8 + more, 0);
+                bytes.extend(block(2));
+                assert_eq!(scanned(bytes).0, [1, 2], "{chunks} chunks and {more} - 8 bytes");
+            }
+        }
+    }
+
+    #[test]
     fn what_only_claims_to_be_a_block_costs_what_the_files_length_justifies() {
         for size in [400_000, 4_000_000] {
             let mut bytes = vec![0; HEADER_BYTES];

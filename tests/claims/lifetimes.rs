@@ -55,3 +55,30 @@ fn a_fingerprint_lives_as_long_as_its_id() {
     clock.advance(WINDOW * 6 / 10);
     assert!(pay(&dedup), "done again within a window");
 }
+
+/// A clock that may be behind by ten milliseconds.
+struct Behind(ManualClock);
+
+impl hapax::Clock for Behind {
+    fn now(&self) -> hapax::Timestamp {
+        hapax::Clock::now(&self.0)
+    }
+
+    fn lag(&self) -> Duration {
+        Duration::from_millis(10)
+    }
+}
+
+#[test]
+fn a_lease_is_no_shorter_for_a_clock_that_lags() {
+    let clock = ManualClock::new();
+    let builder = Dedup::builder().window(WINDOW).capacity(10_000).lease(LEASE);
+    let dedup = builder.clock(Behind(clock.clone())).build().unwrap();
+    let claim = dedup.claim("id").claimed().unwrap();
+    clock.advance(LEASE);
+    assert_eq!(lease_left(&dedup.claim("id")), Duration::from_millis(10), "the lease began up to 10 ms later");
+    clock.advance(Duration::from_millis(10));
+    let taken_over = dedup.claim("id").claimed().expect("the lease is over, whatever time it was");
+    assert!(claim.complete().is_err());
+    taken_over.complete().unwrap();
+}

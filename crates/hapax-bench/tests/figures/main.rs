@@ -14,7 +14,7 @@ mod words;
 use std::path::{Path, PathBuf};
 
 /// The documents with measured passages.
-const DOCUMENTS: [&str; 2] = ["README.md", "docs/comparison/README.md"];
+const DOCUMENTS: [&str; 4] = ["README.md", "docs/comparison/README.md", "docs/filter.md", "benches/README.md"];
 
 const BEGIN: &str = "<!-- measured: ";
 const END: &str = "<!-- /measured -->";

@@ -5,14 +5,23 @@ use super::tables;
 use super::words::{day, figure, millis, paragraph, table};
 
 /// The names of all passages, sorted.
-pub const NAMES: [&str; 7] = [
+pub const NAMES: [&str; 16] = [
     "against the fastest rival",
+    "against the fastest rival, with AVX-512",
     "all strategies",
+    "claims",
     "conditions",
+    "filter",
+    "growth",
+    "http",
+    "journal",
     "less memory",
     "longest waits",
     "over servers",
     "readme",
+    "scale",
+    "ten million",
+    "text",
 ];
 
 /// Returns a passage.
@@ -21,14 +30,25 @@ pub fn passage(name: &str) -> Option<String> {
     let settings = [At::new(1_000_000, 1, 1), At::new(1_000_000, 2, 1), At::new(100_000, 1, 1)];
     Some(match name {
         "against the fastest rival" => tables::against_rivals(report),
+        "against the fastest rival, with AVX-512" => with_avx512(&Kept::read("avx512.json")),
         "all strategies" => tables::all(report, &settings),
+        "claims" | "filter" | "growth" | "http" | "journal" | "scale" => printed(name),
         "conditions" => conditions(report),
         "less memory" => tables::budgets(report),
         "longest waits" => tables::waits(report),
         "over servers" => tables::stores(report),
         "readme" => readme(report),
+        "ten million" => ten_million(&Kept::read("large.json")),
+        "text" => tables::text(&Kept::read("text.json")),
         _ => return None,
     })
+}
+
+/// The output of another benchmark, as it was kept.
+fn printed(name: &str) -> String {
+    let path = super::root().join("docs/comparison").join(name).with_extension("txt");
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    format!("```text\n{}\n```", text.trim_end())
 }
 
 /// The comparison on the README's first screen.
@@ -126,4 +146,21 @@ fn conditions(report: &Kept) -> String {
          of its own, {pages} on huge pages ({system}), on {}. Ratios carry over better than nanoseconds. {purges}",
         machine(report),
     ))
+}
+
+/// Another kind of processor, by an earlier version of the benchmark.
+fn with_avx512(report: &Kept) -> String {
+    let note = format!(
+        "On another kind of processor, with AVX-512, by an earlier version of the benchmark (maps were purged once a \
+         window, and only hapax was on huge pages): {}.",
+        machine(report)
+    );
+    format!("{}\n\n{}", paragraph(&note), tables::against_rivals(report))
+}
+
+fn ten_million(report: &Kept) -> String {
+    let settings = [At::new(10_000_000, 1, 1)];
+    let rounds = report.0.rows.iter().map(|row| row.runs.len()).min().unwrap();
+    let note = format!("Medians of {rounds} rounds or more; {}.", machine(report));
+    format!("{}\n{}", tables::all(report, &settings), paragraph(&note))
 }

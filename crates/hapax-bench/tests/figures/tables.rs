@@ -1,8 +1,8 @@
 //! Tables of figures.
 
-use super::kept::{self, At, Kept, bytes_beside, longest, nanos, processor_nanos};
+use super::kept::{self, At, Kept, bytes, bytes_beside, longest, nanos, processor_nanos};
 use super::words::{figure, millis, share, table};
-use hapax_bench::measure::{ROOFLINE, Sort};
+use hapax_bench::measure::{IdKind, ROOFLINE, Row, Sort};
 
 const BATCH: usize = 1_024;
 
@@ -86,6 +86,23 @@ pub fn against_rivals(report: &Kept) -> String {
         }
     }
     table(&["", "fastest rival: ns", "window: ns", "times as fast", "with history"], rows)
+}
+
+/// Ids as text: maps with copies of them, and maps of digests.
+pub fn text(report: &Kept) -> String {
+    let at = |live| At { ids: IdKind::UuidText, ..At::new(live, 1, BATCH) };
+    let (small, large) = (at(1_000_000), at(10_000_000));
+    let speed = |strategy: &&str| report.better(strategy, large, |row| Some(nanos(row))).unwrap_or(f64::INFINITY);
+    let mut names = report.names(Sort::Window, large);
+    names.sort_by(|a, b| speed(a).total_cmp(&speed(b)));
+    let row = |strategy: &&str| {
+        let of = |at, of: fn(&Row) -> Option<f64>| {
+            report.better(strategy, at, of).map_or("–".to_string(), figure)
+        };
+        let nanos = |row: &Row| Some(nanos(row));
+        vec![name(strategy), of(small, nanos), of(large, nanos), of(large, bytes)]
+    };
+    table(&["", "1 M live: ns", "10 M live: ns", "bytes a live id"], names.iter().map(row))
 }
 
 /// The longest wait of ids that were due at a rate.

@@ -7,12 +7,13 @@ use std::fmt::Write;
 
 /// Returns all strategies, their sorts, and why some cannot be measured here.
 pub fn text() -> String {
+    let here = listed_for(IdKind::Bytes).into_iter().map(|strategy| (strategy.name.to_string(), describe(&strategy)));
+    let absent = not_built().into_iter().map(|absent| (absent.strategy, format!("not measured: {}", absent.reason)));
+    let rows: Vec<(String, String)> = here.chain(absent).collect();
+    let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0) + 2;
     let mut text = String::new();
-    for strategy in listed_for(IdKind::Bytes) {
-        let _ = writeln!(text, "{:<34}{}", strategy.name, describe(&strategy)); // a string takes everything
-    }
-    for absent in not_built() {
-        let _ = writeln!(text, "{:<34}not measured: {}", absent.strategy, absent.reason);
+    for (name, what) in rows {
+        let _ = writeln!(text, "{name:<width$}{what}"); // a string takes everything
     }
     text
 }
