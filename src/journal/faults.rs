@@ -7,7 +7,7 @@ use super::options::{Damage, JournalOptions, Reopening, SyncMode};
 use super::payload::{Kind, Payload};
 use super::recovery::{Found, Recovered, Told};
 use super::simulated::{Call, Fault, Simulated};
-use super::writer::{Rules, Writer, name};
+use super::writer::{Rules, Writer};
 use crate::Timestamp;
 use crate::clock::{Clocks, Machine, SharedTimeBase, Stamp};
 use crate::digest::{Digest, DigestKey, DigestKind};
@@ -43,7 +43,7 @@ const KEY: DigestKey = DigestKey { kind: DigestKind::Keyed, bits: 7 };
 /// The number of ids that a run of the test appends, each a second after the one before and flushed
 /// by itself.
 const IDS: u64 = 30;
-const RETENTION: Duration = Duration::from_secs(12);
+pub(super) const RETENTION: Duration = Duration::from_secs(12);
 
 pub(super) fn rules(segment_length: Duration, retention: Duration) -> Rules {
     Rules {
@@ -348,24 +348,4 @@ fn what_could_not_be_written_before_the_end_is_not_marked_as_all() {
             found => panic!("{found:?}"),
         }
     }
-}
-
-#[test]
-fn of_several_files_those_that_are_gone_are_counted_when_it_is_reopened() {
-    let disk = Simulated::new();
-    let (shared, ..) = go_on(&disk, rules(Duration::from_secs(4), 10 * RETENTION), Damage::Refuse).unwrap();
-    for n in 0..14 {
-        shared.append(Kind::Accepted, second(n), [id(n)]);
-        shared.flush().unwrap();
-    }
-    // Each block has one id, and a file is named for its first block.
-    let files = [0, 4, 8, 12].map(|number| directory().join(name(number)));
-    assert!(files.iter().all(|file| disk.paths().contains(file)), "{:?}", disk.paths());
-    for gone in [&files[1], &files[3]] {
-        disk.delete(gone);
-    }
-    assert!(matches!(shared.flush(), Err(JournalError::Gone { .. })));
-    let reopened = shared.reopen().unwrap();
-    assert_eq!((reopened.files_lost, reopened.ids_lost), (2, 4 + 2));
-    shared.flush().unwrap();
 }

@@ -40,6 +40,8 @@ pub(crate) mod sizing;
 mod state;
 mod stats;
 mod survey;
+#[cfg(test)]
+mod tampered;
 pub(crate) mod trust;
 mod verdict;
 mod watch;

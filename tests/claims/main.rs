@@ -415,6 +415,8 @@ fn with_a_history() {
         dedup.claim_with("a", fingerprint).claimed().unwrap().complete().unwrap();
         dedup.claim_batch(["b", "a"], &mut attempts);
         assert!(attempts[1].is_duplicate());
+        let known = dedup.claim("a");
+        assert!(matches!(known, Attempt::Duplicate(verdict) if verdict.tier() != Tier::History), "{known:?}");
         dedup.complete_batch(attempts.drain(..).filter_map(Attempt::claimed), &mut ended);
 
         clock.advance(2 * WINDOW);
@@ -483,4 +485,55 @@ fn checks_of_what_is_claimed_leave_nothing_behind() {
     drop(claims);
     dedup.check_batch((0..100_u32).map(u32::to_be_bytes), &mut verdicts);
     assert!(verdicts.iter().all(|verdict| verdict.is_fresh()));
+}
+
+#[test]
+fn whoever_has_an_id_later_has_a_larger_token() {
+    let (dedup, clock) = engine();
+    let mut tokens = Vec::new();
+    for how in ["released", "lost", "failed", "lost"] {
+        let claim = dedup.claim("id").claimed().unwrap();
+        tokens.push(claim.token().as_u64());
+        match how {
+            "released" => claim.release().unwrap(),
+            "failed" => claim.fail(LEASE).unwrap(),
+            _ => std::mem::forget(claim),
+        }
+        clock.advance(LEASE);
+    }
+    assert!(tokens[0] > 0 && tokens.is_sorted_by(|a, b| a < b), "{tokens:?}");
+}
+
+#[test]
+fn work_that_fails_says_why() {
+    let (dedup, _) = engine();
+    let failed = dedup.once("id", |_| Err::<(), _>(std::io::Error::other("no route to the bank"))).unwrap_err();
+    assert_eq!(failed.to_string(), "the work failed, and its id was released: no route to the bank");
+    let source = std::error::Error::source(&failed).expect("the work's own error");
+    assert_eq!(source.to_string(), "no route to the bank");
+}
+
+#[test]
+fn a_late_holder_has_its_id_however_many_others_come_and_what_rested_goes() {
+    let (dedup, clock) = engine();
+    let claim = |id: u32| dedup.claim(id.to_be_bytes()).claimed().unwrap();
+    let late: Vec<_> = (0..5_000).map(claim).collect();
+    (5_000..10_000).for_each(|id| claim(id).fail(LEASE).unwrap());
+    clock.advance(LEASE);
+    let others: Vec<_> = (10_000..30_000).map(claim).collect();
+    let expired = dedup.stats().claims.expired;
+    assert!((1..=5_000).contains(&expired), "{expired}");
+    assert!(late.into_iter().all(|claim| claim.complete().is_ok()), "nobody has taken it over");
+    assert_eq!(dedup.stats().claims.live, others.len() as u64);
+}
+
+#[test]
+fn a_check_that_takes_a_claim_over_is_counted_and_one_after_a_rest_is_not() {
+    let (dedup, clock) = engine();
+    let late = dedup.claim("late").claimed().unwrap();
+    dedup.claim("rests").claimed().unwrap().fail(LEASE).unwrap();
+    clock.advance(LEASE);
+    assert!(dedup.check("late").is_fresh() && dedup.check("rests").is_fresh());
+    assert_eq!(dedup.stats().claims.taken_over, 1);
+    assert!(late.complete().is_err());
 }

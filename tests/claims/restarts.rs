@@ -63,11 +63,13 @@ fn what_ids_are_done_with_is_known_after_a_restart() {
             let dedup = builder(&clock, slides).journal(directory.journal(), JournalOptions::new()).build().unwrap();
             assert!(pay(&dedup, "expired", "one"));
             clock.advance(WINDOW * 6 / 10);
-            assert!(["id", "forgotten", "again"].into_iter().all(|id| pay(&dedup, id, "one")));
+            assert!(["id", "forgotten", "again", "rechecked"].into_iter().all(|id| pay(&dedup, id, "one")));
             assert!((0..2_000_u32).all(|id| pay(&dedup, id.to_be_bytes(), "one")));
             dedup.forget("forgotten");
             dedup.forget("again");
             assert!(pay(&dedup, "again", "two"));
+            dedup.forget("rechecked");
+            dedup.check("rechecked");
             dedup.check("checked");
             dedup.claim("without").claimed().unwrap().complete().unwrap();
             clock.advance(WINDOW * 5 / 10);
@@ -77,6 +79,7 @@ fn what_ids_are_done_with_is_known_after_a_restart() {
             assert_eq!(answers("id", ["one", "other"]), ["duplicate", "mismatch"], "{name}, slides: {slides}");
             assert_eq!(answers("again", ["two", "one"]), ["duplicate", "mismatch"], "{name}, slides: {slides}");
             assert_eq!(answers("checked", ["one", "other"]), ["duplicate"; 2]);
+            assert_eq!(answers("rechecked", ["one", "other"]), ["duplicate"; 2], "{name}, slides: {slides}");
             assert_eq!(answers("without", ["one", "other"]), ["duplicate"; 2]);
             assert_eq!(answers("expired", ["one", "other"]), ["claimed"; 2]);
             assert_eq!(answers("forgotten", ["one", "other"]), ["claimed"; 2]);

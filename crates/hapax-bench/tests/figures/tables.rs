@@ -96,9 +96,7 @@ pub fn text(report: &Kept) -> String {
     let mut names = report.names(Sort::Window, large);
     names.sort_by(|a, b| speed(a).total_cmp(&speed(b)));
     let row = |strategy: &&str| {
-        let of = |at, of: fn(&Row) -> Option<f64>| {
-            report.better(strategy, at, of).map_or("–".to_string(), figure)
-        };
+        let of = |at, of: fn(&Row) -> Option<f64>| report.better(strategy, at, of).map_or("–".to_string(), figure);
         let nanos = |row: &Row| Some(nanos(row));
         vec![name(strategy), of(small, nanos), of(large, nanos), of(large, bytes)]
     };
