@@ -284,4 +284,60 @@ mod tests {
         drop(of_a_child);
         fs::remove_file(&path).unwrap();
     }
+
+    /// A file whose calls are interrupted, every other one, and do three bytes at most.
+    #[derive(Default)]
+    struct Interrupted {
+        bytes: Vec<u8>,
+        calls: usize,
+    }
+
+    impl Interrupted {
+        fn call(&mut self) -> io::Result<()> {
+            self.calls += 1;
+            if self.calls.is_multiple_of(2) { Ok(()) } else { Err(io::ErrorKind::Interrupted.into()) }
+        }
+    }
+
+    impl DiskFile for Interrupted {
+        fn size(&mut self) -> io::Result<u64> {
+            Ok(self.bytes.len() as u64)
+        }
+
+        fn read_at(&mut self, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
+            self.call()?;
+            let rest = &self.bytes[usize::try_from(offset).unwrap()..];
+            let n = rest.len().min(bytes.len()).min(3);
+            bytes[..n].copy_from_slice(&rest[..n]);
+            Ok(n)
+        }
+
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.call()?;
+            let n = bytes.len().min(3);
+            self.bytes.extend_from_slice(&bytes[..n]);
+            Ok(n)
+        }
+
+        fn sync(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn truncate(&mut self, _: u64) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn identity(&mut self) -> io::Result<Identity> {
+            Ok(Identity(0, 0))
+        }
+    }
+
+    #[test]
+    fn a_call_that_a_signal_interrupts_is_made_again() {
+        let mut file = Interrupted::default();
+        write_all(&mut file, b"ten bytes.").unwrap();
+        let mut read = [0; 16];
+        assert_eq!(read_full(&mut file, 0, &mut read).unwrap(), 10);
+        assert_eq!(&read[..10], b"ten bytes.");
+    }
 }

@@ -63,3 +63,39 @@ pub(crate) fn too_large(what: &'static str, got: usize, max: usize) -> Result<()
         false => Err(JournalError::TooLarge { what, got: got as u64, max: max as u64 }),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(positions: &mut Positions, source: &[u8], bytes: usize) -> Result<(), JournalError> {
+        let mut payload = Payload::default();
+        payload.push_position(source, &vec![7; bytes]);
+        positions.set_all(&payload)
+    }
+
+    #[test]
+    fn a_source_counts_with_its_latest_position_only() {
+        let mut positions = Positions::default();
+        let half = POSITIONS_BYTES_MAX / 2;
+        for _ in 0..3 {
+            set(&mut positions, b"a", half - 1).unwrap();
+        }
+        set(&mut positions, b"b", half - 1).unwrap();
+        assert!(set(&mut positions, b"c", 0).is_err(), "there is no room for its name");
+        assert_eq!(positions.to_vec().len(), 2, "nothing is set of what is too much");
+        set(&mut positions, b"a", half - 2).unwrap();
+        set(&mut positions, b"c", 0).unwrap();
+    }
+
+    #[test]
+    fn there_are_not_too_many_sources() {
+        let mut positions = Positions::default();
+        for n in 0..SOURCES_MAX {
+            set(&mut positions, &n.to_le_bytes(), 1).unwrap();
+        }
+        set(&mut positions, &0_usize.to_le_bytes(), 2).unwrap();
+        assert!(set(&mut positions, b"one more", 1).is_err());
+        assert_eq!(positions.to_vec().len(), SOURCES_MAX);
+    }
+}

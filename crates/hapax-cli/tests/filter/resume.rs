@@ -290,8 +290,38 @@ fn signals_end_at_a_whole_line_and_are_remembered() {
     }
 }
 
+/// Waits until a process waits for the reader of its output: the pipe is full, and all of its
+/// threads sleep.
+#[cfg(target_os = "linux")]
+fn wait_until_it_waits(child: &std::process::Child) {
+    use std::os::fd::AsRawFd;
+    let pipe = child.stdout.as_ref().unwrap().as_raw_fd();
+    let is_full = || {
+        let mut bytes: libc::c_int = 0;
+        // SAFETY: the request writes one `int`, which is there.
+        assert_eq!(unsafe { libc::ioctl(pipe, libc::FIONREAD, &mut bytes) }, 0);
+        // SAFETY: it only asks. (The command makes its pipe larger.)
+        bytes > unsafe { libc::fcntl(pipe, libc::F_GETPIPE_SZ) } - (4 << 10)
+    };
+    let sleeps = |task: std::fs::DirEntry| {
+        let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+        stat.rsplit(") ").next().is_some_and(|fields| fields.starts_with('S'))
+    };
+    let all_sleep = || {
+        let mut tasks = std::fs::read_dir(format!("/proc/{}/task", child.id())).unwrap().map(Result::unwrap);
+        tasks.all(sleeps)
+    };
+    let started = std::time::Instant::now();
+    let mut polls_at_rest = 0;
+    while polls_at_rest < 20 {
+        polls_at_rest = if is_full() && all_sleep() { polls_at_rest + 1 } else { 0 };
+        assert!(started.elapsed().as_secs() < 60, "it does not come to wait for its reader");
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
 #[test]
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 fn a_second_signal_ends_it_at_once() {
     let text: String = (0..500_000).map(|i| format!("{i}\n")).collect();
     let directory = Directory::new("second");
@@ -300,7 +330,7 @@ fn a_second_signal_ends_it_at_once() {
     let mut child = filter(&[&file]).spawn().unwrap();
     let mut first = [0];
     child.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(300)); // until the pipe is full
+    wait_until_it_waits(&child);
     send(libc::SIGTERM, &child);
     std::thread::sleep(std::time::Duration::from_millis(100));
     assert!(child.try_wait().unwrap().is_none(), "it waits for its reader");

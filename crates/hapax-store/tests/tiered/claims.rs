@@ -144,7 +144,10 @@ async fn results_and_fingerprints() {
         let ten = TieredClaimOptions::new().fingerprint("amount=10");
         let other = TieredClaimOptions::new().fingerprint("amount=99");
         let held = engine.claim_with("a", ten).await.unwrap().claimed().unwrap();
-        assert!(matches!(engine.claim_with("a", other).await.unwrap(), TieredAttempt::Mismatch));
+        let mismatch = engine.claim_with("a", other).await.unwrap();
+        assert!(matches!(mismatch, TieredAttempt::Mismatch));
+        assert!(!mismatch.is_duplicate() && !mismatch.is_in_progress());
+        assert!(!engine.claim("a").await.unwrap().is_duplicate(), "it is in progress");
         held.complete_with("paid").await.unwrap();
         // Also when memory knows the id.
         assert!(engine.check("a").await.unwrap().is_duplicate());
@@ -161,7 +164,8 @@ async fn results_and_fingerprints() {
         }
         // An id that was only checked has no fingerprint to differ from.
         assert!(is_fresh(&engine, "b").await);
-        assert!(engine.claim_with("b", ten).await.unwrap().is_duplicate());
+        let done = engine.claim_with("b", ten).await.unwrap();
+        assert!(done.is_duplicate() && !done.is_in_progress());
     }
 }
 

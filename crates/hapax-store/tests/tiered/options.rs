@@ -2,6 +2,7 @@
 
 use super::*;
 use hapax_store::{ClaimError, ErrorKind, StoreError, TieredClaimOptions};
+use hapax_testing::store::Fault;
 
 const WRONG: [Duration; 2] = [Duration::ZERO, Duration::MAX];
 
@@ -47,4 +48,38 @@ async fn a_time_that_cannot_be_is_an_error_that_names_it() {
     of(&World::new().exclusive().await).await;
     let error = World::new().engine().in_doubt(Duration::MAX).build().await.unwrap_err();
     names(&error, "in_doubt");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_is_remembered_for_a_time_that_its_engine_can_keep() {
+    let hundred_years = Duration::from_secs(100 * 366 * 86_400);
+    let nano = Duration::from_nanos(1);
+    // An exclusive engine answers from memory what it takes to be forgotten.
+    let both = [(World::new().shared().await, hundred_years), (World::new().exclusive().await, RETENTION)];
+    for (engine, longest) in both {
+        for wrong in [Duration::ZERO, longest + nano] {
+            let options = TieredClaimOptions::new().retention(wrong);
+            names(&engine.claim_with("a", options).await.unwrap_err(), "retention of a claim");
+        }
+        for right in [nano, longest] {
+            let options = TieredClaimOptions::new().retention(right);
+            let claim = engine.claim_with("a", options).await.unwrap().claimed().expect("it is free");
+            claim.release().await.unwrap();
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_exclusive_engine_that_does_not_own_its_store_says_that_its_policy_does_not_help() {
+    let exclusive = |world: &World| {
+        let engine = world.engine().on_store_error(hapax_store::OnStoreError::Admit);
+        engine.ownership(hapax_store::Ownership::Exclusive).owner("test")
+    };
+    for (kind, is_told) in [(ErrorKind::Unavailable, true), (ErrorKind::Corrupt, false)] {
+        let world = World::new();
+        world.store.always(Fault::Fails(kind));
+        let error = exclusive(&world).build().await.unwrap_err();
+        assert_eq!(error.kind(), kind);
+        assert_eq!(error.to_string().contains("does not start before it owns the store"), is_told, "{error}");
+    }
 }
