@@ -198,11 +198,16 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
+    /// Returns the latest that the time may be in truth.
+    #[inline(always)]
+    pub(crate) fn end_nanos(self) -> u64 {
+        self.time.as_nanos().saturating_add(self.lag_nanos)
+    }
+
     /// Returns the later of two readings: no earlier than either, with a lag that covers both.
     pub(crate) fn later(self, other: Reading) -> Reading {
         let time = self.time.max(other.time);
-        let end = |reading: Reading| reading.time.as_nanos().saturating_add(reading.lag_nanos);
-        Reading { time, lag_nanos: end(self).max(end(other)) - time.as_nanos() }
+        Reading { time, lag_nanos: self.end_nanos().max(other.end_nanos()) - time.as_nanos() }
     }
 }
 

@@ -2,6 +2,8 @@
 
 #![allow(clippy::cast_possible_truncation, reason = "there are 64 ids at most")]
 
+use std::num::NonZeroU64;
+
 /// The most ids that are looked up together: as many as there are bits in a word. This is more than
 /// the misses that a core can have under way (measured: 32 are no faster).
 pub(crate) const CHUNK: usize = u64::BITS as usize;
@@ -32,6 +34,13 @@ impl IdSet {
     pub(crate) fn insert_if(&mut self, i: usize, condition: bool) {
         debug_assert!(i < CHUNK);
         self.0 |= u64::from(condition) << i;
+    }
+
+    /// Returns all but this id.
+    #[inline(always)]
+    pub(crate) fn without(self, i: usize) -> Self {
+        debug_assert!(i < CHUNK);
+        IdSet(self.0 & !(1 << i))
     }
 
     #[inline(always)]
@@ -86,14 +95,26 @@ impl IdSet {
     pub(crate) fn iter(self) -> impl Iterator<Item = usize> {
         let mut rest = self.0;
         std::iter::from_fn(move || {
-            let i = rest.trailing_zeros() as usize;
-            (rest != 0).then(|| {
-                rest &= rest - 1;
-                i
-            })
+            // (Of a word that is not 0, so that the compiler knows that the number is below 64.)
+            let i = NonZeroU64::new(rest)?.trailing_zeros() as usize;
+            rest &= rest - 1;
+            Some(i)
         })
     }
+
+    /// Returns a byte for each of eight ids, the first in the lowest: 1 for those in the set, else
+    /// 0. `few` is how many eights come before them.
+    #[inline(always)]
+    pub(crate) fn bytes(self, few: usize) -> u64 {
+        const BITS: u64 = 0x8040_2010_0804_0201;
+        const SEVENS: u64 = 0x7f7f_7f7f_7f7f_7f7f;
+        let copies = (self.0 >> (8 * few) & 0xff) * BYTES;
+        ((copies & BITS) + SEVENS) >> 7 & BYTES
+    }
 }
+
+/// A word of eight bytes that are 1.
+pub(crate) const BYTES: u64 = 0x0101_0101_0101_0101;
 
 #[cfg(test)]
 mod tests {
@@ -117,7 +138,12 @@ mod tests {
             prop_assert_eq!(model(a.difference(b)), &one - &other);
             prop_assert_eq!(model(IdSet::first(n)), (0..n).collect::<BTreeSet<_>>());
             prop_assert_eq!(model(a.starting_at(i)), one.range(i..).copied().collect::<BTreeSet<_>>());
+            prop_assert_eq!(model(a.without(i)), one.iter().copied().filter(|other| *other != i).collect());
             prop_assert_eq!(a.filter(|i| b.contains(i)), a.intersection(b));
+            for few in 0..CHUNK / 8 {
+                let bytes = a.bytes(few).to_le_bytes();
+                prop_assert!((0..8).all(|i| bytes[i] == u8::from(a.contains(8 * few + i))));
+            }
             let mut more = a;
             more.insert(i);
             more.insert_if(CHUNK - 1 - i, false);

@@ -225,15 +225,38 @@ impl<T: Zeroed> std::ops::Deref for Lines<T> {
     }
 }
 
-/// Asks for a line to be brought into the cache for writing, without waiting for it.
+impl<T: Zeroed> Lines<T> {
+    /// Asks for an item to be brought into the cache, without waiting for it.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, index: usize) {
+        self.prefetcher()(index);
+    }
+
+    /// Returns a function that asks for items. It has the items' address in a register, whatever is
+    /// written between two calls.
+    #[inline(always)]
+    pub(crate) fn prefetcher(&self) -> impl Fn(usize) + Copy + use<T> {
+        let (items, len) = (self.as_ptr(), self.len());
+        move |index| {
+            debug_assert!(index < len);
+            prefetch_at(items.wrapping_add(index));
+        }
+    }
+}
+
+/// Asks for a line to be brought into the cache, without waiting for it.
 #[inline(always)]
 pub fn prefetch<T>(line: &T) {
+    prefetch_at(line);
+}
+
+#[inline(always)]
+fn prefetch_at<T>(line: *const T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: a prefetch reads nothing as far as the program can tell, and the address is that of a
-    // live reference.
+    // SAFETY: a prefetch reads nothing as far as the program can tell, whatever the address is.
     unsafe {
-        use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_ET0>(std::ptr::from_ref(line).cast());
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(line.cast());
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     let _ = line;
@@ -273,8 +296,8 @@ mod tests {
             assert_eq!(lines.len(), len);
             assert_eq!(lines.bytes(), len * LINE_BYTES);
             assert_eq!(lines.as_ptr() as usize % HUGE_PAGE, 0);
-            for line in lines.iter() {
-                prefetch(line);
+            for (i, line) in lines.iter().enumerate() {
+                lines.prefetch(i);
                 for word in &line.0 {
                     assert_eq!(word.swap(u64::MAX, Ordering::Relaxed), 0);
                 }

@@ -2,6 +2,7 @@
 
 mod display;
 
+use crate::id_set::BYTES;
 use std::fmt;
 
 /// The answer to the question whether an id is new.
@@ -186,6 +187,14 @@ impl Verdict {
             Self::GUESS => Certainty::Guess,
             _ => Certainty::Unverified,
         }
+    }
+
+    /// Returns eight verdicts: one of two for each byte, the first for 1, the other for 0.
+    #[inline(always)]
+    pub(crate) fn eight(ones: u64, one: Self, other: Self) -> [Self; 8] {
+        debug_assert!(ones & !BYTES == 0);
+        let bytes = (u64::from(other.0) * BYTES) ^ (ones * u64::from(one.0 ^ other.0));
+        bytes.to_le_bytes().map(Verdict)
     }
 
     /// Returns true if the id is to be handled.

@@ -80,7 +80,10 @@ impl Keys {
         Keys { rounds, ending, whole, counted, parts: std::array::from_fn(part), hardware }
     }
 
-    #[inline(always)]
+    pub(super) fn hardware(&self) -> Option<Hardware> {
+        self.hardware
+    }
+
     pub(super) fn digest(&self, id: &[u8]) -> u128 {
         match self.hardware {
             Some(aes) => self.digest_by(aes, id),
@@ -88,8 +91,6 @@ impl Keys {
         }
     }
 
-    #[cold]
-    #[inline(never)]
     pub(super) fn digest_portably(&self, id: &[u8]) -> u128 {
         self.digest_by(Portable, id)
     }
@@ -97,7 +98,7 @@ impl Keys {
     /// Returns the digest of an id. Inlined down to the switch on the length: where the type fixes
     /// it ([u8; 8], [u8; 16]), only AES is left.
     #[inline(always)]
-    fn digest_by(&self, aes: impl Aes, id: &[u8]) -> u128 {
+    pub(super) fn digest_by(&self, aes: impl Aes, id: &[u8]) -> u128 {
         match id.len() {
             16 => aes.encrypt(u128_at(id, 0), &self.whole, &self.rounds),
             0..16 => aes.encrypt(padded(id), &self.ending, &self.rounds),

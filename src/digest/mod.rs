@@ -26,12 +26,14 @@ pub use key::{DigestKey, DigestKind, WantedKey};
 ///
 /// One half says where an id lives (which line of the window, which block of the history), the
 /// other tells it from its neighbours there.
+// (In the order of a u128's bytes, so that one is stored as it is.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(C)]
 pub struct Digest {
-    /// The half that is spread over the whole range: scaled to a number of lines or blocks.
-    pub(crate) place: u64,
     /// The half that is independent of `place`: the tag in the window, the bits in the history.
     pub(crate) mark: u64,
+    /// The half that is spread over the whole range: scaled to a number of lines or blocks.
+    pub(crate) place: u64,
 }
 
 impl From<u128> for Digest {
@@ -84,6 +86,8 @@ impl From<Digest> for u128 {
 pub struct Digester {
     key: DigestKey,
     keys: keyed::Keys,
+    /// The processor's AES, if it has it and ids are to be digested with it.
+    hardware: Option<aes::Hardware>,
 }
 
 impl Digester {
@@ -113,7 +117,9 @@ impl Digester {
     }
 
     pub(crate) fn new(key: DigestKey) -> Self {
-        Digester { key, keys: keyed::Keys::new(key.bits) }
+        let keys = keyed::Keys::new(key.bits);
+        let hardware = keys.hardware().filter(|_| key.kind == DigestKind::Keyed);
+        Digester { key, keys, hardware }
     }
 
     pub(crate) fn key(&self) -> DigestKey {
@@ -138,16 +144,19 @@ impl Digester {
     /// Returns the digest of an id.
     #[inline(always)]
     pub fn digest(&self, id: impl AsRef<[u8]>) -> Digest {
-        match self.key.kind {
-            DigestKind::Keyed => self.keys.digest(id.as_ref()).into(),
-            DigestKind::Trusted => self.digest_trusted(id.as_ref()),
+        match self.hardware {
+            Some(aes) => self.keys.digest_by(aes, id.as_ref()).into(),
+            None => self.digest_otherwise(id.as_ref()),
         }
     }
 
     /// Returns the digest of an id, not inlined: inlining makes it no faster for short ids.
     #[inline(never)]
-    fn digest_trusted(&self, id: &[u8]) -> Digest {
-        xxh3_128_with_seed(id, self.key.bits as u64).into()
+    fn digest_otherwise(&self, id: &[u8]) -> Digest {
+        match self.key.kind {
+            DigestKind::Keyed => self.keys.digest_portably(id).into(),
+            DigestKind::Trusted => xxh3_128_with_seed(id, self.key.bits as u64).into(),
+        }
     }
 
     /// Returns the digest of an id together with a fingerprint, given the id's own digest.

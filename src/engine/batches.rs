@@ -7,7 +7,7 @@ use crate::digest::Digest;
 use crate::history::Look;
 use crate::id_set::{CHUNK, IdSet};
 use crate::stats::Counts;
-use crate::window::{Chunk, TableMemory};
+use crate::window::{Checked, Chunk, FEW};
 use crate::{History, Timestamp, Verdict, hint};
 
 impl Engine {
@@ -111,23 +111,22 @@ impl Engine {
         let mut digests = digests.fuse();
         let (mut staged, mut next) = (&mut Staged::new(), &mut Staged::new());
         let newest = self.window.newest(&mut staged.chunk);
-        for digest in digests.by_ref().take(CHUNK) {
-            staged.add(&newest, digest);
-            history.prefetch(digest);
-        }
+        staged.chunk.stage(&newest, digests.by_ref().take(CHUNK));
+        staged.chunk.digests().iter().for_each(|&digest| history.prefetch(digest));
         staged.chunk.ask(&newest);
         while staged.chunk.len() > 0 {
             let newest = self.window.newest(&mut next.chunk);
             let mut known = IdSet::EMPTY;
-            for i in 0..staged.chunk.len() {
-                if let Some(digest) = digests.next() {
-                    next.add(&newest, digest);
+            let Staged { chunk, looks } = &mut *staged;
+            for (few, (digests_now, looks)) in chunk.digests().chunks(FEW).zip(looks.chunks_mut(FEW)).enumerate() {
+                next.chunk.stage(&newest, digests.by_ref().take(FEW));
+                for (i, (digest, look)) in digests_now.iter().zip(looks).enumerate() {
+                    *look = history.look(*digest);
+                    known.insert_if(few * FEW + i, look.seen);
                 }
-                staged.looks[i] = history.look(staged.digests[i]);
-                known.insert_if(i, staged.looks[i].seen);
             }
             next.chunk.ask(&newest);
-            let mut ahead = next.digests().iter();
+            let mut ahead = next.chunk.digests().iter();
             let meanwhile = || {
                 if let Some(&digest) = ahead.next() {
                     history.prefetch(digest);
@@ -144,7 +143,7 @@ impl Engine {
     fn check_staged(
         &self,
         history: &History,
-        Staged { chunk, digests, looks }: &mut Staged,
+        Staged { chunk, looks }: &mut Staged,
         known: IdSet,
         at: Reading,
         Answers { verdicts, counts }: Answers<'_>,
@@ -152,7 +151,7 @@ impl Engine {
     ) {
         let claimed = self.claimed_of(chunk).difference(known);
         let asked = chunk.all().difference(known).difference(claimed);
-        let fresh = self.window.check_chunk(chunk, asked, at, || ());
+        let Checked { fresh, seen } = self.window.check_chunk(chunk, asked, at, || ());
         let found = Respected { fresh, in_progress: claimed };
         let Respected { fresh, in_progress } = self.respect_claims_of(chunk, asked, found, at);
         let now = history.tick(self.window.no_earlier(at.time));
@@ -170,9 +169,13 @@ impl Engine {
         counts.add(FRESH_BY_HISTORY, fresh.len() as u64);
         counts.add(DUPLICATE, (chunk.len() - known.union(fresh).union(in_progress).len()) as u64);
         mark_in_progress(verdicts, chunk.len(), in_progress, counts);
+        // A look was enough for most of the known ids that the window has, too.
+        let is_enough = !self.refresh_on_duplicate && !self.claims.are_used();
+        let duplicates = if is_enough { known.intersection(seen) } else { IdSet::EMPTY };
+        counts.add(DUPLICATE, duplicates.len() as u64);
         // Equal ids are known or not known together, so none of them overtakes another.
-        for i in known.iter() {
-            let verdict = self.check_known(history, digests[i], at);
+        for i in known.difference(duplicates).iter() {
+            let verdict = self.check_known(history, chunk.digest(i), at);
             verdicts[start + i] = verdict;
             counts.add(verdict, 1);
         }
@@ -219,33 +222,25 @@ struct Answers<'b> {
 /// A chunk on its way through both tiers.
 struct Staged {
     chunk: Chunk,
-    digests: [Digest; CHUNK],
     /// The looks at the history.
     looks: [Look; CHUNK],
 }
 
 impl Staged {
     fn new() -> Self {
-        Staged { chunk: Chunk::new(), digests: [Digest::from(0); CHUNK], looks: [Look::default(); CHUNK] }
-    }
-
-    /// Adds a digest to a chunk that is not full, and asks for its bucket of the window.
-    #[inline(always)]
-    fn add(&mut self, newest: &TableMemory<'_>, digest: Digest) {
-        self.digests[self.chunk.len()] = digest;
-        self.chunk.stage(newest, digest);
-    }
-
-    #[inline(always)]
-    fn digests(&self) -> &[Digest] {
-        &self.digests[..self.chunk.len()]
+        Staged { chunk: Chunk::new(), looks: [Look::default(); CHUNK] }
     }
 }
 
 /// Appends `len` verdicts: `fresh` for those in the set, duplicates by the window for the others.
 #[inline(always)]
 fn extend(verdicts: &mut Vec<Verdict>, len: usize, set: IdSet, fresh: Verdict) {
-    verdicts.extend((0..len).map(|i| if set.contains(i) { fresh } else { DUPLICATE }));
+    let end = verdicts.len() + len;
+    verdicts.reserve(len.next_multiple_of(8));
+    for few in 0..len.div_ceil(8) {
+        verdicts.extend_from_slice(&Verdict::eight(set.bytes(few), fresh, DUPLICATE));
+    }
+    verdicts.truncate(end);
 }
 
 /// Marks those of the last `len` verdicts whose ids are claimed.

@@ -6,7 +6,7 @@ use super::{Engine, Unconfirmed};
 use crate::claims::{DoneIds, Ended, Insertion, Locked, Request, sort_by_shard};
 use crate::digest::Digest;
 use crate::id_set::{CHUNK, IdSet};
-use crate::window::{Chunk, TableMemory};
+use crate::window::{Chunk, FEW, TableMemory};
 use std::time::Duration;
 
 /// The most ids that are sorted at once: 32 for each shard.
@@ -56,7 +56,9 @@ impl Engine {
             locked.each(part, |k, i, map| {
                 // The memory is asked for here rather than while looking at the window, since this
                 // code has other work to do while the memory is on its way.
-                ahead.ask();
+                if k % FEW == 0 {
+                    ahead.ask();
+                }
                 let (request, done) = (request(i), At(self, at));
                 let begun = map.attempt(&request, || done.now(), || seen.contains(k));
                 map.settle(&request, begun, &done);
@@ -86,7 +88,7 @@ impl Engine {
                 }
             });
             let until = At(self, at).until();
-            let news = self.window.check_chunk(chunk, held, at, || ahead.ask());
+            let news = self.window.check_chunk(chunk, held, at, || ahead.ask()).fresh;
             locked.each(part, |k, i, map| {
                 if held.contains(k) {
                     let insertion = Insertion { is_news: news.contains(k), until };
@@ -110,7 +112,7 @@ impl Engine {
         let (mut chunk, mut next) = (&mut Chunk::new(), &mut Chunk::new());
         let mut order_ahead = order.iter();
         let newest = self.window.newest(chunk);
-        order_ahead.by_ref().take(CHUNK).for_each(|&i| chunk.stage(&newest, ids[usize::from(i)]));
+        chunk.stage(&newest, order_ahead.by_ref().take(CHUNK).map(|&i| ids[usize::from(i)]));
         chunk.ask(&newest);
         for part in order.chunks(CHUNK) {
             let newest = self.window.newest(next);
@@ -133,11 +135,10 @@ struct Ahead<'a, 'o> {
 }
 
 impl Ahead<'_, '_> {
-    /// Asks for the memory of the next id among them.
+    /// Asks for the memory of the next few ids.
     #[inline(always)]
     fn ask(&mut self) {
-        if let Some(&i) = self.order.next() {
-            self.chunk.stage(self.newest, self.ids[usize::from(i)]);
-        }
+        let few = self.order.by_ref().take(FEW).map(|&i| self.ids[usize::from(i)]);
+        self.chunk.stage(self.newest, few);
     }
 }

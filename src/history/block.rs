@@ -40,12 +40,12 @@ impl Pattern {
         let base = (digest.mark ^ digest.place.rotate_left(32)).wrapping_add(digest.place);
         let random = |i: usize| base.wrapping_mul(ODD[i]) ^ digest.mark.rotate_left(23 * i as u32);
         if shape.words == WORDS {
-            let all = std::array::from_fn(|i| bits(random(i), shape.bits));
-            Pattern { bits: all, words: [0, 1, 2, 3], len: WORDS as u8 }
+            let bits = std::array::from_fn(|i| bits(random(i), shape.bits));
+            Pattern { bits, words: [0, 1, 2, 3], len: WORDS as u8 }
         } else {
             let (first, second) = pair(digest.mark);
-            let two = [bits(random(0), shape.bits), bits(random(1), shape.bits), 0, 0];
-            Pattern { bits: two, words: [first, second, 0, 0], len: 2 }
+            let [one, other] = two(random(0), random(1), shape.bits);
+            Pattern { bits: [one, other, 0, 0], words: [first, second, 0, 0], len: 2 }
         }
     }
 
@@ -58,7 +58,10 @@ impl Pattern {
     /// Returns true if a generation, given its words, has all bits of the pattern.
     #[inline(always)]
     pub(crate) fn is_in(&self, generation: impl Fn(usize) -> u64) -> bool {
-        self.words().fold(0, |missing, (i, bits)| missing | (bits & !generation(i))) == 0
+        let missing = |i: usize| self.bits[i] & !generation(usize::from(self.words[i]) % WORDS);
+        // (Where the number of words is known, only that many are looked at.)
+        let first = missing(0) | missing(1);
+        if usize::from(self.len) == WORDS { first | missing(2) | missing(3) == 0 } else { first == 0 }
     }
 }
 
@@ -75,19 +78,30 @@ fn pair(mark: u64) -> (u8, u8) {
 /// Returns `n` bits of a word, 1 to 8, drawn with replacement.
 #[inline(always)]
 fn bits(random: u64, n: u32) -> u64 {
+    let [bits, _] = two(random, 0, n);
+    bits
+}
+
+/// Returns `n` bits of each of two words.
+#[inline(always)]
+fn two(one: u64, other: u64, n: u32) -> [u64; 2] {
     #[inline(always)]
     fn unrolled<const N: u32>(random: u64) -> u64 {
         (0..N).fold(0, |word, i| word | 1 << (random << (6 * i) >> 58))
     }
+    #[inline(always)]
+    fn both<const N: u32>(one: u64, other: u64) -> [u64; 2] {
+        [unrolled::<N>(one), unrolled::<N>(other)]
+    }
     match n {
-        1 => unrolled::<1>(random),
-        2 => unrolled::<2>(random),
-        3 => unrolled::<3>(random),
-        4 => unrolled::<4>(random),
-        5 => unrolled::<5>(random),
-        6 => unrolled::<6>(random),
-        7 => unrolled::<7>(random),
-        _ => unrolled::<8>(random),
+        1 => both::<1>(one, other),
+        2 => both::<2>(one, other),
+        3 => both::<3>(one, other),
+        4 => both::<4>(one, other),
+        5 => both::<5>(one, other),
+        6 => both::<6>(one, other),
+        7 => both::<7>(one, other),
+        _ => both::<8>(one, other),
     }
 }
 

@@ -19,7 +19,7 @@ use crate::clock::{HUNDRED_YEARS, nanos_of};
 use crate::digest::Digest;
 use crate::error::check;
 use crate::id_set::CHUNK;
-use crate::memory::{LINE_BYTES, Lines, Zeroed, prefetch};
+use crate::memory::{LINE_BYTES, Lines, Zeroed};
 use crate::rules::{Rule, obeys};
 use crate::sync::{AtomicU64, Ordering};
 use crate::window::scale;
@@ -188,8 +188,16 @@ impl History {
     /// Looks for a digest.
     #[inline(always)]
     pub(crate) fn look(&self, digest: Digest) -> Look {
+        match self.shape.words == WORDS {
+            true => self.look_by(digest, Shape { words: WORDS, ..self.shape }),
+            false => self.look_by(digest, Shape { words: 2, ..self.shape }),
+        }
+    }
+
+    #[inline(always)]
+    fn look_by(&self, digest: Digest, shape: Shape) -> Look {
         let index = scale(digest.place, self.blocks.len());
-        let pattern = Pattern::of(digest, self.shape);
+        let pattern = Pattern::of(digest, shape);
         let block = &self.blocks[index];
         // Relaxed: bits are only compared with bits. A thread that learned of an insertion by other
         // means than these words has synchronized with it there.
@@ -204,14 +212,14 @@ impl History {
         let generation = &self.blocks[look.index].0[current];
         for (word, bits) in look.pattern.words() {
             // Relaxed: see `look`.
-            generation[word].fetch_or(bits, Ordering::Relaxed);
+            generation[word % WORDS].fetch_or(bits, Ordering::Relaxed);
         }
     }
 
     /// Asks for the memory that a check of this digest will need, without waiting for it.
     #[inline(always)]
     pub fn prefetch(&self, digest: Digest) {
-        prefetch(&self.blocks[scale(digest.place, self.blocks.len())]);
+        self.blocks.prefetch(scale(digest.place, self.blocks.len()));
     }
 
     /// Forgets every digest that was inserted before the call. Digests that are inserted meanwhile

@@ -182,11 +182,12 @@ pub(crate) fn fence(_order: Ordering) {}
 pub(crate) fn spin_loop() {}
 
 /// Declares that the operation remembers nothing but this of its last `accesses` loads.
-pub(crate) fn remember(accesses: usize, what: [u64; 2]) {
+pub(crate) fn remember(accesses: usize, what: &[u64]) {
     machine(|machine| {
         if let Some(Replay { memory, .. }) = &mut machine.replay {
             memory.truncate(memory.len() - accesses);
-            memory.extend([SUM, what[0], what[1]]);
+            memory.push(SUM);
+            memory.extend(what);
         }
     });
 }
@@ -197,7 +198,7 @@ pub(crate) fn sum_up<R>(call: impl FnOnce() -> R, what: impl FnOnce(&R) -> u64) 
     let before = machine(length);
     let returned = call();
     let accesses = machine(length) - before;
-    remember(accesses, [!0, what(&returned)]);
+    remember(accesses, &[!0, what(&returned)]);
     returned
 }
 

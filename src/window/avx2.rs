@@ -4,6 +4,8 @@
 //! The unsafe part of the window. The processor's support is determined once, when a table is
 //! built.
 
+#![allow(clippy::cast_possible_truncation, reason = "all but the tag is in the low half of a slot")]
+
 use super::slot::{Key, SLOTS, Slot, VERSION_BITS};
 use super::tick::{Moment, SinceSweep};
 use super::view::View;
@@ -27,48 +29,48 @@ impl Avx2 {
     }
 }
 
-/// Looks at a bucket.
+/// Looks at a bucket; returns the slot at the head of its ring, too.
 ///
 /// The slots are read as if by eight relaxed loads in some order; the caller adds the acquire
 /// fence.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt")]
-pub(crate) fn view(bucket: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> View {
-    const VERSION_MASK: u64 = (1 << VERSION_BITS) - 1;
+pub(crate) fn view(bucket: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> (View, Slot) {
+    const VERSION_MASK: i32 = (1 << VERSION_BITS) - 1;
     let (low, high) = load(bucket);
-    let (want, key_mask) = key.terms();
-    let (base, age_mask) = moment.age_terms();
     let zero = _mm256_setzero_si256();
 
-    let half = |slots: __m256i| {
-        let age = _mm256_and_si256(_mm256_sub_epi64(splat(base), slots), splat(age_mask));
-        let younger_than = |limit| _mm256_cmpgt_epi64(splat(limit), age);
-        let other = _mm256_and_si256(_mm256_xor_si256(slots, splat(want)), splat(key_mask));
-        let hit = _mm256_and_si256(_mm256_cmpeq_epi64(other, zero), younger_than(moment.limits.live));
-        // Only the top bit of each lane counts: `spilled` and `away` are shifted there.
-        let counts = _mm256_or_si256(_mm256_slli_epi64::<46>(slots), younger_than(moment.limits.carry));
-        (hit, _mm256_and_si256(_mm256_slli_epi64::<57>(slots), counts))
-    };
-    let (hit_low, spilled_low) = half(low);
-    let (hit_high, spilled_high) = half(high);
+    // All but the tag is in the low halves of the slots, so one register has it for eight: those of
+    // 0, 1, 4, 5, 2, 3, 6 and 7, in this order.
+    let halves = low_halves(low, high);
+    let (base, age_mask) = moment.age_terms();
+    let age = _mm256_and_si256(_mm256_sub_epi32(splat32(base), halves), splat32(age_mask));
+    let younger_than = |limit| _mm256_cmpgt_epi32(splat32(limit), age);
+    let key = splat(key.shifted());
+    let matches = |slots| _mm256_cmpeq_epi64(_mm256_srli_epi64::<{ Key::SHIFT as i32 }>(slots), key);
+    let hit = _mm256_and_si256(low_halves(matches(low), matches(high)), younger_than(moment.limits.live));
+    // Only the top bit of each lane counts: `spilled` and `away` are shifted there.
+    let counts = _mm256_or_si256(_mm256_slli_epi32::<14>(halves), younger_than(moment.limits.carry));
+    let spilled = _mm256_and_si256(_mm256_slli_epi32::<25>(halves), counts);
 
-    let first = _mm256_broadcastq_epi64(_mm256_castsi256_si128(low));
-    let lag = |slots| _mm256_and_si256(_mm256_sub_epi64(first, slots), splat(VERSION_MASK));
-    let (lag_low, lag_high) = (lag(low), lag(high));
-    let newest_low = top_bits(_mm256_cmpeq_epi64(lag_low, zero));
-    let newest_high = top_bits(_mm256_cmpeq_epi64(lag_high, zero));
+    let first = _mm256_castsi256_si128(low);
+    let in_order = _mm256_permute4x64_epi64::<0b11_01_10_00>(halves);
+    let lag = _mm256_sub_epi32(_mm256_broadcastd_epi32(first), in_order);
+    let lag = _mm256_and_si256(lag, _mm256_set1_epi32(VERSION_MASK));
+    let newest = _mm256_cmpeq_epi32(lag, zero);
 
-    View::new::<SLOTS>(
-        any_bit(_mm256_or_si256(hit_low, hit_high)),
-        any_top_bit(_mm256_or_si256(spilled_low, spilled_high)),
-        newest_low | newest_high << 4,
-        !any_bit(_mm256_and_si256(_mm256_or_si256(lag_low, lag_high), splat(VERSION_MASK - 1))),
-        _mm_cvtsi128_si64(_mm256_castsi256_si128(low)) as u64 & VERSION_MASK,
-        VERSION_MASK,
-    )
+    let view = View::new::<SLOTS>(
+        any_top_bit(hit),
+        any_top_bit(spilled),
+        _mm256_movemask_ps(_mm256_castsi256_ps(newest)) as u32,
+        _mm256_testz_si256(lag, _mm256_set1_epi32(VERSION_MASK - 1)) != 0,
+        _mm_cvtsi128_si64(first) as u64 & VERSION_MASK as u64,
+        VERSION_MASK as u64,
+    );
+    (view, Slot(slots_of(low, high).0[view.ring.head]))
 }
 
-const _: () = assert!(Slot::FLAGS.0 << 57 == 1 << 63 && Slot::FLAGS.1 << 46 == 1 << 63);
+const _: () = assert!(Slot::FLAGS.0 << 25 == 1 << 31 && Slot::FLAGS.1 << 14 == 1 << 31);
 
 /// Returns true if a bucket has something for a sweep to clear; see `sweep::has_old`.
 #[inline]
@@ -114,19 +116,44 @@ fn splat(bits: u64) -> __m256i {
     _mm256_set1_epi64x(bits as i64)
 }
 
-/// Returns true if any bit is set.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn any_bit(bits: __m256i) -> bool {
-    _mm256_testz_si256(bits, bits) == 0
+fn splat32(bits: u64) -> __m256i {
+    _mm256_set1_epi32(bits as i32)
+}
+
+/// Returns the low halves of eight lanes: of 0, 1, 4, 5, 2, 3, 6 and 7.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn low_halves(low: __m256i, high: __m256i) -> __m256i {
+    let both = _mm256_shuffle_ps::<0b10_00_10_00>(_mm256_castsi256_ps(low), _mm256_castsi256_ps(high));
+    _mm256_castps_si256(both)
+}
+
+/// Eight slots.
+#[repr(align(32))]
+struct Slots([u64; SLOTS]);
+
+/// Returns the slots as an array.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn slots_of(low: __m256i, high: __m256i) -> Slots {
+    let mut slots = Slots([0; SLOTS]);
+    let to = slots.0.as_mut_ptr().cast::<__m256i>();
+    // SAFETY: there are 64 bytes, aligned to 32.
+    unsafe {
+        _mm256_store_si256(to, low);
+        _mm256_store_si256(to.add(1), high);
+    }
+    slots
 }
 
 /// Returns true if the top bit of any lane is set.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn any_top_bit(lanes: __m256i) -> bool {
-    let lanes = _mm256_castsi256_pd(lanes);
-    _mm256_testz_pd(lanes, lanes) == 0
+    let lanes = _mm256_castsi256_ps(lanes);
+    _mm256_testz_ps(lanes, lanes) == 0
 }
 
 /// Returns the top bits of the lanes.

@@ -28,13 +28,13 @@ impl Avx512 {
     }
 }
 
-/// Looks at a bucket.
+/// Looks at a bucket; returns the slot at the head of its ring, too.
 ///
 /// The slots are read as if by eight relaxed loads in some order; the caller adds the acquire
 /// fence.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,bmi1,bmi2,lzcnt")]
-pub(crate) fn view(bucket: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> View {
+pub(crate) fn view(bucket: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> (View, Slot) {
     const VERSION_MASK: u64 = (1 << VERSION_BITS) - 1;
     let slots = load(bucket);
     let (want, key_mask) = key.terms();
@@ -52,14 +52,15 @@ pub(crate) fn view(bucket: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> Vi
     let newest = _mm512_testn_epi64_mask(lag, splat(VERSION_MASK));
     let far = _mm512_test_epi64_mask(lag, splat(VERSION_MASK - 1));
 
-    View::new::<SLOTS>(
+    let view = View::new::<SLOTS>(
         hit != 0,
         spilled != 0,
         u32::from(newest),
         far == 0,
         _mm_cvtsi128_si64(low) as u64 & VERSION_MASK,
         VERSION_MASK,
-    )
+    );
+    (view, Slot(slots_of(slots)[view.ring.head]))
 }
 
 /// Returns true if a bucket has something for a sweep to clear; see `sweep::has_old`.
@@ -96,4 +97,16 @@ fn load(bucket: &[AtomicU64; SLOTS]) -> __m512i {
 #[target_feature(enable = "avx512f")]
 fn splat(bits: u64) -> __m512i {
     _mm512_set1_epi64(bits as i64)
+}
+
+/// Returns the slots as an array.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn slots_of(slots: __m512i) -> [u64; SLOTS] {
+    #[repr(align(64))]
+    struct Slots([u64; SLOTS]);
+    let mut all = Slots([0; SLOTS]);
+    // SAFETY: there are 64 bytes, aligned to 64.
+    unsafe { _mm512_store_si512(all.0.as_mut_ptr().cast(), slots) };
+    all.0
 }

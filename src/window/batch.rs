@@ -8,7 +8,7 @@
 use super::bucket;
 use super::bucket_memory::{BucketMemory, Overtaken, Place};
 use super::roster::Roster;
-use super::slot::{Slot, Tag};
+use super::slot::{Slot, Tag, scale};
 use super::tables::place;
 use super::tick::{Moment, Tick};
 use crate::Outcome;
@@ -19,13 +19,10 @@ use crate::rules::{Rule, obeys};
 
 /// A chunk of up to [`CHUNK`] ids on their way.
 pub(crate) struct Chunk {
-    /// The places of the ids in the newest table of this roster: the chunk is staged for it.
-    ids: [Place; CHUNK],
+    digests: [Digest; CHUNK],
+    /// The buckets of the ids in the newest table of this roster: the chunk is staged for it.
+    buckets: [usize; CHUNK],
     roster: Roster,
-    /// The half of each digest from which its bucket follows, for tables of other sizes. The other
-    /// half is not stored: the tag, all that the window needs of it, is in `ids`, and each word
-    /// that is written for an id can be measured.
-    halves: [u64; CHUNK],
     insertions: [Insertion; CHUNK],
     len: usize,
 }
@@ -39,10 +36,19 @@ fn asks_together<M: BucketMemory>(memory: &M) -> bool {
     memory.buckets() >= (2 << 30) / LINE_BYTES
 }
 
+/// The number of ids of one chunk that are staged at a time, while as many of the chunk before are
+/// looked at.
+pub(crate) const FEW: usize = 8;
+
+const _: () = assert!(CHUNK.is_multiple_of(FEW));
+
 /// The result for a chunk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Decided {
     pub(crate) fresh: IdSet,
+    /// The ids of the chunk, also those that were not to be checked, that a look has shown to be in
+    /// the window. Others may be, too.
+    pub(crate) seen: IdSet,
     /// The ids to be checked again, with a later moment.
     pub(crate) overtaken: IdSet,
 }
@@ -67,24 +73,33 @@ impl Insertion {
 impl Chunk {
     pub(crate) fn new() -> Self {
         Chunk {
-            ids: [Place::default(); CHUNK],
+            digests: [Digest::from(0); CHUNK],
+            buckets: [0; CHUNK],
             roster: Roster::first(0),
-            halves: [0; CHUNK],
             insertions: [Insertion::default(); CHUNK],
             len: 0,
         }
     }
 
-    /// Adds an id to a chunk that is not full, and asks for its bucket, unless that is left to
-    /// [`ask`](Chunk::ask). `memory` is that of the newest table of its roster.
+    /// Adds ids to a chunk that has room for them, and asks for their buckets, unless that is left
+    /// to [`ask`](Chunk::ask). `memory` is that of the newest table of its roster.
     #[inline(always)]
-    pub(crate) fn stage<M: BucketMemory>(&mut self, memory: &M, digest: Digest) {
-        let id = place(memory, digest);
-        self.ids[self.len] = id;
-        self.halves[self.len] = digest.place;
-        self.len += 1;
-        if !asks_together(memory) {
-            memory.prefetch(id.bucket);
+    pub(crate) fn stage<M: BucketMemory>(&mut self, memory: &M, digests: impl Iterator<Item = Digest>) {
+        let start = self.len;
+        // (An accumulator, so that the number is in a register.)
+        let end = digests.fold(start, |i, digest| {
+            debug_assert!(i < CHUNK);
+            self.digests[i % CHUNK] = digest;
+            i + 1
+        });
+        self.len = end.min(CHUNK);
+        let staged = self.digests[start..self.len].iter().zip(&mut self.buckets[start..]);
+        let (buckets, prefetch, asks_now) = (memory.buckets(), memory.prefetcher(), !asks_together(memory));
+        for (digest, bucket) in staged {
+            *bucket = scale(digest.place, buckets);
+            if asks_now {
+                prefetch(*bucket);
+            }
         }
     }
 
@@ -93,7 +108,7 @@ impl Chunk {
     #[inline(always)]
     pub(crate) fn ask<M: BucketMemory>(&self, memory: &M) {
         if asks_together(memory) {
-            self.ids[..self.len].iter().for_each(|id| memory.prefetch(id.bucket));
+            self.buckets[..self.len].iter().for_each(|bucket| memory.prefetch(*bucket));
         }
     }
 
@@ -107,15 +122,27 @@ impl Chunk {
     pub(crate) fn move_to<M: BucketMemory>(&mut self, roster: Roster, memory: &M) {
         self.roster = roster;
         for i in 0..self.len {
-            self.ids[i] = place(memory, self.digest(i));
-            memory.prefetch(self.ids[i].bucket);
+            self.buckets[i] = scale(self.digests[i].place, memory.buckets());
+            memory.prefetch(self.buckets[i]);
         }
     }
 
-    /// Returns the part of an id's digest that the window needs.
+    /// Returns the digest of an id.
     #[inline(always)]
     pub(crate) fn digest(&self, i: usize) -> Digest {
-        Digest { place: self.halves[i], mark: self.ids[i].tag.as_mark() }
+        self.digests[i]
+    }
+
+    /// Returns the digests of all ids.
+    #[inline(always)]
+    pub(crate) fn digests(&self) -> &[Digest] {
+        &self.digests[..self.len]
+    }
+
+    /// Returns the place of an id in the table for which it is staged.
+    #[inline(always)]
+    fn place(&self, i: usize) -> Place {
+        Place { bucket: self.buckets[i], tag: Tag::of(self.digests[i].mark) }
     }
 
     /// Asks for the buckets of the ids in `todo`, in a table for which they are not staged.
@@ -171,8 +198,8 @@ impl Chunk {
     /// decided so. Looking changes nothing, so two equal ids are both found absent; then the second
     /// insertion fails, because the first has changed the slot.
     ///
-    /// `meanwhile` is called with every look, to ask for a bucket of the next chunk. So requests to
-    /// the memory are spread over the work, and do not wait for each other.
+    /// `meanwhile` is called with every [`FEW`] looks, to ask for as many buckets of the next
+    /// chunk. So requests to the memory are spread over the work, and do not wait for each other.
     #[inline(always)]
     pub(crate) fn check<M: BucketMemory>(
         &mut self,
@@ -183,60 +210,105 @@ impl Chunk {
         mut meanwhile: impl FnMut(),
     ) -> Decided {
         let moment = &memory.moment(tick);
-        let ids = &self.ids[..self.len];
-        let (mut insert, mut undecided) = (IdSet::EMPTY, IdSet::EMPTY);
-        for (i, (&id, insertion)) in ids.iter().zip(&mut self.insertions).enumerate() {
+        let (mut hits, mut blocked, mut ready_until) = (IdSet::EMPTY, IdSet::EMPTY, u64::MAX);
+        let ids = self.digests[..self.len].chunks(FEW).zip(self.buckets.chunks(FEW));
+        for (few, ((digests, buckets), insertions)) in ids.zip(self.insertions.chunks_mut(FEW)).enumerate() {
             meanwhile();
-            let look = look(memory, id, moment, refresh);
-            *insertion = look.insertion;
-            insert.insert_if(i, look.insert);
-            undecided.insert_if(i, !look.insert & !look.duplicate);
-        }
-        let (insert, mut undecided) = (insert.intersection(todo), undecided.intersection(todo));
-        if memory.overtaken(moment) && obeys(Rule::Overtaken) {
-            return Decided { fresh: IdSet::EMPTY, overtaken: insert.union(undecided) };
-        }
-
-        let mut delayed = TagSet::default();
-        for i in undecided.iter() {
-            prefetch_alternates(memory, ids[i], self.insertions[i].old);
-            delayed.insert(ids[i].tag);
-        }
-        let mut fresh = IdSet::EMPTY;
-        for i in insert.iter() {
-            // An id equal to an earlier one that is delayed must wait, too, or they would swap
-            // their answers.
-            let id = ids[i];
-            if !delayed.may_contain(id.tag) && self.insertions[i].commit(memory, id, moment) {
-                fresh.insert(i);
-            } else {
-                undecided.insert(i);
-                delayed.insert(id.tag);
+            for (i, ((digest, bucket), insertion)) in digests.iter().zip(buckets).zip(insertions).enumerate() {
+                let id = Place { bucket: *bucket, tag: Tag::of(digest.mark) };
+                // Read before the slots: once swept, they stay unambiguous.
+                ready_until = ready_until.min(memory.ready_until(id.bucket));
+                let look = look(memory, id, moment);
+                *insertion = look.insertion;
+                hits.insert_if(few * FEW + i, look.hit);
+                blocked.insert_if(few * FEW + i, look.blocked);
             }
         }
-        settle(memory, ids, undecided, tick, refresh, fresh)
+        if moment.tick.now >= ready_until {
+            // Some shard must be swept first; rarely, so that it does not matter which.
+            (hits, blocked) = (IdSet::EMPTY, self.all());
+        }
+        let insert = todo.difference(hits.union(blocked));
+        let mut undecided = todo.intersection(if refresh { hits.union(blocked) } else { blocked.difference(hits) });
+        if memory.overtaken(moment) && obeys(Rule::Overtaken) {
+            return Decided { fresh: IdSet::EMPTY, seen: hits, overtaken: insert.union(undecided) };
+        }
+
+        undecided.iter().for_each(|i| prefetch_alternates(memory, self.place(i), self.insertions[i].old));
+        let mut fresh = insert;
+        for i in insert.iter() {
+            if !self.insertions[i].commit(memory, self.place(i), moment) {
+                overtake(i, &mut fresh, &mut undecided);
+            }
+        }
+        self.settle(memory, undecided, tick, refresh, Decided { fresh, seen: hits, overtaken: IdSet::EMPTY })
+    }
+
+    /// Takes undecided ids the long way, in order.
+    #[inline(always)]
+    fn settle<M: BucketMemory>(
+        &self,
+        memory: &M,
+        undecided: IdSet,
+        tick: Tick,
+        refresh: bool,
+        mut decided: Decided,
+    ) -> Decided {
+        let fresh = &mut decided.fresh;
+        for i in undecided.iter() {
+            match memory.check_thoroughly(self.place(i), tick, refresh) {
+                Ok(Outcome::Fresh) => fresh.insert(i),
+                Ok(_) => *fresh = self.first_of_equals(i, *fresh),
+                Err(Overtaken) => {
+                    let rest = undecided.starting_at(i);
+                    rest.iter().for_each(|i| *fresh = self.first_of_equals(i, *fresh));
+                    decided.overtaken = rest.difference(*fresh);
+                    break;
+                }
+            }
+        }
+        decided
+    }
+
+    /// Returns the set of fresh ids in which an id that is no fresh one, or not yet decided, takes
+    /// the place of an equal one that comes later in the chunk. (Others may have changed the bucket
+    /// between the looks for the two, so that the later one was inserted at once.)
+    #[inline(never)]
+    fn first_of_equals(&self, i: usize, mut fresh: IdSet) -> IdSet {
+        let digest = self.digests[i];
+        let is_equal = |other: usize| self.digests[other] == digest;
+        if let Some(later) = fresh.starting_at(i).iter().find(|&other| is_equal(other)) {
+            fresh = fresh.without(later);
+            fresh.insert(i);
+        }
+        fresh
     }
 }
 
-/// The decision of a look at an id's home bucket; neither flag is set if a look does not suffice.
+/// Moves an id whose slot has changed from those that are inserted to those that are undecided.
+#[cold]
+fn overtake(i: usize, fresh: &mut IdSet, undecided: &mut IdSet) {
+    *fresh = fresh.without(i);
+    undecided.insert(i);
+}
+
+/// The result of a look at an id's home bucket.
 struct Look {
-    duplicate: bool,
-    insert: bool,
+    /// True if the id is there.
+    hit: bool,
+    /// True if the id, if it is not there, cannot be inserted without more ado.
+    blocked: bool,
     insertion: Insertion,
 }
 
-/// Looks at an id's home bucket and changes nothing. It has no branches: they would be
-/// mispredicted, on data that may not even have arrived.
+/// Looks at an id's home bucket, in a shard that need not be swept, and changes nothing. It has no
+/// branches: they would be mispredicted, on data that may not even have arrived.
 #[inline(always)]
-fn look<M: BucketMemory>(memory: &M, id: Place, moment: &Moment, refresh: bool) -> Look {
-    // Read before the slots: once swept, they stay unambiguous.
-    let ready = memory.is_ready(id.bucket, moment);
-    let view = memory.view(id.bucket, id.tag.at_home(), moment);
-    let old = memory.load(id.bucket, view.ring.head);
-    let unchanged = view.ring.version.wrapping_sub(old.version(M::VERSION_MASK)) & M::VERSION_MASK == 1;
+fn look<M: BucketMemory>(memory: &M, id: Place, moment: &Moment) -> Look {
+    let (view, old) = memory.view_with_head(id.bucket, id.tag.at_home(), moment);
     Look {
-        duplicate: ready & view.hit & !refresh,
-        insert: ready & view.valid & unchanged & obeys(Rule::Ring) & !(view.hit | view.spilled | old.keep(moment)),
+        hit: view.hit,
+        blocked: view.spilled | !view.valid | old.keep(moment) | !obeys(Rule::Ring),
         insertion: Insertion { slot: view.ring.head, old },
     }
 }
@@ -250,36 +322,18 @@ pub(crate) fn check_one<M: BucketMemory>(
     refresh: bool,
 ) -> Result<Outcome, Overtaken> {
     let moment = &memory.moment(tick);
-    let look = look(memory, id, moment, refresh);
-    if look.duplicate {
+    // Read before the slots: once swept, they stay unambiguous.
+    let is_ready = memory.is_ready(id.bucket, moment);
+    let look = look(memory, id, moment);
+    if is_ready & look.hit & !refresh {
         return Ok(Outcome::Duplicate);
     }
+    let insert = is_ready & !look.hit & !look.blocked;
     let overtaken = memory.overtaken(moment) && obeys(Rule::Overtaken);
-    if look.insert && !overtaken && look.insertion.commit(memory, id, moment) {
+    if insert && !overtaken && look.insertion.commit(memory, id, moment) {
         return Ok(Outcome::Fresh);
     }
     memory.check_thoroughly(id, tick, refresh)
-}
-
-/// Takes undecided ids the long way, in order.
-#[inline(always)]
-fn settle<M: BucketMemory>(
-    memory: &M,
-    ids: &[Place],
-    undecided: IdSet,
-    tick: Tick,
-    refresh: bool,
-    mut fresh: IdSet,
-) -> Decided {
-    for i in undecided.iter() {
-        match memory.check_thoroughly(ids[i], tick, refresh) {
-            Ok(outcome) => fresh.insert_if(i, outcome == Outcome::Fresh),
-            Err(Overtaken) => {
-                return Decided { fresh, overtaken: undecided.starting_at(i) };
-            }
-        }
-    }
-    Decided { fresh, overtaken: IdSet::EMPTY }
 }
 
 /// A set of tags, roughly: it may contain others, with a probability of one in a hundred at most.

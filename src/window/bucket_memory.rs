@@ -17,17 +17,34 @@ pub(crate) trait BucketMemory: Sized {
     fn buckets(&self) -> usize;
     /// Looks at a bucket. Acquire: writes that were made before the slots that it shows are visible
     /// afterwards.
-    fn view(&self, bucket: usize, key: Key, moment: &Moment) -> View;
+    fn view(&self, bucket: usize, key: Key, moment: &Moment) -> View {
+        self.view_with_head(bucket, key, moment).0
+    }
+    /// Looks at a bucket in the same way; returns the slot that the view shows at the head of the
+    /// ring, too.
+    fn view_with_head(&self, bucket: usize, key: Key, moment: &Moment) -> (View, Slot);
     /// Loads one slot, Acquire.
     fn load(&self, bucket: usize, slot: usize) -> Slot;
     /// Replaces a slot by a compare-and-swap, Release on success. `lost` is an entry that goes for
     /// good with it, and is then counted.
     fn replace(&self, bucket: usize, slot: usize, old: Slot, new: Slot, lost: Option<Lost>) -> bool;
     /// Asks for a bucket that will be needed soon.
-    fn prefetch(&self, bucket: usize);
-    /// Returns true if the bucket's shard was swept recently enough for its ticks to be
+    #[inline(always)]
+    fn prefetch(&self, bucket: usize) {
+        self.prefetcher()(bucket);
+    }
+    /// Returns a function that asks for buckets.
+    fn prefetcher(&self) -> impl Fn(usize) + Copy;
+    /// Returns the tick from which on the bucket's shard must be swept for its ticks to be
     /// unambiguous.
-    fn is_ready(&self, bucket: usize, moment: &Moment) -> bool;
+    fn ready_until(&self, bucket: usize) -> u64;
+
+    /// Returns true if the bucket's shard was swept recently enough.
+    #[inline(always)]
+    fn is_ready(&self, bucket: usize, moment: &Moment) -> bool {
+        moment.tick.now < self.ready_until(bucket)
+    }
+
     /// Sweeps the bucket's shard if it is not ready.
     fn ready(&self, bucket: usize, moment: &Moment);
     /// Returns true if others' time is ahead of the moment by more than the protocol allows.

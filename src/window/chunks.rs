@@ -1,11 +1,22 @@
 //! Checks of many digests at once, a chunk at a time.
 
+use super::batch::FEW;
 use super::tables::OwnInsertion;
 use super::{Chunk, TableMemory, Window};
 use crate::clock::Reading;
 use crate::digest::Digest;
 use crate::id_set::{CHUNK, IdSet};
 use crate::{Outcome, Timestamp};
+
+/// The result of a check of a chunk's digests.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Checked {
+    /// Those that were to be checked, and are fresh.
+    pub(crate) fresh: IdSet,
+    /// Those that a look has shown to be in the window, whether they were to be checked or not.
+    /// Others may be, too.
+    pub(crate) seen: IdSet,
+}
 
 impl Window {
     /// Checks many digests at one time, which is faster than one by one: `outcomes` is cleared and
@@ -40,18 +51,16 @@ impl Window {
         let mut digests = digests.fuse();
         let (mut chunk, mut next) = (&mut Chunk::new(), &mut Chunk::new());
         let newest = self.newest(chunk);
-        digests.by_ref().take(CHUNK).for_each(|digest| chunk.stage(&newest, digest));
+        chunk.stage(&newest, digests.by_ref().take(CHUNK));
         chunk.ask(&newest);
         while chunk.len() > 0 {
             let newest = self.newest(next);
             let skipped = skip(chunk);
-            let fresh = self.check_chunk(chunk, chunk.all().difference(skipped), at, || {
-                if let Some(digest) = digests.next() {
-                    next.stage(&newest, digest);
-                }
+            let checked = self.check_chunk(chunk, chunk.all().difference(skipped), at, || {
+                next.stage(&newest, digests.by_ref().take(FEW));
             });
             next.ask(&newest);
-            decided(chunk, skipped, fresh);
+            decided(chunk, skipped, checked.fresh);
             std::mem::swap(&mut chunk, &mut next);
         }
     }
@@ -61,7 +70,7 @@ impl Window {
         let (mut digests, mut seen, chunk) = (digests.fuse(), Vec::new(), &mut Chunk::new());
         loop {
             let newest = self.newest(chunk);
-            digests.by_ref().take(CHUNK).for_each(|digest| chunk.stage(&newest, digest));
+            chunk.stage(&newest, digests.by_ref().take(CHUNK));
             chunk.ask(&newest);
             if chunk.len() == 0 {
                 return seen;
@@ -79,8 +88,9 @@ impl Window {
         self.tables().memory(roster.newest())
     }
 
-    /// Checks the digests of a chunk that are in `todo`; returns the set of those that are fresh.
-    /// `meanwhile` is called once for each digest of the chunk.
+    /// Checks the digests of a chunk that are in `todo`; returns which of those are fresh, and some
+    /// of all that are in the window.
+    /// `meanwhile` is called once for every [`FEW`] digests of the chunk.
     #[inline(always)]
     pub(crate) fn check_chunk(
         &self,
@@ -88,22 +98,23 @@ impl Window {
         todo: IdSet,
         at: Reading,
         mut meanwhile: impl FnMut(),
-    ) -> IdSet {
+    ) -> Checked {
         debug_assert!(todo.difference(chunk.all()).is_empty());
         let tables = self.tables();
         let tick = self.tick_at(at);
         let roster = tables.roster();
         if !roster.is_single() || roster != chunk.roster() {
-            (0..chunk.len()).for_each(|_| meanwhile());
-            return self.check_chunk_across(chunk, todo, at);
+            (0..chunk.len().div_ceil(FEW)).for_each(|_| meanwhile());
+            return Checked { fresh: self.check_chunk_across(chunk, todo, at), seen: IdSet::EMPTY };
         }
         let newest = tables.memory(roster.newest());
         let decided = self.kernel.check_chunk(newest, chunk, todo, tick, self.refresh_on_duplicate, meanwhile);
         if decided.overtaken.is_empty() && tables.is_current(roster) {
-            return decided.fresh;
+            return Checked { fresh: decided.fresh, seen: decided.seen };
         }
         let fresh = self.confirm(chunk, decided.fresh, at, OwnInsertion { roster, tick });
-        fresh.union(self.check_chunk_across(chunk, decided.overtaken, at))
+        let fresh = fresh.union(self.check_chunk_across(chunk, decided.overtaken, at));
+        Checked { fresh, seen: IdSet::EMPTY }
     }
 
     /// Does the same when there are several tables, or the time or the tables have just changed.

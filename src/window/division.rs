@@ -128,6 +128,14 @@ impl Ticks {
         Reading { time, lag_nanos: tick.stamp.saturating_sub(tick.now).saturating_mul(self.nanos) }
     }
 
+    /// Returns the nanosecond up to which no reading, with its lag, is a later tick than this.
+    pub(crate) fn settled_by(&self, tick: Tick) -> u64 {
+        match tick.stamp > tick.now {
+            true => self.end_of(tick.now).as_nanos(),
+            false => self.start_of(tick.now).as_nanos(),
+        }
+    }
+
     /// Returns the first moment of a tick.
     #[inline(always)]
     pub(crate) fn start_of(&self, tick: u64) -> Timestamp {

@@ -136,7 +136,7 @@ mod vector {
 
     /// A proof that a processor has some vectors, and the operations that they provide.
     trait Vectors: Copy {
-        fn view(self, bucket: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> View;
+        fn view(self, bucket: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> (View, Slot);
         fn has_old(self, bucket: &[AtomicU64; SLOTS], ages: SinceSweep) -> bool;
         fn check_thoroughly(
             self,
@@ -211,7 +211,7 @@ mod vector {
 
                 impl Vectors for $proof {
                     #[inline(always)]
-                    fn view(self, bucket: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> View {
+                    fn view(self, bucket: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> (View, Slot) {
                         // SAFETY: `self` exists only if the processor has what the function is
                         // compiled for.
                         unsafe { vectors::view(bucket, key, moment) }
@@ -255,7 +255,7 @@ mod vector {
         const VERSION_MASK: u64 = <TableMemory>::VERSION_MASK;
 
         #[inline(always)]
-        fn view(&self, bucket: usize, key: Key, moment: &Moment) -> View {
+        fn view_with_head(&self, bucket: usize, key: Key, moment: &Moment) -> (View, Slot) {
             let view = self.vectors.view(self.table.bucket(bucket), key, moment);
             // As in the portable view.
             fence(Ordering::Acquire);
@@ -278,13 +278,13 @@ mod vector {
         }
 
         #[inline(always)]
-        fn prefetch(&self, bucket: usize) {
-            self.table.prefetch(bucket);
+        fn prefetcher(&self) -> impl Fn(usize) + Copy {
+            self.table.prefetcher()
         }
 
         #[inline(always)]
-        fn is_ready(&self, bucket: usize, moment: &Moment) -> bool {
-            self.table.is_ready(bucket, moment)
+        fn ready_until(&self, bucket: usize) -> u64 {
+            self.table.ready_until(bucket)
         }
 
         #[inline(always)]
@@ -347,7 +347,8 @@ mod vector {
                 return;
             };
             let slots = bucket.0.each_ref().map(|slot| Slot(slot.load(Ordering::Relaxed)));
-            assert_eq!(vectors.view(&bucket.0, key, moment), View::of(&slots, key, moment, 63));
+            let view = View::of(&slots, key, moment, 63);
+            assert_eq!(vectors.view(&bucket.0, key, moment), (view, slots[view.ring.head]));
             assert_eq!(vectors.has_old(&bucket.0, ages), sweep::has_old(&bucket.0, ages));
         }
 

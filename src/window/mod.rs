@@ -41,7 +41,8 @@ mod tick;
 mod trigger;
 mod view;
 
-pub(crate) use batch::{Chunk, TagSet};
+pub(crate) use batch::{Chunk, FEW, TagSet};
+pub(crate) use chunks::Checked;
 pub(crate) use division::Ticks;
 pub(crate) use dump::Dumped;
 pub use stats::{TableStats, WindowStats};
@@ -65,7 +66,7 @@ pub(crate) mod planned {
     }
 }
 
-use self::bucket_memory::{BucketMemory, Overtaken};
+use self::bucket_memory::{BucketMemory, Overtaken, Place};
 use self::growth::Growth;
 use self::kernel::Kernel;
 use self::roster::Roster;
@@ -216,11 +217,12 @@ impl Window {
         // must be read first, and a prefetch, unlike a load, does not wait for the locked
         // instruction of the check before.
         let first = tables.first();
-        first.prefetch(tables::place(&first, digest).bucket);
+        let id = tables::place(&first, digest);
+        first.prefetch(id.bucket);
         let tick = self.tick_at(at);
         let roster = tables.roster();
         match roster.is_first_alone() {
-            true => self.check_in(first, roster, digest, at, tick),
+            true => self.check_in(first, id, roster, digest, at, tick),
             false => self.check_later(roster, digest, at, tick),
         }
     }
@@ -229,15 +231,25 @@ impl Window {
     #[inline(never)]
     fn check_later(&self, roster: Roster, digest: Digest, at: Reading, tick: Tick) -> Outcome {
         match roster.is_single() {
-            true => self.check_in(self.tables().memory(roster.newest()), roster, digest, at, tick),
+            true => {
+                let newest = self.tables().memory(roster.newest());
+                self.check_in(newest, tables::place(&newest, digest), roster, digest, at, tick)
+            }
             false => self.check_across(digest, at, None),
         }
     }
 
     /// Checks a digest in the only table of a roster.
     #[inline(always)]
-    fn check_in(&self, table: TableMemory<'_>, roster: Roster, digest: Digest, at: Reading, tick: Tick) -> Outcome {
-        let id = tables::place(&table, digest);
+    fn check_in(
+        &self,
+        table: TableMemory<'_>,
+        id: Place,
+        roster: Roster,
+        digest: Digest,
+        at: Reading,
+        tick: Tick,
+    ) -> Outcome {
         match self.kernel.check_one(table, id, tick, self.refresh_on_duplicate) {
             Ok(outcome) if self.tables().is_current(roster) => outcome,
             Ok(Outcome::Fresh) => self.check_across(digest, at, Some(OwnInsertion { roster, tick })),
@@ -386,7 +398,18 @@ impl Window {
     /// Returns the time for a caller: no earlier than for any other.
     #[inline(always)]
     fn tick_at(&self, at: Reading) -> Tick {
-        self.tables().shared.agree(self.ticks.at(at))
+        let shared = &self.tables().shared;
+        // Most calls come within the latest tick, and need not divide.
+        if at.end_nanos() <= shared.settled_nanos() { shared.agreed() } else { self.tick_beyond(at) }
+    }
+
+    /// Returns the same, for a caller that may be ahead of all others.
+    #[inline(never)]
+    fn tick_beyond(&self, at: Reading) -> Tick {
+        let shared = &self.tables().shared;
+        let tick = shared.agree(self.ticks.at(at));
+        shared.settle(self.ticks.settled_by(tick));
+        tick
     }
 }
 

@@ -9,6 +9,8 @@ use crate::sync::{AtomicU64, Ordering};
 pub(crate) struct SharedState {
     /// The latest time of any caller, packed by [`Tick::pack`].
     latest: AtomicU64,
+    /// A time, in nanoseconds, up to which no reading is a later tick than `latest`; 0: none.
+    settled_nanos: AtomicU64,
     /// The number of callers that are forgetting everything now.
     clearing: AtomicU64,
     limits: Limits,
@@ -21,6 +23,7 @@ impl SharedState {
     pub(crate) fn new(window_ticks: u64) -> Self {
         SharedState {
             latest: AtomicU64::new(0),
+            settled_nanos: AtomicU64::new(0),
             clearing: AtomicU64::new(0),
             limits: Limits::of_window(window_ticks),
             window_ticks,
@@ -47,8 +50,25 @@ impl SharedState {
         Tick::unpack(latest)
     }
 
+    /// Returns a time, in nanoseconds, up to which no reading is a later tick than
+    /// [`agreed`](Self::agreed).
+    #[inline(always)]
+    pub(crate) fn settled_nanos(&self) -> u64 {
+        // Acquire: partner of the release in `settle`. A caller that sees it sees a `latest` that
+        // is no earlier.
+        self.settled_nanos.load(Ordering::Acquire)
+    }
+
+    /// Notes that the agreed tick settles all readings up to this time. (A caller that comes late
+    /// may set it back. Then others only agree once more.)
+    pub(crate) fn settle(&self, nanos: u64) {
+        // Release: partner of the acquire above.
+        self.settled_nanos.store(nanos, Ordering::Release);
+    }
+
     /// Returns the latest tick that any caller agreed on, for a caller that does not set the time
     /// for others.
+    #[inline(always)]
     pub(crate) fn agreed(&self) -> Tick {
         // Acquire: as in `agree`.
         Tick::unpack(self.latest.load(Ordering::Acquire))

@@ -38,6 +38,7 @@ const TAG: u64 = !0 << TAG_SHIFT;
 const KEY: u64 = TAG | AWAY;
 
 const _: () = assert!(TICK_SHIFT == 7 && TICK_SHIFT + TICK_BITS == 17);
+const _: () = assert!(KEY == !0 << (TAG_SHIFT - 1));
 const _: () = assert!(SPILLED > (1 << VERSION_BITS) - 1);
 
 /// Returns the probability that an id that is not there matches an entry of its bucket: as many
@@ -68,8 +69,16 @@ impl Tag {
     /// Returns the tag of a digest's half.
     #[inline(always)]
     pub(crate) fn of(mark: u64) -> Self {
-        let bits = mark & TAG;
-        Tag(if bits == 0 { 1 << TAG_SHIFT } else { bits })
+        match mark & TAG {
+            0 => Self::instead_of_zero(),
+            bits => Tag(bits),
+        }
+    }
+
+    /// Returns a tag for a half of a digest that has none: so rarely that a branch is free.
+    #[cold]
+    fn instead_of_zero() -> Self {
+        Tag(1 << TAG_SHIFT)
     }
 
     /// Returns a half of a digest that has this tag.
@@ -108,6 +117,17 @@ pub(crate) fn scale(bits: u64, n: usize) -> usize {
 impl Key {
     /// The key for a look at a bucket that looks for nothing.
     pub(crate) const NONE: Key = Key(0);
+
+    /// The number of bits of a slot below its key.
+    #[cfg(all(target_arch = "x86_64", not(modelled)))]
+    pub(crate) const SHIFT: u32 = TAG_SHIFT - 1;
+
+    /// Returns the key without the bits below it: a slot that matches has the same.
+    #[cfg(all(target_arch = "x86_64", not(modelled)))]
+    #[inline(always)]
+    pub(crate) fn shifted(self) -> u64 {
+        self.0 >> Self::SHIFT
+    }
 
     /// Returns the words that vectors compare with: a slot matches if it differs from the first in
     /// no bit of the second.

@@ -34,12 +34,12 @@ impl Sweeps {
         self.due.iter().for_each(|due| due.store(0, Ordering::Relaxed));
     }
 
-    /// Returns true if a bucket can be used at this tick.
+    /// Returns the tick from which on a bucket's shard must be swept before it is used.
     #[inline(always)]
-    pub(crate) fn is_ready(&self, bucket: usize, now: u64) -> bool {
+    pub(crate) fn due(&self, bucket: usize) -> u64 {
         // Acquire: partner of the release in `sweep`. A thread that sees that the shard was swept
         // sees its slots cleared.
-        now < self.due[bucket / SHARD_BUCKETS].load(Ordering::Acquire)
+        self.due[bucket / SHARD_BUCKETS].load(Ordering::Acquire)
     }
 
     /// Sweeps a bucket's shard if it is due. `buckets` gives a run of buckets, `has_old` tells
@@ -69,7 +69,7 @@ impl Sweeps {
                     .flatten()
                     .for_each(|slot| clear_if_old(slot, ages, still_due));
             }
-            // Release: partner of the acquire in `is_ready`. If it fails, another caller has swept:
+            // Release: partner of the acquire in `due`. If it fails, another caller has swept:
             // perhaps for a time so much earlier that the shard is due again.
             let swept = due.compare_exchange(seen, now + SWEEP_EVERY, Ordering::Release, Ordering::Relaxed);
             if swept.is_ok() || !obeys(Rule::SweepAgain) {
@@ -80,8 +80,7 @@ impl Sweeps {
 
     /// Returns how the slots of a bucket's shard age until `now`.
     pub(crate) fn ages(&self, bucket: usize, now: u64) -> SinceSweep {
-        let due = self.due[bucket / SHARD_BUCKETS].load(Ordering::Acquire);
-        SinceSweep::new(due.saturating_sub(SWEEP_EVERY), now)
+        SinceSweep::new(self.due(bucket).saturating_sub(SWEEP_EVERY), now)
     }
 
     /// Returns the memory for this many buckets.

@@ -7,7 +7,7 @@ use super::slot::{Key, SLOTS, Slot, VERSION_BITS};
 use super::sweep::{self, SHARD_BUCKETS, Sweeps};
 use super::tick::{Moment, SinceSweep, Tick};
 use super::view::View;
-use crate::memory::{LINE_BYTES, Lines, Zeroed, prefetch};
+use crate::memory::{LINE_BYTES, Lines, Zeroed};
 use crate::rules::{Rule, obeys};
 use crate::sync::{AtomicU64, Ordering, fence, load_each};
 use crate::{Error, Outcome};
@@ -121,14 +121,14 @@ impl<const SLOTS: usize, const VERSION_BITS: u32> Table<SLOTS, VERSION_BITS> {
     }
 
     /// Shows the ages of the slots of some buckets, up to about `buckets`, spread over the table;
-    /// `None`: vacant.
-    pub(crate) fn sample(&self, buckets: usize, now: u64, mut show: impl FnMut(Option<u64>)) {
+    /// `u64::MAX`: vacant.
+    pub(crate) fn sample(&self, buckets: usize, now: u64, mut show: impl FnMut(u64)) {
         let step = self.buckets().div_ceil(buckets);
         for (at, bucket) in self.buckets.iter().enumerate().step_by(step) {
             let ages = self.sweeps.ages(at, now);
             for slot in &bucket.0 {
                 let slot = Slot(slot.load(Ordering::Relaxed));
-                show((!slot.is_vacant()).then(|| ages.age_ticks(slot.0)));
+                show(if slot.is_vacant() { u64::MAX } else { ages.age_ticks(slot.0) });
             }
         }
     }
@@ -176,6 +176,18 @@ impl<const SLOTS: usize, const VERSION_BITS: u32> TableMemory<'_, SLOTS, VERSION
         &self.table.buckets[bucket].0
     }
 
+    #[inline(always)]
+    fn look(&self, bucket: usize, key: Key, moment: &Moment) -> (View, Slot) {
+        // Relaxed and one fence: partner of the release in `replace`, by which an entry is
+        // published, and before it the copy of the entry that it displaced.
+        let slots = load_each(self.bucket(bucket)).map(Slot);
+        if obeys(Rule::Acquire) {
+            fence(Ordering::Acquire);
+        }
+        let view = View::of(&slots, key, moment, Self::VERSION_MASK);
+        (view, slots[view.ring.head])
+    }
+
     /// Sweeps the bucket's shard if it is not ready, given a way to tell whether there is something
     /// to clear in a bucket.
     #[inline(always)]
@@ -206,16 +218,18 @@ impl<const SLOTS: usize, const VERSION_BITS: u32> BucketMemory for TableMemory<'
 
     #[inline(always)]
     fn view(&self, bucket: usize, key: Key, moment: &Moment) -> View {
-        // Relaxed and one fence: partner of the release in `replace`, by which an entry is
-        // published, and before it the copy of the entry that it displaced.
-        let slots = load_each(self.bucket(bucket)).map(Slot);
-        if obeys(Rule::Acquire) {
-            fence(Ordering::Acquire);
-        }
-        let view = View::of(&slots, key, moment, Self::VERSION_MASK);
+        let (view, _) = self.look(bucket, key, moment);
         #[cfg(explore)]
-        crate::sync::explored::remember(SLOTS, view.numbers());
+        crate::sync::explored::remember(SLOTS, &view.numbers());
         view
+    }
+
+    #[inline(always)]
+    fn view_with_head(&self, bucket: usize, key: Key, moment: &Moment) -> (View, Slot) {
+        let (view, head) = self.look(bucket, key, moment);
+        #[cfg(explore)]
+        crate::sync::explored::remember(SLOTS, &[&view.numbers()[..], &[head.0]].concat());
+        (view, head)
     }
 
     #[inline(always)]
@@ -248,13 +262,13 @@ impl<const SLOTS: usize, const VERSION_BITS: u32> BucketMemory for TableMemory<'
     }
 
     #[inline(always)]
-    fn prefetch(&self, bucket: usize) {
-        prefetch(&self.table.buckets[bucket]);
+    fn prefetcher(&self) -> impl Fn(usize) + Copy {
+        self.table.buckets.prefetcher()
     }
 
     #[inline(always)]
-    fn is_ready(&self, bucket: usize, moment: &Moment) -> bool {
-        !obeys(Rule::SweepFirst) || self.table.sweeps.is_ready(bucket, moment.tick.now)
+    fn ready_until(&self, bucket: usize) -> u64 {
+        if obeys(Rule::SweepFirst) { self.table.sweeps.due(bucket) } else { u64::MAX }
     }
 
     #[inline(always)]

@@ -259,7 +259,7 @@ fn a_caller_that_was_overtaken_starts_over_with_the_others_time() {
         assert_eq!(check(2), Err(Overtaken), "its tick is too far ahead to be read, which must not make it fresh");
         assert_eq!(check(3), Err(Overtaken));
         let mut chunk = Chunk::new();
-        (1..=3).for_each(|id| chunk.stage(&memory, digest(id)));
+        chunk.stage(&memory, (1..=3).map(digest));
         let all = chunk.all();
         let decided = kernel.check_chunk(memory, &mut chunk, all, stalled, false, || ());
         assert!(decided.fresh.is_empty() && decided.overtaken.iter().eq([1, 2]));

@@ -111,7 +111,7 @@ impl<const SLOTS: usize, const VERSION_BITS: u32> Small<SLOTS, VERSION_BITS> {
         let memory = self.tables.memory(roster.newest());
         let mut chunk = Chunk::new();
         chunk.clear(roster);
-        ids.iter().for_each(|id| chunk.stage(&memory, self.digest(*id)));
+        chunk.stage(&memory, ids.iter().map(|id| self.digest(*id)));
         let (mut fresh, mut todo) = (IdSet::EMPTY, chunk.all());
         while !todo.is_empty() {
             let decided = chunk.check(&memory, todo, self.agree(tick), self.refresh, || ());

@@ -27,19 +27,19 @@ impl Growth {
         let recently = (window_ticks as f64 * RECENTLY) as u64;
         let table = self.tables.table(newest);
         let just_now = (window_ticks as f64 * RUSH) as u64;
-        let (mut slots, mut live, mut recent, mut rushed) = (0, 0, 0, 0);
+        let (mut slots, mut live, mut recent, mut rushed) = (0_u32, 0_u32, 0_u32, 0_u32);
         table.sample(buckets, now, |age_ticks| {
             slots += 1;
-            live += u64::from(age_ticks.is_some_and(|age| age < window_ticks));
-            recent += u64::from(age_ticks.is_some_and(|age| age < recently));
-            rushed += u64::from(age_ticks.is_some_and(|age| age < just_now));
+            live += u32::from(age_ticks < window_ticks);
+            recent += u32::from(age_ticks < recently);
+            rushed += u32::from(age_ticks < just_now);
         });
         let started = self.tables.times(newest).started;
         Survey {
             size: size_at(newest),
-            load: live as f64 / slots as f64,
-            recent: recent as f64 / slots as f64,
-            rushed: rushed as f64 / slots as f64,
+            load: f64::from(live) / f64::from(slots),
+            recent: f64::from(recent) / f64::from(slots),
+            rushed: f64::from(rushed) / f64::from(slots),
             age: now.saturating_sub(started) as f64 / window_ticks as f64,
         }
     }

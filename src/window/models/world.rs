@@ -158,7 +158,7 @@ impl World {
         let home = tables.roster();
         let newest = tables.memory(home.newest());
         chunk.clear(home);
-        ids.iter().for_each(|id| chunk.stage(&newest, digest(*id)));
+        chunk.stage(&newest, ids.iter().map(|id| digest(*id)));
         let tick = self.agree(now);
         let roster = tables.roster();
         if !roster.is_single() || roster != home {

@@ -41,8 +41,8 @@ impl<F: Fn()> BucketMemory for Stalling<'_, F> {
         self.table.buckets()
     }
 
-    fn view(&self, bucket: usize, key: Key, moment: &Moment) -> View {
-        self.table().view(bucket, key, moment)
+    fn view_with_head(&self, bucket: usize, key: Key, moment: &Moment) -> (View, Slot) {
+        self.table().view_with_head(bucket, key, moment)
     }
 
     fn load(&self, bucket: usize, slot: usize) -> Slot {
@@ -53,12 +53,12 @@ impl<F: Fn()> BucketMemory for Stalling<'_, F> {
         self.table().replace(bucket, slot, old, new, lost)
     }
 
-    fn prefetch(&self, bucket: usize) {
-        self.table.prefetch(bucket);
+    fn prefetcher(&self) -> impl Fn(usize) + Copy {
+        self.table.prefetcher()
     }
 
-    fn is_ready(&self, bucket: usize, moment: &Moment) -> bool {
-        self.table().is_ready(bucket, moment)
+    fn ready_until(&self, bucket: usize) -> u64 {
+        self.table().ready_until(bucket)
     }
 
     fn ready(&self, bucket: usize, moment: &Moment) {
@@ -100,7 +100,7 @@ fn stalled(window: &Window, access: usize, in_batch: bool, meanwhile: impl Fn())
         let tick = shared.agree(my_clock);
         let outcome = if in_batch {
             let mut chunk = Chunk::new();
-            chunk.stage(&memory, digest(MINE));
+            chunk.stage(&memory, std::iter::once(digest(MINE)));
             let decided = chunk.check(&memory, chunk.all(), tick, false, || ());
             match (decided.fresh.contains(0), decided.overtaken.contains(0)) {
                 (false, false) => Ok(Outcome::Duplicate),

@@ -1,0 +1,124 @@
+//! Runs one path of the engine over a number of ids, so that its instructions can be counted:
+//! `scripts/instructions` does that with valgrind, and compares them with docs/instructions.txt.
+//!
+//! `hapax-instructions PATH IDS`. The stream is as long whatever `IDS` says, so the difference of
+//! two runs is that of their checks. A hundred thousand ids are live, which is the capacity; time
+//! goes on with the ids, a tick with each thousand new ones; the window has been filled twice
+//! before the first id counts. The seed is fixed, and no thread runs beside.
+
+use hapax::{Dedup, Int, Timestamp, Verdict};
+use std::hint::black_box;
+use std::process::ExitCode;
+use std::time::Duration;
+
+const LIVE: u64 = 100_000;
+const WINDOW: Duration = Duration::from_secs(100);
+const NEW_PER_TICK: u64 = LIVE / 100;
+const BATCH: usize = 1_024;
+
+/// Windows before the first id that counts.
+const WARM_UP: u64 = 2;
+
+/// The most ids that are counted: a window.
+const COUNTED_MAX: usize = LIVE as usize;
+
+struct Path {
+    name: &'static str,
+    /// New ids of a hundred.
+    new: u64,
+    history: bool,
+    batch: usize,
+}
+
+const PATHS: [Path; 8] = [
+    Path { name: "window, batches", new: 90, history: false, batch: BATCH },
+    Path { name: "window, batches, 50 % duplicates", new: 50, history: false, batch: BATCH },
+    Path { name: "window, batches, 99 % duplicates", new: 1, history: false, batch: BATCH },
+    Path { name: "window, one by one", new: 90, history: false, batch: 1 },
+    Path { name: "window, one by one, 99 % duplicates", new: 1, history: false, batch: 1 },
+    Path { name: "window and history, batches", new: 90, history: true, batch: BATCH },
+    Path { name: "window and history, batches, 99 % duplicates", new: 1, history: true, batch: BATCH },
+    Path { name: "window and history, one by one", new: 90, history: true, batch: 1 },
+];
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if args.is_empty() {
+        PATHS.iter().for_each(|path| println!("{}", path.name));
+        return ExitCode::SUCCESS;
+    }
+    let path = PATHS.iter().find(|path| path.name == args[0]);
+    match (path, args.get(1).map(|ids| ids.parse::<usize>())) {
+        (Some(path), Some(Ok(ids))) if ids <= COUNTED_MAX => {
+            run(path, ids);
+            ExitCode::SUCCESS
+        }
+        _ => {
+            eprintln!("expected a path (without arguments they are listed), and at most {COUNTED_MAX} ids");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Ids with the times at which they come: `new` of a hundred are new, the others come again from
+/// the last tenth of the window.
+struct Stream {
+    new: u64,
+    made: u64,
+    checks: u64,
+}
+
+impl Stream {
+    fn next(&mut self) -> (Int<8>, u64, bool) {
+        let is_new = self.made == 0 || self.checks * self.new / 100 >= self.made;
+        let reach = (LIVE / 10).min(self.made.max(1));
+        let number = if is_new { self.made } else { self.made - 1 - mix(self.checks) % reach };
+        self.made += u64::from(is_new);
+        self.checks += 1;
+        (Int::from(mix(number)), number_of_tick(self.made), is_new)
+    }
+}
+
+fn number_of_tick(made: u64) -> u64 {
+    made / NEW_PER_TICK
+}
+
+/// A bijection without patterns (SplitMix64's finalizer, Steele et al. 2014).
+fn mix(number: u64) -> u64 {
+    hapax::tier::random::mix(number)
+}
+
+fn run(path: &Path, counted: usize) {
+    let mut builder = Dedup::builder().window(WINDOW).capacity(LIVE as usize).seed(1);
+    if path.history {
+        builder = builder.history(WINDOW * 2, 1e-3, 2 * LIVE as usize);
+    }
+    let dedup = builder.build().expect("it is small");
+    // All are new until the window is full, so that it is full whatever comes then.
+    let mut stream = Stream { new: 100, made: 0, checks: 0 };
+    let warm: Vec<_> = (0..WARM_UP * LIVE).map(|_| stream.next()).collect();
+    let mut stream = Stream { new: path.new, made: stream.made, checks: stream.made * 100 / path.new };
+    let stream: Vec<_> = (0..COUNTED_MAX).map(|_| stream.next()).collect();
+    check(&dedup, &warm, BATCH);
+    check(&dedup, &stream[..counted], path.batch);
+    let tables = dedup.stats().window.tables.len();
+    assert!(tables == 1, "the window has grown: {tables} tables");
+    black_box(&dedup);
+}
+
+/// Checks ids in batches of one tick each, and their answers.
+fn check(dedup: &Dedup, stream: &[(Int<8>, u64, bool)], batch: usize) {
+    let mut verdicts: Vec<Verdict> = Vec::with_capacity(batch);
+    let mut wrong = 0_u64;
+    for now in stream.chunk_by(|(_, one, _), (_, other, _)| one == other).flat_map(|tick| tick.chunks(batch)) {
+        let at = Timestamp::from_secs(now[0].1);
+        if batch == 1 {
+            wrong += u64::from(dedup.check_at(now[0].0, at).is_fresh() != now[0].2);
+        } else {
+            dedup.check_batch_at(now.iter().map(|(id, _, _)| id), at, &mut verdicts);
+            wrong += now.iter().zip(&verdicts).filter(|((_, _, new), said)| said.is_fresh() != *new).count() as u64;
+        }
+    }
+    // A history may take some of the new ids for old ones.
+    assert!(wrong * 500 <= stream.len() as u64, "{wrong} wrong answers of {}", stream.len());
+}
