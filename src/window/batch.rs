@@ -25,6 +25,9 @@ pub(crate) struct Chunk {
     roster: Roster,
     insertions: [Insertion; CHUNK],
     len: usize,
+    /// True if most ids of the last chunk were inserted, so that this one's buckets are asked for
+    /// in order to write to them.
+    inserts: bool,
 }
 
 /// Returns true if the table exceeds what the TLB can map (2,048 huge pages, often fewer). Then a
@@ -78,6 +81,7 @@ impl Chunk {
             roster: Roster::first(0),
             insertions: [Insertion::default(); CHUNK],
             len: 0,
+            inserts: false,
         }
     }
 
@@ -94,13 +98,24 @@ impl Chunk {
         });
         self.len = end.min(CHUNK);
         let staged = self.digests[start..self.len].iter().zip(&mut self.buckets[start..]);
-        let (buckets, prefetch, asks_now) = (memory.buckets(), memory.prefetcher(), !asks_together(memory));
-        for (digest, bucket) in staged {
-            *bucket = scale(digest.place, buckets);
-            if asks_now {
-                prefetch(*bucket);
+        let buckets = memory.buckets();
+        match (asks_together(memory), self.inserts) {
+            (true, _) => staged.for_each(|(digest, bucket)| *bucket = scale(digest.place, buckets)),
+            (false, to_write) => {
+                let prefetch = memory.prefetcher(to_write);
+                for (digest, bucket) in staged {
+                    *bucket = scale(digest.place, buckets);
+                    prefetch(*bucket);
+                }
             }
         }
+    }
+
+    /// Notes how many ids of another chunk were inserted, from which follows how buckets are asked
+    /// for.
+    #[inline(always)]
+    pub(crate) fn expect(&mut self, fresh: IdSet, len: usize) {
+        self.inserts = 2 * fresh.len() > len;
     }
 
     /// Asks for the buckets of a complete chunk, if its table is so large that they are better

@@ -1,8 +1,8 @@
 //! Runs one path of the engine over a number of ids, so that its instructions can be counted:
 //! `scripts/instructions` does that with valgrind, and compares them with docs/instructions.txt.
 //!
-//! `hapax-instructions PATH IDS`. The stream is as long whatever `IDS` says, so the difference of
-//! two runs is that of their checks. A hundred thousand ids are live, which is the capacity; time
+//! `hapax-instructions PATH BATCHES` prints how many ids there are in so many batches. All are made
+//! whatever `BATCHES` says, so two runs differ by their checks alone. A hundred thousand ids are live, which is the capacity; time
 //! goes on with the ids, a tick with each thousand new ones; the window has been filled twice
 //! before the first id counts. The seed is fixed, and no thread runs beside.
 
@@ -18,7 +18,7 @@ const BATCH: usize = 1_024;
 /// Windows before the first id that counts.
 const WARM_UP: u64 = 2;
 
-/// The most ids that are counted: a window.
+/// The ids that are made to be counted: a window.
 const COUNTED_MAX: usize = LIVE as usize;
 
 struct Path {
@@ -47,13 +47,13 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let path = PATHS.iter().find(|path| path.name == args[0]);
-    match (path, args.get(1).map(|ids| ids.parse::<usize>())) {
-        (Some(path), Some(Ok(ids))) if ids <= COUNTED_MAX => {
-            run(path, ids);
+    match (path, args.get(1).map(|batches| batches.parse::<usize>())) {
+        (Some(path), Some(Ok(batches))) => {
+            run(path, batches);
             ExitCode::SUCCESS
         }
         _ => {
-            eprintln!("expected a path (without arguments they are listed), and at most {COUNTED_MAX} ids");
+            eprintln!("expected a path (without arguments they are listed), and a number of batches");
             ExitCode::from(2)
         }
     }
@@ -87,7 +87,7 @@ fn mix(number: u64) -> u64 {
     hapax::tier::random::mix(number)
 }
 
-fn run(path: &Path, counted: usize) {
+fn run(path: &Path, batches_counted: usize) {
     let mut builder = Dedup::builder().window(WINDOW).capacity(LIVE as usize).seed(1);
     if path.history {
         builder = builder.history(WINDOW * 2, 1e-3, 2 * LIVE as usize);
@@ -97,10 +97,9 @@ fn run(path: &Path, counted: usize) {
     let mut stream = Stream { new: 100, made: 0, checks: 0 };
     let warm = batches((0..WARM_UP * LIVE).map(|_| stream.next()).collect());
     let mut stream = Stream { new: path.new, made: stream.made, checks: stream.made * 100 / path.new };
-    let stream: Vec<_> = (0..COUNTED_MAX).map(|_| stream.next()).collect();
-    let stream = batches(stream[..counted].to_vec());
+    let counted_at_most = batches((0..COUNTED_MAX).map(|_| stream.next()).collect());
     check(&dedup, &warm, false);
-    check(&dedup, &stream, path.is_single);
+    println!("{}", check(&dedup, &counted_at_most[..batches_counted.min(counted_at_most.len())], path.is_single));
     let tables = dedup.stats().window.tables.len();
     assert!(tables == 1, "the window has grown: {tables} tables");
 }
@@ -122,8 +121,8 @@ fn batches(stream: Vec<(Int<8>, u64, bool)>) -> Vec<Batch> {
     of_ticks.flat_map(|tick| tick.chunks(BATCH)).map(batch).collect()
 }
 
-/// Checks batches, or their ids one by one, and how many were fresh.
-fn check(dedup: &Dedup, batches: &[Batch], is_single: bool) {
+/// Checks batches, or their ids one by one, and how many were fresh. Returns the number of ids.
+fn check(dedup: &Dedup, batches: &[Batch], is_single: bool) -> usize {
     let mut verdicts: Vec<Verdict> = Vec::with_capacity(BATCH);
     let (mut ids, mut wrong) = (0, 0);
     for batch in batches {
@@ -138,4 +137,5 @@ fn check(dedup: &Dedup, batches: &[Batch], is_single: bool) {
     }
     // A history may take some of the new ids for old ones.
     assert!(wrong * 500 <= ids, "{wrong} wrong answers of {ids}");
+    ids
 }

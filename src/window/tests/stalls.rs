@@ -53,8 +53,8 @@ impl<F: Fn()> BucketMemory for Stalling<'_, F> {
         self.table().replace(bucket, slot, old, new, lost)
     }
 
-    fn prefetcher(&self) -> impl Fn(usize) + Copy {
-        self.table.prefetcher()
+    fn prefetcher(&self, to_write: bool) -> impl Fn(usize) + Copy {
+        self.table.prefetcher(to_write)
     }
 
     fn ready_until(&self, bucket: usize) -> u64 {
