@@ -49,19 +49,24 @@ impl Pattern {
         }
     }
 
-    /// Returns the words that have bits of the pattern, with these bits.
+    /// Shows the words that have bits of the pattern, with these bits.
     #[inline(always)]
-    pub(crate) fn words(&self) -> impl Iterator<Item = (usize, u64)> {
-        self.words.iter().map(|word| usize::from(*word)).zip(self.bits).take(usize::from(self.len))
+    pub(crate) fn each(&self, mut show: impl FnMut(usize, u64)) {
+        let mut word = |i: usize| show(usize::from(self.words[i]) % WORDS, self.bits[i]);
+        word(0);
+        word(1);
+        if usize::from(self.len) == WORDS {
+            word(2);
+            word(3);
+        }
     }
 
     /// Returns true if a generation, given its words, has all bits of the pattern.
     #[inline(always)]
     pub(crate) fn is_in(&self, generation: impl Fn(usize) -> u64) -> bool {
-        let missing = |i: usize| self.bits[i] & !generation(usize::from(self.words[i]) % WORDS);
-        // (Where the number of words is known, only that many are looked at.)
-        let first = missing(0) | missing(1);
-        if usize::from(self.len) == WORDS { first | missing(2) | missing(3) == 0 } else { first == 0 }
+        let mut missing = 0;
+        self.each(|word, bits| missing |= bits & !generation(word));
+        missing == 0
     }
 }
 
@@ -118,11 +123,13 @@ mod tests {
             let mut uses = [[0_u32; 64]; WORDS];
             for id in 0_u64..40_000 {
                 let pattern = Pattern::of(digester.digest(id.to_le_bytes()), shape);
-                assert_eq!(pattern.words().count(), words);
-                for (word, bits) in pattern.words() {
+                let mut count = 0;
+                pattern.each(|word, bits| {
+                    count += 1;
                     assert!((1..=n).contains(&bits.count_ones()));
                     uses[word].iter_mut().enumerate().for_each(|(i, uses)| *uses += (bits >> i & 1) as u32);
-                }
+                });
+                assert_eq!(count, words);
             }
             // The probability of a bit, and six deviations around it.
             let p = (1.0 - (1.0 - 1.0 / 64.0_f64).powi(n as i32)) * words as f64 / WORDS as f64;
@@ -148,12 +155,12 @@ mod tests {
         let shape = Shape { words: 2, bits: 4 };
         let pattern = Pattern::of(Digest::from(0x1234_5678_9abc_def0_u128 << 40), shape);
         let mut words = [0x00ff_0000_ff00_00ff; WORDS];
-        pattern.words().for_each(|(i, bits)| words[i] |= bits);
+        pattern.each(|i, bits| words[i] |= bits);
         assert!(pattern.is_in(|i| words[i]));
-        for (i, bits) in pattern.words() {
+        pattern.each(|i, bits| {
             for bit in (0..64).filter(|bit| bits >> bit & 1 != 0) {
                 assert!(!pattern.is_in(|j| if i == j { words[j] & !(1 << bit) } else { words[j] }));
             }
-        }
+        });
     }
 }

@@ -210,10 +210,10 @@ impl History {
     pub(crate) fn insert_looked(&self, look: &Look, now: u64) {
         let current = self.current(look.index / SHARD_BLOCKS, now);
         let generation = &self.blocks[look.index].0[current];
-        for (word, bits) in look.pattern.words() {
-            // Relaxed: see `look`.
-            generation[word % WORDS].fetch_or(bits, Ordering::Relaxed);
-        }
+        // Relaxed: see `look`.
+        look.pattern.each(|word, bits| {
+            generation[word].fetch_or(bits, Ordering::Relaxed);
+        });
     }
 
     /// Asks for the memory that a check of this digest will need, without waiting for it.
