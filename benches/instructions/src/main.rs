@@ -2,9 +2,10 @@
 //! `scripts/instructions` does that with valgrind, and compares them with docs/instructions.txt.
 //!
 //! `hapax-instructions PATH BATCHES` prints how many ids there are in so many batches. All are made
-//! whatever `BATCHES` says, so two runs differ by their checks alone. A hundred thousand ids are live, which is the capacity; time
-//! goes on with the ids, a tick with each thousand new ones; the window has been filled twice
-//! before the first id counts. The seed is fixed, and no thread runs beside.
+//! whatever `BATCHES` says, so two runs differ by their checks alone. A hundred thousand ids are
+//! live, which is the capacity; time goes on with the ids, a tick with each thousand new ones; the
+//! window has been filled twice before the first id counts. The seed is fixed, and no thread runs
+//! beside.
 
 use hapax::{Dedup, Int, Timestamp, Verdict};
 use std::process::ExitCode;
