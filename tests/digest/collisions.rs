@@ -155,6 +155,7 @@ fn no_engine_loses_an_id_to_a_chosen_one() {
         assert_eq!(engines_that_lose_one(&ids, || builder().build().unwrap()), 0);
         let trusting = engines_that_lose_one(&ids, || builder().trusted_ids().build().unwrap());
         println!("{trusting} of 10 engines that trust these {} ids lose some", ids.len());
-        assert!(trusting >= 5, "{trusting}");
+        // Seven of ten, on average: none in six of a million runs.
+        assert!(trusting > 0);
     }
 }
