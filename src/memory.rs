@@ -229,18 +229,17 @@ impl<T: Zeroed> Lines<T> {
     /// Asks for an item to be brought into the cache, without waiting for it.
     #[inline(always)]
     pub(crate) fn prefetch(&self, index: usize) {
-        self.prefetcher(false)(index);
+        self.prefetcher()(index);
     }
 
-    /// Returns a function that asks for items, in order to write to them or only to read. It has
-    /// the items' address in a register, whatever is written between two calls.
+    /// Returns a function that asks for items. It has the items' address in a register, whatever is
+    /// written between two calls.
     #[inline(always)]
-    pub(crate) fn prefetcher(&self, to_write: bool) -> impl Fn(usize) + Copy + use<T> {
+    pub(crate) fn prefetcher(&self) -> impl Fn(usize) + Copy + use<T> {
         let (items, len) = (self.as_ptr(), self.len());
         move |index| {
             debug_assert!(index < len);
-            let item = items.wrapping_add(index);
-            if to_write { prefetch_to_write(item) } else { prefetch_at(item) }
+            prefetch_at(items.wrapping_add(index));
         }
     }
 }
@@ -249,21 +248,6 @@ impl<T: Zeroed> Lines<T> {
 #[inline(always)]
 pub fn prefetch<T>(line: &T) {
     prefetch_at(line);
-}
-
-/// Asks for a line to be brought into the cache for this processor alone. (Another processor that
-/// only reads it would have to get it back.)
-#[inline(always)]
-fn prefetch_to_write<T>(line: *const T) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: as below. Processors that do not know the instruction take it for none: its code was
-    // set aside for prefetches when there were 64 bits. (The intrinsic makes it only for code that
-    // is compiled for processors that have it.)
-    unsafe {
-        std::arch::asm!("prefetchw [{line}]", line = in(reg) line, options(readonly, nostack, preserves_flags));
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    let _ = line;
 }
 
 #[inline(always)]

@@ -258,6 +258,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn eight_verdicts_are_chosen_by_eight_bytes() {
+        let all: Vec<_> = (0..Verdict::VALUES as u8).map(Verdict).collect();
+        for (one, other) in all.iter().flat_map(|one| all.iter().map(move |other| (*one, *other))) {
+            for bits in 0..=255_u64 {
+                let ones = (0..8).fold(0, |ones, i| ones | (bits >> i & 1) << (8 * i));
+                let expected = std::array::from_fn(|i| if bits >> i & 1 == 1 { one } else { other });
+                assert_eq!(Verdict::eight(ones, one, other), expected);
+            }
+        }
+    }
+
+    #[test]
     fn a_verdict_is_what_it_was_made_of() {
         for outcome in [Outcome::Fresh, Outcome::Duplicate] {
             for tier in [Tier::Window, Tier::History] {

@@ -263,6 +263,33 @@ fn a_duplicate_by_history_leaves_no_trace_in_the_window_unless_it_refreshes() {
 }
 
 #[test]
+fn with_a_history_a_batch_answers_and_counts_as_one_by_one() {
+    for (refresh, unconfirmed) in
+        [false, true].into_iter().flat_map(|refresh| [(refresh, Unconfirmed::Duplicate), (refresh, Unconfirmed::Fresh)])
+    {
+        let engines = [(); 2].map(|()| {
+            engine(|b| b.history(60 * MINUTE, 1e-6, 10_000).refresh_on_duplicate(refresh).unconfirmed(unconfirmed))
+        });
+        let mut verdicts = vec![];
+        // Ids of this minute, of those before, and new ones; several times in one batch, too.
+        for minute in 0..10_u64 {
+            let ids: Vec<_> = (0..700).map(|i| Int::from((minute * 200 + i * i % 997).saturating_sub(400))).collect();
+            let [(batched, clock), (single, other_clock)] = &engines;
+            batched.check_batch(&ids, &mut verdicts);
+            let one_by_one: Vec<_> = ids.iter().map(|id| single.check(id)).collect();
+            assert_eq!(verdicts, one_by_one, "minute {minute}, refresh {refresh}, {unconfirmed:?}");
+            [clock, other_clock].into_iter().for_each(|clock| clock.advance(MINUTE * 2 / 3));
+        }
+        let [of_batches, of_singles] = engines.each_ref().map(|(dedup, _)| {
+            let stats = dedup.stats();
+            [stats.fresh, stats.fresh_unconfirmed, stats.duplicates_by_window, stats.duplicates_by_history]
+        });
+        assert_eq!(of_batches, of_singles);
+        assert!(of_singles[2] > 0 && of_singles[1] + of_singles[3] > 0, "{of_singles:?}");
+    }
+}
+
+#[test]
 fn an_evicted_id_that_the_history_remembers_is_still_a_duplicate() {
     // The smallest window there is holds some thousands of ids.
     let (dedup, _) = engine(|b| b.capacity(1).max_memory_bytes(64 << 10).history(60 * MINUTE, 1e-6, 100_000));

@@ -39,7 +39,7 @@
 //! It does not say how often digests collide in the bits that a tier keeps; the window's and the
 //! history's documentation does. Nor does it hold against somebody who has the key.
 
-use super::aes::{Aes, Block, Hardware, Portable, expand};
+use super::aes::{Aes, Block, Portable, expand};
 
 /// The number of parts of 16 bytes that are hashed by four rounds each.
 const PARTS: usize = 4;
@@ -67,28 +67,16 @@ pub(super) struct Keys {
     /// The key for counted blocks.
     counted: Block,
     parts: [[Block; 5]; PARTS],
-    hardware: Option<Hardware>,
 }
 
 impl Keys {
     pub(super) fn new(key: u128) -> Self {
-        let (master, hardware) = (Cipher::new(key), Hardware::detect());
+        let master = Cipher::new(key);
         let derived = |number: usize| master.encrypt(number as u128);
         let [first, rounds @ ..] = expand(derived(0));
         let [ending, whole, counted] = [1, 2, 3].map(|number| Block(first.0 ^ derived(number)));
         let part = |part: usize| std::array::from_fn(|key| Block(derived(4 + 5 * part + key)));
-        Keys { rounds, ending, whole, counted, parts: std::array::from_fn(part), hardware }
-    }
-
-    pub(super) fn hardware(&self) -> Option<Hardware> {
-        self.hardware
-    }
-
-    pub(super) fn digest(&self, id: &[u8]) -> u128 {
-        match self.hardware {
-            Some(aes) => self.digest_by(aes, id),
-            None => self.digest_portably(id),
-        }
+        Keys { rounds, ending, whole, counted, parts: std::array::from_fn(part) }
     }
 
     pub(super) fn digest_portably(&self, id: &[u8]) -> u128 {

@@ -118,7 +118,7 @@ impl Digester {
 
     pub(crate) fn new(key: DigestKey) -> Self {
         let keys = keyed::Keys::new(key.bits);
-        let hardware = keys.hardware().filter(|_| key.kind == DigestKind::Keyed);
+        let hardware = aes::Hardware::detect().filter(|_| key.kind == DigestKind::Keyed);
         Digester { key, keys, hardware }
     }
 
@@ -132,7 +132,7 @@ impl Digester {
         // An outsider who chooses scopes learns nothing either: a scope's key is derived from a
         // value that is as random as a digest, and is encrypted once more, under the key itself.
         let bits = match self.key.kind {
-            DigestKind::Keyed => keyed::Cipher::new(self.key.bits).encrypt(self.keys.digest(scope.as_bytes())),
+            DigestKind::Keyed => keyed::Cipher::new(self.key.bits).encrypt(self.digest(scope).into()),
             DigestKind::Trusted => {
                 let seed = self.key.bits as u64;
                 (xxh3_64_with_seed(scope.as_bytes(), seed).wrapping_mul(3) ^ seed).into()

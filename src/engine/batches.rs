@@ -152,7 +152,6 @@ impl Engine {
         let claimed = self.claimed_of(chunk).difference(known);
         let asked = chunk.all().difference(known).difference(claimed);
         let Checked { fresh, seen } = self.window.check_chunk(chunk, asked, at, || ());
-        chunk.expect(fresh, chunk.len());
         let found = Respected { fresh, in_progress: claimed };
         let Respected { fresh, in_progress } = self.respect_claims_of(chunk, asked, found, at);
         let now = history.tick(self.window.no_earlier(at.time));

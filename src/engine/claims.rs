@@ -1,12 +1,13 @@
 //! The decisions that claims and the tiers make together.
 
+use super::tag_set::TagSet;
 use super::{DUPLICATE, Engine, Unconfirmed};
 use crate::claims::{Begun, DoneIds, Ended, Fingerprint, Request};
 use crate::clock::Reading;
 use crate::digest::Digest;
 use crate::history::History;
 use crate::id_set::IdSet;
-use crate::window::{Chunk, Tag, TagSet};
+use crate::window::{Chunk, Tag};
 use crate::{Outcome, Timestamp, Verdict};
 use std::time::Duration;
 

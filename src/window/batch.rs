@@ -25,9 +25,6 @@ pub(crate) struct Chunk {
     roster: Roster,
     insertions: [Insertion; CHUNK],
     len: usize,
-    /// True if most ids of the last chunk were inserted, so that this one's buckets are asked for
-    /// in order to write to them.
-    inserts: bool,
 }
 
 /// Returns true if the table exceeds what the TLB can map (2,048 huge pages, often fewer). Then a
@@ -81,7 +78,6 @@ impl Chunk {
             roster: Roster::first(0),
             insertions: [Insertion::default(); CHUNK],
             len: 0,
-            inserts: false,
         }
     }
 
@@ -98,24 +94,14 @@ impl Chunk {
         });
         self.len = end.min(CHUNK);
         let staged = self.digests[start..self.len].iter().zip(&mut self.buckets[start..]);
-        let buckets = memory.buckets();
-        match (asks_together(memory), self.inserts) {
-            (true, _) => staged.for_each(|(digest, bucket)| *bucket = scale(digest.place, buckets)),
-            (false, to_write) => {
-                let prefetch = memory.prefetcher(to_write);
-                for (digest, bucket) in staged {
-                    *bucket = scale(digest.place, buckets);
-                    prefetch(*bucket);
-                }
-            }
+        let (buckets, prefetch) = (memory.buckets(), memory.prefetcher());
+        match asks_together(memory) {
+            true => staged.for_each(|(digest, bucket)| *bucket = scale(digest.place, buckets)),
+            false => staged.for_each(|(digest, bucket)| {
+                *bucket = scale(digest.place, buckets);
+                prefetch(*bucket);
+            }),
         }
-    }
-
-    /// Notes how many ids of another chunk were inserted, from which follows how buckets are asked
-    /// for.
-    #[inline(always)]
-    pub(crate) fn expect(&mut self, fresh: IdSet, len: usize) {
-        self.inserts = 2 * fresh.len() > len;
     }
 
     /// Asks for the buckets of a complete chunk, if its table is so large that they are better
@@ -351,50 +337,11 @@ pub(crate) fn check_one<M: BucketMemory>(
     memory.check_thoroughly(id, tick, refresh)
 }
 
-/// A set of tags, roughly: it may contain others, with a probability of one in a hundred at most.
-#[derive(Default)]
-pub(crate) struct TagSet([u64; 8]);
-
-impl TagSet {
-    #[inline(always)]
-    pub(crate) fn insert(&mut self, tag: Tag) {
-        let (word, bit) = Self::position(tag);
-        self.0[word] |= bit;
-    }
-
-    #[inline(always)]
-    pub(crate) fn may_contain(&self, tag: Tag) -> bool {
-        let (word, bit) = Self::position(tag);
-        self.0[word] & bit != 0
-    }
-
-    fn position(tag: Tag) -> (usize, u64) {
-        let hash = tag.top_bits(9);
-        (hash >> 6, 1 << (hash & 63))
-    }
-}
-
 /// Asks for the buckets that the long way will need.
 #[inline(always)]
 fn prefetch_alternates<M: BucketMemory>(memory: &M, id: Place, victim: Slot) {
     memory.prefetch(id.tag.alternate(id.bucket, memory.buckets()));
     if let Some(tag) = victim.tag() {
         memory.prefetch(tag.alternate(id.bucket, memory.buckets()));
-    }
-}
-
-#[cfg(all(test, not(modelled)))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_set_of_tags_contains_its_members_and_few_others() {
-        let tag = |i: u64| Tag::of(i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let mut set = TagSet::default();
-        (0..5).for_each(|i| set.insert(tag(i)));
-        assert!((0..5).all(|i| set.may_contain(tag(i))));
-        // Five of 512 bits are set.
-        let others = (5..100_005).filter(|i| set.may_contain(tag(*i))).count();
-        assert!((900..1_060).contains(&others), "{others} of 100,000");
     }
 }

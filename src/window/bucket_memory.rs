@@ -31,10 +31,10 @@ pub(crate) trait BucketMemory: Sized {
     /// Asks for a bucket that will be needed soon.
     #[inline(always)]
     fn prefetch(&self, bucket: usize) {
-        self.prefetcher(false)(bucket);
+        self.prefetcher()(bucket);
     }
-    /// Returns a function that asks for buckets, in order to write to them or only to read.
-    fn prefetcher(&self, to_write: bool) -> impl Fn(usize) + Copy;
+    /// Returns a function that asks for buckets.
+    fn prefetcher(&self) -> impl Fn(usize) + Copy;
     /// Returns the tick from which on the bucket's shard must be swept for its ticks to be
     /// unambiguous.
     fn ready_until(&self, bucket: usize) -> u64;

@@ -211,6 +211,26 @@ mod tests {
         }
 
         #[test]
+        fn a_reading_that_is_settled_is_no_later_tick(
+            window in 100..1_u64 << 55, time in 0..1_u64 << 60, lag in 0..1_u64 << 50, late in 0..1_u64 << 50, own: u64,
+        ) {
+            let ticks = Ticks::of_window(Duration::from_nanos(window)).unwrap();
+            let at = |nanos, lag: u64| {
+                ticks.at(Reading { time: Timestamp::from_nanos(nanos), lag_nanos: lag % (ticks.nanos + 1) })
+            };
+            let latest = at(time, lag);
+            let settled = ticks.settled_by(latest);
+            // The latest reading that is settled, with any lag, and one somewhat before.
+            let own = own % (ticks.nanos + 1).min(settled + 1);
+            prop_assert!(at(settled - own, own).pack() <= latest.pack());
+            let earlier = settled.saturating_sub(late);
+            let own = own.min(earlier);
+            prop_assert!(at(earlier - own, own).pack() <= latest.pack());
+            // Nor is so little settled that it would be of no use.
+            prop_assert!(settled >= ticks.start_of(latest.now).as_nanos());
+        }
+
+        #[test]
         fn nothing_is_forgotten_before_w_nor_remembered_after_w_and_two_ticks(
             window in 100..1_u64 << 55, lag in 0..1_000_000_u64, accepted in 0..1_u64 << 60, elapsed in 0..1_u64 << 56,
         ) {

@@ -278,8 +278,8 @@ mod vector {
         }
 
         #[inline(always)]
-        fn prefetcher(&self, to_write: bool) -> impl Fn(usize) + Copy {
-            self.table.prefetcher(to_write)
+        fn prefetcher(&self) -> impl Fn(usize) + Copy {
+            self.table.prefetcher()
         }
 
         #[inline(always)]

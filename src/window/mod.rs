@@ -41,7 +41,7 @@ mod tick;
 mod trigger;
 mod view;
 
-pub(crate) use batch::{Chunk, FEW, TagSet};
+pub(crate) use batch::{Chunk, FEW};
 pub(crate) use chunks::Checked;
 pub(crate) use division::Ticks;
 pub(crate) use dump::Dumped;

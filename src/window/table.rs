@@ -262,8 +262,8 @@ impl<const SLOTS: usize, const VERSION_BITS: u32> BucketMemory for TableMemory<'
     }
 
     #[inline(always)]
-    fn prefetcher(&self, to_write: bool) -> impl Fn(usize) + Copy {
-        self.table.buckets.prefetcher(to_write)
+    fn prefetcher(&self) -> impl Fn(usize) + Copy {
+        self.table.buckets.prefetcher()
     }
 
     #[inline(always)]

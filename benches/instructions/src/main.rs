@@ -27,18 +27,26 @@ struct Path {
     /// New ids of a hundred.
     new: u64,
     history: bool,
+    slides: bool,
     is_single: bool,
 }
 
-const PATHS: [Path; 8] = [
-    Path { name: "window, batches", new: 90, history: false, is_single: false },
-    Path { name: "window, batches, 50 % duplicates", new: 50, history: false, is_single: false },
-    Path { name: "window, batches, 99 % duplicates", new: 1, history: false, is_single: false },
-    Path { name: "window, one by one", new: 90, history: false, is_single: true },
-    Path { name: "window, one by one, 99 % duplicates", new: 1, history: false, is_single: true },
-    Path { name: "window and history, batches", new: 90, history: true, is_single: false },
-    Path { name: "window and history, batches, 99 % duplicates", new: 1, history: true, is_single: false },
-    Path { name: "window and history, one by one", new: 90, history: true, is_single: true },
+const PATHS: [Path; 9] = [
+    Path { name: "window, batches", new: 90, history: false, slides: false, is_single: false },
+    Path { name: "window, batches, 50 % duplicates", new: 50, history: false, slides: false, is_single: false },
+    Path { name: "window, batches, 99 % duplicates", new: 1, history: false, slides: false, is_single: false },
+    Path { name: "window, one by one", new: 90, history: false, slides: false, is_single: true },
+    Path { name: "window, one by one, 99 % duplicates", new: 1, history: false, slides: false, is_single: true },
+    Path { name: "sliding window, batches, 50 % duplicates", new: 50, history: false, slides: true, is_single: false },
+    Path { name: "window and history, batches", new: 90, history: true, slides: false, is_single: false },
+    Path {
+        name: "window and history, batches, 99 % duplicates",
+        new: 1,
+        history: true,
+        slides: false,
+        is_single: false,
+    },
+    Path { name: "window and history, one by one", new: 90, history: true, slides: false, is_single: true },
 ];
 
 fn main() -> ExitCode {
@@ -89,7 +97,7 @@ fn mix(number: u64) -> u64 {
 }
 
 fn run(path: &Path, batches_counted: usize) {
-    let mut builder = Dedup::builder().window(WINDOW).capacity(LIVE as usize).seed(1);
+    let mut builder = Dedup::builder().window(WINDOW).capacity(LIVE as usize).seed(1).refresh_on_duplicate(path.slides);
     if path.history {
         builder = builder.history(WINDOW * 2, 1e-3, 2 * LIVE as usize);
     }
