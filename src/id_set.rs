@@ -36,6 +36,13 @@ impl IdSet {
         self.0 |= u64::from(condition) << i;
     }
 
+    /// Adds those of eight ids that have a bit: those from number `8 * eight` on.
+    #[inline(always)]
+    pub(crate) fn insert_eight(&mut self, eight: usize, bits: u8) {
+        debug_assert!(eight < CHUNK / 8);
+        self.0 |= u64::from(bits) << (8 * eight);
+    }
+
     /// Returns all but this id.
     #[inline(always)]
     pub(crate) fn without(self, i: usize) -> Self {

@@ -109,45 +109,42 @@ impl Engine {
         counts: &mut Counts,
     ) {
         let mut digests = digests.fuse();
-        let (mut staged, mut next) = (&mut Staged::new(), &mut Staged::new());
-        let newest = self.window.newest(&mut staged.chunk);
-        staged.chunk.stage(&newest, digests.by_ref().take(CHUNK));
-        staged.chunk.digests().iter().for_each(|&digest| history.prefetch(digest));
-        staged.chunk.ask(&newest);
-        while staged.chunk.len() > 0 {
-            let newest = self.window.newest(&mut next.chunk);
+        let (mut chunk, mut next) = (&mut Chunk::new(), &mut Chunk::new());
+        let looks = &mut [Look::default(); CHUNK];
+        let newest = self.window.newest(chunk);
+        chunk.stage(&newest, digests.by_ref().take(CHUNK));
+        chunk.digests().iter().for_each(|&digest| history.prefetch(digest));
+        chunk.ask(&newest);
+        while chunk.len() > 0 {
+            let newest = self.window.newest(next);
             let mut known = IdSet::EMPTY;
-            let Staged { chunk, looks } = &mut *staged;
-            for (few, (digests_now, looks)) in chunk.digests().chunks(FEW).zip(looks.chunks_mut(FEW)).enumerate() {
-                next.chunk.stage(&newest, digests.by_ref().take(FEW));
-                for (i, (digest, look)) in digests_now.iter().zip(looks).enumerate() {
-                    *look = history.look(*digest);
-                    known.insert_if(few * FEW + i, look.seen);
-                }
+            for (few, (now, looks)) in chunk.digests().chunks(FEW).zip(looks.chunks_mut(FEW)).enumerate() {
+                next.stage(&newest, digests.by_ref().take(FEW));
+                known.insert_eight(few, history.look_for_few(now, looks));
             }
-            next.chunk.ask(&newest);
-            let mut ahead = next.chunk.digests().iter();
+            next.ask(&newest);
+            let mut ahead = next.digests().iter();
             let meanwhile = || {
                 if let Some(&digest) = ahead.next() {
                     history.prefetch(digest);
                 }
             };
-            self.check_staged(history, staged, known, at, Answers { verdicts, counts }, meanwhile);
-            std::mem::swap(&mut staged, &mut next);
+            let looked = Looked { looks, known };
+            self.check_looked(history, chunk, looked, at, Answers { verdicts, counts }, meanwhile);
+            std::mem::swap(&mut chunk, &mut next);
         }
     }
 
-    /// Decides a chunk that the history has looked at; `known` is the set of ids that it knows.
-    /// `meanwhile` is called once for each id.
+    /// Decides a chunk that the history has looked at. `meanwhile` is called once for each id.
     #[inline(always)]
-    fn check_staged(
+    fn check_looked(
         &self,
         history: &History,
-        Staged { chunk, looks }: &mut Staged,
-        known: IdSet,
+        chunk: &mut Chunk,
+        Looked { looks, known }: Looked<'_>,
         at: Reading,
         Answers { verdicts, counts }: Answers<'_>,
-        mut meanwhile: impl FnMut(),
+        meanwhile: impl FnMut(),
     ) {
         let claimed = self.claimed_of(chunk).difference(known);
         let asked = chunk.all().difference(known).difference(claimed);
@@ -155,12 +152,7 @@ impl Engine {
         let found = Respected { fresh, in_progress: claimed };
         let Respected { fresh, in_progress } = self.respect_claims_of(chunk, asked, found, at);
         let now = history.tick(self.window.no_earlier(at.time));
-        for (i, look) in looks[..chunk.len()].iter().enumerate() {
-            meanwhile();
-            if fresh.contains(i) {
-                history.insert_looked(look, now);
-            }
-        }
+        history.insert_chunk(&looks[..chunk.len()], fresh, now, meanwhile);
 
         // Each id gets one answer.
         debug_assert!(known.intersection(fresh.union(in_progress)).is_empty());
@@ -219,17 +211,10 @@ struct Answers<'b> {
     counts: &'b mut Counts,
 }
 
-/// A chunk on its way through both tiers.
-struct Staged {
-    chunk: Chunk,
-    /// The looks at the history.
-    looks: [Look; CHUNK],
-}
-
-impl Staged {
-    fn new() -> Self {
-        Staged { chunk: Chunk::new(), looks: [Look::default(); CHUNK] }
-    }
+/// The looks at the history for a chunk, and the set of ids that it knows.
+struct Looked<'l> {
+    looks: &'l [Look; CHUNK],
+    known: IdSet,
 }
 
 /// Appends `len` verdicts: `fresh` for those in the set, duplicates by the window for the others.

@@ -20,52 +20,73 @@ pub(crate) struct Shape {
     pub(crate) bits: u32,
 }
 
+/// Calls `$function::<W, B>`, compiled for a shape: the processor predicts which, and what is done
+/// for many ids is decided once.
+macro_rules! for_shape {
+    ($shape:expr, $($function:ident).+($($argument:expr),*)) => {
+        match ($shape.words == $crate::history::block::WORDS, $shape.bits) {
+            (false, 1) => $($function).+::<2, 1>($($argument),*),
+            (false, 2) => $($function).+::<2, 2>($($argument),*),
+            (false, 3) => $($function).+::<2, 3>($($argument),*),
+            (false, 4) => $($function).+::<2, 4>($($argument),*),
+            (false, 5) => $($function).+::<2, 5>($($argument),*),
+            (false, 6) => $($function).+::<2, 6>($($argument),*),
+            (false, 7) => $($function).+::<2, 7>($($argument),*),
+            (false, _) => $($function).+::<2, 8>($($argument),*),
+            (true, 1) => $($function).+::<4, 1>($($argument),*),
+            (true, 2) => $($function).+::<4, 2>($($argument),*),
+            (true, 3) => $($function).+::<4, 3>($($argument),*),
+            (true, 4) => $($function).+::<4, 4>($($argument),*),
+            (true, 5) => $($function).+::<4, 5>($($argument),*),
+            (true, 6) => $($function).+::<4, 6>($($argument),*),
+            (true, 7) => $($function).+::<4, 7>($($argument),*),
+            (true, _) => $($function).+::<4, 8>($($argument),*),
+        }
+    };
+}
+pub(super) use for_shape;
+
 /// The bits of an id, in some words of a generation.
+///
+/// What is generic over `W` and `B` is compiled for a [`Shape`] of so many words and bits in each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pattern {
-    /// The bits in each word that has some. The first `len` of them count.
+    /// The bits in each word that has some: in the first `W` of these.
     bits: [u64; WORDS],
-    /// The numbers of these words.
-    words: [u8; WORDS],
-    len: u8,
+    /// The numbers of these words, if there are two.
+    pair: [u8; 2],
 }
 
 impl Pattern {
-    /// Returns the pattern of a digest.
+    /// Sets this to the pattern of a digest. (Set, so that two words are not written as four.)
     #[inline(always)]
-    pub(crate) fn of(digest: Digest, shape: Shape) -> Self {
+    pub(crate) fn set<const W: usize, const B: u32>(&mut self, digest: Digest) {
         // Block numbers are made of the high bits of `place`; its low bits, and all of `mark`, are
         // free. Each word gets a mix of both; the best bits of the mix are the high bits of the
         // product.
         let base = (digest.mark ^ digest.place.rotate_left(32)).wrapping_add(digest.place);
         let random = |i: usize| base.wrapping_mul(ODD[i]) ^ digest.mark.rotate_left(23 * i as u32);
-        if shape.words == WORDS {
-            let bits = std::array::from_fn(|i| bits(random(i), shape.bits));
-            Pattern { bits, words: [0, 1, 2, 3], len: WORDS as u8 }
-        } else {
-            let (first, second) = pair(digest.mark);
-            let [one, other] = two(random(0), random(1), shape.bits);
-            Pattern { bits: [one, other, 0, 0], words: [first, second, 0, 0], len: 2 }
+        (0..W).for_each(|i| self.bits[i] = bits::<B>(random(i)));
+        if W < WORDS {
+            self.pair = pair(digest.mark);
         }
     }
 
     /// Shows the words that have bits of the pattern, with these bits.
     #[inline(always)]
-    pub(crate) fn each(&self, mut show: impl FnMut(usize, u64)) {
-        let mut word = |i: usize| show(usize::from(self.words[i]) % WORDS, self.bits[i]);
-        word(0);
-        word(1);
-        if usize::from(self.len) == WORDS {
-            word(2);
-            word(3);
-        }
+    pub(crate) fn each<const W: usize>(&self, mut show: impl FnMut(usize, u64)) {
+        const { assert!(W == 2 || W == WORDS) };
+        (0..W).for_each(|i| {
+            let word = if W == WORDS { i } else { usize::from(self.pair[i]) % WORDS };
+            show(word, self.bits[i]);
+        });
     }
 
     /// Returns true if a generation, given its words, has all bits of the pattern.
     #[inline(always)]
-    pub(crate) fn is_in(&self, generation: impl Fn(usize) -> u64) -> bool {
+    pub(crate) fn is_in<const W: usize>(&self, generation: impl Fn(usize) -> u64) -> bool {
         let mut missing = 0;
-        self.each(|word, bits| missing |= bits & !generation(word));
+        self.each::<W>(|word, bits| missing |= bits & !generation(word));
         missing == 0
     }
 }
@@ -75,39 +96,15 @@ const ODD: [u64; WORDS] = [0x9e37_79b9_7f4a_7c15, 0xbb67_ae85_84ca_a73b, 0x3c6e_
 
 /// Returns one of the six pairs of words, by the low bits (the patterns are made of high ones).
 #[inline(always)]
-fn pair(mark: u64) -> (u8, u8) {
-    const PAIRS: [(u8, u8); 6] = [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)];
+fn pair(mark: u64) -> [u8; 2] {
+    const PAIRS: [[u8; 2]; 6] = [[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3]];
     PAIRS[(((mark & 0xffff_ffff) * 6) >> 32) as usize]
 }
 
-/// Returns `n` bits of a word, 1 to 8, drawn with replacement.
+/// Returns `B` bits of a word, drawn with replacement.
 #[inline(always)]
-fn bits(random: u64, n: u32) -> u64 {
-    let [bits, _] = two(random, 0, n);
-    bits
-}
-
-/// Returns `n` bits of each of two words.
-#[inline(always)]
-fn two(one: u64, other: u64, n: u32) -> [u64; 2] {
-    #[inline(always)]
-    fn unrolled<const N: u32>(random: u64) -> u64 {
-        (0..N).fold(0, |word, i| word | 1 << (random << (6 * i) >> 58))
-    }
-    #[inline(always)]
-    fn both<const N: u32>(one: u64, other: u64) -> [u64; 2] {
-        [unrolled::<N>(one), unrolled::<N>(other)]
-    }
-    match n {
-        1 => both::<1>(one, other),
-        2 => both::<2>(one, other),
-        3 => both::<3>(one, other),
-        4 => both::<4>(one, other),
-        5 => both::<5>(one, other),
-        6 => both::<6>(one, other),
-        7 => both::<7>(one, other),
-        _ => both::<8>(one, other),
-    }
+fn bits<const B: u32>(random: u64) -> u64 {
+    (0..B).fold(0, |word, i| word | 1 << (random << (6 * i) >> 58))
 }
 
 #[cfg(test)]
@@ -115,51 +112,72 @@ mod tests {
     use super::*;
     use crate::Digester;
 
+    fn pattern<const W: usize, const B: u32>(digest: Digest) -> Pattern {
+        let mut pattern = Pattern::default();
+        pattern.set::<W, B>(digest);
+        pattern
+    }
+
+    fn are_even<const W: usize, const B: u32>() {
+        let digester = Digester::with_seed(11);
+        let mut uses = [[0_u32; 64]; WORDS];
+        for id in 0_u64..40_000 {
+            let mut count = 0;
+            pattern::<W, B>(digester.digest(id.to_le_bytes())).each::<W>(|word, bits| {
+                count += 1;
+                assert!((1..=B).contains(&bits.count_ones()));
+                uses[word].iter_mut().enumerate().for_each(|(i, uses)| *uses += (bits >> i & 1) as u32);
+            });
+            assert_eq!(count, W);
+        }
+        // The probability of a bit, and six deviations around it.
+        let p = (1.0 - (1.0 - 1.0 / 64.0_f64).powi(B as i32)) * W as f64 / WORDS as f64;
+        let (mean, margin) = (40_000.0 * p, 6.0 * (40_000.0 * p * (1.0 - p)).sqrt());
+        for count in uses.as_flattened() {
+            assert!((f64::from(*count) - mean).abs() < margin, "{B} bits in each of {W} words: {count} of {mean}");
+        }
+    }
+
     #[test]
     fn patterns_have_their_shape_and_use_all_words_and_bits_evenly() {
-        let digester = Digester::with_seed(11);
-        for (words, n) in [(2, 1), (2, 5), (4, 4)] {
-            let shape = Shape { words, bits: n };
-            let mut uses = [[0_u32; 64]; WORDS];
-            for id in 0_u64..40_000 {
-                let pattern = Pattern::of(digester.digest(id.to_le_bytes()), shape);
-                let mut count = 0;
-                pattern.each(|word, bits| {
-                    count += 1;
-                    assert!((1..=n).contains(&bits.count_ones()));
-                    uses[word].iter_mut().enumerate().for_each(|(i, uses)| *uses += (bits >> i & 1) as u32);
-                });
-                assert_eq!(count, words);
-            }
-            // The probability of a bit, and six deviations around it.
-            let p = (1.0 - (1.0 - 1.0 / 64.0_f64).powi(n as i32)) * words as f64 / WORDS as f64;
-            let (mean, margin) = (40_000.0 * p, 6.0 * (40_000.0 * p * (1.0 - p)).sqrt());
-            for count in uses.as_flattened() {
-                assert!((f64::from(*count) - mean).abs() < margin, "{shape:?}: {count} of {mean}");
-            }
+        are_even::<2, 1>();
+        are_even::<2, 5>();
+        are_even::<4, 4>();
+    }
+
+    #[test]
+    fn a_shape_calls_what_is_compiled_for_it() {
+        fn called<const W: usize, const B: u32>() -> (usize, u32) {
+            (W, B)
         }
+        for (words, bits) in [2, WORDS].into_iter().flat_map(|words| (1..=8).map(move |bits| (words, bits))) {
+            assert_eq!(for_shape!(Shape { words, bits }, called()), (words, bits));
+        }
+    }
+
+    fn are_drawn<const B: u32>() {
+        let random = 0x0123_4567_89ab_cdef_u64;
+        let drawn = (0..B).map(|i| 1 << (random.rotate_left(6 * i) >> 58)).fold(0, |word: u64, bit: u64| word | bit);
+        assert_eq!(bits::<B>(random), drawn, "{B}");
     }
 
     #[test]
     fn as_many_bits_are_drawn_as_are_asked_for() {
-        let random = 0x0123_4567_89ab_cdef_u64;
-        for n in 1..=8 {
-            let drawn =
-                (0..n).map(|i| 1 << (random.rotate_left(6 * i) >> 58)).fold(0, |word: u64, bit: u64| word | bit);
-            assert_eq!(bits(random, n), drawn, "{n}");
-        }
+        are_drawn::<1>();
+        are_drawn::<2>();
+        are_drawn::<7>();
+        are_drawn::<8>();
     }
 
     #[test]
     fn a_pattern_is_found_among_others_and_only_whole() {
-        let shape = Shape { words: 2, bits: 4 };
-        let pattern = Pattern::of(Digest::from(0x1234_5678_9abc_def0_u128 << 40), shape);
+        let pattern = pattern::<2, 4>(Digest::from(0x1234_5678_9abc_def0_u128 << 40));
         let mut words = [0x00ff_0000_ff00_00ff; WORDS];
-        pattern.each(|i, bits| words[i] |= bits);
-        assert!(pattern.is_in(|i| words[i]));
-        pattern.each(|i, bits| {
+        pattern.each::<2>(|i, bits| words[i] |= bits);
+        assert!(pattern.is_in::<2>(|i| words[i]));
+        pattern.each::<2>(|i, bits| {
             for bit in (0..64).filter(|bit| bits >> bit & 1 != 0) {
-                assert!(!pattern.is_in(|j| if i == j { words[j] & !(1 << bit) } else { words[j] }));
+                assert!(!pattern.is_in::<2>(|j| if i == j { words[j] & !(1 << bit) } else { words[j] }));
             }
         });
     }

@@ -12,13 +12,13 @@
 //! cleared comes later than that: it first says in the shard's word that the next generation begins
 //! after it ([`Turn::put_off`]).
 
-use super::block::{Pattern, Shape, WORDS};
+use super::block::{Pattern, Shape, WORDS, for_shape};
 use super::sizing::Size;
 use super::turn::Turn;
 use crate::clock::{HUNDRED_YEARS, nanos_of};
 use crate::digest::Digest;
 use crate::error::check;
-use crate::id_set::CHUNK;
+use crate::id_set::{CHUNK, IdSet};
 use crate::memory::{LINE_BYTES, Lines, Zeroed};
 use crate::rules::{Rule, obeys};
 use crate::sync::{AtomicU64, Ordering};
@@ -188,30 +188,85 @@ impl History {
     /// Looks for a digest.
     #[inline(always)]
     pub(crate) fn look(&self, digest: Digest) -> Look {
-        match self.shape.words == WORDS {
-            true => self.look_by(digest, Shape { words: WORDS, ..self.shape }),
-            false => self.look_by(digest, Shape { words: 2, ..self.shape }),
-        }
+        let mut look = Look { index: scale(digest.place, self.blocks.len()), ..Look::default() };
+        for_shape!(self.shape, look.pattern.set(digest));
+        look.seen = match self.shape.words == WORDS {
+            true => self.is_in::<WORDS>(&look),
+            false => self.is_in::<2>(&look),
+        };
+        look
+    }
+
+    /// Looks for up to eight digests, which is faster than one by one. Returns the set of those
+    /// that may have been seen, a bit each.
+    #[inline(never)]
+    pub(crate) fn look_for_few(&self, digests: &[Digest], looks: &mut [Look]) -> u8 {
+        debug_assert!(digests.len() <= looks.len() && digests.len() <= 8);
+        for_shape!(self.shape, self.look_for_each(digests, looks))
     }
 
     #[inline(always)]
-    fn look_by(&self, digest: Digest, shape: Shape) -> Look {
-        let index = scale(digest.place, self.blocks.len());
-        let pattern = Pattern::of(digest, shape);
-        let block = &self.blocks[index];
+    fn look_for_each<const W: usize, const B: u32>(&self, digests: &[Digest], looks: &mut [Look]) -> u8 {
+        let mut seen = 0;
+        for (i, (digest, look)) in digests.iter().zip(looks).enumerate() {
+            self.look_by::<W, B>(*digest, look);
+            seen |= u8::from(look.seen) << i;
+        }
+        seen
+    }
+
+    #[inline(always)]
+    fn look_by<const W: usize, const B: u32>(&self, digest: Digest, look: &mut Look) {
+        look.index = scale(digest.place, self.blocks.len());
+        look.pattern.set::<W, B>(digest);
+        look.seen = self.is_in::<W>(look);
+    }
+
+    #[inline(always)]
+    fn is_in<const W: usize>(&self, look: &Look) -> bool {
+        let block = &self.blocks[look.index];
         // Relaxed: bits are only compared with bits. A thread that learned of an insertion by other
         // means than these words has synchronized with it there.
-        let is_in = |generation: usize| pattern.is_in(|word| block.0[generation][word].load(Ordering::Relaxed));
-        Look { index, pattern, seen: is_in(0) | is_in(1) }
+        let load = |generation: usize, word: usize| block.0[generation][word].load(Ordering::Relaxed);
+        let is_in = |generation: usize| look.pattern.is_in::<W>(|word| load(generation, word));
+        is_in(0) | is_in(1)
     }
 
     /// Remembers a digest that was looked for; the time is given as a [`tick`](Self::tick).
     #[inline(always)]
     pub(crate) fn insert_looked(&self, look: &Look, now: u64) {
+        match self.shape.words == WORDS {
+            true => self.insert_by::<WORDS>(look, now),
+            false => self.insert_by::<2>(look, now),
+        }
+    }
+
+    /// Remembers those of a chunk of digests that are in a set. `meanwhile` is called once for each
+    /// look.
+    #[inline(always)]
+    pub(crate) fn insert_chunk(&self, looks: &[Look], set: IdSet, now: u64, meanwhile: impl FnMut()) {
+        match self.shape.words == WORDS {
+            true => self.insert_each::<WORDS>(looks, set, now, meanwhile),
+            false => self.insert_each::<2>(looks, set, now, meanwhile),
+        }
+    }
+
+    #[inline(always)]
+    fn insert_each<const W: usize>(&self, looks: &[Look], set: IdSet, now: u64, mut meanwhile: impl FnMut()) {
+        for (i, look) in looks.iter().enumerate() {
+            meanwhile();
+            if set.contains(i) {
+                self.insert_by::<W>(look, now);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn insert_by<const W: usize>(&self, look: &Look, now: u64) {
         let current = self.current(look.index / SHARD_BLOCKS, now);
         let generation = &self.blocks[look.index].0[current];
-        // Relaxed: see `look`.
-        look.pattern.each(|word, bits| {
+        // Relaxed: see `look_by`.
+        look.pattern.each::<W>(|word, bits| {
             generation[word].fetch_or(bits, Ordering::Relaxed);
         });
     }
