@@ -9,7 +9,6 @@ mod batches;
 mod claim_batches;
 mod claims;
 mod replay;
-mod tag_set;
 mod time;
 
 pub(crate) use self::claim_batches::{BLOCK, Buffers};

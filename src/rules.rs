@@ -82,6 +82,8 @@ pub(crate) enum Rule {
     AnnounceFirst,
     /// The look at the window is ordered after the announcement. (Only loom can tell.)
     AnnounceInOrder,
+    /// When the bits that checks see of a shard's ids are made anew, they have those of its map.
+    FilterKeeps,
     /// A claim looks at the window.
     ClaimLooks,
     /// A check that has inserted looks for claims.

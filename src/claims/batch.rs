@@ -46,8 +46,10 @@ impl<'c> Locked<'c> {
 
     /// Announces attempts for all ids, which are about to look at the window.
     #[inline(always)]
-    pub(crate) fn announce(&self) {
-        self.shards.iter().for_each(|locked| locked.shard.announce(locked.ids.len() as u64));
+    pub(crate) fn announce(&self, ids: &[Digest], part: &[u16]) {
+        for locked in &self.shards {
+            part[locked.ids.clone()].iter().for_each(|&i| locked.shard.announce(ids[usize::from(i)]));
+        }
         Shard::after_announcing();
     }
 

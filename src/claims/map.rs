@@ -111,6 +111,11 @@ impl Map {
         self.entries.len() + self.tombstones.len()
     }
 
+    /// Returns the ids that a check has to know of.
+    pub(super) fn ids(&self) -> impl Iterator<Item = Digest> {
+        self.entries.keys().copied().chain(self.tombstones.names()).map(Name::digest)
+    }
+
     /// Returns the result of an attempt, by the map alone; `None` if the window has to decide.
     /// `windows` is the window's time.
     pub(super) fn look(&self, request: &Request, windows: impl Fn() -> Timestamp) -> Option<Begun> {

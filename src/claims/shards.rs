@@ -102,6 +102,14 @@ impl Held for MutexGuard<'_, Map> {
 #[repr(align(128))]
 struct Used(AtomicU64);
 
+/// Returns true if a check that has asked the window has to look for a fingerprint of its id: to
+/// extend it, since the window slides, or to remove it, since the id was forgotten before its time
+/// and is accepted again.
+#[inline(always)]
+fn concerns_fingerprints(inserted: bool, done: &impl DoneIds) -> bool {
+    done.slides() || (inserted && done.forgets_early())
+}
+
 impl Claims {
     pub(crate) fn new() -> Self {
         // So that tokens also grow from one process to the next: there are fewer claims than
@@ -117,7 +125,7 @@ impl Claims {
     #[inline(always)]
     pub(crate) fn are_used(&self) -> bool {
         complete_seq_cst();
-        // Sequentially consistent, like the load of `announced`; the first claim sets this flag
+        // Sequentially consistent, like the load of an id's bit; the first claim sets this flag
         // before it announces.
         self.used.0.load(Ordering::SeqCst) != 0
     }
@@ -149,12 +157,12 @@ impl Claims {
             || done.now(),
             || {
                 if obeys(Rule::AnnounceFirst) {
-                    shard.announce(1);
+                    shard.announce(request.id);
                     Shard::after_announcing();
                 }
                 let is_done = done.contains(request.id) && obeys(Rule::ClaimLooks);
                 if !obeys(Rule::AnnounceFirst) {
-                    shard.announce(1);
+                    shard.announce(request.id);
                 }
                 is_done
             },
@@ -171,7 +179,7 @@ impl Claims {
     #[inline(always)]
     pub(crate) fn has(&self, id: Digest, now: impl Fn() -> Timestamp) -> bool {
         let shard = self.shard(id);
-        shard.may_hold_claims() && shard.lock().is_in_progress(id, now())
+        shard.may_have(id) && shard.lock().is_in_progress(id, now())
     }
 
     /// Returns the answer of a check that has asked the window, which has inserted the id or knew
@@ -186,8 +194,9 @@ impl Claims {
     ) -> Outcome {
         let shard = self.shard(id);
         let inserted = answer == Outcome::Fresh;
-        if !shard.concerns(inserted, done) || !obeys(if inserted { Rule::ConfirmFresh } else { Rule::ConfirmDuplicate })
-        {
+        let looks = obeys(if inserted { Rule::ConfirmFresh } else { Rule::ConfirmDuplicate });
+        let concerns = || shard.may_have(id) || (concerns_fingerprints(inserted, done) && shard.has_fingerprints());
+        if !looks || !concerns() {
             return answer;
         }
         let mut map = shard.lock();
@@ -227,26 +236,24 @@ impl Claims {
         answer
     }
 
-    /// Returns the set of ids, by number, whose shard may hold claims.
+    /// Returns the set of a chunk's ids that may be claimed, or whose claim has just ended.
     #[inline(always)]
-    pub(crate) fn may_be_claimed(&self, ids: impl Iterator<Item = (usize, Digest)>) -> IdSet {
+    pub(crate) fn may_be_claimed(&self, ids: &[Digest]) -> IdSet {
         let mut set = IdSet::EMPTY;
-        ids.for_each(|(i, id)| set.insert_if(i, self.shard(id).may_hold_claims()));
+        ids.iter().enumerate().for_each(|(i, id)| set.insert_if(i, self.shard(*id).may_have(*id)));
         set
     }
 
-    /// Returns the set of ids, by number, whose checks are to be confirmed; `inserted` is the set
-    /// of those that were inserted.
+    /// Returns the set of a chunk's ids whose checks are to be confirmed, of those that the window
+    /// was `asked` about; `inserted` is the set of those that were inserted.
     #[inline(always)]
-    pub(crate) fn to_be_confirmed(
-        &self,
-        ids: impl Iterator<Item = (usize, Digest)>,
-        inserted: IdSet,
-        done: &impl DoneIds,
-    ) -> IdSet {
-        let mut set = IdSet::EMPTY;
-        ids.for_each(|(i, id)| set.insert_if(i, self.shard(id).concerns(inserted.contains(i), done)));
-        set
+    pub(crate) fn to_be_confirmed(&self, ids: &[Digest], asked: IdSet, inserted: IdSet, done: &impl DoneIds) -> IdSet {
+        let may_be_claimed = self.may_be_claimed(ids).intersection(asked);
+        if !concerns_fingerprints(!inserted.is_empty(), done) {
+            return may_be_claimed;
+        }
+        let concerned = if done.slides() { asked } else { inserted };
+        may_be_claimed.union(concerned.filter(|i| self.shard(ids[i]).has_fingerprints()))
     }
 
     /// Returns the result of an attempt that cannot get the id: whether it is claimed, or rests,

@@ -44,6 +44,10 @@ impl Tombstones {
         self.ids.len()
     }
 
+    pub(super) fn names(&self) -> impl Iterator<Item = Name> {
+        self.ids.keys().copied()
+    }
+
     pub(super) fn contains(&self, id: Digest) -> bool {
         self.ids.contains_key(&Name::of(id))
     }

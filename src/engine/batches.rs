@@ -110,7 +110,7 @@ impl Engine {
     ) {
         let mut digests = digests.fuse();
         let (mut chunk, mut next) = (&mut Chunk::new(), &mut Chunk::new());
-        let looks = &mut [Look::default(); CHUNK];
+        let looks = &mut [Look::NONE; CHUNK];
         let newest = self.window.newest(chunk);
         chunk.stage(&newest, digests.by_ref().take(CHUNK));
         chunk.digests().iter().for_each(|&digest| history.prefetch(digest));

@@ -51,7 +51,7 @@ impl Engine {
         }
         self.claims.note_use();
         self.in_chunks(ids, order, |locked, chunk, part, ahead| {
-            locked.announce();
+            locked.announce(ids, part);
             let seen = self.window.seen_chunk(chunk, at, || ());
             locked.each(part, |k, i, map| {
                 // The memory is asked for here rather than while looking at the window, since this

@@ -1,13 +1,12 @@
 //! The decisions that claims and the tiers make together.
 
-use super::tag_set::TagSet;
 use super::{DUPLICATE, Engine, Unconfirmed};
 use crate::claims::{Begun, DoneIds, Ended, Fingerprint, Request};
 use crate::clock::Reading;
 use crate::digest::Digest;
 use crate::history::History;
 use crate::id_set::IdSet;
-use crate::window::{Chunk, Tag};
+use crate::window::Chunk;
 use crate::{Outcome, Timestamp, Verdict};
 use std::time::Duration;
 
@@ -224,21 +223,15 @@ impl Engine {
 
     #[inline(never)]
     fn look_for_claims(&self, chunk: &Chunk) -> IdSet {
-        let all = (0..chunk.len()).map(|i| (i, chunk.digest(i)));
-        let may_be_claimed = self.claims.may_be_claimed(all.clone());
-        if may_be_claimed.is_empty() {
-            return IdSet::EMPTY;
-        }
-        let (mut claimed, mut free) = (IdSet::EMPTY, TagSet::default());
-        for (i, id) in all {
-            let tag = Tag::of(id.mark);
+        let may_be_claimed = self.claims.may_be_claimed(chunk.digests());
+        let mut claimed = IdSet::EMPTY;
+        for i in may_be_claimed.iter() {
+            let id = chunk.digest(i);
             // If an equal id earlier in the chunk was not claimed when we looked, that one is
             // answered later, and so must this one be.
-            let is_claimed = || self.claims.has(id, || self.clock.now().time);
-            if may_be_claimed.contains(i) && !free.may_contain(tag) && is_claimed() {
+            let are_equals_claimed = |claimed: IdSet| (0..i).all(|j| claimed.contains(j) || chunk.digest(j) != id);
+            if self.claims.has(id, || self.clock.now().time) && are_equals_claimed(claimed) {
                 claimed.insert(i);
-            } else {
-                free.insert(tag);
             }
         }
         claimed
@@ -266,8 +259,7 @@ impl Engine {
 
     #[inline(never)]
     fn confirm_chunk(&self, chunk: &Chunk, asked: IdSet, found: Respected, at: Reading) -> Respected {
-        let all = asked.iter().map(|i| (i, chunk.digest(i)));
-        let unconfirmed = self.claims.to_be_confirmed(all, found.fresh, &At(self, at));
+        let unconfirmed = self.claims.to_be_confirmed(chunk.digests(), asked, found.fresh, &At(self, at));
         let mut respected = Respected { fresh: found.fresh.difference(unconfirmed), ..found };
         for i in unconfirmed.iter() {
             let answer = if found.fresh.contains(i) { Outcome::Fresh } else { Outcome::Duplicate };

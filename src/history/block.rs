@@ -49,7 +49,7 @@ pub(super) use for_shape;
 /// The bits of an id, in some words of a generation.
 ///
 /// What is generic over `W` and `B` is compiled for a [`Shape`] of so many words and bits in each.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pattern {
     /// The bits in each word that has some: in the first `W` of these.
     bits: [u64; WORDS],
@@ -58,6 +58,8 @@ pub(crate) struct Pattern {
 }
 
 impl Pattern {
+    pub(crate) const NONE: Self = Pattern { bits: [0; WORDS], pair: [0; 2] };
+
     /// Sets this to the pattern of a digest. (Set, so that two words are not written as four.)
     #[inline(always)]
     pub(crate) fn set<const W: usize, const B: u32>(&mut self, digest: Digest) {
@@ -113,7 +115,7 @@ mod tests {
     use crate::Digester;
 
     fn pattern<const W: usize, const B: u32>(digest: Digest) -> Pattern {
-        let mut pattern = Pattern::default();
+        let mut pattern = Pattern::NONE;
         pattern.set::<W, B>(digest);
         pattern
     }

@@ -86,12 +86,17 @@ pub struct HistoryStats {
 }
 
 /// The result of a look for a digest.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub(crate) struct Look {
     index: usize,
     pattern: Pattern,
     /// True if the digest may have been seen.
     pub(crate) seen: bool,
+}
+
+impl Look {
+    /// No look yet. (No block has this number, rather than the first.)
+    pub(crate) const NONE: Self = Look { index: usize::MAX, pattern: Pattern::NONE, seen: false };
 }
 
 /// Two generations side by side.
@@ -188,7 +193,7 @@ impl History {
     /// Looks for a digest.
     #[inline(always)]
     pub(crate) fn look(&self, digest: Digest) -> Look {
-        let mut look = Look { index: scale(digest.place, self.blocks.len()), ..Look::default() };
+        let mut look = Look { index: scale(digest.place, self.blocks.len()), ..Look::NONE };
         for_shape!(self.shape, look.pattern.set(digest));
         look.seen = match self.shape.words == WORDS {
             true => self.is_in::<WORDS>(&look),

@@ -74,7 +74,8 @@ impl Chunk {
     pub(crate) fn new() -> Self {
         Chunk {
             digests: [Digest::from(0); CHUNK],
-            buckets: [0; CHUNK],
+            // (No bucket, rather than the first.)
+            buckets: [usize::MAX; CHUNK],
             roster: Roster::first(0),
             insertions: [Insertion::default(); CHUNK],
             len: 0,

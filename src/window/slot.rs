@@ -60,12 +60,6 @@ pub(crate) struct Key(u64);
 pub(crate) struct Slot(pub(crate) u64);
 
 impl Tag {
-    /// Returns its first `n` bits.
-    #[inline(always)]
-    pub(crate) fn top_bits(self, n: u32) -> usize {
-        (self.0 >> (64 - n)) as usize
-    }
-
     /// Returns the tag of a digest's half.
     #[inline(always)]
     pub(crate) fn of(mark: u64) -> Self {

@@ -7,7 +7,7 @@
 //! window has been filled twice before the first id counts. The seed is fixed, and no thread runs
 //! beside.
 
-use hapax::{Dedup, Int, Timestamp, Verdict};
+use hapax::{Attempt, Dedup, Int, Timestamp, Verdict};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -28,25 +28,39 @@ struct Path {
     new: u64,
     history: bool,
     slides: bool,
-    is_single: bool,
+    way: Way,
 }
 
-const PATHS: [Path; 9] = [
-    Path { name: "window, batches", new: 90, history: false, slides: false, is_single: false },
-    Path { name: "window, batches, 50 % duplicates", new: 50, history: false, slides: false, is_single: false },
-    Path { name: "window, batches, 99 % duplicates", new: 1, history: false, slides: false, is_single: false },
-    Path { name: "window, one by one", new: 90, history: false, slides: false, is_single: true },
-    Path { name: "window, one by one, 99 % duplicates", new: 1, history: false, slides: false, is_single: true },
-    Path { name: "sliding window, batches, 50 % duplicates", new: 50, history: false, slides: true, is_single: false },
-    Path { name: "window and history, batches", new: 90, history: true, slides: false, is_single: false },
-    Path {
-        name: "window and history, batches, 99 % duplicates",
-        new: 1,
-        history: true,
-        slides: false,
-        is_single: false,
-    },
-    Path { name: "window and history, one by one", new: 90, history: true, slides: false, is_single: true },
+/// The way in which ids go through the engine.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Batches,
+    Single,
+    /// In batches, while other ids are claimed.
+    InFlight(u64),
+    /// Claimed and completed in batches of this many.
+    Claims(usize),
+}
+
+use Way::{Batches, Claims, InFlight, Single};
+
+const fn path(name: &'static str, new: u64, way: Way) -> Path {
+    Path { name, new, history: false, slides: false, way }
+}
+
+const PATHS: [Path; 12] = [
+    path("window, batches", 90, Batches),
+    path("window, batches, 50 % duplicates", 50, Batches),
+    path("window, batches, 99 % duplicates", 1, Batches),
+    path("window, batches, a thousand others in flight", 90, InFlight(1_000)),
+    path("window, one by one", 90, Single),
+    path("window, one by one, 99 % duplicates", 1, Single),
+    Path { slides: true, ..path("sliding window, batches, 50 % duplicates", 50, Batches) },
+    Path { history: true, ..path("window and history, batches", 90, Batches) },
+    Path { history: true, ..path("window and history, batches, 99 % duplicates", 1, Batches) },
+    Path { history: true, ..path("window and history, one by one", 90, Single) },
+    path("claimed and completed, batches", 90, Claims(BATCH)),
+    path("claimed and completed, batches of 64", 90, Claims(64)),
 ];
 
 fn main() -> ExitCode {
@@ -107,8 +121,13 @@ fn run(path: &Path, batches_counted: usize) {
     let warm = batches((0..WARM_UP * LIVE).map(|_| stream.next()).collect());
     let mut stream = Stream { new: path.new, made: stream.made, checks: stream.made * 100 / path.new };
     let counted_at_most = batches((0..COUNTED_MAX).map(|_| stream.next()).collect());
-    check(&dedup, &warm, false);
-    println!("{}", check(&dedup, &counted_at_most[..batches_counted.min(counted_at_most.len())], path.is_single));
+    check(&dedup, &warm, Batches);
+    let mut others = Vec::new();
+    if let InFlight(count) = path.way {
+        dedup.claim_batch((0..count).map(|other| mix(u64::MAX - other).to_le_bytes()), &mut others);
+    }
+    println!("{}", check(&dedup, &counted_at_most[..batches_counted.min(counted_at_most.len())], path.way));
+    drop(others);
     let tables = dedup.stats().window.tables.len();
     assert!(tables == 1, "the window has grown: {tables} tables");
 }
@@ -130,16 +149,22 @@ fn batches(stream: Vec<(Int<8>, u64, bool)>) -> Vec<Batch> {
     of_ticks.flat_map(|tick| tick.chunks(BATCH)).map(batch).collect()
 }
 
-/// Checks batches, or their ids one by one, and how many were fresh. Returns the number of ids.
-fn check(dedup: &Dedup, batches: &[Batch], is_single: bool) -> usize {
+/// Takes batches through the engine, and checks how many of their ids were fresh. Returns the number
+/// of ids.
+fn check(dedup: &Dedup, batches: &[Batch], way: Way) -> usize {
     let mut verdicts: Vec<Verdict> = Vec::with_capacity(BATCH);
     let (mut ids, mut wrong) = (0, 0);
     for batch in batches {
-        let fresh = if is_single {
-            batch.ids.iter().filter(|id| dedup.check_at(id, batch.at).is_fresh()).count()
-        } else {
-            dedup.check_batch_at(&batch.ids, batch.at, &mut verdicts);
-            verdicts.iter().filter(|verdict| verdict.is_fresh()).count()
+        let fresh = match way {
+            Single => batch.ids.iter().filter(|id| dedup.check_at(id, batch.at).is_fresh()).count(),
+            Claims(at_once) => {
+                dedup.check_batch_at([[0; 8]; 0], batch.at, &mut verdicts);
+                batch.ids.chunks(at_once).map(|ids| claim_and_complete(dedup, ids)).sum()
+            }
+            Batches | InFlight(_) => {
+                dedup.check_batch_at(&batch.ids, batch.at, &mut verdicts);
+                verdicts.iter().filter(|verdict| verdict.is_fresh()).count()
+            }
         };
         ids += batch.ids.len();
         wrong += fresh.abs_diff(batch.new);
@@ -147,4 +172,12 @@ fn check(dedup: &Dedup, batches: &[Batch], is_single: bool) -> usize {
     // A history may take some of the new ids for old ones.
     assert!(wrong * 500 <= ids, "{wrong} wrong answers of {ids}");
     ids
+}
+
+/// Claims ids, and completes the claims. Returns how many there were.
+fn claim_and_complete(dedup: &Dedup, ids: &[Int<8>]) -> usize {
+    let (mut attempts, mut ended) = (Vec::with_capacity(ids.len()), Vec::with_capacity(ids.len()));
+    dedup.claim_batch(ids, &mut attempts);
+    dedup.complete_batch(attempts.into_iter().filter_map(Attempt::claimed), &mut ended);
+    ended.len()
 }

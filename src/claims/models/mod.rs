@@ -129,6 +129,7 @@ scenarios! {
 /// The rules, each with the scenario that fails when the rule is left out.
 const MISSED: &[(Rule, &str)] = &[
     (AnnounceFirst, "a_claim_and_a_check"),
+    (FilterKeeps, "two_claims_take_over"),
     (ClaimLooks, "a_claim_and_a_check"),
     (ConfirmFresh, "a_claim_and_a_check"),
     (ConfirmDuplicate, "released_beside_two_checks"),
