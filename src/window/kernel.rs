@@ -16,17 +16,44 @@ pub(crate) enum Kernel {
     Avx2(super::avx2::Avx2),
     #[cfg(all(target_arch = "x86_64", not(modelled)))]
     Avx512(super::avx512::Avx512),
+    #[cfg(all(target_arch = "aarch64", target_endian = "little", not(modelled)))]
+    Neon(super::neon::Neon),
+}
+
+/// Calls a function in the way of a kernel: with the portable memory, or that which is compiled for
+/// its vectors.
+macro_rules! call {
+    ($kernel:expr, $function:ident($($argument:expr),*), $portable:expr) => {
+        match $kernel {
+            Kernel::Portable => $portable,
+            #[cfg(all(target_arch = "x86_64", not(modelled)))]
+            // SAFETY: an `Avx2` exists only if the processor has what its functions are compiled
+            // for.
+            Kernel::Avx2(avx2) => unsafe { vector::avx2::$function(avx2, $($argument),*) },
+            #[cfg(all(target_arch = "x86_64", not(modelled)))]
+            // SAFETY: an `Avx512` exists only if the processor has what its functions are compiled
+            // for.
+            Kernel::Avx512(avx512) => unsafe { vector::avx512::$function(avx512, $($argument),*) },
+            #[cfg(all(target_arch = "aarch64", target_endian = "little", not(modelled)))]
+            // SAFETY: a `Neon` exists only if the processor has what its functions are compiled for.
+            Kernel::Neon(neon) => unsafe { vector::neon::$function(neon, $($argument),*) },
+        }
+    };
 }
 
 impl Kernel {
     /// Returns the ways that this processor supports, the fastest first.
     pub(crate) fn all() -> impl Iterator<Item = Self> {
-        #[cfg(all(target_arch = "x86_64", not(modelled)))]
-        let vectors =
-            [super::avx512::Avx512::detect().map(Kernel::Avx512), super::avx2::Avx2::detect().map(Kernel::Avx2)];
-        #[cfg(not(all(target_arch = "x86_64", not(modelled))))]
-        let vectors: [Option<Self>; 0] = [];
-        vectors.into_iter().flatten().chain([Kernel::Portable])
+        let all = [
+            #[cfg(all(target_arch = "x86_64", not(modelled)))]
+            super::avx512::Avx512::detect().map(Kernel::Avx512),
+            #[cfg(all(target_arch = "x86_64", not(modelled)))]
+            super::avx2::Avx2::detect().map(Kernel::Avx2),
+            #[cfg(all(target_arch = "aarch64", target_endian = "little", not(modelled)))]
+            super::neon::Neon::detect().map(Kernel::Neon),
+            Some(Kernel::Portable),
+        ];
+        all.into_iter().flatten()
     }
 
     /// Returns the fastest way that this processor supports.
@@ -42,33 +69,13 @@ impl Kernel {
         tick: Tick,
         refresh: bool,
     ) -> Result<Outcome, Overtaken> {
-        match self {
-            Kernel::Portable => batch::check_one(&table, id, tick, refresh),
-            #[cfg(all(target_arch = "x86_64", not(modelled)))]
-            // SAFETY: an `Avx2` exists only if the processor has what its functions are compiled
-            // for.
-            Kernel::Avx2(avx2) => unsafe { vector::avx2::check_one(avx2, table, id, tick, refresh) },
-            #[cfg(all(target_arch = "x86_64", not(modelled)))]
-            // SAFETY: an `Avx512` exists only if the processor has what its functions are compiled
-            // for.
-            Kernel::Avx512(avx512) => unsafe { vector::avx512::check_one(avx512, table, id, tick, refresh) },
-        }
+        call!(self, check_one(table, id, tick, refresh), batch::check_one(&table, id, tick, refresh))
     }
 
     /// Calls [`bucket::contains`].
     #[inline(always)]
     pub(crate) fn contains(self, table: TableMemory<'_>, id: Place, moment: &Moment) -> bool {
-        match self {
-            Kernel::Portable => bucket::contains(&table, id, moment),
-            #[cfg(all(target_arch = "x86_64", not(modelled)))]
-            // SAFETY: an `Avx2` exists only if the processor has what its functions are compiled
-            // for.
-            Kernel::Avx2(avx2) => unsafe { vector::avx2::contains(avx2, table, id, moment) },
-            #[cfg(all(target_arch = "x86_64", not(modelled)))]
-            // SAFETY: an `Avx512` exists only if the processor has what its functions are compiled
-            // for.
-            Kernel::Avx512(avx512) => unsafe { vector::avx512::contains(avx512, table, id, moment) },
-        }
+        call!(self, contains(table, id, moment), bucket::contains(&table, id, moment))
     }
 
     /// Calls [`Chunk::seen_in`].
@@ -81,17 +88,7 @@ impl Kernel {
         tick: Tick,
         meanwhile: impl FnMut(),
     ) -> IdSet {
-        match self {
-            Kernel::Portable => chunk.seen_in(&table, todo, tick, meanwhile),
-            #[cfg(all(target_arch = "x86_64", not(modelled)))]
-            // SAFETY: an `Avx2` exists only if the processor has what its functions are compiled
-            // for.
-            Kernel::Avx2(avx2) => unsafe { vector::avx2::seen_in(avx2, table, chunk, todo, tick, meanwhile) },
-            #[cfg(all(target_arch = "x86_64", not(modelled)))]
-            // SAFETY: an `Avx512` exists only if the processor has what its functions are compiled
-            // for.
-            Kernel::Avx512(avx512) => unsafe { vector::avx512::seen_in(avx512, table, chunk, todo, tick, meanwhile) },
-        }
+        call!(self, seen_in(table, chunk, todo, tick, meanwhile), chunk.seen_in(&table, todo, tick, meanwhile))
     }
 
     /// Calls [`Chunk::check`].
@@ -105,27 +102,17 @@ impl Kernel {
         refresh: bool,
         meanwhile: impl FnMut(),
     ) -> Decided {
-        match self {
-            Kernel::Portable => chunk.check(&table, todo, tick, refresh, meanwhile),
-            #[cfg(all(target_arch = "x86_64", not(modelled)))]
-            // SAFETY: an `Avx2` exists only if the processor has what its functions are compiled
-            // for.
-            Kernel::Avx2(avx2) => unsafe {
-                vector::avx2::check_chunk(avx2, table, chunk, todo, tick, refresh, meanwhile)
-            },
-            #[cfg(all(target_arch = "x86_64", not(modelled)))]
-            // SAFETY: an `Avx512` exists only if the processor has what its functions are compiled
-            // for.
-            Kernel::Avx512(avx512) => unsafe {
-                vector::avx512::check_chunk(avx512, table, chunk, todo, tick, refresh, meanwhile)
-            },
-        }
+        call!(
+            self,
+            check_chunk(table, chunk, todo, tick, refresh, meanwhile),
+            chunk.check(&table, todo, tick, refresh, meanwhile)
+        )
     }
 }
 
 /// Functions that are compiled as a whole for processors with vectors; so is everything that they
 /// inline.
-#[cfg(all(target_arch = "x86_64", not(modelled)))]
+#[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), target_endian = "little", not(modelled)))]
 mod vector {
     use super::super::bucket_memory::{BucketMemory, Lost};
     use super::super::slot::{Key, SLOTS, Slot};
@@ -241,8 +228,12 @@ mod vector {
         };
     }
 
+    #[cfg(target_arch = "x86_64")]
     vectors!(avx2, Avx2, "avx2,bmi1,bmi2,lzcnt");
+    #[cfg(target_arch = "x86_64")]
     vectors!(avx512, Avx512, "avx512f,avx512dq,bmi1,bmi2,lzcnt");
+    #[cfg(target_arch = "aarch64")]
+    vectors!(neon, Neon, "neon");
 
     /// A table that is looked at with vectors.
     struct VectorMemory<'a, V> {
@@ -322,30 +313,41 @@ mod vector {
 
     #[cfg(test)]
     mod tests {
-        use super::super::super::avx2::Avx2;
-        use super::super::super::avx512::Avx512;
         use super::super::super::slot::Tag;
         use super::super::super::sweep;
-        use super::super::super::tick::Limits;
+        use super::super::super::tick::{Limits, stamp_bits};
         use super::*;
         use proptest::prelude::*;
+        use proptest::sample::select;
 
         #[repr(align(64))]
         struct Bucket([AtomicU64; SLOTS]);
 
+        /// Returns tags that differ in bits that are compared apart from each other.
+        fn tags() -> impl Strategy<Value = u64> {
+            select(&[0, 1, 2, 1 | 1 << 13, 1 | 1 << 14, 1 | 1 << 45]).prop_map(|tag: u64| tag << 18)
+        }
+
         /// Returns slots with few tags and versions around one value, so that hits, rings and flags
         /// occur.
         fn slots() -> impl Strategy<Value = [u64; SLOTS]> {
-            let slot = (0..4_u64, any::<u64>(), 0..4_u64)
-                .prop_map(|(tag, bits, version)| tag << 18 | bits & 0x3ffc0 | version);
+            let others = prop_oneof![4 => any::<u64>(), 1 => Just(0)];
+            let slot = (tags(), others, 0..4_u64).prop_map(|(tag, others, version)| tag | others & 0x3ffc0 | version);
             prop_oneof![proptest::array::uniform8(slot), proptest::array::uniform8(any::<u64>())]
         }
 
-        fn agree(vectors: Option<impl Vectors>, bucket: &Bucket, key: Key, moment: &Moment, ages: SinceSweep) {
-            let Some(vectors) = vectors else {
-                println!("SKIPPED: this processor has not all of AVX2 and AVX-512");
-                return;
-            };
+        /// Returns a moment; of some nothing is live, of some everything is.
+        fn moment(now: u64, kind: u8) -> Moment {
+            let moment = Moment::new(Tick { now, stamp: now }, Limits::of_window(100 + now % 151));
+            match kind {
+                0 => moment.seen_from(now % 400),
+                1 => moment.not_older_than(stamp_bits(now + 17)),
+                2 => moment.not_older_than(stamp_bits(now - now % 400)),
+                _ => moment,
+            }
+        }
+
+        fn agree(vectors: impl Vectors, bucket: &Bucket, key: Key, moment: &Moment, ages: SinceSweep) {
             let slots = bucket.0.each_ref().map(|slot| Slot(slot.load(Ordering::Relaxed)));
             let view = View::of(&slots, key, moment, 63);
             assert_eq!(vectors.view(&bucket.0, key, moment), (view, slots[view.ring.head]));
@@ -356,8 +358,8 @@ mod vector {
             #![proptest_config(ProptestConfig::with_cases(4096))]
             #[test]
             fn vectors_see_what_the_portable_way_sees(
-                slots in slots(), ring in 0..9_usize, now in 0..1_u64 << 62, tag in 1..4_u64, away: bool,
-                idle in prop_oneof![0..2_000_u64, any::<u64>()]
+                slots in slots(), ring in 0..12_usize, now in 0..1_u64 << 62, kind in 0..6_u8, tag in tags(),
+                away: bool, idle in prop_oneof![0..2_000_u64, any::<u64>()]
             ) {
                 let mut slots = slots;
                 if ring < 9 {
@@ -366,13 +368,21 @@ mod vector {
                         *slot = *slot & !63 | (now & 63).wrapping_sub(u64::from(i >= ring)) & 63;
                     }
                 }
-                let moment = Moment::new(Tick { now, stamp: now }, Limits::of_window(100 + now % 151));
-                let tag = Tag::of(tag << 18);
+                let (moment, tag) = (moment(now, kind), Tag::of(tag));
                 let key = if away { tag.away() } else { tag.at_home() };
                 let bucket = Bucket(slots.map(AtomicU64::new));
                 let ages = SinceSweep::new(now.saturating_sub(idle), now);
-                agree(Avx2::detect(), &bucket, key, &moment, ages);
-                agree(Avx512::detect(), &bucket, key, &moment, ages);
+                for kernel in Kernel::all() {
+                    match kernel {
+                        Kernel::Portable => {}
+                        #[cfg(target_arch = "x86_64")]
+                        Kernel::Avx2(avx2) => agree(avx2, &bucket, key, &moment, ages),
+                        #[cfg(target_arch = "x86_64")]
+                        Kernel::Avx512(avx512) => agree(avx512, &bucket, key, &moment, ages),
+                        #[cfg(target_arch = "aarch64")]
+                        Kernel::Neon(neon) => agree(neon, &bucket, key, &moment, ages),
+                    }
+                }
             }
         }
     }

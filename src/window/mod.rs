@@ -25,6 +25,8 @@ mod growth;
 mod kernel;
 #[cfg(all(test, any(loom, shuttle)))]
 mod models;
+#[cfg(all(target_arch = "aarch64", target_endian = "little", not(modelled)))]
+mod neon;
 mod preparation;
 mod roster;
 mod shared_state;

@@ -125,7 +125,7 @@ impl Key {
 
     /// Returns the words that vectors compare with: a slot matches if it differs from the first in
     /// no bit of the second.
-    #[cfg(all(target_arch = "x86_64", not(modelled)))]
+    #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), target_endian = "little", not(modelled)))]
     pub(crate) fn terms(self) -> (u64, u64) {
         (self.0, KEY)
     }
@@ -230,7 +230,7 @@ impl Slot {
     }
 
     /// The bits that vectors test: `spilled`, `away`.
-    #[cfg(all(target_arch = "x86_64", not(modelled)))]
+    #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), target_endian = "little", not(modelled)))]
     pub(crate) const FLAGS: (u64, u64) = (SPILLED, AWAY);
 }
 

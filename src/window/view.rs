@@ -54,10 +54,24 @@ impl View {
         first: u64,
         version_mask: u64,
     ) -> Self {
-        let written = newest.trailing_ones() as usize;
+        let whole = newest & (newest + 1) == 0;
+        Self::of_ring::<SLOTS>(hit, spilled, newest.trailing_ones() as usize, close & whole, first, version_mask)
+    }
+
+    /// Returns the view, given the number of slots at the start whose version is that of the first
+    /// one, and whether all others are one behind it.
+    #[inline(always)]
+    pub(crate) fn of_ring<const SLOTS: usize>(
+        hit: bool,
+        spilled: bool,
+        written: usize,
+        valid: bool,
+        first: u64,
+        version_mask: u64,
+    ) -> Self {
         let full = written / SLOTS; // 1 if all slots have been written in this version, else 0
         let ring = Ring { head: written % SLOTS, version: (first + full as u64) & version_mask };
-        View { hit, spilled, ring, valid: close & (newest & (newest + 1) == 0) }
+        View { hit, spilled, ring, valid }
     }
 
     /// Returns all that it tells, as numbers.
