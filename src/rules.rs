@@ -144,6 +144,8 @@ pub(crate) enum Place {
     Clearing,
     /// A table is about to be the newest, and no caller sees that yet.
     Starting,
+    /// All parts of a table but this one are ready.
+    LastPart,
 }
 
 /// Does nothing; in tests, something may happen there.

@@ -175,6 +175,25 @@ fn a_steady_rate_within_the_capacity_changes_nothing() {
 }
 
 #[test]
+fn a_tenth_more_than_the_capacity_fits_into_its_table() {
+    for (capacity, steps) in [(100_000, 1), (100_000, 200), (1_000_000, 1), (1_000_000, 150)] {
+        let clock = clock_at_1000();
+        let dedup = Dedup::builder().seed(7).window(WINDOW).capacity(capacity).clock(clock.clone()).build().unwrap();
+        let live = capacity as u64 * 107 / 100;
+        // All at once; or at a steady rate for longer than a window.
+        let each = if steps == 1 { live } else { live / 100 };
+        for step in 0..steps {
+            fresh(&dedup, step << 32..(step << 32) + each);
+            clock.advance(if steps == 1 { Duration::ZERO } else { WINDOW / 100 });
+        }
+        let stats = window(&dedup);
+        let bytes_an_id = stats.bytes as f64 / live as f64;
+        assert!(stats.tables.len() == 1 && bytes_an_id < 18.4, "{steps} steps: {bytes_an_id} bytes, {stats:?}");
+        assert!(stats.live + stats.evicted_live >= live - each && stats.evicted_live < 30, "{stats:?}");
+    }
+}
+
+#[test]
 fn at_the_budget_the_oldest_go_first_and_it_says_how_long_ids_are_remembered() {
     let (dedup, clock) = engine(4 * MIB);
     // A window would bring half a million: four times what the last table is rated for, and more
@@ -296,6 +315,17 @@ fn a_rush_from_a_small_window_loses_nothing() {
         assert_eq!(lost, (0, 0), "{threads} threads, {}", if in_batches { "batches" } else { "one by one" });
     }
     assert_eq!(rush(2, 500_000, true, true), (0, 0), "with refresh");
+}
+
+#[test]
+fn a_rush_at_one_moment_from_a_small_window_to_many_times_as_many_loses_nothing() {
+    let builder = Dedup::builder().seed(7).window(WINDOW).capacity(1_000).max_memory_bytes(4096 * MIB);
+    let dedup = builder.clock(clock_at_1000()).build().unwrap();
+    assert_eq!(fresh(&dedup, 0..3_000_000), 3_000_000);
+    let stats = window(&dedup);
+    assert_eq!((stats.evicted_live, stats.refused_tables), (0, 0), "{stats:?}");
+    assert!(bytes(&stats.tables) as f64 / 3e6 < 80.0, "{stats:?}");
+    assert_eq!(fresh(&dedup, 0..3_000_000), 0);
 }
 
 #[test]

@@ -150,7 +150,13 @@ impl Chunk {
     /// Asks for the buckets of the ids in `todo`, in a table for which they are not staged.
     #[inline(always)]
     pub(crate) fn ask_in<M: BucketMemory>(&self, memory: &M, todo: IdSet) {
-        todo.iter().for_each(|i| memory.prefetch(place(memory, self.digest(i)).bucket));
+        todo.iter().for_each(|i| self.ask_one_in(memory, i));
+    }
+
+    /// Asks for one id's bucket in such a table.
+    #[inline(always)]
+    pub(crate) fn ask_one_in<M: BucketMemory>(&self, memory: &M, i: usize) {
+        memory.prefetch(place(memory, self.digest(i)).bucket);
     }
 
     /// Returns the set of ids in `todo` that are in a table. `meanwhile` is called once for each.

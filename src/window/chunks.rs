@@ -136,10 +136,15 @@ impl Window {
             let mut unseen = todo;
             if !roster.is_single() {
                 tables.order_looks();
-                for older in roster.indices().skip(1) {
-                    let older = tables.memory(older);
-                    chunk.ask_in(&older, unseen);
-                    unseen = unseen.difference(self.kernel.seen_in(older, chunk, unseen, tick, || ()));
+                let mut older = roster.indices().skip(1).map(|index| tables.memory(index)).peekable();
+                older.peek().into_iter().for_each(|first| chunk.ask_in(first, unseen));
+                while let Some(table) = older.next() {
+                    // The next table's buckets come while this one's are looked at.
+                    let mut asks = unseen.iter();
+                    let ask_next = || {
+                        asks.next().zip(older.peek()).into_iter().for_each(|(i, next)| chunk.ask_one_in(next, i));
+                    };
+                    unseen = unseen.difference(self.kernel.seen_in(table, chunk, unseen, tick, ask_next));
                 }
             }
             let refresh = self.refresh_on_duplicate;

@@ -16,6 +16,7 @@ mod budget;
 mod rush;
 mod sampling;
 
+pub(crate) use self::budget::Started;
 use self::sampling::Again;
 use super::preparation::Preparation;
 use super::sizes::Sizes;
@@ -115,13 +116,19 @@ impl Growth {
         if is_first && size == Some(0) {
             return Ok(());
         }
-        let started = size.is_some_and(|size| self.prepare(size) && self.start_spare(size));
+        let started = size.is_some_and(|size| self.prepare(size) == Started::Yes && self.start_spare(size));
         let got = format_args!("a snapshot with a table of {buckets} buckets");
         check(started, "restore", got, "one of an engine with the same capacity and max_memory_bytes")?;
         if is_first {
             self.tables.retire(self.tables.shared.latest(), true);
         }
         Ok(())
+    }
+
+    /// Begins to make a table of a size ready; returns false if there is no room for it.
+    #[cfg(all(test, not(modelled)))]
+    pub(crate) fn begin_table(&self, size: usize) -> bool {
+        self.reserve(size) == budget::Reserved::Yes
     }
 
     fn in_thread(&self) -> bool {
@@ -204,11 +211,11 @@ impl Growth {
             self.release_spare();
         }
         let wanted = survey.wants(&self.sizes, self.full);
-        let refused = wanted.filter(|size| !self.start(*size));
-        // (If callers are still helping with a part, the next one that notices starts the table.)
-        if self.state().under_way.is_none() {
-            let in_vain = refused.is_some_and(|size| size > survey.size);
-            self.set_trigger(if in_vain { Again::InVain } else { Again::Soon });
+        match wanted.map(|size| (self.start(size), size)) {
+            // The next caller that notices starts it.
+            Some((Started::Soon, _)) => (),
+            Some((Started::No, size)) if size > survey.size => self.set_trigger(Again::InVain),
+            _ => self.set_trigger(Again::Soon),
         }
         self.end();
     }

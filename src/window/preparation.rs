@@ -4,6 +4,7 @@
 //! caller that helps has to wait.
 
 use super::tables::Tables;
+use crate::rules::{Place, meanwhile};
 use crate::sync::{Ordering, StdAtomicBool, StdAtomicU64};
 
 /// A table that is being made ready.
@@ -60,6 +61,9 @@ impl Preparation {
         }
         // Relaxed: published by `done`.
         let is_in_vain = self.failed.load(Ordering::Relaxed);
+        if part + 1 == self.parts {
+            meanwhile(Place::LastPart);
+        }
         #[expect(clippy::cast_possible_truncation, reason = "parts of a table in memory")]
         let part = part as usize;
         if !is_in_vain && tables.table(self.index).prepare(part, self.life).is_err() {

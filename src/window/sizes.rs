@@ -22,8 +22,12 @@ const BUCKETS_MIN: usize = 1024;
 pub(crate) const SIZES_MAX: usize = super::roster::INDICES / 2;
 
 /// The largest ratio of a size to the one before, if that is possible with this few of them: each
-/// table is looked at as long as something in it is live.
+/// table is looked at as long as something in it is live …
 const RATIO_MAX: f64 = 3.0;
+
+/// … and if it is not, of so many of the last sizes: a step from a small table takes little memory
+/// anyway.
+const LAST_STEPS: usize = 4;
 
 /// The numbers of buckets that a window's tables can have.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,14 +46,18 @@ pub(crate) fn capacity_of(buckets: usize) -> f64 {
 }
 
 impl Sizes {
-    /// Chooses sizes from a first table on, in steps of equal ratio, so that one table of each size
-    /// is within the budget: a window that grows all the way within its own length needs all of
-    /// them at once.
+    /// Chooses sizes from a first table on, in steps of equal ratio if that is small enough, so that
+    /// one table of each size is within the budget: a window that grows all the way within its own
+    /// length needs all of them at once.
     pub(crate) fn new(first_buckets: usize, budget_bytes: usize) -> Self {
         let budget_buckets = (budget_bytes / LINE_BYTES) as f64;
         let first = first_buckets as f64;
-        // The size of all tables together, in first tables.
-        let sum = |ratio: f64, steps: usize| (0..=steps).map(|i| ratio.powi(i as i32)).sum::<f64>();
+        // A size after this many steps, and all up to it together, in first tables.
+        let grown = |ratio: f64, step: usize, steps: usize| {
+            let early = step.min(steps.saturating_sub(LAST_STEPS));
+            ratio.powi(early as i32) * ratio.min(RATIO_MAX).powi((step - early) as i32)
+        };
+        let sum = |ratio: f64, steps: usize| (0..=steps).map(|i| grown(ratio, i, steps)).sum::<f64>();
         let room = budget_buckets / first;
         let steps = (1..SIZES_MAX).find(|&steps| sum(RATIO_MAX, steps) >= room).unwrap_or(SIZES_MAX - 1);
         let (mut low, mut high) = (1.0, room.max(1.0));
@@ -58,7 +66,7 @@ impl Sizes {
             if sum(ratio, steps) <= room { low = ratio } else { high = ratio }
         }
         let is_worth_it = low >= 1.25;
-        let larger = (1..=steps).filter(|_| is_worth_it).map(|i| (first * low.powi(i as i32)) as usize & !1);
+        let larger = (1..=steps).filter(|_| is_worth_it).map(|i| (first * grown(low, i, steps)) as usize & !1);
         Sizes(std::iter::once(first_buckets).chain(larger).collect())
     }
 
@@ -88,6 +96,17 @@ mod tests {
         let capacities: Vec<_> = sizes.0.iter().map(|&buckets| (capacity_of(buckets) / 1e6).round()).collect();
         assert_eq!(capacities, [1.0, 2.0, 6.0, 14.0, 35.0]);
         assert_eq!((sizes.for_live(1e3), sizes.for_live(1.1e6), sizes.for_live(1e9)), (0, 1, 4));
+    }
+
+    #[test]
+    fn the_last_steps_are_no_larger_than_threefold() {
+        for (capacity, budget) in [(1_000, 4_usize << 30), (1, 1 << 40), (65_536, 4 << 30)] {
+            let sizes = Sizes::new(buckets_for(capacity).unwrap(), budget);
+            assert_eq!(sizes.len(), SIZES_MAX);
+            let ratios: Vec<_> = sizes.0.windows(2).map(|pair| pair[1] as f64 / pair[0] as f64).collect();
+            assert!(ratios[SIZES_MAX - 1 - LAST_STEPS..].iter().all(|ratio| *ratio < 3.01), "{ratios:?}");
+            assert!(ratios.windows(2).all(|pair| pair[1] < pair[0] + 0.01), "{ratios:?}");
+        }
     }
 
     proptest! {

@@ -2,10 +2,12 @@
 //! that everything happens.
 
 use super::*;
+use crate::rules;
 use crate::sync::Ordering;
 use proptest::prelude::*;
 use std::collections::HashMap;
 
+mod growing;
 mod stalls;
 
 const SECOND: u64 = 1_000_000_000;

@@ -18,21 +18,34 @@ pub(super) enum Reserved {
     NoMemory,
 }
 
+/// The outcome of an attempt to start a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Started {
+    Yes,
+    /// Not yet: others are about to make it ready, so it is worth another attempt at once.
+    Soon,
+    No,
+}
+
 impl Growth {
-    /// Starts a table of a size, whatever must be done for that; returns false if it is not
-    /// possible.
-    pub(super) fn start(self: &Arc<Self>, size: usize) -> bool {
-        let is_ready = self.state().is_ready(size);
+    /// Starts a table of a size, whatever must be done for that.
+    pub(crate) fn start(self: &Arc<Self>, size: usize) -> Started {
+        let (is_ready, is_under_way) = {
+            let state = self.state();
+            (state.is_ready(size), state.under_way.is_some())
+        };
         if !is_ready {
             self.release_spare();
-            if size > size_at(self.tables.roster().newest()) {
+            // (What is under way has its room already.)
+            if !is_under_way && size > size_at(self.tables.roster().newest()) {
                 self.make_room(size);
             }
-            if !self.prepare(size) {
-                return false;
+            let prepared = self.prepare(size);
+            if prepared != Started::Yes {
+                return prepared;
             }
         }
-        self.start_spare(size)
+        if self.start_spare(size) { Started::Yes } else { Started::No }
     }
 
     /// Starts the table of a size that is ready.
@@ -51,14 +64,21 @@ impl Growth {
         spare.into_iter().for_each(|spare| self.tables.table(spare.index).release());
     }
 
-    /// Makes a table of a size ready, together with callers that help; returns false if there is no
-    /// memory for it, or not all of it is ready.
-    pub(super) fn prepare(self: &Arc<Self>, size: usize) -> bool {
+    /// Makes a table of a size ready to be started, together with callers that help.
+    pub(super) fn prepare(self: &Arc<Self>, size: usize) -> Started {
         if self.state().under_way.is_none() && self.reserve(size) != Reserved::Yes {
-            return false;
+            return Started::No;
         }
         self.help_with_all();
-        self.state().is_ready(size)
+        // At one moment: whoever helps with the last part may finish it now.
+        let state = self.state();
+        match &state.under_way {
+            _ if state.is_ready(size) => Started::Yes,
+            Some(_) => Started::Soon,
+            // A table of another size was under way, and is in the way no more.
+            None if state.spare.is_some() => Started::Soon,
+            None => Started::No,
+        }
     }
 
     /// Begins to make a table of a size ready, if there is room for it.

@@ -24,6 +24,7 @@ impl Growth {
     /// would have to go first.
     pub(super) fn hurry(self: &Arc<Self>, size: usize) -> bool {
         if !self.state().is_ready(size) {
+            self.release_spare();
             match self.reserve(size) {
                 Reserved::NoRoom => return false,
                 Reserved::NoMemory => {

@@ -10,7 +10,8 @@ use crate::window::trigger::GrowthTrigger;
 /// The time of the next look at the newest table.
 #[derive(Clone, Copy)]
 pub(super) enum Again {
-    /// Early enough for the next table to be ready in time if there is a rush.
+    /// Early enough for the next table to be ready in time if there is a rush. (The first table has
+    /// room for that: a rush has to fill it beyond its capacity.)
     Soon,
     /// At the present rate of ids no table will be needed before that.
     Later,
@@ -18,6 +19,13 @@ pub(super) enum Again {
     /// changed.
     InVain,
 }
+
+/// The number of entries per bucket that are displaced before it is tried again to get a table that
+/// could not be had: far fewer than an overfull table displaces before it loses a noticeable part …
+const DISPLACED_IN_VAIN: f64 = 1.0 / 16.0;
+/// … and this many at least, in the sample: asking how much memory is available takes as long as
+/// some hundred checks.
+const DISPLACED_IN_VAIN_MIN: u64 = 256;
 
 impl Growth {
     /// Looks at some of the newest table's buckets.
@@ -54,9 +62,9 @@ impl Growth {
         let sampled = |displaced_a_bucket: f64| (((buckets / sample) as f64 * displaced_a_bucket) as u64).max(1);
         let displaced_max = match again {
             _ if size + 1 == self.sizes.len() => u64::MAX,
-            Again::Soon => sampled(DISPLACED_IN_A_RUSH),
-            Again::Later => sampled(self.full.displaced_a_bucket),
-            Again::InVain => buckets as u64,
+            Again::Soon if size > 0 => sampled(DISPLACED_IN_A_RUSH),
+            Again::Soon | Again::Later => sampled(self.full.displaced_a_bucket),
+            Again::InVain => sampled(DISPLACED_IN_VAIN).max(DISPLACED_IN_VAIN_MIN),
         };
         let expires = (!roster.is_single()).then(|| self.tables.expires(roster.oldest()));
         // Often enough for memory to be given back before two windows are over.

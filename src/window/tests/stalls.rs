@@ -7,7 +7,6 @@ use super::super::tick::{GRACE, Moment};
 use super::super::view::View;
 use super::*;
 use crate::id_set::IdSet;
-use crate::rules;
 use std::cell::Cell;
 
 /// The time when the caller reads its clock, in ticks of a second.
