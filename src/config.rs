@@ -85,7 +85,8 @@ impl Builder {
     /// million.
     ///
     /// A tenth more fit, too. Of as many as the capacity, 2 in a million are forgotten early, of a
-    /// tenth more 8; nearly none of those that come at once. With still more ids the window grows, with fewer again it shrinks, to no less than this; see
+    /// tenth more 8; nearly none of those that come at once. With still more ids the window grows,
+    /// with fewer again it shrinks, to no less than this; see
     /// [`max_memory_bytes`](Builder::max_memory_bytes).
     pub fn capacity(self, ids: usize) -> Self {
         Builder { capacity: ids, ..self }
@@ -94,12 +95,12 @@ impl Builder {
     /// Sets how much memory the window may take when it grows; at least what the capacity takes.
     /// Default: 1 GiB, or what the capacity takes if that is more.
     ///
-    /// The window grows in steps of up to three times, from a small table also larger ones; each is
-    /// a table of its own, and older tables are given back when all their ids have expired. Until
-    /// then, for one window, it takes up to four times 18.4 bytes a live id. In the long run three fifths of this memory
-    /// hold ids: 35 million in 1 GiB. With more, the oldest go first, are counted
-    /// ([`WindowStats::evicted_live`]), and [`WindowStats::effective_window`] tells how old the
-    /// youngest of them was. If the limit is what the capacity takes, the window never grows. (A
+    /// The window grows in steps of up to three times, each a table of its own; older tables are
+    /// given back when all their ids have expired. Until then, for one window, it takes up to four
+    /// times 18.4 bytes a live id. (Steps from a small table can be larger.) In the long run three
+    /// fifths of this memory hold ids: 35 million in 1 GiB. With more, the oldest go first, are
+    /// counted ([`WindowStats::evicted_live`]), and [`WindowStats::effective_window`] tells how old
+    /// the youngest of them was. If the limit is what the capacity takes, the window never grows. (A
     /// [`history`](Builder::history) comes on top, and does not grow.)
     ///
     /// [`WindowStats::evicted_live`]: crate::WindowStats::evicted_live
@@ -114,9 +115,9 @@ impl Builder {
     /// for a GiB; then answers are repeatable to the last evicted id, if one thread checks.
     /// Default: a thread.
     ///
-    /// In a rush, when a third of the window brings a tenth more than the capacity (or three quarters
-    /// of what a later table has room for) and the thread is not ready yet, callers do not go on to
-    /// overfill the table: one check in some thousands makes 2 MiB of the next one ready, which
+    /// In a rush, when a third of the window brings a tenth more than the capacity (or three
+    /// quarters of what a later table has room for) and the thread is not ready yet, callers do not
+    /// go on to overfill the table: one check in some thousands makes 2 MiB of the next one ready, which
     /// takes 0.2 to 3 ms, or, if others have begun the last part, waits for them, at most 10 ms. (A
     /// table of up to 2 MiB, 100,000 ids, is made ready by the check that needs it.) So nothing is
     /// forgotten early as long as the budget has room.
