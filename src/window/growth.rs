@@ -66,10 +66,10 @@ struct Spare {
 }
 
 /// The number of buckets in a survey: the load of a table that is rated right is found too high
-/// once in 3,000 times …
-const SURVEY_BUCKETS: usize = 1024;
+/// once in 100,000 times (four and a half deviations) …
+const SURVEY_BUCKETS: usize = 512;
 /// … and the number in a thorough one, which comes before anything is done about it: never.
-const THOROUGH_SURVEY_BUCKETS: usize = 16 * SURVEY_BUCKETS;
+const THOROUGH_SURVEY_BUCKETS: usize = 32 * SURVEY_BUCKETS;
 
 impl Growth {
     /// Creates tables, from a first one on to as many as the budget allows.
