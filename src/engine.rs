@@ -14,11 +14,11 @@ mod time;
 pub(crate) use self::claim_batches::{BLOCK, Buffers};
 pub(crate) use self::claims::At;
 pub use self::claims::Tried;
+pub(crate) use self::replay::Gathered;
 
 use crate::claims::Claims;
 use crate::clock::{EngineClock, Reading};
 use crate::digest::{Digest, Digester};
-use crate::id_set::{CHUNK, IdSet};
 use crate::journal::Journal;
 use crate::stats::{Counters, Stats};
 use crate::stream_time::StreamTime;
@@ -192,20 +192,6 @@ impl Engine {
         let verdict = verdict(outcome, FRESH_BY_WINDOW);
         self.counters.add_one(verdict);
         verdict
-    }
-
-    /// Restores ids that were accepted at a time in the past, or elsewhere.
-    #[inline]
-    pub(crate) fn restore(&self, digests: &[Digest], at: Reading) {
-        self.claims.restored(digests, &At(self, at));
-        self.window.check_chunks(digests.iter().copied(), at, |_| IdSet::EMPTY, |_, _, _| ());
-        if let Some(history) = &self.history {
-            let now = history.tick(self.window.no_earlier(at.time));
-            for part in digests.chunks(CHUNK) {
-                part.iter().for_each(|digest| history.prefetch(*digest));
-                part.iter().for_each(|digest| history.insert_looked(&history.look(*digest), now));
-            }
-        }
     }
 
     /// Forgets everything in the tiers. Sets no time.

@@ -4,7 +4,7 @@ use super::Builder;
 use crate::Error;
 use crate::clock::{EngineClock, Machine, nanos_of};
 use crate::digest::{DigestKey, WantedKey};
-use crate::engine::Engine;
+use crate::engine::{Engine, Gathered};
 use crate::journal::{Opened, Resumed};
 use crate::rules::{Rule, obeys};
 use crate::snapshot::Snapshot;
@@ -72,8 +72,9 @@ fn replay(
     engine.window.grow_in_thread(false);
     // If an id was accepted twice, since the window was shorter then, the last time counts.
     engine.window.set_refresh_on_duplicate(obeys(Rule::LatestAcceptance));
-    let mut digests = Vec::new();
-    let journal = journal.replay(key, retention, is_empty, |told| engine.learn(told, &mut digests))?;
+    let mut gathered = Gathered::default();
+    let journal = journal.replay(key, retention, is_empty, |told| engine.learn(told, &mut gathered))?;
+    engine.learn_gathered(&mut gathered);
     engine.window.set_refresh_on_duplicate(options.refresh_on_duplicate);
     let resumed = journal.resumed();
     debug_assert!(engine.journal.is_none(), "what is read is not written again");

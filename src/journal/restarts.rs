@@ -44,6 +44,39 @@ fn without_a_thread_who_flushes_writes() {
 }
 
 #[test]
+fn ids_of_many_blocks_are_replayed_together_and_in_order() {
+    let (disk, clock) = (Simulated::new(), clock());
+    let open = || builder(&disk, &clock, JournalOptions::new()).window(Duration::from_secs(100)).build().unwrap();
+    let dedup = open();
+    // A block each, at the same time.
+    for n in 0..3_000_u16 {
+        assert!(dedup.check(n.to_le_bytes()).is_fresh());
+        if n % 10 == 0 {
+            dedup.forget((n / 2).to_le_bytes());
+        }
+        dedup.flush().unwrap();
+    }
+    for _ in 0..2 {
+        dedup.forget("forgotten and back");
+        assert!(dedup.check("forgotten and back").is_fresh());
+        dedup.flush().unwrap();
+    }
+    clock.advance(Duration::from_secs(60));
+    assert!(dedup.check("later").is_fresh());
+    dedup.flush().unwrap();
+    drop(dedup);
+
+    let dedup = open();
+    for n in 0..3_000_u16 {
+        let is_forgotten = n % 5 == 0 && n < 1_500;
+        assert_eq!(dedup.contains(n.to_le_bytes()).is_none(), is_forgotten, "{n}");
+    }
+    assert!(dedup.contains("forgotten and back").is_some());
+    clock.advance(Duration::from_secs(50));
+    assert!(dedup.contains(7_u16.to_le_bytes()).is_none() && dedup.contains("later").is_some());
+}
+
+#[test]
 fn how_time_was_counted_and_what_time_it_was_is_known_after_a_restart() {
     let (disk, clock) = (Simulated::new(), clock());
     let open = || builder(&disk, &clock, JournalOptions::new()).build().unwrap();
