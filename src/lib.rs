@@ -58,8 +58,8 @@
 //! ```
 //!
 //! [`Dedup::retain_fresh`] does that to a vector of messages, and [`DedupIterator::dedup_by_id`]
-//! reads an iterator ahead, or [checks](DedupById::check_ahead) it ahead. Where ids come one by one,
-//! [`Dedup::prepare`] on receipt and [`Dedup::check_prepared`] after decoding overlap as well.
+//! reads an iterator ahead, or [checks](DedupById::check_ahead) it ahead. Where ids come one by
+//! one, [`Dedup::prepare`] on receipt and [`Dedup::check_prepared`] after decoding overlap as well.
 //!
 //! # If a crash must not lose a message
 //!
