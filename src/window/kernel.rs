@@ -35,7 +35,8 @@ macro_rules! call {
             // for.
             Kernel::Avx512(avx512) => unsafe { vector::avx512::$function(avx512, $($argument),*) },
             #[cfg(all(target_arch = "aarch64", target_endian = "little", not(modelled)))]
-            // SAFETY: a `Neon` exists only if the processor has what its functions are compiled for.
+            // SAFETY: a `Neon` exists only if the processor has what its functions are compiled
+            // for.
             Kernel::Neon(neon) => unsafe { vector::neon::$function(neon, $($argument),*) },
         }
     };
