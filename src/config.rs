@@ -100,8 +100,8 @@ impl Builder {
     /// times 18.4 bytes a live id. (Steps from a small table can be larger.) In the long run three
     /// fifths of this memory hold ids: 35 million in 1 GiB. With more, the oldest go first, are
     /// counted ([`WindowStats::evicted_live`]), and [`WindowStats::effective_window`] tells how old
-    /// the youngest of them was. If the limit is what the capacity takes, the window never grows. (A
-    /// [`history`](Builder::history) comes on top, and does not grow.)
+    /// the youngest of them was. If the limit is what the capacity takes, the window never grows.
+    /// (A [`history`](Builder::history) comes on top, and does not grow.)
     ///
     /// [`WindowStats::evicted_live`]: crate::WindowStats::evicted_live
     /// [`WindowStats::effective_window`]: crate::WindowStats::effective_window
@@ -117,10 +117,10 @@ impl Builder {
     ///
     /// In a rush, when a third of the window brings a tenth more than the capacity (or three
     /// quarters of what a later table has room for) and the thread is not ready yet, callers do not
-    /// go on to overfill the table: one check in some thousands makes 2 MiB of the next one ready, which
-    /// takes 0.2 to 3 ms, or, if others have begun the last part, waits for them, at most 10 ms. (A
-    /// table of up to 2 MiB, 100,000 ids, is made ready by the check that needs it.) So nothing is
-    /// forgotten early as long as the budget has room.
+    /// go on to overfill the table: one check in some thousands makes 2 MiB of the next one ready,
+    /// which takes 0.2 to 3 ms, or, if others have begun the last part, waits for them, at most 10
+    /// ms. (A table of up to 2 MiB, 100,000 ids, is made ready by the check that needs it.) So
+    /// nothing is forgotten early as long as the budget has room.
     ///
     /// Memory is given back when a call notices that it is not needed: a check, a claim, or
     /// [`stats`](crate::Dedup::stats). An engine that is never called keeps what it has.

@@ -82,7 +82,7 @@ pub(crate) enum Rule {
     AnnounceFirst,
     /// The look at the window is ordered after the announcement. (Only loom can tell.)
     AnnounceInOrder,
-    /// When the bits that checks see of a shard's ids are made anew, they have those of its map.
+    /// The bits of a shard's ids have those of its map, also when they are made anew.
     FilterKeeps,
     /// A claim looks at the window.
     ClaimLooks,

@@ -1,4 +1,4 @@
-//! What checks see of a shard's ids without its lock: a bit for each.
+//! A bit for each id of a shard: as much as checks see of them without its lock.
 
 use crate::digest::Digest;
 use crate::rules::{Rule, obeys};
@@ -8,8 +8,8 @@ use crate::sync::{AtomicU64, Ordering, StdAtomicU64};
 /// twenty others meets the bit.
 const WORDS: usize = if cfg!(modelled) { 1 } else { 32 };
 
-/// Returns the most bits of ids that have gone, given the number of ids that there are: a model sees
-/// them go at once.
+/// Returns the most bits of ids that have gone, given the number of ids that there are: a model
+/// sees them go at once.
 #[inline(always)]
 fn stale_max(ids: u64) -> u64 {
     if cfg!(modelled) { 0 } else { ids.max(16) }

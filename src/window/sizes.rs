@@ -46,9 +46,9 @@ pub(crate) fn capacity_of(buckets: usize) -> f64 {
 }
 
 impl Sizes {
-    /// Chooses sizes from a first table on, in steps of equal ratio if that is small enough, so that
-    /// one table of each size is within the budget: a window that grows all the way within its own
-    /// length needs all of them at once.
+    /// Chooses sizes from a first table on, in steps of equal ratio if that is small enough, so
+    /// that one table of each size is within the budget: a window that grows all the way within its
+    /// own length needs all of them at once.
     pub(crate) fn new(first_buckets: usize, budget_bytes: usize) -> Self {
         let budget_buckets = (budget_bytes / LINE_BYTES) as f64;
         let first = first_buckets as f64;

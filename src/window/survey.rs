@@ -69,8 +69,8 @@ impl Survey {
     /// Returns true if ids come so fast that the table will be overfull long before the first of
     /// them expire. Then there is no point in waiting until it loses some.
     pub(crate) fn is_rush(&self) -> bool {
-        // As many ids as the capacity, at once, are what it was chosen for; of ids that fill a table
-        // for the first time, 3 in ten million are lost until it is at a tenth more.
+        // As many ids as the capacity, at once, are what it was chosen for; of ids that fill a
+        // table for the first time, 3 in ten million are lost until it is at a tenth more.
         let full = if self.is_first() { Full::RATED } else { Full::LOSSLESS };
         self.rushed > full.load
     }

@@ -149,8 +149,8 @@ fn batches(stream: Vec<(Int<8>, u64, bool)>) -> Vec<Batch> {
     of_ticks.flat_map(|tick| tick.chunks(BATCH)).map(batch).collect()
 }
 
-/// Takes batches through the engine, and checks how many of their ids were fresh. Returns the number
-/// of ids.
+/// Takes batches through the engine, and checks how many of their ids were fresh. Returns the
+/// number of ids.
 fn check(dedup: &Dedup, batches: &[Batch], way: Way) -> usize {
     let mut verdicts: Vec<Verdict> = Vec::with_capacity(BATCH);
     let (mut ids, mut wrong) = (0, 0);
