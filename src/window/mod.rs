@@ -112,8 +112,8 @@ use std::time::Duration;
 ///   [ticks](WindowStats::tick). Time does not run backwards: an earlier time than one already
 ///   given counts as the latest given.
 /// - The exception is a digest that had to go before its time, which is counted
-///   ([`WindowStats::evicted_live`]): about 1.5 digests in a million at the rated capacity; more
-///   when the window may not grow any more.
+///   ([`WindowStats::evicted_live`]): about 1.5 digests in a million at the rated capacity, 8 at a
+///   tenth more, where it grows; more when it may not grow any more.
 /// - Two different digests collide with a probability of 5e-14 per check.
 ///
 /// # Growth
@@ -121,8 +121,7 @@ use std::time::Duration;
 /// The window starts with room for `capacity`, and a tenth more. When its table is full it starts a
 /// larger one, and looks at the old one until everything in it has expired. When much less has come
 /// for three quarters of a window, it starts a smaller one, so that memory goes back to the system
-/// within two
-/// windows, if there are calls that give it the time.
+/// within two windows, if there are calls that give it the time.
 /// [`with_max_memory_bytes`](Window::with_max_memory_bytes) sets where growth ends. A thread that
 /// lives as long as it takes gets the memory ready; in a rush, callers
 /// [help](crate::Builder::growth_thread).
