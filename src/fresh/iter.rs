@@ -54,8 +54,8 @@ pub trait DedupIterator: Iterator + Sized {
     ///
     /// # Cost
     ///
-    /// That of [`check`](Dedup::check) for each item; where items are read ahead and the table is in
-    /// main memory, less than half of it (of a million ids, 88 ns for 200). Where they are
+    /// That of [`check`](Dedup::check) for each item; where items are read ahead and the table is
+    /// in main memory, less than half of it (of a million ids, 88 ns for 200). Where they are
     /// [checked](DedupById::check_ahead) ahead, a quarter, and a sixth by
     /// [`retain_fresh`](Dedup::retain_fresh), where all of them are there at once.
     fn dedup_by_id<'d, I, F>(
@@ -154,8 +154,8 @@ impl<It: Iterator, F> DedupById<'_, It, F> {
     /// # Cost
     ///
     /// That of [`check_batch`](Dedup::check_batch), and of moving the items: six tenths of what
-    /// reading ahead alone costs, with 255 items; more are hardly faster. Only items that the source has promised are
-    /// checked ahead; without a promise it is one at a time.
+    /// reading ahead alone costs, with 255 items; more are hardly faster. Only items that the
+    /// source has promised are checked ahead; without a promise it is one at a time.
     ///
     /// # Examples
     ///
