@@ -194,6 +194,17 @@ fn a_tenth_more_than_the_capacity_fits_into_its_table() {
 }
 
 #[test]
+fn a_rush_of_less_than_a_tenth_too_many_makes_no_table_ready_whatever_the_ids_are() {
+    for seed in 0..30 {
+        let builder = Dedup::builder().seed(seed).window(WINDOW).capacity(100_000);
+        let dedup = builder.clock(clock_at_1000()).build().unwrap();
+        fresh(&dedup, 0..108_500);
+        let bytes = window(&dedup).bytes;
+        assert!(bytes < 2_000_000, "seed {seed}: {bytes} bytes");
+    }
+}
+
+#[test]
 fn at_the_budget_the_oldest_go_first_and_it_says_how_long_ids_are_remembered() {
     let (dedup, clock) = engine(4 * MIB);
     // A window would bring half a million: four times what the last table is rated for, and more

@@ -6,8 +6,8 @@
 //! [`name`]: no atomics, no time of their own. [`shards`] is the protocol: a map behind a lock in
 //! each [`shard`], and how it and checks, which take no lock, respect each other; [`effects`] is
 //! what follows for the tiers that remember ids ([`done`]), [`restore`] what comes back from them.
-//! [`filter`] is what checks see of that map. [`batch`] locks a shard once for many ids. Nothing here knows the engine, which brings in window
-//! and history (`engine/claims.rs`).
+//! [`filter`] is what checks see of that map. [`batch`] locks a shard once for many ids. Nothing
+//! here knows the engine, which brings in window and history (`engine/claims.rs`).
 
 mod batch;
 mod done;

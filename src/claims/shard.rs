@@ -76,6 +76,8 @@ impl Shard {
         if self.filter.is_stale(map.len()) {
             self.filter.renew(map.ids());
         }
+        // (Not of many, which would take too long; models look for what comes of it.)
+        debug_assert!(cfg!(modelled) || map.len() > 64 || map.ids().all(|id| self.filter.may_have(id)));
     }
 
     /// Unlocks the shard after an entry has gone, and wakes waiting threads.

@@ -20,8 +20,8 @@ pub(crate) struct Shape {
     pub(crate) bits: u32,
 }
 
-/// Calls `$function::<W, B>`, compiled for a shape: the processor predicts which, and what is done
-/// for many ids is decided once.
+/// Calls the function that is compiled for a shape, so that nothing is decided for each bit, and in
+/// a batch for no id.
 macro_rules! for_shape {
     ($shape:expr, $($function:ident).+($($argument:expr),*)) => {
         match ($shape.words == $crate::history::block::WORDS, $shape.bits) {
@@ -48,7 +48,8 @@ pub(super) use for_shape;
 
 /// The bits of an id, in some words of a generation.
 ///
-/// What is generic over `W` and `B` is compiled for a [`Shape`] of so many words and bits in each.
+/// Functions that are generic over `W` and `B` are compiled for a [`Shape`] of so many words, and
+/// bits in each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pattern {
     /// The bits in each word that has some: in the first `W` of these.

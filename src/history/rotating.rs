@@ -193,13 +193,20 @@ impl History {
     /// Looks for a digest.
     #[inline(always)]
     pub(crate) fn look(&self, digest: Digest) -> Look {
-        let mut look = Look { index: scale(digest.place, self.blocks.len()), ..Look::NONE };
-        for_shape!(self.shape, look.pattern.set(digest));
+        let pattern = for_shape!(self.shape, self.pattern(digest));
+        let mut look = Look { index: scale(digest.place, self.blocks.len()), pattern, seen: false };
         look.seen = match self.shape.words == WORDS {
             true => self.is_in::<WORDS>(&look),
             false => self.is_in::<2>(&look),
         };
         look
+    }
+
+    #[inline(always)]
+    fn pattern<const W: usize, const B: u32>(&self, digest: Digest) -> Pattern {
+        let mut pattern = Pattern::NONE;
+        pattern.set::<W, B>(digest);
+        pattern
     }
 
     /// Looks for up to eight digests, which is faster than one by one. Returns the set of those

@@ -69,8 +69,7 @@ struct Spare {
 /// that of a table that is rated right is never found too high, that of one with 7 % more once in
 /// 50 …
 const SURVEY_BUCKETS: usize = 1024;
-/// … and the number in a thorough one, which comes before anything is done about it but in a rush:
-/// never.
+/// … and the number in a thorough one, which comes before anything is done about it: never.
 const THOROUGH_SURVEY_BUCKETS: usize = 16 * SURVEY_BUCKETS;
 
 impl Growth {
@@ -167,7 +166,11 @@ impl Growth {
             return self.help_or_wait();
         }
         self.take_over();
-        let survey = self.survey(SURVEY_BUCKETS);
+        let mut survey = self.survey(SURVEY_BUCKETS);
+        if survey.is_rush() && survey.is_first() {
+            // It is acted upon at once, and a table that has room for the ids may seem not to.
+            survey = self.survey(THOROUGH_SURVEY_BUCKETS);
+        }
         let wanted = survey.wants(&self.sizes, self.full);
         if let Some(size) = wanted
             && survey.is_rush()

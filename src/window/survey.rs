@@ -76,7 +76,7 @@ impl Survey {
     }
 
     /// Returns true if the table is of the size that was asked for: it has room for the capacity.
-    fn is_first(&self) -> bool {
+    pub(crate) fn is_first(&self) -> bool {
         self.size == 0
     }
 

@@ -33,12 +33,19 @@ fn too_long(text: &str, prose: fn(&str) -> Option<&str>) -> Vec<usize> {
             continue;
         };
         is_code ^= prose.trim_start().starts_with("```");
-        let is_free = is_code || prose.trim_start().starts_with(['|', '[']) || prose.starts_with("    ");
+        let is_free =
+            is_code || prose.trim_start().starts_with('|') || is_link(prose.trim_start()) || prose.starts_with("    ");
         if !is_free && line.chars().count() > COLUMNS {
             found.push(number);
         }
     }
     found
+}
+
+/// Returns true if a line is a link, and nothing after it.
+fn is_link(line: &str) -> bool {
+    let after = line.rsplit(']').next().unwrap_or_default();
+    line.starts_with('[') && !after.trim_start_matches(": ").contains(' ')
 }
 
 #[test]
@@ -55,6 +62,7 @@ fn prose_has_at_most_100_columns() {
     assert!(wrong.is_empty(), "more than {COLUMNS} columns: {wrong:#?}");
     let long = "word ".repeat(21);
     assert_eq!(too_long(&format!("{long}\n```\n{long}\n```\n{long}\n"), whole), [1, 5]);
+    assert_eq!(too_long(&format!("[`{long}`](a)\n[a] {long}\n[a]: {}", "b".repeat(101)), whole), [2]);
     assert_eq!(too_long(&format!("/// {long}\nlet a = \"{long}\";\n// | {long}"), comment), [1]);
 }
 
