@@ -59,13 +59,43 @@ const HUGE_PAGE: usize = 2 << 20;
 /// The number of bytes that are populated at once.
 pub(crate) const PART_BYTES: usize = 2 << 20;
 
+/// The fewest parts for which it is worthwhile to start threads: 32 MiB, some milliseconds …
+#[cfg(not(modelled))]
+const PARTS_ALONE: u64 = 16;
+/// … and the most threads, since memory has no more bandwidth.
+#[cfg(not(modelled))]
+const THREADS_MAX: usize = 4;
+
 #[cfg(not(modelled))]
 impl<T: Zeroed> Lines<T> {
     /// Allocates memory for `len` items, present (not merely promised) when this returns.
     pub fn new(len: usize, tier: &'static str) -> Result<Self, Error> {
         let lines = Self::reserve(len, tier)?;
-        (0..lines.parts()).try_for_each(|part| lines.populate(part, tier))?;
+        lines.populate_all(tier)?;
         Ok(lines)
+    }
+
+    /// Populates all parts. The system clears every page, which takes longer than anything else
+    /// about a large table, so several threads ask for them.
+    fn populate_all(&self, tier: &'static str) -> Result<(), Error> {
+        let (parts, next) = (self.parts() as u64, StdAtomicU64::new(0));
+        // Relaxed: it hands out numbers; the end of the threads publishes the memory.
+        let take = || Some(next.fetch_add(1, Ordering::Relaxed)).filter(|part| *part < parts);
+        #[expect(clippy::cast_possible_truncation, reason = "parts of memory that was reserved")]
+        let populate = || std::iter::from_fn(take).try_for_each(|part| self.populate(part as usize, tier));
+        let threads = match parts < PARTS_ALONE {
+            true => 1,
+            false => std::thread::available_parallelism().map_or(1, |threads| threads.get().min(THREADS_MAX)),
+        };
+        std::thread::scope(|scope| {
+            let spawn = |_| std::thread::Builder::new().name("hapax-memory".into()).spawn_scoped(scope, populate).ok();
+            // (Where there are no more threads, the caller does it all.)
+            let helpers: Vec<_> = (1..threads).map_while(spawn).collect();
+            let join = |helper: std::thread::ScopedJoinHandle<'_, _>| {
+                helper.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            };
+            helpers.into_iter().map(join).fold(populate(), Result::and)
+        })
     }
 
     /// Allocates memory that is only promised: no page of it is there before it is
@@ -300,7 +330,9 @@ mod tests {
 
     #[test]
     fn memory_is_zero_aligned_and_writable_to_its_end() {
-        for len in if cfg!(miri) { [1, 2, 63, 70] } else { [1, 63, 1024, 40_000] } {
+        // (The last is populated by several threads.)
+        let lens: &[usize] = if cfg!(miri) { &[1, 2, 63, 70] } else { &[1, 63, 1024, 40_000, 600_000] };
+        for &len in lens {
             let lines = Lines::<Line>::new(len, "window").unwrap();
             assert_eq!(lines.len(), len);
             assert_eq!(lines.bytes(), len * LINE_BYTES);

@@ -38,16 +38,21 @@ pub(crate) struct Table<const SLOTS: usize = { self::SLOTS }, const VERSION_BITS
 impl<const SLOTS: usize, const VERSION_BITS: u32> Table<SLOTS, VERSION_BITS> {
     /// Returns a table of `buckets` buckets, an even number.
     pub(crate) fn new(buckets: usize) -> Result<Self, Error> {
-        let table = Self::reserve(buckets)?;
-        (0..table.parts()).try_for_each(|part| table.prepare(part, None))?;
-        Ok(table)
+        Self::with(buckets, Lines::new)
     }
 
     /// Returns a table whose memory is only promised until all of its parts are
     /// [prepared](Table::prepare).
     pub(crate) fn reserve(buckets: usize) -> Result<Self, Error> {
+        Self::with(buckets, Lines::reserve)
+    }
+
+    fn with(
+        buckets: usize,
+        memory: impl FnOnce(usize, &'static str) -> Result<Lines<Bucket<SLOTS>>, Error>,
+    ) -> Result<Self, Error> {
         assert!(buckets.is_multiple_of(2) && SLOTS <= self::SLOTS && VERSION_BITS <= self::VERSION_BITS);
-        Ok(Table { buckets: Lines::reserve(buckets, "window")?, sweeps: Sweeps::new(buckets) })
+        Ok(Table { buckets: memory(buckets, "window")?, sweeps: Sweeps::new(buckets) })
     }
 
     /// Returns the number of parts in which its memory is prepared.

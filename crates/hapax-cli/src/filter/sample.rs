@@ -7,36 +7,78 @@ use super::lines::without_end;
 use std::fs::File;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Many short places rather than few long ones: an id that comes again from time to time must have
-/// the chance to be in two.
+/// Many short places, since an id that comes again from time to time must have the chance to be in
+/// two …
 const PLACES: u64 = 128;
 const PLACE_BYTES: u64 = 8 << 10;
+
+/// … and two long ones, for ids that come again soon, all over the file.
+const LONG_PLACES: u64 = 2;
+const LONG_BYTES: u64 = 10 << 20;
+
+/// One in so many ids of a long place stands for all of them, so that they are soon counted.
+const STANDS_FOR: u64 = 8;
 
 /// Returns about how many different ids are in this many lines of plain files; none if the files
 /// show nothing, or not enough.
 ///
 /// Of `n` lines drawn from `d` ids that come equally often, `n²/2d` pairs have the same one. If
-/// some come more often, or close together, the result is less than the true number.
+/// some come more often, or close together, the result is less than the true number. There are no
+/// more than the share of a long place that is new there.
 pub fn distinct(sources: &[Source], extractor: &mut Extractor, lines: u64) -> Option<u64> {
     let files: Vec<(File, u64)> = sources.iter().map(plain).collect::<Option<_>>()?;
     let bytes: u64 = files.iter().map(|(_, bytes)| bytes).sum();
-    let mut ids = Vec::new();
+    let (mut ids, mut near) = (Vec::new(), Near::default());
     for (file, length) in &files {
         if extractor.needs_header() {
             let beginning = read_at(file, 0, 64 << 10)?;
             let end = memchr::memchr(b'\n', &beginning)?;
             extractor.read_header(without_end(&beginning[..=end])).ok()?;
         }
-        let places = (u128::from(PLACES) * u128::from(*length)).div_ceil(u128::from(bytes.max(1))) as u64;
-        for place in 0..places {
-            // There is one place in each part of the file, so that no two overlap: a line that is
-            // drawn twice is not a repeated id.
-            let part = length / places;
-            let at = part * place + at_random(place) % part.saturating_sub(PLACE_BYTES).max(1);
-            add_ids(&read_at(file, at, PLACE_BYTES as usize)?, extractor, &mut ids);
+        let share = |of: u64| (u128::from(of) * u128::from(*length)).div_ceil(u128::from(bytes.max(1))) as u64;
+        for at in places(share(PLACES), PLACE_BYTES, *length) {
+            each_id(&read_at(file, at, PLACE_BYTES as usize)?, extractor, |id| ids.push(id));
+        }
+        for at in places(share(LONG_PLACES), LONG_BYTES, *length) {
+            let mut place = Vec::new();
+            each_id(&read_at(file, at, LONG_BYTES as usize)?, extractor, |id| {
+                place.extend((id % STANDS_FOR == 0).then_some(id));
+            });
+            near.add(&mut place);
         }
     }
-    Some(estimate(&mut ids, lines))
+    Some(estimate(&mut ids, lines).min(near.at_most(lines)))
+}
+
+/// Returns the beginnings of places in a file: one in each part of it, so that no two overlap. A
+/// line that is drawn twice is not a repeated id.
+fn places(places: u64, bytes: u64, length: u64) -> impl Iterator<Item = u64> {
+    let part = length / places;
+    (0..places).map(move |place| part * place + at_random(place) % part.saturating_sub(bytes).max(1))
+}
+
+/// The ids of long places.
+#[derive(Default)]
+struct Near {
+    lines: u64,
+    /// Those that are new in their place.
+    new: u64,
+}
+
+impl Near {
+    fn add(&mut self, ids: &mut [u64]) {
+        ids.sort_unstable();
+        self.lines += ids.len() as u64;
+        self.new += ids.chunk_by(|one, other| one == other).count() as u64;
+    }
+
+    /// Returns the most different ids of this many lines, if all of them are like these.
+    fn at_most(&self, lines: u64) -> u64 {
+        match self.lines {
+            0 => lines,
+            all => (u128::from(lines) * u128::from(self.new)).div_ceil(u128::from(all)) as u64,
+        }
+    }
 }
 
 /// Opens a plain file, and returns its length.
@@ -52,13 +94,17 @@ fn at_random(place: u64) -> u64 {
     xxh3_64(&place.to_le_bytes())
 }
 
-/// Adds the ids of all whole lines of a piece; the first and the last may be halves.
-fn add_ids(piece: &[u8], extractor: &Extractor, ids: &mut Vec<u64>) {
-    let ends: Vec<usize> = memchr::memchr_iter(b'\n', piece).collect();
-    for line in ends.windows(2) {
-        if let Ok(Extracted::Event { id, .. }) = extractor.extract(without_end(&piece[line[0] + 1..=line[1]])) {
-            ids.push(xxh3_64(&id));
+/// Calls `id` with the hash of the id of each whole line of a piece; the first and the last may be
+/// halves.
+fn each_id(piece: &[u8], extractor: &Extractor, mut id: impl FnMut(u64)) {
+    let mut ends = memchr::memchr_iter(b'\n', piece);
+    let Some(mut start) = ends.next() else { return };
+    for end in ends {
+        let line = without_end(&piece[start + 1..=end]);
+        if let Ok(Extracted::Event { id: bytes, .. }) = extractor.extract(line) {
+            id(xxh3_64(&bytes));
         }
+        start = end;
     }
 }
 
@@ -75,6 +121,16 @@ fn estimate(ids: &mut [u64], lines: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ids_that_come_again_soon_are_fewer_than_lines() {
+        let mut near = Near::default();
+        assert_eq!(near.at_most(1_000), 1_000);
+        // Each comes twice, in one place; none again in the other.
+        near.add(&mut (0..1_000).map(|i| i / 2).collect::<Vec<_>>());
+        near.add(&mut (0..1_000).collect::<Vec<_>>());
+        assert_eq!(near.at_most(10_000_000), 7_500_000);
+    }
 
     #[test]
     fn ids_that_come_again_are_told_from_ids_that_do_not() {

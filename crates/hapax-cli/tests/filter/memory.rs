@@ -55,7 +55,7 @@ fn many_ids_take_what_they_take() {
     let directory = Directory::new("many-ids");
     let text: String = (0..3_000_000).map(|i| format!("{i}\n")).collect();
     let file = directory.file("many", text.as_bytes());
-    // 18.5 bytes each at three quarters, and what the batches take.
+    // 18.5 bytes each at seven tenths, and what the batches take.
     let (known, given) = (peak_of(&[&file]), peak_of(&["--capacity", "4200000", &file]));
     println!("{known} MB, {given} MB with the capacity given");
     assert!(known < given + given / 4 + 16, "{known} MB, {given} MB with the capacity given");
