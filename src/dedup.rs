@@ -1,9 +1,10 @@
 //! The synchronous engine as its users see it: handles, scopes, time; [`claims`] with what their
 //! holders have ([`claim`], [`attempt`]); the [`journal`], and what is put into it as one
-//! ([`append`]).
+//! ([`append`], [`checkpoint`]).
 
 mod append;
 mod attempt;
+mod checkpoint;
 mod claim;
 mod claims;
 mod journal;

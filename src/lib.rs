@@ -105,6 +105,7 @@
 //! | you have | take |
 //! |---|---|
 //! | a consumer of a broker | `Consumer` of `hapax-stream`: claims, handles, completes, acknowledges, for any broker; examples for five |
+//! | a log that can be read again, and one process for each part | `LogConsumer` of `hapax-stream`: checks, handles, takes a checkpoint, acknowledges; no store |
 //! | a stream of anything | `StreamExt::dedup_by` of `hapax-stream` |
 //! | an effect in PostgreSQL | `inbox::once` of `hapax-postgres` in its transaction; messages to be handled later: `Worker`; messages about it: `outbox`, `Relay` |
 //! | an HTTP API whose clients try again | `IdempotencyLayer` of `hapax-http` |

@@ -132,6 +132,10 @@ pub(crate) enum Rule {
     RefuseAhead,
     /// A generation of the history takes insertions for one horizon, no longer.
     OneHorizon,
+    /// Between two checkpoints nothing becomes durable.
+    HeldBack,
+    /// A checkpoint and all that was accepted before it become durable as one.
+    CheckpointAsOne,
     /// A fingerprint is a mismatch only for an id whose fingerprint is known.
     CertainMismatch,
 }

@@ -41,6 +41,11 @@ impl Builder {
             let expected = "a history, without which it means nothing";
             check(self.history.is_some(), "unconfirmed", unconfirmed, expected)?;
         }
+        let has_checkpoints = self.journal.as_ref().is_some_and(|(_, journal)| journal.checkpoints);
+        let expected = "no snapshot with option `journal.checkpoints`: it has what came after the last checkpoint, too";
+        if let Some(path) = &self.restore {
+            check(!has_checkpoints, "restore", path.display(), expected)?;
+        }
         let has_end = !self.lease.is_zero() && self.lease <= HUNDRED_YEARS;
         check(has_end, "lease", self.lease, "a duration of up to 100 years, not none")?;
         let policy = self.event_time.clone().unwrap_or_default().policy(self.window)?;

@@ -137,15 +137,18 @@ impl Dedup {
     ///
     /// Copies the appended events once. Waits while 64 MiB wait to be written.
     pub fn append(&self, fill: impl FnOnce(&mut Appending<'_>)) -> Result<(), JournalError> {
-        let journal = self.journal()?;
+        let payload = self.appending(fill)?;
+        self.journal()?.shared.append_whole(&payload)
+    }
+
+    /// Returns what is to be appended as one.
+    pub(super) fn appending(&self, fill: impl FnOnce(&mut Appending<'_>)) -> Result<Payload, JournalError> {
+        self.journal()?;
         let mut appending = Appending { engine: &self.engine, payload: Payload::default(), refused: None };
         fill(&mut appending);
         // The last thing that was appended may have been too much.
         appending.has_room();
-        match appending.refused {
-            Some(refused) => Err(refused),
-            None => journal.shared.append_whole(&appending.payload),
-        }
+        appending.refused.map_or(Ok(appending.payload), Err)
     }
 
     /// Returns the latest position of each source that was [appended](Dedup::append): as recovered,

@@ -6,7 +6,8 @@ use crate::journal::{Flush, Journal, Position, Reopened};
 
 impl Dedup {
     /// Returns when everything that was accepted before the call, by any thread, is durable: it is
-    /// a duplicate after a crash, too.
+    /// a duplicate after a crash, too. (With [checkpoints](crate::JournalOptions::checkpoints):
+    /// everything up to the last one.)
     ///
     /// A consumer's loop: take a batch, claim, work, complete, flush, acknowledge.
     ///

@@ -106,6 +106,12 @@ pub enum JournalError {
         /// The number of ids that are lost.
         ids_lost: Loss,
     },
+    /// The journal has no checkpoints: see
+    /// [`JournalOptions::checkpoints`](crate::JournalOptions::checkpoints).
+    NoCheckpoints {
+        /// The journal's directory.
+        path: PathBuf,
+    },
     /// The events to be appended are too large; nothing of them was appended.
     TooLarge {
         /// The part of it that is too large.
@@ -170,6 +176,11 @@ impl fmt::Display for JournalError {
                 "{}: {what}, at offset {offset} ({defects} defects in all): {files_lost} files, {blocks_lost} blocks, {ids_lost} are \
                  lost. Nothing was changed. Bring the files back; or go on without what is lost, with option `journal.damage` = Keep, \
                  which moves damaged files aside",
+                path.display()
+            ),
+            JournalError::NoCheckpoints { path } => write!(
+                f,
+                "the journal {} has no checkpoints: build the engine with option `journal.checkpoints`",
                 path.display()
             ),
             JournalError::TooLarge { what, got, max } => {

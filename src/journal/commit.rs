@@ -3,6 +3,7 @@
 //! does that.
 
 use super::damage::Lost;
+use super::held::Held;
 use super::options::{JournalOptions, MAX_PENDING_BYTES};
 use super::payload::{Kind, Payload};
 use super::state::{Position, State, Written};
@@ -12,6 +13,7 @@ use crate::clock::{Stamp, TimeBase, nanos_of};
 use crate::digest::Digest;
 use crate::error::JournalError;
 use crate::process::Origin;
+use crate::rules::{Rule, obeys};
 use crate::sync::unpoisoned;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -37,7 +39,7 @@ pub(crate) struct Shared {
     /// The process that may write. In a child of it nothing here is to be locked: the lock may be
     /// held by a thread that the child does not have.
     origin: Origin,
-    directory: PathBuf,
+    pub(super) directory: PathBuf,
 }
 
 /// The present figures of a journal.
@@ -45,6 +47,7 @@ pub(crate) struct Status {
     pub(crate) appended: Position,
     pub(crate) durable: Position,
     pub(super) pending_bytes: usize,
+    pub(super) held_bytes: usize,
     pub(super) dropped: u64,
     pub(super) reopened: u64,
     pub(crate) failed: Option<JournalError>,
@@ -58,7 +61,7 @@ impl Shared {
         let pending_bytes_max = usize::try_from(half_the_budget).unwrap_or(usize::MAX).min(MAX_PENDING_BYTES);
         Shared {
             directory: writer.rules.directory.clone(),
-            state: Mutex::new(State::new(&writer)),
+            state: Mutex::new(State::new(&writer, options.checkpoints.then(|| Held::new(pending_bytes_max)))),
             writer: Mutex::new(writer),
             work: Condvar::new(),
             done: Condvar::new(),
@@ -123,6 +126,13 @@ impl Shared {
             return;
         }
         let mut state = self.lock_with_room();
+        if let Some(held) = &mut state.held
+            && obeys(Rule::HeldBack)
+        {
+            // The time of what is held is not written before it.
+            let dropped = held.push(push);
+            return state.drop_events(dropped);
+        }
         if state.failed.is_some() && state.pending.bytes().len() >= self.pending_bytes_max {
             let mut dropped = Payload::default();
             push(&mut dropped);
@@ -137,13 +147,20 @@ impl Shared {
     pub(crate) fn append_whole(&self, payload: &Payload) -> Result<(), JournalError> {
         self.must_be_here()?;
         let mut state = self.lock_with_room();
-        self.advance(&mut state, payload.latest());
+        if state.held.is_none() {
+            self.advance(&mut state, payload.latest());
+        }
         if let Some(failed) = &state.failed {
             return Err(failed.error.clone());
         }
+        if let Some(held) = &state.held {
+            held.has_room()?;
+        }
         state.positions.set_all(payload)?;
-        if payload.events() > 0 {
-            self.push(&mut state, |pending| pending.append(payload));
+        match &mut state.held {
+            Some(held) => held.append(payload)?,
+            None if payload.events() > 0 => self.push(&mut state, |pending| pending.append(payload)),
+            None => {}
         }
         Ok(())
     }
@@ -153,7 +170,7 @@ impl Shared {
     }
 
     #[inline(always)]
-    fn push(&self, state: &mut State, push: impl FnOnce(&mut Payload)) {
+    pub(super) fn push(&self, state: &mut State, push: impl FnOnce(&mut Payload)) {
         let (before, events) = (state.pending.bytes().len(), state.pending.events());
         push(&mut state.pending);
         state.appended.0 += state.pending.events() - events;
@@ -165,7 +182,7 @@ impl Shared {
 
     /// Notes that it is this time, at least: files may have expired.
     #[inline(always)]
-    fn advance(&self, state: &mut State, at: Timestamp) {
+    pub(super) fn advance(&self, state: &mut State, at: Timestamp) {
         state.latest = state.latest.max(at);
         if state.failed.is_some() && state.may_heal() {
             self.work.notify_one();
@@ -175,11 +192,13 @@ impl Shared {
     #[inline]
     fn lock_with_room(&self) -> MutexGuard<'_, State> {
         let state = self.lock();
-        if state.pending.bytes().len() >= self.pending_bytes_max { self.wait_for_room(state) } else { state }
+        // (What is held waits for its caller, who must not wait for that.)
+        let is_full = state.held.is_none() && state.pending.bytes().len() >= self.pending_bytes_max;
+        if is_full { self.wait_for_room(state) } else { state }
     }
 
     #[cold]
-    fn wait_for_room<'s>(&'s self, mut state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
+    pub(super) fn wait_for_room<'s>(&'s self, mut state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
         while state.pending.bytes().len() >= self.pending_bytes_max && state.failed.is_none() {
             state = match self.is_inline {
                 true => {
@@ -248,6 +267,7 @@ impl Shared {
             appended: state.appended,
             durable: state.durable,
             pending_bytes: state.pending.bytes().len(),
+            held_bytes: state.held.as_ref().map_or(0, Held::bytes),
             dropped: state.dropped_ever,
             reopened: state.reopened,
             failed: state.failed.as_ref().map(|failed| failed.error.clone()),

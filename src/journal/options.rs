@@ -22,6 +22,7 @@ pub struct JournalOptions {
     pub(super) max_disk_bytes: Option<u64>,
     pub(super) file_mode: u32,
     pub(super) deferred: bool,
+    pub(crate) checkpoints: bool,
     pub(super) damage: Damage,
 }
 
@@ -60,6 +61,7 @@ impl Default for JournalOptions {
             max_disk_bytes: None,
             file_mode: 0o600,
             deferred: false,
+            checkpoints: false,
             damage: Damage::Refuse,
         }
     }
@@ -154,6 +156,20 @@ impl JournalOptions {
     #[must_use]
     pub fn deferred(self, deferred: bool) -> Self {
         JournalOptions { deferred, ..self }
+    }
+
+    /// Sets whether what is accepted is held back until the next
+    /// [checkpoint](crate::Dedup::checkpoint): a crash, and the end of the engine as well, takes
+    /// back what was accepted since, so that a consumer that goes on from the checkpoint's
+    /// positions handles it again. Default: whatever is accepted becomes durable by itself.
+    ///
+    /// It holds for everything that the journal records: accepted ids, completed claims, forgotten
+    /// ids. [`flush`](crate::Dedup::flush) makes the last checkpoint durable, and nothing that came
+    /// after it. An engine that is [restored](crate::Builder::restore) from a snapshot cannot have
+    /// checkpoints, since a snapshot also has what came after the last of them.
+    #[must_use]
+    pub fn checkpoints(self, checkpoints: bool) -> Self {
+        JournalOptions { checkpoints, ..self }
     }
 
     /// Sets the answer to damage, other than the torn end that a crash leaves. Default:

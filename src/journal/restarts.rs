@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Returns a builder of an engine whose journal is on this disk.
-fn builder(disk: &Simulated, clock: &ManualClock, options: JournalOptions) -> Builder {
+pub(super) fn builder(disk: &Simulated, clock: &ManualClock, options: JournalOptions) -> Builder {
     let of_machine = clock.clone();
     let clocks = move || Clocks { engine: of_machine.now(), wall_nanos: of_machine.now().as_nanos(), boot_nanos: 1 };
     let machine = Machine { clocks: Arc::new(clocks), boot: 1 };
@@ -18,7 +18,7 @@ fn builder(disk: &Simulated, clock: &ManualClock, options: JournalOptions) -> Bu
     builder.journal(directory(), options).surroundings(surroundings)
 }
 
-fn clock() -> ManualClock {
+pub(super) fn clock() -> ManualClock {
     let clock = ManualClock::new();
     clock.set(Timestamp::from_secs(1_000_000));
     clock

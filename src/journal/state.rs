@@ -3,6 +3,7 @@
 
 use super::damage::Lost;
 use super::disk::Disk;
+use super::held::Held;
 use super::payload::Payload;
 use super::positions::Positions;
 use super::watch::Watch;
@@ -39,6 +40,8 @@ impl Position {
 
 pub(super) struct State {
     pub(super) pending: Payload,
+    /// The data that is to be written with the next checkpoint, of a journal that has them.
+    pub(super) held: Option<Held>,
     pub(super) appended: Position,
     pub(super) durable: Position,
     /// The position up to which a caller waits.
@@ -89,9 +92,10 @@ impl Written {
 }
 
 impl State {
-    pub(super) fn new(writer: &Writer) -> Self {
+    pub(super) fn new(writer: &Writer, held: Option<Held>) -> Self {
         State {
             pending: Payload::default(),
+            held,
             appended: Position::default(),
             durable: Position::default(),
             wanted: Position::default(),

@@ -29,6 +29,8 @@ pub struct JournalStats {
     pub durable: Position,
     /// The number of bytes that wait to be written.
     pub pending_bytes: usize,
+    /// The number of bytes that wait for the next [checkpoint](crate::Dedup::checkpoint).
+    pub held_bytes: usize,
     /// The number of bytes that all files take.
     pub disk_bytes: u64,
     /// The number of files.
@@ -56,6 +58,7 @@ impl JournalStats {
             appended: Position::default(),
             durable: Position::default(),
             pending_bytes: 0,
+            held_bytes: 0,
             disk_bytes: 0,
             segments: 0,
             commits: 0,
@@ -77,6 +80,7 @@ impl Journal {
             appended: status.appended,
             durable: status.durable,
             pending_bytes: status.pending_bytes,
+            held_bytes: status.held_bytes,
             disk_bytes: status.written.disk_bytes,
             segments: status.written.segments,
             commits: status.written.commits,
@@ -94,12 +98,22 @@ impl PartialEq for JournalStats {
     fn eq(&self, other: &Self) -> bool {
         let key = |stats: &JournalStats| {
             let JournalStats {
-                appended, durable, pending_bytes, disk_bytes, segments, commits, dropped, reopened, ..
+                appended,
+                durable,
+                pending_bytes,
+                held_bytes,
+                disk_bytes,
+                segments,
+                commits,
+                dropped,
+                reopened,
+                ..
             } = *stats;
             (
                 appended,
                 durable,
                 pending_bytes,
+                held_bytes,
                 disk_bytes,
                 segments,
                 commits,

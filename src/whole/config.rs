@@ -21,6 +21,8 @@ pub(super) struct Config {
     pub(super) refresh: bool,
     /// True if checks are appended when the work is done.
     pub(super) deferred: bool,
+    /// True if what was appended is written by checkpoints.
+    pub(super) checkpoints: bool,
     pub(super) history: Option<HistoryConfig>,
     /// The lateness that is allowed to events, in thousandths of a window.
     pub(super) lateness: Option<u32>,
@@ -51,6 +53,7 @@ impl Config {
             window_secs: [10, 60, 600, 86_400][random.below(4) as usize],
             refresh: random.below(3) == 0,
             deferred: random.below(4) == 0,
+            checkpoints: random.below(4) == 0,
             history,
             lateness: (random.below(4) == 0).then(|| random.below(1_500) as u32),
         }

@@ -2,8 +2,12 @@
 
 use super::belief::Belief;
 use super::op::{IDS, Id};
+use super::restarts::Left;
 use super::world::{World, Wrong};
-use crate::JournalError;
+use crate::{Dedup, JournalError};
+
+/// The source of all positions.
+const SOURCE: &[u8] = b"source";
 
 /// The expected contents of the journal.
 pub(super) struct JournalModel {
@@ -13,6 +17,10 @@ pub(super) struct JournalModel {
     pub(super) ever: [Belief; IDS as usize],
     pub(super) appended: u64,
     pub(super) durable: u64,
+    /// The checkpoints, each with its number, which is its position, and what was appended by then:
+    /// first the one that is durable.
+    pub(super) checkpoints: Vec<(u64, u64)>,
+    last_checkpoint: u64,
     pub(super) failed: bool,
     /// The reasons for which it may fail.
     pub(super) full: bool,
@@ -57,6 +65,24 @@ impl World {
         Ok(())
     }
 
+    pub(super) fn checkpoint(&mut self) -> Result<(), Wrong> {
+        let number = self.journal.last_checkpoint + 1;
+        let taken = self.dedup().checkpoint([(SOURCE, number.to_le_bytes())]);
+        self.note(format_args!("checkpoint {}", taken.is_ok()));
+        match taken {
+            Ok(_) if !self.config.checkpoints => Err("a journal without checkpoints has taken one".to_string()),
+            Ok(_) => {
+                self.journal.last_checkpoint = number;
+                self.journal.checkpoints.push((number, self.journal.appended));
+                self.stream.is_appended = self.stream.began;
+                Ok(())
+            }
+            Err(JournalError::NoCheckpoints { .. }) if !self.config.checkpoints => Ok(()),
+            Err(_) if self.journal.may_fail() => Ok(()),
+            Err(error) => Err(format!("no checkpoint, without cause: {error}")),
+        }
+    }
+
     pub(super) fn flush(&mut self) -> Result<(), Wrong> {
         let flushed = self.dedup().flush();
         self.flushed(flushed)
@@ -69,6 +95,11 @@ impl World {
         match &flushed {
             Ok(()) if journal.gone => Err("flushed into a directory that is gone".to_string()),
             Ok(()) if journal.failed => Err("flushed, although the journal had failed".to_string()),
+            Ok(()) if self.config.checkpoints => {
+                journal.checkpoints.drain(..journal.checkpoints.len() - 1);
+                self.stream.is_durable = self.stream.is_appended;
+                Ok(())
+            }
             Ok(()) => {
                 journal.durable = journal.appended;
                 self.stream.is_durable = self.stream.began;
@@ -86,7 +117,10 @@ impl World {
     pub(super) fn flush_if_it_can(&mut self) -> Result<(), Wrong> {
         match self.journal.may_fail() {
             true => Err("the journal has failed, or may".to_string()),
-            false => self.flush(),
+            false => {
+                self.checkpoint()?;
+                self.flush()
+            }
         }
     }
 
@@ -119,6 +153,8 @@ impl JournalModel {
             ever: Default::default(),
             appended: 0,
             durable: 0,
+            checkpoints: vec![(0, 0)],
+            last_checkpoint: 0,
             failed: false,
             full: false,
             sync_fails: false,
@@ -142,6 +178,31 @@ impl JournalModel {
             *log = vec![(0, ever.clone())];
         }
         self.durable = 0;
+        self.checkpoints.insert(0, (0, 0));
+    }
+
+    /// Returns what was appended by the checkpoint that an engine has come back to.
+    pub(super) fn appended_by(&self, checkpoint: u64, left: Left) -> Result<u64, Wrong> {
+        let possible = match left {
+            Left::Stopped => &self.checkpoints[self.checkpoints.len() - 1..],
+            _ => &self.checkpoints[..],
+        };
+        let found = possible.iter().find(|(number, _)| *number == checkpoint);
+        found
+            .map(|(_, appended)| *appended)
+            .ok_or_else(|| format!("it is back at checkpoint {checkpoint}, expected one of {possible:?}"))
+    }
+}
+
+/// Returns the number of the checkpoint that an engine has come back to.
+pub(super) fn checkpoint_of(dedup: &Dedup) -> Result<u64, Wrong> {
+    let positions = dedup.positions().map_err(|error| format!("no positions: {error}"))?;
+    match &positions[..] {
+        [] => Ok(0),
+        [(source, position)] if source == SOURCE && position.len() == 8 => {
+            Ok(position.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+        }
+        other => Err(format!("positions {other:?}")),
     }
 }
 

@@ -53,7 +53,7 @@ impl Machine {
 
     pub(super) fn open(&mut self, config: &Config, window: Duration, keep: bool) -> Result<Dedup, Error> {
         let damage = if keep { Damage::Keep } else { Damage::Refuse };
-        let options = JournalOptions::new().deferred(config.deferred).damage(damage);
+        let options = JournalOptions::new().deferred(config.deferred).checkpoints(config.checkpoints).damage(damage);
         let mut builder = Dedup::builder()
             .window(window)
             .capacity(1)

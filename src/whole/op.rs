@@ -82,6 +82,8 @@ pub(super) enum Op {
     /// The end of the work on the ids that were checked so far: they may be appended (journals that
     /// defer).
     Append,
+    /// A checkpoint (journals that have them).
+    Checkpoint,
     /// A burst of as many ids as the history is made for, all new.
     Burst,
     /// The disk is full from now on, or has room again.
@@ -220,6 +222,7 @@ fn draw(random: &mut Random, config: &Config) -> Op {
         66..69 => Op::Forget { id: id(random) },
         69 if random.below(2) == 0 => Op::ClearBeside { id: id(random) },
         69 => Op::Clear,
+        70..74 if config.checkpoints => Op::Checkpoint,
         70..79 => Op::Flush,
         79..81 => Op::Append,
         81..83 => Op::Full { full: random.below(2) == 0 },

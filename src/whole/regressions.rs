@@ -10,15 +10,17 @@ use crate::rules::Rule;
 pub(super) type Regression = (&'static str, Option<Rule>, Sequence);
 
 const PLAIN: Config =
-    Config { kind: Kind::Manual, window_secs: 10, refresh: false, deferred: false, history: None, lateness: None };
+    Config { kind: Kind::Manual, window_secs: 10, refresh: false, deferred: false, checkpoints: false, history: None, lateness: None };
 const EVENTS: Config = Config { kind: Kind::Events, ..PLAIN };
 const SYSTEM: Config = Config { kind: Kind::System, ..PLAIN };
+const CHECKPOINTS: Config = Config { checkpoints: true, ..PLAIN };
 
 pub(super) fn all() -> Vec<Regression> {
     let mut all = Vec::new();
     let mut add = |what, mend, config, ops: &[Op]| all.push((what, mend, Sequence { config, ops: ops.to_vec() }));
     of_the_audit(&mut add);
     of_time(&mut add);
+    of_checkpoints(&mut add);
     of_fingerprints(&mut add);
     of_damage(&mut add);
     all
@@ -160,6 +162,22 @@ fn of_time(add: Add<'_>) {
             Restart { milliwindows: 100 },
             Event { id: 0, milliwindows: -672 },
         ],
+    );
+}
+
+/// Adds what checkpoints promise.
+fn of_checkpoints(add: Add<'_>) {
+    add(
+        "what was accepted since the last checkpoint is fresh after a crash",
+        Some(Rule::HeldBack),
+        CHECKPOINTS,
+        &[Check { id: 0 }, Checkpoint, Check { id: 1 }, Flush, Crash { seed: 1 }, Check { id: 1 }, Check { id: 0 }],
+    );
+    add(
+        "what was accepted before a checkpoint comes back with it",
+        Some(Rule::CheckpointAsOne),
+        CHECKPOINTS,
+        &[Check { id: 0 }, Checkpoint, Flush, Crash { seed: 1 }, Check { id: 0 }],
     );
 }
 

@@ -2,7 +2,7 @@
 
 use super::belief::Belief;
 use super::config::Kind;
-use super::journaling::last;
+use super::journaling::{checkpoint_of, last};
 use super::op::IDS;
 use super::times::Stream;
 use super::world::{World, Wrong, rules};
@@ -45,12 +45,21 @@ impl World {
         self.note(format_args!("start {damaged} {reports}"));
         let unknown = damaged || was_gone || (left == Left::Damaged && reports) || left == Left::Cut;
         let before = self.journal.durable;
+        let checkpoint = checkpoint_of(&dedup)?;
+        let by_then = match self.config.checkpoints && !unknown {
+            true => Some(self.journal.appended_by(checkpoint, left)?),
+            false => None,
+        };
         let rules = rules(&self.config, length, &dedup);
         for id in 0..IDS as usize {
             let log = &self.journal.logs[id];
-            let belief = match left {
+            let belief = match (left, by_then) {
                 _ if unknown => self.journal.ever[id].clone(),
-                Left::Stopped => last(log).clone(),
+                (_, Some(by_then)) => {
+                    let known = log.iter().rfind(|(at, _)| *at <= by_then);
+                    known.map_or_else(|| self.journal.ever[id].clone(), |(_, belief)| belief.clone())
+                }
+                (Left::Stopped, None) => last(log).clone(),
                 _ => {
                     let from = log.iter().rposition(|(at, _)| *at <= before).unwrap_or(0);
                     Belief::of(log[from..].iter().flat_map(|(_, belief)| belief.states().iter().copied()))
@@ -90,6 +99,7 @@ impl World {
             self.stream.is_lost = unknown;
         }
         (self.journal.appended, self.journal.durable) = (0, 0);
+        self.journal.checkpoints = vec![(checkpoint, 0)];
         (self.journal.failed, self.journal.gone) = (false, false);
         (self.journal.full, self.journal.sync_fails) = (false, false);
         self.rules = rules;

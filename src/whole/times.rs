@@ -17,8 +17,9 @@ pub(super) struct Stream {
     pub(super) offset: (u64, u64),
     /// The latest time of a call that carried none.
     pub(super) clock: u64,
-    /// True if the journal certainly knows how it is counted.
+    /// True if the journal certainly knows how it is counted; or will, at the next flush.
     pub(super) is_durable: bool,
+    pub(super) is_appended: bool,
     /// True if the engine was started again, and has not got an event yet; `rests_since` is when,
     /// by the clock.
     pub(super) rests: bool,

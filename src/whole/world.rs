@@ -109,6 +109,7 @@ impl World {
             Op::ClearBeside { id } => self.clear(Some(id))?,
             Op::Flush => self.flush()?,
             Op::Append => self.append()?,
+            Op::Checkpoint => self.checkpoint()?,
             Op::Burst => self.burst()?,
             Op::Full { full } => {
                 self.machine.full(full);

@@ -5,6 +5,7 @@
 //! flush has returned. Then it dies. The next engine must know the reported ids; the ids that it
 //! knows must have been accepted.
 
+mod checkpoints;
 mod child;
 #[cfg(target_os = "linux")]
 mod power;
@@ -59,4 +60,5 @@ fn kill_9_at_any_moment() {
 #[test]
 fn child() {
     child::run_if_asked();
+    checkpoints::run_if_asked();
 }

@@ -15,6 +15,10 @@ use std::time::Duration;
 #[allow(dead_code)] // its broker, and main
 mod durable_consumer;
 
+#[path = "../../examples/log_consumer.rs"]
+#[allow(dead_code)] // main
+mod log_consumer;
+
 type Failure = Box<dyn std::error::Error>;
 
 fn text(path: &str) -> String {
@@ -33,6 +37,7 @@ fn function(file: &str, begins: &str) -> String {
 fn what_is_shown_is_what_is_tested() {
     let shown = [
         ("docs/guide/2-durability.md", "examples/durable_consumer.rs", "/// Handles what is new of a batch."),
+        ("docs/guide/2-durability.md", "examples/log_consumer.rs", "/// Handles what is new of a batch that begins"),
         ("docs/guide/3-sharing.md", "tests/examples/shown.rs", "/// Handles a message,"),
         ("docs/patterns.md", "crates/hapax-http/examples/http_server.rs", "/// Lets in who shows a token"),
         ("docs/guide/2-durability.md", "tests/examples/shown.rs", "/// Charges an order,"),
@@ -73,6 +78,36 @@ fn block_on<F: Future>(future: F) -> F::Output {
 fn journaled(directory: &Directory, clock: &ManualClock) -> Dedup {
     let builder = Dedup::builder().journal(&directory.0, JournalOptions::new()).clock(clock.clone());
     builder.lease(Duration::from_secs(30)).build().unwrap()
+}
+
+#[test]
+fn a_log_is_handled_whole_and_in_order_whichever_message_fails() {
+    let log = ["a", "b", "a", "c", "d", "b", "e"];
+    for failing in ["a", "b", "c", "d", "e"] {
+        let directory = Directory::new("log");
+        let open = || Dedup::builder().journal(&directory.0, JournalOptions::new().checkpoints(true)).build().unwrap();
+        let (mut handled, mut failures) = (Vec::new(), 2);
+        let mut restarts = 0;
+        let mut offset = 0;
+        while offset < log.len() as u64 {
+            // Each batch is that of another process.
+            let dedup = open();
+            assert_eq!(log_consumer::start(&dedup).unwrap(), offset);
+            let batch = &log[offset as usize..log.len().min(offset as usize + 4)];
+            offset = log_consumer::consume(&dedup, offset, batch, |id| {
+                if id == failing && failures > 0 {
+                    failures -= 1;
+                    return Err("not now".into());
+                }
+                handled.push(id.to_owned());
+                Ok(())
+            })
+            .unwrap();
+            restarts += 1;
+            assert!(restarts < 10, "{failing}: it does not get on");
+        }
+        assert_eq!(handled, ["a", "b", "c", "d", "e"], "{failing} has failed");
+    }
 }
 
 #[test]

@@ -2,8 +2,9 @@
 //! that does nothing.
 
 use crate::table::{median, row};
+use hapax::{Dedup, JournalOptions};
 use hapax_store::{InMemoryStore, TieredDedup};
-use hapax_stream::{Consumer, Delivery, Source};
+use hapax_stream::{Consumer, Delivery, LogConsumer, Source};
 use std::convert::Infallible;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -60,6 +61,31 @@ pub async fn run() {
             "{stats:?}"
         );
     }
-    row("consumer, a new message", median(new), "ns", None, "");
+    let claimed = median(new);
+    row("consumer, a new message", claimed, "ns", None, "");
     row("consumer, a duplicate", median(duplicate), "ns", None, "");
+    log(claimed).await;
+}
+
+/// A consumer of a log, on a disk: a checkpoint and a sync for each batch.
+async fn log(claimed: f64) {
+    let directory = std::env::temp_dir().join(format!("hapax-consumer-rows-{}", std::process::id()));
+    for batch in [256, 4_096, 65_536] {
+        let mut new = Vec::new();
+        for round in 0..ROUNDS {
+            let path = directory.join(format!("{batch}-{round}"));
+            let engine = Dedup::builder().journal(path, JournalOptions::new().checkpoints(true));
+            let engine = engine.capacity(5 * MESSAGES as usize).build().expect("an engine");
+            let id_of = |number: &u64| Some(number.to_le_bytes());
+            let consumer = LogConsumer::builder(engine, id_of).batch(batch).build().expect("a consumer");
+            let (source, begun) = (Numbers(Mutex::new(0..5 * MESSAGES)), Instant::now());
+            let stats = consumer.run(&source, handle, std::future::pending()).await.expect("an end");
+            new.push(begun.elapsed().as_nanos() as f64 / (5 * MESSAGES) as f64);
+            assert_eq!((stats.handled, stats.acknowledged), (5 * MESSAGES, 5 * MESSAGES), "{stats:?}");
+        }
+        let new = median(new);
+        let what = format!("log consumer, a new message, on disk, batches of {batch}");
+        row(&what, new, "ns", Some(("claimed, in memory", claimed)), "");
+    }
+    let _ = std::fs::remove_dir_all(directory);
 }

@@ -1,6 +1,7 @@
 //! The errors that end a run.
 
 use super::source::Partition;
+use hapax::JournalError;
 use hapax_store::StoreError;
 use std::fmt;
 
@@ -14,6 +15,16 @@ pub enum ConsumerError<E> {
     /// The store cannot succeed if it is asked again: it belongs to another engine, or cannot work
     /// with this configuration.
     Store(StoreError),
+    /// The engine of a [`LogConsumer`](super::LogConsumer) has no journal with checkpoints, or
+    /// nothing becomes durable there any more.
+    Journal(JournalError),
+    /// Messages were not handled to their end, and the engine's history cannot forget their ids:
+    /// their next delivery could be taken for a repetition. Build the engine again, which goes back
+    /// to its last checkpoint.
+    NotForgotten {
+        /// The number of messages.
+        messages: u64,
+    },
     /// A message has no id, and [`OnMissing::Error`](super::OnMissing::Error) was chosen.
     MissingId {
         /// The partition of the message.
@@ -26,6 +37,12 @@ impl<E: fmt::Display> fmt::Display for ConsumerError<E> {
         match self {
             ConsumerError::Source(error) => write!(f, "the broker: {error}"),
             ConsumerError::Store(error) => write!(f, "the store: {error}"),
+            ConsumerError::Journal(error) => write!(f, "the journal: {error}"),
+            ConsumerError::NotForgotten { messages } => write!(
+                f,
+                "{messages} messages were not handled to their end, and the history cannot forget their ids: build the engine \
+                 again, which goes back to its last checkpoint"
+            ),
             ConsumerError::MissingId { partition } => {
                 write!(
                     f,
@@ -41,7 +58,8 @@ impl<E: std::error::Error + 'static> std::error::Error for ConsumerError<E> {
         match self {
             ConsumerError::Source(error) => Some(error),
             ConsumerError::Store(error) => Some(error),
-            ConsumerError::MissingId { .. } => None,
+            ConsumerError::Journal(error) => Some(error),
+            ConsumerError::NotForgotten { .. } | ConsumerError::MissingId { .. } => None,
         }
     }
 }

@@ -11,6 +11,9 @@
 //!                   └─ in progress elsewhere ─► retry, when the lease has passed
 //! ```
 //!
+//! [`LogConsumer`] does it for logs that can be read again, with one sync for each batch and no
+//! store: check, handle, checkpoint, acknowledge.
+//!
 //! [`StreamExt`] does less, for any stream: it [leaves out](StreamExt::dedup_by) duplicates, or
 //! [claims](StreamExt::claim_by) each item.
 
@@ -30,6 +33,9 @@ mod ext;
 mod handle;
 mod heartbeat;
 pub mod ids;
+mod log_consumer;
+mod log_run;
+mod marks;
 mod messages;
 #[cfg(feature = "metrics")]
 mod meters;
@@ -50,6 +56,7 @@ pub use consumer::Consumer;
 pub use delivery::Delivery;
 pub use error::ConsumerError;
 pub use ext::{ClaimBy, DedupBy, StreamExt, Undecided, Why};
+pub use log_consumer::{LogConsumer, LogConsumerBuilder};
 pub use options::OnMissing;
 pub use source::{Acks, Partition, Source};
 pub use stats::ConsumerStats;

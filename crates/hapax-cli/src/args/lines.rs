@@ -35,7 +35,8 @@ impl LineArgs {
 
     fn asks_for_fields(&self) -> bool {
         let LineArgs { id, time, .. } = self;
-        id.field.is_some() || id.column.is_some() || time.time_field.is_some() || time.time_column.is_some()
+        let of_id = !id.field.is_empty() || !id.column.is_empty();
+        of_id || time.time_field.is_some() || time.time_column.is_some()
     }
 }
 
@@ -80,12 +81,13 @@ pub const OF_RECORDS: [&str; 15] = [
 #[command(next_help_heading = "Place of the id")]
 #[group(multiple = false)]
 pub struct IdArgs {
-    /// The id is this field, counted from 1
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub field: Option<u32>,
-    /// The id is the column of this name in the header
-    #[arg(long, value_name = "NAME")]
-    pub column: Option<String>,
+    /// The id is this field, counted from 1; or all of these fields together
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
+    pub field: Vec<u32>,
+    /// The id is the column of this name in the header; or all of these columns together (a name
+    /// with a comma: by --field)
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub column: Vec<String>,
     /// Lines are JSON, and the id is the string, number or boolean at this pointer (RFC 6901, like
     /// /message/id)
     #[arg(long, value_name = "POINTER", value_parser = pointer)]

@@ -77,7 +77,7 @@ fn fits(bytes: u64, memory_bytes: u64) -> Result<(), CommandError> {
 
 fn check(args: &BenchArgs) -> Result<(), CommandError> {
     let LineArgs { id, time, .. } = &args.lines;
-    let has_id = id.field.is_some() || id.column.is_some() || id.json.is_some() || id.regex.is_some();
+    let has_id = !id.field.is_empty() || !id.column.is_empty() || id.json.is_some() || id.regex.is_some();
     let has_time =
         [time.time_field.is_some(), time.time_column.is_some(), time.time_json.is_some(), time.time_regex.is_some()];
     let has_time = has_time.contains(&true);

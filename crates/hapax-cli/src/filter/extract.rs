@@ -34,6 +34,8 @@ enum Checkpoint {
         regex: Regex,
         group: usize,
     },
+    /// Several fields or columns, all of which are the id.
+    Several(Vec<Checkpoint>),
 }
 
 /// The contents of a line.
@@ -51,16 +53,18 @@ impl Extractor {
     pub fn new(args: &LineArgs) -> Result<Self, CommandError> {
         let LineArgs { id, time, format } = args;
         let place =
-            |field: Option<u32>, column: &Option<String>, json: &Option<String>, regex: &Option<String>, group| {
-                Ok::<_, CommandError>(match (field, column, json, regex) {
-                    (Some(number), ..) => Some(Checkpoint::Field(number as usize)),
-                    (_, Some(name), ..) => Some(Checkpoint::Column { name: name.clone(), number: 0 }),
-                    (_, _, Some(pointer), _) => Some(Checkpoint::Json(Pointer::new(pointer))),
+            |fields: &[u32], columns: &[String], json: &Option<String>, regex: &Option<String>, group| {
+                let fields = fields.iter().map(|number| Checkpoint::Field(*number as usize));
+                let columns = columns.iter().map(|name| Checkpoint::Column { name: name.clone(), number: 0 });
+                Ok::<_, CommandError>(match (Checkpoint::all(fields.chain(columns)), json, regex) {
+                    (Some(fields), ..) => Some(fields),
+                    (_, Some(pointer), _) => Some(Checkpoint::Json(Pointer::new(pointer))),
                     (.., Some(regex)) => Some(Checkpoint::regex(regex, group)?),
                     _ => None,
                 })
             };
-        let time_place = place(time.time_field, &time.time_column, &time.time_json, &time.time_regex, "time")?;
+        let (field, column) = (time.time_field.as_slice(), time.time_column.as_slice());
+        let time_place = place(field, column, &time.time_json, &time.time_regex, "time")?;
         let delimiter = format.delimiter();
         let quote = match format.quote {
             Some(Quote::With(quote)) if quote == delimiter => {
@@ -72,7 +76,7 @@ impl Extractor {
         };
         let dialect = Dialect { delimiter, quote };
         Ok(Extractor {
-            id: place(id.field, &id.column, &id.json, &id.regex, "id")?.unwrap_or(Checkpoint::Line),
+            id: place(&id.field, &id.column, &id.json, &id.regex, "id")?.unwrap_or(Checkpoint::Line),
             time: time_place.map(|place| (place, time.time_format)),
             dialect,
             splitter: Splitter::new(dialect),
@@ -83,7 +87,7 @@ impl Extractor {
     /// are records.
     pub fn dialect(&self) -> Option<Dialect> {
         let is_field = |place: &Checkpoint| matches!(place, Checkpoint::Field(_) | Checkpoint::Column { .. });
-        let asked = is_field(&self.id) || self.time.as_ref().is_some_and(|(place, _)| is_field(place));
+        let asked = self.places().any(is_field);
         asked.then_some(self.dialect)
     }
 
@@ -94,15 +98,19 @@ impl Extractor {
 
     /// Returns true if a file must begin with a header.
     pub fn needs_header(&self) -> bool {
-        let needs = |place: &Checkpoint| matches!(place, Checkpoint::Column { .. });
-        needs(&self.id) || self.time.as_ref().is_some_and(|(place, _)| needs(place))
+        self.places().any(|place| matches!(place, Checkpoint::Column { .. }))
+    }
+
+    /// Returns the places of the id and of the time, each by itself.
+    fn places(&self) -> impl Iterator<Item = &Checkpoint> {
+        self.id.parts().iter().chain(self.time.as_ref().map(|(place, _)| place))
     }
 
     /// Reads a file's header, and finds its columns.
     pub fn read_header(&mut self, line: &[u8]) -> Result<(), String> {
         let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line); // some programs mark UTF-8
         let columns: Vec<_> = self.splitter.split(line).collect::<Result<_, _>>().map_err(describe)?;
-        for place in [Some(&mut self.id), self.time.as_mut().map(|(place, _)| place)].into_iter().flatten() {
+        for place in self.id.parts_mut().iter_mut().chain(self.time.as_mut().map(|(place, _)| place)) {
             if let Checkpoint::Column { name, number } = place {
                 let found = columns.iter().position(|column| **column == *name.as_bytes());
                 *number = 1 + found.ok_or_else(|| {
@@ -136,7 +144,8 @@ impl Extractor {
 
     /// Returns a hint how a line that has no id may have one, if it seems so.
     pub fn hint_of_id(&self, line: &[u8]) -> String {
-        self.hint(&self.id, line)
+        let hints = self.id.parts().iter().map(|place| self.hint(place, line));
+        hints.into_iter().find(|hint| !hint.is_empty()).unwrap_or_default()
     }
 
     /// Returns a hint with which delimiter a line that has too few fields has more.
@@ -160,11 +169,45 @@ impl Checkpoint {
         Ok(Checkpoint::Regex { regex, group })
     }
 
+    /// Returns the place that is all of these; none if there are none.
+    fn all(places: impl Iterator<Item = Checkpoint>) -> Option<Self> {
+        let mut places: Vec<_> = places.collect();
+        match places.len() {
+            0 | 1 => places.pop(),
+            _ => Some(Checkpoint::Several(places)),
+        }
+    }
+
+    fn parts(&self) -> &[Checkpoint] {
+        match self {
+            Checkpoint::Several(places) => places,
+            one => std::slice::from_ref(one),
+        }
+    }
+
+    fn parts_mut(&mut self) -> &mut [Checkpoint] {
+        match self {
+            Checkpoint::Several(places) => places,
+            one => std::slice::from_mut(one),
+        }
+    }
+
     fn find<'a>(&self, line: &'a [u8], splitter: &Splitter) -> Result<Option<Cow<'a, [u8]>>, String> {
         match self {
             Checkpoint::Line => Ok(Some(Cow::Borrowed(line))),
             Checkpoint::Field(number) | Checkpoint::Column { number, .. } => {
                 splitter.nth(line, *number).map_err(describe)
+            }
+            Checkpoint::Several(places) => {
+                let mut id = Vec::new();
+                for place in places {
+                    let part = place.find(line, splitter)?.filter(|part| !part.trim_ascii().is_empty());
+                    let Some(part) = part else { return Ok(None) };
+                    // With its length, so that `ab`, `c` is another id than `a`, `bc`.
+                    id.extend_from_slice(&(part.len() as u64).to_le_bytes());
+                    id.extend_from_slice(&part);
+                }
+                Ok(Some(Cow::Owned(id)))
             }
             Checkpoint::Json(pointer) => pointer.find(line),
             Checkpoint::Regex { regex, group: 0 } => Ok(regex.find(line).map(|found| Cow::Borrowed(found.as_bytes()))),
@@ -208,6 +251,29 @@ mod tests {
         assert_eq!(id(&["--regex", "x[0-9]+"], "..x17.."), some("x17"));
         assert_eq!(id(&["--regex", "x([0-9]+)"], "..x17.."), some("17"));
         assert_eq!(id(&["--regex", "(?<kind>.)(?<id>[0-9]+)"], "x17"), some("17"));
+    }
+
+    #[test]
+    fn several_fields_are_one_id() {
+        let several = |line| id(&["--field", "3,1"], line).unwrap();
+        assert_eq!(several("a\tx\tb"), several("a\ty\tb"));
+        for other in ["b\tx\ta", "ab\tx\t", "a\tx\tbc", "\tx\tab"] {
+            assert_ne!(several("a\tx\tb"), several(other), "{other}");
+        }
+        // Parts are told apart, and none may be missing.
+        assert_ne!(several("ab\tx\tc"), several("a\tx\tbc"));
+        assert_eq!([several("a\tx\t "), several("a\tx"), several("\tx\tb")], [None, None, None]);
+        assert_eq!(id(&["--field", "2", "--field", "1"], "a\tb"), id(&["--field", "2,1"], "a\tb"));
+        let mut extractor = extractor(&["--column", "line,order", "--delimiter", ","]).unwrap();
+        assert!(extractor.needs_header() && extractor.dialect().is_some());
+        let mut ids = Vec::new();
+        for (header, line) in [("order,what,line", "17,x,1"), ("line,order", "1,17")] {
+            extractor.read_header(header.as_bytes()).unwrap();
+            let Ok(Extracted::Event { id, .. }) = extractor.extract(line.as_bytes()) else { panic!("{line}") };
+            ids.push(id.into_owned());
+        }
+        assert_eq!(ids[0], ids[1]);
+        assert!(extractor.read_header(b"order,what").unwrap_err().contains("`line`"));
     }
 
     #[test]

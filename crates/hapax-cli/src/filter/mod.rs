@@ -5,6 +5,7 @@
 //! ([`mod@print`]), and [`state`] records what was taken; then the empty batch goes back. There are
 //! a few batches in all, so memory stays the same however long the input is.
 
+mod beside;
 pub mod blocks;
 mod check;
 mod checkpoint;
@@ -37,6 +38,7 @@ mod time;
 
 pub use self::options::{ABOUT, FilterArgs};
 
+use self::beside::Beside;
 use self::check::Checker;
 use self::extract::Extractor;
 use self::lines::Lines;
@@ -52,6 +54,7 @@ use self::stages::{Next, Stages};
 use self::state::{Earlier, State};
 use crate::args::LineArgs;
 use crate::error::CommandError;
+use std::fmt::{self, Debug};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
@@ -65,6 +68,8 @@ pub fn run(mut args: FilterArgs) -> Result<(), CommandError> {
     let sources = input::sources(&args.files);
     let mut output = Output::new().map_err(CommandError::output)?;
     sources.iter().try_for_each(|source| source.check(output.file()))?;
+    let goes_on = args.state.is_some();
+    let beside = args.duplicates_to.as_ref().map(|path| Beside::open(path, goes_on, &sources, &output)).transpose()?;
     let size = plan::size_of(&sources);
     let plan = Plan::new(&args, &sources, size, extractor.has_time())?;
     let time = check::time_of(args.window, extractor.has_time());
@@ -85,7 +90,7 @@ pub fn run(mut args: FilterArgs) -> Result<(), CommandError> {
         Printer::new(output, wanted(&args), args.refusing.refused, state.as_ref().is_some_and(State::has_header));
     let stages = Stages::start(parser, checker, sources, bytes_read);
     let signals = Signals::listen(stages.waker())?;
-    let mut last = Last { printer, state, counts: Counts::default(), progress, signals };
+    let mut last = Last { printer, beside, state, counts: Counts::default(), progress, signals };
     let done = stages.run(|next| last.take(next));
     last.progress.finish();
     // Printed lines are remembered, also after an error.
@@ -108,6 +113,8 @@ pub fn run(mut args: FilterArgs) -> Result<(), CommandError> {
 /// The last stage.
 struct Last {
     printer: Printer<Output>,
+    /// The file for the duplicates, if there is one.
+    beside: Option<Beside>,
     state: Option<State>,
     counts: Counts,
     progress: Progress,
@@ -121,13 +128,16 @@ impl Last {
     /// Prints a batch and records it, or does other work meanwhile. Returns how long to wait for
     /// the next batch.
     fn take(&mut self, next: Next) -> Result<Option<Duration>, CommandError> {
-        let Last { printer, state, counts, progress, signals } = self;
+        let Last { printer, beside, state, counts, progress, signals } = self;
         if let Next::Batch(batch) = next {
             counts.add(batch);
             progress.update(counts);
             // If the pipe was closed by the signal that asks for an end, too, the signal is the
             // reason.
-            printer.print(batch).map_err(|failure| signals.asked().err().unwrap_or(failure))?;
+            let printed = printer.print(batch).map_err(CommandError::output);
+            printed.map_err(|failure| signals.asked().err().unwrap_or(failure))?;
+            // Before the state has it, so that none is missing.
+            beside.iter_mut().try_for_each(|beside| beside.print(batch))?;
             let (header, asked) = (printer.has_header(), || signals.asked().is_err());
             if let Some(state) = state {
                 state.printed(batch, header, &mut printer.output, asked)?;
@@ -143,11 +153,25 @@ impl Last {
 /// Hashes the options that say what events are, and which of them are printed.
 fn options(args: &FilterArgs) -> u64 {
     let LineArgs { id, time, format } = &args.lines;
-    let id = (id.field, &id.column, &id.json, &id.regex);
+    let id = (One(&id.field), One(&id.column), &id.json, &id.regex);
     let time_format = format!("{:?}", time.time_format);
     let time = (time.time_field, &time.time_column, &time.time_json, &time.time_regex, time_format);
     let format = (format.delimiter(), format!("{:?}", format.quote), format.header);
     xxh3_64(format!("{:?}", (id, time, format, args.duplicates, args.mark)).as_bytes())
+}
+
+/// Values of an option, written as when there could be one only: states of earlier versions have
+/// that.
+struct One<'a, T>(&'a [T]);
+
+impl<T: Debug> Debug for One<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            [] => None::<T>.fmt(f),
+            [one] => Some(one).fmt(f),
+            several => several.fmt(f),
+        }
+    }
 }
 
 fn wanted(args: &FilterArgs) -> Wanted {

@@ -100,6 +100,13 @@ pub struct FilterArgs {
     #[arg(long, conflicts_with = "mark", help_heading = "Output")]
     pub duplicates: bool,
 
+    /// Write the duplicates to this file, beside the first sightings on standard output
+    ///
+    /// It is made anew. With --state it is continued: no duplicate is missing, half a line that a
+    /// run has left that was killed is cut off, and lines that were not recorded yet come again
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["duplicates", "mark"], help_heading = "Output")]
+    pub duplicates_to: Option<PathBuf>,
+
     /// Print every line, after a column that says fresh or duplicate and which tier decided:
     /// `fresh:window`, `duplicate:history?` (with `?` for a guess)
     #[arg(long, help_heading = "Output")]

@@ -3,9 +3,8 @@
 use super::lines::Unchecked;
 use super::parse::Batch;
 use super::refusing::Refused;
-use crate::error::CommandError;
 use hapax::{Certainty, Outcome, Refusal, Tier, Verdict};
-use std::io::Write;
+use std::io::{self, Write};
 
 /// The lines that are printed, and their form.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,7 +42,7 @@ impl<W: Write> Printer<W> {
     }
 
     /// Prints the wanted lines of a batch that was checked, as soon as it comes.
-    pub fn print(&mut self, batch: &Batch) -> Result<(), CommandError> {
+    pub fn print(&mut self, batch: &Batch) -> io::Result<()> {
         self.page.clear();
         if let Some(header) = &batch.header {
             self.header = Some(header.clone());
@@ -67,7 +66,7 @@ impl<W: Write> Printer<W> {
             self.has_header |= due.is_some();
         }
         self.has_header |= batch.unchecked.iter().any(|(_, unchecked)| *unchecked == Unchecked::Header);
-        self.output.write_all(&self.page).and_then(|()| self.output.flush()).map_err(CommandError::output)
+        self.output.write_all(&self.page).and_then(|()| self.output.flush())
     }
 
     /// Begins a line of `--mark`.

@@ -27,7 +27,9 @@ fn of_records(command_line: impl Iterator<Item = OsString>) -> Vec<String> {
         if !arg.get_action().takes_values() {
             return Some(format!("--{name}"));
         }
-        let value = given.get_raw(arg.get_id().as_str())?.next()?.to_string_lossy();
+        // Of an option with several values, all of them.
+        let values = given.get_raw(arg.get_id().as_str())?.map(|value| value.to_string_lossy());
+        let value = values.collect::<Vec<_>>().join(",");
         // A value that begins with a dash would be taken for an option.
         let between = if value.starts_with('-') { '=' } else { ' ' };
         Some(format!("--{name}{between}{}", quoted(&value)))
@@ -59,6 +61,8 @@ mod tests {
         let expected = "--column 'the id' --time-field 2 --time-format ms --delimiter , --header";
         assert_eq!(given(&options), expected);
         assert_eq!(given(&["--column", "id"]), "--column id");
+        assert_eq!(given(&["--column", "order,the line"]), "--column 'order,the line'");
+        assert_eq!(given(&["--field", "2", "--field", "5"]), "--field 2,5");
         let of_csv = ["plan", "--from", "f.csv.gz", "--column", "id", "--header"];
         let options = of_records(of_csv.into_iter().map(OsString::from)).join(" ");
         assert_eq!(options, "--column id --header --delimiter ,");

@@ -5,6 +5,7 @@ use testkit::traces as common;
 
 #[cfg(feature = "bench")]
 mod bench;
+mod beside;
 mod bytes;
 mod ends;
 mod inputs;

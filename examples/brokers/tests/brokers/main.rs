@@ -13,6 +13,7 @@ mod servers;
 
 mod jetstream;
 mod kafka;
+mod kafka_log;
 mod kafka_transactions;
 mod llm_cache;
 mod rabbitmq;

@@ -1,0 +1,246 @@
+//! A consumer of a log: its public interface and its options.
+
+use super::delivery::{Delivery, Handler};
+use super::error::ConsumerError;
+use super::log_run::LogRun;
+use super::marks::Marks;
+use super::options::{IdOf, OnMissing, Options};
+use super::source::Source;
+use super::stats::{ConsumerStats, Counts};
+use hapax::Dedup;
+use hapax_store::StoreError;
+use hapax_store::back_off::BackOff;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A consumer of a log that can be read again: it marks messages at sight, handles those that are
+/// new, takes a [checkpoint](hapax::Dedup::checkpoint), and acknowledges. It takes no claim and no
+/// store: the engine is this consumer's alone, with a journal of its own that has
+/// [checkpoints](hapax::JournalOptions::checkpoints).
+///
+/// ```
+/// # use std::{convert::Infallible, sync::{Arc, Mutex}, time::Duration};
+/// # struct Log(Mutex<Vec<Vec<&'static str>>>);
+/// # impl hapax_stream::Source for Log {
+/// #     type Message = &'static str;
+/// #     type Error = Infallible;
+/// #     async fn receive(&self, _: usize) -> Result<Option<Vec<&'static str>>, Infallible> { Ok(self.0.lock().unwrap().pop()) }
+/// #     async fn acknowledge(&self, _: &[Arc<&'static str>]) -> Result<(), Infallible> { Ok(()) }
+/// #     async fn retry(&self, _: &Arc<&'static str>, _: Duration) -> Result<(), Infallible> { Ok(()) }
+/// #     async fn dead_letter(&self, _: &Arc<&'static str>, _: &str) -> Result<(), Infallible> { Ok(()) }
+/// # }
+/// # let directory = std::env::temp_dir().join(format!("hapax-doc-log-consumer-{}", std::process::id()));
+/// use hapax::{Dedup, JournalOptions};
+/// use hapax_stream::{Delivery, LogConsumer};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+/// # let log = Log(Mutex::new(vec![vec!["b", "a"], vec!["a"]]));
+/// # let until_told = std::future::pending();
+/// let engine = Dedup::builder().journal(&directory, JournalOptions::new().checkpoints(true)).build()?;
+/// let consumer = LogConsumer::builder(engine, |message: &&str| Some(*message)).build()?;
+/// let handle = |message: Delivery<&'static str>| async move {
+///     println!("{} is handled", *message);
+///     Ok::<(), std::io::Error>(())
+/// };
+/// let stats = consumer.run(&log, handle, until_told).await?; // `log` has delivered "a" twice
+/// assert_eq!((stats.received, stats.handled, stats.acknowledged), (3, 2, 3));
+/// # std::fs::remove_dir_all(&directory)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// A batch is received, checked, and its new messages are handled, some at a time. A message whose
+/// handler fails is tried again here, after a while, and put aside after a number of attempts. When
+/// all of the batch is done, the checkpoint is taken; while the next batch is being handled, it is
+/// made durable, and after that the messages are acknowledged.
+///
+/// # Guarantees
+///
+/// - No message is acknowledged before the checkpoint that has it is durable: whatever was not
+///   acknowledged comes again, and nothing is lost, whenever the run is dropped or the process
+///   dies.
+/// - After a crash, messages are handled again only if they were handled after the last durable
+///   checkpoint: those of two batches at most.
+/// - A message that was not handled to its end is forgotten, however the run ends, so that its next
+///   delivery is handled. (A history cannot forget. Where it is not
+///   [`Unconfirmed::Fresh`](hapax::Unconfirmed::Fresh), the run ends with
+///   [`NotForgotten`](ConsumerError::NotForgotten), and no checkpoint is taken any more: an engine
+///   that is built again is at the last one.)
+/// - With [`Acks::Cumulative`](super::Acks::Cumulative), no acknowledgement overtakes an unfinished
+///   message of its partition.
+/// - When partitions are revoked, running handlers may go on until the [deadline](
+///   LogConsumerBuilder::drain); what is done then is made durable and acknowledged, what is not is
+///   forgotten, and only then the partitions are [released](Source::released).
+///
+/// The memory does not follow a partition: its next owner has its own, so a repetition of what this
+/// one has handled is handled there again.
+///
+/// # Cost
+///
+/// One check of each message, in batches, one sync for each batch, and two small allocations for
+/// each message that is handled. Handlers run in the task of [`run`](Self::run), many at a time but
+/// on one thread: work that keeps a processor busy belongs on
+/// [`spawn_blocking`](tokio::task::spawn_blocking) or a task of its own.
+pub struct LogConsumer<M> {
+    pub(super) marks: Arc<Marks>,
+    pub(super) id_of: IdOf<M>,
+    pub(super) options: Options,
+    pub(super) counts: Arc<Counts>,
+}
+
+impl<M: Send + Sync + 'static> LogConsumer<M> {
+    /// Starts configuring a consumer: `id_of` returns the id of a message. `None`, or a blank one,
+    /// is [missing](LogConsumerBuilder::on_missing).
+    pub fn builder<I: AsRef<[u8]>>(
+        engine: Dedup,
+        id_of: impl Fn(&M) -> Option<I> + Send + Sync + 'static,
+    ) -> LogConsumerBuilder<M> {
+        let id_of = move |message: &M| id_of(message).map(|id| id.as_ref().to_vec());
+        let options = Options { batch: 1_024, ..Options::default() };
+        LogConsumerBuilder { engine, id_of: Arc::new(id_of), options }
+    }
+
+    /// Consumes until the source has no more, or `shutdown` is ready. Then nothing more is
+    /// received, running handlers may go on until the [deadline](LogConsumerBuilder::drain), and
+    /// what is done is made durable and acknowledged. Runs on a tokio runtime.
+    ///
+    /// It may be dropped at any time: handlers are dropped where they wait, and their messages
+    /// forgotten.
+    ///
+    /// # Errors
+    ///
+    /// [`ConsumerError`]: of the source, or of the journal. A handler's errors are not among them.
+    pub async fn run<Src, H, F, E>(
+        &self,
+        source: &Src,
+        handle: H,
+        shutdown: impl Future<Output = ()> + Send,
+    ) -> Result<ConsumerStats, ConsumerError<Src::Error>>
+    where
+        Src: Source<Message = M>,
+        H: Fn(Delivery<M>) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<(), E>> + Send + 'static,
+        E: fmt::Display,
+    {
+        let handler: Handler<M> = Arc::new(move |delivery| {
+            let handling = handle(delivery);
+            Box::pin(async move { handling.await.map_err(|error| error.to_string()) })
+        });
+        LogRun::new(self, source, handler).run(Box::pin(shutdown)).await?;
+        Ok(self.stats())
+    }
+
+    /// Returns the counts so far, also while it runs.
+    pub fn stats(&self) -> ConsumerStats {
+        self.counts.stats()
+    }
+}
+
+impl<M> fmt::Debug for LogConsumer<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LogConsumer").field("name", &self.options.name).finish_non_exhaustive()
+    }
+}
+
+/// A builder of a [`LogConsumer`].
+///
+/// ```
+/// # let directory = std::env::temp_dir().join(format!("hapax-doc-log-builder-{}", std::process::id()));
+/// use hapax::{Dedup, JournalOptions};
+/// use hapax_stream::LogConsumer;
+/// use std::time::Duration;
+///
+/// struct Order { number: String }
+///
+/// let engine = Dedup::builder().journal(&directory, JournalOptions::new().checkpoints(true)).build()?;
+/// let consumer = LogConsumer::builder(engine, |order: &Order| Some(order.number.clone()))
+///     .batch(4_096)
+///     .max_in_flight(16)
+///     .handler_timeout(Duration::from_secs(60))
+///     .build()?;
+/// # drop(consumer);
+/// # std::fs::remove_dir_all(&directory)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "a builder does nothing until `build` is called"]
+pub struct LogConsumerBuilder<M> {
+    engine: Dedup,
+    id_of: IdOf<M>,
+    options: Options,
+}
+
+impl<M> LogConsumerBuilder<M> {
+    fn with(self, change: impl FnOnce(&mut Options)) -> Self {
+        let mut changed = self;
+        change(&mut changed.options);
+        changed
+    }
+
+    /// Sets the name under which metrics and spans show it. Default: none.
+    pub fn name(self, name: impl Into<String>) -> Self {
+        self.with(|options| options.name = name.into())
+    }
+
+    /// Sets the treatment of a message whose id is missing, or blank. Default: it is put aside.
+    pub fn on_missing(self, on_missing: OnMissing) -> Self {
+        self.with(|options| options.on_missing = on_missing)
+    }
+
+    /// Sets the number of handlers that run at a time. Default: 64.
+    pub fn max_in_flight(self, handlers: usize) -> Self {
+        self.with(|options| options.max_in_flight = handlers)
+    }
+
+    /// Sets the largest number of messages of a batch, with a checkpoint behind it. A crash repeats
+    /// two batches at most. Default: 1,024.
+    pub fn batch(self, messages: usize) -> Self {
+        self.with(|options| options.batch = messages)
+    }
+
+    /// Sets the number of attempts after which a message is put aside. They are counted here, so a
+    /// message that kills its process comes again each time. Default: 5.
+    pub fn max_attempts(self, attempts: u32) -> Self {
+        self.with(|options| options.max_attempts = attempts)
+    }
+
+    /// Sets the time that a handler may take. Then it is dropped where it awaits, and its attempt
+    /// has failed. Default: 10 minutes.
+    pub fn handler_timeout(self, timeout: Duration) -> Self {
+        self.with(|options| options.handler_timeout = timeout)
+    }
+
+    /// Sets the wait before a failed message is tried again: twice as long each time, up to a
+    /// limit, and shortened at random by up to a half. The rest of its batch goes on meanwhile, and
+    /// the next batch waits. Default: half a second, a minute.
+    pub fn retry_delay(self, first: Duration, max: Duration) -> Self {
+        self.with(|options| options.back_off = BackOff { first, max })
+    }
+
+    /// Sets the time for which handlers may go on when the consumer is shut down, or their
+    /// partition is revoked. They are dropped then. Default: 10 seconds.
+    pub fn drain(self, deadline: Duration) -> Self {
+        self.with(|options| options.drain = deadline)
+    }
+
+    /// Builds the consumer.
+    ///
+    /// # Errors
+    ///
+    /// An error that names the wrong option.
+    pub fn build(self) -> Result<LogConsumer<M>, StoreError> {
+        let LogConsumerBuilder { engine, id_of, mut options } = self;
+        // (There is no such option here: no more are held than a batch.)
+        options.max_unacknowledged = options.max_in_flight.clamp(1, 1 << 20);
+        options.validate()?;
+        let counts = Arc::new(Counts::new(&options.name));
+        Ok(LogConsumer { marks: Arc::new(Marks::new(engine)), id_of, options, counts })
+    }
+}
+
+impl<M> fmt::Debug for LogConsumerBuilder<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LogConsumerBuilder").field("name", &self.options.name).finish_non_exhaustive()
+    }
+}

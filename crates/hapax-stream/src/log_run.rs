@@ -1,0 +1,381 @@
+//! A run of a consumer of a log: a batch after the other, each with a checkpoint behind it.
+
+use super::delivery::{Delivery, Handler};
+use super::error::ConsumerError;
+use super::event::Event;
+use super::log_consumer::LogConsumer;
+use super::marks::Mark;
+use super::options::OnMissing;
+use super::order::{Order, Ticket};
+use super::source::{Partition, Source};
+use super::stats::Counts;
+use hapax::tier::random;
+use hapax::{Outcome, Token, Verdict};
+use hapax_store::unwind;
+use std::collections::{HashMap, VecDeque};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::time::{Instant, Sleep};
+
+type Boxed<'r, T> = Pin<Box<dyn Future<Output = T> + Send + 'r>>;
+type Received<Src> = Result<Option<Vec<<Src as Source>::Message>>, <Src as Source>::Error>;
+
+pub(super) struct LogRun<'r, Src: Source> {
+    consumer: &'r LogConsumer<Src::Message>,
+    source: &'r Src,
+    handler: Handler<Src::Message>,
+    order: Order,
+    /// The messages that were received and are not acknowledged.
+    held: HashMap<Ticket, Arc<Src::Message>>,
+    next: Ticket,
+    /// The running call, which is not dropped before it has answered.
+    receiving: Option<Boxed<'r, Received<Src>>>,
+    revoking: Boxed<'r, Vec<Partition>>,
+    /// `None` when it was ready.
+    shutdown: Option<Boxed<'r, ()>>,
+}
+
+/// The end of a step.
+enum Step {
+    Done,
+    /// These partitions are to be released.
+    Revoked(Vec<Partition>),
+    Over,
+}
+
+/// A message to be handled.
+struct Work<'r, E> {
+    ticket: Ticket,
+    partition: Partition,
+    /// `None` for a message that has no id.
+    mark: Option<Mark>,
+    handling: Boxed<'r, Result<(), E>>,
+}
+
+/// A request to stop handling, by a deadline.
+#[derive(Default)]
+struct Stop {
+    revoked: Vec<Partition>,
+    is_over: bool,
+    deadline: Option<Pin<Box<Sleep>>>,
+}
+
+impl Stop {
+    fn by(&mut self, drain: Duration) {
+        self.deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep(drain)));
+    }
+
+    fn concerns(&self, partition: &Partition) -> bool {
+        self.is_over || self.revoked.contains(partition)
+    }
+}
+
+impl<'r, Src: Source> LogRun<'r, Src> {
+    pub(super) fn new(
+        consumer: &'r LogConsumer<Src::Message>,
+        source: &'r Src,
+        handler: Handler<Src::Message>,
+    ) -> Self {
+        LogRun {
+            consumer,
+            source,
+            handler,
+            order: Order::new(source.acks()),
+            held: HashMap::new(),
+            next: 0,
+            receiving: None,
+            revoking: Box::pin(source.revoked()),
+            shutdown: None,
+        }
+    }
+
+    pub(super) async fn run(mut self, shutdown: Boxed<'r, ()>) -> Result<(), ConsumerError<Src::Error>> {
+        self.shutdown = Some(shutdown);
+        // What an earlier run has left is done, or forgotten. And an engine that cannot have
+        // checkpoints says so before anything is received.
+        self.checkpoint()?;
+        let mut ready = Vec::new();
+        loop {
+            // The last batch is made durable while this one is received and handled.
+            let (consumer, source) = (self.consumer, self.source);
+            let settling = settle(consumer, source, std::mem::take(&mut ready));
+            let (step, ()) = tokio::try_join!(self.step(), settling)?;
+            self.checkpoint()?;
+            ready = self.order.take_ready().iter().filter_map(|ticket| self.held.remove(ticket)).collect();
+            match step {
+                Step::Done => {}
+                Step::Revoked(partitions) => {
+                    settle(consumer, source, std::mem::take(&mut ready)).await?;
+                    partitions.iter().for_each(|partition| self.order.close(partition));
+                    self.held.retain(|_, message| !partitions.contains(&source.partition(message)));
+                    source.released(&partitions).await;
+                }
+                Step::Over => return settle(consumer, source, ready).await,
+            }
+            consumer.counts.meters.holds(self.held.len() + ready.len());
+        }
+    }
+
+    fn checkpoint(&self) -> Result<(), ConsumerError<Src::Error>> {
+        let marks = &self.consumer.marks;
+        match marks.stuck() {
+            0 => marks.engine.checkpoint::<&str, &str>([]).map(drop).map_err(ConsumerError::Journal),
+            messages => Err(ConsumerError::NotForgotten { messages }),
+        }
+    }
+
+    /// Receives a batch, and handles it to its end.
+    async fn step(&mut self) -> Result<Step, ConsumerError<Src::Error>> {
+        let (source, batch) = (self.source, self.consumer.options.batch);
+        let (receiving, revoking, shutdown) = (&mut self.receiving, &mut self.revoking, &mut self.shutdown);
+        let received = std::future::poll_fn(|cx| {
+            if is_ready(shutdown, cx) {
+                return Poll::Ready(Ok(None));
+            }
+            if let Poll::Ready(partitions) = revoking.as_mut().poll(cx) {
+                *revoking = Box::pin(source.revoked());
+                return Poll::Ready(Err(Step::Revoked(partitions)));
+            }
+            let call = receiving.get_or_insert_with(|| Box::pin(source.receive(batch)));
+            let answer = std::task::ready!(call.as_mut().poll(cx));
+            *receiving = None;
+            Poll::Ready(Ok(Some(answer)))
+        });
+        let messages = match received.await {
+            Err(step) => return Ok(step),
+            Ok(None) => return Ok(Step::Over),
+            Ok(Some(Ok(None))) => return Ok(Step::Over),
+            Ok(Some(Ok(Some(messages)))) => messages,
+            Ok(Some(Err(error))) => return Err(ConsumerError::Source(error)),
+        };
+        if messages.is_empty() {
+            // Other tasks get their turn, even if the source does not wait at all.
+            tokio::task::yield_now().await;
+            return Ok(Step::Done);
+        }
+        let waiting = self.check(messages)?;
+        self.handle(waiting).await
+    }
+
+    /// Checks a batch. Returns the messages that are to be handled.
+    fn check(
+        &mut self,
+        messages: Vec<Src::Message>,
+    ) -> Result<VecDeque<Work<'r, Src::Error>>, ConsumerError<Src::Error>> {
+        let consumer = self.consumer;
+        consumer.counts.add(Event::Received, messages.len());
+        let id_of = |message: &Src::Message| (consumer.id_of)(message).filter(|id| !id.trim_ascii().is_empty());
+        let ids: Vec<Option<Vec<u8>>> = messages.iter().map(id_of).collect();
+        if consumer.options.on_missing == OnMissing::Error
+            && let Some(missing) = ids.iter().position(Option::is_none)
+        {
+            consumer.counts.add(Event::Missing, 1);
+            return Err(ConsumerError::MissingId { partition: self.source.partition(&messages[missing]) });
+        }
+        let mut verdicts = Vec::new();
+        consumer.marks.engine.check_batch(ids.iter().flatten(), &mut verdicts);
+        let mut verdicts = verdicts.into_iter();
+        let mut waiting = VecDeque::new();
+        for (message, id) in messages.into_iter().zip(ids) {
+            let partition = self.source.partition(&message);
+            let message = Arc::new(message);
+            let ticket = self.next;
+            self.next += 1;
+            self.order.received(&partition, ticket);
+            self.held.insert(ticket, Arc::clone(&message));
+            let verdict = id.as_ref().and_then(|_| verdicts.next());
+            match self.work(ticket, &partition, message, id, verdict) {
+                Some(work) => waiting.push_back(work),
+                None => self.order.done(&partition, ticket),
+            }
+        }
+        Ok(waiting)
+    }
+
+    /// Returns what is to be done about a message; nothing if it is done.
+    fn work(
+        &self,
+        ticket: Ticket,
+        partition: &Partition,
+        message: Arc<Src::Message>,
+        id: Option<Vec<u8>>,
+        verdict: Option<Verdict>,
+    ) -> Option<Work<'r, Src::Error>> {
+        let consumer = self.consumer;
+        let counts = &consumer.counts;
+        let is_missing = id.is_none();
+        if is_missing {
+            counts.add(Event::Missing, 1);
+            counts.missing(partition);
+            if consumer.options.on_missing == OnMissing::Drop {
+                return None;
+            }
+        }
+        let mark = match verdict.map(|verdict| verdict.outcome()) {
+            Some(Outcome::Duplicate) => {
+                counts.add(Event::Duplicate, 1);
+                return None;
+            }
+            Some(Outcome::Fresh) => id.map(|id| Mark::new(&consumer.marks, id)),
+            // Nobody claims ids of this engine, and no time is refused where none is given: rather
+            // handled again than lost.
+            _ => None,
+        };
+        let puts_aside = is_missing && consumer.options.on_missing == OnMissing::DeadLetter;
+        let (source, handler) = (self.source, Arc::clone(&self.handler));
+        let handling: Boxed<'r, Result<(), Src::Error>> = Box::pin(async move {
+            let why = match puts_aside {
+                true => Err("it has no id, or a blank one".to_owned()),
+                false => attempts(consumer, &handler, &message).await,
+            };
+            if let Err(why) = why {
+                source.dead_letter(&message, &why).await?;
+                consumer.counts.add(Event::DeadLettered, 1);
+            }
+            Ok(())
+        });
+        Some(Work { ticket, partition: partition.clone(), mark, handling })
+    }
+
+    /// Handles messages, some at a time, until all are done, or those that must stop are dropped.
+    async fn handle(&mut self, mut waiting: VecDeque<Work<'r, Src::Error>>) -> Result<Step, ConsumerError<Src::Error>> {
+        let (source, options) = (self.source, &self.consumer.options);
+        let (mut running, mut stop): (Vec<Work<'r, Src::Error>>, _) = (Vec::new(), Stop::default());
+        let mut beating = heartbeat(source, self.held.values().map(Arc::clone).collect());
+        let handled = std::future::poll_fn(|cx| {
+            if is_ready(&mut self.shutdown, cx) {
+                stop.is_over = true;
+                stop.by(options.drain);
+            }
+            while let Poll::Ready(partitions) = self.revoking.as_mut().poll(cx) {
+                self.revoking = Box::pin(source.revoked());
+                stop.revoked.extend(partitions);
+                stop.by(options.drain);
+            }
+            // What must stop does not begin any more.
+            let before = waiting.len() + running.len();
+            waiting.retain(|work| !stop.concerns(&work.partition));
+            if stop.deadline.as_mut().is_some_and(|deadline| deadline.as_mut().poll(cx).is_ready()) {
+                running.retain(|work| !stop.concerns(&work.partition));
+            }
+            self.consumer.counts.add(Event::Abandoned, before - waiting.len() - running.len());
+            if let Some(beating) = &mut beating {
+                let _ = beating.as_mut().poll(cx);
+            }
+            loop {
+                let mut i = 0;
+                while let Some(work) = running.get_mut(i) {
+                    match work.handling.as_mut().poll(cx) {
+                        Poll::Pending => i += 1,
+                        Poll::Ready(Ok(())) => {
+                            let Work { ticket, partition, mark, .. } = running.swap_remove(i);
+                            mark.into_iter().for_each(Mark::keep);
+                            self.order.done(&partition, ticket);
+                        }
+                        Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                    }
+                }
+                match waiting.is_empty() || running.len() >= options.max_in_flight {
+                    true if running.is_empty() => return Poll::Ready(Ok(())),
+                    true => return Poll::Pending,
+                    false => {
+                        let room = options.max_in_flight - running.len();
+                        running.extend(waiting.drain(..room.min(waiting.len())));
+                    }
+                }
+            }
+        });
+        handled.await.map_err(ConsumerError::Source)?;
+        Ok(match stop {
+            Stop { is_over: true, .. } => Step::Over,
+            Stop { revoked, .. } if !revoked.is_empty() => Step::Revoked(revoked),
+            _ => Step::Done,
+        })
+    }
+}
+
+/// Polls a future that is ready once. Returns true if it is, or was.
+fn is_ready(future: &mut Option<Boxed<'_, ()>>, cx: &mut Context<'_>) -> bool {
+    match future {
+        Some(running) if running.as_mut().poll(cx).is_pending() => false,
+        _ => {
+            *future = None;
+            true
+        }
+    }
+}
+
+/// Makes what is done durable, and acknowledges it.
+async fn settle<Src: Source>(
+    consumer: &LogConsumer<Src::Message>,
+    source: &Src,
+    ready: Vec<Arc<Src::Message>>,
+) -> Result<(), ConsumerError<Src::Error>> {
+    if ready.is_empty() {
+        return Ok(());
+    }
+    consumer.marks.engine.flush_async().await.map_err(ConsumerError::Journal)?;
+    source.acknowledge(&ready).await.map_err(ConsumerError::Source)?;
+    consumer.counts.add(Event::Acknowledged, ready.len());
+    Ok(())
+}
+
+/// Handles a message, again and again. Fails with the reason why the last attempt has failed.
+async fn attempts<M: Send + Sync + 'static>(
+    consumer: &LogConsumer<M>,
+    handler: &Handler<M>,
+    message: &Arc<M>,
+) -> Result<(), String> {
+    let (options, counts) = (&consumer.options, &consumer.counts);
+    let mut attempt = 0_u32;
+    loop {
+        attempt = attempt.saturating_add(1);
+        let is_last = attempt >= options.max_attempts;
+        let delivery = Delivery { message: Arc::clone(message), token: Token::from_u64(0), attempt, is_last };
+        let since = Instant::now();
+        // It is called where its panics are caught.
+        let handling = counts.in_a_span(async move { handler(delivery).await }, attempt);
+        let handled = tokio::time::timeout(options.handler_timeout, unwind::caught(handling)).await;
+        counts.meters.handled(since.elapsed());
+        let why = match handled {
+            Ok(Ok(Ok(()))) => {
+                counts.add(Event::Handled, 1);
+                return Ok(());
+            }
+            Ok(Ok(Err(why))) => why,
+            Ok(Err(panic)) => {
+                counts.add(Event::Panicked, 1);
+                format!("the handler panicked: {}", unwind::said(&*panic))
+            }
+            Err(_) => {
+                counts.add(Event::TimedOut, 1);
+                format!("the handler was not done within {:?}: option `handler_timeout`", options.handler_timeout)
+            }
+        };
+        failed(counts, &why, is_last);
+        if is_last {
+            return Err(why);
+        }
+        counts.add(Event::Retried, 1);
+        tokio::time::sleep(options.back_off.after(attempt, random::any())).await;
+    }
+}
+
+fn failed(counts: &Counts, why: &str, is_last: bool) {
+    counts.add(Event::Failed, 1);
+    counts.failed(why, is_last);
+}
+
+/// Tells the source again and again that messages are worked on, if it wants to know. Never ends.
+fn heartbeat<Src: Source>(source: &Src, messages: Vec<Arc<Src::Message>>) -> Option<Boxed<'_, ()>> {
+    let every = source.heartbeat()?;
+    Some(Box::pin(async move {
+        loop {
+            tokio::time::sleep(every).await;
+            // An error, or no answer: the next heartbeat has all of them again.
+            let _ = tokio::time::timeout(every, source.extend(&messages)).await;
+        }
+    }))
+}

@@ -1,0 +1,51 @@
+//! Marks of messages that are being handled: one that is dropped before its message is done is
+//! taken back, however that comes about.
+
+use hapax::{Dedup, Forgotten};
+use hapax_store::sync::{Ordering, StdAtomicU64};
+use std::sync::Arc;
+
+/// The engine that has the marks.
+pub(super) struct Marks {
+    pub(super) engine: Dedup,
+    /// The number of marks that could not be taken back: the history cannot forget.
+    stuck: StdAtomicU64,
+}
+
+impl Marks {
+    pub(super) fn new(engine: Dedup) -> Self {
+        Marks { engine, stuck: StdAtomicU64::new(0) }
+    }
+
+    /// Returns the number of marks that could not be taken back.
+    pub(super) fn stuck(&self) -> u64 {
+        // Relaxed: a counter that the task itself, or the one before it, has raised.
+        self.stuck.load(Ordering::Relaxed)
+    }
+}
+
+/// The mark of a message.
+pub(super) struct Mark {
+    marks: Arc<Marks>,
+    id: Vec<u8>,
+    is_done: bool,
+}
+
+impl Mark {
+    pub(super) fn new(marks: &Arc<Marks>, id: Vec<u8>) -> Self {
+        Mark { marks: Arc::clone(marks), id, is_done: false }
+    }
+
+    /// Keeps the mark: its message is done.
+    pub(super) fn keep(mut self) {
+        self.is_done = true;
+    }
+}
+
+impl Drop for Mark {
+    fn drop(&mut self) {
+        if !self.is_done && self.marks.engine.forget(&self.id) != Forgotten::Entirely {
+            self.marks.stuck.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
