@@ -77,7 +77,8 @@ fn events_that_come_again_are_not_late_since_a_checkpoint_has_the_time_of_what_i
     let times = || EventTime::wall().allowed_lateness(Duration::from_secs(10));
     let open = || with_checkpoints(&disk, &clock).window(Duration::from_secs(1_000)).event_time(times()).build();
     let at = |secs| Timestamp::from_secs(999_000 + secs);
-    let run = |dedup: &Dedup, from: u64| (from..600).map(|n| dedup.check_at(n.to_be_bytes(), at(n))).collect::<Vec<_>>();
+    let run =
+        |dedup: &Dedup, from: u64| (from..600).map(|n| dedup.check_at(n.to_be_bytes(), at(n))).collect::<Vec<_>>();
     let dedup = open().unwrap();
     assert!(dedup.check_at("first", at(0)).is_fresh());
     checkpoint(&dedup, 1).unwrap();

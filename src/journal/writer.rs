@@ -133,7 +133,7 @@ impl Writer {
         self.latest = self.latest.max(payload.latest()).max(time);
         // Files that could not be deleted before. Nothing is written meanwhile, and so nothing is
         // in doubt.
-        self.delete_expired()?;
+        self.delete_expired(false)?;
         if self.current.as_ref().is_some_and(|current| self.is_over(current, payload)) {
             self.old.extend(self.current.take().map(|current| current.segment));
         }
@@ -158,7 +158,7 @@ impl Writer {
         self.ids += payload.accepted();
         // The block that says that they are not needed is durable. If deleting fails, the next
         // commit reports it.
-        let _ = self.delete_expired();
+        let _ = self.delete_expired(true);
         // The positions were within the limits when they were appended.
         self.positions.set_all(payload)
     }
@@ -266,8 +266,14 @@ impl Writer {
         }
     }
 
-    fn delete_expired(&mut self) -> Result<(), JournalError> {
+    /// Deletes files that have expired. The last one that there is has the positions, which are
+    /// repeated in the next: it goes when that `is_durable`.
+    fn delete_expired(&mut self, is_durable: bool) -> Result<(), JournalError> {
         while let Some(segment) = self.expired.first() {
+            let is_last = self.expired.len() == 1 && self.old.is_empty() && self.current.is_none();
+            if is_last && !is_durable && self.positions.iter().next().is_some() {
+                break;
+            }
             match self.disk.remove(&segment.path) {
                 Err(error) if error.kind() != ErrorKind::NotFound => {
                     return Err(JournalError::io("delete", &segment.path)(error));

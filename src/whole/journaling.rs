@@ -178,7 +178,8 @@ impl JournalModel {
             *log = vec![(0, ever.clone())];
         }
         self.durable = 0;
-        self.checkpoints.insert(0, (0, 0));
+        // The durable one is gone; those that wait are written.
+        self.checkpoints[0] = (0, 0);
     }
 
     /// Returns what was appended by the checkpoint that an engine has come back to.

@@ -9,8 +9,15 @@ use crate::rules::Rule;
 /// sequence.
 pub(super) type Regression = (&'static str, Option<Rule>, Sequence);
 
-const PLAIN: Config =
-    Config { kind: Kind::Manual, window_secs: 10, refresh: false, deferred: false, checkpoints: false, history: None, lateness: None };
+const PLAIN: Config = Config {
+    kind: Kind::Manual,
+    window_secs: 10,
+    refresh: false,
+    deferred: false,
+    checkpoints: false,
+    history: None,
+    lateness: None,
+};
 const EVENTS: Config = Config { kind: Kind::Events, ..PLAIN };
 const SYSTEM: Config = Config { kind: Kind::System, ..PLAIN };
 const CHECKPOINTS: Config = Config { checkpoints: true, ..PLAIN };
@@ -172,6 +179,21 @@ fn of_checkpoints(add: Add<'_>) {
         Some(Rule::HeldBack),
         CHECKPOINTS,
         &[Check { id: 0 }, Checkpoint, Check { id: 1 }, Flush, Crash { seed: 1 }, Check { id: 1 }, Check { id: 0 }],
+    );
+    add(
+        "the only file with a position was deleted before the next one was durable",
+        None,
+        CHECKPOINTS,
+        &[
+            Checkpoint,
+            Flush,
+            Check { id: 0 },
+            Checkpoint,
+            Full { full: true },
+            Flush,
+            ReopenJournal,
+            Crash { seed: 62_162 },
+        ],
     );
     add(
         "what was accepted before a checkpoint comes back with it",

@@ -298,13 +298,11 @@ impl<'r, Src: Source> LogRun<'r, Src> {
 
 /// Polls a future that is ready once. Returns true if it is, or was.
 fn is_ready(future: &mut Option<Boxed<'_, ()>>, cx: &mut Context<'_>) -> bool {
-    match future {
-        Some(running) if running.as_mut().poll(cx).is_pending() => false,
-        _ => {
-            *future = None;
-            true
-        }
+    if future.as_mut().is_some_and(|running| running.as_mut().poll(cx).is_pending()) {
+        return false;
     }
+    *future = None;
+    true
 }
 
 /// Makes what is done durable, and acknowledges it.

@@ -52,17 +52,16 @@ pub enum Extracted<'a> {
 impl Extractor {
     pub fn new(args: &LineArgs) -> Result<Self, CommandError> {
         let LineArgs { id, time, format } = args;
-        let place =
-            |fields: &[u32], columns: &[String], json: &Option<String>, regex: &Option<String>, group| {
-                let fields = fields.iter().map(|number| Checkpoint::Field(*number as usize));
-                let columns = columns.iter().map(|name| Checkpoint::Column { name: name.clone(), number: 0 });
-                Ok::<_, CommandError>(match (Checkpoint::all(fields.chain(columns)), json, regex) {
-                    (Some(fields), ..) => Some(fields),
-                    (_, Some(pointer), _) => Some(Checkpoint::Json(Pointer::new(pointer))),
-                    (.., Some(regex)) => Some(Checkpoint::regex(regex, group)?),
-                    _ => None,
-                })
-            };
+        let place = |fields: &[u32], columns: &[String], json: &Option<String>, regex: &Option<String>, group| {
+            let fields = fields.iter().map(|number| Checkpoint::Field(*number as usize));
+            let columns = columns.iter().map(|name| Checkpoint::Column { name: name.clone(), number: 0 });
+            Ok::<_, CommandError>(match (Checkpoint::all(fields.chain(columns)), json, regex) {
+                (Some(fields), ..) => Some(fields),
+                (_, Some(pointer), _) => Some(Checkpoint::Json(Pointer::new(pointer))),
+                (.., Some(regex)) => Some(Checkpoint::regex(regex, group)?),
+                _ => None,
+            })
+        };
         let (field, column) = (time.time_field.as_slice(), time.time_column.as_slice());
         let time_place = place(field, column, &time.time_json, &time.time_regex, "time")?;
         let delimiter = format.delimiter();

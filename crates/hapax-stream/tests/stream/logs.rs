@@ -154,7 +154,9 @@ async fn a_message_that_fails_is_tried_again_and_put_aside_in_the_end() {
     };
     let consumer = log_consumer(&engine).max_attempts(3).handler_timeout(Duration::from_secs(2)).build().unwrap();
     let stats = consumer.run(&broker, handler, pending()).await.unwrap();
-    let of = |id: &str| calls.lock().unwrap().iter().filter(|(of, ..)| of == id).map(|(_, n, last)| (*n, *last)).collect::<Vec<_>>();
+    let of = |id: &str| {
+        calls.lock().unwrap().iter().filter(|(of, ..)| of == id).map(|(_, n, last)| (*n, *last)).collect::<Vec<_>>()
+    };
     assert_eq!(of("good"), [(1, false)]);
     assert_eq!(of("fails"), [(1, false), (2, false), (3, true)]);
     assert_eq!((of("panics").len(), of("hangs").len(), of("twice").len()), (3, 3, 3));
@@ -281,6 +283,9 @@ async fn an_error_of_the_source_ends_the_run_and_nothing_is_lost() {
         consumer.run(&broker, move |message| again(message), pending()).await.unwrap();
         assert!(broker.is_done(), "{call}");
         let dead = broker.state().dead.len() as u32;
-        assert!((0..40).filter(|n| effects.of(&n.to_string()) == 0).count() as u32 == dead, "{call}: only what was put aside");
+        assert!(
+            (0..40).filter(|n| effects.of(&n.to_string()) == 0).count() as u32 == dead,
+            "{call}: only what was put aside"
+        );
     }
 }
