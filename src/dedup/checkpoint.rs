@@ -74,8 +74,8 @@ impl Dedup {
     /// the option. [`JournalError::TooLarge`] for more sources or longer positions than
     /// [`append`](Dedup::append) takes; and for good, if more than 64 MiB (four million ids) were
     /// accepted since the last checkpoint, or more than half of
-    /// [`max_disk_bytes`](crate::JournalOptions::max_disk_bytes): then build the engine again, which
-    /// goes back to the last checkpoint. If the journal has failed, the reason.
+    /// [`max_disk_bytes`](crate::JournalOptions::max_disk_bytes): then build the engine again,
+    /// which goes back to the last checkpoint. If the journal has failed, the reason.
     ///
     /// # Cost
     ///

@@ -1,5 +1,5 @@
-//! A consumer of a log that takes checkpoints, and is killed at any moment: every message is handled
-//! at least once, and none twice that lies before a checkpoint.
+//! A consumer of a log that takes checkpoints, and is killed at any moment: every message is
+//! handled at least once, and none twice that lies before a checkpoint.
 //!
 //! The log is computed from offsets, one message in four a repetition of an earlier one. The
 //! consumer, this program once more, writes each message that it handles to a file, with the
