@@ -2,12 +2,12 @@
 //!
 //! In the order of the data: [`commit`] gathers what callers append ([`payload`], [`positions`]),
 //! until the next checkpoint if there are any ([`held`]), and makes it durable in groups, through
-//! [`writer`] and [`disk`]; [`watch`] notices that files are gone. [`format`] is the format on the disk, with a [`mark`] that says how far it has come.
-//! [`recovery`] reads it again: [`listing`] finds the files, [`scan`] their blocks, [`survey`]
-//! everything that there is, [`verdict`] what is missing, [`replay`] what an engine is told, and
-//! [`salvage`] keeps the blocks that are whole. [`reopen`] goes on after a failure. [`trust`] says
-//! which files are used at all. Nothing here knows the engine, which tells the journal what it
-//! accepts, and is told what is read.
+//! [`writer`] and [`disk`]; [`watch`] notices that files are gone. [`format`] is the format on the
+//! disk, with a [`mark`] that says how far it has come. [`recovery`] reads it again: [`listing`]
+//! finds the files, [`scan`] their blocks, [`survey`] everything that there is, [`verdict`] what is
+//! missing, [`replay`] what an engine is told, and [`salvage`] keeps the blocks that are whole.
+//! [`reopen`] goes on after a failure. [`trust`] says which files are used at all. Nothing here
+//! knows the engine, which tells the journal what it accepts, and is told what is read.
 
 #[cfg(test)]
 mod checkpoints;
