@@ -9,6 +9,7 @@
 //! [`reopen`] goes on after a failure. [`trust`] says which files are used at all. Nothing here
 //! knows the engine, which tells the journal what it accepts, and is told what is read.
 
+mod checkpoint;
 #[cfg(test)]
 mod checkpoints;
 mod commit;

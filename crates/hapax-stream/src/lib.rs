@@ -35,6 +35,7 @@ mod heartbeat;
 pub mod ids;
 mod log_consumer;
 mod log_run;
+mod log_shared;
 mod marks;
 mod messages;
 #[cfg(feature = "metrics")]

@@ -3,6 +3,7 @@
 use super::delivery::{Delivery, Handler};
 use super::error::ConsumerError;
 use super::log_run::LogRun;
+use super::log_shared::LogShared;
 use super::marks::Marks;
 use super::options::{IdOf, OnMissing, Options};
 use super::source::Source;
@@ -84,10 +85,7 @@ use std::time::Duration;
 /// on one thread: work that keeps a processor busy belongs on
 /// [`spawn_blocking`](tokio::task::spawn_blocking) or a task of its own.
 pub struct LogConsumer<M> {
-    pub(super) marks: Arc<Marks>,
-    pub(super) id_of: IdOf<M>,
-    pub(super) options: Options,
-    pub(super) counts: Arc<Counts>,
+    shared: LogShared<M>,
 }
 
 impl<M: Send + Sync + 'static> LogConsumer<M> {
@@ -128,19 +126,19 @@ impl<M: Send + Sync + 'static> LogConsumer<M> {
             let handling = handle(delivery);
             Box::pin(async move { handling.await.map_err(|error| error.to_string()) })
         });
-        LogRun::new(self, source, handler).run(Box::pin(shutdown)).await?;
+        LogRun::new(&self.shared, source, handler).run(Box::pin(shutdown)).await?;
         Ok(self.stats())
     }
 
     /// Returns the counts so far, also while it runs.
     pub fn stats(&self) -> ConsumerStats {
-        self.counts.stats()
+        self.shared.counts.stats()
     }
 }
 
 impl<M> fmt::Debug for LogConsumer<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LogConsumer").field("name", &self.options.name).finish_non_exhaustive()
+        f.debug_struct("LogConsumer").field("name", &self.shared.options.name).finish_non_exhaustive()
     }
 }
 
@@ -235,7 +233,7 @@ impl<M> LogConsumerBuilder<M> {
         options.max_unacknowledged = options.max_in_flight.clamp(1, 1 << 20);
         options.validate()?;
         let counts = Arc::new(Counts::new(&options.name));
-        Ok(LogConsumer { marks: Arc::new(Marks::new(engine)), id_of, options, counts })
+        Ok(LogConsumer { shared: LogShared { marks: Arc::new(Marks::new(engine)), id_of, options, counts } })
     }
 }
 

@@ -3,7 +3,7 @@
 use super::delivery::{Delivery, Handler};
 use super::error::ConsumerError;
 use super::event::Event;
-use super::log_consumer::LogConsumer;
+use super::log_shared::LogShared;
 use super::marks::Mark;
 use super::options::OnMissing;
 use super::order::{Order, Ticket};
@@ -23,7 +23,7 @@ type Boxed<'r, T> = Pin<Box<dyn Future<Output = T> + Send + 'r>>;
 type Received<Src> = Result<Option<Vec<<Src as Source>::Message>>, <Src as Source>::Error>;
 
 pub(super) struct LogRun<'r, Src: Source> {
-    consumer: &'r LogConsumer<Src::Message>,
+    consumer: &'r LogShared<Src::Message>,
     source: &'r Src,
     handler: Handler<Src::Message>,
     order: Order,
@@ -73,11 +73,7 @@ impl Stop {
 }
 
 impl<'r, Src: Source> LogRun<'r, Src> {
-    pub(super) fn new(
-        consumer: &'r LogConsumer<Src::Message>,
-        source: &'r Src,
-        handler: Handler<Src::Message>,
-    ) -> Self {
+    pub(super) fn new(consumer: &'r LogShared<Src::Message>, source: &'r Src, handler: Handler<Src::Message>) -> Self {
         LogRun {
             consumer,
             source,
@@ -307,7 +303,7 @@ fn is_ready(future: &mut Option<Boxed<'_, ()>>, cx: &mut Context<'_>) -> bool {
 
 /// Makes what is done durable, and acknowledges it.
 async fn settle<Src: Source>(
-    consumer: &LogConsumer<Src::Message>,
+    consumer: &LogShared<Src::Message>,
     source: &Src,
     ready: Vec<Arc<Src::Message>>,
 ) -> Result<(), ConsumerError<Src::Error>> {
@@ -322,7 +318,7 @@ async fn settle<Src: Source>(
 
 /// Handles a message, again and again. Fails with the reason why the last attempt has failed.
 async fn attempts<M: Send + Sync + 'static>(
-    consumer: &LogConsumer<M>,
+    consumer: &LogShared<M>,
     handler: &Handler<M>,
     message: &Arc<M>,
 ) -> Result<(), String> {

@@ -5,7 +5,7 @@ use super::tables;
 use super::words::{day, figure, millis, paragraph, table};
 
 /// The names of all passages, sorted.
-pub const NAMES: [&str; 17] = [
+pub const NAMES: [&str; 16] = [
     "against the fastest rival",
     "against the fastest rival, with AVX-512",
     "all strategies",
@@ -17,7 +17,6 @@ pub const NAMES: [&str; 17] = [
     "journal",
     "less memory",
     "longest waits",
-    "mixes",
     "over servers",
     "readme",
     "scale",
@@ -33,7 +32,7 @@ pub fn passage(name: &str) -> Option<String> {
         "against the fastest rival" => tables::against_rivals(report),
         "against the fastest rival, with AVX-512" => with_avx512(&Kept::read("avx512.json")),
         "all strategies" => tables::all(report, &settings),
-        "claims" | "filter" | "growth" | "http" | "journal" | "mixes" | "scale" => printed(name),
+        "claims" | "filter" | "growth" | "http" | "journal" | "scale" => printed(name),
         "conditions" => conditions(report),
         "less memory" => tables::budgets(report),
         "longest waits" => tables::waits(report),
