@@ -111,13 +111,13 @@ impl Builder {
 
     /// Sets whether a thread gets memory ready when the window grows, and gives it back, so that no
     /// check waits for that. The thread lives only as long as that takes. Without it, the caller
-    /// that finds four fifths of the capacity taken does it at once, which takes up to a second for
-    /// a GiB; then answers are repeatable to the last evicted id, if one thread checks. Default: a
-    /// thread. (What the window begins with is ready when it is built: for 32 MiB and more, up to
-    /// four threads ask for it, whatever is set here, and end.)
+    /// that finds three quarters of the capacity taken does it at once, which takes up to a second
+    /// for a GiB; then answers are repeatable to the last evicted id, if one thread checks.
+    /// Default: a thread. (What the window begins with is ready when it is built: for 32 MiB and
+    /// more, up to four threads ask for it, whatever is set here, and end.)
     ///
-    /// In a rush, when a third of the window brings a tenth more than the capacity (or four fifths
-    /// of what a later table has room for) and the thread is not ready yet, callers do not
+    /// In a rush, when a third of the window brings a tenth more than the capacity (or three
+    /// quarters of what a later table has room for) and the thread is not ready yet, callers do not
     /// go on to overfill the table: one check in some thousands makes 2 MiB of the next one ready,
     /// which takes 0.2 to 3 ms, or, if others have begun the last part, waits for them, at most 10
     /// ms. (A table of up to 2 MiB, 100,000 ids, is made ready by the check that needs it.) So

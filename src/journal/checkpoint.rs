@@ -13,27 +13,24 @@ impl Shared {
         self.must_be_here()?;
         let mut guard = self.wait_for_room(self.lock());
         let state = &mut *guard;
-        let Some(held) = &mut state.held else {
-            return Err(JournalError::NoCheckpoints { path: self.directory.clone() });
-        };
         if let Some(failed) = &state.failed {
             return Err(failed.error.clone());
         }
-        held.is_whole()?;
-        state.positions.set_all(positions)?;
-        let whole = match obeys(Rule::CheckpointAsOne) {
-            true => held.take(positions),
-            false => positions.clone(),
+        let Some(mut held) = state.held.take() else {
+            return Err(JournalError::NoCheckpoints { path: self.directory.clone() });
         };
-        if whole.events() > 0 {
-            self.push(state, |pending| pending.append(&whole));
-            self.advance(state, whole.latest());
+        let taken = held.is_whole().and_then(|()| state.positions.set_all(positions));
+        if taken.is_ok() {
+            let latest = held.latest();
+            self.push(state, |pending| {
+                if obeys(Rule::CheckpointAsOne) {
+                    held.hand_over(pending);
+                }
+                pending.append(positions);
+            });
+            self.advance(state, latest);
         }
-        if obeys(Rule::CheckpointAsOne)
-            && let Some(held) = &mut state.held
-        {
-            held.reuse(whole);
-        }
-        Ok(state.appended)
+        state.held = Some(held);
+        taken.map(|()| state.appended)
     }
 }

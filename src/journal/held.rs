@@ -1,6 +1,7 @@
 //! Data that waits for the next checkpoint: in memory only, so that a crash takes it back.
 
 use super::payload::Payload;
+use crate::Timestamp;
 use crate::error::JournalError;
 
 /// The capacity that is kept from one checkpoint to the next: 65,536 ids.
@@ -61,18 +62,16 @@ impl Held {
         Err(JournalError::TooLarge { what, got: got as u64, max: self.bytes_max as u64 })
     }
 
-    /// Returns all of it, with the positions of its checkpoint behind it; nothing is held then.
-    pub(super) fn take(&mut self, positions: &Payload) -> Payload {
+    /// Adds all of it to what is to be written; nothing is held then.
+    pub(super) fn hand_over(&mut self, pending: &mut Payload) {
         debug_assert!(self.bytes_lost == 0, "what is not whole is no checkpoint");
-        let mut whole = std::mem::take(&mut self.payload);
-        whole.append(positions);
-        whole
+        pending.append(&self.payload);
+        self.payload.reset(KEPT_BYTES);
     }
 
-    /// Takes back the memory of a payload that was taken.
-    pub(super) fn reuse(&mut self, mut payload: Payload) {
-        payload.reset(KEPT_BYTES);
-        self.payload = payload;
+    /// Returns the latest time in it.
+    pub(super) fn latest(&self) -> Timestamp {
+        self.payload.latest()
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -83,9 +82,9 @@ impl Held {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Digester;
     use crate::clock::Stamp;
     use crate::journal::payload::Kind;
-    use crate::{Digester, Timestamp};
 
     fn push(held: &mut Held, ids: u64) -> u64 {
         let at = Stamp { reading: Timestamp::from_secs(1).into(), tick: 1 };
@@ -107,14 +106,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_has_the_positions_behind_it() {
-        let mut held = Held::new(1 << 10);
+    fn what_is_handed_over_comes_behind_what_is_there() {
+        let (mut held, mut pending) = (Held::new(1 << 10), Payload::default());
+        pending.push_position(b"a", b"1");
         push(&mut held, 3);
-        let mut positions = Payload::default();
-        positions.push_position(b"a", b"1");
-        let whole = held.take(&positions);
-        assert_eq!((whole.events(), whole.accepted(), held.bytes()), (4, 3, 0));
-        held.reuse(whole);
-        assert_eq!(held.bytes(), 0);
+        held.hand_over(&mut pending);
+        assert_eq!((pending.events(), pending.accepted(), held.bytes()), (4, 3, 0));
+        held.hand_over(&mut pending);
+        assert_eq!(pending.events(), 4);
     }
 }

@@ -5,7 +5,7 @@ use super::sizes::{RATED_LOAD, Sizes, capacity_of};
 
 /// The share of its capacity at which a table is full if nothing may be lost until there is another
 /// one.
-pub(crate) const LOSSLESS_SHARE: f64 = 0.8;
+pub(crate) const LOSSLESS_SHARE: f64 = 0.75;
 
 /// The conditions under which a table is full, unless there is a rush.
 #[derive(Clone, Copy, Debug)]
@@ -23,8 +23,8 @@ impl Full {
     /// window displaces twelve times as many. Half as many looks let a rush on a busy machine lose
     /// ids.)
     pub(crate) const RATED: Full = Full { load: RATED_LOAD + 0.045, displaced_a_bucket: 1.0 / 128.0 };
-    /// The conditions at four fifths of the rated capacity: of ids that fill a table for the first
-    /// time, a few in 10^9 are lost by then.
+    /// The conditions at three quarters of the rated capacity: of ids that fill a table for the
+    /// first time, 3 in 10^9 have been lost by then.
     pub(crate) const LOSSLESS: Full = Full { load: RATED_LOAD * LOSSLESS_SHARE, displaced_a_bucket: 1.0 / 512.0 };
 }
 
@@ -113,7 +113,7 @@ mod tests {
         let rushed =
             |size, rushed| Survey { size, load: rushed, recent: rushed, rushed, age: 0.1 }.wants(&sizes, Full::RATED);
         assert_eq!([rushed(0, 0.47), rushed(0, 0.481)], [None, Some(1)], "the capacity is what it is made for");
-        assert_eq!([rushed(1, 0.34), rushed(1, 0.35), rushed(4, 0.9)], [None, Some(2), None]);
+        assert_eq!([rushed(1, 0.3), rushed(1, 0.33), rushed(4, 0.9)], [None, Some(2), None]);
         // A steady rate for which a size is large enough is not one for which it is too large, nor
         // the next one too small.
         for size in 1..sizes.len() {

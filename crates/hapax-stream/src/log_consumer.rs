@@ -65,9 +65,8 @@ use std::time::Duration;
 /// - After a crash, messages are handled again only if they were handled after the last durable
 ///   checkpoint: those of two batches at most.
 /// - A message that was not handled to its end is forgotten, however the run ends, so that its next
-///   delivery is handled. (A history cannot forget. Where it is not
-///   [`Unconfirmed::Fresh`](hapax::Unconfirmed::Fresh), the run ends with
-///   [`NotForgotten`](ConsumerError::NotForgotten), and no checkpoint is taken any more: an engine
+///   delivery is handled. (A history cannot forget: then the run ends with
+///   [`NotForgotten`](ConsumerError::NotForgotten), and no checkpoint is taken any more. An engine
 ///   that is built again is at the last one.)
 /// - With [`Acks::Cumulative`](super::Acks::Cumulative), no acknowledgement overtakes an unfinished
 ///   message of its partition.

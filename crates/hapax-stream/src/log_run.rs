@@ -38,11 +38,20 @@ pub(super) struct LogRun<'r, Src: Source> {
 }
 
 /// The end of a step.
-enum Step {
-    Done,
-    /// These partitions are to be released.
-    Revoked(Vec<Partition>),
-    Over,
+#[derive(Default)]
+struct Step {
+    /// The partitions that are to be released.
+    revoked: Vec<Partition>,
+    /// True if nothing more is to be received.
+    is_over: bool,
+}
+
+impl Step {
+    const OVER: Step = Step { revoked: Vec::new(), is_over: true };
+
+    fn concerns(&self, partition: &Partition) -> bool {
+        self.is_over || self.revoked.contains(partition)
+    }
 }
 
 /// A message to be handled.
@@ -57,18 +66,13 @@ struct Work<'r, E> {
 /// A request to stop handling, by a deadline.
 #[derive(Default)]
 struct Stop {
-    revoked: Vec<Partition>,
-    is_over: bool,
+    step: Step,
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
 impl Stop {
     fn by(&mut self, drain: Duration) {
         self.deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep(drain)));
-    }
-
-    fn concerns(&self, partition: &Partition) -> bool {
-        self.is_over || self.revoked.contains(partition)
     }
 }
 
@@ -97,18 +101,19 @@ impl<'r, Src: Source> LogRun<'r, Src> {
             // The last batch is made durable while this one is received and handled.
             let (consumer, source) = (self.consumer, self.source);
             let settling = settle(consumer, source, std::mem::take(&mut ready));
-            let (step, ()) = tokio::try_join!(self.step(), settling)?;
+            let (Step { revoked, is_over }, ()) = tokio::try_join!(self.step(), settling)?;
             self.checkpoint()?;
             ready = self.order.take_ready().iter().filter_map(|ticket| self.held.remove(ticket)).collect();
-            match step {
-                Step::Done => {}
-                Step::Revoked(partitions) => {
-                    settle(consumer, source, std::mem::take(&mut ready)).await?;
-                    partitions.iter().for_each(|partition| self.order.close(partition));
-                    self.held.retain(|_, message| !partitions.contains(&source.partition(message)));
-                    source.released(&partitions).await;
-                }
-                Step::Over => return settle(consumer, source, ready).await,
+            if is_over || !revoked.is_empty() {
+                settle(consumer, source, std::mem::take(&mut ready)).await?;
+            }
+            if !revoked.is_empty() {
+                revoked.iter().for_each(|partition| self.order.close(partition));
+                self.held.retain(|_, message| !revoked.contains(&source.partition(message)));
+                source.released(&revoked).await;
+            }
+            if is_over {
+                return Ok(());
             }
             consumer.counts.meters.holds(self.held.len() + ready.len());
         }
@@ -132,7 +137,7 @@ impl<'r, Src: Source> LogRun<'r, Src> {
             }
             if let Poll::Ready(partitions) = revoking.as_mut().poll(cx) {
                 *revoking = Box::pin(source.revoked());
-                return Poll::Ready(Err(Step::Revoked(partitions)));
+                return Poll::Ready(Err(Step { revoked: partitions, is_over: false }));
             }
             let call = receiving.get_or_insert_with(|| Box::pin(source.receive(batch)));
             let answer = std::task::ready!(call.as_mut().poll(cx));
@@ -141,15 +146,14 @@ impl<'r, Src: Source> LogRun<'r, Src> {
         });
         let messages = match received.await {
             Err(step) => return Ok(step),
-            Ok(None) => return Ok(Step::Over),
-            Ok(Some(Ok(None))) => return Ok(Step::Over),
+            Ok(None | Some(Ok(None))) => return Ok(Step::OVER),
             Ok(Some(Ok(Some(messages)))) => messages,
             Ok(Some(Err(error))) => return Err(ConsumerError::Source(error)),
         };
         if messages.is_empty() {
             // Other tasks get their turn, even if the source does not wait at all.
             tokio::task::yield_now().await;
-            return Ok(Step::Done);
+            return Ok(Step::default());
         }
         let waiting = self.check(messages)?;
         self.handle(waiting).await
@@ -170,12 +174,13 @@ impl<'r, Src: Source> LogRun<'r, Src> {
             consumer.counts.add(Event::Missing, 1);
             return Err(ConsumerError::MissingId { partition: self.source.partition(&messages[missing]) });
         }
+        // Nothing of others is called between the check and the marks that take it back.
+        let partitions: Vec<Partition> = messages.iter().map(|message| self.source.partition(message)).collect();
         let mut verdicts = Vec::new();
         consumer.marks.engine.check_batch(ids.iter().flatten(), &mut verdicts);
         let mut verdicts = verdicts.into_iter();
         let mut waiting = VecDeque::new();
-        for (message, id) in messages.into_iter().zip(ids) {
-            let partition = self.source.partition(&message);
+        for ((message, id), partition) in messages.into_iter().zip(ids).zip(partitions) {
             let message = Arc::new(message);
             let ticket = self.next;
             self.next += 1;
@@ -239,22 +244,22 @@ impl<'r, Src: Source> LogRun<'r, Src> {
     async fn handle(&mut self, mut waiting: VecDeque<Work<'r, Src::Error>>) -> Result<Step, ConsumerError<Src::Error>> {
         let (source, options) = (self.source, &self.consumer.options);
         let (mut running, mut stop): (Vec<Work<'r, Src::Error>>, _) = (Vec::new(), Stop::default());
-        let mut beating = heartbeat(source, self.held.values().map(Arc::clone).collect());
+        let mut beating = heartbeat(source, &self.held);
         let handled = std::future::poll_fn(|cx| {
             if is_ready(&mut self.shutdown, cx) {
-                stop.is_over = true;
+                stop.step.is_over = true;
                 stop.by(options.drain);
             }
             while let Poll::Ready(partitions) = self.revoking.as_mut().poll(cx) {
                 self.revoking = Box::pin(source.revoked());
-                stop.revoked.extend(partitions);
+                stop.step.revoked.extend(partitions);
                 stop.by(options.drain);
             }
             // What must stop does not begin any more.
             let before = waiting.len() + running.len();
-            waiting.retain(|work| !stop.concerns(&work.partition));
+            waiting.retain(|work| !stop.step.concerns(&work.partition));
             if stop.deadline.as_mut().is_some_and(|deadline| deadline.as_mut().poll(cx).is_ready()) {
-                running.retain(|work| !stop.concerns(&work.partition));
+                running.retain(|work| !stop.step.concerns(&work.partition));
             }
             self.consumer.counts.add(Event::Abandoned, before - waiting.len() - running.len());
             if let Some(beating) = &mut beating {
@@ -284,11 +289,7 @@ impl<'r, Src: Source> LogRun<'r, Src> {
             }
         });
         handled.await.map_err(ConsumerError::Source)?;
-        Ok(match stop {
-            Stop { is_over: true, .. } => Step::Over,
-            Stop { revoked, .. } if !revoked.is_empty() => Step::Revoked(revoked),
-            _ => Step::Done,
-        })
+        Ok(stop.step)
     }
 }
 
@@ -363,8 +364,9 @@ fn failed(counts: &Counts, why: &str, is_last: bool) {
 }
 
 /// Tells the source again and again that messages are worked on, if it wants to know. Never ends.
-fn heartbeat<Src: Source>(source: &Src, messages: Vec<Arc<Src::Message>>) -> Option<Boxed<'_, ()>> {
+fn heartbeat<'r, Src: Source>(source: &'r Src, held: &HashMap<Ticket, Arc<Src::Message>>) -> Option<Boxed<'r, ()>> {
     let every = source.heartbeat()?;
+    let messages: Vec<_> = held.values().map(Arc::clone).collect();
     Some(Box::pin(async move {
         loop {
             tokio::time::sleep(every).await;

@@ -102,8 +102,8 @@ pub struct FilterArgs {
 
     /// Write the duplicates to this file, beside the first sightings on standard output
     ///
-    /// It is made anew. With --state it is continued: no duplicate is missing, half a line that a
-    /// run has left that was killed is cut off, and lines that were not recorded yet come again
+    /// It is made anew. With --state it is continued: no duplicate is missing, lines that were not
+    /// recorded yet come again, and half a line, which a run has left that was killed, is ended
     #[arg(long, value_name = "FILE", conflicts_with_all = ["duplicates", "mark"], help_heading = "Output")]
     pub duplicates_to: Option<PathBuf>,
 

@@ -14,7 +14,10 @@ const PLACE_BYTES: u64 = 8 << 10;
 
 /// … and two long ones, for ids that come again soon, all over the file.
 const LONG_PLACES: u64 = 2;
-const LONG_BYTES: u64 = 10 << 20;
+const LONG_BYTES: u64 = 10 << 20; // of one file; several share as much
+
+/// The number of bytes of a long place that are read at a time.
+const PIECE_BYTES: u64 = 64 << 10;
 
 /// One in so many ids of a long place stands for all of them, so that they are soon counted.
 const STANDS_FOR: u64 = 8;
@@ -39,11 +42,17 @@ pub fn distinct(sources: &[Source], extractor: &mut Extractor, lines: u64) -> Op
         for at in places(share(PLACES), PLACE_BYTES, *length) {
             each_id(&read_at(file, at, PLACE_BYTES as usize)?, extractor, |id| ids.push(id));
         }
-        for at in places(share(LONG_PLACES), LONG_BYTES, *length) {
+        let long_places = share(LONG_PLACES);
+        let long_bytes = share(LONG_PLACES * LONG_BYTES) / long_places.max(1);
+        for at in places(long_places, long_bytes, *length) {
             let mut place = Vec::new();
-            each_id(&read_at(file, at, LONG_BYTES as usize)?, extractor, |id| {
-                place.extend((id % STANDS_FOR == 0).then_some(id));
-            });
+            // In pieces, so that little memory is taken, and lines where two meet do not count.
+            for offset in (0..long_bytes).step_by(PIECE_BYTES as usize) {
+                let bytes = PIECE_BYTES.min(long_bytes - offset) as usize;
+                each_id(&read_at(file, at + offset, bytes)?, extractor, |id| {
+                    place.extend((id % STANDS_FOR == 0).then_some(id));
+                });
+            }
             near.add(&mut place);
         }
     }
@@ -53,7 +62,7 @@ pub fn distinct(sources: &[Source], extractor: &mut Extractor, lines: u64) -> Op
 /// Returns the beginnings of places in a file: one in each part of it, so that no two overlap. A
 /// line that is drawn twice is not a repeated id.
 fn places(places: u64, bytes: u64, length: u64) -> impl Iterator<Item = u64> {
-    let part = length / places;
+    let part = length / places.max(1);
     (0..places).map(move |place| part * place + at_random(place) % part.saturating_sub(bytes).max(1))
 }
 

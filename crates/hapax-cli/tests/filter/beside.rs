@@ -52,7 +52,7 @@ fn an_input_and_the_output_are_refused_and_left_as_they_are() {
 }
 
 #[test]
-fn a_run_with_a_state_goes_on_behind_whole_lines() {
+fn a_run_with_a_state_goes_on_behind_what_is_there_and_glues_nothing() {
     let directory = Directory::new("beside-state");
     let state = State::new("beside-state");
     let file = directory.file("duplicates", b"");
@@ -66,7 +66,7 @@ fn a_run_with_a_state_goes_on_behind_whole_lines() {
     // As if it had been killed in the midst of a line.
     fs::write(&file, "a\nhalf a l").unwrap();
     fs::write(&input, "a\nb\na\nc\nb\n").unwrap();
-    assert_eq!(run(), ("c\n".into(), "a\nb\n".into()));
+    assert_eq!(run(), ("c\n".into(), "a\nhalf a l\nb\n".into()));
 }
 
 #[cfg(target_os = "linux")]

@@ -51,11 +51,32 @@ fn little_address_space_is_enough_to_start() {
 }
 
 #[test]
+fn an_empty_file_and_many_small_ones_are_sampled_like_one() {
+    let directory = Directory::new("many-files");
+    let empty = directory.file("empty", b"");
+    let line = |i: u64| format!("{}\n", i / 2);
+    let files: Vec<String> = (0..40)
+        .map(|file| {
+            let lines = file * 50_000..(file + 1) * 50_000;
+            directory.file(&file.to_string(), lines.map(line).collect::<String>().as_bytes())
+        })
+        .collect();
+    let args: Vec<&str> = std::iter::once(&empty).chain(&files).map(|path| &**path).collect();
+    let output = filter(&[&["--stats=json"][..], &args].concat()).output().unwrap();
+    let stats = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && stats.contains("\"fresh\":1000000,"), "{stats}");
+    // Each id comes twice, close together: half of the lines, and the margin.
+    let capacity = stats.split("\"capacity\":").nth(1).and_then(|rest| rest.split(',').next()).unwrap();
+    let capacity: u64 = capacity.parse().unwrap();
+    assert!((1_000_000..1_400_000).contains(&capacity), "{stats}");
+}
+
+#[test]
 fn many_ids_take_what_they_take() {
     let directory = Directory::new("many-ids");
     let text: String = (0..3_000_000).map(|i| format!("{i}\n")).collect();
     let file = directory.file("many", text.as_bytes());
-    // 18.5 bytes each at seven tenths, and what the batches take.
+    // 18.5 bytes each at three quarters, and what the batches take.
     let (known, given) = (peak_of(&[&file]), peak_of(&["--capacity", "4200000", &file]));
     println!("{known} MB, {given} MB with the capacity given");
     assert!(known < given + given / 4 + 16, "{known} MB, {given} MB with the capacity given");

@@ -1,8 +1,10 @@
 //! Consumers of logs: marked at sight, a checkpoint behind each batch.
 
 use super::*;
-use hapax::{Dedup, JournalError, JournalOptions, Unconfirmed};
+use hapax::{Dedup, JournalError, JournalOptions, SyncMode, Unconfirmed};
 use hapax_stream::{Acks, ConsumerError, Delivery, LogConsumer, LogConsumerBuilder, OnMissing};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::future::pending;
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -20,12 +22,42 @@ impl Journal {
     }
 
     fn builder(&self) -> hapax::Builder {
-        let options = JournalOptions::new().checkpoints(true).commit_interval(Duration::from_millis(1));
+        // Nothing is written but by a flush, so that the machine does not matter.
+        let options =
+            JournalOptions::new().checkpoints(true).sync(SyncMode::System).commit_interval(Duration::from_secs(3_600));
         Dedup::builder().capacity(10_000).journal(&self.0, options)
     }
 
     fn open(&self) -> Dedup {
         self.builder().build().unwrap()
+    }
+
+    /// Ends a consumer with its engine as a kill does: what was not flushed is gone.
+    fn kill<M>(&self, consumer: LogConsumer<M>, engine: Dedup) -> Dedup {
+        let left = self.files();
+        drop((consumer, engine));
+        std::fs::remove_dir_all(&self.0).unwrap();
+        std::fs::create_dir(&self.0).unwrap();
+        left.into_iter().for_each(|(name, bytes)| std::fs::write(self.0.join(name), bytes).unwrap());
+        self.open()
+    }
+
+    /// Returns the files at one moment: a flush that was asked for may still be under way.
+    fn files(&self) -> BTreeMap<OsString, Vec<u8>> {
+        let read = || {
+            let entries = std::fs::read_dir(&self.0)?.collect::<std::io::Result<Vec<_>>>()?;
+            let files = entries.iter().map(|entry| Ok((entry.file_name(), std::fs::read(entry.path())?)));
+            files.collect::<std::io::Result<BTreeMap<_, _>>>()
+        };
+        let deadline = std::time::Instant::now() + Duration::from_secs(20);
+        while std::time::Instant::now() < deadline {
+            if let (Ok(one), Ok(again)) = (read(), read())
+                && one == again
+            {
+                return one;
+            }
+        }
+        panic!("the journal does not come to rest");
     }
 }
 
@@ -103,9 +135,7 @@ async fn crash(seed: u64, acks: Acks) -> u32 {
         drop(run);
         if random.below(2) == 0 {
             // With its process: the next engine is at the last checkpoint.
-            drop(consumer);
-            drop(engine);
-            engine = journal.open();
+            engine = journal.kill(consumer, engine);
             let acknowledged = broker.state().acknowledged.clone();
             for offset in acknowledged {
                 let id = offset % (2 * IDS as usize) % IDS as usize;
@@ -197,6 +227,22 @@ async fn a_revoked_partition_is_released_when_what_is_done_is_acknowledged_and_t
     broker.close();
     let stats = consumer.run(&broker, effects.handler(|_| Duration::ZERO), pending()).await.unwrap();
     assert_eq!((stats.duplicates, effects.of("2"), effects.of("4")), (2, 1, 1), "{stats:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn partitions_that_are_revoked_while_it_shuts_down_are_released_too() {
+    let journal = Journal::new("both");
+    let (broker, effects) = log(Acks::Cumulative);
+    (0..4).for_each(|n| _ = broker.send_id(n % 2, Some(n.to_string())));
+    let engine = journal.open();
+    let consumer = log_consumer(&engine).drain(Duration::from_secs(5)).build().unwrap();
+    let told = async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        broker.revoke([0]);
+    };
+    let stats = consumer.run(&broker, effects.handler(|_| Duration::from_secs(1)), told).await.unwrap();
+    assert_eq!((stats.handled, stats.acknowledged), (4, 4), "{stats:?}");
+    assert_eq!(broker.state().releases, [vec![broker::partition(0)]]);
 }
 
 #[tokio::test(start_paused = true)]
