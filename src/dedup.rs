@@ -264,7 +264,7 @@ impl Dedup {
     /// Forgets an id, so that it can be accepted again.
     ///
     /// A check that begins when this has returned finds the id fresh, unless another check accepted
-    /// it in between, or the history remembers it. This holds at any time.
+    /// it in between, or the history remembers it. This holds at any time, and after a restart.
     pub fn forget(&self, id: impl AsRef<[u8]>) -> Forgotten {
         let digest = self.digester.digest(id);
         if !self.engine.forget(digest) {
@@ -284,18 +284,16 @@ impl Dedup {
         // First: an id that is accepted from here on may survive in memory, and comes after this in
         // the journal. (An id that was accepted before is cleared below: a thread inserts before it
         // appends to the journal.)
-        let tell = |first: bool| {
-            if let Some(journal) = &self.engine.journal
-                && first == obeys(Rule::ClearedFirst)
-            {
-                journal.cleared(self.engine.window.latest());
-            }
+        let clear = || {
+            meanwhile(Place::ToBeCleared);
+            self.engine.clear_tiers();
+            meanwhile(Place::Clearing);
+            self.engine.claims.clear();
         };
-        tell(true);
-        self.engine.clear_tiers();
-        meanwhile(Place::Clearing);
-        self.engine.claims.clear();
-        tell(false);
+        match &self.engine.journal {
+            Some(journal) => journal.clear(self.engine.window.latest(), clear),
+            None => clear(),
+        }
     }
 
     /// Sets the present of the events' time to `to`, whatever it was: for an operator who has found

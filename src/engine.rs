@@ -20,6 +20,7 @@ use crate::claims::Claims;
 use crate::clock::{EngineClock, Reading};
 use crate::digest::{Digest, Digester};
 use crate::journal::Journal;
+use crate::rules::{Place, meanwhile};
 use crate::stats::{Counters, Stats};
 use crate::stream_time::StreamTime;
 use crate::{History, Outcome, Refusal, Tier, Timestamp, Verdict, Window};
@@ -54,6 +55,22 @@ pub(crate) struct Engine {
     pub(crate) unscoped: Digester,
 }
 
+/// A journal that is to learn of checks.
+#[derive(Clone, Copy)]
+struct Noting<'e> {
+    journal: &'e Journal,
+    /// How much was forgotten before the checks.
+    forgotten: u64,
+}
+
+impl<'e> Noting<'e> {
+    /// Begins checks.
+    #[inline(always)]
+    fn begin(journal: &'e Journal) -> Self {
+        Noting { journal, forgotten: journal.forgotten_so_far() }
+    }
+}
+
 /// The verdict on an id that the history does not have: certainly not seen within its horizon.
 const FRESH_BY_WINDOW: Verdict = Verdict::exact(Outcome::Fresh, Tier::Window);
 const FRESH_BY_HISTORY: Verdict = Verdict::exact(Outcome::Fresh, Tier::History);
@@ -76,18 +93,47 @@ impl Engine {
     /// Checks one id.
     #[inline]
     pub(crate) fn check(&self, digest: Digest, at: Reading) -> Verdict {
+        match &self.journal {
+            Some(journal) => self.check_noting(journal, digest, at),
+            None => self.check_tiers(digest, at),
+        }
+    }
+
+    #[inline(always)]
+    fn check_tiers(&self, digest: Digest, at: Reading) -> Verdict {
         let verdict = match &self.history {
             None => verdict(self.decide(digest, at), FRESH_BY_WINDOW),
             Some(history) => self.check_with(history, digest, at),
         };
         self.counters.add_one(verdict);
-        if let Some(journal) = &self.journal
-            && journal.notes_checks()
-            && self.extends(verdict)
-        {
-            journal.accepted(self.stamp(at), [digest]);
+        verdict
+    }
+
+    /// Checks one id, and tells the journal.
+    #[inline(never)]
+    fn check_noting(&self, journal: &Journal, digest: Digest, at: Reading) -> Verdict {
+        let noting = Noting::begin(journal);
+        let verdict = self.check_tiers(digest, at);
+        if journal.notes_checks() && self.extends(verdict) {
+            self.note(noting, at, [(digest, verdict)].into_iter());
         }
         verdict
+    }
+
+    /// Returns the journal, if it is to learn of checks.
+    #[inline(always)]
+    fn noted_by(&self) -> Option<&Journal> {
+        self.journal.as_deref().filter(|journal| journal.notes_checks())
+    }
+
+    /// Tells the journal which ids checks have accepted, or extended the stay of.
+    #[inline]
+    fn note(&self, noting: Noting<'_>, at: Reading, checked: impl Iterator<Item = (Digest, Verdict)>) {
+        let Noting { journal, forgotten } = noting;
+        meanwhile(Place::Checked);
+        let extended = checked.filter(|(_, verdict)| self.extends(*verdict));
+        let ids = extended.map(|(digest, verdict)| (digest, verdict.is_duplicate()));
+        journal.checked(self.stamp(at), forgotten, ids, |id| self.window.contains(id, at.time));
     }
 
     /// Checks one id at the time of its event, if that time can be right.

@@ -120,6 +120,9 @@ pub(crate) enum Rule {
     FailureEndsAppend,
     /// The journal records that everything was forgotten before the memory does.
     ClearedFirst,
+    /// An id that was forgotten after a check has accepted it, or extended its stay, is not recorded
+    /// after that.
+    ForgottenIsNotRecorded,
     /// A flush checks whether the journal still is where it was.
     LookForDirectory,
     /// Blocks and files that a journal misses are noticed.
@@ -144,8 +147,12 @@ pub(crate) enum Rule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(any(test, modelled)), allow(dead_code, reason = "only tests come there"))]
 pub(crate) enum Place {
+    /// The journal has that everything is forgotten, and nothing is yet.
+    ToBeCleared,
     /// Everything was forgotten in the tiers, and not yet in the claims.
     Clearing,
+    /// A check was answered, and the journal does not know yet.
+    Checked,
     /// A table is about to be the newest, and no caller sees that yet.
     Starting,
     /// All parts of a table but this one are ready.

@@ -32,6 +32,10 @@ pub(crate) trait DoneIds {
     fn keep(&self, id: Digest, with_fingerprint: Option<Digest>) {
         let _ = (id, with_fingerprint);
     }
+    /// Notes, for the same others, that an id stays longer that is kept beside the window.
+    fn stays(&self, id: Digest) {
+        let _ = id;
+    }
     /// Notes, for the same others, that an id stays longer, with this fingerprint. (Id and
     /// fingerprint belong together, also where the record that was stored first has expired.)
     fn slid(&self, id: Digest, with_fingerprint: Digest, by_claim: bool) {

@@ -61,7 +61,7 @@ impl Map {
     fn refresh(&mut self, request: &Request, done: &impl DoneIds) {
         if self.tombstones.is_done(request.id, || done.now()) {
             self.tombstones.refresh(request.id, done.until());
-            done.keep(request.id, None);
+            done.stays(request.id);
         } else {
             done.refresh(request.id);
         }

@@ -1,11 +1,12 @@
 //! Checks of many ids at once: how the tiers decide a chunk together.
 
 use super::claims::Respected;
-use super::{DUPLICATE, Engine, FRESH_BY_HISTORY, FRESH_BY_WINDOW, IN_PROGRESS};
+use super::{DUPLICATE, Engine, FRESH_BY_HISTORY, FRESH_BY_WINDOW, IN_PROGRESS, Noting};
 use crate::clock::Reading;
 use crate::digest::Digest;
 use crate::history::Look;
 use crate::id_set::{CHUNK, IdSet};
+use crate::journal::Journal;
 use crate::stats::Counts;
 use crate::window::{Checked, Chunk, FEW};
 use crate::{History, Timestamp, Verdict, hint};
@@ -62,12 +63,10 @@ impl Engine {
         // Even if there is nothing to check, the caller has told the time.
         self.window.advance(at);
         let mut counts = Counts::default();
-        match &self.history {
-            _ if self.journal.as_ref().is_some_and(|journal| journal.notes_checks()) => {
-                self.check_batch_noting(digests, at, verdicts, &mut counts)
-            }
-            None => self.check_batch_without(digests, at, verdicts, &mut counts),
-            Some(history) => self.check_batch_with(history, digests, at, verdicts, &mut counts),
+        match (self.noted_by(), &self.history) {
+            (Some(journal), _) => self.check_batch_noting(journal, digests, at, verdicts, &mut counts),
+            (None, None) => self.check_batch_without(digests, at, verdicts, &mut counts),
+            (None, Some(history)) => self.check_batch_with(history, digests, at, verdicts, &mut counts),
         }
         self.counters.add(counts);
     }
@@ -178,6 +177,7 @@ impl Engine {
     #[inline(never)]
     fn check_batch_noting(
         &self,
+        journal: &Journal,
         digests: impl Iterator<Item = Digest>,
         at: Reading,
         verdicts: &mut Vec<Verdict>,
@@ -193,14 +193,12 @@ impl Engine {
                 return;
             }
             let start = verdicts.len();
+            let noting = Noting::begin(journal);
             match &self.history {
                 None => self.check_batch_without(part.iter().copied(), at, verdicts, counts),
                 Some(history) => self.check_batch_with(history, part.iter().copied(), at, verdicts, counts),
             }
-            let extended = part.iter().zip(&verdicts[start..]).filter(|(_, verdict)| self.extends(**verdict));
-            if let Some(journal) = &self.journal {
-                journal.accepted(self.stamp(at), extended.map(|(digest, _)| *digest));
-            }
+            self.note(noting, at, part.iter().copied().zip(verdicts[start..].iter().copied()));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The decisions that claims and the tiers make together.
 
-use super::{DUPLICATE, Engine, Unconfirmed};
+use super::{DUPLICATE, Engine, Noting, Unconfirmed};
 use crate::claims::{Begun, DoneIds, Ended, Fingerprint, Request};
 use crate::clock::Reading;
 use crate::digest::Digest;
@@ -38,9 +38,10 @@ impl DoneIds for At<'_> {
 
     fn refresh(&self, id: Digest) {
         if self.0.refresh_on_duplicate {
+            let noting = self.0.journal.as_deref().map(Noting::begin);
             self.0.window.check_at(id, self.1);
-            if let Some(journal) = &self.0.journal {
-                journal.accepted(self.0.stamp(self.1), [id]);
+            if let Some(noting) = noting {
+                self.0.note(noting, self.1, [(id, DUPLICATE)].into_iter());
             }
         }
     }
@@ -66,11 +67,22 @@ impl DoneIds for At<'_> {
         }
     }
 
+    fn stays(&self, id: Digest) {
+        if let Some(history) = &self.0.history {
+            history.insert(id, self.0.window.no_earlier(self.1.time));
+        }
+        if let Some(journal) = self.0.journal.as_deref() {
+            // Not in the window, perhaps, but not forgotten under this lock.
+            let Noting { journal, forgotten } = Noting::begin(journal);
+            journal.checked(self.0.stamp(self.1), forgotten, [(id, true)].into_iter(), |_| true);
+        }
+    }
+
     fn slid(&self, id: Digest, with_fingerprint: Digest, by_claim: bool) {
         if let Some(journal) = &self.0.journal
             && (by_claim || journal.notes_checks())
         {
-            journal.fingerprinted(self.0.stamp(self.1), id, with_fingerprint);
+            journal.slid(self.0.stamp(self.1), id, with_fingerprint);
         }
     }
 
@@ -184,11 +196,10 @@ impl Engine {
 
     /// Answers like a check of the id, so that the window slides.
     fn refresh_known(&self, history: &History, request: &Request, at: Reading) -> Tried {
+        let noting = self.journal.as_deref().map(Noting::begin);
         let verdict = self.check_known(history, request.id, at);
-        if let Some(journal) = &self.journal
-            && self.extends(verdict)
-        {
-            journal.accepted(self.stamp(at), [request.id]);
+        if let Some(noting) = noting {
+            self.note(noting, at, [(request.id, verdict)].into_iter());
         }
         match verdict.outcome() {
             // Another caller has claimed it just now.

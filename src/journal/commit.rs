@@ -3,6 +3,7 @@
 //! does that.
 
 use super::damage::Lost;
+use super::forgotten::ForgottenCount;
 use super::held::Held;
 use super::options::{JournalOptions, MAX_PENDING_BYTES};
 use super::payload::{Kind, Payload};
@@ -30,6 +31,7 @@ pub(crate) struct Shared {
     work: Condvar,
     /// Notified when something has become durable, or never will.
     done: Condvar,
+    pub(super) forgotten: ForgottenCount,
     commit_interval: Duration,
     commit_bytes: usize,
     /// The most bytes that may wait to be written.
@@ -38,7 +40,7 @@ pub(crate) struct Shared {
     is_inline: bool,
     /// The process that may write. In a child of it nothing here is to be locked: the lock may be
     /// held by a thread that the child does not have.
-    origin: Origin,
+    pub(super) origin: Origin,
     pub(super) directory: PathBuf,
 }
 
@@ -65,6 +67,7 @@ impl Shared {
             writer: Mutex::new(writer),
             work: Condvar::new(),
             done: Condvar::new(),
+            forgotten: ForgottenCount::default(),
             commit_interval: options.commit_interval,
             commit_bytes: options.commit_bytes,
             pending_bytes_max,
@@ -109,10 +112,6 @@ impl Shared {
         }
     }
 
-    pub(super) fn append_event(&self, kind: Kind, at: Timestamp) {
-        self.append_by(at, |payload| payload.push_event(kind, at));
-    }
-
     pub(super) fn append_time_base(&self, base: TimeBase) {
         self.append_by(Timestamp::default(), |payload| payload.push_time_base(base));
     }
@@ -120,7 +119,7 @@ impl Shared {
     /// Reports a failure to the caller. Data that comes after the failure is kept as far as there
     /// is room; data that is not kept is counted.
     #[inline]
-    fn append_by(&self, at: Timestamp, push: impl FnOnce(&mut Payload)) {
+    pub(super) fn append_by(&self, at: Timestamp, push: impl FnOnce(&mut Payload)) {
         if !self.origin.is_here() {
             // A child's memory is its own.
             return;

@@ -20,6 +20,8 @@ pub(crate) mod disk;
 #[cfg(test)]
 mod faults;
 mod flush;
+mod forgetting;
+mod forgotten;
 pub(crate) mod format;
 #[cfg(any(fuzzing, all(test, not(modelled))))]
 pub(crate) mod fuzzing;
@@ -74,6 +76,7 @@ use self::writer::{Rules, Writer};
 use crate::clock::{ClockStep, Machine, SharedTimeBase, Stamp, TimeBase};
 use crate::digest::{Digest, DigestKey, WantedKey};
 use crate::process::Origin;
+use crate::rules::{Rule, obeys};
 use crate::sync::{Ordering, StdAtomicU64};
 use crate::{Error, JournalError, Timestamp};
 use std::path::Path;
@@ -215,12 +218,46 @@ impl Journal {
         self.shared.append(Kind::Fingerprinted, at, [id, digest]);
     }
 
-    pub(crate) fn forgotten(&self, at: Stamp, id: Digest) {
-        self.shared.append(Kind::Forgotten, at, [id]);
+    /// Appends an id whose stay was extended, with its fingerprint.
+    pub(crate) fn slid(&self, at: Stamp, id: Digest, digest: Digest) {
+        self.shared.append_slid(at, id, digest);
     }
 
-    pub(crate) fn cleared(&self, at: Timestamp) {
-        self.shared.append_event(Kind::Cleared, at);
+    /// Appends an id that has been forgotten.
+    pub(crate) fn forgotten(&self, at: Stamp, id: Digest) {
+        self.shared.append_forgotten(at, id);
+    }
+
+    /// Appends that everything is forgotten, and does it.
+    pub(crate) fn clear(&self, at: Timestamp, clear: impl FnOnce()) {
+        let is_first = obeys(Rule::ClearedFirst);
+        if is_first {
+            self.shared.append_cleared(at);
+        }
+        clear();
+        if !is_first {
+            self.shared.append_cleared(at);
+        }
+        self.shared.end_clearing();
+    }
+
+    /// Returns the number of times that something was forgotten so far.
+    #[inline(always)]
+    pub(crate) fn forgotten_so_far(&self) -> u64 {
+        self.shared.forgotten.so_far()
+    }
+
+    /// Appends ids that checks have accepted, and others (`true`) whose stay they have extended,
+    /// unless they were forgotten since the checks began: when so much had been forgotten `before`.
+    #[inline]
+    pub(crate) fn checked(
+        &self,
+        at: Stamp,
+        before: u64,
+        ids: impl Iterator<Item = (Digest, bool)>,
+        is_remembered: impl Fn(Digest) -> bool,
+    ) {
+        self.shared.append_checked(at, before, ids, is_remembered);
     }
 
     /// Returns the time of the last write.

@@ -122,20 +122,28 @@ fn the_engine_reads_a_clock_of_its_own() {
 
 #[test]
 fn the_engine_with_everything_is_accepted() {
-    for (seed, refreshes) in [(0, false), (1, true)] {
-        let workload = Workload { seed, ..Workload::of_everything(WINDOW) };
-        let semantics = Semantics { refresh_on_duplicate: refreshes, ..Semantics::of_everything(WINDOW) };
-        let directory = Directory::new(seed);
-        let path = directory.0.clone();
-        let build = move || {
-            let options = JournalOptions::new().sync(SyncMode::System);
-            builder().refresh_on_duplicate(refreshes).journal(&path, options)
-        };
-        let report = assert_accepted(&Engine::new(true, build), &workload, &semantics);
-        let Report { claimed, renewed, lost, mismatches, restarts, forgotten, in_progress, .. } = report;
-        let seen = [claimed, renewed, lost, mismatches, restarts, forgotten, in_progress];
-        assert!(seen.iter().all(|count| *count > 0), "{report}");
+    for refreshes in [false, true] {
+        // On a busy machine a run may be without a lease that expires: then another one is made.
+        let is_exercised = (0..5).any(|seed| everything_is_accepted(seed, refreshes));
+        assert!(is_exercised, "refreshes: {refreshes}");
     }
+}
+
+/// Returns true if everything was exercised.
+#[track_caller]
+fn everything_is_accepted(seed: u64, refreshes: bool) -> bool {
+    let workload = Workload { seed, ..Workload::of_everything(WINDOW) };
+    let semantics = Semantics { refresh_on_duplicate: refreshes, ..Semantics::of_everything(WINDOW) };
+    let directory = Directory::new(u64::from(refreshes));
+    let path = directory.0.clone();
+    let build = move || {
+        let options = JournalOptions::new().sync(SyncMode::System);
+        builder().refresh_on_duplicate(refreshes).journal(&path, options)
+    };
+    let report = assert_accepted(&Engine::new(true, build), &workload, &semantics);
+    let Report { claimed, renewed, lost, mismatches, restarts, forgotten, in_progress, .. } = report;
+    let seen = [claimed, renewed, lost, mismatches, restarts, forgotten, in_progress];
+    seen.iter().all(|count| *count > 0)
 }
 
 /// A directory of a test's own, removed when this is dropped.
