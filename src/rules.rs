@@ -120,6 +120,8 @@ pub(crate) enum Rule {
     FailureEndsAppend,
     /// The journal records that everything was forgotten before the memory does.
     ClearedFirst,
+    /// An id is forgotten in the window while nobody tells the journal of checks.
+    ForgottenAsOne,
     /// An id that was forgotten after a check has accepted it, or extended its stay, is not recorded
     /// after that.
     ForgottenIsNotRecorded,
@@ -147,6 +149,8 @@ pub(crate) enum Rule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(any(test, modelled)), allow(dead_code, reason = "only tests come there"))]
 pub(crate) enum Place {
+    /// An id is about to be forgotten.
+    ToBeForgotten,
     /// The journal has that everything is forgotten, and nothing is yet.
     ToBeCleared,
     /// Everything was forgotten in the tiers, and not yet in the claims.

@@ -41,9 +41,12 @@ pub(crate) trait DoneIds {
     fn slid(&self, id: Digest, with_fingerprint: Digest, by_claim: bool) {
         let _ = (id, with_fingerprint, by_claim);
     }
-    /// Notes, for the same others, that an id is about to be forgotten, for good. (Before it
-    /// happens, since a caller that accepts the id again reports that after it.)
+    /// Notes, for the same others, that an id was forgotten, for good, and is accepted again.
     fn forgets(&self, id: Digest) {
         let _ = id;
+    }
+    /// Forgets an id for good; the same others forget it, too.
+    fn forget_for_good(&self, id: Digest) {
+        self.forget(id);
     }
 }

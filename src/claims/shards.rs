@@ -321,10 +321,9 @@ impl Claims {
         if known == Known::InProgress || (known == Known::Free && done.contains(id) && obeys(Rule::ForgetLater)) {
             return false;
         }
-        done.forgets(id);
         map.tombstones.free(id);
         map.fingerprints.remove(id, || done.now());
-        done.forget(id);
+        done.forget_for_good(id);
         shard.publish(&map);
         true
     }

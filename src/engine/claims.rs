@@ -145,12 +145,13 @@ impl DoneIds for AtRest<'_> {
         self.0.until()
     }
 
-    fn forgets(&self, id: Digest) {
+    fn forget_for_good(&self, id: Digest) {
         let At(engine, _) = self.0;
-        if let Some(journal) = &engine.journal {
+        match &engine.journal {
             // Not the clock's time: the journal's files expire by the times in it, and this call
             // sets none.
-            journal.forgotten(engine.window.stamp_at_rest(), id);
+            Some(journal) => journal.forget(engine.window.stamp_at_rest(), id, || self.forget(id)),
+            None => self.forget(id),
         }
     }
 }

@@ -14,8 +14,11 @@ use crate::clock::Stamp;
 use crate::digest::Digest;
 
 impl Shared {
-    pub(super) fn append_forgotten(&self, at: Stamp, id: Digest) {
+    /// Forgets an id and records that, as one for all who tell the journal of checks: whoever
+    /// accepts the id again does so behind that record, and nobody else.
+    pub(super) fn append_forgotten(&self, at: Stamp, id: Digest, forget: impl FnOnce()) {
         self.append_by(at.reading.time, |payload| {
+            forget();
             self.forgotten.add();
             payload.push(Kind::Forgotten, at, [id]);
         });
@@ -154,6 +157,20 @@ mod tests {
         dedup.contains("a").is_some()
     }
 
+    /// Asks for an id that is being forgotten.
+    fn ask_while_it_is_forgotten(ask: Ask) -> bool {
+        let (disk, clock) = (Simulated::new(), clock());
+        let open = || builder(&disk, &clock, JournalOptions::new()).refresh_on_duplicate(true).build().unwrap();
+        let dedup = open();
+        assert!(dedup.check("a").is_fresh());
+        let another = dedup.clone();
+        at(Place::ToBeForgotten, move || assert!(ask(&another), "it is not forgotten yet"));
+        assert_eq!(dedup.forget("a"), Forgotten::Entirely);
+        assert_eq!(dedup.contains("a"), None);
+        drop(dedup);
+        open().contains("a").is_some()
+    }
+
     /// Returns the cases in which what was forgotten is back after a restart.
     fn back_again() -> Vec<String> {
         let mut back = Vec::new();
@@ -172,6 +189,11 @@ mod tests {
                 if is_back(checkpoints, has_history, |dedup| ask_meanwhile(dedup, ask)) {
                     back.push(format!("within clear: {with}"));
                 }
+            }
+        }
+        for (asked, ask) in &ASKED[..2] {
+            if ask_while_it_is_forgotten(*ask) {
+                back.push(format!("{asked} within forget"));
             }
         }
         let accepted: [(&str, Ask, &[&str]); 2] = [
@@ -201,7 +223,11 @@ mod tests {
         assert_eq!(back_again(), [""; 0]);
         leave_out(Some(Rule::ForgottenIsNotRecorded));
         let without = back_again();
+        leave_out(Some(Rule::ForgottenAsOne));
+        // (A claim would wait for whoever forgets.)
+        let not_as_one: Vec<_> = ASKED[..2].iter().map(|(_, ask)| ask_while_it_is_forgotten(*ask)).collect();
         leave_out(None);
+        assert_eq!(not_as_one, [true; 2]);
         assert_eq!(without.len(), 32, "{without:#?}");
     }
 }

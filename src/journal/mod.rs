@@ -76,7 +76,7 @@ use self::writer::{Rules, Writer};
 use crate::clock::{ClockStep, Machine, SharedTimeBase, Stamp, TimeBase};
 use crate::digest::{Digest, DigestKey, WantedKey};
 use crate::process::Origin;
-use crate::rules::{Rule, obeys};
+use crate::rules::{Place, Rule, meanwhile, obeys};
 use crate::sync::{Ordering, StdAtomicU64};
 use crate::{Error, JournalError, Timestamp};
 use std::path::Path;
@@ -223,9 +223,28 @@ impl Journal {
         self.shared.append_slid(at, id, digest);
     }
 
-    /// Appends an id that has been forgotten.
+    /// Appends that an id has been forgotten.
     pub(crate) fn forgotten(&self, at: Stamp, id: Digest) {
-        self.shared.append_forgotten(at, id);
+        self.shared.append_forgotten(at, id, || ());
+    }
+
+    /// Forgets an id, and appends that.
+    pub(crate) fn forget(&self, at: Stamp, id: Digest, forget: impl FnOnce()) {
+        if self.shared.must_be_here().is_err() {
+            // A child's memory is its own.
+            return forget();
+        }
+        match obeys(Rule::ForgottenAsOne) {
+            true => {
+                meanwhile(Place::ToBeForgotten);
+                self.shared.append_forgotten(at, id, forget);
+            }
+            false => {
+                self.shared.append_forgotten(at, id, || ());
+                meanwhile(Place::ToBeForgotten);
+                forget();
+            }
+        }
     }
 
     /// Appends that everything is forgotten, and does it.
