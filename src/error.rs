@@ -3,11 +3,15 @@
 mod journal;
 mod loss;
 mod option;
+#[cfg(feature = "long-memory")]
+mod segments;
 mod untrusted;
 
 pub use journal::JournalError;
 pub use loss::Loss;
 pub(crate) use option::{InvalidOption, check};
+#[cfg(feature = "long-memory")]
+pub use segments::SegmentError;
 pub(crate) use untrusted::Untrusted;
 
 use std::{fmt, io};

@@ -174,6 +174,11 @@ mod journal;
 mod snapshot;
 
 // Models are of the engine alone.
+#[cfg(all(feature = "long-memory", not(modelled)))]
+#[doc(hidden)]
+pub mod segments;
+
+// Models are of the engine alone.
 #[cfg(not(modelled))]
 #[doc(hidden)]
 pub mod tier;
@@ -214,6 +219,8 @@ pub use dedup::{
 };
 pub use digest::{Digest, Digester};
 pub use engine::Unconfirmed;
+#[cfg(feature = "long-memory")]
+pub use error::SegmentError;
 pub use error::{Error, JournalError, Loss};
 pub use event_time::EventTime;
 pub use fresh::{DedupById, DedupIterator};

@@ -1,0 +1,146 @@
+//! The filter of a segment's ids: a Bloom filter of cache lines. "No" is certain.
+//!
+//! An id has one line, by its place, and a bit in each of the line's eight words, by its mark. So
+//! the line's number is all that differs from segment to segment; ids that are sorted come to lines
+//! in order; and a merge finds both in what a segment keeps of a digest.
+
+#![allow(clippy::cast_possible_truncation, reason = "lines that are in memory")]
+
+use super::format::LINE_BYTES;
+use super::key::Key;
+use crate::SegmentError;
+use crate::memory::{Line, Lines};
+use crate::random::scale;
+use crate::sync::Ordering;
+use std::sync::Arc;
+
+/// The bits of a filter for each id. Twelve let 0.5 % of other ids pass.
+pub const BITS_PER_ID: u64 = 12;
+
+const WORDS: usize = LINE_BYTES / 8;
+
+/// Returns the number of lines for so many ids.
+pub(super) fn lines_for(ids: u64) -> u64 {
+    ids.saturating_mul(BITS_PER_ID).div_ceil(8 * LINE_BYTES as u64).max(1)
+}
+
+/// The bits of an id, which are the same in all filters.
+#[derive(Clone, Copy)]
+pub(super) struct Pattern {
+    spread: u64,
+    words: [u64; WORDS],
+}
+
+impl Pattern {
+    #[inline(always)]
+    pub(super) fn of(key: Key) -> Self {
+        // Six bits for each of eight words: 48 of the mark's 56.
+        let mark = key.mark();
+        Pattern { spread: key.spread(), words: std::array::from_fn(|i| 1 << (mark >> (6 * i) & 63)) }
+    }
+}
+
+/// The filter of a segment.
+pub(super) struct Filter {
+    lines: Lines<Line>,
+}
+
+impl Filter {
+    /// Returns an empty filter.
+    pub(super) fn new(lines: u64) -> Result<Self, SegmentError> {
+        let lines = usize::try_from(lines).unwrap_or(usize::MAX);
+        match Lines::new(lines, "segments") {
+            Ok(lines) => Ok(Filter { lines }),
+            Err(crate::Error::OutOfMemory { bytes, source, .. }) => {
+                Err(SegmentError::OutOfMemory { bytes: bytes as u64, source: Arc::new(source) })
+            }
+            Err(other) => {
+                let (bytes, source) = (lines.saturating_mul(LINE_BYTES) as u64, std::io::Error::other(other));
+                Err(SegmentError::OutOfMemory { bytes, source: Arc::new(source) })
+            }
+        }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.lines.bytes()
+    }
+
+    #[inline(always)]
+    fn line(&self, pattern: &Pattern) -> usize {
+        scale(pattern.spread, self.lines.len() as u64) as usize
+    }
+
+    /// Adds an id. (One thread does that, before others see the filter.)
+    pub(super) fn insert(&self, pattern: &Pattern) {
+        let line = &self.lines[self.line(pattern)];
+        for (word, bit) in line.0.iter().zip(pattern.words) {
+            // Relaxed: the filter is published with its segment.
+            word.store(word.load(Ordering::Relaxed) | bit, Ordering::Relaxed);
+        }
+    }
+
+    /// Asks for the line of an id to be brought into the cache.
+    #[inline(always)]
+    pub(super) fn prefetch(&self, pattern: &Pattern) {
+        self.lines.prefetch(self.line(pattern));
+    }
+
+    /// Returns false if the id is certainly not there.
+    #[inline(always)]
+    pub(super) fn may_have(&self, pattern: &Pattern) -> bool {
+        let line = &self.lines[self.line(pattern)];
+        // Half of the bits are set. Four words are looked at together, of which one in 16 times all
+        // are set, so that the branch is foreseen.
+        let missing = |words: std::ops::Range<usize>| {
+            words.fold(0, |missing, i| missing | pattern.words[i] & !line.0[i].load(Ordering::Relaxed))
+        };
+        missing(0..WORDS / 2) == 0 && missing(WORDS / 2..WORDS) == 0
+    }
+
+    /// Appends the bytes of some lines.
+    pub(super) fn encode(&self, lines: std::ops::Range<usize>, bytes: &mut Vec<u8>) {
+        let words = self.lines[lines].iter().flat_map(|line| &line.0);
+        bytes.extend(words.flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes()));
+    }
+
+    /// Takes over the bytes of lines, from a line on.
+    pub(super) fn decode(&self, first: usize, bytes: &[u8]) {
+        let words = self.lines[first..].iter().flat_map(|line| &line.0);
+        for (word, bytes) in words.zip(bytes.as_chunks::<8>().0) {
+            word.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.lines.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::digest::Digest;
+    use crate::random::Random;
+
+    #[test]
+    fn what_is_there_is_found_and_little_else() {
+        const IDS: u64 = 50_000;
+        let mut random = Random::new(3);
+        let mut pattern = || Pattern::of(Key::of(Digest { place: random.next(), mark: random.next() }));
+        let filter = Filter::new(lines_for(IDS)).unwrap();
+        let there: Vec<_> = (0..IDS).map(|_| pattern()).collect();
+        there.iter().for_each(|pattern| filter.insert(pattern));
+        assert!(there.iter().all(|pattern| filter.may_have(pattern)));
+        let wrong = (0..10 * IDS).filter(|_| filter.may_have(&pattern())).count();
+        println!("{wrong} of {} others", 10 * IDS);
+        assert!((1_000..4_000).contains(&wrong), "{wrong} of {}", 10 * IDS);
+
+        let mut bytes = Vec::new();
+        filter.encode(0..filter.len(), &mut bytes);
+        let again = Filter::new(filter.len() as u64).unwrap();
+        let half = filter.len() / 2;
+        again.decode(half, &bytes[half * LINE_BYTES..]);
+        again.decode(0, &bytes[..half * LINE_BYTES]);
+        assert!(there.iter().all(|pattern| again.may_have(pattern)));
+    }
+}
