@@ -40,6 +40,17 @@ impl Pattern {
     }
 }
 
+/// Returns true if a line has all bits of a pattern.
+#[inline(always)]
+fn may_have(line: &Line, pattern: &Pattern) -> bool {
+    // Half of the bits are set. Four words are looked at together, in which all bits are set one in
+    // 16 times, so that the branch is foreseen.
+    let missing = |words: std::ops::Range<usize>| {
+        words.fold(0, |missing, i| missing | pattern.words[i] & !line.0[i].load(Ordering::Relaxed))
+    };
+    missing(0..WORDS / 2) == 0 && missing(WORDS / 2..WORDS) == 0
+}
+
 /// The filter of a segment.
 pub(super) struct Filter {
     lines: Lines<Line>,
@@ -79,24 +90,21 @@ impl Filter {
         }
     }
 
-    /// Asks for the line of an id to be brought into the cache.
-    #[inline(always)]
-    pub(super) fn prefetch(&self, pattern: &Pattern) {
-        self.lines.prefetch(self.line(pattern));
+    /// Asks for the lines of ids to be brought into the cache.
+    pub(super) fn prefetch_all(&self, patterns: &[Pattern]) {
+        let (prefetch, lines) = (self.lines.prefetcher(), self.lines.len() as u64);
+        patterns.iter().for_each(|pattern| prefetch(scale(pattern.spread, lines) as usize));
     }
 
-    /// Returns false if the id is certainly not there.
-    #[inline(always)]
-    pub(super) fn may_have(&self, pattern: &Pattern) -> bool {
-        let line = &self.lines[self.line(pattern)];
-        // Half of the bits are set. Four words are looked at together, of which one in 16 times all
-        // are set, so that the branch is foreseen.
-        let missing = |words: std::ops::Range<usize>| {
-            words.fold(0, |missing, i| missing | pattern.words[i] & !line.0[i].load(Ordering::Relaxed))
-        };
-        missing(0..WORDS / 2) == 0 && missing(WORDS / 2..WORDS) == 0
+    /// Calls a function with the place of each id that is not certainly missing.
+    pub(super) fn each_that_may_be(&self, patterns: &[Pattern], mut each: impl FnMut(usize)) {
+        let lines = &self.lines[..];
+        for (i, pattern) in patterns.iter().enumerate() {
+            if may_have(&lines[scale(pattern.spread, lines.len() as u64) as usize], pattern) {
+                each(i);
+            }
+        }
     }
-
     /// Appends the bytes of some lines.
     pub(super) fn encode(&self, lines: std::ops::Range<usize>, bytes: &mut Vec<u8>) {
         let words = self.lines[lines].iter().flat_map(|line| &line.0);
@@ -125,13 +133,18 @@ mod tests {
     #[test]
     fn what_is_there_is_found_and_little_else() {
         const IDS: u64 = 50_000;
+        let has = |filter: &Filter, pattern: &Pattern| {
+            let mut has = false;
+            filter.each_that_may_be(&[*pattern], |_| has = true);
+            has
+        };
         let mut random = Random::new(3);
         let mut pattern = || Pattern::of(Key::of(Digest { place: random.next(), mark: random.next() }));
         let filter = Filter::new(lines_for(IDS)).unwrap();
         let there: Vec<_> = (0..IDS).map(|_| pattern()).collect();
         there.iter().for_each(|pattern| filter.insert(pattern));
-        assert!(there.iter().all(|pattern| filter.may_have(pattern)));
-        let wrong = (0..10 * IDS).filter(|_| filter.may_have(&pattern())).count();
+        assert!(there.iter().all(|pattern| has(&filter, pattern)));
+        let wrong = (0..10 * IDS).filter(|_| has(&filter, &pattern())).count();
         println!("{wrong} of {} others", 10 * IDS);
         assert!((1_000..4_000).contains(&wrong), "{wrong} of {}", 10 * IDS);
 
@@ -141,6 +154,6 @@ mod tests {
         let half = filter.len() / 2;
         again.decode(half, &bytes[half * LINE_BYTES..]);
         again.decode(0, &bytes[..half * LINE_BYTES]);
-        assert!(there.iter().all(|pattern| again.may_have(pattern)));
+        assert!(there.iter().all(|pattern| has(&again, pattern)));
     }
 }

@@ -1,14 +1,15 @@
 //! Looks ids up in all segments: first in their filters, then in one page of each that may have
 //! them.
 
-use super::filter::Pattern;
+use super::filter::{Filter, Pattern};
 use super::key::{Key, TOMBSTONE};
 use super::plan::is_out;
-use super::reads::{Buffer, Found, Question, Reads};
+use super::reads::{Buffer, Found, Question, Reads, answer};
 use super::segment::Segment;
 use crate::digest::Digest;
 use crate::rules::{Rule, obeys};
 use crate::{SegmentError, Timestamp};
+use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,8 +25,9 @@ pub enum Answer {
     InDoubt,
 }
 
-/// The ids whose lines are asked for at once, from all filters, before the first is looked at.
-const AHEAD: usize = 8;
+/// The ids whose lines are asked for at once, from all filters, before the first is looked at: lines
+/// of two such chunks are under way.
+const AHEAD: usize = 16;
 
 /// A page that may have an id.
 #[derive(Clone, Copy)]
@@ -36,33 +38,53 @@ struct Candidate {
     key: Key,
 }
 
-/// Appends the pages that may have ids: for each id those of newer segments first.
+/// The patterns of some ids, whose lines have been asked for.
+struct Chunk {
+    first: usize,
+    len: usize,
+    patterns: [Pattern; AHEAD],
+}
+
+impl Chunk {
+    fn new(first: usize, digests: &[Digest], filters: &[Option<&Filter>]) -> Self {
+        let mut patterns = [Pattern::of(Key::new(0, 0)); AHEAD];
+        patterns.iter_mut().zip(digests).for_each(|(pattern, digest)| *pattern = Pattern::of(Key::of(*digest)));
+        let chunk = Chunk { first, len: digests.len(), patterns };
+        for filter in filters.iter().flatten() {
+            // (One filter after another: its address stays in a register.)
+            filter.prefetch_all(&chunk.patterns[..chunk.len]);
+        }
+        chunk
+    }
+
+    /// Calls a function with each id that may be in a segment.
+    fn look(&self, filter: Option<&Filter>, mut each: impl FnMut(usize)) {
+        let patterns = &self.patterns[..self.len];
+        match filter {
+            Some(filter) => filter.each_that_may_be(patterns, |i| each(self.first + i)),
+            None => (0..self.len).for_each(|i| each(self.first + i)),
+        }
+    }
+}
+
+/// Returns the pages that may have ids: for each id those of newer segments first.
 fn candidates(segments: &[Arc<Segment>], digests: &[Digest]) -> Vec<Candidate> {
     let mut candidates = Vec::new();
     let filters: Vec<_> = segments.iter().map(|segment| segment.filter.get()).collect();
-    let patterns_of = |chunk: &[Digest]| {
-        let none = Pattern::of(Key::new(0, 0));
-        let mut patterns = [none; AHEAD];
-        for (pattern, digest) in patterns.iter_mut().zip(chunk) {
-            *pattern = Pattern::of(Key::of(*digest));
-            filters.iter().flatten().for_each(|filter| filter.prefetch(pattern));
-        }
-        patterns
-    };
-    let mut chunks = digests.chunks(AHEAD).enumerate();
-    let mut next = chunks.next().map(|(n, chunk)| (n, chunk, patterns_of(chunk)));
-    while let Some((n, chunk, patterns)) = next {
-        next = chunks.next().map(|(n, chunk)| (n, chunk, patterns_of(chunk)));
-        for (i, (digest, pattern)) in chunk.iter().zip(&patterns).enumerate() {
-            for (segment, filter) in filters.iter().enumerate().rev() {
-                if filter.is_none_or(|filter| filter.may_have(pattern)) {
-                    let key = Key::of(*digest);
-                    if let Some(page) = segments[segment].index.page_of(key) {
-                        candidates.push(Candidate { id: n * AHEAD + i, segment, page: page as u64, key });
-                    }
+    let mut chunks = digests.chunks(AHEAD).enumerate().map(|(n, chunk)| Chunk::new(n * AHEAD, chunk, &filters));
+    let mut next = chunks.next();
+    while let Some(chunk) = next {
+        next = chunks.next();
+        let first = candidates.len();
+        for (segment, filter) in filters.iter().enumerate() {
+            chunk.look(*filter, |id| {
+                let key = Key::of(digests[id]);
+                if let Some(page) = segments[segment].index.page_of(key) {
+                    candidates.push(Candidate { id, segment, page: page as u64, key });
                 }
-            }
+            });
         }
+        candidates[first..].sort_unstable_by_key(|candidate| (candidate.id, Reverse(candidate.segment)));
     }
     candidates
 }
@@ -73,11 +95,10 @@ fn read(segments: &[Arc<Segment>], candidates: &[Candidate], reads: &Reads) -> V
     let (mut found, mut cold) = (Vec::with_capacity(candidates.len()), Vec::new());
     for (i, Candidate { segment, page, key, .. }) in candidates.iter().enumerate() {
         let segment = &segments[*segment];
-        let question = || Question { segment: Arc::clone(segment), page: *page, key: *key };
         found.push(match segment.read_cached(*page, &mut buffer.0) {
-            Ok(true) => question().answer(&buffer.0),
+            Ok(true) => answer(segment, *page, *key, &buffer.0),
             Ok(false) => {
-                cold.push((i, question()));
+                cold.push((i, Question { segment: Arc::clone(segment), page: *page, key: *key }));
                 Found::Nothing
             }
             Err(error) => Found::Failed(error),

@@ -49,19 +49,19 @@ impl Buffer {
     }
 }
 
-impl Question {
-    /// Answers from a page that was read.
-    pub(super) fn answer(&self, bytes: &Bytes) -> Found {
-        match self.segment.decode(self.page, bytes) {
-            Ok(page) => page.find(self.key).map_or(Found::Nothing, Found::Tick),
-            Err(error) => Found::Failed(error),
-        }
+/// Answers from a page that was read.
+pub(super) fn answer(segment: &Segment, page: u64, key: Key, bytes: &Bytes) -> Found {
+    match segment.decode(page, bytes) {
+        Ok(page) => page.find(key).map_or(Found::Nothing, Found::Tick),
+        Err(error) => Found::Failed(error),
     }
+}
 
+impl Question {
     /// Reads the page, and waits for the disk.
     fn wait(&self, buffer: &mut Buffer) -> Found {
         match self.segment.read_pages(self.page, &mut buffer.0) {
-            Ok(()) => self.answer(&buffer.0),
+            Ok(()) => answer(&self.segment, self.page, self.key, &buffer.0),
             Err(error) => Found::Failed(error),
         }
     }
