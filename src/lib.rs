@@ -204,6 +204,11 @@ pub mod fuzzing {
     pub fn hostile(bytes: &[u8]) -> bool {
         crate::journal::fuzzing::hostile(bytes).is_some()
     }
+
+    #[cfg(feature = "long-memory")]
+    pub fn segments(bytes: &[u8]) -> bool {
+        crate::segments::fuzzing::codecs(bytes)
+    }
 }
 
 #[cfg(all(test, not(modelled)))]

@@ -20,6 +20,14 @@ pub enum SegmentError {
         /// The holder's description of itself.
         holder: String,
     },
+    /// This process is a child that was forked when the directory was open already: it is its
+    /// parent's, and nothing of it is known here.
+    Forked {
+        /// The directory.
+        path: PathBuf,
+        /// The number of the process that has it.
+        process: u32,
+    },
     /// A file cannot be read, written, …
     Io {
         /// The operation that failed.
@@ -90,6 +98,11 @@ impl fmt::Display for SegmentError {
             SegmentError::InUse { path, holder } => {
                 write!(f, "the segments in {} are in use by {holder}", path.display())
             }
+            SegmentError::Forked { path, process } => write!(
+                f,
+                "the segments in {} are those of process {process}, of which this one is a fork. Open a directory after the fork",
+                path.display()
+            ),
             SegmentError::Io { doing, path, source } => write!(f, "cannot {doing} {}: {source}", path.display()),
             SegmentError::NotOurs { path, what, got, expected } => {
                 write!(f, "{}: {what} is {got}, expected {expected}. Nothing was changed", path.display())

@@ -30,6 +30,7 @@ impl Segments {
     /// Those of reading the span and of writing. Nothing has changed then, and the same call may be
     /// made again.
     pub fn seal(&self, span: &mut dyn Span, sealed: u64) -> Result<(), SegmentError> {
+        self.must_be_here()?;
         let _alone = unpoisoned(self.sealing.lock());
         let extent = Extent::of(span)?;
         let segment = match extent.events {
@@ -84,6 +85,7 @@ impl Segments {
     ///
     /// Those of reading and writing; the merge may be begun again.
     pub fn begin_merge(self: &Arc<Self>, now: Timestamp) -> Result<Option<Merge>, SegmentError> {
+        self.must_be_here()?;
         let (sources, drops, number) = {
             let mut state = self.state();
             if state.is_merging {
@@ -164,6 +166,10 @@ impl Merge {
 
 impl Drop for Merge {
     fn drop(&mut self) {
+        if self.segments.must_be_here().is_err() {
+            // The merge is the parent's, and locks may be held by threads that are not here.
+            return;
+        }
         self.segments.state().is_merging = false;
         if !self.is_published {
             self.segments.discard(&self.path);

@@ -91,7 +91,7 @@ impl Scale {
     /// Returns the time of a tick, which is at most a tick later than that of the id.
     pub(super) fn time(self, tick: u16) -> Timestamp {
         let ticks = self.base.saturating_add(u64::from(tick));
-        Timestamp::from_nanos(ticks.checked_mul(1 << self.shift).unwrap_or(u64::MAX))
+        Timestamp::from_nanos(ticks.saturating_mul(1 << self.shift))
     }
 }
 

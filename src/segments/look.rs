@@ -139,7 +139,7 @@ pub(super) fn look(
         let mut records = of_id.iter().zip(&found[at..]).filter(|(_, found)| !matches!(found, Found::Nothing));
         at += of_id.len();
         // The newest segment that has the id, or may have it, decides.
-        let deciding = if obeys(Rule::NewestRecord) { records.next() } else { records.last() };
+        let deciding = if obeys(Rule::NewestRecord) { records.next() } else { records.next_back() };
         let Some((candidate, found)) = deciding else { continue };
         answers[candidate.id] = match found {
             Found::Failed(error) => {

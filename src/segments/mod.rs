@@ -35,6 +35,8 @@ mod writer;
 mod damaged;
 #[cfg(test)]
 mod faults;
+#[cfg(any(fuzzing, test))]
+pub(crate) mod fuzzing;
 #[cfg(test)]
 mod model;
 #[cfg(test)]

@@ -158,6 +158,10 @@ impl Reads {
             self.offer(&batch, helpers);
         }
         batch.work(&mut Buffer::new());
+        if helpers > 0 {
+            // What nobody has taken up would keep its segments.
+            unpoisoned(self.shared.queue.lock()).offers.retain(|offer| !Arc::ptr_eq(offer, &batch));
+        }
         let deadline = Instant::now() + WAIT_MAX;
         let mut done = unpoisoned(batch.done.lock());
         while done.left > 0 {

@@ -67,6 +67,7 @@ pub struct Segments {
     list: RwLock<Arc<[Arc<Segment>]>>,
     state: Mutex<State>,
     pub(super) sealing: Mutex<()>,
+    origin: Origin,
     reads: Reads,
     pub(super) counters: Counters,
     _lock: Box<dyn Held>,
@@ -146,6 +147,7 @@ impl Segments {
             list: RwLock::new(segments),
             state: Mutex::new(state),
             sealing: Mutex::new(()),
+            origin,
             counters: Counters::default(),
             _lock: lock,
         }))
@@ -170,9 +172,15 @@ impl Segments {
     ///
     /// # Errors
     ///
-    /// The first one of reading. There is an answer for each id in any case;
+    /// The first one of reading; [`SegmentError::Forked`]. There is an answer for each id in any case;
     /// [`Answer::InDoubt`] is that of those which could not be read.
     pub fn look(&self, digests: &[Digest], now: Timestamp, answers: &mut Vec<Answer>) -> Result<(), SegmentError> {
+        if !self.origin.is_here() {
+            // A lock may be held by a thread that is not here.
+            answers.clear();
+            answers.resize(digests.len(), Answer::InDoubt);
+            return self.must_be_here();
+        }
         let segments = self.segments();
         let (looked, result) = look(&segments, &self.reads, digests, (now, self.options.retention), answers);
         // Relaxed: counts.
@@ -200,8 +208,9 @@ impl Segments {
     ///
     /// # Errors
     ///
-    /// Those of writing; nothing is dropped then.
+    /// [`SegmentError::Forked`], and those of writing; nothing is dropped then.
     pub fn expire(&self, now: Timestamp) -> Result<usize, SegmentError> {
+        self.must_be_here()?;
         let mut state = self.state();
         let segments = self.segments();
         let last = |segment: &Arc<Segment>| (segment.trailer.ids > 0).then_some(segment.trailer.last);
@@ -225,6 +234,7 @@ impl Segments {
     /// Those of writing. The segments still count then; if the process ends before the next change,
     /// they may count no more.
     pub fn clear(&self, sealed: u64) -> Result<(), SegmentError> {
+        self.must_be_here()?;
         let _alone = unpoisoned(self.sealing.lock());
         self.commit(&mut self.state(), Change { segments: Vec::new(), sealed, added: None })
     }
@@ -293,9 +303,18 @@ impl Segments {
         });
     }
 
+    /// Returns an error in a child of the process that has opened the directory.
+    pub(super) fn must_be_here(&self) -> Result<(), SegmentError> {
+        match self.origin.is_surely_here() {
+            true => Ok(()),
+            false => Err(SegmentError::Forked { path: self.directory.clone(), process: self.origin.id() }),
+        }
+    }
+
     /// Deletes a file that no manifest has named.
     pub(super) fn discard(&self, path: &Path) {
-        if self.disk.remove(path).is_err() {
+        // (A child has a copy of what its parent is writing, and the file is the parent's.)
+        if self.must_be_here().is_ok() && self.disk.remove(path).is_err() {
             self.state().garbage.push(path.into());
         }
     }
