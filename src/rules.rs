@@ -160,7 +160,7 @@ pub(crate) enum Rule {
     /// The checksum of a page is looked at.
     #[cfg(feature = "long-memory")]
     PageChecksum,
-    /// What a failed publication may have named is not deleted before the next manifest.
+    /// A file that a failed publication may have named is not deleted before the next manifest.
     #[cfg(feature = "long-memory")]
     KeepDoubtful,
 }

@@ -132,7 +132,7 @@ impl Segments {
 /// gives it up: its sources go on counting.
 pub struct Merge {
     segments: Arc<Segments>,
-    /// What is being written; none after an error, or at the end.
+    /// The segment that is being written; none after an error, or at the end.
     merging: Option<Merging>,
     sources: Vec<Arc<Segment>>,
     path: PathBuf,

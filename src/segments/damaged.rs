@@ -54,7 +54,7 @@ fn files(disk: &Simulated) -> Vec<PathBuf> {
     files
 }
 
-/// How damage was noticed.
+/// The way in which damage was noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Noticed {
     Opening,
@@ -77,15 +77,13 @@ fn notice(disk: &Simulated, file: &Path, filters: bool, what: &str) -> Noticed {
             return Noticed::Opening;
         }
     };
-    while filters {
-        match segments.load_filter() {
-            Ok(true) => {}
-            Ok(false) => break,
-            Err(error) => {
-                assert!(is_named(error), "{what}");
-                return Noticed::Filter;
-            }
-        }
+    let load_all = || -> Result<(), SegmentError> {
+        while segments.load_filter()? {}
+        Ok(())
+    };
+    if filters && let Err(error) = load_all() {
+        assert!(is_named(error), "{what}");
+        return Noticed::Filter;
     }
     let mut answers = Vec::new();
     let looked = segments.look(&digests(0..IDS), Timestamp::from_secs(20), &mut answers);

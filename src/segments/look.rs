@@ -13,7 +13,7 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What segments know of an id.
+/// The knowledge of segments about an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// It was not accepted within the retention, or it was forgotten since.
@@ -25,8 +25,8 @@ pub enum Answer {
     InDoubt,
 }
 
-/// The ids whose lines are asked for at once, from all filters, before the first is looked at: lines
-/// of two such chunks are under way.
+/// The ids whose lines are asked for at once, from all filters, before the first is looked at:
+/// lines of two such chunks are under way.
 const AHEAD: usize = 16;
 
 /// A page that may have an id.

@@ -35,7 +35,7 @@ fn digester() -> Digester {
     Digester::new(DigestKey { kind: key().kind, bits: 7 })
 }
 
-/// What is known of each id: when it was accepted last, or that it was forgotten.
+/// The time at which each id was accepted last, or none if it was forgotten since.
 type Map = BTreeMap<u64, Option<u64>>;
 
 #[derive(Clone, Debug)]
@@ -76,9 +76,9 @@ pub(super) struct World {
     pending: Vec<Event>,
     pending_ids: Vec<(u64, Option<u64>)>,
     attempts: u64,
-    /// What is durable, with the number that says so.
+    /// The ids that are durable, with the number that says so.
     durable: (u64, Map),
-    /// What may be on the disk instead, since a call failed.
+    /// The ids that may be on the disk instead, since a call failed.
     doubtful: Vec<(u64, Map)>,
     digester: Digester,
     /// True if a read may fail.

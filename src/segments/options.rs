@@ -3,7 +3,7 @@
 use crate::digest::WantedKey;
 use std::time::Duration;
 
-/// How segments are opened.
+/// The options with which segments are opened.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct SegmentOptions {

@@ -1,4 +1,4 @@
-//! What is merged, what has expired, and what all of it takes. Pure.
+//! Decides what is merged and what has expired, and says what all of it takes. Pure.
 
 use super::filter::lines_for;
 use super::format::{INDEX_BYTES, LINE_BYTES};

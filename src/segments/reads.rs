@@ -1,4 +1,5 @@
-//! Reads of pages that wait for the disk, several at a time: by the caller and by threads that help.
+//! Reads of pages that wait for the disk, several at a time: by the caller and by threads that
+//! help.
 //!
 //! A caller goes through its own reads, so that it gets on without any helper; what helpers take
 //! overlaps with that. There is no queue that grows: a batch is offered to as many helpers as could
@@ -22,7 +23,7 @@ pub const READ_THREADS_MAX: usize = 64;
 /// The longest time that a caller waits for helpers, when it has done its own part.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// What a page has of an id.
+/// The record that a page has of an id.
 #[derive(Clone, Debug)]
 pub(super) enum Found {
     Nothing,

@@ -172,8 +172,8 @@ impl Segments {
     ///
     /// # Errors
     ///
-    /// The first one of reading; [`SegmentError::Forked`]. There is an answer for each id in any case;
-    /// [`Answer::InDoubt`] is that of those which could not be read.
+    /// The first one of reading; [`SegmentError::Forked`]. There is an answer for each id in any
+    /// case; [`Answer::InDoubt`] is that of those which could not be read.
     pub fn look(&self, digests: &[Digest], now: Timestamp, answers: &mut Vec<Answer>) -> Result<(), SegmentError> {
         if !self.origin.is_here() {
             // A lock may be held by a thread that is not here.

@@ -1,4 +1,4 @@
-//! What there is of segments, in numbers.
+//! The state of segments, in numbers.
 
 use super::segment::Segment;
 use crate::sync::{Ordering, StdAtomicU64};
