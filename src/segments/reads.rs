@@ -20,9 +20,6 @@ use std::time::{Duration, Instant};
 /// The most threads that help.
 pub const READ_THREADS_MAX: usize = 64;
 
-/// The longest time that a caller waits for helpers, when it has done its own part.
-const WAIT_MAX: Duration = Duration::from_secs(30);
-
 /// The record that a page has of an id.
 #[derive(Clone, Debug)]
 pub(super) enum Found {
@@ -139,13 +136,15 @@ pub(super) struct Reads {
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     threads_max: usize,
+    /// The longest time that a caller waits for helpers, when it has done its own part.
+    wait_max: Duration,
     origin: Origin,
 }
 
 impl Reads {
-    pub(super) fn new(threads_max: usize, origin: Origin) -> Self {
+    pub(super) fn new(threads_max: usize, wait_max: Duration, origin: Origin) -> Self {
         let (shared, threads) = (Arc::default(), Mutex::new(Vec::new()));
-        Reads { shared, threads, threads_max: threads_max.min(READ_THREADS_MAX), origin }
+        Reads { shared, threads, threads_max: threads_max.min(READ_THREADS_MAX), wait_max, origin }
     }
 
     /// Answers questions, and waits for the disk as often as it takes.
@@ -163,7 +162,7 @@ impl Reads {
             // What nobody has taken up would keep its segments.
             unpoisoned(self.shared.queue.lock()).offers.retain(|offer| !Arc::ptr_eq(offer, &batch));
         }
-        let deadline = Instant::now() + WAIT_MAX;
+        let deadline = Instant::now() + self.wait_max;
         let mut done = unpoisoned(batch.done.lock());
         while done.left > 0 {
             let left = deadline.saturating_duration_since(Instant::now());

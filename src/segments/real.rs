@@ -9,7 +9,9 @@ use super::sort::{Event, EventKind};
 use crate::digest::Digester;
 use crate::journal::simulated::{Call, Fault, Simulated};
 use crate::{Digest, SegmentError, Timestamp};
+use std::io::ErrorKind;
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 const SPAN: u64 = 40_000;
@@ -107,4 +109,55 @@ fn pages_that_are_not_in_memory_are_read_by_several_threads_and_errors_are_said(
     let in_doubt = answers.iter().filter(|answer| **answer == Answer::InDoubt).count();
     assert_eq!((in_doubt, answers.len()), (1, 100));
     assert!(answers.iter().all(|answer| *answer != Answer::Unknown));
+}
+
+#[test]
+fn a_read_that_hangs_leaves_its_id_in_doubt_and_no_other() {
+    let disk = Simulated::new();
+    let options = SegmentOptions {
+        key: key(),
+        read_threads: 2,
+        read_wait_max: Duration::from_millis(100),
+        ..SegmentOptions::new(Duration::from_secs(100))
+    };
+    let segments = Segments::open_on(Arc::new(disk.clone()), directory(), options).unwrap();
+    let digester = Digester::from(segments.key());
+    let events = events(&digester, 0..5_000, 10);
+    segments.seal(&mut &events[..], 1).unwrap();
+    disk.be_cold();
+    let (digests, mut answers, now) = (digests(&events), Vec::new(), Timestamp::from_secs(20));
+    // The read that hangs must be a helper's: those of the caller wait as long as the system does.
+    let hangs = |disk: &Simulated| {
+        let (told, hung) = channel();
+        let (release, released) = channel::<()>();
+        disk.meanwhile(Call::Read, move || {
+            let helps = std::thread::current().name() == Some("hapax-read");
+            let _ = told.send(helps);
+            if helps {
+                let _ = released.recv_timeout(Duration::from_secs(20));
+            }
+        });
+        (hung, release)
+    };
+    let mut attempts = 0;
+    let (looked, release) = loop {
+        attempts += 1;
+        assert!(attempts < 1_000, "no helper helps");
+        let (hung, release) = hangs(&disk);
+        let looked = segments.look(&digests[..500], now, &mut answers);
+        if hung.try_recv() == Ok(true) {
+            break (looked, release);
+        }
+    };
+    let in_doubt = answers.iter().filter(|answer| **answer == Answer::InDoubt).count();
+    assert!(
+        matches!(&looked, Err(SegmentError::Io { source, .. }) if source.kind() == ErrorKind::TimedOut),
+        "{looked:?}"
+    );
+    // (The other helper may have been interrupted.)
+    assert!((1..=2).contains(&in_doubt) && !answers.contains(&Answer::Unknown), "{in_doubt}");
+    // When it goes on, nothing is wrong any more.
+    drop(release);
+    segments.look(&digests, now, &mut answers).unwrap();
+    assert!(answers.iter().all(|answer| matches!(answer, Answer::Known(_))));
 }

@@ -139,7 +139,7 @@ impl Segments {
         }
         let state = State { manifest, garbage: Vec::new(), is_merging: false };
         Ok(Arc::new(Segments {
-            reads: Reads::new(options.read_threads, origin),
+            reads: Reads::new(options.read_threads, options.read_wait_max, origin),
             disk,
             directory: directory.into(),
             options,

@@ -75,10 +75,10 @@ impl Questions {
     }
 }
 
-/// Returns the bytes of memory of this process that are no file's.
-fn anonymous_bytes() -> u64 {
+/// Returns the most bytes of memory that this process has taken.
+fn peak_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
     kib.unwrap_or(0) * 1024
 }
@@ -110,7 +110,7 @@ impl Took {
     }
 }
 
-fn merge_all(segments: &Arc<Segments>, took: &mut Took, peak: &mut u64) -> Result<(), SegmentError> {
+fn merge_all(segments: &Arc<Segments>, took: &mut Took) -> Result<(), SegmentError> {
     let before = segments.stats().written_records;
     while let Some(mut merge) = segments.begin_merge(NOW)? {
         loop {
@@ -122,7 +122,6 @@ fn merge_all(segments: &Arc<Segments>, took: &mut Took, peak: &mut u64) -> Resul
                 break;
             }
         }
-        *peak = (*peak).max(anonymous_bytes());
     }
     took.records += segments.stats().written_records - before;
     Ok(())
@@ -134,16 +133,15 @@ fn run(ids: u64, spans: u64, merged: bool) -> Result<(), String> {
     let options = SegmentOptions::new(RETENTION);
     let segments = Segments::open(directory.path(), options).map_err(failed)?;
     let digester = Digester::from(segments.key());
-    let (mut sealing, mut merging, mut peak) = (Took::default(), Took::default(), 0);
+    let (mut sealing, mut merging) = (Took::default(), Took::default());
     for span in 0..spans {
         let (began, span_ids) = (Instant::now(), ids * span / spans..ids * (span + 1) / spans);
         sealing.records += span_ids.end - span_ids.start;
         segments.seal(&mut Numbers { ids: span_ids, digester: &digester }, span + 1).map_err(failed)?;
         sealing.total += began.elapsed();
         sealing.longest = sealing.longest.max(began.elapsed());
-        peak = peak.max(anonymous_bytes());
         if merged {
-            merge_all(&segments, &mut merging, &mut peak).map_err(failed)?;
+            merge_all(&segments, &mut merging).map_err(failed)?;
         }
     }
     sealing.report("sealing");
@@ -157,7 +155,7 @@ fn run(ids: u64, spans: u64, merged: bool) -> Result<(), String> {
         "{ids} ids in {} segments: {disk:.0} MB of disk, {memory:.0} MB of memory; each written {amplification:.2} times; \
          the process took {:.0} MB at most",
         stats.segments,
-        peak as f64 / 1e6,
+        peak_bytes() as f64 / 1e6,
     );
     println!("planned: {:?}", Needs::of(ids, spans));
     report_questions(&digester, ids, &segments)?;
