@@ -43,7 +43,7 @@ pub enum Error {
     },
     /// The memory that the options ask for is not available.
     OutOfMemory {
-        /// The tier that needed the memory: `window` or `history`.
+        /// The tier that needed the memory: `window`, `history` or `segments`.
         tier: &'static str,
         /// The number of bytes that were asked for.
         bytes: usize,

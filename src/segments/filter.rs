@@ -9,15 +9,29 @@
 use super::format::LINE_BYTES;
 use super::key::Key;
 use crate::SegmentError;
-use crate::memory::{Line, Lines};
+use crate::memory::{Line, Lines, PART_BYTES};
 use crate::random::scale;
-use crate::sync::Ordering;
+use crate::sync::{Ordering, StdAtomicU64};
 use std::sync::Arc;
 
 /// The bits of a filter for each id. Twelve let 0.5 % of other ids pass.
 pub const BITS_PER_ID: u64 = 12;
 
 const WORDS: usize = LINE_BYTES / 8;
+
+/// The lines of a part of memory that is made present at once.
+const LINES_PER_PART: usize = PART_BYTES / LINE_BYTES;
+
+const TIER: &str = "segments";
+
+fn out_of_memory(error: crate::Error) -> SegmentError {
+    match error {
+        crate::Error::OutOfMemory { bytes, source, .. } => {
+            SegmentError::OutOfMemory { bytes: bytes as u64, source: Arc::new(source) }
+        }
+        other => SegmentError::OutOfMemory { bytes: 0, source: Arc::new(std::io::Error::other(other)) },
+    }
+}
 
 /// Returns the number of lines for so many ids.
 pub(super) fn lines_for(ids: u64) -> u64 {
@@ -51,25 +65,31 @@ fn may_have(line: &Line, pattern: &Pattern) -> bool {
     missing(0..WORDS / 2) == 0 && missing(WORDS / 2..WORDS) == 0
 }
 
-/// The filter of a segment.
+/// The filter of a segment. Its memory is made present as it is filled, which is in order: clearing
+/// hundreds of megabytes at once would hold up whoever shares the processors.
 pub(super) struct Filter {
     lines: Lines<Line>,
+    /// The number of parts of the memory that are present.
+    present: StdAtomicU64,
 }
 
 impl Filter {
     /// Returns an empty filter.
     pub(super) fn new(lines: u64) -> Result<Self, SegmentError> {
         let lines = usize::try_from(lines).unwrap_or(usize::MAX);
-        match Lines::new(lines, "segments") {
-            Ok(lines) => Ok(Filter { lines }),
-            Err(crate::Error::OutOfMemory { bytes, source, .. }) => {
-                Err(SegmentError::OutOfMemory { bytes: bytes as u64, source: Arc::new(source) })
-            }
-            Err(other) => {
-                let (bytes, source) = (lines.saturating_mul(LINE_BYTES) as u64, std::io::Error::other(other));
-                Err(SegmentError::OutOfMemory { bytes, source: Arc::new(source) })
-            }
+        let lines = Lines::reserve(lines, TIER).map_err(out_of_memory)?;
+        Ok(Filter { lines, present: StdAtomicU64::new(0) })
+    }
+
+    /// Makes the memory present up to a line.
+    fn be_present(&self, line: usize) -> Result<(), SegmentError> {
+        let part = (line / LINES_PER_PART) as u64;
+        // Relaxed: one thread fills a filter.
+        while self.present.load(Ordering::Relaxed) <= part {
+            let next = self.present.fetch_add(1, Ordering::Relaxed);
+            self.lines.populate(next as usize, TIER).map_err(out_of_memory)?;
         }
+        Ok(())
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -82,12 +102,16 @@ impl Filter {
     }
 
     /// Adds an id. (One thread does that, before others see the filter.)
-    pub(super) fn insert(&self, pattern: &Pattern) {
-        let line = &self.lines[self.line(pattern)];
+    #[inline]
+    pub(super) fn insert(&self, pattern: &Pattern) -> Result<(), SegmentError> {
+        let line = self.line(pattern);
+        self.be_present(line)?;
+        let line = &self.lines[line];
         for (word, bit) in line.0.iter().zip(pattern.words) {
             // Relaxed: the filter is published with its segment.
             word.store(word.load(Ordering::Relaxed) | bit, Ordering::Relaxed);
         }
+        Ok(())
     }
 
     /// Asks for the lines of ids to be brought into the cache.
@@ -112,11 +136,13 @@ impl Filter {
     }
 
     /// Takes over the bytes of lines, from a line on.
-    pub(super) fn decode(&self, first: usize, bytes: &[u8]) {
+    pub(super) fn decode(&self, first: usize, bytes: &[u8]) -> Result<(), SegmentError> {
+        self.be_present(first + (bytes.len() / LINE_BYTES).saturating_sub(1))?;
         let words = self.lines[first..].iter().flat_map(|line| &line.0);
         for (word, bytes) in words.zip(bytes.as_chunks::<8>().0) {
             word.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);
         }
+        Ok(())
     }
 
     pub(super) fn len(&self) -> usize {
@@ -142,7 +168,7 @@ mod tests {
         let mut pattern = || Pattern::of(Key::of(Digest { place: random.next(), mark: random.next() }));
         let filter = Filter::new(lines_for(IDS)).unwrap();
         let there: Vec<_> = (0..IDS).map(|_| pattern()).collect();
-        there.iter().for_each(|pattern| filter.insert(pattern));
+        there.iter().for_each(|pattern| filter.insert(pattern).unwrap());
         assert!(there.iter().all(|pattern| has(&filter, pattern)));
         let wrong = (0..10 * IDS).filter(|_| has(&filter, &pattern())).count();
         println!("{wrong} of {} others", 10 * IDS);
@@ -152,8 +178,8 @@ mod tests {
         filter.encode(0..filter.len(), &mut bytes);
         let again = Filter::new(filter.len() as u64).unwrap();
         let half = filter.len() / 2;
-        again.decode(half, &bytes[half * LINE_BYTES..]);
-        again.decode(0, &bytes[..half * LINE_BYTES]);
+        again.decode(0, &bytes[..half * LINE_BYTES]).unwrap();
+        again.decode(half, &bytes[half * LINE_BYTES..]).unwrap();
         assert!(there.iter().all(|pattern| has(&again, pattern)));
     }
 }

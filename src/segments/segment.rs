@@ -81,7 +81,7 @@ impl Segment {
         &self,
         (offset, bytes, part): (u64, u64, u64),
         piece: usize,
-        each: &mut dyn FnMut(&[u8]) -> bool,
+        each: &mut dyn FnMut(&[u8]) -> Result<bool, SegmentError>,
     ) -> Result<(), SegmentError> {
         let (expected, what) = match part {
             INDEX_PART => (self.trailer.index_checksum, "the checksum of the index is wrong"),
@@ -94,7 +94,7 @@ impl Segment {
             let piece = &mut buffer[..(end - at).min(piece as u64) as usize];
             self.read(at, piece)?;
             checksum.update(piece);
-            if !each(piece) {
+            if !each(piece)? {
                 return Err(SegmentError::damaged(&self.path, at, "pages are not in order"));
             }
             at += piece.len() as u64;
@@ -108,7 +108,7 @@ impl Segment {
     fn load_index(&mut self) -> Result<(), SegmentError> {
         let part = (self.trailer.index_offset(), self.trailer.pages * INDEX_BYTES as u64, INDEX_PART);
         let mut index = Index::default();
-        self.read_part(part, READ_BYTES / INDEX_BYTES * INDEX_BYTES, &mut |bytes| index.decode(bytes))?;
+        self.read_part(part, READ_BYTES / INDEX_BYTES * INDEX_BYTES, &mut |bytes| Ok(index.decode(bytes)))?;
         self.index = index;
         Ok(())
     }
@@ -121,9 +121,9 @@ impl Segment {
         let (filter, mut line) = (Filter::new(self.trailer.lines)?, 0);
         let part = (self.trailer.filter_offset(), self.trailer.lines * LINE_BYTES as u64, FILTER_PART);
         self.read_part(part, READ_BYTES, &mut |bytes| {
-            filter.decode(line, bytes);
+            filter.decode(line, bytes)?;
             line += bytes.len() / LINE_BYTES;
-            true
+            Ok(true)
         })?;
         // (Somebody else may have been faster, with the same.)
         let _ = self.filter.set(filter);

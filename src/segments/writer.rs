@@ -112,7 +112,7 @@ impl Writer {
             // An empty page has room for any record.
             let _ = self.page.push((key, tick));
         }
-        self.filter.insert(&Pattern::of(key));
+        self.filter.insert(&Pattern::of(key))?;
         match tick {
             TOMBSTONE => self.trailer.tombstones += 1,
             _ => self.trailer.ids += 1,
