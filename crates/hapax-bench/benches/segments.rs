@@ -145,7 +145,7 @@ fn run(ids: u64, spans: u64, merged: bool) -> Result<(), String> {
         }
     }
     sealing.report("sealing");
-    if merged {
+    if merging.records > 0 {
         merging.report("merging");
     }
     let stats = segments.stats();
