@@ -3,11 +3,15 @@
 mod journal;
 mod loss;
 mod option;
+#[cfg(feature = "long-memory")]
+mod segments;
 mod untrusted;
 
 pub use journal::JournalError;
 pub use loss::Loss;
 pub(crate) use option::{InvalidOption, check};
+#[cfg(feature = "long-memory")]
+pub use segments::SegmentError;
 pub(crate) use untrusted::Untrusted;
 
 use std::{fmt, io};
@@ -39,7 +43,7 @@ pub enum Error {
     },
     /// The memory that the options ask for is not available.
     OutOfMemory {
-        /// The tier that needed the memory: `window` or `history`.
+        /// The tier that needed the memory: `window`, `history` or `segments`.
         tier: &'static str,
         /// The number of bytes that were asked for.
         bytes: usize,

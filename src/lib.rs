@@ -174,6 +174,11 @@ mod journal;
 mod snapshot;
 
 // Models are of the engine alone.
+#[cfg(all(feature = "long-memory", not(modelled)))]
+#[doc(hidden)]
+pub mod segments;
+
+// Models are of the engine alone.
 #[cfg(not(modelled))]
 #[doc(hidden)]
 pub mod tier;
@@ -199,6 +204,11 @@ pub mod fuzzing {
     pub fn hostile(bytes: &[u8]) -> bool {
         crate::journal::fuzzing::hostile(bytes).is_some()
     }
+
+    #[cfg(feature = "long-memory")]
+    pub fn segments(bytes: &[u8]) -> bool {
+        crate::segments::fuzzing::codecs(bytes)
+    }
 }
 
 #[cfg(all(test, not(modelled)))]
@@ -214,6 +224,8 @@ pub use dedup::{
 };
 pub use digest::{Digest, Digester};
 pub use engine::Unconfirmed;
+#[cfg(feature = "long-memory")]
+pub use error::SegmentError;
 pub use error::{Error, JournalError, Loss};
 pub use event_time::EventTime;
 pub use fresh::{DedupById, DedupIterator};

@@ -143,6 +143,31 @@ pub(crate) enum Rule {
     CheckpointAsOne,
     /// A fingerprint is a mismatch only for an id whose fingerprint is known.
     CertainMismatch,
+    // Segments:
+    /// A segment is on the disk before a manifest names it.
+    #[cfg(feature = "long-memory")]
+    SegmentFirst,
+    /// A file is deleted after the manifest that no longer names it is on the disk.
+    #[cfg(feature = "long-memory")]
+    ManifestFirst,
+    /// A tombstone stays while an older segment can hold the id.
+    #[cfg(feature = "long-memory")]
+    TombstoneStays,
+    /// The record of the newest segment counts.
+    #[cfg(feature = "long-memory")]
+    NewestRecord,
+    /// An id is out of retention when exactly that time has passed, no sooner.
+    #[cfg(feature = "long-memory")]
+    WholeRetention,
+    /// A segment is dropped only when no older one is left.
+    #[cfg(feature = "long-memory")]
+    OldestFirst,
+    /// The checksum of a page is looked at.
+    #[cfg(feature = "long-memory")]
+    PageChecksum,
+    /// A file that a failed publication may have named is not deleted before the next manifest.
+    #[cfg(feature = "long-memory")]
+    KeepDoubtful,
 }
 
 /// A place in a call where other threads may come between.

@@ -2,6 +2,8 @@
 //! any call to which fails.
 
 use super::options::JournalOptions;
+#[cfg(feature = "long-memory")]
+use super::pages::PageFile;
 use super::trust::{Writers, has_one_name};
 use crate::process::{LockFile, Origin};
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -18,6 +20,9 @@ pub(crate) trait Disk: Send + Sync + 'static {
     fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>>;
     /// Opens a file, for reading.
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
+    /// Opens a file, for reading from several threads at once.
+    #[cfg(feature = "long-memory")]
+    fn open_pages(&self, path: &Path) -> io::Result<Box<dyn PageFile>>;
     /// Opens a file, for truncating and appending.
     fn open_to_append(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
     /// Creates a new file, empty. An existing one is an error.
@@ -66,7 +71,7 @@ pub(crate) enum NotLocked {
 pub(crate) struct Identity(pub(crate) u64, pub(crate) u64);
 
 /// Appends all bytes.
-pub(super) fn write_all(file: &mut dyn DiskFile, mut bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn write_all(file: &mut dyn DiskFile, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match file.write(bytes) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
@@ -79,7 +84,7 @@ pub(super) fn write_all(file: &mut dyn DiskFile, mut bytes: &[u8]) -> io::Result
 }
 
 /// Reads as many of these bytes as there are, from an offset on: all, unless the file ends.
-pub(super) fn read_full(file: &mut dyn DiskFile, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
+pub(crate) fn read_full(file: &mut dyn DiskFile, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
     let mut done = 0;
     while done < bytes.len() {
         match file.read_at(offset + done as u64, &mut bytes[done..]) {
@@ -99,7 +104,7 @@ const HOLDER_BYTES_MAX: u64 = 256;
 const TRIES_MAX: u32 = 8;
 
 /// The real disk.
-pub(super) struct System {
+pub(crate) struct System {
     file_mode: u32,
     origin: Origin,
     writers: Writers,
@@ -107,7 +112,11 @@ pub(super) struct System {
 
 impl System {
     pub(super) fn new(options: &JournalOptions) -> io::Result<Self> {
-        let file_mode = options.file_mode;
+        Self::with_mode(options.file_mode)
+    }
+
+    /// Returns a disk whose new files have this mode.
+    pub(crate) fn with_mode(file_mode: u32) -> io::Result<Self> {
         Ok(System { file_mode, origin: Origin::here()?, writers: Writers::Mode(file_mode) })
     }
 
@@ -168,6 +177,11 @@ impl Disk for System {
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        Ok(Box::new(self.writers.open(OpenOptions::new().read(true), path)?))
+    }
+
+    #[cfg(feature = "long-memory")]
+    fn open_pages(&self, path: &Path) -> io::Result<Box<dyn PageFile>> {
         Ok(Box::new(self.writers.open(OpenOptions::new().read(true), path)?))
     }
 

@@ -129,7 +129,7 @@ impl Mark {
     }
 }
 
-fn digest_key(words: [u64; 3]) -> Result<DigestKey, NotOurs> {
+pub(crate) fn digest_key(words: [u64; 3]) -> Result<DigestKey, NotOurs> {
     DigestKey::from_words(words).ok_or_else(|| NotOurs {
         what: "kind of digests",
         got: words[0].to_string(),
@@ -142,7 +142,7 @@ fn digest_key(words: [u64; 3]) -> Result<DigestKey, NotOurs> {
 pub(crate) const REACH: u64 = 1 << 62;
 
 /// Checks numbers from a file, whose checksum somebody else may have made.
-fn within_reach<const N: usize>(numbers: [u64; N]) -> Result<(), NotOurs> {
+pub(crate) fn within_reach<const N: usize>(numbers: [u64; N]) -> Result<(), NotOurs> {
     match numbers.into_iter().find(|&number| number >= REACH) {
         None => Ok(()),
         Some(got) => Err(NotOurs { what: "number", got: got.to_string(), expected: format!("less than {REACH}") }),
@@ -151,11 +151,20 @@ fn within_reach<const N: usize>(numbers: [u64; N]) -> Result<(), NotOurs> {
 
 /// Seals words: between the magic bytes of their kind and a checksum.
 fn seal<const WORDS: usize, const BYTES: usize>(magic: [u8; 8], words: [u64; WORDS]) -> [u8; BYTES] {
+    seal_as(magic, VERSION, words)
+}
+
+/// Seals words of another format, which has versions of its own.
+pub(crate) fn seal_as<const WORDS: usize, const BYTES: usize>(
+    magic: [u8; 8],
+    version: u32,
+    words: [u64; WORDS],
+) -> [u8; BYTES] {
     const { assert!(BYTES == 16 + 8 * WORDS + 8) };
     let mut bytes = [0; BYTES];
     bytes[..8].copy_from_slice(&magic);
     put(&mut bytes, 8, &BYTE_ORDER.to_le_bytes());
-    put(&mut bytes, 12, &VERSION.to_le_bytes());
+    put(&mut bytes, 12, &version.to_le_bytes());
     (16..).step_by(8).zip(words).for_each(|(at, word)| put(&mut bytes, at, &word.to_le_bytes()));
     let checksum = xxh3_64_with_seed(&bytes[..BYTES - 8], 0);
     put(&mut bytes, BYTES - 8, &checksum.to_le_bytes());
@@ -163,6 +172,17 @@ fn seal<const WORDS: usize, const BYTES: usize>(magic: [u8; 8], words: [u64; WOR
 }
 
 fn unseal<const WORDS: usize>(bytes: &[u8], magic: [u8; 8]) -> Result<[u64; WORDS], NotOurs> {
+    const OTHERS: &str =
+        "this program reads no other (the keys of digests were shorter); begin another journal, or snapshot";
+    unseal_as(bytes, magic, (VERSION, OTHERS))
+}
+
+/// Unseals words of a format; its version goes with what is to be done about another one.
+pub(crate) fn unseal_as<const WORDS: usize>(
+    bytes: &[u8],
+    magic: [u8; 8],
+    (expected, others): (u32, &str),
+) -> Result<[u64; WORDS], NotOurs> {
     let wrong = |what, got: &dyn std::fmt::Display, expected: &dyn std::fmt::Display| {
         Err(NotOurs { what, got: got.to_string(), expected: expected.to_string() })
     };
@@ -173,11 +193,8 @@ fn unseal<const WORDS: usize>(bytes: &[u8], magic: [u8; 8]) -> Result<[u64; WORD
     if order != BYTE_ORDER {
         return wrong("byte order", &format_args!("{order:#x}"), &format_args!("{BYTE_ORDER:#x}"));
     }
-    if version != VERSION {
-        let expected = format_args!(
-            "{VERSION}: this program reads no other (the keys of digests were shorter); begin another journal, or snapshot"
-        );
-        return wrong("version", &version, &expected);
+    if version != expected {
+        return wrong("version", &version, &format_args!("{expected}: {others}"));
     }
     let end = bytes.len() - 8;
     let (checksum, expected) = (u64_at(bytes, end), xxh3_64_with_seed(&bytes[..end], 0));

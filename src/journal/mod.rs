@@ -30,6 +30,8 @@ mod inspect;
 mod listing;
 mod mark;
 mod options;
+#[cfg(feature = "long-memory")]
+pub(crate) mod pages;
 mod payload;
 mod positions;
 mod recovery;

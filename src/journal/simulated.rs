@@ -78,6 +78,9 @@ struct World {
     locked: BTreeMap<u64, u64>,
     /// The number of times that the machine was started again.
     boots: u64,
+    /// True if no page is in memory, so that each read waits for the disk.
+    #[cfg(feature = "long-memory")]
+    is_cold: bool,
     /// The action that comes during the next call of a kind.
     meanwhile: Option<(Call, Box<dyn FnOnce() + Send>)>,
 }
@@ -178,6 +181,12 @@ impl Simulated {
     /// many.
     pub(crate) fn plan(&self, call: Option<Call>, after: u64, fault: Fault) {
         self.world().planned.push(Planned { call, after, fault });
+    }
+
+    /// Takes all pages out of memory.
+    #[cfg(feature = "long-memory")]
+    pub(crate) fn be_cold(&self) {
+        self.world().is_cold = true;
     }
 
     /// Does something while the next call of this kind is under way.

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 type Case = (&'static str, fn());
 
-const CASES: [Case; 9] = [
+const CASES: &[Case] = &[
     ("a_child_has_no_journal", journal::a_child_has_no_journal),
     ("a_child_gives_up_nothing_of_its_parent", journal::a_child_gives_up_nothing_of_its_parent),
     ("a_child_does_not_keep_what_its_parent_gives_up", journal::a_child_does_not_keep_what_its_parent_gives_up),
@@ -16,6 +16,8 @@ const CASES: [Case; 9] = [
     ("forks_at_full_speed", journal::forks_at_full_speed),
     ("a_child_goes_on_in_memory", memory::a_child_goes_on_in_memory),
     ("children_draw_different_numbers", memory::children_draw_different_numbers),
+    #[cfg(feature = "long-memory")]
+    ("a_child_changes_no_segments_of_its_parent", super::segments::a_child_changes_no_segments_of_its_parent),
 ];
 
 /// Runs a part of a case, if it is asked for one; else all cases whose names contain the argument.

@@ -2,6 +2,8 @@
 
 use super::{Call, Change, Contents, Fault, Simulated, parent};
 use crate::journal::disk::{Disk, DiskFile, Held, Identity, NotLocked};
+#[cfg(feature = "long-memory")]
+use crate::journal::pages::PageFile;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -45,6 +47,13 @@ impl Disk for Simulated {
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        let (world, _) = self.enter(Call::Open)?;
+        let file = world.entry(path)?;
+        Ok(Box::new(SimulatedFile { disk: self.clone(), file }))
+    }
+
+    #[cfg(feature = "long-memory")]
+    fn open_pages(&self, path: &Path) -> io::Result<Box<dyn PageFile>> {
         let (world, _) = self.enter(Call::Open)?;
         let file = world.entry(path)?;
         Ok(Box::new(SimulatedFile { disk: self.clone(), file }))
@@ -113,7 +122,7 @@ struct SimulatedFile {
 impl SimulatedFile {
     /// Makes a call to the disk.
     fn call<R>(
-        &mut self,
+        &self,
         call: Call,
         what: impl FnOnce(&mut Contents, Option<Fault>, u64) -> io::Result<R>,
     ) -> io::Result<R> {
@@ -133,12 +142,7 @@ impl DiskFile for SimulatedFile {
     }
 
     fn read_at(&mut self, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
-        self.call(Call::Read, |file, _, _| {
-            let rest = file.bytes.get(offset as usize..).unwrap_or_default();
-            let n = rest.len().min(bytes.len());
-            bytes[..n].copy_from_slice(&rest[..n]);
-            Ok(n)
-        })
+        self.read(offset, bytes)
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -173,6 +177,28 @@ impl DiskFile for SimulatedFile {
     fn identity(&mut self) -> io::Result<Identity> {
         let file = self.file;
         self.call(Call::Identity, |_, _, _| Ok(Identity(1, file)))
+    }
+}
+
+impl SimulatedFile {
+    fn read(&self, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
+        self.call(Call::Read, |file, _, _| {
+            let rest = file.bytes.get(offset as usize..).unwrap_or_default();
+            let n = rest.len().min(bytes.len());
+            bytes[..n].copy_from_slice(&rest[..n]);
+            Ok(n)
+        })
+    }
+}
+
+#[cfg(feature = "long-memory")]
+impl PageFile for SimulatedFile {
+    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
+        self.read(offset, bytes)
+    }
+
+    fn read_cached(&self, offset: u64, bytes: &mut [u8]) -> io::Result<Option<usize>> {
+        if self.disk.world().is_cold { Ok(None) } else { self.read(offset, bytes).map(Some) }
     }
 }
 

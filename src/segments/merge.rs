@@ -1,0 +1,151 @@
+//! Merges neighbouring segments into one, in steps.
+
+#![allow(clippy::cast_possible_truncation, reason = "pages that are in memory")]
+
+use super::format::Keys;
+use super::key::{Key, TOMBSTONE};
+use super::page::{Bytes, Entry, PAGE_BYTES};
+use super::plan::is_out;
+use super::segment::Segment;
+use super::writer::{Plan, Writer, Written};
+use crate::journal::disk::Disk;
+use crate::{SegmentError, Timestamp};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The pages that are read at once.
+const READ_PAGES: u64 = 32;
+
+/// The bytes that are written for each record of a step when records are at an end.
+const BYTES_PER_RECORD: usize = 16;
+
+/// The records of a segment, in order.
+struct Cursor {
+    segment: Arc<Segment>,
+    next_page: u64,
+    buffer: Vec<u8>,
+    /// The pages of the buffer that are not decoded.
+    undecoded: std::ops::Range<usize>,
+    entries: Vec<Entry>,
+    at: usize,
+    seen: u64,
+    last: Option<Key>,
+}
+
+impl Cursor {
+    fn new(segment: Arc<Segment>) -> Result<Self, SegmentError> {
+        let (buffer, entries) = (Vec::new(), Vec::new());
+        let mut cursor = Cursor { segment, next_page: 0, buffer, undecoded: 0..0, entries, at: 0, seen: 0, last: None };
+        cursor.next_page()?;
+        Ok(cursor)
+    }
+
+    fn head(&self) -> Option<Entry> {
+        self.entries.get(self.at).copied()
+    }
+
+    fn advance(&mut self) -> Result<(), SegmentError> {
+        self.at += 1;
+        if self.at < self.entries.len() { Ok(()) } else { self.next_page() }
+    }
+
+    /// Decodes the next page, if there is one.
+    fn next_page(&mut self) -> Result<(), SegmentError> {
+        (self.at, self.seen) = (0, self.seen + self.entries.len() as u64);
+        self.entries.clear();
+        let pages = self.segment.trailer.pages;
+        let damaged = |page: u64, what| SegmentError::damaged(self.segment.path(), page * PAGE_BYTES as u64, what);
+        if self.next_page == pages {
+            let is_whole = self.seen == self.segment.records();
+            return if is_whole { Ok(()) } else { Err(damaged(pages, "there are not as many records as it says")) };
+        }
+        if self.undecoded.is_empty() {
+            self.undecoded = 0..READ_PAGES.min(pages - self.next_page) as usize;
+            self.buffer.resize(self.undecoded.end * PAGE_BYTES, 0);
+            self.segment.read_pages(self.next_page, &mut self.buffer)?;
+        }
+        let bytes: &Bytes = &self.buffer.as_chunks().0[self.undecoded.start];
+        let page = self.segment.decode(self.next_page, bytes)?;
+        for entry in page.entries() {
+            match entry {
+                Some(entry) if self.last.is_none_or(|last| last < entry.0) => {
+                    self.last = Some(entry.0);
+                    self.entries.push(entry);
+                }
+                _ => return Err(damaged(self.next_page, "records are not in order")),
+            }
+        }
+        self.undecoded.start += 1;
+        self.next_page += 1;
+        Ok(())
+    }
+}
+
+/// Returns the plan of a segment that is made of others, the oldest first.
+pub(super) fn plan_of(sources: &[Arc<Segment>], keys: Keys, number: u64) -> Plan {
+    let trailers = || sources.iter().map(|source| &source.trailer);
+    let with_ids = || trailers().filter(|trailer| trailer.ids > 0);
+    let first = with_ids().map(|trailer| trailer.first).min().unwrap_or_default();
+    let last = with_ids().map(|trailer| trailer.last).max().unwrap_or_default();
+    let spans = [trailers().map(|trailer| trailer.spans[0]).min(), trailers().map(|trailer| trailer.spans[1]).max()];
+    Plan {
+        keys,
+        number,
+        level: trailers().map(|trailer| trailer.level).max().unwrap_or(0) + 1,
+        spans: spans.map(Option::unwrap_or_default),
+        times: (first, last),
+        records_max: sources.iter().map(|source| source.records()).sum(),
+    }
+}
+
+/// A merge that is under way.
+pub(super) struct Merging {
+    cursors: Vec<Cursor>,
+    writer: Writer,
+    /// The time and the retention, if what is out of it may go, and tombstones: no older segment is
+    /// left that they matter to.
+    drops: Option<(Timestamp, Duration)>,
+}
+
+impl Merging {
+    pub(super) fn new(
+        disk: &dyn Disk,
+        path: &Path,
+        sources: &[Arc<Segment>],
+        plan: &Plan,
+        drops: Option<(Timestamp, Duration)>,
+    ) -> Result<Self, SegmentError> {
+        let cursors = sources.iter().map(|source| Cursor::new(Arc::clone(source))).collect::<Result<_, _>>()?;
+        Ok(Merging { cursors, writer: Writer::new(disk, path, plan)?, drops })
+    }
+
+    /// Takes over this many records, or writes as many bytes as they would take. Returns true when
+    /// the segment is whole, and on the disk.
+    pub(super) fn step(&mut self, records: usize) -> Result<bool, SegmentError> {
+        for _ in 0..records {
+            // The newest of those with the least key is the one that counts.
+            let heads = self.cursors.iter().enumerate().filter_map(|(i, cursor)| Some((cursor.head()?, i)));
+            let Some(((key, tick), newest)) = heads.min_by_key(|((key, _), i)| (*key, std::cmp::Reverse(*i))) else {
+                return self.writer.finish(records.saturating_mul(BYTES_PER_RECORD));
+            };
+            let scale = self.cursors[newest].segment.trailer.scale;
+            for cursor in &mut self.cursors {
+                if cursor.head().is_some_and(|head| head.0 == key) {
+                    cursor.advance()?;
+                }
+            }
+            let time = scale.time(tick);
+            let goes = self.drops.is_some_and(|(now, retention)| tick == TOMBSTONE || is_out(time, now, retention));
+            if !goes {
+                let tick = if tick == TOMBSTONE { tick } else { self.writer.scale().tick(time) };
+                self.writer.push(key, tick)?;
+            }
+        }
+        Ok(false)
+    }
+
+    pub(super) fn written(self) -> Written {
+        self.writer.written()
+    }
+}
