@@ -257,8 +257,10 @@ impl Dedup {
         if self.engine.window.contains(digest, now.time) {
             return Some(Tier::Window);
         }
-        let history = self.engine.history.as_ref()?;
-        history.contains(digest).then_some(Tier::History)
+        if let Some(history) = &self.engine.history {
+            return history.contains(digest).then_some(Tier::History);
+        }
+        self.engine.is_known_beyond(digest, now).then_some(Tier::Segments)
     }
 
     /// Forgets an id, so that it can be accepted again.
@@ -289,6 +291,7 @@ impl Dedup {
             self.engine.clear_tiers();
             meanwhile(Place::Clearing);
             self.engine.claims.clear();
+            self.engine.clear_beyond();
         };
         match &self.engine.journal {
             Some(journal) => journal.clear(self.engine.window.latest(), clear),

@@ -1,11 +1,13 @@
 //! The inside of the synchronous engine: how the tiers decide together, and what the journal is
 //! told.
 //!
-//! [`batches`] checks many ids at once. [`claims`] is what claims mean to window, history and
+//! [`batches`] checks many ids at once. [`beyond`] asks a long memory for what the window does not
+//! have. [`claims`] is what claims mean to window, history and
 //! journal, [`claim_batches`] the same for many ids. [`time`] is the engine's time, by its clock or
 //! by its events; [`replay`] what an engine learns from the journal of the one before it.
 
 mod batches;
+mod beyond;
 mod claim_batches;
 mod claims;
 mod replay;
@@ -20,6 +22,7 @@ use crate::claims::Claims;
 use crate::clock::{EngineClock, Reading};
 use crate::digest::{Digest, Digester};
 use crate::journal::Journal;
+use crate::long_memory::LongTier;
 use crate::rules::{Place, meanwhile};
 use crate::stats::{Counters, Stats};
 use crate::stream_time::StreamTime;
@@ -50,6 +53,8 @@ pub(crate) struct Engine {
     /// The stream time, if callers give times.
     pub(crate) stream_time: StreamTime,
     pub(crate) counters: Counters,
+    /// The long memory, if there is one. It ends before its journal.
+    pub(crate) long: Option<LongTier>,
     /// The journal, boxed since most engines have none.
     pub(crate) journal: Option<Box<Journal>>,
     pub(crate) unscoped: Digester,
@@ -73,6 +78,7 @@ impl<'e> Noting<'e> {
 
 /// The verdict on an id that the history does not have: certainly not seen within its horizon.
 const FRESH_BY_WINDOW: Verdict = Verdict::exact(Outcome::Fresh, Tier::Window);
+const FRESH_BY_SEGMENTS: Verdict = Verdict::exact(Outcome::Fresh, Tier::Segments);
 const FRESH_BY_HISTORY: Verdict = Verdict::exact(Outcome::Fresh, Tier::History);
 pub(crate) const DUPLICATE: Verdict = Verdict::exact(Outcome::Duplicate, Tier::Window);
 const IN_PROGRESS: Verdict = Verdict::exact(Outcome::InProgress, Tier::Claims);
@@ -101,29 +107,31 @@ impl Engine {
 
     #[inline(always)]
     fn check_tiers(&self, digest: Digest, at: Reading) -> Verdict {
-        let verdict = match &self.history {
-            None => verdict(self.decide(digest, at), FRESH_BY_WINDOW),
-            Some(history) => self.check_with(history, digest, at),
-        };
+        let verdict = self.ask_tiers(digest, at);
         self.counters.add_one(verdict);
         verdict
+    }
+
+    /// Returns the answer of the tiers in memory.
+    #[inline(always)]
+    fn ask_tiers(&self, digest: Digest, at: Reading) -> Verdict {
+        match &self.history {
+            None => verdict(self.decide(digest, at), FRESH_BY_WINDOW),
+            Some(history) => self.check_with(history, digest, at),
+        }
     }
 
     /// Checks one id, and tells the journal.
     #[inline(never)]
     fn check_noting(&self, journal: &Journal, digest: Digest, at: Reading) -> Verdict {
         let noting = Noting::begin(journal);
-        let verdict = self.check_tiers(digest, at);
+        let asking = self.asking(&[digest]);
+        let verdict = self.beyond(asking, digest, at, self.ask_tiers(digest, at));
+        self.counters.add_one(verdict);
         if journal.notes_checks() && self.extends(verdict) {
             self.note(noting, at, [(digest, verdict)].into_iter());
         }
         verdict
-    }
-
-    /// Returns the journal, if it is to learn of checks.
-    #[inline(always)]
-    fn noted_by(&self) -> Option<&Journal> {
-        self.journal.as_deref().filter(|journal| journal.notes_checks())
     }
 
     /// Tells the journal which ids checks have accepted, or extended the stay of.
@@ -263,6 +271,7 @@ impl Engine {
             fresh_unconfirmed: counts.fresh_unconfirmed(),
             duplicates_by_window: counts.duplicates_by_window(),
             duplicates_by_history: counts.duplicates_by_history(),
+            duplicates_by_segments: counts.duplicates_by_segments(),
             bytes: Self::BYTES_BESIDE_TIERS
                 + self.stream_time.bytes()
                 + self.claims.bytes()
@@ -274,6 +283,8 @@ impl Engine {
             stream_time_resets: self.stream_time.resets(),
             claims: self.claims.stats(self.clock.now().time, self.window.latest().max(at.time)),
             journal: self.journal.as_ref().map(|journal| journal.stats()),
+            #[cfg(all(feature = "long-memory", not(modelled)))]
+            long_memory: self.long.as_ref().map(|long| long.stats(at.time)),
             window,
             history,
             at: self.stream_time.external(at.time),

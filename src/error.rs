@@ -58,11 +58,21 @@ pub enum Error {
     },
     /// The journal cannot be opened.
     Journal(JournalError),
+    /// The segments of a long memory cannot be opened, or made.
+    #[cfg(feature = "long-memory")]
+    Segments(SegmentError),
 }
 
 impl From<JournalError> for Error {
     fn from(error: JournalError) -> Self {
         Error::Journal(error)
+    }
+}
+
+#[cfg(feature = "long-memory")]
+impl From<SegmentError> for Error {
+    fn from(error: SegmentError) -> Self {
+        Error::Segments(error)
     }
 }
 
@@ -85,6 +95,8 @@ impl fmt::Display for Error {
                 write!(f, "the operating system gives no random key for the digests: {source}; set option `key`")
             }
             Error::Journal(error) => error.fmt(f),
+            #[cfg(feature = "long-memory")]
+            Error::Segments(error) => error.fmt(f),
         }
     }
 }
@@ -95,6 +107,8 @@ impl std::error::Error for Error {
             Error::InvalidOption { .. } => None,
             Error::OutOfMemory { source, .. } | Error::NoRandomness { source } => Some(source),
             Error::Journal(error) => error.source(),
+            #[cfg(feature = "long-memory")]
+            Error::Segments(error) => error.source(),
         }
     }
 }

@@ -183,6 +183,12 @@ pub mod segments;
 #[doc(hidden)]
 pub mod tier;
 
+#[cfg(all(feature = "long-memory", not(modelled)))]
+mod long_memory;
+#[cfg(not(all(feature = "long-memory", not(modelled))))]
+#[path = "no_long_memory.rs"]
+mod long_memory;
+
 #[cfg(feature = "plan")]
 pub mod plan;
 
@@ -226,6 +232,8 @@ pub use digest::{Digest, Digester};
 pub use engine::Unconfirmed;
 #[cfg(feature = "long-memory")]
 pub use error::SegmentError;
+#[cfg(all(feature = "long-memory", not(modelled)))]
+pub use long_memory::{LongMemory, LongMemoryStats};
 pub use error::{Error, JournalError, Loss};
 pub use event_time::EventTime;
 pub use fresh::{DedupById, DedupIterator};

@@ -120,6 +120,12 @@ pub(crate) enum Rule {
     FailureEndsAppend,
     /// The journal records that everything was forgotten before the memory does.
     ClearedFirst,
+    /// A file of the journal is kept until a segment was made of it.
+    SealedFirst,
+    /// Segments that are forgotten answer nothing, whether or not the disk takes that.
+    VoidAtOnce,
+    /// What the window may have forgotten before it was sealed is in doubt.
+    BehindIsInDoubt,
     /// An id is forgotten in the window while nobody tells the journal of checks.
     ForgottenAsOne,
     /// An id that was forgotten after a check has accepted it, or extended its stay, is not recorded

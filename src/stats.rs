@@ -26,6 +26,8 @@ pub struct Stats {
     pub duplicates_by_window: u64,
     /// Checks that the history's guess answered with duplicate.
     pub duplicates_by_history: u64,
+    /// Checks that the segments of a long memory answered with duplicate.
+    pub duplicates_by_segments: u64,
     /// Checks that found the id claimed.
     pub in_progress: u64,
     /// Checks that were refused because their time is too far [ahead](Refusal::Ahead).
@@ -40,6 +42,9 @@ pub struct Stats {
     pub window: WindowStats,
     /// The journal, if there is one.
     pub journal: Option<crate::JournalStats>,
+    /// The long memory, if there is one.
+    #[cfg(all(feature = "long-memory", not(modelled)))]
+    pub long_memory: Option<crate::LongMemoryStats>,
     /// The history, if there is one.
     pub history: Option<HistoryStats>,
     /// The memory of the whole engine, in bytes.
@@ -52,7 +57,8 @@ impl Stats {
     /// Returns the number of checks, of single ids, that were answered.
     pub fn checks(&self) -> u64 {
         let refused = self.refused_ahead + self.refused_late;
-        self.fresh + self.duplicates_by_window + self.duplicates_by_history + self.in_progress + refused
+        let beyond = self.duplicates_by_history + self.duplicates_by_segments;
+        self.fresh + self.duplicates_by_window + beyond + self.in_progress + refused
     }
 }
 
@@ -66,6 +72,12 @@ impl Counts {
         self.0[verdict.index()] += n;
     }
 
+    /// Counts one verdict in place of another that was counted before.
+    pub(crate) fn replace(&mut self, before: Verdict, verdict: Verdict) {
+        self.0[before.index()] -= 1;
+        self.0[verdict.index()] += 1;
+    }
+
     fn of(&self, outcome: Outcome, tier: Tier) -> u64 {
         self.0[Verdict::exact(outcome, tier).index()]
     }
@@ -75,7 +87,8 @@ impl Counts {
     }
 
     pub(crate) fn fresh(&self) -> u64 {
-        self.of(Outcome::Fresh, Tier::Window) + self.of(Outcome::Fresh, Tier::History) + self.fresh_unconfirmed()
+        let of = |tier| self.of(Outcome::Fresh, tier);
+        of(Tier::Window) + of(Tier::History) + of(Tier::Segments) + self.fresh_unconfirmed()
     }
 
     pub(crate) fn duplicates_by_window(&self) -> u64 {
@@ -88,6 +101,10 @@ impl Counts {
 
     pub(crate) fn refused(&self, refusal: Refusal) -> u64 {
         self.0[Verdict::refused(refusal).index()]
+    }
+
+    pub(crate) fn duplicates_by_segments(&self) -> u64 {
+        self.of(Outcome::Duplicate, Tier::Segments)
     }
 
     pub(crate) fn duplicates_by_history(&self) -> u64 {

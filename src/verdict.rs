@@ -44,6 +44,8 @@ pub enum Tier {
     Claims,
     /// The durable store, behind an asynchronous engine (`hapax-store`).
     Store,
+    /// The segments of a long memory, on the disk, behind the window (feature `long-memory`).
+    Segments,
 }
 
 /// The certainty of a verdict.
@@ -82,6 +84,9 @@ impl Verdict {
     const DUPLICATE: u8 = 1;
     const HISTORY: u8 = 2;
     const GUESS: u8 = 4;
+    const GUESS_BITS: u8 = Self::HISTORY | Self::GUESS;
+    /// A guess is the history's, so this bit is free without that one.
+    const SEGMENTS: u8 = Self::GUESS;
     const IN_PROGRESS: u8 = 8;
     /// The bits that no other verdict has. With [`HISTORY`](Self::HISTORY): late.
     const REFUSED: u8 = Self::DUPLICATE | Self::IN_PROGRESS;
@@ -104,6 +109,7 @@ impl Verdict {
             Tier::Window | Tier::Claims => 0,
             Tier::History => Self::HISTORY,
             Tier::Store => Self::STORE,
+            Tier::Segments => Self::SEGMENTS,
         };
         Verdict(outcome | tier)
     }
@@ -118,7 +124,7 @@ impl Verdict {
 
     #[doc(hidden)]
     pub const fn guess(outcome: Outcome) -> Self {
-        Verdict(Self::exact(outcome, Tier::History).0 | Self::GUESS)
+        Verdict(Self::exact(outcome, Tier::Window).0 | Self::GUESS_BITS)
     }
 
     /// Returns the verdict fresh, for an id that could not be verified with the store.
@@ -172,6 +178,7 @@ impl Verdict {
             return Tier::Window;
         }
         match self.0 & (Self::HISTORY | Self::STORE) {
+            0 if self.0 & Self::SEGMENTS != 0 => Tier::Segments,
             Self::HISTORY => Tier::History,
             Self::STORE => Tier::Store,
             _ if self.0 & (Self::IN_PROGRESS | Self::WOULD_BE_IN_PROGRESS) != 0 => Tier::Claims,
@@ -182,10 +189,10 @@ impl Verdict {
     /// Returns whether that tier knows or guesses.
     #[inline]
     pub const fn certainty(self) -> Certainty {
-        match self.0 & (Self::GUESS | Self::UNVERIFIED) {
-            0 => Certainty::Exact,
-            Self::GUESS => Certainty::Guess,
-            _ => Certainty::Unverified,
+        match self.0 & (Self::HISTORY | Self::GUESS | Self::UNVERIFIED) {
+            Self::GUESS_BITS => Certainty::Guess,
+            bits if bits & Self::UNVERIFIED != 0 => Certainty::Unverified,
+            _ => Certainty::Exact,
         }
     }
 

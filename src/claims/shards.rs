@@ -304,6 +304,11 @@ impl Claims {
         ended
     }
 
+    /// Waits for whoever is forgetting an id.
+    pub(crate) fn settle(&self, id: Digest) {
+        drop(self.shard(id).lock());
+    }
+
     /// Waits until an id is not in flight any more, but no longer than `longest`.
     pub(crate) fn wait(&self, id: Digest, now: Timestamp, longest: Duration) {
         self.shard(id).wait(id, now, longest);

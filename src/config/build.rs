@@ -46,10 +46,35 @@ impl Builder {
         if let Some(path) = &self.restore {
             check(!has_checkpoints, "restore", path.display(), expected)?;
         }
+        #[cfg(all(feature = "long-memory", not(modelled)))]
+        self.validate_long_memory()?;
         let has_end = !self.lease.is_zero() && self.lease <= HUNDRED_YEARS;
         check(has_end, "lease", self.lease, "a duration of up to 100 years, not none")?;
         let policy = self.event_time.clone().unwrap_or_default().policy(self.window)?;
         Ok((ticks, policy))
+    }
+
+    #[cfg(all(feature = "long-memory", not(modelled)))]
+    fn validate_long_memory(&self) -> Result<(), Error> {
+        use crate::segments::READ_THREADS_MAX;
+        let Some((_, crate::LongMemory { retention, read_threads, sort_memory_bytes })) = self.long_memory else {
+            return Ok(());
+        };
+        let expected = format!("longer than the window, {:?}, and at most 100 years", self.window);
+        check(retention > self.window && retention <= HUNDRED_YEARS, "long_memory.retention", retention, expected)?;
+        let expected = format!("1 to {READ_THREADS_MAX}");
+        check((1..=READ_THREADS_MAX).contains(&read_threads), "long_memory.read_threads", read_threads, expected)?;
+        let expected = "at least 1 MiB";
+        check(sort_memory_bytes >= 1 << 20, "long_memory.sort_memory_bytes", sort_memory_bytes, expected)?;
+        let expected = "none with option `long_memory`, which knows what a history guesses";
+        if let Some((horizon, ..)) = self.history {
+            check(false, "history", horizon, expected)?;
+        }
+        let expected = "no snapshot with option `long_memory`: segments have what was accepted since it was made, too";
+        if let Some(path) = &self.restore {
+            check(false, "restore", path.display(), expected)?;
+        }
+        Ok(())
     }
 
     /// Takes the clock that was given, or the default one; in a simulation, the simulated one.
@@ -80,6 +105,7 @@ impl Builder {
             clock,
             stream_time: StreamTime::new(policy, self.event_time.is_some()),
             counters: Counters::new(),
+            long: None,
             journal: None,
             unscoped,
         };

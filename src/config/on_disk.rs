@@ -8,16 +8,30 @@ use crate::engine::{Engine, Gathered};
 use crate::journal::{Opened, Resumed};
 use crate::rules::{Rule, obeys};
 use crate::snapshot::Snapshot;
+#[cfg(all(feature = "long-memory", not(modelled)))]
+use crate::{JournalOptions, long_memory::LongTier, segments::Segments};
+#[cfg(all(feature = "long-memory", not(modelled)))]
+use std::sync::Arc;
 
 /// An open journal and an open snapshot, of which nothing is remembered yet.
 pub(super) struct OnDisk {
     journal: Option<Opened>,
     snapshot: Option<Snapshot>,
+    #[cfg(all(feature = "long-memory", not(modelled)))]
+    segments: Option<Arc<Segments>>,
 }
 
 impl OnDisk {
     /// Opens the files that the options name.
     pub(super) fn open(options: &mut Builder, clock: &EngineClock) -> Result<Self, Error> {
+        #[cfg(all(feature = "long-memory", not(modelled)))]
+        let long_memory = options.long_memory.take();
+        #[cfg(all(feature = "long-memory", not(modelled)))]
+        if let Some((directory, _)) = &long_memory
+            && options.journal.is_none()
+        {
+            options.journal = Some((directory.join("journal"), JournalOptions::new()));
+        }
         let journal = match options.journal.take() {
             #[cfg(any(fuzzing, test))]
             Some((path, journal)) if options.surroundings.is_some() => {
@@ -26,13 +40,32 @@ impl OnDisk {
             journal => journal.map(|(path, journal)| Opened::new(&path, journal, clock.machine())).transpose()?,
         };
         let snapshot = options.restore.take().map(|path| Snapshot::read(&path)).transpose()?;
-        Ok(OnDisk { journal, snapshot })
+        #[cfg(all(feature = "long-memory", not(modelled)))]
+        let segments = match (long_memory, &journal) {
+            (Some((directory, long_memory)), Some(journal)) => {
+                // The journal's key, if it has one, must be that of the segments.
+                let known = journal.key(options.key)?;
+                let key = WantedKey { bits: known.map(|key| key.bits).or(options.key.bits), ..options.key };
+                Some(LongTier::open(journal.disk(), &directory, &long_memory, key)?)
+            }
+            _ => None,
+        };
+        Ok(OnDisk {
+            journal,
+            snapshot,
+            #[cfg(all(feature = "long-memory", not(modelled)))]
+            segments,
+        })
     }
 
     /// Returns the key of the digests in them, or the one that is wanted.
     pub(super) fn key(&self, mut wanted: WantedKey) -> Result<DigestKey, Error> {
         if let Some(snapshot) = &self.snapshot {
             wanted.bits = Some(snapshot.key(wanted)?.bits);
+        }
+        #[cfg(all(feature = "long-memory", not(modelled)))]
+        if let Some(segments) = &self.segments {
+            wanted.bits = Some(segments.key().bits);
         }
         let known = self.journal.as_ref().map(|journal| journal.key(wanted)).transpose()?;
         known.flatten().map_or_else(|| wanted.or_random(), Ok)
@@ -44,14 +77,27 @@ impl OnDisk {
             snapshot.fits(nanos_of(engine.window.tick()))?;
             snapshot.restore(engine)?;
         }
+        #[cfg(all(feature = "long-memory", not(modelled)))]
+        let is_inline = self.journal.as_ref().is_some_and(Opened::is_inline);
         let mut resumed = self.snapshot.as_ref().map(Snapshot::resumed);
         let machine = self.journal.as_ref().map_or_else(|| engine.machine(), Opened::machine);
-        if let Some(journal) = self.journal {
+        #[allow(unused_mut, reason = "a long memory changes it")]
+        if let Some(mut journal) = self.journal {
+            #[cfg(all(feature = "long-memory", not(modelled)))]
+            if let Some(segments) = &self.segments {
+                journal.keep_unsealed(segments.sealed());
+            }
             let by_journal = replay(journal, engine, key, self.snapshot.is_none(), options)?;
             resumed = Some(by_journal).filter(|resumed| resumed.clocks.is_some()).or(resumed);
         }
         if let Some(resumed) = resumed {
             go_on(engine, &machine, resumed);
+        }
+        #[cfg(all(feature = "long-memory", not(modelled)))]
+        if let (Some(segments), Some(journal)) = (self.segments, &engine.journal) {
+            let shared = Arc::clone(&journal.shared);
+            let long = LongTier::go_on(segments, shared, options.window, !is_inline)?;
+            engine.long = Some(long);
         }
         Ok(())
     }

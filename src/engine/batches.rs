@@ -63,7 +63,7 @@ impl Engine {
         // Even if there is nothing to check, the caller has told the time.
         self.window.advance(at);
         let mut counts = Counts::default();
-        match (self.noted_by(), &self.history) {
+        match (self.in_parts_for(), &self.history) {
             (Some(journal), _) => self.check_batch_noting(journal, digests, at, verdicts, &mut counts),
             (None, None) => self.check_batch_without(digests, at, verdicts, &mut counts),
             (None, Some(history)) => self.check_batch_with(history, digests, at, verdicts, &mut counts),
@@ -172,8 +172,8 @@ impl Engine {
         }
     }
 
-    /// Checks ids in order, and tells the journal: a part at a time, so that the digests that are
-    /// asked for again are still in the cache.
+    /// Checks ids in order, asks a long memory, and tells the journal: a part at a time, so that the
+    /// digests that are asked for again are still in the cache.
     #[inline(never)]
     fn check_batch_noting(
         &self,
@@ -193,12 +193,15 @@ impl Engine {
                 return;
             }
             let start = verdicts.len();
-            let noting = Noting::begin(journal);
+            let (noting, asking) = (Noting::begin(journal), self.asking(&part));
             match &self.history {
                 None => self.check_batch_without(part.iter().copied(), at, verdicts, counts),
                 Some(history) => self.check_batch_with(history, part.iter().copied(), at, verdicts, counts),
             }
-            self.note(noting, at, part.iter().copied().zip(verdicts[start..].iter().copied()));
+            self.beyond_of(asking, &part, at, &mut verdicts[start..], counts);
+            if journal.notes_checks() {
+                self.note(noting, at, part.iter().copied().zip(verdicts[start..].iter().copied()));
+            }
         }
     }
 }

@@ -88,7 +88,7 @@ impl DoneIds for At<'_> {
 
     fn forgets(&self, id: Digest) {
         if let Some(journal) = &self.0.journal {
-            journal.forgotten(self.0.stamp(self.1), id);
+            self.0.forget_beyond(id, || journal.forgotten(self.0.stamp(self.1), id));
         }
     }
 }
@@ -150,7 +150,10 @@ impl DoneIds for AtRest<'_> {
         match &engine.journal {
             // Not the clock's time: the journal's files expire by the times in it, and this call
             // sets none.
-            Some(journal) => journal.forget(engine.window.stamp_at_rest(), id, || self.forget(id)),
+            Some(journal) => {
+                let forget = || journal.forget(engine.window.stamp_at_rest(), id, || self.forget(id));
+                engine.forget_beyond(id, forget);
+            }
             None => self.forget(id),
         }
     }
@@ -179,6 +182,9 @@ impl Engine {
             && history.look(request.id).seen
         {
             return self.claim_known(history, request, at);
+        }
+        if let Some(tried) = self.claim_beyond(request, at) {
+            return tried;
         }
         self.claims.claim(request, &At(self, at)).into()
     }

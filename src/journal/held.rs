@@ -1,6 +1,8 @@
 //! Data that waits for the next checkpoint: in memory only, so that a crash takes it back.
 
 use super::payload::Payload;
+#[cfg(all(feature = "long-memory", not(modelled)))]
+use super::payload::runs;
 use crate::Timestamp;
 use crate::error::JournalError;
 
@@ -67,6 +69,12 @@ impl Held {
         debug_assert!(self.bytes_lost == 0, "what is not whole is no checkpoint");
         pending.append(&self.payload);
         self.payload.reset(KEPT_BYTES);
+    }
+
+    /// Returns the time of the first id in it that was accepted.
+    #[cfg(all(feature = "long-memory", not(modelled)))]
+    pub(super) fn earliest(&self) -> Option<Timestamp> {
+        runs(self.payload.bytes()).flatten().find(|run| run.accepted() > 0).map(|run| run.at.time)
     }
 
     /// Returns the latest time in it.

@@ -12,6 +12,8 @@
 mod checkpoint;
 #[cfg(test)]
 mod checkpoints;
+#[cfg(all(feature = "long-memory", not(modelled)))]
+pub(crate) mod closed;
 mod commit;
 mod damage;
 #[cfg(test)]
@@ -38,7 +40,7 @@ mod recovery;
 mod reopen;
 mod replay;
 #[cfg(test)]
-mod restarts;
+pub(crate) mod restarts;
 mod salvage;
 mod scan;
 #[cfg(any(fuzzing, test))]
@@ -65,7 +67,7 @@ pub use reopen::Reopened;
 pub use state::Position;
 pub use stats::JournalStats;
 
-use self::commit::Shared;
+pub(crate) use self::commit::Shared;
 pub(crate) use self::disk::Disk;
 use self::disk::System;
 pub(crate) use self::options::MAX_PENDING_BYTES;
@@ -116,6 +118,8 @@ pub(crate) struct Opened {
     machine: Machine,
     is_inline: bool,
     origin: Origin,
+    /// The number of the first block that is in no segment of a long memory, if there is one.
+    sealed: Option<u64>,
 }
 
 impl Opened {
@@ -136,12 +140,30 @@ impl Opened {
         options.validate()?;
         let Surroundings { disk, machine, is_inline, .. } = surroundings;
         let origin = Origin::here().map_err(JournalError::io("watch for forks of", directory))?;
-        Ok(Opened { found: Found::open(disk, directory, &machine)?, options, machine, is_inline, origin })
+        Ok(Opened { found: Found::open(disk, directory, &machine)?, options, machine, is_inline, origin, sealed: None })
     }
 
     /// Returns the machine that the journal is written on.
     pub(crate) fn machine(&self) -> Machine {
         self.machine.clone()
+    }
+
+    /// Keeps the files of which no segment was made: those from this block on.
+    #[cfg(all(feature = "long-memory", not(modelled)))]
+    pub(crate) fn keep_unsealed(&mut self, sealed: u64) {
+        self.sealed = Some(sealed);
+    }
+
+    /// Returns the disk that it is on.
+    #[cfg(all(feature = "long-memory", not(modelled)))]
+    pub(crate) fn disk(&self) -> Arc<dyn Disk> {
+        Arc::clone(&self.found.disk)
+    }
+
+    /// Returns true if callers write what they flush, rather than a thread.
+    #[cfg(all(feature = "long-memory", not(modelled)))]
+    pub(crate) fn is_inline(&self) -> bool {
+        self.is_inline
     }
 
     /// Returns the key that its digests were made with, if it has any, and if it is the one that is
@@ -159,7 +181,7 @@ impl Opened {
         is_empty: bool,
         mut tell: impl FnMut(Told<'_>) -> Timestamp,
     ) -> Result<Journal, Error> {
-        let Opened { found, options, machine, is_inline, origin } = self;
+        let Opened { found, options, machine, is_inline, origin, sealed } = self;
         let wall_nanos = (machine.clocks)().wall_nanos;
         let (damage, sync, boot) = (options.damage, options.sync, machine.boot);
         let reopening = Reopening { damage, sync, key, boot, wall_nanos, retention, is_empty };
@@ -179,7 +201,7 @@ impl Opened {
             time: Arc::clone(&time),
         };
         let directory = found.directory;
-        let writer = Writer::new(found.disk, found.lock, rules, recovered.start)?;
+        let writer = Writer { sealed, ..Writer::new(found.disk, found.lock, rules, recovered.start)? };
         let shared = Arc::new(Shared::new(&options, writer, is_inline, origin));
         let thread = shared.start().map_err(JournalError::io("start the thread of", &directory))?;
         let (recovery, resumed, deferred) = (recovered.recovery, recovered.resumed, options.deferred);

@@ -140,6 +140,7 @@ impl Found {
             let (files_lost, blocks_lost, ids_lost) = (files, blocks, ids);
             return Err(JournalError::Damaged { path, what, offset, defects, files_lost, blocks_lost, ids_lost });
         }
+        self.sync_last(&verdict, rules.sync)?;
         let mut replay = Replay::new(useful, rules.retention, rules.is_empty);
         again(disk, &self.listing, |run| {
             if let Step::Tell(time) = replay.step(run) {
@@ -163,6 +164,18 @@ impl Found {
         let is_same_boot = survey.boot != 0 && survey.boot == rules.boot;
         let resumed = Resumed { base: survey.time, clocks, is_same_boot };
         Ok(Recovered { recovery, start: Start { positions: survey.positions, ..start }, salt, resumed })
+    }
+
+    /// Makes durable what is in the last file: the engine before may have ended after it has written
+    /// a block, and before that was synced, or that has failed. It was read from the system's
+    /// memory, perhaps; and what it says is about to be relied on: ids in it are duplicates, files
+    /// before it are deleted.
+    fn sync_last(&self, verdict: &Verdict, sync: SyncMode) -> Result<(), JournalError> {
+        let is_clean = matches!(self.listing.mark, mark::Found::Here(mark) if mark.is_clean);
+        let (Some(last), SyncMode::Disk, false) = (verdict.files.last(), sync, is_clean) else { return Ok(()) };
+        let path = &last.path;
+        let mut file = self.disk.open_to_append(path).map_err(JournalError::io("open", path))?;
+        file.sync().map_err(JournalError::io("sync", path))
     }
 
     fn report(&self, survey: &Survey, verdict: &Verdict) -> Recovery {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Returns a builder of an engine whose journal is on this disk.
-pub(super) fn builder(disk: &Simulated, clock: &ManualClock, options: JournalOptions) -> Builder {
+pub(crate) fn builder(disk: &Simulated, clock: &ManualClock, options: JournalOptions) -> Builder {
     let of_machine = clock.clone();
     let clocks = move || Clocks { engine: of_machine.now(), wall_nanos: of_machine.now().as_nanos(), boot_nanos: 1 };
     let machine = Machine { clocks: Arc::new(clocks), boot: 1 };
@@ -18,7 +18,7 @@ pub(super) fn builder(disk: &Simulated, clock: &ManualClock, options: JournalOpt
     builder.journal(directory(), options).surroundings(surroundings)
 }
 
-pub(super) fn clock() -> ManualClock {
+pub(crate) fn clock() -> ManualClock {
     let clock = ManualClock::new();
     clock.set(Timestamp::from_secs(1_000_000));
     clock
@@ -219,4 +219,29 @@ fn a_day_and_then_an_hour() {
     let dedup = open(hours(1));
     clock.advance(hours(1) - Duration::from_nanos(1));
     assert!(dedup.check("a").is_duplicate());
+}
+
+#[test]
+fn what_was_read_after_a_failed_sync_is_durable_before_files_are_deleted_for_it() {
+    for (after, seed) in (0..16).flat_map(|after| (0..8).map(move |seed| (after, seed))) {
+        let (disk, clock) = (Simulated::new(), clock());
+        let open = || builder(&disk, &clock, JournalOptions::new()).window(Duration::from_secs(100)).build();
+        let dedup = open().unwrap();
+        for id in ["a", "b", "c"] {
+            assert!(dedup.check(id).is_fresh());
+            dedup.flush().unwrap();
+            clock.advance(Duration::from_secs(20));
+        }
+        // A new file, whose block says that the others have expired; it may be written, and not
+        // durable.
+        clock.advance(Duration::from_secs(1_000));
+        assert!(dedup.check("d").is_fresh());
+        disk.plan(None, after, Fault::Error(5));
+        drop(dedup);
+        disk.heal();
+        drop(open().unwrap());
+        disk.crash(seed);
+        let opened = open();
+        assert!(opened.is_ok(), "after {after} calls, seed {seed}: {}", opened.err().unwrap());
+    }
 }

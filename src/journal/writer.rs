@@ -21,6 +21,9 @@ use std::time::Duration;
 /// The size beyond which a file is not continued, however little time it covers.
 pub(super) const MAX_SEGMENT_BYTES: u64 = 1 << 30;
 
+/// The same, where segments of a long memory are made of files: four million ids.
+const SEALED_BYTES_MAX: u64 = 64 << 20;
+
 /// A file that is complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Segment {
@@ -31,6 +34,16 @@ pub(super) struct Segment {
     /// The number of its first block; `first_ids` were accepted before that.
     pub(super) first: u64,
     pub(super) first_ids: u64,
+}
+
+/// A complete file, as whoever makes segments sees it.
+#[cfg(all(feature = "long-memory", not(modelled)))]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ClosedFile {
+    pub(super) path: PathBuf,
+    /// The number of the first block after it.
+    pub(crate) end: u64,
+    pub(crate) bytes: u64,
 }
 
 /// The options of the writer.
@@ -73,6 +86,8 @@ pub(super) struct Writer {
     pub(super) current: Option<Current>,
     /// The number of the next block.
     pub(super) number: u64,
+    /// The number of the first block that is in no segment of a long memory; `None` without one.
+    pub(super) sealed: Option<u64>,
     /// The number of ids that were ever accepted before it.
     pub(super) ids: u64,
     pub(super) latest: Timestamp,
@@ -117,6 +132,7 @@ impl Writer {
             expired,
             current,
             number,
+            sealed: None,
             ids,
             latest,
             positions,
@@ -135,7 +151,7 @@ impl Writer {
         // in doubt.
         self.delete_expired(false)?;
         if self.current.as_ref().is_some_and(|current| self.is_over(current, payload)) {
-            self.old.extend(self.current.take().map(|current| current.segment));
+            self.close_file();
         }
         self.expire();
         // Files expire, so positions are repeated in each.
@@ -165,7 +181,13 @@ impl Writer {
 
     fn is_over(&self, current: &Current, payload: &Payload) -> bool {
         let bytes = current.segment.bytes + (BLOCK_HEADER_BYTES + payload.bytes().len()) as u64;
-        current.began + self.rules.segment_length <= self.latest || bytes > MAX_SEGMENT_BYTES
+        let bytes_max = if self.sealed.is_some() { SEALED_BYTES_MAX } else { MAX_SEGMENT_BYTES };
+        current.began + self.rules.segment_length <= self.latest || bytes > bytes_max
+    }
+
+    /// Completes the file that is being written.
+    pub(super) fn close_file(&mut self) {
+        self.old.extend(self.current.take().map(|current| current.segment));
     }
 
     /// Writes and syncs a block.
@@ -261,9 +283,31 @@ impl Writer {
     /// so is durable.
     fn expire(&mut self) {
         let retention = self.rules.retention;
-        while self.old.front().is_some_and(|oldest| oldest.latest + retention < self.latest) {
+        while self.old.front().is_some_and(|oldest| oldest.latest + retention < self.latest) && self.is_oldest_sealed() {
             self.expired.extend(self.old.pop_front());
         }
+    }
+
+    /// Returns true unless the oldest file must stay until a segment was made of it.
+    fn is_oldest_sealed(&self) -> bool {
+        self.sealed.is_none_or(|sealed| self.end_of(0) <= sealed)
+    }
+
+    /// Returns the number of the first block after a complete file.
+    fn end_of(&self, i: usize) -> u64 {
+        let current = self.current.as_ref().map(|current| &current.segment);
+        self.old.get(i + 1).or(current).map_or(self.number, |next| next.first)
+    }
+
+    /// Returns the complete files of which no segment was made, the oldest first.
+    #[cfg(all(feature = "long-memory", not(modelled)))]
+    pub(super) fn unsealed(&self) -> Vec<ClosedFile> {
+        let sealed = self.sealed.unwrap_or(0);
+        let closed = |(i, file): (usize, &Segment)| {
+            let Segment { ref path, bytes, .. } = *file;
+            ClosedFile { path: path.clone(), end: self.end_of(i), bytes }
+        };
+        self.old.iter().enumerate().map(closed).filter(|file| file.end > sealed).collect()
     }
 
     /// Deletes files that have expired. The last one that there is has the positions, which are

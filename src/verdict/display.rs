@@ -26,7 +26,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Shows `window`, `history`, `claims` or `store`.
+/// Shows `window`, `history`, `claims`, `store` or `segments`.
 impl fmt::Display for Tier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
@@ -34,6 +34,7 @@ impl fmt::Display for Tier {
             Tier::History => "history",
             Tier::Claims => "claims",
             Tier::Store => "store",
+            Tier::Segments => "segments",
         })
     }
 }

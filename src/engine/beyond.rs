@@ -1,0 +1,129 @@
+//! Ids that the window does not have: a long memory is asked, and what it knows is a duplicate.
+//!
+//! The window is asked first, and inserts the id; then the list of segments is taken. So an id that
+//! leaves the window while it is being asked for is in a segment of that list, and one that two
+//! callers ask for at once is a duplicate to one of them by the window. What the segments know stays
+//! in the window: an id that is asked for again may be remembered for a window longer.
+
+use super::{At, DUPLICATE, Engine, FRESH_BY_SEGMENTS, Noting, Tried};
+use crate::claims::Request;
+use crate::clock::Reading;
+use crate::digest::Digest;
+use crate::journal::Journal;
+use crate::long_memory::{Before, Beyond, LongTier};
+use crate::stats::Counts;
+use crate::{Outcome, Tier, Verdict};
+
+const DUPLICATE_BY_SEGMENTS: Verdict = Verdict::exact(Outcome::Duplicate, Tier::Segments);
+/// The message is handled, perhaps once more: nothing is lost by that.
+const IN_DOUBT: Verdict = Verdict::guess(Outcome::Fresh);
+
+/// A long memory that is to be asked for ids, after the window.
+pub(super) struct Asking<'e> {
+    long: &'e LongTier,
+    before: Before,
+}
+
+impl Engine {
+    /// Returns the journal, if checks of many ids are to be made in parts, for it or for a long
+    /// memory (which has a journal).
+    #[inline(always)]
+    pub(super) fn in_parts_for(&self) -> Option<&Journal> {
+        self.journal.as_deref().filter(|journal| journal.notes_checks() || self.long.is_some())
+    }
+
+    /// Prepares to ask the long memory, if there is one. To be called before the window is asked.
+    #[inline(always)]
+    pub(super) fn asking(&self, ids: &[Digest]) -> Option<Asking<'_>> {
+        let long = self.long.as_ref()?;
+        Some(Asking { long, before: long.before(ids) })
+    }
+
+    /// Returns the verdict on an id for which this is that of the tiers in memory.
+    #[inline(always)]
+    pub(super) fn beyond(&self, asking: Option<Asking<'_>>, id: Digest, at: Reading, verdict: Verdict) -> Verdict {
+        match asking {
+            Some(asking) if verdict.is_fresh() => self.verdict_of(asking.one(id, at), id, at),
+            _ => verdict,
+        }
+    }
+
+    /// Asks for the ids of a part that are fresh for the tiers in memory.
+    pub(super) fn beyond_of(
+        &self,
+        asking: Option<Asking<'_>>,
+        ids: &[Digest],
+        at: Reading,
+        verdicts: &mut [Verdict],
+        counts: &mut Counts,
+    ) {
+        let Some(Asking { long, before }) = asking else { return };
+        let places: Vec<_> = (0..ids.len()).filter(|&i| verdicts[i].is_fresh()).collect();
+        long.look(ids, &places, &before, at.time, &mut |i, beyond| {
+            let verdict = self.verdict_of(beyond, ids[i], at);
+            counts.replace(verdicts[i], verdict);
+            verdicts[i] = verdict;
+        });
+    }
+
+    fn verdict_of(&self, beyond: Beyond, id: Digest, at: Reading) -> Verdict {
+        match beyond {
+            Beyond::Unknown => FRESH_BY_SEGMENTS,
+            Beyond::Known => DUPLICATE_BY_SEGMENTS,
+            Beyond::InDoubt => IN_DOUBT,
+            Beyond::Unsettled => {
+                // It is fresh once it was forgotten. The window may have forgotten what it was told
+                // before that.
+                self.claims.settle(id);
+                self.window.check_at(id, at);
+                FRESH_BY_SEGMENTS
+            }
+        }
+    }
+
+    /// Returns true if a long memory has an id that the window does not have.
+    pub(crate) fn is_known_beyond(&self, id: Digest, at: Reading) -> bool {
+        self.asking(&[id]).is_some_and(|asking| matches!(asking.one(id, at), Beyond::Known))
+    }
+
+    /// Returns the result of an attempt to claim an id that a long memory has.
+    pub(super) fn claim_beyond(&self, request: &Request, at: Reading) -> Option<Tried> {
+        let id = request.id;
+        if self.long.is_none() || self.window.contains(id, at.time) || !self.is_known_beyond(id, at) {
+            return None;
+        }
+        if let Some(begun) = self.claims.look(request, &At(self, at)) {
+            return Some(begun.into());
+        }
+        // Like an id that was checked: in the window from now on.
+        let noting = self.journal.as_deref().map(Noting::begin);
+        self.window.check_at(id, at);
+        if let Some(noting) = noting {
+            self.note(noting, at, [(id, DUPLICATE)].into_iter());
+        }
+        Some(Tried::Duplicate(DUPLICATE_BY_SEGMENTS))
+    }
+
+    /// Forgets an id, everywhere.
+    pub(super) fn forget_beyond(&self, id: Digest, forget: impl FnOnce()) {
+        match &self.long {
+            Some(long) => long.forget(id, forget),
+            None => forget(),
+        }
+    }
+
+    /// Forgets everything that the window does not have.
+    pub(crate) fn clear_beyond(&self) {
+        if let Some(long) = &self.long {
+            long.clear();
+        }
+    }
+}
+
+impl Asking<'_> {
+    fn one(&self, id: Digest, at: Reading) -> Beyond {
+        let mut answer = Beyond::InDoubt;
+        self.long.look(&[id], &[0], &self.before, at.time, &mut |_, beyond| answer = beyond);
+        answer
+    }
+}

@@ -1,0 +1,284 @@
+//! An engine with a long memory, in any sequence of calls, on a disk that fails and is cut off,
+//! beside a reference that knows the states in which each id may be.
+
+use super::tests::{RETENTION, WINDOW, World};
+use crate::journal::simulated::{Fault, below};
+use crate::rules::{Rule, leave_out};
+use crate::{Attempt, Certainty, Dedup, Forgotten, Verdict};
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// The window's ticks: what was accepted in one of them is forgotten at once.
+const SLACK: u64 = 3;
+const IDS: u64 = 24;
+const EIO: i32 = 5;
+const ENOSPC: i32 = 28;
+
+/// The states in which an id may be: unknown, or accepted at a second.
+#[derive(Clone, Debug, Default)]
+struct Belief {
+    states: BTreeSet<Option<u64>>,
+    /// All that it has been since the last flush: after a crash it is one of those.
+    since_flush: BTreeSet<Option<u64>>,
+    /// The window may have it until then, since it was asked for.
+    kept: u64,
+    /// True if everything was cleared since the last flush.
+    is_cleared: bool,
+    /// True if a crash has undone that: for as long as the window has it, since segments have not.
+    is_undone: bool,
+}
+
+impl Belief {
+    fn set(&mut self, states: impl IntoIterator<Item = Option<u64>>) {
+        self.states = states.into_iter().collect();
+        self.since_flush.extend(&self.states);
+    }
+
+    /// Returns what is left of the states if an id was known, or not.
+    fn after(&self, is_known: bool, now: u64) -> BTreeSet<Option<u64>> {
+        let (window, retention) = (WINDOW.as_secs(), RETENTION.as_secs());
+        let allows = |state: &Option<u64>| match *state {
+            None => !is_known,
+            Some(at) if now - at < retention => is_known || self.is_undone,
+            Some(at) => !is_known || now <= self.kept.max(at + retention + window) + SLACK,
+        };
+        self.states.iter().filter(|state| allows(state)).copied().collect()
+    }
+}
+
+struct Sequence {
+    world: World,
+    dedup: Option<Dedup>,
+    beliefs: Vec<Belief>,
+    random: u64,
+    now: u64,
+    /// True if the disk may have failed since it was last whole.
+    is_faulty: bool,
+    /// The time of the last checkpoint.
+    checkpoint: u64,
+    trace: Vec<String>,
+}
+
+impl Sequence {
+    fn new(seed: u64) -> Self {
+        let mut random = seed;
+        let world = World { checkpoints: below(&mut random, 3) == 0, refreshes: below(&mut random, 3) == 0, ..World::new() };
+        let dedup = Some(world.open());
+        let unknown = BTreeSet::from([None]);
+        let belief = Belief { states: unknown.clone(), since_flush: unknown, ..Belief::default() };
+        let beliefs = vec![belief; IDS as usize];
+        Sequence { world, dedup, beliefs, random, now: 0, is_faulty: false, checkpoint: 0, trace: Vec::new() }
+    }
+
+    fn below(&mut self, end: u64) -> u64 {
+        below(&mut self.random, end)
+    }
+
+    fn dedup(&self) -> &Dedup {
+        self.dedup.as_ref().expect("it runs")
+    }
+
+    /// Judges an answer: `None` if it was in doubt.
+    fn judge(&mut self, id: u64, is_known: Option<bool>) {
+        let (now, refreshes) = (self.now, self.world.refreshes);
+        // What waits for a checkpoint is in no file, so it cannot be sealed.
+        let is_held = self.world.checkpoints && now - self.checkpoint >= WINDOW.as_secs();
+        let may_doubt = self.is_faulty || is_held;
+        let belief = &mut self.beliefs[id as usize];
+        let Some(is_known) = is_known else {
+            assert!(may_doubt, "id {id} is in doubt at {now}, without a reason: {belief:?}");
+            belief.is_undone = false;
+            return belief.set([Some(now)]);
+        };
+        let left = belief.after(is_known, now);
+        assert!(!left.is_empty(), "id {id} is known: {is_known}, at {now}, which cannot be: {belief:?}");
+        match (is_known, refreshes) {
+            (true, false) => {
+                belief.set(left);
+                belief.kept = now + WINDOW.as_secs();
+            }
+            _ => {
+                belief.set([Some(now)]);
+                belief.is_undone = false;
+            }
+        }
+    }
+
+    fn judge_verdict(&mut self, id: u64, verdict: Verdict) {
+        let is_known = (verdict.certainty() == Certainty::Exact).then(|| verdict.is_duplicate());
+        self.judge(id, is_known);
+    }
+
+    fn step(&mut self) {
+        let id = self.below(IDS);
+        match self.below(100) {
+            0..30 => {
+                let verdict = self.dedup().check(id.to_le_bytes());
+                self.trace.push(format!("check {id}: {verdict:?}"));
+                self.judge_verdict(id, verdict);
+            }
+            30..45 => {
+                let ids: Vec<_> = (0..self.below(6)).map(|_| self.below(IDS)).collect();
+                let mut verdicts = Vec::new();
+                self.dedup().check_batch(ids.iter().map(|id| id.to_le_bytes()), &mut verdicts);
+                self.trace.push(format!("check {ids:?}: {verdicts:?}"));
+                ids.into_iter().zip(verdicts).for_each(|(id, verdict)| self.judge_verdict(id, verdict));
+            }
+            45..55 => self.claim(id),
+            55..60 => {
+                self.trace.push(format!("forget {id}"));
+                assert_eq!(self.dedup().forget(id.to_le_bytes()), Forgotten::Entirely);
+                self.beliefs[id as usize].set([None]);
+            }
+            60 => {
+                self.trace.push("clear".into());
+                self.dedup().clear();
+                for belief in &mut self.beliefs {
+                    belief.set([None]);
+                    belief.is_cleared = true;
+                }
+            }
+            61..80 => {
+                let seconds = [1, 7, 20, 45, 60, 130, 400][self.below(7) as usize];
+                self.trace.push(format!("{seconds} s pass"));
+                self.world.pass(seconds);
+                self.now += seconds;
+            }
+            80..88 => self.flush(),
+            88..93 => self.fail(),
+            _ => self.restart(),
+        }
+    }
+
+    fn claim(&mut self, id: u64) {
+        let completes = self.below(2) == 0;
+        let dedup = self.dedup().clone();
+        let is_known = match dedup.claim(id.to_le_bytes()) {
+            Attempt::Claimed(claim) if completes => {
+                claim.complete().unwrap();
+                false
+            }
+            Attempt::Claimed(claim) => {
+                claim.release().unwrap();
+                false
+            }
+            Attempt::Duplicate(_) => true,
+            other => panic!("nobody else claims it: {other:?}"),
+        };
+        self.trace.push(format!("claim {id}: known {is_known}, completes {completes}"));
+        let before = self.beliefs[id as usize].clone();
+        // (A claim does not say that it is in doubt.)
+        let is_certain = is_known || !before.after(false, self.now).is_empty();
+        self.judge(id, is_certain.then_some(is_known));
+        if !is_known && !completes {
+            // It was not accepted, nor is it known now, unless that is in doubt.
+            let left = if is_certain { before.after(false, self.now) } else { before.states.clone() };
+            self.beliefs[id as usize] = before;
+            self.beliefs[id as usize].set(left);
+        }
+    }
+
+    fn flush(&mut self) {
+        if self.world.checkpoints && self.dedup().checkpoint([("source", "1")]).is_err() {
+            return self.mend();
+        }
+        match self.dedup().flush() {
+            Ok(()) => {
+                self.trace.push("flushed".into());
+                self.checkpoint = self.now;
+                self.is_durable();
+            }
+            Err(_) => self.mend(),
+        }
+    }
+
+    /// Lets the disk fail from some call on.
+    fn fail(&mut self) {
+        let (after, error) = (self.below(12), [EIO, ENOSPC][self.below(2) as usize]);
+        self.trace.push(format!("error {error} after {after} calls"));
+        self.world.disk.plan(None, after, Fault::Error(error));
+        self.is_faulty = true;
+    }
+
+    /// Mends the disk, and what has failed since.
+    fn mend(&mut self) {
+        self.trace.push("mended".into());
+        self.world.disk.heal();
+        if let Some(dedup) = &self.dedup {
+            assert!(self.is_faulty, "the disk is whole");
+            self.is_faulty = dedup.reopen_journal().is_err() || dedup.flush().is_err();
+        }
+    }
+
+    fn restart(&mut self) {
+        let way = self.below(3);
+        self.trace.push(format!("restart {way}"));
+        let is_clean = way == 0 && !self.world.checkpoints && !self.is_faulty;
+        match way {
+            0 => drop(self.dedup.take()),
+            1 => self.world.disk.crash(self.random),
+            _ => self.world.disk.kill(),
+        }
+        self.dedup = None;
+        self.world.disk.heal();
+        self.is_faulty = false;
+        if !is_clean {
+            for belief in &mut self.beliefs {
+                belief.states = belief.since_flush.clone();
+                belief.is_undone |= belief.is_cleared;
+            }
+        }
+        self.dedup = Some(self.world.open());
+        self.checkpoint = self.now;
+        self.is_durable();
+    }
+
+    /// Notes that what is there now survives any crash.
+    fn is_durable(&mut self) {
+        for belief in &mut self.beliefs {
+            belief.since_flush = belief.states.clone();
+            belief.is_cleared = false;
+        }
+    }
+}
+
+/// Runs the sequence of a seed. Returns its trace, and what was wrong.
+fn run(seed: u64) -> Result<Vec<String>, String> {
+    let mut sequence = Sequence::new(seed);
+    let outcome = catch_unwind(AssertUnwindSafe(|| (0..80).for_each(|_| sequence.step())));
+    match outcome {
+        Ok(()) => Ok(sequence.trace),
+        Err(panic) => {
+            let why = panic.downcast_ref::<String>().cloned().unwrap_or_default();
+            std::mem::forget(sequence.dedup.take());
+            Err(format!("seed {seed}: {why}\n{}", sequence.trace.join("\n")))
+        }
+    }
+}
+
+fn seeds() -> std::ops::Range<u64> {
+    let number = |variable: &str, default| std::env::var(variable).map_or(default, |text| text.parse().expect("a number"));
+    let first = number("HAPAX_SEED", 1);
+    first..first + number("HAPAX_SEQUENCES", 400)
+}
+
+#[test]
+fn sequences_of_everything_are_answered_as_the_reference_has_it() {
+    println!("seeds {:?}", seeds());
+    for seed in seeds() {
+        let trace = run(seed).unwrap_or_else(|wrong| panic!("{wrong}"));
+        if seed % 50 == 0 {
+            assert_eq!(run(seed).as_ref(), Ok(&trace), "seed {seed}, run again");
+        }
+    }
+}
+
+#[test]
+fn each_rule_is_missed_if_it_is_left_out() {
+    for rule in [Rule::SealedFirst, Rule::BehindIsInDoubt, Rule::VoidAtOnce] {
+        leave_out(Some(rule));
+        let is_missed = seeds().any(|seed| run(seed).is_err());
+        leave_out(None);
+        assert!(is_missed, "nobody misses {rule:?}");
+    }
+}

@@ -1,0 +1,171 @@
+//! Sealing: what the journal has written becomes a segment, while the window still has it.
+
+use super::forgotten::Forgotten;
+use super::span::JournalSpan;
+use crate::journal::Shared;
+use crate::rules::{Rule, obeys};
+use crate::segments::Segments;
+use crate::sync::{Ordering, StdAtomicBool, StdAtomicU64, unpoisoned};
+use crate::{SegmentError, Timestamp};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// The bytes of complete files from which on they are sealed, whatever their age.
+const SEALED_BYTES: u64 = 128 << 20;
+
+/// The time that a disk that has failed is left alone.
+const REST: Duration = Duration::from_millis(100);
+
+/// The records that a merge takes between two looks at what else there is to do: some 2 ms.
+const STEP: usize = 40_000;
+
+/// The journal's files on their way into segments.
+pub(super) struct Sealing {
+    pub(super) segments: Arc<Segments>,
+    pub(super) journal: Arc<Shared>,
+    pub(super) forgotten: Forgotten,
+    window: Duration,
+    /// The shortest time between two tries after one has failed.
+    rest: Duration,
+    /// Everything that was accepted before this time is in segments.
+    since: StdAtomicU64,
+    /// True while all segments are forgotten, and the disk has not taken that yet.
+    is_void: StdAtomicBool,
+    progress: Mutex<Progress>,
+}
+
+/// The part that whoever seals holds.
+#[derive(Default)]
+struct Progress {
+    /// The number of the first block that was written after everything was cleared, if the record
+    /// of that has waited for a checkpoint.
+    void_below: u64,
+    /// The last try, if it has failed.
+    failed: Option<(Instant, SegmentError)>,
+}
+
+impl Sealing {
+    /// Without a thread, callers try again at once.
+    pub(super) fn new(segments: Arc<Segments>, journal: Arc<Shared>, window: Duration, has_thread: bool) -> Self {
+        let rest = if has_thread { REST } else { Duration::ZERO };
+        let (since, progress) = (StdAtomicU64::new(0), Mutex::default());
+        let (forgotten, is_void) = (Forgotten::default(), StdAtomicBool::new(false));
+        Sealing { segments, journal, forgotten, window, rest, since, is_void, progress }
+    }
+
+    /// Returns the age of the oldest id that is in no segment, at most.
+    pub(super) fn lag(&self, now: Timestamp) -> Duration {
+        // Relaxed: a time, which orders nothing. (What is sealed is seen by the lock of the list.)
+        now.since(Timestamp::from_nanos(self.since.load(Ordering::Relaxed)))
+    }
+
+    /// Returns true if it is time for the thread to seal.
+    #[inline(always)]
+    pub(super) fn is_due(&self, now: Timestamp) -> bool {
+        self.lag(now) >= self.window / 4
+    }
+
+    /// Returns true if a caller must not wait for the thread any more.
+    pub(super) fn is_late(&self, now: Timestamp) -> bool {
+        self.lag(now) >= self.window / 2
+    }
+
+    /// Returns true if the window may have forgotten what is in no segment.
+    pub(super) fn is_behind(&self, now: Timestamp) -> bool {
+        self.lag(now) >= self.window && obeys(Rule::BehindIsInDoubt)
+    }
+
+    /// Returns true if complete files are to be sealed for their size alone.
+    pub(super) fn has_much(&self) -> bool {
+        let unsealed = self.journal.unsealed();
+        unsealed.files.iter().map(|file| file.bytes).sum::<u64>() >= SEALED_BYTES
+    }
+
+    /// Seals all that the journal has, unless that has failed just now. Returns the error, if it
+    /// failed.
+    pub(super) fn seal(&self, now: Timestamp) -> Result<(), SegmentError> {
+        let mut progress = unpoisoned(self.progress.lock());
+        if let Some((at, error)) = &progress.failed
+            && at.elapsed() < self.rest
+        {
+            return Err(error.clone());
+        }
+        let sealed = self.seal_all(now, progress.void_below);
+        progress.failed = sealed.as_ref().err().map(|error| (Instant::now(), error.clone()));
+        sealed
+    }
+
+    fn seal_all(&self, now: Timestamp, void_below: u64) -> Result<(), SegmentError> {
+        if self.is_void() {
+            self.drop_segments()?;
+        }
+        // First, since ids are accepted meanwhile: those may be in no file yet.
+        let began = self.journal.latest().max(now);
+        self.journal.close_file()?;
+        let unsealed = self.journal.unsealed();
+        // (What is held for the next checkpoint is in no file.)
+        let began = self.journal.earliest_held().map_or(began, |held| held.min(began));
+        if let Some(last) = unsealed.files.last() {
+            let mut span = JournalSpan::of(&unsealed, void_below)?;
+            if span.clears() {
+                self.drop_segments()?;
+            }
+            if !obeys(Rule::SealedFirst) {
+                self.journal.note_sealed(last.end);
+            }
+            self.segments.seal(&mut span, last.end)?;
+            // Only now may the files be deleted.
+            self.journal.note_sealed(last.end);
+            self.forgotten.sealed(&span.forgotten);
+        }
+        self.since.store(began.as_nanos(), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Forgets all that is in segments, and what of the past is in the journal's files.
+    pub(super) fn clear(&self) -> Result<(), SegmentError> {
+        let mut progress = unpoisoned(self.progress.lock());
+        // Release: partner of the acquire in `is_void`. From here on they answer nothing, whether
+        // or not the disk takes that.
+        self.is_void.store(obeys(Rule::VoidAtOnce), Ordering::Release);
+        if self.journal.holds() {
+            // The record that clears what was written is held, and must not be waited for.
+            self.journal.close_file()?;
+            progress.void_below = self.journal.next_block();
+        }
+        self.drop_segments()
+    }
+
+    fn drop_segments(&self) -> Result<(), SegmentError> {
+        self.segments.clear(self.segments.sealed())?;
+        self.is_void.store(false, Ordering::Release);
+        Ok(())
+    }
+
+    /// Returns true if what segments say is not to be believed, since all was forgotten.
+    pub(super) fn is_void(&self) -> bool {
+        self.is_void.load(Ordering::Acquire)
+    }
+
+    /// Merges what is to be merged, and deletes what has expired; `goes_on` is asked every 2 ms or
+    /// so.
+    pub(super) fn tidy(&self, now: Timestamp, mut goes_on: impl FnMut() -> bool) -> Result<(), SegmentError> {
+        self.segments.expire(now)?;
+        while self.segments.load_filter()? && goes_on() {}
+        while goes_on()
+            && let Some(mut merge) = self.segments.begin_merge(now)?
+        {
+            while !merge.step(STEP)? {
+                if !goes_on() {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the error of the last try to seal, if it failed.
+    pub(super) fn failed(&self) -> Option<SegmentError> {
+        unpoisoned(self.progress.lock()).failed.as_ref().map(|(_, error)| error.clone())
+    }
+}
