@@ -232,8 +232,6 @@ pub use digest::{Digest, Digester};
 pub use engine::Unconfirmed;
 #[cfg(feature = "long-memory")]
 pub use error::SegmentError;
-#[cfg(all(feature = "long-memory", not(modelled)))]
-pub use long_memory::{LongMemory, LongMemoryStats};
 pub use error::{Error, JournalError, Loss};
 pub use event_time::EventTime;
 pub use fresh::{DedupById, DedupIterator};
@@ -243,6 +241,8 @@ pub use journal::{
     SegmentInfo, SyncMode, Torn, inspect,
 };
 pub use key::{Int, Key};
+#[cfg(all(feature = "long-memory", not(modelled)))]
+pub use long_memory::{LongMemory, LongMemoryStats};
 pub use stats::Stats;
 pub use verdict::{Certainty, Outcome, Refusal, Tier, Verdict};
 pub use window::{TableStats, Window, WindowStats};

@@ -1,7 +1,7 @@
 //! The long memory of an engine that is built without one: there is none, and nothing asks it.
 
-use crate::digest::Digest;
 use crate::Timestamp;
+use crate::digest::Digest;
 
 /// Nobody has one.
 pub(crate) enum LongTier {}

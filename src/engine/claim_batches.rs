@@ -49,10 +49,12 @@ impl Engine {
                 !is_known
             });
         }
-        order.retain(|&i| {
-            let known = self.claim_beyond(&request(usize::from(i)), at);
-            known.inspect(|known| tried[usize::from(i)] = *known).is_none()
-        });
+        if self.long.is_some() {
+            order.retain(|&i| {
+                let known = self.claim_beyond(&request(usize::from(i)), at);
+                known.inspect(|known| tried[usize::from(i)] = *known).is_none()
+            });
+        }
         self.claims.note_use();
         self.in_chunks(ids, order, |locked, chunk, part, ahead| {
             locked.announce(ids, part);

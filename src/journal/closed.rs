@@ -23,7 +23,11 @@ impl Unsealed {
         self.files.iter().try_for_each(|file| self.read_file(file, each))
     }
 
-    fn read_file(&self, ClosedFile { path, .. }: &ClosedFile, each: &mut dyn FnMut(u64, &Run<'_>)) -> Result<(), JournalError> {
+    fn read_file(
+        &self,
+        ClosedFile { path, .. }: &ClosedFile,
+        each: &mut dyn FnMut(u64, &Run<'_>),
+    ) -> Result<(), JournalError> {
         let mut file = self.disk.open(path).map_err(JournalError::io("open", path))?;
         let mut bad = None;
         let scanned = scan(file.as_mut(), self.salt, &mut |item| match item {

@@ -283,7 +283,8 @@ impl Writer {
     /// so is durable.
     fn expire(&mut self) {
         let retention = self.rules.retention;
-        while self.old.front().is_some_and(|oldest| oldest.latest + retention < self.latest) && self.is_oldest_sealed() {
+        while self.old.front().is_some_and(|oldest| oldest.latest + retention < self.latest) && self.is_oldest_sealed()
+        {
             self.expired.extend(self.old.pop_front());
         }
     }

@@ -62,7 +62,8 @@ struct Sequence {
 impl Sequence {
     fn new(seed: u64) -> Self {
         let mut random = seed;
-        let world = World { checkpoints: below(&mut random, 3) == 0, refreshes: below(&mut random, 3) == 0, ..World::new() };
+        let world =
+            World { checkpoints: below(&mut random, 3) == 0, refreshes: below(&mut random, 3) == 0, ..World::new() };
         let dedup = Some(world.open());
         let unknown = BTreeSet::from([None]);
         let belief = Belief { states: unknown.clone(), since_flush: unknown, ..Belief::default() };
@@ -257,7 +258,8 @@ fn run(seed: u64) -> Result<Vec<String>, String> {
 }
 
 fn seeds() -> std::ops::Range<u64> {
-    let number = |variable: &str, default| std::env::var(variable).map_or(default, |text| text.parse().expect("a number"));
+    let number =
+        |variable: &str, default| std::env::var(variable).map_or(default, |text| text.parse().expect("a number"));
     let first = number("HAPAX_SEED", 1);
     first..first + number("HAPAX_SEQUENCES", 400)
 }

@@ -2,7 +2,7 @@
 
 use crate::journal::restarts::{builder, clock};
 use crate::journal::simulated::Simulated;
-use crate::{Certainty, Dedup, JournalOptions, LongMemory, ManualClock, Tier};
+use crate::{Builder, Certainty, Dedup, Error, JournalOptions, LongMemory, ManualClock, Tier};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -26,9 +26,13 @@ impl World {
     }
 
     pub(super) fn open(&self) -> Dedup {
+        self.build().unwrap()
+    }
+
+    fn build(&self) -> Result<Dedup, Error> {
         let builder = builder(&self.disk, &self.clock, JournalOptions::new().checkpoints(self.checkpoints));
         let builder = builder.window(WINDOW).refresh_on_duplicate(self.refreshes);
-        builder.long_memory(directory(), LongMemory::new(RETENTION)).build().unwrap()
+        builder.long_memory(directory(), LongMemory::new(RETENTION)).build()
     }
 
     pub(super) fn pass(&self, seconds: u64) {
@@ -57,4 +61,91 @@ fn an_id_is_known_for_the_retention_by_the_window_and_then_by_segments() {
     assert!(dedup.check("a").is_fresh());
     let stats = dedup.stats();
     assert_eq!((stats.checks(), stats.fresh, stats.duplicates_by_window, stats.duplicates_by_segments), (5, 3, 1, 1));
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_its_option() {
+    let refused = |window: u64, options, more: fn(Builder) -> Builder| {
+        let builder = more(Dedup::builder().window(Duration::from_secs(window)).long_memory("/nowhere", options));
+        match builder.build() {
+            Err(Error::InvalidOption { option, .. }) => option,
+            other => panic!("{other:?}"),
+        }
+    };
+    let options = LongMemory::new(RETENTION);
+    assert_eq!(refused(1_000, options, |builder| builder), "long_memory.retention");
+    assert_eq!(refused(10, options.read_threads(0), |builder| builder), "long_memory.read_threads");
+    assert_eq!(refused(10, options.read_threads(65), |builder| builder), "long_memory.read_threads");
+    assert_eq!(refused(10, options.sort_memory_bytes(1), |builder| builder), "long_memory.sort_memory_bytes");
+    assert_eq!(refused(10, options, |builder| builder.history(RETENTION, 0.01, 1_000)), "history");
+    assert_eq!(refused(10, options, |builder| builder.restore("/nowhere")), "restore");
+}
+
+#[test]
+fn a_journal_that_is_behind_its_segments_is_another_one() {
+    let world = World::new();
+    let dedup = world.open();
+    for id in ["a", "b", "c"] {
+        assert!(dedup.check(id).is_fresh());
+        dedup.flush().unwrap();
+    }
+    drop(dedup);
+    // Sealed as it is opened.
+    drop(world.open());
+    for path in world.disk.paths().iter().filter(|path| path.starts_with("/journal")) {
+        world.disk.delete(path);
+    }
+    let wrong = world.build().unwrap_err().to_string();
+    assert_eq!(wrong, "/journal: the next block is 0, expected at least 3, as segments say. Nothing was changed");
+}
+
+#[test]
+fn an_id_that_was_asked_for_again_stays_for_a_window_longer_at_most() {
+    let world = World::new();
+    let dedup = world.open();
+    assert!(dedup.check("a").is_fresh());
+    world.pass(995);
+    assert_eq!(dedup.check("a").tier(), Tier::Segments);
+    world.pass(90);
+    assert_eq!(dedup.check("a").tier(), Tier::Window);
+    world.pass(15);
+    assert!(dedup.check("a").is_fresh());
+}
+
+#[test]
+fn what_slides_is_known_for_the_retention_from_when_it_was_asked_for() {
+    let world = World { refreshes: true, ..World::new() };
+    let dedup = world.open();
+    assert!(dedup.check("a").is_fresh());
+    for _ in 0..5 {
+        world.pass(900);
+        assert!(dedup.check("a").is_duplicate());
+    }
+    assert!(dedup.claim("a").is_duplicate());
+    world.pass(1_000 + 103);
+    assert!(dedup.claim("a").claimed().is_some());
+}
+
+#[test]
+fn what_cannot_be_sealed_in_time_is_in_doubt_and_counted_and_certain_again_when_it_is() {
+    let world = World::new();
+    let dedup = world.open();
+    assert!(dedup.check("a").is_fresh());
+    world.disk.set_capacity(Some(0));
+    world.pass(99);
+    assert_eq!(dedup.check("b").certainty(), Certainty::Exact, "the window has all of it");
+    world.pass(10);
+    let verdict = dedup.check("a");
+    assert_eq!((verdict.is_fresh(), verdict.certainty()), (true, Certainty::Guess));
+    let stats = dedup.stats();
+    let long_memory = stats.long_memory.unwrap();
+    assert_eq!((long_memory.in_doubt, stats.fresh_unconfirmed), (1, 1));
+    assert!(long_memory.failed.is_some() && long_memory.lag >= WINDOW, "{long_memory:?}");
+
+    world.disk.set_capacity(None);
+    dedup.reopen_journal().unwrap();
+    assert_eq!(dedup.check("c").certainty(), Certainty::Exact);
+    world.pass(200);
+    assert_eq!(dedup.check("a").tier(), Tier::Segments);
+    assert!(dedup.stats().long_memory.unwrap().failed.is_none());
 }

@@ -63,7 +63,8 @@ impl LongTier {
         let origin = Origin::here().map_err(SegmentError::io("watch for forks of", &directory))?;
         let (next, sealed) = (journal.next_block(), segments.sealed());
         if next < sealed {
-            let (what, got, expected) = ("the next block", next.to_string(), format!("at least {sealed}, as segments say"));
+            let (what, got, expected) =
+                ("the next block", next.to_string(), format!("at least {sealed}, as segments say"));
             return Err(SegmentError::NotOurs { path: directory, what, got, expected });
         }
         let sealing = Arc::new(Sealing::new(segments, journal, window, has_thread));

@@ -2,7 +2,9 @@
 //! restarts.
 
 use super::{Attempt, Lease, Report, Semantics, Subject, Workload, verify};
-use hapax::{Builder, Claim, ClaimOptions, Dedup, Forgotten, Int, JournalOptions, Outcome, SyncMode, Timestamp};
+use hapax::{
+    Builder, Claim, ClaimOptions, Dedup, Forgotten, Int, JournalOptions, LongMemory, Outcome, SyncMode, Timestamp,
+};
 use std::path::PathBuf;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
@@ -144,6 +146,30 @@ fn everything_is_accepted(seed: u64, refreshes: bool) -> bool {
     let Report { claimed, renewed, lost, mismatches, restarts, forgotten, in_progress, .. } = report;
     let seen = [claimed, renewed, lost, mismatches, restarts, forgotten, in_progress];
     seen.iter().all(|count| *count > 0)
+}
+
+/// Ids leave the window after half of the time for which they are remembered: while others ask for
+/// them, forget them and claim them, a thread seals and merges, and the engine is started anew.
+#[test]
+fn the_engine_with_a_long_memory_is_accepted() {
+    let retention = 3 * WINDOW;
+    let workload = Workload { seed: 2, fingerprints: 0, ..Workload::of_everything(retention) };
+    // (Ids that are asked for again may be remembered for a window longer.)
+    let semantics = Semantics { refresh_on_duplicate: false, ..Semantics::of_everything(retention) };
+    let semantics = Semantics { slack: semantics.slack + 2 * WINDOW, lease: Some(LEASE), ..semantics };
+    let directory = Directory::new(3);
+    let path = directory.0.clone();
+    let build = move || {
+        let options = JournalOptions::new().sync(SyncMode::System);
+        builder().journal(path.join("journal"), options).long_memory(path.join("segments"), LongMemory::new(retention))
+    };
+    let engine = Engine::new(true, build);
+    let report = assert_accepted(&engine, &workload, &semantics);
+    assert!(report.forgotten > 0 && report.restarts > 0 && report.claimed > 0, "{report}");
+    let stats = engine.running().dedup().stats();
+    let long_memory = stats.long_memory.as_ref().expect("it has one");
+    assert!(stats.duplicates_by_segments > 0 && long_memory.segments.sealed_events > 0, "{stats:?}");
+    assert!(long_memory.in_doubt == 0 && long_memory.failed.is_none(), "{long_memory:?}");
 }
 
 /// A directory of a test's own, removed when this is dropped.
