@@ -72,8 +72,7 @@ impl Told {
                 true => sealing.seal(now),
                 false => Ok(()),
             };
-            let goes_on = || !self.is_called();
-            rest = match sealed.and_then(|()| sealing.tidy(now, goes_on)) {
+            rest = match sealed.and_then(|()| sealing.tidy(now, || self.seal_meanwhile(sealing))) {
                 Ok(()) => GLANCE,
                 // Whoever asks meanwhile tries by itself, and learns why it fails.
                 Err(_) => (2 * rest).min(REST_MAX).mul_f64(0.75 + (any() % 256) as f64 / 512.0),
@@ -90,8 +89,17 @@ impl Told {
         (!state.is_ending).then(|| state.due.take())
     }
 
-    fn is_called(&self) -> bool {
-        let state = unpoisoned(self.state.lock());
-        state.due.is_some() || state.is_ending
+    /// Seals, if that is due by now: a merge takes longer than the time from one sealing to the
+    /// next, and goes on after it. Returns false at the end.
+    fn seal_meanwhile(&self, sealing: &Sealing) -> bool {
+        let (due, is_ending) = {
+            let mut state = unpoisoned(self.state.lock());
+            (state.due.take(), state.is_ending)
+        };
+        if let (Some(now), false) = (due, is_ending) {
+            // If it fails, whoever asks tries again.
+            let _ = sealing.seal(now);
+        }
+        !is_ending
     }
 }
