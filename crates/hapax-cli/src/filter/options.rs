@@ -111,7 +111,7 @@ pub struct FilterArgs {
     /// duplicates, the most frequent first
     ///
     /// It is made anew, and counts what this run has read. Columns are separated by tabs:
-    /// `repeated`, `at_least`, and the id, with escapes like \\t or \\xff. Both numbers are the
+    /// `repeated`, `at_least`, and the id, with escapes like \t or \xff. Both numbers are the
     /// same, and exact, if no more than 100,000 ids were repeated, of 16 MiB in all. Else they are
     /// bounds, and it is said on standard error how often an id can have been repeated that is not
     /// listed
