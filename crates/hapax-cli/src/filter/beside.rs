@@ -16,18 +16,35 @@ pub struct Beside {
     printer: Printer<File>,
 }
 
-impl Beside {
-    /// Opens the file, empty; or, if the run `goes_on`, to write behind what is there. An input,
-    /// and the output, are refused and left as they are.
-    pub fn open(path: &Path, goes_on: bool, sources: &[Source], output: &Output) -> Result<Self, CommandError> {
-        let failed = |error: io::Error| CommandError::input(path, error);
-        let mut file = File::options().append(true).create(true).open(path).map_err(failed)?;
-        sources.iter().try_for_each(|source| source.check(&file))?;
-        let meta = file.metadata().map_err(failed)?;
-        let here = identity(&meta);
-        if here.is_some() && here == output.file().metadata().map_err(failed).map(|meta| identity(&meta))? {
-            return Err(CommandError::Usage(format!("--duplicates-to {}: it is the output", path.display())));
+/// The inputs and the output, which no such file may be, and the files that duplicates go to.
+pub struct Place<'a> {
+    pub sources: &'a [Source],
+    pub output: &'a Output,
+    pub others: Vec<File>,
+}
+
+/// Opens a file of this option to append to it. An input, the output, and a file of another option,
+/// are refused and left as they are.
+pub fn open(option: &str, path: &Path, place: &Place) -> Result<File, CommandError> {
+    let failed = |error: io::Error| CommandError::input(path, error);
+    let file = File::options().append(true).create(true).open(path).map_err(failed)?;
+    place.sources.iter().try_for_each(|source| source.check(&file))?;
+    let here = identity(&file.metadata().map_err(failed)?);
+    let others = place.others.iter().map(|file| (file, "the file of --duplicates-to"));
+    for (other, what) in std::iter::once((place.output.file(), "the output")).chain(others) {
+        if here.is_some() && here == identity(&other.metadata().map_err(failed)?) {
+            return Err(CommandError::Usage(format!("{option} {}: it is {what}", path.display())));
         }
+    }
+    Ok(file)
+}
+
+impl Beside {
+    /// Opens the file, empty; or, if the run `goes_on`, to write behind what is there.
+    pub fn open(path: &Path, goes_on: bool, place: &mut Place) -> Result<Self, CommandError> {
+        let failed = |error: io::Error| CommandError::input(path, error);
+        let mut file = open("--duplicates-to", path, place)?;
+        let meta = file.metadata().map_err(failed)?;
         let is_continued = meta.is_file() && goes_on && meta.len() > 0;
         if is_continued && !ends_with_a_line(path).map_err(failed)? {
             // A run was killed while it wrote, or others have left it so: that is theirs.
@@ -36,6 +53,7 @@ impl Beside {
         if meta.is_file() && !goes_on {
             file.set_len(0).map_err(failed)?;
         }
+        place.others.push(file.try_clone().map_err(failed)?);
         let printer = Printer::new(file, Wanted::Duplicates, Refused::Drop, is_continued);
         Ok(Beside { path: path.to_path_buf(), printer })
     }

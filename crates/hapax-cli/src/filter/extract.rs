@@ -82,6 +82,14 @@ impl Extractor {
         })
     }
 
+    /// Returns the parts of an id: the values of several fields or columns, or all of it.
+    pub fn parts_of<'i>(&self, id: &'i [u8]) -> Vec<&'i [u8]> {
+        match &self.id {
+            Checkpoint::Several(_) => divide(id),
+            _ => vec![id],
+        }
+    }
+
     /// Returns the way records are divided into fields, if any field is asked for; otherwise lines
     /// are records.
     pub fn dialect(&self) -> Option<Dialect> {
@@ -218,6 +226,17 @@ impl Checkpoint {
     }
 }
 
+/// Divides an id of several parts, each of which has its length before it.
+fn divide(mut id: &[u8]) -> Vec<&[u8]> {
+    let mut parts = Vec::new();
+    while let Some((length, rest)) = id.split_first_chunk() {
+        let Some((part, rest)) = rest.split_at_checked(u64::from_le_bytes(*length) as usize) else { break };
+        parts.push(part);
+        id = rest;
+    }
+    parts
+}
+
 fn describe(unbalanced: Unbalanced) -> String {
     format!("field {}: {}", unbalanced.field, unbalanced.problem)
 }
@@ -259,6 +278,9 @@ mod tests {
         for other in ["b\tx\ta", "ab\tx\t", "a\tx\tbc", "\tx\tab"] {
             assert_ne!(several("a\tx\tb"), several(other), "{other}");
         }
+        let two = extractor(&["--field", "3,1"]).unwrap();
+        let Ok(Extracted::Event { id: both, .. }) = two.extract(b"a\tx\tbc") else { panic!("it has both") };
+        assert_eq!(two.parts_of(&both), [b"bc", &b"a"[..]]);
         // Parts are told apart, and none may be missing.
         assert_ne!(several("ab\tx\tc"), several("a\tx\tbc"));
         assert_eq!([several("a\tx\t "), several("a\tx"), several("\tx\tb")], [None, None, None]);

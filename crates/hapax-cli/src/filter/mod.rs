@@ -9,6 +9,7 @@ mod beside;
 pub mod blocks;
 mod check;
 mod checkpoint;
+mod count;
 pub mod cut;
 mod engine_errors;
 pub mod extract;
@@ -28,6 +29,7 @@ mod plan;
 mod print;
 mod progress;
 mod refusing;
+mod repeated;
 mod report;
 mod resume;
 mod sample;
@@ -38,8 +40,9 @@ mod time;
 
 pub use self::options::{ABOUT, FilterArgs};
 
-use self::beside::Beside;
+use self::beside::{Beside, Place};
 use self::check::Checker;
+use self::count::Counter;
 use self::extract::Extractor;
 use self::lines::Lines;
 use self::output::Output;
@@ -69,7 +72,10 @@ pub fn run(mut args: FilterArgs) -> Result<(), CommandError> {
     let mut output = Output::new().map_err(CommandError::output)?;
     sources.iter().try_for_each(|source| source.check(output.file()))?;
     let goes_on = args.state.is_some();
-    let beside = args.duplicates_to.as_ref().map(|path| Beside::open(path, goes_on, &sources, &output)).transpose()?;
+    let mut place = Place { sources: &sources, output: &output, others: Vec::new() };
+    let beside = args.duplicates_to.as_ref().map(|path| Beside::open(path, goes_on, &mut place)).transpose()?;
+    let counter =
+        args.count.as_ref().map(|path| Counter::open(path, &place, Extractor::new(&args.lines)?)).transpose()?;
     let size = plan::size_of(&sources);
     let plan = Plan::new(&args, &sources, size, extractor.has_time())?;
     let time = check::time_of(args.window, extractor.has_time());
@@ -90,13 +96,15 @@ pub fn run(mut args: FilterArgs) -> Result<(), CommandError> {
         Printer::new(output, wanted(&args), args.refusing.refused, state.as_ref().is_some_and(State::has_header));
     let stages = Stages::start(parser, checker, sources, bytes_read);
     let signals = Signals::listen(stages.waker())?;
-    let mut last = Last { printer, beside, state, counts: Counts::default(), progress, signals };
+    let mut last = Last { printer, beside, counter, state, counts: Counts::default(), progress, signals };
     let done = stages.run(|next| last.take(next));
     last.progress.finish();
     // Printed lines are remembered, also after an error.
     let ended =
         last.state.take().map_or(Ok(()), |state| state.end(&last.printer.output, || last.signals.asked().is_err()));
-    let done = done.and(ended);
+    // Counts of what was read, also after an error.
+    let counted = last.counter.take().map_or(Ok(None), Counter::write);
+    let done = done.and(ended).and(counted.map(|notice| notice.iter().for_each(|notice| eprintln!("hapax: {notice}"))));
     if let Some(refused) = last.counts.refused(args.refusing.refused) {
         eprintln!("hapax: {refused}");
     }
@@ -115,6 +123,8 @@ struct Last {
     printer: Printer<Output>,
     /// The file for the duplicates, if there is one.
     beside: Option<Beside>,
+    /// The counts of repetitions, if they are wanted.
+    counter: Option<Counter>,
     state: Option<State>,
     counts: Counts,
     progress: Progress,
@@ -128,7 +138,7 @@ impl Last {
     /// Prints a batch and records it, or does other work meanwhile. Returns how long to wait for
     /// the next batch.
     fn take(&mut self, next: Next) -> Result<Option<Duration>, CommandError> {
-        let Last { printer, beside, state, counts, progress, signals } = self;
+        let Last { printer, beside, counter, state, counts, progress, signals } = self;
         if let Next::Batch(batch) = next {
             counts.add(batch);
             progress.update(counts);
@@ -138,6 +148,7 @@ impl Last {
             printed.map_err(|failure| signals.asked().err().unwrap_or(failure))?;
             // Before the state has it, so that none is missing.
             beside.iter_mut().try_for_each(|beside| beside.print(batch))?;
+            counter.iter_mut().for_each(|counter| counter.add(batch));
             let (header, asked) = (printer.has_header(), || signals.asked().is_err());
             if let Some(state) = state {
                 state.printed(batch, header, &mut printer.output, asked)?;

@@ -107,6 +107,17 @@ pub struct FilterArgs {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["duplicates", "mark"], help_heading = "Output")]
     pub duplicates_to: Option<PathBuf>,
 
+    /// Write to this file, at the end, how often each id was repeated: how many of its lines were
+    /// duplicates, the most frequent first
+    ///
+    /// It is made anew, and counts what this run has read. Columns are separated by tabs:
+    /// `repeated`, `at_least`, and the id, with escapes like \t or \xff. Both numbers are the
+    /// same, and exact, if no more than 100,000 ids were repeated, of 16 MiB in all. Else they are
+    /// bounds, and it is said on standard error how often an id can have been repeated that is not
+    /// listed
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub count: Option<PathBuf>,
+
     /// Print every line, after a column that says fresh or duplicate and which tier decided:
     /// `fresh:window`, `duplicate:history?` (with `?` for a guess)
     #[arg(long, help_heading = "Output")]

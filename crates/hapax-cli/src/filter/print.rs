@@ -133,13 +133,13 @@ fn mark_of(verdict: Verdict) -> &'static str {
 
 /// The decision about a line.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Fate {
+pub enum Fate {
     Checked(Verdict),
     Unchecked(Unchecked),
 }
 
 /// Returns the lines of a batch, and the decision about each.
-fn fates(batch: &Batch) -> impl Iterator<Item = (std::ops::Range<usize>, Fate)> {
+pub fn fates(batch: &Batch) -> impl Iterator<Item = (std::ops::Range<usize>, Fate)> {
     let mut start = 0;
     let mut verdicts = batch.verdicts.iter();
     let mut unchecked = batch.unchecked.iter().peekable();

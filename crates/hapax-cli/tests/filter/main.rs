@@ -7,6 +7,7 @@ use testkit::traces as common;
 mod bench;
 mod beside;
 mod bytes;
+mod count;
 mod ends;
 mod inputs;
 #[cfg(unix)]
