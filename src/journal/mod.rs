@@ -6,7 +6,7 @@
 //! disk, with a [`mark`] that says how far it has come. [`recovery`] reads it again: [`listing`]
 //! finds the files, [`scan`] their blocks, [`survey`] everything that there is, [`verdict`] what is
 //! missing, [`replay`] what an engine is told, and [`salvage`] keeps the blocks that are whole.
-//! [`reopen`] goes on after a failure. [`trust`] says which files are used at all. Nothing here
+//! [`reopen`] goes on after a failure; [`durable`] says what a copy takes. [`trust`] says which files are used at all. Nothing here
 //! knows the engine, which tells the journal what it accepts, and is told what is read.
 
 mod checkpoint;
@@ -17,6 +17,7 @@ mod damage;
 #[cfg(test)]
 mod damaged;
 pub(crate) mod disk;
+mod durable;
 #[cfg(test)]
 mod faults;
 mod flush;
@@ -52,6 +53,7 @@ mod watch;
 mod writer;
 
 pub use damage::Defect;
+pub use durable::{DurableFile, DurableFiles};
 pub use flush::Flush;
 pub use inspect::{Inspection, RunInfo, SegmentInfo, inspect};
 pub use options::{Damage, JournalOptions, SyncMode};
