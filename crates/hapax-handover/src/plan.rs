@@ -58,6 +58,7 @@ mod tests {
         }
         let part = Part { object: Object::default(), bytes: 10, checksum: 0 };
         assert_eq!(plan(&[part], 10, 100), (1, vec![]), "nothing is new");
-        assert_eq!(plan(&[part], 9, 100), (0, vec![0..9]), "it is another file");
+        let (kept, ranges) = plan(&[part], 9, 100);
+        assert!(kept == 0 && ranges.len() == 1 && ranges[0] == (0..9), "it is another file");
     }
 }

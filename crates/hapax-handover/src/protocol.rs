@@ -23,6 +23,7 @@ pub(crate) const PUTS_MAX: u32 = 8;
 
 /// The state of an owner.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[expect(clippy::large_enum_variant, reason = "there is one of it for each partition")]
 pub(crate) enum State {
     #[default]
     New,
@@ -208,7 +209,8 @@ impl Owning {
                 let by = now.map_or(0, |now| now.epoch);
                 (State::Fenced(by), vec![Action::Fenced(by)])
             }
-            (Event::Publish { attempt, content, new }, None) => self.publish(attempt, content, new),
+            // (Whoever waited for the one before has gone: its put is in doubt, as one without an answer.)
+            (Event::Publish { attempt, content, new }, _) => self.publish(attempt, content, new),
             (Event::Uploaded(object), Some(mut publishing)) => {
                 let is_last = publishing.waiting.remove(&object) && publishing.waiting.is_empty();
                 let is_due = is_last && obeys(Rule::FilesFirst);
@@ -216,9 +218,7 @@ impl Owning {
                 if is_due { self.put() } else { (State::Owning(self), vec![]) }
             }
             (Event::UploadFailed, Some(_)) => (State::Owning(self), vec![Action::GaveUp]),
-            (Event::Put(answer), Some(Publishing { phase: Phase::Putting(put), .. })) if answer == Answer::Written => {
-                self.published(put)
-            }
+            (Event::Put(Answer::Written), Some(Publishing { phase: Phase::Putting(put), .. })) => self.published(put),
             (Event::Put(_), Some(Publishing { phase: Phase::Putting(put), attempt, content, waiting, puts })) => {
                 let phase = Phase::Checking(Some(put));
                 self.publishing = Some(Publishing { phase, attempt, content, waiting, puts });
