@@ -78,7 +78,7 @@ async fn hands_over(store: Arc<dyn ObjectStore>, directory: &Path) {
         // In no publication: it comes again.
         owned.engine().unwrap().check(u64::MAX.to_le_bytes());
         let (engine, end) = (owned.engine().unwrap(), next + 100);
-        (next..end).for_each(|id| drop(engine.check(id.to_le_bytes())));
+        (next..end).for_each(|id| assert!(engine.check(id.to_le_bytes()).is_fresh()));
         before = Some(owned);
     }
 }
@@ -126,17 +126,17 @@ async fn an_object_that_is_not_what_was_published_is_refused() {
     let first = open(handover.acquire("3", &directory.0.join("a")).await.unwrap()).await;
     take(&first, 0..100);
     first.publish().await.unwrap();
-    let list = || faults::paths(&*store);
+    let list = || faults::paths(&store);
     let object = list().await.into_iter().find(|path| path.as_ref().contains("/objects/")).unwrap();
-    faults::flip(&*store, &object).await;
+    faults::flip(&store, &object).await;
     let error = handover.acquire("3", &directory.0.join("b")).await.unwrap_err();
     assert!(matches!(error, HandoverError::Damaged { .. }), "{error}");
-    faults::flip(&*store, &object).await;
+    faults::flip(&store, &object).await;
     let manifest = list().await.into_iter().find(|path| path.as_ref().ends_with("/manifest")).unwrap();
-    faults::flip(&*store, &manifest).await;
+    faults::flip(&store, &manifest).await;
     let error = handover.acquire("3", &directory.0.join("b")).await.unwrap_err();
     assert!(matches!(error, HandoverError::Damaged { .. }), "{error}");
-    faults::flip(&*store, &manifest).await;
+    faults::flip(&store, &manifest).await;
     let acquired = handover.acquire("3", &directory.0.join("b")).await.unwrap();
     assert_eq!(take(&open(acquired).await, 0..100), 0);
 }
@@ -145,7 +145,7 @@ async fn an_object_that_is_not_what_was_published_is_refused() {
 async fn what_no_manifest_names_goes_and_what_an_earlier_owner_has_left_goes_when_it_is_old() {
     let directory = Temporary::new();
     let store = Arc::new(InMemory::new());
-    let left = faults::orphan(&*store, "hapax/3", 1).await;
+    let left = faults::orphan(&store, "hapax/3", 1).await;
     for (age, is_gone) in [(Duration::from_secs(24 * 3600), false), (Duration::ZERO, true)] {
         let options = options().orphan_age(age);
         let handover = Handover::new(Arc::clone(&store) as Arc<dyn ObjectStore>, "hapax", options).unwrap();
@@ -156,7 +156,7 @@ async fn what_no_manifest_names_goes_and_what_an_earlier_owner_has_left_goes_whe
             take(&owned, n..n + 1);
             owned.publish().await.unwrap();
         }
-        let paths = faults::paths(&*store).await;
+        let paths = faults::paths(&store).await;
         assert!(paths.len() < 30, "{} objects after 40 publications", paths.len());
         // (Of the first epoch are also objects of its own.)
         assert_eq!(!paths.contains(&left), is_gone && owned.epoch() > 1);
@@ -176,4 +176,12 @@ async fn options_that_make_no_sense_are_named() {
         let error = Handover::new(Arc::new(InMemory::new()), "hapax", wrong).unwrap_err();
         assert!(error.to_string().contains(&format!("`{name}`")), "{error}");
     }
+}
+
+#[path = "../../examples/handover.rs"]
+mod example;
+
+#[test]
+fn the_example_moves_a_partition_there_and_back() {
+    example::main().unwrap();
 }
