@@ -142,9 +142,9 @@ impl Dedup {
         self.journal()?.shared.reopen()
     }
 
-    /// Returns the journal's files, up to what is durable: a directory with a copy of them, and with
-    /// the mark, is a journal that another engine goes on with, on this machine or another. With
-    /// [checkpoints](crate::JournalOptions::checkpoints) it is at the last durable one.
+    /// Returns the journal's files, up to what is durable: a directory with a copy of them, and
+    /// with the mark, is a journal that another engine goes on with, on this machine or another.
+    /// With [checkpoints](crate::JournalOptions::checkpoints) it is at the last durable one.
     ///
     /// ```
     /// # let directory = std::env::temp_dir().join(format!("hapax-doc-durable-{}", std::process::id()));

@@ -1,6 +1,6 @@
-//! Two consumers of one partition, which the broker moves from one to the other and back. The memory
-//! of ids moves with it, through an object store. Here the first one stalls, and does not notice
-//! that the partition has moved; and the commit of the second one is lost.
+//! Two consumers of one partition, which the broker moves from one to the other and back. The
+//! memory of ids moves with it, through an object store. Here the first one stalls, and does not
+//! notice that the partition has moved; and the commit of the second one is lost.
 
 use hapax::{Dedup, JournalOptions};
 use hapax_handover::object_store::{ObjectStore, memory::InMemory};

@@ -21,7 +21,7 @@ pub(crate) struct Driver {
     state: Mutex<State>,
 }
 
-/// What came of an acquisition or a publication.
+/// The result of an acquisition or a publication.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Driven {
     pub(crate) deleted: u64,

@@ -96,8 +96,8 @@ impl Handover {
     /// # Errors
     ///
     /// [`HandoverError::NotConditional`] for a store that cannot fence, as a local directory:
-    /// nothing is written. [`HandoverError::Fenced`] if another has acquired it meanwhile. Otherwise
-    /// it can be called again.
+    /// nothing is written. [`HandoverError::Fenced`] if another has acquired it meanwhile.
+    /// Otherwise it can be called again.
     ///
     /// # Cost
     ///
@@ -107,15 +107,25 @@ impl Handover {
         let remote = Remote::new(Arc::clone(&self.store), root, self.options.clone());
         remote.must_be_conditional().await?;
         let driver = Driver::new(remote, partition);
-        let mut confirmed = Instant::now();
+        let confirmed = Instant::now();
         driver.drive(Event::Acquire { attempt: random::any() }, &Sources::new()).await?;
         let manifest = driver.current()?;
-        let path = bring(&driver, directory, &manifest).await?;
-        if confirmed.elapsed() > self.options.lease / 2 {
-            confirmed = Instant::now();
-            driver.look().await?;
-        }
+        let path = match bring(&driver, directory, &manifest).await {
+            Ok(path) => path,
+            // Files are also gone if another has acquired it meanwhile, and published.
+            Err(error) => return Err(still_owns(&driver, manifest.epoch).await.err().unwrap_or(error)),
+        };
         Ok(Acquired { driver, manifest, directory: path, confirmed })
+    }
+}
+
+/// Returns true if this still is the owner, false if the store does not say: it is asked again,
+/// until there is an answer or the lease ends. An error if another one is.
+async fn still_owns(driver: &Driver, epoch: u64) -> Result<bool, HandoverError> {
+    match driver.look().await {
+        Ok(()) => Ok(true),
+        Err(HandoverError::Fenced { by, .. }) => Err(driver.fenced(epoch, by)),
+        Err(_) => Ok(false),
     }
 }
 
@@ -146,13 +156,9 @@ async fn bring(driver: &Driver, directory: &Path, manifest: &Manifest) -> Result
         downloaded?;
     }
     drop(downloads);
-    let (parent, content, made) = (directory.to_path_buf(), manifest.content.clone(), path.clone());
-    blocking(move || {
-        content.files.iter().try_for_each(|file| local::sync(&made.join(&file.name)))?;
-        local::sync(&made)?;
-        local::forget_earlier(&parent, epoch)
-    })
-    .await?;
+    // (Nothing is synced: after a power cut the partition is acquired again, and brought again.)
+    let parent = directory.to_path_buf();
+    blocking(move || local::forget_earlier(&parent, epoch)).await?;
     Ok(path)
 }
 
@@ -166,7 +172,6 @@ fn prepare(path: &Path, content: &Content) -> Result<(), HandoverError> {
         let to = path.join(DurableFiles::MARK);
         local::create(&to)?;
         local::write_at(&to, 0, &content.mark)?;
-        local::sync(&to)?;
     }
     Ok(())
 }
@@ -210,9 +215,15 @@ impl Acquired {
     /// # Errors
     ///
     /// [`HandoverError::Engine`]; [`HandoverError::Damaged`] if the files have other positions than
-    /// the manifest.
+    /// the manifest; [`HandoverError::Fenced`] if another has acquired it meanwhile.
+    ///
+    /// # Cost
+    ///
+    /// Replays the journal. What is durable is what was published, so
+    /// [`SyncMode::System`](hapax::SyncMode::System) suffices, and spares a sync for each
+    /// publication: after a power cut the partition is acquired again.
     pub async fn open(self, builder: Builder, journal: JournalOptions) -> Result<Owned, HandoverError> {
-        let Acquired { driver, manifest, directory, confirmed } = self;
+        let Acquired { driver, manifest, directory, mut confirmed } = self;
         let path = directory.clone();
         let engine = blocking(move || {
             let journal = journal.checkpoints(true).damage(Damage::Refuse);
@@ -223,6 +234,11 @@ impl Acquired {
         if engine.positions()? != manifest.content.positions {
             let what = "its files have other positions than the manifest".into();
             return Err(HandoverError::Damaged { path: directory.display().to_string(), what });
+        }
+        // All of that took a while, in which another may have acquired it.
+        let asked = Instant::now();
+        if still_owns(&driver, manifest.epoch).await? {
+            confirmed = asked;
         }
         Ok(Owned::new(driver, engine, manifest.epoch, confirmed))
     }

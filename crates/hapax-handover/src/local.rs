@@ -56,14 +56,6 @@ pub(crate) fn write_at(path: &Path, offset: u64, bytes: &[u8]) -> Result<(), Han
     write().map_err(HandoverError::io("write", path))
 }
 
-/// Makes a file durable, or a directory.
-pub(crate) fn sync(path: &Path) -> Result<(), HandoverError> {
-    if path.is_dir() && !cfg!(unix) {
-        return Ok(());
-    }
-    File::open(path).and_then(|file| file.sync_all()).map_err(HandoverError::io("sync", path))
-}
-
 /// Reads a stretch of a file.
 pub(crate) fn read(path: &Path, range: &Range<u64>) -> Result<Vec<u8>, HandoverError> {
     let read = || {

@@ -7,7 +7,8 @@
 //!            | bytes 8 | checksum 16
 //! ```
 //!
-//! Numbers are little-endian; a name, source, position or mark is its length in 4 bytes, and itself.
+//! Numbers are little-endian; a name, source, position or mark is its length in 4 bytes, and
+//! itself.
 
 use std::collections::BTreeSet;
 use xxhash_rust::xxh3::xxh3_64;
@@ -60,7 +61,7 @@ impl File {
     }
 }
 
-/// What is published: files, and the positions of the sources that they cover.
+/// The published content: files, and the positions of the sources that they cover.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Content {
     pub(crate) positions: Vec<(Vec<u8>, Vec<u8>)>,

@@ -38,7 +38,7 @@ struct Inner {
     publishing: tokio::sync::Mutex<bool>,
 }
 
-/// What a publication has done.
+/// The result of a publication.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Published {
@@ -54,7 +54,7 @@ pub struct Published {
     pub bytes: u64,
 }
 
-/// What is to be published, and where its new objects come from.
+/// The content to be published, and the bytes of its new objects.
 struct Prepared {
     content: Content,
     sources: Sources,

@@ -209,7 +209,8 @@ impl Owning {
                 let by = now.map_or(0, |now| now.epoch);
                 (State::Fenced(by), vec![Action::Fenced(by)])
             }
-            // (Whoever waited for the one before has gone: its put is in doubt, as one without an answer.)
+            // (Whoever waited for the one before has gone: its put is in doubt, as one without an
+            // answer.)
             (Event::Publish { attempt, content, new }, _) => self.publish(attempt, content, new),
             (Event::Uploaded(object), Some(mut publishing)) => {
                 let is_last = publishing.waiting.remove(&object) && publishing.waiting.is_empty();

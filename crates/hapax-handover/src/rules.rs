@@ -12,7 +12,7 @@ pub(crate) enum Rule {
     FilesFirst,
     /// An object's name has the epoch of its owner.
     EpochInName,
-    /// When an answer was lost, who has written the manifest decides what is done.
+    /// The writer of the manifest decides what is done after a lost answer.
     LostAnswer,
     /// Orphans are those of an earlier epoch. (Their age is asked besides.)
     OrphansByEpoch,

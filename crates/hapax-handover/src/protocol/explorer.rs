@@ -54,7 +54,7 @@ struct World {
     operator: Operator,
     manifest: Option<Manifest>,
     objects: BTreeMap<Object, u64>,
-    /// What was not answered, and may still be done.
+    /// The requests without an answer, which may still be done.
     late: Vec<Request>,
     attempts: u64,
     landed: BTreeSet<u64>,

@@ -1,6 +1,6 @@
-//! A simulation of rebalances: three consumers of one partition, a broker that moves it, and a store
-//! behind a network, in simulated time. Consumers stall and crash, the network is cut and loses
-//! answers, requests arrive late, clocks run at rates of their own.
+//! A simulation of rebalances: three consumers of one partition, a broker that moves it, and a
+//! store behind a network, in simulated time. Consumers stall and crash, the network is cut and
+//! loses answers, requests arrive late, clocks run at rates of their own.
 
 use super::{Action, Answer, Event, State};
 use crate::manifest::{Content, File, Manifest, Object, Part};
@@ -50,7 +50,7 @@ struct Node {
     known: BTreeSet<u64>,
     /// The next message.
     next: u64,
-    /// What was handled since the last publication.
+    /// The ids that were handled since the last publication.
     batch: Vec<u64>,
     is_busy: bool,
     stalled_until: u64,

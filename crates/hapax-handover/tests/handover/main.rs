@@ -185,3 +185,19 @@ mod example;
 fn the_example_moves_a_partition_there_and_back() {
     example::main().unwrap();
 }
+
+#[tokio::test]
+async fn an_engine_that_takes_longer_to_build_than_a_lease_answers_at_once() {
+    let directory = Temporary::new();
+    let options = options().lease(Duration::from_millis(900));
+    let handover = Handover::new(Arc::new(InMemory::new()), "hapax", options).unwrap();
+    let acquired = handover.acquire("3", &directory.0.join("a")).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(1_000)).await;
+    let owned = open(acquired).await;
+    assert!(owned.engine().is_ok(), "{:?}", owned.engine().err());
+    // Unless another one was faster.
+    let acquired = handover.acquire("3", &directory.0.join("a")).await.unwrap();
+    let _other = handover.acquire("3", &directory.0.join("b")).await.unwrap();
+    let error = acquired.open(Dedup::builder(), JournalOptions::new()).await.unwrap_err();
+    assert!(matches!(error, HandoverError::Fenced { epoch: 2, by: 3, .. }), "{error}");
+}
