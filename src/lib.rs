@@ -237,8 +237,8 @@ pub use event_time::EventTime;
 pub use fresh::{DedupById, DedupIterator};
 pub use history::{History, HistoryStats};
 pub use journal::{
-    Damage, Defect, Flush, Inspection, JournalOptions, JournalStats, Position, Recovery, Reopened, RunInfo,
-    SegmentInfo, SyncMode, Torn, inspect,
+    Damage, Defect, DurableFile, DurableFiles, Flush, Inspection, JournalOptions, JournalStats, Position, Recovery,
+    Reopened, RunInfo, SegmentInfo, SyncMode, Torn, inspect,
 };
 pub use key::{Int, Key};
 #[cfg(all(feature = "long-memory", not(modelled)))]

@@ -2,7 +2,7 @@
 
 use crate::Dedup;
 use crate::error::JournalError;
-use crate::journal::{Flush, Journal, Position, Reopened};
+use crate::journal::{DurableFiles, Flush, Journal, Position, Reopened};
 
 impl Dedup {
     /// Returns when everything that was accepted before the call, by any thread, is durable: it is
@@ -140,6 +140,60 @@ impl Dedup {
     /// was, and can be tried again. [`JournalError::NotConfigured`] without a journal.
     pub fn reopen_journal(&self) -> Result<Reopened, JournalError> {
         self.journal()?.shared.reopen()
+    }
+
+    /// Returns the journal's files, up to what is durable: a directory with a copy of them, and
+    /// with the mark, is a journal that another engine goes on with, on this machine or another.
+    /// With [checkpoints](crate::JournalOptions::checkpoints) it is at the last durable one.
+    ///
+    /// ```
+    /// # let directory = std::env::temp_dir().join(format!("hapax-doc-durable-{}", std::process::id()));
+    /// # let copy = std::env::temp_dir().join(format!("hapax-doc-durable-copy-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&copy)?;
+    /// use hapax::{Dedup, DurableFiles, JournalOptions};
+    /// use std::{fs, io::Read};
+    ///
+    /// let open = |path| Dedup::builder().journal(path, JournalOptions::new().checkpoints(true)).build();
+    /// let dedup = open(&directory)?;
+    /// dedup.check("a");
+    /// dedup.checkpoint([("orders/3", [1])])?;
+    /// dedup.flush()?;
+    /// dedup.check("b"); // in no checkpoint yet
+    ///
+    /// let durable = dedup.durable_files()?;
+    /// for file in &durable.files {
+    ///     let mut bytes = Vec::new();
+    ///     fs::File::open(&file.path)?.take(file.bytes).read_to_end(&mut bytes)?;
+    ///     fs::write(copy.join(file.path.file_name().unwrap()), bytes)?;
+    /// }
+    /// fs::write(copy.join(DurableFiles::MARK), &durable.mark)?;
+    ///
+    /// let other = open(&copy)?; // nobody else may write there: see `JournalOptions::file_mode`
+    /// assert_eq!(other.positions()?, durable.positions);
+    /// assert!(other.contains("a").is_some() && other.contains("b").is_none());
+    /// # drop((dedup, other));
+    /// # std::fs::remove_dir_all(directory)?;
+    /// # std::fs::remove_dir_all(copy)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Guarantees
+    ///
+    /// The bytes that are named never change, whatever the engine does meanwhile. A file that has
+    /// expired is deleted: who finds it missing asks again. The files and the mark have the secret
+    /// key of the digests.
+    ///
+    /// # Errors
+    ///
+    /// The reason why nothing becomes durable any more, if the journal has failed.
+    /// [`JournalError::NotConfigured`] without a journal; [`JournalError::Forked`] in a child of
+    /// the process that has it.
+    ///
+    /// # Cost
+    ///
+    /// Waits until a block that is being written is durable. Copies the names and the positions.
+    pub fn durable_files(&self) -> Result<DurableFiles, JournalError> {
+        self.journal()?.shared.durable_files()
     }
 
     /// Returns the journal, if there is one and it is this process's.

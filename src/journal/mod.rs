@@ -6,8 +6,9 @@
 //! disk, with a [`mark`] that says how far it has come. [`recovery`] reads it again: [`listing`]
 //! finds the files, [`scan`] their blocks, [`survey`] everything that there is, [`verdict`] what is
 //! missing, [`replay`] what an engine is told, and [`salvage`] keeps the blocks that are whole.
-//! [`reopen`] goes on after a failure. [`trust`] says which files are used at all. Nothing here
-//! knows the engine, which tells the journal what it accepts, and is told what is read.
+//! [`reopen`] goes on after a failure; [`durable`] says what a copy takes. [`trust`] says which
+//! files are used at all. Nothing here knows the engine, which tells the journal what it accepts,
+//! and is told what is read.
 
 mod checkpoint;
 #[cfg(test)]
@@ -19,6 +20,7 @@ mod damage;
 #[cfg(test)]
 mod damaged;
 pub(crate) mod disk;
+mod durable;
 #[cfg(test)]
 mod faults;
 mod flush;
@@ -58,6 +60,7 @@ mod watch;
 mod writer;
 
 pub use damage::Defect;
+pub use durable::{DurableFile, DurableFiles};
 pub use flush::Flush;
 pub use inspect::{Inspection, RunInfo, SegmentInfo, inspect};
 pub use options::{Damage, JournalOptions, SyncMode};

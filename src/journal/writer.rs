@@ -261,15 +261,20 @@ impl Writer {
     }
 
     pub(super) fn write_mark(&mut self, is_clean: bool) -> Result<(), JournalError> {
-        let Rules { key, salt, sync, ref directory, .. } = self.rules;
+        let mark = Mark { is_clean, ..self.mark() };
+        mark::write(&*self.disk, &self.rules.directory, &mark, self.rules.sync)?;
+        (self.is_clean, self.is_marked) = (is_clean, true);
+        Ok(())
+    }
+
+    /// Returns a mark that says how far the journal has come.
+    pub(super) fn mark(&self) -> Mark {
+        let Rules { key, salt, .. } = self.rules;
         // Expired files are needed until the block is durable that says that they expired: until
         // then their positions are only there.
         let needed = self.expired.first().map(|oldest| (oldest.first, oldest.first_ids));
         let (first, first_ids) = needed.unwrap_or_else(|| self.oldest());
-        let mark = Mark { key, salt, is_clean, number: self.number, ids: self.ids, first, first_ids };
-        mark::write(&*self.disk, directory, &mark, sync)?;
-        (self.is_clean, self.is_marked) = (is_clean, true);
-        Ok(())
+        Mark { key, salt, is_clean: false, number: self.number, ids: self.ids, first, first_ids }
     }
 
     /// Returns the oldest block that is kept, and the number of ids that were accepted before it.

@@ -1,0 +1,156 @@
+//! The protocol, driven: does what the state machine says, and tells it what came of it.
+
+use crate::HandoverError;
+use crate::manifest::{Manifest, Object};
+use crate::protocol::{Action, Answer, Event, PUTS_MAX, State};
+use crate::remote::Remote;
+use bytes::Bytes;
+use futures_util::{StreamExt, stream};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The bytes of new objects: stretches of files.
+pub(crate) type Sources = BTreeMap<Object, (PathBuf, Range<u64>)>;
+
+/// The owner of a partition, or who is to be.
+pub(crate) struct Driver {
+    pub(crate) remote: Remote,
+    pub(crate) partition: String,
+    state: Mutex<State>,
+}
+
+/// The result of an acquisition or a publication.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Driven {
+    pub(crate) deleted: u64,
+    pub(crate) not_deleted: u64,
+}
+
+impl Driver {
+    pub(crate) fn new(remote: Remote, partition: &str) -> Self {
+        Driver { remote, partition: partition.into(), state: Mutex::default() }
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing that could panic leaves it half changed.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn on(&self, event: Event) -> Vec<Action> {
+        self.state().on(event)
+    }
+
+    /// Returns the manifest of this owner, or the reason why it is none.
+    pub(crate) fn current(&self) -> Result<Manifest, HandoverError> {
+        match &*self.state() {
+            State::Owning(owning) => Ok(owning.current.clone()),
+            State::Fenced(by) => Err(self.fenced(0, *by)),
+            _ => Err(self.fenced(0, 0)),
+        }
+    }
+
+    pub(crate) fn fenced(&self, epoch: u64, by: u64) -> HandoverError {
+        HandoverError::Fenced { partition: self.partition.clone(), epoch, by }
+    }
+
+    /// Looks whether this still is the owner.
+    pub(crate) async fn look(&self) -> Result<(), HandoverError> {
+        let manifest = self.remote.look().await?;
+        self.on(Event::Looked(manifest));
+        self.current().map(|_| ())
+    }
+
+    /// Goes on until the event has come to its end.
+    pub(crate) async fn drive(&self, event: Event, sources: &Sources) -> Result<Driven, HandoverError> {
+        let mut todo = VecDeque::from(self.on(event));
+        let (mut driven, mut unanswered, mut last, mut is_done) = (Driven::default(), 0, None, false);
+        // (Each put is followed by a read, and there are few puts.)
+        while let Some(action) = todo.pop_front() {
+            match action {
+                Action::Read => {
+                    if unanswered > 0 {
+                        self.remote.pause(unanswered).await;
+                    }
+                    let read = self.remote.read().await.map_err(|error| last = Some(error));
+                    todo.extend(self.on(read.map_or(Event::NotRead, Event::Read)));
+                }
+                Action::Put { manifest, over } => match self.remote.put(&manifest, over).await {
+                    Ok(answer) => {
+                        unanswered += u32::from(answer != Answer::Written);
+                        todo.extend(self.on(Event::Put(answer)));
+                    }
+                    Err(error) => {
+                        // It has not been written, and never will be.
+                        self.on(Event::Put(Answer::Refused));
+                        self.on(Event::NotRead);
+                        return Err(error);
+                    }
+                },
+                Action::Upload(new) => match self.upload(&new, sources).await {
+                    Ok(()) => new.iter().for_each(|object| todo.extend(self.on(Event::Uploaded(*object)))),
+                    Err(error) => {
+                        last = Some(error);
+                        todo.extend(self.on(Event::UploadFailed));
+                    }
+                },
+                Action::Delete(old) => {
+                    let deleted = self.delete(&old).await;
+                    driven.deleted += deleted;
+                    driven.not_deleted += old.len() as u64 - deleted;
+                }
+                Action::Acquired | Action::Published => is_done = true,
+                Action::Fenced(by) => return Err(self.fenced(0, by)),
+                Action::GaveUp => {
+                    let partition = self.partition.clone();
+                    return Err(last.unwrap_or(HandoverError::Contended { partition, puts: PUTS_MAX }));
+                }
+            }
+        }
+        match is_done {
+            true => Ok(driven),
+            // Whatever the state machine waits for, it is not what was asked.
+            false => Err(HandoverError::Contended { partition: self.partition.clone(), puts: PUTS_MAX }),
+        }
+    }
+
+    async fn upload(&self, new: &BTreeSet<Object>, sources: &Sources) -> Result<(), HandoverError> {
+        let uploads = new.iter().filter_map(|object| Some((object, sources.get(object)?)));
+        let mut uploads = stream::iter(uploads.map(|(object, (path, range))| async move {
+            let (path, range) = (path.clone(), range.clone());
+            let bytes = blocking(move || crate::local::read(&path, &range)).await?;
+            self.remote.upload(object, Bytes::from(bytes)).await
+        }))
+        .buffer_unordered(self.remote.options.parallel);
+        while let Some(uploaded) = uploads.next().await {
+            uploaded?;
+        }
+        Ok(())
+    }
+
+    /// Deletes objects that nobody names. What cannot be deleted is tried again after the next
+    /// publication, or by a later owner.
+    pub(crate) async fn delete(&self, old: &BTreeSet<Object>) -> u64 {
+        let deletions = old.iter().map(|object| async move { (*object, self.remote.delete(object).await.is_ok()) });
+        let mut deletions = stream::iter(deletions).buffer_unordered(self.remote.options.parallel);
+        let mut deleted = 0;
+        while let Some((object, is_deleted)) = deletions.next().await {
+            if is_deleted {
+                self.on(Event::Deleted(object));
+                deleted += 1;
+            }
+        }
+        deleted
+    }
+}
+
+/// Does what blocks a thread on one that may be blocked.
+pub(crate) async fn blocking<T: Send + 'static>(
+    call: impl FnOnce() -> Result<T, HandoverError> + Send + 'static,
+) -> Result<T, HandoverError> {
+    match tokio::task::spawn_blocking(call).await {
+        Ok(outcome) => outcome,
+        Err(error) => Err(HandoverError::io("finish a task for", "")(std::io::Error::other(error))),
+    }
+}

@@ -1,0 +1,30 @@
+//! The memory of a deduplicating consumer follows its partition.
+//!
+//! An owner of a partition ships its engine's journal to an object store: S3, GCS, Azure, whatever
+//! [`object_store`] has with conditional puts. When the partition moves, the next owner acquires
+//! it: the last one is fenced, its files come over, and the engine knows every id that lies before
+//! the position to go on from. See [`Handover`].
+//!
+//! This crate asks for no cloud by itself: depend on `object_store` with the feature of yours
+//! (`aws`, `gcp`, `azure`). A local directory (`LocalFileSystem`) has no conditional put over a
+//! version, and is refused.
+//!
+//! The protocol, and who checks it: `docs/design/long-memory.md`.
+
+mod drive;
+mod error;
+mod handover;
+mod local;
+mod manifest;
+mod options;
+mod owned;
+mod plan;
+mod protocol;
+mod remote;
+mod rules;
+
+pub use error::HandoverError;
+pub use handover::{Acquired, Handover};
+pub use object_store;
+pub use options::HandoverOptions;
+pub use owned::{Owned, Published};

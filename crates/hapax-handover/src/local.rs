@@ -1,0 +1,69 @@
+//! The local side: a directory for each epoch, with the files of a journal.
+
+use crate::HandoverError;
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+const PREFIX: &str = "epoch-";
+
+/// Makes an empty directory for an epoch, which nobody else may enter.
+pub(crate) fn make(directory: &Path, epoch: u64) -> Result<PathBuf, HandoverError> {
+    let path = directory.join(format!("{PREFIX}{epoch:020}"));
+    match fs::remove_dir_all(&path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(HandoverError::io("delete", &path)(error));
+        }
+        _ => {}
+    }
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(&path).map_err(HandoverError::io("create", &path))?;
+    Ok(path)
+}
+
+/// Deletes the directories of earlier epochs: their owners are fenced.
+pub(crate) fn forget_earlier(directory: &Path, epoch: u64) -> Result<(), HandoverError> {
+    for entry in fs::read_dir(directory).map_err(HandoverError::io("read", directory))? {
+        let path = entry.map_err(HandoverError::io("read", directory))?.path();
+        let named = path.file_name().and_then(|name| name.to_str()?.strip_prefix(PREFIX)?.parse::<u64>().ok());
+        if named.is_some_and(|named| named < epoch) {
+            fs::remove_dir_all(&path).map_err(HandoverError::io("delete", &path))?;
+        }
+    }
+    Ok(())
+}
+
+/// Creates a file that its owner alone may read: it has the key of the digests.
+pub(crate) fn create(path: &Path) -> Result<File, HandoverError> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path).map_err(HandoverError::io("create", path))
+}
+
+/// Writes bytes at an offset of a file that is there.
+pub(crate) fn write_at(path: &Path, offset: u64, bytes: &[u8]) -> Result<(), HandoverError> {
+    let write = || {
+        let mut file = OpenOptions::new().write(true).open(path)?;
+        file.seek(SeekFrom::Start(offset))?;
+        file.write_all(bytes)
+    };
+    write().map_err(HandoverError::io("write", path))
+}
+
+/// Reads a stretch of a file.
+pub(crate) fn read(path: &Path, range: &Range<u64>) -> Result<Vec<u8>, HandoverError> {
+    let read = || {
+        let mut file = File::open(path)?;
+        file.seek(SeekFrom::Start(range.start))?;
+        let mut bytes = vec![0; usize::try_from(range.end - range.start).unwrap_or(usize::MAX)];
+        file.read_exact(&mut bytes)?;
+        Ok(bytes)
+    };
+    read().map_err(HandoverError::io("read", path))
+}

@@ -1,0 +1,115 @@
+//! The options of a hand-over.
+
+use crate::HandoverError;
+use std::time::Duration;
+
+/// The options of a [`Handover`](crate::Handover).
+///
+/// ```
+/// use hapax_handover::HandoverOptions;
+/// use std::time::Duration;
+///
+/// let options = HandoverOptions::new().lease(Duration::from_secs(5)).parallel(16);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HandoverOptions {
+    pub(crate) lease: Duration,
+    pub(crate) parallel: usize,
+    pub(crate) part_bytes: u64,
+    pub(crate) request_timeout: Duration,
+    pub(crate) attempts: u32,
+    pub(crate) back_off: (Duration, Duration),
+    pub(crate) orphan_age: Duration,
+}
+
+impl Default for HandoverOptions {
+    fn default() -> Self {
+        HandoverOptions {
+            lease: Duration::from_secs(15),
+            parallel: 8,
+            part_bytes: 16 << 20,
+            request_timeout: Duration::from_secs(30),
+            attempts: 5,
+            back_off: (Duration::from_millis(100), Duration::from_secs(5)),
+            orphan_age: Duration::from_secs(24 * 3600),
+        }
+    }
+}
+
+impl HandoverOptions {
+    /// Returns the default options.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the time for which an owner answers checks without the store's confirmation that it
+    /// still is the owner. It is asked for three times in that. Default: 15 seconds.
+    #[must_use]
+    pub fn lease(self, lease: Duration) -> Self {
+        HandoverOptions { lease, ..self }
+    }
+
+    /// Sets the number of uploads, downloads or deletions at a time; each takes memory for a
+    /// [part](Self::part_bytes). Default: 8.
+    #[must_use]
+    pub fn parallel(self, parallel: usize) -> Self {
+        HandoverOptions { parallel, ..self }
+    }
+
+    /// Sets the largest part of a file that is one object. Default: 16 MiB.
+    #[must_use]
+    pub fn part_bytes(self, part_bytes: u64) -> Self {
+        HandoverOptions { part_bytes, ..self }
+    }
+
+    /// Sets the time that one request may take. Default: 30 seconds.
+    #[must_use]
+    pub fn request_timeout(self, request_timeout: Duration) -> Self {
+        HandoverOptions { request_timeout, ..self }
+    }
+
+    /// Sets the number of times that a request is made. Default: 5.
+    #[must_use]
+    pub fn attempts(self, attempts: u32) -> Self {
+        HandoverOptions { attempts, ..self }
+    }
+
+    /// Sets the wait before a request is made again: twice as long each time, up to a limit, and
+    /// shortened at random by up to a half. Default: a tenth of a second, 5 seconds.
+    #[must_use]
+    pub fn back_off(self, first: Duration, max: Duration) -> Self {
+        HandoverOptions { back_off: (first, max), ..self }
+    }
+
+    /// Sets the age, by the store's clock, from which on an object that an earlier owner has left,
+    /// and no manifest names, is deleted. Default: a day.
+    #[must_use]
+    pub fn orphan_age(self, orphan_age: Duration) -> Self {
+        HandoverOptions { orphan_age, ..self }
+    }
+
+    pub(crate) fn validate(&self) -> Result<(), HandoverError> {
+        let wrong = |option, got: String, expected| Err(HandoverError::InvalidOption { option, got, expected });
+        let (first, max) = self.back_off;
+        match self {
+            _ if self.lease < Duration::from_millis(10) => wrong("lease", format!("{:?}", self.lease), "10 ms or more"),
+            _ if !(1..=256).contains(&self.parallel) => wrong("parallel", self.parallel.to_string(), "1 to 256"),
+            _ if !(1 << 10..=1 << 30).contains(&self.part_bytes) => {
+                wrong("part_bytes", self.part_bytes.to_string(), "1 KiB to 1 GiB")
+            }
+            _ if self.request_timeout.is_zero() => wrong("request_timeout", "0".into(), "a duration above 0"),
+            _ if !(1..=100).contains(&self.attempts) => wrong("attempts", self.attempts.to_string(), "1 to 100"),
+            _ if first > max => wrong("back_off", format!("{first:?}, {max:?}"), "a first wait within the limit"),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the wait before the next attempt, of those that were made.
+    pub(crate) fn wait(&self, made: u32, random: u64) -> Duration {
+        let (first, max) = self.back_off;
+        let full = first.saturating_mul(1 << made.min(16)).min(max);
+        let half = full / 2;
+        let nanos = u64::try_from(half.as_nanos()).unwrap_or(u64::MAX);
+        half + Duration::from_nanos(random % nanos.saturating_add(1).max(1))
+    }
+}

@@ -1,0 +1,259 @@
+//! An owned partition: its engine, publications, and the lease.
+
+use crate::drive::{Driver, Sources, blocking};
+use crate::manifest::{Content, File, Part};
+use crate::plan::plan;
+use crate::protocol::{Event, State, orphans};
+use crate::{HandoverError, local};
+use hapax::tier::random;
+use hapax::{Dedup, DurableFiles};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use xxhash_rust::xxh3::xxh3_128;
+
+/// The number of times that files are listed again because one has expired meanwhile.
+const LISTINGS_MAX: u32 = 3;
+
+/// A partition that this process owns, with its engine.
+///
+/// A consumer's loop: take a batch, ask for the [`engine`](Owned::engine), check, handle,
+/// checkpoint, [`publish`](Owned::publish), commit. While it lives, a task asks the store three
+/// times a lease whether this still is the owner.
+pub struct Owned {
+    inner: Arc<Inner>,
+    renewal: JoinHandle<()>,
+}
+
+struct Inner {
+    driver: Driver,
+    engine: Dedup,
+    epoch: u64,
+    /// The time at which the store was asked that has confirmed last.
+    confirmed: Mutex<Instant>,
+    /// One publication at a time; true if orphans were looked for.
+    publishing: tokio::sync::Mutex<bool>,
+}
+
+/// The result of a publication.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Published {
+    /// The number of bytes that were new, or were put together with what was new.
+    pub uploaded_bytes: u64,
+    /// The number of objects that were new.
+    pub uploaded: u64,
+    /// The number of objects that were deleted, since no manifest names them any more.
+    pub deleted: u64,
+    /// The number of those that could not be deleted now. They are tried again.
+    pub not_deleted: u64,
+    /// The number of bytes of all files that the manifest names.
+    pub bytes: u64,
+}
+
+/// The content to be published, and the bytes of its new objects.
+struct Prepared {
+    content: Content,
+    sources: Sources,
+}
+
+impl fmt::Debug for Owned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Inner { driver, epoch, .. } = &*self.inner;
+        f.debug_struct("Owned").field("partition", &driver.partition).field("epoch", epoch).finish_non_exhaustive()
+    }
+}
+
+impl Owned {
+    pub(crate) fn new(driver: Driver, engine: Dedup, epoch: u64, confirmed: Instant) -> Self {
+        let (confirmed, publishing) = (Mutex::new(confirmed), tokio::sync::Mutex::new(false));
+        let inner = Arc::new(Inner { driver, engine, epoch, confirmed, publishing });
+        let renewal = tokio::spawn(renew(Arc::downgrade(&inner)));
+        Owned { inner, renewal }
+    }
+
+    /// Returns the engine, if the store has confirmed within a lease that this is the owner. Ask
+    /// for it before each batch.
+    ///
+    /// # Errors
+    ///
+    /// [`HandoverError::Fenced`] for good, [`HandoverError::LeaseOver`] until the store answers.
+    pub fn engine(&self) -> Result<&Dedup, HandoverError> {
+        self.inner.must_own()?;
+        let lease = self.inner.driver.remote.options.lease;
+        let confirmed = *self.inner.confirmed.lock().unwrap_or_else(PoisonError::into_inner);
+        if confirmed.elapsed() > lease {
+            return Err(HandoverError::LeaseOver { partition: self.inner.driver.partition.clone(), lease });
+        }
+        Ok(&self.inner.engine)
+    }
+
+    /// Returns the fencing token of this ownership: a number that grows with each.
+    pub fn epoch(&self) -> u64 {
+        self.inner.epoch
+    }
+
+    /// Ships what is new up to the last [checkpoint](Dedup::checkpoint), and publishes it with that
+    /// checkpoint's positions. Flushes first. Commit the sources' offsets when it has returned,
+    /// never before.
+    ///
+    /// # Guarantees
+    ///
+    /// If it returns, the next owner knows everything that was accepted before the checkpoint, and
+    /// goes on from its positions, or later ones. If it fails, that may be so as well; nothing that
+    /// the next owner relies on is lost in either case.
+    ///
+    /// # Errors
+    ///
+    /// [`HandoverError::Fenced`]: another owner is there, for good. Otherwise it can be called
+    /// again; the next one has all of it.
+    ///
+    /// # Cost
+    ///
+    /// Reads what is new twice. One request for each part that is new, one for the manifest, one
+    /// for each object that is deleted.
+    pub async fn publish(&self) -> Result<Published, HandoverError> {
+        let inner = &self.inner;
+        let mut has_swept = inner.publishing.lock().await;
+        inner.must_own()?;
+        let engine = inner.engine.clone();
+        // (In a thread of its own: this is fdatasync.)
+        blocking(move || Ok(engine.flush()?)).await?;
+        let Prepared { content, sources } = inner.prepare().await?;
+        let began = Instant::now();
+        let (bytes, new): (_, BTreeSet<_>) = (content.bytes(), sources.keys().copied().collect());
+        let event = Event::Publish { attempt: random::any(), content, new };
+        let driven = inner.driver.drive(event, &sources).await.map_err(|error| inner.fenced(error))?;
+        inner.confirm(began);
+        let uploaded_bytes = sources.values().map(|(_, range)| range.end - range.start).sum();
+        let uploaded = sources.len() as u64;
+        let (mut deleted, mut not_deleted) = (driven.deleted, driven.not_deleted);
+        if !*has_swept && let Ok((swept, left)) = inner.sweep().await {
+            *has_swept = true;
+            (deleted, not_deleted) = (deleted + swept, not_deleted + left);
+        }
+        Ok(Published { uploaded_bytes, uploaded, deleted, not_deleted, bytes })
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        self.renewal.abort();
+    }
+}
+
+impl Inner {
+    fn must_own(&self) -> Result<(), HandoverError> {
+        match *self.driver.state() {
+            State::Owning(_) => Ok(()),
+            State::Fenced(by) => Err(self.driver.fenced(self.epoch, by)),
+            _ => Err(self.driver.fenced(self.epoch, 0)),
+        }
+    }
+
+    fn fenced(&self, error: HandoverError) -> HandoverError {
+        match error {
+            HandoverError::Fenced { by, .. } => self.driver.fenced(self.epoch, by),
+            error => error,
+        }
+    }
+
+    fn confirm(&self, began: Instant) {
+        let mut confirmed = self.confirmed.lock().unwrap_or_else(PoisonError::into_inner);
+        *confirmed = began.max(*confirmed);
+    }
+
+    async fn prepare(&self) -> Result<Prepared, HandoverError> {
+        let mut listings = 0;
+        loop {
+            listings += 1;
+            let known = self.driver.current()?.content;
+            let (engine, max) = (self.engine.clone(), self.driver.remote.options.part_bytes);
+            let read = blocking(move || Ok(planned(&engine.durable_files()?, &known, max)));
+            match self.named(read.await?).await {
+                // It has expired since it was listed.
+                Err(HandoverError::Io { source, .. })
+                    if source.kind() == std::io::ErrorKind::NotFound && listings < LISTINGS_MAX => {}
+                prepared => return prepared,
+            }
+        }
+    }
+
+    /// Names the new parts, and takes their checksums.
+    async fn named(&self, planned: Planned) -> Result<Prepared, HandoverError> {
+        let Planned { positions, mark, files } = planned;
+        let mut content = Content { positions, mark, files: Vec::new() };
+        let mut sources = Sources::new();
+        for PlannedFile { path, mut file, new } in files {
+            for range in new {
+                let (from, at) = (path.clone(), range.clone());
+                let checksum = blocking(move || Ok(xxh3_128(&local::read(&from, &at)?))).await?;
+                let named = self.driver.state().name(random::any());
+                let object = named.ok_or_else(|| self.driver.fenced(self.epoch, 0))?;
+                file.parts.push(Part { object, bytes: range.end - range.start, checksum });
+                sources.insert(object, (path.clone(), range));
+            }
+            content.files.push(file);
+        }
+        Ok(Prepared { content, sources })
+    }
+
+    /// Deletes what earlier owners have left.
+    async fn sweep(&self) -> Result<(u64, u64), HandoverError> {
+        let listed = self.driver.remote.list().await?;
+        let age = self.driver.remote.options.orphan_age.as_secs();
+        let mut old = orphans(listed, &self.driver.current()?, age);
+        if let Some(owning) = self.driver.state().owning() {
+            old.retain(|object| !owning.names(object));
+        }
+        let deleted = self.driver.delete(&old).await;
+        Ok((deleted, old.len() as u64 - deleted))
+    }
+}
+
+struct Planned {
+    positions: Vec<(Vec<u8>, Vec<u8>)>,
+    mark: Vec<u8>,
+    files: Vec<PlannedFile>,
+}
+
+struct PlannedFile {
+    path: PathBuf,
+    /// The file with the parts that stay.
+    file: File,
+    new: Vec<std::ops::Range<u64>>,
+}
+
+/// Compares the journal's files with those that are published.
+fn planned(durable: &DurableFiles, known: &Content, part_bytes: u64) -> Planned {
+    let files = durable.files.iter().map(|durable| {
+        let name = durable.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let mut parts = known.files.iter().find(|file| file.name == name).map_or(vec![], |file| file.parts.clone());
+        let (kept, new) = plan(&parts, durable.bytes, part_bytes);
+        parts.truncate(kept);
+        let file = File { name, is_closed: durable.is_closed, parts };
+        PlannedFile { path: durable.path.clone(), file, new }
+    });
+    Planned { files: files.collect(), positions: durable.positions.clone(), mark: durable.mark.clone() }
+}
+
+/// Asks three times a lease whether this still is the owner, until it is not, or is dropped.
+async fn renew(owner: Weak<Inner>) {
+    loop {
+        let Some(inner) = owner.upgrade() else { return };
+        let wait = inner.driver.remote.options.lease / 3;
+        drop(inner);
+        tokio::time::sleep(wait).await;
+        let Some(inner) = owner.upgrade() else { return };
+        let began = Instant::now();
+        match inner.driver.look().await {
+            Ok(()) => inner.confirm(began),
+            Err(HandoverError::Fenced { .. }) => return,
+            // The lease ends, unless the next one is answered.
+            Err(_) => {}
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! A store with faults: requests fail, before and after they are done, and answers are lost.
+
+use crate::{Temporary, offset_of, open, options, take};
+use futures_util::stream::BoxStream;
+use futures_util::{StreamExt, TryStreamExt};
+use hapax::tier::random::Random;
+use hapax_handover::object_store::memory::InMemory;
+use hapax_handover::object_store::path::Path;
+use hapax_handover::object_store::{
+    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore, ObjectStoreExt,
+    PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+};
+use hapax_handover::{Handover, HandoverError};
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+pub(crate) async fn paths(store: &InMemory) -> Vec<Path> {
+    store.list(None).map_ok(|meta| meta.location).try_collect().await.unwrap()
+}
+
+pub(crate) async fn flip(store: &InMemory, path: &Path) {
+    let mut bytes = store.get(path).await.unwrap().bytes().await.unwrap().to_vec();
+    bytes[20] ^= 1;
+    store.put(path, bytes.into()).await.unwrap();
+}
+
+/// Leaves an object as an owner whose upload came late.
+pub(crate) async fn orphan(store: &InMemory, root: &str, epoch: u64) -> Path {
+    let path = Path::from(format!("{root}/objects/{epoch:020}/{:010}-{:016x}", 999, 7));
+    store.put(&path, "late".into()).await.unwrap();
+    path
+}
+
+#[derive(Debug)]
+struct Faulty {
+    inner: InMemory,
+    random: Mutex<Random>,
+}
+
+impl fmt::Display for Faulty {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a store with faults")
+    }
+}
+
+fn fault() -> Error {
+    Error::Generic { store: "faulty", source: "the connection was closed".into() }
+}
+
+impl Faulty {
+    /// Draws whether a request fails before it is done, and whether its answer is lost.
+    fn draw(&self) -> (bool, bool) {
+        let mut random = self.random.lock().unwrap();
+        (random.below(6) == 0, random.below(6) == 0)
+    }
+}
+
+type Answer<'a, T> = std::pin::Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
+
+impl Faulty {
+    fn put_faulty<'a>(&'a self, at: &'a Path, payload: PutPayload, options: PutOptions) -> Answer<'a, PutResult> {
+        Box::pin(async move {
+            let (fails, is_lost) = self.draw();
+            if fails {
+                return Err(fault());
+            }
+            let put = self.inner.put_opts(at, payload, options).await?;
+            if is_lost { Err(fault()) } else { Ok(put) }
+        })
+    }
+}
+
+#[async_trait::async_trait]
+impl ObjectStore for Faulty {
+    async fn put_opts(&self, at: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
+        self.put_faulty(at, payload, options).await
+    }
+
+    async fn put_multipart_opts(&self, at: &Path, options: PutMultipartOptions) -> Result<Box<dyn MultipartUpload>> {
+        self.inner.put_multipart_opts(at, options).await
+    }
+
+    async fn get_opts(&self, at: &Path, options: GetOptions) -> Result<GetResult> {
+        if self.draw().0 { Err(fault()) } else { self.inner.get_opts(at, options).await }
+    }
+
+    fn delete_stream(&self, at: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
+        let fails = self.draw().0;
+        self.inner.delete_stream(at).map(move |deleted| if fails { Err(fault()) } else { deleted }).boxed()
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        self.inner.list(prefix)
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        self.inner.list_with_delimiter(prefix).await
+    }
+
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
+        self.inner.copy_opts(from, to, options).await
+    }
+}
+
+/// Real engines, handed over while the store fails one request in three, and owners are dropped in
+/// the middle of a publication.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_lost_or_fresh_again_over_a_store_with_faults() {
+    let seed = std::env::var("HAPAX_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(7);
+    println!("seed {seed}");
+    let (directory, mut random) = (Temporary::new(), Random::new(seed));
+    let store = Arc::new(Faulty { inner: InMemory::new(), random: Mutex::new(Random::new(seed + 1)) });
+    let handover = Handover::new(store, "hapax", options().attempts(20)).unwrap();
+    let (mut committed, mut at_most) = (0, 0);
+    for turn in 0..25 {
+        let acquired = handover.acquire("3", &directory.0.join(format!("{}", turn % 3))).await.unwrap();
+        let offset = offset_of(&acquired);
+        assert!((committed..=at_most).contains(&offset), "{committed} were published, and the position is {offset}");
+        let owned = open(acquired).await;
+        assert_eq!(take(&owned, 0..offset), 0, "what lies before the position is known");
+        let mut next = offset;
+        for _ in 0..1 + random.below(4) {
+            assert_eq!(take(&owned, next..next + 40), 40, "and nothing else");
+            next += 40;
+            at_most = at_most.max(next);
+            let limit = Duration::from_micros(random.below(20_000));
+            match tokio::time::timeout(limit, owned.publish()).await {
+                Ok(Ok(_)) => committed = next,
+                Ok(Err(error)) => assert!(!matches!(error, HandoverError::Fenced { .. }), "{error}"),
+                Err(_) => {} // whoever waited for it has gone
+            }
+        }
+    }
+    assert!(committed > 200, "{committed}");
+}
