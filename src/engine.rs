@@ -53,8 +53,8 @@ pub(crate) struct Engine {
     /// The stream time, if callers give times.
     pub(crate) stream_time: StreamTime,
     pub(crate) counters: Counters,
-    /// The long memory, if there is one. It ends before its journal.
-    pub(crate) long: Option<LongTier>,
+    /// The long memory, boxed since most engines have none. It ends before its journal.
+    pub(crate) long: Option<Box<LongTier>>,
     /// The journal, boxed since most engines have none.
     pub(crate) journal: Option<Box<Journal>>,
     pub(crate) unscoped: Digester,
@@ -64,7 +64,7 @@ pub(crate) struct Engine {
 #[derive(Clone, Copy)]
 struct Noting<'e> {
     journal: &'e Journal,
-    /// How much was forgotten before the checks.
+    /// The count of what was forgotten before the checks.
     forgotten: u64,
 }
 

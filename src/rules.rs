@@ -124,12 +124,12 @@ pub(crate) enum Rule {
     SealedFirst,
     /// Segments that are forgotten answer nothing, whether or not the disk takes that.
     VoidAtOnce,
-    /// What the window may have forgotten before it was sealed is in doubt.
+    /// An id that the window may have forgotten before it was sealed is in doubt.
     BehindIsInDoubt,
     /// An id is forgotten in the window while nobody tells the journal of checks.
     ForgottenAsOne,
-    /// An id that was forgotten after a check has accepted it, or extended its stay, is not recorded
-    /// after that.
+    /// An id that was forgotten after a check has accepted it, or extended its stay, is not
+    /// recorded after that.
     ForgottenIsNotRecorded,
     /// A flush checks whether the journal still is where it was.
     LookForDirectory,

@@ -97,7 +97,7 @@ impl OnDisk {
         if let (Some(segments), Some(journal)) = (self.segments, &engine.journal) {
             let shared = Arc::clone(&journal.shared);
             let long = LongTier::go_on(segments, shared, options.window, !is_inline)?;
-            engine.long = Some(long);
+            engine.long = Some(Box::new(long));
         }
         Ok(())
     }

@@ -172,8 +172,8 @@ impl Engine {
         }
     }
 
-    /// Checks ids in order, asks a long memory, and tells the journal: a part at a time, so that the
-    /// digests that are asked for again are still in the cache.
+    /// Checks ids in order, asks a long memory, and tells the journal: a part at a time, so that
+    /// the digests that are asked for again are still in the cache.
     #[inline(never)]
     fn check_batch_noting(
         &self,

@@ -1,4 +1,5 @@
-//! Complete files, for whoever makes segments of a long memory of them. None is deleted before that.
+//! Complete files, for whoever makes segments of a long memory of them. None is deleted before
+//! that.
 
 use super::commit::Shared;
 use super::disk::Disk;
@@ -59,6 +60,10 @@ impl Shared {
     pub(crate) fn note_sealed(&self, end: u64) {
         let mut writer = self.lock_writer();
         writer.sealed = writer.sealed.max(Some(end));
+        // A journal over its budget goes on when these files have expired.
+        let mut state = self.lock();
+        state.heals_after(writer.next_expiry());
+        self.wake_writer(&state);
     }
 
     pub(crate) fn directory(&self) -> &Path {

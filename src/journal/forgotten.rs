@@ -1,4 +1,4 @@
-//! How much has been forgotten, so far: by that a check learns whether something was meanwhile.
+//! The count of what has been forgotten, by which a check learns whether something was meanwhile.
 
 use crate::rules::{Rule, obeys};
 use crate::sync::{Ordering, StdAtomicU64};

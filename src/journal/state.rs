@@ -130,6 +130,16 @@ impl State {
     }
 
     /// Returns true if files have expired since a failure for lack of room.
+    /// Sets the time after which another try makes sense, if the failure was one of room.
+    #[cfg(all(feature = "long-memory", not(modelled)))]
+    pub(super) fn heals_after(&mut self, time: Option<Timestamp>) {
+        if let Some(failed) = &mut self.failed
+            && matches!(failed.error, JournalError::OverBudget { .. })
+        {
+            failed.heals_after = time;
+        }
+    }
+
     pub(super) fn may_heal(&self) -> bool {
         let heals_after = self.failed.as_ref().and_then(|failed| failed.heals_after);
         heals_after.is_some_and(|time| self.latest > time) && !self.pending.bytes().is_empty()

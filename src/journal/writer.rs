@@ -347,6 +347,10 @@ impl Writer {
 
     /// Returns the time after which some file has expired.
     pub(super) fn next_expiry(&self) -> Option<Timestamp> {
+        if !self.old.is_empty() && !self.is_oldest_sealed() {
+            // Whoever seals it says so.
+            return None;
+        }
         let of = |segment: &Segment| segment.latest + self.rules.retention;
         let of_current = |current: &Current| of(&current.segment).max(current.began + self.rules.segment_length);
         self.old.front().map(of).or(self.current.as_ref().map(of_current))

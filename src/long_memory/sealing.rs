@@ -40,6 +40,8 @@ struct Progress {
     /// The number of the first block that was written after everything was cleared, if the record
     /// of that has waited for a checkpoint.
     void_below: u64,
+    /// True if everything was cleared since the journal was last written.
+    is_cleared: bool,
     /// The last try, if it has failed.
     failed: Option<(Instant, SegmentError)>,
 }
@@ -90,23 +92,29 @@ impl Sealing {
         {
             return Err(error.clone());
         }
-        let sealed = self.seal_all(now, progress.void_below);
+        let sealed = self.seal_all(now, &mut progress);
         progress.failed = sealed.as_ref().err().map(|error| (Instant::now(), error.clone()));
         sealed
     }
 
-    fn seal_all(&self, now: Timestamp, void_below: u64) -> Result<(), SegmentError> {
+    fn seal_all(&self, now: Timestamp, progress: &mut Progress) -> Result<(), SegmentError> {
         if self.is_void() {
             self.drop_segments()?;
         }
         // First, since ids are accepted meanwhile: those may be in no file yet.
         let began = self.journal.latest().max(now);
-        self.journal.close_file()?;
+        // If it fails, what is complete is sealed all the same: over its budget of the disk, the
+        // journal goes on when that can be deleted. (Not if it was cleared since, and no file says
+        // so.)
+        let closed = self.close_file(progress);
+        if progress.is_cleared {
+            return closed;
+        }
         let unsealed = self.journal.unsealed();
         // (What is held for the next checkpoint is in no file.)
         let began = self.journal.earliest_held().map_or(began, |held| held.min(began));
         if let Some(last) = unsealed.files.last() {
-            let mut span = JournalSpan::of(&unsealed, void_below)?;
+            let mut span = JournalSpan::of(&unsealed, progress.void_below)?;
             if span.clears() {
                 self.drop_segments()?;
             }
@@ -118,7 +126,17 @@ impl Sealing {
             self.journal.note_sealed(last.end);
             self.forgotten.sealed(&span.forgotten);
         }
+        closed?;
         self.since.store(began.as_nanos(), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Makes durable what the journal has, in complete files.
+    fn close_file(&self, progress: &mut Progress) -> Result<(), SegmentError> {
+        self.journal.close_file()?;
+        if std::mem::take(&mut progress.is_cleared) && self.journal.holds() {
+            progress.void_below = self.journal.next_block();
+        }
         Ok(())
     }
 
@@ -128,12 +146,11 @@ impl Sealing {
         // Release: partner of the acquire in `is_void`. From here on they answer nothing, whether
         // or not the disk takes that.
         self.is_void.store(obeys(Rule::VoidAtOnce), Ordering::Release);
-        if self.journal.holds() {
-            // The record that clears what was written is held, and must not be waited for.
-            self.journal.close_file()?;
-            progress.void_below = self.journal.next_block();
-        }
-        self.drop_segments()
+        // Where the record that clears what was written is held, it must not be waited for. If this
+        // fails, what is written until it succeeds does not count either: it is handled again.
+        progress.is_cleared = true;
+        let closed = if self.journal.holds() { self.close_file(&mut progress) } else { Ok(()) };
+        self.drop_segments().and(closed)
     }
 
     fn drop_segments(&self) -> Result<(), SegmentError> {

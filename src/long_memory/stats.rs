@@ -1,4 +1,4 @@
-//! What there is of a long memory, in numbers.
+//! The figures of a long memory.
 
 use crate::SegmentError;
 use crate::segments::SegmentStats;

@@ -2,7 +2,7 @@
 
 use crate::journal::restarts::{builder, clock};
 use crate::journal::simulated::Simulated;
-use crate::{Builder, Certainty, Dedup, Error, JournalOptions, LongMemory, ManualClock, Tier};
+use crate::{Builder, Certainty, Dedup, Error, JournalError, JournalOptions, LongMemory, ManualClock, Tier};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -148,4 +148,35 @@ fn what_cannot_be_sealed_in_time_is_in_doubt_and_counted_and_certain_again_when_
     world.pass(200);
     assert_eq!(dedup.check("a").tier(), Tier::Segments);
     assert!(dedup.stats().long_memory.unwrap().failed.is_none());
+}
+
+#[test]
+fn a_journal_over_its_budget_goes_on_when_its_files_are_sealed() {
+    let (disk, clock) = (Simulated::new(), clock());
+    let options = JournalOptions::new().max_disk_bytes(128 << 10);
+    let builder = builder(&disk, &clock, options).window(WINDOW).capacity(20_000);
+    let dedup = builder.long_memory(directory(), LongMemory::new(RETENTION)).build().unwrap();
+    let mut next = 0_u64;
+    let mut accept = |ids: u64| {
+        let mut verdicts = Vec::new();
+        dedup.check_batch((next..next + ids).map(u64::to_le_bytes), &mut verdicts);
+        next += ids;
+        verdicts.iter().all(|verdict| verdict.is_fresh() && verdict.certainty() == Certainty::Exact)
+    };
+    assert!(accept(5_000));
+    dedup.flush().unwrap();
+    assert!(accept(5_000));
+    let failed = dedup.engine.journal.as_ref().map(|journal| {
+        journal.step();
+        journal.stats().failed
+    });
+    assert!(matches!(failed, Some(Some(JournalError::OverBudget { .. }))), "{failed:?}");
+    // What was written can be deleted when the window has forgotten it, and segments have it.
+    clock.advance(2 * WINDOW);
+    accept(1);
+    clock.advance(Duration::from_secs(1));
+    assert!(accept(1) || accept(1));
+    dedup.flush().unwrap();
+    assert!(dedup.stats().journal.unwrap().failed.is_none());
+    assert_eq!(dedup.check(7_u64.to_le_bytes()).tier(), Tier::Segments);
 }

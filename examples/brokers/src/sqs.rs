@@ -39,6 +39,8 @@ pub fn body_id(message: &Message) -> Option<String> {
 impl Sqs {
     /// Creates a handle to a queue of an endpoint. It sends no request yet.
     pub fn new(endpoint: &str, queue: &str, dead: &str, visibility: Duration) -> Self {
+        // The provider of TLS, unless the program has set one.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let (http, endpoint) = (reqwest::Client::new(), endpoint.to_owned());
         Sqs { http, endpoint, queue: queue.into(), dead: dead.into(), visibility }
     }

@@ -115,6 +115,8 @@ async fn main() -> Result<(), Failed> {
     let [address, model, database] = arguments(["ADDRESS", "MODEL_URL", "DATABASE"])?;
     let store = SqliteOptions::new().table("answers").open(database).await?;
     let answers = TieredDedup::builder(store).retention(RETENTION).lease(LEASE).build().await?;
+    // The provider of TLS. (It fails if there is one.)
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let cache = Cache { answers, model, http: reqwest::Client::new() };
     let routes = Router::new().route("/v1/chat/completions", post(asked)).with_state(Arc::new(cache));
     axum::serve(tokio::net::TcpListener::bind(address).await?, routes).await?;

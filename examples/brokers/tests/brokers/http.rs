@@ -2,6 +2,13 @@
 
 use std::time::{Duration, Instant};
 
+/// Returns a client.
+pub fn client() -> reqwest::Client {
+    // The provider of TLS. (It fails if there is one.)
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::new()
+}
+
 /// Posts until the answer is 200, and returns its body; after a refusal or a broken connection it
 /// waits for a moment.
 pub async fn post_until_done(client: &reqwest::Client, url: &str, headers: &[(&str, String)], body: &str) -> Vec<u8> {

@@ -2,7 +2,7 @@
 //! twice, and again until they have an answer.
 
 use crate::directory::Directory;
-use crate::http::{post, post_until_done};
+use crate::http::{client, post, post_until_done};
 use crate::killed::{Consumer, check_effects, seed};
 use crate::processes::{await_port, free_port};
 use axum::Router;
@@ -90,7 +90,7 @@ fn each_prompt_is_paid_for_once_however_often_it_is_asked() {
     let (mut cache, url) = start(&directory, model.serve(&runtime), seed);
     let prompts: Vec<String> = (0..PROMPTS).map(|number| format!("prompt {number}")).collect();
 
-    let client = reqwest::Client::new();
+    let client = client();
     let clients = (0..CLIENTS).map(|number| {
         let own: Vec<String> = prompts.iter().skip(number / 2).step_by(CLIENTS / 2).cloned().collect();
         let (client, url) = (client.clone(), url.clone());
@@ -123,7 +123,7 @@ fn a_long_call_is_made_once_and_a_failed_one_again() {
     let (directory, runtime, model) =
         (Directory::new("llm-long"), Runtime::new().expect("a runtime"), Model::default());
     let (_cache, url) = start(&directory, model.serve(&runtime), 0);
-    let client = reqwest::Client::new();
+    let client = client();
     let asked = |body: String| {
         let (client, url) = (client.clone(), url.clone());
         runtime.spawn(async move { post(&client, &url, &[], &body).await.expect("an answer") })

@@ -1,7 +1,7 @@
 //! Senders that deliver every event at least twice, and again until they get a 200.
 
 use crate::directory::Directory;
-use crate::http::{post, post_until_done};
+use crate::http::{client, post, post_until_done};
 use crate::killed::{Consumer, check_effects, effects, seed};
 use crate::processes::{await_port, free_port};
 use hapax_brokers::{ledger, signature};
@@ -31,7 +31,7 @@ fn each_event_is_handled_once_however_often_it_is_sent() {
     let (directory, seed) = (Directory::new("webhook"), seed("webhook"));
     let (mut receiver, url) = start(&directory, seed);
     let ids: Vec<String> = (0..EVENTS).map(|number| format!("evt-{number}")).collect();
-    let (runtime, client) = (Runtime::new().expect("a runtime"), reqwest::Client::new());
+    let (runtime, client) = (Runtime::new().expect("a runtime"), client());
 
     // Each event comes from two senders, one from the front and one from the back, so that some
     // come at the same time.
@@ -63,7 +63,7 @@ fn each_event_is_handled_once_however_often_it_is_sent() {
 
 #[test]
 fn what_is_not_signed_or_has_no_id_is_refused_and_burns_no_id() {
-    let (directory, client) = (Directory::new("webhook-refused"), reqwest::Client::new());
+    let (directory, client) = (Directory::new("webhook-refused"), client());
     let (_receiver, url) = start(&directory, 0);
     let runtime = Runtime::new().expect("a runtime");
     let status = |headers: &[(&'static str, String)], body: &str| {
