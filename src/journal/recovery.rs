@@ -167,7 +167,7 @@ impl Found {
     }
 
     /// Makes durable what is in the last file: the engine before may have ended after it has
-    /// written a block, and before that was synced, or that has failed. It was read from the system's
+    /// written a block, and before that was synced, or that failed. It was read from the system's
     /// memory, perhaps; and what it says is about to be relied on: ids in it are duplicates, files
     /// before it are deleted.
     fn sync_last(&self, verdict: &Verdict, sync: SyncMode) -> Result<(), JournalError> {

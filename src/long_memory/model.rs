@@ -26,6 +26,8 @@ struct Belief {
     is_cleared: bool,
     /// True if a crash has undone that: for as long as the window has it, since segments have not.
     is_undone: bool,
+    /// The same at the last flush.
+    was_undone: bool,
 }
 
 impl Belief {
@@ -226,7 +228,7 @@ impl Sequence {
         if !is_clean {
             for belief in &mut self.beliefs {
                 belief.states = belief.since_flush.clone();
-                belief.is_undone |= belief.is_cleared;
+                belief.is_undone |= belief.is_cleared || belief.was_undone;
             }
         }
         self.dedup = Some(self.world.open());
@@ -238,7 +240,7 @@ impl Sequence {
     fn is_durable(&mut self) {
         for belief in &mut self.beliefs {
             belief.since_flush = belief.states.clone();
-            belief.is_cleared = false;
+            (belief.is_cleared, belief.was_undone) = (false, belief.is_undone);
         }
     }
 }
