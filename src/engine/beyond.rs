@@ -2,8 +2,8 @@
 //!
 //! The window is asked first, and inserts the id; then the list of segments is taken. So an id
 //! that leaves the window while it is being asked for is in a segment of that list, and one that
-//! two callers ask for at once is a duplicate to one of them by the window. What segments know stays
-//! in the window: an id that is asked for again may be remembered for a window longer.
+//! two callers ask for at once is a duplicate to one of them by the window. What segments know
+//! stays in the window: an id that is asked for again may be remembered for a window longer.
 
 use super::{At, DUPLICATE, Engine, FRESH_BY_SEGMENTS, Noting, Tried};
 use crate::claims::Request;

@@ -9,6 +9,9 @@
 //! (`aws`, `gcp`, `azure`). A local directory (`LocalFileSystem`) has no conditional put over a
 //! version, and is refused.
 //!
+//! What travels is the journal, with its window. Segments of a long memory do not: give
+//! [`Acquired::open`] no builder that has one.
+//!
 //! The protocol, and who checks it: `docs/design/long-memory.md`.
 
 mod drive;
