@@ -1,11 +1,11 @@
 //! Long memory on a disk: sorted files that never change, *segments*, in a directory.
 //!
-//! In the order of the data: [`sort`] puts the events of a span in order, [`writer`] makes a file
-//! of them, of [`page`]s; [`format`] has the rest of the file, and the manifest that lists those
-//! which count; [`key`] is what is kept of a digest and of a time. [`set`] has what is live, and
-//! [`change`] what changes that: sealing, and merging, in steps ([`merge`]). [`look`] answers
-//! questions, by each segment's [`filter`] and one page of those that may have the id ([`segment`],
-//! [`index`]), which are read together ([`reads`]). [`plan`] decides what is merged and what has
+//! In the order of the data: `sort` puts the events of a span in order, `writer` makes a file
+//! of them, of `page`s; `format` has the rest of the file, and the manifest that lists those
+//! which count; `key` is what is kept of a digest and of a time. `set` has what is live, and
+//! `change` what changes that: sealing, and merging, in steps (`merge`). `look` answers
+//! questions, by each segment's `filter` and one page of those that may have the id (`segment`,
+//! `index`), which are read together (`reads`). `plan` decides what is merged and what has
 //! expired, and says what all of it takes.
 //!
 //! Nothing here knows the engine or the journal's files: it shares the journal's disk, so that
