@@ -122,6 +122,8 @@ pub(crate) enum Rule {
     ClearedFirst,
     /// A file of the journal is kept until a segment was made of it.
     SealedFirst,
+    /// An id that was forgotten while it was asked for is inserted again.
+    InsertAgain,
     /// Segments that are forgotten answer nothing, whether or not the disk takes that.
     VoidAtOnce,
     /// An id that the window may have forgotten before it was sealed is in doubt.
@@ -186,6 +188,8 @@ pub(crate) enum Place {
     ToBeCleared,
     /// Everything was forgotten in the tiers, and not yet in the claims.
     Clearing,
+    /// The window has taken an id for new, and a long memory was not asked yet.
+    Inserted,
     /// A check was answered, and the journal does not know yet.
     Checked,
     /// A table is about to be the newest, and no caller sees that yet.

@@ -11,6 +11,7 @@ use crate::clock::Reading;
 use crate::digest::Digest;
 use crate::journal::Journal;
 use crate::long_memory::{Before, Beyond, LongTier};
+use crate::rules::{Place, Rule, meanwhile, obeys};
 use crate::stats::Counts;
 use crate::{Outcome, Tier, Verdict};
 
@@ -22,6 +23,8 @@ const IN_DOUBT: Verdict = Verdict::guess(Outcome::Fresh);
 pub(super) struct Asking<'e> {
     long: &'e LongTier,
     before: Before,
+    /// The count of what was forgotten before the window was asked.
+    forgotten: u64,
 }
 
 impl Engine {
@@ -36,14 +39,15 @@ impl Engine {
     #[inline(always)]
     pub(super) fn asking(&self, ids: &[Digest]) -> Option<Asking<'_>> {
         let long = self.long.as_deref()?;
-        Some(Asking { long, before: long.before(ids) })
+        let forgotten = self.forgotten_so_far();
+        Some(Asking { long, before: long.before(ids), forgotten })
     }
 
     /// Returns the verdict on an id for which this is that of the tiers in memory.
     #[inline(always)]
     pub(super) fn beyond(&self, asking: Option<Asking<'_>>, id: Digest, at: Reading, verdict: Verdict) -> Verdict {
         match asking {
-            Some(asking) if verdict.is_fresh() => self.verdict_of(asking.one(id, at), id, at),
+            Some(asking) if verdict.is_fresh() => self.verdict_of(asking.one(id, at), asking.forgotten, id, at),
             _ => verdict,
         }
     }
@@ -57,25 +61,32 @@ impl Engine {
         verdicts: &mut [Verdict],
         counts: &mut Counts,
     ) {
-        let Some(Asking { long, before }) = asking else { return };
+        let Some(Asking { long, before, forgotten }) = asking else { return };
+        meanwhile(Place::Inserted);
         let places: Vec<_> = (0..ids.len()).filter(|&i| verdicts[i].is_fresh()).collect();
         long.look(ids, &places, &before, at.time, &mut |i, beyond| {
-            let verdict = self.verdict_of(beyond, ids[i], at);
+            let verdict = self.verdict_of(beyond, forgotten, ids[i], at);
             counts.replace(verdicts[i], verdict);
             verdicts[i] = verdict;
         });
     }
 
-    fn verdict_of(&self, beyond: Beyond, id: Digest, at: Reading) -> Verdict {
+    fn forgotten_so_far(&self) -> u64 {
+        self.journal.as_ref().map_or(0, |journal| journal.forgotten_so_far())
+    }
+
+    fn verdict_of(&self, beyond: Beyond, forgotten: u64, id: Digest, at: Reading) -> Verdict {
         match beyond {
-            Beyond::Unknown => FRESH_BY_SEGMENTS,
+            Beyond::Unknown if self.forgotten_so_far() == forgotten => FRESH_BY_SEGMENTS,
             Beyond::Known => DUPLICATE_BY_SEGMENTS,
             Beyond::InDoubt => IN_DOUBT,
-            Beyond::Unsettled => {
-                // It is fresh once it was forgotten. The window may have forgotten what it was told
-                // before that.
+            Beyond::Unknown | Beyond::Unsettled => {
+                // It is fresh once it was forgotten (which may be sealed by now). The window may
+                // have forgotten what it was told before that.
                 self.claims.settle(id);
-                self.window.check_at(id, at);
+                if obeys(Rule::InsertAgain) {
+                    self.window.check_at(id, at);
+                }
                 FRESH_BY_SEGMENTS
             }
         }
@@ -122,6 +133,7 @@ impl Engine {
 
 impl Asking<'_> {
     fn one(&self, id: Digest, at: Reading) -> Beyond {
+        meanwhile(Place::Inserted);
         let mut answer = Beyond::InDoubt;
         self.long.look(&[id], &[0], &self.before, at.time, &mut |_, beyond| answer = beyond);
         answer

@@ -85,9 +85,18 @@ pub(crate) fn write_all(file: &mut dyn DiskFile, mut bytes: &[u8]) -> io::Result
 
 /// Reads as many of these bytes as there are, from an offset on: all, unless the file ends.
 pub(crate) fn read_full(file: &mut dyn DiskFile, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
+    read_all(|at, rest| file.read_at(at, rest), offset, bytes)
+}
+
+/// Does the same, with a function that reads from an offset as much as comes at once.
+pub(super) fn read_all(
+    mut read_at: impl FnMut(u64, &mut [u8]) -> io::Result<usize>,
+    offset: u64,
+    bytes: &mut [u8],
+) -> io::Result<usize> {
     let mut done = 0;
     while done < bytes.len() {
-        match file.read_at(offset + done as u64, &mut bytes[done..]) {
+        match read_at(offset + done as u64, &mut bytes[done..]) {
             Ok(0) => break,
             Ok(n) => done += n,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

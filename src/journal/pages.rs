@@ -1,6 +1,7 @@
 //! Files that several threads read at once, page by page. The call that asks for what is in memory
 //! already is the unsafe part.
 
+use super::disk::read_all;
 use std::fs::File;
 use std::io;
 
@@ -16,16 +17,7 @@ pub(crate) trait PageFile: Send + Sync {
 
 /// Reads as many of these bytes as there are, from an offset on: all, unless the file ends.
 pub(crate) fn read_pages(file: &dyn PageFile, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
-    let mut done = 0;
-    while done < bytes.len() {
-        match file.read_at(offset + done as u64, &mut bytes[done..]) {
-            Ok(0) => break,
-            Ok(n) => done += n,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(done)
+    read_all(|at, rest| file.read_at(at, rest), offset, bytes)
 }
 
 impl PageFile for File {

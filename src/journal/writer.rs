@@ -43,7 +43,6 @@ pub(crate) struct ClosedFile {
     pub(super) path: PathBuf,
     /// The number of the first block after it.
     pub(crate) end: u64,
-    pub(crate) bytes: u64,
 }
 
 /// The options of the writer.
@@ -309,10 +308,7 @@ impl Writer {
     #[cfg(all(feature = "long-memory", not(modelled)))]
     pub(super) fn unsealed(&self) -> Vec<ClosedFile> {
         let sealed = self.sealed.unwrap_or(0);
-        let closed = |(i, file): (usize, &Segment)| {
-            let Segment { ref path, bytes, .. } = *file;
-            ClosedFile { path: path.clone(), end: self.end_of(i), bytes }
-        };
+        let closed = |(i, file): (usize, &Segment)| ClosedFile { path: file.path.clone(), end: self.end_of(i) };
         self.old.iter().enumerate().map(closed).filter(|file| file.end > sealed).collect()
     }
 

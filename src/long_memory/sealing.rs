@@ -10,9 +10,6 @@ use crate::{SegmentError, Timestamp};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// The bytes of complete files from which on they are sealed, whatever their age.
-const SEALED_BYTES: u64 = 128 << 20;
-
 /// The time that a disk that has failed is left alone.
 const REST: Duration = Duration::from_millis(100);
 
@@ -32,6 +29,8 @@ pub(super) struct Sealing {
     /// True while all segments are forgotten, and the disk has not taken that yet.
     is_void: StdAtomicBool,
     progress: Mutex<Progress>,
+    /// The last try, if it has failed. Apart, so that statistics wait for nothing.
+    failed: Mutex<Option<(Instant, SegmentError)>>,
 }
 
 /// The part that whoever seals holds.
@@ -42,8 +41,6 @@ struct Progress {
     void_below: u64,
     /// True if everything was cleared since the journal was last written.
     is_cleared: bool,
-    /// The last try, if it has failed.
-    failed: Option<(Instant, SegmentError)>,
 }
 
 impl Sealing {
@@ -52,7 +49,7 @@ impl Sealing {
         let rest = if has_thread { REST } else { Duration::ZERO };
         let (since, progress) = (StdAtomicU64::new(0), Mutex::default());
         let (forgotten, is_void) = (Forgotten::default(), StdAtomicBool::new(false));
-        Sealing { segments, journal, forgotten, window, rest, since, is_void, progress }
+        Sealing { segments, journal, forgotten, window, rest, since, is_void, progress, failed: Mutex::default() }
     }
 
     /// Returns the age of the oldest id that is in no segment, at most.
@@ -77,23 +74,17 @@ impl Sealing {
         self.lag(now) >= self.window && obeys(Rule::BehindIsInDoubt)
     }
 
-    /// Returns true if complete files are to be sealed for their size alone.
-    pub(super) fn has_much(&self) -> bool {
-        let unsealed = self.journal.unsealed();
-        unsealed.files.iter().map(|file| file.bytes).sum::<u64>() >= SEALED_BYTES
-    }
-
     /// Seals all that the journal has, unless that has failed just now. Returns the error, if it
     /// failed.
     pub(super) fn seal(&self, now: Timestamp) -> Result<(), SegmentError> {
         let mut progress = unpoisoned(self.progress.lock());
-        if let Some((at, error)) = &progress.failed
+        if let Some((at, error)) = &*unpoisoned(self.failed.lock())
             && at.elapsed() < self.rest
         {
             return Err(error.clone());
         }
         let sealed = self.seal_all(now, &mut progress);
-        progress.failed = sealed.as_ref().err().map(|error| (Instant::now(), error.clone()));
+        *unpoisoned(self.failed.lock()) = sealed.as_ref().err().map(|error| (Instant::now(), error.clone()));
         sealed
     }
 
@@ -183,6 +174,6 @@ impl Sealing {
 
     /// Returns the error of the last try to seal, if it failed.
     pub(super) fn failed(&self) -> Option<SegmentError> {
-        unpoisoned(self.progress.lock()).failed.as_ref().map(|(_, error)| error.clone())
+        unpoisoned(self.failed.lock()).as_ref().map(|(_, error)| error.clone())
     }
 }

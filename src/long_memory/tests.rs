@@ -2,7 +2,8 @@
 
 use crate::journal::restarts::{builder, clock};
 use crate::journal::simulated::Simulated;
-use crate::{Builder, Certainty, Dedup, Error, JournalError, JournalOptions, LongMemory, ManualClock, Tier};
+use crate::rules::{Place, Rule, at, leave_out};
+use crate::{Builder, Certainty, Dedup, Error, Forgotten, JournalError, JournalOptions, LongMemory, ManualClock, Tier};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -179,4 +180,45 @@ fn a_journal_over_its_budget_goes_on_when_its_files_are_sealed() {
     dedup.flush().unwrap();
     assert!(dedup.stats().journal.unwrap().failed.is_none());
     assert_eq!(dedup.check(7_u64.to_le_bytes()).tier(), Tier::Segments);
+}
+
+/// Asks for an id that segments know, which is forgotten before they are asked. Returns the answers
+/// to that, and to whoever asks next.
+fn asked_while_it_is_forgotten(in_batch: bool) -> [bool; 2] {
+    let world = World::new();
+    let dedup = world.open();
+    assert!(dedup.check("a").is_fresh());
+    world.pass(300);
+    let another = dedup.clone();
+    at(Place::Inserted, move || assert_eq!(another.forget("a"), Forgotten::Entirely));
+    let asked = match in_batch {
+        false => dedup.check("a").is_fresh(),
+        true => {
+            let mut verdicts = Vec::new();
+            dedup.check_batch(["b", "a"], &mut verdicts);
+            verdicts[1].is_fresh()
+        }
+    };
+    [asked, dedup.check("a").is_fresh()]
+}
+
+#[test]
+fn an_id_that_is_forgotten_while_it_is_asked_for_is_fresh_once() {
+    for in_batch in [false, true] {
+        assert_eq!(asked_while_it_is_forgotten(in_batch), [true, false]);
+        leave_out(Some(Rule::InsertAgain));
+        let without = asked_while_it_is_forgotten(in_batch);
+        leave_out(None);
+        assert_eq!(without, [true, true], "nobody misses the rule");
+    }
+}
+
+#[test]
+fn a_new_engine_is_not_behind() {
+    let world = World::new();
+    let dedup = world.open();
+    assert_eq!(dedup.stats().long_memory.unwrap().lag, Duration::ZERO);
+    assert!(dedup.check("a").is_fresh());
+    world.pass(10);
+    assert_eq!(dedup.stats().long_memory.unwrap().lag, Duration::from_secs(10));
 }

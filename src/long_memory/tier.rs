@@ -52,11 +52,11 @@ impl LongTier {
     }
 
     /// Goes on from what the segments and the journal have: everything that is in the journal alone
-    /// is sealed first. Without a thread, callers do all of it.
+    /// is sealed first; it was accepted before `now`. Without a thread, callers do all of it.
     pub(crate) fn go_on(
         segments: Arc<Segments>,
         journal: Arc<Shared>,
-        window: Duration,
+        (window, now): (Duration, Timestamp),
         has_thread: bool,
     ) -> Result<Self, SegmentError> {
         let directory = journal.directory().to_owned();
@@ -68,7 +68,7 @@ impl LongTier {
             return Err(SegmentError::NotOurs { path: directory, what, got, expected });
         }
         let sealing = Arc::new(Sealing::new(segments, journal, window, has_thread));
-        sealing.seal(Timestamp::default())?;
+        sealing.seal(now)?;
         let start = || Worker::start(Arc::clone(&sealing)).map_err(SegmentError::io("start the thread of", &directory));
         let worker = has_thread.then(start).transpose()?;
         Ok(LongTier { sealing, worker, origin, in_doubt: StdAtomicU64::new(0) })

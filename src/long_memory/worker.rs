@@ -68,7 +68,7 @@ impl Told {
         let mut rest = GLANCE;
         while let Some(due) = self.next(rest) {
             let now = sealing.journal.latest().max(due.unwrap_or_default());
-            let sealed = match due.is_some() || sealing.is_due(now) || sealing.has_much() {
+            let sealed = match due.is_some() || sealing.is_due(now) {
                 true => sealing.seal(now),
                 false => Ok(()),
             };

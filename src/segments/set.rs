@@ -47,7 +47,7 @@ const EXTENSION: &str = "segment";
 ///
 /// # Guarantees
 ///
-/// What [`seal`](Segments::seal) has returned for is durable. Whatever call to the disk fails, and
+/// Spans are durable when [`seal`](Segments::seal) has returned. Whatever call to the disk fails, and
 /// wherever a process or a machine ends, the directory opens with that; a damaged file is an
 /// error, and no id in it is unknown.
 ///

@@ -58,7 +58,7 @@ struct World {
     late: Vec<Request>,
     attempts: u64,
     landed: BTreeSet<u64>,
-    /// Which attempt has acquired which epoch.
+    /// The attempt that has acquired each epoch.
     epochs: BTreeMap<u64, u64>,
     /// The latest position that an owner was told to be published.
     published: u64,
