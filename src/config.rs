@@ -291,9 +291,9 @@ impl Builder {
 
     /// Remembers ids for much longer than the window, exactly, on the disk.
     ///
-    /// Ids that the window forgets are in sorted files by then, *segments*, made of what the journal
-    /// has written. An id that the window does not have is looked for in the filters of all segments,
-    /// in memory; if one of them says "maybe", in one page of that segment, on the disk.
+    /// Ids that the window forgets are in sorted files by then, *segments*, made of what the
+    /// journal has written. An id that the window does not have is looked for in the filters of
+    /// all segments, in memory; if one of them says "maybe", in one page of that segment.
     ///
     /// ```
     /// # let directory = std::env::temp_dir().join(format!("hapax-doc-long-{}", std::process::id()));
@@ -316,8 +316,8 @@ impl Builder {
     ///
     /// Without a [`journal`](Builder::journal) of your own there is one in the directory `journal`
     /// below this one. Both are for one engine at a time. An engine is built when all that the
-    /// journal has is in segments, or with the error that kept it from that. A [`history`](Builder::history) or
-    /// [`restore`](Builder::restore) cannot be had together with it.
+    /// journal has is in segments; else there is the error that kept it from that. A
+    /// [`history`](Builder::history) or [`restore`](Builder::restore) cannot be had with it.
     ///
     /// # Guarantees
     ///
@@ -328,17 +328,17 @@ impl Builder {
     ///   until it is in a segment.
     /// - Where a page cannot be read, or what the window has forgotten could not be sealed for an
     ///   error of the disk, an id that may have been seen is fresh, as a
-    ///   [guess](crate::Certainty::Guess), and counted: it is handled again rather than lost. A claim
-    ///   of it is granted.
+    ///   [guess](crate::Certainty::Guess), and counted: it is handled again rather than lost. A
+    ///   claim of it is granted.
     /// - Fingerprints are known for as long as the window.
     ///
     /// # Cost
     ///
     /// A check of an id that the window has: nothing. Of another one: a cache line for each segment
-    /// (ten at most, if the window is a ninth of the retention or more and merges keep pace), and for what segments
-    /// know, or for 0.5 % of the others, a read of 4 KiB. Reads of a batch go on side by side;
-    /// `check` waits for one. So in an asynchronous task, check batches, or on a thread that may
-    /// wait. 12 bits of memory and 14 bytes of disk an id.
+    /// (ten at most, if the window is a ninth of the retention or more and merges keep pace), and
+    /// for what segments know, or for 0.5 % of the others, a read of 4 KiB. Reads of a batch go on
+    /// side by side; `check` waits for one. So in an asynchronous task, check batches, or on a
+    /// thread that may wait. 12 bits of memory and 14 bytes of disk an id.
     #[cfg(all(feature = "long-memory", not(modelled)))]
     pub fn long_memory(self, directory: impl Into<PathBuf>, options: crate::LongMemory) -> Self {
         Builder { long_memory: Some((directory.into(), options)), ..self }

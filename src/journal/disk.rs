@@ -4,6 +4,7 @@
 use super::options::JournalOptions;
 #[cfg(feature = "long-memory")]
 use super::pages::PageFile;
+use super::read::read_all;
 use super::trust::{Writers, has_one_name};
 use crate::process::{LockFile, Origin};
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -86,24 +87,6 @@ pub(crate) fn write_all(file: &mut dyn DiskFile, mut bytes: &[u8]) -> io::Result
 /// Reads as many of these bytes as there are, from an offset on: all, unless the file ends.
 pub(crate) fn read_full(file: &mut dyn DiskFile, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
     read_all(|at, rest| file.read_at(at, rest), offset, bytes)
-}
-
-/// Does the same, with a function that reads from an offset as much as comes at once.
-pub(super) fn read_all(
-    mut read_at: impl FnMut(u64, &mut [u8]) -> io::Result<usize>,
-    offset: u64,
-    bytes: &mut [u8],
-) -> io::Result<usize> {
-    let mut done = 0;
-    while done < bytes.len() {
-        match read_at(offset + done as u64, &mut bytes[done..]) {
-            Ok(0) => break,
-            Ok(n) => done += n,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(done)
 }
 
 /// The most bytes that a lock file may say of its holder.

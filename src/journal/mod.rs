@@ -38,6 +38,7 @@ mod options;
 pub(crate) mod pages;
 mod payload;
 mod positions;
+mod read;
 mod recovery;
 mod reopen;
 mod replay;

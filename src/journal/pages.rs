@@ -1,7 +1,7 @@
 //! Files that several threads read at once, page by page. The call that asks for what is in memory
 //! already is the unsafe part.
 
-use super::disk::read_all;
+use super::read::read_all;
 use std::fs::File;
 use std::io;
 

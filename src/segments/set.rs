@@ -47,8 +47,8 @@ const EXTENSION: &str = "segment";
 ///
 /// # Guarantees
 ///
-/// Spans are durable when [`seal`](Segments::seal) has returned. Whatever call to the disk fails, and
-/// wherever a process or a machine ends, the directory opens with that; a damaged file is an
+/// Spans are durable when [`seal`](Segments::seal) has returned. Whatever call to the disk fails,
+/// and wherever a process or a machine ends, the directory opens with that; a damaged file is an
 /// error, and no id in it is unknown.
 ///
 /// Questions are asked by any thread at any time. One thread at a time seals, and one merges; those
