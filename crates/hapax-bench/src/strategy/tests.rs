@@ -227,7 +227,8 @@ impl<B: Ids> Visitor<B::Id> for OverStreams<B> {
                 strategy.check_batch(stream.ids.range(places.clone()), time(tick), &mut fresh);
                 for (place, &is_fresh) in places.zip(&fresh) {
                     let truth = stream.truth[place];
-                    let at = || format!("{}, seed {seed}, {shape:?}: place {place}, tick {tick}", S::NAME);
+                    let at =
+                        || format!("{}, seed {seed}, {:?}, {shape:?}: place {place}, tick {tick}", S::NAME, self.0);
                     match truth {
                         Truth::Duplicate => assert!(!is_fresh, "{}: forgotten", at()),
                         Truth::New => invented += usize::from(!is_fresh),
