@@ -247,7 +247,8 @@ impl Dedup {
     }
 
     /// Returns the tier that remembers an id, if one does; the history's answer is a guess. Changes
-    /// nothing, not even the time, and is not counted.
+    /// nothing, not even the time, and is not counted. A long memory may read its disk for it, once
+    /// it has sealed what is late; if it can't be read, there is no tier, and `in_doubt` counts it.
     pub fn contains(&self, id: impl AsRef<[u8]>) -> Option<Tier> {
         let digest = self.digester.digest(id);
         let now = self.engine.now_at_rest();

@@ -56,7 +56,8 @@ pub enum Certainty {
     /// README.)
     Exact,
     /// The Bloom filter said "maybe", and the configured [`Unconfirmed`](crate::Unconfirmed) policy
-    /// turned that into an outcome.
+    /// turned that into an outcome; or a long memory could not be read, and the message is let
+    /// through, perhaps once more.
     Guess,
     /// The store was not available, and the engine was told to admit messages in that case: a
     /// duplicate, perhaps.
