@@ -15,7 +15,7 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JournalOptions {
-    pub(super) commit_interval: Duration,
+    pub(crate) commit_interval: Duration,
     pub(super) commit_bytes: usize,
     pub(super) sync: SyncMode,
     pub(super) segment_length: Option<Duration>,

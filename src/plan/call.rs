@@ -36,6 +36,11 @@ impl Plan {
         if let Some(claims) = &self.claims {
             line(format!("lease({})", duration(claims.lease)));
         }
+        #[cfg(all(feature = "long-memory", not(modelled)))]
+        if let Some(long_memory) = &self.long_memory {
+            let retention = duration(long_memory.retention);
+            line(format!("long_memory(\"long-memory\", LongMemory::new({retention}))"));
+        }
         if let Some(journal) = &self.journal {
             let interval = duration(journal.commit_interval);
             line(format!("journal(\"journal\", JournalOptions::new().commit_interval({interval}))"));

@@ -1,6 +1,7 @@
 //! The demand on an engine.
 
 use super::{Plan, PlanError};
+use crate::JournalOptions;
 use crate::clock::HUNDRED_YEARS;
 use crate::error::{InvalidOption, check};
 use crate::window::Ticks;
@@ -38,6 +39,7 @@ pub struct Demand {
     pub(super) memory_bytes: Option<usize>,
     pub(super) work: Option<Duration>,
     pub(super) journal: Option<Duration>,
+    pub(super) long_memory: Option<Duration>,
     pub(super) replay_ids_per_second: f64,
 }
 
@@ -65,6 +67,7 @@ impl Demand {
             memory_bytes: None,
             work: None,
             journal: None,
+            long_memory: None,
             replay_ids_per_second: REPLAY_IDS_PER_SECOND,
         }
     }
@@ -127,6 +130,26 @@ impl Demand {
         Demand { journal: Some(commit_interval), ..self }
     }
 
+    /// Adds a [long memory](crate::Builder::long_memory), which remembers ids exactly, on the disk,
+    /// for this long. It has a journal, with the default interval if [none](Demand::journal) is
+    /// set. Default: none.
+    ///
+    /// ```
+    /// use hapax::plan::Demand;
+    /// use std::time::Duration;
+    ///
+    /// let (shift, week) = (Duration::from_secs(20 * 3_600), Duration::from_secs(7 * 24 * 3_600));
+    /// let plan = Demand::new(1_000.0, shift).long_memory(week).plan()?;
+    /// let long_memory = plan.long_memory.unwrap();
+    /// assert_eq!(long_memory.ids, 604_800_000);
+    /// assert!(long_memory.disk_bytes_max < 12_000_000_000);
+    /// # Ok::<(), hapax::plan::PlanError>(())
+    /// ```
+    #[cfg(all(feature = "long-memory", not(modelled)))]
+    pub fn long_memory(self, retention: Duration) -> Self {
+        Demand { long_memory: Some(retention), ..self }
+    }
+
     /// Sets how many ids a second are read from the journal at the start. Default: 32 million,
     /// measured (benches/README.md).
     pub fn replay_ids_per_second(self, ids: f64) -> Self {
@@ -143,6 +166,11 @@ impl Demand {
     pub fn plan(&self) -> Result<Plan, PlanError> {
         self.validate()?;
         Plan::of(self)
+    }
+
+    /// Returns the commit interval of the journal, if there is one.
+    pub(super) fn commit_interval(&self) -> Option<Duration> {
+        self.journal.or(self.long_memory.map(|_| JournalOptions::new().commit_interval))
     }
 
     /// Returns the new ids a second, on average.
@@ -172,6 +200,7 @@ impl Demand {
         self.history_peak.map_or(Ok(()), |factor| at_least_one("history_peak", factor))?;
         self.ticks()?;
         self.validate_history()?;
+        self.validate_long_memory()?;
         let up_to_a_year = |option, duration: Option<Duration>| {
             let Some(duration) = duration else { return Ok(()) };
             let is_valid = !duration.is_zero() && duration <= 366 * DAY;
@@ -182,6 +211,14 @@ impl Demand {
         let replay = self.replay_ids_per_second;
         in_range("replay_ids_per_second", replay, replay > 0.0 && replay <= 1e12, "a rate above 0 and up to 10^12")?;
         Ok(())
+    }
+
+    fn validate_long_memory(&self) -> Result<(), InvalidOption> {
+        let Some(retention) = self.long_memory else { return Ok(()) };
+        let expected = format!("longer than the window, {:?}; at most 100 years", self.window);
+        check(retention > self.window && retention <= HUNDRED_YEARS, "long_memory", retention, expected)?;
+        let expected = "none with option `long_memory`, which knows what a history guesses";
+        self.horizon.map_or(Ok(()), |horizon| check(false, "history", horizon, expected))
     }
 
     fn validate_history(&self) -> Result<(), InvalidOption> {

@@ -151,6 +151,16 @@ impl Demand {
         self.in_flight().map_or(0, |in_flight| claims::bytes(in_flight.ceil() as usize))
     }
 
+    #[cfg(all(feature = "long-memory", not(modelled)))]
+    fn long_memory_bytes(&self) -> usize {
+        self.long_memory.map_or(0, |retention| super::LongMemoryPlan::of(self, retention).bytes_max)
+    }
+
+    #[cfg(not(all(feature = "long-memory", not(modelled))))]
+    fn long_memory_bytes(&self) -> usize {
+        0
+    }
+
     /// Returns the density of the history that is asked for, or of the worst one that is worth its
     /// memory, if there is to be one.
     fn density_max(&self) -> Option<Density> {
@@ -162,7 +172,11 @@ impl Demand {
         let first = one_table_bytes(self.first_buckets().ok()?);
         let history = density.zip(self.ids_of_horizon());
         let history = history.map_or(0, |(density, ids)| History::bytes_of(density.size(ids).blocks));
-        first.checked_add(history)?.checked_add(self.claims_bytes())?.checked_add(FIXED_BYTES)
+        first
+            .checked_add(history)?
+            .checked_add(self.claims_bytes())?
+            .checked_add(self.long_memory_bytes())?
+            .checked_add(FIXED_BYTES)
     }
 
     /// Divides the available memory, or says how much is needed.
@@ -187,7 +201,7 @@ impl Demand {
                 return Err(self.too_little(budget, density));
             }
             Some(budget) => {
-                let rest = budget - claims_bytes - FIXED_BYTES;
+                let rest = budget - claims_bytes - self.long_memory_bytes() - FIXED_BYTES;
                 // Growth comes before a better history, and the history comes before growth if both
                 // are not possible.
                 let history = asked.or_else(|| {

@@ -40,6 +40,8 @@ mod demand;
 mod error;
 mod history;
 mod journal;
+#[cfg(all(feature = "long-memory", not(modelled)))]
+mod long_memory;
 mod loss;
 mod memory;
 mod profile;
@@ -52,6 +54,8 @@ pub use demand::Demand;
 pub use error::PlanError;
 pub use history::HistoryPlan;
 pub use journal::JournalPlan;
+#[cfg(all(feature = "long-memory", not(modelled)))]
+pub use long_memory::LongMemoryPlan;
 pub use profile::{Burst, Caution, CurvePoint, Excerpt, Length, Profile, Quantile, Summary, rounded_up};
 pub use stores::StorePlan;
 #[doc(hidden)] // for the command and its reports
@@ -90,6 +94,9 @@ pub struct Plan {
     pub claims: Option<ClaimsPlan>,
     /// The journal, if one is wanted.
     pub journal: Option<JournalPlan>,
+    /// The long memory, if one is wanted.
+    #[cfg(all(feature = "long-memory", not(modelled)))]
+    pub long_memory: Option<LongMemoryPlan>,
     /// The bytes of a store that remembers as long, and the calls that the memory in front of it
     /// saves.
     pub store: StorePlan,
@@ -104,7 +111,9 @@ impl Plan {
         Ok(Plan {
             window: WindowPlan::of(demand, &division, ticks),
             store: StorePlan::of(demand, history.as_ref()),
-            journal: demand.journal.map(|interval| JournalPlan::of(demand, interval, ticks.tick())),
+            journal: demand.commit_interval().map(|interval| JournalPlan::of(demand, interval, ticks.tick())),
+            #[cfg(all(feature = "long-memory", not(modelled)))]
+            long_memory: demand.long_memory.map(|retention| LongMemoryPlan::of(demand, retention)),
             history,
             claims,
             checks_per_second: demand.checks_per_second,
@@ -114,14 +123,26 @@ impl Plan {
     }
 
     /// Returns the memory of the engine to begin with, and as long as the load stays within the
-    /// peak: [`Stats::bytes`](crate::Stats::bytes), with the claims that are then in flight.
+    /// peak: [`Stats::bytes`](crate::Stats::bytes), with the claims that are then in flight, and
+    /// the filters of a long memory.
     pub fn bytes(&self) -> usize {
-        self.window.bytes.saturating_add(self.beside_window())
+        self.window.bytes.saturating_add(self.beside_window()).saturating_add(self.long_memory_bytes().0)
     }
 
     /// Returns the memory of the engine when its window has grown as far as it may.
     pub fn bytes_max(&self) -> usize {
-        self.window.grown_bytes.saturating_add(self.beside_window())
+        self.window.grown_bytes.saturating_add(self.beside_window()).saturating_add(self.long_memory_bytes().1)
+    }
+
+    /// Returns the memory of filters on average, and the most that a long memory takes.
+    #[cfg(all(feature = "long-memory", not(modelled)))]
+    fn long_memory_bytes(&self) -> (usize, usize) {
+        self.long_memory.as_ref().map_or((0, 0), |long_memory| (long_memory.bytes, long_memory.bytes_max))
+    }
+
+    #[cfg(not(all(feature = "long-memory", not(modelled))))]
+    fn long_memory_bytes(&self) -> (usize, usize) {
+        (0, 0)
     }
 
     fn beside_window(&self) -> usize {
@@ -130,8 +151,8 @@ impl Plan {
         history.saturating_add(claims + memory::FIXED_BYTES)
     }
 
-    /// Returns the builder with this configuration, but without the journal, which needs a
-    /// directory.
+    /// Returns the builder with this configuration, but without what needs a directory: the journal
+    /// and the long memory.
     pub fn builder(&self) -> crate::Builder {
         let window = &self.window;
         let builder = crate::Dedup::builder()
@@ -150,6 +171,6 @@ impl Plan {
 
     /// Returns how long ids are remembered, as far as anybody relies on it.
     fn remembered(demand: &Demand) -> Duration {
-        demand.horizon.unwrap_or(demand.window)
+        demand.long_memory.or(demand.horizon).unwrap_or(demand.window)
     }
 }

@@ -28,6 +28,8 @@ impl fmt::Display for Plan {
         self.history_rows(rows)?;
         self.claims_rows(rows)?;
         self.journal_rows(rows)?;
+        #[cfg(all(feature = "long-memory", not(modelled)))]
+        self.long_memory_rows(rows)?;
         self.total_rows(rows)?;
         self.store_rows(rows)
     }
@@ -72,6 +74,25 @@ impl Plan {
         rows.row("  at most", Bytes(journal.disk_bytes_max))?;
         let rate = Count(journal.replay_ids_per_second);
         rows.row("read at the start in", format_args!("{} at {rate} ids/s", seconds(journal.replay)))
+    }
+
+    #[cfg(all(feature = "long-memory", not(modelled)))]
+    fn long_memory_rows(&self, rows: &mut Rows) -> fmt::Result {
+        let Some(long_memory) = &self.long_memory else { return Ok(()) };
+        rows.title("Long memory")?;
+        rows.row("ids remembered for", Time(long_memory.retention))?;
+        rows.row("ids", Count(long_memory.ids as f64))?;
+        rows.row("memory", Bytes(long_memory.bytes as f64))?;
+        rows.row("  at most", format_args!("{} while it seals and merges", Bytes(long_memory.bytes_max as f64)))?;
+        rows.row("on the disk", Bytes(long_memory.disk_bytes as f64))?;
+        rows.row("  at most", Bytes(long_memory.disk_bytes_max as f64))?;
+        match long_memory.is_written_three_times {
+            true => rows.row("an id is written", "3 times, besides the journal"),
+            false => {
+                let window = Time(long_memory.retention / 9);
+                rows.row("an id is written", format_args!("more than 3 times: a window of {window} would do"))
+            }
+        }
     }
 
     fn total_rows(&self, rows: &mut Rows) -> fmt::Result {

@@ -94,13 +94,17 @@ pub(super) fn plan_expiry(lasts: &[Option<Timestamp>], now: Timestamp, retention
 }
 
 /// The memory and the disk that segments take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Needs {
     /// The bytes of filters and tables of pages.
     pub memory_bytes: u64,
     /// The bytes of files.
     pub disk_bytes: u64,
+    /// The memory on average, with ids of the oldest segment that are out of retention.
+    pub memory_bytes_mean: u64,
+    /// The disk on average, with these ids, too.
+    pub disk_bytes_mean: u64,
     /// The memory while the largest merge is under way.
     pub memory_bytes_max: u64,
     /// The disk while the largest merge is under way, with ids of the oldest segment that are out
@@ -121,7 +125,8 @@ impl Needs {
         // (More spans than these change nothing any more, and take long to go through.)
         let spans = spans.clamp(1, 1 << 12);
         let each = ids.div_ceil(spans);
-        let mut needs = Needs { memory_bytes: 0, disk_bytes: 0, memory_bytes_max: 0, disk_bytes_max: 0 };
+        let mut needs = Needs::default();
+        let (mut memory_mean, mut disk_mean) = (0, 0);
         // As many as three retentions, of segments by records, level, and the last span in each.
         let mut live: Vec<(Live, u64)> = Vec::new();
         let total = |live: &[(Live, u64)], size: fn(u64) -> u64| -> u64 {
@@ -140,7 +145,13 @@ impl Needs {
                 needs.disk_bytes_max = needs.disk_bytes_max.max(disk.saturating_add(disk_bytes(records)));
                 live.splice(range, [merged]);
             }
+            if span >= spans {
+                memory_mean += u128::from(total(&live, memory_bytes));
+                disk_mean += u128::from(total(&live, disk_bytes));
+            }
         }
+        let mean = |sum: u128| u64::try_from(sum / (2 * u128::from(spans))).unwrap_or(u64::MAX);
+        (needs.memory_bytes_mean, needs.disk_bytes_mean) = (mean(memory_mean), mean(disk_mean));
         let share = |bytes: u64| {
             let records = total(&live, |records| records).max(1);
             u64::try_from(u128::from(bytes) * u128::from(ids) / u128::from(records)).unwrap_or(u64::MAX)

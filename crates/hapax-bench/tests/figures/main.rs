@@ -7,6 +7,7 @@
 #![cfg(not(modelled))]
 
 mod kept;
+mod mixes;
 mod passages;
 mod tables;
 mod words;

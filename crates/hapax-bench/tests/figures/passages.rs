@@ -1,11 +1,11 @@
 //! The passages of documents that quote figures.
 
 use super::kept::{At, Kept, bytes_beside, longest, nanos};
-use super::tables;
 use super::words::{day, figure, millis, paragraph, table};
+use super::{mixes, tables};
 
 /// The names of all passages, sorted.
-pub const NAMES: [&str; 16] = [
+pub const NAMES: [&str; 17] = [
     "against the fastest rival",
     "against the fastest rival, with AVX-512",
     "all strategies",
@@ -17,6 +17,7 @@ pub const NAMES: [&str; 16] = [
     "journal",
     "less memory",
     "longest waits",
+    "mixes",
     "over servers",
     "readme",
     "scale",
@@ -36,6 +37,7 @@ pub fn passage(name: &str) -> Option<String> {
         "conditions" => conditions(report),
         "less memory" => tables::budgets(report),
         "longest waits" => tables::waits(report),
+        "mixes" => mixes::mixes(machine),
         "over servers" => tables::stores(report),
         "readme" => readme(report),
         "ten million" => ten_million(&Kept::read("large.json")),

@@ -4,7 +4,7 @@ use super::kept::{self, At, Kept, bytes, bytes_beside, longest, nanos, processor
 use super::words::{figure, millis, share, table};
 use hapax_bench::measure::{IdKind, ROOFLINE, Row, Sort};
 
-const BATCH: usize = 1_024;
+pub const BATCH: usize = 1_024;
 
 fn live(live: usize) -> String {
     match live {
@@ -22,7 +22,7 @@ fn batched(at: &At) -> At {
 }
 
 /// Returns a name as documents print it: what has brackets is code.
-fn name(strategy: &str) -> String {
+pub fn name(strategy: &str) -> String {
     match strategy {
         ROOFLINE => "*prefetch a line of such a table and add to it*".to_string(),
         _ if strategy.contains('<') => {

@@ -131,7 +131,7 @@ pub struct WorkloadArgs {
     #[arg(long, value_name = "SHAPE,…", value_delimiter = ',', value_parser = shape, conflicts_with = "files")]
     pub workload: Vec<Shape>,
 
-    /// The share of checks that are redeliveries, at most 0.95
+    /// The share of checks that are redeliveries, at most 0.99
     #[arg(long, value_name = "SHARE", default_value_t = 0.1, value_parser = share, conflicts_with = "files")]
     pub duplicates: f64,
 
@@ -164,7 +164,7 @@ fn limit(text: &str) -> Result<Limit, String> {
 }
 
 fn share(text: &str) -> Result<f64, String> {
-    within(text, |share| (0.0..=0.95).contains(&share), "it has to be from 0 to 0.95")
+    within(text, |share| (0.0..=0.99).contains(&share), "it has to be from 0 to 0.99")
 }
 
 fn distance(text: &str) -> Result<f64, String> {

@@ -2,7 +2,8 @@
 
 use super::{Answer, Observed};
 use hapax::plan::{
-    Burst, ClaimsPlan, CurvePoint, HistoryPlan, JournalPlan, Length, Plan, Quantile, StorePlan, WindowPlan,
+    Burst, ClaimsPlan, CurvePoint, HistoryPlan, JournalPlan, Length, LongMemoryPlan, Plan, Quantile, StorePlan,
+    WindowPlan,
 };
 use serde_json::{Value, json};
 
@@ -73,12 +74,14 @@ fn plan(plan: &Plan) -> Value {
         "history": plan.history.as_ref().map(history),
         "claims": plan.claims.as_ref().map(claims),
         "journal": plan.journal.as_ref().map(journal),
+        "long_memory": plan.long_memory.as_ref().map(long_memory),
         "bytes": plan.bytes(),
         "bytes_max": plan.bytes_max(),
         "store": store(&plan.store),
         "builder": plan.builder_call(),
-        "filter": super::command::filter_options(plan),
-        "filter_bytes": plan.filter_bytes(),
+        // The filter has no long memory.
+        "filter": plan.long_memory.is_none().then(|| super::command::filter_options(plan)),
+        "filter_bytes": plan.long_memory.is_none().then(|| plan.filter_bytes()),
     })
 }
 
@@ -131,6 +134,18 @@ fn journal(journal: &JournalPlan) -> Value {
         "disk_bytes": journal.disk_bytes,
         "disk_bytes_max": journal.disk_bytes_max,
         "replay_seconds": journal.replay.as_secs_f64(),
+    })
+}
+
+fn long_memory(long_memory: &LongMemoryPlan) -> Value {
+    json!({
+        "retention_seconds": long_memory.retention.as_secs_f64(),
+        "ids": long_memory.ids,
+        "bytes": long_memory.bytes,
+        "bytes_max": long_memory.bytes_max,
+        "disk_bytes": long_memory.disk_bytes,
+        "disk_bytes_max": long_memory.disk_bytes_max,
+        "is_written_three_times": long_memory.is_written_three_times,
     })
 }
 

@@ -184,6 +184,7 @@ fn plan(args: &PlanArgs, demand: Demand, horizon: Option<Duration>) -> Result<Pl
     let demand = args.memory.map_or(demand.clone(), |bytes| demand.memory_bytes(bytes));
     let demand = args.work.map_or(demand.clone(), |work| demand.work(work));
     let demand = args.journal.map_or(demand.clone(), |interval| demand.journal(interval));
+    let demand = args.long_memory.map_or(demand.clone(), |retention| demand.long_memory(retention));
     demand.plan().map_err(failure)
 }
 
@@ -211,13 +212,18 @@ fn failure(error: PlanError) -> CommandError {
         "growth" => "--growth",
         "history" => "--history",
         "journal" => "--journal",
+        "long_memory" => "--long-memory",
         "peak" => "--peak",
         "window" => "--window",
         "work" => "--work",
         _ => return CommandError::Usage(error.to_string()),
     };
     // The expected value may name an option, too.
-    let names = [("false_positive_rate", "--false-positives"), ("memory_bytes", "--memory")];
+    let names = [
+        ("false_positive_rate", "--false-positives"),
+        ("memory_bytes", "--memory"),
+        ("`long_memory`", "--long-memory"),
+    ];
     let text = error.to_string().replace(&format!("`{option}`"), name);
     CommandError::Usage(names.iter().fold(text, |text, (method, option)| text.replace(method, option)))
 }

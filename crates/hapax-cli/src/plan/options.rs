@@ -77,6 +77,10 @@ pub struct PlanArgs {
           default_missing_value = "5ms", help_heading = "Demand")]
     pub journal: Option<Duration>,
 
+    /// Remember ids for so long exactly, on the disk, behind the window
+    #[arg(long, value_name = "RETENTION", value_parser = duration, conflicts_with = "history", help_heading = "Demand")]
+    pub long_memory: Option<Duration>,
+
     /// Ids a second that are read from the journal at the start (as measured on another
     /// machine: 32M)
     #[arg(long, value_name = "IDS", value_parser = rate, requires = "journal", help_heading = "Demand")]

@@ -81,7 +81,11 @@ The filter's capacity is larger, where the memory allows it: it has no thread
 that makes its window grow, so it grows at three quarters of it. It takes";
 
 fn planned(plan: &Plan) -> String {
-    let (call, options) = (plan.builder_call(), filter_options(plan));
+    let call = plan.builder_call();
+    if plan.long_memory.is_some() {
+        return format!("{plan}\nIn Rust\n{call}\n"); // The filter has no long memory.
+    }
+    let options = filter_options(plan);
     let bytes = Bytes(plan.filter_bytes() as f64);
     format!(
         "{plan}\nIn Rust\n{call}\n\nOn the command line\nhapax filter {options}\n\n{WHY_LARGER}\n{bytes} to begin with.\n"

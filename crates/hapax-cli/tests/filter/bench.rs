@@ -132,7 +132,7 @@ fn options_that_make_no_sense_are_refused() {
         (&["--live", "10"], "1,000"),
         (&["--threads", "0"], "at least one"),
         (&["--live", "4000,5000,6000,7000,8000", "--threads", "1,2,3,4", "--rounds", "1000"], "cases"),
-        (&["--duplicates", "1"], "0.95"),
+        (&["--duplicates", "1"], "0.99"),
         (&["--distance", "2"], "at most 1"),
         (&["--workload", "trace"], "none of uniform"),
         (&["--rate", "0"], "above 0"),
