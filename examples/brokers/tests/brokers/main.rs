@@ -18,5 +18,6 @@ mod kafka_transactions;
 mod llm_cache;
 mod rabbitmq;
 mod redis_streams;
+mod redis_streams_log;
 mod sqs;
 mod webhook;

@@ -5,13 +5,20 @@ use crate::killed::{Consumer, POISON, check_effects, effects, seed};
 use crate::servers::Redis;
 use hapax_brokers::ledger;
 use redis::streams::{StreamInfoGroupsReply, StreamRangeReply};
-use redis::{TypedCommands, cmd};
+use redis::{Connection, TypedCommands, cmd};
 use std::collections::BTreeSet;
 
 const ORDERS: usize = 200;
 const KILLS: usize = 5;
 /// Eight are handled, and as many are being completed.
 const IN_FLIGHT: usize = 16;
+
+/// Returns how many entries of a stream its one group has read and not acknowledged, and how many
+/// it has not read.
+pub fn left(connection: &mut Connection, stream: &str) -> (usize, Option<usize>) {
+    let groups: StreamInfoGroupsReply = cmd("XINFO").arg(&["GROUPS", stream]).query(connection).expect("groups");
+    groups.groups.first().map_or((0, None), |group| (group.pending, group.lag))
+}
 
 #[test]
 fn each_order_is_billed_once_also_by_whoever_takes_over() {
@@ -29,12 +36,7 @@ fn each_order_is_billed_once_also_by_whoever_takes_over() {
     let log = directory.path().join("billing.log");
     let mut billing = Consumer::start(env!("CARGO_BIN_EXE_redis_streams"), arguments, &log, seed);
     billing.kill_at_random(KILLS, ORDERS, || effects(&ledger));
-    let mut left = || {
-        let groups: StreamInfoGroupsReply =
-            cmd("XINFO").arg(&["GROUPS", "orders"]).query(&mut connection).expect("groups");
-        (groups.groups[0].pending, groups.groups[0].lag)
-    };
-    billing.await_until(|| left() == (0, Some(0)));
+    billing.await_until(|| left(&mut connection, "orders") == (0, Some(0)));
     billing.stop();
     let dead: StreamRangeReply = connection.xrange_all("orders:dead").expect("what was put aside");
     let dead: BTreeSet<Option<String>> = dead.ids.iter().map(|entry| entry.get("id")).collect();
