@@ -198,6 +198,12 @@ impl Acquired {
         &self.manifest.content.positions
     }
 
+    /// Returns the position of one source; none if nobody has published one yet.
+    pub fn position(&self, source: impl AsRef<[u8]>) -> Option<&[u8]> {
+        let known = self.positions().iter().find(|(known, _)| known == source.as_ref());
+        known.map(|(_, position)| &position[..])
+    }
+
     /// Returns the fencing token of this ownership: a number that grows with each.
     pub fn epoch(&self) -> u64 {
         self.manifest.epoch
