@@ -1,0 +1,251 @@
+//! Two consumers share the partitions of a topic, whose memories follow them through S3. They are
+//! killed, paused for longer than a session, and stopped, at random, while orders come, and come
+//! again, near and far. `HAPAX_REBALANCES` says how often.
+
+use crate::directory::Directory;
+use crate::handed_over::{Judged, Sent, judge};
+use crate::kafka::{PARTITIONS, SESSION_MS, producer};
+use crate::killed::seed;
+use crate::processes::{Process, await_until};
+use hapax_brokers::ledger::Ledger;
+use rdkafka::consumer::{BaseConsumer, Consumer as _};
+use rdkafka::message::{Header, OwnedHeaders};
+use rdkafka::mocking::MockCluster;
+use rdkafka::producer::{FutureProducer, FutureRecord};
+use rdkafka::util::Timeout;
+use rdkafka::{ClientConfig, TopicPartitionList};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+use tokio::runtime::{Builder, Runtime};
+
+#[path = "../../../../crates/hapax-handover/tests/handover/s3_server.rs"]
+mod s3_server;
+use s3_server::Server;
+
+const TOPIC: &str = "orders";
+/// What one owner may have handled and not published: 256 messages, and two batches of 64, as in the
+/// example, and one that is under way.
+const UNPUBLISHED: usize = 256 + 3 * 64;
+/// The handlers of a partition.
+const IN_FLIGHT: usize = 4;
+
+/// The sender of orders, and the observer of what is committed.
+struct World {
+    runtime: Runtime,
+    producer: FutureProducer,
+    watcher: BaseConsumer,
+    ledger: Ledger,
+    random: fastrand::Rng,
+    sent: BTreeMap<String, Sent>,
+    messages: i64,
+    committed: BTreeMap<i32, i64>,
+}
+
+impl World {
+    fn new(brokers: &str, group: &str, ledger: &str, seed: u64) -> Self {
+        let watcher = ClientConfig::new().set("bootstrap.servers", brokers).set("group.id", group).create();
+        World {
+            runtime: Builder::new_current_thread().build().expect("a runtime"),
+            producer: producer(brokers),
+            watcher: watcher.expect("a client that is no member"),
+            ledger: Ledger::open(ledger).expect("a ledger"),
+            random: fastrand::Rng::with_seed(seed),
+            sent: BTreeMap::new(),
+            messages: 0,
+            committed: BTreeMap::new(),
+        }
+    }
+
+    /// Sends some new orders, and some that were sent a moment ago, or at any time.
+    fn send(&mut self) {
+        let first = self.sent.len();
+        let again = |random: &mut fastrand::Rng, from: usize| (from < first).then(|| random.usize(from..first));
+        let mut numbers: Vec<usize> = (first..first + 16).collect();
+        for _ in 0..8 {
+            numbers.extend(again(&mut self.random, first.saturating_sub(64)));
+            numbers.extend(again(&mut self.random, 0));
+        }
+        self.random.shuffle(&mut numbers);
+        let sent: Vec<_> = numbers.iter().map(|number| (*number, self.send_one(*number))).collect();
+        for (number, sent) in sent {
+            let at = self.runtime.block_on(sent).expect("an answer").map_err(|(error, _)| error).expect("stored");
+            let sent = Sent { partition: at.partition, offset: at.offset };
+            let known = self.sent.entry(format!("o-{number:06}")).or_insert(sent);
+            known.offset = known.offset.min(sent.offset);
+            self.messages += 1;
+        }
+    }
+
+    fn send_one(&self, number: usize) -> rdkafka::producer::future_producer::DeliveryFuture {
+        let id = format!("o-{number:06}");
+        let headers = OwnedHeaders::new().insert(Header { key: "id", value: Some(id.as_bytes()) });
+        let record = FutureRecord::<str, str>::to(TOPIC).payload("an order").headers(headers);
+        let sent = self.producer.send_result(record.partition(number as i32 % PARTITIONS));
+        sent.map_err(|(error, _)| error).expect("sent")
+    }
+
+    /// Writes down what is committed. Returns the sum of the offsets.
+    fn observe(&mut self) -> i64 {
+        let mut asked = TopicPartitionList::new();
+        asked.add_partition_range(TOPIC, 0, PARTITIONS - 1);
+        let Ok(committed) = self.watcher.committed_offsets(asked, Timeout::After(Duration::from_secs(5))) else {
+            return 0;
+        };
+        for one in committed.elements() {
+            let (partition, offset) = (one.partition(), one.offset().to_raw().unwrap_or(0).max(0));
+            if self.committed.insert(partition, offset) != Some(offset) {
+                let line = format!("committed {partition}");
+                self.ledger.append(&line, hapax::Token::from_u64(offset as u64)).expect("a line");
+            }
+        }
+        self.committed.values().sum()
+    }
+
+    /// Sends and observes for a while.
+    fn go_on(&mut self, at_least: Duration, random_ms: std::ops::Range<u64>) {
+        let time = at_least + Duration::from_millis(self.random.u64(random_ms));
+        let began = Instant::now();
+        while began.elapsed() < time {
+            self.send();
+            self.observe();
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// One of the two consumers.
+struct Member {
+    command: Box<dyn Fn() -> Command>,
+    log: PathBuf,
+    running: Process,
+}
+
+impl Member {
+    fn start(command: impl Fn() -> Command + 'static, log: PathBuf) -> Self {
+        let running = Process::start(command(), &log, log.parent().expect("its directory"));
+        Member { command: Box::new(command), log, running }
+    }
+
+    fn again(&mut self) {
+        self.running = Process::start((self.command)(), &self.log, self.log.parent().expect("its directory"));
+    }
+
+    fn said(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    fn must_run(&mut self) {
+        assert!(!self.running.has_ended(), "a consumer has ended: {}", self.said());
+    }
+}
+
+/// What was done to the consumers.
+#[derive(Clone, Copy, Debug, Default)]
+struct Done {
+    kills: usize,
+    pauses: usize,
+    stops: usize,
+}
+
+/// Kills, pauses or stops one of them.
+fn disturb(world: &mut World, members: &mut [Member; 2], done: &mut Done) {
+    let session = Duration::from_millis(SESSION_MS.parse().expect("a number"));
+    let which = world.random.usize(..2);
+    world.go_on(Duration::ZERO, 300..1_500);
+    let member = &mut members[which];
+    member.must_run();
+    // Whatever comes first in this round, each of the three comes in turn.
+    match (done.kills + done.pauses + done.stops) % 3 {
+        0 => {
+            println!("kill -9 of {which}");
+            done.kills += 1;
+            member.running.kill();
+            world.go_on(Duration::ZERO, 0..300);
+            members[which].again();
+        }
+        1 => {
+            println!("pause of {which}");
+            done.pauses += 1;
+            member.running.pause();
+            // The broker gives its partitions to the other one, who fences it.
+            world.go_on(session, 2_500..3_000);
+            members[which].running.resume();
+        }
+        _ => {
+            println!("stop of {which}");
+            done.stops += 1;
+            let status = member.running.interrupt();
+            assert!(status.success(), "{status}: {}", member.said());
+            members[which].again();
+        }
+    }
+}
+
+/// Waits until all is committed, and stops them.
+fn settle(world: &mut World, members: &mut [Member; 2]) {
+    let log = members[0].log.clone();
+    await_until(&log, || {
+        members.iter_mut().for_each(Member::must_run);
+        std::thread::sleep(Duration::from_millis(20));
+        world.observe() == world.messages
+    });
+    for member in members {
+        let status = member.running.interrupt();
+        assert!(status.success(), "{status}: {}", member.said());
+    }
+}
+
+/// Returns the program with what it needs.
+fn program(server: &Server, brokers: &str, directory: &Directory, name: &str) -> impl Fn() -> Command + use<> {
+    let arguments = [brokers, TOPIC, SESSION_MS, "hapax", &directory.file(name), &directory.file("ledger.txt")];
+    let (arguments, url) = (arguments.map(str::to_owned), server.url());
+    move || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kafka_handover"));
+        command.args(&arguments).env("AWS_ENDPOINT", &url).env("AWS_ALLOW_HTTP", "true").env("AWS_REGION", "us-east-1");
+        command.env("AWS_ACCESS_KEY_ID", "test").env("AWS_SECRET_ACCESS_KEY", "test");
+        command
+    }
+}
+
+#[test]
+fn no_order_is_lost_or_handled_again_after_its_partition_has_moved() {
+    let test = "kafka-handover";
+    let Some(server) = Server::start(test) else { return };
+    let (directory, seed) = (Directory::new(test), seed(test));
+    let rebalances = std::env::var("HAPAX_REBALANCES").ok().and_then(|many| many.parse().ok()).unwrap_or(3);
+    let cluster = MockCluster::new(1).expect("a cluster");
+    cluster.create_topic(TOPIC, PARTITIONS, 1).expect("a topic");
+    let brokers = cluster.bootstrap_servers();
+    let ledger = directory.file("ledger.txt");
+    let mut world = World::new(&brokers, "shipping", &ledger, seed);
+    let member = |name: &str| {
+        Member::start(program(&server, &brokers, &directory, name), directory.path().join(format!("{name}.log")))
+    };
+    let (mut members, mut done) = ([member("first"), member("second")], Done::default());
+    let said = |members: &[Member; 2]| members.iter().map(Member::said).collect::<Vec<_>>().join("\n---\n");
+    await_until(&members[0].log.clone(), || {
+        world.observe() > 0 || {
+            world.send();
+            false
+        }
+    });
+    for _ in 0..rebalances {
+        disturb(&mut world, &mut members, &mut done);
+    }
+    settle(&mut world, &mut members);
+    let judged = judge(&std::fs::read_to_string(&ledger).expect("a ledger"), &world.sent);
+    println!("{test}: {} ids, {} messages, {done:?}, {judged:?}", world.sent.len(), world.messages);
+    let Judged { missing, forgotten, late, more, owners } = judged;
+    assert!(missing.is_empty(), "nobody has handled {missing:?}");
+    assert!(forgotten.is_empty(), "handled again, though committed: {forgotten:?}; {}", said(&members));
+    let partitions = PARTITIONS as usize;
+    assert!(
+        late <= done.pauses * partitions * IN_FLIGHT,
+        "{late} handlings by owners that were fenced; {}",
+        said(&members)
+    );
+    assert!(more <= (done.kills + done.pauses) * partitions * UNPUBLISHED, "{more} handlings too many");
+    assert!(owners > partitions, "{owners} owners of {partitions} partitions: nothing has moved");
+}
