@@ -115,6 +115,18 @@ impl World {
     }
 }
 
+impl World {
+    /// Goes on until a partition of the one is the other's: the broker notices within a session,
+    /// waits for members for almost another, and tells them at the next heartbeat.
+    fn until_moved(&mut self, one: &Member, other: &Member) {
+        let (before, began) = (one.owned(other), Instant::now());
+        while one.owned(other) == before {
+            assert!(began.elapsed() < Duration::from_secs(30), "nothing moves: {}", other.said());
+            self.go_on(Duration::ZERO, 20..50);
+        }
+    }
+}
+
 /// One of the two consumers.
 struct Member {
     command: Box<dyn Fn() -> Command>,
@@ -136,6 +148,23 @@ impl Member {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
+    /// Returns each epoch of each partition that it has had.
+    fn epochs(&self) -> Vec<(i32, u64)> {
+        let acquired = |line: &str| {
+            let (partition, epoch) = line.strip_prefix("orders/")?.split_once(": acquired, epoch ")?;
+            Some((partition.parse().ok()?, epoch.parse().ok()?))
+        };
+        self.said().lines().filter_map(acquired).collect()
+    }
+
+    /// Returns the partitions that it has had later than the other one.
+    fn owned(&self, other: &Member) -> Vec<i32> {
+        let last = |member: &Member, partition| {
+            member.epochs().iter().filter(|(of, _)| *of == partition).map(|(_, epoch)| *epoch).max()
+        };
+        (0..PARTITIONS).filter(|partition| last(self, *partition) > last(other, *partition)).collect()
+    }
+
     fn must_run(&mut self) {
         assert!(!self.running.has_ended(), "a consumer has ended: {}", self.said());
     }
@@ -149,38 +178,45 @@ struct Done {
     stops: usize,
 }
 
-/// Kills, pauses or stops one of them.
+/// Kills, pauses or stops one of them, most times until the other one has its partitions.
 fn disturb(world: &mut World, members: &mut [Member; 2], done: &mut Done) {
-    let session = Duration::from_millis(SESSION_MS.parse().expect("a number"));
-    let which = world.random.usize(..2);
     world.go_on(Duration::ZERO, 300..1_500);
-    let member = &mut members[which];
-    member.must_run();
-    // Whatever comes first in this round, each of the three comes in turn.
+    // One that has partitions, if both have, any.
+    let has = [0, 1].map(|which: usize| !members[which].owned(&members[1 - which]).is_empty());
+    let which = if has[0] && has[1] { world.random.usize(..2) } else { usize::from(has[1]) };
+    let is_quick = world.random.u8(..4) == 0;
+    let [one, other] = match members {
+        [first, second] if which == 0 => [first, second],
+        [first, second] => [second, first],
+    };
+    one.must_run();
     match (done.kills + done.pauses + done.stops) % 3 {
-        0 => {
-            println!("kill -9 of {which}");
+        // (Back at once, it finds its own memory.)
+        0 if is_quick => {
             done.kills += 1;
-            member.running.kill();
-            world.go_on(Duration::ZERO, 0..300);
-            members[which].again();
+            one.running.kill();
+        }
+        0 => {
+            done.kills += 1;
+            one.running.kill();
+            world.until_moved(one, other);
         }
         1 => {
-            println!("pause of {which}");
             done.pauses += 1;
-            member.running.pause();
-            // The broker gives its partitions to the other one, who fences it.
-            world.go_on(session, 2_500..3_000);
-            members[which].running.resume();
+            one.running.pause();
+            world.until_moved(one, other);
+            world.go_on(Duration::ZERO, 0..300);
+            return one.running.resume();
         }
         _ => {
-            println!("stop of {which}");
             done.stops += 1;
-            let status = member.running.interrupt();
-            assert!(status.success(), "{status}: {}", member.said());
-            members[which].again();
+            let status = one.running.interrupt();
+            assert!(status.success(), "{status}: {}", one.said());
+            world.until_moved(one, other);
         }
     }
+    world.go_on(Duration::ZERO, 0..300);
+    one.again();
 }
 
 /// Waits until all is committed, and stops them.
@@ -195,6 +231,16 @@ fn settle(world: &mut World, members: &mut [Member; 2]) {
         let status = member.running.interrupt();
         assert!(status.success(), "{status}: {}", member.said());
     }
+}
+
+/// Returns how many times a partition's owner was the other consumer than the one before.
+fn moves(members: &[Member; 2]) -> usize {
+    let mut owners: Vec<((i32, u64), usize)> = Vec::new();
+    for (which, member) in members.iter().enumerate() {
+        owners.extend(member.epochs().into_iter().map(|epoch| (epoch, which)));
+    }
+    owners.sort_unstable();
+    owners.windows(2).filter(|two| two[0].0.0 == two[1].0.0 && two[0].1 != two[1].1).count()
 }
 
 /// Returns the program with what it needs.
@@ -225,11 +271,10 @@ fn no_order_is_lost_or_handled_again_after_its_partition_has_moved() {
     };
     let (mut members, mut done) = ([member("first"), member("second")], Done::default());
     let said = |members: &[Member; 2]| members.iter().map(Member::said).collect::<Vec<_>>().join("\n---\n");
-    await_until(&members[0].log.clone(), || {
-        world.observe() > 0 || {
-            world.send();
-            false
-        }
+    await_until(&members[0].log, || {
+        world.go_on(Duration::ZERO, 20..50);
+        let [first, second] = &members;
+        first.owned(second).len() + second.owned(first).len() == PARTITIONS as usize
     });
     for _ in 0..rebalances {
         disturb(&mut world, &mut members, &mut done);
@@ -247,5 +292,43 @@ fn no_order_is_lost_or_handled_again_after_its_partition_has_moved() {
         said(&members)
     );
     assert!(more <= (done.kills + done.pauses) * partitions * UNPUBLISHED, "{more} handlings too many");
-    assert!(owners > partitions, "{owners} owners of {partitions} partitions: nothing has moved");
+    assert!(owners > partitions, "{owners} owners of {partitions} partitions have handled something");
+    let moves = moves(&members);
+    println!("{test}: {moves} times a partition was the other one's");
+    assert!(moves >= rebalances / 2, "{moves} partitions have moved; {}", said(&members));
+}
+
+/// The consumers of `kafka_log`, whose memory stays where it is, under the same judge.
+#[test]
+fn a_memory_that_stays_behind_is_noticed() {
+    let test = "kafka-left-behind";
+    let (directory, seed) = (Directory::new(test), seed(test));
+    let cluster = MockCluster::new(1).expect("a cluster");
+    cluster.create_topic(TOPIC, PARTITIONS, 1).expect("a topic");
+    let (brokers, ledger) = (cluster.bootstrap_servers(), directory.file("ledger.txt"));
+    let mut world = World::new(&brokers, "counting", &ledger, seed);
+    let member = |name: &str| {
+        let arguments = [&brokers, TOPIC, SESSION_MS, &directory.file(name), &ledger].map(str::to_owned);
+        let command = move || {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_kafka_log"));
+            command.args(&arguments);
+            command
+        };
+        Member::start(command, directory.path().join(format!("{name}.log")))
+    };
+    let first = member("first");
+    await_until(&first.log, || {
+        world.go_on(Duration::ZERO, 20..50);
+        world.committed.len() == PARTITIONS as usize && world.committed.values().all(|offset| *offset > 100)
+    });
+    let second = member("second");
+    await_until(&second.log, || {
+        world.go_on(Duration::ZERO, 20..50);
+        second.said().contains("kafka: partitions assigned: 2")
+    });
+    world.go_on(Duration::from_millis(500), 0..100);
+    settle(&mut world, &mut [first, second]);
+    let judged = judge(&std::fs::read_to_string(&ledger).expect("a ledger"), &world.sent);
+    println!("{test}: {} of {} ids were forgotten", judged.forgotten.len(), world.sent.len());
+    assert!(judged.missing.is_empty() && !judged.forgotten.is_empty(), "{judged:?}");
 }
