@@ -28,6 +28,8 @@ const TOPIC: &str = "orders";
 /// What one owner may have handled and not published: 256 messages, and two batches of 64, as in the
 /// example, and one that is under way.
 const UNPUBLISHED: usize = 256 + 3 * 64;
+/// The time in which all is handled that was sent: a fenced owner waits for two sessions.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// The handlers of a partition.
 const IN_FLIGHT: usize = 4;
 
@@ -221,12 +223,14 @@ fn disturb(world: &mut World, members: &mut [Member; 2], done: &mut Done) {
 
 /// Waits until all is committed, and stops them.
 fn settle(world: &mut World, members: &mut [Member; 2]) {
-    let log = members[0].log.clone();
-    await_until(&log, || {
+    let began = Instant::now();
+    while world.observe() != world.messages {
         members.iter_mut().for_each(Member::must_run);
+        let said = || members.iter().map(Member::said).collect::<Vec<_>>().join("\n---\n");
+        let committed = &world.committed;
+        assert!(began.elapsed() < PATIENCE, "{committed:?} of {} are committed; {}", world.messages, said());
         std::thread::sleep(Duration::from_millis(20));
-        world.observe() == world.messages
-    });
+    }
     for member in members {
         let status = member.running.interrupt();
         assert!(status.success(), "{status}: {}", member.said());
