@@ -29,12 +29,15 @@ impl std::fmt::Display for Lost {
 
 impl std::error::Error for Lost {}
 
+type Positions = Vec<(Vec<u8>, Vec<u8>)>;
+type Handling = std::pin::Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
+
 /// An engine, a lease, and what was persisted.
 struct Leased {
     engine: Dedup,
     lease: watch::Receiver<Lease>,
     /// How often it was persisted, and the positions by then.
-    persisted: Arc<(AtomicU64, Mutex<Vec<(Vec<u8>, Vec<u8>)>>)>,
+    persisted: Arc<(AtomicU64, Mutex<Positions>)>,
 }
 
 impl Memory for Leased {
@@ -81,14 +84,11 @@ fn consumer(memory: Leased) -> LogConsumerBuilder<Message, Leased> {
     LogConsumer::builder(memory, |message: &Message| message.id.clone()).max_in_flight(2)
 }
 
-/// A handler that takes 10 ms, and says which messages have begun and which are done.
+/// The messages that have begun, or are done.
 type Offsets = Arc<Mutex<BTreeSet<usize>>>;
 
-fn handler(
-    begun: &Offsets,
-    done: &Offsets,
-) -> impl Fn(Delivery<Message>) -> std::pin::Pin<Box<dyn Future<Output = Result<(), String>> + Send>> + Send + Sync + use<>
-{
+/// Returns a handler that takes 10 ms, and says which messages have begun and which are done.
+fn handler(begun: &Offsets, done: &Offsets) -> impl Fn(Delivery<Message>) -> Handling + Send + Sync + use<> {
     let (begun, done) = (Arc::clone(begun), Arc::clone(done));
     move |message| {
         let (begun, done) = (Arc::clone(&begun), Arc::clone(&done));
@@ -121,7 +121,6 @@ async fn when_the_memory_is_lost_handlers_are_dropped_and_nothing_more_is_acknow
     assert_eq!((begun, done), (14, 12), "two were under way, and were dropped");
     let acknowledged = broker.state().acknowledged.clone();
     assert_eq!(acknowledged.len(), 8, "the second batch was not acknowledged: {acknowledged:?}");
-    // (A consumer that goes on is `while_the_lease_is_over…`, below, once it is held again.)
 }
 
 #[tokio::test(start_paused = true)]
