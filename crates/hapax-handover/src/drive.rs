@@ -116,11 +116,12 @@ impl Driver {
     }
 
     async fn upload(&self, new: &BTreeSet<Object>, sources: &Sources) -> Result<(), HandoverError> {
-        let uploads = new.iter().filter_map(|object| Some((object, sources.get(object)?)));
-        let mut uploads = stream::iter(uploads.map(|(object, (path, range))| async move {
-            let (path, range) = (path.clone(), range.clone());
+        // (Owned, as borrowed items would make of this a future that no task can be spawned of.)
+        let source = |object: &Object| sources.get(object).cloned().map(|(path, range)| (*object, path, range));
+        let uploads: Vec<_> = new.iter().filter_map(source).collect();
+        let mut uploads = stream::iter(uploads.into_iter().map(|(object, path, range)| async move {
             let bytes = blocking(move || crate::local::read(&path, &range)).await?;
-            self.remote.upload(object, Bytes::from(bytes)).await
+            self.remote.upload(&object, Bytes::from(bytes)).await
         }))
         .buffer_unordered(self.remote.options.parallel);
         while let Some(uploaded) = uploads.next().await {
@@ -132,7 +133,9 @@ impl Driver {
     /// Deletes objects that nobody names. What cannot be deleted is tried again after the next
     /// publication, or by a later owner.
     pub(crate) async fn delete(&self, old: &BTreeSet<Object>) -> u64 {
-        let deletions = old.iter().map(|object| async move { (*object, self.remote.delete(object).await.is_ok()) });
+        let old: Vec<Object> = old.iter().copied().collect();
+        let deletions =
+            old.into_iter().map(|object| async move { (object, self.remote.delete(&object).await.is_ok()) });
         let mut deletions = stream::iter(deletions).buffer_unordered(self.remote.options.parallel);
         let mut deleted = 0;
         while let Some((object, is_deleted)) = deletions.next().await {

@@ -138,16 +138,16 @@ async fn bring(driver: &Driver, directory: &Path, manifest: &Manifest) -> Result
         Ok(path)
     })
     .await?;
-    let parts = manifest.content.files.iter().flat_map(|file| {
-        let to = path.join(&file.name);
-        let mut end = 0;
-        file.parts.iter().map(move |part| {
-            let offset = end;
+    // (Owned, as borrowed items would make of this a future that no task can be spawned of.)
+    let mut parts = Vec::new();
+    for file in &manifest.content.files {
+        let (to, mut end) = (path.join(&file.name), 0);
+        for part in &file.parts {
+            parts.push((*part, end, to.clone()));
             end += part.bytes;
-            (*part, offset, to.clone())
-        })
-    });
-    let mut downloads = stream::iter(parts.map(|(part, offset, to)| async move {
+        }
+    }
+    let mut downloads = stream::iter(parts.into_iter().map(|(part, offset, to)| async move {
         let bytes = driver.remote.download(&part).await?;
         blocking(move || local::write_at(&to, offset, &bytes)).await
     }))
@@ -196,6 +196,12 @@ impl Acquired {
     /// cover. None if nobody has published yet.
     pub fn positions(&self) -> &[(Vec<u8>, Vec<u8>)] {
         &self.manifest.content.positions
+    }
+
+    /// Returns the position of one source; none if nobody has published one yet.
+    pub fn position(&self, source: impl AsRef<[u8]>) -> Option<&[u8]> {
+        let known = self.positions().iter().find(|(known, _)| known == source.as_ref());
+        known.map(|(_, position)| &position[..])
     }
 
     /// Returns the fencing token of this ownership: a number that grows with each.

@@ -9,6 +9,10 @@
 //! (`aws`, `gcp`, `azure`). A local directory (`LocalFileSystem`) has no conditional put over a
 //! version, and is refused.
 //!
+//! With the feature `stream` an [`Owned`] is the memory of a `LogConsumer` of `hapax-stream`, which
+//! checks, handles, takes checkpoints, publishes and acknowledges; `examples/brokers` has it for
+//! Kafka.
+//!
 //! What travels is the journal, with its window. Segments of a long memory do not: give
 //! [`Acquired::open`] no builder that has one.
 //!
@@ -19,6 +23,8 @@ mod error;
 mod handover;
 mod local;
 mod manifest;
+#[cfg(feature = "stream")]
+mod memory;
 mod options;
 mod owned;
 mod plan;

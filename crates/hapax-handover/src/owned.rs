@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use xxhash_rust::xxh3::xxh3_128;
@@ -36,6 +37,8 @@ struct Inner {
     confirmed: Mutex<Instant>,
     /// One publication at a time; true if orphans were looked for.
     publishing: tokio::sync::Mutex<bool>,
+    /// The store has answered: perhaps a lease goes on, perhaps this is fenced.
+    answered: Notify,
 }
 
 /// The result of a publication.
@@ -70,7 +73,7 @@ impl fmt::Debug for Owned {
 impl Owned {
     pub(crate) fn new(driver: Driver, engine: Dedup, epoch: u64, confirmed: Instant) -> Self {
         let (confirmed, publishing) = (Mutex::new(confirmed), tokio::sync::Mutex::new(false));
-        let inner = Arc::new(Inner { driver, engine, epoch, confirmed, publishing });
+        let inner = Arc::new(Inner { driver, engine, epoch, confirmed, publishing, answered: Notify::new() });
         let renewal = tokio::spawn(renew(Arc::downgrade(&inner)));
         Owned { inner, renewal }
     }
@@ -91,9 +94,35 @@ impl Owned {
         Ok(&self.inner.engine)
     }
 
+    /// Waits until [`engine`](Self::engine) returns one: until the store answers.
+    ///
+    /// # Errors
+    ///
+    /// [`HandoverError::Fenced`].
+    pub async fn usable(&self) -> Result<(), HandoverError> {
+        self.inner
+            .until(|| match self.engine() {
+                Err(HandoverError::LeaseOver { .. }) => None,
+                engine => Some(engine.map(|_| ())),
+            })
+            .await
+    }
+
+    /// Waits until another owner has acquired the partition, as far as this one has heard. Drop what
+    /// is being handled then.
+    pub async fn fenced(&self) -> HandoverError {
+        self.inner.until(|| self.inner.must_own().err()).await
+    }
+
     /// Returns the fencing token of this ownership: a number that grows with each.
     pub fn epoch(&self) -> u64 {
         self.inner.epoch
+    }
+
+    /// Returns the engine, also when its lease is over.
+    #[cfg(feature = "stream")]
+    pub(crate) fn engine_always(&self) -> &Dedup {
+        &self.inner.engine
     }
 
     /// Ships what is new up to the last [checkpoint](Dedup::checkpoint), and publishes it with that
@@ -126,7 +155,9 @@ impl Owned {
         let began = Instant::now();
         let (bytes, new): (_, BTreeSet<_>) = (content.bytes(), sources.keys().copied().collect());
         let event = Event::Publish { attempt: random::any(), content, new };
-        let driven = inner.driver.drive(event, &sources).await.map_err(|error| inner.fenced(error))?;
+        let driven = inner.driver.drive(event, &sources).await.map_err(|error| inner.fenced(error));
+        inner.answered.notify_waiters();
+        let driven = driven?;
         inner.confirm(began);
         let uploaded_bytes = sources.values().map(|(_, range)| range.end - range.start).sum();
         let uploaded = sources.len() as u64;
@@ -164,6 +195,20 @@ impl Inner {
     fn confirm(&self, began: Instant) {
         let mut confirmed = self.confirmed.lock().unwrap_or_else(PoisonError::into_inner);
         *confirmed = began.max(*confirmed);
+        drop(confirmed);
+        self.answered.notify_waiters();
+    }
+
+    /// Waits for something that an answer of the store may bring about.
+    async fn until<T>(&self, so: impl Fn() -> Option<T>) -> T {
+        loop {
+            // (It hears of what comes from here on.)
+            let answered = self.answered.notified();
+            if let Some(now) = so() {
+                return now;
+            }
+            answered.await;
+        }
     }
 
     async fn prepare(&self) -> Result<Prepared, HandoverError> {
@@ -251,7 +296,7 @@ async fn renew(owner: Weak<Inner>) {
         let began = Instant::now();
         match inner.driver.look().await {
             Ok(()) => inner.confirm(began),
-            Err(HandoverError::Fenced { .. }) => return,
+            Err(HandoverError::Fenced { .. }) => return inner.answered.notify_waiters(),
             // The lease ends, unless the next one is answered.
             Err(_) => {}
         }

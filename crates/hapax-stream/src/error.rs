@@ -18,6 +18,9 @@ pub enum ConsumerError<E> {
     /// The engine of a [`LogConsumer`](super::LogConsumer) has no journal with checkpoints, or
     /// nothing becomes durable there any more.
     Journal(JournalError),
+    /// The [memory](super::Memory) of a [`LogConsumer`](super::LogConsumer) is another one's now, or
+    /// could not make a checkpoint durable. Acknowledge nothing more: the messages come again.
+    Memory(Box<dyn std::error::Error + Send + Sync>),
     /// Messages were not handled to their end, and the engine's history cannot forget their ids:
     /// their next delivery could be taken for a repetition. Build the engine again, which goes back
     /// to its last checkpoint.
@@ -32,12 +35,24 @@ pub enum ConsumerError<E> {
     },
 }
 
+impl<E> ConsumerError<E> {
+    /// Returns the error of a memory: that of a journal, if it is one.
+    pub(super) fn of_memory(error: impl std::error::Error + Send + Sync + 'static) -> Self {
+        let boxed: Box<dyn std::error::Error + Send + Sync> = Box::new(error);
+        match boxed.downcast::<JournalError>() {
+            Ok(journal) => ConsumerError::Journal(*journal),
+            Err(memory) => ConsumerError::Memory(memory),
+        }
+    }
+}
+
 impl<E: fmt::Display> fmt::Display for ConsumerError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ConsumerError::Source(error) => write!(f, "the broker: {error}"),
             ConsumerError::Store(error) => write!(f, "the store: {error}"),
             ConsumerError::Journal(error) => write!(f, "the journal: {error}"),
+            ConsumerError::Memory(error) => write!(f, "the memory: {error}"),
             ConsumerError::NotForgotten { messages } => write!(
                 f,
                 "{messages} messages were not handled to their end, and the history cannot forget their ids: build the engine \
@@ -59,6 +74,7 @@ impl<E: std::error::Error + 'static> std::error::Error for ConsumerError<E> {
             ConsumerError::Source(error) => Some(error),
             ConsumerError::Store(error) => Some(error),
             ConsumerError::Journal(error) => Some(error),
+            ConsumerError::Memory(error) => Some(&**error),
             ConsumerError::NotForgotten { .. } | ConsumerError::MissingId { .. } => None,
         }
     }

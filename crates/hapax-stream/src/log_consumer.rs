@@ -5,6 +5,7 @@ use super::error::ConsumerError;
 use super::log_run::LogRun;
 use super::log_shared::LogShared;
 use super::marks::Marks;
+use super::memory::Memory;
 use super::options::{IdOf, OnMissing, Options};
 use super::source::Source;
 use super::stats::{ConsumerStats, Counts};
@@ -74,8 +75,11 @@ use std::time::Duration;
 ///   LogConsumerBuilder::drain); what is done then is made durable and acknowledged, what is not is
 ///   forgotten, and only then the partitions are [released](Source::released).
 ///
-/// The memory does not follow a partition: its next owner has its own, so a repetition of what this
-/// one has handled is handled there again.
+/// - When the memory is [lost](Memory::lost), handlers are dropped at once, and nothing is
+///   acknowledged any more.
+///
+/// An engine does not follow a partition: its next owner has its own, so a repetition of what this
+/// one has handled is handled there again. A [`Memory`] may: `Owned` of `hapax-handover` does.
 ///
 /// # Cost
 ///
@@ -83,20 +87,21 @@ use std::time::Duration;
 /// each message that is handled. Handlers run in the task of [`run`](Self::run), many at a time but
 /// on one thread: work that keeps a processor busy belongs on
 /// [`spawn_blocking`](tokio::task::spawn_blocking) or a task of its own.
-pub struct LogConsumer<M> {
-    shared: LogShared<M>,
+pub struct LogConsumer<M, K = Dedup> {
+    shared: LogShared<M, K>,
 }
 
-impl<M: Send + Sync + 'static> LogConsumer<M> {
-    /// Starts configuring a consumer: `id_of` returns the id of a message. `None`, or a blank one,
+impl<M: Send + Sync + 'static, K: Memory> LogConsumer<M, K> {
+    /// Starts configuring a consumer. The memory is an engine, or one that follows a partition:
+    /// [`Memory`]. `id_of` returns the id of a message. `None`, or a blank one,
     /// is [missing](LogConsumerBuilder::on_missing).
     pub fn builder<I: AsRef<[u8]>>(
-        engine: Dedup,
+        memory: K,
         id_of: impl Fn(&M) -> Option<I> + Send + Sync + 'static,
-    ) -> LogConsumerBuilder<M> {
+    ) -> LogConsumerBuilder<M, K> {
         let id_of = move |message: &M| id_of(message).map(|id| id.as_ref().to_vec());
         let options = Options { batch: 1_024, ..Options::default() };
-        LogConsumerBuilder { engine, id_of: Arc::new(id_of), options }
+        LogConsumerBuilder { memory, id_of: Arc::new(id_of), options }
     }
 
     /// Consumes until the source has no more, or `shutdown` is ready. Then nothing more is
@@ -108,7 +113,7 @@ impl<M: Send + Sync + 'static> LogConsumer<M> {
     ///
     /// # Errors
     ///
-    /// [`ConsumerError`]: of the source, or of the journal. A handler's errors are not among them.
+    /// [`ConsumerError`]: of the source, or of the memory. A handler's errors are not among them.
     pub async fn run<Src, H, F, E>(
         &self,
         source: &Src,
@@ -135,7 +140,7 @@ impl<M: Send + Sync + 'static> LogConsumer<M> {
     }
 }
 
-impl<M> fmt::Debug for LogConsumer<M> {
+impl<M, K> fmt::Debug for LogConsumer<M, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LogConsumer").field("name", &self.shared.options.name).finish_non_exhaustive()
     }
@@ -162,13 +167,13 @@ impl<M> fmt::Debug for LogConsumer<M> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use = "a builder does nothing until `build` is called"]
-pub struct LogConsumerBuilder<M> {
-    engine: Dedup,
+pub struct LogConsumerBuilder<M, K = Dedup> {
+    memory: K,
     id_of: IdOf<M>,
     options: Options,
 }
 
-impl<M> LogConsumerBuilder<M> {
+impl<M, K> LogConsumerBuilder<M, K> {
     fn with(self, change: impl FnOnce(&mut Options)) -> Self {
         let mut changed = self;
         change(&mut changed.options);
@@ -221,22 +226,33 @@ impl<M> LogConsumerBuilder<M> {
         self.with(|options| options.drain = deadline)
     }
 
+    /// Sets the time, and the number of messages, after which what is done is made durable and
+    /// acknowledged, whichever comes first: for a memory where that costs more than a sync. A crash
+    /// repeats that much, and two batches. Default: no time, so after each batch.
+    pub fn persist_every(self, time: Duration, messages: usize) -> Self {
+        self.with(|options| options.persist_every = (time, messages))
+    }
+
     /// Builds the consumer.
     ///
     /// # Errors
     ///
     /// An error that names the wrong option.
-    pub fn build(self) -> Result<LogConsumer<M>, StoreError> {
-        let LogConsumerBuilder { engine, id_of, mut options } = self;
+    pub fn build(self) -> Result<LogConsumer<M, K>, StoreError>
+    where
+        K: Memory,
+    {
+        let LogConsumerBuilder { memory, id_of, mut options } = self;
         // (There is no such option here: no more are held than a batch.)
         options.max_unacknowledged = options.max_in_flight.clamp(1, 1 << 20);
         options.validate()?;
         let counts = Arc::new(Counts::new(&options.name));
-        Ok(LogConsumer { shared: LogShared { marks: Arc::new(Marks::new(engine)), id_of, options, counts } })
+        let marks = Arc::new(Marks::new(memory.engine().clone()));
+        Ok(LogConsumer { shared: LogShared { memory, marks, id_of, options, counts } })
     }
 }
 
-impl<M> fmt::Debug for LogConsumerBuilder<M> {
+impl<M, K> fmt::Debug for LogConsumerBuilder<M, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LogConsumerBuilder").field("name", &self.options.name).finish_non_exhaustive()
     }

@@ -1,29 +1,27 @@
 //! A run of a consumer of a log: a batch after the other, each with a checkpoint behind it.
 
-use super::delivery::{Delivery, Handler};
+use super::delivery::Handler;
 use super::error::ConsumerError;
 use super::event::Event;
+use super::log_calls::{Boxed, Gate, attempts, heartbeat, settle};
 use super::log_shared::LogShared;
 use super::marks::Mark;
+use super::memory::Memory;
 use super::options::OnMissing;
 use super::order::{Order, Ticket};
-use super::source::{Partition, Source};
-use super::stats::Counts;
-use hapax::tier::random;
-use hapax::{Outcome, Token, Verdict};
-use hapax_store::unwind;
-use std::collections::{HashMap, VecDeque};
+use super::source::{Acks, Partition, Source};
+use hapax::{Outcome, Verdict};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep};
 
-type Boxed<'r, T> = Pin<Box<dyn Future<Output = T> + Send + 'r>>;
 type Received<Src> = Result<Option<Vec<<Src as Source>::Message>>, <Src as Source>::Error>;
 
-pub(super) struct LogRun<'r, Src: Source> {
-    consumer: &'r LogShared<Src::Message>,
+pub(super) struct LogRun<'r, Src: Source, K: Memory> {
+    consumer: &'r LogShared<Src::Message, K>,
     source: &'r Src,
     handler: Handler<Src::Message>,
     order: Order,
@@ -32,6 +30,9 @@ pub(super) struct LogRun<'r, Src: Source> {
     next: Ticket,
     /// The running call, which is not dropped before it has answered.
     receiving: Option<Boxed<'r, Received<Src>>>,
+    /// The messages that were received, and wait until the memory may be asked.
+    early: Option<Vec<Src::Message>>,
+    gate: Gate<'r, K>,
     revoking: Boxed<'r, Vec<Partition>>,
     /// `None` when it was ready.
     shutdown: Option<Boxed<'r, ()>>,
@@ -76,8 +77,12 @@ impl Stop {
     }
 }
 
-impl<'r, Src: Source> LogRun<'r, Src> {
-    pub(super) fn new(consumer: &'r LogShared<Src::Message>, source: &'r Src, handler: Handler<Src::Message>) -> Self {
+impl<'r, Src: Source, K: Memory> LogRun<'r, Src, K> {
+    pub(super) fn new(
+        consumer: &'r LogShared<Src::Message, K>,
+        source: &'r Src,
+        handler: Handler<Src::Message>,
+    ) -> Self {
         LogRun {
             consumer,
             source,
@@ -86,24 +91,44 @@ impl<'r, Src: Source> LogRun<'r, Src> {
             held: HashMap::new(),
             next: 0,
             receiving: None,
+            early: None,
+            gate: Gate::new(&consumer.memory),
             revoking: Box::pin(source.revoked()),
             shutdown: None,
         }
     }
 
-    pub(super) async fn run(mut self, shutdown: Boxed<'r, ()>) -> Result<(), ConsumerError<Src::Error>> {
+    pub(super) async fn run(self, shutdown: Boxed<'r, ()>) -> Result<(), ConsumerError<Src::Error>> {
+        let memory = &self.consumer.memory;
+        tokio::select! {
+            biased;
+            // All that is under way is dropped with the run.
+            error = memory.lost() => Err(ConsumerError::of_memory(error)),
+            ended = self.go_on(shutdown) => ended,
+        }
+    }
+
+    async fn go_on(mut self, shutdown: Boxed<'r, ()>) -> Result<(), ConsumerError<Src::Error>> {
         self.shutdown = Some(shutdown);
         // What an earlier run has left is done, or forgotten. And an engine that cannot have
         // checkpoints says so before anything is received.
-        self.checkpoint()?;
-        let mut ready = Vec::new();
+        self.checkpoint(&[])?;
+        let (consumer, source, (every, messages)) = (self.consumer, self.source, self.consumer.options.persist_every);
+        let (mut ready, mut persisted) = (Vec::new(), Instant::now());
         loop {
-            // The last batch is made durable while this one is received and handled.
-            let (consumer, source) = (self.consumer, self.source);
-            let settling = settle(consumer, source, std::mem::take(&mut ready));
-            let (Step { revoked, is_over }, ()) = tokio::try_join!(self.step(), settling)?;
-            self.checkpoint()?;
-            ready = self.order.take_ready().iter().filter_map(|ticket| self.held.remove(ticket)).collect();
+            // What is done is made durable while a batch is received and handled.
+            let is_due = persisted.elapsed() >= every || ready.len() >= messages;
+            let settled = if is_due { std::mem::take(&mut ready) } else { Vec::new() };
+            if !settled.is_empty() {
+                persisted = Instant::now();
+            }
+            let due = (!ready.is_empty()).then(|| persisted + every);
+            let settling = settle(consumer, source, settled);
+            let (Step { revoked, is_over }, ()) = tokio::try_join!(self.step(due), settling)?;
+            let done = self.order.take_ready();
+            let done: Vec<_> = done.iter().filter_map(|ticket| self.held.remove(ticket)).collect();
+            self.checkpoint(&done)?;
+            ready.extend(done);
             if is_over || !revoked.is_empty() {
                 settle(consumer, source, std::mem::take(&mut ready)).await?;
             }
@@ -119,36 +144,66 @@ impl<'r, Src: Source> LogRun<'r, Src> {
         }
     }
 
-    fn checkpoint(&self) -> Result<(), ConsumerError<Src::Error>> {
+    /// Takes a checkpoint behind messages that are done, and everything before them in their
+    /// partitions.
+    fn checkpoint(&self, done: &[Arc<Src::Message>]) -> Result<(), ConsumerError<Src::Error>> {
         let marks = &self.consumer.marks;
         match marks.stuck() {
-            0 => marks.engine.checkpoint::<&str, &str>([]).map(drop).map_err(ConsumerError::Journal),
-            messages => Err(ConsumerError::NotForgotten { messages }),
+            0 => {}
+            messages => return Err(ConsumerError::NotForgotten { messages }),
         }
+        let mut positions = BTreeMap::new();
+        if self.source.acks() == Acks::Cumulative {
+            let with_position = |message: &Arc<Src::Message>| {
+                Some((self.source.partition(message).to_string(), self.source.position(message)?))
+            };
+            // (Of a partition the last one counts.)
+            positions.extend(done.iter().filter_map(with_position));
+        }
+        marks.engine.checkpoint(positions).map(drop).map_err(ConsumerError::Journal)
     }
 
     /// Receives a batch, and handles it to its end.
-    async fn step(&mut self) -> Result<Step, ConsumerError<Src::Error>> {
+    /// While it waits for messages, it is over at a time that is due.
+    async fn step(&mut self, due: Option<Instant>) -> Result<Step, ConsumerError<Src::Error>> {
         let (source, batch) = (self.source, self.consumer.options.batch);
         let (receiving, revoking, shutdown) = (&mut self.receiving, &mut self.revoking, &mut self.shutdown);
+        let (early, gate) = (&mut self.early, &mut self.gate);
+        let mut due = due.map(|due| Box::pin(tokio::time::sleep_until(due)));
         let received = std::future::poll_fn(|cx| {
             if is_ready(shutdown, cx) {
                 return Poll::Ready(Ok(None));
             }
             if let Poll::Ready(partitions) = revoking.as_mut().poll(cx) {
                 *revoking = Box::pin(source.revoked());
+                early.iter_mut().for_each(|early| early.retain(|one| !partitions.contains(&source.partition(one))));
                 return Poll::Ready(Err(Step { revoked: partitions, is_over: false }));
             }
-            let call = receiving.get_or_insert_with(|| Box::pin(source.receive(batch)));
-            let answer = std::task::ready!(call.as_mut().poll(cx));
-            *receiving = None;
-            Poll::Ready(Ok(Some(answer)))
+            if early.is_none() {
+                let call = receiving.get_or_insert_with(|| Box::pin(source.receive(batch)));
+                if let Poll::Ready(answer) = call.as_mut().poll(cx) {
+                    *receiving = None;
+                    match answer {
+                        Ok(Some(messages)) => *early = Some(messages),
+                        end => return Poll::Ready(Ok(Some(end.map_err(ConsumerError::Source)))),
+                    }
+                }
+            }
+            if early.is_some()
+                && let Poll::Ready(opened) = gate.poll(cx)
+            {
+                return Poll::Ready(Ok(Some(opened.map(|()| early.take()).map_err(ConsumerError::of_memory))));
+            }
+            match due.as_mut().map(|due| due.as_mut().poll(cx)) {
+                Some(Poll::Ready(())) => Poll::Ready(Err(Step::default())),
+                _ => Poll::Pending,
+            }
         });
         let messages = match received.await {
             Err(step) => return Ok(step),
             Ok(None | Some(Ok(None))) => return Ok(Step::OVER),
             Ok(Some(Ok(Some(messages)))) => messages,
-            Ok(Some(Err(error))) => return Err(ConsumerError::Source(error)),
+            Ok(Some(Err(error))) => return Err(error),
         };
         if messages.is_empty() {
             // Other tasks get their turn, even if the source does not wait at all.
@@ -275,12 +330,16 @@ impl<'r, Src: Source> LogRun<'r, Src> {
                             mark.into_iter().for_each(Mark::keep);
                             self.order.done(&partition, ticket);
                         }
-                        Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                        Poll::Ready(Err(error)) => return Poll::Ready(Err(ConsumerError::Source(error))),
                     }
                 }
                 match waiting.is_empty() || running.len() >= options.max_in_flight {
                     true if running.is_empty() => return Poll::Ready(Ok(())),
                     true => return Poll::Pending,
+                    // Nothing begins while another may have the memory.
+                    false if self.gate.poll(cx).map_err(ConsumerError::of_memory)?.is_pending() => {
+                        return Poll::Pending;
+                    }
                     false => {
                         let room = options.max_in_flight - running.len();
                         running.extend(waiting.drain(..room.min(waiting.len())));
@@ -288,7 +347,7 @@ impl<'r, Src: Source> LogRun<'r, Src> {
                 }
             }
         });
-        handled.await.map_err(ConsumerError::Source)?;
+        handled.await?;
         Ok(stop.step)
     }
 }
@@ -300,78 +359,4 @@ fn is_ready(future: &mut Option<Boxed<'_, ()>>, cx: &mut Context<'_>) -> bool {
     }
     *future = None;
     true
-}
-
-/// Makes what is done durable, and acknowledges it.
-async fn settle<Src: Source>(
-    consumer: &LogShared<Src::Message>,
-    source: &Src,
-    ready: Vec<Arc<Src::Message>>,
-) -> Result<(), ConsumerError<Src::Error>> {
-    if ready.is_empty() {
-        return Ok(());
-    }
-    consumer.marks.engine.flush_async().await.map_err(ConsumerError::Journal)?;
-    source.acknowledge(&ready).await.map_err(ConsumerError::Source)?;
-    consumer.counts.add(Event::Acknowledged, ready.len());
-    Ok(())
-}
-
-/// Handles a message, again and again. Fails with the reason why the last attempt has failed.
-async fn attempts<M: Send + Sync + 'static>(
-    consumer: &LogShared<M>,
-    handler: &Handler<M>,
-    message: &Arc<M>,
-) -> Result<(), String> {
-    let (options, counts) = (&consumer.options, &consumer.counts);
-    let mut attempt = 0_u32;
-    loop {
-        attempt = attempt.saturating_add(1);
-        let is_last = attempt >= options.max_attempts;
-        let delivery = Delivery { message: Arc::clone(message), token: Token::from_u64(0), attempt, is_last };
-        let since = Instant::now();
-        // It is called where its panics are caught.
-        let handling = counts.in_a_span(async move { handler(delivery).await }, attempt);
-        let handled = tokio::time::timeout(options.handler_timeout, unwind::caught(handling)).await;
-        counts.meters.handled(since.elapsed());
-        let why = match handled {
-            Ok(Ok(Ok(()))) => {
-                counts.add(Event::Handled, 1);
-                return Ok(());
-            }
-            Ok(Ok(Err(why))) => why,
-            Ok(Err(panic)) => {
-                counts.add(Event::Panicked, 1);
-                format!("the handler panicked: {}", unwind::said(&*panic))
-            }
-            Err(_) => {
-                counts.add(Event::TimedOut, 1);
-                format!("the handler was not done within {:?}: option `handler_timeout`", options.handler_timeout)
-            }
-        };
-        failed(counts, &why, is_last);
-        if is_last {
-            return Err(why);
-        }
-        counts.add(Event::Retried, 1);
-        tokio::time::sleep(options.back_off.after(attempt, random::any())).await;
-    }
-}
-
-fn failed(counts: &Counts, why: &str, is_last: bool) {
-    counts.add(Event::Failed, 1);
-    counts.failed(why, is_last);
-}
-
-/// Tells the source again and again that messages are worked on, if it wants to know. Never ends.
-fn heartbeat<'r, Src: Source>(source: &'r Src, held: &HashMap<Ticket, Arc<Src::Message>>) -> Option<Boxed<'r, ()>> {
-    let every = source.heartbeat()?;
-    let messages: Vec<_> = held.values().map(Arc::clone).collect();
-    Some(Box::pin(async move {
-        loop {
-            tokio::time::sleep(every).await;
-            // An error, or no answer: the next heartbeat has all of them again.
-            let _ = tokio::time::timeout(every, source.extend(&messages)).await;
-        }
-    }))
 }

@@ -5,7 +5,8 @@ use super::options::{IdOf, Options};
 use super::stats::Counts;
 use std::sync::Arc;
 
-pub(super) struct LogShared<M> {
+pub(super) struct LogShared<M, K> {
+    pub(super) memory: K,
     pub(super) marks: Arc<Marks>,
     pub(super) id_of: IdOf<M>,
     pub(super) options: Options,

@@ -39,6 +39,8 @@ pub(super) struct Options {
     pub(super) handler_timeout: Duration,
     pub(super) back_off: BackOff,
     pub(super) drain: Duration,
+    /// The time, and the number of messages, after which what is done is made durable.
+    pub(super) persist_every: (Duration, usize),
     pub(super) scope_of: Option<ScopeOf>,
 }
 
@@ -54,6 +56,7 @@ impl Default for Options {
             handler_timeout: Duration::from_secs(600),
             back_off: BackOff { first: Duration::from_millis(500), max: Duration::from_secs(60) },
             drain: Duration::from_secs(10),
+            persist_every: (Duration::ZERO, 1),
             scope_of: None,
         }
     }
@@ -84,6 +87,9 @@ impl Options {
         let delays = sane(first) && sane(max) && first <= max;
         check(delays, "retry_delay", &(first, max), "two durations of up to a year, not none, the first not longer")?;
         check(self.drain <= MAX, "drain", &self.drain, "a duration of up to a year")?;
+        let (every, messages) = self.persist_every;
+        let valid = every <= MAX && several.contains(&messages);
+        check(valid, "persist_every", &self.persist_every, "a duration of up to a year, and 1 to 2^20 messages")?;
         if let Some(scope_of) = &self.scope_of {
             Scope::new(&scope_of(&Partition::default()))?;
         }

@@ -146,6 +146,15 @@ pub trait Source: Send + Sync {
         Partition::default()
     }
 
+    /// Returns the position from which to go on once this message, and all before it in its
+    /// partition, are done: with [`Acks::Cumulative`], a [`LogConsumer`](super::LogConsumer) puts it
+    /// into its checkpoints, as that of the source of the partition's name. Default: none, and the
+    /// broker alone says where to go on.
+    fn position(&self, message: &Self::Message) -> Option<Vec<u8>> {
+        let _ = message;
+        None
+    }
+
     /// Returns the number of times that the broker has delivered this message, this time included,
     /// if it counts. Default: it does not.
     ///

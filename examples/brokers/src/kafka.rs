@@ -42,6 +42,29 @@ pub fn header_id(message: &OwnedMessage) -> Option<&[u8]> {
     message.headers()?.iter().find(|header| header.key == "id")?.value
 }
 
+/// Returns the configuration of a member of a group. Acknowledged messages are committed, not
+/// received ones.
+pub(crate) fn member(brokers: &str, group: &str, session: Duration) -> ClientConfig {
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", brokers).set("group.id", group).set("auto.offset.reset", "earliest");
+    config.set("session.timeout.ms", session.as_millis().to_string());
+    config.set("heartbeat.interval.ms", (session / 5).as_millis().to_string());
+    config.set("enable.auto.offset.store", "false").set("auto.commit.interval.ms", "200");
+    config
+}
+
+/// Sends a message that is put aside to the topic of dead letters.
+pub(crate) async fn put_aside(producer: &FutureProducer, message: &OwnedMessage, why: &str) -> Result<(), BrokerError> {
+    let topic = format!("{}.dead", message.topic());
+    let mut headers = message.headers().map_or_else(rdkafka::message::OwnedHeaders::new, Clone::clone);
+    headers = headers.insert(rdkafka::message::Header { key: "dead-letter-reason", value: Some(why) });
+    let mut record = FutureRecord::<[u8], [u8]>::to(&topic).headers(headers);
+    record.key = message.key();
+    record.payload = message.payload();
+    let sent = producer.send(record, Duration::from_secs(10)).await;
+    sent.map(drop).map_err(|(error, _)| BrokerError::when("putting a message aside")(error))
+}
+
 /// The state that a rebalance needs.
 struct Rebalances {
     /// The number of assignments.
@@ -92,13 +115,8 @@ impl Kafka {
             revoked: revoked_sender,
             released: StdMutex::new(released_receiver),
         };
-        let mut config = ClientConfig::new();
-        config.set("bootstrap.servers", brokers).set("group.id", group).set("auto.offset.reset", "earliest");
-        config.set("session.timeout.ms", session.as_millis().to_string());
-        config.set("heartbeat.interval.ms", (session / 5).as_millis().to_string());
-        // Acknowledged messages are committed, not received ones.
-        config.set("enable.auto.offset.store", "false").set("auto.commit.interval.ms", "200");
-        let consumer: BaseConsumer<Rebalances> = config.create_with_context(context).map_err(&joining)?;
+        let consumer: BaseConsumer<Rebalances> =
+            member(brokers, group, session).create_with_context(context).map_err(&joining)?;
         consumer.subscribe(&[topic]).map_err(&joining)?;
         let producer = ClientConfig::new().set("bootstrap.servers", brokers).create().map_err(&joining)?;
 
@@ -198,14 +216,7 @@ impl Source for Kafka {
     }
 
     async fn dead_letter(&self, message: &Arc<OwnedMessage>, why: &str) -> Result<(), BrokerError> {
-        let topic = format!("{}.dead", message.topic());
-        let mut headers = message.headers().map_or_else(rdkafka::message::OwnedHeaders::new, Clone::clone);
-        headers = headers.insert(rdkafka::message::Header { key: "dead-letter-reason", value: Some(why) });
-        let mut record = FutureRecord::<[u8], [u8]>::to(&topic).headers(headers);
-        record.key = message.key();
-        record.payload = message.payload();
-        let sent = self.producer.send(record, Duration::from_secs(10)).await;
-        sent.map(drop).map_err(|(error, _)| BrokerError::when("putting a message aside")(error))
+        put_aside(&self.producer, message, why).await
     }
 
     fn acks(&self) -> Acks {

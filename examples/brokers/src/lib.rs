@@ -3,6 +3,7 @@
 
 pub mod jetstream;
 pub mod kafka;
+pub mod kafka_partitions;
 pub mod rabbitmq;
 pub mod redis_streams;
 pub mod sqs;

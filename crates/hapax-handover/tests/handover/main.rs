@@ -1,5 +1,7 @@
 //! Tests of hand-overs with real engines, over a store in memory with faults, and over S3.
 
+#[cfg(feature = "stream")]
+mod consumer;
 mod faults;
 mod s3;
 mod s3_server;

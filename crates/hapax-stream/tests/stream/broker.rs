@@ -273,6 +273,10 @@ impl Source for Broker {
         self.acks
     }
 
+    fn position(&self, message: &Message) -> Option<Vec<u8>> {
+        Some((message.offset + 1).to_string().into_bytes())
+    }
+
     fn partition(&self, message: &Message) -> Partition {
         partition(message.partition)
     }

@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use testkit::random::Random;
 
 /// The journal of a consumer, in a directory of its own.
-struct Journal(PathBuf);
+pub(crate) struct Journal(PathBuf);
 
 impl Journal {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("hapax-logs-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&path);
         Journal(path)
@@ -28,7 +28,7 @@ impl Journal {
         Dedup::builder().capacity(10_000).journal(&self.0, options)
     }
 
-    fn open(&self) -> Dedup {
+    pub(crate) fn open(&self) -> Dedup {
         self.builder().build().unwrap()
     }
 
@@ -73,7 +73,7 @@ fn log_consumer(engine: &Dedup) -> LogConsumerBuilder<Message> {
 }
 
 /// A broker that asks no store whether messages are done, with effects.
-fn log(acks: Acks) -> (Broker, Effects) {
+pub(crate) fn log(acks: Acks) -> (Broker, Effects) {
     let world = World::new();
     let mut broker = Broker::new(&world.store, acks);
     broker.lenient = true;

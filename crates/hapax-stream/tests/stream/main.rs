@@ -9,6 +9,7 @@ mod effects;
 mod ending;
 mod failing;
 mod handling;
+mod log_memory;
 mod logs;
 mod queue;
 mod standing;

@@ -5,6 +5,7 @@
 //! differs.
 
 mod directory;
+mod handed_over;
 mod http;
 mod killed;
 mod processes;
@@ -13,6 +14,7 @@ mod servers;
 
 mod jetstream;
 mod kafka;
+mod kafka_handover;
 mod kafka_log;
 mod kafka_transactions;
 mod llm_cache;

@@ -43,6 +43,16 @@ impl Process {
         }
     }
 
+    /// Stops it where it is, as a machine that hangs.
+    pub fn pause(&self) {
+        self.signal("-STOP");
+    }
+
+    /// Lets it go on.
+    pub fn resume(&self) {
+        self.signal("-CONT");
+    }
+
     /// Sends a signal to it and to the processes that it has started.
     fn signal(&self, signal: &str) {
         let sent = Command::new("kill").args([signal, "--", &format!("-{}", self.child.id())]).status();

@@ -1,0 +1,119 @@
+//! The calls of a run of a consumer of a log: to its memory, its source, and its handler.
+
+use super::delivery::{Delivery, Handler};
+use super::error::ConsumerError;
+use super::event::Event;
+use super::log_shared::LogShared;
+use super::memory::Memory;
+use super::order::Ticket;
+use super::source::Source;
+use super::stats::Counts;
+use hapax::tier::random;
+use hapax_store::unwind;
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tokio::time::Instant;
+
+pub(super) type Boxed<'r, T> = Pin<Box<dyn Future<Output = T> + Send + 'r>>;
+
+/// Makes what is done durable, and acknowledges it.
+pub(super) async fn settle<Src: Source, K: Memory>(
+    consumer: &LogShared<Src::Message, K>,
+    source: &Src,
+    ready: Vec<Arc<Src::Message>>,
+) -> Result<(), ConsumerError<Src::Error>> {
+    if ready.is_empty() {
+        return Ok(());
+    }
+    consumer.memory.persist().await.map_err(ConsumerError::of_memory)?;
+    source.acknowledge(&ready).await.map_err(ConsumerError::Source)?;
+    consumer.counts.add(Event::Acknowledged, ready.len());
+    Ok(())
+}
+
+/// Asks whether a memory may be asked, and waits if it may not.
+pub(super) struct Gate<'r, K: Memory> {
+    memory: &'r K,
+    opening: Option<Boxed<'r, Result<(), K::Error>>>,
+}
+
+impl<'r, K: Memory> Gate<'r, K> {
+    pub(super) fn new(memory: &'r K) -> Self {
+        Gate { memory, opening: None }
+    }
+
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), K::Error>> {
+        if self.memory.is_usable() {
+            self.opening = None;
+            return Poll::Ready(Ok(()));
+        }
+        let memory = self.memory;
+        let opened = std::task::ready!(self.opening.get_or_insert_with(|| Box::pin(memory.usable())).as_mut().poll(cx));
+        self.opening = None;
+        Poll::Ready(opened)
+    }
+}
+
+/// Handles a message, again and again. Fails with the reason why the last attempt has failed.
+pub(super) async fn attempts<M: Send + Sync + 'static, K: Memory>(
+    consumer: &LogShared<M, K>,
+    handler: &Handler<M>,
+    message: &Arc<M>,
+) -> Result<(), String> {
+    let (options, counts) = (&consumer.options, &consumer.counts);
+    let mut attempt = 0_u32;
+    loop {
+        attempt = attempt.saturating_add(1);
+        let is_last = attempt >= options.max_attempts;
+        let delivery = Delivery { message: Arc::clone(message), token: consumer.memory.token(), attempt, is_last };
+        let since = Instant::now();
+        // It is called where its panics are caught.
+        let handling = counts.in_a_span(async move { handler(delivery).await }, attempt);
+        let handled = tokio::time::timeout(options.handler_timeout, unwind::caught(handling)).await;
+        counts.meters.handled(since.elapsed());
+        let why = match handled {
+            Ok(Ok(Ok(()))) => {
+                counts.add(Event::Handled, 1);
+                return Ok(());
+            }
+            Ok(Ok(Err(why))) => why,
+            Ok(Err(panic)) => {
+                counts.add(Event::Panicked, 1);
+                format!("the handler panicked: {}", unwind::said(&*panic))
+            }
+            Err(_) => {
+                counts.add(Event::TimedOut, 1);
+                format!("the handler was not done within {:?}: option `handler_timeout`", options.handler_timeout)
+            }
+        };
+        failed(counts, &why, is_last);
+        if is_last {
+            return Err(why);
+        }
+        counts.add(Event::Retried, 1);
+        tokio::time::sleep(options.back_off.after(attempt, random::any())).await;
+    }
+}
+
+fn failed(counts: &Counts, why: &str, is_last: bool) {
+    counts.add(Event::Failed, 1);
+    counts.failed(why, is_last);
+}
+
+/// Tells the source again and again that messages are worked on, if it wants to know. Never ends.
+pub(super) fn heartbeat<'r, Src: Source>(
+    source: &'r Src,
+    held: &HashMap<Ticket, Arc<Src::Message>>,
+) -> Option<Boxed<'r, ()>> {
+    let every = source.heartbeat()?;
+    let messages: Vec<_> = held.values().map(Arc::clone).collect();
+    Some(Box::pin(async move {
+        loop {
+            tokio::time::sleep(every).await;
+            // An error, or no answer: the next heartbeat has all of them again.
+            let _ = tokio::time::timeout(every, source.extend(&messages)).await;
+        }
+    }))
+}
