@@ -6,11 +6,11 @@ use super::sealing::Sealing;
 use super::stats::LongMemoryStats;
 use super::worker::Worker;
 use crate::digest::{Digest, WantedKey};
-use crate::journal::{Disk, Shared};
+use crate::journal::{Disk, DurableFiles, Shared};
 use crate::process::Origin;
 use crate::segments::{Answer, SegmentOptions, Segments};
 use crate::sync::{Ordering, StdAtomicU64};
-use crate::{SegmentError, Timestamp};
+use crate::{JournalError, SegmentError, Timestamp};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -162,6 +162,20 @@ impl LongTier {
         if self.origin.is_here() {
             // If it fails, the record in the journal clears them when that is sealed.
             let _ = self.sealing.clear();
+        }
+    }
+
+    /// Returns the journal's files together with the segments that go before them: a state that a
+    /// crash could have left.
+    pub(crate) fn durable_files(&self, journal: &Shared) -> Result<DurableFiles, JournalError> {
+        loop {
+            // First the segments: so the journal has all that they have, and its position lies
+            // behind it.
+            let (segments, sealed) = self.sealing.segments.durable();
+            // (Unless its files have expired meanwhile, since they were sealed.)
+            if let Some(files) = journal.durable_files_since(sealed)? {
+                return Ok(DurableFiles { segments: Some(segments), ..files });
+            }
         }
     }
 

@@ -14,6 +14,7 @@
 //! The design is in `docs/design/long-memory.md`. In no promise: an engine is to be built on it.
 
 mod change;
+mod durable;
 mod filter;
 mod format;
 mod index;

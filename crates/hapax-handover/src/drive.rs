@@ -1,18 +1,19 @@
 //! The protocol, driven: does what the state machine says, and tells it what came of it.
 
 use crate::HandoverError;
-use crate::manifest::{Manifest, Object};
+use crate::local::Source;
+use crate::manifest::{File, Manifest, Object};
 use crate::protocol::{Action, Answer, Event, PUTS_MAX, State};
 use crate::remote::Remote;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
-use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The bytes of new objects: stretches of files.
-pub(crate) type Sources = BTreeMap<Object, (PathBuf, Range<u64>)>;
+pub(crate) type Sources = BTreeMap<Object, (Arc<Source>, Range<u64>)>;
 
 /// The owner of a partition, or who is to be.
 pub(crate) struct Driver {
@@ -60,6 +61,42 @@ impl Driver {
         let manifest = self.remote.look().await?;
         self.on(Event::Looked(manifest));
         self.current().map(|_| ())
+    }
+
+    /// Returns true if this still is the owner, false if the store does not say: it is asked again,
+    /// until there is an answer or the lease ends. An error if another one is.
+    pub(crate) async fn still_owns(&self, epoch: u64) -> Result<bool, HandoverError> {
+        match self.look().await {
+            Ok(()) => Ok(true),
+            Err(HandoverError::Fenced { by, .. }) => Err(self.fenced(epoch, by)),
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// Downloads files into a directory that has none of them.
+    pub(crate) async fn download(&self, directory: &Path, files: &[File]) -> Result<(), HandoverError> {
+        let make = |file: &File| {
+            let to = directory.join(&file.name);
+            crate::local::create(&to)?.set_len(file.bytes()).map_err(HandoverError::io("make room for", &to))
+        };
+        files.iter().try_for_each(make)?;
+        let parts = files.iter().flat_map(|file| {
+            let (to, mut end) = (directory.join(&file.name), 0);
+            file.parts.iter().map(move |part| {
+                let offset = end;
+                end += part.bytes;
+                (*part, offset, to.clone())
+            })
+        });
+        let mut downloads = stream::iter(parts.map(|(part, offset, to)| async move {
+            let bytes = self.remote.download(&part).await?;
+            blocking(move || crate::local::write_at(&to, offset, &bytes)).await
+        }))
+        .buffer_unordered(self.remote.options.parallel);
+        while let Some(downloaded) = downloads.next().await {
+            downloaded?;
+        }
+        Ok(())
     }
 
     /// Goes on until the event has come to its end.
@@ -117,9 +154,9 @@ impl Driver {
 
     async fn upload(&self, new: &BTreeSet<Object>, sources: &Sources) -> Result<(), HandoverError> {
         let uploads = new.iter().filter_map(|object| Some((object, sources.get(object)?)));
-        let mut uploads = stream::iter(uploads.map(|(object, (path, range))| async move {
-            let (path, range) = (path.clone(), range.clone());
-            let bytes = blocking(move || crate::local::read(&path, &range)).await?;
+        let mut uploads = stream::iter(uploads.map(|(object, (source, range))| async move {
+            let (source, range) = (Arc::clone(source), range.clone());
+            let bytes = blocking(move || source.read(&range)).await?;
             self.remote.upload(object, Bytes::from(bytes)).await
         }))
         .buffer_unordered(self.remote.options.parallel);

@@ -1,6 +1,8 @@
 //! Tests of hand-overs with real engines, over a store in memory with faults, and over S3.
 
 mod faults;
+#[cfg(feature = "long-memory")]
+mod long;
 mod s3;
 mod s3_server;
 
