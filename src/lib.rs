@@ -245,6 +245,8 @@ pub use journal::{
 pub use key::{Int, Key};
 #[cfg(all(feature = "long-memory", not(modelled)))]
 pub use long_memory::{LongMemory, LongMemoryStats};
+#[cfg(all(feature = "long-memory", not(modelled)))]
+pub use segments::SegmentSource;
 pub use stats::Stats;
 pub use verdict::{Certainty, Outcome, Refusal, Tier, Verdict};
 pub use window::{TableStats, Window, WindowStats};

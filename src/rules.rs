@@ -176,6 +176,15 @@ pub(crate) enum Rule {
     /// A file that a failed publication may have named is not deleted before the next manifest.
     #[cfg(feature = "long-memory")]
     KeepDoubtful,
+    /// The pages of a segment that comes from elsewhere are checked before they are written.
+    #[cfg(feature = "long-memory")]
+    BroughtPages,
+    /// What is no page of it is checked when it is on the disk.
+    #[cfg(feature = "long-memory")]
+    BroughtWhole,
+    /// A segment's file gets its name only if the segment is live still.
+    #[cfg(feature = "long-memory")]
+    BroughtIfLive,
 }
 
 /// A place in a call where other threads may come between.

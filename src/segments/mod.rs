@@ -6,13 +6,15 @@
 //! `change` what changes that: sealing, and merging, in steps (`merge`). `look` answers
 //! questions, by each segment's `filter` and one page of those that may have the id (`segment`,
 //! `index`), which are read together (`reads`). `plan` decides what is merged and what has
-//! expired, and says what all of it takes.
+//! expired, and says what all of it takes. `source` is where bytes of files come from that are not
+//! here, and `bring` brings them.
 //!
 //! Nothing here knows the engine or the journal's files: it shares the journal's disk, so that
 //! tests can put another one there.
 //!
 //! The design is in `docs/design/long-memory.md`. In no promise: an engine is to be built on it.
 
+mod bring;
 mod change;
 mod durable;
 mod filter;
@@ -29,11 +31,14 @@ mod reads;
 mod segment;
 mod set;
 mod sort;
+mod source;
 mod stats;
 mod writer;
 
 #[cfg(test)]
 mod damaged;
+#[cfg(test)]
+mod elsewhere;
 #[cfg(test)]
 mod faults;
 #[cfg(any(fuzzing, test))]
@@ -51,6 +56,7 @@ pub use plan::{LIVE_MAX, Needs, SPANS_PER_RETENTION_MAX};
 pub use reads::READ_THREADS_MAX;
 pub use set::Segments;
 pub use sort::{Event, EventKind, Span};
+pub use source::SegmentSource;
 pub use stats::SegmentStats;
 
 pub use crate::digest::{DigestKey, DigestKind, WantedKey};

@@ -2,10 +2,10 @@
 
 use crate::HandoverError;
 use crate::drive::{Driver, blocking};
-#[cfg(feature = "long-memory")]
-use crate::local;
 use crate::manifest::Manifest;
 use crate::owned::Owned;
+#[cfg(feature = "long-memory")]
+use crate::segments::InStore;
 use hapax::{Builder, Damage, JournalOptions};
 use std::fmt;
 use std::path::PathBuf;
@@ -72,13 +72,22 @@ impl Acquired {
     /// Builds the engine with a [long memory](Builder::long_memory), on the journal and the
     /// segments of the last owner. Where that had none, its journal becomes the first.
     ///
+    /// The engine answers before the segments are here: it reads their pages in the store, and
+    /// brings filters and files in the background. What cannot be read is in doubt: fresh, as a
+    /// [guess](hapax::Certainty::Guess), and counted in
+    /// [`in_doubt`](hapax::LongMemoryStats::in_doubt). Who would rather wait for certainty waits
+    /// for [`Owned::segments_are_here`].
+    ///
     /// # Errors
     ///
-    /// Those of [`open`](Self::open), and those of downloading.
+    /// Those of [`open`](Self::open). The ends of all segments are read, and damage is refused;
+    /// pages that are damaged are noticed when they are read, and never an answer.
     ///
     /// # Cost
     ///
-    /// One request for each part of a segment, and what [`open`](Self::open) costs.
+    /// What [`open`](Self::open) costs, and two requests for each segment, side by side. Then
+    /// 1.5 bytes an id for filters, and 12 for files, each byte downloaded once. See
+    /// [`Builder::segment_source`] for what checks cost meanwhile.
     #[cfg(feature = "long-memory")]
     pub async fn open_with_long_memory(
         self,
@@ -86,23 +95,28 @@ impl Acquired {
         journal: JournalOptions,
         long_memory: hapax::LongMemory,
     ) -> Result<Owned, HandoverError> {
-        let path = local::segments(&self.directory);
-        if let Err(error) = crate::segments::bring(&self.driver, &path, &self.manifest).await {
-            // Files are also gone if another has acquired it meanwhile, and published.
-            return Err(self.driver.still_owns(self.manifest.epoch).await.err().unwrap_or(error));
-        }
-        self.build(builder.long_memory(path, long_memory), journal).await
+        let path = crate::local::segments(&self.directory);
+        let (directory, segments) = (path.clone(), self.manifest.content.segments.clone());
+        let source = Arc::new(InStore::new(Arc::clone(&self.driver.remote), &segments.files)?);
+        blocking(move || crate::segments::prepare(&directory, &segments)).await?;
+        let builder = builder.long_memory(path, long_memory).segment_source(Arc::clone(&source) as _);
+        let owned = self.build(builder, journal).await?;
+        Ok(owned.with_segments(source))
     }
 
     async fn build(self, builder: Builder, journal: JournalOptions) -> Result<Owned, HandoverError> {
         let Acquired { driver, manifest, directory, mut confirmed } = self;
         let path = directory.clone();
-        let engine = blocking(move || {
+        let built = blocking(move || {
             let journal = journal.checkpoints(true).damage(Damage::Refuse);
             let built = builder.journal(&path, journal).build();
             built.map_err(|error| HandoverError::Engine(Arc::new(error)))
-        })
-        .await?;
+        });
+        let engine = match built.await {
+            Ok(engine) => engine,
+            // Segments are also gone if another has acquired it meanwhile, and published.
+            Err(error) => return Err(driver.still_owns(manifest.epoch).await.err().unwrap_or(error)),
+        };
         if engine.positions()? != manifest.content.positions {
             let what = "its files have other positions than the manifest".into();
             return Err(HandoverError::Damaged { path: directory.display().to_string(), what });

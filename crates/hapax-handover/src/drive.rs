@@ -17,7 +17,7 @@ pub(crate) type Sources = BTreeMap<Object, (Arc<Source>, Range<u64>)>;
 
 /// The owner of a partition, or who is to be.
 pub(crate) struct Driver {
-    pub(crate) remote: Remote,
+    pub(crate) remote: Arc<Remote>,
     pub(crate) partition: String,
     state: Mutex<State>,
 }
@@ -31,7 +31,7 @@ pub(crate) struct Driven {
 
 impl Driver {
     pub(crate) fn new(remote: Remote, partition: &str) -> Self {
-        Driver { remote, partition: partition.into(), state: Mutex::default() }
+        Driver { remote: Arc::new(remote), partition: partition.into(), state: Mutex::default() }
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {

@@ -36,6 +36,9 @@ struct Inner {
     confirmed: Mutex<Instant>,
     /// One publication at a time; true if orphans were looked for.
     publishing: tokio::sync::Mutex<bool>,
+    /// The segments that are not here yet.
+    #[cfg(feature = "long-memory")]
+    segments: std::sync::OnceLock<Arc<crate::segments::InStore>>,
 }
 
 /// The result of a publication.
@@ -70,9 +73,46 @@ impl fmt::Debug for Owned {
 impl Owned {
     pub(crate) fn new(driver: Driver, engine: Dedup, epoch: u64, confirmed: Instant) -> Self {
         let (confirmed, publishing) = (Mutex::new(confirmed), tokio::sync::Mutex::new(false));
-        let inner = Arc::new(Inner { driver, engine, epoch, confirmed, publishing });
+        let inner = Inner {
+            driver,
+            engine,
+            epoch,
+            confirmed,
+            publishing,
+            #[cfg(feature = "long-memory")]
+            segments: std::sync::OnceLock::new(),
+        };
+        let inner = Arc::new(inner);
         let renewal = tokio::spawn(renew(Arc::downgrade(&inner)));
         Owned { inner, renewal }
+    }
+
+    #[cfg(feature = "long-memory")]
+    pub(crate) fn with_segments(self, segments: Arc<crate::segments::InStore>) -> Self {
+        // (It is set once.)
+        let _ = self.inner.segments.set(segments);
+        self
+    }
+
+    /// Waits until all segments of the long memory are here: from then on nothing is asked of the
+    /// store for a check. Returns at once without a long memory.
+    ///
+    /// Waits for as long as the store needs;
+    /// [`not_brought`](hapax::LongMemoryStats::not_brought) says why nothing comes at present.
+    ///
+    /// # Errors
+    ///
+    /// [`HandoverError::Fenced`].
+    #[cfg(feature = "long-memory")]
+    pub async fn segments_are_here(&self) -> Result<(), HandoverError> {
+        loop {
+            self.inner.must_own()?;
+            let stats = self.inner.engine.stats().long_memory;
+            if stats.is_none_or(|stats| stats.segments.remote == 0) {
+                return Ok(());
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
     }
 
     /// Returns the engine, if the store has confirmed within a lease that this is the owner. Ask
@@ -142,6 +182,7 @@ impl Owned {
 impl Drop for Owned {
     fn drop(&mut self) {
         self.renewal.abort();
+        self.inner.close();
     }
 }
 
@@ -151,6 +192,14 @@ impl Inner {
             State::Owning(_) => Ok(()),
             State::Fenced(by) => Err(self.driver.fenced(self.epoch, by)),
             _ => Err(self.driver.fenced(self.epoch, 0)),
+        }
+    }
+
+    /// Lets nobody wait for segments any more.
+    fn close(&self) {
+        #[cfg(feature = "long-memory")]
+        if let Some(segments) = self.segments.get() {
+            segments.close();
         }
     }
 
@@ -270,7 +319,7 @@ async fn renew(owner: Weak<Inner>) {
         let began = Instant::now();
         match inner.driver.look().await {
             Ok(()) => inner.confirm(began),
-            Err(HandoverError::Fenced { .. }) => return,
+            Err(HandoverError::Fenced { .. }) => return inner.close(),
             // The lease ends, unless the next one is answered.
             Err(_) => {}
         }
