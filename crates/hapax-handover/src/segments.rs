@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
-/// The bytes up to which somebody waits for an answer: pages, and the end of a file.
-const SMALL: usize = 64 << 10;
+/// The bytes up to which somebody waits for an answer: a page. (A whole file is longer than that.)
+const SMALL: usize = 4096;
 
 /// The most bytes of one request.
 const REQUEST_BYTES: u64 = 4 << 20;
@@ -48,7 +48,7 @@ pub(crate) struct InStore {
     runtime: Handle,
     /// The runtime ends with it.
     _ends: oneshot::Sender<()>,
-    /// The time of the last error, and what it was, until there is an answer.
+    /// The time of the last error of a small read, and what it was, until there is an answer.
     failed: Mutex<Option<(Instant, Arc<HandoverError>)>>,
     is_closed: AtomicBool,
 }
@@ -153,7 +153,10 @@ impl SegmentSource for InStore {
         let requests = self.parts_of(name, offset..offset.saturating_add(bytes.len() as u64))?;
         let read = self.ask(requests, is_small);
         let failed = read.as_ref().err().map(|error| (Instant::now(), Arc::new(error.clone())));
-        *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = failed;
+        // (That a large part of a file has not come says nothing of pages.)
+        if is_small || failed.is_none() {
+            *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = failed;
+        }
         let read = read.map_err(io::Error::other)?;
         if read.iter().map(Bytes::len).sum::<usize>() != bytes.len() {
             let what = format!("the store has other ranges of segment {name} than were asked for");

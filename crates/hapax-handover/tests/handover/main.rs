@@ -1,5 +1,7 @@
 //! Tests of hand-overs with real engines, over a store in memory with faults, and over S3.
 
+#[cfg(feature = "long-memory")]
+mod elsewhere;
 mod faults;
 #[cfg(feature = "long-memory")]
 mod long;
