@@ -176,6 +176,9 @@ pub(crate) enum Rule {
     /// A file that a failed publication may have named is not deleted before the next manifest.
     #[cfg(feature = "long-memory")]
     KeepDoubtful,
+    /// Who hands over takes the segments before the journal.
+    #[cfg(feature = "long-memory")]
+    SegmentsFirst,
     /// The pages of a segment that comes from elsewhere are checked before they are written.
     #[cfg(feature = "long-memory")]
     BroughtPages,
@@ -199,6 +202,9 @@ pub(crate) enum Place {
     Clearing,
     /// The window has taken an id for new, and a long memory was not asked yet.
     Inserted,
+    /// One of journal and segments was listed, and the other was not yet.
+    #[cfg(feature = "long-memory")]
+    Listed,
     /// A check was answered, and the journal does not know yet.
     Checked,
     /// A table is about to be the newest, and no caller sees that yet.

@@ -9,6 +9,7 @@ use super::worker::Worker;
 use crate::digest::{Digest, WantedKey};
 use crate::journal::{Disk, DurableFiles, Shared};
 use crate::process::Origin;
+use crate::rules::{Place, Rule, meanwhile, obeys};
 use crate::segments::{Answer, SegmentOptions, SegmentSource, Segments};
 use crate::sync::{Ordering, StdAtomicU64};
 use crate::{JournalError, SegmentError, Timestamp};
@@ -184,13 +185,20 @@ impl LongTier {
     /// Returns the journal's files together with the segments that go before them: a state that a
     /// crash could have left.
     pub(crate) fn durable_files(&self, journal: &Shared) -> Result<DurableFiles, JournalError> {
+        let with = |segments, files| DurableFiles { segments: Some(segments), ..files };
+        if !obeys(Rule::SegmentsFirst) {
+            let files = journal.durable_files()?;
+            meanwhile(Place::Listed);
+            return Ok(with(self.sealing.segments.durable().0, files));
+        }
         loop {
             // First the segments: so the journal has all that they have, and its position lies
             // behind it.
             let (segments, sealed) = self.sealing.segments.durable();
+            meanwhile(Place::Listed);
             // (Unless its files have expired meanwhile, since they were sealed.)
             if let Some(files) = journal.durable_files_since(sealed)? {
-                return Ok(DurableFiles { segments: Some(segments), ..files });
+                return Ok(with(segments, files));
             }
         }
     }

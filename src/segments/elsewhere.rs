@@ -10,6 +10,7 @@ use super::options::SegmentOptions;
 use super::set::Segments;
 use super::sort::{Event, EventKind};
 use super::source::SegmentSource;
+use crate::journal::DurableFile;
 use crate::journal::simulated::{Fault, Simulated};
 use crate::random::{Random, hash, mix};
 use crate::rules::{Rule, leave_out};
@@ -26,7 +27,7 @@ const RETENTION: u64 = 1_000_000;
 
 /// What the source does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mood {
+pub(crate) enum Mood {
     Well,
     Gone,
     /// It fails for one place in three.
@@ -39,7 +40,7 @@ type Act = Box<dyn FnOnce() + Send>;
 
 /// The files of all owners, as an object store has them.
 #[derive(Clone, Default)]
-struct Elsewhere(Arc<Mutex<(BTreeMap<String, Vec<u8>>, Option<Mood>, Option<Act>)>>);
+pub(crate) struct Elsewhere(Arc<Mutex<(BTreeMap<String, Vec<u8>>, Option<Mood>, Option<Act>)>>);
 
 impl SegmentSource for Elsewhere {
     fn read_at(&self, name: &str, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
@@ -68,8 +69,19 @@ impl SegmentSource for Elsewhere {
 }
 
 impl Elsewhere {
-    fn mood(&self, mood: Mood) {
+    pub(crate) fn mood(&self, mood: Mood) {
         unpoisoned(self.0.lock()).1 = Some(mood);
+    }
+
+    /// Takes over the files of a directory, as they were listed; those that are not there it has.
+    pub(crate) fn take_over(&self, disk: &Simulated, files: &[DurableFile]) {
+        for file in files {
+            if let Some(bytes) = disk.read(&file.path) {
+                let name = file.path.file_name().unwrap().to_str().unwrap().to_owned();
+                assert_eq!(bytes.len() as u64, file.bytes, "{name} is as long as it was listed");
+                unpoisoned(self.0.lock()).0.insert(name, bytes);
+            }
+        }
     }
 }
 
@@ -162,16 +174,7 @@ impl World {
         if sealed != self.sealed {
             return Err(format!("{sealed} is sealed, and {} was", self.sealed));
         }
-        for file in &durable.files {
-            // What was not here yet is elsewhere still.
-            if let Some(bytes) = self.disk.read(&file.path) {
-                let name = file.path.file_name().unwrap().to_str().unwrap().to_owned();
-                if bytes.len() as u64 != file.bytes {
-                    return Err(format!("{name} has {} bytes, and is listed with {}", bytes.len(), file.bytes));
-                }
-                unpoisoned(self.source.0.lock()).0.insert(name, bytes);
-            }
-        }
+        self.source.take_over(&self.disk, &durable.files);
         self.end(|_| {});
         self.disk = Simulated::new();
         self.disk.replace_directory(directory());

@@ -38,7 +38,7 @@ mod writer;
 #[cfg(test)]
 mod damaged;
 #[cfg(test)]
-mod elsewhere;
+pub(crate) mod elsewhere;
 #[cfg(test)]
 mod faults;
 #[cfg(any(fuzzing, test))]
