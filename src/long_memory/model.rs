@@ -101,13 +101,15 @@ impl Sequence {
         self.dedup().stats().long_memory.expect("it has one")
     }
 
+    fn may_doubt(&self) -> bool {
+        // What waits for a checkpoint is in no file, so it cannot be sealed.
+        let is_held = self.world.checkpoints && self.now - self.checkpoint >= WINDOW.as_secs();
+        self.is_faulty || is_held || self.is_unwell && self.stats().segments.remote > 0
+    }
+
     /// Judges an answer: `None` if it was in doubt.
     fn judge(&mut self, id: u64, is_known: Option<bool>) {
-        let (now, refreshes) = (self.now, self.world.refreshes);
-        // What waits for a checkpoint is in no file, so it cannot be sealed.
-        let is_held = self.world.checkpoints && now - self.checkpoint >= WINDOW.as_secs();
-        let is_elsewhere = self.is_unwell && self.stats().segments.remote > 0;
-        let may_doubt = self.is_faulty || is_held || is_elsewhere;
+        let (now, refreshes, may_doubt) = (self.now, self.world.refreshes, self.may_doubt());
         let belief = &mut self.beliefs[id as usize];
         let Some(is_known) = is_known else {
             assert!(may_doubt, "id {id} is in doubt at {now}, without a reason: {belief:?}");
@@ -195,7 +197,7 @@ impl Sequence {
         self.trace.push(format!("claim {id}: known {is_known}, completes {completes}"));
         let before = self.beliefs[id as usize].clone();
         // (A claim does not say that it is in doubt.)
-        let is_certain = is_known || !before.after(false, self.now).is_empty();
+        let is_certain = is_known || !self.may_doubt();
         self.judge(id, is_certain.then_some(is_known));
         if !is_known && !completes {
             // It was not accepted, nor is it known now, unless that is in doubt.
