@@ -3,58 +3,13 @@
 //! A file comes under another name. It gets its own when all of it is on the disk, and right; until
 //! then, after whatever happens, the segment is elsewhere still.
 
-#![allow(clippy::cast_possible_truncation, reason = "pieces that are in memory")]
-
+use super::coming::Coming;
 use super::page::PAGE_BYTES;
-use super::segment::Segment;
 use super::set::Segments;
 use crate::SegmentError;
-use crate::journal::disk::{DiskFile, write_all};
 use crate::rules::{Rule, obeys};
-use crate::sync::{Condvar, Mutex, unpoisoned};
-use std::path::{Path, PathBuf};
+use crate::sync::unpoisoned;
 use std::sync::Arc;
-use std::time::Instant;
-
-/// The name of a file that is not whole yet ends like this, behind that of the segment.
-const PART: &str = "part";
-
-/// The ids from which on a batch waits for filters, instead of a page for each id and segment.
-const BATCH_MIN: usize = 16;
-
-/// Returns true if a file is what was left of bringing a segment.
-pub(super) fn is_part(path: &Path) -> bool {
-    let stem = path.file_stem().map(Path::new);
-    path.extension().is_some_and(|it| it == PART) && stem.is_some_and(|stem| super::set::number_of(stem).is_some())
-}
-
-/// The file that is being brought, and who waits for filters.
-#[derive(Default)]
-pub(super) struct Bringing {
-    file: Mutex<Option<Coming>>,
-    news: Mutex<News>,
-    changed: Condvar,
-}
-
-/// The part that those who wait look at.
-#[derive(Default)]
-struct News {
-    /// True while there is a thread that brings segments.
-    goes_on: bool,
-    /// The number of times that it has failed.
-    failures: u64,
-    /// The last error, until something comes.
-    failed: Option<SegmentError>,
-}
-
-/// A file on its way.
-struct Coming {
-    segment: Arc<Segment>,
-    path: PathBuf,
-    file: Box<dyn DiskFile>,
-    at: u64,
-    buffer: Vec<u8>,
-}
 
 impl Segments {
     /// Brings the next filter, or the next piece of a file: this many bytes, rounded down to pages,
@@ -89,7 +44,7 @@ impl Segments {
         }
         let mut coming = match (file.take(), remote().next()) {
             (Some(coming), _) => coming,
-            (None, Some(segment)) => Coming::begin(self, segment)?,
+            (None, Some(segment)) => Coming::begin(&*self.disk, segment)?,
             (None, None) => return Ok(false),
         };
         if let Err(error) = coming.read(bytes.max(PAGE_BYTES)) {
@@ -101,7 +56,7 @@ impl Segments {
         let (path, size) = (path.clone(), segment.listed.bytes);
         match coming.write() {
             Ok(()) if coming.at < size => *file = Some(coming),
-            Ok(()) => coming.finish(self).inspect_err(|_| self.discard(&path))?,
+            Ok(()) => self.arrives(coming).inspect_err(|_| self.discard(&path))?,
             Err(error) => {
                 self.discard(&path);
                 return Err(error);
@@ -121,83 +76,18 @@ impl Segments {
         unpoisoned(self.bringing.news.lock()).failed.clone()
     }
 
-    /// Lets a batch wait for filters that are on their way: each id would take a page of each of
-    /// these segments.
-    pub(super) fn wait_for_filters(&self, ids: usize, segments: &[Arc<Segment>]) {
-        let is_missing = || segments.iter().any(|segment| !segment.is_here() && segment.filter.get().is_none());
-        if ids < BATCH_MIN || !is_missing() {
-            return;
-        }
-        let deadline = Instant::now() + self.options.read_wait_max;
-        let mut news = unpoisoned(self.bringing.news.lock());
-        let failures = news.failures;
-        // Where it fails, pages say so as well.
-        while news.goes_on && news.failures == failures && is_missing() {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return;
-            }
-            news = unpoisoned(self.bringing.changed.wait_timeout(news, left)).0;
-        }
-    }
-}
-
-impl Coming {
-    fn begin(segments: &Segments, segment: &Arc<Segment>) -> Result<Self, SegmentError> {
-        let mut path = segment.path().as_os_str().to_owned();
-        path.push(".");
-        path.push(PART);
-        let path = PathBuf::from(path);
-        let create = || segments.disk.create(&path);
-        let file = create().or_else(|error| match error.kind() {
-            // What could not be deleted when it was given up.
-            std::io::ErrorKind::AlreadyExists => segments.disk.remove(&path).and_then(|()| create()),
-            _ => Err(error),
-        });
-        let file = file.map_err(SegmentError::io("create", &path))?;
-        Ok(Coming { segment: Arc::clone(segment), path, file, at: 0, buffer: Vec::new() })
-    }
-
-    /// Reads the next piece, and checks its pages.
-    fn read(&mut self, bytes: usize) -> Result<(), SegmentError> {
-        let Coming { segment, at, buffer, .. } = self;
-        buffer.resize((segment.listed.bytes - *at).min(bytes as u64) as usize, 0);
-        segment.read(*at, buffer)?;
-        if !obeys(Rule::BroughtPages) {
-            return Ok(());
-        }
-        let first = *at / PAGE_BYTES as u64;
-        let pages = (segment.trailer.pages.saturating_sub(first)) as usize;
-        (first..)
-            .zip(buffer.as_chunks().0)
-            .take(pages)
-            .try_for_each(|(page, bytes)| segment.decode(page, bytes).map(drop))
-    }
-
-    fn write(&mut self) -> Result<(), SegmentError> {
-        write_all(self.file.as_mut(), &self.buffer).map_err(SegmentError::io("write", &self.path))?;
-        self.at += self.buffer.len() as u64;
-        Ok(())
-    }
-
-    /// Gives the file its name, and lets it be read.
-    fn finish(mut self, segments: &Segments) -> Result<(), SegmentError> {
-        self.file.sync().map_err(SegmentError::io("sync", &self.path))?;
-        let Coming { segment, path, .. } = &self;
-        // The pages were right on their way; the rest is read as it lies on the disk.
-        let opened = Segment::open(&*segments.disk, path, segment.listed, segments.keys, None)?;
-        if obeys(Rule::BroughtWhole) {
-            opened.check_filter()?;
-        }
+    /// Gives a file its name, and lets it be read.
+    fn arrives(&self, mut coming: Coming) -> Result<(), SegmentError> {
+        let opened = coming.whole(&*self.disk, self.keys)?;
+        let Coming { segment, path, .. } = &coming;
         // Nobody lets the segment go meanwhile, who would delete its file.
-        let _state = segments.state();
-        if !segments.segments().iter().any(|live| Arc::ptr_eq(live, segment)) && obeys(Rule::BroughtIfLive) {
-            return segments.disk.remove(path).map_err(SegmentError::io("delete", path));
+        let _state = self.state();
+        if !self.segments().iter().any(|live| Arc::ptr_eq(live, segment)) && obeys(Rule::BroughtIfLive) {
+            return self.disk.remove(path).map_err(SegmentError::io("delete", path));
         }
         let named = segment.path();
-        segments.disk.rename(path, named).map_err(SegmentError::io("rename to", named))?;
-        let directory = &segments.directory;
-        segments.disk.sync_directory(directory).map_err(SegmentError::io("sync", directory))?;
+        self.disk.rename(path, named).map_err(SegmentError::io("rename to", named))?;
+        self.disk.sync_directory(&self.directory).map_err(SegmentError::io("sync", &self.directory))?;
         segment.arrives(opened);
         Ok(())
     }

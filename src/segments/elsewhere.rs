@@ -26,8 +26,9 @@ const IDS: u64 = 60;
 const RETENTION: u64 = 1_000_000;
 
 /// What the source does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Mood {
+    #[default]
     Well,
     Gone,
     /// It fails for one place in three.
@@ -40,21 +41,29 @@ type Act = Box<dyn FnOnce() + Send>;
 
 /// The files of all owners, as an object store has them.
 #[derive(Clone, Default)]
-pub(crate) struct Elsewhere(Arc<Mutex<(BTreeMap<String, Vec<u8>>, Option<Mood>, Option<Act>)>>);
+pub(crate) struct Elsewhere(Arc<Mutex<Shared>>);
+
+#[derive(Default)]
+struct Shared {
+    files: BTreeMap<String, Vec<u8>>,
+    mood: Mood,
+    /// Something that happens while the next bytes are read.
+    act: Option<Act>,
+}
 
 impl SegmentSource for Elsewhere {
     fn read_at(&self, name: &str, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
-        let act = unpoisoned(self.0.lock()).2.take();
+        let act = unpoisoned(self.0.lock()).act.take();
         if let Some(act) = act {
             act();
         }
         let shared = unpoisoned(self.0.lock());
-        let file = shared.0.get(name).ok_or(io::ErrorKind::NotFound)?;
+        let file = shared.files.get(name).ok_or(io::ErrorKind::NotFound)?;
         let at = offset as usize;
         bytes.copy_from_slice(file.get(at..at + bytes.len()).ok_or(io::ErrorKind::UnexpectedEof)?);
         let number = name.bytes().fold(0, |sum: u64, byte| mix(sum ^ u64::from(byte)));
         let drawn = |seed| hash([seed, number, offset]);
-        match shared.1.unwrap_or(Mood::Well) {
+        match shared.mood {
             Mood::Well => Ok(()),
             Mood::Gone => Err(io::ErrorKind::ConnectionRefused.into()),
             Mood::Fails(seed) if drawn(seed) % 3 == 0 => Err(io::ErrorKind::TimedOut.into()),
@@ -70,7 +79,7 @@ impl SegmentSource for Elsewhere {
 
 impl Elsewhere {
     pub(crate) fn mood(&self, mood: Mood) {
-        unpoisoned(self.0.lock()).1 = Some(mood);
+        unpoisoned(self.0.lock()).mood = mood;
     }
 
     /// Takes over the files of a directory, as they were listed; those that are not there it has.
@@ -79,7 +88,7 @@ impl Elsewhere {
             if let Some(bytes) = disk.read(&file.path) {
                 let name = file.path.file_name().unwrap().to_str().unwrap().to_owned();
                 assert_eq!(bytes.len() as u64, file.bytes, "{name} is as long as it was listed");
-                unpoisoned(self.0.lock()).0.insert(name, bytes);
+                unpoisoned(self.0.lock()).files.insert(name, bytes);
             }
         }
     }
@@ -198,11 +207,11 @@ impl World {
                 true => drop(another.clear(sealed)),
                 false => drop(another.expire(Timestamp::from_nanos(now))),
             };
-            unpoisoned(self.source.0.lock()).2 = Some(Box::new(act));
+            unpoisoned(self.source.0.lock()).act = Some(Box::new(act));
         }
         let brought = segments.bring(bytes);
         // (If nobody asked, it happens now.)
-        let hook = unpoisoned(self.source.0.lock()).2.take();
+        let hook = unpoisoned(self.source.0.lock()).act.take();
         let is_gone = segments.stats().segments == 0 && !self.accepted.is_empty();
         drop(hook);
         if is_gone {

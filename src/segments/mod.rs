@@ -7,7 +7,7 @@
 //! questions, by each segment's `filter` and one page of those that may have the id (`segment`,
 //! `index`), which are read together (`reads`). `plan` decides what is merged and what has
 //! expired, and says what all of it takes. `source` is where bytes of files come from that are not
-//! here, and `bring` brings them.
+//! here; `bring` brings them, each as a file that is `coming`. `name` has the names of files.
 //!
 //! Nothing here knows the engine or the journal's files: it shares the journal's disk, so that
 //! tests can put another one there.
@@ -16,6 +16,7 @@
 
 mod bring;
 mod change;
+mod coming;
 mod durable;
 mod filter;
 mod format;
@@ -24,6 +25,7 @@ mod key;
 mod look;
 mod manifest;
 mod merge;
+mod name;
 mod options;
 mod page;
 mod plan;

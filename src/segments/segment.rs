@@ -47,7 +47,7 @@ impl Segment {
         let damaged = |offset, what| SegmentError::damaged(path, offset, what);
         let place = match (disk.open_pages(path), source) {
             (Err(error), Some(source)) if error.kind() == ErrorKind::NotFound => {
-                Place::elsewhere(source, &super::set::name(listed.number))
+                Place::elsewhere(source, &super::name::name(listed.number))
             }
             (Err(error), None) if error.kind() == ErrorKind::NotFound => {
                 return Err(damaged(0, "the manifest names it, and it is missing"));

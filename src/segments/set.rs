@@ -1,9 +1,10 @@
 //! The segments of a directory: what is live, what a manifest says of it, and who may change it.
 
-use super::bring::{Bringing, is_part};
+use super::coming::Bringing;
 use super::format::{Keys, Listed, Manifest};
 use super::look::{Answer, look};
 use super::manifest;
+use super::name::{is_part, name, number_of};
 use super::options::SegmentOptions;
 use super::plan::{Live, plan_expiry};
 use super::reads::Reads;
@@ -21,7 +22,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 
 const LOCK: &str = "lock";
-const EXTENSION: &str = "segment";
 
 /// The ids of a long time, in sorted files of a directory.
 ///
@@ -187,7 +187,7 @@ impl Segments {
             return self.must_be_here();
         }
         let segments = self.segments();
-        self.wait_for_filters(digests.len(), &segments);
+        self.bringing.wait_for_filters(digests.len(), &segments, self.options.read_wait_max);
         let (looked, result) = look(&segments, &self.reads, digests, (now, self.options.retention), answers);
         // Relaxed: counts.
         self.counters.pages_read.fetch_add(looked.pages, Ordering::Relaxed);
@@ -382,15 +382,4 @@ fn lock(disk: &dyn Disk, directory: &Path) -> Result<Box<dyn Held>, SegmentError
             SegmentError::InUse { path: directory.into(), holder }
         }
     })
-}
-
-/// Returns the name of a segment's file.
-pub(super) fn name(number: u64) -> String {
-    format!("{number:020}.{EXTENSION}")
-}
-
-/// Returns the number of a file that is named as a segment is.
-pub(super) fn number_of(path: &Path) -> Option<u64> {
-    let number = path.file_stem()?.to_str()?.parse().ok()?;
-    (path.extension()? == EXTENSION && path.file_name()?.to_str()? == name(number)).then_some(number)
 }
