@@ -1,6 +1,8 @@
 //! The configuration of an engine.
 
 mod build;
+#[cfg(all(feature = "long-memory", not(modelled)))]
+mod long_memory;
 mod on_disk;
 
 use crate::clock::Clock;
@@ -43,6 +45,8 @@ pub struct Builder {
     journal: Option<(PathBuf, JournalOptions)>,
     #[cfg(all(feature = "long-memory", not(modelled)))]
     long_memory: Option<(PathBuf, crate::LongMemory)>,
+    #[cfg(all(feature = "long-memory", not(modelled)))]
+    segment_source: Option<std::sync::Arc<dyn crate::SegmentSource>>,
     #[cfg(any(fuzzing, test))]
     surroundings: Option<Surroundings>,
     restore: Option<PathBuf>,
@@ -73,6 +77,8 @@ impl Builder {
             journal: None,
             #[cfg(all(feature = "long-memory", not(modelled)))]
             long_memory: None,
+            #[cfg(all(feature = "long-memory", not(modelled)))]
+            segment_source: None,
             #[cfg(any(fuzzing, test))]
             surroundings: None,
             restore: None,
@@ -287,61 +293,6 @@ impl Builder {
     /// as a whole, as in Kafka.
     pub fn journal(self, path: impl Into<PathBuf>, options: JournalOptions) -> Self {
         Builder { journal: Some((path.into(), options)), ..self }
-    }
-
-    /// Remembers ids for much longer than the window, exactly, on the disk.
-    ///
-    /// Ids that the window forgets are in sorted files by then, *segments*, made of what the
-    /// journal has written. An id that the window does not have is looked for in the filters of
-    /// all segments, in memory; if one of them says "maybe", in one page of that segment.
-    ///
-    /// ```
-    /// # let directory = std::env::temp_dir().join(format!("hapax-doc-long-{}", std::process::id()));
-    /// use hapax::{Dedup, LongMemory, Tier, Timestamp};
-    /// use std::time::Duration;
-    ///
-    /// let (hour, day) = (Duration::from_secs(3600), Duration::from_secs(24 * 3600));
-    /// let dedup = Dedup::builder().window(hour * 3).long_memory(&directory, LongMemory::new(day)).build()?;
-    /// let morning = Timestamp::from_secs(1_000_000);
-    /// assert!(dedup.check_at("m-1", morning).is_fresh());
-    /// assert!(dedup.check_at("m-2", morning + hour * 20).is_fresh());
-    ///
-    /// let again = dedup.check_at("m-1", morning + hour * 20);
-    /// assert!(again.is_duplicate());
-    /// assert_eq!(again.tier(), Tier::Segments);
-    /// # drop(dedup);
-    /// # std::fs::remove_dir_all(directory)?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// Without a [`journal`](Builder::journal) of your own there is one in the directory `journal`
-    /// below this one. Both are for one engine at a time. An engine is built when all that the
-    /// journal has is in segments; else there is the error that kept it from that. A
-    /// [`history`](Builder::history) or [`restore`](Builder::restore) cannot be had with it.
-    ///
-    /// # Guarantees
-    ///
-    /// - An accepted id is a duplicate for the retention, also after a crash, as far as the journal
-    ///   was [flushed](Dedup::flush); for up to a window longer if it was asked for again.
-    /// - As long as the window does not forget early
-    ///   ([`evicted_live`](crate::WindowStats::evicted_live)): an id that it has evicted is fresh
-    ///   until it is in a segment.
-    /// - Where a page cannot be read, or what the window has forgotten could not be sealed for an
-    ///   error of the disk, an id that may have been seen is fresh, as a
-    ///   [guess](crate::Certainty::Guess), and counted: it is handled again rather than lost. A
-    ///   claim of it is granted.
-    /// - Fingerprints are known for as long as the window.
-    ///
-    /// # Cost
-    ///
-    /// A check of an id that the window has: nothing. Of another one: a cache line for each segment
-    /// (ten at most, if the window is a ninth of the retention or more and merges keep pace), and
-    /// for what segments know, or for 0.5 % of the others, a read of 4 KiB. Reads of a batch go on
-    /// side by side; `check` waits for one. So in an asynchronous task, check batches, or on a
-    /// thread that may wait. 12 bits of memory and 14 bytes of disk an id.
-    #[cfg(all(feature = "long-memory", not(modelled)))]
-    pub fn long_memory(self, directory: impl Into<PathBuf>, options: crate::LongMemory) -> Self {
-        Builder { long_memory: Some((directory.into(), options)), ..self }
     }
 
     /// Starts from the contents of a [`snapshot`](Dedup::snapshot), of an engine with the same

@@ -236,6 +236,8 @@ pub use error::{Error, JournalError, Loss};
 pub use event_time::EventTime;
 pub use fresh::{DedupById, DedupIterator};
 pub use history::{History, HistoryStats};
+#[cfg(all(feature = "long-memory", not(modelled)))]
+pub use journal::DurableSegments;
 pub use journal::{
     Damage, Defect, DurableFile, DurableFiles, Flush, Inspection, JournalOptions, JournalStats, Position, Recovery,
     Reopened, RunInfo, SegmentInfo, SyncMode, Torn, inspect,
@@ -243,6 +245,8 @@ pub use journal::{
 pub use key::{Int, Key};
 #[cfg(all(feature = "long-memory", not(modelled)))]
 pub use long_memory::{LongMemory, LongMemoryStats};
+#[cfg(all(feature = "long-memory", not(modelled)))]
+pub use segments::SegmentSource;
 pub use stats::Stats;
 pub use verdict::{Certainty, Outcome, Refusal, Tier, Verdict};
 pub use window::{TableStats, Window, WindowStats};

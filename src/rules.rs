@@ -176,6 +176,18 @@ pub(crate) enum Rule {
     /// A file that a failed publication may have named is not deleted before the next manifest.
     #[cfg(feature = "long-memory")]
     KeepDoubtful,
+    /// Who hands over takes the segments before the journal.
+    #[cfg(feature = "long-memory")]
+    SegmentsFirst,
+    /// The pages of a segment that comes from elsewhere are checked before they are written.
+    #[cfg(feature = "long-memory")]
+    BroughtPages,
+    /// What is no page of it is checked when it is on the disk.
+    #[cfg(feature = "long-memory")]
+    BroughtWhole,
+    /// A segment's file gets its name only if the segment is live still.
+    #[cfg(feature = "long-memory")]
+    BroughtIfLive,
 }
 
 /// A place in a call where other threads may come between.
@@ -190,6 +202,9 @@ pub(crate) enum Place {
     Clearing,
     /// The window has taken an id for new, and a long memory was not asked yet.
     Inserted,
+    /// One of journal and segments was listed, and the other was not yet.
+    #[cfg(feature = "long-memory")]
+    Listed,
     /// A check was answered, and the journal does not know yet.
     Checked,
     /// A table is about to be the newest, and no caller sees that yet.

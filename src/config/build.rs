@@ -58,7 +58,8 @@ impl Builder {
     fn validate_long_memory(&self) -> Result<(), Error> {
         use crate::segments::READ_THREADS_MAX;
         let Some((_, crate::LongMemory { retention, read_threads, sort_memory_bytes })) = self.long_memory else {
-            return Ok(());
+            let expected = "none without option `long_memory`, whose segments it has";
+            return Ok(check(self.segment_source.is_none(), "segment_source", "one", expected)?);
         };
         let expected = format!("longer than the window, {:?}, and at most 100 years", self.window);
         check(retention > self.window && retention <= HUNDRED_YEARS, "long_memory.retention", retention, expected)?;

@@ -46,7 +46,8 @@ impl OnDisk {
                 // The journal's key, if it has one, must be that of the segments.
                 let known = journal.key(options.key)?;
                 let key = WantedKey { bits: known.map(|key| key.bits).or(options.key.bits), ..options.key };
-                Some(LongTier::open(journal.disk(), &directory, &long_memory, key)?)
+                let source = options.segment_source.take();
+                Some(LongTier::open(journal.disk(), &directory, &long_memory, key, source)?)
             }
             _ => None,
         };

@@ -180,7 +180,7 @@ impl Dedup {
     /// # Guarantees
     ///
     /// The bytes that are named never change, whatever the engine does meanwhile. A file that has
-    /// expired is deleted: who finds it missing asks again. The files and the mark have the secret
+    /// expired, and a segment that was merged, is deleted: who finds it missing asks again. The files and the mark have the secret
     /// key of the digests.
     ///
     /// # Errors
@@ -193,7 +193,8 @@ impl Dedup {
     ///
     /// Waits until a block that is being written is durable. Copies the names and the positions.
     pub fn durable_files(&self) -> Result<DurableFiles, JournalError> {
-        self.journal()?.shared.durable_files()
+        self.journal()?;
+        self.engine.durable_files()
     }
 
     /// Returns the journal, if there is one and it is this process's.

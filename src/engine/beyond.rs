@@ -9,11 +9,11 @@ use super::{At, DUPLICATE, Engine, FRESH_BY_SEGMENTS, Noting, Tried};
 use crate::claims::Request;
 use crate::clock::Reading;
 use crate::digest::Digest;
-use crate::journal::Journal;
+use crate::journal::{DurableFiles, Journal};
 use crate::long_memory::{Before, Beyond, LongTier};
 use crate::rules::{Place, Rule, meanwhile, obeys};
 use crate::stats::Counts;
-use crate::{Outcome, Tier, Verdict};
+use crate::{JournalError, Outcome, Tier, Verdict};
 
 const DUPLICATE_BY_SEGMENTS: Verdict = Verdict::exact(Outcome::Duplicate, Tier::Segments);
 /// The message is handled, perhaps once more: nothing is lost by that.
@@ -89,6 +89,15 @@ impl Engine {
                 }
                 FRESH_BY_SEGMENTS
             }
+        }
+    }
+
+    /// Returns the files of the journal, and those of a long memory that belong to them.
+    pub(crate) fn durable_files(&self) -> Result<DurableFiles, JournalError> {
+        let journal = &self.journal.as_deref().ok_or(JournalError::NotConfigured)?.shared;
+        match &self.long {
+            Some(long) => long.durable_files(journal),
+            None => journal.durable_files(),
         }
     }
 

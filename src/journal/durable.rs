@@ -17,6 +17,29 @@ pub struct DurableFiles {
     pub mark: Vec<u8>,
     /// The position of each source that these files have, in the order of the sources' names.
     pub positions: Vec<(Vec<u8>, Vec<u8>)>,
+    /// The segments of a [long memory](crate::Builder::long_memory), if the engine has one. All
+    /// that is in them was in the journal before the position.
+    #[cfg(all(feature = "long-memory", not(modelled)))]
+    pub segments: Option<DurableSegments>,
+}
+
+/// The segments of a long memory, as [`durable_files`](crate::Dedup::durable_files) returns them: a
+/// directory with a copy of them, and with the manifest, is a long memory's.
+#[cfg(all(feature = "long-memory", not(modelled)))]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DurableSegments {
+    /// The files, oldest first. None of them ever changes.
+    pub files: Vec<DurableFile>,
+    /// The contents of the file that is named [`MANIFEST`](DurableSegments::MANIFEST) in a copy:
+    /// they name these files, so that a copy which lacks one is damage.
+    pub manifest: Vec<u8>,
+}
+
+#[cfg(all(feature = "long-memory", not(modelled)))]
+impl DurableSegments {
+    /// The name of the file with the manifest.
+    pub const MANIFEST: &'static str = "manifest";
 }
 
 /// One file of a journal.
@@ -39,13 +62,20 @@ impl DurableFiles {
 impl Shared {
     /// Returns the files as they are when no block is being written.
     pub(crate) fn durable_files(&self) -> Result<DurableFiles, JournalError> {
+        let files = self.durable_files_since(u64::MAX)?;
+        Ok(files.unwrap_or_default())
+    }
+
+    /// Returns the files, if they have all blocks from a number on.
+    pub(crate) fn durable_files_since(&self, block: u64) -> Result<Option<DurableFiles>, JournalError> {
         self.must_be_here()?;
         let writer = self.lock_writer();
         if let Some(failed) = self.status().failed {
             // Nobody knows what the disk has behind the last block.
             return Err(failed);
         }
-        Ok(writer.durable_files())
+        let first = writer.segments().next().map_or(writer.number, |oldest| oldest.first);
+        Ok((first <= block).then(|| writer.durable_files()))
     }
 }
 
@@ -59,7 +89,13 @@ impl Writer {
         };
         let mark = Mark { is_clean: true, ..self.mark() };
         let positions = self.positions().to_vec();
-        DurableFiles { files: self.segments().map(file).collect(), mark: mark.encode().into(), positions }
+        DurableFiles {
+            files: self.segments().map(file).collect(),
+            mark: mark.encode().into(),
+            positions,
+            #[cfg(all(feature = "long-memory", not(modelled)))]
+            segments: None,
+        }
     }
 }
 

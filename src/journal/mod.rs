@@ -61,6 +61,8 @@ mod watch;
 mod writer;
 
 pub use damage::Defect;
+#[cfg(all(feature = "long-memory", not(modelled)))]
+pub use durable::DurableSegments;
 pub use durable::{DurableFile, DurableFiles};
 pub use flush::Flush;
 pub use inspect::{Inspection, RunInfo, SegmentInfo, inspect};

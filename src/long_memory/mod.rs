@@ -8,8 +8,10 @@
 //!
 //! [`sealing`] turns the journal's files into segments; [`worker`] is the thread that does it in
 //! time, and merges; [`forgotten`] are ids that were forgotten and whose segments do not know yet.
-//! [`tier`] is what the engine asks.
+//! [`tier`] is what the engine asks. [`bringer`] is the thread that brings segments which are not
+//! on this disk yet.
 
+mod bringer;
 mod forgotten;
 mod options;
 mod sealing;

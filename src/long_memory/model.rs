@@ -1,10 +1,12 @@
-//! An engine with a long memory, in any sequence of calls, on a disk that fails and is cut off,
+//! An engine with a long memory, in any sequence of calls, on a disk that fails and is cut off;
+//! handed over, with segments that come at any moment, from a source that fails, lies or is gone;
 //! beside a reference that knows the states in which each id may be.
 
 use super::tests::{RETENTION, WINDOW, World};
 use crate::journal::simulated::{Fault, below};
 use crate::rules::{Rule, leave_out};
-use crate::{Attempt, Certainty, Dedup, Forgotten, Verdict};
+use crate::segments::elsewhere::{Elsewhere, Mood};
+use crate::{Attempt, Certainty, Dedup, Forgotten, LongMemoryStats, Verdict};
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -56,6 +58,8 @@ struct Sequence {
     now: u64,
     /// True if the disk may have failed since it was last whole.
     is_faulty: bool,
+    /// True unless what is elsewhere can be read.
+    is_unwell: bool,
     /// The time of the last checkpoint.
     checkpoint: u64,
     trace: Vec<String>,
@@ -64,13 +68,25 @@ struct Sequence {
 impl Sequence {
     fn new(seed: u64) -> Self {
         let mut random = seed;
-        let world =
-            World { checkpoints: below(&mut random, 3) == 0, refreshes: below(&mut random, 3) == 0, ..World::new() };
+        let (checkpoints, refreshes) = (below(&mut random, 3) == 0, below(&mut random, 3) == 0);
+        // Half of them are handed over, with segments that stay behind.
+        let source = (below(&mut random, 2) == 0).then(Elsewhere::default);
+        let world = World { checkpoints, refreshes, source, ..World::new() };
         let dedup = Some(world.open());
         let unknown = BTreeSet::from([None]);
         let belief = Belief { states: unknown.clone(), since_flush: unknown, ..Belief::default() };
         let beliefs = vec![belief; IDS as usize];
-        Sequence { world, dedup, beliefs, random, now: 0, is_faulty: false, checkpoint: 0, trace: Vec::new() }
+        Sequence {
+            world,
+            dedup,
+            beliefs,
+            random,
+            now: 0,
+            is_faulty: false,
+            is_unwell: false,
+            checkpoint: 0,
+            trace: Vec::new(),
+        }
     }
 
     fn below(&mut self, end: u64) -> u64 {
@@ -81,12 +97,19 @@ impl Sequence {
         self.dedup.as_ref().expect("it runs")
     }
 
+    fn stats(&self) -> LongMemoryStats {
+        self.dedup().stats().long_memory.expect("it has one")
+    }
+
+    fn may_doubt(&self) -> bool {
+        // What waits for a checkpoint is in no file, so it cannot be sealed.
+        let is_held = self.world.checkpoints && self.now - self.checkpoint >= WINDOW.as_secs();
+        self.is_faulty || is_held || self.is_unwell && self.stats().segments.remote > 0
+    }
+
     /// Judges an answer: `None` if it was in doubt.
     fn judge(&mut self, id: u64, is_known: Option<bool>) {
-        let (now, refreshes) = (self.now, self.world.refreshes);
-        // What waits for a checkpoint is in no file, so it cannot be sealed.
-        let is_held = self.world.checkpoints && now - self.checkpoint >= WINDOW.as_secs();
-        let may_doubt = self.is_faulty || is_held;
+        let (now, refreshes, may_doubt) = (self.now, self.world.refreshes, self.may_doubt());
         let belief = &mut self.beliefs[id as usize];
         let Some(is_known) = is_known else {
             assert!(may_doubt, "id {id} is in doubt at {now}, without a reason: {belief:?}");
@@ -113,6 +136,9 @@ impl Sequence {
     }
 
     fn step(&mut self) {
+        if self.world.source.is_some() && self.below(4) == 0 {
+            self.bring_or_not();
+        }
         let id = self.below(IDS);
         match self.below(100) {
             0..30 => {
@@ -171,7 +197,7 @@ impl Sequence {
         self.trace.push(format!("claim {id}: known {is_known}, completes {completes}"));
         let before = self.beliefs[id as usize].clone();
         // (A claim does not say that it is in doubt.)
-        let is_certain = is_known || !before.after(false, self.now).is_empty();
+        let is_certain = is_known || !self.may_doubt();
         self.judge(id, is_certain.then_some(is_known));
         if !is_known && !completes {
             // It was not accepted, nor is it known now, unless that is in doubt.
@@ -213,14 +239,49 @@ impl Sequence {
         }
     }
 
+    /// Something comes from elsewhere, or what is there changes its mood.
+    fn bring_or_not(&mut self) {
+        let Some(source) = self.world.source.clone() else { return };
+        if self.below(3) == 0 {
+            let seed = self.below(1_000);
+            let mood = [Mood::Well, Mood::Gone, Mood::Fails(seed), Mood::Lies(seed)][self.below(4) as usize];
+            source.mood(mood);
+            self.is_unwell = mood != Mood::Well;
+            return self.trace.push(format!("{mood:?}"));
+        }
+        let bytes = [1, 5_000, 1 << 20][self.below(3) as usize];
+        let brought = self.dedup().engine.long.as_ref().expect("it has one").bring(bytes).map_err(drop);
+        assert!(brought.is_ok() || self.is_faulty || self.is_unwell, "nothing is wrong");
+        self.trace.push(format!("brought {brought:?}, {} elsewhere", self.stats().segments.remote));
+    }
+
+    /// Another process goes on, elsewhere, with what is durable of this one.
+    fn hand_over(&mut self) {
+        match self.dedup().durable_files() {
+            Ok(durable) => {
+                let disk = self.world.handed_over(&durable);
+                self.world.disk.kill();
+                self.dedup = None;
+                self.world.disk = disk;
+            }
+            Err(_) => self.world.disk.kill(),
+        }
+    }
+
     fn restart(&mut self) {
-        let way = self.below(3);
+        let way = self.below(if self.world.source.is_some() { 6 } else { 3 });
+        if let Some(source) = &self.world.source {
+            // (Without it an engine is refused, and built again when it is there.)
+            source.mood(Mood::Well);
+            self.is_unwell = false;
+        }
         self.trace.push(format!("restart {way}"));
         let is_clean = way == 0 && !self.world.checkpoints && !self.is_faulty;
         match way {
             0 => drop(self.dedup.take()),
             1 => self.world.disk.crash(self.random),
-            _ => self.world.disk.kill(),
+            2 => self.world.disk.kill(),
+            _ => self.hand_over(),
         }
         self.dedup = None;
         self.world.disk.heal();

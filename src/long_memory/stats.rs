@@ -20,13 +20,17 @@ pub struct LongMemoryStats {
     pub in_doubt: u64,
     /// The reason why nothing is sealed at present, if that is so. It is tried again.
     pub failed: Option<SegmentError>,
+    /// The reason why segments that are [elsewhere](crate::SegmentSource) do not come at present, if
+    /// that is so. It is tried again.
+    pub not_brought: Option<SegmentError>,
 }
 
 impl PartialEq for LongMemoryStats {
     fn eq(&self, other: &Self) -> bool {
         let key = |stats: &Self| {
-            let LongMemoryStats { segments, lag, forgotten, in_doubt, ref failed } = *stats;
-            (segments, lag, forgotten, in_doubt, failed.as_ref().map(ToString::to_string))
+            let LongMemoryStats { segments, lag, forgotten, in_doubt, ref failed, ref not_brought } = *stats;
+            let why = [failed, not_brought].map(|error| error.as_ref().map(ToString::to_string));
+            (segments, lag, forgotten, in_doubt, why)
         };
         key(self) == key(other)
     }

@@ -1,10 +1,16 @@
 //! Engines with a long memory on a simulated disk, in virtual time, without a thread.
 
+use crate::digest::{DigestKey, WantedKey};
 use crate::journal::restarts::{builder, clock};
 use crate::journal::simulated::Simulated;
 use crate::rules::{Place, Rule, at, leave_out};
-use crate::{Builder, Certainty, Dedup, Error, Forgotten, JournalError, JournalOptions, LongMemory, ManualClock, Tier};
+use crate::segments::elsewhere::{Elsewhere, Mood};
+use crate::{
+    Builder, Certainty, Dedup, DurableFiles, DurableSegments, Error, Forgotten, JournalError, JournalOptions,
+    LongMemory, ManualClock, Tier,
+};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 pub(super) const WINDOW: Duration = Duration::from_secs(100);
@@ -19,11 +25,13 @@ pub(super) struct World {
     pub(super) clock: ManualClock,
     pub(super) checkpoints: bool,
     pub(super) refreshes: bool,
+    /// The segments of earlier owners, if it is handed over.
+    pub(super) source: Option<Elsewhere>,
 }
 
 impl World {
     pub(super) fn new() -> Self {
-        World { disk: Simulated::new(), clock: clock(), checkpoints: false, refreshes: false }
+        World { disk: Simulated::new(), clock: clock(), checkpoints: false, refreshes: false, source: None }
     }
 
     pub(super) fn open(&self) -> Dedup {
@@ -32,8 +40,30 @@ impl World {
 
     fn build(&self) -> Result<Dedup, Error> {
         let builder = builder(&self.disk, &self.clock, JournalOptions::new().checkpoints(self.checkpoints));
-        let builder = builder.window(WINDOW).refresh_on_duplicate(self.refreshes);
-        builder.long_memory(directory(), LongMemory::new(RETENTION)).build()
+        // (With one key, filters let the same ids pass each time.)
+        let key = DigestKey { kind: WantedKey::default().kind, bits: 7 };
+        let builder = builder.window(WINDOW).refresh_on_duplicate(self.refreshes).digest_key(key);
+        let builder = builder.long_memory(directory(), LongMemory::new(RETENTION));
+        match &self.source {
+            Some(source) => builder.segment_source(Arc::new(source.clone())).build(),
+            None => builder.build(),
+        }
+    }
+
+    /// Returns a disk with these files alone, without segments, which the source takes over.
+    pub(super) fn handed_over(&self, durable: &DurableFiles) -> Simulated {
+        let (disk, segments) = (Simulated::new(), durable.segments.as_ref().expect("it has a long memory"));
+        for file in &durable.files {
+            let mut bytes = self.disk.read(&file.path).expect("it was listed just now");
+            bytes.truncate(usize::try_from(file.bytes).expect("it is in memory"));
+            disk.put(&file.path, bytes);
+        }
+        if !durable.mark.is_empty() {
+            disk.put(&PathBuf::from("/journal").join(DurableFiles::MARK), durable.mark.clone());
+        }
+        disk.put(&directory().join(DurableSegments::MANIFEST), segments.manifest.clone());
+        self.source.as_ref().expect("it is handed over").take_over(&self.disk, &segments.files);
+        disk
     }
 
     pub(super) fn pass(&self, seconds: u64) {
@@ -221,4 +251,66 @@ fn a_new_engine_is_not_behind() {
     assert!(dedup.check("a").is_fresh());
     world.pass(10);
     assert_eq!(dedup.stats().long_memory.unwrap().lag, Duration::from_secs(10));
+}
+
+/// Takes what is handed over, while everything is sealed; and goes on with it elsewhere. Returns
+/// whether what lies before its position is known, and what came after it.
+fn listed_while_it_is_sealed() -> Result<[bool; 2], Error> {
+    let mut world = World { checkpoints: true, source: Some(Elsewhere::default()), ..World::new() };
+    let dedup = world.open();
+    assert!(dedup.check("a").is_fresh());
+    dedup.checkpoint([("log", [1])]).unwrap();
+    dedup.flush().unwrap();
+    let (another, clock) = (dedup.clone(), world.clock.clone());
+    at(Place::Listed, move || {
+        assert!(another.check("b").is_fresh());
+        another.checkpoint([("log", [2])]).unwrap();
+        another.flush().unwrap();
+        clock.advance(Duration::from_secs(60));
+        // Late: who asks seals.
+        assert!(another.check("c").is_fresh());
+    });
+    let durable = dedup.durable_files().unwrap();
+    let disk = world.handed_over(&durable);
+    drop(dedup);
+    world.disk = disk;
+    let dedup = world.build()?;
+    let position = dedup.positions()?[0].1[0];
+    Ok([dedup.contains("a").is_some(), dedup.contains("b").is_some() == (position == 2)])
+}
+
+#[test]
+fn what_is_handed_over_while_it_is_sealed_is_of_one_moment() {
+    assert_eq!(listed_while_it_is_sealed().unwrap(), [true, true]);
+    leave_out(Some(Rule::SegmentsFirst));
+    let without = listed_while_it_is_sealed();
+    leave_out(None);
+    assert!(!without.is_ok_and(|known| known == [true, true]), "nobody misses the rule");
+}
+
+#[test]
+fn what_is_elsewhere_and_cannot_be_read_is_in_doubt_until_it_is_here() {
+    let source = Elsewhere::default();
+    let mut world = World { source: Some(source.clone()), ..World::new() };
+    let dedup = world.open();
+    assert!(dedup.check("a").is_fresh() && dedup.check("b").is_fresh());
+    world.pass(200);
+    assert!(dedup.check("c").is_fresh());
+    dedup.flush().unwrap();
+    let disk = world.handed_over(&dedup.durable_files().unwrap());
+    drop(dedup);
+    world.disk = disk;
+    let dedup = world.open();
+    let long = || dedup.stats().long_memory.unwrap();
+    assert_eq!(long().segments.remote, 1);
+    source.mood(Mood::Gone);
+    let verdict = dedup.check("a");
+    assert_eq!((verdict.is_fresh(), verdict.certainty(), long().in_doubt), (true, Certainty::Guess, 1));
+    let bring = || dedup.engine.long.as_ref().unwrap().bring(1 << 20);
+    assert!(bring().is_err() && long().not_brought.is_some());
+    source.mood(Mood::Well);
+    while bring().unwrap() {}
+    source.mood(Mood::Gone);
+    assert_eq!(dedup.check("b").tier(), Tier::Segments);
+    assert!(long().not_brought.is_none() && long().segments.remote == 0);
 }

@@ -1,16 +1,18 @@
 //! The long memory as the engine asks it.
 
+use super::bringer::Bringer;
 use super::forgotten::State;
 use super::options::LongMemory;
 use super::sealing::Sealing;
 use super::stats::LongMemoryStats;
 use super::worker::Worker;
 use crate::digest::{Digest, WantedKey};
-use crate::journal::{Disk, Shared};
+use crate::journal::{Disk, DurableFiles, Shared};
 use crate::process::Origin;
-use crate::segments::{Answer, SegmentOptions, Segments};
+use crate::rules::{Place, Rule, meanwhile, obeys};
+use crate::segments::{Answer, SegmentOptions, SegmentSource, Segments};
 use crate::sync::{Ordering, StdAtomicU64};
-use crate::{SegmentError, Timestamp};
+use crate::{JournalError, SegmentError, Timestamp};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,6 +36,8 @@ pub(crate) struct Before(Vec<State>);
 pub(crate) struct LongTier {
     sealing: Arc<Sealing>,
     worker: Option<Worker>,
+    /// The thread that brings segments which were elsewhere, if some were.
+    bringer: Option<Bringer>,
     origin: Origin,
     in_doubt: StdAtomicU64,
 }
@@ -45,10 +49,11 @@ impl LongTier {
         directory: &Path,
         options: &LongMemory,
         key: WantedKey,
+        source: Option<Arc<dyn SegmentSource>>,
     ) -> Result<Arc<Segments>, SegmentError> {
         let LongMemory { retention, read_threads, sort_memory_bytes } = *options;
         let options = SegmentOptions { key, read_threads, ..SegmentOptions::new(retention) };
-        Segments::open_on(disk, directory, SegmentOptions { sort_bytes_max: sort_memory_bytes, ..options })
+        Segments::open_on(disk, directory, SegmentOptions { sort_bytes_max: sort_memory_bytes, ..options }, source)
     }
 
     /// Goes on from what the segments and the journal have: everything that is in the journal alone
@@ -71,7 +76,19 @@ impl LongTier {
         sealing.seal(now)?;
         let start = || Worker::start(Arc::clone(&sealing)).map_err(SegmentError::io("start the thread of", &directory));
         let worker = has_thread.then(start).transpose()?;
-        Ok(LongTier { sealing, worker, origin, in_doubt: StdAtomicU64::new(0) })
+        let brings = has_thread && sealing.segments.stats().remote > 0;
+        let start = || {
+            let segments = Arc::clone(&sealing.segments);
+            Bringer::start(segments).map_err(SegmentError::io("start a thread that brings segments to", &directory))
+        };
+        let bringer = brings.then(start).transpose()?;
+        Ok(LongTier { sealing, worker, bringer, origin, in_doubt: StdAtomicU64::new(0) })
+    }
+
+    /// Brings a piece of what is elsewhere, where no thread does.
+    #[cfg(test)]
+    pub(super) fn bring(&self, bytes: usize) -> Result<bool, SegmentError> {
+        self.sealing.segments.bring(bytes)
     }
 
     /// Returns what there is to know of ids before the window is asked for them.
@@ -165,6 +182,27 @@ impl LongTier {
         }
     }
 
+    /// Returns the journal's files together with the segments that go before them: a state that a
+    /// crash could have left.
+    pub(crate) fn durable_files(&self, journal: &Shared) -> Result<DurableFiles, JournalError> {
+        let with = |segments, files| DurableFiles { segments: Some(segments), ..files };
+        if !obeys(Rule::SegmentsFirst) {
+            let files = journal.durable_files()?;
+            meanwhile(Place::Listed);
+            return Ok(with(self.sealing.segments.durable().0, files));
+        }
+        loop {
+            // First the segments: so the journal has all that they have, and its position lies
+            // behind it.
+            let (segments, sealed) = self.sealing.segments.durable();
+            meanwhile(Place::Listed);
+            // (Unless its files have expired meanwhile, since they were sealed.)
+            if let Some(files) = journal.durable_files_since(sealed)? {
+                return Ok(with(segments, files));
+            }
+        }
+    }
+
     pub(crate) fn stats(&self, now: Timestamp) -> LongMemoryStats {
         if !self.origin.is_here() {
             return LongMemoryStats::default();
@@ -175,6 +213,7 @@ impl LongTier {
             forgotten: self.sealing.forgotten.len(),
             in_doubt: self.in_doubt.load(Ordering::Relaxed),
             failed: self.sealing.failed(),
+            not_brought: self.sealing.segments.not_brought(),
         }
     }
 }
@@ -182,6 +221,9 @@ impl LongTier {
 impl Drop for LongTier {
     fn drop(&mut self) {
         let is_here = self.origin.is_here();
+        if let Some(bringer) = &mut self.bringer {
+            if is_here { bringer.end() } else { bringer.leave() }
+        }
         if let Some(worker) = &mut self.worker {
             if is_here { worker.end() } else { worker.leave() }
         }

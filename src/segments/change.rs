@@ -92,6 +92,10 @@ impl Segments {
                 return Ok(None);
             }
             let Some(range) = plan_merge(&self.live()) else { return Ok(None) };
+            if !self.segments()[range.clone()].iter().all(|source| source.is_here()) {
+                // Page by page, a merge would take longer than they take to come.
+                return Ok(None);
+            }
             state.manifest.next_number += 1;
             state.is_merging = true;
             let drops = range.start == 0 || !obeys(Rule::TombstoneStays);

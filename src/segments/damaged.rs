@@ -5,9 +5,10 @@ use super::format::TRAILER_BYTES;
 use super::look::Answer;
 use super::manifest;
 use super::model::{directory, key};
+use super::name::name;
 use super::options::SegmentOptions;
 use super::page::PAGE_BYTES;
-use super::set::{Segments, name};
+use super::set::Segments;
 use super::sort::{Event, EventKind};
 use crate::digest::{DigestKey, Digester, WantedKey};
 use crate::journal::simulated::Simulated;
@@ -31,7 +32,7 @@ fn digests(ids: std::ops::Range<u64>) -> Vec<Digest> {
 }
 
 fn open(disk: &Simulated) -> Result<Arc<Segments>, SegmentError> {
-    Segments::open_on(Arc::new(disk.of_this_boot()), directory(), options())
+    Segments::open_on(Arc::new(disk.of_this_boot()), directory(), options(), None)
 }
 
 /// Returns a disk with two segments: one of several pages, and a small one. All ids are live.
@@ -224,8 +225,8 @@ fn a_merge_of_what_is_damaged_changes_nothing() {
 fn another_key_and_a_second_engine_are_refused() {
     let disk = written();
     let with = |bits| SegmentOptions { key: WantedKey { bits: Some(bits), ..key() }, ..options() };
-    let first = Segments::open_on(Arc::new(disk.clone()), directory(), with(7)).unwrap();
-    let open = |bits| Segments::open_on(Arc::new(disk.clone()), directory(), with(bits)).err().unwrap();
+    let first = Segments::open_on(Arc::new(disk.clone()), directory(), with(7), None).unwrap();
+    let open = |bits| Segments::open_on(Arc::new(disk.clone()), directory(), with(bits), None).err().unwrap();
     assert!(matches!(open(7), SegmentError::InUse { .. }));
     drop(first);
     assert!(matches!(open(8), SegmentError::NotOurs { what: "key of digests" | "key", .. }), "{}", open(8));

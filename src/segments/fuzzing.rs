@@ -74,7 +74,7 @@ fn directory() -> &'static Path {
 fn open(disk: &Simulated) -> Result<Arc<Segments>, crate::SegmentError> {
     let key = WantedKey { bits: Some(7), ..WantedKey::default() };
     let options = SegmentOptions { key, read_threads: 0, ..SegmentOptions::new(Duration::from_secs(1_000)) };
-    Segments::open_on(Arc::new(disk.clone()), directory(), options)
+    Segments::open_on(Arc::new(disk.clone()), directory(), options, None)
 }
 
 fn id(n: u64) -> Digest {

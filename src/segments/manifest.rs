@@ -2,12 +2,13 @@
 
 use super::format::Manifest;
 use crate::SegmentError;
+use crate::journal::DurableSegments;
 use crate::journal::disk::{Disk, read_full, write_all};
 use crate::journal::format::NotOurs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-pub(super) const NAME: &str = "manifest";
+pub(super) const NAME: &str = DurableSegments::MANIFEST;
 pub(super) const NEW: &str = "manifest.new";
 
 /// The most bytes of a manifest: forty thousand segments.

@@ -6,14 +6,18 @@
 //! `change` what changes that: sealing, and merging, in steps (`merge`). `look` answers
 //! questions, by each segment's `filter` and one page of those that may have the id (`segment`,
 //! `index`), which are read together (`reads`). `plan` decides what is merged and what has
-//! expired, and says what all of it takes.
+//! expired, and says what all of it takes. `source` is where bytes of files come from that are not
+//! here; `bring` brings them, each as a file that is `coming`. `name` has the names of files.
 //!
 //! Nothing here knows the engine or the journal's files: it shares the journal's disk, so that
 //! tests can put another one there.
 //!
 //! The design is in `docs/design/long-memory.md`. In no promise: an engine is to be built on it.
 
+mod bring;
 mod change;
+mod coming;
+mod durable;
 mod filter;
 mod format;
 mod index;
@@ -21,6 +25,7 @@ mod key;
 mod look;
 mod manifest;
 mod merge;
+mod name;
 mod options;
 mod page;
 mod plan;
@@ -28,11 +33,14 @@ mod reads;
 mod segment;
 mod set;
 mod sort;
+mod source;
 mod stats;
 mod writer;
 
 #[cfg(test)]
 mod damaged;
+#[cfg(test)]
+pub(crate) mod elsewhere;
 #[cfg(test)]
 mod faults;
 #[cfg(any(fuzzing, test))]
@@ -50,6 +58,7 @@ pub use plan::{LIVE_MAX, Needs, SPANS_PER_RETENTION_MAX};
 pub use reads::READ_THREADS_MAX;
 pub use set::Segments;
 pub use sort::{Event, EventKind, Span};
+pub use source::SegmentSource;
 pub use stats::SegmentStats;
 
 pub use crate::digest::{DigestKey, DigestKind, WantedKey};

@@ -31,7 +31,7 @@ pub(super) fn key() -> WantedKey {
     WantedKey { bits: Some(7), ..WantedKey::default() }
 }
 
-fn digester() -> Digester {
+pub(super) fn digester() -> Digester {
     Digester::new(DigestKey { kind: key().kind, bits: 7 })
 }
 
@@ -125,7 +125,7 @@ impl World {
             return Ok(Arc::clone(segments));
         }
         let disk = Arc::new(self.disk.of_this_boot());
-        let segments = Segments::open_on(disk, directory(), self.options())?;
+        let segments = Segments::open_on(disk, directory(), self.options(), None)?;
         self.segments = Some(Arc::clone(&segments));
         Ok(segments)
     }
@@ -350,7 +350,7 @@ fn run(seed: u64) -> Result<u64, String> {
     Ok(world.trace)
 }
 
-fn number(variable: &str, default: u64) -> u64 {
+pub(super) fn number(variable: &str, default: u64) -> u64 {
     std::env::var(variable).map_or(default, |text| text.parse().expect("a number"))
 }
 

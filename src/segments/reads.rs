@@ -63,11 +63,17 @@ impl Question {
             Err(error) => Found::Failed(error),
         }
     }
+
+    fn timed_out(&self) -> Found {
+        Found::Failed(SegmentError::io("read", self.segment.path())(ErrorKind::TimedOut.into()))
+    }
 }
 
 /// Questions that are answered together.
 struct Batch {
     questions: Vec<Question>,
+    /// The time from which on nothing is asked any more that is elsewhere.
+    deadline: Instant,
     /// The next question that nobody has taken.
     next: StdAtomicU64,
     done: Mutex<Done>,
@@ -86,7 +92,10 @@ impl Batch {
             // Relaxed: it hands out numbers; the lock publishes the answers.
             let i = usize::try_from(self.next.fetch_add(1, Ordering::Relaxed)).unwrap_or(usize::MAX);
             let Some(question) = self.questions.get(i) else { return };
-            let found = question.wait(buffer);
+            let found = match question.segment.is_here() || Instant::now() < self.deadline {
+                true => question.wait(buffer),
+                false => question.timed_out(),
+            };
             let mut done = unpoisoned(self.done.lock());
             done.found[i] = Some(found);
             done.left -= 1;
@@ -136,7 +145,8 @@ pub(super) struct Reads {
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     threads_max: usize,
-    /// The longest time that a caller waits for helpers, when it has done its own part.
+    /// The longest time that a caller waits for helpers, when it has done its own part; and for
+    /// which it asks for pages that are elsewhere.
     wait_max: Duration,
     origin: Origin,
 }
@@ -153,7 +163,8 @@ impl Reads {
         let helpers = if self.origin.is_here() { self.threads_max.min(questions.len().saturating_sub(1)) } else { 0 };
         let count = questions.len();
         let done = Mutex::new(Done { found: vec![None; count], left: count });
-        let batch = Arc::new(Batch { questions, next: StdAtomicU64::new(0), done, all: Condvar::new() });
+        let deadline = Instant::now() + self.wait_max;
+        let batch = Arc::new(Batch { questions, deadline, next: StdAtomicU64::new(0), done, all: Condvar::new() });
         if helpers > 0 {
             self.offer(&batch, helpers);
         }
@@ -171,10 +182,7 @@ impl Reads {
             }
             done = unpoisoned(batch.all.wait_timeout(done, left)).0;
         }
-        let unanswered = |i: usize| {
-            let path = batch.questions[i].segment.path();
-            Found::Failed(SegmentError::io("read", path)(ErrorKind::TimedOut.into()))
-        };
+        let unanswered = |i: usize| batch.questions[i].timed_out();
         let found = std::mem::take(&mut done.found);
         // (A late answer has nowhere to go, and needs a place all the same.)
         done.found = if done.left == 0 { Vec::new() } else { vec![None; count] };

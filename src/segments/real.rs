@@ -85,7 +85,7 @@ fn what_is_sealed_is_known_while_it_is_merged_and_after_a_restart_and_takes_what
 fn pages_that_are_not_in_memory_are_read_by_several_threads_and_errors_are_said() {
     let disk = Simulated::new();
     let options = SegmentOptions { key: key(), read_threads: 3, ..SegmentOptions::new(Duration::from_secs(100)) };
-    let segments = Segments::open_on(Arc::new(disk.clone()), directory(), options).unwrap();
+    let segments = Segments::open_on(Arc::new(disk.clone()), directory(), options, None).unwrap();
     let digester = Digester::from(segments.key());
     let events = events(&digester, 0..5_000, 10);
     segments.seal(&mut &events[..], 1).unwrap();
@@ -120,7 +120,7 @@ fn a_read_that_hangs_leaves_its_id_in_doubt_and_no_other() {
         read_wait_max: Duration::from_millis(100),
         ..SegmentOptions::new(Duration::from_secs(100))
     };
-    let segments = Segments::open_on(Arc::new(disk.clone()), directory(), options).unwrap();
+    let segments = Segments::open_on(Arc::new(disk.clone()), directory(), options, None).unwrap();
     let digester = Digester::from(segments.key());
     let events = events(&digester, 0..5_000, 10);
     segments.seal(&mut &events[..], 1).unwrap();

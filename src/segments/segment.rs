@@ -1,4 +1,5 @@
-//! A segment that is read: its index in memory, and its filter; its pages on the disk.
+//! A segment that is read: its index in memory, and its filter; its pages on the disk, or elsewhere
+//! until they are.
 
 #![allow(clippy::cast_possible_truncation, reason = "what is in memory, or has been compared with the file's size")]
 
@@ -6,23 +7,26 @@ use super::filter::Filter;
 use super::format::{FILTER_PART, INDEX_BYTES, INDEX_PART, Keys, LINE_BYTES, Listed, TRAILER_BYTES, Trailer};
 use super::index::Index;
 use super::page::{Bytes, PAGE_BYTES, Page};
+use super::source::{Place, SegmentSource};
 use super::writer::Written;
 use crate::SegmentError;
 use crate::journal::disk::Disk;
 use crate::journal::format::NotOurs;
-use crate::journal::pages::{PageFile, read_pages};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use xxhash_rust::xxh3::Xxh3;
 
 /// The bytes of an index or a filter that are read at once.
 const READ_BYTES: usize = 256 << 10;
 
+/// The same of a segment that is elsewhere.
+const REMOTE_BYTES: usize = 32 << 20;
+
 /// An open segment.
 pub(super) struct Segment {
     path: PathBuf,
-    file: Box<dyn PageFile>,
+    place: Place,
     pub(super) trailer: Trailer,
     pub(super) listed: Listed,
     pub(super) index: Index,
@@ -31,20 +35,32 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    /// Opens the segment that a manifest names. Reads its index, and not its filter.
-    pub(super) fn open(disk: &dyn Disk, path: &Path, listed: Listed, keys: Keys) -> Result<Self, SegmentError> {
+    /// Opens the segment that a manifest names; one that is not here by its source, if there is
+    /// one. Reads its index, and not its filter.
+    pub(super) fn open(
+        disk: &dyn Disk,
+        path: &Path,
+        listed: Listed,
+        keys: Keys,
+        source: Option<&Arc<dyn SegmentSource>>,
+    ) -> Result<Self, SegmentError> {
         let damaged = |offset, what| SegmentError::damaged(path, offset, what);
-        let file = match disk.open_pages(path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => {
+        let place = match (disk.open_pages(path), source) {
+            (Err(error), Some(source)) if error.kind() == ErrorKind::NotFound => {
+                Place::elsewhere(source, &super::name::name(listed.number))
+            }
+            (Err(error), None) if error.kind() == ErrorKind::NotFound => {
                 return Err(damaged(0, "the manifest names it, and it is missing"));
             }
-            opened => opened.map_err(SegmentError::io("open", path))?,
+            (opened, _) => Place::here(opened.map_err(SegmentError::io("open", path))?),
         };
         let Some(at) = listed.bytes.checked_sub(TRAILER_BYTES as u64) else {
             return Err(damaged(0, "the manifest says that it is shorter than a segment can be"));
         };
         let mut bytes = [0; TRAILER_BYTES + 1];
-        let read = read_pages(&*file, at, &mut bytes).map_err(SegmentError::io("read", path))?;
+        // (Nothing follows it in a file that is here. Of others that is not asked.)
+        let asked = &mut bytes[..TRAILER_BYTES + usize::from(place.is_here())];
+        let read = place.read(at, asked).map_err(SegmentError::io("read", path))?;
         if read != TRAILER_BYTES {
             return Err(damaged(at + read.min(TRAILER_BYTES) as u64, "it is not as long as the manifest says"));
         }
@@ -63,7 +79,7 @@ impl Segment {
             return Err(damaged(at, "the trailer does not agree with the size of the file"));
         }
         let mut segment =
-            Segment { path: path.into(), file, trailer, listed, index: Index::default(), filter: OnceLock::new() };
+            Segment { path: path.into(), place, trailer, listed, index: Index::default(), filter: OnceLock::new() };
         segment.load_index()?;
         Ok(segment)
     }
@@ -71,16 +87,15 @@ impl Segment {
     /// Opens a segment that was just written.
     pub(super) fn of(disk: &dyn Disk, written: Written) -> Result<Self, SegmentError> {
         let Written { path, trailer, index, filter } = written;
-        let file = disk.open_pages(&path).map_err(SegmentError::io("open", &path))?;
+        let place = Place::here(disk.open_pages(&path).map_err(SegmentError::io("open", &path))?);
         let listed = Listed { number: trailer.number, bytes: trailer.bytes(), checksum: trailer.checksum() };
-        Ok(Segment { path, file, trailer, listed, index, filter: OnceLock::from(filter) })
+        Ok(Segment { path, place, trailer, listed, index, filter: OnceLock::from(filter) })
     }
 
     /// Reads a part of the file in pieces, and checks its checksum.
     fn read_part(
         &self,
         (offset, bytes, part): (u64, u64, u64),
-        piece: usize,
         each: &mut dyn FnMut(&[u8]) -> Result<bool, SegmentError>,
     ) -> Result<(), SegmentError> {
         let (expected, what) = match part {
@@ -88,6 +103,9 @@ impl Segment {
             _ => (self.trailer.filter_checksum, "the checksum of the filter is wrong"),
         };
         let mut checksum = Xxh3::with_seed(self.trailer.keys.seed(self.trailer.number, part));
+        let piece = if self.is_here() { READ_BYTES } else { REMOTE_BYTES };
+        // Whole entries of an index, and lines of a filter.
+        let piece = piece / (INDEX_BYTES * LINE_BYTES) * (INDEX_BYTES * LINE_BYTES);
         let mut buffer = vec![0; piece.min(bytes as usize)];
         let (mut at, end) = (offset, offset + bytes);
         while at < end {
@@ -108,7 +126,7 @@ impl Segment {
     fn load_index(&mut self) -> Result<(), SegmentError> {
         let part = (self.trailer.index_offset(), self.trailer.pages * INDEX_BYTES as u64, INDEX_PART);
         let mut index = Index::default();
-        self.read_part(part, READ_BYTES / INDEX_BYTES * INDEX_BYTES, &mut |bytes| Ok(index.decode(bytes)))?;
+        self.read_part(part, &mut |bytes| Ok(index.decode(bytes)))?;
         self.index = index;
         Ok(())
     }
@@ -119,8 +137,7 @@ impl Segment {
             return Ok(());
         }
         let (filter, mut line) = (Filter::new(self.trailer.lines)?, 0);
-        let part = (self.trailer.filter_offset(), self.trailer.lines * LINE_BYTES as u64, FILTER_PART);
-        self.read_part(part, READ_BYTES, &mut |bytes| {
+        self.read_part(self.filter_part(), &mut |bytes| {
             filter.decode(line, bytes)?;
             line += bytes.len() / LINE_BYTES;
             Ok(true)
@@ -130,8 +147,29 @@ impl Segment {
         Ok(())
     }
 
-    fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<(), SegmentError> {
-        let read = read_pages(&*self.file, offset, bytes).map_err(SegmentError::io("read", &self.path))?;
+    fn filter_part(&self) -> (u64, u64, u64) {
+        (self.trailer.filter_offset(), self.trailer.lines * LINE_BYTES as u64, FILTER_PART)
+    }
+
+    /// Reads the filter for its checksum.
+    pub(super) fn check_filter(&self) -> Result<(), SegmentError> {
+        self.read_part(self.filter_part(), &mut |_| Ok(true))
+    }
+
+    /// Returns true if the file is here.
+    #[inline]
+    pub(super) fn is_here(&self) -> bool {
+        self.place.is_here()
+    }
+
+    /// Takes over the file of the same segment, which is here.
+    pub(super) fn arrives(&self, here: Segment) {
+        self.place.arrives(here.place);
+    }
+
+    /// Reads all of these bytes.
+    pub(super) fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<(), SegmentError> {
+        let read = self.place.read(offset, bytes).map_err(SegmentError::io("read", &self.path))?;
         match read == bytes.len() {
             true => Ok(()),
             false => Err(SegmentError::damaged(&self.path, offset + read as u64, "the file ends there")),
@@ -146,7 +184,7 @@ impl Segment {
     /// Reads a page, if that takes no waiting.
     pub(super) fn read_cached(&self, page: u64, bytes: &mut Bytes) -> Result<bool, SegmentError> {
         let offset = page * PAGE_BYTES as u64;
-        match self.file.read_cached(offset, bytes) {
+        match self.place.read_cached(offset, bytes) {
             Ok(read) => Ok(read == Some(PAGE_BYTES)),
             Err(error) => Err(SegmentError::io("read", &self.path)(error)),
         }

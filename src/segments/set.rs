@@ -1,12 +1,15 @@
 //! The segments of a directory: what is live, what a manifest says of it, and who may change it.
 
+use super::coming::Bringing;
 use super::format::{Keys, Listed, Manifest};
 use super::look::{Answer, look};
 use super::manifest;
+use super::name::{is_part, name, number_of};
 use super::options::SegmentOptions;
 use super::plan::{Live, plan_expiry};
 use super::reads::Reads;
 use super::segment::Segment;
+use super::source::SegmentSource;
 use super::stats::{Counters, SegmentStats};
 use crate::digest::{Digest, DigestKey, WantedKey};
 use crate::journal::disk::{Disk, Held, NotLocked, System};
@@ -19,7 +22,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 
 const LOCK: &str = "lock";
-const EXTENSION: &str = "segment";
 
 /// The ids of a long time, in sorted files of a directory.
 ///
@@ -69,6 +71,7 @@ pub struct Segments {
     pub(super) sealing: Mutex<()>,
     origin: Origin,
     reads: Reads,
+    pub(super) bringing: Bringing,
     pub(super) counters: Counters,
     _lock: Box<dyn Held>,
 }
@@ -105,18 +108,21 @@ impl Segments {
     /// missing, cut or changed, `Io`.
     pub fn open(directory: &Path, options: SegmentOptions) -> Result<Arc<Self>, SegmentError> {
         let disk = System::with_mode(options.file_mode).map_err(SegmentError::io("watch for forks of", directory))?;
-        Self::open_on(Arc::new(disk), directory, options)
+        Self::open_on(Arc::new(disk), directory, options, None)
     }
 
+    /// Opens a directory, in which files may be missing that a source has.
     pub(crate) fn open_on(
         disk: Arc<dyn Disk>,
         directory: &Path,
         options: SegmentOptions,
+        source: Option<Arc<dyn SegmentSource>>,
     ) -> Result<Arc<Self>, SegmentError> {
         let origin = Origin::here().map_err(SegmentError::io("watch for forks of", directory))?;
         disk.create_directory(directory).map_err(SegmentError::io("create", directory))?;
         let lock = lock(&*disk, directory)?;
         let files = disk.list(directory).map_err(SegmentError::io("read", directory))?;
+        let (parts, files): (Vec<_>, Vec<_>) = files.into_iter().partition(|path| is_part(path));
         let ours: Vec<_> = files.into_iter().filter(|path| number_of(path).is_some()).collect();
         let manifest = match manifest::read(&*disk, directory)? {
             Some(manifest) => manifest,
@@ -127,14 +133,12 @@ impl Segments {
             let (path, got, expected) = (directory.join(manifest::NAME), got.into(), expected.into());
             return Err(SegmentError::NotOurs { path, what, got, expected });
         }
-        let open =
-            |listed: &Listed| Segment::open(&*disk, &directory.join(name(listed.number)), *listed, keys).map(Arc::new);
-        let segments = manifest.segments.iter().map(open).collect::<Result<Arc<[_]>, _>>()?;
+        let segments = open_all(&*disk, directory, &manifest, source.as_ref(), options.read_threads)?;
         let is_named = |path: &PathBuf| {
             number_of(path).is_some_and(|number| manifest.segments.iter().any(|listed| listed.number == number))
         };
         // All that is named is whole: what is not is what a crash has left.
-        for path in ours.iter().filter(|path| !is_named(path)) {
+        for path in ours.iter().filter(|path| !is_named(path)).chain(&parts) {
             disk.remove(path).map_err(SegmentError::io("delete", path))?;
         }
         let state = State { manifest, garbage: Vec::new(), is_merging: false };
@@ -144,10 +148,11 @@ impl Segments {
             directory: directory.into(),
             options,
             keys,
-            list: RwLock::new(segments),
+            list: RwLock::new(segments.into()),
             state: Mutex::new(state),
             sealing: Mutex::new(()),
             origin,
+            bringing: Bringing::default(),
             counters: Counters::default(),
             _lock: lock,
         }))
@@ -182,6 +187,7 @@ impl Segments {
             return self.must_be_here();
         }
         let segments = self.segments();
+        self.bringing.wait_for_filters(digests.len(), &segments, self.options.read_wait_max);
         let (looked, result) = look(&segments, &self.reads, digests, (now, self.options.retention), answers);
         // Relaxed: counts.
         self.counters.pages_read.fetch_add(looked.pages, Ordering::Relaxed);
@@ -189,17 +195,16 @@ impl Segments {
         result
     }
 
-    /// Reads the filter of the newest segment that has none in memory yet; returns false if all
-    /// have. Until then each question reads a page of that segment.
+    /// Reads the filter of the newest segment that is here and has none in memory yet; returns false
+    /// if all have. Until then each question reads a page of that segment.
     ///
     /// # Errors
     ///
     /// Those of reading and of memory.
     pub fn load_filter(&self) -> Result<bool, SegmentError> {
         let segments = self.segments();
-        let Some(segment) = segments.iter().rev().find(|segment| segment.filter.get().is_none()) else {
-            return Ok(false);
-        };
+        let lacks = |segment: &&Arc<Segment>| segment.is_here() && segment.filter.get().is_none();
+        let Some(segment) = segments.iter().rev().find(lacks) else { return Ok(false) };
         segment.load_filter()?;
         Ok(true)
     }
@@ -320,6 +325,38 @@ impl Segments {
     }
 }
 
+/// Opens the segments of a manifest: side by side, if some may have to be waited for.
+fn open_all(
+    disk: &dyn Disk,
+    directory: &Path,
+    manifest: &Manifest,
+    source: Option<&Arc<dyn SegmentSource>>,
+    threads: usize,
+) -> Result<Vec<Arc<Segment>>, SegmentError> {
+    let open = |listed: &Listed| {
+        let path = directory.join(name(listed.number));
+        Segment::open(disk, &path, *listed, manifest.keys, source).map(Arc::new)
+    };
+    if source.is_none() || threads == 0 {
+        return manifest.segments.iter().map(open).collect();
+    }
+    let open = &open;
+    let side_by_side = |some: &[Listed]| {
+        std::thread::scope(|scope| {
+            let thread = || std::thread::Builder::new().name("hapax-open".into());
+            let threads: Vec<_> =
+                some.iter().map(|listed| thread().spawn_scoped(scope, move || open(listed))).collect();
+            let opened = threads.into_iter().zip(some).map(|(thread, listed)| match thread {
+                Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+                // Where there are no more threads, this one does it.
+                Err(_) => open(listed),
+            });
+            opened.collect::<Vec<_>>()
+        })
+    };
+    manifest.segments.chunks(threads).flat_map(side_by_side).collect()
+}
+
 /// Writes the first manifest of a directory.
 fn begin(disk: &dyn Disk, directory: &Path, ours: &[PathBuf], wanted: WantedKey) -> Result<Manifest, SegmentError> {
     if let Some(path) = ours.first() {
@@ -345,15 +382,4 @@ fn lock(disk: &dyn Disk, directory: &Path) -> Result<Box<dyn Held>, SegmentError
             SegmentError::InUse { path: directory.into(), holder }
         }
     })
-}
-
-/// Returns the name of a segment's file.
-pub(super) fn name(number: u64) -> String {
-    format!("{number:020}.{EXTENSION}")
-}
-
-/// Returns the number of a file that is named as a segment is.
-fn number_of(path: &Path) -> Option<u64> {
-    let number = path.file_stem()?.to_str()?.parse().ok()?;
-    (path.extension()? == EXTENSION && path.file_name()?.to_str()? == name(number)).then_some(number)
 }

@@ -29,6 +29,9 @@ pub struct SegmentStats {
     pub disk_bytes: u64,
     /// The number of segments whose filter is not in memory yet.
     pub filters_missing: u64,
+    /// The number of live segments whose file is not here yet: their pages are read
+    /// [elsewhere](super::SegmentSource).
+    pub remote: u64,
     /// The number of pages that were read for questions, since the directory was opened.
     pub pages_read: u64,
     /// The number of questions that were answered with [`Answer::Known`](super::Answer::Known).
@@ -51,6 +54,7 @@ impl SegmentStats {
             memory_bytes: sum(&Segment::memory_bytes),
             disk_bytes: sum(&|segment| segment.listed.bytes),
             filters_missing: sum(&|segment| u64::from(segment.filter.get().is_none())),
+            remote: sum(&|segment| u64::from(!segment.is_here())),
             pages_read: count(&counters.pages_read),
             known: count(&counters.known),
             sealed_events: count(&counters.sealed_events),

@@ -1,22 +1,23 @@
 //! The protocol, driven: does what the state machine says, and tells it what came of it.
 
 use crate::HandoverError;
-use crate::manifest::{Manifest, Object};
+use crate::local::Source;
+use crate::manifest::{File, Manifest, Object};
 use crate::protocol::{Action, Answer, Event, PUTS_MAX, State};
 use crate::remote::Remote;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
-use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The bytes of new objects: stretches of files.
-pub(crate) type Sources = BTreeMap<Object, (PathBuf, Range<u64>)>;
+pub(crate) type Sources = BTreeMap<Object, (Arc<Source>, Range<u64>)>;
 
 /// The owner of a partition, or who is to be.
 pub(crate) struct Driver {
-    pub(crate) remote: Remote,
+    pub(crate) remote: Arc<Remote>,
     pub(crate) partition: String,
     state: Mutex<State>,
 }
@@ -30,7 +31,7 @@ pub(crate) struct Driven {
 
 impl Driver {
     pub(crate) fn new(remote: Remote, partition: &str) -> Self {
-        Driver { remote, partition: partition.into(), state: Mutex::default() }
+        Driver { remote: Arc::new(remote), partition: partition.into(), state: Mutex::default() }
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
@@ -60,6 +61,43 @@ impl Driver {
         let manifest = self.remote.look().await?;
         self.on(Event::Looked(manifest));
         self.current().map(|_| ())
+    }
+
+    /// Returns true if this still is the owner, false if the store does not say: it is asked again,
+    /// until there is an answer or the lease ends. An error if another one is.
+    pub(crate) async fn still_owns(&self, epoch: u64) -> Result<bool, HandoverError> {
+        match self.look().await {
+            Ok(()) => Ok(true),
+            Err(HandoverError::Fenced { by, .. }) => Err(self.fenced(epoch, by)),
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// Downloads files into a directory that has none of them.
+    pub(crate) async fn download(&self, directory: &Path, files: &[File]) -> Result<(), HandoverError> {
+        let make = |file: &File| {
+            let to = directory.join(&file.name);
+            crate::local::create(&to)?.set_len(file.bytes()).map_err(HandoverError::io("make room for", &to))
+        };
+        files.iter().try_for_each(make)?;
+        // (Owned, as borrowed items would make of this a future that no task can be spawned of.)
+        let mut parts = Vec::new();
+        for file in files {
+            let (to, mut end) = (directory.join(&file.name), 0);
+            for part in &file.parts {
+                parts.push((*part, end, to.clone()));
+                end += part.bytes;
+            }
+        }
+        let mut downloads = stream::iter(parts.into_iter().map(|(part, offset, to)| async move {
+            let bytes = self.remote.download(&part).await?;
+            blocking(move || crate::local::write_at(&to, offset, &bytes)).await
+        }))
+        .buffer_unordered(self.remote.options.parallel);
+        while let Some(downloaded) = downloads.next().await {
+            downloaded?;
+        }
+        Ok(())
     }
 
     /// Goes on until the event has come to its end.
@@ -117,10 +155,10 @@ impl Driver {
 
     async fn upload(&self, new: &BTreeSet<Object>, sources: &Sources) -> Result<(), HandoverError> {
         // (Owned, as borrowed items would make of this a future that no task can be spawned of.)
-        let source = |object: &Object| sources.get(object).cloned().map(|(path, range)| (*object, path, range));
+        let source = |object: &Object| sources.get(object).cloned().map(|(source, range)| (*object, source, range));
         let uploads: Vec<_> = new.iter().filter_map(source).collect();
-        let mut uploads = stream::iter(uploads.into_iter().map(|(object, path, range)| async move {
-            let bytes = blocking(move || crate::local::read(&path, &range)).await?;
+        let mut uploads = stream::iter(uploads.into_iter().map(|(object, source, range)| async move {
+            let bytes = blocking(move || source.read(&range)).await?;
             self.remote.upload(&object, Bytes::from(bytes)).await
         }))
         .buffer_unordered(self.remote.options.parallel);

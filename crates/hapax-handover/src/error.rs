@@ -68,6 +68,12 @@ pub enum HandoverError {
         /// A description of the defect.
         what: String,
     },
+    /// The last owner had a long memory, whose segments are not to be left behind. Open it with
+    /// `open_with_long_memory` (feature `long-memory`).
+    LongMemory {
+        /// The partition.
+        partition: String,
+    },
     /// A local file cannot be read, written, …
     Io {
         /// The operation.
@@ -135,6 +141,11 @@ impl fmt::Display for HandoverError {
                 )
             }
             HandoverError::Damaged { path, what } => write!(f, "{path} is not what was published: {what}"),
+            HandoverError::LongMemory { partition } => write!(
+                f,
+                "partition {partition}: its last owner had a long memory; open it with `open_with_long_memory` (feature \
+                 `long-memory`), so that nothing is forgotten"
+            ),
             HandoverError::Io { doing, path, source } => write!(f, "cannot {doing} {}: {source}", path.display()),
             HandoverError::Journal(error) => error.fmt(f),
             HandoverError::Engine(error) => error.fmt(f),

@@ -1,14 +1,13 @@
-//! Acquiring a partition: the manifest, then the files that it names.
+//! Acquiring a partition: the manifest, then the journal that it names.
 
+use crate::acquired::Acquired;
 use crate::drive::{Driver, Sources, blocking};
-use crate::manifest::{Content, Manifest};
-use crate::owned::Owned;
+use crate::manifest::Manifest;
 use crate::protocol::Event;
 use crate::remote::Remote;
 use crate::{HandoverError, HandoverOptions, local};
-use futures_util::{StreamExt, stream};
+use hapax::DurableFiles;
 use hapax::tier::random;
-use hapax::{Builder, Damage, DurableFiles, JournalOptions};
 use object_store::ObjectStore;
 use object_store::path::Path as Key;
 use std::fmt;
@@ -84,9 +83,9 @@ impl Handover {
         Ok(Handover { store, prefix, options })
     }
 
-    /// Becomes the owner of a partition, whoever was it before, and brings its files into a new
+    /// Becomes the owner of a partition, whoever was it before, and brings its journal into a new
     /// directory below `directory`; those of earlier epochs there are deleted. The first owner of
-    /// all gets an empty one.
+    /// all gets an empty one. Segments of a long memory come when the engine is built.
     ///
     /// # Guarantees
     ///
@@ -101,7 +100,7 @@ impl Handover {
     ///
     /// # Cost
     ///
-    /// Three requests, and one for each part of a file.
+    /// Three requests, and one for each part of a file of the journal.
     pub async fn acquire(&self, partition: &str, directory: &Path) -> Result<Acquired, HandoverError> {
         let root = self.prefix.clone().join(partition);
         let remote = Remote::new(Arc::clone(&self.store), root, self.options.clone());
@@ -113,139 +112,26 @@ impl Handover {
         let path = match bring(&driver, directory, &manifest).await {
             Ok(path) => path,
             // Files are also gone if another has acquired it meanwhile, and published.
-            Err(error) => return Err(still_owns(&driver, manifest.epoch).await.err().unwrap_or(error)),
+            Err(error) => return Err(driver.still_owns(manifest.epoch).await.err().unwrap_or(error)),
         };
-        Ok(Acquired { driver, manifest, directory: path, confirmed })
+        Ok(Acquired::new(driver, manifest, path, confirmed))
     }
 }
 
-/// Returns true if this still is the owner, false if the store does not say: it is asked again,
-/// until there is an answer or the lease ends. An error if another one is.
-async fn still_owns(driver: &Driver, epoch: u64) -> Result<bool, HandoverError> {
-    match driver.look().await {
-        Ok(()) => Ok(true),
-        Err(HandoverError::Fenced { by, .. }) => Err(driver.fenced(epoch, by)),
-        Err(_) => Ok(false),
-    }
-}
-
-/// Downloads what a manifest names. Returns the directory.
+/// Downloads the journal that a manifest names. Returns its directory.
 async fn bring(driver: &Driver, directory: &Path, manifest: &Manifest) -> Result<PathBuf, HandoverError> {
-    let (parent, epoch, content) = (directory.to_path_buf(), manifest.epoch, manifest.content.clone());
+    let (parent, epoch, mark) = (directory.to_path_buf(), manifest.epoch, manifest.content.mark.clone());
     let path = blocking(move || {
         let path = local::make(&parent, epoch)?;
-        prepare(&path, &content)?;
+        if !mark.is_empty() {
+            local::write(&path.join(DurableFiles::MARK), &mark)?;
+        }
         Ok(path)
     })
     .await?;
-    // (Owned, as borrowed items would make of this a future that no task can be spawned of.)
-    let mut parts = Vec::new();
-    for file in &manifest.content.files {
-        let (to, mut end) = (path.join(&file.name), 0);
-        for part in &file.parts {
-            parts.push((*part, end, to.clone()));
-            end += part.bytes;
-        }
-    }
-    let mut downloads = stream::iter(parts.into_iter().map(|(part, offset, to)| async move {
-        let bytes = driver.remote.download(&part).await?;
-        blocking(move || local::write_at(&to, offset, &bytes)).await
-    }))
-    .buffer_unordered(driver.remote.options.parallel);
-    while let Some(downloaded) = downloads.next().await {
-        downloaded?;
-    }
-    drop(downloads);
+    driver.download(&path, &manifest.content.files).await?;
     // (Nothing is synced: after a power cut the partition is acquired again, and brought again.)
     let parent = directory.to_path_buf();
     blocking(move || local::forget_earlier(&parent, epoch)).await?;
     Ok(path)
-}
-
-/// Makes the files, as long as they will be.
-fn prepare(path: &Path, content: &Content) -> Result<(), HandoverError> {
-    for file in &content.files {
-        let to = path.join(&file.name);
-        local::create(&to)?.set_len(file.bytes()).map_err(HandoverError::io("make room for", &to))?;
-    }
-    if !content.mark.is_empty() {
-        let to = path.join(DurableFiles::MARK);
-        local::create(&to)?;
-        local::write_at(&to, 0, &content.mark)?;
-    }
-    Ok(())
-}
-
-/// A partition that was acquired, and whose engine is not built yet.
-pub struct Acquired {
-    driver: Driver,
-    manifest: Manifest,
-    directory: PathBuf,
-    confirmed: Instant,
-}
-
-impl fmt::Debug for Acquired {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let epoch = self.manifest.epoch;
-        f.debug_struct("Acquired").field("directory", &self.directory).field("epoch", &epoch).finish_non_exhaustive()
-    }
-}
-
-impl Acquired {
-    /// Returns the positions from which the sources are to be read: exactly those that the files
-    /// cover. None if nobody has published yet.
-    pub fn positions(&self) -> &[(Vec<u8>, Vec<u8>)] {
-        &self.manifest.content.positions
-    }
-
-    /// Returns the position of one source; none if nobody has published one yet.
-    pub fn position(&self, source: impl AsRef<[u8]>) -> Option<&[u8]> {
-        let known = self.positions().iter().find(|(known, _)| known == source.as_ref());
-        known.map(|(_, position)| &position[..])
-    }
-
-    /// Returns the fencing token of this ownership: a number that grows with each.
-    pub fn epoch(&self) -> u64 {
-        self.manifest.epoch
-    }
-
-    /// Returns the number of bytes that were brought here.
-    pub fn bytes(&self) -> u64 {
-        self.manifest.content.bytes()
-    }
-
-    /// Builds the engine on the files. The journal gets
-    /// [`checkpoints`](JournalOptions::checkpoints), and refuses damage. The window should be the
-    /// one that the last owner had.
-    ///
-    /// # Errors
-    ///
-    /// [`HandoverError::Engine`]; [`HandoverError::Damaged`] if the files have other positions than
-    /// the manifest; [`HandoverError::Fenced`] if another has acquired it meanwhile.
-    ///
-    /// # Cost
-    ///
-    /// Replays the journal. What is durable is what was published, so
-    /// [`SyncMode::System`](hapax::SyncMode::System) suffices, and spares a sync for each
-    /// publication: after a power cut the partition is acquired again.
-    pub async fn open(self, builder: Builder, journal: JournalOptions) -> Result<Owned, HandoverError> {
-        let Acquired { driver, manifest, directory, mut confirmed } = self;
-        let path = directory.clone();
-        let engine = blocking(move || {
-            let journal = journal.checkpoints(true).damage(Damage::Refuse);
-            let built = builder.journal(&path, journal).build();
-            built.map_err(|error| HandoverError::Engine(Arc::new(error)))
-        })
-        .await?;
-        if engine.positions()? != manifest.content.positions {
-            let what = "its files have other positions than the manifest".into();
-            return Err(HandoverError::Damaged { path: directory.display().to_string(), what });
-        }
-        // All of that took a while, in which another may have acquired it.
-        let asked = Instant::now();
-        if still_owns(&driver, manifest.epoch).await? {
-            confirmed = asked;
-        }
-        Ok(Owned::new(driver, engine, manifest.epoch, confirmed))
-    }
 }

@@ -13,11 +13,13 @@
 //! checks, handles, takes checkpoints, publishes and acknowledges; `examples/brokers` has it for
 //! Kafka.
 //!
-//! What travels is the journal, with its window. Segments of a long memory do not: give
-//! [`Acquired::open`] no builder that has one.
+//! What travels is the journal, with its window, and with the feature `long-memory` the segments of
+//! a long memory ([`Acquired::open_with_long_memory`]): give [`Acquired::open`] no builder that has
+//! one of its own.
 //!
 //! The protocol, and who checks it: `docs/design/long-memory.md`.
 
+mod acquired;
 mod drive;
 mod error;
 mod handover;
@@ -31,9 +33,12 @@ mod plan;
 mod protocol;
 mod remote;
 mod rules;
+#[cfg(feature = "long-memory")]
+mod segments;
 
+pub use acquired::Acquired;
 pub use error::HandoverError;
-pub use handover::{Acquired, Handover};
+pub use handover::Handover;
 pub use object_store;
 pub use options::HandoverOptions;
 pub use owned::{Owned, Published};

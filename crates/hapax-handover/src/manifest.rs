@@ -1,19 +1,20 @@
 //! The manifest: what a partition's owner has published, and its bytes. Pure.
 //!
 //! ```text
-//! magic 8 | epoch 8 | version 8 | attempt 8 | positions | mark | files | checksum 8
+//! magic 8 | epoch 8 | version 8 | attempt 8 | positions | mark | files | segments | checksum 8
 //! positions  count 4, then each: source, position
+//! segments   their own manifest, then files: of a long memory; both empty without one
 //! files      count 4, then each: name, closed 1, parts: count 4, then each: epoch 8 | number 8 | random 8
 //!            | bytes 8 | checksum 16
 //! ```
 //!
-//! Numbers are little-endian; a name, source, position or mark is its length in 4 bytes, and
-//! itself.
+//! Numbers are little-endian; a name, source, position, mark or manifest is its length in 4 bytes,
+//! and itself.
 
 use std::collections::BTreeSet;
 use xxhash_rust::xxh3::xxh3_64;
 
-const MAGIC: &[u8; 8] = b"HPXMANI1";
+const MAGIC: &[u8; 8] = b"HPXMANI2";
 
 /// The name of an object: the owner's epoch, its number in that, and a random number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -68,16 +69,31 @@ pub(crate) struct Content {
     /// The journal's mark, a file of some bytes.
     pub(crate) mark: Vec<u8>,
     pub(crate) files: Vec<File>,
+    pub(crate) segments: Segments,
+}
+
+/// The segments of a long memory: none, and no manifest, without one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Segments {
+    /// Their own manifest, a file of some bytes.
+    pub(crate) manifest: Vec<u8>,
+    pub(crate) files: Vec<File>,
 }
 
 impl Content {
     /// Returns the objects that it names.
     pub(crate) fn objects(&self) -> BTreeSet<Object> {
-        self.files.iter().flat_map(|file| &file.parts).map(|part| part.object).collect()
+        let files = self.files.iter().chain(&self.segments.files);
+        files.flat_map(|file| &file.parts).map(|part| part.object).collect()
     }
 
     pub(crate) fn bytes(&self) -> u64 {
-        self.files.iter().map(File::bytes).sum()
+        self.files.iter().chain(&self.segments.files).map(File::bytes).sum()
+    }
+
+    /// Returns the file of a name, which no two have.
+    pub(crate) fn file(&self, name: &str) -> Option<&File> {
+        self.files.iter().chain(&self.segments.files).find(|file| file.name == name)
     }
 }
 
@@ -105,16 +121,9 @@ impl Manifest {
             put_bytes(&mut to, position);
         }
         put_bytes(&mut to, &self.content.mark);
-        put_count(&mut to, self.content.files.len());
-        for file in &self.content.files {
-            put_bytes(&mut to, file.name.as_bytes());
-            to.push(file.is_closed.into());
-            put_count(&mut to, file.parts.len());
-            for Part { object, bytes, checksum } in &file.parts {
-                [object.epoch, object.number, object.random, *bytes].iter().for_each(|n| to.extend(n.to_le_bytes()));
-                to.extend(checksum.to_le_bytes());
-            }
-        }
+        put_files(&mut to, &self.content.files);
+        put_bytes(&mut to, &self.content.segments.manifest);
+        put_files(&mut to, &self.content.segments.files);
         let checksum = xxh3_64(&to);
         to.extend(checksum.to_le_bytes());
         to
@@ -143,6 +152,19 @@ fn put_count(to: &mut Vec<u8>, count: usize) {
 fn put_bytes(to: &mut Vec<u8>, bytes: &[u8]) {
     put_count(to, bytes.len());
     to.extend(bytes);
+}
+
+fn put_files(to: &mut Vec<u8>, files: &[File]) {
+    put_count(to, files.len());
+    for file in files {
+        put_bytes(to, file.name.as_bytes());
+        to.push(file.is_closed.into());
+        put_count(to, file.parts.len());
+        for Part { object, bytes, checksum } in &file.parts {
+            [object.epoch, object.number, object.random, *bytes].iter().for_each(|n| to.extend(n.to_le_bytes()));
+            to.extend(checksum.to_le_bytes());
+        }
+    }
 }
 
 struct Reader<'b>(&'b [u8]);
@@ -174,10 +196,14 @@ impl Reader<'_> {
         let (epoch, version, attempt) = (self.number()?, self.number()?, self.number()?);
         let count = self.count()?;
         let positions = (0..count).map(|_| Some((self.bytes()?, self.bytes()?))).collect::<Option<_>>()?;
-        let mark = self.bytes()?;
+        let (mark, files) = (self.bytes()?, self.files()?);
+        let segments = Segments { manifest: self.bytes()?, files: self.files()? };
+        Some(Manifest { epoch, version, attempt, content: Content { positions, mark, files, segments } })
+    }
+
+    fn files(&mut self) -> Option<Vec<File>> {
         let count = self.count()?;
-        let files = (0..count).map(|_| self.file()).collect::<Option<_>>()?;
-        Some(Manifest { epoch, version, attempt, content: Content { positions, mark, files } })
+        (0..count).map(|_| self.file()).collect()
     }
 
     fn file(&mut self) -> Option<File> {
@@ -209,12 +235,9 @@ mod tests {
         let part = Part { object, bytes: 99, checksum: 1 << 100 };
         let file = File { name: "00000000000000000000.hapax".into(), is_closed: true, parts: vec![part; 3] };
         let positions = vec![(b"orders/3".to_vec(), vec![0, 9]), (vec![], vec![])];
-        Manifest {
-            epoch: 3,
-            version: 12,
-            attempt: 5,
-            content: Content { positions, mark: vec![1; 96], files: vec![file; 2] },
-        }
+        let segments = Segments { manifest: vec![2; 80], files: vec![file.clone()] };
+        let content = Content { positions, mark: vec![1; 96], files: vec![file; 2], segments };
+        Manifest { epoch: 3, version: 12, attempt: 5, content }
     }
 
     #[test]

@@ -17,6 +17,7 @@ pub struct HandoverOptions {
     pub(crate) parallel: usize,
     pub(crate) part_bytes: u64,
     pub(crate) request_timeout: Duration,
+    pub(crate) read_timeout: Duration,
     pub(crate) attempts: u32,
     pub(crate) back_off: (Duration, Duration),
     pub(crate) orphan_age: Duration,
@@ -29,6 +30,7 @@ impl Default for HandoverOptions {
             parallel: 8,
             part_bytes: 16 << 20,
             request_timeout: Duration::from_secs(30),
+            read_timeout: Duration::from_secs(2),
             attempts: 5,
             back_off: (Duration::from_millis(100), Duration::from_secs(5)),
             orphan_age: Duration::from_secs(24 * 3600),
@@ -68,6 +70,14 @@ impl HandoverOptions {
         HandoverOptions { request_timeout, ..self }
     }
 
+    /// Sets the time for which a check waits for a page of a segment that is not here yet, in which
+    /// it is asked for twice. Then the id is in doubt: fresh, as a guess. After that the store is
+    /// left alone for a second, and all that is there is in doubt. Default: 2 seconds.
+    #[must_use]
+    pub fn read_timeout(self, read_timeout: Duration) -> Self {
+        HandoverOptions { read_timeout, ..self }
+    }
+
     /// Sets the number of times that a request is made. Default: 5.
     #[must_use]
     pub fn attempts(self, attempts: u32) -> Self {
@@ -98,6 +108,7 @@ impl HandoverOptions {
                 wrong("part_bytes", self.part_bytes.to_string(), "1 KiB to 1 GiB")
             }
             _ if self.request_timeout.is_zero() => wrong("request_timeout", "0".into(), "a duration above 0"),
+            _ if self.read_timeout.is_zero() => wrong("read_timeout", "0".into(), "a duration above 0"),
             _ if !(1..=100).contains(&self.attempts) => wrong("attempts", self.attempts.to_string(), "1 to 100"),
             _ if first > max => wrong("back_off", format!("{first:?}, {max:?}"), "a first wait within the limit"),
             _ => Ok(()),

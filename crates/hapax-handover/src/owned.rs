@@ -1,15 +1,15 @@
 //! An owned partition: its engine, publications, and the lease.
 
+use crate::HandoverError;
 use crate::drive::{Driver, Sources, blocking};
-use crate::manifest::{Content, File, Part};
+use crate::local::Source;
+use crate::manifest::{Content, File, Part, Segments};
 use crate::plan::plan;
 use crate::protocol::{Event, State, orphans};
-use crate::{HandoverError, local};
 use hapax::tier::random;
-use hapax::{Dedup, DurableFiles};
+use hapax::{Dedup, DurableFile, DurableFiles};
 use std::collections::BTreeSet;
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -39,6 +39,9 @@ struct Inner {
     publishing: tokio::sync::Mutex<bool>,
     /// The store has answered: perhaps a lease goes on, perhaps this is fenced.
     answered: Notify,
+    /// The segments that are not here yet.
+    #[cfg(feature = "long-memory")]
+    segments: std::sync::OnceLock<Arc<crate::segments::InStore>>,
 }
 
 /// The result of a publication.
@@ -73,9 +76,47 @@ impl fmt::Debug for Owned {
 impl Owned {
     pub(crate) fn new(driver: Driver, engine: Dedup, epoch: u64, confirmed: Instant) -> Self {
         let (confirmed, publishing) = (Mutex::new(confirmed), tokio::sync::Mutex::new(false));
-        let inner = Arc::new(Inner { driver, engine, epoch, confirmed, publishing, answered: Notify::new() });
+        let inner = Inner {
+            driver,
+            engine,
+            epoch,
+            confirmed,
+            publishing,
+            answered: Notify::new(),
+            #[cfg(feature = "long-memory")]
+            segments: std::sync::OnceLock::new(),
+        };
+        let inner = Arc::new(inner);
         let renewal = tokio::spawn(renew(Arc::downgrade(&inner)));
         Owned { inner, renewal }
+    }
+
+    #[cfg(feature = "long-memory")]
+    pub(crate) fn with_segments(self, segments: Arc<crate::segments::InStore>) -> Self {
+        // (It is set once.)
+        let _ = self.inner.segments.set(segments);
+        self
+    }
+
+    /// Waits until all segments of the long memory are here: from then on nothing is asked of the
+    /// store for a check. Returns at once without a long memory.
+    ///
+    /// Waits for as long as the store needs;
+    /// [`not_brought`](hapax::LongMemoryStats::not_brought) says why nothing comes at present.
+    ///
+    /// # Errors
+    ///
+    /// [`HandoverError::Fenced`].
+    #[cfg(feature = "long-memory")]
+    pub async fn segments_are_here(&self) -> Result<(), HandoverError> {
+        loop {
+            self.inner.must_own()?;
+            let stats = self.inner.engine.stats().long_memory;
+            if stats.is_none_or(|stats| stats.segments.remote == 0) {
+                return Ok(());
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
     }
 
     /// Returns the engine, if the store has confirmed within a lease that this is the owner. Ask
@@ -173,6 +214,7 @@ impl Owned {
 impl Drop for Owned {
     fn drop(&mut self) {
         self.renewal.abort();
+        self.inner.close();
     }
 }
 
@@ -182,6 +224,14 @@ impl Inner {
             State::Owning(_) => Ok(()),
             State::Fenced(by) => Err(self.driver.fenced(self.epoch, by)),
             _ => Err(self.driver.fenced(self.epoch, 0)),
+        }
+    }
+
+    /// Lets nobody wait for segments any more.
+    fn close(&self) {
+        #[cfg(feature = "long-memory")]
+        if let Some(segments) = self.segments.get() {
+            segments.close();
         }
     }
 
@@ -217,33 +267,41 @@ impl Inner {
             listings += 1;
             let known = self.driver.current()?.content;
             let (engine, max) = (self.engine.clone(), self.driver.remote.options.part_bytes);
-            let read = blocking(move || Ok(planned(&engine.durable_files()?, &known, max)));
-            match self.named(read.await?).await {
+            let read = blocking(move || planned(engine.durable_files()?, &known, max));
+            match read.await {
                 // It has expired since it was listed.
                 Err(HandoverError::Io { source, .. })
                     if source.kind() == std::io::ErrorKind::NotFound && listings < LISTINGS_MAX => {}
-                prepared => return prepared,
+                planned => return self.named(planned?).await,
             }
         }
     }
 
-    /// Names the new parts, and takes their checksums.
     async fn named(&self, planned: Planned) -> Result<Prepared, HandoverError> {
-        let Planned { positions, mark, files } = planned;
-        let mut content = Content { positions, mark, files: Vec::new() };
+        let Planned { positions, mark, files, manifest, segments } = planned;
         let mut sources = Sources::new();
-        for PlannedFile { path, mut file, new } in files {
+        let files = self.with_new_parts(files, &mut sources).await?;
+        let segments = Segments { manifest, files: self.with_new_parts(segments, &mut sources).await? };
+        Ok(Prepared { content: Content { positions, mark, files, segments }, sources })
+    }
+
+    /// Names the new parts of files, and takes their checksums.
+    async fn with_new_parts(&self, files: Vec<PlannedFile>, sources: &mut Sources) -> Result<Vec<File>, HandoverError> {
+        let mut named = Vec::new();
+        for PlannedFile { mut file, source, new } in files {
+            // (There is one if anything is new.)
             for range in new {
-                let (from, at) = (path.clone(), range.clone());
-                let checksum = blocking(move || Ok(xxh3_128(&local::read(&from, &at)?))).await?;
-                let named = self.driver.state().name(random::any());
-                let object = named.ok_or_else(|| self.driver.fenced(self.epoch, 0))?;
+                let Some(source) = &source else { break };
+                let (from, at) = (Arc::clone(source), range.clone());
+                let checksum = blocking(move || Ok(xxh3_128(&from.read(&at)?))).await?;
+                let object = self.driver.state().name(random::any());
+                let object = object.ok_or_else(|| self.driver.fenced(self.epoch, 0))?;
                 file.parts.push(Part { object, bytes: range.end - range.start, checksum });
-                sources.insert(object, (path.clone(), range));
+                sources.insert(object, (Arc::clone(source), range));
             }
-            content.files.push(file);
+            named.push(file);
         }
-        Ok(Prepared { content, sources })
+        Ok(named)
     }
 
     /// Deletes what earlier owners have left.
@@ -263,26 +321,38 @@ struct Planned {
     positions: Vec<(Vec<u8>, Vec<u8>)>,
     mark: Vec<u8>,
     files: Vec<PlannedFile>,
+    /// The manifest of segments, and they.
+    manifest: Vec<u8>,
+    segments: Vec<PlannedFile>,
 }
 
 struct PlannedFile {
-    path: PathBuf,
     /// The file with the parts that stay.
     file: File,
+    /// The file itself, open, if anything of it is new: so it may be deleted meanwhile.
+    source: Option<Arc<Source>>,
     new: Vec<std::ops::Range<u64>>,
 }
 
-/// Compares the journal's files with those that are published.
-fn planned(durable: &DurableFiles, known: &Content, part_bytes: u64) -> Planned {
-    let files = durable.files.iter().map(|durable| {
+/// Compares the files of an engine with those that are published.
+fn planned(durable: DurableFiles, known: &Content, part_bytes: u64) -> Result<Planned, HandoverError> {
+    let planned = |durable: &DurableFile| {
         let name = durable.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let mut parts = known.files.iter().find(|file| file.name == name).map_or(vec![], |file| file.parts.clone());
+        let mut parts = known.file(&name).map_or(vec![], |file| file.parts.clone());
         let (kept, new) = plan(&parts, durable.bytes, part_bytes);
         parts.truncate(kept);
-        let file = File { name, is_closed: durable.is_closed, parts };
-        PlannedFile { path: durable.path.clone(), file, new }
-    });
-    Planned { files: files.collect(), positions: durable.positions.clone(), mark: durable.mark.clone() }
+        let source = if new.is_empty() { None } else { Some(Arc::new(Source::open(&durable.path)?)) };
+        Ok(PlannedFile { file: File { name, is_closed: durable.is_closed, parts }, source, new })
+    };
+    let files = durable.files.iter().map(planned).collect::<Result<_, HandoverError>>()?;
+    #[cfg(feature = "long-memory")]
+    let (manifest, segments) = match durable.segments {
+        Some(segments) => (segments.manifest, segments.files.iter().map(planned).collect::<Result<_, _>>()?),
+        None => Default::default(),
+    };
+    #[cfg(not(feature = "long-memory"))]
+    let (manifest, segments) = Default::default();
+    Ok(Planned { files, positions: durable.positions, mark: durable.mark, manifest, segments })
 }
 
 /// Asks three times a lease whether this still is the owner, until it is not, or is dropped.
@@ -296,7 +366,10 @@ async fn renew(owner: Weak<Inner>) {
         let began = Instant::now();
         match inner.driver.look().await {
             Ok(()) => inner.confirm(began),
-            Err(HandoverError::Fenced { .. }) => return inner.answered.notify_waiters(),
+            Err(HandoverError::Fenced { .. }) => {
+                inner.close();
+                return inner.answered.notify_waiters();
+            }
             // The lease ends, unless the next one is answered.
             Err(_) => {}
         }

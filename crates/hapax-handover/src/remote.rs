@@ -181,6 +181,37 @@ impl Remote {
         Ok(bytes)
     }
 
+    /// Reads a range of an object: within a time, if somebody waits for it.
+    #[cfg(feature = "long-memory")]
+    pub(crate) async fn read_range(
+        &self,
+        object: &Object,
+        range: std::ops::Range<u64>,
+        within: Option<Duration>,
+    ) -> Result<Bytes, HandoverError> {
+        let path = self.object_path(object);
+        let get = || self.store.get_range(&path, range.clone());
+        let Some(within) = within else { return self.ask("read", &path, get).await };
+        let (doing, end) = ("read", tokio::time::Instant::now() + within);
+        let mut made = 0;
+        loop {
+            made += 1;
+            // (One request may hang where the next one does not.)
+            let error = match tokio::time::timeout(within / 2, get()).await {
+                Ok(Ok(bytes)) => return Ok(bytes),
+                Ok(Err(source)) => HandoverError::Store { doing, path: path.to_string(), source: Arc::new(source) },
+                Err(_) => HandoverError::TimedOut { doing, path: path.to_string(), after: within / 2 },
+            };
+            let is_gone =
+                matches!(&error, HandoverError::Store { source, .. } if matches!(**source, Error::NotFound { .. }));
+            let pause = self.options.wait(made, random::any());
+            if is_gone || made >= self.options.attempts || tokio::time::Instant::now() + pause >= end {
+                return Err(error);
+            }
+            tokio::time::sleep(pause).await;
+        }
+    }
+
     pub(crate) async fn delete(&self, object: &Object) -> Result<(), HandoverError> {
         let path = self.object_path(object);
         match self.ask("delete", &path, || self.store.delete(&path)).await {

@@ -211,7 +211,7 @@ impl World {
         let kept = before.content.files.iter().flat_map(|file| &file.parts).next_back().copied();
         let file = File { name: "f".into(), is_closed: false, parts: kept.into_iter().chain([part]).collect() };
         let next = u8::try_from(position(before) + 1).unwrap_or(u8::MAX);
-        let content = Content { positions: vec![(vec![], vec![next])], mark: vec![], files: vec![file] };
+        let content = Content { positions: vec![(vec![], vec![next])], files: vec![file], ..Content::default() };
         actor.shipping = Some((attempt, before.epoch != epoch));
         actor.ships_left -= 1;
         self.tell(who, Event::Publish { attempt, content, new: [object].into() }, seen)

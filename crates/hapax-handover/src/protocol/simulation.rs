@@ -290,7 +290,7 @@ impl World {
         let files = vec![File { name: "f".into(), is_closed: false, parts }];
         // What comes again lies before the position, which stays.
         let end = end.max(at);
-        let content = Content { positions: vec![(vec![], end.to_be_bytes().into())], mark: vec![], files };
+        let content = Content { positions: vec![(vec![], end.to_be_bytes().into())], files, ..Content::default() };
         let attempt = self.random.next();
         self.tell(who, Event::Publish { attempt, content, new });
     }

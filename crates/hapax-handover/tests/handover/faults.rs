@@ -7,8 +7,8 @@ use hapax::tier::random::Random;
 use hapax_handover::object_store::memory::InMemory;
 use hapax_handover::object_store::path::Path;
 use hapax_handover::object_store::{
-    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore, ObjectStoreExt,
-    PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+    CopyOptions, Error, GetOptions, GetRange, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
+    ObjectStoreExt, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
 use hapax_handover::{Handover, HandoverError};
 use std::fmt;
@@ -32,10 +32,26 @@ pub(crate) async fn orphan(store: &InMemory, root: &str, epoch: u64) -> Path {
     path
 }
 
+/// What the store does when an object is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reads {
+    /// One of six fails.
+    Drawn,
+    Well,
+    /// All fail but those of a page, and of what is behind the pages: no file comes whole.
+    NoFiles,
+    Gone,
+    /// Nobody answers.
+    Hang,
+}
+
 #[derive(Debug)]
-struct Faulty {
-    inner: InMemory,
+pub(crate) struct Faulty {
+    pub(crate) inner: InMemory,
     random: Mutex<Random>,
+    reads: Mutex<Reads>,
+    /// True if other requests fail, too.
+    is_faulty: bool,
 }
 
 impl fmt::Display for Faulty {
@@ -49,9 +65,29 @@ fn fault() -> Error {
 }
 
 impl Faulty {
+    pub(crate) fn new(seed: u64) -> Arc<Self> {
+        let (inner, random, reads) = (InMemory::new(), Mutex::new(Random::new(seed)), Mutex::new(Reads::Drawn));
+        Arc::new(Faulty { inner, random, reads, is_faulty: true })
+    }
+
+    /// Returns a store in which nothing fails until something is to.
+    #[cfg(feature = "long-memory")]
+    pub(crate) fn well() -> Arc<Self> {
+        let (inner, random, reads) = (InMemory::new(), Mutex::new(Random::new(0)), Mutex::new(Reads::Well));
+        Arc::new(Faulty { inner, random, reads, is_faulty: false })
+    }
+
+    #[cfg(feature = "long-memory")]
+    pub(crate) fn reads(&self, reads: Reads) {
+        *self.reads.lock().unwrap() = reads;
+    }
+
     /// Draws whether a request fails before it is done, and whether its answer is lost.
     fn draw(&self) -> (bool, bool) {
         let mut random = self.random.lock().unwrap();
+        if !self.is_faulty {
+            return (false, false);
+        }
         (random.below(6) == 0, random.below(6) == 0)
     }
 }
@@ -82,7 +118,16 @@ impl ObjectStore for Faulty {
     }
 
     async fn get_opts(&self, at: &Path, options: GetOptions) -> Result<GetResult> {
-        if self.draw().0 { Err(fault()) } else { self.inner.get_opts(at, options).await }
+        let is_file = matches!(&options.range, Some(GetRange::Bounded(range)) if range.start == 0 && range.end > 4096);
+        let reads = *self.reads.lock().unwrap();
+        match reads {
+            Reads::Drawn if self.draw().0 => return Err(fault()),
+            Reads::Gone => return Err(fault()),
+            Reads::NoFiles if is_file => return Err(fault()),
+            Reads::Hang => std::future::pending().await,
+            Reads::Drawn | Reads::NoFiles | Reads::Well => {}
+        }
+        self.inner.get_opts(at, options).await
     }
 
     fn delete_stream(&self, at: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
@@ -110,7 +155,7 @@ async fn nothing_is_lost_or_fresh_again_over_a_store_with_faults() {
     let seed = std::env::var("HAPAX_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(7);
     println!("seed {seed}");
     let (directory, mut random) = (Temporary::new(), Random::new(seed));
-    let store = Arc::new(Faulty { inner: InMemory::new(), random: Mutex::new(Random::new(seed + 1)) });
+    let store = Faulty::new(seed + 1);
     let handover = Handover::new(store, "hapax", options().attempts(20)).unwrap();
     let (mut committed, mut at_most) = (0, 0);
     for turn in 0..25 {

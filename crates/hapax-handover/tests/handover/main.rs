@@ -2,7 +2,11 @@
 
 #[cfg(feature = "stream")]
 mod consumer;
+#[cfg(feature = "long-memory")]
+mod elsewhere;
 mod faults;
+#[cfg(feature = "long-memory")]
+mod long;
 mod s3;
 mod s3_server;
 
@@ -172,6 +176,7 @@ async fn options_that_make_no_sense_are_named() {
         (options().parallel(0), "parallel"),
         (options().part_bytes(1), "part_bytes"),
         (options().request_timeout(Duration::ZERO), "request_timeout"),
+        (options().read_timeout(Duration::ZERO), "read_timeout"),
         (options().attempts(0), "attempts"),
         (options().back_off(Duration::from_secs(2), Duration::from_secs(1)), "back_off"),
     ] {

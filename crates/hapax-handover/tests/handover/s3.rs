@@ -29,5 +29,8 @@ async fn a_partition_is_handed_over_through_s3() {
     put(version(first.e_tag)).await.unwrap();
     assert!(matches!(put(version(Some("\"other\"".into()))).await, Err(Error::Precondition { .. })));
     let directory = Temporary::new();
-    hands_over(Arc::new(store), &directory.0).await;
+    let store: Arc<dyn ObjectStore> = Arc::new(store);
+    hands_over(Arc::clone(&store), &directory.0).await;
+    #[cfg(feature = "long-memory")]
+    crate::long::hands_over(store, &directory.0.join("long"), crate::options()).await;
 }
