@@ -3,7 +3,9 @@
 use crate::journal::restarts::{builder, clock};
 use crate::journal::simulated::Simulated;
 use crate::rules::{Place, Rule, at, leave_out};
-use crate::{Builder, Certainty, Dedup, Error, Forgotten, JournalError, JournalOptions, LongMemory, ManualClock, Tier};
+use crate::{
+    Builder, Certainty, Dedup, Error, Forgotten, JournalError, JournalOptions, LongMemory, ManualClock, Tier, Timestamp,
+};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -221,4 +223,38 @@ fn a_new_engine_is_not_behind() {
     assert!(dedup.check("a").is_fresh());
     world.pass(10);
     assert_eq!(dedup.stats().long_memory.unwrap().lag, Duration::from_secs(10));
+}
+
+/// Accepts an id at the beginning of a tick of the window, and has this much time pass, by events
+/// alone.
+fn accepted_by_events(nanos: u64) -> (World, Dedup) {
+    let world = World::new();
+    // (Events from the future are refused.)
+    world.pass(5_000);
+    let dedup = world.open();
+    let accepted = Timestamp::from_secs(1_000);
+    assert!(dedup.check_at("a", accepted).is_fresh());
+    for seconds in [200, 500] {
+        assert!(dedup.check_at(format!("after {seconds} s"), accepted + Duration::from_secs(seconds)).is_fresh());
+    }
+    assert!(dedup.check_at("last", accepted + Duration::from_nanos(nanos)).is_fresh());
+    (world, dedup)
+}
+
+#[test]
+fn calls_without_a_time_forget_nothing_before_the_retention_has_passed_in_events() {
+    let retention = u64::try_from(RETENTION.as_nanos()).unwrap();
+    let early = [1, 1_000_000, 900_000_000].map(|nanos| retention - nanos);
+    for nanos in early {
+        assert_eq!(accepted_by_events(nanos).1.contains("a"), Some(Tier::Segments), "{nanos}");
+        assert!(accepted_by_events(nanos).1.check("a").is_duplicate(), "{nanos}");
+        assert!(accepted_by_events(nanos).1.claim("a").is_duplicate(), "{nanos}");
+        // Nor is it deleted by what they have called for.
+        let (world, dedup) = accepted_by_events(nanos);
+        assert!(dedup.check("another").is_fresh());
+        dedup.flush().unwrap();
+        drop(dedup);
+        assert_eq!(world.open().contains("a"), Some(Tier::Segments), "{nanos}");
+    }
+    assert_eq!(accepted_by_events(retention + 1_000_000_000).1.contains("a"), None);
 }
