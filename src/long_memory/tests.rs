@@ -258,3 +258,37 @@ fn calls_without_a_time_forget_nothing_before_the_retention_has_passed_in_events
     }
     assert_eq!(accepted_by_events(retention + 1_000_000_000).1.contains("a"), None);
 }
+
+/// Accepts an id, then many others in steps of ten seconds, by events that begin then. Returns the
+/// seconds for which it was known.
+fn known_for(dedup: &Dedup, begins: u64) -> u64 {
+    let at = |seconds| Timestamp::from_secs(begins + seconds);
+    assert!(dedup.check_at("first", at(0)).is_fresh());
+    let fresh = (10..2 * RETENTION.as_secs()).step_by(10).find(|&seconds| {
+        let other = dedup.check_at(seconds.to_le_bytes(), at(seconds));
+        assert_eq!((other.is_fresh(), other.certainty()), (true, Certainty::Exact), "{seconds}");
+        dedup.contains("first").is_none()
+    });
+    fresh.expect("it is forgotten one day")
+}
+
+#[test]
+fn events_of_the_past_are_remembered_for_the_retention() {
+    let world = World::new();
+    world.pass(50_000);
+    assert!(known_for(&world.open(), 10_000) >= RETENTION.as_secs());
+}
+
+#[test]
+fn events_that_follow_the_clock_are_remembered_for_the_retention() {
+    for seconds_off in [1, 300, 5_000] {
+        let world = World::new();
+        world.pass(50_000);
+        let dedup = world.open();
+        assert!(dedup.check("by the clock").is_fresh());
+        dedup.flush().unwrap();
+        drop(dedup);
+        world.pass(seconds_off);
+        assert!(known_for(&world.open(), 10_000) >= RETENTION.as_secs(), "{seconds_off}");
+    }
+}

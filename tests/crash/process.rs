@@ -27,7 +27,7 @@ impl Child {
     /// Starts it, with these variables.
     pub fn start<'v>(variables: impl IntoIterator<Item = (&'v str, String)>) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "child", "--nocapture"]).stdout(Stdio::piped()).stderr(Stdio::null());
+        command.args(["--exact", "child", "--nocapture"]).stdout(Stdio::piped());
         let mut process = command.envs(variables).spawn().unwrap();
         let (output, report) = (process.stdout.take().unwrap(), Arc::new(Mutex::new(Vec::new())));
         let latest = Arc::clone(&report);

@@ -3,6 +3,7 @@
 use super::script::{Deed, Op, RETENTION, Script, WINDOW, Way, time};
 use crate::process::Life;
 use hapax::{Attempt, Certainty, Dedup, Error, Forgotten, Int, JournalError, JournalOptions, LongMemory, SyncMode};
+use std::collections::HashMap;
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -70,9 +71,10 @@ pub fn run_if_asked() {
     };
     let setting = Setting { path: path.into(), checkpoints: checkpoints.as_deref() == Some("true") };
     let (dedup, mut script, mut output) = (setting.open(flaw).unwrap(), Script::of_text(&script), std::io::stdout());
+    let mut accepted = HashMap::new();
     loop {
         let op = script.next();
-        perform(&dedup, &op, flaw);
+        perform(&dedup, &op, flaw, &mut accepted);
         if op.makes_durable {
             if make_durable(&dedup, setting.checkpoints).is_err() {
                 // The power is off: nothing may be acknowledged any more.
@@ -93,29 +95,38 @@ fn make_durable(dedup: &Dedup, checkpoints: bool) -> Result<(), JournalError> {
     dedup.flush()
 }
 
-fn perform(dedup: &Dedup, op: &Op, flaw: Flaw) {
+/// Does it. `accepted` are the ids that were accepted in this life, and when.
+fn perform(dedup: &Dedup, op: &Op, flaw: Flaw, accepted: &mut HashMap<u64, u64>) {
     // Claims have the time of the last event.
     dedup.check_batch_at([] as [&str; 0], time(op.at), &mut Vec::new());
     match &op.deed {
         Deed::New(way, ids) => {
             let fresh = ask(dedup, *way, &ids.clone().collect::<Vec<_>>(), op.at);
-            assert_eq!(fresh, ids.end - ids.start, "ids are known that nobody has asked for");
+            assert_eq!(fresh.len() as u64, ids.end - ids.start, "ids are known that nobody has asked for");
+            accepted.extend(fresh.into_iter().map(|id| (id, op.at)));
         }
-        Deed::Again(way, ids) => drop(ask(dedup, *way, ids, op.at)),
+        Deed::Again(way, ids) => {
+            for id in ask(dedup, *way, ids, op.at) {
+                let before = accepted.insert(id, op.at).filter(|before| op.at - before < RETENTION);
+                assert_eq!(before, None, "{op:?}: {id} is fresh, and was accepted before");
+            }
+        }
         _ if flaw == Flaw::Remembers => {}
-        Deed::Forget(ids) => forget(dedup, ids),
-        Deed::Clear => dedup.clear(),
+        Deed::Forget(ids) => {
+            for id in ids {
+                assert_eq!(dedup.forget(Int::from(*id)), Forgotten::Entirely);
+                accepted.remove(id);
+            }
+        }
+        Deed::Clear => {
+            dedup.clear();
+            accepted.clear();
+        }
     }
 }
 
-fn forget(dedup: &Dedup, ids: &[u64]) {
-    for id in ids {
-        assert_eq!(dedup.forget(Int::from(*id)), Forgotten::Entirely);
-    }
-}
-
-/// Asks for ids. Returns how many were accepted.
-fn ask(dedup: &Dedup, way: Way, ids: &[u64], at: u64) -> u64 {
+/// Asks for ids. Returns those that were accepted.
+fn ask(dedup: &Dedup, way: Way, ids: &[u64], at: u64) -> Vec<u64> {
     let (all, at) = (ids.iter().map(|id| Int::from(*id)), time(at));
     let mut verdicts = Vec::new();
     match way {
@@ -124,13 +135,15 @@ fn ask(dedup: &Dedup, way: Way, ids: &[u64], at: u64) -> u64 {
         Way::Claims => {
             let (mut attempts, mut ended) = (Vec::new(), Vec::new());
             dedup.claim_batch(all, &mut attempts);
+            let claimed = ids.iter().zip(&attempts).filter(|(_, attempt)| matches!(attempt, Attempt::Claimed(_)));
+            let claimed: Vec<u64> = claimed.map(|(id, _)| *id).collect();
             dedup.complete_batch(attempts.drain(..).filter_map(Attempt::claimed), &mut ended);
-            return ended.iter().filter(|ended| ended.is_ok()).count() as u64;
+            assert!(ended.iter().all(Result::is_ok), "{ended:?}");
+            return claimed;
         }
     }
     // If the disk works, and the power is on.
-    let is_sealing = dedup.stats().long_memory.is_some_and(|long_memory| long_memory.failed.is_none());
     let is_certain = verdicts.iter().all(|verdict| verdict.certainty() == Certainty::Exact);
-    assert!(is_certain || !is_sealing || dedup.flush().is_err(), "in doubt, without a reason: {verdicts:?}");
-    verdicts.iter().filter(|verdict| verdict.is_fresh()).count() as u64
+    assert!(is_certain || dedup.flush().is_err(), "in doubt, without a reason: {verdicts:?}");
+    ids.iter().zip(verdicts).filter(|(_, verdict)| verdict.is_fresh()).map(|(id, _)| *id).collect()
 }

@@ -80,12 +80,13 @@ impl Judge {
         dedup.check_batch_at([] as [&str; 0], time(at), &mut Vec::new());
         let mut found = Found::default();
         for (id, belief) in &mut self.beliefs {
-            let is_known = dedup.contains(Int::from(*id)).is_some();
+            let tier = dedup.contains(Int::from(*id));
+            let is_known = tier.is_some();
             let before = belief.clone();
             found.known += u64::from(is_known);
             found.certain += u64::from(before.is_known(at));
             if !belief.learn(is_known, at) {
-                return Err(format!("{id} is known: {is_known}, at {at}, which cannot be: {before:?}"));
+                return Err(format!("{id} is known: {is_known} ({tier:?}), at {at}, which cannot be: {before:?}"));
             }
         }
         self.beliefs.retain(|_, belief| !belief.is_over(at));
