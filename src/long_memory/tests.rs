@@ -292,3 +292,20 @@ fn events_that_follow_the_clock_are_remembered_for_the_retention() {
         assert!(known_for(&world.open(), 10_000) >= RETENTION.as_secs(), "{seconds_off}");
     }
 }
+
+#[test]
+fn who_seals_for_an_earlier_time_takes_nothing_back() {
+    let world = World::new();
+    let dedup = world.open();
+    assert!(dedup.check("a").is_fresh());
+    let before = dedup.engine.now_at_rest().time;
+    world.pass(400);
+    let now = dedup.engine.now_at_rest().time;
+    let sealing = &dedup.engine.long.as_deref().unwrap().sealing;
+    // A caller after a night without messages, and the thread, which was called before it and has
+    // waited for the caller.
+    sealing.seal(now).unwrap();
+    sealing.seal(before).unwrap();
+    assert!(!sealing.is_behind(now), "{:?}", sealing.lag(now));
+    assert_eq!(dedup.check("b").certainty(), Certainty::Exact);
+}

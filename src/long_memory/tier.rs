@@ -32,7 +32,7 @@ pub(crate) struct Before(Vec<State>);
 
 /// The segments behind a window, and their journal.
 pub(crate) struct LongTier {
-    sealing: Arc<Sealing>,
+    pub(super) sealing: Arc<Sealing>,
     worker: Option<Worker>,
     origin: Origin,
     in_doubt: StdAtomicU64,

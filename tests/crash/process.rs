@@ -1,5 +1,7 @@
 //! A process that reports what is durable, and dies.
 
+#[cfg(feature = "long-memory")]
+use std::io::Write;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,28 +22,47 @@ pub struct Life {
 pub struct Child {
     process: std::process::Child,
     reader: Option<JoinHandle<()>>,
-    report: Arc<Mutex<Vec<u64>>>,
+    said: Arc<Mutex<Said>>,
+}
+
+#[derive(Clone, Default)]
+struct Said {
+    report: Vec<u64>,
+    /// The panic with which it has ended, if it has.
+    wrong: Option<String>,
+}
+
+/// Has a child say with which panic it ends.
+#[cfg(feature = "long-memory")]
+pub fn say_what_is_wrong() {
+    std::panic::set_hook(Box::new(|panic| {
+        let text = panic.to_string().replace('\n', " ");
+        let _ = writeln!(std::io::stdout(), "wrong {text}");
+    }));
 }
 
 impl Child {
     /// Starts it, with these variables.
     pub fn start<'v>(variables: impl IntoIterator<Item = (&'v str, String)>) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "child", "--nocapture"]).stdout(Stdio::piped());
+        command.args(["--exact", "child", "--nocapture"]).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut process = command.envs(variables).spawn().unwrap();
-        let (output, report) = (process.stdout.take().unwrap(), Arc::new(Mutex::new(Vec::new())));
-        let latest = Arc::clone(&report);
+        let (output, said) = (process.stdout.take().unwrap(), Arc::new(Mutex::new(Said::default())));
+        let latest = Arc::clone(&said);
         let reader = std::thread::spawn(move || {
             for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
                 let line = String::from_utf8(line).unwrap();
                 // The point tells a line from one that is cut off.
                 if let Some(numbers) = line.strip_prefix("durable ").and_then(|line| line.strip_suffix('.')) {
                     let numbers = numbers.split(' ').map(|number| number.parse().unwrap()).collect();
-                    *latest.lock().unwrap() = numbers;
+                    latest.lock().unwrap().report = numbers;
+                }
+                if let Some(wrong) = line.strip_prefix("wrong ") {
+                    latest.lock().unwrap().wrong = Some(wrong.into());
                 }
             }
         });
-        Child { process, reader: Some(reader), report }
+        Child { process, reader: Some(reader), said }
     }
 
     /// Waits for a random time.
@@ -59,9 +80,13 @@ impl Child {
         std::thread::sleep(Duration::from_micros(random.below(longest_micros)));
     }
 
+    fn said(&self) -> Said {
+        self.said.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Returns the numbers that it has reported last.
     pub fn report(&self) -> Vec<u64> {
-        self.report.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.said().report
     }
 
     /// Returns up to where it has said so far that all is durable, or 0.
@@ -69,10 +94,10 @@ impl Child {
         self.report().first().copied().unwrap_or(0)
     }
 
-    /// Returns true if it has ended by itself.
+    /// Returns the panic with which it has ended by itself.
     #[cfg(feature = "long-memory")]
-    pub fn has_ended(&mut self) -> bool {
-        self.process.try_wait().unwrap().is_some()
+    pub fn wrong(&self) -> Option<String> {
+        self.said().wrong
     }
 
     /// Kills it. Returns up to where it has said that all is durable.

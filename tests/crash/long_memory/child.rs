@@ -1,7 +1,7 @@
 //! The process that dies: an engine with a long memory that does what the script says.
 
 use super::script::{Deed, Op, RETENTION, Script, WINDOW, Way, time};
-use crate::process::Life;
+use crate::process::{Life, say_what_is_wrong};
 use hapax::{Attempt, Certainty, Dedup, Error, Forgotten, Int, JournalError, JournalOptions, LongMemory, SyncMode};
 use std::collections::HashMap;
 use std::io::Write;
@@ -64,6 +64,7 @@ impl Setting {
 pub fn run_if_asked() {
     let [path, script, checkpoints, flaw] = [DIRECTORY, SCRIPT, CHECKPOINTS, FLAW].map(|name| std::env::var(name).ok());
     let (Some(path), Some(script)) = (path, script) else { return };
+    say_what_is_wrong();
     let flaw = match flaw.as_deref() {
         Some("not synced") => Flaw::NotSynced,
         Some("remembers") => Flaw::Remembers,

@@ -82,10 +82,10 @@ fn kill(name: &str, random: &mut Random, kills: u32, flaw: Flaw) -> Result<Sums,
         }
         let mut child = judge.start(flaw);
         child.let_it_run(random, &LIFE);
-        if child.has_ended() {
-            return Err(format!("child {number} has ended by itself, after {:?}", child.report()));
-        }
         let acknowledged = child.kill();
+        if let Some(wrong) = child.wrong() {
+            return Err(format!("child {number} has ended after {:?}: {wrong}", child.report()));
+        }
         let found = judge.verify(acknowledged, acknowledged).map_err(|wrong| format!("kill {number}: {wrong}"))?;
         sums.add(&child.report(), found);
         sums.print_now_and_then();
@@ -166,6 +166,9 @@ fn cut(name: &str, random: &mut Random, cuts: u32, flaw: Flaw) -> Option<Result<
         let report = child.report();
         files.cut_the_power();
         let came_to = child.kill();
+        if let Some(wrong) = child.wrong() {
+            return Some(Err(format!("child {number} has ended after {report:?}: {wrong}")));
+        }
         files.start_again();
         match judge.verify(report.first().copied().unwrap_or(0), came_to) {
             Ok(found) => sums.add(&report, found),
