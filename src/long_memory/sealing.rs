@@ -128,7 +128,8 @@ impl Sealing {
             self.forgotten.sealed(&span.forgotten);
         }
         closed?;
-        self.since.store(began.as_nanos(), Ordering::Relaxed);
+        // (Whoever was called for an earlier time, and has waited, takes nothing back.)
+        self.since.fetch_max(began.as_nanos(), Ordering::Relaxed);
         Ok(())
     }
 
