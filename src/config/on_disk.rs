@@ -97,7 +97,8 @@ impl OnDisk {
         #[cfg(all(feature = "long-memory", not(modelled)))]
         if let (Some(segments), Some(journal)) = (self.segments, &engine.journal) {
             let shared = Arc::clone(&journal.shared);
-            let long = LongTier::go_on(segments, shared, (options.window, engine.now_at_rest().time), !is_inline)?;
+            let now = engine.no_later_than_events(engine.now_at_rest().time);
+            let long = LongTier::go_on(segments, shared, (options.window, now), !is_inline)?;
             engine.long = Some(Box::new(long));
         }
         Ok(())

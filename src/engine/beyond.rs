@@ -13,7 +13,7 @@ use crate::journal::{DurableFiles, Journal};
 use crate::long_memory::{Before, Beyond, LongTier};
 use crate::rules::{Place, Rule, meanwhile, obeys};
 use crate::stats::Counts;
-use crate::{JournalError, Outcome, Tier, Verdict};
+use crate::{JournalError, Outcome, Tier, Timestamp, Verdict};
 
 const DUPLICATE_BY_SEGMENTS: Verdict = Verdict::exact(Outcome::Duplicate, Tier::Segments);
 /// The message is handled, perhaps once more: nothing is lost by that.
@@ -21,6 +21,7 @@ const IN_DOUBT: Verdict = Verdict::guess(Outcome::Fresh);
 
 /// A long memory that is to be asked for ids, after the window.
 pub(super) struct Asking<'e> {
+    engine: &'e Engine,
     long: &'e LongTier,
     before: Before,
     /// The count of what was forgotten before the window was asked.
@@ -40,7 +41,7 @@ impl Engine {
     pub(super) fn asking(&self, ids: &[Digest]) -> Option<Asking<'_>> {
         let long = self.long.as_deref()?;
         let forgotten = self.forgotten_so_far();
-        Some(Asking { long, before: long.before(ids), forgotten })
+        Some(Asking { engine: self, long, before: long.before(ids), forgotten })
     }
 
     /// Returns the verdict on an id for which this is that of the tiers in memory.
@@ -61,14 +62,21 @@ impl Engine {
         verdicts: &mut [Verdict],
         counts: &mut Counts,
     ) {
-        let Some(Asking { long, before, forgotten }) = asking else { return };
+        let Some(Asking { long, before, forgotten, .. }) = asking else { return };
         meanwhile(Place::Inserted);
         let places: Vec<_> = (0..ids.len()).filter(|&i| verdicts[i].is_fresh()).collect();
-        long.look(ids, &places, &before, at.time, &mut |i, beyond| {
+        long.look(ids, &places, &before, self.times(at), &mut |i, beyond| {
             let verdict = self.verdict_of(beyond, forgotten, ids[i], at);
             counts.replace(verdicts[i], verdict);
             verdicts[i] = verdict;
         });
+    }
+
+    /// Returns the time of a call, and that by which the window forgets. They differ where times come
+    /// with events: a call without one has that of the latest, which the window knows by the end of
+    /// its tick only. An id would leave segments a tick too early.
+    fn times(&self, at: Reading) -> (Timestamp, Timestamp) {
+        (self.no_later_than_events(at.time), at.time)
     }
 
     fn forgotten_so_far(&self) -> u64 {
@@ -144,7 +152,7 @@ impl Asking<'_> {
     fn one(&self, id: Digest, at: Reading) -> Beyond {
         meanwhile(Place::Inserted);
         let mut answer = Beyond::InDoubt;
-        self.long.look(&[id], &[0], &self.before, at.time, &mut |_, beyond| answer = beyond);
+        self.long.look(&[id], &[0], &self.before, self.engine.times(at), &mut |_, beyond| answer = beyond);
         answer
     }
 }

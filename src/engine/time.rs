@@ -44,6 +44,16 @@ impl Engine {
         }
     }
 
+    /// Returns a time, or that of the latest event, if that is earlier and the engine goes by events.
+    pub(crate) fn no_later_than_events(&self, at: Timestamp) -> Timestamp {
+        match &self.journal {
+            Some(journal) if self.stream_time.is_by_events() && journal.latest_event() > Timestamp::default() => {
+                at.min(journal.latest_event())
+            }
+            _ => at,
+        }
+    }
+
     /// Notes that an event has come. The window knows the latest one only by its ticks, and a later
     /// window over the same journal has others.
     #[inline(always)]

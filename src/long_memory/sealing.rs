@@ -58,6 +58,16 @@ impl Sealing {
         now.since(Timestamp::from_nanos(self.since.load(Ordering::Relaxed)))
     }
 
+    /// Notes that something was accepted at a time. It may be earlier than all that came before: if
+    /// an engine goes by its events, time begins with the first of them.
+    #[inline(always)]
+    pub(super) fn note_accepted(&self, at: Timestamp) {
+        // Relaxed: as in `lag`.
+        if self.since.load(Ordering::Relaxed) > at.as_nanos() {
+            self.since.fetch_min(at.as_nanos(), Ordering::Relaxed);
+        }
+    }
+
     /// Returns true if it is time for the thread to seal.
     #[inline(always)]
     pub(super) fn is_due(&self, now: Timestamp) -> bool {
@@ -118,7 +128,8 @@ impl Sealing {
             self.forgotten.sealed(&span.forgotten);
         }
         closed?;
-        self.since.store(began.as_nanos(), Ordering::Relaxed);
+        // (Whoever was called for an earlier time, and has waited, takes nothing back.)
+        self.since.fetch_max(began.as_nanos(), Ordering::Relaxed);
         Ok(())
     }
 

@@ -7,7 +7,7 @@ use crate::rules::{Place, Rule, at, leave_out};
 use crate::segments::elsewhere::{Elsewhere, Mood};
 use crate::{
     Builder, Certainty, Dedup, DurableFiles, DurableSegments, Error, Forgotten, JournalError, JournalOptions,
-    LongMemory, ManualClock, Tier,
+    LongMemory, ManualClock, Tier, Timestamp,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -313,4 +313,89 @@ fn what_is_elsewhere_and_cannot_be_read_is_in_doubt_until_it_is_here() {
     source.mood(Mood::Gone);
     assert_eq!(dedup.check("b").tier(), Tier::Segments);
     assert!(long().not_brought.is_none() && long().segments.remote == 0);
+}
+
+/// Accepts an id at the beginning of a tick of the window, and has this much time pass, by events
+/// alone.
+fn accepted_by_events(nanos: u64) -> (World, Dedup) {
+    let world = World::new();
+    // (Events from the future are refused.)
+    world.pass(5_000);
+    let dedup = world.open();
+    let accepted = Timestamp::from_secs(1_000);
+    assert!(dedup.check_at("a", accepted).is_fresh());
+    for seconds in [200, 500] {
+        assert!(dedup.check_at(format!("after {seconds} s"), accepted + Duration::from_secs(seconds)).is_fresh());
+    }
+    assert!(dedup.check_at("last", accepted + Duration::from_nanos(nanos)).is_fresh());
+    (world, dedup)
+}
+
+#[test]
+fn calls_without_a_time_forget_nothing_before_the_retention_has_passed_in_events() {
+    let retention = u64::try_from(RETENTION.as_nanos()).unwrap();
+    let early = [1, 1_000_000, 900_000_000].map(|nanos| retention - nanos);
+    for nanos in early {
+        assert_eq!(accepted_by_events(nanos).1.contains("a"), Some(Tier::Segments), "{nanos}");
+        assert!(accepted_by_events(nanos).1.check("a").is_duplicate(), "{nanos}");
+        assert!(accepted_by_events(nanos).1.claim("a").is_duplicate(), "{nanos}");
+        // Nor is it deleted by what they have called for.
+        let (world, dedup) = accepted_by_events(nanos);
+        assert!(dedup.check("another").is_fresh());
+        dedup.flush().unwrap();
+        drop(dedup);
+        assert_eq!(world.open().contains("a"), Some(Tier::Segments), "{nanos}");
+    }
+    assert_eq!(accepted_by_events(retention + 1_000_000_000).1.contains("a"), None);
+}
+
+/// Accepts an id, then many others in steps of ten seconds, by events that begin then. Returns the
+/// seconds for which it was known.
+fn known_for(dedup: &Dedup, begins: u64) -> u64 {
+    let at = |seconds| Timestamp::from_secs(begins + seconds);
+    assert!(dedup.check_at("first", at(0)).is_fresh());
+    let fresh = (10..2 * RETENTION.as_secs()).step_by(10).find(|&seconds| {
+        let other = dedup.check_at(seconds.to_le_bytes(), at(seconds));
+        assert_eq!((other.is_fresh(), other.certainty()), (true, Certainty::Exact), "{seconds}");
+        dedup.contains("first").is_none()
+    });
+    fresh.expect("it is forgotten one day")
+}
+
+#[test]
+fn events_of_the_past_are_remembered_for_the_retention() {
+    let world = World::new();
+    world.pass(50_000);
+    assert!(known_for(&world.open(), 10_000) >= RETENTION.as_secs());
+}
+
+#[test]
+fn events_that_follow_the_clock_are_remembered_for_the_retention() {
+    for seconds_off in [1, 300, 5_000] {
+        let world = World::new();
+        world.pass(50_000);
+        let dedup = world.open();
+        assert!(dedup.check("by the clock").is_fresh());
+        dedup.flush().unwrap();
+        drop(dedup);
+        world.pass(seconds_off);
+        assert!(known_for(&world.open(), 10_000) >= RETENTION.as_secs(), "{seconds_off}");
+    }
+}
+
+#[test]
+fn who_seals_for_an_earlier_time_takes_nothing_back() {
+    let world = World::new();
+    let dedup = world.open();
+    assert!(dedup.check("a").is_fresh());
+    let before = dedup.engine.now_at_rest().time;
+    world.pass(400);
+    let now = dedup.engine.now_at_rest().time;
+    let sealing = &dedup.engine.long.as_deref().unwrap().sealing;
+    // A caller after a night without messages, and the thread, which was called before it and has
+    // waited for the caller.
+    sealing.seal(now).unwrap();
+    sealing.seal(before).unwrap();
+    assert!(!sealing.is_behind(now), "{:?}", sealing.lag(now));
+    assert_eq!(dedup.check("b").certainty(), Certainty::Exact);
 }

@@ -34,7 +34,7 @@ pub(crate) struct Before(Vec<State>);
 
 /// The segments behind a window, and their journal.
 pub(crate) struct LongTier {
-    sealing: Arc<Sealing>,
+    pub(super) sealing: Arc<Sealing>,
     worker: Option<Worker>,
     /// The thread that brings segments which were elsewhere, if some were.
     bringer: Option<Bringer>,
@@ -97,13 +97,14 @@ impl LongTier {
         Before(if self.origin.is_here() { self.sealing.forgotten.of(ids) } else { Vec::new() })
     }
 
-    /// Looks ids up that the window does not have, at this time: those in these places.
+    /// Looks ids up that the window does not have: those in these places. It is `now`; `window` is
+    /// the time by which the window forgets, which may be later, by a tick at most.
     pub(crate) fn look(
         &self,
         ids: &[Digest],
         places: &[usize],
         Before(before): &Before,
-        now: Timestamp,
+        (now, window): (Timestamp, Timestamp),
         each: &mut dyn FnMut(usize, Beyond),
     ) {
         if places.is_empty() {
@@ -113,7 +114,7 @@ impl LongTier {
             // Its locks may be held by threads that this process does not have.
             return places.iter().for_each(|&i| each(i, self.doubt()));
         }
-        let is_behind = self.keep_up(now);
+        let is_behind = self.keep_up(now, window);
         let asked: Vec<_> = places.iter().map(|&i| ids[i]).collect();
         // Before the segments are asked: a state is given up when they know.
         let after = self.sealing.forgotten.of(&asked);
@@ -149,19 +150,20 @@ impl LongTier {
     /// Sees to it that what the window is about to forget is in segments. Returns true if it may
     /// not be.
     #[inline]
-    fn keep_up(&self, now: Timestamp) -> bool {
-        self.sealing.is_due(now) && self.catch_up(now)
+    fn keep_up(&self, now: Timestamp, window: Timestamp) -> bool {
+        self.sealing.note_accepted(now);
+        self.sealing.is_due(window) && self.catch_up(now, window)
     }
 
     #[cold]
-    fn catch_up(&self, now: Timestamp) -> bool {
+    fn catch_up(&self, now: Timestamp, window: Timestamp) -> bool {
         match &self.worker {
-            Some(worker) if !self.sealing.is_late(now) => worker.call(now),
+            Some(worker) if !self.sealing.is_late(window) => worker.call(now),
             // The error is in the statistics, and the answers are in doubt when it matters.
             Some(_) => drop(self.sealing.seal(now)),
             None => drop(self.sealing.seal(now).and_then(|()| self.sealing.tidy(now, || true))),
         }
-        self.sealing.is_behind(now)
+        self.sealing.is_behind(window)
     }
 
     /// Forgets an id.

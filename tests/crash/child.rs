@@ -1,18 +1,16 @@
 //! The process that dies, and the checks after its death.
 
+use super::process::{Child, Life};
 use hapax::{Attempt, Dedup, Int, JournalOptions};
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
-use testkit::random::Random;
+use std::time::Duration;
 
 const DIRECTORY: &str = "HAPAX_CRASH_DIRECTORY";
 const START: &str = "HAPAX_CRASH_START";
+
+pub const LIFE: Life = Life { from_start: 20_000, from_report: 8_000 };
 
 /// A window longer than any campaign.
 const WINDOW: Duration = Duration::from_secs(24 * 3600);
@@ -42,6 +40,11 @@ impl Journal {
         Journal { path, next: 0, durable: Vec::new() }
     }
 
+    /// Starts a child that goes on with it.
+    pub fn start(&self) -> Child {
+        Child::start([(DIRECTORY, self.path.display().to_string()), (START, self.next.to_string())])
+    }
+
     /// Checks the journal after the death of a child that had acknowledged the ids below
     /// `acknowledged`.
     pub fn verify(&mut self, acknowledged: u64, what: &str) {
@@ -58,72 +61,6 @@ impl Journal {
             assert!(!is_known(id), "{what}: {id} was never accepted, and is known");
         }
         self.next = end;
-    }
-}
-
-/// A child that accepts ids.
-pub struct Child {
-    process: std::process::Child,
-    reader: Option<JoinHandle<()>>,
-    acknowledged: Arc<AtomicU64>,
-}
-
-impl Child {
-    pub fn start(journal: &Journal) -> Self {
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "child", "--nocapture"]).stdout(Stdio::piped()).stderr(Stdio::null());
-        command.env(DIRECTORY, &journal.path).env(START, journal.next.to_string());
-        let mut process = command.spawn().unwrap();
-        let (output, acknowledged) = (process.stdout.take().unwrap(), Arc::new(AtomicU64::new(0)));
-        let latest = Arc::clone(&acknowledged);
-        let reader = std::thread::spawn(move || {
-            for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
-                let line = String::from_utf8(line).unwrap();
-                if let Some(number) = line.strip_prefix("durable ").and_then(|number| number.strip_suffix('.')) {
-                    latest.store(number.parse().unwrap(), Ordering::SeqCst);
-                }
-            }
-        });
-        Child { process, reader: Some(reader), acknowledged }
-    }
-
-    /// Waits for a random time: from its start on, since it is to die while it opens the journal,
-    /// too, or from its first acknowledgement on.
-    pub fn let_it_run(&self, random: &mut Random) {
-        let longest_micros = match random.below(2) {
-            0 => 20_000,
-            _ => {
-                let began = Instant::now();
-                while self.acknowledged() == 0 && began.elapsed() < Duration::from_secs(20) {
-                    std::thread::sleep(Duration::from_micros(200));
-                }
-                8_000
-            }
-        };
-        std::thread::sleep(Duration::from_micros(random.below(longest_micros)));
-    }
-
-    /// Returns the end of the ids that it has acknowledged so far, or 0.
-    pub fn acknowledged(&self) -> u64 {
-        self.acknowledged.load(Ordering::SeqCst)
-    }
-
-    /// Kills it. Returns the end of the ids that it has acknowledged.
-    pub fn kill(&mut self) -> u64 {
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
-        if let Some(reader) = self.reader.take() {
-            reader.join().unwrap();
-        }
-        self.acknowledged()
-    }
-}
-
-impl Drop for Child {
-    /// Leaves no process behind when a check panics.
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 

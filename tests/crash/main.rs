@@ -7,10 +7,13 @@
 
 mod checkpoints;
 mod child;
+#[cfg(feature = "long-memory")]
+mod long_memory;
 #[cfg(target_os = "linux")]
 mod power;
+mod process;
 
-use child::{Child, Journal};
+use child::{Journal, LIFE};
 use testkit::random::Random;
 
 /// Returns how many times to repeat, in a campaign.
@@ -43,8 +46,8 @@ fn kill_9_at_any_moment() {
         if kill % ROUND == 0 {
             journal = Journal::new(path.clone());
         }
-        let mut child = Child::start(&journal);
-        child.let_it_run(&mut random);
+        let mut child = journal.start();
+        child.let_it_run(&mut random, &LIFE);
         let acknowledged = child.kill();
         acknowledged_by += u32::from(acknowledged > 0);
         journal.verify(acknowledged, &format!("kill {kill}"));
@@ -61,4 +64,6 @@ fn kill_9_at_any_moment() {
 fn child() {
     child::run_if_asked();
     checkpoints::run_if_asked();
+    #[cfg(feature = "long-memory")]
+    long_memory::run_if_asked();
 }

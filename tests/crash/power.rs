@@ -1,7 +1,7 @@
 //! Power cuts: a file system in a file is shut down during writes, without its log, as
 //! EXT4_IOC_SHUTDOWN does for root.
 
-use super::child::{Child, Journal};
+use super::child::{Journal, LIFE};
 use super::{ROUND, seed, times};
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -15,15 +15,15 @@ const EXT4_IOC_SHUTDOWN: libc::Ioctl = 0x8004_587d_u32 as libc::Ioctl;
 const NO_LOG_FLUSH: u32 = 2;
 
 /// A file system of our own, in a file.
-struct FileSystem {
+pub struct FileSystem {
     directory: PathBuf,
     /// `None`: it is not mounted at the moment.
     mounted: Option<Mounted>,
 }
 
 impl FileSystem {
-    fn new() -> std::io::Result<Self> {
-        let directory = std::env::temp_dir().join(format!("hapax-power-{}", std::process::id()));
+    pub fn new(name: &str) -> std::io::Result<Self> {
+        let directory = std::env::temp_dir().join(format!("hapax-{name}-{}", std::process::id()));
         let mut files = FileSystem { directory, mounted: None };
         std::fs::create_dir_all(files.mount())?;
         File::create(files.image())?.set_len(256 << 20)?;
@@ -39,11 +39,11 @@ impl FileSystem {
         self.directory.join("image")
     }
 
-    fn mount(&self) -> PathBuf {
+    pub fn mount(&self) -> PathBuf {
         self.directory.join("mount")
     }
 
-    fn cut_the_power(&self) {
+    pub fn cut_the_power(&self) {
         let root = File::open(self.mount()).unwrap();
         let how = NO_LOG_FLUSH;
         // SAFETY: the descriptor is open, and the call reads one u32, which outlives it.
@@ -52,7 +52,7 @@ impl FileSystem {
     }
 
     /// Unmounts and mounts it, as a machine does that has power again.
-    fn start_again(&mut self) {
+    pub fn start_again(&mut self) {
         self.mounted.take().unwrap().unmount().unwrap();
         self.mounted = Some(Mounted::image(&self.image(), &self.mount()).unwrap());
     }
@@ -68,7 +68,7 @@ impl Drop for FileSystem {
 #[test]
 fn power_cuts_at_any_moment() {
     let cuts = times("HAPAX_POWER_CUTS", 50);
-    let mut files = match FileSystem::new() {
+    let mut files = match FileSystem::new("power") {
         Ok(files) => files,
         // `.ci/run` asks for the same, and says it aloud.
         Err(why) => return println!("SKIPPED: power cuts take root and a loop device: {why}"),
@@ -85,8 +85,8 @@ fn power_cuts_at_any_moment() {
             let _ = std::fs::remove_dir_all(&journal.path);
             journal = Journal::new(files.mount().join(format!("journal-{cut}")));
         }
-        let mut child = Child::start(&journal);
-        child.let_it_run(&mut random);
+        let mut child = journal.start();
+        child.let_it_run(&mut random, &LIFE);
         // Reports from now on would never have left a machine without power. (And they would be
         // wrong sometimes: when the log is aborted while a sync waits for it, ext4 finds nothing
         // left to wait for.)

@@ -1,0 +1,120 @@
+//! A process that reports what is durable, and dies.
+
+#[cfg(feature = "long-memory")]
+use std::io::Write;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use testkit::random::Random;
+
+/// The times that a child is left alive, in microseconds.
+pub struct Life {
+    /// From its start on: it is to die while it opens its files, too.
+    pub from_start: u64,
+    /// From its first report on.
+    pub from_report: u64,
+}
+
+/// This program once more, as a child. It reports with lines `durable NUMBER … .`, the first number
+/// of which says up to where all is durable.
+pub struct Child {
+    process: std::process::Child,
+    reader: Option<JoinHandle<()>>,
+    said: Arc<Mutex<Said>>,
+}
+
+#[derive(Clone, Default)]
+struct Said {
+    report: Vec<u64>,
+    /// The panic with which it has ended, if it has.
+    wrong: Option<String>,
+}
+
+/// Has a child say with which panic it ends.
+#[cfg(feature = "long-memory")]
+pub fn say_what_is_wrong() {
+    std::panic::set_hook(Box::new(|panic| {
+        let text = panic.to_string().replace('\n', " ");
+        let _ = writeln!(std::io::stdout(), "wrong {text}");
+    }));
+}
+
+impl Child {
+    /// Starts it, with these variables.
+    pub fn start<'v>(variables: impl IntoIterator<Item = (&'v str, String)>) -> Self {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "child", "--nocapture"]).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut process = command.envs(variables).spawn().unwrap();
+        let (output, said) = (process.stdout.take().unwrap(), Arc::new(Mutex::new(Said::default())));
+        let latest = Arc::clone(&said);
+        let reader = std::thread::spawn(move || {
+            for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
+                let line = String::from_utf8(line).unwrap();
+                // The point tells a line from one that is cut off.
+                if let Some(numbers) = line.strip_prefix("durable ").and_then(|line| line.strip_suffix('.')) {
+                    let numbers = numbers.split(' ').map(|number| number.parse().unwrap()).collect();
+                    latest.lock().unwrap().report = numbers;
+                }
+                if let Some(wrong) = line.strip_prefix("wrong ") {
+                    latest.lock().unwrap().wrong = Some(wrong.into());
+                }
+            }
+        });
+        Child { process, reader: Some(reader), said }
+    }
+
+    /// Waits for a random time.
+    pub fn let_it_run(&self, random: &mut Random, life: &Life) {
+        let longest_micros = match random.below(2) {
+            0 => life.from_start,
+            _ => {
+                let began = Instant::now();
+                while self.acknowledged() == 0 && began.elapsed() < Duration::from_secs(20) {
+                    std::thread::sleep(Duration::from_micros(200));
+                }
+                life.from_report
+            }
+        };
+        std::thread::sleep(Duration::from_micros(random.below(longest_micros)));
+    }
+
+    fn said(&self) -> Said {
+        self.said.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns the numbers that it has reported last.
+    pub fn report(&self) -> Vec<u64> {
+        self.said().report
+    }
+
+    /// Returns up to where it has said so far that all is durable, or 0.
+    pub fn acknowledged(&self) -> u64 {
+        self.report().first().copied().unwrap_or(0)
+    }
+
+    /// Returns the panic with which it has ended by itself.
+    #[cfg(feature = "long-memory")]
+    pub fn wrong(&self) -> Option<String> {
+        self.said().wrong
+    }
+
+    /// Kills it. Returns up to where it has said that all is durable.
+    pub fn kill(&mut self) -> u64 {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+        if let Some(reader) = self.reader.take() {
+            reader.join().unwrap();
+        }
+        self.acknowledged()
+    }
+}
+
+impl Drop for Child {
+    /// Leaves no process behind when a check panics.
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
