@@ -121,3 +121,78 @@ impl Finder<'_> {
         Ok(!is_full)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::budget::Budget;
+    use super::super::nameless::Nameless;
+    use super::super::partitions::Partitions;
+    use super::*;
+    use std::collections::HashSet;
+    use testkit::random::Random;
+
+    /// Returns the numbers of the duplicates among these digests, with this budget, and how often a
+    /// partition was divided.
+    fn found(budget: Budget, digests: &[u128]) -> (Vec<u64>, u64, u64) {
+        let mut partitions = Partitions::new(budget, Nameless::new(&std::env::temp_dir()).unwrap());
+        digests.chunks(700).for_each(|batch| partitions.add(batch).unwrap());
+        let filed = partitions.end();
+        let divided = duplicates(&filed, &|| Ok(())).unwrap();
+        let written = filed.written();
+        let marks = filed.into_marks();
+        ((0..digests.len() as u64).filter(|id| marks.is_marked(*id)).collect(), divided, written)
+    }
+
+    fn expected(digests: &[u128]) -> Vec<u64> {
+        let mut seen = HashSet::new();
+        (0..).zip(digests).filter_map(|(id, digest)| (!seen.insert(*digest)).then_some(id)).collect()
+    }
+
+    #[test]
+    fn a_plain_set_finds_the_same_whatever_the_sizes() {
+        let (mut most_divided, mut most_written) = (0, 0);
+        for seed in 1..=60 {
+            println!("seed {seed}");
+            let mut random = Random(seed);
+            let budget = Budget {
+                partition_bits: random.within(1, 5) as u32,
+                buffer_records: random.within(1, 90) as usize,
+                lines_max: 1 << 20,
+                threads: random.within(1, 3) as usize,
+                slots: random.within(4, 2_000) as usize,
+            };
+            let (lines, of) = (random.within(1, 20_000), random.within(1, 15_000));
+            let hot = random.below(60);
+            let wide = |id: u64| u128::from(id.wrapping_mul(0x9e37_79b9_7f4a_7c15)) << 64 | u128::from(!id) << 20;
+            let digests = (0..lines).map(|_| wide(if random.percent(hot) { 7 } else { random.below(of) }));
+            let digests: Vec<u128> = digests.collect();
+            let (marked, divided, written) = found(budget, &digests);
+            assert_eq!(marked, expected(&digests), "{budget:?}");
+            (most_divided, most_written) = (divided.max(most_divided), written.max(most_written));
+        }
+        assert!(most_divided > 100 && most_written > 100_000, "{most_divided} {most_written}");
+    }
+
+    #[test]
+    fn digests_that_differ_in_one_bit_are_told_apart_and_far_lines_too() {
+        let budget = Budget { partition_bits: 1, buffer_records: 3, lines_max: 1 << 20, threads: 2, slots: 4 };
+        let bits: Vec<u128> = (0..128).map(|bit| 1 << bit).chain([0]).collect();
+        // With more lines between two of them than a distance of 16 bits has room for.
+        let far = std::iter::repeat_n(1 << 127 | 5, 140_000);
+        let digests: Vec<u128> = bits.iter().copied().chain(far).chain(bits.iter().copied()).collect();
+        let (marked, divided, _) = found(budget, &digests);
+        assert!(divided > 100, "{divided}");
+        assert_eq!(marked, expected(&digests));
+    }
+
+    #[test]
+    fn too_many_lines_for_the_bitmap_are_refused_and_who_asks_for_an_end_gets_it() {
+        let budget = Budget { partition_bits: 2, buffer_records: 9, lines_max: 100, threads: 2, slots: 40 };
+        let mut partitions = Partitions::new(budget, Nameless::new(&std::env::temp_dir()).unwrap());
+        partitions.add(&(0..100).map(|id| id << 120).collect::<Vec<_>>()).unwrap();
+        let refused = partitions.add(&[1]).unwrap_err();
+        assert!(matches!(&refused, CommandError::Usage(why) if why.contains("--max-memory: more than 100 lines")));
+        let asked = duplicates(&partitions.end(), &|| Err(CommandError::Signal(2)));
+        assert!(matches!(asked, Err(CommandError::Signal(2))));
+    }
+}
