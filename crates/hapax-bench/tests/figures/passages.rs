@@ -5,13 +5,14 @@ use super::tables;
 use super::words::{day, figure, millis, paragraph, table};
 
 /// The names of all passages, sorted.
-pub const NAMES: [&str; 16] = [
+pub const NAMES: [&str; 17] = [
     "against the fastest rival",
     "against the fastest rival, with AVX-512",
     "all strategies",
     "claims",
     "conditions",
     "filter",
+    "filter-spill",
     "growth",
     "http",
     "journal",
@@ -32,7 +33,7 @@ pub fn passage(name: &str) -> Option<String> {
         "against the fastest rival" => tables::against_rivals(report),
         "against the fastest rival, with AVX-512" => with_avx512(&Kept::read("avx512.json")),
         "all strategies" => tables::all(report, &settings),
-        "claims" | "filter" | "growth" | "http" | "journal" | "scale" => printed(name),
+        "claims" | "filter" | "filter-spill" | "growth" | "http" | "journal" | "scale" => printed(name),
         "conditions" => conditions(report),
         "less memory" => tables::budgets(report),
         "longest waits" => tables::waits(report),

@@ -68,7 +68,8 @@ pub struct FilterArgs {
     pub capacity: Option<usize>,
 
     /// Take this much memory at most when there are more ids, in binary units (like 512M or 16G:
-    /// GiB); 8G without it, unless the capacity takes more
+    /// GiB); 8G without it, unless the capacity takes more. With --spill it is that of the whole
+    /// process, and 2G without it
     #[arg(long, value_name = "BYTES", value_parser = bytes, help_heading = "Memory")]
     pub max_memory: Option<usize>,
 

@@ -96,7 +96,7 @@ mod tests {
                 for _ in 0..1_000 {
                     // Some have one home, and zero is one of them.
                     let id = random.below(of);
-                    let digest = u128::from(id / 8 * 0x9e37_79b9_7f4a_7c15) | u128::from(id % 8) << 100;
+                    let digest = u128::from((id / 8).wrapping_mul(0x9e37_79b9_7f4a_7c15)) | u128::from(id % 8) << 100;
                     let expected = match (set.contains(&digest), full && digest != 0) {
                         (true, _) => Seen::Before,
                         (false, true) => Seen::Full,
