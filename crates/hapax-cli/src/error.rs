@@ -1,6 +1,6 @@
 //! The ways in which the command can fail.
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
@@ -12,6 +12,8 @@ pub enum CommandError {
     Usage(String),
     /// A file could not be read, or output not be written.
     Io(String),
+    /// A file could not be read, whose name is said by whoever knows it.
+    Unnamed(io::Error),
     /// A line does not match the options.
     BadInput(String),
     /// All is done, but ids had to be forgotten before their time.
@@ -50,6 +52,15 @@ impl CommandError {
         CommandError::Io(format!("{}: {error}", path.display()))
     }
 
+    /// Returns the failure that reading this file has ended with: the error itself, if it is none of
+    /// the file's own.
+    pub fn reading(path: &Path, error: io::Error) -> Self {
+        match error.downcast::<CommandError>() {
+            Ok(CommandError::Unnamed(error)) | Err(error) => CommandError::input(path, error),
+            Ok(failure) => failure,
+        }
+    }
+
     pub fn output(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => CommandError::ClosedPipe,
@@ -59,6 +70,7 @@ impl CommandError {
 
     pub fn message(&self) -> Option<&str> {
         match self {
+            CommandError::Unnamed(_) => Some("input could not be read"),
             CommandError::Usage(text) | CommandError::Io(text) | CommandError::BadInput(text) => Some(text),
             CommandError::Forgotten(text) | CommandError::Lost(text) => Some(text),
             #[cfg(feature = "bench")]
@@ -74,7 +86,7 @@ impl CommandError {
     pub fn exit_code(&self) -> ExitCode {
         match self {
             CommandError::Usage(_) => ExitCode::from(Self::USAGE),
-            CommandError::Io(_) => ExitCode::from(Self::IO),
+            CommandError::Io(_) | CommandError::Unnamed(_) => ExitCode::from(Self::IO),
             CommandError::BadInput(_) => ExitCode::from(Self::BAD_INPUT),
             CommandError::Forgotten(_) => ExitCode::from(Self::FORGOTTEN),
             CommandError::Lost(_) => ExitCode::from(Self::LOST),
@@ -92,6 +104,15 @@ impl CommandError {
     /// Returns the exit code after a signal, as shells have it.
     pub fn of_signal(signal: i32) -> u8 {
         128 | signal as u8
+    }
+}
+
+/// It may be the reason why a reader fails.
+impl std::error::Error for CommandError {}
+
+impl Display for CommandError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.message().unwrap_or_default())
     }
 }
 

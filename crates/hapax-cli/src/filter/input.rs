@@ -136,20 +136,38 @@ impl Read for Counted {
 /// shares with its owner.
 pub fn read_at(file: &File, at: u64, len: usize) -> Option<Vec<u8>> {
     let mut buffer = vec![0; len];
-    let mut filled = 0;
-    while filled < len {
+    let read = read_full_at(file, &mut buffer, at).ok()?;
+    buffer.truncate(read);
+    Some(buffer)
+}
+
+/// Fills a buffer with bytes from a place in a file, without moving its position. Returns less than
+/// its length at the file's end only.
+pub fn read_full_at(file: &File, buffer: &mut [u8], at: u64) -> io::Result<usize> {
+    filled(buffer, |rest, filled| {
         #[cfg(unix)]
-        let read = std::os::unix::fs::FileExt::read_at(file, &mut buffer[filled..], at + filled as u64);
+        return std::os::unix::fs::FileExt::read_at(file, rest, at + filled as u64);
         #[cfg(windows)]
-        let read = std::os::windows::fs::FileExt::seek_read(file, &mut buffer[filled..], at + filled as u64);
-        match read {
+        return std::os::windows::fs::FileExt::seek_read(file, rest, at + filled as u64);
+    })
+}
+
+/// Fills a buffer. Returns less than its length at the end only.
+pub fn read_full(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    filled(buffer, |rest, _| input.read(rest))
+}
+
+fn filled(buffer: &mut [u8], mut read: impl FnMut(&mut [u8], usize) -> io::Result<usize>) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match read(&mut buffer[filled..], filled) {
             Ok(0) => break,
             Ok(n) => filled += n,
-            Err(_) => return None,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
         }
     }
-    buffer.truncate(filled);
-    Some(buffer)
+    Ok(filled)
 }
 
 /// The beginning of a kind of content: the least and the greatest value of each byte.

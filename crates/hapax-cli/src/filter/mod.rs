@@ -20,6 +20,7 @@ mod gzip;
 mod hints;
 pub mod input;
 mod json;
+mod last;
 pub mod lines;
 mod options;
 mod output;
@@ -28,12 +29,14 @@ mod pending;
 mod plan;
 mod print;
 mod progress;
+mod reading;
 mod refusing;
 mod repeated;
 mod report;
 mod resume;
 mod sample;
 mod signals;
+mod spill;
 mod stages;
 mod state;
 mod time;
@@ -44,23 +47,24 @@ use self::beside::{Beside, Place};
 use self::check::Checker;
 use self::count::Counter;
 use self::extract::Extractor;
+use self::last::Last;
 use self::lines::Lines;
 use self::output::Output;
-use self::parse::Parser;
+use self::parse::{Digests, Parser};
 use self::plan::Plan;
-use self::print::{Printer, Wanted};
+use self::print::Printer;
 use self::progress::Progress;
 use self::report::{Counts, Report};
 use self::resume::Resume;
 use self::signals::Signals;
-use self::stages::{Next, Stages};
+use self::stages::{BATCHES, Stages};
 use self::state::{Earlier, State};
 use crate::args::LineArgs;
 use crate::error::CommandError;
 use std::fmt::{self, Debug};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Runs the command to its end.
@@ -76,13 +80,16 @@ pub fn run(mut args: FilterArgs) -> Result<(), CommandError> {
     let beside = args.duplicates_to.as_ref().map(|path| Beside::open(path, goes_on, &mut place)).transpose()?;
     let counter =
         args.count.as_ref().map(|path| Counter::open(path, &place, Extractor::new(&args.lines)?)).transpose()?;
+    if let Some(directory) = &args.spill {
+        return spill::run(spill::Job { args: &args, directory, sources, output, beside, counter, start });
+    }
     let size = plan::size_of(&sources);
     let plan = Plan::new(&args, &sources, size, extractor.has_time())?;
     let time = check::time_of(args.window, extractor.has_time());
     let lost = report::found(&plan.dedup.stats());
     let earlier = Earlier::of(&plan.dedup)?;
     let run = earlier.run();
-    let checker = Checker::new(plan.dedup.clone(), time, args.refusing, earlier.latest());
+    let mut checker = Checker::new(plan.dedup.clone(), time, args.refusing, earlier.latest());
     let state = match args.state {
         Some(_) => Some(State::begin(plan.dedup.clone(), time, args.refresh_on_duplicate, &earlier, &mut output)?),
         None => None,
@@ -91,10 +98,10 @@ pub fn run(mut args: FilterArgs) -> Result<(), CommandError> {
     let progress = Progress::new(!args.no_progress, size, bytes_read.clone());
     let lines = Lines::new(&args.lines, &args.bad, extractor);
     let resume = Resume::new(earlier.places, options(&args), run, time == check::Time::Arrival);
-    let parser = Parser::new(lines, plan.dedup.clone(), resume);
+    let parser = Parser::new(lines, Digests::Prepared(plan.dedup.clone()), Box::new(resume));
     let printer =
-        Printer::new(output, wanted(&args), args.refusing.refused, state.as_ref().is_some_and(State::has_header));
-    let stages = Stages::start(parser, checker, sources, bytes_read);
+        Printer::new(output, args.wanted(), args.refusing.refused, state.as_ref().is_some_and(State::has_header));
+    let stages = Stages::start(parser, move |batch| checker.check(batch), BATCHES, sources, bytes_read);
     let signals = Signals::listen(stages.waker())?;
     let mut last = Last { printer, beside, counter, state, counts: Counts::default(), progress, signals };
     let done = stages.run(|next| last.take(next));
@@ -118,49 +125,6 @@ pub fn run(mut args: FilterArgs) -> Result<(), CommandError> {
     done.and(lost.map_or(Ok(()), Err)).and(report::forgotten_early(&plan).map_or(Ok(()), Err))
 }
 
-/// The last stage.
-struct Last {
-    printer: Printer<Output>,
-    /// The file for the duplicates, if there is one.
-    beside: Option<Beside>,
-    /// The counts of repetitions, if they are wanted.
-    counter: Option<Counter>,
-    state: Option<State>,
-    counts: Counts,
-    progress: Progress,
-    signals: Signals,
-}
-
-/// The time to wait for a batch before checking whether a reader has taken what is in the pipe.
-const LOOK: Duration = Duration::from_millis(50);
-
-impl Last {
-    /// Prints a batch and records it, or does other work meanwhile. Returns how long to wait for
-    /// the next batch.
-    fn take(&mut self, next: Next) -> Result<Option<Duration>, CommandError> {
-        let Last { printer, beside, counter, state, counts, progress, signals } = self;
-        if let Next::Batch(batch) = next {
-            counts.add(batch);
-            progress.update(counts);
-            // If the pipe was closed by the signal that asks for an end, too, the signal is the
-            // reason.
-            let printed = printer.print(batch).map_err(CommandError::output);
-            printed.map_err(|failure| signals.asked().err().unwrap_or(failure))?;
-            // Before the state has it, so that none is missing.
-            beside.iter_mut().try_for_each(|beside| beside.print(batch))?;
-            counter.iter_mut().for_each(|counter| counter.add(batch));
-            let (header, asked) = (printer.has_header(), || signals.asked().is_err());
-            if let Some(state) = state {
-                state.printed(batch, header, &mut printer.output, asked)?;
-            }
-        } else if let Some(state) = state {
-            state.settle(&printer.output)?;
-        }
-        signals.asked()?;
-        Ok(state.as_ref().filter(|state| !state.is_settled()).map(|_| LOOK))
-    }
-}
-
 /// Hashes the options that say what events are, and which of them are printed.
 fn options(args: &FilterArgs) -> u64 {
     let LineArgs { id, time, format } = &args.lines;
@@ -182,13 +146,5 @@ impl<T: Debug> Debug for One<'_, T> {
             [one] => Some(one).fmt(f),
             several => several.fmt(f),
         }
-    }
-}
-
-fn wanted(args: &FilterArgs) -> Wanted {
-    match (args.duplicates, args.mark) {
-        (true, _) => Wanted::Duplicates,
-        (_, true) => Wanted::Marked { delimiter: args.lines.format.delimiter() },
-        _ => Wanted::Fresh,
     }
 }

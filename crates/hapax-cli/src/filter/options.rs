@@ -1,5 +1,6 @@
 //! The options of `hapax filter`.
 
+use super::print::Wanted;
 use super::refusing::RefusingArgs;
 use crate::args::units::{bytes, capacity, duration, number};
 use crate::args::{BadLineArgs, LineArgs};
@@ -46,6 +47,20 @@ pub struct FilterArgs {
     #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Memory")]
     pub window: Option<Duration>,
 
+    /// Be exact over inputs with more ids than fit into memory, with temporary files in this
+    /// directory
+    ///
+    /// The input is read twice, and nothing is printed before it was read to its end; lines are
+    /// printed in their order. The whole process takes no more than --max-memory (2G without it, at
+    /// least 64M), where lines are short. The directory needs 18 bytes for each line, and room for a
+    /// copy of what can be read once only, as a pipe. The files have no names: nothing is left of
+    /// them, however the command ends. An input that changes meanwhile is an error; one that grows
+    /// is read as far as it was long
+    #[arg(long, value_name = "DIR", help_heading = "Memory",
+          conflicts_with_all = ["window", "capacity", "history", "state", "seed", "refresh_on_duplicate", "time",
+                                "event_time"])]
+    pub spill: Option<PathBuf>,
+
     /// Make room for this many ids to begin with (like 20000, 5M or 1e9); without it, for a
     /// million, or for as many as the input can have if that is less. Memory grows with the number
     /// of ids in any case; room for all of them from the beginning is a little faster
@@ -53,7 +68,8 @@ pub struct FilterArgs {
     pub capacity: Option<usize>,
 
     /// Take this much memory at most when there are more ids, in binary units (like 512M or 16G:
-    /// GiB); 8G without it, unless the capacity takes more
+    /// GiB); 8G without it, unless the capacity takes more. With --spill it is that of the whole
+    /// process, and 2G without it
     #[arg(long, value_name = "BYTES", value_parser = bytes, help_heading = "Memory")]
     pub max_memory: Option<usize>,
 
@@ -180,6 +196,17 @@ pub fn history(text: &str) -> Result<History, String> {
     }
     let false_positive_rate = number(rate).map_err(|e| format!("the rate {rate}: {e}"))?;
     Ok(History { horizon: duration(horizon)?, false_positive_rate, ids })
+}
+
+impl FilterArgs {
+    /// Returns the lines that are to be printed.
+    pub fn wanted(&self) -> Wanted {
+        match (self.duplicates, self.mark) {
+            (true, _) => Wanted::Duplicates,
+            (_, true) => Wanted::Marked { delimiter: self.lines.format.delimiter() },
+            _ => Wanted::Fresh,
+        }
+    }
 }
 
 #[cfg(any(fuzzing, test))]

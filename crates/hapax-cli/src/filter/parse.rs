@@ -4,9 +4,9 @@ use super::blocks::{Block, Blocks};
 use super::checkpoint::Checkpoint;
 use super::input::Source;
 use super::lines::{BadLine, Line, Lines, Unchecked, each_record, without_end};
-use super::resume::{Reading, Resume};
+use super::reading::{Inputs, Reading};
 use crate::error::CommandError;
-use hapax::{Dedup, Prepared, Timestamp, Verdict};
+use hapax::{Dedup, Digester, Prepared, Timestamp, Verdict};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Receiver, SyncSender};
@@ -20,8 +20,10 @@ pub struct Batch {
     pub ends: Vec<u32>,
     /// Lines that are not checked, by number within the batch, and their treatment.
     pub unchecked: Vec<(u32, Unchecked)>,
-    /// The ids of all other lines.
+    /// The ids of all other lines, for an engine.
     pub ids: Vec<Prepared>,
+    /// Their digests, where there is no engine.
+    pub digests: Vec<u128>,
     /// Their times, unless the time of arrival counts.
     pub times: Vec<Timestamp>,
     /// Their verdicts, once they are checked.
@@ -44,6 +46,7 @@ impl Batch {
         self.ends.clear();
         self.unchecked.clear();
         self.ids.clear();
+        self.digests.clear();
         self.times.clear();
         self.verdicts.clear();
         self.runs.clear();
@@ -88,10 +91,20 @@ pub struct Channels {
 /// Reads files into batches.
 pub struct Parser {
     lines: Lines,
-    dedup: Dedup,
-    resume: Resume,
+    digests: Digests,
+    inputs: Box<dyn Inputs>,
     /// An empty batch that was not used.
     spare: Option<Batch>,
+}
+
+/// The form in which the next stage wants ids.
+pub enum Digests {
+    /// Prepared for an engine.
+    Prepared(Dedup),
+    /// As digests.
+    Bare(Digester),
+    /// Not at all: their verdicts are known.
+    None,
 }
 
 /// The next stage has ended; it reports the reason itself.
@@ -116,8 +129,8 @@ impl From<CommandError> for Stop {
 }
 
 impl Parser {
-    pub fn new(lines: Lines, dedup: Dedup, resume: Resume) -> Self {
-        Parser { lines, dedup, resume, spare: None }
+    pub fn new(lines: Lines, digests: Digests, inputs: Box<dyn Inputs>) -> Self {
+        Parser { lines, digests, inputs, spare: None }
     }
 
     /// Reads all files.
@@ -153,7 +166,7 @@ impl Parser {
     ) -> Result<bool, Stop> {
         self.lines.begin_file();
         let Reading { mut blocks, place: mut before, may_be_short, mut header } =
-            self.resume.read(source, bytes_read.clone(), &mut self.lines, anew)?;
+            self.inputs.read(source, bytes_read.clone(), &mut self.lines, anew)?;
         loop {
             let mut batch = match self.spare.take() {
                 Some(batch) => batch,
@@ -161,7 +174,7 @@ impl Parser {
             };
             batch.clear();
             let next =
-                blocks.next(&mut batch.bytes, &mut batch.ends).map_err(|e| CommandError::input(source.name(), e))?;
+                blocks.next(&mut batch.bytes, &mut batch.ends).map_err(|e| CommandError::reading(source.name(), e))?;
             self.lines.skipped(blocks.take_skipped());
             batch.header = header.take();
             let parsed = match next {
@@ -208,7 +221,11 @@ impl Parser {
         let parsed = each_record(&bytes, &ends, |record| {
             match self.lines.next(record)? {
                 Line::Event { id, at } => {
-                    batch.ids.push(self.dedup.digest(id));
+                    match &self.digests {
+                        Digests::Prepared(dedup) => batch.ids.push(dedup.digest(id)),
+                        Digests::Bare(digester) => batch.digests.push(digester.digest(id).into()),
+                        Digests::None => {}
+                    }
                     batch.times.extend(at);
                 }
                 Line::Unchecked(unchecked) => batch.unchecked.push((records as u32, unchecked)),

@@ -47,6 +47,14 @@ impl Counts {
         }
     }
 
+    fn percent_duplicates(&self) -> f64 {
+        100.0 * self.duplicates as f64 / self.checked.max(1) as f64
+    }
+
+    fn per_second(&self, elapsed: Duration) -> f64 {
+        self.lines as f64 / elapsed.as_secs_f64().max(1e-9)
+    }
+
     /// Returns a line about events whose time was refused, if there were any.
     pub fn refused(&self, refused: Refused) -> Option<String> {
         let became = match refused {
@@ -125,7 +133,7 @@ impl Report<'_> {
         if stats.history.is_some() {
             row("    known to the history?", stats.fresh_unconfirmed.to_string());
         }
-        row("  duplicates", format!("{} ({:.2} %)", counts.duplicates, self.percent_duplicates()));
+        row("  duplicates", format!("{} ({:.2} %)", counts.duplicates, counts.percent_duplicates()));
         row("    by the window", stats.duplicates_by_window.to_string());
         if stats.history.is_some() {
             row("    by the history, guessed", stats.duplicates_by_history.to_string());
@@ -147,7 +155,10 @@ impl Report<'_> {
         }
         row("tables", stats.window.tables.len().to_string());
         row("memory", format!("{} for ids", Bytes(stats.bytes as f64)));
-        row("time", format!("{:.2} s, {:.2} M lines/s", self.elapsed.as_secs_f64(), self.lines_per_second() / 1e6));
+        row(
+            "time",
+            format!("{:.2} s, {:.2} M lines/s", self.elapsed.as_secs_f64(), counts.per_second(self.elapsed) / 1e6),
+        );
         table.truncate(table.trim_end().len());
         table
     }
@@ -177,16 +188,64 @@ impl Report<'_> {
             "tables": stats.window.tables.len(),
             "memory_bytes": stats.bytes,
             "elapsed_seconds": self.elapsed.as_secs_f64(),
-            "lines_per_second": self.lines_per_second(),
+            "lines_per_second": counts.per_second(self.elapsed),
         })
         .to_string()
     }
+}
 
-    fn percent_duplicates(&self) -> f64 {
-        100.0 * self.counts.duplicates as f64 / self.counts.checked.max(1) as f64
+/// The work of `--spill`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spilled {
+    /// Bytes of digests on the disk, and bytes of input.
+    pub bytes: u64,
+    pub copied: u64,
+    pub partitions: u64,
+    /// How often a partition was divided, since its digests did not fit into memory.
+    pub divided: u64,
+}
+
+impl Spilled {
+    /// Returns the report of a run.
+    pub fn text(&self, counts: &Counts, elapsed: Duration, format: StatsFormat) -> String {
+        match format {
+            StatsFormat::Table => self.table(counts, elapsed),
+            StatsFormat::Json => self.json(counts, elapsed),
+        }
     }
 
-    fn lines_per_second(&self) -> f64 {
-        self.counts.lines as f64 / self.elapsed.as_secs_f64().max(1e-9)
+    fn table(&self, counts: &Counts, elapsed: Duration) -> String {
+        let rows = [
+            ("lines", counts.lines.to_string()),
+            ("  headers", counts.headers.to_string()),
+            ("  bad", counts.bad.to_string()),
+            ("  without id", counts.missing.to_string()),
+            ("  fresh", (counts.checked - counts.duplicates).to_string()),
+            ("  duplicates", format!("{} ({:.2} %)", counts.duplicates, counts.percent_duplicates())),
+            ("partitions", self.partitions.to_string()),
+            ("  divided further", self.divided.to_string()),
+            ("temporary files", format!("{} for ids", Bytes(self.bytes as f64))),
+            ("  copied input", Bytes(self.copied as f64).to_string()),
+            ("time", format!("{:.2} s, {:.2} M lines/s", elapsed.as_secs_f64(), counts.per_second(elapsed) / 1e6)),
+        ];
+        rows.map(|(name, value)| format!("{name:<28}{value}")).join("\n")
+    }
+
+    fn json(&self, counts: &Counts, elapsed: Duration) -> String {
+        serde_json::json!({
+            "lines": counts.lines,
+            "headers": counts.headers,
+            "bad": counts.bad,
+            "missing": counts.missing,
+            "fresh": counts.checked - counts.duplicates,
+            "duplicates": counts.duplicates,
+            "partitions": self.partitions,
+            "divided": self.divided,
+            "temporary_bytes": self.bytes,
+            "copied_bytes": self.copied,
+            "elapsed_seconds": elapsed.as_secs_f64(),
+            "lines_per_second": counts.per_second(elapsed),
+        })
+        .to_string()
     }
 }

@@ -5,6 +5,7 @@ use super::blocks::Blocks;
 use super::checkpoint::{BEGINNING_BYTES, Beginning, Checkpoint, is_same};
 use super::input::{Compression, Counted, Source, decompress, identity, read_at};
 use super::lines::Lines;
+use super::reading::{Inputs, Reading};
 use crate::error::CommandError;
 use std::collections::HashMap;
 use std::fs::File;
@@ -37,26 +38,32 @@ struct Opened {
     length: Option<u64>,
 }
 
-/// An input that is being read.
-pub struct Reading {
-    pub blocks: Blocks,
-    /// The input, and the part of it that was printed before this run.
-    pub place: Checkpoint,
-    /// True if the file may have to be read from its beginning after all: only the end of a
-    /// compressed file shows that it was cut short.
-    pub may_be_short: bool,
-    /// The header, if it is in the part that was printed.
-    pub header: Option<Vec<u8>>,
-}
-
 impl Resume {
     pub fn new(places: HashMap<String, Checkpoint>, options: u64, run: u64, streams_end: bool) -> Self {
         Resume { places, options, run, streams_end, times: HashMap::new() }
     }
 
+    /// Returns what is known of an input, if it may be the same one.
+    fn known(&self, input: &str, opened: &Opened, source: &Source) -> Option<Checkpoint> {
+        let known = self.places.get(input)?;
+        if known.options != self.options {
+            eprintln!(
+                "hapax: {}: an earlier run has read it with other options for what its events are, or which are printed: it is read \
+                 from its beginning",
+                source.name().display()
+            );
+            return None;
+        }
+        let is_shorter = opened.length.is_some_and(|length| length < known.offset);
+        let is_done_with = !opened.is_file && known.ended && self.streams_end;
+        (!is_shorter && !is_done_with).then(|| known.clone())
+    }
+}
+
+impl Inputs for Resume {
     /// Opens an input, behind the part that an earlier run has printed. If `anew`, opens it at its
     /// beginning, as an input that was cut short.
-    pub fn read(
+    fn read(
         &mut self,
         source: &Source,
         bytes_read: Arc<AtomicU64>,
@@ -97,22 +104,6 @@ impl Resume {
             seek(&mut reading, opened.file, bytes_read, &known, lines, source)?;
         }
         Ok(reading)
-    }
-
-    /// Returns what is known of an input, if it may be the same one.
-    fn known(&self, input: &str, opened: &Opened, source: &Source) -> Option<Checkpoint> {
-        let known = self.places.get(input)?;
-        if known.options != self.options {
-            eprintln!(
-                "hapax: {}: an earlier run has read it with other options for what its events are, or which are printed: it is read \
-                 from its beginning",
-                source.name().display()
-            );
-            return None;
-        }
-        let is_shorter = opened.length.is_some_and(|length| length < known.offset);
-        let is_done_with = !opened.is_file && known.ended && self.streams_end;
-        (!is_shorter && !is_done_with).then(|| known.clone())
     }
 }
 

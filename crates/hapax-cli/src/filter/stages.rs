@@ -1,6 +1,5 @@
 //! Runs the stages in their threads, and passes batches between them.
 
-use super::check::Checker;
 use super::input::Source;
 use super::parse::{Batch, Channels, Parser};
 use crate::error::CommandError;
@@ -11,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Batches in use: enough that no stage waits for a short delay of another one.
-const BATCHES: usize = 8;
+pub const BATCHES: usize = 8;
 
 /// The first two stages, running. The last one stays in the caller's thread: when nobody reads its
 /// output any more, the process ends, and does not wait for a stage that waits for input.
@@ -49,11 +48,19 @@ impl Drop for SaysEnd {
 }
 
 impl Stages {
-    pub fn start(parser: Parser, mut checker: Checker, sources: Vec<Source>, bytes_read: Arc<AtomicU64>) -> Self {
-        let (empty, empties) = sync_channel(BATCHES);
-        let (full, fulls) = sync_channel(BATCHES);
-        let (sender, messages) = sync_channel(BATCHES);
-        (0..BATCHES)
+    /// Starts reading, and a second stage that does its work on each batch: `second`.
+    /// So many batches are in use.
+    pub fn start(
+        parser: Parser,
+        mut second: impl FnMut(&mut Batch) -> Result<(), CommandError> + Send + 'static,
+        batches: usize,
+        sources: Vec<Source>,
+        bytes_read: Arc<AtomicU64>,
+    ) -> Self {
+        let (empty, empties) = sync_channel(batches);
+        let (full, fulls) = sync_channel(batches);
+        let (sender, messages) = sync_channel(batches);
+        (0..batches)
             .for_each(|_| empty.send(Batch::default()).expect("the channel has room, and its other end is here"));
         let channels = Channels { empty: empties, full };
         let checked = SaysEnd(sender.clone());
@@ -63,7 +70,7 @@ impl Stages {
                 for batch in fulls {
                     let (batch, failure) = match batch {
                         Ok(mut batch) => {
-                            let failure = checker.check(&mut batch).err();
+                            let failure = second(&mut batch).err();
                             (Some(batch), failure)
                         }
                         Err(failure) => (None, Some(failure)),

@@ -17,6 +17,7 @@ mod planning;
 mod predictions;
 mod refusing;
 mod resume;
+mod spill;
 mod state;
 mod told;
 mod traces;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// Returns the most memory that a process had, in MB, once it has ended well. (The figure of
 /// `wait4` includes our own at its start.)
-fn peak_mb(mut child: Child) -> u64 {
+pub fn peak_mb(mut child: Child) -> u64 {
     let mut peak_kb = 0;
     loop {
         let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();

@@ -1,0 +1,152 @@
+//! `--spill`: exact over inputs with more ids than memory has room for.
+//!
+//! The input is read twice ([`inputs`]). First the digest of each id goes to its partition
+//! ([`partitions`]), most of them on the disk; then the duplicates of each partition are marked, by
+//! a table that fits into memory ([`find`]); then the input is read again, and lines are printed by
+//! their marks. Nothing is printed before all of the input was read and all duplicates are known.
+
+mod budget;
+mod find;
+mod inputs;
+mod marks;
+mod nameless;
+mod partitions;
+mod recent;
+mod records;
+mod table;
+
+use super::beside::Beside;
+use super::count::Counter;
+use super::extract::Extractor;
+use super::input::Source;
+use super::last::Last;
+use super::lines::Lines;
+use super::options::FilterArgs;
+use super::output::{Kind, Output};
+use super::parse::{Batch, Digests, Parser};
+use super::plan::{Size, size_of};
+use super::print::Printer;
+use super::progress::Progress;
+use super::report::{Counts, Spilled};
+use super::signals::Signals;
+use super::stages::{Next, Stages};
+use crate::error::CommandError;
+use budget::{BYTES_MIN, BYTES_UNASKED, Budget};
+use hapax::plan::Bytes;
+use hapax::{Digester, Outcome, Tier, Verdict};
+use inputs::{Again, First, lock};
+use marks::Marks;
+use nameless::Nameless;
+use partitions::{Filed, Partitions};
+use std::path::Path;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// What the command line asks for, opened.
+pub struct Job<'a> {
+    pub args: &'a FilterArgs,
+    pub directory: &'a Path,
+    pub sources: Vec<Source>,
+    pub output: Output,
+    pub beside: Option<Beside>,
+    pub counter: Option<Counter>,
+    pub start: Instant,
+}
+
+/// Batches on their way: fewer than where all is in memory, since they count.
+const BATCHES: usize = 4;
+
+/// Does the job to its end.
+pub fn run(job: Job) -> Result<(), CommandError> {
+    let Job { args, directory, sources, output, beside, counter, start } = job;
+    let budget = budget_of(args)?;
+    let bytes_read = Arc::new(AtomicU64::new(0));
+    let size = size_of(&sources).map(|size| Size { bytes: 2 * size.bytes, ..size });
+    let progress = Progress::new(!args.no_progress, size, bytes_read.clone());
+    let lines = || Ok::<_, CommandError>(Lines::new(&args.lines, &args.bad, Extractor::new(&args.lines)?));
+
+    let first = First::new(directory);
+    let recorded = first.recorded();
+    let partitions = Arc::new(Mutex::new(Partitions::new(budget, Nameless::new(directory)?)));
+    let parser = Parser::new(lines()?, Digests::Bare(Digester::random()?), Box::new(first));
+    let filing = partitions.clone();
+    let second =
+        move |batch: &mut Batch| filing.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).add(&batch.digests);
+    let stages = Stages::start(parser, second, BATCHES, sources.clone(), bytes_read.clone());
+    let signals = Signals::listen(stages.waker())?;
+    let asked =
+        || signals.asked().and_then(|()| if is_closed(&output) { Err(CommandError::ClosedPipe) } else { Ok(()) });
+    let mut counts = Counts::default();
+    let done = stages.run(|next| {
+        if let Next::Batch(batch) = next {
+            counts.add(batch);
+            progress.update(&counts);
+        }
+        asked().map(|()| None)
+    });
+    let filed = done.and_then(|()| ended(partitions)).inspect_err(|_| progress.finish())?;
+
+    let divided = find::duplicates(&filed, &asked).inspect_err(|_| progress.finish())?;
+    let spilled = Spilled {
+        bytes: filed.written(),
+        copied: lock(&recorded).copied(),
+        partitions: filed.partitions() as u64,
+        divided,
+    };
+
+    let again = Again::new(&mut lock(&recorded));
+    let parser = Parser::new(lines()?, Digests::None, Box::new(again));
+    let mut verdicts = Verdicts { marks: filed.into_marks(), ids: 0 };
+    let stages = Stages::start(parser, move |batch| verdicts.fill(batch), BATCHES, sources, bytes_read);
+    let printer = Printer::new(output, args.wanted(), args.refusing.refused, false);
+    let mut last = Last { printer, beside, counter, state: None, counts: Counts::default(), progress, signals };
+    let done = stages.run(|next| last.take(next));
+    last.progress.finish();
+    let counted = last.counter.take().map_or(Ok(None), Counter::write);
+    let done = done.and(counted.map(|notice| notice.iter().for_each(|notice| eprintln!("hapax: {notice}"))));
+    if let (Some(format), false) = (args.stats, matches!(done, Err(CommandError::ClosedPipe))) {
+        eprintln!("{}", spilled.text(&last.counts, start.elapsed(), format));
+    }
+    done
+}
+
+fn budget_of(args: &FilterArgs) -> Result<Budget, CommandError> {
+    let bytes = args.max_memory.unwrap_or(BYTES_UNASKED);
+    if bytes < BYTES_MIN {
+        let (got, least) = (Bytes(bytes as f64), Bytes(BYTES_MIN as f64));
+        return Err(CommandError::Usage(format!("--max-memory: got {got}, expected at least {least} with --spill")));
+    }
+    Ok(Budget::of(bytes, std::thread::available_parallelism().map_or(1, |processors| processors.get())))
+}
+
+/// Returns true if the output is a pipe that nobody reads any more.
+fn is_closed(output: &Output) -> bool {
+    output.kind() == Kind::Pipe && output.wait(Duration::ZERO)
+}
+
+/// Takes the partitions back from the stage that has filled them, which has ended.
+fn ended(partitions: Arc<Mutex<Partitions>>) -> Result<Filed, CommandError> {
+    let partitions = Arc::into_inner(partitions).expect("the stage has ended, and dropped its own");
+    Ok(partitions.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()).end())
+}
+
+/// The second stage of the last pass.
+struct Verdicts {
+    marks: Marks,
+    /// The ids that have their verdict.
+    ids: u64,
+}
+
+impl Verdicts {
+    /// Fills in the verdicts of a batch: those of an engine that remembers all.
+    fn fill(&mut self, batch: &mut Batch) -> Result<(), CommandError> {
+        let (fresh, duplicate) = (Outcome::Fresh, Outcome::Duplicate);
+        let [fresh, duplicate] = [fresh, duplicate].map(|outcome| Verdict::exact(outcome, Tier::Window));
+        let ids = self.ids + (batch.ends.len() - batch.unchecked.len()) as u64;
+        let verdicts = (self.ids..ids).map(|id| if self.marks.is_marked(id) { duplicate } else { fresh });
+        batch.verdicts.extend(verdicts);
+        self.ids = ids;
+        Ok(())
+    }
+}
