@@ -72,6 +72,9 @@ pub struct Broker {
     counts_deliveries: bool,
     /// Ids that need not be completed when they are acknowledged.
     pub lenient: bool,
+    /// True if messages have positions. (Each checkpoint has something to write then, and in paused
+    /// time nobody waits for a journal's thread.)
+    pub has_positions: bool,
     state: Mutex<State>,
     changed: Notify,
     revoke: mpsc::UnboundedSender<Vec<Partition>>,
@@ -90,6 +93,7 @@ impl Broker {
             acks,
             counts_deliveries: false,
             lenient: false,
+            has_positions: false,
             state: Mutex::default(),
             changed: Notify::new(),
             revoke,
@@ -274,7 +278,7 @@ impl Source for Broker {
     }
 
     fn position(&self, message: &Message) -> Option<Vec<u8>> {
-        Some((message.offset + 1).to_string().into_bytes())
+        self.has_positions.then(|| (message.offset + 1).to_string().into_bytes())
     }
 
     fn partition(&self, message: &Message) -> Partition {

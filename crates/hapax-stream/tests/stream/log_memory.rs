@@ -188,7 +188,8 @@ async fn a_partition_that_is_revoked_while_the_lease_is_over_is_released_and_its
 #[tokio::test(start_paused = true)]
 async fn it_is_persisted_as_often_as_was_said_with_the_positions_behind_what_is_done() {
     let journal = Journal::new("every");
-    let (broker, _) = log(Acks::Cumulative);
+    let (mut broker, _) = log(Acks::Cumulative);
+    broker.has_positions = true;
     let (_lease, memory) = leased(&journal);
     let persisted = Arc::clone(&memory.persisted);
     let (begun, done) = (Offsets::default(), Offsets::default());
