@@ -42,6 +42,8 @@ pub mod committer;
 #[doc(hidden)]
 pub mod option;
 #[doc(hidden)]
+pub mod outlives;
+#[doc(hidden)]
 pub mod record;
 #[doc(hidden)]
 pub mod sync;
