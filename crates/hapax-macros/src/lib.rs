@@ -34,7 +34,7 @@ use proc_macro::TokenStream;
 /// |---|---|
 /// | `dedup = …` | a `TieredDedup`, or what dereferences to one; the handle is cloned |
 /// | `key = …` | the key of the call, as bytes or text: `order.id`, `request_id.to_string()` |
-/// | `fingerprint = …` | what else makes it this call, as bytes or text; optional: without it, any call with the key is this one |
+/// | `fingerprint = …` | what else makes it this call, as bytes or text; optional: then the key says it alone |
 /// | `options = …` | a `RunOptions`; optional |
 /// | `name = "…"` | the name of the function in its keys; optional: module and name |
 ///

@@ -60,7 +60,7 @@ pub enum IdempotencyError {
     /// This process has so many keys in flight that no more are accepted. Only from an exclusive
     /// engine.
     TooMany,
-    /// The store could not be asked, or an option is wrong: nothing has run.
+    /// The store could not be asked, or an option is wrong: nothing has run here.
     Claim(StoreError),
     /// It has run, and its lease was over before the result was stored: another caller may have run
     /// it as well.
@@ -143,7 +143,9 @@ impl fmt::Display for IdempotencyError {
                 write!(f, "it failed before, and runs again in {expires_in:?}: {error}")
             }
             IdempotencyError::TooMany => f.write_str("too many keys are in flight in this process: try again"),
-            IdempotencyError::Claim(error) => write!(f, "the key could not be claimed, and nothing has run: {error}"),
+            IdempotencyError::Claim(error) => {
+                write!(f, "the key could not be claimed, and nothing has run here: {error}")
+            }
             IdempotencyError::LostLease(lost) => {
                 write!(f, "it has run, and its result is not stored; it may run again elsewhere: {lost}")
             }
