@@ -4,7 +4,7 @@ use super::arguments::Arguments;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens as _, quote, quote_spanned};
 use syn::spanned::Spanned as _;
-use syn::{Error, ItemFn, ReturnType};
+use syn::{Error, Expr, ItemFn, ReturnType};
 
 /// Returns the function with its body under a claim.
 pub(super) fn expand(arguments: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
@@ -31,14 +31,14 @@ pub(super) fn expand(arguments: TokenStream, item: TokenStream) -> syn::Result<T
     let [engine, id, chosen, work] =
         ["dedup", "key", "options", "function"].map(|name| Ident::new(name, Span::mixed_site()));
     let options = match options {
-        Some(options) => quote_spanned!(options.span()=> let #chosen: ::hapax_store::RunOptions = #options;),
+        Some(options) => quote_spanned!(at(&options)=> let #chosen: ::hapax_store::RunOptions = #options;),
         None => quote!(let #chosen = ::hapax_store::RunOptions::new();),
     };
     let fingerprint = fingerprint.map(|fingerprint| {
-        let add = quote_spanned!(fingerprint.span()=> ::hapax_store::RunOptions::fingerprint(#chosen, &(#fingerprint)));
+        let add = quote_spanned!(at(&fingerprint)=> ::hapax_store::RunOptions::fingerprint(#chosen, &(#fingerprint)));
         quote!(let #chosen = #add;)
     });
-    let key = quote_spanned!(key.span()=> ::hapax_store::of_macros::key(#name, &(#key)));
+    let key = quote_spanned!(at(&key)=> ::hapax_store::of_macros::key(#name, &(#key)));
     let body = &function.block;
     let block = quote! {{
         let #engine = (#dedup).clone();
@@ -57,6 +57,12 @@ pub(super) fn expand(arguments: TokenStream, item: TokenStream) -> syn::Result<T
     }};
     function.block = Box::new(syn::parse2(block)?);
     Ok(function.into_token_stream())
+}
+
+/// Returns the place of an expression, for errors, with tokens of the attribute's own, so that lints
+/// do not take them for the user's.
+fn at(expression: &Expr) -> Span {
+    Span::mixed_site().located_at(expression.span())
 }
 
 #[cfg(test)]

@@ -156,7 +156,7 @@ async fn complete<S: Store>(claim: TieredClaim<S>, record: Vec<u8>) -> Result<()
     let bytes = record.len() as u64;
     let Err(not_completed) = claim.complete_with(record).await else { return Ok(()) };
     let error = match not_completed.error() {
-        ClaimError::LostLease(lost) => return Err(IdempotencyError::LostLease(lost.clone())),
+        ClaimError::LostLease(lost) => return Err(IdempotencyError::LostLease(*lost)),
         ClaimError::Store(error) => error.clone(),
     };
     if error.kind() != crate::ErrorKind::Misconfigured {
