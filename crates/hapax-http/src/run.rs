@@ -13,16 +13,13 @@ use super::reservations::Reservation;
 use super::shared::Shared;
 use bytes::Bytes;
 use hapax_store::unwind::{Panic, caught};
-use hapax_store::{NotCompleted, Store, TieredClaim};
+use hapax_store::{NotCompleted, Store, TieredClaim, outlives};
 use http::response::Parts;
 use http::{Request, Response};
 use http_body::Body as HttpBody;
 use std::convert::Infallible;
-use std::future::{pending, poll_fn};
 use std::panic::resume_unwind;
-use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 use tower_service::Service;
@@ -90,40 +87,7 @@ where
     let work = async move { run(&shared, inner, request).await };
     #[cfg(feature = "tracing")]
     let work = tracing::Instrument::in_current_span(work);
-    let work = Outlives { work: Some(Box::pin(work)), runtime };
-    work.await.unwrap_or_else(|panic| resume_unwind(panic))
-}
-
-/// Work that goes on as a task if it is dropped on the way. (Not from the start: waking another
-/// thread for each request takes longer than most of the work here.)
-struct Outlives<F: Future<Output: Send + 'static> + Send + 'static> {
-    /// `None` when it is done.
-    work: Option<Pin<Box<F>>>,
-    runtime: Handle,
-}
-
-impl<F: Future<Output: Send + 'static> + Send + 'static> Future for Outlives<F> {
-    type Output = F::Output;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        let Some(work) = &mut self.work else { return Poll::Pending };
-        let polled = work.as_mut().poll(context);
-        if polled.is_ready() {
-            self.work = None;
-        }
-        polled
-    }
-}
-
-impl<F: Future<Output: Send + 'static> + Send + 'static> Drop for Outlives<F> {
-    fn drop(&mut self) {
-        // A future that has panicked cannot go on.
-        if let Some(work) = self.work.take()
-            && !std::thread::panicking()
-        {
-            self.runtime.spawn(work);
-        }
-    }
+    outlives::to_its_end(work, runtime).await.unwrap_or_else(|panic| resume_unwind(panic))
 }
 
 /// Runs the handler, and ends its claim, before the client gets the response, unless the store is
@@ -143,7 +107,9 @@ where
     // Held until the client has them.
     let mut bytes = permit.bytes();
     let began = Instant::now();
-    let handled = renewing(&mut claim, caught(handle(shared, inner, request, &mut bytes, &begun)));
+    // The handler cannot be undone, and has its token for the case that the claim is lost. Its
+    // completion will be refused.
+    let handled = claim.keep_while(caught(handle(shared, inner, request, &mut bytes, &begun)));
     let ended = match tokio::time::timeout(shared.options.handler_timeout, handled).await {
         Ok(Ok(ended)) => ended,
         Ok(Err(panic)) => Ended::Panic(panic),
@@ -305,23 +271,4 @@ where
         Reading::Failed(body) => Ended::Released(Response::from_parts(parts, body)),
         Reading::Full(never) => match never {},
     }
-}
-
-/// Returns the result of the work, while its claim is renewed.
-async fn renewing<T, S: Store>(claim: &mut TieredClaim<S>, work: impl Future<Output = T>) -> T {
-    let mut work = pin!(work);
-    let mut kept = pin!(async {
-        claim.keep().await;
-        // The handler cannot be undone, and has its token for this case. Its completion will be
-        // refused.
-        pending::<()>().await
-    });
-    poll_fn(|context| {
-        let done = work.as_mut().poll(context);
-        if done.is_pending() {
-            let _never = kept.as_mut().poll(context);
-        }
-        done
-    })
-    .await
 }

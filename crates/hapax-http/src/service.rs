@@ -12,8 +12,6 @@ use super::reservations::Reservation;
 use super::run::{self, ClaimedRequest, Handles, Sent};
 use super::shared::Shared;
 use bytes::Bytes;
-use hapax::Tier;
-use hapax_store::back_off::BackOff;
 use hapax_store::{Done, Fingerprint, Store, TieredAttempt, TieredClaim, TieredClaimOptions};
 use http::request::Parts;
 use http::{HeaderValue, Request, Response};
@@ -22,7 +20,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::time::Instant;
 use tower_service::Service;
 
 /// A service with an [`IdempotencyLayer`](super::IdempotencyLayer) on it.
@@ -266,48 +263,26 @@ impl<S: Store> Shared<S> {
         parts: &Parts,
         kind: RequestKind,
     ) -> Result<Attempt<S>, Refusal> {
-        const PAUSES: BackOff = BackOff { first: Duration::from_millis(5), max: Duration::from_millis(250) };
-        const MAX_BLIND: u32 = 3;
         let id = key::id_of(name.scope.as_deref(), &name.key);
-        let deadline = Instant::now() + self.options.wait;
         let options = self.claim_options(fingerprint, parts);
-        let (mut looks, mut blind) = (1_u32, 0);
-        loop {
-            let lease_left = match self.dedup.claim_with(&id, options).await {
-                Ok(TieredAttempt::Claimed(claim)) => return Ok(Attempt::Claimed(claim)),
-                // Memory knows that it is done, just now, but not its result: the store does.
-                Ok(TieredAttempt::Duplicate(done)) if knows_no_result(&done) && blind < MAX_BLIND => {
-                    blind += 1;
-                    continue;
-                }
-                Ok(TieredAttempt::Duplicate(done)) => return Ok(Attempt::Done(done)),
-                Ok(TieredAttempt::Mismatch) => {
-                    let detail = "expected the request that this key was first used for";
-                    return Err(Refusal::new(Problem::FingerprintMismatch, detail));
-                }
-                Ok(TieredAttempt::TooMany) => {
-                    let full = "too many keys are in progress";
-                    return Err(Refusal::new(Problem::Busy, full).retry_after(self.options.retry_after));
-                }
-                Ok(TieredAttempt::InProgress { lease_left }) => lease_left,
-                Err(error) => return Err(self.store_refusal(&error)),
-            };
-            let now = Instant::now();
-            if now >= deadline {
+        match self.dedup.claim_wait_with(&id, options, self.options.wait).await {
+            Ok(TieredAttempt::Claimed(claim)) => Ok(Attempt::Claimed(claim)),
+            Ok(TieredAttempt::Duplicate(done)) => Ok(Attempt::Done(done)),
+            Ok(TieredAttempt::Mismatch) => {
+                let detail = "expected the request that this key was first used for";
+                Err(Refusal::new(Problem::FingerprintMismatch, detail))
+            }
+            Ok(TieredAttempt::TooMany) => {
+                let full = "too many keys are in progress";
+                Err(Refusal::new(Problem::Busy, full).retry_after(self.options.retry_after))
+            }
+            Ok(TieredAttempt::InProgress { lease_left }) => {
                 let detail = "its first request is being handled";
                 // Not the rest of the lease, which is renewed and says nothing about the handler.
                 let takes = self.durations.typical(kind).unwrap_or(self.options.retry_after);
-                return Err(Refusal::new(Problem::InProgress, detail).retry_after(takes.min(lease_left)));
+                Err(Refusal::new(Problem::InProgress, detail).retry_after(takes.min(lease_left)))
             }
-            // At least a millisecond: a lease that is over in the store's time may not be in ours.
-            let wait = PAUSES.after(looks, self.dedup.random()).min(lease_left.max(PAUSES.longest(looks) / 4));
-            let until = now + wait.max(Duration::from_millis(1));
-            tokio::time::sleep_until(deadline.min(until)).await;
-            looks = looks.saturating_add(1);
+            Err(error) => Err(self.store_refusal(&error)),
         }
     }
-}
-
-fn knows_no_result(done: &Done) -> bool {
-    done.result.is_none() && done.verdict.tier() == Tier::Window
 }

@@ -14,7 +14,10 @@
 //!
 //! Where a setting says which one it is, [`DynStore`] is a store of any backend.
 //!
-//! To write another one, implement [`Store`], which says what is promised, and run the suite in
+//! A function that is to run once, and its result, which callers get again when they call again:
+//! `TieredDedup::run`, with the feature `json`, and the attribute `once` of `hapax-macros`.
+//!
+//! To write another store, implement [`Store`], which says what is promised, and run the suite in
 //! `hapax_testing::store` on it.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -39,8 +42,13 @@ pub mod back_off;
 pub mod codec;
 #[doc(hidden)]
 pub mod committer;
+#[cfg(feature = "json")]
+#[doc(hidden)]
+pub mod of_macros;
 #[doc(hidden)]
 pub mod option;
+#[doc(hidden)]
+pub mod outlives;
 #[doc(hidden)]
 pub mod record;
 #[doc(hidden)]
@@ -67,5 +75,7 @@ pub use tiered::{
     TieredAttempt, TieredBuilder, TieredClaim, TieredClaimOptions, TieredDedup, TieredOnce, TieredOnceError,
     TieredStats,
 };
+#[cfg(feature = "json")]
+pub use tiered::{IdempotencyError, RunError, RunOptions};
 #[doc(hidden)]
 pub use tiered::{Name, Note};

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! The modules below are in that order, from what users call down to what knows nothing of the
-//! others. Users call `checking`, `claim` and `dedup`, which `config` builds. `engine` is the same
+//! others. Users call `checking`, `claim`, `run` and `dedup`, which `config` builds. `engine` is the same
 //! for every store. `batching` gathers requests and calls the store; concurrent ones for one id are
 //! a `single_flight`; `lost_answers` and `overdue` are for stores that answer too late or
 //! wrongly, and `breaker` for those that do not answer.
@@ -20,6 +20,8 @@ mod config;
 mod checking;
 mod claim;
 mod dedup;
+#[cfg(feature = "json")]
+mod run;
 
 #[cfg(test)]
 mod collisions;
@@ -49,3 +51,5 @@ pub use claim::{
 pub use config::TieredBuilder;
 pub use dedup::TieredDedup;
 pub use engine::{Name, NodeStats, Note, OnStoreError, Ownership, Policy, ScopeStats, TieredStats};
+#[cfg(feature = "json")]
+pub use run::{IdempotencyError, RunError, RunOptions};

@@ -17,6 +17,8 @@ mod nodes;
 mod options;
 mod overdue;
 mod policies;
+#[cfg(feature = "json")]
+mod running;
 use testkit::random;
 mod collisions;
 mod shared;

@@ -134,8 +134,25 @@ impl<S: Store> TieredDedup<S> {
         id: impl AsRef<[u8]>,
         patience: Duration,
     ) -> impl Future<Output = Result<TieredAttempt<S>, StoreError>> + Send {
+        self.claim_wait_with(id, TieredClaimOptions::new(), patience)
+    }
+
+    /// Claims an id with [options](TieredClaimOptions), and waits as
+    /// [`claim_wait`](TieredDedup::claim_wait) does. With
+    /// [`wants_result`](TieredClaimOptions::wants_result), a caller that waited for another one's
+    /// work gets its result.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`claim`](TieredDedup::claim).
+    pub fn claim_wait_with(
+        &self,
+        id: impl AsRef<[u8]>,
+        options: TieredClaimOptions,
+        patience: Duration,
+    ) -> impl Future<Output = Result<TieredAttempt<S>, StoreError>> + Send {
         let name = self.engine.name(id);
-        async move { self.engine.claim_wait(name, patience).await.map(TieredAttempt::of) }
+        async move { self.engine.claim_wait(name, options, patience).await.map(TieredAttempt::of) }
     }
 
     /// Claims many ids, in order: one attempt or error for each.
@@ -198,7 +215,8 @@ impl<S: Store> TieredDedup<S> {
     /// ```
     ///
     /// The work gets the fencing token for its own writes. It should take less than the lease;
-    /// where it may not, use [`claim`](TieredDedup::claim), and renew. Its completion is tried for
+    /// where it may not, use [`claim`](TieredDedup::claim), and renew, or `run` (feature `json`),
+    /// which also stores the output, and returns it to whoever comes later. Its completion is tried for
     /// as long as one lease, like that of a [claim](TieredClaim::complete).
     ///
     /// # Errors

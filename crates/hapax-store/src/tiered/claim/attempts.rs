@@ -2,7 +2,7 @@
 
 use super::holder::{Attempt, Holder, Where};
 use super::options::{Done, TieredClaimOptions};
-use crate::back_off::jittered;
+use crate::back_off::BackOff;
 use crate::erased::Answering;
 use crate::tiered::batching::{Claims, UNNUMBERED};
 use crate::tiered::engine::{Engine, Name, Ownership};
@@ -12,6 +12,17 @@ use hapax::tier::Tried;
 use hapax::{Digest, Outcome, Tier, Verdict};
 use std::time::Duration;
 use tokio::time::Instant;
+
+/// The pauses between looks at an id that is in progress.
+const LOOKS: BackOff = BackOff { first: Duration::from_millis(5), max: Duration::from_millis(250) };
+
+/// How often the store is asked again for a result that memory does not know.
+const MAX_BLIND: u32 = 3;
+
+/// Returns true if memory has answered, which knows no results.
+fn is_blind(done: &Done) -> bool {
+    done.result.is_none() && done.verdict.tier() == Tier::Window
+}
 
 impl Engine {
     /// Returns memory's answer if it suffices, and otherwise the name to ask the store about.
@@ -55,25 +66,38 @@ impl Engine {
         })
     }
 
-    pub(super) fn claim_wait(&self, name: Name, patience: Duration) -> Answering<'_, Result<Attempt, StoreError>> {
-        let options = TieredClaimOptions::new();
+    /// Claims an id, and looks again while it is in progress, up to this long.
+    pub(super) fn claim_wait(
+        &self,
+        name: Name,
+        options: TieredClaimOptions,
+        patience: Duration,
+    ) -> Answering<'_, Result<Attempt, StoreError>> {
         Box::pin(async move {
             times::check_or_none("patience", patience)?;
-            let (deadline, mut pause) = (Instant::now() + patience, Duration::from_millis(5));
+            let deadline = Instant::now() + patience;
+            let (mut looks, mut blind) = (1_u32, 0);
             loop {
                 let attempt = match self.claim_in_memory(name.clone(), &options) {
                     Ok(attempt) => attempt?,
                     Err(name) => self.claim(name, options).await?,
                 };
-                let Attempt::InProgress { lease_left } = attempt else { return Ok(attempt) };
-                if Instant::now() >= deadline {
-                    return Ok(attempt);
-                }
+                let lease_left = match &attempt {
+                    // Memory knows that it is done, just now, but not its result: the store does.
+                    Attempt::Duplicate(done) if options.wants_result && is_blind(done) && blind < MAX_BLIND => {
+                        blind += 1;
+                        continue;
+                    }
+                    Attempt::InProgress { lease_left } if Instant::now() < deadline => *lease_left,
+                    _ => return Ok(attempt),
+                };
                 // Waits a quarter of the pause at least, even if the lease is over at once: the
-                // store may repeat its answer again and again.
-                let wait = jittered(pause, self.client.caller.random.next()).min(lease_left.max(pause / 4));
+                // store may repeat its answer again and again. (And a lease that is over in the
+                // store's time may not be in ours.)
+                let random = self.client.caller.random.next();
+                let wait = LOOKS.after(looks, random).min(lease_left.max(LOOKS.longest(looks) / 4));
                 tokio::time::sleep_until(deadline.min(Instant::now() + wait)).await;
-                pause = (2 * pause).min(Duration::from_millis(250));
+                looks = looks.saturating_add(1);
             }
         })
     }

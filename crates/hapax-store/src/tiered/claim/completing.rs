@@ -33,7 +33,7 @@ impl Engine {
                     together.push(Placed { place, claim, patience });
                     continue;
                 }
-                let completing = if is_patient { claim.complete(None) } else { claim.complete_once() };
+                let completing = if is_patient { claim.complete(None) } else { claim.complete_once(None) };
                 let part: Answering<'_, _> = Box::pin(async move { (vec![place], vec![completing.await]) });
                 parts.push(part);
             }

@@ -9,7 +9,9 @@ use crate::Store;
 use crate::tiered::engine::Note;
 use hapax::Token;
 use std::fmt;
+use std::future::{pending, poll_fn};
 use std::marker::PhantomData;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -196,6 +198,32 @@ impl<S: Store> TieredClaim<S> {
     #[doc(hidden)]
     pub async fn keep(&mut self) {
         self.holder.keep().await
+    }
+
+    /// Returns the output of the work, and renews the claim every third of its lease until then. If
+    /// the claim is lost, the work goes on, since it cannot be undone; completing the claim says so
+    /// in the end.
+    #[doc(hidden)]
+    pub async fn keep_while<T>(&mut self, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        let mut kept = pin!(async {
+            self.keep().await;
+            pending::<()>().await
+        });
+        poll_fn(|context| {
+            let done = work.as_mut().poll(context);
+            if done.is_pending() {
+                let _never = kept.as_mut().poll(context);
+            }
+            done
+        })
+        .await
+    }
+
+    /// Completes the claim for a retention of its own, with one try.
+    #[cfg(feature = "json")]
+    pub(crate) async fn complete_once_for(self, result: Vec<u8>, retention: Duration) -> Result<(), NotCompleted<S>> {
+        self.holder.remembered_for(retention).complete_once(Some(result)).await.map_err(NotCompleted::of)
     }
 }
 

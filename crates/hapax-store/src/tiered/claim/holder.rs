@@ -138,12 +138,19 @@ impl Holder {
     }
 
     /// Completes the claim, with one try.
-    pub(super) fn complete_once(mut self) -> Answering<'static, Result<(), Box<Unfinished>>> {
+    pub(super) fn complete_once(mut self, result: Option<Vec<u8>>) -> Answering<'static, Result<(), Box<Unfinished>>> {
         Box::pin(async move {
             self.work_is_done();
-            let completed = self.try_to_complete(None).await;
-            self.completed(completed, None)
+            let completed = self.try_to_complete(result.clone()).await;
+            self.completed(completed, result)
         })
+    }
+
+    /// Sets the time for which the id is remembered when it is completed.
+    #[cfg(feature = "json")]
+    pub(super) fn remembered_for(mut self, retention: Duration) -> Self {
+        self.retention = retention;
+        self
     }
 
     /// Notes that the work is done: from here on dropping the claim does not release the id.
@@ -205,7 +212,12 @@ impl Holder {
                 // So that no other caller takes it over while the store writes.
                 self.check_held(self.policy.memory.extend(self.id, token, self.lease, false))?;
                 self.record(result).await?;
-                self.check_held(self.policy.memory.complete(self.id, token))
+                self.check_held(self.policy.memory.complete(self.id, token))?;
+                if !self.policy.memory.may_learn(self.retention) {
+                    // The store forgets it earlier than the window would, and is asked until then.
+                    self.policy.memory.forget(self.id);
+                }
+                Ok(())
             }
             Where::Admitted => {
                 self.record(result).await?;

@@ -7,13 +7,17 @@ use std::time::Duration;
 /// Options of a single claim, where they differ from the policy's.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TieredClaimOptions {
-    pub(super) lease: Option<Duration>,
+    pub(crate) lease: Option<Duration>,
     pub(super) fingerprint: Option<Fingerprint>,
     pub(super) wants_result: bool,
-    pub(super) retention: Option<Duration>,
+    pub(crate) retention: Option<Duration>,
 }
 
 impl TieredClaimOptions {
+    #[cfg(feature = "json")]
+    pub(crate) const NONE: Self =
+        TieredClaimOptions { lease: None, fingerprint: None, wants_result: false, retention: None };
+
     /// Creates the default options: the policy's lease, no fingerprint.
     pub fn new() -> Self {
         Self::default()

@@ -1,0 +1,112 @@
+//! The function that the attribute makes of another one.
+
+use super::arguments::Arguments;
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{ToTokens as _, quote, quote_spanned};
+use syn::spanned::Spanned as _;
+use syn::{Error, Expr, ItemFn, ReturnType};
+
+/// Returns the function with its body under a claim.
+pub(super) fn expand(arguments: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
+    let no_function = |error: Error| Error::new(error.span(), "`once` is for functions: expected an `async fn`");
+    let mut function: ItemFn = syn::parse2(item).map_err(no_function)?;
+    let arguments: Arguments = syn::parse2(arguments)?;
+    if function.sig.asyncness.is_none() {
+        let text = "`once` is for asynchronous functions: expected `async fn`, since it asks a store";
+        return Err(Error::new(function.sig.fn_token.span(), text));
+    }
+    let ReturnType::Type(_, returned) = &function.sig.output else {
+        let text = "expected a function that returns a `Result<T, E>`, where E is `From<IdempotencyError>`";
+        return Err(Error::new(function.sig.ident.span(), text));
+    };
+    let Arguments { dedup, key, fingerprint, options, name } = arguments;
+    let name = match name {
+        Some(name) => quote!(#name),
+        None => {
+            let name = function.sig.ident.to_string();
+            quote!(::core::concat!(::core::module_path!(), "::", #name))
+        }
+    };
+    // Names of its own: the function's arguments may have the same ones.
+    let [engine, id, chosen, work] =
+        ["dedup", "key", "options", "function"].map(|name| Ident::new(name, Span::mixed_site()));
+    let options = match options {
+        Some(options) => quote_spanned!(at(&options)=> let #chosen: ::hapax_store::RunOptions = #options;),
+        None => quote!(let #chosen = ::hapax_store::RunOptions::new();),
+    };
+    let fingerprint = fingerprint.map(|fingerprint| {
+        let add = quote_spanned!(at(&fingerprint)=> ::hapax_store::RunOptions::fingerprint(#chosen, &(#fingerprint)));
+        quote!(let #chosen = #add;)
+    });
+    let key = quote_spanned!(at(&key)=> ::hapax_store::of_macros::key(#name, &(#key)));
+    let body = &function.block;
+    let block = quote! {{
+        let #engine = (#dedup).clone();
+        let #id = #key;
+        #options
+        #fingerprint
+        let #work = move || async move {
+            // So that the type is known wherever the body returns or uses `?`.
+            #[allow(unreachable_code, clippy::diverging_sub_expression)]
+            if let ::core::option::Option::Some(#work) = ::core::option::Option::None::<#returned> {
+                return #work;
+            }
+            #body
+        };
+        #engine.run_with(#id, #chosen, #work).await.map_err(::hapax_store::RunError::into_error)
+    }};
+    function.block = Box::new(syn::parse2(block)?);
+    Ok(function.into_token_stream())
+}
+
+/// Returns the place of an expression, for errors, with tokens of the attribute's own, so that lints
+/// do not take them for the user's.
+fn at(expression: &Expr) -> Span {
+    Span::mixed_site().located_at(expression.span())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FUNCTION: &str = "pub async fn charge<'a>(order: &'a Order) -> Result<Receipt, Error> { order.charge()? }";
+
+    fn expanded(arguments: &str, item: &str) -> syn::Result<TokenStream> {
+        expand(arguments.parse().unwrap(), item.parse().unwrap())
+    }
+
+    #[test]
+    fn the_signature_and_attributes_stay() {
+        let attributed = format!("/// Charges.\n#[tracing::instrument] {FUNCTION}");
+        let made: ItemFn = syn::parse2(expanded("dedup = ENGINE, key = order.id,", &attributed).unwrap()).unwrap();
+        let given: ItemFn = syn::parse_str(&attributed).unwrap();
+        assert_eq!(made.sig.to_token_stream().to_string(), given.sig.to_token_stream().to_string());
+        assert_eq!((made.attrs.len(), made.vis.to_token_stream().to_string().as_str()), (2, "pub"));
+        let body = made.block.to_token_stream().to_string();
+        assert!(body.contains("\"charge\"") && body.contains("order . charge () ?"), "{body}");
+        let body = expanded("dedup = E, key = k, name = \"pay\"", FUNCTION).unwrap().to_string();
+        assert!(body.contains("\"pay\"") && !body.contains("\"charge\""), "{body}");
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let cases = [
+            ("dedup = d, key = k", "fn charge() -> Result<(), E> {}", "expected `async fn`"),
+            ("dedup = d, key = k", "async fn charge() {}", "returns a `Result<T, E>`"),
+            ("dedup = d, key = k", "struct Charge;", "`once` is for functions"),
+            ("dedup = d", FUNCTION, "`key` is missing"),
+            ("key = k", FUNCTION, "`dedup` is missing"),
+            ("", FUNCTION, "`dedup` is missing"),
+            ("dedup = d, key = a, key = b", FUNCTION, "`key` is given twice"),
+            ("dedup = d, id = a", FUNCTION, "no argument `id`: expected `dedup = …`, `key = …`"),
+            ("dedup = d, \"key\"", FUNCTION, "expected `dedup = …`"),
+            ("dedup = d, key(a)", FUNCTION, "expected `=` after `key`"),
+            ("dedup = d key = a", FUNCTION, "expected `,` between arguments"),
+            ("dedup = d, key = a, name = charge", FUNCTION, "expected a text"),
+        ];
+        for (arguments, item, says) in cases {
+            let error = expanded(arguments, item).unwrap_err().to_string();
+            assert!(error.contains(says), "#[once({arguments})] {item}: {error}");
+        }
+    }
+}

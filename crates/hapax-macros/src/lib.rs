@@ -1,0 +1,70 @@
+//! An attribute that makes an asynchronous function idempotent, over a `TieredDedup` of
+//! `hapax-store` (feature `json`).
+//!
+//! ```
+//! use hapax_store::{IdempotencyError, InMemoryStore, TieredDedup};
+//!
+//! type Error = Box<dyn std::error::Error + Send + Sync>;
+//!
+//! #[hapax_macros::once(dedup = dedup, key = order_id, fingerprint = cents.to_be_bytes())]
+//! async fn charge(dedup: &TieredDedup<InMemoryStore>, order_id: &str, cents: u64) -> Result<String, Error> {
+//!     Ok(format!("charged {cents} for {order_id}")) // … the call that must not happen twice …
+//! }
+//!
+//! # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+//! let dedup = TieredDedup::builder(InMemoryStore::new()).build().await?;
+//! let receipt = charge(&dedup, "order-17", 100).await?;
+//! assert_eq!(charge(&dedup, "order-17", 100).await?, receipt); // a retry: it does not run again
+//! let error = charge(&dedup, "order-17", 999).await.unwrap_err();
+//! assert!(matches!(error.downcast_ref(), Some(IdempotencyError::Mismatch)));
+//! # Ok::<(), Error>(())
+//! # })?;
+//! # Ok::<(), Error>(())
+//! ```
+
+mod arguments;
+mod expand;
+
+use proc_macro::TokenStream;
+
+/// Makes an asynchronous function run once for a key, and return its result to later callers as
+/// well.
+///
+/// | argument | what it is |
+/// |---|---|
+/// | `dedup = …` | a `TieredDedup`, or what dereferences to one; the handle is cloned |
+/// | `key = …` | the key of the call, as bytes or text: `order.id`, `request_id.to_string()` |
+/// | `fingerprint = …` | what else makes it this call, as bytes or text; optional: then the key says it alone |
+/// | `options = …` | a `RunOptions`; optional |
+/// | `name = "…"` | the name of the function in its keys; optional: module and name |
+///
+/// Each is an expression in the function's arguments, and is evaluated before the function. It
+/// borrows them: the function may still consume them.
+///
+/// The signature stays as it is. The function returns a `Result`; its output is serialized
+/// (`serde::Serialize`, `DeserializeOwned`), its error is `Display` and `From<IdempotencyError>`:
+/// a variant with `#[from]`, or `Box<dyn Error + Send + Sync>`, or `anyhow::Error`.
+///
+/// The keys of each function are its own, since its module and name are part of them. A function
+/// that is renamed or moved, and methods of one name in one module, need a `name`.
+///
+/// # Guarantees and errors
+///
+/// Those of `TieredDedup::run`. An output that could not be stored is dropped here, and the caller
+/// has the reason: who needs the output calls `run`.
+///
+/// # Compile errors
+///
+/// A function that is not `async` or returns nothing, and an argument that is missing, unknown or
+/// given twice:
+///
+/// ```compile_fail
+/// #[hapax_macros::once(dedup = dedup, key = id)]
+/// fn charge(id: &str) -> Result<(), String> {
+///     Ok(())
+/// }
+/// ```
+#[proc_macro_attribute]
+pub fn once(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    expand::expand(arguments.into(), item.into()).unwrap_or_else(syn::Error::into_compile_error).into()
+}

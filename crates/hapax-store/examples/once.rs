@@ -1,0 +1,42 @@
+//! One line makes a function idempotent: it runs once for an order, and a retry gets its result.
+//!
+//! `cargo run -p hapax-store --features json --example once`
+
+use hapax_store::{IdempotencyError, InMemoryStore, TieredDedup};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+type Error = Box<dyn std::error::Error + Send + Sync>;
+
+/// What the customer has paid.
+static CHARGED: AtomicU32 = AtomicU32::new(0);
+
+struct Bank {
+    dedup: TieredDedup<InMemoryStore>, // 1: RedisStore, PostgresStore, SqliteStore: the rest would be the same
+}
+
+impl Bank {
+    #[hapax_macros::once(dedup = self.dedup, key = order_id, fingerprint = cents.to_be_bytes())] // 2
+    async fn charge(&self, order_id: &str, cents: u32) -> Result<String, Error> {
+        let total = CHARGED.fetch_add(cents, Ordering::Relaxed) + cents;
+        Ok(format!("{order_id}: charged {cents}, {total} in all"))
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Error> {
+    let bank = Bank { dedup: TieredDedup::builder(InMemoryStore::new()).build().await? }; // 3
+
+    // Three retries at once, and one later.
+    let (a, b, c) =
+        tokio::join!(bank.charge("order-17", 100), bank.charge("order-17", 100), bank.charge("order-17", 100));
+    println!("{}", a?);
+    assert_eq!(b?, c?);
+    println!("{} (a retry)", bank.charge("order-17", 100).await?);
+    assert_eq!(CHARGED.load(Ordering::Relaxed), 100);
+
+    // The same key, with another amount: a client's mistake, which is told.
+    let error = bank.charge("order-17", 999).await.expect_err("it is another call");
+    println!("{error}");
+    assert!(matches!(error.downcast_ref(), Some(IdempotencyError::Mismatch)));
+    Ok(())
+}
