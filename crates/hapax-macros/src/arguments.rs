@@ -7,7 +7,6 @@ use syn::{Error, Expr, Ident, LitStr, Token};
 const EXPECTED: &str = "expected `dedup = …`, `key = …`, `fingerprint = …`, `options = …` or `name = \"…\"`";
 
 /// The arguments, complete.
-#[derive(Debug)]
 pub(super) struct Arguments {
     pub(super) dedup: Expr,
     pub(super) key: Expr,

@@ -59,8 +59,8 @@ pub(super) fn expand(arguments: TokenStream, item: TokenStream) -> syn::Result<T
     Ok(function.into_token_stream())
 }
 
-/// Returns the place of an expression, for errors, with tokens of the attribute's own, so that lints
-/// do not take them for the user's.
+/// Returns the place of an expression, for errors. Tokens there are the attribute's own, so that
+/// lints do not take them for the user's.
 fn at(expression: &Expr) -> Span {
     Span::mixed_site().located_at(expression.span())
 }

@@ -59,9 +59,11 @@ use proc_macro::TokenStream;
 /// given twice:
 ///
 /// ```compile_fail
+/// use hapax_store::{InMemoryStore, TieredDedup};
+///
 /// #[hapax_macros::once(dedup = dedup, key = id)]
-/// fn charge(id: &str) -> Result<(), String> {
-///     Ok(())
+/// fn charge(dedup: &TieredDedup<InMemoryStore>, id: &str) -> Result<(), Box<dyn std::error::Error>> {
+///     Ok(()) // it is not `async`
 /// }
 /// ```
 #[proc_macro_attribute]

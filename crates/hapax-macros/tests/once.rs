@@ -30,7 +30,7 @@ impl fmt::Display for ChargeError {
     }
 }
 
-/// What a function gets as a whole, and consumes.
+/// An argument that a function consumes.
 struct Order {
     id: String,
     cents: u64,

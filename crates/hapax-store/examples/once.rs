@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
-/// What the customer has paid.
+/// The amount that the customer has paid.
 static CHARGED: AtomicU32 = AtomicU32::new(0);
 
 struct Bank {

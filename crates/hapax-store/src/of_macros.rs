@@ -1,4 +1,4 @@
-//! What the code that `hapax-macros` makes calls.
+//! Functions that are called by the code that `hapax-macros` makes.
 
 use hapax::Key;
 

@@ -10,10 +10,10 @@
 //! ```
 //!
 //! The modules below are in that order, from what users call down to what knows nothing of the
-//! others. Users call `checking`, `claim`, `run` and `dedup`, which `config` builds. `engine` is the same
-//! for every store. `batching` gathers requests and calls the store; concurrent ones for one id are
-//! a `single_flight`; `lost_answers` and `overdue` are for stores that answer too late or
-//! wrongly, and `breaker` for those that do not answer.
+//! others. Users call `checking`, `claim`, `run` and `dedup`, which `config` builds. `engine` is
+//! the same for every store. `batching` gathers requests and calls the store; concurrent ones for
+//! one id are a `single_flight`; `lost_answers` and `overdue` are for stores that answer too late
+//! or wrongly, and `breaker` for those that do not answer.
 
 mod config;
 

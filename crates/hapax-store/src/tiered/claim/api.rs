@@ -216,8 +216,8 @@ impl<S: Store> TieredDedup<S> {
     ///
     /// The work gets the fencing token for its own writes. It should take less than the lease;
     /// where it may not, use [`claim`](TieredDedup::claim), and renew, or `run` (feature `json`),
-    /// which also stores the output, and returns it to whoever comes later. Its completion is tried for
-    /// as long as one lease, like that of a [claim](TieredClaim::complete).
+    /// which also stores the output, and returns it to whoever comes later. Its completion is tried
+    /// for as long as one lease, like that of a [claim](TieredClaim::complete).
     ///
     /// # Errors
     ///

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 /// The pauses between looks at an id that is in progress.
 const LOOKS: BackOff = BackOff { first: Duration::from_millis(5), max: Duration::from_millis(250) };
 
-/// How often the store is asked again for a result that memory does not know.
+/// The number of times that the store is asked again for a result that memory does not know.
 const MAX_BLIND: u32 = 3;
 
 /// Returns true if memory has answered, which knows no results.

@@ -12,7 +12,8 @@ use std::time::Duration;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
 /// let dedup = TieredDedup::builder(InMemoryStore::new()).build().await?;
-/// let charge = |cents: u64| dedup.run("order-17", cents.to_be_bytes(), move || async move { Ok::<_, String>(cents) });
+/// let work = |cents: u64| move || async move { Ok::<_, std::io::Error>(cents) };
+/// let charge = |cents: u64| dedup.run("order-17", cents.to_be_bytes(), work(cents));
 /// assert_eq!(charge(100).await?, 100);
 /// match charge(999).await {
 ///     Err(RunError::NotRun(IdempotencyError::Mismatch)) => println!("a key is for one call only"),

@@ -45,8 +45,8 @@ impl RunOptions {
     }
 
     /// Sets the content of the call besides its key: the same key with another fingerprint is
-    /// [`IdempotencyError::Mismatch`](crate::IdempotencyError::Mismatch). Default: none, so that the
-    /// key alone says which call it is.
+    /// [`IdempotencyError::Mismatch`](crate::IdempotencyError::Mismatch). Default: none, so that
+    /// the key alone says which call it is.
     pub fn fingerprint(self, content: impl AsRef<[u8]>) -> Self {
         match obeys(Rule::Fingerprint) {
             true => RunOptions { claim: self.claim.fingerprint(content), ..self },
