@@ -10,7 +10,7 @@ use std::time::Duration;
 const DIRECTORY: &str = "HAPAX_CRASH_DIRECTORY";
 const START: &str = "HAPAX_CRASH_START";
 
-pub const LIFE: Life = Life { from_start: 20_000, from_report: 8_000 };
+pub const LIFE: Life = Life { from_start: 20_000, from_report: 8_000, progress: 0 };
 
 /// A window longer than any campaign.
 const WINDOW: Duration = Duration::from_secs(24 * 3600);

@@ -9,12 +9,14 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use testkit::random::Random;
 
-/// The times that a child is left alive, in microseconds.
+/// The longest times that a child is left alive, in microseconds.
 pub struct Life {
     /// From its start on: it is to die while it opens its files, too.
     pub from_start: u64,
-    /// From its first report on.
+    /// From its first report on, when it has come this much further at random: busy machines take
+    /// longer for that.
     pub from_report: u64,
+    pub progress: u64,
 }
 
 /// This program once more, as a child. It reports with lines `durable NUMBER … .`, the first number
@@ -70,14 +72,20 @@ impl Child {
         let longest_micros = match random.below(2) {
             0 => life.from_start,
             _ => {
-                let began = Instant::now();
-                while self.acknowledged() == 0 && began.elapsed() < Duration::from_secs(20) {
-                    std::thread::sleep(Duration::from_micros(200));
-                }
+                self.wait_for(1);
+                self.wait_for(self.acknowledged() + random.below(life.progress + 1));
                 life.from_report
             }
         };
         std::thread::sleep(Duration::from_micros(random.below(longest_micros)));
+    }
+
+    /// Waits until it has acknowledged this much.
+    fn wait_for(&self, acknowledged: u64) {
+        let began = Instant::now();
+        while self.acknowledged() < acknowledged && began.elapsed() < Duration::from_secs(20) {
+            std::thread::sleep(Duration::from_micros(200));
+        }
     }
 
     fn said(&self) -> Said {

@@ -15,7 +15,7 @@ const SCRIPT: &str = "HAPAX_LONG_MEMORY_SCRIPT";
 const CHECKPOINTS: &str = "HAPAX_LONG_MEMORY_CHECKPOINTS";
 const FLAW: &str = "HAPAX_LONG_MEMORY_FLAW";
 
-pub const LIFE: Life = Life { from_start: 30_000, from_report: 80_000 };
+pub const LIFE: Life = Life { from_start: 30_000, from_report: 10_000, progress: 150 };
 
 /// What a child does wrong, so that the judge is seen to notice.
 #[derive(Clone, Copy, PartialEq, Eq)]

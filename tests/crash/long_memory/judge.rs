@@ -70,7 +70,11 @@ impl Judge {
     }
 
     fn each_touched(&mut self, change: impl Fn(&mut Belief)) {
-        self.touched.iter().filter_map(|id| Some(change(self.beliefs.get_mut(id)?))).for_each(drop);
+        for id in &self.touched {
+            if let Some(belief) = self.beliefs.get_mut(id) {
+                change(belief);
+            }
+        }
     }
 
     /// Compares an engine that opens the directory with what must be.

@@ -128,7 +128,8 @@ fn kill_9_of_an_engine_with_a_long_memory() {
 #[test]
 fn what_a_child_has_not_forgotten_is_noticed() {
     let wrong = kill("remembers", &mut Random(seed()), 40, Flaw::Remembers).unwrap_err();
-    assert!(wrong.contains("is known: true"), "{wrong}");
+    // (Or one that was to be accepted anew is forgotten by its first acceptance.)
+    assert!(wrong.contains("is known: "), "{wrong}");
 }
 
 #[test]
@@ -193,5 +194,5 @@ fn power_cuts_of_an_engine_with_a_long_memory() {
 fn what_is_not_synced_is_missed_after_a_power_cut() {
     let Some(sums) = cut("long-unsynced", &mut Random(seed()), 40, Flaw::NotSynced) else { return };
     let wrong = sums.unwrap_err();
-    assert!(wrong.contains("is known: false"), "{wrong}");
+    assert!(wrong.contains("is known: false") || wrong.contains("it does not open"), "{wrong}");
 }
