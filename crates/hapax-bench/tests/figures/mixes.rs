@@ -21,7 +21,7 @@ const LIVE: usize = 300_000;
 const OURS: [(&str, usize); 4] =
     [("hapax window", BATCH), ("hapax window+history", BATCH), ("hapax window", 1), ("hapax window+history", 1)];
 
-/// How many times as fast ours are as the fastest rival, in each mix and on average.
+/// Returns the factors by which ours are faster than the fastest rival, in each mix and on average.
 pub fn mixes(machine: impl Fn(&Kept) -> String) -> String {
     let (mut rows, mut of_all) = (Vec::new(), [const { Vec::new() }; OURS.len()]);
     for (mix, words) in MIXES {
