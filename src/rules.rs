@@ -176,13 +176,13 @@ pub(crate) enum Rule {
     /// A file that a failed publication may have named is not deleted before the next manifest.
     #[cfg(feature = "long-memory")]
     KeepDoubtful,
-    /// Who hands over takes the segments before the journal.
+    /// Segments are taken before the journal, to be handed over.
     #[cfg(feature = "long-memory")]
     SegmentsFirst,
     /// The pages of a segment that comes from elsewhere are checked before they are written.
     #[cfg(feature = "long-memory")]
     BroughtPages,
-    /// What is no page of it is checked when it is on the disk.
+    /// A segment's part that is no page is checked when it is on the disk.
     #[cfg(feature = "long-memory")]
     BroughtWhole,
     /// A segment's file gets its name only if the segment is live still.

@@ -121,8 +121,8 @@ impl Builder {
     ///
     /// - What cannot be read is in doubt: fresh as a [guess](crate::Certainty::Guess), and counted,
     ///   as when a disk fails. All bytes are checked; wrong ones are never an answer.
-    /// - A file comes under another name, and gets its own when it is whole, right, and synced. So a
-    ///   process that is killed meanwhile finds what it had.
+    /// - A file comes under another name, and gets its own when it is whole, right, and synced. So
+    ///   a process that is killed meanwhile finds what it had.
     ///
     /// # Errors
     ///
@@ -130,10 +130,10 @@ impl Builder {
     ///
     /// # Cost
     ///
-    /// Until a segment's filter is here (1.5 bytes an id; these come first), `check` reads a page of
-    /// it for each id that the window does not have, several segments at once; a batch waits for
-    /// filters, for 30 seconds at most. After that, until the file is here, `check` reads a page for
-    /// each id that the segment has, and for 0.4 % of the others.
+    /// Until a segment's filter is here (1.5 bytes an id; these come first), `check` reads a page
+    /// of it for each id that the window does not have, several segments at once; a batch waits for
+    /// filters, for 30 seconds at most. After that, until the file is here, `check` reads a page
+    /// for each id that the segment has, and for 0.4 % of the others.
     /// [`SegmentStats::remote`](crate::LongMemoryStats::segments) is the number of files that are
     /// not here, [`LongMemoryStats::not_brought`](crate::LongMemoryStats::not_brought) the reason.
     pub fn segment_source(self, source: Arc<dyn SegmentSource>) -> Self {

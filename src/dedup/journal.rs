@@ -180,8 +180,8 @@ impl Dedup {
     /// # Guarantees
     ///
     /// The bytes that are named never change, whatever the engine does meanwhile. A file that has
-    /// expired, and a segment that was merged, is deleted: who finds it missing asks again. The files and the mark have the secret
-    /// key of the digests.
+    /// expired, and a segment that was merged, is deleted: who finds it missing asks again. The
+    /// files and the mark have the secret key of the digests.
     ///
     /// # Errors
     ///

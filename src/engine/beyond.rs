@@ -72,9 +72,9 @@ impl Engine {
         });
     }
 
-    /// Returns the time of a call, and that by which the window forgets. They differ where times come
-    /// with events: a call without one has that of the latest, which the window knows by the end of
-    /// its tick only. An id would leave segments a tick too early.
+    /// Returns the time of a call, and that by which the window forgets. They differ where times
+    /// come with events: a call without one has that of the latest, which the window knows by the
+    /// end of its tick only. An id would leave segments a tick too early.
     fn times(&self, at: Reading) -> (Timestamp, Timestamp) {
         (self.no_later_than_events(at.time), at.time)
     }

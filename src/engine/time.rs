@@ -44,7 +44,8 @@ impl Engine {
         }
     }
 
-    /// Returns a time, or that of the latest event, if that is earlier and the engine goes by events.
+    /// Returns a time, or that of the latest event, if that is earlier and the engine goes by
+    /// events.
     pub(crate) fn no_later_than_events(&self, at: Timestamp) -> Timestamp {
         match &self.journal {
             Some(journal) if self.stream_time.is_by_events() && journal.latest_event() > Timestamp::default() => {

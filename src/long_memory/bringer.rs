@@ -1,5 +1,5 @@
-//! The thread that brings segments here which were elsewhere when the engine was built. It ends when
-//! all are here.
+//! The thread that brings segments here which were elsewhere when the engine was built. It ends
+//! when all are here.
 
 use crate::random::any;
 use crate::segments::Segments;

@@ -20,8 +20,8 @@ pub struct LongMemoryStats {
     pub in_doubt: u64,
     /// The reason why nothing is sealed at present, if that is so. It is tried again.
     pub failed: Option<SegmentError>,
-    /// The reason why segments that are [elsewhere](crate::SegmentSource) do not come at present, if
-    /// that is so. It is tried again.
+    /// The reason why segments that are [elsewhere](crate::SegmentSource) do not come at present,
+    /// if that is so. It is tried again.
     pub not_brought: Option<SegmentError>,
 }
 

@@ -25,7 +25,7 @@ use std::time::Duration;
 const IDS: u64 = 60;
 const RETENTION: u64 = 1_000_000;
 
-/// What the source does.
+/// The things that the source does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Mood {
     #[default]

@@ -195,8 +195,8 @@ impl Segments {
         result
     }
 
-    /// Reads the filter of the newest segment that is here and has none in memory yet; returns false
-    /// if all have. Until then each question reads a page of that segment.
+    /// Reads the filter of the newest segment that is here and has none in memory yet; returns
+    /// false if all have. Until then each question reads a page of that segment.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Where the bytes of a segment come from: its file, or, until that is here, a source elsewhere.
+//! The source of a segment's bytes: its file, or, until that is here, a place elsewhere.
 
 use crate::journal::pages::{PageFile, read_pages};
 use std::io;

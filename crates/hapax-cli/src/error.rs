@@ -52,8 +52,8 @@ impl CommandError {
         CommandError::Io(format!("{}: {error}", path.display()))
     }
 
-    /// Returns the failure that reading this file has ended with: the error itself, if it is none of
-    /// the file's own.
+    /// Returns the failure that reading this file has ended with: the error itself, if it is none
+    /// of the file's own.
     pub fn reading(path: &Path, error: io::Error) -> Self {
         match error.downcast::<CommandError>() {
             Ok(CommandError::Unnamed(error)) | Err(error) => CommandError::input(path, error),

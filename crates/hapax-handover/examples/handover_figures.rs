@@ -2,8 +2,9 @@
 //! variable `HAPAX_S3` has the address of a server on loopback, through its bucket `hapax`. With a
 //! window in hours, of a long memory of a week, in which a million ids come in an hour.
 //!
-//! `cargo run --release -p hapax-handover --example handover_figures -- 100000000`
-//! `cargo run --release -p hapax-handover --features long-memory --example handover_figures -- 100000000 6`
+//! `cargo run --release -p hapax-handover --example handover_figures -- 100000000`, and with a long
+//! memory whose window has six hours of ids `cargo run --release -p hapax-handover --features
+//! long-memory --example handover_figures -- 100000000 6`.
 
 use hapax::{Dedup, JournalOptions, SyncMode};
 use hapax_handover::object_store::aws::AmazonS3Builder;

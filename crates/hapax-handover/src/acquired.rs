@@ -1,4 +1,5 @@
-//! A partition that was acquired: its files are here, or on their way, and its engine is to be built.
+//! A partition that was acquired: its files are here, or on their way, and its engine is to be
+//! built.
 
 use crate::HandoverError;
 use crate::drive::{Driver, blocking};
@@ -54,8 +55,8 @@ impl Acquired {
         self.manifest.content.bytes()
     }
 
-    /// Builds the engine on the journal. That gets [`checkpoints`](JournalOptions::checkpoints), and
-    /// refuses damage. The window should be the one that the last owner had.
+    /// Builds the engine on the journal. That gets [`checkpoints`](JournalOptions::checkpoints),
+    /// and refuses damage. The window should be the one that the last owner had.
     ///
     /// # Errors
     ///

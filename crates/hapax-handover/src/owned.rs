@@ -149,8 +149,8 @@ impl Owned {
             .await
     }
 
-    /// Waits until another owner has acquired the partition, as far as this one has heard. Drop what
-    /// is being handled then.
+    /// Waits until another owner has acquired the partition, as far as this one has heard. Drop
+    /// what is being handled then.
     pub async fn fenced(&self) -> HandoverError {
         self.inner.until(|| self.inner.must_own().err()).await
     }

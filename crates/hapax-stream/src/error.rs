@@ -18,8 +18,8 @@ pub enum ConsumerError<E> {
     /// The engine of a [`LogConsumer`](super::LogConsumer) has no journal with checkpoints, or
     /// nothing becomes durable there any more.
     Journal(JournalError),
-    /// The [memory](super::Memory) of a [`LogConsumer`](super::LogConsumer) is another one's now, or
-    /// could not make a checkpoint durable. Acknowledge nothing more: the messages come again.
+    /// The [memory](super::Memory) of a [`LogConsumer`](super::LogConsumer) is another one's now,
+    /// or could not make a checkpoint durable. Acknowledge nothing more: the messages come again.
     Memory(Box<dyn std::error::Error + Send + Sync>),
     /// Messages were not handled to their end, and the engine's history cannot forget their ids:
     /// their next delivery could be taken for a repetition. Build the engine again, which goes back

@@ -147,9 +147,9 @@ pub trait Source: Send + Sync {
     }
 
     /// Returns the position from which to go on once this message, and all before it in its
-    /// partition, are done: with [`Acks::Cumulative`], a [`LogConsumer`](super::LogConsumer) puts it
-    /// into its checkpoints, as that of the source of the partition's name. Default: none, and the
-    /// broker alone says where to go on. With positions a batch of nothing but duplicates is
+    /// partition, are done: with [`Acks::Cumulative`], a [`LogConsumer`](super::LogConsumer) puts
+    /// it into its checkpoints, as that of the source of the partition's name. Default: none, and
+    /// the broker alone says where to go on. With positions a batch of nothing but duplicates is
     /// written, too.
     fn position(&self, message: &Self::Message) -> Option<Vec<u8>> {
         let _ = message;

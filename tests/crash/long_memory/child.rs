@@ -17,11 +17,11 @@ const FLAW: &str = "HAPAX_LONG_MEMORY_FLAW";
 
 pub const LIFE: Life = Life { from_start: 30_000, from_report: 10_000, progress: 150 };
 
-/// What a child does wrong, so that the judge is seen to notice.
+/// The things that a child does wrong, so that the judge is seen to notice.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Flaw {
     None,
-    /// What it says is durable is in the system's memory.
+    /// It calls durable what is in the system's memory.
     NotSynced,
     /// It forgets nothing.
     Remembers,

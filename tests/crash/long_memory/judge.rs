@@ -1,4 +1,4 @@
-//! What a directory must be after its engine's death.
+//! The state that a directory must be in after its engine's death.
 
 use super::belief::Belief;
 use super::child::{Child, Flaw, Setting};

@@ -1,10 +1,10 @@
 //! An engine with a long memory, of which the process is killed and the power cut while it checks,
 //! claims, forgets, clears, seals, merges and takes checkpoints.
 //!
-//! All of it is a script (`script`) which parent and child compute from a seed. After each death the
-//! parent opens the directory and asks for every id: what was durable is known, what was forgotten
-//! is not, what was never given is not; what was under way may be either (`belief`, `judge`). With
-//! checkpoints, what came after the last one is not.
+//! All of it is a script (`script`) which parent and child compute from a seed. After each death
+//! the parent opens the directory and asks for every id: what was durable is known, what was
+//! forgotten is not, what was never given is not; what was under way may be either (`belief`,
+//! `judge`). With checkpoints, what came after the last one is not.
 
 mod belief;
 mod child;
@@ -61,8 +61,8 @@ impl Sums {
     }
 }
 
-/// Returns the judge of a new directory: with checkpoints, or without. What is synced takes its time
-/// in one directory, and none in the other.
+/// Returns the judge of a new directory: with checkpoints, or without. What is synced takes its
+/// time in one directory, and none in the other.
 fn begin(paths: [&Path; 2], death: u32, random: &mut Random) -> Judge {
     let round = death / ROUND;
     let path = paths[round as usize % 2].join(format!("round-{round}"));

@@ -13,7 +13,7 @@ pub const RETENTION: u64 = 9 * WINDOW;
 /// The operations after which what was done is made durable, at the latest.
 const DURABLE_AFTER: u64 = 5;
 
-/// How ids are asked for.
+/// The ways in which ids are asked for.
 #[derive(Clone, Copy, Debug)]
 pub enum Way {
     Batch,

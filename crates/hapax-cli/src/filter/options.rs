@@ -52,8 +52,8 @@ pub struct FilterArgs {
     ///
     /// The input is read twice, and nothing is printed before it was read to its end; lines are
     /// printed in their order. The whole process takes no more than --max-memory (2G without it, at
-    /// least 64M), where lines are short. The directory needs 18 bytes for each line, and room for a
-    /// copy of what can be read once only, as a pipe. The files have no names: nothing is left of
+    /// least 64M), where lines are short. The directory needs 18 bytes for each line, and room for
+    /// a copy of what can be read once only, as a pipe. The files have no names: nothing is left of
     /// them, however the command ends. An input that changes meanwhile is an error; one that grows
     /// is read as far as it was long
     #[arg(long, value_name = "DIR", help_heading = "Memory",

@@ -201,7 +201,7 @@ pub struct Spilled {
     pub bytes: u64,
     pub copied: u64,
     pub partitions: u64,
-    /// How often a partition was divided, since its digests did not fit into memory.
+    /// The number of times that a partition was divided, since its digests did not fit into memory.
     pub divided: u64,
 }
 

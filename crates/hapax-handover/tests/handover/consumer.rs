@@ -54,7 +54,7 @@ impl Source for Log {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flaw {
     None,
-    /// What is done is acknowledged, and not published.
+    /// It acknowledges what is done, and does not publish it.
     CommitsUnpublished,
     /// Another owner changes nothing for this one.
     IgnoresFences,

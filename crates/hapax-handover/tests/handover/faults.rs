@@ -32,7 +32,7 @@ pub(crate) async fn orphan(store: &InMemory, root: &str, epoch: u64) -> Path {
     path
 }
 
-/// What the store does when an object is read.
+/// The things that the store does when an object is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reads {
     /// One of six fails.

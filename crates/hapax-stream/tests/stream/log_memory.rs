@@ -36,7 +36,7 @@ type Handling = std::pin::Pin<Box<dyn Future<Output = Result<(), String>> + Send
 struct Leased {
     engine: Dedup,
     lease: watch::Receiver<Lease>,
-    /// How often it was persisted, and the positions by then.
+    /// The number of times that it was persisted, and the positions by then.
     persisted: Arc<(AtomicU64, Mutex<Positions>)>,
 }
 

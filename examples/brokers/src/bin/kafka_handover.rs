@@ -70,8 +70,8 @@ impl Orders {
     async fn keep(self: Arc<Self>, mut assigned: Assigned) {
         while let Err(error) = self.consume(&mut assigned).await {
             eprintln!("{}: {error}", assigned.partition());
-            // Whoever has fenced this one was given the partition. If it is this one's all the same,
-            // the broker will not have said otherwise within a session.
+            // Whoever has fenced this one was given the partition. If it is this one's all the
+            // same, the broker will not have said otherwise within a session.
             let wait = if is_fenced(&error) { 2 * self.session } else { self.session / 4 };
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}

@@ -2,8 +2,8 @@
 //! no ids in Redis. A click is counted again only if the process died between its effect and the
 //! checkpoint.
 //!
-//! `cargo run --bin redis_streams_log redis://127.0.0.1/ clicks journal ledger.txt`, one process for
-//! a stream: what another one has handled is not known here.
+//! `cargo run --bin redis_streams_log redis://127.0.0.1/ clicks journal ledger.txt`, one process
+//! for a stream: what another one has handled is not known here.
 
 use hapax::{Dedup, JournalOptions};
 use hapax_brokers::redis_streams::{Group, RedisStreams, field_id};

@@ -15,7 +15,7 @@ pub struct Sent {
     pub offset: i64,
 }
 
-/// What the ledger shows.
+/// The effects that the ledger shows.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Judged {
     /// The ids that nobody has handled.

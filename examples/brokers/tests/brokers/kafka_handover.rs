@@ -25,8 +25,8 @@ mod s3_server;
 use s3_server::Server;
 
 const TOPIC: &str = "orders";
-/// What one owner may have handled and not published: 256 messages, and two batches of 64, as in the
-/// example, and one that is under way.
+/// The messages that one owner may have handled and not published: 256 messages, and two batches of
+/// 64, as in the example, and one that is under way.
 const UNPUBLISHED: usize = 256 + 3 * 64;
 /// The time in which all is handled that was sent: a fenced owner waits for two sessions.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -172,7 +172,7 @@ impl Member {
     }
 }
 
-/// What was done to the consumers.
+/// The things that were done to the consumers.
 #[derive(Clone, Copy, Debug, Default)]
 struct Done {
     kills: usize,

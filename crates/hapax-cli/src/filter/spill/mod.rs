@@ -43,7 +43,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// What the command line asks for, opened.
+/// The files that the command line names, opened.
 pub struct Job<'a> {
     pub args: &'a FilterArgs,
     pub directory: &'a Path,
