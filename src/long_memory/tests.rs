@@ -1,5 +1,6 @@
 //! Engines with a long memory on a simulated disk, in virtual time, without a thread.
 
+use crate::Timestamp;
 use crate::journal::restarts::{builder, clock};
 use crate::journal::simulated::Simulated;
 use crate::rules::{Place, Rule, at, leave_out};
@@ -221,4 +222,19 @@ fn a_new_engine_is_not_behind() {
     assert!(dedup.check("a").is_fresh());
     world.pass(10);
     assert_eq!(dedup.stats().long_memory.unwrap().lag, Duration::from_secs(10));
+}
+
+#[test]
+fn events_of_the_past_are_sealed_though_the_clock_is_ahead_of_them() {
+    for looks in [false, true] {
+        let world = World::new();
+        world.pass(1_000_000);
+        let dedup = world.open();
+        assert!(!looks || dedup.contains("a").is_none());
+        let event = |id, seconds: u64| dedup.check_at(id, Timestamp::from_secs(1_000 + seconds));
+        assert!(event("a", 0).is_fresh());
+        assert!(event("b", 300).is_fresh());
+        assert_eq!(event("a", 300).tier(), Tier::Segments);
+        assert!(event("a", 300).is_duplicate());
+    }
 }

@@ -16,6 +16,7 @@ const PLAIN: Config = Config {
     deferred: false,
     checkpoints: false,
     history: None,
+    long: None,
     lateness: None,
 };
 const EVENTS: Config = Config { kind: Kind::Events, ..PLAIN };
