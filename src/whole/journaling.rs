@@ -76,8 +76,8 @@ impl World {
         let rules = self.rules;
         let belief = &mut self.beliefs[id as usize];
         let states = belief.states().iter().flat_map(|state| match (state.done, is_certain) {
-            (Some(_), true) => [state.retained(now); 2],
-            (Some(_), false) => [*state, state.retained(now)],
+            (Some(_), true) => [state.retained(now, &rules); 2],
+            (Some(_), false) => [*state, state.retained(now, &rules)],
             // It was forgotten since it was checked: as if it was accepted by a check now, or not.
             (None, _) => [*state, state.accepted(now, &Rules { window: 0, ..rules }, None).not_retained()],
         });

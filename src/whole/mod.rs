@@ -180,13 +180,19 @@ const MENDS: [Rule; 14] = [
     Rule::RefuseAhead,
 ];
 
+/// The same, of engines with a long memory.
+const MENDS_BEYOND: [Rule; 4] = [Rule::BehindIsInDoubt, Rule::InsertAgain, Rule::SealedFirst, Rule::VoidAtOnce];
+
 /// Checks each mend by a sequence that is kept; or, if `HAPAX_MUTANTS` says how many to try, by
 /// those of seeds, which are shrunk.
 #[test]
 fn each_mend_is_missed_if_it_is_left_out() {
     let sequences = number("HAPAX_MUTANTS", 0);
     let only = std::env::var("HAPAX_MUTANT").ok();
-    for mend in MENDS.into_iter().filter(|mend| only.as_ref().is_none_or(|only| *only == format!("{mend:?}"))) {
+    let beyond = MENDS_BEYOND.into_iter().filter(|_| cfg!(feature = "long-memory"));
+    for mend in
+        MENDS.into_iter().chain(beyond).filter(|mend| only.as_ref().is_none_or(|only| *only == format!("{mend:?}")))
+    {
         let kept: Vec<_> = regressions::all().into_iter().filter(|(_, of, _)| *of == Some(mend)).collect();
         let by_kept = kept.iter().find(|(_, _, sequence)| run_apart(sequence, Some(mend)).is_err());
         let by_seed = (1..=sequences).find(|&seed| run_apart(&Sequence::of_seed(seed), Some(mend)).is_err());

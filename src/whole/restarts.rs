@@ -1,6 +1,6 @@
 //! The end of a process, and the beginning of another.
 
-use super::belief::{Belief, State};
+use super::belief::Belief;
 use super::config::Kind;
 use super::journaling::{checkpoint_of, last};
 use super::op::IDS;
@@ -67,7 +67,9 @@ impl World {
         for id in 0..IDS as usize {
             let log = &self.journal.logs[id];
             let belief = match (left, by_then) {
-                _ if unknown => self.journal.ever[id].map(State::not_retained),
+                _ if unknown => {
+                    self.journal.ever[id].map(|state| if rules.retention.is_some() { state.scattered() } else { state })
+                }
                 (_, Some(by_then)) => {
                     let known = log.iter().rfind(|(at, _)| *at <= by_then);
                     known.map_or_else(|| self.journal.ever[id].clone(), |(_, belief)| belief.clone())

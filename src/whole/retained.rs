@@ -24,10 +24,21 @@ impl State {
         State { done: self.done.map(|done| Done { is_retained: false, ..done }), ..self }
     }
 
-    /// Returns the state if a long memory has it for certain, should it still be known.
-    pub(super) fn retained(self, now: Moment) -> Self {
+    /// Returns the state if window and segments may each have it or not: what the journal has lost
+    /// may have been sealed before.
+    pub(super) fn scattered(self) -> Self {
+        let scattered = |done: Done| Done { keep: 0, ..done };
+        State { done: self.done.map(scattered), ..self }.not_retained()
+    }
+
+    /// Returns the state after it was appended, some time after its check. If the window forgets it
+    /// before it is sealed, which may take a quarter of the window, it is fresh for as long (a known
+    /// limit).
+    pub(super) fn retained(self, now: Moment, rules: &Rules) -> Self {
         let latest = |done: Done| done.latest.max(now.latest);
-        State { done: self.done.map(|done| Done { is_retained: true, latest: latest(done), ..done }), ..self }
+        let is_in_time = |done: Done| now.real.saturating_sub(done.earliest) + 2 * rules.tick < done.keep / 4 * 3;
+        let retained = |done: Done| Done { is_retained: is_in_time(done), latest: latest(done), ..done };
+        State { done: self.done.map(retained), ..self }
     }
 
     /// Returns the state after segments have known it: the window has it again.

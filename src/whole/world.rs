@@ -125,6 +125,8 @@ impl World {
             Op::Burst => self.burst()?,
             Op::Full { full } => {
                 self.machine.full(full);
+                // Sealing may have met it, and the journal has failed then.
+                self.journal.sync_fails |= self.journal.full && self.rules.retention.is_some();
                 self.journal.full = full;
             }
             Op::SyncFails { after } => {
