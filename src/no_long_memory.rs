@@ -24,7 +24,15 @@ impl LongTier {
         match *self {}
     }
 
-    pub(crate) fn look(&self, _: &[Digest], _: &[usize], _: &Before, _: Timestamp, _: &mut dyn FnMut(usize, Beyond)) {
+    pub(crate) fn look(
+        &self,
+        _: &[Digest],
+        _: &[usize],
+        _: &Before,
+        _: Timestamp,
+        _: Timestamp,
+        _: &mut dyn FnMut(usize, Beyond),
+    ) {
         match *self {}
     }
 

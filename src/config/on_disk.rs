@@ -96,7 +96,8 @@ impl OnDisk {
         #[cfg(all(feature = "long-memory", not(modelled)))]
         if let (Some(segments), Some(journal)) = (self.segments, &engine.journal) {
             let shared = Arc::clone(&journal.shared);
-            let long = LongTier::go_on(segments, shared, (options.window, engine.now_at_rest().time), !is_inline)?;
+            let time = (options.window, engine.now_at_rest().time, engine.window.latest_start().is_some());
+            let long = LongTier::go_on(segments, shared, time, !is_inline)?;
             engine.long = Some(Box::new(long));
         }
         Ok(())

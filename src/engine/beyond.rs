@@ -13,7 +13,7 @@ use crate::journal::Journal;
 use crate::long_memory::{Before, Beyond, LongTier};
 use crate::rules::{Place, Rule, meanwhile, obeys};
 use crate::stats::Counts;
-use crate::{Outcome, Tier, Verdict};
+use crate::{Outcome, Tier, Timestamp, Verdict};
 
 const DUPLICATE_BY_SEGMENTS: Verdict = Verdict::exact(Outcome::Duplicate, Tier::Segments);
 /// The message is handled, perhaps once more: nothing is lost by that.
@@ -47,7 +47,9 @@ impl Engine {
     #[inline(always)]
     pub(super) fn beyond(&self, asking: Option<Asking<'_>>, id: Digest, at: Reading, verdict: Verdict) -> Verdict {
         match asking {
-            Some(asking) if verdict.is_fresh() => self.verdict_of(asking.one(id, at), asking.forgotten, id, at),
+            Some(asking) if verdict.is_fresh() => {
+                self.verdict_of(asking.one(id, at, self.latest(at)), asking.forgotten, id, at)
+            }
             _ => verdict,
         }
     }
@@ -64,11 +66,16 @@ impl Engine {
         let Some(Asking { long, before, forgotten }) = asking else { return };
         meanwhile(Place::Inserted);
         let places: Vec<_> = (0..ids.len()).filter(|&i| verdicts[i].is_fresh()).collect();
-        long.look(ids, &places, &before, at.time, &mut |i, beyond| {
+        long.look(ids, &places, &before, at.time, self.latest(at), &mut |i, beyond| {
             let verdict = self.verdict_of(beyond, forgotten, ids[i], at);
             counts.replace(verdicts[i], verdict);
             verdicts[i] = verdict;
         });
+    }
+
+    /// Returns the time by which the window has forgotten ids, once it was asked.
+    fn latest(&self, at: Reading) -> Timestamp {
+        self.window.no_earlier(at.time)
     }
 
     fn forgotten_so_far(&self) -> u64 {
@@ -94,7 +101,9 @@ impl Engine {
 
     /// Returns true if a long memory has an id that the window does not have.
     pub(crate) fn is_known_beyond(&self, id: Digest, at: Reading) -> bool {
-        self.asking(&[id]).is_some_and(|asking| matches!(asking.one(id, at), Beyond::Known))
+        // Before anybody has told a time there is nothing, and the clock's may be none.
+        let is_told = self.long.is_some() && self.window.latest_start().is_some();
+        is_told && self.asking(&[id]).is_some_and(|asking| matches!(asking.one(id, at, self.latest(at)), Beyond::Known))
     }
 
     /// Returns the result of an attempt to claim an id that a long memory has.
@@ -132,10 +141,10 @@ impl Engine {
 }
 
 impl Asking<'_> {
-    fn one(&self, id: Digest, at: Reading) -> Beyond {
+    fn one(&self, id: Digest, at: Reading, latest: Timestamp) -> Beyond {
         meanwhile(Place::Inserted);
         let mut answer = Beyond::InDoubt;
-        self.long.look(&[id], &[0], &self.before, at.time, &mut |_, beyond| answer = beyond);
+        self.long.look(&[id], &[0], &self.before, at.time, latest, &mut |_, beyond| answer = beyond);
         answer
     }
 }

@@ -24,7 +24,8 @@ pub(super) struct Sealing {
     window: Duration,
     /// The shortest time between two tries after one has failed.
     rest: Duration,
-    /// Everything that was accepted before this time is in segments.
+    /// Everything that was accepted before this time is in segments; [`UNTOLD`](Self::UNTOLD) if
+    /// nothing was accepted yet, by whichever time.
     since: StdAtomicU64,
     /// True while all segments are forgotten, and the disk has not taken that yet.
     is_void: StdAtomicBool,
@@ -44,6 +45,8 @@ struct Progress {
 }
 
 impl Sealing {
+    const UNTOLD: u64 = u64::MAX;
+
     /// Without a thread, callers try again at once.
     pub(super) fn new(segments: Arc<Segments>, journal: Arc<Shared>, window: Duration, has_thread: bool) -> Self {
         let rest = if has_thread { REST } else { Duration::ZERO };
@@ -56,6 +59,22 @@ impl Sealing {
     pub(super) fn lag(&self, now: Timestamp) -> Duration {
         // Relaxed: a time, which orders nothing. (What is sealed is seen by the lock of the list.)
         now.since(Timestamp::from_nanos(self.since.load(Ordering::Relaxed)))
+    }
+
+    /// Notes that nobody has told a time yet. The first one that is told may be long before that of
+    /// any clock: that of an event.
+    pub(super) fn be_untold(&self) {
+        self.since.store(Self::UNTOLD, Ordering::Relaxed);
+    }
+
+    /// Notes that this time was told, should it be the first.
+    #[inline(always)]
+    pub(super) fn note_told(&self, now: Timestamp) {
+        if self.since.load(Ordering::Relaxed) == Self::UNTOLD {
+            // Relaxed: as in `lag`. (If it fails, another was the first.)
+            let (untold, now) = (Self::UNTOLD, now.as_nanos());
+            let _ = self.since.compare_exchange(untold, now, Ordering::Relaxed, Ordering::Relaxed);
+        }
     }
 
     /// Returns true if it is time for the thread to seal.

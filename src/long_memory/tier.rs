@@ -52,11 +52,12 @@ impl LongTier {
     }
 
     /// Goes on from what the segments and the journal have: everything that is in the journal alone
-    /// is sealed first; it was accepted before `now`. Without a thread, callers do all of it.
+    /// is sealed first; it was accepted before `now`. If nobody `is_told` a time yet, the first one
+    /// that is may be earlier. Without a thread, callers do all of it.
     pub(crate) fn go_on(
         segments: Arc<Segments>,
         journal: Arc<Shared>,
-        (window, now): (Duration, Timestamp),
+        (window, now, is_told): (Duration, Timestamp, bool),
         has_thread: bool,
     ) -> Result<Self, SegmentError> {
         let directory = journal.directory().to_owned();
@@ -69,6 +70,9 @@ impl LongTier {
         }
         let sealing = Arc::new(Sealing::new(segments, journal, window, has_thread));
         sealing.seal(now)?;
+        if !is_told {
+            sealing.be_untold();
+        }
         let start = || Worker::start(Arc::clone(&sealing)).map_err(SegmentError::io("start the thread of", &directory));
         let worker = has_thread.then(start).transpose()?;
         Ok(LongTier { sealing, worker, origin, in_doubt: StdAtomicU64::new(0) })
@@ -80,13 +84,15 @@ impl LongTier {
         Before(if self.origin.is_here() { self.sealing.forgotten.of(ids) } else { Vec::new() })
     }
 
-    /// Looks ids up that the window does not have, at this time: those in these places.
+    /// Looks ids up that the window does not have, at this time: those in these places. The window
+    /// goes by the `latest` time, which is later for an event that comes late.
     pub(crate) fn look(
         &self,
         ids: &[Digest],
         places: &[usize],
         Before(before): &Before,
         now: Timestamp,
+        latest: Timestamp,
         each: &mut dyn FnMut(usize, Beyond),
     ) {
         if places.is_empty() {
@@ -96,7 +102,7 @@ impl LongTier {
             // Its locks may be held by threads that this process does not have.
             return places.iter().for_each(|&i| each(i, self.doubt()));
         }
-        let is_behind = self.keep_up(now);
+        let is_behind = self.keep_up(latest.max(now));
         let asked: Vec<_> = places.iter().map(|&i| ids[i]).collect();
         // Before the segments are asked: a state is given up when they know.
         let after = self.sealing.forgotten.of(&asked);
@@ -133,6 +139,7 @@ impl LongTier {
     /// not be.
     #[inline]
     fn keep_up(&self, now: Timestamp) -> bool {
+        self.sealing.note_told(now);
         self.sealing.is_due(now) && self.catch_up(now)
     }
 
