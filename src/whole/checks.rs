@@ -53,7 +53,7 @@ impl World {
         let rules = self.rules_at(now);
         self.met.verdict(verdict);
         self.learn(id, answer, now, |state| state.checks(now, &rules))?;
-        if rules.retention.is_some() && self.config.deferred && answer != Answer::Duplicate {
+        if rules.retention.is_some() && self.config.deferred && (answer != Answer::Duplicate || rules.refresh) {
             // Nobody has told the journal yet.
             let belief = &mut self.beliefs[id as usize];
             *belief = belief.map(State::not_retained);

@@ -391,4 +391,18 @@ fn of_long_memory(add: Add<'_>) {
             Event { id: 7, milliwindows: 37 },
         ],
     );
+    add(
+        "a lookup before the first event expired segments by the clock",
+        None,
+        Config { refresh: true, long: Some(5_000), ..EVENTS },
+        &[
+            CheckBatch { first: 4, ids: 8 },
+            Advance { milliwindows: 1_020 },
+            Event { id: 0, milliwindows: 34 },
+            Restart { milliwindows: 100 },
+            AdvanceHorizon,
+            Contains { id: 7 },
+            Event { id: 6, milliwindows: 23 },
+        ],
+    );
 }
