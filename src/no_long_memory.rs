@@ -17,6 +17,15 @@ pub(crate) enum Beyond {
     Unsettled,
 }
 
+/// The times of a question that nobody asks.
+#[allow(dead_code, reason = "nobody asks")]
+#[derive(Clone, Copy)]
+pub(crate) struct Asked {
+    pub(crate) at: Timestamp,
+    pub(crate) latest: Timestamp,
+    pub(crate) window: Timestamp,
+}
+
 /// Nothing is known before, either.
 pub(crate) struct Before;
 
@@ -25,14 +34,7 @@ impl LongTier {
         match *self {}
     }
 
-    pub(crate) fn look(
-        &self,
-        _: &[Digest],
-        _: &[usize],
-        _: &Before,
-        _: (Timestamp, Timestamp),
-        _: &mut dyn FnMut(usize, Beyond),
-    ) {
+    pub(crate) fn look(&self, _: &[Digest], _: &[usize], _: &Before, _: Asked, _: &mut dyn FnMut(usize, Beyond)) {
         match *self {}
     }
 

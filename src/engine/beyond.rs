@@ -10,10 +10,10 @@ use crate::claims::Request;
 use crate::clock::Reading;
 use crate::digest::Digest;
 use crate::journal::{DurableFiles, Journal};
-use crate::long_memory::{Before, Beyond, LongTier};
+use crate::long_memory::{Asked, Before, Beyond, LongTier};
 use crate::rules::{Place, Rule, meanwhile, obeys};
 use crate::stats::Counts;
-use crate::{JournalError, Outcome, Tier, Timestamp, Verdict};
+use crate::{JournalError, Outcome, Tier, Verdict};
 
 const DUPLICATE_BY_SEGMENTS: Verdict = Verdict::exact(Outcome::Duplicate, Tier::Segments);
 /// The message is handled, perhaps once more: nothing is lost by that.
@@ -72,11 +72,25 @@ impl Engine {
         });
     }
 
-    /// Returns the time of a call, and that by which the window forgets. They differ where times
-    /// come with events: a call without one has that of the latest, which the window knows by the
-    /// end of its tick only. An id would leave segments a tick too early.
-    fn times(&self, at: Reading) -> (Timestamp, Timestamp) {
-        (self.no_later_than_events(at.time), at.time)
+    /// Returns the times of a question.
+    ///
+    /// Where times come with events, a call without one has that of the latest, which the window
+    /// knows by the end of its tick only: an id would leave segments a tick too early. An event that
+    /// comes late counts as the latest for the window. And before the first call that accepts
+    /// anything since the engine was built, nobody knows by which time it goes: a call that only
+    /// reads must let nothing expire by the clock, as events may go on from before it.
+    fn times(&self, at: Reading) -> Asked {
+        let asked = self.no_later_than_events(at.time);
+        match self.stream_time.is_by_clock() || self.stream_time.is_by_events() {
+            true => {
+                let latest = self.window.no_earlier(asked);
+                Asked { at: asked, latest, window: latest.max(at.time) }
+            }
+            false => {
+                let latest = self.window.latest_start().unwrap_or_default();
+                Asked { at: asked, latest, window: latest }
+            }
+        }
     }
 
     fn forgotten_so_far(&self) -> u64 {

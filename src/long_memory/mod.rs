@@ -21,6 +21,8 @@ mod tier;
 mod worker;
 
 #[cfg(test)]
+mod events;
+#[cfg(test)]
 mod model;
 #[cfg(test)]
 mod tests;
@@ -28,4 +30,4 @@ mod tests;
 pub use options::LongMemory;
 pub use stats::LongMemoryStats;
 
-pub(crate) use tier::{Before, Beyond, LongTier};
+pub(crate) use tier::{Asked, Before, Beyond, LongTier};

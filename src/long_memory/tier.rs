@@ -29,6 +29,18 @@ pub(crate) enum Beyond {
     Unsettled,
 }
 
+/// The times of a question.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked {
+    /// The time for which it is asked.
+    pub(crate) at: Timestamp,
+    /// The latest time that is certain to have come: what was accepted before it may be sealed, and
+    /// what is older than the retention then has expired.
+    pub(crate) latest: Timestamp,
+    /// The time by which the window forgets: later by a tick at most.
+    pub(crate) window: Timestamp,
+}
+
 /// The states of ids before the window is asked for them.
 pub(crate) struct Before(Vec<State>);
 
@@ -97,14 +109,13 @@ impl LongTier {
         Before(if self.origin.is_here() { self.sealing.forgotten.of(ids) } else { Vec::new() })
     }
 
-    /// Looks ids up that the window does not have: those in these places. It is `now`; `window` is
-    /// the time by which the window forgets, which may be later, by a tick at most.
+    /// Looks ids up that the window does not have: those in these places.
     pub(crate) fn look(
         &self,
         ids: &[Digest],
         places: &[usize],
         Before(before): &Before,
-        (now, window): (Timestamp, Timestamp),
+        asked_at: Asked,
         each: &mut dyn FnMut(usize, Beyond),
     ) {
         if places.is_empty() {
@@ -114,7 +125,7 @@ impl LongTier {
             // Its locks may be held by threads that this process does not have.
             return places.iter().for_each(|&i| each(i, self.doubt()));
         }
-        let is_behind = self.keep_up(now, window);
+        let is_behind = self.keep_up(asked_at);
         let asked: Vec<_> = places.iter().map(|&i| ids[i]).collect();
         // Before the segments are asked: a state is given up when they know.
         let after = self.sealing.forgotten.of(&asked);
@@ -122,7 +133,7 @@ impl LongTier {
         match self.sealing.is_void() {
             true => answers.resize(asked.len(), Answer::Unknown),
             // An error is that of the answers in doubt.
-            false => drop(self.sealing.segments.look(&asked, now, &mut answers)),
+            false => drop(self.sealing.segments.look(&asked, asked_at.at, &mut answers)),
         }
         for (k, (&i, answer)) in places.iter().zip(answers).enumerate() {
             let state = |states: &[State], i| states.get(i).copied().unwrap_or(State::Remembered);
@@ -150,13 +161,13 @@ impl LongTier {
     /// Sees to it that what the window is about to forget is in segments. Returns true if it may
     /// not be.
     #[inline]
-    fn keep_up(&self, now: Timestamp, window: Timestamp) -> bool {
-        self.sealing.note_accepted(now);
-        self.sealing.is_due(window) && self.catch_up(now, window)
+    fn keep_up(&self, asked: Asked) -> bool {
+        self.sealing.note_accepted(asked.latest);
+        self.sealing.is_due(asked.window) && self.catch_up(asked)
     }
 
     #[cold]
-    fn catch_up(&self, now: Timestamp, window: Timestamp) -> bool {
+    fn catch_up(&self, Asked { latest: now, window, .. }: Asked) -> bool {
         match &self.worker {
             Some(worker) if !self.sealing.is_late(window) => worker.call(now),
             // The error is in the statistics, and the answers are in doubt when it matters.

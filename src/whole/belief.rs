@@ -16,6 +16,8 @@ pub(super) struct Moment {
     pub(super) real: u64,
     /// The lower bound of the time that the engine knows.
     pub(super) engine: u64,
+    /// That of the time for which it asks a long memory: an event's own, if it is late.
+    pub(super) asked: u64,
     /// The time of the first clock, at the earliest, of an acceptance now …
     pub(super) earliest: u64,
     /// … and that of the second, at the latest.
@@ -24,7 +26,7 @@ pub(super) struct Moment {
 
 impl Moment {
     pub(super) fn of(time: u64) -> Self {
-        Moment { real: time, engine: time, earliest: time, latest: time }
+        Moment { real: time, engine: time, asked: time, earliest: time, latest: time }
     }
 }
 
@@ -36,15 +38,23 @@ pub(super) struct Rules {
     pub(super) refresh: bool,
     pub(super) horizon: Option<u64>,
     pub(super) unconfirmed_fresh: bool,
+    /// The retention of a long memory.
+    pub(super) retention: Option<u64>,
+    /// True if what a long memory says may be in doubt.
+    pub(super) may_doubt: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Done {
-    earliest: u64,
-    latest: u64,
+    pub(super) earliest: u64,
+    pub(super) latest: u64,
     /// The time for which it is remembered for certain: the shortest window since.
-    keep: u64,
-    fingerprint: Option<u8>,
+    pub(super) keep: u64,
+    pub(super) fingerprint: Option<u8>,
+    /// The latest time at which the window may have inserted it: a long memory's ids come back.
+    pub(super) inserted: u64,
+    /// True if a long memory has it, or will have it in time.
+    pub(super) is_retained: bool,
 }
 
 /// A state that an id may be in. (Claims are known for certain, and apart from this.)
@@ -53,7 +63,7 @@ pub(super) struct State {
     pub(super) done: Option<Done>,
     /// The time until which the history knows it for certain; if there is none, a "maybe" of the
     /// history is a coincidence.
-    history: Option<u64>,
+    pub(super) history: Option<u64>,
 }
 
 /// An answer, as far as it can be predicted.
@@ -72,7 +82,8 @@ impl State {
     pub(super) fn accepted(self, now: Moment, rules: &Rules, fingerprint: Option<u8>) -> Self {
         let Moment { earliest, latest, .. } = now;
         let history = rules.horizon.map(|horizon| earliest + horizon).max(self.history);
-        State { done: Some(Done { earliest, latest, keep: rules.window, fingerprint }), history }
+        let done = Done { earliest, latest, keep: rules.window, fingerprint, inserted: latest, is_retained: true };
+        State { done: Some(done), history }
     }
 
     /// Returns the state after a duplicate that lets the window slide.
@@ -85,7 +96,7 @@ impl State {
         State { done: None, ..self }
     }
 
-    fn expired(self) -> Self {
+    pub(super) fn expired(self) -> Self {
         State { done: None, ..self }
     }
 
@@ -93,7 +104,12 @@ impl State {
     /// within one of its ticks the journal has the latest time.
     pub(super) fn restarted(self, rules: &Rules, before: &Rules) -> Self {
         let merged = if rules.tick < before.tick { before.tick } else { 0 };
-        let restarted = |done: Done| Done { keep: done.keep.min(rules.window), latest: done.latest + merged, ..done };
+        let restarted = |done: Done| Done {
+            keep: done.keep.min(rules.window),
+            latest: done.latest + merged,
+            inserted: done.latest + merged,
+            ..done
+        };
         let done = self.done.map(restarted);
         let history = rules.horizon.and(done.map(|done| done.earliest + rules.horizon.unwrap_or(0)));
         // (The history may be lost if the horizon is another one.)
@@ -102,14 +118,24 @@ impl State {
 
     /// Returns the state after time was found to be uncertain by this much.
     pub(super) fn blurred(self, by: u64) -> Self {
-        let blur = |done: Done| Done { earliest: done.earliest.saturating_sub(by), latest: done.latest + by, ..done };
+        let blur = |done: Done| Done {
+            earliest: done.earliest.saturating_sub(by),
+            latest: done.latest + by,
+            inserted: done.inserted + by,
+            ..done
+        };
         State { done: self.done.map(blur), ..self }
     }
 
     /// Returns the state after the beginning of its time, which was unknown, is known: at least and
     /// at most this much later.
     pub(super) fn moved(self, (least, most): (u64, u64)) -> Self {
-        let moved = |done: Done| Done { earliest: done.earliest + least, latest: done.latest + most, ..done };
+        let moved = |done: Done| Done {
+            earliest: done.earliest + least,
+            latest: done.latest + most,
+            inserted: done.inserted + most,
+            ..done
+        };
         State { done: self.done.map(moved), history: self.history.map(|until| until + least) }
     }
 
@@ -125,15 +151,17 @@ impl State {
 
     /// Returns the state if it is unknown how much time has passed.
     pub(super) fn adrift(self, now: Moment) -> Self {
-        let done = self.done.map(|done| Done { keep: 0, latest: done.latest.max(now.latest), ..done });
-        State { done, history: None }
+        let latest = |time: u64| time.max(now.latest);
+        let adrift =
+            |done: Done| Done { keep: 0, latest: latest(done.latest), inserted: latest(done.inserted), ..done };
+        State { done: self.done.map(adrift), history: None }.not_retained()
     }
 
     /// Returns whether the window may know it, and whether it may not.
     fn window(self, now: Moment, rules: &Rules) -> (bool, bool) {
         let Some(done) = self.done else { return (false, true) };
         let must = now.real.saturating_sub(done.earliest) < done.keep;
-        let may = now.engine.saturating_sub(done.latest) < rules.window + 2 * rules.tick;
+        let may = now.engine.saturating_sub(done.inserted) < rules.window + 2 * rules.tick;
         (must || may, !must)
     }
 
@@ -153,7 +181,9 @@ impl State {
         if in_window {
             all.push((Answer::Duplicate, if rules.refresh { self.refreshed(now, rules) } else { self }));
         }
-        if not_in_window {
+        if not_in_window && rules.retention.is_some() {
+            all.extend(self.checks_beyond(now, rules));
+        } else if not_in_window {
             let gone = self.expired();
             if not_seen {
                 all.push((Answer::Fresh, gone.accepted(now, rules, None)));
@@ -180,7 +210,9 @@ impl State {
                 _ => all.push((Answer::Duplicate, if rules.refresh { self.refreshed(now, rules) } else { self })),
             }
         }
-        if not_in_window {
+        if not_in_window && rules.retention.is_some() {
+            all.extend(self.claims_beyond(now, rules));
+        } else if not_in_window {
             let gone = self.expired();
             if not_seen || rules.unconfirmed_fresh {
                 all.push((Answer::Claimed, gone));
@@ -193,11 +225,14 @@ impl State {
         all
     }
 
-    /// Returns the possible answers of a lookup: by the window (`Some(true)`), by the history, or
+    /// Returns the possible answers of a lookup: by the window (`Some(true)`), by what is beyond, or
     /// not at all.
     pub(super) fn contains(self, now: Moment, rules: &Rules) -> Vec<Option<bool>> {
         let (in_window, not_in_window) = self.window(now, rules);
-        let (seen, not_seen) = self.history(now, rules);
+        let (seen, not_seen) = match rules.retention {
+            None => self.history(now, rules),
+            Some(_) => self.lookup_beyond(now, rules),
+        };
         let all = [(in_window, Some(true)), (not_in_window && seen, Some(false)), (not_in_window && not_seen, None)];
         all.into_iter().filter_map(|(possible, answer)| possible.then_some(answer)).collect()
     }

@@ -50,8 +50,14 @@ impl World {
             // A check takes over an expired claim.
             self.in_flight[at] = None;
         }
-        let rules = self.rules;
+        let rules = self.rules_at(now);
+        self.met.verdict(verdict);
         self.learn(id, answer, now, |state| state.checks(now, &rules))?;
+        if rules.retention.is_some() && self.config.deferred && (answer != Answer::Duplicate || rules.refresh) {
+            // Nobody has told the journal yet.
+            let belief = &mut self.beliefs[id as usize];
+            *belief = belief.map(State::not_retained);
+        }
         if answer == Answer::Fresh || answer == Answer::FreshGuess || rules.refresh {
             match self.config.deferred {
                 false => self.journaled(id),
@@ -59,6 +65,33 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    pub(super) fn check_prepared(&mut self, id: Id) -> Result<(), Wrong> {
+        let now = self.moment(false);
+        let prepared = self.dedup().prepare(name(id));
+        let verdict = self.dedup().check_prepared(prepared);
+        self.judge_check(id, verdict, now)
+    }
+
+    /// Checks an id, which is forgotten while a long memory is asked for it.
+    pub(super) fn check_forgotten(&mut self, id: Id) -> Result<(), Wrong> {
+        let now = self.moment(false);
+        let forgotten = Rc::new(RefCell::new(None));
+        let (dedup, seen) = (self.dedup().clone(), Rc::clone(&forgotten));
+        at(Place::Inserted, move || *seen.borrow_mut() = Some(dedup.forget(name(id))));
+        let verdict = self.dedup().check(name(id));
+        at(Place::Inserted, || ());
+        match forgotten.take() {
+            None => {}
+            Some(Forgotten::Entirely) => {
+                self.beliefs[id as usize] = self.beliefs[id as usize].map(State::forgotten);
+                self.journaled(id);
+                self.met.forgotten_meanwhile += 1;
+            }
+            Some(other) => return Err(format!("id {id} is {other:?}, though the window took it for new")),
+        }
+        self.judge_check(id, verdict, now)
     }
 
     pub(super) fn learn(
@@ -79,7 +112,8 @@ impl World {
     }
 
     pub(super) fn contains(&mut self, id: Id) -> Result<(), Wrong> {
-        let (now, rules) = (self.look(), self.rules);
+        let now = self.look();
+        let rules = self.rules_at(now);
         let answer = self.dedup().contains(name(id)).map(|tier| tier == Tier::Window);
         self.note(format_args!("contains {id} {answer:?}"));
         let belief = &mut self.beliefs[id as usize];
@@ -161,6 +195,8 @@ impl World {
         }
         self.dedup().clear();
         self.note(format_args!("clear"));
+        // Segments forget at once: if a crash takes the clearing back, the window alone has its ids.
+        self.journal.map(State::not_retained);
         for id in 0..IDS {
             self.beliefs[id as usize] = Belief::default();
             self.journaled(id);

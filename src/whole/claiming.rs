@@ -86,7 +86,8 @@ impl World {
         if must && said != Answer::DuplicateGuess {
             return Err(format!("id {id} is {said:?}, although it is claimed: {:?} at {clock}", self.in_flight[at]));
         }
-        let rules = self.rules;
+        let rules = self.rules_at(now);
+        self.met.attempt(&attempt);
         self.learn(id, said, now, |state| state.claims(now, &rules, fingerprint))?;
         match attempt {
             Attempt::Claimed(claim) => {

@@ -24,6 +24,8 @@ pub(super) struct Config {
     /// True if what was appended is written by checkpoints.
     pub(super) checkpoints: bool,
     pub(super) history: Option<HistoryConfig>,
+    /// The retention of a long memory, in thousandths of a window, if there is one.
+    pub(super) long: Option<u32>,
     /// The lateness that is allowed to events, in thousandths of a window.
     pub(super) lateness: Option<u32>,
 }
@@ -55,8 +57,24 @@ impl Config {
             deferred: random.below(4) == 0,
             checkpoints: random.below(4) == 0,
             history,
+            long: None,
             lateness: (random.below(4) == 0).then(|| random.below(1_500) as u32),
         }
+    }
+
+    /// Gives one engine in four a long memory, if the crate has any. (Apart from `draw`, so that the
+    /// others are what they were without.)
+    pub(super) fn with_long_memory(self, random: &mut Random) -> Self {
+        if !cfg!(feature = "long-memory") || random.below(4) > 0 {
+            return self;
+        }
+        let retention = [1_100, 2_000, 5_000, 12_000][random.below(4) as usize];
+        Config { history: None, long: Some(retention), ..self }
+    }
+
+    /// Returns the retention of the long memory.
+    pub(super) fn retention(&self) -> Option<Duration> {
+        self.long.map(|milliwindows| self.window() / 1_000 * milliwindows)
     }
 
     pub(super) fn window(&self) -> Duration {

@@ -1,6 +1,6 @@
 //! The expected contents of the journal.
 
-use super::belief::Belief;
+use super::belief::{Belief, Moment, Rules, State};
 use super::op::{IDS, Id};
 use super::restarts::Left;
 use super::world::{World, Wrong};
@@ -31,6 +31,8 @@ pub(super) struct JournalModel {
 impl World {
     /// Notes that an event of an id was appended.
     pub(super) fn journaled(&mut self, id: Id) {
+        let earliest = self.look().earliest;
+        self.held_since.get_or_insert(earliest);
         let journal = &mut self.journal;
         journal.appended += 1;
         let belief = &self.beliefs[id as usize];
@@ -49,8 +51,12 @@ impl World {
             return Err(format!("append: {appended:?}"));
         }
         let rules = self.rules;
+        self.held_since.get_or_insert(now.earliest);
         for id in deferred.into_iter().filter_map(|(id, ..)| id) {
             let accepted = self.beliefs[id as usize].map(|state| state.accepted(now, &rules, None));
+            if rules.retention.is_some() {
+                self.appended(id, now, appended.is_ok());
+            }
             let journal = &mut self.journal;
             journal.appended += 1;
             // The state as it was, if the journal had failed.
@@ -65,6 +71,19 @@ impl World {
         Ok(())
     }
 
+    /// Notes that a long memory will have an id from now on.
+    fn appended(&mut self, id: Id, now: Moment, is_certain: bool) {
+        let rules = self.rules;
+        let belief = &mut self.beliefs[id as usize];
+        let states = belief.states().iter().flat_map(|state| match (state.done, is_certain) {
+            (Some(_), true) => [state.retained(now, &rules); 2],
+            (Some(_), false) => [*state, state.retained(now, &rules)],
+            // It was forgotten since it was checked: as if it was accepted by a check now, or not.
+            (None, _) => [*state, state.accepted(now, &Rules { window: 0, ..rules }, None).not_retained()],
+        });
+        *belief = Belief::of(states.collect::<Vec<_>>());
+    }
+
     pub(super) fn checkpoint(&mut self) -> Result<(), Wrong> {
         let number = self.journal.last_checkpoint + 1;
         let taken = self.dedup().checkpoint([(SOURCE, number.to_le_bytes())]);
@@ -73,6 +92,7 @@ impl World {
             Ok(_) if !self.config.checkpoints => Err("a journal without checkpoints has taken one".to_string()),
             Ok(_) => {
                 self.journal.last_checkpoint = number;
+                self.held_since = None;
                 self.journal.checkpoints.push((number, self.journal.appended));
                 self.stream.is_appended = self.stream.began;
                 Ok(())
@@ -135,6 +155,9 @@ impl World {
             Ok(()) => {
                 if std::mem::take(&mut self.journal.gone) {
                     self.journal.forget_disk();
+                    // What it had was not sealed, perhaps.
+                    self.journal.map(State::not_retained);
+                    self.beliefs.iter_mut().for_each(|belief| *belief = belief.map(State::not_retained));
                 }
                 self.journal.failed = false;
                 Ok(())
@@ -164,8 +187,12 @@ impl JournalModel {
 
     /// Notes that the times before the first event are known now.
     pub(super) fn moved(&mut self, by: (u64, u64)) {
+        self.map(|state| state.moved(by));
+    }
+
+    pub(super) fn map(&mut self, change: impl Fn(State) -> State) {
         let logs = self.logs.iter_mut().flatten().map(|(_, belief)| belief);
-        logs.chain(&mut self.ever).for_each(|belief| *belief = belief.map(|state| state.moved(by)));
+        logs.chain(&mut self.ever).for_each(|belief| *belief = belief.map(&change));
     }
 
     pub(super) fn may_fail(&self) -> bool {

@@ -28,6 +28,7 @@ pub(super) struct Machine {
 }
 
 const DIRECTORY: &str = "/journal";
+const SEGMENTS: &str = "/segments";
 /// The error number of EIO.
 const INPUT_OUTPUT: i32 = 5;
 const HEADER_BYTES: u64 = 96;
@@ -74,6 +75,10 @@ impl Machine {
             let unconfirmed = if history.unconfirmed_fresh { Unconfirmed::Fresh } else { Unconfirmed::Duplicate };
             let horizon = history.horizon(config.window());
             builder = builder.history(horizon, history.rate(), HISTORY_IDS).unconfirmed(unconfirmed);
+        }
+        #[cfg(feature = "long-memory")]
+        if let Some(retention) = config.retention() {
+            builder = builder.long_memory(SEGMENTS, crate::LongMemory::new(retention));
         }
         builder.surroundings(self.surroundings()).build()
     }
@@ -134,6 +139,15 @@ impl Machine {
 
     pub(super) fn sync_fails(&mut self, after: u8) {
         self.disk.plan(Some(Call::Sync), after.into(), Fault::Error(INPUT_OUTPUT));
+    }
+
+    pub(super) fn call_fails(&mut self, after: u8) {
+        self.disk.plan(None, after.into(), Fault::Error(INPUT_OUTPUT));
+    }
+
+    /// Deletes the directory of segments, since they are not those of this journal.
+    pub(super) fn remove_segments(&mut self) {
+        self.disk.delete_directory(Path::new(SEGMENTS));
     }
 
     /// Cancels all faults, except for lack of room.

@@ -18,13 +18,16 @@ mod claiming;
 mod config;
 mod journaling;
 mod machine;
+mod met;
 mod op;
 mod regressions;
 mod restarts;
+mod retained;
 mod shrink;
 mod times;
 mod world;
 
+use self::met::Met;
 use self::op::Sequence;
 use self::world::World;
 use crate::rules::{Rule, leave_out};
@@ -38,13 +41,21 @@ const LONGEST: Duration = Duration::from_secs(20);
 
 /// Runs a sequence. Returns its observations, as a number, or what went wrong.
 fn run(sequence: &Sequence) -> Result<u64, String> {
+    observe(sequence).map(|(trace, _)| trace)
+}
+
+/// Runs a sequence. Returns its observations, as a number, with what it has met, if it is about a
+/// long memory; or what went wrong.
+fn observe(sequence: &Sequence) -> Result<(u64, Option<Met>), String> {
     be_silent();
     let done = std::panic::catch_unwind(|| {
         let mut world = World::new(&sequence.config)?;
         for (i, op) in sequence.ops.iter().enumerate() {
             world.run(*op).map_err(|wrong| format!("operation {i}, {op:?}: {wrong}"))?;
         }
-        Ok(world.trace)
+        #[cfg(feature = "long-memory")]
+        world.met.stats(&world.dedup().stats());
+        Ok((world.trace, sequence.config.long.map(|_| world.met)))
     });
     done.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
@@ -100,23 +111,38 @@ fn report(seed: u64, wrong: &str) -> ! {
 fn sequences_of_everything_are_answered_as_the_reference_has_it() {
     let (first, sequences) = (number("HAPAX_SEED", 1), number("HAPAX_SEQUENCES", 4_000));
     println!("{sequences} sequences from seed {first} on");
-    let failed: Vec<_> = std::thread::scope(|scope| {
+    let done: Vec<_> = std::thread::scope(|scope| {
         let threads = number("HAPAX_THREADS", 2);
         let workers: Vec<_> = (0..threads)
             .map(|thread| {
                 let seeds = (first..first + sequences).skip(thread as usize).step_by(threads as usize);
                 scope.spawn(move || {
-                    seeds.into_iter().find_map(|seed| {
-                        let wrong = run(&Sequence::of_seed(seed)).err()?;
-                        Some((seed, wrong))
-                    })
+                    let (mut met, mut failed) = (Vec::new(), None);
+                    for seed in seeds {
+                        match observe(&Sequence::of_seed(seed)) {
+                            Ok((_, of_seed)) => met.extend(of_seed),
+                            Err(wrong) => {
+                                failed = Some((seed, wrong));
+                                break;
+                            }
+                        }
+                    }
+                    (failed, met)
                 })
             })
             .collect();
-        workers.into_iter().filter_map(|worker| worker.join().expect("findings are caught")).collect()
+        workers.into_iter().map(|worker| worker.join().expect("findings are caught")).collect()
     });
-    if let Some((seed, wrong)) = failed.into_iter().min() {
+    let (failed, met): (Vec<_>, Vec<_>) = done.into_iter().unzip();
+    if let Some((seed, wrong)) = failed.into_iter().flatten().min() {
         report(seed, &wrong);
+    }
+    let met = met.concat();
+    for (what, of) in Met::default().named().into_iter().enumerate().map(|(i, (what, _))| (what, i)) {
+        let times: u64 = met.iter().map(|met| met.named()[of].1).sum();
+        println!("with a long memory ({} sequences): {what}: {times}", met.len());
+        // (A few sequences may miss it.)
+        assert!(times > 0 || met.len() < 500, "with a long memory nothing is {what}");
     }
 }
 
@@ -154,13 +180,19 @@ const MENDS: [Rule; 14] = [
     Rule::RefuseAhead,
 ];
 
+/// The same, of engines with a long memory.
+const MENDS_BEYOND: [Rule; 4] = [Rule::BehindIsInDoubt, Rule::InsertAgain, Rule::SealedFirst, Rule::VoidAtOnce];
+
 /// Checks each mend by a sequence that is kept; or, if `HAPAX_MUTANTS` says how many to try, by
 /// those of seeds, which are shrunk.
 #[test]
 fn each_mend_is_missed_if_it_is_left_out() {
     let sequences = number("HAPAX_MUTANTS", 0);
     let only = std::env::var("HAPAX_MUTANT").ok();
-    for mend in MENDS.into_iter().filter(|mend| only.as_ref().is_none_or(|only| *only == format!("{mend:?}"))) {
+    let beyond = MENDS_BEYOND.into_iter().filter(|_| cfg!(feature = "long-memory"));
+    for mend in
+        MENDS.into_iter().chain(beyond).filter(|mend| only.as_ref().is_none_or(|only| *only == format!("{mend:?}")))
+    {
         let kept: Vec<_> = regressions::all().into_iter().filter(|(_, of, _)| *of == Some(mend)).collect();
         let by_kept = kept.iter().find(|(_, _, sequence)| run_apart(sequence, Some(mend)).is_err());
         let by_seed = (1..=sequences).find(|&seed| run_apart(&Sequence::of_seed(seed), Some(mend)).is_err());

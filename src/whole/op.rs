@@ -39,6 +39,13 @@ pub(super) enum Op {
     EventFromTheFuture {
         id: Id,
     },
+    CheckPrepared {
+        id: Id,
+    },
+    /// A check that another caller's forgetting of the id meets while a long memory is asked.
+    ForgottenMeanwhile {
+        id: Id,
+    },
     Contains {
         id: Id,
     },
@@ -94,6 +101,10 @@ pub(super) enum Op {
     SyncFails {
         after: u8,
     },
+    /// A failure of any call that changes something, after this many others.
+    CallFails {
+        after: u8,
+    },
     ReopenJournal,
     RemoveDirectory,
     /// Damage to a file on the disk; the process is killed and started again.
@@ -134,6 +145,8 @@ impl Op {
         !matches!(
             self,
             Op::Check { .. }
+                | Op::CheckPrepared { .. }
+                | Op::ForgottenMeanwhile { .. }
                 | Op::CheckBatch { .. }
                 | Op::Claim { .. }
                 | Op::ClaimBatch { .. }
@@ -161,7 +174,7 @@ pub(super) struct Sequence {
 impl Sequence {
     pub(super) fn of_seed(seed: u64) -> Self {
         let random = &mut Random::new(seed);
-        let config = Config::draw(random);
+        let config = Config::draw(random).with_long_memory(&mut Random::new(!seed));
         let len = 10 + random.below(50);
         // Some sequences come in bursts, a horizon apart.
         let in_bursts = config.history.is_some() && random.below(3) == 0;
@@ -241,6 +254,11 @@ fn draw(random: &mut Random, config: &Config) -> Op {
         94..96 => Op::Suspend { milliwindows: milliwindows(random) as u32 },
         96 => Op::WallStep { milliwindows: random.below(8_000) as i32 - 4_000 },
         97 => Op::AdvanceHorizon,
+        98 if config.long.is_some() => match random.below(2) {
+            0 => Op::CheckPrepared { id: id(random) },
+            _ => Op::CallFails { after: random.below(12) as u8 },
+        },
+        _ if config.long.is_some() => Op::ForgottenMeanwhile { id: id(random) },
         _ if config.history.is_some() => Op::Burst,
         _ => Op::Check { id: id(random) },
     }

@@ -6,7 +6,7 @@ use super::journaling::{checkpoint_of, last};
 use super::op::IDS;
 use super::times::Stream;
 use super::world::{World, Wrong, rules};
-use crate::{Error, JournalError};
+use crate::{Dedup, Error, JournalError};
 use std::time::Duration;
 
 /// The state in which the previous engine has left its journal.
@@ -27,20 +27,33 @@ impl World {
         self.dedup = None;
     }
 
+    /// Opens an engine, as an operator would. Returns it, and whether something was damaged.
+    fn open(&mut self, length: Duration, may_be_damaged: bool) -> Result<(Dedup, bool), Wrong> {
+        let mut damaged = false;
+        for _ in 0..3 {
+            match self.machine.open(&self.config, length, damaged) {
+                Ok(dedup) => return Ok((dedup, damaged)),
+                Err(Error::Journal(JournalError::Damaged { .. })) if may_be_damaged && !damaged => {}
+                // It has lost what segments say that they have.
+                #[cfg(feature = "long-memory")]
+                Err(Error::Segments(crate::SegmentError::NotOurs { .. })) if may_be_damaged => {
+                    self.machine.remove_segments();
+                    self.met.not_ours += 1;
+                }
+                Err(other) => return Err(format!("cannot be opened, damaged {damaged}: {other}")),
+            }
+            damaged = true;
+        }
+        Err("cannot be opened, whatever is done".to_string())
+    }
+
     pub(super) fn start(&mut self, window: u64, left: Left) -> Result<(), Wrong> {
         self.in_flight = Default::default();
         let length = Duration::from_nanos(window);
         self.machine.full(false);
         let was_gone = self.journal.gone;
         let may_be_damaged = matches!(left, Left::Damaged | Left::Cut) || was_gone;
-        let (dedup, damaged) = match self.machine.open(&self.config, length, false) {
-            Ok(dedup) => (dedup, false),
-            Err(Error::Journal(error @ JournalError::Damaged { .. })) if may_be_damaged => {
-                let kept = self.machine.open(&self.config, length, true);
-                (kept.map_err(|other| format!("damaged ({error}), and cannot be kept: {other}"))?, true)
-            }
-            Err(other) => return Err(format!("cannot be opened: {other}")),
-        };
+        let (dedup, damaged) = self.open(length, may_be_damaged)?;
         let reports = self.machine.reports_loss(&dedup);
         self.note(format_args!("start {damaged} {reports}"));
         let unknown = damaged || was_gone || (left == Left::Damaged && reports) || left == Left::Cut;
@@ -54,7 +67,9 @@ impl World {
         for id in 0..IDS as usize {
             let log = &self.journal.logs[id];
             let belief = match (left, by_then) {
-                _ if unknown => self.journal.ever[id].clone(),
+                _ if unknown => {
+                    self.journal.ever[id].map(|state| if rules.retention.is_some() { state.scattered() } else { state })
+                }
                 (_, Some(by_then)) => {
                     let known = log.iter().rfind(|(at, _)| *at <= by_then);
                     known.map_or_else(|| self.journal.ever[id].clone(), |(_, belief)| belief.clone())
@@ -102,6 +117,8 @@ impl World {
         self.journal.checkpoints = vec![(checkpoint, 0)];
         (self.journal.failed, self.journal.gone) = (false, false);
         (self.journal.full, self.journal.sync_fails) = (false, false);
+        self.held_since = None;
+        self.met.restarts += 1;
         self.rules = rules;
         self.dedup = Some(dedup);
         // The contents that bursts have left are as uncertain as everything else.

@@ -43,6 +43,8 @@ fn with_fewer_ops(mut least: Sequence, fails: &impl Fn(&Sequence) -> bool) -> Se
 fn simpler(config: &Config) -> Vec<Config> {
     vec![
         Config { history: None, ..*config },
+        Config { long: None, ..*config },
+        Config { checkpoints: false, ..*config },
         Config { refresh: false, ..*config },
         Config { deferred: false, ..*config },
         Config { lateness: None, ..*config },

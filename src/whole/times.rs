@@ -1,6 +1,6 @@
 //! The time of the engine, as far as the reference knows it.
 
-use super::belief::Moment;
+use super::belief::{Moment, Rules};
 use super::config::Kind;
 use super::machine::Machine;
 use super::op::Id;
@@ -37,28 +37,38 @@ impl World {
         moment
     }
 
+    /// Returns what holds at this time.
+    pub(super) fn rules_at(&self, now: Moment) -> Rules {
+        // What waits for a checkpoint is in no file, so it cannot be sealed.
+        let held = self.held_since.filter(|_| self.config.checkpoints);
+        let is_held =
+            held.is_some_and(|since| now.real - since.min(now.real) + 2 * self.rules.tick >= self.rules.window);
+        let may_doubt = self.rules.retention.is_some() && (self.journal.may_fail() || is_held);
+        Rules { may_doubt, ..self.rules }
+    }
+
     /// Returns the time of a call that moves none.
     pub(super) fn look(&self) -> Moment {
         match self.config.kind {
             Kind::Manual => Moment::of(self.machine.clock_nanos()),
             Kind::System => {
                 let (real, engine) = self.machine.system_nanos();
-                Moment { real, engine, earliest: real, latest: engine }
+                Moment { real, engine, asked: engine, earliest: real, latest: engine }
             }
             // An engine that was told that times come with events waits for the first of them.
             Kind::Events if !self.stream.began && self.config.lateness.is_none() => {
                 let clock = self.machine.clock_nanos();
                 let (earliest, latest) = (self.stream.earliest.max(clock), self.stream.latest.max(clock));
-                Moment { real: latest, engine: earliest, earliest, latest }
+                Moment { real: latest, engine: earliest, asked: earliest, earliest, latest }
             }
             Kind::Events if self.stream.rests => {
                 let passed = self.machine.clock_nanos() - self.stream.rests_since;
                 let (earliest, latest) = (self.stream.earliest, self.stream.latest + self.rules.tick + passed);
-                Moment { real: latest, engine: earliest, earliest, latest }
+                Moment { real: latest, engine: earliest, asked: earliest, earliest, latest }
             }
             Kind::Events => {
                 let (earliest, latest) = (self.stream.earliest, self.stream.latest + self.rules.tick);
-                Moment { real: latest, engine: earliest, earliest, latest }
+                Moment { real: latest, engine: earliest, asked: earliest, earliest, latest }
             }
         }
     }
@@ -98,7 +108,9 @@ impl World {
         }
         self.stream_goes_on(at);
         let Stream { earliest, latest, .. } = self.stream;
-        let now = Moment { real: latest, engine: earliest, earliest, latest };
+        let asked = earliest.min(at + self.stream.offset.0);
+        self.met.late += u64::from(asked < earliest);
+        let now = Moment { real: latest, engine: earliest, asked, earliest, latest };
         self.judge_check(id, verdict, now)
     }
 

@@ -5,6 +5,7 @@ use super::claiming::{Held, How, InFlight};
 use super::config::{Config, HistoryConfig, Kind};
 use super::journaling::JournalModel;
 use super::machine::Machine;
+use super::met::Met;
 use super::op::{Harm, IDS, Id, Op};
 use super::restarts::Left;
 use super::times::Stream;
@@ -31,6 +32,9 @@ pub(super) struct World {
     pub(super) last_burst: Option<u64>,
     /// True if the journal does not know any more which boot it is of.
     pub(super) is_adrift: bool,
+    /// The time since when something waits for a checkpoint, at the earliest.
+    pub(super) held_since: Option<u64>,
+    pub(super) met: Met,
     /// A digest of all observations, to show that a seed repeats itself.
     pub(super) trace: u64,
 }
@@ -55,6 +59,8 @@ impl World {
             burst_ids: 0,
             last_burst: None,
             is_adrift: false,
+            held_since: None,
+            met: Met::default(),
             trace: 0,
         })
     }
@@ -81,6 +87,10 @@ impl World {
         let part = |milliwindows: u32| Duration::from_nanos(window / 1_000 * u64::from(milliwindows));
         match op {
             Op::Advance { milliwindows } => self.machine.advance(part(milliwindows)),
+            // As long as an id that is accepted now is known for certain.
+            Op::AdvanceHorizon if self.rules.retention.is_some() => {
+                self.machine.advance(Duration::from_nanos(self.rules.retention.unwrap_or(0) - 1));
+            }
             Op::AdvanceHorizon => {
                 if let Some(horizon) = self.rules.horizon {
                     self.machine.advance(Duration::from_nanos(horizon + horizon / 3_000 + 1));
@@ -95,6 +105,8 @@ impl World {
             }
             Op::Event { id, milliwindows } => self.event(id, window as i64 / 1_000 * i64::from(milliwindows))?,
             Op::EventFromTheFuture { id } => self.event_from_the_future(id)?,
+            Op::CheckPrepared { id } => self.check_prepared(id)?,
+            Op::ForgottenMeanwhile { id } => self.check_forgotten(id)?,
             Op::Contains { id } => self.contains(id)?,
             Op::Stats => self.stats()?,
             Op::Claim { id, fingerprint } => self.claim(id, fingerprint)?,
@@ -113,10 +125,16 @@ impl World {
             Op::Burst => self.burst()?,
             Op::Full { full } => {
                 self.machine.full(full);
+                // Sealing may have met it, and the journal has failed then.
+                self.journal.sync_fails |= self.journal.full && self.rules.retention.is_some();
                 self.journal.full = full;
             }
             Op::SyncFails { after } => {
                 self.machine.sync_fails(after);
+                self.journal.sync_fails = true;
+            }
+            Op::CallFails { after } => {
+                self.machine.call_fails(after);
                 self.journal.sync_fails = true;
             }
             Op::ReopenJournal => self.reopen()?,
@@ -161,7 +179,9 @@ impl World {
 }
 
 pub(super) fn horizon_of(config: &Config) -> u64 {
-    config.history.map_or(u64::MAX, |history| history.horizon(config.window()).as_nanos() as u64)
+    let longest = config.history.map(|history| history.horizon(config.window()).as_nanos() as u64);
+    // A retention is longer than the window.
+    longest.or_else(|| config.retention().map(|retention| retention.as_nanos() as u64 - 1)).unwrap_or(u64::MAX)
 }
 
 pub(super) fn rules(config: &Config, window: Duration, dedup: &Dedup) -> Rules {
@@ -171,6 +191,8 @@ pub(super) fn rules(config: &Config, window: Duration, dedup: &Dedup) -> Rules {
         refresh: config.refresh,
         horizon: config.history.map(|history| history.horizon(config.window()).as_nanos() as u64),
         unconfirmed_fresh: config.history.is_some_and(|history| history.unconfirmed_fresh),
+        retention: config.retention().map(|retention| retention.as_nanos() as u64),
+        may_doubt: false,
     }
 }
 
