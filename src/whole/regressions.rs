@@ -405,4 +405,17 @@ fn of_long_memory(add: Add<'_>) {
             Event { id: 6, milliwindows: 23 },
         ],
     );
+    add(
+        "an id in doubt that was forgotten while it was asked for was not inserted again",
+        Some(Rule::InsertAgain),
+        Config { checkpoints: true, long: Some(2_000), ..EVENTS },
+        &[
+            ForgottenMeanwhile { id: 1 },
+            Event { id: 5, milliwindows: 39 },
+            Forget { id: 0 },
+            Event { id: 4, milliwindows: 988 },
+            ForgottenMeanwhile { id: 0 },
+            Check { id: 0 },
+        ],
+    );
 }
