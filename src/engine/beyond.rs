@@ -101,15 +101,15 @@ impl Engine {
         match beyond {
             Beyond::Unknown if self.forgotten_so_far() == forgotten => FRESH_BY_SEGMENTS,
             Beyond::Known => DUPLICATE_BY_SEGMENTS,
-            Beyond::InDoubt => IN_DOUBT,
-            Beyond::Unknown | Beyond::Unsettled => {
+            Beyond::InDoubt if self.forgotten_so_far() == forgotten => IN_DOUBT,
+            Beyond::Unknown | Beyond::Unsettled | Beyond::InDoubt => {
                 // It is fresh once it was forgotten (which may be sealed by now). The window may
                 // have forgotten what it was told before that.
                 self.claims.settle(id);
                 if obeys(Rule::InsertAgain) {
                     self.window.check_at(id, at);
                 }
-                FRESH_BY_SEGMENTS
+                if matches!(beyond, Beyond::InDoubt) { IN_DOUBT } else { FRESH_BY_SEGMENTS }
             }
         }
     }
