@@ -75,8 +75,8 @@ impl Engine {
     /// Returns the times of a question.
     ///
     /// Where times come with events, a call without one has that of the latest, which the window
-    /// knows by the end of its tick only: an id would leave segments a tick too early. An event that
-    /// comes late counts as the latest for the window. And before the first call that accepts
+    /// knows by the end of its tick only: an id would leave segments a tick too early. An event
+    /// that comes late counts as the latest for the window. And before the first call that accepts
     /// anything since the engine was built, nobody knows by which time it goes: a call that only
     /// reads must let nothing expire by the clock, as events may go on from before it.
     fn times(&self, at: Reading) -> Asked {

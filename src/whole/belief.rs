@@ -225,8 +225,8 @@ impl State {
         all
     }
 
-    /// Returns the possible answers of a lookup: by the window (`Some(true)`), by what is beyond, or
-    /// not at all.
+    /// Returns the possible answers of a lookup: by the window (`Some(true)`), by what is beyond,
+    /// or not at all.
     pub(super) fn contains(self, now: Moment, rules: &Rules) -> Vec<Option<bool>> {
         let (in_window, not_in_window) = self.window(now, rules);
         let (seen, not_seen) = match rules.retention {

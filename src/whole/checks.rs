@@ -195,7 +195,8 @@ impl World {
         }
         self.dedup().clear();
         self.note(format_args!("clear"));
-        // Segments forget at once: if a crash takes the clearing back, the window alone has its ids.
+        // Segments forget at once: if a crash takes the clearing back, the window alone has its
+        // ids.
         self.journal.map(State::not_retained);
         for id in 0..IDS {
             self.beliefs[id as usize] = Belief::default();

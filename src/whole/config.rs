@@ -62,8 +62,8 @@ impl Config {
         }
     }
 
-    /// Gives one engine in four a long memory, if the crate has any. (Apart from `draw`, so that the
-    /// others are what they were without.)
+    /// Gives one engine in four a long memory, if the crate has any. (Apart from `draw`, so that
+    /// the others are what they were without.)
     pub(super) fn with_long_memory(self, random: &mut Random) -> Self {
         if !cfg!(feature = "long-memory") || random.below(4) > 0 {
             return self;

@@ -2,7 +2,7 @@
 
 use crate::{Attempt, Certainty, Tier, Verdict};
 
-/// What sequences have met.
+/// The things that sequences have met.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Met {
     pub(super) fresh_beyond: u64,

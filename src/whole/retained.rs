@@ -32,8 +32,8 @@ impl State {
     }
 
     /// Returns the state after it was appended, some time after its check. If the window forgets it
-    /// before it is sealed, which may take a quarter of the window, it is fresh for as long (a known
-    /// limit).
+    /// before it is sealed, which may take a quarter of the window, it is fresh for as long (a
+    /// known limit).
     pub(super) fn retained(self, now: Moment, rules: &Rules) -> Self {
         let latest = |done: Done| done.latest.max(now.latest);
         let is_in_time = |done: Done| now.real.saturating_sub(done.earliest) + 2 * rules.tick < done.keep / 4 * 3;
