@@ -28,6 +28,7 @@ pub(super) struct Machine {
 }
 
 const DIRECTORY: &str = "/journal";
+#[cfg(feature = "long-memory")]
 const SEGMENTS: &str = "/segments";
 /// The error number of EIO.
 const INPUT_OUTPUT: i32 = 5;
@@ -146,6 +147,7 @@ impl Machine {
     }
 
     /// Deletes the directory of segments, since they are not those of this journal.
+    #[cfg(feature = "long-memory")]
     pub(super) fn remove_segments(&mut self) {
         self.disk.delete_directory(Path::new(SEGMENTS));
     }

@@ -67,9 +67,9 @@ impl World {
         for id in 0..IDS as usize {
             let log = &self.journal.logs[id];
             let belief = match (left, by_then) {
-                _ if unknown => {
-                    self.journal.ever[id].map(|state| if rules.retention.is_some() { state.scattered() } else { state })
-                }
+                _ if unknown => self.journal.ever[id].map(|state| {
+                    if rules.retention.is_some() { state.scattered(self.config.kind != Kind::Manual) } else { state }
+                }),
                 (_, Some(by_then)) => {
                     let known = log.iter().rfind(|(at, _)| *at <= by_then);
                     known.map_or_else(|| self.journal.ever[id].clone(), |(_, belief)| belief.clone())

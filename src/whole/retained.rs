@@ -25,9 +25,11 @@ impl State {
     }
 
     /// Returns the state if window and segments may each have it or not: what the journal has lost
-    /// may have been sealed before.
-    pub(super) fn scattered(self) -> Self {
-        let scattered = |done: Done| Done { keep: 0, ..done };
+    /// may have been sealed before. If that also knew how far the clock was, what is sealed may be
+    /// ahead of it by any step of the wall clock.
+    pub(super) fn scattered(self, is_clock_lost: bool) -> Self {
+        let latest = |done: Done| if is_clock_lost { u64::MAX / 2 } else { done.latest };
+        let scattered = |done: Done| Done { keep: 0, latest: latest(done), ..done };
         State { done: self.done.map(scattered), ..self }.not_retained()
     }
 
@@ -68,7 +70,12 @@ impl State {
         let all = [
             (known, Answer::Duplicate, self.found(now, rules)),
             (known, Answer::Duplicate, self.found(now, rules).without_fingerprint()),
-            (unknown, Answer::Claimed, self.expired()),
+            // What was appended late may be sealed after this.
+            (
+                unknown,
+                Answer::Claimed,
+                if self.done.is_some_and(|done| done.is_retained) { self.expired() } else { self },
+            ),
             // It does not say that it is in doubt.
             (rules.may_doubt, Answer::Claimed, self),
         ];
