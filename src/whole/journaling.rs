@@ -156,7 +156,9 @@ impl World {
                 if std::mem::take(&mut self.journal.gone) {
                     self.journal.forget_disk();
                     // What it had was not sealed, perhaps.
-                    self.journal.map(State::not_retained);
+                    if self.rules.retention.is_some() {
+                        self.journal.map(|state| state.scattered(false));
+                    }
                     self.beliefs.iter_mut().for_each(|belief| *belief = belief.map(State::not_retained));
                 }
                 self.journal.failed = false;
