@@ -43,6 +43,9 @@ impl Builder {
     /// - As long as the window does not forget early
     ///   ([`evicted_live`](crate::WindowStats::evicted_live)): an id that it has evicted is fresh
     ///   until it is in a segment.
+    /// - With a [deferred](crate::JournalOptions::deferred) journal: as long as each id is
+    ///   [appended](crate::Dedup::append) within three quarters of a window. Later, an id that the
+    ///   window has forgotten is fresh until it is sealed.
     /// - Where a page cannot be read, or what the window has forgotten could not be sealed for an
     ///   error of the disk, an id that may have been seen is fresh, as a
     ///   [guess](crate::Certainty::Guess), and counted: it is handled again rather than lost. A
