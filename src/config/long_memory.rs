@@ -39,7 +39,7 @@ impl Builder {
     /// # Guarantees
     ///
     /// - An accepted id is a duplicate for the retention, also after a crash, as far as the journal
-    ///   was [flushed](Dedup::flush); for up to a window longer if it was asked for again.
+    ///   was [flushed](crate::Dedup::flush); for up to a window longer if it was asked for again.
     /// - As long as the window does not forget early
     ///   ([`evicted_live`](crate::WindowStats::evicted_live)): an id that it has evicted is fresh
     ///   until it is in a segment.
