@@ -44,8 +44,8 @@ impl Builder {
     ///   ([`evicted_live`](crate::WindowStats::evicted_live)): an id that it has evicted is fresh
     ///   until it is in a segment.
     /// - With a [deferred](crate::JournalOptions::deferred) journal: as long as each id is
-    ///   [appended](crate::Dedup::append) within three quarters of a window. Later, an id that the
-    ///   window has forgotten is fresh until it is sealed.
+    ///   [appended](crate::Dedup::append) within half a window. Later, an id that the window has
+    ///   forgotten is fresh until it is sealed.
     /// - Where a page cannot be read, or what the window has forgotten could not be sealed for an
     ///   error of the disk, an id that may have been seen is fresh, as a
     ///   [guess](crate::Certainty::Guess), and counted: it is handled again rather than lost. A
@@ -73,17 +73,16 @@ impl Builder {
     /// use hapax::{Dedup, DurableFiles, DurableSegments, JournalOptions, LongMemory, SegmentSource, Tier, Timestamp};
     /// use std::sync::Arc;
     /// use std::time::Duration;
-    /// use std::{fs, io};
+    /// use std::fs::{self, File};
+    /// use std::io::{self, Read, Seek, SeekFrom};
     ///
     /// struct Elsewhere(std::path::PathBuf);
     ///
     /// impl SegmentSource for Elsewhere {
     ///     fn read_at(&self, name: &str, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
-    ///         let all = fs::read(self.0.join(name))?; // over a network, in earnest
-    ///         let at = usize::try_from(offset).map_err(io::Error::other)?;
-    ///         let part = all.get(at..at + bytes.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
-    ///         bytes.copy_from_slice(part);
-    ///         Ok(())
+    ///         let mut file = File::open(self.0.join(name))?; // over a network, in earnest
+    ///         file.seek(SeekFrom::Start(offset))?;
+    ///         file.read_exact(bytes)
     ///     }
     /// }
     ///
@@ -106,7 +105,9 @@ impl Builder {
     /// let segments = durable.segments.unwrap_or_default();
     /// fs::create_dir_all(next.join("segments"))?;
     /// for file in &durable.files {
-    ///     fs::copy(&file.path, next.join(file.path.file_name().unwrap()))?;
+    ///     let mut bytes = Vec::new(); // no more than what is durable
+    ///     File::open(&file.path)?.take(file.bytes).read_to_end(&mut bytes)?;
+    ///     fs::write(next.join(file.path.file_name().unwrap()), bytes)?;
     /// }
     /// fs::write(next.join(DurableFiles::MARK), &durable.mark)?;
     /// fs::write(next.join("segments").join(DurableSegments::MANIFEST), &segments.manifest)?;

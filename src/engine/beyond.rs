@@ -74,11 +74,12 @@ impl Engine {
 
     /// Returns the times of a question.
     ///
-    /// Where times come with events, a call without one has that of the latest, which the window
-    /// knows by the end of its tick only: an id would leave segments a tick too early. An event
-    /// that comes late counts as the latest for the window. And before the first call that accepts
-    /// anything since the engine was built, nobody knows by which time it goes: a call that only
-    /// reads must let nothing expire by the clock, as events may go on from before it.
+    /// An engine that goes by its events takes a call without a time for as late as the latest,
+    /// which the window knows by the end of its tick only: an id would leave segments a tick too
+    /// early. An event that comes late counts as the latest for the window. And before the first
+    /// call that accepts anything since the engine was built, nobody knows by which time it goes: a
+    /// call that only reads must let nothing expire by the clock, as events may go on from before
+    /// it.
     fn times(&self, at: Reading) -> Asked {
         let asked = self.no_later_than_events(at.time);
         match self.stream_time.is_by_clock() || self.stream_time.is_by_events() {

@@ -1,7 +1,8 @@
-//! Times that come with events: from before the clock's, and late.
+//! Times that are not those of the clock: events from before it, events that come late, and checks
+//! of which the journal is told late.
 
-use super::tests::World;
-use crate::{Certainty, Dedup, Timestamp};
+use super::tests::{RETENTION, WINDOW, World};
+use crate::{Certainty, Dedup, Tier, Timestamp};
 
 /// An event's verdict: whether it is a duplicate, and whether that is certain.
 fn event(dedup: &Dedup, id: &str, seconds: u64) -> (bool, Certainty) {
@@ -36,5 +37,24 @@ fn a_late_event_is_not_answered_as_if_the_window_had_what_was_before_it() {
         let answer = if is_full { (false, Certainty::Guess) } else { (true, Certainty::Exact) };
         assert_eq!(event(&dedup, "a", 10), answer);
         claim.release().unwrap();
+    }
+}
+
+#[test]
+fn an_id_of_which_the_journal_is_told_within_half_a_window_is_known_for_the_retention() {
+    for told_after in [0, 10, 25, 30, 49] {
+        let world = World { deferred: true, ..World::new() };
+        let dedup = world.open();
+        let id = dedup.prepare("a");
+        let verdict = dedup.check_prepared(id);
+        world.pass(told_after);
+        // What is due is sealed, and has not got it.
+        assert!(dedup.check("b").is_fresh());
+        dedup.append_batch_prepared([(id, verdict)]).unwrap();
+        for passed in [WINDOW.as_secs() + 1, RETENTION.as_secs() / 2] {
+            world.pass(passed - told_after);
+            let tier = dedup.contains("a");
+            assert_eq!(tier, Some(Tier::Segments), "told after {told_after} s, asked {passed} s later");
+        }
     }
 }

@@ -24,6 +24,8 @@ pub(super) struct World {
     pub(super) disk: Simulated,
     pub(super) clock: ManualClock,
     pub(super) checkpoints: bool,
+    /// True if callers tell the journal of their checks.
+    pub(super) deferred: bool,
     pub(super) refreshes: bool,
     /// The segments of earlier owners, if it is handed over.
     pub(super) source: Option<Elsewhere>,
@@ -31,7 +33,8 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn new() -> Self {
-        World { disk: Simulated::new(), clock: clock(), checkpoints: false, refreshes: false, source: None }
+        let (checkpoints, deferred, refreshes) = (false, false, false);
+        World { disk: Simulated::new(), clock: clock(), checkpoints, deferred, refreshes, source: None }
     }
 
     pub(super) fn open(&self) -> Dedup {
@@ -39,7 +42,8 @@ impl World {
     }
 
     fn build(&self) -> Result<Dedup, Error> {
-        let builder = builder(&self.disk, &self.clock, JournalOptions::new().checkpoints(self.checkpoints));
+        let options = JournalOptions::new().checkpoints(self.checkpoints).deferred(self.deferred);
+        let builder = builder(&self.disk, &self.clock, options);
         // (With one key, filters let the same ids pass each time.)
         let key = DigestKey { kind: WantedKey::default().kind, bits: 7 };
         let builder = builder.window(WINDOW).refresh_on_duplicate(self.refreshes).digest_key(key);
@@ -306,6 +310,7 @@ fn what_is_elsewhere_and_cannot_be_read_is_in_doubt_until_it_is_here() {
     source.mood(Mood::Gone);
     let verdict = dedup.check("a");
     assert_eq!((verdict.is_fresh(), verdict.certainty(), long().in_doubt), (true, Certainty::Guess, 1));
+    assert_eq!((dedup.contains("b"), long().in_doubt), (None, 2));
     let bring = || dedup.engine.long.as_ref().unwrap().bring(1 << 20);
     assert!(bring().is_err() && long().not_brought.is_some());
     source.mood(Mood::Well);

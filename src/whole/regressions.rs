@@ -1,5 +1,7 @@
 //! Sequences that have failed, as short as they could be made. None is ever removed.
 
+mod long_memory;
+
 use super::config::{Config, HistoryConfig, Kind};
 use super::op::Op::*;
 use super::op::{Harm, Op, Sequence};
@@ -32,7 +34,7 @@ pub(super) fn all() -> Vec<Regression> {
     of_fingerprints(&mut add);
     of_damage(&mut add);
     if cfg!(feature = "long-memory") {
-        of_long_memory(&mut add);
+        long_memory::all(&mut add);
     }
     all
 }
@@ -321,101 +323,6 @@ fn of_damage(add: Add<'_>) {
             Forget { id: 0 },
             Flush,
             ReopenJournal,
-        ],
-    );
-}
-
-/// Adds findings about a long memory.
-fn of_long_memory(add: Add<'_>) {
-    add(
-        "a replay of events before the clock's time was never sealed",
-        None,
-        Config { long: Some(12_000), ..EVENTS },
-        &[
-            Event { id: 0, milliwindows: 35 },
-            Check { id: 1 },
-            Event { id: 2, milliwindows: 3_057 },
-            Event { id: 0, milliwindows: 0 },
-        ],
-    );
-    add(
-        "a late event was answered as if the window remembered what was before it",
-        None,
-        Config { long: Some(1_100), ..EVENTS },
-        &[
-            Full { full: true },
-            Check { id: 2 },
-            Event { id: 0, milliwindows: 1 },
-            Event { id: 7, milliwindows: 1_003 },
-            Event { id: 2, milliwindows: -1_014 },
-        ],
-    );
-    add(
-        "what could not be sealed in time was fresh without a doubt",
-        Some(Rule::BehindIsInDoubt),
-        Config { long: Some(12_000), ..PLAIN },
-        &[Check { id: 4 }, Full { full: true }, Advance { milliwindows: 1_100 }, Check { id: 4 }],
-    );
-    add(
-        "an id that was forgotten while it was asked for was fresh twice",
-        Some(Rule::InsertAgain),
-        Config { long: Some(2_000), ..PLAIN },
-        &[ForgottenMeanwhile { id: 0 }, Check { id: 0 }],
-    );
-    add(
-        "a file of the journal was deleted before a segment was made of it",
-        Some(Rule::SealedFirst),
-        Config { checkpoints: true, lateness: Some(522), long: Some(2_000), ..SYSTEM },
-        &[
-            ForgottenMeanwhile { id: 6 },
-            Checkpoint,
-            CheckPrepared { id: 7 },
-            Flush,
-            Checkpoint,
-            Advance { milliwindows: 1_042 },
-            CallFails { after: 4 },
-            Check { id: 6 },
-            CheckBatch { first: 7, ids: 5 },
-        ],
-    );
-    add(
-        "what was cleared was known as long as the disk did not take that",
-        Some(Rule::VoidAtOnce),
-        Config { checkpoints: true, long: Some(12_000), ..EVENTS },
-        &[
-            CheckBatch { first: 5, ids: 8 },
-            Checkpoint,
-            Restart { milliwindows: 0 },
-            SyncFails { after: 0 },
-            ClearBeside { id: 4 },
-            Event { id: 7, milliwindows: 37 },
-        ],
-    );
-    add(
-        "a lookup before the first event expired segments by the clock",
-        None,
-        Config { refresh: true, long: Some(5_000), ..EVENTS },
-        &[
-            CheckBatch { first: 4, ids: 8 },
-            Advance { milliwindows: 1_020 },
-            Event { id: 0, milliwindows: 34 },
-            Restart { milliwindows: 100 },
-            AdvanceHorizon,
-            Contains { id: 7 },
-            Event { id: 6, milliwindows: 23 },
-        ],
-    );
-    add(
-        "an id in doubt that was forgotten while it was asked for was not inserted again",
-        Some(Rule::InsertAgain),
-        Config { checkpoints: true, long: Some(2_000), ..EVENTS },
-        &[
-            ForgottenMeanwhile { id: 1 },
-            Event { id: 5, milliwindows: 39 },
-            Forget { id: 0 },
-            Event { id: 4, milliwindows: 988 },
-            ForgottenMeanwhile { id: 0 },
-            Check { id: 0 },
         ],
     );
 }
