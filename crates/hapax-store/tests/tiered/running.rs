@@ -1,5 +1,5 @@
-//! Functions that run once, over a store that fails: each line of "Who meets whom" in
-//! `src/tiered/run/mod.rs`.
+//! Functions that run once, over a store that fails: with `running_unverified`, each line of "Who
+//! meets whom" in `src/tiered/run/mod.rs`.
 
 use hapax::{Clock, Timestamp};
 use hapax_redis::{RedisOptions, RedisStore};
