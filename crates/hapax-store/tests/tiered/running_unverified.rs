@@ -50,6 +50,28 @@ async fn a_shadow_runs_it_each_time() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_waits_is_told_that_the_store_is_away_and_who_runs_goes_on() {
+    let records = records();
+    let ((_, here), (connection, there)) = (connect(&records), connect(&records));
+    let (here, there) = (here.build().await.unwrap(), there.build().await.unwrap());
+    let runs = here.run("a", "", || async {
+        sleep(LEASE).await;
+        Ok::<_, String>(1)
+    });
+    let waits = async {
+        sleep(SECOND).await;
+        let goes_away = async {
+            sleep(SECOND).await;
+            connection.always(Fault::Fails(ErrorKind::Unavailable));
+        };
+        tokio::join!(there.run("a", "", || async { Ok::<_, String>(2) }), goes_away).0
+    };
+    let (ran, told) = tokio::join!(runs, waits);
+    assert_eq!(ran.unwrap(), 1);
+    assert!(matches!(told, Err(RunError::NotRun(IdempotencyError::Claim(_)))), "{told:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn who_waits_takes_over_when_the_lease_is_lost_and_its_result_stays() {
     let records = records();
     let ((connection, here), (_, there)) = (connect(&records), connect(&records));

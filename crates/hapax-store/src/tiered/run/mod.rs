@@ -13,7 +13,7 @@
 //! | | fails | its error is returned, and the claim released: the next caller runs it; or the error is [kept](RunOptions::keep_errors), and told to all |
 //! | | panics | the panic goes on, and the claim is released |
 //! | | returns what is too large, or cannot be JSON | the caller has the output, in an error; later ones are told that it ran, and why there is no result |
-//! | the store | is away when the key is claimed | [`Claim`](IdempotencyError::Claim); nothing runs |
+//! | the store | is away when the key is claimed, or while a caller waits | [`Claim`](IdempotencyError::Claim), at once; nothing runs here |
 //! | | is away while the function runs, for less than the lease | nothing: renewals are tried again |
 //! | | is away for longer than the lease, or for this process only | who waits elsewhere runs it, and its result stays; here it is [`LostLease`](IdempotencyError::LostLease), with the output |
 //! | | is away when the result is to be stored | it is tried for a lease; then [`Complete`](IdempotencyError::Complete), with the output; the next caller runs it after the lease |
