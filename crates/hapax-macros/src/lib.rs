@@ -4,10 +4,11 @@
 //! ```
 //! use hapax_store::{IdempotencyError, InMemoryStore, TieredDedup};
 //!
+//! type Dedup = TieredDedup<InMemoryStore>; // or over Redis, PostgreSQL, SQLite
 //! type Error = Box<dyn std::error::Error + Send + Sync>;
 //!
 //! #[hapax_macros::once(dedup = dedup, key = order_id, fingerprint = cents.to_be_bytes())]
-//! async fn charge(dedup: &TieredDedup<InMemoryStore>, order_id: &str, cents: u64) -> Result<String, Error> {
+//! async fn charge(dedup: &Dedup, order_id: &str, cents: u64) -> Result<String, Error> {
 //!     Ok(format!("charged {cents} for {order_id}")) // … the call that must not happen twice …
 //! }
 //!
@@ -34,7 +35,7 @@ use proc_macro::TokenStream;
 /// |---|---|
 /// | `dedup = …` | a `TieredDedup`, or what dereferences to one; the handle is cloned |
 /// | `key = …` | the key of the call, as bytes or text: `order.id`, `request_id.to_string()` |
-/// | `fingerprint = …` | what else makes it this call, as bytes or text; optional: then the key says it alone |
+/// | `fingerprint = …` | what else makes it this call, as bytes or text; optional |
 /// | `options = …` | a `RunOptions`; optional |
 /// | `name = "…"` | the name of the function in its keys; optional: module and name |
 ///
@@ -50,8 +51,11 @@ use proc_macro::TokenStream;
 ///
 /// # Guarantees and errors
 ///
-/// Those of `TieredDedup::run`. An output that could not be stored is dropped here, and the caller
-/// has the reason: who needs the output calls `run`.
+/// Those of `TieredDedup::run`. A call runs the function at most once, but an error does not say
+/// that it has not run: an output that could not be stored is dropped here, and the caller has the
+/// `IdempotencyError` instead. After `LostLease` and `Complete` a retry may run the function again;
+/// after `TooLarge` and `Unwritable` it does not, within the retention. Who needs the output calls
+/// `run`.
 ///
 /// # Compile errors
 ///
@@ -59,10 +63,10 @@ use proc_macro::TokenStream;
 /// given twice:
 ///
 /// ```compile_fail
-/// use hapax_store::{InMemoryStore, TieredDedup};
+/// use hapax_store::{IdempotencyError, InMemoryStore, TieredDedup};
 ///
 /// #[hapax_macros::once(dedup = dedup, key = id)]
-/// fn charge(dedup: &TieredDedup<InMemoryStore>, id: &str) -> Result<(), Box<dyn std::error::Error>> {
+/// fn charge(dedup: &TieredDedup<InMemoryStore>, id: &str) -> Result<(), IdempotencyError> {
 ///     Ok(()) // it is not `async`
 /// }
 /// ```

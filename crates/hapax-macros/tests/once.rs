@@ -63,6 +63,12 @@ impl Bank {
         Ok(format!("shipped {number}"))
     }
 
+    #[hapax_macros::once(dedup = self.dedup, key = id, options = RunOptions::new().max_result_bytes(0))]
+    async fn audit(&self, id: &str) -> Result<u32, ChargeError> {
+        let _id = id;
+        Ok(self.charges.fetch_add(1, Ordering::Relaxed))
+    }
+
     #[hapax_macros::once(
         dedup = &self.dedup,
         key = format!("{}-{}", key.0, key.1),
@@ -101,6 +107,17 @@ async fn errors_of_the_function_stay_what_they_are() {
         assert!(matches!(bank.charge(order(2_000)).await, Err(ChargeError::Declined(2_000))));
     }
     assert!(bank.ship("a").await.unwrap_err().is::<std::num::ParseIntError>());
+}
+
+#[tokio::test]
+async fn an_output_that_is_not_stored_is_an_error_and_a_retry_does_not_run() {
+    let bank = Bank::new().await;
+    for _ in 0..2 {
+        let error = bank.audit("17").await.unwrap_err();
+        let is_told = |error: &IdempotencyError| matches!(error, IdempotencyError::TooLarge { max: Some(0), .. });
+        assert!(matches!(&error, ChargeError::Idempotency(told) if is_told(told)), "{error}");
+        assert_eq!(bank.charges.load(Ordering::Relaxed), 1);
+    }
 }
 
 #[tokio::test]

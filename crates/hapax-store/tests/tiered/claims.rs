@@ -2,8 +2,8 @@
 
 use super::*;
 use hapax_store::{
-    ClaimError, ErrorKind, Ownership, RecordKey, Scope, Store as _, TieredAttempt, TieredClaimOptions, TieredOnce,
-    TieredOnceError,
+    ClaimError, ErrorKind, OnStoreError, Ownership, RecordKey, Scope, Store as _, TieredAttempt, TieredClaimOptions,
+    TieredOnce, TieredOnceError,
 };
 use hapax_testing::store::Fault;
 use std::convert::Infallible;
@@ -180,6 +180,48 @@ async fn memory_learns_only_what_the_store_has_recorded() {
         world.clock.advance(LEASE + Duration::from_secs(1));
         claim(&engine, "a").await.complete().await.unwrap();
         assert!(engine.claim("a").await.unwrap().is_duplicate());
+    }
+}
+
+#[tokio::test]
+async fn memory_forgets_with_the_store_what_is_remembered_for_less_than_the_window() {
+    const SHORT: Duration = Duration::from_secs(10);
+    let worlds = [World::new(), World::new(), World::new()];
+    let engines = worlds.each_ref().map(|world| {
+        world.store.be_private();
+        world.engine().on_store_error(OnStoreError::Admit)
+    });
+    let [shared, exclusive, with_history] = engines;
+    let exclusive = exclusive.ownership(Ownership::Exclusive);
+    let with_history = with_history.ownership(Ownership::Exclusive).history(1e-6, 100_000);
+    for (kind, (world, engine)) in worlds.iter().zip([shared, exclusive, with_history]).enumerate() {
+        assert!(SHORT < WINDOW);
+        let engine = engine.build().await.unwrap();
+        let short = TieredClaimOptions::new().retention(SHORT);
+        // One that is admitted before the history is complete, and recorded afterwards.
+        world.store.always(Fault::Fails(ErrorKind::Unavailable));
+        let early = engine.claim_with("early", short).await.unwrap().claimed().unwrap();
+        world.store.always(Fault::None);
+        if kind > 0 {
+            engine.warm().await.unwrap();
+        }
+        early.complete().await.unwrap();
+        assert!(engine.claim("early").await.unwrap().is_duplicate(), "engine {kind}");
+        for admitted in [false, true, false] {
+            if admitted {
+                world.store.always(Fault::Fails(ErrorKind::Unavailable));
+            }
+            let held = engine.claim_with("a", short).await.unwrap().claimed().expect("it was forgotten");
+            assert_eq!(held.is_verified(), !admitted, "engine {kind}");
+            world.store.always(Fault::None);
+            held.complete().await.unwrap();
+            for _ in 0..2 {
+                assert!(engine.claim("a").await.unwrap().is_duplicate(), "engine {kind}, admitted: {admitted}");
+                world.clock.advance(SHORT * 9 / 20);
+            }
+            world.clock.advance(SHORT / 5);
+        }
+        assert!(is_fresh(&engine, "a").await, "engine {kind}");
     }
 }
 

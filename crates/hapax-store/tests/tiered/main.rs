@@ -19,6 +19,8 @@ mod overdue;
 mod policies;
 #[cfg(feature = "json")]
 mod running;
+#[cfg(feature = "json")]
+mod running_unverified;
 use testkit::random;
 mod collisions;
 mod shared;

@@ -1,5 +1,5 @@
-//! Functions that run once, over a store that fails: each line of "Who meets whom" in
-//! `src/tiered/run/mod.rs`.
+//! Functions that run once, over a store that fails: with `running_unverified`, each line of "Who
+//! meets whom" in `src/tiered/run/mod.rs`.
 
 use hapax::{Clock, Timestamp};
 use hapax_redis::{RedisOptions, RedisStore};
@@ -19,13 +19,13 @@ type Engine = TieredDedup<Store>;
 type Result<T, E = String> = std::result::Result<T, E>;
 
 const DOWN: Fault = Fault::Fails(ErrorKind::Unavailable);
-const LEASE: Duration = Duration::from_secs(5);
-const SECOND: Duration = Duration::from_secs(1);
+pub(super) const LEASE: Duration = Duration::from_secs(5);
+pub(super) const SECOND: Duration = Duration::from_secs(1);
 const RETENTION: Duration = Duration::from_secs(3_600);
 
 /// The runtime's clock, which is stopped and jumps.
 #[derive(Clone, Copy)]
-struct TokioClock(Instant);
+pub(super) struct TokioClock(pub(super) Instant);
 
 impl Clock for TokioClock {
     fn now(&self) -> Timestamp {
@@ -309,10 +309,11 @@ async fn a_result_that_is_too_large_does_not_run_again() {
     let engine = TieredDedup::builder(BudgetStore::new(64 << 10).unwrap()).build().await.unwrap();
     let larger = || async { Ok::<_, String>("x".repeat(100 << 10)) };
     match engine.run("a", "", larger).await {
-        Err(RunError::NotStored { error: IdempotencyError::TooLarge { max: None, .. }, .. }) => {}
+        Err(RunError::NotStored { error: IdempotencyError::TooLarge { bytes: 102_402, max: None }, .. }) => {}
         other => panic!("{:?}", other.map(|_| ())),
     }
-    assert!(matches!(not_run(engine.run("a", "", larger).await), IdempotencyError::TooLarge { max: None, .. }));
+    let error = not_run(engine.run("a", "", larger).await);
+    assert!(matches!(error, IdempotencyError::TooLarge { bytes: 102_402, max: None }), "{error}");
 }
 
 #[tokio::test(start_paused = true)]

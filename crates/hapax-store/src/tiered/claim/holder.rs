@@ -221,9 +221,21 @@ impl Holder {
             }
             Where::Admitted => {
                 self.record(result).await?;
-                self.policy.memory.learn(&[self.id]);
+                self.learn();
                 Ok(())
             }
+        }
+    }
+
+    /// Teaches memory that the id is done, except where the store forgets it earlier than the
+    /// window would.
+    fn learn(&self) {
+        let memory = &self.policy.memory;
+        if memory.may_learn(self.retention) {
+            memory.learn(&[self.id]);
+        } else if memory.has_history() {
+            // Otherwise the history takes it for new, and the store is not asked.
+            memory.warm(&[self.id]);
         }
     }
 

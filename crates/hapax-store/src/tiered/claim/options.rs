@@ -41,9 +41,9 @@ impl TieredClaimOptions {
     /// Sets the time for which the store remembers the id once it is completed. Default: the
     /// policy's.
     ///
-    /// Memory may answer "duplicate" for the length of the window, where it is asked. An exclusive
-    /// engine's history is made for the policy's retention, so a longer one is an error there
-    /// ([`ErrorKind::Misconfigured`](crate::ErrorKind::Misconfigured)). Zero and more than
+    /// For less than the window, memory does not remember it, and the store is asked each time. An
+    /// exclusive engine's history is made for the policy's retention, so a longer one is an error
+    /// there ([`ErrorKind::Misconfigured`](crate::ErrorKind::Misconfigured)). Zero and more than
     /// 100 years are errors everywhere.
     #[must_use]
     pub fn retention(self, retention: Duration) -> Self {

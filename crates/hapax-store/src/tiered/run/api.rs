@@ -39,8 +39,12 @@ impl<S: Store> TieredDedup<S> {
     /// with another fingerprint is [`IdempotencyError::Mismatch`]. The key is one of this engine's
     /// ids: two functions need different keys, or [scopes](TieredDedup::with_scope).
     ///
-    /// The result is stored as JSON. With the attribute `once` of `hapax-macros` this is one line
-    /// above a function.
+    /// The result is stored as JSON: what JSON does not bring back (a NaN, the difference between
+    /// `None` and `Some(())`) later callers do not get. A later release of the program reads the
+    /// results of this one: a new field needs `#[serde(default)]`. Of a type that it cannot read,
+    /// retries get [`Unreadable`](IdempotencyError::Unreadable) until the retention ends, and nothing
+    /// runs; with another key they would run again. With the attribute `once` of `hapax-macros` this
+    /// is one line above a function.
     ///
     /// # Guarantees
     ///
@@ -54,7 +58,8 @@ impl<S: Store> TieredDedup<S> {
     ///   effect that must not happen twice even then is fenced: [`claim`](TieredDedup::claim) has
     ///   tokens.
     /// - If the policy [admits](crate::OnStoreError::Admit) messages that the store could not be
-    ///   asked about, or is a shadow, the function runs without that.
+    ///   asked about, or is a shadow, the function runs without that, and returns its output even
+    ///   if the store is still away.
     ///
     /// # Errors
     ///
@@ -153,12 +158,17 @@ impl<S: Store> TieredDedup<S> {
 /// Completes a claim with a record. If the store refuses the record, and not one without the
 /// result, it was too large.
 async fn complete<S: Store>(claim: TieredClaim<S>, record: Vec<u8>) -> Result<(), IdempotencyError> {
-    let bytes = record.len() as u64;
+    let (bytes, is_verified) = (outcome::json_bytes(&record), claim.is_verified());
     let Err(not_completed) = claim.complete_with(record).await else { return Ok(()) };
     let error = match not_completed.error() {
         ClaimError::LostLease(lost) => return Err(IdempotencyError::LostLease(*lost)),
         ClaimError::Store(error) => error.clone(),
     };
+    if !is_verified && error.kind().is_transient() {
+        // The policy admits calls that the store cannot be asked about: nobody was promised that
+        // this one is recorded.
+        return Ok(());
+    }
     if error.kind() != crate::ErrorKind::Misconfigured {
         return Err(IdempotencyError::Complete(error));
     }

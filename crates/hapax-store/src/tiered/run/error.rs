@@ -81,7 +81,8 @@ pub enum IdempotencyError {
     /// again within the retention.
     Unwritable(String),
     /// It has run, and what the store has of it is no result of this function, for the reason
-    /// given: another version of it, or another function, has used the key.
+    /// given: another version of it, or another function, has used the key. It does not run again
+    /// within the retention.
     Unreadable(String),
 }
 
@@ -99,7 +100,9 @@ impl<T, E> RunError<T, E> {
     /// ```
     /// use hapax_store::{IdempotencyError, RunError};
     ///
-    /// let error: RunError<u64, Box<dyn std::error::Error>> = RunError::NotRun(IdempotencyError::Mismatch);
+    /// type Error = Box<dyn std::error::Error>;
+    ///
+    /// let error: RunError<u64, Error> = RunError::NotRun(IdempotencyError::Mismatch);
     /// assert!(error.into_error().is::<IdempotencyError>());
     /// ```
     pub fn into_error(self) -> E

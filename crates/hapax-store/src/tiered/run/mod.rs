@@ -4,21 +4,22 @@
 //!
 //! | who | at the worst moment | what happens |
 //! |---|---|---|
-//! | two callers, of one process or of two | at once | one runs the function; the other one waits, up to [`wait`](RunOptions::wait), and gets the same result, or [`InProgress`](IdempotencyError::InProgress) |
-//! | a caller | is dropped while the function runs (a time-out, a `select!`) | the function is dropped where it stands, and the claim released: who waits runs it again |
+//! | two callers, of one process or two | at once | one runs it; the other one [waits](RunOptions::wait), and gets the same result, or [`InProgress`](IdempotencyError::InProgress) |
+//! | a caller | is dropped while the function runs (a time-out) | so is the function, where it stands, and the claim is released: who waits runs it again |
 //! | | is dropped while the result is being stored | that goes on without it: nobody runs it again |
 //! | | brings another fingerprint | [`Mismatch`](IdempotencyError::Mismatch), at once; nothing runs |
 //! | | comes after the retention | the function runs again |
 //! | the function | takes longer than the lease | the claim is renewed every third of it |
-//! | | fails | its error is returned, and the claim released: the next caller runs it; or the error is kept for a while ([`keep_errors`](RunOptions::keep_errors)), and told to all |
+//! | | fails | its error is returned, and the claim released: the next caller runs it; or the error is [kept](RunOptions::keep_errors), and told to all |
 //! | | panics | the panic goes on, and the claim is released |
-//! | | returns what is too large, or cannot be JSON | the caller has the output, in an error; later ones are told that it ran, and why its result is not there |
-//! | the store | is away when the key is claimed | [`Claim`](IdempotencyError::Claim); nothing runs |
+//! | | returns what is too large, or cannot be JSON | the caller has the output, in an error; later ones are told that it ran, and why there is no result |
+//! | the store | is away when the key is claimed, or while a caller waits | [`Claim`](IdempotencyError::Claim), at once; nothing runs here |
 //! | | is away while the function runs, for less than the lease | nothing: renewals are tried again |
-//! | | is away for longer than the lease, and another caller runs it meanwhile | [`LostLease`](IdempotencyError::LostLease), with the output: the function has run here, and may have run there |
-//! | | is away when the result is to be stored | it is tried for as long as a lease; then [`Complete`](IdempotencyError::Complete), with the output; when the lease ends, the next caller runs it again |
-//! | the process | is killed between effect and result | when the lease ends, the next caller runs the function again: only an effect in the store's own transaction, or one that is fenced or idempotent itself, does without that |
-//! | another version of the program | finds a result of another type | [`Unreadable`](IdempotencyError::Unreadable); nothing runs |
+//! | | is away for longer than the lease, or for this process only | who waits elsewhere runs it, and its result stays; here it is [`LostLease`](IdempotencyError::LostLease), with the output |
+//! | | is away when the result is to be stored | it is tried for a lease; then [`Complete`](IdempotencyError::Complete), with the output; the next caller runs it after the lease |
+//! | the process | is killed between effect and result | the next caller runs it after the lease: unless the effect is in the store's own transaction, fenced or idempotent |
+//! | another version of the program | finds a result of another type | [`Unreadable`](IdempotencyError::Unreadable); nothing runs; a field with a default may come and go |
+//! | the policy | admits calls while the store is away, or is a shadow | the function runs each time, and its output is returned |
 //!
 //! `api` is what users call; `options` and `error` are theirs; `outcome` is what the store has of
 //! it, pure; `rules` names what a test may leave out, to show that it would be noticed.

@@ -3,7 +3,7 @@
 //! ```text
 //! version: u8, 1 | kind: u8 | the rest
 //! kind:    0 a result, as JSON
-//!          1 a result that was too large: bytes: u64 | the limit, 0 if it was the store's: u64
+//!          1 a result that was too large: bytes: u64 | the limit, 2^64 - 1 if it was the store's: u64
 //!          2 a result that cannot be written as JSON: the reason, UTF-8
 //!          3 an error of the function: its text, UTF-8
 //! ```
@@ -22,6 +22,12 @@ const TOO_LARGE: u8 = 1;
 const UNWRITABLE: u8 = 2;
 const FAILED: u8 = 3;
 
+/// The number that stands for "no limit of ours".
+const NO_LIMIT: u64 = u64::MAX;
+
+/// The bytes before the rest.
+const HEAD: usize = 2;
+
 /// The largest text that is stored.
 const MAX_TEXT_BYTES: usize = 4 << 10;
 
@@ -32,17 +38,22 @@ pub(super) fn encode<T: Serialize>(output: &T, max: usize) -> Result<Vec<u8>, (V
         let why = error.to_string();
         return Err((encode_text(UNWRITABLE, &why), IdempotencyError::Unwritable(why)));
     }
-    match record.len() - 2 {
-        bytes if bytes <= max => Ok(record),
-        bytes => Err(too_large(bytes as u64, Some(max as u64))),
+    match json_bytes(&record) {
+        bytes if bytes <= max as u64 => Ok(record),
+        bytes => Err(too_large(bytes, Some(max as u64))),
     }
+}
+
+/// Returns the size of the result in a record.
+pub(super) fn json_bytes(record: &[u8]) -> u64 {
+    record.len().saturating_sub(HEAD) as u64
 }
 
 /// Returns the record of a result that is too large, and the reason.
 pub(super) fn too_large(bytes: u64, max: Option<u64>) -> (Vec<u8>, IdempotencyError) {
     let mut record = vec![VERSION, TOO_LARGE];
     record.extend(bytes.to_le_bytes());
-    record.extend(max.unwrap_or(0).to_le_bytes());
+    record.extend(max.unwrap_or(NO_LIMIT).to_le_bytes());
     (record, IdempotencyError::TooLarge { bytes, max })
 }
 
@@ -73,7 +84,7 @@ pub(super) fn decode<T: DeserializeOwned>(record: &[u8], expires_in: Duration) -
             let ([bytes, max], []) = numbers.as_chunks::<8>() else {
                 return Err(unreadable(format!("{} bytes of numbers, expected 16", numbers.len())));
             };
-            let max = Some(u64::from_le_bytes(*max)).filter(|max| *max > 0);
+            let max = Some(u64::from_le_bytes(*max)).filter(|max| *max != NO_LIMIT);
             Err(IdempotencyError::TooLarge { bytes: u64::from_le_bytes(*bytes), max })
         }
         (UNWRITABLE, text) => Err(IdempotencyError::Unwritable(decode_text(text)?)),
@@ -99,13 +110,15 @@ mod tests {
     fn every_kind_is_read_as_it_was_written() {
         let record = encode(&("paid", 17), 100).unwrap();
         assert_eq!(decode::<(String, u64)>(&record, LEFT).unwrap(), ("paid".into(), 17));
-        let json = record.len() - 2;
+        let json = record.len() - HEAD;
         assert_eq!(encode(&("paid", 17), json).unwrap(), record, "as many bytes as it may have");
         let (record, error) = encode(&("paid", 17), json - 1).unwrap_err();
         let expected = |error: &IdempotencyError| matches!(error, IdempotencyError::TooLarge { bytes, max: Some(max) } if *bytes == json as u64 && *max == bytes - 1);
         assert!(expected(&error) && expected(&decode::<()>(&record, LEFT).unwrap_err()), "{error:?}");
-        let refused = decode::<()>(&too_large(5, None).0, LEFT).unwrap_err();
-        assert!(matches!(refused, IdempotencyError::TooLarge { bytes: 5, max: None }));
+        for limit in [None, Some(0), Some(4)] {
+            let refused = decode::<()>(&too_large(5, limit).0, LEFT).unwrap_err();
+            assert!(matches!(refused, IdempotencyError::TooLarge { bytes: 5, max } if max == limit), "{refused:?}");
+        }
         let (record, _) = encode(&BTreeMap::from([((1, 2), 3)]), 100).unwrap_err();
         assert!(matches!(decode::<()>(&record, LEFT), Err(IdempotencyError::Unwritable(why)) if why.contains("key")));
         let long = "ä".repeat(MAX_TEXT_BYTES);
@@ -131,6 +144,55 @@ mod tests {
             let error = decode::<u64>(record, LEFT).unwrap_err();
             assert!(matches!(&error, IdempotencyError::Unreadable(why) if why.contains(says)), "{error}");
         }
+    }
+
+    /// The result of one release of a program, read by the next one, and the other way round.
+    #[test]
+    fn a_field_with_a_default_may_come_and_go_and_any_other_is_missed() {
+        #[derive(Serialize)]
+        struct Old {
+            amount: u64,
+        }
+        #[derive(Debug, PartialEq, Serialize, serde::Deserialize)]
+        struct New {
+            amount: u64,
+            #[serde(default)]
+            currency: String,
+        }
+        #[derive(Debug, PartialEq, serde::Deserialize)]
+        struct Strict {
+            amount: u64,
+        }
+        #[derive(Debug, serde::Deserialize)]
+        struct Renamed {
+            #[serde(rename = "cents")]
+            _cents: u64,
+        }
+        let old = encode(&Old { amount: 7 }, 100).unwrap();
+        let new = New { amount: 7, currency: String::new() };
+        assert_eq!(decode::<New>(&old, LEFT).unwrap(), new);
+        assert_eq!(decode::<Strict>(&encode(&new, 100).unwrap(), LEFT).unwrap(), Strict { amount: 7 });
+        let error = decode::<Renamed>(&old, LEFT).unwrap_err();
+        assert!(
+            matches!(&error, IdempotencyError::Unreadable(why) if why.contains("missing field `cents`")),
+            "{error}"
+        );
+    }
+
+    /// Retries get the result of the first call, to the last bit.
+    #[test]
+    fn numbers_are_read_as_they_were_written() {
+        for bits in (0..10_000_u64).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)) {
+            let number = f64::from_bits(bits);
+            if number.is_finite() {
+                let read = decode::<f64>(&encode(&number, 100).unwrap(), LEFT).unwrap();
+                assert_eq!(read.to_bits(), bits, "{number:?} became {read:?}");
+            }
+        }
+        assert_eq!(decode::<u128>(&encode(&u128::MAX, 100).unwrap(), LEFT).unwrap(), u128::MAX);
+        // JSON has no such number: the first caller has it, and the later ones an error.
+        let error = decode::<f64>(&encode(&f64::NAN, 100).unwrap(), LEFT).unwrap_err();
+        assert!(matches!(error, IdempotencyError::Unreadable(_)), "{error}");
     }
 
     proptest! {
