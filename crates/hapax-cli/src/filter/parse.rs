@@ -7,8 +7,6 @@ use super::lines::{BadLine, Line, Lines, Unchecked, each_record, without_end};
 use super::reading::{Inputs, Reading};
 use crate::error::CommandError;
 use hapax::{Dedup, Digester, Prepared, Timestamp, Verdict};
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Receiver, SyncSender};
 
 /// Some lines on their way through the command. Batches are used again and again.
@@ -134,9 +132,9 @@ impl Parser {
     }
 
     /// Reads all files.
-    pub fn run(mut self, sources: &[Source], bytes_read: &Arc<AtomicU64>, channels: &Channels) {
+    pub fn run(mut self, sources: &[Source], channels: &Channels) {
         for source in sources {
-            match self.read(source, bytes_read, channels) {
+            match self.read(source, channels) {
                 Ok(()) => {}
                 Err(Stop::Gone) => return,
                 Err(Stop::CommandError(failure)) => {
@@ -147,26 +145,20 @@ impl Parser {
         }
     }
 
-    fn read(&mut self, source: &Source, bytes_read: &Arc<AtomicU64>, channels: &Channels) -> Result<(), Stop> {
-        if self.read_once(source, bytes_read, channels, false)? {
+    fn read(&mut self, source: &Source, channels: &Channels) -> Result<(), Stop> {
+        if self.read_once(source, channels, false)? {
             return Ok(());
         }
         // The file was cut short since an earlier run has read it, and may be another one.
-        self.read_once(source, bytes_read, channels, true).map(drop)
+        self.read_once(source, channels, true).map(drop)
     }
 
     /// Reads a file. Returns false if it is shorter than the part that an earlier run has printed
     /// of it.
-    fn read_once(
-        &mut self,
-        source: &Source,
-        bytes_read: &Arc<AtomicU64>,
-        channels: &Channels,
-        anew: bool,
-    ) -> Result<bool, Stop> {
+    fn read_once(&mut self, source: &Source, channels: &Channels, anew: bool) -> Result<bool, Stop> {
         self.lines.begin_file();
         let Reading { mut blocks, place: mut before, may_be_short, mut header } =
-            self.inputs.read(source, bytes_read.clone(), &mut self.lines, anew)?;
+            self.inputs.read(source, &mut self.lines, anew)?;
         loop {
             let mut batch = match self.spare.take() {
                 Some(batch) => batch,

@@ -3,8 +3,6 @@
 use super::input::Source;
 use super::parse::{Batch, Channels, Parser};
 use crate::error::CommandError;
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -55,7 +53,6 @@ impl Stages {
         mut second: impl FnMut(&mut Batch) -> Result<(), CommandError> + Send + 'static,
         batches: usize,
         sources: Vec<Source>,
-        bytes_read: Arc<AtomicU64>,
     ) -> Self {
         let (empty, empties) = sync_channel(batches);
         let (full, fulls) = sync_channel(batches);
@@ -65,7 +62,7 @@ impl Stages {
         let channels = Channels { empty: empties, full };
         let checked = SaysEnd(sender.clone());
         let threads = [
-            std::thread::spawn(move || parser.run(&sources, &bytes_read, &channels)),
+            std::thread::spawn(move || parser.run(&sources, &channels)),
             std::thread::spawn(move || {
                 for batch in fulls {
                     let (batch, failure) = match batch {
