@@ -9,6 +9,10 @@ use crate::error::CommandError;
 use hapax::{Dedup, Digester, Prepared, Timestamp, Verdict};
 use std::sync::mpsc::{Receiver, SyncSender};
 
+/// The memory of a batch above which no other one is on its way at the same time. Without long lines
+/// a batch has a block, which is a fraction of it.
+const LONG_BYTES: usize = 2 << 20;
+
 /// Some lines on their way through the command. Batches are used again and again.
 #[derive(Debug, Default)]
 pub struct Batch {
@@ -40,7 +44,15 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// Returns true if its lines take much memory, or one took it that was too long.
+    fn is_long(&self) -> bool {
+        self.bytes.capacity() > LONG_BYTES
+    }
+
     fn clear(&mut self) {
+        if self.is_long() {
+            self.bytes = Vec::new();
+        }
         self.ends.clear();
         self.unchecked.clear();
         self.ids.clear();
@@ -82,6 +94,8 @@ impl Batch {
 /// The channels from which empty batches come, and to which full ones go.
 pub struct Channels {
     pub empty: Receiver<Batch>,
+    /// The number of all batches.
+    pub batches: usize,
     /// Full batches, or the reason why there are no more.
     pub full: SyncSender<Result<Batch, CommandError>>,
 }
@@ -91,8 +105,8 @@ pub struct Parser {
     lines: Lines,
     digests: Digests,
     inputs: Box<dyn Inputs>,
-    /// An empty batch that was not used.
-    spare: Option<Batch>,
+    /// Empty batches that are not used yet.
+    spare: Vec<Batch>,
 }
 
 /// The form in which the next stage wants ids.
@@ -128,7 +142,7 @@ impl From<CommandError> for Stop {
 
 impl Parser {
     pub fn new(lines: Lines, digests: Digests, inputs: Box<dyn Inputs>) -> Self {
-        Parser { lines, digests, inputs, spare: None }
+        Parser { lines, digests, inputs, spare: Vec::new() }
     }
 
     /// Reads all files.
@@ -160,7 +174,7 @@ impl Parser {
         let Reading { mut blocks, place: mut before, may_be_short, mut header } =
             self.inputs.read(source, &mut self.lines, anew)?;
         loop {
-            let mut batch = match self.spare.take() {
+            let mut batch = match self.spare.pop() {
                 Some(batch) => batch,
                 None => channels.empty.recv().map_err(|_| Gone)?,
             };
@@ -171,7 +185,7 @@ impl Parser {
             batch.header = header.take();
             let parsed = match next {
                 Block::End if may_be_short && blocks.read() < before.offset => {
-                    self.spare = Some(batch);
+                    self.spare.push(batch);
                     return Ok(false);
                 }
                 Block::End => {
@@ -186,19 +200,34 @@ impl Parser {
             header = batch.header.take();
             if batch.ends.is_empty() && batch.too_long == 0 && !before.ended && parsed.is_ok() {
                 // All of it was printed before.
-                self.spare = Some(batch);
+                self.spare.push(batch);
                 continue;
             }
             batch.header = header.take();
             batch.place.clone_from(&before);
             batch.name = source.name().display().to_string();
+            let is_long = batch.is_long();
             // The lines before a bad one are still printed.
             channels.full.send(Ok(batch)).map_err(|_| Gone)?;
+            if is_long {
+                self.wait_for_all(channels)?;
+            }
             parsed.map_err(|bad| bad.of(source))?;
             if before.ended {
                 return Ok(true);
             }
         }
+    }
+
+    /// Waits until all batches have come back, and gives the memory of long lines back. So several
+    /// long lines take no more memory than one.
+    fn wait_for_all(&mut self, channels: &Channels) -> Result<(), Gone> {
+        while self.spare.len() < channels.batches {
+            let mut batch = channels.empty.recv().map_err(|_| Gone)?;
+            batch.clear();
+            self.spare.push(batch);
+        }
+        Ok(())
     }
 
     /// Finds the records of a batch, and digests their ids. Records that were printed `before` are

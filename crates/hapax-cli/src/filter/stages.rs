@@ -59,7 +59,7 @@ impl Stages {
         let (sender, messages) = sync_channel(batches);
         (0..batches)
             .for_each(|_| empty.send(Batch::default()).expect("the channel has room, and its other end is here"));
-        let channels = Channels { empty: empties, full };
+        let channels = Channels { empty: empties, batches, full };
         let checked = SaysEnd(sender.clone());
         let threads = [
             std::thread::spawn(move || parser.run(&sources, &channels)),
