@@ -97,11 +97,11 @@ pub fn run(mut args: FilterArgs) -> Result<(), CommandError> {
     let bytes_read = Arc::new(AtomicU64::new(0));
     let progress = Progress::new(!args.no_progress, size, bytes_read.clone());
     let lines = Lines::new(&args.lines, &args.bad, extractor);
-    let resume = Resume::new(earlier.places, options(&args), run, time == check::Time::Arrival);
+    let resume = Resume::new(earlier.places, options(&args), run, time == check::Time::Arrival, bytes_read);
     let parser = Parser::new(lines, Digests::Prepared(plan.dedup.clone()), Box::new(resume));
     let printer =
         Printer::new(output, args.wanted(), args.refusing.refused, state.as_ref().is_some_and(State::has_header));
-    let stages = Stages::start(parser, move |batch| checker.check(batch), BATCHES, sources, bytes_read);
+    let stages = Stages::start(parser, move |batch| checker.check(batch), BATCHES, sources);
     let signals = Signals::listen(stages.waker())?;
     let mut last = Last { printer, beside, counter, state, counts: Counts::default(), progress, signals };
     let done = stages.run(|next| last.take(next));

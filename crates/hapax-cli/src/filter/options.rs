@@ -52,7 +52,9 @@ pub struct FilterArgs {
     ///
     /// The input is read twice, and nothing is printed before it was read to its end; lines are
     /// printed in their order. The whole process takes no more than --max-memory (2G without it, at
-    /// least 64M), where lines are short. The directory needs 18 bytes for each line, and room for
+    /// least 64M). On top of it come twice the longest line if that has more than 2 MiB, twice its
+    /// id if it is not the line as it is, and what unpacking a zstd file takes that was packed with
+    /// --ultra or --long (128 MiB at most). The directory needs 18 bytes for each line, and room for
     /// a copy of what can be read once only, as a pipe. The files have no names: nothing is left of
     /// them, however the command ends. An input that changes meanwhile is an error; one that grows
     /// is read as far as it was long

@@ -7,9 +7,11 @@ use super::lines::{BadLine, Line, Lines, Unchecked, each_record, without_end};
 use super::reading::{Inputs, Reading};
 use crate::error::CommandError;
 use hapax::{Dedup, Digester, Prepared, Timestamp, Verdict};
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Receiver, SyncSender};
+
+/// The memory of a batch above which no other one is on its way at the same time. Without long lines
+/// a batch has a block, which is a fraction of it.
+const LONG_BYTES: usize = 2 << 20;
 
 /// Some lines on their way through the command. Batches are used again and again.
 #[derive(Debug, Default)]
@@ -42,7 +44,15 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// Returns true if its lines take much memory, or one took it that was too long.
+    fn is_long(&self) -> bool {
+        self.bytes.capacity() > LONG_BYTES
+    }
+
     fn clear(&mut self) {
+        if self.is_long() {
+            self.bytes = Vec::new();
+        }
         self.ends.clear();
         self.unchecked.clear();
         self.ids.clear();
@@ -84,6 +94,8 @@ impl Batch {
 /// The channels from which empty batches come, and to which full ones go.
 pub struct Channels {
     pub empty: Receiver<Batch>,
+    /// The number of all batches.
+    pub batches: usize,
     /// Full batches, or the reason why there are no more.
     pub full: SyncSender<Result<Batch, CommandError>>,
 }
@@ -93,8 +105,8 @@ pub struct Parser {
     lines: Lines,
     digests: Digests,
     inputs: Box<dyn Inputs>,
-    /// An empty batch that was not used.
-    spare: Option<Batch>,
+    /// Empty batches that are not used yet.
+    spare: Vec<Batch>,
 }
 
 /// The form in which the next stage wants ids.
@@ -130,13 +142,13 @@ impl From<CommandError> for Stop {
 
 impl Parser {
     pub fn new(lines: Lines, digests: Digests, inputs: Box<dyn Inputs>) -> Self {
-        Parser { lines, digests, inputs, spare: None }
+        Parser { lines, digests, inputs, spare: Vec::new() }
     }
 
     /// Reads all files.
-    pub fn run(mut self, sources: &[Source], bytes_read: &Arc<AtomicU64>, channels: &Channels) {
+    pub fn run(mut self, sources: &[Source], channels: &Channels) {
         for source in sources {
-            match self.read(source, bytes_read, channels) {
+            match self.read(source, channels) {
                 Ok(()) => {}
                 Err(Stop::Gone) => return,
                 Err(Stop::CommandError(failure)) => {
@@ -147,28 +159,22 @@ impl Parser {
         }
     }
 
-    fn read(&mut self, source: &Source, bytes_read: &Arc<AtomicU64>, channels: &Channels) -> Result<(), Stop> {
-        if self.read_once(source, bytes_read, channels, false)? {
+    fn read(&mut self, source: &Source, channels: &Channels) -> Result<(), Stop> {
+        if self.read_once(source, channels, false)? {
             return Ok(());
         }
         // The file was cut short since an earlier run has read it, and may be another one.
-        self.read_once(source, bytes_read, channels, true).map(drop)
+        self.read_once(source, channels, true).map(drop)
     }
 
     /// Reads a file. Returns false if it is shorter than the part that an earlier run has printed
     /// of it.
-    fn read_once(
-        &mut self,
-        source: &Source,
-        bytes_read: &Arc<AtomicU64>,
-        channels: &Channels,
-        anew: bool,
-    ) -> Result<bool, Stop> {
+    fn read_once(&mut self, source: &Source, channels: &Channels, anew: bool) -> Result<bool, Stop> {
         self.lines.begin_file();
         let Reading { mut blocks, place: mut before, may_be_short, mut header } =
-            self.inputs.read(source, bytes_read.clone(), &mut self.lines, anew)?;
+            self.inputs.read(source, &mut self.lines, anew)?;
         loop {
-            let mut batch = match self.spare.take() {
+            let mut batch = match self.spare.pop() {
                 Some(batch) => batch,
                 None => channels.empty.recv().map_err(|_| Gone)?,
             };
@@ -179,7 +185,7 @@ impl Parser {
             batch.header = header.take();
             let parsed = match next {
                 Block::End if may_be_short && blocks.read() < before.offset => {
-                    self.spare = Some(batch);
+                    self.spare.push(batch);
                     return Ok(false);
                 }
                 Block::End => {
@@ -194,19 +200,34 @@ impl Parser {
             header = batch.header.take();
             if batch.ends.is_empty() && batch.too_long == 0 && !before.ended && parsed.is_ok() {
                 // All of it was printed before.
-                self.spare = Some(batch);
+                self.spare.push(batch);
                 continue;
             }
             batch.header = header.take();
             batch.place.clone_from(&before);
             batch.name = source.name().display().to_string();
+            let is_long = batch.is_long();
             // The lines before a bad one are still printed.
             channels.full.send(Ok(batch)).map_err(|_| Gone)?;
+            if is_long {
+                self.wait_for_all(channels)?;
+            }
             parsed.map_err(|bad| bad.of(source))?;
             if before.ended {
                 return Ok(true);
             }
         }
+    }
+
+    /// Waits until all batches have come back, and gives the memory of long lines back. So several
+    /// long lines take no more memory than one.
+    fn wait_for_all(&mut self, channels: &Channels) -> Result<(), Gone> {
+        while self.spare.len() < channels.batches {
+            let mut batch = channels.empty.recv().map_err(|_| Gone)?;
+            batch.clear();
+            self.spare.push(batch);
+        }
+        Ok(())
     }
 
     /// Finds the records of a batch, and digests their ids. Records that were printed `before` are

@@ -5,8 +5,6 @@ use super::checkpoint::Checkpoint;
 use super::input::Source;
 use super::lines::Lines;
 use crate::error::CommandError;
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 /// An input that is being read.
 pub struct Reading {
@@ -24,11 +22,5 @@ pub struct Reading {
 pub trait Inputs: Send {
     /// Opens an input, whose header may have to be shown to `lines`. If `anew`, it is the same one
     /// once more, at its beginning.
-    fn read(
-        &mut self,
-        source: &Source,
-        bytes_read: Arc<AtomicU64>,
-        lines: &mut Lines,
-        anew: bool,
-    ) -> Result<Reading, CommandError>;
+    fn read(&mut self, source: &Source, lines: &mut Lines, anew: bool) -> Result<Reading, CommandError>;
 }

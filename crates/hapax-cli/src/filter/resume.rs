@@ -24,6 +24,8 @@ pub struct Resume {
     /// True if a stream that was read to its end is finished: one that begins the same is a new
     /// stream that repeats it.
     pub streams_end: bool,
+    /// Counts what is read, before decompressing.
+    bytes_read: Arc<AtomicU64>,
     /// The number of times that each input was read by this run.
     times: HashMap<String, u32>,
 }
@@ -39,8 +41,14 @@ struct Opened {
 }
 
 impl Resume {
-    pub fn new(places: HashMap<String, Checkpoint>, options: u64, run: u64, streams_end: bool) -> Self {
-        Resume { places, options, run, streams_end, times: HashMap::new() }
+    pub fn new(
+        places: HashMap<String, Checkpoint>,
+        options: u64,
+        run: u64,
+        streams_end: bool,
+        bytes_read: Arc<AtomicU64>,
+    ) -> Self {
+        Resume { places, options, run, streams_end, bytes_read, times: HashMap::new() }
     }
 
     /// Returns what is known of an input, if it may be the same one.
@@ -63,13 +71,7 @@ impl Resume {
 impl Inputs for Resume {
     /// Opens an input, behind the part that an earlier run has printed. If `anew`, opens it at its
     /// beginning, as an input that was cut short.
-    fn read(
-        &mut self,
-        source: &Source,
-        bytes_read: Arc<AtomicU64>,
-        lines: &mut Lines,
-        anew: bool,
-    ) -> Result<Reading, CommandError> {
+    fn read(&mut self, source: &Source, lines: &mut Lines, anew: bool) -> Result<Reading, CommandError> {
         let failed = |error| CommandError::input(source.name(), error);
         let opened = open(source).map_err(failed)??;
         let times = self.times.entry(opened.name.clone()).or_default();
@@ -77,7 +79,7 @@ impl Inputs for Resume {
         let input = format!("{}#{times}", opened.name);
         let known = self.known(&input, &opened, source).filter(|_| !anew);
         let place = Checkpoint { input, options: self.options, run: self.run, ..Checkpoint::default() };
-        let content = Counted { file: opened.file.try_clone().map_err(failed)?, bytes_read: bytes_read.clone() };
+        let content = Counted { file: opened.file.try_clone().map_err(failed)?, bytes_read: self.bytes_read.clone() };
         let mut content = decompress(content, Some(source.name())).map_err(failed)?;
         let Some(known) = known else {
             let blocks = Blocks::new(content, lines.cutter(), lines.line_bytes_max());
@@ -101,7 +103,7 @@ impl Inputs for Resume {
         let place = Checkpoint { offset: known.offset, unended: known.unended, ..place };
         let mut reading = Reading { blocks, place, may_be_short: opened.is_file, header: None };
         if opened.length.is_some() && known.beginning.bytes == BEGINNING_BYTES as u64 {
-            seek(&mut reading, opened.file, bytes_read, &known, lines, source)?;
+            seek(&mut reading, opened.file, self.bytes_read.clone(), &known, lines, source)?;
         }
         Ok(reading)
     }

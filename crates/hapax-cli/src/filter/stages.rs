@@ -3,8 +3,6 @@
 use super::input::Source;
 use super::parse::{Batch, Channels, Parser};
 use crate::error::CommandError;
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -55,17 +53,16 @@ impl Stages {
         mut second: impl FnMut(&mut Batch) -> Result<(), CommandError> + Send + 'static,
         batches: usize,
         sources: Vec<Source>,
-        bytes_read: Arc<AtomicU64>,
     ) -> Self {
         let (empty, empties) = sync_channel(batches);
         let (full, fulls) = sync_channel(batches);
         let (sender, messages) = sync_channel(batches);
         (0..batches)
             .for_each(|_| empty.send(Batch::default()).expect("the channel has room, and its other end is here"));
-        let channels = Channels { empty: empties, full };
+        let channels = Channels { empty: empties, batches, full };
         let checked = SaysEnd(sender.clone());
         let threads = [
-            std::thread::spawn(move || parser.run(&sources, &bytes_read, &channels)),
+            std::thread::spawn(move || parser.run(&sources, &channels)),
             std::thread::spawn(move || {
                 for batch in fulls {
                     let (batch, failure) = match batch {

@@ -52,12 +52,13 @@ impl Recorded {
 pub struct First {
     directory: PathBuf,
     recorded: Arc<Mutex<Recorded>>,
+    bytes_read: Arc<AtomicU64>,
 }
 
 impl First {
-    /// Copies to this directory.
-    pub fn new(directory: &Path) -> Self {
-        First { directory: directory.to_path_buf(), recorded: Arc::default() }
+    /// Copies to this directory, and counts what is read.
+    pub fn new(directory: &Path, bytes_read: Arc<AtomicU64>) -> Self {
+        First { directory: directory.to_path_buf(), recorded: Arc::default(), bytes_read }
     }
 
     /// Returns what is going to be recorded.
@@ -72,13 +73,7 @@ pub fn lock(recorded: &Mutex<Recorded>) -> MutexGuard<'_, Recorded> {
 }
 
 impl Inputs for First {
-    fn read(
-        &mut self,
-        source: &Source,
-        bytes_read: Arc<AtomicU64>,
-        lines: &mut Lines,
-        _anew: bool,
-    ) -> Result<Reading, CommandError> {
+    fn read(&mut self, source: &Source, lines: &mut Lines, _anew: bool) -> Result<Reading, CommandError> {
         let failed = |error| CommandError::reading(source.name(), error);
         let mut file = source.open()?;
         let meta = file.metadata().map_err(failed)?;
@@ -93,7 +88,7 @@ impl Inputs for First {
         recorded.inputs.push(Input { start, is_copied: length.is_none(), length: 0, hashes: Vec::new() });
         drop(recorded);
         let input = file.take(length.map_or(u64::MAX, |length| length.saturating_sub(at)));
-        let chunks = Chunks::new(Recording { input, recorded: self.recorded.clone() }, bytes_read);
+        let chunks = Chunks::new(Recording { input, recorded: self.recorded.clone() }, self.bytes_read.clone());
         opened(decompress(chunks, Some(source.name())).map_err(failed)?, lines)
     }
 }
@@ -102,30 +97,26 @@ impl Inputs for First {
 pub struct Again {
     inputs: std::vec::IntoIter<Input>,
     copy: Option<Arc<File>>,
+    bytes_read: Arc<AtomicU64>,
 }
 
 impl Again {
-    pub fn new(recorded: &mut Recorded) -> Self {
+    /// Opens what was recorded, and counts what is read.
+    pub fn new(recorded: &mut Recorded, bytes_read: Arc<AtomicU64>) -> Self {
         let Recorded { inputs, copy } = std::mem::take(recorded);
-        Again { inputs: inputs.into_iter(), copy: copy.map(Nameless::share) }
+        Again { inputs: inputs.into_iter(), copy: copy.map(Nameless::share), bytes_read }
     }
 }
 
 impl Inputs for Again {
-    fn read(
-        &mut self,
-        source: &Source,
-        bytes_read: Arc<AtomicU64>,
-        lines: &mut Lines,
-        _anew: bool,
-    ) -> Result<Reading, CommandError> {
+    fn read(&mut self, source: &Source, lines: &mut Lines, _anew: bool) -> Result<Reading, CommandError> {
         let failed = |error| CommandError::reading(source.name(), error);
         let missing = || CommandError::input(source.name(), "it was not read before");
         let input = self.inputs.next().ok_or_else(missing)?;
         let file = if input.is_copied { self.copy.clone().ok_or_else(missing)? } else { Arc::new(source.open()?) };
         let comparing = Comparing { file, name: source.name().to_path_buf(), input, chunk: 0 };
         // What is odd about its end was said at first.
-        opened(decompress(Chunks::new(comparing, bytes_read), None).map_err(failed)?, lines)
+        opened(decompress(Chunks::new(comparing, self.bytes_read.clone()), None).map_err(failed)?, lines)
     }
 }
 

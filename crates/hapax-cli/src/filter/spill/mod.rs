@@ -66,14 +66,14 @@ pub fn run(job: Job) -> Result<(), CommandError> {
     let progress = Progress::new(!args.no_progress, size, bytes_read.clone());
     let lines = || Ok::<_, CommandError>(Lines::new(&args.lines, &args.bad, Extractor::new(&args.lines)?));
 
-    let first = First::new(directory);
+    let first = First::new(directory, bytes_read.clone());
     let recorded = first.recorded();
     let partitions = Arc::new(Mutex::new(Partitions::new(budget, Nameless::new(directory)?)));
     let parser = Parser::new(lines()?, Digests::Bare(Digester::random()?), Box::new(first));
     let filing = partitions.clone();
     let second =
         move |batch: &mut Batch| filing.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).add(&batch.digests);
-    let stages = Stages::start(parser, second, BATCHES, sources.clone(), bytes_read.clone());
+    let stages = Stages::start(parser, second, BATCHES, sources.clone());
     let signals = Signals::listen(stages.waker())?;
     let asked =
         || signals.asked().and_then(|()| if is_closed(&output) { Err(CommandError::ClosedPipe) } else { Ok(()) });
@@ -95,10 +95,10 @@ pub fn run(job: Job) -> Result<(), CommandError> {
         divided,
     };
 
-    let again = Again::new(&mut lock(&recorded));
+    let again = Again::new(&mut lock(&recorded), bytes_read);
     let parser = Parser::new(lines()?, Digests::None, Box::new(again));
     let mut verdicts = Verdicts { marks: filed.into_marks(), ids: 0 };
-    let stages = Stages::start(parser, move |batch| verdicts.fill(batch), BATCHES, sources, bytes_read);
+    let stages = Stages::start(parser, move |batch| verdicts.fill(batch), BATCHES, sources);
     let printer = Printer::new(output, args.wanted(), args.refusing.refused, false);
     let mut last = Last { printer, beside, counter, state: None, counts: Counts::default(), progress, signals };
     let done = stages.run(|next| last.take(next));
