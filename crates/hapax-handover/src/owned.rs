@@ -192,14 +192,13 @@ impl Owned {
         let engine = inner.engine.clone();
         // (In a thread of its own: this is fdatasync.)
         blocking(move || Ok(engine.flush()?)).await?;
-        let Prepared { content, sources } = inner.prepare().await?;
+        let Prepared { content, sources } = inner.prepare().await.map_err(|error| inner.fenced(error))?;
         let began = Instant::now();
         let (bytes, new): (_, BTreeSet<_>) = (content.bytes(), sources.keys().copied().collect());
         let event = Event::Publish { attempt: random::any(), content, new };
-        let driven = inner.driver.drive(event, &sources).await.map_err(|error| inner.fenced(error));
-        inner.answered.notify_waiters();
-        let driven = driven?;
-        inner.confirm(began);
+        let driven = inner.driver.drive(event, &sources).await;
+        inner.heard(driven.is_ok().then_some(began));
+        let driven = driven.map_err(|error| inner.fenced(error))?;
         let uploaded_bytes = sources.values().map(|(_, range)| range.end - range.start).sum();
         let uploaded = sources.len() as u64;
         let (mut deleted, mut not_deleted) = (driven.deleted, driven.not_deleted);
@@ -242,10 +241,16 @@ impl Inner {
         }
     }
 
-    fn confirm(&self, began: Instant) {
-        let mut confirmed = self.confirmed.lock().unwrap_or_else(PoisonError::into_inner);
-        *confirmed = began.max(*confirmed);
-        drop(confirmed);
+    /// Tells those who wait that the store has answered: if it has confirmed that this is the owner,
+    /// when it was asked. Nobody waits for the segments of another owner's partition.
+    fn heard(&self, confirmed: Option<Instant>) {
+        if let Some(began) = confirmed {
+            let mut confirmed = self.confirmed.lock().unwrap_or_else(PoisonError::into_inner);
+            *confirmed = began.max(*confirmed);
+        }
+        if self.must_own().is_err() {
+            self.close();
+        }
         self.answered.notify_waiters();
     }
 
@@ -295,7 +300,8 @@ impl Inner {
                 let (from, at) = (Arc::clone(source), range.clone());
                 let checksum = blocking(move || Ok(xxh3_128(&from.read(&at)?))).await?;
                 let object = self.driver.state().name(random::any());
-                let object = object.ok_or_else(|| self.driver.fenced(self.epoch, 0))?;
+                let fenced = || self.must_own().err().unwrap_or_else(|| self.driver.fenced(self.epoch, 0));
+                let object = object.ok_or_else(fenced)?;
                 file.parts.push(Part { object, bytes: range.end - range.start, checksum });
                 sources.insert(object, (Arc::clone(source), range));
             }
@@ -365,11 +371,8 @@ async fn renew(owner: Weak<Inner>) {
         let Some(inner) = owner.upgrade() else { return };
         let began = Instant::now();
         match inner.driver.look().await {
-            Ok(()) => inner.confirm(began),
-            Err(HandoverError::Fenced { .. }) => {
-                inner.close();
-                return inner.answered.notify_waiters();
-            }
+            Ok(()) => inner.heard(Some(began)),
+            Err(HandoverError::Fenced { .. }) => return inner.heard(None),
             // The lease ends, unless the next one is answered.
             Err(_) => {}
         }

@@ -6,7 +6,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext, Rebalance};
 use rdkafka::error::KafkaResult;
 use rdkafka::message::{Headers, OwnedMessage};
 use rdkafka::producer::{FutureProducer, FutureRecord};
-use rdkafka::{ClientConfig, ClientContext, Message};
+use rdkafka::{ClientConfig, ClientContext, Message, TopicPartitionList};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex as StdMutex, PoisonError, mpsc as blocking};
@@ -53,6 +53,16 @@ pub(crate) fn member(brokers: &str, group: &str, session: Duration) -> ClientCon
     config
 }
 
+/// Returns partitions as those of messages.
+pub(crate) fn numbered(partitions: &TopicPartitionList) -> Vec<Partition> {
+    let elements = partitions.elements();
+    elements.iter().map(|part| numbered_one(part.topic(), part.partition())).collect()
+}
+
+fn numbered_one(topic: &str, partition: i32) -> Partition {
+    Partition::new(topic, u32::try_from(partition).unwrap_or_default())
+}
+
 /// Sends a message that is put aside to the topic of dead letters.
 pub(crate) async fn put_aside(producer: &FutureProducer, message: &OwnedMessage, why: &str) -> Result<(), BrokerError> {
     let topic = format!("{}.dead", message.topic());
@@ -86,10 +96,7 @@ impl ConsumerContext for Rebalances {
         let Rebalance::Revoke(partitions) = rebalance else { return };
         // Messages that were received before are not ours any more.
         self.assignment.fetch_add(1, Ordering::SeqCst);
-        let partition = |part: &rdkafka::topic_partition_list::TopicPartitionListElem<'_>| {
-            Partition::new(part.topic(), u32::try_from(part.partition()).unwrap_or_default())
-        };
-        let partitions: Vec<Partition> = partitions.elements().iter().map(partition).collect();
+        let partitions = numbered(partitions);
         let released = self.released.lock().unwrap_or_else(PoisonError::into_inner);
         while released.try_recv().is_ok() {}
         if !partitions.is_empty() && self.revoked.send(partitions).is_ok() {
@@ -210,7 +217,7 @@ impl Source for Kafka {
         Ok(())
     }
 
-    /// Does nothing: it is not called, since acknowledgements are cumulative.
+    /// Fails. It is not called, since acknowledgements are cumulative.
     async fn retry(&self, _: &Arc<OwnedMessage>, _: Duration) -> Result<(), BrokerError> {
         Err(BrokerError::when("giving a message back")("Kafka takes nothing back"))
     }
@@ -224,7 +231,7 @@ impl Source for Kafka {
     }
 
     fn partition(&self, message: &OwnedMessage) -> Partition {
-        Partition::new(message.topic(), u32::try_from(message.partition()).unwrap_or_default())
+        numbered_one(message.topic(), message.partition())
     }
 
     async fn revoked(&self) -> Vec<Partition> {

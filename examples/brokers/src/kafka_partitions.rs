@@ -2,7 +2,7 @@
 //! the partition.
 
 use crate::BrokerError;
-use crate::kafka::{member, put_aside};
+use crate::kafka::{member, numbered, put_aside};
 use hapax_stream::{Acks, Partition, Source};
 use rdkafka::consumer::base_consumer::PartitionQueue;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext, Rebalance};
@@ -11,7 +11,7 @@ use rdkafka::message::OwnedMessage;
 use rdkafka::producer::FutureProducer;
 use rdkafka::{ClientConfig, ClientContext, Message, Offset, TopicPartitionList};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex as StdMutex, PoisonError, mpsc as blocking};
+use std::sync::{Arc, Mutex as StdMutex, MutexGuard, PoisonError, mpsc as blocking};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
@@ -19,8 +19,8 @@ use tokio::sync::{mpsc, watch};
 /// The time for which a rebalance waits until revoked partitions are released: longer than handlers
 /// and a publication may take, shorter than `max.poll.interval.ms`.
 const RELEASE: Duration = Duration::from_secs(30);
-/// The times that a partition is asked for an offset before its client is ready for that.
-const SEEKS: u32 = 50;
+/// The time after which a partition is given up that its client does not begin to fetch.
+const SEEKING: Duration = Duration::from_secs(10);
 
 /// A member of a group. Partitions that move are revoked, the others stay (cooperative rebalances).
 pub struct Partitions {
@@ -35,13 +35,18 @@ pub struct Partitions {
 pub struct Assigned {
     consumer: Arc<BaseConsumer<Rebalances>>,
     producer: FutureProducer,
-    queue: Option<Arc<PartitionQueue<Rebalances>>>,
-    /// The first offset that is to be delivered.
-    from: i64,
+    queue: Queue,
     /// (Last, since its drop is the release.)
     assignment: Assignment,
 }
 
+/// The queue of a start, for one thread at a time: none before, and none after the next start. A
+/// thread that still polls for somebody who has gone takes no message that is meant for another.
+type Queue = Arc<StdMutex<Option<PartitionQueue<Rebalances>>>>;
+
+/// A partition until it is released: when the last clone is dropped. Threads that poll or seek have
+/// one, so they are done by then.
+#[derive(Clone)]
 struct Assignment {
     partition: Partition,
     revoked: watch::Receiver<bool>,
@@ -62,7 +67,7 @@ impl ConsumerContext for Rebalances {
     fn post_rebalance(&self, _: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
         let Rebalance::Assign(partitions) = rebalance else { return };
         eprintln!("kafka: partitions assigned: {}", partitions.count());
-        let mut tenures = self.tenures.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tenures = locked(&self.tenures);
         for partition in numbered(partitions) {
             let ((revoke, revoked), (release, released)) = (watch::channel(false), blocking::channel());
             tenures.insert(partition.clone(), (revoke, released));
@@ -72,8 +77,8 @@ impl ConsumerContext for Rebalances {
 
     fn pre_rebalance(&self, _: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
         let Rebalance::Revoke(partitions) = rebalance else { return };
-        let mut tenures = self.tenures.lock().unwrap_or_else(PoisonError::into_inner);
-        let gone: Vec<_> = numbered(partitions).filter_map(|partition| tenures.remove(&partition)).collect();
+        let mut tenures = locked(&self.tenures);
+        let gone: Vec<_> = numbered(partitions).iter().filter_map(|partition| tenures.remove(partition)).collect();
         drop(tenures);
         for (revoke, _) in &gone {
             let _ = revoke.send(true);
@@ -84,13 +89,6 @@ impl ConsumerContext for Rebalances {
             let _ = released.recv_timeout(deadline.saturating_duration_since(Instant::now()));
         }
     }
-}
-
-fn numbered(partitions: &TopicPartitionList) -> impl Iterator<Item = Partition> {
-    let partition = |part: &rdkafka::topic_partition_list::TopicPartitionListElem<'_>| {
-        Partition::new(part.topic(), u32::try_from(part.partition()).unwrap_or_default())
-    };
-    partitions.elements().iter().map(partition).collect::<Vec<_>>().into_iter()
 }
 
 impl Partitions {
@@ -120,7 +118,7 @@ impl Partitions {
     pub async fn assigned(&mut self) -> Option<Assigned> {
         let assignment = self.assigned.recv().await?;
         let consumer = Arc::clone(self.consumer.as_ref()?);
-        Some(Assigned { consumer, producer: self.producer.clone(), queue: None, from: 0, assignment })
+        Some(Assigned { consumer, producer: self.producer.clone(), queue: Queue::default(), assignment })
     }
 
     /// Begins to leave the group: all partitions are revoked.
@@ -154,34 +152,40 @@ impl Assigned {
         }
     }
 
-    /// Begins to receive, from a position of a checkpoint; without one, from the offset that is
-    /// committed, or the beginning.
+    /// Begins to receive, from a position of a checkpoint, which is committed; without one, from the
+    /// offset that is committed, or the beginning.
     ///
     /// # Errors
     ///
     /// Those of the client, and of a position that is not one of this source.
     pub async fn start(&mut self, position: Option<&[u8]>) -> Result<(), BrokerError> {
-        self.queue = None;
         let position = position
             .map(<[u8; 8]>::try_from)
             .transpose()
             .map_err(BrokerError::when("reading a position"))?
             .map(i64::from_be_bytes);
-        let (consumer, partition) = (Arc::clone(&self.consumer), self.assignment.partition.clone());
-        let started = tokio::task::spawn_blocking(move || start(&consumer, &partition, position)).await;
-        let (queue, from) = started.map_err(BrokerError::when("starting a partition"))??;
-        (self.queue, self.from) = (Some(Arc::new(queue)), from);
-        Ok(())
+        let (consumer, assignment) = (Arc::clone(&self.consumer), self.assignment.clone());
+        let (before, queue) = (std::mem::take(&mut self.queue), Arc::clone(&self.queue));
+        let started = tokio::task::spawn_blocking(move || {
+            *locked(&before) = None;
+            *locked(&queue) = Some(start(&consumer, &assignment, position)?);
+            Ok(())
+        });
+        started.await.map_err(BrokerError::when("starting a partition"))?
     }
+}
+
+fn locked<T>(mutex: &StdMutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Splits a partition off, and seeks.
 fn start(
     consumer: &Arc<BaseConsumer<Rebalances>>,
-    partition: &Partition,
+    assignment: &Assignment,
     position: Option<i64>,
-) -> Result<(PartitionQueue<Rebalances>, i64), BrokerError> {
-    let seeking = BrokerError::when("seeking");
+) -> Result<PartitionQueue<Rebalances>, BrokerError> {
+    let (seeking, partition) = (BrokerError::when("seeking"), &assignment.partition);
     let (topic, number) = (&*partition.topic, i32::try_from(partition.number).unwrap_or(-1));
     let unknown = || BrokerError::when("splitting a partition off")("it is unknown");
     let queue = consumer.split_partition_queue(topic, number).ok_or_else(unknown)?;
@@ -196,16 +200,20 @@ fn start(
         }
     };
     let offset = if from < 0 { Offset::Beginning } else { Offset::Offset(from) };
-    let mut seeks = 1;
+    let began = Instant::now();
     while let Err(error) = consumer.seek(topic, number, offset, Duration::from_secs(5)) {
         // The client has not begun to fetch it yet.
-        if seeks == SEEKS {
+        if *assignment.revoked.borrow() || began.elapsed() > SEEKING {
             return Err(seeking(error));
         }
-        seeks += 1;
         std::thread::sleep(Duration::from_millis(100));
     }
-    Ok((queue, from))
+    if let Some(last) = position.and_then(|position| position.checked_sub(1)) {
+        // It was published, and perhaps its owner had no time to commit it. If nothing comes after
+        // it, nobody else will.
+        let _: KafkaResult<()> = consumer.store_offset(topic, number, last);
+    }
+    Ok(queue)
 }
 
 impl Source for Assigned {
@@ -213,16 +221,18 @@ impl Source for Assigned {
     type Error = BrokerError;
 
     async fn receive(&self, max: usize) -> Result<Option<Vec<OwnedMessage>>, BrokerError> {
-        let Some(queue) = self.queue.clone() else { return Ok(None) };
-        let (consumer, from) = (Arc::clone(&self.consumer), self.from);
+        let (queue, consumer) = (Arc::clone(&self.queue), Arc::clone(&self.consumer));
+        let assignment = self.assignment.clone();
         let polling = tokio::task::spawn_blocking(move || {
+            let _releases = assignment;
+            let queue = locked(&queue);
+            let Some(queue) = &*queue else { return Ok(None) };
             let (mut batch, mut wait) = (Vec::new(), Duration::from_millis(100));
             while batch.len() < max
                 && let Some(polled) = queue.poll(std::mem::take(&mut wait))
             {
                 match polled {
-                    Ok(message) if message.offset() >= from => batch.push(message.detach()),
-                    Ok(_) => {} // fetched before the seek
+                    Ok(message) => batch.push(message.detach()),
                     // The client recovers from other errors by itself.
                     Err(error) if consumer.client().fatal_error().is_some() => {
                         return Err(BrokerError::when("receiving")(error));
@@ -244,7 +254,7 @@ impl Source for Assigned {
         Ok(())
     }
 
-    /// Does nothing: it is not called, since acknowledgements are cumulative.
+    /// Fails. It is not called, since acknowledgements are cumulative.
     async fn retry(&self, _: &Arc<OwnedMessage>, _: Duration) -> Result<(), BrokerError> {
         Err(BrokerError::when("giving a message back")("Kafka takes nothing back"))
     }

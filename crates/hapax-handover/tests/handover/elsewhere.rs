@@ -1,13 +1,14 @@
 //! Segments that are still in the store when the new owner answers: over a store that fails, hangs,
 //! is gone, or has other bytes; and handed over again before they came.
 
-use crate::faults::{Faulty, Reads, flip, paths};
+use crate::faults::{Faulty, Reads, flip, hands_over_at_random, paths, seed};
 use crate::long::{clock, try_open};
-use crate::{Temporary, offset_of, options, take};
+use crate::{Temporary, options, take};
 use hapax::tier::random::Random;
 use hapax::{Certainty, LongMemoryStats, ManualClock, SegmentError, Tier, Verdict};
 use hapax_handover::object_store::ObjectStore;
 use hapax_handover::{Handover, HandoverError, HandoverOptions, Owned};
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -26,10 +27,13 @@ fn with_large_parts() -> HandoverOptions {
 
 impl World {
     async fn new() -> Self {
+        World::with(with_large_parts()).await
+    }
+
+    async fn with(options: HandoverOptions) -> Self {
         let (store, directory, clock) = (Faulty::well(), Temporary::new(), clock());
         let of_store = Arc::clone(&store) as Arc<dyn ObjectStore>;
-        let world =
-            World { handover: Handover::new(of_store, "hapax", with_large_parts()).unwrap(), store, clock, directory };
+        let world = World { handover: Handover::new(of_store, "hapax", options).unwrap(), store, clock, directory };
         let owned = world.acquire("a").await;
         world.take_more(&owned, 0, 8).await;
         world
@@ -174,37 +178,53 @@ async fn an_owner_that_goes_waits_for_nothing() {
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
 }
 
+/// However an owner hears that it is fenced, in a publication or by the renewal of its lease.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_owner_that_hears_that_it_is_fenced_tells_who_waits_for_that_and_waits_for_no_segment() {
+    let (long_lease, long_read) = (Duration::from_secs(600), Duration::from_secs(60));
+    for (lease, publishes) in [(long_lease, true), (Duration::from_millis(300), false)] {
+        let world = World::with(with_large_parts().lease(lease).read_timeout(long_read)).await;
+        world.store.reads(Reads::NoFiles);
+        let owned = world.acquire("b").await;
+        until(|| long(&owned).segments.filters_missing == 0).await;
+        let engine = owned.engine().unwrap().clone();
+        world.store.reads(Reads::Hang);
+        let check = tokio::task::spawn_blocking(move || engine.check(0_u64.to_le_bytes()));
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert!(!check.is_finished(), "it waits for a page");
+        world.store.reads(Reads::NoFiles);
+        let _next = world.handover.acquire("3", &world.directory.0.join("c")).await.unwrap();
+        let all = async {
+            let published = async {
+                if publishes {
+                    let error = owned.publish().await.unwrap_err();
+                    assert!(matches!(error, HandoverError::Fenced { epoch: 2, by: 3, .. }), "{error}");
+                }
+            };
+            let (error, (), verdict) = tokio::join!(owned.fenced(), published, check);
+            assert!(matches!(error, HandoverError::Fenced { epoch: 2, by: 3, .. }), "{error}");
+            assert_eq!(verdict.unwrap().certainty(), Certainty::Guess);
+        };
+        tokio::time::timeout(Duration::from_secs(10), all).await.unwrap_or_else(|_| panic!("{publishes}: it waits"));
+    }
+}
+
 /// Real engines, handed over while the store fails one request in three, and owners are dropped in
 /// the middle of a publication, or before their segments are here.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_lost_or_fresh_again_in_a_long_memory_over_a_store_with_faults() {
-    let seed = std::env::var("HAPAX_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(7);
-    println!("seed {seed}");
-    let (directory, mut random, clock) = (Temporary::new(), Random::new(seed), clock());
+    let (seed, clock, remote) = (seed(), clock(), Cell::new(0));
     let options = options().attempts(20).read_timeout(Duration::from_secs(20)).part_bytes(8 << 10);
     let handover = Handover::new(Faulty::new(seed + 1), "hapax", options).unwrap();
-    let (mut committed, mut at_most, mut remote) = (0, 0, 0);
-    for turn in 0..25 {
-        let acquired = handover.acquire("3", &directory.0.join(format!("{}", turn % 3))).await.unwrap();
-        let offset = offset_of(&acquired);
-        assert!((committed..=at_most).contains(&offset), "{committed} were published, and the position is {offset}");
+    let open = async |acquired| {
         let owned = try_open(acquired, &clock).await.unwrap();
-        remote += long(&owned).segments.remote;
-        assert_eq!(take(&owned, 0..offset), 0, "what lies before the position is known");
-        let mut next = offset;
-        for _ in 0..1 + random.below(4) {
-            assert_eq!(take(&owned, next..next + 40), 40, "and nothing else");
-            next += 40;
-            at_most = at_most.max(next);
-            let limit = Duration::from_micros(random.below(40_000));
-            match tokio::time::timeout(limit, owned.publish()).await {
-                Ok(Ok(_)) => committed = next,
-                Ok(Err(error)) => assert!(!matches!(error, HandoverError::Fenced { .. }), "{error}"),
-                Err(_) => {} // whoever waited for it has gone
-            }
-            clock.advance(Duration::from_secs(random.below(60)));
-        }
-        assert_eq!(long(&owned).in_doubt, 0);
-    }
-    assert!(committed > 200 && remote > 10, "{committed}, {remote}");
+        remote.set(remote.get() + long(&owned).segments.remote);
+        owned
+    };
+    let after = |owned: &Owned, random: &mut Random| {
+        clock.advance(Duration::from_secs(random.below(60)));
+        assert_eq!(long(owned).in_doubt, 0);
+    };
+    let committed = hands_over_at_random((handover, seed, 40_000), open, after).await;
+    assert!(committed > 200 && remote.get() > 10, "{committed}, {remote:?}");
 }

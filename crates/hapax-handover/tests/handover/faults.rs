@@ -10,7 +10,7 @@ use hapax_handover::object_store::{
     CopyOptions, Error, GetOptions, GetRange, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
     ObjectStoreExt, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
-use hapax_handover::{Handover, HandoverError};
+use hapax_handover::{Acquired, Handover, HandoverError, Owned};
 use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -148,15 +148,21 @@ impl ObjectStore for Faulty {
     }
 }
 
-/// Real engines, handed over while the store fails one request in three, and owners are dropped in
-/// the middle of a publication.
-#[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_lost_or_fresh_again_over_a_store_with_faults() {
+pub(crate) fn seed() -> u64 {
     let seed = std::env::var("HAPAX_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(7);
     println!("seed {seed}");
+    seed
+}
+
+/// Hands a partition over many times, by owners that publish some times, and may be dropped in the
+/// middle of that: after so many microseconds at most. Checks what each of them knows. Calls `after`
+/// after each publication. Returns the last position of which one was told that it is published.
+pub(crate) async fn hands_over_at_random(
+    (handover, seed, micros): (Handover, u64, u64),
+    open: impl AsyncFn(Acquired) -> Owned,
+    mut after: impl FnMut(&Owned, &mut Random),
+) -> u64 {
     let (directory, mut random) = (Temporary::new(), Random::new(seed));
-    let store = Faulty::new(seed + 1);
-    let handover = Handover::new(store, "hapax", options().attempts(20)).unwrap();
     let (mut committed, mut at_most) = (0, 0);
     for turn in 0..25 {
         let acquired = handover.acquire("3", &directory.0.join(format!("{}", turn % 3))).await.unwrap();
@@ -169,13 +175,24 @@ async fn nothing_is_lost_or_fresh_again_over_a_store_with_faults() {
             assert_eq!(take(&owned, next..next + 40), 40, "and nothing else");
             next += 40;
             at_most = at_most.max(next);
-            let limit = Duration::from_micros(random.below(20_000));
+            let limit = Duration::from_micros(random.below(micros));
             match tokio::time::timeout(limit, owned.publish()).await {
                 Ok(Ok(_)) => committed = next,
                 Ok(Err(error)) => assert!(!matches!(error, HandoverError::Fenced { .. }), "{error}"),
                 Err(_) => {} // whoever waited for it has gone
             }
+            after(&owned, &mut random);
         }
     }
+    committed
+}
+
+/// Real engines, handed over while the store fails one request in three, and owners are dropped in
+/// the middle of a publication.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_lost_or_fresh_again_over_a_store_with_faults() {
+    let seed = seed();
+    let handover = Handover::new(Faulty::new(seed + 1), "hapax", options().attempts(20)).unwrap();
+    let committed = hands_over_at_random((handover, seed, 20_000), open, |_, _| ()).await;
     assert!(committed > 200, "{committed}");
 }

@@ -26,8 +26,8 @@ use s3_server::Server;
 
 const TOPIC: &str = "orders";
 /// The messages that one owner may have handled and not published: 256 messages, and two batches of
-/// 64, as in the example, and one that is under way.
-const UNPUBLISHED: usize = 256 + 3 * 64;
+/// 64, as in the example.
+const UNPUBLISHED: usize = 256 + 2 * 64;
 /// The time in which all is handled that was sent: a fenced owner waits for two sessions.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The handlers of a partition.
