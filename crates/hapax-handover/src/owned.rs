@@ -241,8 +241,8 @@ impl Inner {
         }
     }
 
-    /// Tells those who wait that the store has answered: if it has confirmed that this is the owner,
-    /// when it was asked. Nobody waits for the segments of another owner's partition.
+    /// Tells those who wait that the store has answered: if it has confirmed that this is the
+    /// owner, when it was asked. Nobody waits for the segments of another owner's partition.
     fn heard(&self, confirmed: Option<Instant>) {
         if let Some(began) = confirmed {
             let mut confirmed = self.confirmed.lock().unwrap_or_else(PoisonError::into_inner);

@@ -229,8 +229,8 @@ impl<M, K> LogConsumerBuilder<M, K> {
     /// Sets the time, and the number of messages, after which what is done is made durable and
     /// acknowledged, whichever comes first: for a memory where that costs more than a sync. A crash
     /// repeats that much, and two batches. A broker that delivers again what is not acknowledged in
-    /// time must have more time: it is not [told](Source::extend) of messages that are done. Default:
-    /// no time, so after each batch.
+    /// time must have more time: it is not [told](Source::extend) of messages that are done.
+    /// Default: no time, so after each batch.
     pub fn persist_every(self, time: Duration, messages: usize) -> Self {
         self.with(|options| options.persist_every = (time, messages))
     }

@@ -152,8 +152,8 @@ impl Assigned {
         }
     }
 
-    /// Begins to receive, from a position of a checkpoint, which is committed; without one, from the
-    /// offset that is committed, or the beginning.
+    /// Begins to receive, from a position of a checkpoint, which is committed; without one, from
+    /// the offset that is committed, or the beginning.
     ///
     /// # Errors
     ///

@@ -54,10 +54,10 @@ pub struct FilterArgs {
     /// printed in their order. The whole process takes no more than --max-memory (2G without it, at
     /// least 64M). On top of it come twice the longest line if that has more than 2 MiB, twice its
     /// id if it is not the line as it is, and what unpacking a zstd file takes that was packed with
-    /// --ultra or --long (128 MiB at most). The directory needs 18 bytes for each line, and room for
-    /// a copy of what can be read once only, as a pipe. The files have no names: nothing is left of
-    /// them, however the command ends. An input that changes meanwhile is an error; one that grows
-    /// is read as far as it was long
+    /// --ultra or --long (128 MiB at most). The directory needs 18 bytes for each line, and room
+    /// for a copy of what can be read once only, as a pipe. The files have no names: nothing is
+    /// left of them, however the command ends. An input that changes meanwhile is an error; one
+    /// that grows is read as far as it was long
     #[arg(long, value_name = "DIR", help_heading = "Memory",
           conflicts_with_all = ["window", "capacity", "history", "state", "seed", "refresh_on_duplicate", "time",
                                 "event_time"])]

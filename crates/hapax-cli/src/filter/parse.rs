@@ -9,8 +9,8 @@ use crate::error::CommandError;
 use hapax::{Dedup, Digester, Prepared, Timestamp, Verdict};
 use std::sync::mpsc::{Receiver, SyncSender};
 
-/// The memory of a batch above which no other one is on its way at the same time. Without long lines
-/// a batch has a block, which is a fraction of it.
+/// The memory of a batch above which no other one is on its way at the same time. Without long
+/// lines a batch has a block, which is a fraction of it.
 const LONG_BYTES: usize = 2 << 20;
 
 /// Some lines on their way through the command. Batches are used again and again.

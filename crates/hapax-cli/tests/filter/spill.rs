@@ -395,7 +395,8 @@ fn a_full_output_is_an_error() {
     assert!(code == Some(1) && errors.contains("standard output: No space left"), "{errors}");
 }
 
-/// Returns lines that are almost as long as they may be, among enough short ones to fill the buffers.
+/// Returns lines that are almost as long as they may be, among enough short ones to fill the
+/// buffers.
 #[cfg(target_os = "linux")]
 fn long_lines() -> Vec<u8> {
     let long = "x".repeat(15 << 20);

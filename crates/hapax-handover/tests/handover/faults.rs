@@ -155,8 +155,9 @@ pub(crate) fn seed() -> u64 {
 }
 
 /// Hands a partition over many times, by owners that publish some times, and may be dropped in the
-/// middle of that: after so many microseconds at most. Checks what each of them knows. Calls `after`
-/// after each publication. Returns the last position of which one was told that it is published.
+/// middle of that: after so many microseconds at most. Checks what each of them knows. Calls
+/// `after` after each publication. Returns the last position of which one was told that it is
+/// published.
 pub(crate) async fn hands_over_at_random(
     (handover, seed, micros): (Handover, u64, u64),
     open: impl AsyncFn(Acquired) -> Owned,

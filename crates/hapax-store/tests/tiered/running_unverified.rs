@@ -1,5 +1,5 @@
-//! Functions that run once where that cannot be promised: a policy that admits calls or is a shadow,
-//! and a process that the store has lost sight of.
+//! Functions that run once where that cannot be promised: a policy that admits calls or is a
+//! shadow, and a process that the store has lost sight of.
 
 use super::running::{LEASE, SECOND, TokioClock};
 use hapax_store::{ErrorKind, IdempotencyError, InMemoryStore, OnStoreError, RunError, TieredBuilder, TieredDedup};

@@ -42,9 +42,9 @@ impl<S: Store> TieredDedup<S> {
     /// The result is stored as JSON: what JSON does not bring back (a NaN, the difference between
     /// `None` and `Some(())`) later callers do not get. A later release of the program reads the
     /// results of this one: a new field needs `#[serde(default)]`. Of a type that it cannot read,
-    /// retries get [`Unreadable`](IdempotencyError::Unreadable) until the retention ends, and nothing
-    /// runs; with another key they would run again. With the attribute `once` of `hapax-macros` this
-    /// is one line above a function.
+    /// retries get [`Unreadable`](IdempotencyError::Unreadable) until the retention ends, and
+    /// nothing runs; with another key they would run again. With the attribute `once` of
+    /// `hapax-macros` this is one line above a function.
     ///
     /// # Guarantees
     ///
