@@ -35,7 +35,7 @@ impl Segments {
         let extent = Extent::of(span)?;
         let segment = match extent.events {
             0 => None,
-            _ => self.write_span(span, extent)?,
+            _ => self.write_span(span, &extent)?,
         };
         let mut state = self.state();
         let mut segments = self.segments().to_vec();
@@ -48,7 +48,7 @@ impl Segments {
     }
 
     /// Writes the segment of a span; `None` if nothing is left of it.
-    fn write_span(&self, span: &mut dyn Span, extent: Extent) -> Result<Option<Segment>, SegmentError> {
+    fn write_span(&self, span: &mut dyn Span, extent: &Extent) -> Result<Option<Segment>, SegmentError> {
         let (number, span_number) = {
             let mut state = self.state();
             state.manifest.next_number += 1;

@@ -45,9 +45,14 @@ impl Cursor {
         self.entries.get(self.at).copied()
     }
 
-    fn advance(&mut self) -> Result<(), SegmentError> {
+    /// Goes to the next record, and returns it.
+    #[inline]
+    fn advance(&mut self) -> Result<Option<Entry>, SegmentError> {
         self.at += 1;
-        if self.at < self.entries.len() { Ok(()) } else { self.next_page() }
+        if self.at >= self.entries.len() {
+            self.next_page()?;
+        }
+        Ok(self.head())
     }
 
     /// Decodes the next page, if there is one.
@@ -101,7 +106,10 @@ pub(super) fn plan_of(sources: &[Arc<Segment>], keys: Keys, number: u64) -> Plan
 
 /// A merge that is under way.
 pub(super) struct Merging {
+    /// Those that have records left, the oldest first.
     cursors: Vec<Cursor>,
+    /// The next record of each.
+    heads: Vec<Entry>,
     writer: Writer,
     /// The time and the retention, if what is out of it may go, and tombstones: no older segment is
     /// left that they matter to.
@@ -116,25 +124,55 @@ impl Merging {
         plan: &Plan,
         drops: Option<(Timestamp, Duration)>,
     ) -> Result<Self, SegmentError> {
-        let cursors = sources.iter().map(|source| Cursor::new(Arc::clone(source))).collect::<Result<_, _>>()?;
-        Ok(Merging { cursors, writer: Writer::new(disk, path, plan)?, drops })
+        let mut merging =
+            Merging { cursors: Vec::new(), heads: Vec::new(), writer: Writer::new(disk, path, plan)?, drops };
+        for source in sources {
+            let cursor = Cursor::new(Arc::clone(source))?;
+            if let Some(head) = cursor.head() {
+                merging.heads.push(head);
+                merging.cursors.push(cursor);
+            }
+        }
+        Ok(merging)
+    }
+
+    /// Returns the cursor that has the least key; of several the newest, whose record counts.
+    fn least(&self) -> Option<usize> {
+        let mut least = (self.heads.first()?.0, 0);
+        for (i, (key, _)) in self.heads.iter().enumerate().skip(1) {
+            if *key <= least.0 {
+                least = (*key, i);
+            }
+        }
+        Some(least.1)
+    }
+
+    /// Goes on beyond a key.
+    fn advance(&mut self, key: Key) -> Result<(), SegmentError> {
+        for i in (0..self.heads.len()).rev() {
+            if self.heads[i].0 != key {
+                continue;
+            }
+            match self.cursors[i].advance()? {
+                Some(head) => self.heads[i] = head,
+                None => {
+                    self.heads.remove(i);
+                    self.cursors.remove(i);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Takes over this many records, or writes as many bytes as they would take. Returns true when
     /// the segment is whole, and on the disk.
     pub(super) fn step(&mut self, records: usize) -> Result<bool, SegmentError> {
         for _ in 0..records {
-            // The newest of those with the least key is the one that counts.
-            let heads = self.cursors.iter().enumerate().filter_map(|(i, cursor)| Some((cursor.head()?, i)));
-            let Some(((key, tick), newest)) = heads.min_by_key(|((key, _), i)| (*key, std::cmp::Reverse(*i))) else {
+            let Some(least) = self.least() else {
                 return self.writer.finish(records.saturating_mul(BYTES_PER_RECORD));
             };
-            let scale = self.cursors[newest].segment.trailer.scale;
-            for cursor in &mut self.cursors {
-                if cursor.head().is_some_and(|head| head.0 == key) {
-                    cursor.advance()?;
-                }
-            }
+            let ((key, tick), scale) = (self.heads[least], self.cursors[least].segment.trailer.scale);
+            self.advance(key)?;
             let time = scale.time(tick);
             let goes = self.drops.is_some_and(|(now, retention)| tick == TOMBSTONE || is_out(time, now, retention));
             if !goes {

@@ -7,6 +7,8 @@ use super::key::{Key, PLACE_BITS, Scale, TOMBSTONE};
 use super::page::Entry;
 use crate::digest::Digest;
 use crate::{SegmentError, Timestamp};
+use std::borrow::Cow;
+use std::ops::Range;
 
 /// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,20 +48,33 @@ impl Span for &[Event] {
     }
 }
 
-/// The extent of a span.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The upper bits of places by which the events of a span are counted, and put apart: so few that
+/// the lines that are written to stay in the cache, and so many that a part does.
+const PART_BITS: u32 = 12;
+
+/// The bytes that sorting takes for an event.
+const EVENT_BYTES: u64 = size_of::<u128>() as u64;
+
+/// The extent of a span, and how many events it has in each part of the places.
 pub(super) struct Extent {
     pub(super) events: u64,
     /// The first and the last time at which an id was accepted.
-    pub(super) times: Option<(Timestamp, Timestamp)>,
+    times: Option<(Timestamp, Timestamp)>,
+    counts: Box<[usize]>,
+}
+
+/// Returns the part of the places that a key is in.
+fn part_of(key: Key) -> usize {
+    (key.place() >> (PLACE_BITS - PART_BITS)) as usize
 }
 
 impl Extent {
     /// Reads a span, for its extent alone.
     pub(super) fn of(span: &mut dyn Span) -> Result<Self, SegmentError> {
-        let mut extent = Extent::default();
+        let mut extent = Extent { events: 0, times: None, counts: vec![0; 1 << PART_BITS].into() };
         span.read(&mut |event| {
             extent.events += 1;
+            extent.counts[part_of(Key::of(event.digest))] += 1;
             if event.kind == EventKind::Accepted {
                 let (first, last) = extent.times.unwrap_or((event.time, event.time));
                 extent.times = Some((first.min(event.time), last.max(event.time)));
@@ -72,73 +87,130 @@ impl Extent {
     pub(super) fn times(&self) -> (Timestamp, Timestamp) {
         self.times.unwrap_or_default()
     }
+
+    /// Returns the parts, from one on, that are sorted with one reading: as many as memory has room
+    /// for, and at least one.
+    fn fitting(&self, from: usize, bytes_max: u64) -> Range<usize> {
+        let events_max = usize::try_from(bytes_max / EVENT_BYTES).unwrap_or(usize::MAX);
+        let mut events: usize = 0;
+        let fitting = self.counts[from..].iter().take_while(|count| {
+            events = events.saturating_add(**count);
+            events <= events_max
+        });
+        from..from + fitting.count().max(1)
+    }
 }
-
-/// The bytes that sorting takes for an event: it is copied from one vector to another.
-const EVENT_BYTES: u64 = 32;
-
-/// The most passes over a span.
-const PASSES_MAX: u64 = 4096;
-
-/// The events of a bucket, on the average: so many that the second step stays in the cache.
-const BUCKET: usize = 256;
 
 /// Calls a function with the last event of each id, in the order of keys. Takes about as many bytes
 /// of memory as it may, if digests are uniform.
 pub(super) fn sorted(
     span: &mut dyn Span,
-    extent: Extent,
+    extent: &Extent,
     scale: Scale,
     bytes_max: u64,
     each: &mut dyn FnMut(Entry) -> Result<(), SegmentError>,
 ) -> Result<(), SegmentError> {
-    let passes = (extent.events * EVENT_BYTES).div_ceil(bytes_max.max(1)).clamp(1, PASSES_MAX);
-    let (mut events, mut ordered) = (Vec::new(), Vec::new());
-    for pass in 0..passes {
-        let start = |pass: u64| (u128::from(pass) << PLACE_BITS).div_ceil(u128::from(passes)) as u64;
-        let places = start(pass)..start(pass + 1);
-        events.clear();
+    let (mut parted, mut ordered, mut from) = (Parted::default(), Vec::new(), 0);
+    while from < extent.counts.len() {
+        let parts = extent.fitting(from, bytes_max);
+        from = parts.end;
+        parted.clear(&extent.counts[parts.clone()]);
         span.read(&mut |event| {
             let key = Key::of(event.digest);
-            if places.contains(&key.place()) {
+            if parts.contains(&part_of(key)) {
                 let tick = match event.kind {
                     EventKind::Accepted => scale.tick(event.time),
                     EventKind::Forgotten => TOMBSTONE,
                 };
-                events.push(key.with(tick));
+                parted.push(part_of(key) - parts.start, key.with(tick));
             }
         })?;
-        sort(&events, &places, &mut ordered);
-        for (i, packed) in ordered.iter().enumerate() {
-            let (key, tick) = Key::unpack(*packed);
-            // Of several events of an id the last counts.
-            if ordered.get(i + 1).is_none_or(|next| Key::unpack(*next).0 != key) {
-                each((key, tick))?;
+        for part in 0..parts.len() {
+            sort(parted.of(part), &mut ordered);
+            for (i, packed) in ordered.iter().enumerate() {
+                let (key, tick) = Key::unpack(*packed);
+                // Of several events of an id the last counts.
+                if ordered.get(i + 1).is_none_or(|next| Key::unpack(*next).0 != key) {
+                    each((key, tick))?;
+                }
             }
         }
     }
     Ok(())
 }
 
-/// Sorts packed events by their keys; those of one key stay in their order. A radix sort by the
-/// upper bits of places, and one by comparison within what is left.
-fn sort(events: &[u128], places: &std::ops::Range<u64>, ordered: &mut Vec<u128>) {
-    let buckets = (events.len() / BUCKET).max(1) as u64;
-    let width = (places.end - places.start).div_ceil(buckets).max(1);
-    let bucket = |packed: u128| ((Key::unpack(packed).0.place() - places.start) / width) as usize;
-    let mut ends = vec![0; buckets as usize + 1];
+/// Packed events, each where its part has room for it: so each is in memory once. Those of a part
+/// are in the order in which they came.
+#[derive(Default)]
+struct Parted {
+    events: Vec<u128>,
+    rooms: Vec<Room>,
+    /// The events, with their parts, that their parts have no room for: those of a span that is not
+    /// the same at each reading.
+    beyond: Vec<(usize, u128)>,
+}
+
+/// The place of a part's events: from `start`, filled up to `next`.
+struct Room {
+    start: usize,
+    next: usize,
+    end: usize,
+}
+
+impl Parted {
+    /// Makes room for so many events of each part.
+    fn clear(&mut self, counts: &[usize]) {
+        self.rooms.clear();
+        self.beyond.clear();
+        let mut start = 0;
+        self.rooms.extend(counts.iter().map(|count| {
+            let room = Room { start, next: start, end: start + count };
+            start = room.end;
+            room
+        }));
+        self.events.resize(start, 0);
+    }
+
+    fn push(&mut self, part: usize, packed: u128) {
+        let room = &mut self.rooms[part];
+        if room.next == room.end {
+            return self.beyond.push((part, packed));
+        }
+        self.events[room.next] = packed;
+        room.next += 1;
+    }
+
+    /// Returns the events of a part.
+    fn of(&mut self, part: usize) -> Cow<'_, [u128]> {
+        let Room { start, next, .. } = self.rooms[part];
+        let events = &self.events[start..next];
+        if self.beyond.is_empty() {
+            return events.into();
+        }
+        let beyond = self.beyond.iter().filter(|(of, _)| *of == part).map(|(_, packed)| *packed);
+        events.iter().copied().chain(beyond).collect::<Vec<_>>().into()
+    }
+}
+
+/// Sorts the events of a part by their keys; those of one key stay in their order. They are put
+/// apart once more, by the next bits of their places, so that few are left to be compared.
+fn sort(events: Cow<'_, [u128]>, ordered: &mut Vec<u128>) {
+    let bits = (events.len() / 2).checked_ilog2().unwrap_or(0).min(PLACE_BITS - PART_BITS);
+    let shift = PLACE_BITS - PART_BITS - bits;
+    let bucket = |packed: u128| (Key::unpack(packed).0.place() >> shift) as usize & ((1 << bits) - 1);
+    let mut ends = vec![0; (1 << bits) + 1];
     events.iter().for_each(|packed| ends[bucket(*packed) + 1] += 1);
     (1..ends.len()).for_each(|i| ends[i] += ends[i - 1]);
     ordered.clear();
     ordered.resize(events.len(), 0);
     // From here on `ends[i]` is where the next event of bucket `i` goes: at last, where it ends.
-    for packed in events {
+    for packed in events.iter() {
         let next = &mut ends[bucket(*packed)];
         ordered[*next] = *packed;
         *next += 1;
     }
     let mut start = 0;
-    for end in &ends[..buckets as usize] {
+    for end in &ends[..1 << bits] {
         ordered[start..*end].sort_by_key(|packed| packed >> 16);
         start = *end;
     }
@@ -175,12 +247,68 @@ mod tests {
                 expected.insert(Key::of(event.digest), tick);
             }
             let mut got = Vec::new();
-            sorted(&mut span, extent, scale, bytes_max, &mut |entry| {
+            sorted(&mut span, &extent, scale, bytes_max, &mut |entry| {
                 got.push(entry);
                 Ok(())
             })
             .unwrap();
             assert_eq!(got, expected.into_iter().collect::<Vec<_>>());
+        }
+    }
+
+    /// A span that counts how often it is read, and has other events from the second time on, if it
+    /// is told to.
+    struct Read<'e> {
+        events: [&'e [Event]; 2],
+        times: usize,
+    }
+
+    impl Span for Read<'_> {
+        fn read(&mut self, each: &mut dyn FnMut(Event)) -> Result<(), SegmentError> {
+            self.times += 1;
+            self.events[usize::from(self.times > 1)].iter().for_each(|event| each(*event));
+            Ok(())
+        }
+    }
+
+    fn accepted(random: &mut Random, events: u64) -> Vec<Event> {
+        let mut digest = || Digest { place: random.next(), mark: random.next() };
+        (0..events)
+            .map(|n| Event { digest: digest(), time: Timestamp::from_nanos(n), kind: EventKind::Accepted })
+            .collect()
+    }
+
+    fn keys(span: &mut Read<'_>, bytes_max: u64) -> Vec<Key> {
+        let (extent, mut got) = (Extent::of(span).unwrap(), Vec::new());
+        let scale = Scale::of(extent.times().0, extent.times().1);
+        sorted(span, &extent, scale, bytes_max, &mut |entry| {
+            got.push(entry.0);
+            Ok(())
+        })
+        .unwrap();
+        got
+    }
+
+    #[test]
+    fn a_span_is_read_as_often_as_its_events_take_the_memory() {
+        let events = accepted(&mut Random::new(5), 100_000);
+        for (share, readings) in [(1, 2), (2, 3), (10, 11)] {
+            let mut span = Read { events: [&events; 2], times: 0 };
+            // (A part is not divided, so that there is a little more to it.)
+            assert_eq!(keys(&mut span, 100_000 * EVENT_BYTES * 101 / 100 / share).len(), events.len());
+            assert_eq!(span.times, readings, "a {share}th in memory");
+        }
+    }
+
+    #[test]
+    fn a_span_that_is_another_one_when_it_is_read_again_is_sorted_as_it_came() {
+        let mut random = Random::new(6);
+        let [before, after] = [2_000, 3_000].map(|events| accepted(&mut random, events));
+        for [first, second] in [[&before, &after], [&after, &before]] {
+            let mut span = Read { events: [first, second], times: 0 };
+            let mut expected: Vec<_> = second.iter().map(|event| Key::of(event.digest)).collect();
+            expected.sort();
+            assert_eq!(keys(&mut span, 1 << 30), expected);
         }
     }
 }
