@@ -33,8 +33,10 @@ impl LongMemory {
         LongMemory { read_threads, ..self }
     }
 
-    /// Sets the memory in which ids are sorted before they are written, in bytes. With less, the
-    /// journal's files are read more often. Default: 64 MiB, in which two million ids are sorted.
+    /// Sets the memory in which ids are sorted before they are written, in bytes. Default: 64 MiB,
+    /// in which four million ids are sorted. Of a quarter of the window's ids, which is what is
+    /// written at a time, the journal's files are read as often as that takes, and twice more: with
+    /// 256 MiB and 30 million ids, four times.
     pub fn sort_memory_bytes(self, bytes: u64) -> Self {
         LongMemory { sort_memory_bytes: bytes, ..self }
     }

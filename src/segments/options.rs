@@ -12,7 +12,7 @@ pub struct SegmentOptions {
     /// The key of the digests, if it must be a certain one.
     pub key: WantedKey,
     /// The bytes of memory in which a span is sorted; the smaller, the more often it is read. 256
-    /// MiB: eight million events.
+    /// MiB: sixteen million events.
     pub sort_bytes_max: u64,
     /// The threads that read pages which are not in memory, besides the caller: 8, and at most
     /// [`READ_THREADS_MAX`](super::READ_THREADS_MAX).

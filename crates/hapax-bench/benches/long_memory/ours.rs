@@ -1,0 +1,108 @@
+//! This crate: window, segments, and a journal.
+
+use crate::Plan;
+use crate::cold;
+use crate::load::{BATCH, Load, Memory, disk_bytes, id, peak_bytes, percentiles};
+use hapax::{Certainty, Dedup, Int, JournalOptions, LongMemory, SyncMode, Timestamp, Verdict};
+use std::time::{Duration, Instant};
+
+const RETENTION: Duration = Duration::from_secs(900_000);
+const BEGIN: Timestamp = Timestamp::from_secs(1_000_000);
+/// The memory in which ids are sorted before they are written.
+const SORT_BYTES: u64 = 256 << 20;
+/// Single checks a second, and for how many seconds.
+const PACE: u64 = 100_000;
+const PACED_SECONDS: u64 = 20;
+/// Batches that are asked of pages which are not in memory.
+const COLD_BATCHES: u64 = 1024;
+
+struct Ours {
+    dedup: Dedup,
+    ids: u64,
+    /// The number of fresh ids so far, which is the time.
+    accepted: u64,
+    verdicts: Vec<Verdict>,
+}
+
+impl Ours {
+    /// Returns the time: the planned ids take nearly a retention, and there time stops.
+    fn now(&self) -> Timestamp {
+        BEGIN + RETENTION.mul_f64(self.accepted.min(self.ids) as f64 / self.ids as f64 * 0.99)
+    }
+}
+
+impl Memory for Ours {
+    fn check(&mut self, ids: &[u64], fresh: &mut Vec<bool>) -> Result<(), String> {
+        let now = self.now();
+        self.dedup.check_batch_at(ids.iter().map(|id| Int::from(*id)), now, &mut self.verdicts);
+        fresh.clear();
+        fresh.extend(self.verdicts.iter().map(Verdict::is_fresh));
+        self.accepted += fresh.iter().filter(|is_fresh| **is_fresh).count() as u64;
+        match self.verdicts.iter().find(|verdict| verdict.certainty() != Certainty::Exact) {
+            Some(verdict) => Err(format!("in doubt: {verdict}")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Checks fresh ids one by one, each when its time has come, while segments are merged as far as
+/// there is anything to be merged.
+fn pace(load: &mut Load<Ours>) -> Result<(), String> {
+    let written = |load: &Load<Ours>| load.memory.dedup.stats().long_memory.map(|stats| stats.segments.written_records);
+    let (before, began, mut nanos) = (written(load), Instant::now(), Vec::new());
+    let now = load.memory.now();
+    for n in 0..PACE * PACED_SECONDS {
+        let due = began + Duration::from_nanos(n * (1_000_000_000 / PACE));
+        while Instant::now() < due {
+            std::hint::spin_loop();
+        }
+        if !load.memory.dedup.check_at(Int::from(id(load.next)), now).is_fresh() {
+            return Err("a fresh id is a duplicate".into());
+        }
+        load.next += 1;
+        // From when it was due: what has waited for the one before has waited.
+        nanos.push(u64::try_from(due.elapsed().as_nanos()).unwrap_or(u64::MAX));
+    }
+    let [p99, p999, max] = percentiles(&mut nanos).map(|nanos| nanos as f64 / 1e3);
+    let merged = written(load).unwrap_or(0) - before.unwrap_or(0);
+    println!(
+        "fresh, one by one, {PACE} a second: us: p99 {p99:.1}, p99.9 {p999:.1}, longest {max:.1}; {merged} records were merged"
+    );
+    Ok(())
+}
+
+/// Measures the engine.
+pub fn measure(plan: &Plan<'_>) -> Result<(), String> {
+    let ids = plan.ids;
+    let capacity = usize::try_from(ids / u64::from(plan.part) * 5 / 4).map_err(|error| error.to_string())?;
+    let [journal, segments] = ["journal", "segments"].map(|name| plan.directory.join(name));
+    let builder = Dedup::builder().window(RETENTION / plan.part).capacity(capacity);
+    let builder = builder.journal(journal, JournalOptions::new().sync(SyncMode::Disk));
+    let builder = builder.long_memory(&segments, LongMemory::new(RETENTION).sort_memory_bytes(SORT_BYTES));
+    let dedup = builder.build().map_err(|error| error.to_string())?;
+    let mut load = Load::new(Ours { dedup, ids, accepted: 0, verdicts: Vec::new() });
+    load.fill(ids, plan.at_most)?;
+    load.memory.dedup.flush().map_err(|error| error.to_string())?;
+    pace(&mut load)?;
+    load.repeat_all("5 % from beyond the window", plan.at_most)?;
+
+    let read = |load: &Load<Ours>| load.memory.dedup.stats().long_memory.map_or(0, |stats| stats.segments.pages_read);
+    let (before, _) = (read(&load), cold::drop_cached(&segments)?);
+    let began = Instant::now();
+    load.repeat("the same, of which no page is in memory", COLD_BATCHES, plan.at_most)?;
+    let pages = read(&load) - before;
+    cold::report(&segments, pages, began.elapsed())?;
+
+    let stats = load.memory.dedup.stats();
+    let long_memory = stats.long_memory.ok_or("there is no long memory")?;
+    println!("{:?}", long_memory.segments);
+    println!(
+        "hapax: disk {} MB; memory {} MB, of it segments {} MB; the process {} MB at most; forgotten early {}; batches of {BATCH}",
+        disk_bytes(plan.directory) >> 20,
+        (stats.bytes + usize::try_from(long_memory.segments.memory_bytes).unwrap_or(0)) >> 20,
+        long_memory.segments.memory_bytes >> 20,
+        peak_bytes() >> 20,
+        stats.window.evicted_live
+    );
+    Ok(())
+}
