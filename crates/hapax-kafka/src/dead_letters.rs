@@ -39,8 +39,8 @@ impl DeadLetters {
     pub(crate) async fn put(&self, message: &KafkaMessage, why: &str) -> Result<(), KafkaSourceError> {
         let topic = self.topic.clone().unwrap_or_else(|| format!("{}.dead", message.topic()));
         let mut record = FutureRecord::<[u8], [u8]>::to(&topic).headers(headers(message, &self.group, why));
-        record.key = message.key();
-        record.payload = message.payload();
+        record.key = message.as_rdkafka().key();
+        record.payload = message.as_rdkafka().payload();
         match self.producer.send(record, self.within).await {
             Ok(_) => Ok(()),
             Err((cause, _)) => Err(KafkaSourceError::DeadLetter {

@@ -4,6 +4,7 @@
 //! ```no_run
 //! use hapax_kafka::rdkafka::ClientConfig;
 //! use hapax_kafka::{KafkaMessage, KafkaOptions, KafkaSource};
+//! use hapax_message::Described;
 //! use hapax_store::{InMemoryStore, TieredDedup};
 //! use hapax_stream::{Consumer, Delivery};
 //! use std::time::Duration;
@@ -15,7 +16,7 @@
 //!
 //! // A store that all members share, such as `RedisStore` of `hapax-redis`, or `PostgresStore`.
 //! let billed = TieredDedup::builder(InMemoryStore::new()).retention(Duration::from_secs(7 * 86_400)).build().await?;
-//! let id_of = |order: &KafkaMessage| order.header("id").map(<[u8]>::to_vec);
+//! let id_of = |order: &KafkaMessage| order.id().map(|id| id.into_owned()); // by CloudEvents
 //! let consumer = Consumer::builder(billed, id_of).max_in_flight(16).build()?;
 //! let bill = |order: Delivery<KafkaMessage>| async move {
 //!     println!("{:?}, with fencing token {:?}", order.payload(), order.token());

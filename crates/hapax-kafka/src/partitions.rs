@@ -23,6 +23,7 @@ const SEEKING: Duration = Duration::from_secs(10);
 /// use hapax::{Dedup, JournalOptions};
 /// use hapax_kafka::rdkafka::ClientConfig;
 /// use hapax_kafka::{AssignedPartition, KafkaMessage, KafkaOptions, KafkaPartitions};
+/// use hapax_message::Described;
 /// use hapax_stream::{Delivery, LogConsumer};
 ///
 /// # type Failed = Box<dyn std::error::Error + Send + Sync>;
@@ -30,7 +31,7 @@ const SEEKING: Duration = Duration::from_secs(10);
 ///     let journal = format!("/var/lib/shipping/{}", orders.partition().number);
 ///     let seen = Dedup::builder().journal(journal, JournalOptions::new().checkpoints(true)).build()?;
 ///     orders.start(None).await?; // with a memory that follows: the position that it has
-///     let id_of = |order: &KafkaMessage| order.header("id").map(<[u8]>::to_vec);
+///     let id_of = |order: &KafkaMessage| order.id().map(|id| id.into_owned());
 ///     let ship = |order: Delivery<KafkaMessage>| async move {
 ///         println!("shipped: {:?}", order.key());
 ///         Ok::<(), std::io::Error>(())
