@@ -3,7 +3,6 @@
 
 pub mod jetstream;
 pub mod rabbitmq;
-pub mod redis_streams;
 pub mod sqs;
 
 pub mod prompt;
