@@ -108,7 +108,8 @@ impl RedisStream {
         let failed = |cause| RedisStreamError::Server { doing: "connecting", cause };
         let mut waits = redis.clone();
         waits.timing.response_timeout = waits.timing.response_timeout.saturating_add(BLOCK);
-        let (writing, reading) = tokio::try_join!(Servers::connect(&redis), Servers::connect(&waits)).map_err(failed)?;
+        let (writing, reading) =
+            tokio::try_join!(Servers::connect(&redis), Servers::connect(&waits)).map_err(failed)?;
         let takeover = Mutex::new(Takeover { from: "0-0".into(), next: Instant::now() });
         let stream = RedisStream { options, reading, writing, takeover, trimmed: AtomicU64::new(0) };
         stream.create().await.map_err(failed)?;
@@ -241,7 +242,7 @@ async fn ask<A: Send>(
     commands: Commands,
     read: impl Fn(Reply<'_>) -> Result<A, StoreError> + Send,
 ) -> Result<Vec<A>, StoreError> {
-    servers.ask(commands, None, |_, reply| read(reply)).await?.into_iter().collect()
+    servers.ask(commands, None, move |_, reply| read(reply)).await?.into_iter().collect()
 }
 
 impl Source for RedisStream {

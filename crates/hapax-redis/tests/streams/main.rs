@@ -148,7 +148,7 @@ async fn what_is_done_is_deleted_if_that_was_said_and_what_is_trimmed_is_counted
     deletes.acknowledge(&all[2..5]).await.expect("acknowledged");
     assert_eq!(server.ask::<u32>(&["XLEN", "orders"]), 7);
     server.ask::<u32>(&["XTRIM", "orders", "MAXLEN", "2"]);
-    let left = receive_for(&deletes, 3 * IDLE).await;
+    let left = receive(&deletes, 2).await;
     assert_eq!((ids(&left), deletes.trimmed()), (ids(&all[8..]), 3), "three that were pending are gone");
     deletes.acknowledge(&left).await.expect("acknowledged");
     assert_eq!(deletes.lag().await.expect("a lag").pending, 0);
