@@ -2,11 +2,11 @@
 //! member has handled, so each must come to one member only.
 
 use crate::cluster::{PARTITIONS, committed, producer, send};
-use crate::source::{Cluster, cluster, config};
+use crate::source::{Cluster, cluster, config, receive};
 use hapax_kafka::{KafkaMessage, KafkaOptions, KafkaSource, KafkaSourceError};
 use hapax_store::{InMemoryStore, TieredDedup};
 use hapax_stream::{Acks, Consumer, Delivery, Partition, Source};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
@@ -166,4 +166,29 @@ async fn all_partitions_are_revoked_and_nothing_is_handled_twice() {
 async fn partitions_that_move_are_revoked_and_nothing_is_handled_twice() {
     let revoked = each_order_comes_to_one_member("cooperative-sticky", false).await;
     assert_eq!(revoked, [PARTITIONS as usize / 2], "the others go on");
+}
+
+/// Its handlers hang, for example. Nothing of its old assignment is received any more, nor of the
+/// new one before it has released the old.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_that_does_not_release_delays_others_for_a_time_and_receives_nothing_meanwhile() {
+    let cluster = cluster(&[("orders", 40)]);
+    let mut config = config(&cluster, "hanging");
+    config.set("partition.assignment.strategy", "range");
+    let options = || KafkaOptions::new().release_within(Duration::from_secs(1));
+    let first = KafkaSource::subscribe(&config, &["orders"], options()).expect("a member");
+    assert_eq!(receive(&first, 40).await.len(), 40);
+    let second = KafkaSource::subscribe(&config, &["orders"], options()).expect("a member");
+    let revoked = tokio::time::timeout(Duration::from_secs(20), first.revoked()).await.expect("in time");
+    assert_eq!(revoked.len(), PARTITIONS as usize);
+    let moved = receive(&second, 20).await;
+    let moved: BTreeSet<Partition> = moved.iter().map(|order| order.partition()).collect();
+    assert_eq!(moved.len(), PARTITIONS as usize / 2);
+    let nothing = tokio::time::timeout(Duration::from_secs(2), first.receive(100)).await;
+    assert!(nothing.is_err(), "received before the old assignment was released: {nothing:?}");
+    first.released(&revoked).await;
+    let kept = receive(&first, 20).await;
+    assert!(kept.iter().all(|order| !moved.contains(&order.partition())), "what was not acknowledged comes again");
+    first.close().await;
+    second.close().await;
 }
