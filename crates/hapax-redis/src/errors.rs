@@ -52,7 +52,7 @@ pub(super) fn handshake_failed(why: StoreError, address: &str) -> StoreError {
 fn kind_of(code: &str, details: &str) -> ErrorKind {
     match code {
         "LOADING" | "CLUSTERDOWN" | "TRYAGAIN" | "MASTERDOWN" | "READONLY" | "OOM" | "BUSY" | "MISCONF"
-        | "NOREPLICAS" | "MOVED" | "ASK" | "UNKILLABLE" => ErrorKind::Unavailable,
+        | "NOREPLICAS" | "MOVED" | "ASK" | "UNKILLABLE" | "UNBLOCKED" => ErrorKind::Unavailable,
         "WRONGTYPE" => ErrorKind::Corrupt,
         "ERR" if details.contains("max number of clients") => ErrorKind::Unavailable,
         _ => ErrorKind::Misconfigured,
@@ -68,6 +68,7 @@ mod tests {
         for (code, details, kind) in [
             ("LOADING", "Redis is loading the dataset in memory", ErrorKind::Unavailable),
             ("READONLY", "You can't write against a read only replica.", ErrorKind::Unavailable),
+            ("UNBLOCKED", "force unblock from blocking operation", ErrorKind::Unavailable),
             ("OOM", "command not allowed when used memory > 'maxmemory'.", ErrorKind::Unavailable),
             ("ERR", "max number of clients reached", ErrorKind::Unavailable),
             ("ERR", "syntax error", ErrorKind::Misconfigured),

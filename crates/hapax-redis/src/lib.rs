@@ -1,4 +1,4 @@
-//! Records in Redis or Valkey.
+//! Records in Redis or Valkey; with the feature `streams`, streams as sources of `hapax-stream`.
 
 mod answers;
 mod batch;
@@ -20,6 +20,8 @@ mod server_info;
 mod servers;
 mod slot_map;
 mod stragglers;
+#[cfg(feature = "streams")]
+mod streams;
 #[cfg(feature = "tls")]
 mod tls;
 mod topology;
@@ -34,6 +36,8 @@ pub mod fuzzing;
 
 pub use compact::{CompactMarked, CompactMarks, CompactOptions};
 pub use options::RedisOptions;
+#[cfg(feature = "streams")]
+pub use streams::{RedisStream, RedisStreamError, RedisStreamOptions, StreamEntry, StreamLag};
 pub use warning::{RedisRisk, RedisWarning};
 
 use hapax_store::times::Sound;

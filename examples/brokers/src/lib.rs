@@ -2,10 +2,7 @@
 //! The programs in `src/bin` put them together.
 
 pub mod jetstream;
-pub mod kafka;
-pub mod kafka_partitions;
 pub mod rabbitmq;
-pub mod redis_streams;
 pub mod sqs;
 
 pub mod prompt;

@@ -5,12 +5,12 @@
 //! brokers allow by default.
 
 use hapax::Timestamp;
-use hapax_brokers::kafka::{Kafka, header_id};
 use hapax_brokers::{Failed, arguments, interrupted};
+use hapax_kafka::rdkafka::ClientConfig;
+use hapax_kafka::{KafkaMessage, KafkaOptions, KafkaSource};
 use hapax_sqlite::SqliteTable;
 use hapax_store::{InMemoryStore, Marked, Scope, TieredDedup};
 use hapax_stream::{Consumer, Delivery};
-use rdkafka::message::OwnedMessage;
 use rusqlite::{Connection, TransactionBehavior};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
@@ -52,7 +52,11 @@ impl Books {
 async fn main() -> Result<(), Failed> {
     let [brokers, topic, session_ms, database] = arguments(["BROKERS", "TOPIC", "SESSION_MS", "DATABASE"])?;
     let interrupted = interrupted()?;
-    let payments = Kafka::join(&brokers, &topic, "books", Duration::from_millis(session_ms.parse()?))?;
+    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", brokers).set("group.id", "books").set("session.timeout.ms", session_ms);
+    config.set("heartbeat.interval.ms", "700").set("auto.commit.interval.ms", "200");
+    let payments = KafkaSource::subscribe(&config, &[&topic], KafkaOptions::new())?;
 
     // The database decides. Memory spares it payments that came a short while ago, and keeps two
     // deliveries of one payment apart.
@@ -61,7 +65,8 @@ async fn main() -> Result<(), Failed> {
         .lease(Duration::from_secs(1)) // so long a second delivery waits that comes while the first is handled
         .build()
         .await?;
-    let consumer = Consumer::builder(recent, |payment: &OwnedMessage| header_id(payment).map(<[u8]>::to_vec))
+    let id_of = |payment: &KafkaMessage| payment.header_bytes("id").map(<[u8]>::to_vec);
+    let consumer = Consumer::builder(recent, id_of)
         .max_in_flight(8)
         .handler_timeout(Duration::from_secs(60))
         .max_attempts(3)
@@ -69,14 +74,16 @@ async fn main() -> Result<(), Failed> {
         .build()?;
 
     let books = Arc::new(Books::open(&database)?);
-    let book = move |payment: Delivery<OwnedMessage>| {
+    let book = move |payment: Delivery<KafkaMessage>| {
         let books = Arc::clone(&books);
         async move {
-            let booked = tokio::task::spawn_blocking(move || books.book(header_id(&payment).unwrap_or_default()));
+            let booked =
+                tokio::task::spawn_blocking(move || books.book(payment.header_bytes("id").unwrap_or_default()));
             booked.await.map_err(Failed::from)?
         }
     };
     let stats = consumer.run(&payments, book, interrupted).await?;
     println!("{stats:?}");
+    payments.close().await;
     Ok(())
 }

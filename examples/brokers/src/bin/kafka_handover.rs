@@ -7,13 +7,13 @@
 //! the environment (`AWS_ENDPOINT`, `AWS_REGION`, …). Each process has a directory of its own.
 
 use hapax::{Dedup, JournalOptions, SyncMode};
-use hapax_brokers::kafka::header_id;
-use hapax_brokers::kafka_partitions::{Assigned, Partitions};
 use hapax_brokers::{Failed, Ledger, arguments, interrupted};
 use hapax_handover::{Handover, HandoverError, HandoverOptions};
+use hapax_kafka::rdkafka::ClientConfig;
+use hapax_kafka::{AssignedPartition, KafkaMessage, KafkaOptions, KafkaPartitions, KafkaSourceError};
+use hapax_message::Described;
 use hapax_stream::{ConsumerError, Delivery, LogConsumer};
 use object_store::aws::AmazonS3Builder;
-use rdkafka::message::OwnedMessage;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +29,7 @@ struct Orders {
 impl Orders {
     /// Acquires a partition, and consumes it until it is revoked: what is done by then is published
     /// and committed.
-    async fn consume(&self, assigned: &mut Assigned) -> Result<(), Failed> {
+    async fn consume(&self, assigned: &mut AssignedPartition) -> Result<(), Failed> {
         let (name, number) = (assigned.partition().to_string(), assigned.partition().number.to_string());
         let revoked = assigned.revoked();
         let acquiring = async {
@@ -44,7 +44,7 @@ impl Orders {
             () = revoked => return Ok(()),
         };
         eprintln!("{name}: acquired, epoch {}", owned.epoch());
-        let consumer = LogConsumer::builder(owned, |order: &OwnedMessage| header_id(order).map(<[u8]>::to_vec))
+        let consumer = LogConsumer::builder(owned, |order: &KafkaMessage| order.header_bytes("id").map(<[u8]>::to_vec))
             .batch(64)
             .max_in_flight(4)
             .persist_every(Duration::from_millis(200), 256) // a crash handles that again, and two batches
@@ -53,12 +53,11 @@ impl Orders {
             .retry_delay(Duration::from_millis(50), Duration::from_secs(1))
             .build()?;
         let ledger = Arc::clone(&self.ledger);
-        let handle = move |order: Delivery<OwnedMessage>| {
+        let handle = move |order: Delivery<KafkaMessage>| {
             let ledger = Arc::clone(&ledger);
             async move {
-                let id = std::str::from_utf8(header_id(&order).unwrap_or_default())?.to_owned();
                 // The token is the epoch: give it to what you write to, to refuse a late owner's.
-                Ok::<(), Failed>(ledger.work(&id, order.token()).await?)
+                ledger.work(order.header("id").unwrap_or_default(), order.token()).await
             }
         };
         let stats = consumer.run(&*assigned, handle, assigned.revoked()).await?;
@@ -67,7 +66,7 @@ impl Orders {
     }
 
     /// Consumes a partition until it is revoked, whatever fails.
-    async fn keep(self: Arc<Self>, mut assigned: Assigned) {
+    async fn keep(self: Arc<Self>, mut assigned: AssignedPartition) {
         while let Err(error) = self.consume(&mut assigned).await {
             eprintln!("{}: {error}", assigned.partition());
             // Whoever has fenced this one was given the partition. If it is this one's all the
@@ -82,7 +81,7 @@ impl Orders {
 }
 
 fn is_fenced(error: &Failed) -> bool {
-    let memory = match error.downcast_ref::<ConsumerError<hapax_brokers::BrokerError>>() {
+    let memory = match error.downcast_ref::<ConsumerError<KafkaSourceError>>() {
         Some(ConsumerError::Memory(memory)) => memory.downcast_ref(),
         _ => error.downcast_ref(),
     };
@@ -102,11 +101,15 @@ async fn main() -> Result<(), Failed> {
     let ledger = Arc::new(Ledger::open(ledger)?);
     let orders = Arc::new(Orders { handover, session, directory: directory.into(), ledger });
 
-    let mut group = Partitions::join(&brokers, &topic, "shipping", session)?;
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", brokers).set("group.id", "shipping").set("session.timeout.ms", session_ms);
+    config.set("heartbeat.interval.ms", "700").set("auto.commit.interval.ms", "200");
+    config.set("partition.assignment.strategy", "cooperative-sticky"); // partitions that stay go on meanwhile
+    let mut group = KafkaPartitions::subscribe(&config, &[&topic], KafkaOptions::new())?;
     let mut consumers = JoinSet::new();
     loop {
         tokio::select! {
-            Some(assigned) = group.assigned() => drop(consumers.spawn(Arc::clone(&orders).keep(assigned))),
+            assigned = group.assigned() => drop(consumers.spawn(Arc::clone(&orders).keep(assigned?))),
             Some(ended) = consumers.join_next() => ended?,
             () = &mut interrupted => break,
         }

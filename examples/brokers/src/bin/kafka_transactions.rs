@@ -17,15 +17,15 @@
 //! In the other order, completed before the commit, receipts would be missing. Partitions are
 //! assigned by hand, so all of them are read here.
 
-use hapax_brokers::kafka::header_id;
 use hapax_brokers::{Failed, arguments, interrupted};
+use hapax_kafka::KafkaMessage;
+use hapax_kafka::rdkafka::consumer::{Consumer, StreamConsumer};
+use hapax_kafka::rdkafka::error::KafkaResult;
+use hapax_kafka::rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+use hapax_kafka::rdkafka::{ClientConfig, Message, Offset, TopicPartitionList};
+use hapax_message::Described;
 use hapax_sqlite::SqliteStore;
 use hapax_store::{TieredAttempt, TieredDedup};
-use rdkafka::consumer::{Consumer, StreamConsumer};
-use rdkafka::error::KafkaResult;
-use rdkafka::message::OwnedMessage;
-use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
-use rdkafka::{ClientConfig, Message, Offset, TopicPartitionList};
 use std::time::Duration;
 use tokio::task::block_in_place;
 use tokio::time::{sleep, timeout};
@@ -52,32 +52,35 @@ impl Receipts {
         }
         payments.assign(&all)?;
         let mut config = ClientConfig::new();
-        // A producer that starts with the same name shuts the former one out.
-        config.set("bootstrap.servers", brokers).set("transactional.id", "receipts");
+        // A producer that starts with the same name shuts the former one out. It is idempotent, too:
+        // what it sends again, since it got no answer, is stored once, and in its order. Without
+        // transactions say so: `enable.idempotence`, which wants all replicas (`acks`).
+        config.set("bootstrap.servers", brokers).set("transactional.id", "receipts").set("enable.idempotence", "true");
+        config.set("acks", "all").set("transaction.timeout.ms", "10000"); // longer than a batch takes
         let receipts: BaseProducer = config.create()?;
         receipts.init_transactions(PATIENCE)?;
         Ok(Receipts { payments, receipts, written })
     }
 
     /// Returns the payments that have come: at least one.
-    async fn read(&self) -> Result<Vec<OwnedMessage>, Failed> {
-        let mut batch = vec![self.payments.recv().await?.detach()];
+    async fn read(&self) -> Result<Vec<KafkaMessage>, Failed> {
+        let mut batch = vec![self.payments.recv().await?.detach().into()];
         while batch.len() < BATCH
             && let Ok(next) = timeout(Duration::from_millis(5), self.payments.recv()).await
         {
-            batch.push(next?.detach());
+            batch.push(next?.detach().into());
         }
         Ok(batch)
     }
 
     /// Writes one transaction. Returns how many of the batch it has processed. Any error ends this
     /// process, and with it the transaction.
-    async fn write(&self, batch: &[OwnedMessage]) -> Result<usize, Failed> {
-        let ids: Vec<&[u8]> = batch.iter().filter_map(header_id).collect();
+    async fn write(&self, batch: &[KafkaMessage]) -> Result<usize, Failed> {
+        let ids: Vec<&[u8]> = batch.iter().filter_map(|payment| payment.header_bytes("id")).collect();
         let mut attempts = self.written.claim_batch(&ids).await.into_iter();
         let (mut claims, mut fresh, mut aside, mut dealt_with) = (Vec::new(), Vec::new(), Vec::new(), 0);
         for payment in batch {
-            let attempt = header_id(payment).and_then(|id| Some((id, attempts.next()?)));
+            let attempt = payment.header_bytes("id").and_then(|id| Some((id, attempts.next()?)));
             let Some((id, attempt)) = attempt else {
                 // It has no id: it will never be written, and those behind it must not wait.
                 aside.push(payment);
@@ -109,10 +112,10 @@ impl Receipts {
     }
 
     /// Commits receipts, messages that are put aside, and offsets, all or nothing.
-    fn commit(&self, ids: &[&[u8]], aside: &[&OwnedMessage], offsets: &TopicPartitionList) -> Result<(), Failed> {
+    fn commit(&self, ids: &[&[u8]], aside: &[&KafkaMessage], offsets: &TopicPartitionList) -> Result<(), Failed> {
         self.receipts.begin_transaction()?;
         for payment in aside {
-            let record = BaseRecord::<[u8], [u8]>::to("payments.dead").payload(payment.payload().unwrap_or_default());
+            let record = BaseRecord::<[u8], [u8]>::to("payments.dead").payload(payment.payload());
             self.receipts.send(record).map_err(|(error, _)| error)?;
         }
         for id in ids {
@@ -140,10 +143,10 @@ impl Receipts {
 }
 
 /// Returns the offset in each partition from which to read on.
-fn offsets_after(batch: &[OwnedMessage]) -> KafkaResult<TopicPartitionList> {
+fn offsets_after(batch: &[KafkaMessage]) -> KafkaResult<TopicPartitionList> {
     let mut offsets = TopicPartitionList::new();
     for payment in batch {
-        let next = Offset::Offset(payment.offset() + 1);
+        let (next, payment) = (Offset::Offset(payment.offset() as i64 + 1), payment.as_rdkafka());
         match offsets.find_partition(payment.topic(), payment.partition()) {
             Some(mut partition) => partition.set_offset(next)?,
             None => offsets.add_partition_offset(payment.topic(), payment.partition(), next)?,

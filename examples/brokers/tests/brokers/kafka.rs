@@ -3,65 +3,28 @@
 
 use crate::directory::Directory;
 use crate::killed::{Consumer, seed};
-use hapax_brokers::kafka::header_id;
-use rdkafka::message::{Header, OwnedHeaders};
+use hapax_kafka::KafkaMessage;
 use rdkafka::mocking::MockCluster;
-use rdkafka::producer::{DefaultProducerContext, FutureProducer, FutureRecord};
+use rdkafka::producer::DefaultProducerContext;
 use rdkafka::util::Timeout;
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 use rusqlite::Connection;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use tokio::runtime::Builder;
+
+#[path = "../../../../crates/hapax-kafka/tests/kafka/cluster.rs"]
+mod cluster;
+pub use cluster::{PARTITIONS, SESSION_MS, committed, producer, send};
 
 const PAYMENTS: usize = 200;
-pub const PARTITIONS: i32 = 4;
 const KILLS: usize = 2;
 const LATE: usize = 200;
-/// A session longer than the imitation waits for the first members, 3 s; it waits one second less
-/// for those of a rebalance.
-pub const SESSION_MS: &str = "3500";
 
 /// Sends each payment twice, also to two partitions, so that two of them may be handled at a time.
 pub fn payments_twice(cluster: &MockCluster<'_, DefaultProducerContext>, topic: &str, ids: &[String]) {
     cluster.create_topic(topic, PARTITIONS, 1).expect("a topic");
     let again = ids.iter().enumerate().map(|(number, id)| (number + 1, id));
     send(&producer(&cluster.bootstrap_servers()), topic, ids.iter().enumerate().chain(again));
-}
-
-pub fn producer(brokers: &str) -> FutureProducer {
-    ClientConfig::new().set("bootstrap.servers", brokers).set("linger.ms", "0").create().expect("a producer")
-}
-
-/// Sends payments, each to a partition by its number.
-pub fn send<I: AsRef<[u8]>>(producer: &FutureProducer, topic: &str, payments: impl Iterator<Item = (usize, I)>) {
-    let send = |(number, id): (usize, I)| {
-        let headers = OwnedHeaders::new().insert(Header { key: "id", value: Some(id.as_ref()) });
-        let record = FutureRecord::<str, str>::to(topic).payload("a payment").headers(headers);
-        let sent = producer.send_result(record.partition(number as i32 % PARTITIONS));
-        sent.map_err(|(error, _)| error).expect("sent")
-    };
-    let sent: Vec<_> = payments.map(send).collect();
-    Builder::new_current_thread().build().expect("a runtime").block_on(async {
-        for sent in sent {
-            sent.await.expect("an answer").map_err(|(error, _)| error).expect("stored");
-        }
-    });
-}
-
-/// Returns the sum of the group's committed offsets in all partitions.
-pub fn committed(brokers: &str, topic: &str, group: &str) -> i64 {
-    use rdkafka::consumer::{BaseConsumer, Consumer as _};
-    let consumer: BaseConsumer = ClientConfig::new()
-        .set("bootstrap.servers", brokers)
-        .set("group.id", group)
-        .create()
-        .expect("a client that is no member");
-    let mut asked = TopicPartitionList::new();
-    asked.add_partition_range(topic, 0, PARTITIONS - 1);
-    let committed = consumer.committed_offsets(asked, Timeout::After(Duration::from_secs(5)));
-    let committed = committed.expect("offsets");
-    committed.elements().iter().filter_map(|partition| partition.offset().to_raw()).map(|offset| offset.max(0)).sum()
 }
 
 /// Returns the id of the first message of a topic with one partition.
@@ -74,7 +37,7 @@ fn id_of_first(brokers: &str, topic: &str) -> Vec<u8> {
     all.add_partition_offset(topic, 0, Offset::Beginning).expect("a partition");
     consumer.assign(&all).expect("an assignment");
     let message = consumer.poll(Timeout::After(Duration::from_secs(10))).expect("a message").expect("a message");
-    header_id(&message.detach()).expect("an id").to_vec()
+    KafkaMessage::from(message.detach()).header_bytes("id").expect("an id").to_vec()
 }
 
 /// Returns the bookings, and how often each was made.
@@ -84,6 +47,11 @@ fn bookings(database: &str) -> rusqlite::Result<BTreeMap<String, usize>> {
     let mut select = books.prepare("SELECT payment, count(*) FROM bookings GROUP BY payment")?;
     let rows = select.query_map((), |row| Ok((row.get(0)?, row.get::<_, u32>(1)? as usize)))?;
     rows.collect()
+}
+
+/// Returns how many partitions were assigned to a member, if a line of its log says so.
+pub fn is_assigned(line: &str) -> Option<usize> {
+    line.split_once("partitions of Kafka are assigned partitions=")?.1.trim().parse().ok()
 }
 
 #[test]
@@ -112,7 +80,7 @@ fn each_payment_is_booked_exactly_once() {
     let late: Vec<String> = (0..LATE).map(|number| format!("late-{number}")).collect();
     let (mut second, producer) = (start("second.log"), producer(&brokers));
     let said = directory.path().join("second.log");
-    let is_assigned = |line: &str| line.strip_prefix("kafka: partitions assigned: ").is_some_and(|count| count != "0");
+    let is_assigned = |line: &str| is_assigned(line).is_some_and(|partitions| partitions > 0);
     for (number, id) in late.iter().enumerate() {
         if number == LATE / 2 {
             // However busy the machine is, the rest comes while both are members.

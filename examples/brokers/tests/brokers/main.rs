@@ -16,7 +16,6 @@ mod jetstream;
 mod kafka;
 mod kafka_handover;
 mod kafka_log;
-mod kafka_partitions;
 mod kafka_transactions;
 mod llm_cache;
 mod rabbitmq;

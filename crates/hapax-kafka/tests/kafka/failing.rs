@@ -1,0 +1,129 @@
+//! Brokers that answer with errors.
+
+use crate::source::{Cluster, cluster, config, ids, receive};
+use hapax_kafka::{KafkaOptions, KafkaPartitions, KafkaSource, KafkaSourceError};
+use hapax_stream::Source;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
+use std::time::{Duration, Instant};
+use tokio::task::block_in_place;
+
+/// An error that the client does not try again by itself.
+const ERROR: RDKafkaRespErr = RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNKNOWN;
+
+fn subscribe(cluster: &Cluster, group: &str, options: KafkaOptions) -> KafkaSource {
+    KafkaSource::subscribe(&config(cluster, group), &["orders"], options).expect("a member")
+}
+
+/// Waits for the error that ends a member.
+async fn failed(source: &KafkaSource) -> KafkaSourceError {
+    let failing = async {
+        loop {
+            if let Err(error) = source.receive(100).await {
+                return error;
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), failing).await.expect("it fails in time")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn offsets_that_are_not_read_at_once_are_read_later() {
+    let cluster = cluster(&[("orders", 40)]);
+    // The client alone reports the error, and never reads these partitions.
+    let mut alone = config(&cluster, "alone");
+    let alone: BaseConsumer = alone.set("auto.offset.reset", "earliest").create().expect("a client");
+    cluster.request_errors(RDKafkaApiKey::OffsetFetch, &[ERROR]);
+    alone.subscribe(&["orders"]).expect("subscribed");
+    let (began, mut received) = (Instant::now(), 0);
+    while began.elapsed() < Duration::from_secs(8) {
+        received += block_in_place(|| alone.poll(Duration::from_millis(100))).is_some_and(|one| one.is_ok()) as u32;
+    }
+    assert_eq!(received, 0, "this test no longer shows what it is for: the client reads them by itself");
+    drop(alone);
+
+    cluster.request_errors(RDKafkaApiKey::OffsetFetch, &[ERROR; 3]);
+    let source = subscribe(&cluster, "patient", KafkaOptions::new());
+    assert_eq!(ids(&receive(&source, 40).await).len(), 40);
+    assert!(source.recovered() >= 3, "{} errors", source.recovered());
+    source.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn offsets_that_are_never_read_end_the_run_in_time() {
+    let cluster = cluster(&[("orders", 4)]);
+    cluster.request_errors(RDKafkaApiKey::OffsetFetch, &[ERROR; 200]);
+    let source = subscribe(&cluster, "hopeless", KafkaOptions::new().offsets_within(Duration::from_secs(1)));
+    let error = failed(&source).await;
+    assert!(matches!(&error, KafkaSourceError::Offsets { partitions, .. } if partitions.len() == 4), "{error}");
+    assert!(source.receive(1).await.is_err(), "it stays so");
+    source.close().await;
+    cluster.clear_request_errors(RDKafkaApiKey::OffsetFetch);
+    let source = subscribe(&cluster, "hopeless", KafkaOptions::new());
+    assert_eq!(receive(&source, 4).await.len(), 4, "nothing is lost");
+    source.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_partition_without_an_offset_is_an_error_if_it_is_to_be_one() {
+    let cluster = cluster(&[("orders", 4)]);
+    let mut config = config(&cluster, "strict");
+    config.set("auto.offset.reset", "error");
+    let source = KafkaSource::subscribe(&config, &["orders"], KafkaOptions::new()).expect("a member");
+    let error = failed(&source).await;
+    assert!(matches!(error, KafkaSourceError::NoOffset { .. }), "{error}");
+    source.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missing_permission_ends_the_run() {
+    let cluster = cluster(&[("orders", 4)]);
+    let denied = RDKafkaRespErr::RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED;
+    cluster.request_errors(RDKafkaApiKey::JoinGroup, &[denied; 200]);
+    let source = subscribe(&cluster, "denied", KafkaOptions::new());
+    let error = failed(&source).await;
+    assert!(matches!(error, KafkaSourceError::Client { .. }), "{error}");
+    source.close().await;
+    let config = config(&cluster, "denied");
+    let mut partitions = KafkaPartitions::subscribe(&config, &["orders"], KafkaOptions::new()).expect("a member");
+    let assigned = tokio::time::timeout(Duration::from_secs(30), partitions.assigned()).await.expect("in time");
+    assert!(matches!(assigned.map(drop), Err(KafkaSourceError::Client { .. })));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_cannot_be_put_aside_is_an_error_in_time() {
+    let cluster = cluster(&[("orders", 1)]);
+    let source = subscribe(&cluster, "aside", KafkaOptions::new().dead_letter_within(Duration::from_secs(2)));
+    let order = receive(&source, 1).await.remove(0);
+    let too_large = RDKafkaRespErr::RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE;
+    cluster.request_errors(RDKafkaApiKey::Produce, &[too_large; 100]);
+    let put = tokio::time::timeout(Duration::from_secs(20), source.dead_letter(&order, "why")).await.expect("in time");
+    let error = put.expect_err("an error");
+    assert!(
+        matches!(&error, KafkaSourceError::DeadLetter { topic, offset: 0, .. } if topic == "orders.dead"),
+        "{error}"
+    );
+    source.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn brokers_that_are_away_are_no_error_and_settings_are_read_at_once() {
+    let cluster = cluster(&[("orders", 4)]);
+    cluster.broker_down(1).expect("down");
+    let source = subscribe(&cluster, "waiting", KafkaOptions::new());
+    let nothing = tokio::time::timeout(Duration::from_secs(2), source.receive(10)).await;
+    assert!(nothing.is_err(), "{nothing:?}");
+    cluster.broker_up(1).expect("up");
+    assert_eq!(receive(&source, 4).await.len(), 4);
+    source.close().await;
+    for (topics, setting) in [(&[][..], "topics"), (&["orders", " "][..], "topics")] {
+        let refused = KafkaSource::subscribe(&config(&cluster, "g"), topics, KafkaOptions::new()).map(drop);
+        assert!(matches!(refused, Err(KafkaSourceError::Setting { name, .. }) if name == setting), "{refused:?}");
+    }
+    let encrypted = |group| {
+        let mut config = config(&cluster, group);
+        config.set("security.protocol", "ssl");
+        KafkaSource::subscribe(&config, &["orders"], KafkaOptions::new()).map(drop)
+    };
+    assert_eq!(encrypted("encrypted").is_ok(), cfg!(feature = "ssl"), "{:?}", encrypted("again"));
+}

@@ -1,0 +1,8 @@
+//! Runs sources against the client's own imitation of a cluster: consumer groups and offsets, in
+//! this process, on loopback.
+
+mod cluster;
+mod failing;
+mod partitions;
+mod rebalances;
+mod source;
