@@ -3,7 +3,7 @@
 
 use crate::directory::Directory;
 use crate::killed::{Consumer, POISON, check_effects, effects, seed};
-use crate::servers::{Nats, Redis};
+use crate::servers::Redis;
 use async_nats::HeaderMap;
 use async_nats::header::NATS_MESSAGE_ID;
 use async_nats::jetstream::consumer::{AckPolicy, PullConsumer, pull};
@@ -11,6 +11,7 @@ use async_nats::jetstream::{self, stream};
 use hapax_brokers::ledger;
 use std::collections::BTreeSet;
 use std::time::Duration;
+use testkit::brokers::Nats;
 use tokio::runtime::Runtime;
 
 const ORDERS: usize = 200;
