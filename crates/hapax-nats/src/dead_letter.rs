@@ -18,10 +18,11 @@ const REASON_MAX: usize = 1_024;
 pub(crate) fn headers(message: &Message, why: &str) -> HeaderMap {
     let mut headers = HeaderMap::new();
     for (name, values) in message.headers.iter().flat_map(HeaderMap::iter) {
-        let name: &str = name.as_ref();
-        let is_command = name.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("nats-"));
-        let name = if is_command { format!("{PREFIX}{name}") } else { name.to_owned() };
-        values.iter().for_each(|value| headers.append(name.as_str(), value.clone()));
+        let text: &str = name.as_ref();
+        let is_command = text.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("nats-"));
+        let renamed = if is_command { format!("{PREFIX}{name}").parse().ok() } else { Some(name.clone()) };
+        let Some(name) = renamed else { continue };
+        values.iter().for_each(|value| headers.append(name.clone(), value.clone()));
     }
     let mut set = |name: &str, value: String| headers.insert(format!("{PREFIX}{name}"), value);
     set("Reason", reason(why));
@@ -39,7 +40,10 @@ pub(crate) fn headers(message: &Message, why: &str) -> HeaderMap {
 
 /// Returns a reason as a header may have it: one line, and not too long.
 fn reason(why: &str) -> String {
-    let end = why.floor_char_boundary(REASON_MAX);
+    let mut end = why.len().min(REASON_MAX);
+    while !why.is_char_boundary(end) {
+        end -= 1;
+    }
     why[..end].replace(|c: char| c.is_control(), " ")
 }
 

@@ -73,7 +73,8 @@ impl Described for Message {
 
     fn kind(&self) -> Option<&str> {
         let event = ["cloudEvents:type", "cloudEvents_type"].into_iter().find_map(|name| self.header(name));
-        event.or_else(|| self.0.properties.kind().as_ref().map(|kind| kind.as_str())).filter(|kind| !kind.is_empty())
+        let kind = event.or_else(|| self.0.properties.kind().as_ref().map(|kind| kind.as_str()));
+        kind.filter(|kind| !kind.is_empty())
     }
 }
 

@@ -53,15 +53,9 @@ impl Sqs {
     /// queue. Those of the client: nothing is tried again beyond what it does itself.
     pub async fn new(client: Client, options: SqsOptions) -> Result<Self, SqsError> {
         options.validate()?;
-        let doing = "asking for the attributes of a queue";
-        let mut size_max = None;
-        for url in [&options.queue_url, &options.dead_letter_queue_url] {
-            let size = QueueAttributeName::MaximumMessageSize;
-            let asked = client.get_queue_attributes().queue_url(url).attribute_names(size.clone()).send();
-            let answer = in_time(doing, CALL, asked).await?.map_err(SqsError::when(doing, url))?;
-            size_max = answer.attributes().and_then(|attributes| attributes.get(&size)?.parse().ok());
-        }
-        Ok(Sqs { client, options, dead_letter_size_max: size_max.unwrap_or(SIZE_MAX) })
+        size_max_of(&client, &options.queue_url).await?; // it is there
+        let dead_letter_size_max = size_max_of(&client, &options.dead_letter_queue_url).await?;
+        Ok(Sqs { client, options, dead_letter_size_max })
     }
 
     async fn fetch(&self, max: usize) -> Result<Vec<Message>, SqsError> {
@@ -138,6 +132,15 @@ impl Sqs {
         }
         in_time(doing, CALL, send.send()).await?.map_err(SqsError::when(doing, url)).map(drop)
     }
+}
+
+/// Returns the size of the largest message of a queue, in bytes.
+async fn size_max_of(client: &Client, url: &str) -> Result<usize, SqsError> {
+    let (doing, size) = ("asking for the attributes of a queue", QueueAttributeName::MaximumMessageSize);
+    let asked = client.get_queue_attributes().queue_url(url).attribute_names(size.clone()).send();
+    let answer = in_time(doing, CALL, asked).await?.map_err(SqsError::when(doing, url))?;
+    let size_max = answer.attributes().and_then(|attributes| attributes.get(&size)?.parse().ok());
+    Ok(size_max.unwrap_or(SIZE_MAX))
 }
 
 /// Returns an error for the failed entries of a batch, if there are any.

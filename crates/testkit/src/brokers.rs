@@ -2,13 +2,12 @@
 
 use crate::directory::Directory;
 use crate::processes::{Process, await_port, free_port, is_missing};
-use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// A NATS server with JetStream.
 pub struct Nats {
-    _process: Process,
-    _directory: Directory,
+    process: Process,
+    directory: Directory,
     port: u16,
 }
 
@@ -18,12 +17,26 @@ impl Nats {
             return None;
         }
         let (directory, port) = (Directory::new(&format!("{test}-nats")), free_port());
+        Some(Nats { process: Self::run(&directory, port), directory, port })
+    }
+
+    fn run(directory: &Directory, port: u16) -> Process {
         let mut command = Command::new("nats-server");
         command.args(["--addr", "127.0.0.1", "--port", &port.to_string(), "--jetstream", "--store_dir", "."]);
         let log = directory.path().join("nats.log");
         let process = Process::start(command, &log, directory.path());
         await_port(port, &log);
-        Some(Nats { _process: process, _directory: directory, port })
+        process
+    }
+
+    /// Kills it, as `kill -9`.
+    pub fn kill(&mut self) {
+        self.process.kill();
+    }
+
+    /// Starts it again, with what it had stored.
+    pub fn start_again(&mut self) {
+        self.process = Self::run(&self.directory, self.port);
     }
 
     pub fn url(&self) -> String {

@@ -1,12 +1,9 @@
 //! The parts of the examples: a source for each broker, and the helpers of a receiver of requests.
 //! The programs in `src/bin` put them together.
 
-pub mod jetstream;
 pub mod kafka;
 pub mod kafka_partitions;
-pub mod rabbitmq;
 pub mod redis_streams;
-pub mod sqs;
 
 pub mod prompt;
 pub mod signature;

@@ -1,0 +1,81 @@
+//! What is put aside is stored once, with the reason, and its delivery is terminated.
+
+use crate::server::{Server, receive};
+use async_nats::header::NATS_MESSAGE_ID;
+use async_nats::jetstream::message::StreamMessage;
+use futures_util::StreamExt;
+use hapax_nats::NatsError;
+use hapax_stream::Source;
+use std::time::Duration;
+
+async fn dead_letters(server: &Server) -> Vec<StreamMessage> {
+    let dead = server.context.get_stream("DEAD").await.expect("a stream");
+    let mut messages = Vec::new();
+    for sequence in 1..=dead.cached_info().state.last_sequence {
+        messages.push(dead.get_raw_message(sequence).await.expect("a message"));
+    }
+    messages
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_has_the_reason_and_obeys_no_command_of_the_original() {
+    let Some(server) = Server::start("nats_dead").await else { return };
+    let source = server.source().await;
+    server.publish(&[], "first").await;
+    // The stream of dead letters is at another position, and a rollup would purge it.
+    let commands = [("Nats-Expected-Last-Sequence", "1"), ("Nats-Msg-Id", "o-1"), ("tenant", "a"), ("tenant", "b")];
+    server.publish(&commands, "second").await;
+    let messages = receive(&source, 2).await;
+    for message in &messages {
+        source.dead_letter(message, "it failed\r\ntwice").await.expect("put aside");
+    }
+    // The process has died before the acknowledgement, and puts it aside again.
+    source.dead_letter(&messages[1], "it failed again").await.expect("put aside");
+
+    let dead = dead_letters(&server).await;
+    assert_eq!(dead.len(), 2, "each once");
+    let (copy, header) = (&dead[1], |name: &str| dead[1].headers.get(name).map(|value| value.as_str().to_owned()));
+    assert_eq!((copy.subject.as_str(), &*copy.payload), ("dead.billing", &b"second"[..]));
+    assert_eq!(header("Dead-Letter-Reason").as_deref(), Some("it failed  twice"));
+    let place = ["Subject", "Stream", "Consumer", "Sequence", "Deliveries"].map(|name| header(&format!("Dead-Letter-{name}")));
+    assert_eq!(place.map(Option::unwrap), ["orders.new", "ORDERS", "billing", "2", "1"]);
+    assert_eq!(header("Dead-Letter-Nats-Msg-Id").as_deref(), Some("o-1"));
+    assert_eq!(header("Dead-Letter-Nats-Expected-Last-Sequence").as_deref(), Some("1"));
+    assert_eq!(header("Nats-Expected-Last-Sequence"), None);
+    assert_eq!(copy.headers.get_all("tenant").map(|value| value.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+    assert_ne!(copy.headers.get(NATS_MESSAGE_ID), dead[0].headers.get(NATS_MESSAGE_ID));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn its_delivery_is_terminated_when_it_is_acknowledged() {
+    let Some(server) = Server::start("nats_terminated").await else { return };
+    let source = server.source().await;
+    let client = server.context.client();
+    let mut terminated = client.subscribe("$JS.EVENT.ADVISORY.CONSUMER.MSG_TERMINATED.ORDERS.billing").await.unwrap();
+    client.flush().await.unwrap();
+    for text in ["done", "failed"] {
+        server.publish(&[], text).await;
+    }
+    let messages = receive(&source, 2).await;
+    source.dead_letter(&messages[1], "it failed").await.unwrap();
+    assert_eq!(server.unacknowledged().await, 2, "not yet");
+    source.acknowledge(&messages).await.unwrap();
+    assert_eq!(server.unacknowledged().await, 0);
+    let next = tokio::time::timeout(Duration::from_secs(5), terminated.next()).await.expect("an advisory").unwrap();
+    let advisory = String::from_utf8(next.payload.to_vec()).unwrap();
+    assert!(advisory.contains("\"stream_seq\":2"), "{advisory}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_that_is_too_large_with_its_reason_is_an_error_and_stays() {
+    let Some(server) = Server::start("nats_large").await else { return };
+    let source = server.source().await;
+    let max = server.context.client().max_payload();
+    server.publish(&[], &"x".repeat(max)).await;
+    let message = receive(&source, 1).await.remove(0);
+    match source.dead_letter(&message, "it failed").await {
+        Err(NatsError::DeadLetterTooLarge { max: limit, stream_sequence: 1 }) => assert_eq!(limit, max),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(server.unacknowledged().await, 1);
+}
