@@ -13,15 +13,20 @@ const REASON_MAX: usize = 1_024;
 ///
 /// Headers that begin with `Nats-` are commands to the server: one that expects the last position
 /// of the old stream, or a rollup, would be obeyed by the stream of dead letters. They keep their
-/// value under another name. The copy's own `Nats-Msg-Id` names the message's place, so that the
+/// value under `Dead-Letter-Original-…`, without `Nats-`: old servers (2.9) take a name that ends
+/// like a command for one. The copy's own `Nats-Msg-Id` names the message's place, so that the
 /// server drops a second copy of it, and no copy of another message that has the same id.
 pub(crate) fn headers(message: &Message, why: &str) -> HeaderMap {
     let mut headers = HeaderMap::new();
     for (name, values) in message.headers.iter().flat_map(HeaderMap::iter) {
         let text: &str = name.as_ref();
-        let is_command = text.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("nats-"));
-        let renamed = if is_command { format!("{PREFIX}{name}").parse().ok() } else { Some(name.clone()) };
-        let Some(name) = renamed else { continue };
+        let name = match text.split_at_checked(5) {
+            Some((start, rest)) if start.eq_ignore_ascii_case("nats-") => {
+                let Ok(renamed) = format!("{PREFIX}Original-{rest}").parse() else { continue };
+                renamed
+            }
+            _ => name.clone(),
+        };
         values.iter().for_each(|value| headers.append(name.clone(), value.clone()));
     }
     let mut set = |name: &str, value: String| headers.insert(format!("{PREFIX}{name}"), value);

@@ -1,0 +1,62 @@
+//! Groups of a FIFO queue.
+
+use crate::server::{Server, receive};
+use aws_sdk_sqs::types::MessageSystemAttributeName;
+use hapax_message::Described;
+use hapax_stream::Source;
+use std::time::Duration;
+
+impl Server {
+    async fn send_to(&self, group: &str, id: &str) {
+        let send = self.client.send_message().queue_url(&self.queue).message_body(id);
+        send.message_group_id(group).message_deduplication_id(id).send().await.expect("sent");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_group_waits_for_the_message_that_is_given_back() {
+    let Some(server) = Server::start("sqs_fifo", ".fifo").await else { return };
+    let source = server.source().await;
+    for (group, id) in [("a", "a-1"), ("a", "a-2"), ("b", "b-1")] {
+        server.send_to(group, id).await;
+    }
+    // What is sent again within five minutes is one message.
+    server.send_to("a", "a-1").await;
+    let first = source.receive(1).await.unwrap().unwrap().pop().unwrap().into();
+    let described = |message: &hapax_sqs::Message| {
+        let key = message.key().map(|key| String::from_utf8(key.to_vec()).unwrap());
+        (key, message.deduplication_id().map(str::to_owned))
+    };
+    assert_eq!(described(&first), (Some("a".into()), Some("a-1".into())));
+    source.retry(&first, Duration::from_secs(2)).await.unwrap();
+    let other = receive(&source, 1).await;
+    assert_eq!(other[0].body(), Some("b-1"), "the group is blocked");
+    source.acknowledge(&other).await.unwrap();
+    let again = receive(&source, 1).await;
+    assert_eq!((again[0].body(), source.deliveries(&again[0])), (Some("a-1"), Some(2)));
+    source.acknowledge(&again).await.unwrap();
+    let last = receive(&source, 1).await;
+    assert_eq!(last[0].body(), Some("a-2"));
+    source.acknowledge(&last).await.unwrap();
+    assert_eq!(server.left().await, [0, 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_put_aside_twice_is_there_once_and_keeps_its_group() {
+    let Some(server) = Server::start("sqs_fifo_dead", ".fifo").await else { return };
+    let source = server.source().await;
+    for id in ["a-1", "a-2"] {
+        server.send_to("a", id).await;
+    }
+    for message in receive(&source, 2).await {
+        source.dead_letter(&message, "it failed").await.unwrap();
+        // The process has died before the deletion, and puts it aside again.
+        source.dead_letter(&message, "it failed again").await.unwrap();
+    }
+    let dead = server.dead_letters().await;
+    let bodies: Vec<_> = dead.iter().filter_map(|message| message.body()).collect();
+    assert_eq!(bodies, ["a-1", "a-2"], "in order");
+    let group = &dead[1].attributes().unwrap()[&MessageSystemAttributeName::MessageGroupId];
+    let reason = dead[1].message_attributes().unwrap()["Dead-Letter-Reason"].string_value();
+    assert_eq!((group.as_str(), reason), ("a", Some("it failed")));
+}
