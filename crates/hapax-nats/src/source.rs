@@ -115,9 +115,8 @@ impl JetStream {
         let place = message.stream_sequence();
         // The server reports terminated messages to those that watch it.
         let kind = if self.put_aside().contains(&place) { AckKind::Term } else { AckKind::Ack };
-        let acknowledge = || async {
-            in_time(doing, CALL, message.double_ack_with(kind)).await?.map_err(NatsError::when(doing))
-        };
+        let acknowledge =
+            || async { in_time(doing, CALL, message.double_ack_with(kind)).await?.map_err(NatsError::when(doing)) };
         retry_for(self.options.outage, NatsError::is_transient, acknowledge).await?;
         self.put_aside().remove(&place);
         Ok(())

@@ -18,7 +18,9 @@ pub(crate) fn properties(message: &Message, queue: &str, why: &str) -> BasicProp
     let mut headers = FieldTable::default();
     for (name, value) in original.headers().iter().flat_map(|headers| headers.inner()) {
         match name.as_str() {
-            "CC" | "BCC" => headers.insert(format!("dead-letter-{}", name.as_str().to_lowercase()).into(), value.clone()),
+            "CC" | "BCC" => {
+                headers.insert(format!("dead-letter-{}", name.as_str().to_lowercase()).into(), value.clone())
+            }
             _ => headers.insert(name.clone(), value.clone()),
         };
     }

@@ -141,7 +141,8 @@ mod tests {
         let plain = message(false, properties.clone().with_content_type("text/plain".into()));
         assert_eq!((plain.id().as_deref(), plain.kind()), (Some(&b"m-1"[..]), Some("placed")));
         assert_eq!((plain.header("content-type"), plain.payload()), (Some("text/plain"), &b"an order"[..]));
-        let headers = [("cloudEvents:id", text("17")), ("cloudEvents:source", text("/a")), ("cloudEvents:type", text("t"))];
+        let headers =
+            [("cloudEvents:id", text("17")), ("cloudEvents:source", text("/a")), ("cloudEvents:type", text("t"))];
         let headers = with(&headers).headers().clone().unwrap();
         let event = message(false, properties.with_headers(headers));
         assert_eq!(event.id().as_deref(), Some(cloudevents::id("/a", "17").as_ref()));

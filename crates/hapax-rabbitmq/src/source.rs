@@ -65,7 +65,8 @@ impl RabbitMq {
         };
         let publishing = source.open_publishing().await?;
         let doing = "looking for the queue for dead letters";
-        let (queue, passive) = (&source.options.dead_letter_queue, QueueDeclareOptions { passive: true, ..Default::default() });
+        let (queue, passive) =
+            (&source.options.dead_letter_queue, QueueDeclareOptions { passive: true, ..Default::default() });
         let declared = publishing.queue_declare(queue.as_str().into(), passive, FieldTable::default());
         in_time(doing, declared).await?.map_err(not_found_or(queue, doing))?;
         *source.publishing.lock().await = Some(publishing);

@@ -71,7 +71,8 @@ mod tests {
     fn message(body: &str, attributes: usize) -> Message {
         let bytes = || MessageAttributeValue::builder().data_type("Binary").binary_value(Blob::new(b"12345")).build();
         let attributes = (0..attributes).map(|number| (format!("a{number}"), bytes().unwrap())).collect();
-        let received = Received::builder().body(body).message_id("m-1").set_message_attributes(Some(attributes)).build();
+        let received =
+            Received::builder().body(body).message_id("m-1").set_message_attributes(Some(attributes)).build();
         Message::new(received, Instant::now())
     }
 

@@ -100,7 +100,9 @@ impl SqsError {
 
 /// Returns true if SQS asks for fewer requests, or for fewer messages in flight.
 pub(crate) fn is_throttling(code: &str) -> bool {
-    ["hrottl", "OverLimit", "TooManyRequests", "RequestLimitExceeded", "SlowDown"].iter().any(|part| code.contains(part))
+    ["hrottl", "OverLimit", "TooManyRequests", "RequestLimitExceeded", "SlowDown"]
+        .iter()
+        .any(|part| code.contains(part))
 }
 
 impl fmt::Display for SqsError {

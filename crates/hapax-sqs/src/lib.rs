@@ -69,11 +69,14 @@
 //!
 //! # FIFO queues
 //!
-//! The order is that of a message group. SQS delivers no message of a group while another one of it
-//! is hidden, but several at once, which handlers would handle at the same time.
+//! SQS keeps the order of a message group: it delivers none of a group while another one of it is
+//! hidden, but several at once, which handlers would handle side by side.
+//! [`in_order_by`](hapax_stream::ConsumerBuilder::in_order_by) with [`Message::group_id`] has them
+//! handled one after the other. A message that fails is then tried again here, and the rest of its
+//! group waits for it; when it is put aside, the group goes on without it. Without `in_order_by`, a
+//! message that fails is given back, and those of its group that came with it do not wait.
 //!
-//! A message that fails is hidden until it is tried again, and the rest of its group waits with it.
-//! When it is put aside, the group goes on without it.
+//! What is put aside into a FIFO queue keeps its group; its deduplication id is the `MessageId`.
 
 mod dead_letter;
 mod error;

@@ -73,7 +73,8 @@ impl SqsOptions {
         let expected = "another queue than `queue_url`: what fails would come back";
         check(differ, "dead_letter_queue_url", expected, &self.dead_letter_queue_url)?;
         let is_whole = |time: Duration| time.subsec_nanos() == 0;
-        let is_valid = is_whole(self.visibility) && (Duration::from_secs(2)..=VISIBILITY_MAX).contains(&self.visibility);
+        let is_valid =
+            is_whole(self.visibility) && (Duration::from_secs(2)..=VISIBILITY_MAX).contains(&self.visibility);
         check(is_valid, "visibility", "whole seconds, 2 to 43,200", &self.visibility)?;
         check(is_whole(self.wait) && self.wait <= WAIT_MAX, "wait", "whole seconds, up to 20", &self.wait)
     }

@@ -123,7 +123,8 @@ impl Sqs {
         let (doing, url) = ("putting a message aside", &self.options.dead_letter_queue_url);
         let attributes = dead_letter::attributes(message, why, self.dead_letter_size_max)?;
         let body = message.body().unwrap_or_default();
-        let mut send = self.client.send_message().queue_url(url).message_body(body).set_message_attributes(Some(attributes));
+        let mut send =
+            self.client.send_message().queue_url(url).message_body(body).set_message_attributes(Some(attributes));
         if self.options.is_dead_letter_queue_fifo() {
             // What is put aside twice, since the process died in between, is one message, and the
             // order of a group stays. (Those of a standard queue have none.)
@@ -183,9 +184,8 @@ impl Source for Sqs {
 
     /// Hides the message until it is time, no longer than 12 hours after its delivery.
     async fn retry(&self, message: &Arc<Message>, after: Duration) -> Result<(), SqsError> {
-        let hide = || async {
-            self.hide("giving a message back", &[(message, hidden::seconds(after, message.age()))]).await
-        };
+        let hide =
+            || async { self.hide("giving a message back", &[(message, hidden::seconds(after, message.age()))]).await };
         retry_for(self.options.outage, SqsError::is_transient, hide).await
     }
 
@@ -196,9 +196,8 @@ impl Source for Sqs {
     /// Hides messages for as long as a delivery does. Near the 12 hours after which SQS delivers a
     /// message again whatever is asked, it is hidden until then.
     async fn extend(&self, messages: &[Arc<Message>]) -> Result<(), SqsError> {
-        let longer = messages.iter().map(|message| {
-            (message.as_ref(), hidden::seconds(self.options.visibility, message.age()))
-        });
+        let longer =
+            messages.iter().map(|message| (message.as_ref(), hidden::seconds(self.options.visibility, message.age())));
         // (No time is none: the message would be visible at once.)
         let longer: Vec<_> = longer.filter(|(_, seconds)| *seconds > 0).collect();
         for some in longer.chunks(BATCH * REQUESTS) {

@@ -1,10 +1,17 @@
 //! The configuration of a consumer.
 
 use super::consumer::Consumer;
+#[cfg(feature = "tracing")]
+use super::delivery::Delivery;
+#[cfg(feature = "tracing")]
+use super::handler::SpanBy;
+use super::handler::Spans;
+use super::kinds::{Description, Kinds};
 use super::options::{IdOf, OnMissing, Options};
 use super::shared::Shared;
 use super::source::Partition;
 use super::stats::Counts;
+use hapax_message::Described;
 #[cfg(doc)]
 use hapax_store::ErrorKind;
 use hapax_store::back_off::BackOff;
@@ -39,6 +46,10 @@ use std::time::Duration;
 pub struct ConsumerBuilder<S: Store, M> {
     engine: TieredDedup<S>,
     id_of: IdOf<M>,
+    key_of: Option<IdOf<M>>,
+    description: Option<Description<M>>,
+    #[cfg(feature = "tracing")]
+    span_by: Option<SpanBy<M>>,
     options: Options,
 }
 
@@ -51,7 +62,15 @@ impl<S: Store, M: Send + Sync + 'static> Consumer<S, M> {
         id_of: impl Fn(&M) -> Option<I> + Send + Sync + 'static,
     ) -> ConsumerBuilder<S, M> {
         let id_of = move |message: &M| id_of(message).map(|id| id.as_ref().to_vec());
-        ConsumerBuilder { engine, id_of: Arc::new(id_of), options: Options::default() }
+        ConsumerBuilder {
+            engine,
+            id_of: Arc::new(id_of),
+            key_of: None,
+            description: None,
+            #[cfg(feature = "tracing")]
+            span_by: None,
+            options: Options::default(),
+        }
     }
 }
 
@@ -157,6 +176,106 @@ impl<S: Store, M> ConsumerBuilder<S, M> {
         self.with(|options| options.scope_of = Some(Arc::new(scope_of)))
     }
 
+    /// Handles messages of the same key one after the other, as they were received, and different
+    /// keys side by side. Default: all of them side by side. A message without a key has no order.
+    ///
+    /// ```
+    /// # use hapax_store::{InMemoryStore, TieredDedup};
+    /// # use hapax_stream::Consumer;
+    /// # struct Order { number: String, change: String }
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// # let engine = TieredDedup::builder(InMemoryStore::new()).build().await?;
+    /// let consumer = Consumer::builder(engine, |order: &Order| Some(order.change.clone()))
+    ///     .in_order_by(|order: &Order| Some(order.number.clone()))
+    ///     .build()?;
+    /// # Ok::<(), hapax_store::StoreError>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// A message is handled when all of its key that were received before it are done (their
+    /// completion is recorded) or put aside. One that failed, or is in progress elsewhere, is tried
+    /// again here, also if the broker would take it back, and those of its key wait for it: for
+    /// [`max_attempts`](Self::max_attempts) times the [time-out](Self::handler_timeout) and the
+    /// delays between them, at most. A message that is put aside does not stop its key: an order
+    /// that must not go on without it needs a handler that looks.
+    ///
+    /// # Conditions
+    ///
+    /// - The source [keeps](super::Source::keeps_received) what was received until it is
+    ///   acknowledged. [`run`](Consumer::run) fails with
+    ///   [`OrderNotKept`](super::ConsumerError::OrderNotKept) otherwise.
+    /// - The order is that of receipt, by this consumer. It is the order of sending if the broker
+    ///   delivers so, a key's messages to one consumer at a time: partitions do, and the groups of
+    ///   an SQS FIFO queue. When a partition is revoked, or at a shutdown, what is not done goes
+    ///   back to the broker, in order; what the broker makes of it is its own matter.
+    /// - Messages that wait for their key count as unacknowledged. A key whose handler is stuck
+    ///   keeps no other key waiting until it has
+    ///   [`max_unacknowledged`](Self::max_unacknowledged) messages here: then nothing is received
+    ///   before one of them is done.
+    ///
+    /// Keys are the same in all partitions: put the partition into the key if they are not.
+    pub fn in_order_by<K: AsRef<[u8]>>(mut self, key_of: impl Fn(&M) -> Option<K> + Send + Sync + 'static) -> Self {
+        self.key_of = Some(Arc::new(move |message: &M| key_of(message).map(|key| key.as_ref().to_vec())));
+        self
+    }
+
+    /// Tells kinds of messages apart in metrics, by a label `kind`, and shows [kind](Described::kind)
+    /// and `traceparent` of a message in the span of its handler. Default: neither; all are `*`.
+    pub fn kinds(mut self, kinds: Kinds) -> Self
+    where
+        M: Described,
+    {
+        self.description = Some(Description::of_described(kinds));
+        self
+    }
+
+    /// Does the same as [`kinds`](Self::kinds), where the kind of a message is elsewhere: in an
+    /// envelope in its payload, for example.
+    pub fn kinds_by(mut self, kinds: Kinds, kind_of: impl Fn(&M) -> Option<String> + Send + Sync + 'static) -> Self
+    where
+        M: Described,
+    {
+        self.description = Some(Description::by(kinds, kind_of));
+        self
+    }
+
+    /// Sets the span in which a message is handled. Default: `hapax_consumer_handle`, at level
+    /// debug.
+    ///
+    /// That is where a message's trace goes on. With tracing-opentelemetry a span has its parent
+    /// set before it is entered, and only there: extract the context from the headers of the
+    /// delivery, or from its [`TraceContext`](hapax_message::TraceContext), and call `set_parent`
+    /// of the span that you return.
+    ///
+    /// ```
+    /// use hapax_message::TraceContext;
+    /// use hapax_message::cloudevents::Event;
+    /// use hapax_stream::Delivery;
+    ///
+    /// fn span(delivery: &Delivery<Event>) -> tracing::Span {
+    ///     let trace = TraceContext::of(delivery).map(|trace| trace.traceparent());
+    ///     let span = tracing::info_span!("order", attempt = delivery.attempt(), trace);
+    ///     // `span.set_parent(context)` of tracing-opentelemetry comes here.
+    ///     span
+    /// }
+    /// # use hapax_stream::Consumer;
+    /// # use hapax_store::{InMemoryStore, TieredDedup};
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// # use hapax_message::Described;
+    /// # let engine = TieredDedup::builder(InMemoryStore::new()).build().await?;
+    /// # let builder = Consumer::builder(engine, |event: &Event| event.id().map(|id| id.into_owned()));
+    /// let consumer = builder.span_by(span).build()?;
+    /// # Ok::<(), hapax_store::StoreError>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(feature = "tracing")]
+    pub fn span_by(mut self, span_by: impl Fn(&Delivery<M>) -> tracing::Span + Send + Sync + 'static) -> Self {
+        self.span_by = Some(Arc::new(span_by));
+        self
+    }
+
     /// Builds the consumer.
     ///
     /// # Errors
@@ -164,8 +283,21 @@ impl<S: Store, M> ConsumerBuilder<S, M> {
     /// [`ErrorKind::Misconfigured`] names the wrong option.
     pub fn build(self) -> Result<Consumer<S, M>, StoreError> {
         self.options.validate()?;
+        self.description.as_ref().map_or(Ok(()), Description::validate)?;
         let counts = Arc::new(Counts::new(&self.options.name));
-        Ok(Consumer { shared: Shared { engine: self.engine, id_of: self.id_of, options: self.options, counts } })
+        let description = self.description.map(Arc::new);
+        let spans = Arc::new(Spans {
+            #[cfg(feature = "tracing")]
+            consumer: self.options.name.clone(),
+            #[cfg(feature = "tracing")]
+            description: description.clone(),
+            #[cfg(feature = "tracing")]
+            span_by: self.span_by,
+            #[cfg(not(feature = "tracing"))]
+            none: std::marker::PhantomData,
+        });
+        let ConsumerBuilder { engine, id_of, key_of, options, .. } = self;
+        Ok(Consumer { shared: Shared { engine, id_of, key_of, options, counts, description, spans } })
     }
 }
 

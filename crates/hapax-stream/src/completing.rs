@@ -71,7 +71,7 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
             match completed {
                 // The claim is held: a new claim would do the work again.
                 Err(not_completed) if is_verified && is_transient(not_completed.error()) => {
-                    self.count(Event::StoreError, 1);
+                    self.count_of(ticket, Event::StoreError);
                     self.calls.late.spawn(async move { (ticket, is_verified, not_completed.retry().await) });
                 }
                 completed => self.settled(ticket, is_verified, completed.map_err(ClaimError::from)),
@@ -100,11 +100,11 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
         match completed {
             Ok(()) => self.done(ticket),
             Err(ClaimError::LostLease(_)) => {
-                self.count(Event::Lost, 1);
+                self.count_of(ticket, Event::Lost);
                 self.again(ticket, self.back_off(1));
             }
             Err(ClaimError::Store(error)) if !is_verified && error.kind().is_transient() => {
-                self.count(Event::Unrecorded, 1);
+                self.count_of(ticket, Event::Unrecorded);
                 self.done(ticket);
             }
             Err(ClaimError::Store(error)) => self.store_failed(ticket, error),

@@ -1,7 +1,8 @@
 //! The consumer: its public interface.
 
-use super::delivery::{Delivery, Handler};
+use super::delivery::Delivery;
 use super::error::ConsumerError;
+use super::handler::handler;
 use super::run::Run;
 use super::shared::Shared;
 use super::source::Source;
@@ -122,12 +123,12 @@ impl<S: Store, M: Send + Sync + 'static> Consumer<S, M> {
         Src: Source<Message = M>,
         H: Fn(Delivery<M>) -> F + Send + Sync + 'static,
         F: Future<Output = Result<(), E>> + Send + 'static,
-        E: fmt::Display,
+        E: fmt::Display + 'static,
     {
-        let handler: Handler<M> = Arc::new(move |delivery| {
-            let handling = handle(delivery);
-            Box::pin(async move { handling.await.map_err(|error| error.to_string()) })
-        });
+        if self.shared.key_of.is_some() && !source.keeps_received() {
+            return Err(ConsumerError::OrderNotKept);
+        }
+        let handler = handler(handle, Arc::clone(&self.shared.spans));
         Run::new(&self.shared, source, handler, Box::pin(shutdown)).run().await?;
         Ok(self.stats())
     }

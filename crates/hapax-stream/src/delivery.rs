@@ -1,9 +1,10 @@
 //! The argument of a handler.
 
 use hapax::Token;
+use hapax_message::Described;
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
-use std::pin::Pin;
 use std::sync::Arc;
 
 /// A message to be handled, with the token and the attempt of its handling. It derefs to the
@@ -73,6 +74,33 @@ impl<M: fmt::Debug> fmt::Debug for Delivery<M> {
     }
 }
 
-/// A handler of any type, and its future.
-pub(super) type Handler<M> = Arc<dyn Fn(Delivery<M>) -> Handling + Send + Sync>;
-pub(super) type Handling = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
+/// A delivery is described as its message is.
+impl<M: Described> Described for Delivery<M> {
+    fn header(&self, name: &str) -> Option<&str> {
+        self.message.header(name)
+    }
+
+    fn payload(&self) -> &[u8] {
+        self.message.payload()
+    }
+
+    fn id(&self) -> Option<Cow<'_, [u8]>> {
+        self.message.id()
+    }
+
+    fn kind(&self) -> Option<&str> {
+        self.message.kind()
+    }
+
+    fn source(&self) -> Option<&str> {
+        self.message.source()
+    }
+
+    fn subject(&self) -> Option<&str> {
+        self.message.subject()
+    }
+
+    fn key(&self) -> Option<&[u8]> {
+        self.message.key()
+    }
+}

@@ -33,6 +33,11 @@ pub enum ConsumerError<E> {
         /// The partition of the message.
         partition: Partition,
     },
+    /// Messages of a key are to be handled [in order](super::ConsumerBuilder::in_order_by), and the
+    /// source does not [keep](super::Source::keeps_received) what was received: while a message
+    /// waits here, the broker would deliver it again, to anybody. Nothing was received. Give the
+    /// source a [heartbeat](super::Source::heartbeat), or handle its messages without order.
+    OrderNotKept,
 }
 
 impl<E> ConsumerError<E> {
@@ -64,6 +69,9 @@ impl<E: fmt::Display> fmt::Display for ConsumerError<E> {
                     "a message of partition {partition} has no id, or a blank one, and option `on_missing` is Error"
                 )
             }
+            ConsumerError::OrderNotKept => f.write_str(
+                "option `in_order_by` needs a source that keeps what was received until it is acknowledged: give it a heartbeat",
+            ),
         }
     }
 }
@@ -75,7 +83,7 @@ impl<E: std::error::Error + 'static> std::error::Error for ConsumerError<E> {
             ConsumerError::Store(error) => Some(error),
             ConsumerError::Journal(error) => Some(error),
             ConsumerError::Memory(error) => Some(&**error),
-            ConsumerError::NotForgotten { .. } | ConsumerError::MissingId { .. } => None,
+            ConsumerError::NotForgotten { .. } | ConsumerError::MissingId { .. } | ConsumerError::OrderNotKept => None,
         }
     }
 }

@@ -10,6 +10,7 @@ pub(super) enum Event {
     Failed,
     Panicked,
     TimedOut,
+    GaveUp,
     Lost,
     Refused,
     StoreError,
@@ -23,7 +24,7 @@ pub(super) enum Event {
 }
 
 impl Event {
-    pub(super) const ALL: [Event; 17] = {
+    pub(super) const ALL: [Event; 18] = {
         use Event::*;
         [
             Received,
@@ -33,6 +34,7 @@ impl Event {
             Failed,
             Panicked,
             TimedOut,
+            GaveUp,
             Lost,
             Refused,
             StoreError,
@@ -57,6 +59,7 @@ impl Event {
             Event::Failed => "failed",
             Event::Panicked => "panicked",
             Event::TimedOut => "timed_out",
+            Event::GaveUp => "gave_up",
             Event::Lost => "lost",
             Event::Refused => "refused",
             Event::StoreError => "store_error",

@@ -2,8 +2,11 @@
 //! a failure, and a stop ends it.
 
 use super::attempt_count::{AttemptCount, Counting};
-use super::delivery::{Delivery, Handler};
+use super::delivery::Delivery;
 use super::event::Event;
+use super::give_up::Unhandled;
+use super::handler::Handler;
+use super::meters::KindMeters;
 use super::stats::Counts;
 use hapax::Token;
 use hapax::tier::random::mix;
@@ -39,6 +42,8 @@ pub(super) enum Ended<S: Store> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FailureKind {
     Failed,
+    /// It says that another attempt cannot help.
+    GaveUp,
     Panicked,
     TimedOut,
 }
@@ -66,6 +71,8 @@ pub(super) struct Task<M> {
     /// last attempt under way.
     pub(super) alone: Arc<Semaphore>,
     pub(super) counts: Arc<Counts>,
+    /// The metrics of the message's kind, if it is told apart.
+    pub(super) kind: Option<Arc<KindMeters>>,
 }
 
 /// The progress of an attempt, which is known even if it was stopped.
@@ -122,7 +129,7 @@ impl<S: Store, M: Send + Sync + 'static> Work<S, M> {
             .await
         };
         if let Some(since) = progress.since {
-            task.counts.meters.handled(since.elapsed());
+            task.counts.of(task.kind.as_deref()).handled(since.elapsed());
         }
         if let Some(failure) = progress.failure {
             return failed(failure, claim, task.back_off, task.random).await;
@@ -183,20 +190,22 @@ impl<M: Send + Sync + 'static> Task<M> {
         let since = Instant::now();
         progress.since = Some(since);
         // It is called where its panics are caught.
-        let handling = self.counts.in_a_span(async move { (self.handler)(delivery).await }, attempt);
+        let handling = async move { (self.handler)(delivery).await };
         // Dropped when its time is over, before anything else is done.
         let handled = tokio::time::timeout(self.timeout, unwind::caught(handling)).await;
         progress.since = None;
-        self.counts.meters.handled(since.elapsed());
+        self.counts.of(self.kind.as_deref()).handled(since.elapsed());
         let (why, how) = match handled {
             Ok(Ok(Ok(()))) => return Worked::Handled,
-            Ok(Ok(Err(why))) => (why, FailureKind::Failed),
+            Ok(Ok(Err(Unhandled { why, gives_up: true }))) => (why, FailureKind::GaveUp),
+            Ok(Ok(Err(Unhandled { why, .. }))) => (why, FailureKind::Failed),
             Ok(Err(panic)) => (format!("the handler panicked: {}", unwind::said(&*panic)), FailureKind::Panicked),
             Err(_) => (
                 format!("the handler was not done within {:?}: option `handler_timeout`", self.timeout),
                 FailureKind::TimedOut,
             ),
         };
+        let is_last = is_last || how == FailureKind::GaveUp;
         let failure = progress.failure.insert(Failure { why, how, attempt, is_last });
         if !is_last {
             failure.is_last = self.count_failed(progress.begun).await;
@@ -276,7 +285,7 @@ impl<M: Send + Sync + 'static> Task<M> {
         for failures in 1.. {
             match ask().await {
                 Err(error) if error.kind().is_transient() => {
-                    self.counts.add(Event::StoreError, 1);
+                    self.counts.add_of(self.kind.as_deref(), Event::StoreError, 1);
                     tokio::time::sleep(self.back_off.after(failures, mix(self.random ^ u64::from(failures)))).await;
                 }
                 answer => return answer,

@@ -1,13 +1,14 @@
 //! The calls of a run of a consumer of a log: to its memory, its source, and its handler.
 
-use super::delivery::{Delivery, Handler};
+use super::delivery::Delivery;
 use super::error::ConsumerError;
 use super::event::Event;
+use super::give_up::Unhandled;
+use super::handler::Handler;
 use super::log_shared::LogShared;
 use super::memory::Memory;
 use super::order::Ticket;
 use super::source::Source;
-use super::stats::Counts;
 use hapax::tier::random;
 use hapax_store::unwind;
 use std::collections::HashMap;
@@ -29,7 +30,7 @@ pub(super) async fn settle<Src: Source, K: Memory>(
     }
     consumer.memory.persist().await.map_err(ConsumerError::of_memory)?;
     source.acknowledge(&ready).await.map_err(ConsumerError::Source)?;
-    consumer.counts.add(Event::Acknowledged, ready.len());
+    ready.iter().for_each(|message| consumer.count(message, Event::Acknowledged));
     Ok(())
 }
 
@@ -63,43 +64,48 @@ pub(super) async fn attempts<M: Send + Sync + 'static, K: Memory>(
     message: &Arc<M>,
 ) -> Result<(), String> {
     let (options, counts) = (&consumer.options, &consumer.counts);
+    let kind = consumer.kind(message);
+    let kind = kind.as_deref();
+    let count = |event| counts.add_of(kind, event, 1);
     let mut attempt = 0_u32;
     loop {
         attempt = attempt.saturating_add(1);
-        let is_last = attempt >= options.max_attempts;
+        let mut is_last = attempt >= options.max_attempts;
         let delivery = Delivery { message: Arc::clone(message), token: consumer.memory.token(), attempt, is_last };
         let since = Instant::now();
         // It is called where its panics are caught.
-        let handling = counts.in_a_span(async move { handler(delivery).await }, attempt);
+        let handling = async move { handler(delivery).await };
         let handled = tokio::time::timeout(options.handler_timeout, unwind::caught(handling)).await;
-        counts.meters.handled(since.elapsed());
+        counts.of(kind).handled(since.elapsed());
         let why = match handled {
             Ok(Ok(Ok(()))) => {
-                counts.add(Event::Handled, 1);
+                count(Event::Handled);
                 return Ok(());
             }
-            Ok(Ok(Err(why))) => why,
+            Ok(Ok(Err(Unhandled { why, gives_up }))) => {
+                if gives_up {
+                    count(Event::GaveUp);
+                    is_last = true;
+                }
+                why
+            }
             Ok(Err(panic)) => {
-                counts.add(Event::Panicked, 1);
+                count(Event::Panicked);
                 format!("the handler panicked: {}", unwind::said(&*panic))
             }
             Err(_) => {
-                counts.add(Event::TimedOut, 1);
+                count(Event::TimedOut);
                 format!("the handler was not done within {:?}: option `handler_timeout`", options.handler_timeout)
             }
         };
-        failed(counts, &why, is_last);
+        count(Event::Failed);
+        counts.failed(&why, is_last);
         if is_last {
             return Err(why);
         }
-        counts.add(Event::Retried, 1);
+        count(Event::Retried);
         tokio::time::sleep(options.back_off.after(attempt, random::any())).await;
     }
-}
-
-fn failed(counts: &Counts, why: &str, is_last: bool) {
-    counts.add(Event::Failed, 1);
-    counts.failed(why, is_last);
 }
 
 /// Tells the source again and again that messages are worked on, if it wants to know. Never ends.

@@ -1,7 +1,11 @@
 //! A consumer of a log: its public interface and its options.
 
-use super::delivery::{Delivery, Handler};
+use super::delivery::Delivery;
 use super::error::ConsumerError;
+#[cfg(feature = "tracing")]
+use super::handler::SpanBy;
+use super::handler::{Spans, handler};
+use super::kinds::{Description, Kinds};
 use super::log_run::LogRun;
 use super::log_shared::LogShared;
 use super::marks::Marks;
@@ -10,6 +14,7 @@ use super::options::{IdOf, OnMissing, Options};
 use super::source::Source;
 use super::stats::{ConsumerStats, Counts};
 use hapax::Dedup;
+use hapax_message::Described;
 use hapax_store::StoreError;
 use hapax_store::back_off::BackOff;
 use std::fmt;
@@ -101,7 +106,14 @@ impl<M: Send + Sync + 'static, K: Memory> LogConsumer<M, K> {
     ) -> LogConsumerBuilder<M, K> {
         let id_of = move |message: &M| id_of(message).map(|id| id.as_ref().to_vec());
         let options = Options { batch: 1_024, ..Options::default() };
-        LogConsumerBuilder { memory, id_of: Arc::new(id_of), options }
+        LogConsumerBuilder {
+            memory,
+            id_of: Arc::new(id_of),
+            description: None,
+            #[cfg(feature = "tracing")]
+            span_by: None,
+            options,
+        }
     }
 
     /// Consumes until the source has no more, or `shutdown` is ready. Then nothing more is
@@ -124,12 +136,9 @@ impl<M: Send + Sync + 'static, K: Memory> LogConsumer<M, K> {
         Src: Source<Message = M>,
         H: Fn(Delivery<M>) -> F + Send + Sync + 'static,
         F: Future<Output = Result<(), E>> + Send + 'static,
-        E: fmt::Display,
+        E: fmt::Display + 'static,
     {
-        let handler: Handler<M> = Arc::new(move |delivery| {
-            let handling = handle(delivery);
-            Box::pin(async move { handling.await.map_err(|error| error.to_string()) })
-        });
+        let handler = handler(handle, Arc::clone(&self.shared.spans));
         LogRun::new(&self.shared, source, handler).run(Box::pin(shutdown)).await?;
         Ok(self.stats())
     }
@@ -170,6 +179,9 @@ impl<M, K> fmt::Debug for LogConsumer<M, K> {
 pub struct LogConsumerBuilder<M, K = Dedup> {
     memory: K,
     id_of: IdOf<M>,
+    description: Option<Description<M>>,
+    #[cfg(feature = "tracing")]
+    span_by: Option<SpanBy<M>>,
     options: Options,
 }
 
@@ -235,6 +247,36 @@ impl<M, K> LogConsumerBuilder<M, K> {
         self.with(|options| options.persist_every = (time, messages))
     }
 
+    /// Tells kinds of messages apart in metrics, by a label `kind`, and shows [kind](Described::kind)
+    /// and `traceparent` of a message in the span of its handler. Default: neither; all are `*`.
+    pub fn kinds(mut self, kinds: Kinds) -> Self
+    where
+        M: Described,
+    {
+        self.description = Some(Description::of_described(kinds));
+        self
+    }
+
+    /// Does the same as [`kinds`](Self::kinds), where the kind of a message is elsewhere: in an
+    /// envelope in its payload, for example.
+    pub fn kinds_by(mut self, kinds: Kinds, kind_of: impl Fn(&M) -> Option<String> + Send + Sync + 'static) -> Self
+    where
+        M: Described,
+    {
+        self.description = Some(Description::by(kinds, kind_of));
+        self
+    }
+
+    /// Sets the span in which a message is handled. Default: `hapax_consumer_handle`, at level
+    /// debug.
+    ///
+    /// A message's trace goes on there: see [`ConsumerBuilder::span_by`](super::ConsumerBuilder::span_by).
+    #[cfg(feature = "tracing")]
+    pub fn span_by(mut self, span_by: impl Fn(&Delivery<M>) -> tracing::Span + Send + Sync + 'static) -> Self {
+        self.span_by = Some(Arc::new(span_by));
+        self
+    }
+
     /// Builds the consumer.
     ///
     /// # Errors
@@ -244,13 +286,25 @@ impl<M, K> LogConsumerBuilder<M, K> {
     where
         K: Memory,
     {
-        let LogConsumerBuilder { memory, id_of, mut options } = self;
+        self.description.as_ref().map_or(Ok(()), Description::validate)?;
+        let description = self.description.map(Arc::new);
+        let spans = Arc::new(Spans {
+            #[cfg(feature = "tracing")]
+            consumer: self.options.name.clone(),
+            #[cfg(feature = "tracing")]
+            description: description.clone(),
+            #[cfg(feature = "tracing")]
+            span_by: self.span_by,
+            #[cfg(not(feature = "tracing"))]
+            none: std::marker::PhantomData,
+        });
+        let LogConsumerBuilder { memory, id_of, mut options, .. } = self;
         // (There is no such option here: no more are held than a batch.)
         options.max_unacknowledged = options.max_in_flight.clamp(1, 1 << 20);
         options.validate()?;
         let counts = Arc::new(Counts::new(&options.name));
         let marks = Arc::new(Marks::new(memory.engine().clone()));
-        Ok(LogConsumer { shared: LogShared { memory, marks, id_of, options, counts } })
+        Ok(LogConsumer { shared: LogShared { memory, marks, id_of, options, counts, description, spans } })
     }
 }
 

@@ -1,8 +1,8 @@
 //! A run of a consumer of a log: a batch after the other, each with a checkpoint behind it.
 
-use super::delivery::Handler;
 use super::error::ConsumerError;
 use super::event::Event;
+use super::handler::Handler;
 use super::log_calls::{Boxed, Gate, attempts, heartbeat, settle};
 use super::log_shared::LogShared;
 use super::marks::Mark;
@@ -220,13 +220,13 @@ impl<'r, Src: Source, K: Memory> LogRun<'r, Src, K> {
         messages: Vec<Src::Message>,
     ) -> Result<VecDeque<Work<'r, Src::Error>>, ConsumerError<Src::Error>> {
         let consumer = self.consumer;
-        consumer.counts.add(Event::Received, messages.len());
+        messages.iter().for_each(|message| consumer.count(message, Event::Received));
         let id_of = |message: &Src::Message| (consumer.id_of)(message).filter(|id| !id.trim_ascii().is_empty());
         let ids: Vec<Option<Vec<u8>>> = messages.iter().map(id_of).collect();
         if consumer.options.on_missing == OnMissing::Error
             && let Some(missing) = ids.iter().position(Option::is_none)
         {
-            consumer.counts.add(Event::Missing, 1);
+            consumer.count(&messages[missing], Event::Missing);
             return Err(ConsumerError::MissingId { partition: self.source.partition(&messages[missing]) });
         }
         // Nothing of others is called between the check and the marks that take it back.
@@ -263,7 +263,7 @@ impl<'r, Src: Source, K: Memory> LogRun<'r, Src, K> {
         let counts = &consumer.counts;
         let is_missing = id.is_none();
         if is_missing {
-            counts.add(Event::Missing, 1);
+            consumer.count(&message, Event::Missing);
             counts.missing(partition);
             if consumer.options.on_missing == OnMissing::Drop {
                 return None;
@@ -271,7 +271,7 @@ impl<'r, Src: Source, K: Memory> LogRun<'r, Src, K> {
         }
         let mark = match verdict.map(|verdict| verdict.outcome()) {
             Some(Outcome::Duplicate) => {
-                counts.add(Event::Duplicate, 1);
+                consumer.count(&message, Event::Duplicate);
                 return None;
             }
             Some(Outcome::Fresh) => id.map(|id| Mark::new(&consumer.marks, id)),
@@ -288,7 +288,7 @@ impl<'r, Src: Source, K: Memory> LogRun<'r, Src, K> {
             };
             if let Err(why) = why {
                 source.dead_letter(&message, &why).await?;
-                consumer.counts.add(Event::DeadLettered, 1);
+                consumer.count(&message, Event::DeadLettered);
             }
             Ok(())
         });

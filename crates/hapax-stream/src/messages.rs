@@ -1,5 +1,7 @@
 //! The messages that a consumer holds: received and not acknowledged.
 
+use super::lanes::Lanes;
+use super::meters::KindMeters;
 use super::order::Ticket;
 use super::source::Partition;
 use hapax_store::Note;
@@ -14,6 +16,10 @@ pub(super) struct Message<M> {
     pub(super) partition: Partition,
     /// The id; `None` if there is none, and the message is handled all the same.
     pub(super) id: Option<Vec<u8>>,
+    /// The key within which messages are handled in order, if it has one.
+    pub(super) lane: Option<Arc<[u8]>>,
+    /// The metrics of its kind, if it is told apart.
+    pub(super) kind: Option<Arc<KindMeters>>,
     /// The number of deliveries, as reported by the broker.
     pub(super) deliveries: Option<u32>,
     /// The number of failures, as far as they are known here.
@@ -51,6 +57,7 @@ pub(super) struct Messages<M> {
     /// Ids that are claimed, or about to be: the message that claims, and the messages that wait
     /// for that.
     in_flight: HashMap<Key, (Ticket, Vec<Ticket>)>,
+    lanes: Lanes,
     /// True if ids of different partitions are different.
     by_partition: bool,
     next: Ticket,
@@ -66,6 +73,7 @@ impl<M> Messages<M> {
             waiting: VecDeque::new(),
             later: BTreeSet::new(),
             in_flight: HashMap::new(),
+            lanes: Lanes::default(),
             by_partition,
             next: 0,
         }
@@ -77,6 +85,9 @@ impl<M> Messages<M> {
 
     pub(super) fn insert(&mut self, message: Message<M>) -> Ticket {
         self.next += 1;
+        if let Some(lane) = &message.lane {
+            self.lanes.enter(lane, self.next);
+        }
         self.held.insert(self.next, message);
         self.next
     }
@@ -91,7 +102,24 @@ impl<M> Messages<M> {
 
     pub(super) fn remove(&mut self, ticket: Ticket) -> Option<Message<M>> {
         self.set_idle(ticket);
-        self.held.remove(&ticket)
+        let removed = self.held.remove(&ticket)?;
+        self.leave_lane(removed.lane.as_ref(), ticket);
+        Some(removed)
+    }
+
+    /// Notes that a message need not be handled again: the next one of its key may begin.
+    pub(super) fn done(&mut self, ticket: Ticket) {
+        self.set_idle(ticket);
+        let Some(held) = self.held.get_mut(&ticket) else { return };
+        held.is_done = true;
+        let lane = held.lane.clone();
+        self.leave_lane(lane.as_ref(), ticket);
+    }
+
+    fn leave_lane(&mut self, lane: Option<&Arc<[u8]>>, ticket: Ticket) {
+        if let Some(next) = lane.and_then(|lane| self.lanes.leave(lane, ticket)) {
+            self.waiting.push_back(next);
+        }
     }
 
     fn key(&self, held: &Message<M>) -> Option<Key> {
@@ -116,9 +144,12 @@ impl<M> Messages<M> {
         tickets.iter().filter_map(|&ticket| self.get(ticket)).map(|held| Arc::clone(&held.message)).collect()
     }
 
-    /// Queues a message to be claimed.
+    /// Queues a message to be claimed: now, or when all of its key that are before it are done.
     pub(super) fn wait(&mut self, ticket: Ticket) {
-        self.waiting.push_back(ticket);
+        let lane = self.held.get(&ticket).and_then(|held| held.lane.as_ref());
+        if lane.is_none_or(|lane| self.lanes.is_first(lane, ticket)) {
+            self.waiting.push_back(ticket);
+        }
     }
 
     /// Queues a message to be claimed at this time.

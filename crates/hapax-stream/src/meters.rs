@@ -8,11 +8,20 @@ const MESSAGES: &str = "hapax_consumer_messages_total";
 const HANDLING: &str = "hapax_consumer_handling_seconds";
 const HELD: &str = "hapax_consumer_held_messages";
 
+/// The label of messages whose kind is not told apart.
+const OTHERS: &str = "*";
+
 /// Metrics of the consumers of one name.
 pub(super) struct ConsumerMeters {
+    consumer: String,
+    others: KindMeters,
+    held: Gauge,
+}
+
+/// Metrics of a kind of messages.
+pub(super) struct KindMeters {
     events: [Counter; Event::ALL.len()],
     handling_seconds: Histogram,
-    held: Gauge,
 }
 
 impl ConsumerMeters {
@@ -20,11 +29,34 @@ impl ConsumerMeters {
         metrics::describe_counter!(MESSAGES, Unit::Count, "what became of messages that were received");
         metrics::describe_histogram!(HANDLING, Unit::Seconds, "how long handlers took");
         metrics::describe_gauge!(HELD, Unit::Count, "messages received and not acknowledged");
-        let label = || consumer.to_owned();
         ConsumerMeters {
-            events: Event::ALL.map(|event| counter!(MESSAGES, "consumer" => label(), "event" => event.name())),
-            handling_seconds: histogram!(HANDLING, "consumer" => label()),
-            held: gauge!(HELD, "consumer" => label()),
+            consumer: consumer.to_owned(),
+            others: KindMeters::new(consumer, OTHERS),
+            held: gauge!(HELD, "consumer" => consumer.to_owned()),
+        }
+    }
+
+    /// Returns the metrics of a kind.
+    pub(super) fn of_kind(&self, kind: &str) -> KindMeters {
+        KindMeters::new(&self.consumer, kind)
+    }
+
+    /// Returns the metrics of all kinds that are not told apart.
+    pub(super) fn others(&self) -> &KindMeters {
+        &self.others
+    }
+
+    pub(super) fn holds(&self, messages: usize) {
+        self.held.set(messages as f64);
+    }
+}
+
+impl KindMeters {
+    fn new(consumer: &str, kind: &str) -> Self {
+        let counter = |event: Event| counter!(MESSAGES, "consumer" => consumer.to_owned(), "kind" => kind.to_owned(), "event" => event.name());
+        KindMeters {
+            events: Event::ALL.map(counter),
+            handling_seconds: histogram!(HANDLING, "consumer" => consumer.to_owned(), "kind" => kind.to_owned()),
         }
     }
 
@@ -34,9 +66,5 @@ impl ConsumerMeters {
 
     pub(super) fn handled(&self, took: Duration) {
         self.handling_seconds.record(took.as_secs_f64());
-    }
-
-    pub(super) fn holds(&self, messages: usize) {
-        self.held.set(messages as f64);
     }
 }

@@ -5,14 +5,26 @@ use std::time::Duration;
 
 pub(super) struct ConsumerMeters;
 
+pub(super) struct KindMeters;
+
 impl ConsumerMeters {
     pub(super) fn new(_: &str) -> Self {
         ConsumerMeters
     }
 
+    pub(super) fn of_kind(&self, _: &str) -> KindMeters {
+        KindMeters
+    }
+
+    pub(super) fn others(&self) -> &KindMeters {
+        &KindMeters
+    }
+
+    pub(super) fn holds(&self, _: usize) {}
+}
+
+impl KindMeters {
     pub(super) fn happened(&self, _: Event, _: usize) {}
 
     pub(super) fn handled(&self, _: Duration) {}
-
-    pub(super) fn holds(&self, _: usize) {}
 }

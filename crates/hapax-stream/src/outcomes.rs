@@ -33,7 +33,7 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
         held.stop = None;
         match ended {
             Ended::Done(claim) => {
-                self.count(Event::Handled, 1);
+                self.count_of(ticket, Event::Handled);
                 match claim {
                     Some(claim) => self.queue_completion(ticket, claim),
                     None => self.done(ticket),
@@ -55,22 +55,23 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
             }
             Ended::Uncounted(error) => self.store_failed(ticket, error),
             Ended::Lost => {
-                self.count(Event::Lost, 1);
+                self.count_of(ticket, Event::Lost);
                 self.again(ticket, self.back_off(1));
             }
             Ended::Stopped => {
-                self.count(Event::Abandoned, 1);
+                self.count_of(ticket, Event::Abandoned);
                 self.give_back(ticket);
             }
         }
     }
 
     fn failed(&mut self, ticket: Ticket, how: FailureKind) {
-        self.count(Event::Failed, 1);
+        self.count_of(ticket, Event::Failed);
         match how {
             FailureKind::Failed => {}
-            FailureKind::Panicked => self.count(Event::Panicked, 1),
-            FailureKind::TimedOut => self.count(Event::TimedOut, 1),
+            FailureKind::GaveUp => self.count_of(ticket, Event::GaveUp),
+            FailureKind::Panicked => self.count_of(ticket, Event::Panicked),
+            FailureKind::TimedOut => self.count_of(ticket, Event::TimedOut),
         }
         let Some(held) = self.messages.get_mut(ticket) else { return };
         held.failures = held.failures.saturating_add(1);
@@ -85,8 +86,9 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
     pub(super) fn acknowledged(&mut self, tickets: Vec<Ticket>, acknowledged: Result<Told<Src>, StoreError>) {
         match acknowledged {
             Ok(Ok(())) => {
-                let known = tickets.into_iter().filter_map(|ticket| self.messages.remove(ticket)).count();
-                self.count(Event::Acknowledged, known);
+                for message in tickets.into_iter().filter_map(|ticket| self.messages.remove(ticket)) {
+                    self.shared.counts.add_of(message.kind.as_deref(), Event::Acknowledged, 1);
+                }
             }
             Ok(Err(error)) => {
                 tickets.into_iter().for_each(|ticket| drop(self.messages.remove(ticket)));
@@ -118,7 +120,7 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
             return self.fail(ConsumerError::Source(error));
         }
         for (ticket, _, claim) in dead {
-            self.count(Event::DeadLettered, 1);
+            self.count_of(ticket, Event::DeadLettered);
             match claim {
                 Some(claim) => self.queue_completion(ticket, claim),
                 None => self.done(ticket),

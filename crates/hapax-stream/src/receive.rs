@@ -45,7 +45,8 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
             if self.drains.covers(&partition) {
                 continue;
             }
-            self.count(Event::Received, 1);
+            let kind = self.shared.kind(&message);
+            self.shared.counts.add_of(kind.as_deref(), Event::Received, 1);
             let id = (self.shared.id_of)(&message).filter(|id| !id.trim_ascii().is_empty());
             let deliveries = self.source.deliveries(&message);
             let failures = match &id {
@@ -54,10 +55,13 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
                 None => deliveries.unwrap_or(1).saturating_sub(1),
             };
             let is_missing = id.is_none();
+            let lane = self.shared.key_of.as_ref().and_then(|key_of| key_of(&message)).map(Arc::from);
             let held = Message {
                 message: Arc::new(message),
                 partition: partition.clone(),
                 id,
+                lane,
+                kind,
                 deliveries,
                 failures,
                 counts_here: true,
@@ -77,7 +81,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
     }
 
     fn missing(&mut self, ticket: Ticket) {
-        self.count(Event::Missing, 1);
+        self.count_of(ticket, Event::Missing);
         if let Some(held) = self.messages.get(ticket) {
             self.shared.counts.missing(&held.partition);
         }

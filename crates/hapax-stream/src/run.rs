@@ -3,11 +3,11 @@
 use super::attempt_count::Counting;
 use super::attempts::Attempts;
 use super::calls::{Calls, Dead, Happened};
-use super::delivery::Handler;
 use super::drains::Drains;
 use super::error::ConsumerError;
 use super::event::Event;
 use super::handle::{Task, Work};
+use super::handler::Handler;
 use super::heartbeat::Heartbeat;
 use super::messages::{Messages, Stage};
 use super::order::{Order, Ticket};
@@ -172,16 +172,16 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
             match attempt {
                 Ok(TieredAttempt::Claimed(claim)) => self.handle(ticket, Some(claim)),
                 Ok(TieredAttempt::Duplicate(_)) => {
-                    self.count(Event::Duplicate, 1);
+                    self.count_of(ticket, Event::Duplicate);
                     self.done(ticket);
                 }
                 Ok(TieredAttempt::InProgress { lease_left }) => {
-                    self.count(Event::InProgress, 1);
+                    self.count_of(ticket, Event::InProgress);
                     let back_off = self.shared.options.back_off;
-                    let longest = match self.acks {
-                        Acks::Each => back_off.max,
-                        // Nothing behind it is acknowledged, so it asks again soon.
-                        Acks::Cumulative => back_off.first,
+                    let longest = match self.is_kept(ticket) {
+                        false => back_off.max,
+                        // Others wait for it here, so it asks again soon.
+                        true => back_off.first,
                     };
                     // An id that is in progress with no time left is not asked about at once: the
                     // store may repeat the answer again and again, and this would spin.
@@ -192,7 +192,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
                     self.again(ticket, after.min(longest));
                 }
                 Ok(TieredAttempt::Mismatch | TieredAttempt::TooMany) => {
-                    self.count(Event::Refused, 1);
+                    self.count_of(ticket, Event::Refused);
                     self.again(ticket, self.back_off(tries));
                 }
                 Err(error) => self.store_failed(ticket, error),
@@ -204,7 +204,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
     /// and no more are received when there are enough, since giving them back would empty the whole
     /// queue into retries.
     pub(super) fn store_failed(&mut self, ticket: Ticket, error: StoreError) {
-        self.count(Event::StoreError, 1);
+        self.count_of(ticket, Event::StoreError);
         self.later(ticket, self.back_off(self.store_failures));
         if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Misconfigured) {
             self.fail(ConsumerError::Store(error));
@@ -249,6 +249,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
             random: self.shared.engine.random(),
             alone: Arc::clone(&self.alone),
             counts: Arc::clone(&self.shared.counts),
+            kind: held.kind.clone(),
         };
         let work = Work { task, claim, stop: stopped };
         self.tasks.insert(self.calls.handlers.spawn(work.run()).id(), ticket);
@@ -257,13 +258,12 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
     /// Notes that a message need not be handled again.
     pub(super) fn done(&mut self, ticket: Ticket) {
         let Some(held) = self.messages.get_mut(ticket) else { return };
-        held.is_done = true;
         held.stage = Stage::Handled;
         if let Some(id) = &held.id {
             self.attempts.forget(&StoredId::new(id));
         }
         let partition = held.partition.clone();
-        self.messages.set_idle(ticket);
+        self.messages.done(ticket);
         self.order.done(&partition, ticket);
     }
 
@@ -273,13 +273,20 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
         self.dead.push(dead);
     }
 
-    /// Has a message tried again, after this long: by the broker, if it takes messages back.
+    /// Has a message tried again, after this long: by the broker, if it takes messages back and
+    /// none waits for it here.
     pub(super) fn again(&mut self, ticket: Ticket, after: Duration) {
-        self.count(Event::Retried, 1);
-        match self.acks {
-            Acks::Each => self.leave(ticket, after),
-            Acks::Cumulative => self.later(ticket, after),
+        self.count_of(ticket, Event::Retried);
+        match self.is_kept(ticket) {
+            false => self.leave(ticket, after),
+            true => self.later(ticket, after),
         }
+    }
+
+    /// Returns true if a message is tried again here: it stands for those before it, or those of
+    /// its key wait for it, which a broker would deliver before it.
+    fn is_kept(&self, ticket: Ticket) -> bool {
+        self.acks == Acks::Cumulative || self.messages.get(ticket).is_some_and(|held| held.lane.is_some())
     }
 
     /// Gives a message back to the broker.
@@ -315,6 +322,12 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
     pub(super) fn set_busy(&mut self, ticket: Ticket, is_busy: bool) -> bool {
         let held = self.messages.get_mut(ticket);
         held.map(|held| held.is_busy = is_busy).is_some()
+    }
+
+    /// Counts what happened to a message.
+    pub(super) fn count_of(&self, ticket: Ticket, event: Event) {
+        let kind = self.messages.get(ticket).and_then(|held| held.kind.as_deref());
+        self.shared.counts.add_of(kind, event, 1);
     }
 
     pub(super) fn count(&self, event: Event, n: usize) {

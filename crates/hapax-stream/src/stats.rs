@@ -1,7 +1,7 @@
 //! Counts of a consumer.
 
 use super::event::Event;
-use super::meters::ConsumerMeters;
+use super::meters::{ConsumerMeters, KindMeters};
 use super::source::Partition;
 use hapax_store::sync::{Ordering, StdAtomicU64};
 
@@ -20,20 +20,6 @@ impl Counts {
             consumer: consumer.to_owned(),
             events: Default::default(),
             meters: ConsumerMeters::new(consumer),
-        }
-    }
-
-    /// Returns a handler's future, in a span.
-    pub(super) fn in_a_span<F: Future>(&self, handling: F, attempt: u32) -> impl Future<Output = F::Output> + use<F> {
-        #[cfg(feature = "tracing")]
-        return tracing::Instrument::instrument(
-            handling,
-            tracing::debug_span!("hapax_consumer_handle", consumer = self.consumer, attempt),
-        );
-        #[cfg(not(feature = "tracing"))]
-        {
-            let _ = attempt;
-            handling
         }
     }
 
@@ -59,9 +45,19 @@ impl Counts {
     }
 
     pub(super) fn add(&self, event: Event, n: usize) {
+        self.add_of(None, event, n);
+    }
+
+    /// Counts what happened to messages of a kind; `None`: of one that is not told apart.
+    pub(super) fn add_of(&self, kind: Option<&KindMeters>, event: Event, n: usize) {
         // Relaxed: counters order nothing.
         self.events[event as usize].fetch_add(n as u64, Ordering::Relaxed);
-        self.meters.happened(event, n);
+        self.of(kind).happened(event, n);
+    }
+
+    /// Returns the metrics of a kind.
+    pub(super) fn of<'c>(&'c self, kind: Option<&'c KindMeters>) -> &'c KindMeters {
+        kind.unwrap_or(self.meters.others())
     }
 
     pub(super) fn stats(&self) -> ConsumerStats {
@@ -74,6 +70,7 @@ impl Counts {
             failed: of(Event::Failed),
             panicked: of(Event::Panicked),
             timed_out: of(Event::TimedOut),
+            gave_up: of(Event::GaveUp),
             lost: of(Event::Lost),
             refused: of(Event::Refused),
             store_errors: of(Event::StoreError),
@@ -107,6 +104,9 @@ pub struct ConsumerStats {
     /// Handlers that were dropped, since they were not done within
     /// [`handler_timeout`](super::ConsumerBuilder::handler_timeout).
     pub timed_out: u64,
+    /// Handlers that failed with [`GiveUp`](super::GiveUp), so that the message was put aside at
+    /// once.
+    pub gave_up: u64,
     /// Claims whose lease had expired before they were completed.
     pub lost: u64,
     /// Claims that were refused: another fingerprint, or too many in flight.

@@ -37,7 +37,8 @@ async fn a_copy_has_the_reason_and_obeys_no_command_of_the_original() {
     let (copy, header) = (&dead[0], |name: &str| dead[0].headers.get(name).map(|value| value.as_str().to_owned()));
     assert_eq!((copy.subject.as_str(), &*copy.payload), ("dead.billing", &b"second"[..]));
     assert_eq!(header("Dead-Letter-Reason").as_deref(), Some("it failed  twice"));
-    let place = ["Subject", "Stream", "Consumer", "Sequence", "Deliveries"].map(|name| header(&format!("Dead-Letter-{name}")));
+    let place =
+        ["Subject", "Stream", "Consumer", "Sequence", "Deliveries"].map(|name| header(&format!("Dead-Letter-{name}")));
     assert_eq!(place.map(Option::unwrap), ["orders.new", "ORDERS", "billing", "2", "1"]);
     assert_eq!(header("Dead-Letter-Original-Msg-Id").as_deref(), Some("o-1"));
     assert_eq!(header("Dead-Letter-Original-Expected-Last-Sequence").as_deref(), Some("1"));

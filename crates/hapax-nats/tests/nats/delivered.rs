@@ -112,7 +112,10 @@ async fn messages_say_what_they_are() {
     let messages: Vec<Arc<_>> = receive(&source, 3).await;
     let id = |place: usize| messages[place].id().map(|id| id.into_owned());
     assert_eq!((id(0), messages[0].kind()), (Some(b"o-1".to_vec()), None));
-    assert_eq!((id(1), messages[1].kind()), (Some(cloudevents::id("/shop a", "17").as_ref().to_vec()), Some("order.placed")));
+    assert_eq!(
+        (id(1), messages[1].kind()),
+        (Some(cloudevents::id("/shop a", "17").as_ref().to_vec()), Some("order.placed"))
+    );
     assert_eq!(id(2), None);
     assert_eq!((messages[0].header("tenant"), messages[0].header("Tenant")), (Some("a"), None));
     // Names that no header of NATS can have.

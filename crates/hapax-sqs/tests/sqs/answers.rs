@@ -89,10 +89,9 @@ async fn only_what_has_failed_is_deleted_again() {
 #[tokio::test]
 async fn what_cannot_be_deleted_is_an_error_after_the_limit() {
     let outage = Duration::from_millis(500);
-    let (source, asked) = source(outage, |_, asked, _| {
-        batch(asked, |receipt| (receipt == "r-11").then_some(("InternalError", false)))
-    })
-    .await;
+    let (source, asked) =
+        source(outage, |_, asked, _| batch(asked, |receipt| (receipt == "r-11").then_some(("InternalError", false))))
+            .await;
     let began = Instant::now();
     match source.acknowledge(&messages(12)).await {
         Err(SqsError::Entries { failed: 1, code, is_transient: true, .. }) => assert_eq!(code, "InternalError"),
@@ -156,7 +155,8 @@ async fn throttling_is_waited_out_and_a_refusal_is_not() {
         other => panic!("{other:?}"),
     }
     let asked = asked.lock().unwrap();
-    let received: Vec<&Value> = asked.iter().filter(|(action, _)| action == "ReceiveMessage").map(|(_, asked)| asked).collect();
+    let received: Vec<&Value> =
+        asked.iter().filter(|(action, _)| action == "ReceiveMessage").map(|(_, asked)| asked).collect();
     assert_eq!(received.len(), 5);
     assert_eq!((&received[0]["MaxNumberOfMessages"], &received[0]["WaitTimeSeconds"]), (&json!(10), &json!(20)));
     assert_eq!(received[0]["VisibilityTimeout"], 60);
@@ -175,6 +175,7 @@ async fn a_dead_letter_that_is_too_large_is_not_sent() {
         other => panic!("{other:?}"),
     }
     let asked = asked.lock().unwrap();
-    let sent: Vec<&Value> = asked.iter().filter(|(action, _)| action == "SendMessage").map(|(_, asked)| asked).collect();
+    let sent: Vec<&Value> =
+        asked.iter().filter(|(action, _)| action == "SendMessage").map(|(_, asked)| asked).collect();
     assert_eq!((sent.len(), &sent[0]["MessageAttributes"]), (1, &json!({})), "the reason has no room");
 }

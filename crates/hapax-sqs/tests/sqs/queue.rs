@@ -91,7 +91,10 @@ async fn what_is_put_aside_has_its_attributes_and_the_reason() {
     let dead = server.dead_letters().await;
     let attribute = |name: &str| dead[0].message_attributes().unwrap()[name].string_value().unwrap().to_owned();
     assert_eq!((dead.len(), dead[0].body()), (1, Some("order")));
-    assert_eq!((attribute("tenant").as_str(), attribute("Dead-Letter-Reason").as_str()), ("a", "it failed\u{fffd} <&>"));
+    assert_eq!(
+        (attribute("tenant").as_str(), attribute("Dead-Letter-Reason").as_str()),
+        ("a", "it failed\u{fffd} <&>")
+    );
     assert_eq!(Some(attribute("Dead-Letter-Message-Id").as_str()), message.message_id());
     assert_eq!(server.left().await, [0, 1], "the consumer deletes it");
 }

@@ -63,7 +63,9 @@ async fn put_aside(url: &str) -> Vec<String> {
     let mut ids = Vec::new();
     for sequence in 1..=last {
         let message = dead.get_raw_message(sequence).await.expect("a message");
-        ids.push(message.headers.get("Dead-Letter-Original-Msg-Id").map_or_else(String::new, |id| id.as_str().to_owned()));
+        ids.push(
+            message.headers.get("Dead-Letter-Original-Msg-Id").map_or_else(String::new, |id| id.as_str().to_owned()),
+        );
     }
     ids
 }

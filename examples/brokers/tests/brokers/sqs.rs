@@ -37,7 +37,8 @@ async fn left(client: &Client, url: &str) -> usize {
 async fn taken(client: &Client, url: &str) -> Vec<String> {
     let mut bodies = Vec::new();
     loop {
-        let answer = client.receive_message().queue_url(url).max_number_of_messages(10).send().await.expect("an answer");
+        let answer =
+            client.receive_message().queue_url(url).max_number_of_messages(10).send().await.expect("an answer");
         let messages = answer.messages.unwrap_or_default();
         if messages.is_empty() {
             return bodies;
@@ -76,7 +77,8 @@ fn each_order_is_billed_once_however_often_it_becomes_visible() {
     billing.kill_at_random(KILLS, ORDERS, || effects(&ledger));
     billing.await_until(|| runtime.block_on(left(&client, &queue)) == 0);
     billing.stop();
-    let put_aside: std::collections::BTreeSet<String> = runtime.block_on(taken(&client, &dead_queue)).into_iter().collect();
+    let put_aside: std::collections::BTreeSet<String> =
+        runtime.block_on(taken(&client, &dead_queue)).into_iter().collect();
     // A message that was put aside when its consumer was killed is put aside again.
     assert_eq!(put_aside, dead.iter().map(|body| (*body).to_owned()).collect());
     check_effects("sqs", &ids, &ledger::count(&ledger).expect("a ledger"), billing.kills, IN_FLIGHT);
