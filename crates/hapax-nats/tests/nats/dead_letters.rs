@@ -2,19 +2,21 @@
 
 use crate::server::{Server, receive};
 use async_nats::header::NATS_MESSAGE_ID;
-use async_nats::jetstream::message::StreamMessage;
+use async_nats::jetstream::consumer::{AckPolicy, pull};
+use async_nats::{HeaderMap, jetstream};
 use futures_util::StreamExt;
 use hapax_nats::NatsError;
 use hapax_stream::Source;
 use std::time::Duration;
 
-async fn dead_letters(server: &Server) -> Vec<StreamMessage> {
+async fn dead_letters(server: &Server) -> Vec<(jetstream::Message, HeaderMap)> {
     let dead = server.context.get_stream("DEAD").await.expect("a stream");
-    let mut messages = Vec::new();
-    for sequence in 1..=dead.cached_info().state.last_sequence {
-        messages.push(dead.get_raw_message(sequence).await.expect("a message"));
-    }
-    messages
+    let reader = pull::Config { ack_policy: AckPolicy::None, ..pull::Config::default() };
+    let reader = dead.create_consumer(reader).await.expect("a consumer");
+    let batch = reader.fetch().max_messages(100).expires(Duration::from_secs(1)).messages().await.expect("a batch");
+    let messages: Vec<jetstream::Message> = batch.map(|message| message.expect("a message")).collect().await;
+    let with_headers = |message: jetstream::Message| (message.clone(), message.headers.clone().expect("headers"));
+    messages.into_iter().map(with_headers).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -34,7 +36,8 @@ async fn a_copy_has_the_reason_and_obeys_no_command_of_the_original() {
 
     let dead = dead_letters(&server).await;
     assert_eq!(dead.len(), 2, "each once");
-    let (copy, header) = (&dead[0], |name: &str| dead[0].headers.get(name).map(|value| value.as_str().to_owned()));
+    let (copy, headers) = &dead[0];
+    let header = |name: &str| headers.get(name).map(|value| value.as_str().to_owned());
     assert_eq!((copy.subject.as_str(), &*copy.payload), ("dead.billing", &b"second"[..]));
     assert_eq!(header("Dead-Letter-Reason").as_deref(), Some("it failed  twice"));
     let place =
@@ -43,8 +46,8 @@ async fn a_copy_has_the_reason_and_obeys_no_command_of_the_original() {
     assert_eq!(header("Dead-Letter-Original-Msg-Id").as_deref(), Some("o-1"));
     assert_eq!(header("Dead-Letter-Original-Expected-Last-Sequence").as_deref(), Some("1"));
     assert_eq!(header("Nats-Expected-Last-Sequence"), None);
-    assert_eq!(copy.headers.get_all("tenant").map(|value| value.as_str()).collect::<Vec<_>>(), ["a", "b"]);
-    assert_ne!(copy.headers.get(NATS_MESSAGE_ID), dead[1].headers.get(NATS_MESSAGE_ID));
+    assert_eq!(headers.get_all("tenant").map(|value| value.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+    assert_ne!(headers.get(NATS_MESSAGE_ID), dead[1].1.get(NATS_MESSAGE_ID));
 }
 
 #[tokio::test(flavor = "multi_thread")]
