@@ -2,12 +2,17 @@
 //! numbers by a seed, real traces, corpora of the fuzz targets, and the model that an engine is
 //! compared with.
 
+#[cfg(unix)]
+pub mod brokers;
 pub mod corpus;
 pub mod decode;
+pub mod directory;
 pub mod files;
 pub mod model;
 #[cfg(target_os = "linux")]
 pub mod mounted;
+#[cfg(unix)]
+pub mod processes;
 pub mod random;
 pub mod threads;
 pub mod traces;

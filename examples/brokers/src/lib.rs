@@ -1,9 +1,5 @@
-//! The parts of the examples: a source for each broker, and the helpers of a receiver of requests.
-//! The programs in `src/bin` put them together.
-
-pub mod jetstream;
-pub mod rabbitmq;
-pub mod sqs;
+//! The parts that examples share: arguments, signals, a ledger, and the helpers of a receiver of
+//! requests. The programs in `src/bin` put them together.
 
 pub mod prompt;
 pub mod signature;
@@ -12,7 +8,6 @@ pub mod ledger;
 
 pub use ledger::Ledger;
 
-use futures_util::{FutureExt, Stream, StreamExt};
 use std::fmt;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -46,26 +41,6 @@ pub fn interrupted() -> std::io::Result<impl Future<Output = ()> + Send> {
             _ = ended.recv() => {}
         }
     })
-}
-
-/// Waits for a message, and takes those that are here already with it, up to `max`: for
-/// [`Source::receive`](hapax_stream::Source::receive). None when the stream has ended.
-///
-/// # Errors
-///
-/// That of the stream. The broker delivers the messages again that were taken with it.
-pub(crate) async fn ready<T, E>(
-    messages: &mut (impl Stream<Item = Result<T, E>> + Unpin),
-    max: usize,
-) -> Result<Option<Vec<T>>, E> {
-    let Some(first) = messages.next().await else { return Ok(None) };
-    let mut batch = vec![first?];
-    while batch.len() < max
-        && let Some(Some(another)) = messages.next().now_or_never()
-    {
-        batch.push(another?);
-    }
-    Ok(Some(batch))
 }
 
 /// A failed call of a broker's client. Clients have many types of errors, and some have boxes.

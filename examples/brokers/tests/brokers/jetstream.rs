@@ -3,7 +3,7 @@
 
 use crate::directory::Directory;
 use crate::killed::{Consumer, POISON, check_effects, effects, seed};
-use crate::servers::{Nats, Redis};
+use crate::servers::Redis;
 use async_nats::HeaderMap;
 use async_nats::header::NATS_MESSAGE_ID;
 use async_nats::jetstream::consumer::{AckPolicy, PullConsumer, pull};
@@ -11,6 +11,7 @@ use async_nats::jetstream::{self, stream};
 use hapax_brokers::ledger;
 use std::collections::BTreeSet;
 use std::time::Duration;
+use testkit::brokers::Nats;
 use tokio::runtime::Runtime;
 
 const ORDERS: usize = 200;
@@ -62,7 +63,9 @@ async fn put_aside(url: &str) -> Vec<String> {
     let mut ids = Vec::new();
     for sequence in 1..=last {
         let message = dead.get_raw_message(sequence).await.expect("a message");
-        ids.push(message.headers.get(NATS_MESSAGE_ID).map_or_else(String::new, |id| id.as_str().to_owned()));
+        ids.push(
+            message.headers.get("Dead-Letter-Original-Msg-Id").map_or_else(String::new, |id| id.as_str().to_owned()),
+        );
     }
     ids
 }

@@ -4,12 +4,11 @@
 //! `HAPAX_SEED=… cargo test` draws the same numbers again; the progress of the consumers by then
 //! differs.
 
-mod directory;
+use testkit::{directory, processes};
+
 mod handed_over;
 mod http;
 mod killed;
-mod processes;
-mod queue;
 mod servers;
 
 mod jetstream;

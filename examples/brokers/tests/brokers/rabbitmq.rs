@@ -4,11 +4,11 @@
 use crate::directory::Directory;
 use crate::killed::{Consumer, POISON, check_effects, effects, seed};
 use crate::processes::await_until;
-use crate::servers::Rabbit;
 use hapax_brokers::ledger;
 use lapin::options::{BasicGetOptions, BasicPublishOptions, ConfirmSelectOptions, QueueDeclareOptions};
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{BasicProperties, Channel, Connection, ConnectionProperties};
+use testkit::brokers::Rabbit;
 use tokio::runtime::Runtime;
 
 const ORDERS: usize = 200;

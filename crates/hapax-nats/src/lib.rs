@@ -1,0 +1,75 @@
+//! A [`Source`](hapax_stream::Source) for [`Consumer`](hapax_stream::Consumer): a durable pull
+//! consumer of NATS JetStream.
+//!
+//! JetStream drops copies that a publisher sends within the stream's duplicate window, and delivers
+//! a message again whenever an acknowledgement is late or lost. [`JetStream`] with a `Consumer`
+//! handles each message once all the same: also copies that come after the window, and messages
+//! that another process had begun.
+//!
+//! ```no_run
+//! use hapax_message::Described;
+//! use hapax_nats::{JetStream, JetStreamOptions, Message};
+//! use hapax_store::{InMemoryStore, TieredDedup};
+//! use hapax_stream::{Consumer, Delivery};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+//! let client = async_nats::connect("nats://127.0.0.1:4222").await?;
+//! let context = async_nats::jetstream::new(client);
+//! let billing = context.get_consumer_from_stream("billing", "ORDERS").await?;
+//! // A stream that has the subject `dead.billing` keeps what fails.
+//! let orders = JetStream::new(context, billing, JetStreamOptions::new("dead.billing")).await?;
+//!
+//! // (Several processes share a store: that of `hapax-redis` or `hapax-postgres`.)
+//! let engine = TieredDedup::builder(InMemoryStore::new()).build().await?;
+//! let consumer = Consumer::builder(engine, |order: &Message| order.id().map(|id| id.into_owned())).build()?;
+//! let bill = |order: Delivery<Message>| async move {
+//!     println!("{} bytes about {}", order.payload.len(), order.subject);
+//!     Ok::<(), std::io::Error>(())
+//! };
+//! consumer.run(&orders, bill, std::future::pending()).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # The consumer's configuration
+//!
+//! [`JetStream::new`] asks the server for it, and refuses one that would lose messages:
+//!
+//! | option of the consumer | must be | since otherwise |
+//! |---|---|---|
+//! | `durable_name` | given | what was not acknowledged is forgotten with the process |
+//! | `ack_policy` | `Explicit` | messages are acknowledged that nobody has handled |
+//! | `max_deliver` | unlimited (-1) | the server gives a message up in silence after this many deliveries, and waiting costs deliveries. The `Consumer` counts attempts, and puts aside what fails |
+//! | `ack_wait`, and each of `backoff` | at least 1 s | a heartbeat that is a little late lets others have the message |
+//! | `max_ack_pending` | unlimited, or at least [`ack_pending_min`](JetStreamOptions::ack_pending_min) | the server stops delivering while handlers are free |
+//! | `headers_only` | off | there is nothing to handle, and a dead letter would be empty |
+//!
+//! # Guarantees
+//!
+//! - A message is acknowledged when it is done, and the server has confirmed that: it answers each
+//!   acknowledgement. One that is lost all the same, as by a server that loses its disk, delivers a
+//!   message again, which is a duplicate.
+//! - As long as a message waits here or is handled, the server hears of it three times within its
+//!   shortest wait. The client holds no messages that it does not report.
+//! - A message that fails too often is stored under the subject for dead letters, with its headers
+//!   and the reason, before its delivery is terminated. It is stored once, unless the stream's
+//!   duplicate window is shorter than the time between two tries.
+//! - The number of deliveries of the message is a hint, as [`Source::deliveries`] says: attempts
+//!   are counted by the store.
+//!
+//! [`Source::deliveries`]: hapax_stream::Source::deliveries
+//!
+//! Order is the stream's as long as no message is delivered again, and handlers run at the same
+//! time. With `max_ack_pending` 1 there is one message at a time in all processes.
+
+mod check;
+mod dead_letter;
+mod error;
+mod message;
+mod options;
+mod source;
+
+pub use error::NatsError;
+pub use message::Message;
+pub use options::JetStreamOptions;
+pub use source::JetStream;

@@ -1,0 +1,77 @@
+//! A [`Source`](hapax_stream::Source) for [`Consumer`](hapax_stream::Consumer): a queue of RabbitMQ.
+//!
+//! RabbitMQ delivers a message again when a consumer dies with it, or its channel is closed; and a
+//! publisher that has not seen a confirmation sends it again. [`RabbitMq`] with a `Consumer`
+//! handles each message once all the same.
+//!
+//! ```no_run
+//! use hapax_message::Described;
+//! use hapax_rabbitmq::{Message, RabbitMq, RabbitMqOptions};
+//! use hapax_store::{InMemoryStore, TieredDedup};
+//! use hapax_stream::{Consumer, Delivery};
+//! use lapin::{Connection, ConnectionProperties};
+//! use std::sync::Arc;
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+//! let properties = ConnectionProperties::default();
+//! let connection = Arc::new(Connection::connect("amqp://127.0.0.1:5672/%2f", properties).await?);
+//! // Both queues exist. The second one keeps what fails.
+//! let options = RabbitMqOptions::new("orders", "orders-dead").prefetch(128);
+//! let orders = RabbitMq::new(connection, options).await?;
+//!
+//! // (Several processes share a store: that of `hapax-redis` or `hapax-postgres`.)
+//! let engine = TieredDedup::builder(InMemoryStore::new()).build().await?;
+//! let consumer = Consumer::builder(engine, |order: &Message| order.id().map(|id| id.into_owned())).build()?;
+//! let bill = |order: Delivery<Message>| async move {
+//!     println!("{} bytes for {}", order.data.len(), order.routing_key);
+//!     Ok::<(), std::io::Error>(())
+//! };
+//! consumer.run(&orders, bill, std::future::pending()).await?;
+//! orders.close().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Guarantees
+//!
+//! - A message is acknowledged when it is done. AMQP does not confirm acknowledgements: one that is
+//!   lost with its connection brings the message again, which is a duplicate.
+//! - As long as the channel is open, a message that waits here is delivered to nobody else.
+//! - A message that fails too often is published to the queue for dead letters, with its properties
+//!   and the reason, and acknowledged when the broker has confirmed that a queue has it. If the
+//!   process dies in between, it is published a second time.
+//! - When the broker closes the channel or cancels the consumer, another one is opened, for up to
+//!   [`outage`](RabbitMqOptions::outage), with waits that grow. Messages of the old one come again
+//!   and are duplicates, or in progress here. A connection that is closed ends the run with an
+//!   error, unless it [recovers by itself](lapin::ConnectionProperties::enable_auto_recover).
+//! - `redelivered` and `x-delivery-count` are hints, as [`Source::deliveries`] says: attempts are
+//!   counted by the store.
+//!
+//! [`Source::deliveries`]: hapax_stream::Source::deliveries
+//!
+//! # The broker's configuration
+//!
+//! - A message that is to be tried again is held back here until it is time, since RabbitMQ
+//!   delivers at once what it gets back. It counts as prefetched meanwhile.
+//! - `consumer_timeout`: the broker closes a channel that has not acknowledged a message for this
+//!   long, half an hour by default. All that a message goes through here has to fit: waiting for a
+//!   handler ([`prefetch`](RabbitMqOptions::prefetch) are received ahead),
+//!   [`handler_timeout`](hapax_stream::ConsumerBuilder::handler_timeout), and
+//!   [`retry_delay`](hapax_stream::ConsumerBuilder::retry_delay).
+//! - `x-delivery-limit` of quorum queues (20 by default since RabbitMQ 4): each time that a message
+//!   is given back counts, also when it was only in progress elsewhere, and then the broker drops
+//!   it, or sends it to the queue's dead letter exchange. Set no limit (-1), or a high one and an
+//!   exchange.
+//! - Queues and messages that survive the broker are durable and persistent; those of the publisher
+//!   are its own business, dead letters are persistent.
+
+mod dead_letter;
+mod error;
+mod message;
+mod options;
+mod source;
+
+pub use error::RabbitMqError;
+pub use message::Message;
+pub use options::RabbitMqOptions;
+pub use source::RabbitMq;

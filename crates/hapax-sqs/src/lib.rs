@@ -1,0 +1,91 @@
+//! A [`Source`](hapax_stream::Source) for [`Consumer`](hapax_stream::Consumer): a queue of Amazon
+//! SQS, standard or FIFO.
+//!
+//! SQS delivers a message again whenever it was not deleted in time, and sometimes at once; and a
+//! producer that has not seen an answer sends it again. [`Sqs`] with a `Consumer` handles each
+//! message once all the same.
+//!
+//! ```no_run
+//! use hapax_message::Described;
+//! use hapax_sqs::{Message, Sqs, SqsOptions};
+//! use hapax_store::{InMemoryStore, TieredDedup};
+//! use hapax_stream::{Consumer, Delivery};
+//!
+//! # async fn example(config: aws_sdk_sqs::Config) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+//! // (`config` is that of the crate `aws-config`, for example.)
+//! let client = aws_sdk_sqs::Client::from_conf(config);
+//! let queue = "https://sqs.eu-central-1.amazonaws.com/123456789012/orders";
+//! let options = SqsOptions::new(queue, format!("{queue}-dead"));
+//! let orders = Sqs::new(client, options).await?;
+//!
+//! // (Several processes share a store: that of `hapax-redis` or `hapax-postgres`.)
+//! let engine = TieredDedup::builder(InMemoryStore::new()).build().await?;
+//! // The producer has given each order an attribute with its number.
+//! let number = |order: &Message| order.header("order-number").map(str::to_owned);
+//! let consumer = Consumer::builder(engine, number).build()?;
+//! let bill = |order: Delivery<Message>| async move {
+//!     println!("{}", order.body().unwrap_or_default());
+//!     Ok::<(), std::io::Error>(())
+//! };
+//! consumer.run(&orders, bill, std::future::pending()).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # The id
+//!
+//! [`Message::id`](hapax_message::Described::id) is SQS's `MessageId`, unless the message is an
+//! event of CloudEvents. It differs each time that a producer sends: repetitions of producers are
+//! detected only by a key of the business, or by a FIFO queue's [deduplication
+//! id](Message::deduplication_id) that producers set, for which SQS itself looks for five minutes.
+//!
+//! # Guarantees
+//!
+//! - A message is deleted when it is done. Each entry of a batch is looked at: one that fails is
+//!   tried again for up to [`outage`](SqsOptions::outage). One whose delivery is over, since the
+//!   receipt has expired, comes again, and is a duplicate.
+//! - As long as a message waits here or is handled, it is hidden from others, for up to 12 hours
+//!   after its delivery: SQS allows no more. Then another consumer has it, and finds that it is in
+//!   progress, as long as the lease of the store is renewed.
+//! - A message that fails too often is sent to the queue for dead letters, with its attributes and
+//!   the reason (`Dead-Letter-Reason`, `Dead-Letter-Message-Id`), before it is deleted. If the
+//!   process dies in between, or an answer is lost, it is sent a second time, except to a FIFO
+//!   queue. A message that has ten attributes, as many as SQS allows, is sent without the reason.
+//! - `ApproximateReceiveCount` is a hint, as [`Source::deliveries`] says: attempts are counted by
+//!   the store.
+//!
+//! [`Source::deliveries`]: hapax_stream::Source::deliveries
+//!
+//! # The queue's configuration
+//!
+//! - A redrive policy of the queue itself counts deliveries, and a message that is in progress
+//!   elsewhere is delivered several times without being tried. Let its `maxReceiveCount` be a
+//!   multiple of [`max_attempts`](hapax_stream::ConsumerBuilder::max_attempts): it is a safety net
+//!   for what this crate cannot put aside.
+//! - `VisibilityTimeout` and `ReceiveMessageWaitTimeSeconds` of the queue do not matter: each
+//!   request says its own.
+//! - The store must remember ids for longer than the queue keeps messages
+//!   (`MessageRetentionPeriod`, up to 14 days).
+//!
+//! # FIFO queues
+//!
+//! SQS keeps the order of a message group: it delivers none of a group while another one of it is
+//! hidden, but several at once, which handlers would handle side by side.
+//! [`in_order_by`](hapax_stream::ConsumerBuilder::in_order_by) with [`Message::group_id`] has them
+//! handled one after the other. A message that fails is then tried again here, and the rest of its
+//! group waits for it; when it is put aside, the group goes on without it. Without `in_order_by`, a
+//! message that fails is given back, and those of its group that came with it do not wait.
+//!
+//! What is put aside into a FIFO queue keeps its group; its deduplication id is the `MessageId`.
+
+mod dead_letter;
+mod error;
+mod hidden;
+mod message;
+mod options;
+mod source;
+
+pub use error::SqsError;
+pub use message::Message;
+pub use options::SqsOptions;
+pub use source::Sqs;
