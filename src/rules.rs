@@ -151,6 +151,13 @@ pub(crate) enum Rule {
     CheckpointAsOne,
     /// A fingerprint is a mismatch only for an id whose fingerprint is known.
     CertainMismatch,
+    // Versions:
+    /// A version is compared with the known one and recorded under one lock.
+    AdvanceAsOne,
+    /// A version below the known one does not pass.
+    VersionRises,
+    /// A version that goes for want of room is counted.
+    CountForgotten,
     // Segments:
     /// A segment is on the disk before a manifest names it.
     #[cfg(feature = "long-memory")]
