@@ -171,6 +171,7 @@ mod config;
 mod dedup;
 mod engine;
 mod event_time;
+mod first_seen;
 mod fresh;
 mod latest;
 mod stats;
@@ -240,6 +241,7 @@ pub use engine::Unconfirmed;
 pub use error::SegmentError;
 pub use error::{Error, JournalError, Loss};
 pub use event_time::EventTime;
+pub use first_seen::FirstSeen;
 pub use fresh::{DedupById, DedupIterator};
 pub use history::{History, HistoryStats};
 #[cfg(all(feature = "long-memory", not(modelled)))]
