@@ -2,8 +2,9 @@
 
 use super::{BACKEND, failed};
 use hapax::Timestamp;
-use hapax_store::record::{State, StoredRecord, live};
-use hapax_store::{ErrorKind, Marked, RecordKey, Scope, StoreError, codec, times};
+use hapax::tier::random;
+use hapax_store::record::{Change, Moment, State, StoredRecord, live};
+use hapax_store::{Advance, Advanced, ErrorKind, Marked, RecordKey, Scope, StoreError, codec, times, version_record};
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use std::time::Duration;
 
