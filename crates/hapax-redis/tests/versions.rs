@@ -46,7 +46,7 @@ fn a_cluster_keeps_the_promises_of_versions() {
     }
     let cluster = Cluster::start();
     let options = RedisOptions::cluster(cluster.urls());
-    runtime().block_on(verify_versions(&OnServers { servers: &cluster.servers, options })).unwrap();
+    runtime().block_on(verify_versions(&OnServers { servers: &cluster.nodes, options })).unwrap();
 }
 
 #[test]

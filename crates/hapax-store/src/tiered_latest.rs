@@ -198,10 +198,19 @@ impl<S: VersionStore> TieredLatest<S> {
     /// Returns the answer, if memory knows that version or a higher one.
     fn by_memory(&self, id: &[u8], version: u64) -> Option<VersionVerdict> {
         match self.memory.known(id)? {
-            known if known == version => Some(VersionVerdict::Duplicate),
+            // Memory may know it from another caller, who met an attempt of this process whose answer
+            // was lost: nobody has been told yet that it is newer.
+            known if known == version => (!self.is_in_doubt(id, version)).then_some(VersionVerdict::Duplicate),
             known if known > version => Some(VersionVerdict::Stale { known }),
             _ => None,
         }
+    }
+
+    /// Returns true if an attempt of this version was left without an answer.
+    fn is_in_doubt(&self, id: &[u8], version: u64) -> bool {
+        let in_doubt = lock(&self.in_doubt);
+        let doubt = || in_doubt.attempts.get(&(RecordKey::new(&self.scope, id).to_stored(), version));
+        !in_doubt.attempts.is_empty() && doubt().is_some_and(|doubt| !doubt.is_asking)
     }
 
     /// Asks the store, as often as it takes and is allowed.
