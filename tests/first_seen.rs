@@ -1,4 +1,4 @@
-//! When an id was first seen: never outside of what is said, whatever happened since.
+//! The time at which an id was first seen: never outside of what is said, whatever happened since.
 
 use hapax::{Dedup, EventTime, FirstSeen, Int, JournalOptions, ManualClock, Tier, Timestamp, Unconfirmed};
 use std::collections::HashMap;
@@ -22,7 +22,7 @@ fn seed() -> u64 {
     seed
 }
 
-/// How an engine gets its time.
+/// The source of an engine's time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum By {
     Clock,

@@ -43,8 +43,8 @@ impl Dedup {
     /// # Ok::<(), hapax::Error>(())
     /// ```
     ///
-    /// The time is looked up after the check. If the id expires or is forgotten in between, there is
-    /// none; if another check then accepts it anew, it is the time of that. With
+    /// The time is looked up after the check. If the id expires or is forgotten in between, there
+    /// is none; if another check then accepts it anew, it is the time of that. With
     /// [`refresh_on_duplicate`](crate::Builder::refresh_on_duplicate) it is looked up before: when
     /// the id was last seen before this check.
     ///

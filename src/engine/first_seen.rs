@@ -1,4 +1,4 @@
-//! When an id was accepted, as far as the window can tell.
+//! The time at which an id was accepted, as far as the window can tell.
 
 use super::Engine;
 use crate::clock::{Reading, nanos_of};

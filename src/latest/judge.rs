@@ -1,5 +1,5 @@
-//! The judge of recorded histories of one id: each version passes once, none after a higher one, and
-//! every answer has a reason.
+//! The judge of recorded histories of one id: each version passes once, none after a higher one,
+//! and every answer has a reason.
 
 use super::verdict::VersionVerdict;
 

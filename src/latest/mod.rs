@@ -62,22 +62,23 @@ use std::sync::Arc;
 ///   A duplicate or a stale version does not extend it.
 /// - Nothing is forgotten early as long as no more ids are known at a time than the capacity. (It
 ///   is divided among up to 64 shards, with some room to spare in each: of a million engines that
-///   are full to the capacity, fewer than one forgets anything.) Beyond, the id of a full shard whose
-///   version was accepted first is forgotten for each new one, and counted
+///   are full to the capacity, fewer than one forgets anything.) Beyond, the id of a full shard
+///   whose version was accepted first is forgotten for each new one, and counted
 ///   ([`forgotten_early`](LatestStats::forgotten_early)).
 /// - Ids are told apart by all 128 bits of their digests, under a secret key.
 /// - Nothing is shared between processes, and nothing survives a restart: for that, the same in a
-///   store is `VersionStore` of the crate `hapax-store`, and `TieredLatest` is this memory before it.
+///   store is `VersionStore` of the crate `hapax-store`, and `TieredLatest` is this memory before
+///   it.
 ///
 /// # What a version that passes means
 ///
 /// That nobody has been told to handle a higher one; not that it was handled. If the caller dies
-/// after the answer and before the effect, the redelivered message is a duplicate, and its effect is
-/// missing until a higher version comes. Where that may not be, let the effect's own database
-/// compare (`UPDATE … SET version = 6 WHERE id = … AND version < 6`, or `advance_in` of
-/// `hapax-postgres` and `hapax-sqlite` in the effect's transaction), and keep this before it, to
-/// spare most of the calls: [`known`](Latest::known) first, then the transaction, then
-/// [`check`](Latest::check) to remember it.
+/// after the answer and before the effect, the redelivered message is a duplicate, and its effect
+/// is missing until a higher version comes. Where that may not be, let the effect's own database
+/// compare (`UPDATE … SET version = 6 WHERE id = … AND version < 6`; in SQLite also
+/// `SqliteTable::advance` in the effect's transaction), and keep this before it, to spare most of
+/// the calls: [`known`](Latest::known) first, then the transaction, then [`check`](Latest::check)
+/// to remember it.
 ///
 /// Two versions that have passed may be handled at the same time, and the lower one may end last: a
 /// handler that overwrites has to compare, too, or handle an id's messages one after another.

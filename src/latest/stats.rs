@@ -1,4 +1,4 @@
-//! What a memory of versions has counted.
+//! The counters of a memory of versions.
 
 use super::verdict::VersionVerdict;
 use std::time::Duration;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 const RETENTION: u64 = 100;
 
-/// What a memory of versions is, plainly.
+/// A memory of versions, plainly.
 struct Model {
     capacity: usize,
     /// By id: its highest version, when that was accepted, and as which acceptance of all.

@@ -265,8 +265,8 @@ impl<const SLOTS: usize, const VERSION_BITS: u32> Tables<SLOTS, VERSION_BITS> {
             };
             // The newest table first: with refresh, it has the latest stamp.
             let found = self.roster().indices().find_map(stamp_in);
-            // Also if it was found: once the bits of a tick have wrapped around, the entry is not as
-            // old as it seems.
+            // Also if it was found: once the bits of a tick have wrapped around, the entry is not
+            // as old as it seems.
             if !(self.shared.overtaken(moment) && obeys(Rule::StampNow)) {
                 return found;
             }

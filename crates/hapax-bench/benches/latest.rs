@@ -149,8 +149,8 @@ fn mix(number: u64) -> u64 {
 }
 
 /// Returns messages of a thread: of ten, six bring the next version of an id that is known, two one
-/// that is late, one is a redelivery, and one is of a new id. A retention has twice as many as there
-/// are ids, or, if `stands`, all: what one thread forgets would else depend on the others.
+/// that is late, one is a redelivery, and one is of a new id. A retention has twice as many as
+/// there are ids, or, if `stands`, all: what one thread forgets would else depend on the others.
 fn messages(ids: usize, thread: u64, stands: bool) -> Vec<Message> {
     let mut versions: Vec<u64> = vec![1; ids / 2];
     let step = RETENTION / (ids as u64 * 2);

@@ -1,5 +1,8 @@
 //! Versions in memory, in front of a store: what memory knows to be late needs no round trip.
 
+mod in_doubt;
+
+use self::in_doubt::InDoubt;
 use crate::back_off::BackOff;
 use crate::error::{ErrorKind, StoreError};
 use crate::key::{RecordKey, Scope};
@@ -9,14 +12,10 @@ use crate::times;
 use crate::versions::{Advance, Advanced, VersionStore};
 use hapax::tier::random;
 use hapax::{Latest, LatestBuilder, LatestStats, VersionVerdict};
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The waits between two tries.
 const BACK_OFF: BackOff = BackOff { first: Duration::from_millis(20), max: Duration::from_secs(1) };
-
-/// The most versions whose answer was lost that are kept in mind.
-const IN_DOUBT_MAX: usize = 1_024;
 
 /// The largest number of tries.
 const TRIES_MAX: u32 = 100;
@@ -93,7 +92,7 @@ pub struct TieredLatestBuilder<S> {
     tries: u32,
 }
 
-/// What a [`TieredLatest`] has counted.
+/// The counters of a [`TieredLatest`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TieredLatestStats {
@@ -109,24 +108,8 @@ pub struct TieredLatestStats {
     pub memory: LatestStats,
 }
 
-/// The attempts whose answers did not come, by key and version.
-#[derive(Default)]
-struct InDoubt {
-    attempts: BTreeMap<(Vec<u8>, u64), Doubt>,
-    /// Numbers the entries, so that the oldest one goes first.
-    next: u64,
-    given_up: u64,
-}
-
-struct Doubt {
-    attempt: u64,
-    /// True while a call with this attempt is under way: no other one may have it, or both would
-    /// be told that they are newer.
-    is_asking: bool,
-    number: u64,
-}
-
-/// The attempts of a batch that is under way. What is not answered when this is dropped is in doubt.
+/// The attempts of a batch that is under way. What is not answered when this is dropped is in
+/// doubt.
 struct Asking<'t, S> {
     tiered: &'t TieredLatest<S>,
     /// For each version, the key of its attempt, if it is kept in mind.
@@ -184,8 +167,8 @@ impl<S: VersionStore> TieredLatest<S> {
         TieredLatestStats {
             by_memory: self.by_memory.load(Ordering::Relaxed),
             asked: self.asked.load(Ordering::Relaxed),
-            in_doubt: in_doubt.attempts.len(),
-            given_up: in_doubt.given_up,
+            in_doubt: in_doubt.len(),
+            given_up: in_doubt.given_up(),
             memory: self.memory.stats(),
         }
     }
@@ -198,8 +181,8 @@ impl<S: VersionStore> TieredLatest<S> {
     /// Returns the answer, if memory knows that version or a higher one.
     fn by_memory(&self, id: &[u8], version: u64) -> Option<VersionVerdict> {
         match self.memory.known(id)? {
-            // Memory may know it from another caller, who met an attempt of this process whose answer
-            // was lost: nobody has been told yet that it is newer.
+            // Memory may know it from another caller, who met an attempt of this process whose
+            // answer was lost: nobody has been told yet that it is newer.
             known if known == version => (!self.is_in_doubt(id, version)).then_some(VersionVerdict::Duplicate),
             known if known > version => Some(VersionVerdict::Stale { known }),
             _ => None,
@@ -209,8 +192,7 @@ impl<S: VersionStore> TieredLatest<S> {
     /// Returns true if an attempt of this version was left without an answer.
     fn is_in_doubt(&self, id: &[u8], version: u64) -> bool {
         let in_doubt = lock(&self.in_doubt);
-        let doubt = || in_doubt.attempts.get(&(RecordKey::new(&self.scope, id).to_stored(), version));
-        !in_doubt.attempts.is_empty() && doubt().is_some_and(|doubt| !doubt.is_asking)
+        !in_doubt.is_empty() && in_doubt.is_left(&(RecordKey::new(&self.scope, id).to_stored(), version))
     }
 
     /// Asks the store, as often as it takes and is allowed.
@@ -301,46 +283,11 @@ impl<S> std::fmt::Debug for TieredLatest<S> {
     }
 }
 
-impl InDoubt {
-    /// Returns the attempt for a version, and whether it is the one that is kept for it.
-    fn begin(&mut self, version: (Vec<u8>, u64)) -> (u64, bool) {
-        if let Some(doubt) = self.attempts.get_mut(&version) {
-            let is_free = !std::mem::replace(&mut doubt.is_asking, true);
-            return if is_free { (doubt.attempt, true) } else { (new_attempt(), false) };
-        }
-        if self.attempts.len() >= IN_DOUBT_MAX && !self.give_up_oldest() {
-            // All are under way: what is lost of this one is not kept.
-            return (new_attempt(), false);
-        }
-        self.next += 1;
-        let doubt = Doubt { attempt: new_attempt(), is_asking: true, number: self.next };
-        let attempt = doubt.attempt;
-        self.attempts.insert(version, doubt);
-        (attempt, true)
-    }
-
-    /// Gives up the oldest attempt that is not under way; returns false if all are.
-    fn give_up_oldest(&mut self) -> bool {
-        let idle = self.attempts.iter().filter(|(_, doubt)| !doubt.is_asking);
-        let Some(oldest) = idle.min_by_key(|(_, doubt)| doubt.number).map(|(version, _)| version.clone()) else {
-            return false;
-        };
-        self.attempts.remove(&oldest);
-        self.given_up += 1;
-        true
-    }
-}
-
-/// Returns an attempt of 63 random bits.
-fn new_attempt() -> u64 {
-    random::any() >> 1
-}
-
 impl<S> Asking<'_, S> {
     /// Notes that a version was answered.
     fn settle(&mut self, place: usize) {
         if let Some(version) = self.kept[place].take() {
-            lock(&self.tiered.in_doubt).attempts.remove(&version);
+            lock(&self.tiered.in_doubt).settle(&version);
         }
     }
 }
@@ -348,11 +295,7 @@ impl<S> Asking<'_, S> {
 impl<S> Drop for Asking<'_, S> {
     fn drop(&mut self) {
         let mut in_doubt = lock(&self.tiered.in_doubt);
-        for version in self.kept.iter().flatten() {
-            if let Some(doubt) = in_doubt.attempts.get_mut(version) {
-                doubt.is_asking = false;
-            }
-        }
+        self.kept.iter().flatten().for_each(|version| in_doubt.leave(version));
     }
 }
 
@@ -384,8 +327,8 @@ impl<S: VersionStore> TieredLatestBuilder<S> {
         TieredLatestBuilder { timeout, ..self }
     }
 
-    /// Sets how often the store is asked at most, 1 to 100 times, if it is unavailable or late, with
-    /// waits in between that double, from 20 ms to a second, and are jittered. Default: 3.
+    /// Sets how often the store is asked at most, 1 to 100 times, if it is unavailable or late,
+    /// with waits in between that double, from 20 ms to a second, and are jittered. Default: 3.
     pub fn tries(self, tries: u32) -> Self {
         TieredLatestBuilder { tries, ..self }
     }

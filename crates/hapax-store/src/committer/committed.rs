@@ -1,4 +1,5 @@
-//! The implementation of `Store`, and `VersionStore`, for a store that leaves everything to the committer's thread.
+//! The implementation of `Store`, and `VersionStore`, for a store that leaves everything to the
+//! committer's thread.
 
 use super::{Committer, Database};
 use crate::contract::Store;

@@ -78,11 +78,11 @@ impl Timed for Advance {
 ///
 /// - *Atomicity.* Of any number of callers, in any number of processes, each version of an id
 ///   passes once at most, and none after a higher one. In a batch, as if one after the other.
-/// - *Attempts.* A version that is repeated with the attempt that has advanced the id to it is newer
-///   again: a caller that got no answer may ask again. If a higher version has come meanwhile, it is
-///   stale: there is nothing left to do.
-/// - *Retention.* A version is known for its retention, from when it was accepted; what is not newer
-///   extends nothing. Then any version passes.
+/// - *Attempts.* A version that is repeated with the attempt that has advanced the id to it is
+///   newer again: a caller that got no answer may ask again. If a higher version has come
+///   meanwhile, it is stale: there is nothing left to do.
+/// - *Retention.* A version is known for its retention, from when it was accepted; what is not
+///   newer extends nothing. Then any version passes.
 /// - *A version is a completed record* of its key, so all of [`Store`] holds for it: durability,
 ///   time, limits, [`forget`](Store::forget), [`expire`](Store::expire). Its result is the
 ///   backend's affair. Conversely, a key that was marked, claimed or recorded has no version: to
