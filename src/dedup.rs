@@ -1,12 +1,13 @@
 //! The synchronous engine as its users see it: handles, scopes, time; [`claims`] with what their
-//! holders have ([`claim`], [`attempt`]); the [`journal`], and what is put into it as one
-//! ([`append`], [`checkpoint`]).
+//! holders have ([`claim`], [`attempt`]); when an id was first seen ([`first_seen`]); the
+//! [`journal`], and what is put into it as one ([`append`], [`checkpoint`]).
 
 mod append;
 mod attempt;
 mod checkpoint;
 mod claim;
 mod claims;
+mod first_seen;
 mod journal;
 
 pub use append::Appending;

@@ -43,7 +43,8 @@ pub enum Error {
     },
     /// The memory that the options ask for is not available.
     OutOfMemory {
-        /// The tier that needed the memory: `window`, `history` or `segments`.
+        /// The part that needed the memory: `window`, `history`, `segments` or `memory of
+        /// versions`.
         tier: &'static str,
         /// The number of bytes that were asked for.
         bytes: usize,

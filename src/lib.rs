@@ -81,6 +81,11 @@
 //! that processes share: Redis, PostgreSQL, fjall, SQLite (a crate each), or one of your own. See
 //! [docs/scaling-out.md](https://github.com/hapax-rs/hapax/blob/main/docs/scaling-out.md).
 //!
+//! # The last, not the first
+//!
+//! Where messages say what something is by now, each with a number that grows, [`Latest`] passes a
+//! version of an id only if it is higher than all before.
+//!
 //! # Processes
 //!
 //! An engine belongs to the process that has built it. A server that forks its workers builds one
@@ -166,7 +171,9 @@ mod config;
 mod dedup;
 mod engine;
 mod event_time;
+mod first_seen;
 mod fresh;
+mod latest;
 mod stats;
 mod stream_time;
 
@@ -234,6 +241,7 @@ pub use engine::Unconfirmed;
 pub use error::SegmentError;
 pub use error::{Error, JournalError, Loss};
 pub use event_time::EventTime;
+pub use first_seen::FirstSeen;
 pub use fresh::{DedupById, DedupIterator};
 pub use history::{History, HistoryStats};
 #[cfg(all(feature = "long-memory", not(modelled)))]
@@ -243,6 +251,7 @@ pub use journal::{
     Reopened, RunInfo, SegmentInfo, SyncMode, Torn, inspect,
 };
 pub use key::{Int, Key};
+pub use latest::{Latest, LatestBuilder, LatestStats, VersionVerdict};
 #[cfg(all(feature = "long-memory", not(modelled)))]
 pub use long_memory::{LongMemory, LongMemoryStats};
 #[cfg(all(feature = "long-memory", not(modelled)))]

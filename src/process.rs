@@ -83,9 +83,10 @@ pub(crate) enum Rank {
     StreamTime,
     Claims,
     Growth,
+    Latest,
 }
 
-const RANKS: [Rank; 3] = [Rank::StreamTime, Rank::Claims, Rank::Growth];
+const RANKS: [Rank; 4] = [Rank::StreamTime, Rank::Claims, Rank::Growth, Rank::Latest];
 
 /// Something that must be at rest while the process forks.
 pub(crate) trait Rest: Send + Sync + 'static {

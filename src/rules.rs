@@ -151,6 +151,15 @@ pub(crate) enum Rule {
     CheckpointAsOne,
     /// A fingerprint is a mismatch only for an id whose fingerprint is known.
     CertainMismatch,
+    /// The time of an entry is read by a caller that is not behind the others' time.
+    StampNow,
+    // Versions:
+    /// A version is compared with the known one and recorded under one lock.
+    AdvanceAsOne,
+    /// A version below the known one does not pass.
+    VersionRises,
+    /// A version that goes for want of room is counted.
+    CountForgotten,
     // Segments:
     /// A segment is on the disk before a manifest names it.
     #[cfg(feature = "long-memory")]
@@ -211,6 +220,8 @@ pub(crate) enum Place {
     Starting,
     /// All parts of a table but this one are ready.
     LastPart,
+    /// The moment is known as of which the time of an entry will be told.
+    AboutToStamp,
 }
 
 /// Does nothing; in tests, something may happen there.

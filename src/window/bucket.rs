@@ -138,6 +138,26 @@ pub(crate) fn contains<M: BucketMemory>(memory: &M, id: Place, moment: &Moment) 
     }
 }
 
+/// Returns the tick with which an id's entry is stamped, if it was seen within the window. As with
+/// [`contains`], a "no" counts only for a caller that is not overtaken afterwards.
+pub(crate) fn stamp_of<M: BucketMemory>(memory: &M, id: Place, moment: &Moment) -> Option<u64> {
+    let alternate = id.tag.alternate(id.bucket, memory.buckets());
+    memory.ready(id.bucket, moment);
+    memory.ready(alternate, moment);
+    let find = |bucket, key| {
+        let mut entries = (0..M::SLOTS).map(|slot| memory.load(bucket, slot));
+        entries.find(|entry| entry.matches(key) && moment.is_live(entry.0)).map(|entry| moment.stamp_of(entry.0))
+    };
+    loop {
+        // The home bucket first, as in a check.
+        let found = find(id.bucket, id.tag.at_home()).or_else(|| find(alternate, id.tag.away()));
+        // If it is there all the same, it has moved meanwhile.
+        if found.is_some() || !contains(memory, id, moment) {
+            return found;
+        }
+    }
+}
+
 /// Returns true if the id is in its alternate bucket.
 fn is_away<M: BucketMemory>(memory: &M, id: Place, moment: &Moment) -> bool {
     let alternate = id.tag.alternate(id.bucket, memory.buckets());

@@ -316,6 +316,16 @@ impl Window {
         self.tables().contains_by(digest, || tick, |table, id, moment| self.kernel.contains(table, id, moment))
     }
 
+    /// Returns the earliest and the latest time of the call that accepted a digest, or with refresh
+    /// extended its stay, if it was seen within the window. Readings of callers may lag by up to
+    /// `lag_nanos`. Changes nothing.
+    pub(crate) fn first_seen(&self, digest: Digest, at: Timestamp, lag_nanos: u64) -> Option<(Timestamp, Timestamp)> {
+        let stamp = self.tables().stamp_of(digest, self.ticks.at(at.into()))?;
+        // Stamps are rounded up: see `Ticks::at`.
+        let earliest = self.ticks.start_of(stamp.saturating_sub(1)) - Duration::from_nanos(lag_nanos);
+        Some((earliest, self.ticks.start_of(stamp)))
+    }
+
     /// Forgets a digest without setting the time.
     pub(crate) fn forget_at_rest(&self, digest: Digest) -> bool {
         self.tables().forget(digest, self.refresh_on_duplicate, || self.tables().shared.agreed())

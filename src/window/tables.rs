@@ -252,6 +252,27 @@ impl<const SLOTS: usize, const VERSION_BITS: u32> Tables<SLOTS, VERSION_BITS> {
         }
     }
 
+    /// Returns the tick with which an id was stamped that was seen within the window, at a tick or
+    /// later. Sets no time, as [`contains_by`](Self::contains_by).
+    pub(crate) fn stamp_of(&self, id: Digest, now: Tick) -> Option<u64> {
+        loop {
+            let agreed = self.shared.agreed();
+            let moment = &self.shared.moment(agreed).seen_from(now.now.saturating_sub(agreed.now));
+            meanwhile(rules::Place::AboutToStamp);
+            let stamp_in = |index| {
+                let memory = self.memory(index);
+                bucket::stamp_of(&memory, place(&memory, id), moment)
+            };
+            // The newest table first: with refresh, it has the latest stamp.
+            let found = self.roster().indices().find_map(stamp_in);
+            // Also if it was found: once the bits of a tick have wrapped around, the entry is not
+            // as old as it seems.
+            if !(self.shared.overtaken(moment) && obeys(Rule::StampNow)) {
+                return found;
+            }
+        }
+    }
+
     /// Returns true if an id was seen within the window; looks at buckets in the portable way.
     #[cfg(modelled)]
     pub(crate) fn contains(&self, id: Digest, tick: impl Fn() -> Tick) -> bool {

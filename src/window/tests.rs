@@ -338,3 +338,32 @@ fn bad_options_are_refused_by_name() {
     assert!(matches!(Window::new(Duration::from_secs(1), 1 << 50), Err(Error::OutOfMemory { tier: "window", .. })));
     assert_eq!(option(Duration::from_secs(1), usize::MAX).0, "capacity");
 }
+
+/// Returns the time that a thread is told that stalls between reading the time and the bucket, for
+/// so long that the bits of ticks wrap around.
+fn first_seen_after_a_stall(rule: Option<crate::rules::Rule>) -> Option<(Timestamp, Timestamp)> {
+    use crate::rules::{Place, at, leave_out};
+    let window = std::sync::Arc::new(Window::new(Duration::from_secs(100), 1_000).unwrap());
+    let id = Digest::from(u128::MAX / 3);
+    let secs = Timestamp::from_secs;
+    assert_eq!(window.check(id, secs(1_000)), Outcome::Fresh);
+    leave_out(rule);
+    let other = window.clone();
+    // A tick is a second, and 1,024 of them wrap around.
+    at(Place::AboutToStamp, move || {
+        assert_eq!(other.check(id, secs(1_000 + 7 * 1_024 + 40)), Outcome::Fresh);
+    });
+    let told = window.first_seen(id, secs(1_050), 0);
+    leave_out(None);
+    told
+}
+
+#[test]
+fn a_stall_while_ticks_wrap_around_tells_no_wrong_time() {
+    let accepted = Timestamp::from_secs(1_000 + 7 * 1_024 + 40);
+    let is_right = |told: Option<(Timestamp, Timestamp)>| {
+        told.is_some_and(|(earliest, latest)| earliest <= accepted && accepted <= latest)
+    };
+    assert!(is_right(first_seen_after_a_stall(None)));
+    assert!(!is_right(first_seen_after_a_stall(Some(crate::rules::Rule::StampNow))), "nobody noticed");
+}

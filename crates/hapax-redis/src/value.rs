@@ -10,7 +10,8 @@
 //!
 //! *token*: 16 decimal digits, microseconds since 1970, enough until 2286. *fingerprint*: `0`, or
 //! `1` and 16 bytes. *attempt*: 8 bytes, big-endian. *result*: `0`, or `1` and its bytes. The end
-//! of a record is the key's own expiry. `claim.lua` and `hold.lua` write and read the same.
+//! of a record is the key's own expiry. `claim.lua` and `hold.lua` write and read the same. A
+//! version is a record whose result `hapax_store` lays out; `advance.lua` writes and reads it.
 
 use super::errors::error;
 use hapax_store::{Completed, ErrorKind, Fingerprint, Known, StoreError};

@@ -6,6 +6,7 @@ use super::key::RecordKey;
 use super::record::{self, Change, Moment, State, StoredRecord};
 use super::request::*;
 use super::times::Sound;
+use super::versions::{self, Advance, Advanced, VersionStore};
 use crate::sync::{Mutex, lock};
 use hapax::{Clock, MonotonicClock, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
@@ -217,5 +218,15 @@ impl Store for InMemoryStore {
             }
         }
         Ok(page)
+    }
+}
+
+impl VersionStore for InMemoryStore {
+    async fn advance(&self, advances: &[Advance]) -> Answers<Advanced> {
+        let asked = Sound::of(advances);
+        let advances = asked.requests();
+        let answers = self.each(advances, |advance| &advance.key, versions::record::advance);
+        let answers = versions::record::told(self.backend(), advances, answers);
+        asked.answers(answers)
     }
 }

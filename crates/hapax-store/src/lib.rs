@@ -12,6 +12,9 @@
 //! | `SqliteStore` | `hapax-sqlite` | tools with one file, and marks in a user's own transaction |
 //! | `PostgresStore` | `hapax-postgres` | instances that share a PostgreSQL server |
 //!
+//! [`VersionStore`] is the same for versions, of which the highest one of each id counts, and
+//! [`TieredLatest`] has [`hapax::Latest`] in front of it.
+//!
 //! Where a setting says which one it is, [`DynStore`] is a store of any backend.
 //!
 //! A function that is to run once, and its result, which callers get again when they call again:
@@ -32,9 +35,12 @@ mod dyn_store;
 pub mod erased;
 mod in_memory;
 
+mod versions;
+
 mod budgeted;
 
 mod tiered;
+mod tiered_latest;
 
 #[doc(hidden)]
 pub mod back_off;
@@ -79,3 +85,7 @@ pub use tiered::{
 pub use tiered::{IdempotencyError, RunError, RunOptions};
 #[doc(hidden)]
 pub use tiered::{Name, Note};
+pub use tiered_latest::{TieredLatest, TieredLatestBuilder, TieredLatestStats};
+#[doc(hidden)]
+pub use versions::record as version_record;
+pub use versions::{Advance, Advanced, VersionStore};

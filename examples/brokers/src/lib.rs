@@ -8,7 +8,6 @@ pub mod ledger;
 
 pub use ledger::Ledger;
 
-use std::fmt;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// An error that ends an example: messages that it had not acknowledged come again.
@@ -41,30 +40,4 @@ pub fn interrupted() -> std::io::Result<impl Future<Output = ()> + Send> {
             _ = ended.recv() => {}
         }
     })
-}
-
-/// A failed call of a broker's client. Clients have many types of errors, and some have boxes.
-#[derive(Debug)]
-pub struct BrokerError {
-    doing: &'static str,
-    cause: Failed,
-}
-
-impl BrokerError {
-    /// Returns a function that adds the action to an error, for `map_err`.
-    pub fn when<E: Into<Failed>>(doing: &'static str) -> impl Fn(E) -> Self {
-        move |cause| BrokerError { doing, cause: cause.into() }
-    }
-}
-
-impl fmt::Display for BrokerError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.doing, self.cause)
-    }
-}
-
-impl std::error::Error for BrokerError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(self.cause.as_ref())
-    }
 }
