@@ -242,7 +242,7 @@ pub use journal::{
     Damage, Defect, DurableFile, DurableFiles, Flush, Inspection, JournalOptions, JournalStats, Position, Recovery,
     Reopened, RunInfo, SegmentInfo, SyncMode, Torn, inspect,
 };
-pub use key::{Int, Key};
+pub use key::{Int, Key, KeyTextError};
 #[cfg(all(feature = "long-memory", not(modelled)))]
 pub use long_memory::{LongMemory, LongMemoryStats};
 #[cfg(all(feature = "long-memory", not(modelled)))]

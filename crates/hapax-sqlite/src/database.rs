@@ -4,8 +4,8 @@ use super::table::SqliteTable;
 use super::{BACKEND, failed};
 use hapax::{Clock, Timestamp};
 use hapax_store::committer::{CommitError, Database, Durability, Put, Time};
-use hapax_store::record::{State, StoredRecord};
-use hapax_store::{Cursor, ErrorKind, Expired, Found, Page, RecordKey, StoreError, codec};
+use hapax_store::record::StoredRecord;
+use hapax_store::{Cursor, ErrorKind, Expired, Listed, Listing, RecordKey, StoreError, codec};
 use rusqlite::{Connection, OpenFlags, Row, params};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -105,11 +105,11 @@ impl Table {
         Ok(removed)
     }
 
-    fn page(&self, after: &[u8], limit: usize, now: Timestamp) -> Result<Page, StoreError> {
+    fn page(&self, after: &[u8], limit: usize, now: Timestamp) -> Result<Listing, StoreError> {
         let failed = |error| failed(error, "scanning");
         let mut scan = self.connection.prepare_cached(&self.scan).map_err(failed)?;
         let mut rows = scan.query(params![after, limit as i64]).map_err(failed)?;
-        let (mut page, mut visited) = (Page::default(), 0);
+        let (mut page, mut visited) = (Listing::default(), 0);
         while let Some(row) = rows.next().map_err(failed)? {
             let blob = |column| row.get_ref(column).map_err(failed)?.as_blob().map_err(|error| failed(error.into()));
             let (key, kept) = (blob(0)?, codec::decode(blob(1)?, BACKEND)?);
@@ -117,8 +117,8 @@ impl Table {
             if visited == limit {
                 page.next = Some(Cursor(key.to_vec()));
             }
-            if now < kept.until && matches!(kept.state, State::Completed { .. }) {
-                page.found.push(Found::new(RecordKey::from_stored(key)?, kept.until.since(now)));
+            if now < kept.until {
+                page.listed.push(Listed::new(RecordKey::from_stored(key)?, kept.state(), kept.until.since(now)));
             }
         }
         Ok(page)
@@ -171,7 +171,7 @@ impl Database for Table {
         Ok(Expired::new(removed as u64, removed as i64 == limit))
     }
 
-    fn scan(&mut self, from: Option<&Cursor>, limit: usize) -> Result<Page, StoreError> {
+    fn list(&mut self, from: Option<&Cursor>, limit: usize) -> Result<Listing, StoreError> {
         let now = self.now();
         let after = from.map_or(&[][..], |cursor| &cursor.0);
         self.page(after, limit.clamp(1, i64::MAX as usize), now).map_err(|error| self.at(error))

@@ -6,6 +6,7 @@ pub mod corpus;
 pub mod decode;
 pub mod files;
 pub mod model;
+pub mod moto_server;
 #[cfg(target_os = "linux")]
 pub mod mounted;
 pub mod random;
