@@ -208,6 +208,21 @@ mod tests {
         }
     }
 
+    /// Sizes by the service's rules: names and text in UTF-8, binary data as it is, a number 21 bytes
+    /// at most.
+    #[test]
+    fn the_largest_result_fits_into_an_item_of_the_service() {
+        // The longest text is that of a scope whose name looks like digits.
+        for scope in ["x".repeat(Scope::MAX_BYTES), format!("0x{}", "f".repeat(Scope::MAX_BYTES - 2))] {
+            let key = key(&RecordKey::new(&Scope::new(&scope).unwrap(), [255; 100]));
+            let of_key: usize = key.iter().map(|(name, value)| name.len() + value.as_s().unwrap().len()).sum();
+            let numbers = [UNTIL, TTL, TOKEN, ATTEMPT].map(|name| name.len() + 21);
+            let others = STATE.len() + COMPLETED.len() + FINGERPRINT.len() + 16 + RESULT.len();
+            let item = of_key + numbers.iter().sum::<usize>() + others + RESULT_BYTES_MAX;
+            assert!(item <= 400 << 10, "{item}");
+        }
+    }
+
     #[test]
     fn an_item_outlives_its_record() {
         let until = Timestamp::from_nanos(1_700_000_000_000_000_001);

@@ -32,6 +32,7 @@ pub(super) struct Opening {
     pub(super) durability: Durability,
     pub(super) bucket: Option<Duration>,
     pub(super) cache_bytes: u64,
+    pub(super) must_exist: bool,
     pub(super) clock: Box<dyn Clock>,
 }
 
@@ -57,8 +58,8 @@ struct Bucket {
 
 impl Buckets {
     pub(super) fn open(opening: Opening) -> Result<Self, StoreError> {
-        let Opening { path, durability, bucket, cache_bytes, clock } = opening;
-        directory::prepare(&path)?;
+        let Opening { path, durability, bucket, cache_bytes, must_exist, clock } = opening;
+        directory::prepare(&path, must_exist)?;
         let opened = fjall::Database::builder(&path).cache_size(cache_bytes).open();
         let database = opened.map_err(|error| directory::failed(error, &path, "opening it"))?;
         let mut numbers = Vec::new();

@@ -19,6 +19,7 @@ pub(super) struct Opening {
     pub(super) table: SqliteTable,
     pub(super) durability: Durability,
     pub(super) busy_timeout: Duration,
+    pub(super) must_exist: bool,
     pub(super) clock: Box<dyn Clock>,
 }
 
@@ -37,8 +38,9 @@ pub struct Table {
 
 impl Table {
     pub(super) fn open(opening: Opening) -> Result<Self, StoreError> {
-        let Opening { path, table, durability, busy_timeout, clock } = opening;
-        let connection = connect(&path, durability, busy_timeout).map_err(|error| at(&path, error))?;
+        let Opening { path, table, durability, busy_timeout, must_exist, clock } = opening;
+        let existing = must_exist.then_some(&table);
+        let connection = connect(&path, durability, busy_timeout, existing).map_err(|error| at(&path, error))?;
         let name = table.name.clone();
         connection.execute_batch("BEGIN IMMEDIATE").map_err(|error| at(&path, failed(error, "opening it")))?;
         table.create(&connection).map_err(|error| at(&path, error))?;
@@ -184,12 +186,26 @@ impl Database for Table {
     }
 }
 
-fn connect(path: &Path, durability: Durability, busy_timeout: Duration) -> Result<Connection, StoreError> {
+/// Opens the file. If a table is given that must be there already, nothing is made or changed unless
+/// it is.
+fn connect(
+    path: &Path,
+    durability: Durability,
+    busy_timeout: Duration,
+    existing: Option<&SqliteTable>,
+) -> Result<Connection, StoreError> {
     let failed = |error| failed(error, "opening it");
     // A path is taken literally: nothing in it is an option.
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    flags.set(OpenFlags::SQLITE_OPEN_CREATE, existing.is_none());
     let connection = Connection::open_with_flags(path, flags).map_err(failed)?;
     connection.busy_timeout(busy_timeout).map_err(failed)?;
+    if let Some(table) = existing
+        && table.version(&connection)?.is_none()
+    {
+        let wrong = format!("there is no store in it: no table {}", table.name);
+        return Err(StoreError::new(ErrorKind::Misconfigured, BACKEND, wrong));
+    }
     let mode: String = connection.query_row("PRAGMA journal_mode = WAL", (), |row| row.get(0)).map_err(failed)?;
     if !mode.eq_ignore_ascii_case("wal") {
         let wrong = format!(

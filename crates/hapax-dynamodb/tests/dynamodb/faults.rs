@@ -16,6 +16,7 @@ async fn whoever_claimed_is_not_told_that_it_is_a_duplicate_when_the_answer_was_
     let store = table.store();
     for (attempt, fault) in (1..).zip(LOST) {
         let id = format!("{fault:?}");
+        table.wire.forget_all();
         table.wire.fails([fault.clone()]);
         let token = token(&store, &id, attempt).await;
         // The first write, the same again, which finds its own attempt, and the whole lease.
