@@ -52,7 +52,7 @@ impl Table {
 
     /// Opens the store with time for a slow machine.
     pub fn store(&self) -> DynamoDbStore {
-        let patience = Duration::from_secs(60);
+        let patience = Duration::from_secs(300);
         self.with(DynamoDbOptions::new(TABLE).timeout(patience).try_timeout(patience))
     }
 }
