@@ -162,7 +162,8 @@ mod tests {
 
     /// Parts as ids have them, and as a text could be mistaken.
     fn texts() -> impl Strategy<Value = Vec<Part>> {
-        let looks_like = ["null", "17", "-3", "007", "", "0x", "0xff", "sha384:", "\"", "\"\"", "a/b", "\\", " a", "\n"];
+        let looks_like =
+            ["null", "17", "-3", "007", "", "0x", "0xff", "sha384:", "\"", "\"\"", "a/b", "\\", " a", "\n"];
         let text = prop_oneof![
             proptest::sample::select(looks_like.to_vec()).prop_map(str::to_owned),
             "[a\"'/\\\\{}ux0 \n\u{202e}\u{301}ß-]{0,6}",

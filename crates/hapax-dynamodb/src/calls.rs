@@ -6,8 +6,8 @@ use crate::item::{self, Item, RESULT_BYTES_MAX};
 use crate::operations::Operation;
 use crate::tries::Tries;
 use crate::update::{Condition, Update, Written};
-use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
+use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure;
 use futures_util::future::join_all;
 use hapax::tier::random;
 use hapax_store::record::{Change, Moment, StoredRecord};
@@ -141,7 +141,9 @@ impl DynamoDbStore {
             Some(UpdateItemError::ConditionalCheckFailedException(failed)) => match failed.item().map(item::record) {
                 None => Ok(Err(None)),
                 Some(Ok(stored)) => Ok(Err(Some(stored))),
-                Some(Err(error)) => Err(Failure { error: of_key(key, error), effect: errors::Effect::None, may_pass: false }),
+                Some(Err(error)) => {
+                    Err(Failure { error: of_key(key, error), effect: errors::Effect::None, may_pass: false })
+                }
             },
             _ => Err(failure(refused, doing, table)),
         }
@@ -157,7 +159,8 @@ impl DynamoDbStore {
         let left = || deadline.saturating_duration_since(Instant::now());
         let late = |limit: Duration| errors::late(doing, &self.options.table, limit);
         let busy = || {
-            let what = format!("{doing}: expected a turn within {:?}, with so many requests under way", self.options.timeout);
+            let what =
+                format!("{doing}: expected a turn within {:?}, with so many requests under way", self.options.timeout);
             Failure { error: error(ErrorKind::Unavailable, what), effect: errors::Effect::None, may_pass: false }
         };
         let Ok(Ok(_turn)) = tokio::time::timeout(left(), self.turns.acquire()).await else { return Err(busy()) };

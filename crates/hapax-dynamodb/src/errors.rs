@@ -45,7 +45,9 @@ where
         SdkError::TimeoutError(_) => (Timeout, Effect::Unknown, true),
         SdkError::DispatchFailure(failed) if failed.is_timeout() => (Timeout, Effect::Unknown, true),
         SdkError::DispatchFailure(failed) if failed.is_user() => (Misconfigured, Effect::None, false),
-        SdkError::ServiceError(answer) => of_answer(answer.err().code().unwrap_or_default(), answer.raw().status().as_u16()),
+        SdkError::ServiceError(answer) => {
+            of_answer(answer.err().code().unwrap_or_default(), answer.raw().status().as_u16())
+        }
         _ => (Unavailable, Effect::Unknown, true),
     };
     let code = error.as_service_error().and_then(|error| error.code()).unwrap_or("no answer");
@@ -68,7 +70,10 @@ pub(crate) fn left_out(doing: &str, table: &str) -> Failure {
 /// Returns the kind of an answer, by its code and its HTTP status.
 fn of_answer(code: &str, status: u16) -> (ErrorKind, Effect, bool) {
     match code {
-        "ProvisionedThroughputExceededException" | "ThrottlingException" | "Throttling" | "RequestLimitExceeded"
+        "ProvisionedThroughputExceededException"
+        | "ThrottlingException"
+        | "Throttling"
+        | "RequestLimitExceeded"
         | "TooManyRequestsException" => (ErrorKind::Unavailable, Effect::None, true),
         "TransactionConflictException" | "TransactionInProgressException" | "ReplicatedWriteConflictException" => {
             (ErrorKind::Conflict, Effect::None, true)

@@ -173,7 +173,10 @@ mod tests {
         assert_eq!(text(b""), "0x");
         assert_eq!(text(b"0x17"), "0x30783137");
         assert_eq!(text(&[0, 255]), "0x00ff");
-        assert_eq!(Scope::from_stored("\u{1}owner").map(|scope| text(scope.as_str().as_bytes())).unwrap(), "\u{1}owner");
+        assert_eq!(
+            Scope::from_stored("\u{1}owner").map(|scope| text(scope.as_str().as_bytes())).unwrap(),
+            "\u{1}owner"
+        );
     }
 
     #[test]

@@ -105,7 +105,8 @@ impl DynamoDbStore {
         let deadline = Instant::now() + self.options.timeout;
         let from = from.map(|cursor| RecordKey::from_stored(&cursor.0)).transpose()?.map(|key| item::key(&key));
         let limit = limit.clamp(1, PAGE_MAX) as i32;
-        let names = [ID, SCOPE, STATE, UNTIL, TOKEN, ATTEMPT, FINGERPRINT].map(|name| (format!("#{name}"), name.into()));
+        let names =
+            [ID, SCOPE, STATE, UNTIL, TOKEN, ATTEMPT, FINGERPRINT].map(|name| (format!("#{name}"), name.into()));
         let projection = names.clone().map(|(placeholder, _)| placeholder).join(", ");
         let table = &self.options.table;
         let mut tries = Tries::new(Repeats::Always);

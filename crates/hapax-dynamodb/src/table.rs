@@ -70,7 +70,8 @@ impl DynamoDbStore {
         let keys: Vec<(&str, &str)> =
             table.key_schema().iter().map(|key| (key.attribute_name(), key.key_type().as_str())).collect();
         if keys != [(ID, "HASH"), (SCOPE, "RANGE")] {
-            let what = format!("table {name}: expected the partition key `{ID}` and the sort key `{SCOPE}`, got {keys:?}");
+            let what =
+                format!("table {name}: expected the partition key `{ID}` and the sort key `{SCOPE}`, got {keys:?}");
             return Err(error(ErrorKind::Misconfigured, what));
         }
         let is_text = |of: &AttributeDefinition| *of.attribute_type() == ScalarAttributeType::S;
@@ -83,7 +84,10 @@ impl DynamoDbStore {
             Some(TableStatus::Active | TableStatus::Updating) => {}
             other => {
                 let status = other.map_or("unknown", TableStatus::as_str);
-                return Err(error(ErrorKind::Unavailable, format!("table {name}: expected it to be ACTIVE, it is {status}")));
+                return Err(error(
+                    ErrorKind::Unavailable,
+                    format!("table {name}: expected it to be ACTIVE, it is {status}"),
+                ));
             }
         }
         match self.time_to_live(deadline).await? {
@@ -144,7 +148,11 @@ impl DynamoDbStore {
                 let is_missing = refused.code() == Some("ResourceNotFoundException");
                 let failed = failure(refused, "describe", self.table()).error;
                 let what = "there is no such table: call `create_table`";
-                Err(if is_missing { StoreError::caused(failed.kind(), crate::errors::BACKEND, what, failed) } else { failed })
+                Err(if is_missing {
+                    StoreError::caused(failed.kind(), crate::errors::BACKEND, what, failed)
+                } else {
+                    failed
+                })
             }
         }
     }

@@ -68,9 +68,7 @@ mod tests {
 
     #[test]
     fn what_may_have_been_done_is_repeated_only_where_that_is_noticed() {
-        let goes_on = |repeats, effect, may_pass| {
-            Tries::new(repeats).after(failure(effect, may_pass), LONG, 0).is_ok()
-        };
+        let goes_on = |repeats, effect, may_pass| Tries::new(repeats).after(failure(effect, may_pass), LONG, 0).is_ok();
         assert!(goes_on(Repeats::Always, Effect::Unknown, true) && goes_on(Repeats::Always, Effect::None, true));
         assert!(goes_on(Repeats::IfNotDone, Effect::None, true));
         assert!(!goes_on(Repeats::IfNotDone, Effect::Unknown, true));

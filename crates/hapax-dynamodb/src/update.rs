@@ -44,13 +44,24 @@ pub(crate) struct Written<'r> {
 pub(crate) enum Condition<'r> {
     Always,
     /// There is no record that counts, and none with this token, or a larger one.
-    Over { now: Timestamp, token: u64 },
+    Over {
+        now: Timestamp,
+        token: u64,
+    },
     /// A claim with this token is in progress.
-    Held { now: Timestamp, token: u64 },
+    Held {
+        now: Timestamp,
+        token: u64,
+    },
     /// This attempt's mark counts.
-    Marked { now: Timestamp, attempt: u64 },
+    Marked {
+        now: Timestamp,
+        attempt: u64,
+    },
     /// A record counts.
-    Counts { now: Timestamp },
+    Counts {
+        now: Timestamp,
+    },
     /// The record is this one; or there is none.
     Still(Option<&'r StoredRecord>),
 }

@@ -116,7 +116,13 @@ pub struct FjallOptions {
 
 impl Default for FjallOptions {
     fn default() -> Self {
-        FjallOptions { durability: Durability::default(), bucket: None, cache_bytes: 32 << 20, must_exist: false, clock: None }
+        FjallOptions {
+            durability: Durability::default(),
+            bucket: None,
+            cache_bytes: 32 << 20,
+            must_exist: false,
+            clock: None,
+        }
     }
 }
 

@@ -55,7 +55,10 @@ impl Counts {
         }
         text += &format!("{:<10} {:>10}\n", "all", self.records);
         if self.is_cut {
-            text += &format!("these are the first {} that the store lists, and there are more: see --limit\n", self.records);
+            text += &format!(
+                "these are the first {} that the store lists, and there are more: see --limit\n",
+                self.records
+            );
         }
         text
     }

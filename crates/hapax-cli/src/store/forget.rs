@@ -17,7 +17,9 @@ impl Forget {
     pub fn new(ids: &[String], filter: Filter, yes: bool, json: bool) -> Result<Self, CommandError> {
         let chooses = filter.prefix.is_some() || filter.state.is_some();
         if !ids.is_empty() && chooses {
-            return Err(CommandError::Usage("ids are given: --prefix and --state are for forgetting without them".into()));
+            return Err(CommandError::Usage(
+                "ids are given: --prefix and --state are for forgetting without them".into(),
+            ));
         }
         if ids.is_empty() && !chooses && filter.scope.is_none() {
             let what = "say which ids: by themselves, or by --scope, --prefix or --state";

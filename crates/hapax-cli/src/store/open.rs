@@ -14,7 +14,7 @@ use std::path::Path;
 #[derive(Debug, Args)]
 pub struct Place {
     /// Address: redis://HOST, postgres://HOST/DATABASE, the directory of fjall, or the file of
-    /// SQLite
+    /// SQLite; by TLS: rediss://HOST, postgres://HOST/DATABASE?sslmode=require
     url: String,
     /// Namespace of the keys (Redis) [default: hapax]
     #[arg(long, value_name = "NAME", help_heading = "Store")]
@@ -60,7 +60,10 @@ pub async fn with(place: &Place, work: impl Work) -> Result<(), CommandError> {
             work.on(RedisStore::connect(options).await.map_err(failed)?).await
         }
         Kind::Postgres => {
-            let mut options = PostgresOptions::parse(&place.url).and_then(|options| options.tls(None)).map_err(failed)?;
+            let mut options = PostgresOptions::parse(&place.url).map_err(failed)?;
+            if is_encrypted(&place.url) {
+                options = options.tls(None).map_err(failed)?;
+            }
             if let Some(table) = &place.table {
                 let (schema, name) = table.split_once('.').unwrap_or(("public", table));
                 options = options.names(schema, name).map_err(failed)?;
@@ -79,6 +82,12 @@ pub async fn with(place: &Place, work: impl Work) -> Result<(), CommandError> {
             work.on(options.open(&place.url).await.map_err(failed)?).await
         }
     }
+}
+
+/// Returns true if the address of a PostgreSQL asks for TLS, as its own tools understand it.
+fn is_encrypted(url: &str) -> bool {
+    let options = url.split_once('?').map_or("", |(_, options)| options);
+    options.split('&').any(|option| option == "sslmode=require")
 }
 
 impl Place {
@@ -131,6 +140,12 @@ mod tests {
         assert_eq!(place("Cargo.toml").kind().unwrap(), Kind::Sqlite);
         assert!(matches!(place("mysql://localhost").kind(), Err(CommandError::Usage(why)) if why.contains("mysql://")));
         assert!(matches!(place("nowhere").kind(), Err(CommandError::Io(why)) if why.starts_with("nowhere: ")));
+    }
+
+    #[test]
+    fn an_address_asks_for_tls_in_the_usual_words() {
+        assert!(is_encrypted("postgres://db/app?sslmode=require") && is_encrypted("postgres://db?a=b&sslmode=require"));
+        assert!(!is_encrypted("postgres://db/app") && !is_encrypted("postgres://db/sslmode=require?sslmode=prefer"));
     }
 
     #[test]

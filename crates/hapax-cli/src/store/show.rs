@@ -112,10 +112,14 @@ fn seconds(left: Duration) -> Duration {
 
 /// Returns a result as text, where it is text.
 fn readable(result: &[u8]) -> String {
-    let Ok(text) = std::str::from_utf8(result) else { return format!(": {}", Key::describe(&result[..result.len().min(64)])) };
+    let Ok(text) = std::str::from_utf8(result) else {
+        return format!(": {}", Key::describe(&result[..result.len().min(64)]));
+    };
     let start: String = text.chars().take(RESULT_CHARS).collect();
-    let cut = if start.len() < text.len() { format!("… (the first {RESULT_CHARS} characters)") } else { String::new() };
-    let escaped: String = start.chars().map(|c| if c.is_control() { c.escape_debug().to_string() } else { c.into() }).collect();
+    let cut =
+        if start.len() < text.len() { format!("… (the first {RESULT_CHARS} characters)") } else { String::new() };
+    let escaped: String =
+        start.chars().map(|c| if c.is_control() { c.escape_debug().to_string() } else { c.into() }).collect();
     format!(": {escaped}{cut}")
 }
 
@@ -149,7 +153,10 @@ mod tests {
         assert!(text.starts_with("orders/eu/17\n  state        completed: a duplicate"), "{text}");
         assert!(text.contains("for another 1m30s (until 2"), "{text}");
         assert!(text.contains("  token        7\n") && text.contains("  fingerprint  abab"), "{text}");
-        assert!(text.ends_with("  result       10 bytes: paid\\n\\u{1b}[31m\n"), "no terminal is told anything: {text}");
+        assert!(
+            text.ends_with("  result       10 bytes: paid\\n\\u{1b}[31m\n"),
+            "no terminal is told anything: {text}"
+        );
         let absent = Shown { key: &key(), record: None };
         assert!(absent.text().contains("no record"));
         assert_eq!(absent.json(), "{\"id\":\"eu/17\",\"scope\":\"orders\",\"state\":null}\n");

@@ -14,10 +14,10 @@ use std::time::Duration;
 const YEARS: Duration = Duration::from_secs(10 * 366 * 86_400);
 
 /// A directory of the test's own, which ends with it.
-pub struct Temporary(pub PathBuf);
+struct Temporary(PathBuf);
 
 impl Temporary {
-    pub fn new(name: &str) -> Self {
+    fn new(name: &str) -> Self {
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("store-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path).unwrap();
@@ -31,16 +31,16 @@ impl Drop for Temporary {
     }
 }
 
-pub fn wait<A>(work: impl Future<Output = A>) -> A {
+pub(crate) fn wait<A>(work: impl Future<Output = A>) -> A {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
 }
 
 /// Returns the output of `hapax store`.
-pub fn hapax(args: &[&str]) -> Output {
+pub(crate) fn hapax(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_hapax")).arg("store").args(args).output().expect("the command runs")
 }
 
-pub fn printed(args: &[&str]) -> String {
+pub(crate) fn printed(args: &[&str]) -> String {
     let output = hapax(args);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{args:?}: {} {errors}", output.status);
@@ -48,7 +48,7 @@ pub fn printed(args: &[&str]) -> String {
 }
 
 /// Fills a store with records in each state.
-pub async fn fill(store: &impl Store) {
+pub(crate) async fn fill(store: &impl Store) {
     let orders = Scope::new("orders").unwrap();
     let key = |id: &[u8]| RecordKey::new(&orders, id);
     let claim = async |id: &[u8], attempt| {

@@ -13,7 +13,8 @@ fn is_shown(place: &str, options: &[&str]) {
     for line in listed.lines() {
         let listed: serde_json::Value = serde_json::from_str(line).unwrap();
         let (scope, id) = (listed["scope"].as_str().unwrap(), listed["id"].as_str().unwrap());
-        let got: serde_json::Value = serde_json::from_str(&run(&["get", "--json", "--scope", scope, "--", id])).unwrap();
+        let got: serde_json::Value =
+            serde_json::from_str(&run(&["get", "--json", "--scope", scope, "--", id])).unwrap();
         assert_eq!((&got["id"], &got["state"]), (&listed["id"], &listed["state"]), "{got}");
         found.push((id.to_owned(), listed["state"].as_str().unwrap().to_owned()));
     }

@@ -18,7 +18,10 @@ async fn tokens_grow_also_where_a_clock_is_behind() {
     let store = table.store().with_clock(behind.clone());
     // By the clock that is behind, the record is not over yet: nobody gets it for that long.
     let early = one(store.claim(&[claim("a", 2)]).await).unwrap();
-    assert!(matches!(early, Claimed::InProgress { lease_left } if lease_left == Duration::from_secs(1_800)), "{early:?}");
+    assert!(
+        matches!(early, Claimed::InProgress { lease_left } if lease_left == Duration::from_secs(1_800)),
+        "{early:?}"
+    );
     // A clock that was set back behind a token that it gave itself.
     behind.advance(Duration::from_secs(1_800));
     let second = token(&store, "a", 3).await;
@@ -52,7 +55,11 @@ async fn items_of_others_are_corrupt_and_named_and_stop_nobody_else() {
     one(store.mark(&[mark("good", 1)]).await).unwrap();
     let text = |text: &str| AttributeValue::S(text.into());
     let put = table.client().put_item().table_name(TABLE).item("id", text("foreign")).item("scope", text("test"));
-    put.item("state", text("shipped")).item("until_ns", AttributeValue::N("9000000000000000000".into())).send().await.unwrap();
+    put.item("state", text("shipped"))
+        .item("until_ns", AttributeValue::N("9000000000000000000".into()))
+        .send()
+        .await
+        .unwrap();
     let known = store.look_up(&["foreign", "good"].map(key)).await.unwrap();
     let [Err(error), Ok(Known::Completed(_))] = &known[..] else { panic!("{known:?}") };
     assert_eq!(error.kind(), ErrorKind::Corrupt);

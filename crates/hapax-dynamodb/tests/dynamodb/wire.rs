@@ -99,7 +99,10 @@ impl fmt::Debug for Wire {
 
 impl HttpClient for Wire {
     fn http_connector(&self, settings: &HttpConnectorSettings, components: &RuntimeComponents) -> SharedHttpConnector {
-        SharedHttpConnector::new(Connector { wire: self.clone(), inner: self.inner.http_connector(settings, components) })
+        SharedHttpConnector::new(Connector {
+            wire: self.clone(),
+            inner: self.inner.http_connector(settings, components),
+        })
     }
 }
 

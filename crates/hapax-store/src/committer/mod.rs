@@ -11,9 +11,9 @@ mod time;
 
 use super::codec;
 use super::error::{ErrorKind, StoreError};
+use super::inspect::Listing;
 use super::key::RecordKey;
 use super::record::{Change, Moment, StoredRecord};
-use super::inspect::Listing;
 use super::request::{Answers, Cursor, Expired};
 pub use committed::Committed;
 use hapax::Timestamp;
