@@ -78,8 +78,8 @@
 //! # Across processes and restarts
 //!
 //! The crate `hapax-store` has `TieredDedup`, which puts this memory in front of a durable store
-//! that processes share: Redis, PostgreSQL, fjall, SQLite (a crate each), or one of your own. See
-//! [docs/scaling-out.md](https://github.com/hapax-rs/hapax/blob/main/docs/scaling-out.md).
+//! that processes share: Redis, PostgreSQL, DynamoDB, fjall, SQLite (a crate each), or one of your
+//! own. See [docs/scaling-out.md](https://github.com/hapax-rs/hapax/blob/main/docs/scaling-out.md).
 //!
 //! # The last, not the first
 //!
@@ -250,7 +250,7 @@ pub use journal::{
     Damage, Defect, DurableFile, DurableFiles, Flush, Inspection, JournalOptions, JournalStats, Position, Recovery,
     Reopened, RunInfo, SegmentInfo, SyncMode, Torn, inspect,
 };
-pub use key::{Int, Key};
+pub use key::{Int, Key, KeyTextError};
 pub use latest::{Latest, LatestBuilder, LatestStats, VersionVerdict};
 #[cfg(all(feature = "long-memory", not(modelled)))]
 pub use long_memory::{LongMemory, LongMemoryStats};

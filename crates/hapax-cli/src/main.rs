@@ -12,6 +12,8 @@ mod journal;
 mod plan;
 mod records;
 mod shell;
+#[cfg(feature = "store")]
+mod store;
 #[cfg(feature = "verify")]
 mod verify;
 
@@ -47,6 +49,10 @@ enum Command {
     /// Look into a directory that `filter --state`, or an engine with a journal, has left
     #[command(subcommand)]
     Journal(journal::JournalCommand),
+    /// Look into a store (Redis, PostgreSQL, SQLite, fjall): what it has of ids; forget some
+    #[cfg(feature = "store")]
+    #[command(subcommand)]
+    Store(Box<store::StoreCommand>),
     /// Print a completion script for a shell
     Completions { shell: clap_complete::Shell },
     /// Print the manual page of hapax, or of one of its commands
@@ -79,6 +85,8 @@ fn run(command: Command) -> Result<(), CommandError> {
         #[cfg(feature = "verify")]
         Command::Verify(options) => verify::run(options),
         Command::Journal(command) => journal::run(command),
+        #[cfg(feature = "store")]
+        Command::Store(command) => store::run(*command),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Args::command(), "hapax", &mut script);
@@ -101,6 +109,7 @@ fn unparsed(error: &clap::Error) -> Result<(), CommandError> {
 fn left_out(name: &str) -> Option<CommandError> {
     let why = match name {
         "bench" if !cfg!(feature = "bench") => "compiles all that it compares",
+        "store" if !cfg!(feature = "store") => "compiles the clients of all stores",
         "verify" if !cfg!(feature = "verify") => "compiles a test harness",
         _ => return None,
     };

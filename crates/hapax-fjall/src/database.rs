@@ -7,8 +7,8 @@ use fjall::config::{BloomConstructionPolicy, FilterPolicy, FilterPolicyEntry, Pi
 use fjall::{Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode};
 use hapax::{Clock, Timestamp};
 use hapax_store::committer::{CommitError, Database, Durability, Put, Time};
-use hapax_store::record::{State, StoredRecord};
-use hapax_store::{Cursor, ErrorKind, Expired, Found, Page, RecordKey, StoreError, codec};
+use hapax_store::record::StoredRecord;
+use hapax_store::{Cursor, ErrorKind, Expired, Listed, Listing, RecordKey, StoreError, codec};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,6 +32,7 @@ pub(super) struct Opening {
     pub(super) durability: Durability,
     pub(super) bucket: Option<Duration>,
     pub(super) cache_bytes: u64,
+    pub(super) must_exist: bool,
     pub(super) clock: Box<dyn Clock>,
 }
 
@@ -57,8 +58,8 @@ struct Bucket {
 
 impl Buckets {
     pub(super) fn open(opening: Opening) -> Result<Self, StoreError> {
-        let Opening { path, durability, bucket, cache_bytes, clock } = opening;
-        directory::prepare(&path)?;
+        let Opening { path, durability, bucket, cache_bytes, must_exist, clock } = opening;
+        directory::prepare(&path, must_exist)?;
         let opened = fjall::Database::builder(&path).cache_size(cache_bytes).open();
         let database = opened.map_err(|error| directory::failed(error, &path, "opening it"))?;
         let mut numbers = Vec::new();
@@ -175,14 +176,13 @@ impl Buckets {
         Ok(None)
     }
 
-    /// Returns the record that one step of a scan visits, or `None` if it is not to be reported.
-    fn found(&self, number: u64, key: &[u8], now: Timestamp) -> Result<Option<Found>, StoreError> {
+    /// Returns the record that one step of a list visits, or `None` if it is not to be reported.
+    fn listed(&self, number: u64, key: &[u8], now: Timestamp) -> Result<Option<Listed>, StoreError> {
         match self.find(key)? {
             // A later copy is reported from its own bucket.
-            Some((current, kept)) if current == number && now < kept.until => match kept.state {
-                State::Completed { .. } => Ok(Some(Found::new(RecordKey::from_stored(key)?, kept.until.since(now)))),
-                _ => Ok(None),
-            },
+            Some((current, kept)) if current == number && now < kept.until => {
+                Ok(Some(Listed::new(RecordKey::from_stored(key)?, kept.state(), kept.until.since(now))))
+            }
             _ => Ok(None),
         }
     }
@@ -241,7 +241,7 @@ impl Database for Buckets {
 
     /// Goes from the oldest bucket to the newest, so that a record that is written again meanwhile
     /// is met later on.
-    fn scan(&mut self, from: Option<&Cursor>, limit: usize) -> Result<Page, StoreError> {
+    fn list(&mut self, from: Option<&Cursor>, limit: usize) -> Result<Listing, StoreError> {
         let now = self.time.next();
         let (first, mut after) = match from.map(|cursor| cursor.0.split_first_chunk()) {
             Some(Some((number, key))) => (u64::from_be_bytes(*number), Bound::Excluded(key.to_vec())),
@@ -251,13 +251,13 @@ impl Database for Buckets {
             }
             None => (0, Bound::Unbounded),
         };
-        let (mut page, mut visited) = (Page::default(), 0);
+        let (mut page, mut visited) = (Listing::default(), 0);
         for bucket in self.buckets.iter().filter(|bucket| bucket.number >= first) {
             let start =
                 if bucket.number == first { std::mem::replace(&mut after, Bound::Unbounded) } else { Bound::Unbounded };
             for entry in bucket.keyspace.range::<Vec<u8>, _>((start, Bound::Excluded(ROW_KEY.to_vec()))) {
                 let key = entry.key().map_err(|error| self.failed(error, "scanning"))?;
-                page.found.extend(self.found(bucket.number, &key, now)?);
+                page.listed.extend(self.listed(bucket.number, &key, now)?);
                 visited += 1;
                 if visited >= limit.max(1) {
                     page.next = Some(Cursor([&bucket.number.to_be_bytes()[..], &key].concat()));

@@ -18,8 +18,11 @@ const FIRST_LOG: &str = "0.jnl";
 /// Checks that a store is there, or can be made there. The remains of a store whose creation was
 /// interrupted are removed: it has acknowledged nothing, and the library creates no database where
 /// such remains are.
-pub(super) fn prepare(path: &Path) -> Result<(), StoreError> {
+pub(super) fn prepare(path: &Path, must_exist: bool) -> Result<(), StoreError> {
     let io = |error| failed(fjall::Error::Io(error), path, "opening it");
+    if must_exist && !is_made(path).map_err(io)? {
+        return Err(misconfigured(path, "there is no store"));
+    }
     match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(io(error)),

@@ -109,13 +109,20 @@ pub struct FjallOptions {
     durability: Durability,
     bucket: Option<Duration>,
     cache_bytes: u64,
+    must_exist: bool,
     #[cfg_attr(feature = "serde", serde(skip))]
     clock: Option<Box<dyn Clock>>,
 }
 
 impl Default for FjallOptions {
     fn default() -> Self {
-        FjallOptions { durability: Durability::default(), bucket: None, cache_bytes: 32 << 20, clock: None }
+        FjallOptions {
+            durability: Durability::default(),
+            bucket: None,
+            cache_bytes: 32 << 20,
+            must_exist: false,
+            clock: None,
+        }
     }
 }
 
@@ -143,6 +150,12 @@ impl FjallOptions {
         FjallOptions { cache_bytes, ..self }
     }
 
+    /// Opens only a store that is there, for tools that look into one: makes none. Default: makes
+    /// one in a new or empty directory.
+    pub fn must_exist(self, must_exist: bool) -> Self {
+        FjallOptions { must_exist, ..self }
+    }
+
     /// Sets the clock. Times are stored, so it must count from the same origin every time. Default:
     /// the system's, read when the store is opened, and a monotonic one from then on.
     pub fn clock(self, clock: impl Clock) -> Self {
@@ -155,14 +168,14 @@ impl FjallOptions {
     ///
     /// [`ErrorKind::Conflict`] if it is open elsewhere; the others are those of [`FjallStore`].
     pub async fn open(self, path: impl AsRef<Path>) -> Result<FjallStore, StoreError> {
-        let FjallOptions { durability, bucket, cache_bytes, clock } = self;
+        let FjallOptions { durability, bucket, cache_bytes, must_exist, clock } = self;
         if bucket.is_some_and(|bucket| bucket.is_zero()) {
             let wrong = "a bucket covers some time, not none";
             return Err(StoreError::new(ErrorKind::Misconfigured, BACKEND, wrong));
         }
         let clock = clock.unwrap_or_else(|| Box::new(MonotonicClock::since_epoch(Duration::ZERO)));
         let path = path.as_ref().to_path_buf();
-        let opening = Opening { path: path.clone(), durability, bucket, cache_bytes, clock };
+        let opening = Opening { path: path.clone(), durability, bucket, cache_bytes, must_exist, clock };
         let committer = Committer::start(path.display().to_string(), || Buckets::open(opening)).await?;
         Ok(FjallStore { path, committer })
     }

@@ -286,6 +286,17 @@ impl Store for RedisStore {
     }
 
     async fn scan(&self, from: Option<&Cursor>, limit: usize) -> Result<Page, StoreError> {
+        self.page(from, limit).await.map(Page::of)
+    }
+}
+
+impl Inspect for RedisStore {
+    async fn inspect(&self, keys: &[RecordKey]) -> Answers<Option<Inspected>> {
+        self.inspect_each(keys).await
+    }
+
+    /// As the server's `SCAN`, it may return a record twice while it makes room for more.
+    async fn list(&self, from: Option<&Cursor>, limit: usize) -> Result<Listing, StoreError> {
         self.page(from, limit).await
     }
 }

@@ -6,7 +6,7 @@ use super::commands::Commands;
 use super::errors::{error, refused};
 use super::node::Node;
 use super::reply::Reply;
-use super::value::{self, Kind};
+use super::value;
 use hapax_store::*;
 use std::sync::Arc;
 
@@ -32,24 +32,22 @@ impl At {
 }
 
 impl RedisStore {
-    pub(super) async fn page(&self, from: Option<&Cursor>, limit: usize) -> Result<Page, StoreError> {
+    pub(super) async fn page(&self, from: Option<&Cursor>, limit: usize) -> Result<Listing, StoreError> {
         let from = from.map(At::parse).transpose()?.unwrap_or(At { cursor: 0, address: String::new() });
         // Nodes are in the order of their addresses: a scan whose node is gone goes on with the
         // next.
         let mut nodes = self.servers.nodes().into_iter().skip_while(|node| node.address() < from.address.as_str());
-        let Some(node) = nodes.next() else { return Ok(Page::default()) };
+        let Some(node) = nodes.next() else { return Ok(Listing::default()) };
         let cursor = if node.address() == from.address { from.cursor } else { 0 };
         let (cursor, names) = self.names(&node, cursor, limit).await?;
-        let mut page = Page::default();
+        let mut page = Listing::default();
         let found = |name: &Vec<u8>, found: answers::Found<'_>| match found {
-            Some((kept, expires_in)) if value::kind(kept)? != Kind::InProgress => {
-                Ok(Some(Found::new(self.keys.parse(name)?, expires_in)))
-            }
-            _ => Ok(None),
+            Some((kept, expires_in)) => Ok(Some(Listed::new(self.keys.parse(name)?, value::state(kept)?, expires_in))),
+            None => Ok(None),
         };
         let key = |name: &Vec<u8>, commands: &mut Commands| commands.parts([name]);
         for found in self.look(&names, value::MARK_BYTES as i64 - 1, key, found).await? {
-            page.found.extend(found?);
+            page.listed.extend(found?);
         }
         page.next = match (cursor, nodes.next()) {
             (0, None) => None,
@@ -57,6 +55,15 @@ impl RedisStore {
             (cursor, _) => Some(At { cursor, address: node.address().into() }.cursor()),
         };
         Ok(page)
+    }
+
+    /// Looks at whole values.
+    pub(super) async fn inspect_each(&self, keys: &[RecordKey]) -> Answers<Option<Inspected>> {
+        let key = |key: &RecordKey, commands: &mut Commands| self.keys.write(key, commands);
+        let inspected = |_: &RecordKey, found: answers::Found<'_>| {
+            found.map(|(value, left)| value::inspected(value, left)).transpose()
+        };
+        self.look(keys, -1, key, inspected).await
     }
 
     async fn names(&self, node: &Arc<Node>, cursor: u64, limit: usize) -> Result<(u64, Vec<Vec<u8>>), StoreError> {

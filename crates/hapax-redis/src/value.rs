@@ -14,7 +14,7 @@
 //! version is a record whose result `hapax_store` lays out; `advance.lua` writes and reads it.
 
 use super::errors::error;
-use hapax_store::{Completed, ErrorKind, Fingerprint, Known, StoreError};
+use hapax_store::{Completed, ErrorKind, Fingerprint, Inspected, Known, RecordState, StoreError};
 use std::time::Duration;
 
 /// The value that is kept under a key.
@@ -89,6 +89,32 @@ impl Value {
             Value::Completed { fingerprint, result } => Known::Completed(Completed::new(left, fingerprint, result)),
         }
     }
+}
+
+/// Returns a value for people, given its remaining time.
+pub(super) fn inspected(value: &[u8], left: Duration) -> Result<Inspected, StoreError> {
+    let state = state(value)?;
+    let token = match value.first() {
+        Some(b'P' | b'F' | b'C') => value.get(1..=TOKEN_BYTES).map(parse_token).transpose()?,
+        _ => None,
+    };
+    let kept = Value::decode(value)?;
+    let fingerprint = kept.fingerprint();
+    let result = match kept {
+        Value::Completed { result, .. } => result,
+        _ => None,
+    };
+    Ok(Inspected::new(state, left, token.filter(|token| *token != 0), fingerprint, result))
+}
+
+/// Returns the state of a value that begins like this, for people.
+pub(super) fn state(beginning: &[u8]) -> Result<RecordState, StoreError> {
+    Ok(match kind(beginning)? {
+        Kind::InProgress if beginning.first() == Some(&b'F') => RecordState::Failed,
+        Kind::InProgress => RecordState::Claimed,
+        Kind::Marked(_) => RecordState::Marked,
+        Kind::Completed => RecordState::Completed,
+    })
 }
 
 /// The largest size of a mark, which is enough of any other value to tell its kind.

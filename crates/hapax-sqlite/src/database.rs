@@ -4,8 +4,8 @@ use super::table::SqliteTable;
 use super::{BACKEND, failed};
 use hapax::{Clock, Timestamp};
 use hapax_store::committer::{CommitError, Database, Durability, Put, Time};
-use hapax_store::record::{State, StoredRecord};
-use hapax_store::{Cursor, ErrorKind, Expired, Found, Page, RecordKey, StoreError, codec};
+use hapax_store::record::StoredRecord;
+use hapax_store::{Cursor, ErrorKind, Expired, Listed, Listing, RecordKey, StoreError, codec};
 use rusqlite::{Connection, OpenFlags, Row, params};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -19,6 +19,7 @@ pub(super) struct Opening {
     pub(super) table: SqliteTable,
     pub(super) durability: Durability,
     pub(super) busy_timeout: Duration,
+    pub(super) must_exist: bool,
     pub(super) clock: Box<dyn Clock>,
 }
 
@@ -37,8 +38,9 @@ pub struct Table {
 
 impl Table {
     pub(super) fn open(opening: Opening) -> Result<Self, StoreError> {
-        let Opening { path, table, durability, busy_timeout, clock } = opening;
-        let connection = connect(&path, durability, busy_timeout).map_err(|error| at(&path, error))?;
+        let Opening { path, table, durability, busy_timeout, must_exist, clock } = opening;
+        let existing = must_exist.then_some(&table);
+        let connection = connect(&path, durability, busy_timeout, existing).map_err(|error| at(&path, error))?;
         let name = table.name.clone();
         connection.execute_batch("BEGIN IMMEDIATE").map_err(|error| at(&path, failed(error, "opening it")))?;
         table.create(&connection).map_err(|error| at(&path, error))?;
@@ -105,11 +107,11 @@ impl Table {
         Ok(removed)
     }
 
-    fn page(&self, after: &[u8], limit: usize, now: Timestamp) -> Result<Page, StoreError> {
+    fn page(&self, after: &[u8], limit: usize, now: Timestamp) -> Result<Listing, StoreError> {
         let failed = |error| failed(error, "scanning");
         let mut scan = self.connection.prepare_cached(&self.scan).map_err(failed)?;
         let mut rows = scan.query(params![after, limit as i64]).map_err(failed)?;
-        let (mut page, mut visited) = (Page::default(), 0);
+        let (mut page, mut visited) = (Listing::default(), 0);
         while let Some(row) = rows.next().map_err(failed)? {
             let blob = |column| row.get_ref(column).map_err(failed)?.as_blob().map_err(|error| failed(error.into()));
             let (key, kept) = (blob(0)?, codec::decode(blob(1)?, BACKEND)?);
@@ -117,8 +119,8 @@ impl Table {
             if visited == limit {
                 page.next = Some(Cursor(key.to_vec()));
             }
-            if now < kept.until && matches!(kept.state, State::Completed { .. }) {
-                page.found.push(Found::new(RecordKey::from_stored(key)?, kept.until.since(now)));
+            if now < kept.until {
+                page.listed.push(Listed::new(RecordKey::from_stored(key)?, kept.state(), kept.until.since(now)));
             }
         }
         Ok(page)
@@ -171,7 +173,7 @@ impl Database for Table {
         Ok(Expired::new(removed as u64, removed as i64 == limit))
     }
 
-    fn scan(&mut self, from: Option<&Cursor>, limit: usize) -> Result<Page, StoreError> {
+    fn list(&mut self, from: Option<&Cursor>, limit: usize) -> Result<Listing, StoreError> {
         let now = self.now();
         let after = from.map_or(&[][..], |cursor| &cursor.0);
         self.page(after, limit.clamp(1, i64::MAX as usize), now).map_err(|error| self.at(error))
@@ -184,12 +186,26 @@ impl Database for Table {
     }
 }
 
-fn connect(path: &Path, durability: Durability, busy_timeout: Duration) -> Result<Connection, StoreError> {
+/// Opens the file. If a table is given that must be there already, nothing is made or changed unless
+/// it is.
+fn connect(
+    path: &Path,
+    durability: Durability,
+    busy_timeout: Duration,
+    existing: Option<&SqliteTable>,
+) -> Result<Connection, StoreError> {
     let failed = |error| failed(error, "opening it");
     // A path is taken literally: nothing in it is an option.
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    flags.set(OpenFlags::SQLITE_OPEN_CREATE, existing.is_none());
     let connection = Connection::open_with_flags(path, flags).map_err(failed)?;
     connection.busy_timeout(busy_timeout).map_err(failed)?;
+    if let Some(table) = existing
+        && table.version(&connection)?.is_none()
+    {
+        let wrong = format!("there is no store in it: no table {}", table.name);
+        return Err(StoreError::new(ErrorKind::Misconfigured, BACKEND, wrong));
+    }
     let mode: String = connection.query_row("PRAGMA journal_mode = WAL", (), |row| row.get(0)).map_err(failed)?;
     if !mode.eq_ignore_ascii_case("wal") {
         let wrong = format!(

@@ -94,6 +94,7 @@ pub struct SqliteOptions {
     table: String,
     durability: Durability,
     busy_timeout: Duration,
+    must_exist: bool,
     #[cfg_attr(feature = "serde", serde(skip))]
     clock: Option<Box<dyn Clock>>,
 }
@@ -104,6 +105,7 @@ impl Default for SqliteOptions {
             table: "hapax".into(),
             durability: Durability::default(),
             busy_timeout: Duration::from_secs(5),
+            must_exist: false,
             clock: None,
         }
     }
@@ -130,6 +132,12 @@ impl SqliteOptions {
         SqliteOptions { busy_timeout, ..self }
     }
 
+    /// Opens only a store that is there, for tools that look into one: makes neither a file nor a
+    /// table. Default: makes both.
+    pub fn must_exist(self, must_exist: bool) -> Self {
+        SqliteOptions { must_exist, ..self }
+    }
+
     /// Sets the clock. Times are stored, so it must count from the same origin every time, and
     /// everywhere. Default: the system's, read when the store is opened, and a monotonic one from
     /// then on.
@@ -143,11 +151,11 @@ impl SqliteOptions {
     ///
     /// Those of [`SqliteStore`].
     pub async fn open(self, path: impl AsRef<Path>) -> Result<SqliteStore, StoreError> {
-        let SqliteOptions { table, durability, busy_timeout, clock } = self;
+        let SqliteOptions { table, durability, busy_timeout, must_exist, clock } = self;
         let table = SqliteTable::new(&table)?;
         let clock = clock.unwrap_or_else(|| Box::new(MonotonicClock::since_epoch(Duration::ZERO)));
         let path = path.as_ref().to_path_buf();
-        let opening = Opening { path: path.clone(), table, durability, busy_timeout, clock };
+        let opening = Opening { path: path.clone(), table, durability, busy_timeout, must_exist, clock };
         let committer = Committer::start(path.display().to_string(), || Table::open(opening)).await?;
         Ok(SqliteStore { path, committer })
     }

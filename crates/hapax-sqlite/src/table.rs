@@ -121,7 +121,7 @@ impl SqliteTable {
     }
 
     /// Returns the version of the existing table.
-    fn version(&self, connection: &Connection) -> Result<Option<i64>, StoreError> {
+    pub(super) fn version(&self, connection: &Connection) -> Result<Option<i64>, StoreError> {
         let name = &self.name;
         let failed = |error| failed(error, &format!("looking at table {name}"));
         let is_there = |name: &str| {

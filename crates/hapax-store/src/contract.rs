@@ -82,7 +82,8 @@ pub const MAX_NODES: u32 = 1_024;
 ///    attempt can [take a mark back](Store::unmark). A backend that cannot do that says so at the
 ///    beginning of its documentation.
 /// 7. *Ids* are any bytes. Different ids and scopes have different records, whatever bytes they
-///    contain.
+///    contain. *Results* are any bytes, too, of a mebibyte at least, unless the backend's
+///    documentation says how large.
 /// 8. *Time* is the server's, where there is one, and otherwise that of a clock that the backend is
 ///    given; its documentation says which. A record of duration `d` made at `t` holds at each time
 ///    before `t + d`, and is over at `t + d`: nothing is forgotten before its time. It may be

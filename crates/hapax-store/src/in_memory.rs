@@ -2,8 +2,9 @@
 
 use super::contract::Store;
 use super::error::StoreError;
+use super::inspect::{Inspect, Inspected, Listed, Listing};
 use super::key::RecordKey;
-use super::record::{self, Change, Moment, State, StoredRecord};
+use super::record::{self, Change, Moment, StoredRecord};
 use super::request::*;
 use super::times::Sound;
 use super::versions::{self, Advance, Advanced, VersionStore};
@@ -204,20 +205,30 @@ impl Store for InMemoryStore {
     }
 
     async fn scan(&self, from: Option<&Cursor>, limit: usize) -> Result<Page, StoreError> {
+        self.list(from, limit).await.map(Page::of)
+    }
+}
+
+impl Inspect for InMemoryStore {
+    async fn inspect(&self, keys: &[RecordKey]) -> Answers<Option<Inspected>> {
+        self.each(keys, |key| key, |stored, _, at| (record::inspect(stored, at), Change::None))
+    }
+
+    async fn list(&self, from: Option<&Cursor>, limit: usize) -> Result<Listing, StoreError> {
         let (now, records) = (self.clock.now(), self.lock());
         let after = from.map(|cursor| RecordKey::from_stored(&cursor.0)).transpose()?;
         let rest = records.stored.range((after.as_ref().map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded));
-        let mut page = Page::default();
+        let mut listing = Listing::default();
         for (visited, (key, stored)) in rest.enumerate() {
-            if now < stored.until && matches!(stored.state, State::Completed { .. }) {
-                page.found.push(Found { key: key.clone(), expires_in: stored.until.since(now) });
+            if now < stored.until {
+                listing.listed.push(Listed::new(key.clone(), stored.state(), stored.until.since(now)));
             }
             if visited + 1 >= limit {
-                page.next = Some(Cursor(key.to_stored()));
+                listing.next = Some(Cursor(key.to_stored()));
                 break;
             }
         }
-        Ok(page)
+        Ok(listing)
     }
 }
 

@@ -1,8 +1,10 @@
 //! The name of a record: a scope, and an id as stores keep it.
 
 use super::error::{ErrorKind, StoreError};
+use hapax::Key;
 use sha2::{Digest as _, Sha256, Sha384};
 use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 
 /// A namespace of ids, for example of a consumer or a tenant. The same id in two scopes is two ids.
@@ -168,9 +170,62 @@ impl StoredId {
     }
 }
 
+/// The beginning of the text of a digest, which is stored instead of a long id.
+const DIGEST: &str = "sha384:";
+
+/// Prints the id as [`Key::describe`] does, and the digest of a long one as `sha384:` and its
+/// hexadecimal digits.
+///
+/// ```
+/// use hapax::Key;
+/// use hapax_store::StoredId;
+///
+/// let id = StoredId::new(Key::new().text("orders").int(9017).as_ref());
+/// assert_eq!(id.to_string(), "orders/9017");
+/// assert_eq!("orders/9017".parse::<StoredId>()?, id);
+///
+/// let long = StoredId::new(&[7; 200]);
+/// assert!(long.to_string().starts_with("sha384:"));
+/// assert_eq!(long.to_string().parse::<StoredId>()?, long);
+/// # Ok::<(), hapax_store::StoreError>(())
+/// ```
+impl fmt::Display for StoredId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match usize::from(self.len) {
+            Self::MAX_BYTES => {
+                f.write_str(DIGEST)?;
+                self.bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+            }
+            _ => f.write_str(&Key::describe(self.as_bytes())),
+        }
+    }
+}
+
 impl fmt::Debug for StoredId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "\"{}\"", self.as_bytes().escape_ascii())
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Reads what `Display` prints. The text of a long id is that of its digest as well.
+impl FromStr for StoredId {
+    type Err = StoreError;
+
+    fn from_str(text: &str) -> Result<Self, StoreError> {
+        let wrong = |why: String| StoreError::new(ErrorKind::Misconfigured, "id", why);
+        let Some(digits) = text.strip_prefix(DIGEST) else {
+            return match Key::id_of(text) {
+                Ok(id) => Ok(StoredId::new(&id)),
+                Err(error) => Err(wrong(format!("{text:?} is no id: {error}"))),
+            };
+        };
+        let digit = |byte: u8| char::from(byte).to_digit(16);
+        let byte = |[high, low]: &[u8; 2]| Some((digit(*high)? << 4 | digit(*low)?) as u8);
+        let (pairs, rest) = digits.as_bytes().as_chunks::<2>();
+        match pairs.iter().map(byte).collect::<Option<Vec<u8>>>() {
+            Some(bytes) if bytes.len() == Self::MAX_BYTES && rest.is_empty() => Self::from_stored(&bytes),
+            _ => Err(wrong(format!("expected 96 hexadecimal digits after {DIGEST}, got {digits:?}"))),
+        }
     }
 }
 
@@ -210,9 +265,10 @@ impl RecordKey {
     }
 }
 
+/// Prints the scope and the id, as `scope/id`; see [`StoredId`]'s own text. It has no line break.
 impl fmt::Display for RecordKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.scope.as_str().escape_debug(), self.id.as_bytes().escape_ascii())
+        write!(f, "{}/{}", Key::describe(self.scope.as_str()), self.id)
     }
 }
 
@@ -234,6 +290,23 @@ mod tests {
         // SHA-384("abc…"): the first bytes of a published vector (FIPS 180-4, 112 bytes).
         let published = b"abcdefghbcdefghicdefghijdefghijkefghijklfghijklmghijklmnhijklmnoijklmnopjklmnopqklmnopqrlmnopqrsmnopqrstnopqrstu";
         assert_eq!(StoredId::new(published).as_bytes()[..8], [0x09, 0x33, 0x0c, 0x33, 0xf7, 0x11, 0x47, 0xe8]);
+    }
+
+    #[test]
+    fn ids_are_printed_and_read_back() {
+        let key = Key::new().text("orders").int(3).null().clone();
+        let ids = [b"order-17".as_slice(), b"", b"a/b\n", &[0; 47], &[255; 48], key.as_ref(), b"sha384:00", b"17"];
+        for id in ids.map(StoredId::new) {
+            assert_eq!(id.to_string().parse::<StoredId>().unwrap(), id, "{id}");
+        }
+        assert_eq!(StoredId::new(key.as_ref()).to_string(), "orders/3/null");
+        assert_eq!(format!("{:?}", StoredId::new(b"a\nb")), r"a\nb");
+        let orders = RecordKey::new(&Scope::new("shop/orders").unwrap(), "17");
+        assert_eq!(orders.to_string(), r#""shop/orders"/17"#);
+        assert_eq!(RecordKey::new(&Scope::default(), [0]).to_string(), r#"""/null/"#);
+        for wrong in ["", "a//b", "sha384:00", "sha384:", &format!("sha384:{}", "+1".repeat(48)), "\"a"] {
+            assert_eq!(wrong.parse::<StoredId>().unwrap_err().kind(), ErrorKind::Misconfigured, "{wrong}");
+        }
     }
 
     #[test]

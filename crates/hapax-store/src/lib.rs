@@ -11,6 +11,9 @@
 //! | `FjallStore` | `hapax-fjall` | one process that owns its ids: a directory, in Rust alone |
 //! | `SqliteStore` | `hapax-sqlite` | tools with one file, and marks in a user's own transaction |
 //! | `PostgresStore` | `hapax-postgres` | instances that share a PostgreSQL server |
+//! | `DynamoDbStore` | `hapax-dynamodb` | instances that share a table of Amazon DynamoDB |
+//!
+//! Most of them show their records to people, too: [`Inspect`].
 //!
 //! [`VersionStore`] is the same for versions, of which the highest one of each id counts, and
 //! [`TieredLatest`] has [`hapax::Latest`] in front of it.
@@ -34,6 +37,7 @@ mod dyn_store;
 #[doc(hidden)]
 pub mod erased;
 mod in_memory;
+mod inspect;
 
 mod versions;
 
@@ -74,6 +78,7 @@ pub use contract::{MAX_NODES, Store};
 pub use dyn_store::DynStore;
 pub use error::{ErrorKind, StoreError};
 pub use in_memory::InMemoryStore;
+pub use inspect::{Inspect, Inspected, Listed, Listing, RecordState};
 pub use key::{RecordKey, Scope, StoredId};
 pub use request::*;
 pub use tiered::{

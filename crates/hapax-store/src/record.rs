@@ -1,5 +1,6 @@
 //! One record and the effect of requests on it: pure, for the backends that decide in this process.
 
+use super::inspect::{Inspected, RecordState};
 use super::request::*;
 use hapax::Timestamp;
 use std::time::Duration;
@@ -56,6 +57,16 @@ impl Moment {
 }
 
 impl StoredRecord {
+    /// Returns the state, for people.
+    pub fn state(&self) -> RecordState {
+        match self.state {
+            State::InProgress { .. } => RecordState::Claimed,
+            State::Failed => RecordState::Failed,
+            State::Completed { attempt: Some(_), .. } => RecordState::Marked,
+            State::Completed { attempt: None, .. } => RecordState::Completed,
+        }
+    }
+
     fn left(&self, now: Timestamp) -> Duration {
         self.until.since(now)
     }
@@ -213,4 +224,14 @@ pub fn look_up(stored: Option<&StoredRecord>, at: Moment) -> Known {
             _ => Known::InProgress { lease_left: stored.left(now), fingerprint: stored.fingerprint },
         },
     }
+}
+
+pub fn inspect(stored: Option<&StoredRecord>, at: Moment) -> Option<Inspected> {
+    let stored = live(stored, at.now)?;
+    let result = match &stored.state {
+        State::Completed { result, .. } => result.clone(),
+        State::InProgress { .. } | State::Failed => None,
+    };
+    let token = (stored.token != 0).then_some(stored.token);
+    Some(Inspected::new(stored.state(), stored.left(at.now), token, stored.fingerprint, result))
 }

@@ -9,6 +9,7 @@ pub mod decode;
 pub mod directory;
 pub mod files;
 pub mod model;
+pub mod moto_server;
 #[cfg(target_os = "linux")]
 pub mod mounted;
 #[cfg(unix)]

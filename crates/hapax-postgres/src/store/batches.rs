@@ -278,7 +278,7 @@ fn unanswered(entries: Vec<Entry>, answered: &[bool]) -> Vec<Entry> {
 }
 
 fn in_two(entry: &Entry) -> StoreError {
-    super::errors::corrupt(format!("the id {:?} of scope {} is in two partitions", entry.id, entry.scope))
+    super::errors::corrupt(format!("the id {} of scope {} is in two partitions", entry.id, entry.scope))
 }
 
 fn too_large(bytes: usize) -> StoreError {

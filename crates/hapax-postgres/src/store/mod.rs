@@ -316,6 +316,16 @@ impl Store for PostgresStore {
     }
 
     async fn scan(&self, from: Option<&Cursor>, limit: usize) -> Result<Page, StoreError> {
+        self.in_time(self.page(from, limit)).await.map(Page::of)
+    }
+}
+
+impl Inspect for PostgresStore {
+    async fn inspect(&self, keys: &[RecordKey]) -> Answers<Option<Inspected>> {
+        self.in_time(self.run(&operations::INSPECT, keys)).await
+    }
+
+    async fn list(&self, from: Option<&Cursor>, limit: usize) -> Result<Listing, StoreError> {
         self.in_time(self.page(from, limit)).await
     }
 }

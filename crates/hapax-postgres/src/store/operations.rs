@@ -171,6 +171,17 @@ pub(super) const LOOK_UP: Operation<RecordKey, Known> = Operation {
     result: |_| None,
 };
 
+pub(super) const INSPECT: Operation<RecordKey, Option<Inspected>> = Operation {
+    name: "inspect",
+    key: |key| key,
+    decide: |kept, _, at| (record::inspect(kept, at), Change::None),
+    creation: None,
+    looks: true,
+    changes: false,
+    answers_results: true,
+    result: |_| None,
+};
+
 /// Returns an operation that changes a claim that is held.
 const fn held<R>(
     name: &'static str,

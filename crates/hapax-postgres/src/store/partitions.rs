@@ -1,6 +1,6 @@
 //! Partitions: when they are closed and dropped, and the walk through all of them.
 
-use super::rows::{COMPLETED, column, from_server, micros};
+use super::rows::{column, from_server, micros, state_of};
 use super::session::Session;
 use super::{BACKEND, PostgresStore, SHARED, keys, statements};
 use hapax_store::*;
@@ -98,7 +98,7 @@ impl PostgresStore {
     }
 
     /// Returns the rows behind a cursor, of one partition.
-    pub(super) async fn page(&self, from: Option<&Cursor>, limit: usize) -> Result<Page, StoreError> {
+    pub(super) async fn page(&self, from: Option<&Cursor>, limit: usize) -> Result<Listing, StoreError> {
         let names = &self.options.names;
         let limit = limit.clamp(1, PAGE_MAX);
         let at = from.map_or(Ok(Place::default()), Place::decode)?;
@@ -112,7 +112,7 @@ impl PostgresStore {
             .await?;
         let Some(bucket) = buckets.first() else {
             session.finish();
-            return Ok(Page::default());
+            return Ok(Listing::default());
         };
         let (family, bucket): (i32, i32) = (column(bucket, "family")?, column(bucket, "bucket")?);
         // It may have been dropped, and then the scan goes on at the beginning of the next one.
@@ -127,15 +127,16 @@ impl PostgresStore {
             .await?;
         session.finish();
 
-        let mut page = Page::default();
+        let mut page = Listing::default();
         for row in &records {
             let left = from_server(column(row, "expires_at")?).since(from_server(column(row, "now")?));
-            if column::<i16>(row, "state")? == COMPLETED && !left.is_zero() {
+            if !left.is_zero() {
+                let state = state_of(column(row, "state")?, column(row, "attempt")?)?;
                 let id = keys::id_of(column(row, "key")?);
                 let id = id.ok_or_else(|| super::errors::corrupt("expected a scope and an id, got a shorter key"))?;
                 let key =
                     RecordKey { scope: Scope::from_stored(column(row, "name")?)?, id: StoredId::from_stored(id)? };
-                page.found.push(Found::new(key, left));
+                page.listed.push(Listed::new(key, state, left));
             }
         }
         page.next = Some(match records.last().filter(|_| records.len() == limit) {

@@ -5,7 +5,7 @@ use super::errors::corrupt;
 use super::keys::Keys;
 use hapax::Timestamp;
 use hapax_store::record::{State, StoredRecord};
-use hapax_store::{Fingerprint, StoreError};
+use hapax_store::{Fingerprint, RecordState, StoreError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio_postgres::Row;
 
@@ -115,6 +115,17 @@ fn state(state: i16, attempt: Option<i64>, result: Option<Vec<u8>>) -> Result<St
         (FAILED, _) => Ok(State::Failed),
         (COMPLETED, attempt) => Ok(State::Completed { attempt, result }),
         _ => Err(corrupt(format!("no record is in state {state} with attempt {attempt:?}"))),
+    }
+}
+
+/// Returns the state of a record by its columns, for people.
+pub(super) fn state_of(state: i16, attempt: Option<i64>) -> Result<RecordState, StoreError> {
+    match (state, attempt) {
+        (IN_PROGRESS, _) => Ok(RecordState::Claimed),
+        (FAILED, _) => Ok(RecordState::Failed),
+        (COMPLETED, Some(_)) => Ok(RecordState::Marked),
+        (COMPLETED, None) => Ok(RecordState::Completed),
+        _ => Err(corrupt(format!("no record is in state {state}"))),
     }
 }
 

@@ -167,7 +167,7 @@ pub(super) fn remove(names: &Names, family: i32) -> String {
 pub(super) fn page(names: &Names, family: i32) -> String {
     let (records, scopes, scope) = (names.records(family), names.scopes(), keys::scope_of("r.key"));
     format!(
-        "SELECT r.key, r.state, r.expires_at, clock_timestamp() AS now, \
+        "SELECT r.key, r.state, r.attempt, r.expires_at, clock_timestamp() AS now, \
          (SELECT name FROM {scopes} s WHERE s.scope = {scope}) AS name \
          FROM {records} r WHERE r.bucket = $1 AND r.key > $2 ORDER BY r.key LIMIT $3"
     )

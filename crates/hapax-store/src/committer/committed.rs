@@ -4,6 +4,7 @@
 use super::{Committer, Database};
 use crate::contract::Store;
 use crate::error::StoreError;
+use crate::inspect::{Inspect, Inspected, Listing};
 use crate::key::RecordKey;
 use crate::record::{self, StoredRecord};
 use crate::request::*;
@@ -108,6 +109,16 @@ impl<C: Committed> Store for C {
     }
 
     async fn scan(&self, from: Option<&Cursor>, limit: usize) -> Result<Page, StoreError> {
-        self.committer().scan(from, limit).await
+        self.committer().list(from, limit).await.map(Page::of)
+    }
+}
+
+impl<C: Committed> Inspect for C {
+    async fn inspect(&self, keys: &[RecordKey]) -> Answers<Option<Inspected>> {
+        self.committer().look(keys, record::inspect).await
+    }
+
+    async fn list(&self, from: Option<&Cursor>, limit: usize) -> Result<Listing, StoreError> {
+        self.committer().list(from, limit).await
     }
 }

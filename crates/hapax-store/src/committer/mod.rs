@@ -11,9 +11,10 @@ mod time;
 
 use super::codec;
 use super::error::{ErrorKind, StoreError};
+use super::inspect::Listing;
 use super::key::RecordKey;
 use super::record::{Change, Moment, StoredRecord};
-use super::request::{Answers, Cursor, Expired, Page};
+use super::request::{Answers, Cursor, Expired};
 pub use committed::Committed;
 use hapax::Timestamp;
 use pending::Pending;
@@ -64,8 +65,8 @@ pub trait Database: 'static {
     /// Removes expired records, in a group of its own.
     fn expire(&mut self, limit: usize) -> Result<Expired, StoreError>;
 
-    /// Returns a page of a scan, in a group of its own.
-    fn scan(&mut self, from: Option<&Cursor>, limit: usize) -> Result<Page, StoreError>;
+    /// Returns a page of a list of records, in a group of its own.
+    fn list(&mut self, from: Option<&Cursor>, limit: usize) -> Result<Listing, StoreError>;
 
     /// Does what makes the next opening faster.
     fn close(self);
@@ -195,9 +196,9 @@ impl<D: Database> Committer<D> {
         self.call(Kind::Alone, 1, move |group| group.database.expire(limit)).await?
     }
 
-    pub async fn scan(&self, from: Option<&Cursor>, limit: usize) -> Result<Page, StoreError> {
+    pub async fn list(&self, from: Option<&Cursor>, limit: usize) -> Result<Listing, StoreError> {
         let from = from.cloned();
-        self.call(Kind::Alone, 1, move |group| group.database.scan(from.as_ref(), limit)).await?
+        self.call(Kind::Alone, 1, move |group| group.database.list(from.as_ref(), limit)).await?
     }
 
     async fn each<R, A>(

@@ -73,8 +73,8 @@ impl Database for Fake {
         Ok(Expired { records: self.0.lock().unwrap().commits.len() as u64, more: false })
     }
 
-    fn scan(&mut self, _from: Option<&Cursor>, _limit: usize) -> Result<Page, StoreError> {
-        Err(error("no scans"))
+    fn list(&mut self, _from: Option<&Cursor>, _limit: usize) -> Result<Listing, StoreError> {
+        Err(error("no lists"))
     }
 
     fn close(self) {

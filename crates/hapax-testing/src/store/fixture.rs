@@ -35,6 +35,12 @@ pub trait Fixture: Sync {
     fn expires_by_record(&self) -> bool {
         false
     }
+
+    /// Returns the size of the largest result that the suite stores, for a store that takes none of
+    /// 1 MiB. Default: 1 MiB, which it is at most.
+    fn result_bytes_max(&self) -> usize {
+        RESULT_BYTES
+    }
 }
 
 /// A [`Fixture`] of any type.
@@ -43,6 +49,7 @@ pub(super) trait AnyFixture: Sync {
     fn advance(&self, by: Duration) -> Answering<'_, ()>;
     fn time(&self) -> StoreTime;
     fn expires_by_record(&self) -> bool;
+    fn result_bytes_max(&self) -> usize;
 }
 
 impl<F: Fixture> AnyFixture for F {
@@ -61,10 +68,16 @@ impl<F: Fixture> AnyFixture for F {
     fn expires_by_record(&self) -> bool {
         Fixture::expires_by_record(self)
     }
+
+    fn result_bytes_max(&self) -> usize {
+        Fixture::result_bytes_max(self).min(RESULT_BYTES)
+    }
 }
 
 pub(super) const LEASE: Duration = Duration::from_secs(30);
 pub(super) const RETENTION: Duration = Duration::from_secs(3_600);
+/// The size of the largest result, unless the fixture says otherwise.
+const RESULT_BYTES: usize = 1 << 20;
 /// The tolerance for servers, unless the fixture says otherwise.
 const SLACK: Duration = Duration::from_secs(5);
 

@@ -8,6 +8,7 @@ mod processes;
 mod proxy;
 use testkit::{random, redis_server};
 
+mod dynamodb;
 mod fjall;
 mod postgres;
 mod redis;

@@ -1,5 +1,9 @@
 //! Ids that are not byte strings to begin with: integers, and keys made of several parts.
 
+mod text;
+
+pub use text::KeyTextError;
+
 /// An integer as an id.
 ///
 /// ```
@@ -59,8 +63,24 @@ int_ids!(u8 u16 u32 u64 u128 i8 i16 i32 i64 i128);
 /// The encoding is stable: a byte for the kind (0 null, 1 bytes, 2 integer), then for bytes the
 /// length as 8 little-endian bytes and the bytes, for an integer its value as 16 little-endian
 /// bytes.
+///
+/// A key prints as text that a person can read, and that is read back exactly:
+///
+/// ```
+/// use hapax::Key;
+///
+/// let key = Key::new().text("orders").int(3).text("17").clone();
+/// assert_eq!(key.to_string(), r#"orders/3/"17""#);
+/// assert_eq!(r#"orders/3/"17""#.parse::<Key>()?, key);
+/// # Ok::<(), hapax::KeyTextError>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Key(Vec<u8>);
+
+/// The kinds of parts, in the encoding.
+const NULL: u8 = 0;
+const BYTES: u8 = 1;
+const INT: u8 = 2;
 
 impl Key {
     /// Returns a key without parts.
@@ -71,7 +91,7 @@ impl Key {
     /// Appends bytes.
     pub fn bytes(&mut self, part: impl AsRef<[u8]>) -> &mut Self {
         let part = part.as_ref();
-        self.0.push(1);
+        self.0.push(BYTES);
         self.0.extend_from_slice(&(part.len() as u64).to_le_bytes());
         self.0.extend_from_slice(part);
         self
@@ -85,14 +105,14 @@ impl Key {
     /// Appends an integer. Its width does not matter: 17 is 17. (An `i128` holds every integer but
     /// the largest `u128`s; append those as bytes.)
     pub fn int(&mut self, part: impl Into<i128>) -> &mut Self {
-        self.0.push(2);
+        self.0.push(INT);
         self.0.extend_from_slice(&part.into().to_le_bytes());
         self
     }
 
     /// Appends the absence of a value, which is not the same as appending nothing.
     pub fn null(&mut self) -> &mut Self {
-        self.0.push(0);
+        self.0.push(NULL);
         self
     }
 
@@ -140,7 +160,60 @@ mod tests {
         proptest::collection::vec(prop_oneof![Just(Part::Null), bytes, int], 0..4)
     }
 
+    /// Parts as ids have them, and as a text could be mistaken.
+    fn texts() -> impl Strategy<Value = Vec<Part>> {
+        let looks_like =
+            ["null", "17", "-3", "007", "", "0x", "0xff", "sha384:", "\"", "\"\"", "a/b", "\\", " a", "\n"];
+        let text = prop_oneof![
+            proptest::sample::select(looks_like.to_vec()).prop_map(str::to_owned),
+            "[a\"'/\\\\{}ux0 \n\u{202e}\u{301}ß-]{0,6}",
+            any::<String>(),
+        ];
+        let bytes = prop_oneof![
+            text.prop_map(String::into_bytes),
+            proptest::collection::vec(any::<u8>(), 0..6),
+            proptest::collection::vec(0_u8..3, 0..3)
+        ];
+        let int = prop_oneof![any::<i128>(), -3..4_i128].prop_map(Part::Int);
+        proptest::collection::vec(prop_oneof![Just(Part::Null), bytes.prop_map(Part::Bytes), int], 0..4)
+    }
+
     proptest! {
+        #[test]
+        fn what_is_printed_is_read_back(parts in texts()) {
+            let key = key_of(&parts);
+            let text = key.to_string();
+            prop_assert_eq!(text.parse(), Ok(key.clone()), "{}", text);
+            prop_assert!(!text.contains(char::is_control), "{:?}", text);
+        }
+
+        /// Any id, also one that is no key, and one that looks like the text of another one.
+        #[test]
+        fn what_describes_an_id_is_read_back(parts in texts(), id in proptest::collection::vec(any::<u8>(), 0..12)) {
+            let first = parts.iter().find_map(|part| match part {
+                Part::Bytes(bytes) => Some(bytes.clone()),
+                _ => None,
+            });
+            let key = key_of(&parts);
+            let text = Key::describe(&key);
+            for id in [id, first.unwrap_or_default(), key.0, text.into_bytes()] {
+                let text = Key::describe(&id);
+                prop_assert_eq!(Key::id_of(&text), Ok(id), "{}", text);
+                prop_assert!(!text.contains(char::is_control), "{:?}", text);
+            }
+        }
+
+        /// Two ids never have one text: what it says of them is what they are.
+        #[test]
+        fn a_text_is_an_error_or_an_id(text in "[an17/\"\\\\0x{}u]{0,8}") {
+            if let Ok(id) = Key::id_of(&text) {
+                prop_assert_eq!(Key::id_of(&Key::describe(&id)), Ok(id));
+            }
+            if let Ok(key) = text.parse::<Key>() {
+                prop_assert_eq!(key.to_string().parse(), Ok(key));
+            }
+        }
+
         #[test]
         fn different_parts_make_different_keys(a in parts(), b in parts()) {
             prop_assert_eq!(a == b, key_of(&a) == key_of(&b));
@@ -167,6 +240,43 @@ mod tests {
             }
         }
         assert_eq!(key(|k| k.int(5_u8)), key(|k| k.int(5_i64)));
+    }
+
+    #[test]
+    fn keys_are_printed_for_people() {
+        let printed = |build: fn(&mut Key) -> &mut Key| build(&mut Key::new()).to_string();
+        assert_eq!(printed(|k| k.text("orders").int(3).int(9017)), "orders/3/9017");
+        assert_eq!(printed(|k| k.null().text("null").text("").int(-17).text("17")), r#"null/"null"/""/-17/"17""#);
+        assert_eq!(printed(|k| k.text("a/b").text("50 %").text("käse")), r#""a/b"/50 %/käse"#);
+        assert_eq!(printed(|k| k.bytes([255, 0]).text("0xff").text("say \"x\"")), r#"0xff00/"0xff"/say "x""#);
+        assert_eq!(printed(|k| k.text("two\nlines").text("\u{202e}C:\\")), r"two\nlines/\u{202e}C:\\");
+        assert_eq!(printed(|k| k.text("orders")), "orders");
+        assert_eq!(Key::describe(Key::new().text("orders")), "orders/");
+        assert_eq!(Key::describe(Key::new().int(17)), "17/");
+        assert_eq!(Key::describe("17"), "17");
+        assert_eq!(Key::describe(Int::from(17_u32)), "0x11000000");
+        assert_eq!(Key::describe(""), r#""""#);
+    }
+
+    #[test]
+    fn texts_that_are_no_keys_are_refused_where_they_are_wrong() {
+        for (text, at, expected) in [
+            ("a//b", 2, "expected a part"),
+            ("a/", 2, "expected a part"),
+            ("/", 0, "expected a part"),
+            ("a/\"b", 2, "expected a second \""),
+            ("\"a\"b", 3, "expected / or the end"),
+            ("a/0x1", 2, "pairs of hexadecimal digits"),
+            ("0x", 0, "pairs of hexadecimal digits"),
+            ("0xgg", 0, "pairs of hexadecimal digits"),
+            ("sha384:00", 0, "got the digest of one"),
+            ("a/b\\x", 3, "expected \\\\"),
+            ("\"a\\u{d800}\"", 2, "expected \\\\"),
+        ] {
+            let error = text.parse::<Key>().unwrap_err().to_string();
+            assert!(error.starts_with(&format!("byte {at}: ")) && error.contains(expected), "{text}: {error}");
+        }
+        assert!(Key::id_of("").is_err() && Key::id_of("a//").is_err() && Key::id_of("/").is_err());
     }
 
     #[test]

@@ -1,0 +1,104 @@
+//! `hapax store forget`: ids that are named, or all that options choose.
+
+use super::{Filter, Records, failed, keys, open, show};
+use crate::error::CommandError;
+use hapax_store::{Inspect, Listed, RecordKey, RecordState};
+use serde_json::json;
+
+pub struct Forget {
+    /// The ids, or none for all that the filter takes.
+    named: Vec<RecordKey>,
+    filter: Filter,
+    yes: bool,
+    json: bool,
+}
+
+impl Forget {
+    pub fn new(ids: &[String], filter: Filter, yes: bool, json: bool) -> Result<Self, CommandError> {
+        let chooses = filter.prefix.is_some() || filter.state.is_some();
+        if !ids.is_empty() && chooses {
+            return Err(CommandError::Usage(
+                "ids are given: --prefix and --state are for forgetting without them".into(),
+            ));
+        }
+        if ids.is_empty() && !chooses && filter.scope.is_none() {
+            let what = "say which ids: by themselves, or by --scope, --prefix or --state";
+            return Err(CommandError::Usage(what.into()));
+        }
+        let named = keys(ids, filter.scope.as_deref().unwrap_or_default())?;
+        Ok(Forget { named, filter, yes, json })
+    }
+
+    /// Returns the records of the named ids that are there.
+    async fn found(&self, store: &impl Inspect) -> Result<Vec<Listed>, CommandError> {
+        let answers = store.inspect(&self.named).await.map_err(failed)?;
+        let mut found = Vec::new();
+        for (key, answer) in self.named.iter().zip(answers) {
+            match answer.map_err(failed)? {
+                Some(record) => found.push(Listed::new(key.clone(), record.state, record.expires_in)),
+                None => crate::print(self.line(key, "no record").as_bytes())?,
+            }
+        }
+        Ok(found)
+    }
+
+    fn line(&self, key: &RecordKey, was: &str) -> String {
+        let is_forgotten = was != "no record";
+        match (self.json, is_forgotten) {
+            (true, _) => format!(
+                "{}\n",
+                json!({ "scope": key.scope.as_str(), "id": key.id.to_string(), "forgotten": is_forgotten, "was": was })
+            ),
+            (false, true) => format!("forgotten  {key} (it was {was})\n"),
+            (false, false) => format!("unknown    {key}\n"),
+        }
+    }
+
+    async fn all(&self, store: &impl Inspect, listed: &[Listed]) -> Result<usize, CommandError> {
+        let mut forgotten = 0;
+        for some in listed.chunks(store.limits().batch.max(1)) {
+            let keys: Vec<RecordKey> = some.iter().map(|listed| listed.key.clone()).collect();
+            let answers = store.forget(&keys).await.map_err(failed)?;
+            for (listed, answer) in some.iter().zip(answers) {
+                let was_there = answer.map_err(failed)?;
+                let was = if was_there { show::state(listed.state) } else { "no record".to_owned() };
+                forgotten += usize::from(was_there);
+                crate::print(self.line(&listed.key, &was).as_bytes())?;
+            }
+        }
+        Ok(forgotten)
+    }
+}
+
+impl open::Work for Forget {
+    async fn on(self, store: impl Inspect) -> Result<(), CommandError> {
+        if !self.named.is_empty() {
+            let found = self.found(&store).await?;
+            let claimed = found.iter().find(|listed| listed.state == RecordState::Claimed);
+            if let (Some(listed), false) = (claimed, self.yes) {
+                return Err(CommandError::Usage(format!(
+                    "{} is claimed: somebody works on it, and another one would get it as well; nothing was forgotten \
+                     (--yes forgets it all the same)",
+                    listed.key
+                )));
+            }
+            return self.all(&store, &found).await.map(drop);
+        }
+        let (mut forgotten, mut chosen, mut records) = (0, 0, Records::new(&store));
+        while let Some(page) = records.next().await? {
+            let page: Vec<Listed> = page.into_iter().filter(|listed| self.filter.takes(listed)).collect();
+            chosen += page.len();
+            if self.yes {
+                forgotten += self.all(&store, &page).await?;
+            }
+        }
+        match self.yes {
+            true if self.json => Ok(()),
+            true => crate::print(format!("{forgotten} records forgotten\n").as_bytes()),
+            false => Err(CommandError::Usage(format!(
+                "that would forget {chosen} records, whose ids would be new to whoever sees them next; nothing was \
+                 forgotten (--yes forgets them)"
+            ))),
+        }
+    }
+}

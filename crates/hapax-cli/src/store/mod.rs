@@ -1,0 +1,254 @@
+//! `hapax store`: prints what a store has of ids, for people, and forgets ids.
+
+mod counts;
+mod forget;
+mod open;
+mod show;
+
+use crate::error::CommandError;
+use clap::{Args, Subcommand, ValueEnum};
+use hapax_store::{Cursor, ErrorKind, Inspect, Listed, RecordKey, RecordState, Scope, StoreError, StoredId};
+use open::Place;
+use show::Shown;
+use std::io::Write;
+
+/// The number of records in one request for a list.
+const PAGE: usize = 500;
+
+#[derive(Debug, Subcommand)]
+pub enum StoreCommand {
+    /// Print what is stored of ids: state, time left, token, result
+    Get {
+        #[command(flatten)]
+        place: Place,
+        /// Ids, as `list` prints them: order-17, or orders/3/9017 for a key of several parts
+        #[arg(required = true)]
+        ids: Vec<String>,
+        /// Scope of the ids
+        #[arg(long, default_value = "")]
+        scope: String,
+        /// Print one JSON object a line
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print ids with their state, in no particular order
+    List {
+        #[command(flatten)]
+        place: Place,
+        #[command(flatten)]
+        filter: Filter,
+        /// Most records to print
+        #[arg(long, value_name = "N", default_value_t = 100)]
+        limit: usize,
+        /// Print one JSON object a line
+        #[arg(long)]
+        json: bool,
+    },
+    /// Forget ids: whoever sees one next is told that it is new
+    Forget {
+        #[command(flatten)]
+        place: Place,
+        /// Ids, as `list` prints them; without any, all that the options choose
+        ids: Vec<String>,
+        #[command(flatten)]
+        filter: Filter,
+        /// Forget also ids that are claimed now, and all that the options choose
+        #[arg(long)]
+        yes: bool,
+        /// Print one JSON object a line
+        #[arg(long)]
+        json: bool,
+    },
+    /// Count records by scope and state
+    Stats {
+        #[command(flatten)]
+        place: Place,
+        /// Most records to count: each is read once
+        #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+        limit: usize,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// The records that a command is about.
+#[derive(Debug, Args)]
+pub struct Filter {
+    /// Scope: only its ids (for `forget` with ids: their scope)
+    #[arg(long)]
+    scope: Option<String>,
+    /// Beginning of the ids, as they are printed
+    #[arg(long)]
+    prefix: Option<String>,
+    /// State of the records
+    #[arg(long)]
+    state: Option<StateArg>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+pub enum StateArg {
+    Claimed,
+    Failed,
+    Marked,
+    Completed,
+}
+
+impl StateArg {
+    fn state(self) -> RecordState {
+        match self {
+            StateArg::Claimed => RecordState::Claimed,
+            StateArg::Failed => RecordState::Failed,
+            StateArg::Marked => RecordState::Marked,
+            StateArg::Completed => RecordState::Completed,
+        }
+    }
+}
+
+impl Filter {
+    fn takes(&self, listed: &Listed) -> bool {
+        let is_state = |state: StateArg| state.state() == listed.state;
+        self.scope.as_ref().is_none_or(|scope| listed.key.scope.as_str() == scope)
+            && self.prefix.as_ref().is_none_or(|prefix| listed.key.id.to_string().starts_with(prefix.as_str()))
+            && self.state.is_none_or(is_state)
+    }
+}
+
+/// Runs the command.
+pub fn run(command: StoreCommand) -> Result<(), CommandError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(CommandError::output)?;
+    runtime.block_on(async {
+        match command {
+            StoreCommand::Get { place, ids, scope, json } => {
+                let keys = keys(&ids, &scope)?;
+                open::with(&place, Get { keys, json }).await
+            }
+            StoreCommand::List { place, filter, limit, json } => open::with(&place, List { filter, limit, json }).await,
+            StoreCommand::Forget { place, ids, filter, yes, json } => {
+                open::with(&place, forget::Forget::new(&ids, filter, yes, json)?).await
+            }
+            StoreCommand::Stats { place, limit, json } => open::with(&place, counts::Stats { limit, json }).await,
+        }
+    })
+}
+
+struct Get {
+    keys: Vec<RecordKey>,
+    json: bool,
+}
+
+impl open::Work for Get {
+    async fn on(self, store: impl Inspect) -> Result<(), CommandError> {
+        let answers = store.inspect(&self.keys).await.map_err(failed)?;
+        let mut page = String::new();
+        for (key, answer) in self.keys.iter().zip(answers) {
+            let shown = Shown { key, record: answer.map_err(failed)? };
+            page += &if self.json { shown.json() } else { shown.text() };
+        }
+        crate::print(page.as_bytes())
+    }
+}
+
+struct List {
+    filter: Filter,
+    limit: usize,
+    json: bool,
+}
+
+impl open::Work for List {
+    async fn on(self, store: impl Inspect) -> Result<(), CommandError> {
+        let (mut printed, mut records) = (0, Records::new(&store));
+        while let Some(page) = records.next().await? {
+            for listed in page.iter().filter(|listed| self.filter.takes(listed)) {
+                if printed == self.limit {
+                    // There may be no reader of standard error.
+                    let more = format!("hapax: there are more than {}: see --limit, --scope, --prefix", self.limit);
+                    let _ = writeln!(std::io::stderr(), "{more}");
+                    return Ok(());
+                }
+                printed += 1;
+                let line = if self.json { show::listed_json(listed) } else { show::listed(listed) };
+                crate::print(line.as_bytes())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// All records of a store, page by page.
+struct Records<'s, S> {
+    store: &'s S,
+    from: Option<Cursor>,
+    is_over: bool,
+}
+
+impl<'s, S: Inspect> Records<'s, S> {
+    fn new(store: &'s S) -> Self {
+        Records { store, from: None, is_over: false }
+    }
+
+    async fn next(&mut self) -> Result<Option<Vec<Listed>>, CommandError> {
+        if self.is_over {
+            return Ok(None);
+        }
+        let listing = self.store.list(self.from.as_ref(), PAGE).await.map_err(failed)?;
+        self.is_over = listing.next.is_none();
+        self.from = listing.next;
+        Ok(Some(listing.listed))
+    }
+}
+
+/// Reads ids of a scope.
+fn keys(ids: &[String], scope: &str) -> Result<Vec<RecordKey>, CommandError> {
+    let scope = Scope::new(scope).map_err(failed)?;
+    let key = |id: &String| Ok(RecordKey { scope: scope.clone(), id: id.parse::<StoredId>().map_err(failed)? });
+    ids.iter().map(key).collect()
+}
+
+/// Returns the command's failure for a store's.
+fn failed(error: StoreError) -> CommandError {
+    match error.kind() {
+        ErrorKind::Misconfigured => CommandError::Usage(error.to_string()),
+        ErrorKind::Corrupt => CommandError::BadInput(error.to_string()),
+        _ => CommandError::Io(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_filter_takes_what_is_of_all_that_is_asked_for() {
+        let listed = |scope: &str, id: &str, state| {
+            Listed::new(RecordKey::new(&Scope::new(scope).unwrap(), id), state, Duration::from_secs(1))
+        };
+        let filter = |scope: Option<&str>, prefix: Option<&str>, state| Filter {
+            scope: scope.map(str::to_owned),
+            prefix: prefix.map(str::to_owned),
+            state,
+        };
+        let record = listed("orders", "order-17", RecordState::Claimed);
+        for (taken, scope, prefix, state) in [
+            (true, None, None, None),
+            (true, Some("orders"), Some("order-"), Some(StateArg::Claimed)),
+            (false, Some(""), None, None),
+            (false, Some("order"), None, None),
+            (false, None, Some("17"), None),
+            (false, None, None, Some(StateArg::Completed)),
+        ] {
+            assert_eq!(filter(scope, prefix, state).takes(&record), taken, "{scope:?} {prefix:?} {state:?}");
+        }
+    }
+
+    #[test]
+    fn the_code_says_whose_fault_it_was() {
+        let code = |kind| format!("{:?}", failed(StoreError::new(kind, "test", "x")).exit_code());
+        let is = |code: u8| format!("{:?}", std::process::ExitCode::from(code));
+        assert_eq!(code(ErrorKind::Unavailable), is(CommandError::IO));
+        assert_eq!(code(ErrorKind::Conflict), is(CommandError::IO));
+        assert_eq!(code(ErrorKind::Misconfigured), is(CommandError::USAGE));
+        assert_eq!(code(ErrorKind::Corrupt), is(CommandError::BAD_INPUT));
+    }
+}

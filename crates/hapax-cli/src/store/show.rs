@@ -1,0 +1,186 @@
+//! Records as text, and as JSON: pure, but for the time at which they end.
+
+use hapax::Key;
+use hapax::plan::Time;
+use hapax_store::{Inspected, Listed, RecordKey, RecordState};
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::time::Duration;
+
+/// The length of the longest result that is printed as text, in characters.
+const RESULT_CHARS: usize = 2_000;
+
+/// A record that was looked up.
+pub struct Shown<'k> {
+    pub key: &'k RecordKey,
+    pub record: Option<Inspected>,
+}
+
+/// Returns the name of a state, which options have, too.
+pub fn state(state: RecordState) -> String {
+    match state {
+        RecordState::Claimed => "claimed",
+        RecordState::Failed => "failed",
+        RecordState::Marked => "marked",
+        RecordState::Completed => "completed",
+        _ => "unknown to this version",
+    }
+    .to_owned()
+}
+
+impl Shown<'_> {
+    pub fn text(&self) -> String {
+        let mut text = format!("{}\n", self.key);
+        let Some(record) = &self.record else { return text + "  state        no record: whoever asks next gets it\n" };
+        let means = match record.state {
+            RecordState::Claimed => "somebody works on it; a lease",
+            RecordState::Failed => "nobody gets it",
+            RecordState::Marked => "a duplicate, by a mark,",
+            _ => "a duplicate, with its work done,",
+        };
+        // To write to a string never fails.
+        let _ = writeln!(text, "  state        {}: {means} {}", state(record.state), ends(record.expires_in));
+        if let Some(token) = record.token {
+            let _ = writeln!(text, "  token        {token}");
+        }
+        if let Some(fingerprint) = record.fingerprint {
+            let _ = writeln!(text, "  fingerprint  {}", hex(&fingerprint.0));
+        }
+        if let Some(result) = &record.result {
+            let _ = writeln!(text, "  result       {} bytes{}", result.len(), readable(result));
+        }
+        text
+    }
+
+    pub fn json(&self) -> String {
+        let mut object = named(self.key);
+        let Some(record) = &self.record else {
+            object["state"] = Value::Null;
+            return format!("{object}\n");
+        };
+        object["state"] = state(record.state).into();
+        timed(&mut object, record.expires_in);
+        object["token"] = record.token.into();
+        object["fingerprint"] = record.fingerprint.map(|fingerprint| hex(&fingerprint.0)).into();
+        object["result_bytes"] = record.result.as_ref().map(Vec::len).into();
+        let text = record.result.as_ref().map(|result| std::str::from_utf8(result));
+        match (&record.result, text) {
+            (_, Some(Ok(text))) => object["result"] = text.into(),
+            (Some(result), _) => object["result_hex"] = hex(result).into(),
+            (None, _) => {}
+        }
+        format!("{object}\n")
+    }
+}
+
+/// Returns the line of a record.
+pub fn listed(listed: &Listed) -> String {
+    format!("{:<10} {:>10}  {}\n", state(listed.state), Time(seconds(listed.expires_in)).to_string(), listed.key)
+}
+
+/// Returns the line of a record, for programs.
+pub fn listed_json(listed: &Listed) -> String {
+    let mut object = named(&listed.key);
+    object["state"] = state(listed.state).into();
+    timed(&mut object, listed.expires_in);
+    format!("{object}\n")
+}
+
+fn named(key: &RecordKey) -> Value {
+    json!({ "scope": key.scope.as_str(), "id": key.id.to_string() })
+}
+
+fn timed(object: &mut Value, left: Duration) {
+    object["expires_in_seconds"] = left.as_secs_f64().into();
+    object["expires_at"] = at(left).into();
+}
+
+/// Returns the end of a record. Stores tell the time that is left by their own clock.
+fn ends(left: Duration) -> String {
+    format!("for another {} (until {} by this machine's clock)", Time(seconds(left)), at(left).unwrap_or("?".into()))
+}
+
+fn at(left: Duration) -> Option<String> {
+    let at = jiff::Timestamp::now().checked_add(left).ok()?;
+    jiff::Timestamp::from_second(at.as_second()).ok().map(|at| at.to_string())
+}
+
+/// Returns a time in whole seconds if it has any.
+fn seconds(left: Duration) -> Duration {
+    if left.as_secs() > 0 { Duration::from_secs(left.as_secs()) } else { left }
+}
+
+/// Returns a result as text, where it is text.
+fn readable(result: &[u8]) -> String {
+    let Ok(text) = std::str::from_utf8(result) else {
+        return format!(": {}", Key::describe(&result[..result.len().min(64)]));
+    };
+    let start: String = text.chars().take(RESULT_CHARS).collect();
+    let cut =
+        if start.len() < text.len() { format!("… (the first {RESULT_CHARS} characters)") } else { String::new() };
+    let escaped: String =
+        start.chars().map(|c| if c.is_control() { c.escape_debug().to_string() } else { c.into() }).collect();
+    format!(": {escaped}{cut}")
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hapax_store::{Fingerprint, Scope};
+
+    fn key() -> RecordKey {
+        RecordKey::new(&Scope::new("orders").unwrap(), Key::new().text("eu").int(17))
+    }
+
+    fn done(result: Option<&[u8]>) -> Inspected {
+        let fingerprint = Some(Fingerprint([0xab; 16]));
+        Inspected::new(
+            RecordState::Completed,
+            Duration::from_millis(90_500),
+            Some(7),
+            fingerprint,
+            result.map(<[u8]>::to_vec),
+        )
+    }
+
+    #[test]
+    fn a_record_is_printed_with_all_that_is_known_of_it() {
+        let text = Shown { key: &key(), record: Some(done(Some(b"paid\n\x1b[31m"))) }.text();
+        assert!(text.starts_with("orders/eu/17\n  state        completed: a duplicate"), "{text}");
+        assert!(text.contains("for another 1m30s (until 2"), "{text}");
+        assert!(text.contains("  token        7\n") && text.contains("  fingerprint  abab"), "{text}");
+        assert!(
+            text.ends_with("  result       10 bytes: paid\\n\\u{1b}[31m\n"),
+            "no terminal is told anything: {text}"
+        );
+        let absent = Shown { key: &key(), record: None };
+        assert!(absent.text().contains("no record"));
+        assert_eq!(absent.json(), "{\"id\":\"eu/17\",\"scope\":\"orders\",\"state\":null}\n");
+    }
+
+    #[test]
+    fn long_results_and_those_that_are_no_text_are_cut() {
+        assert!(readable(&b"x".repeat(3_000)).ends_with("x… (the first 2000 characters)"));
+        assert_eq!(readable(&[255, 0]), ": 0xff00");
+        assert_eq!(readable(&[255; 100]).len(), 2 + 2 + 2 * 64);
+        assert_eq!(readable(b""), ": ");
+    }
+
+    #[test]
+    fn programs_get_results_whole_as_text_or_as_digits() {
+        let json = |result: Option<&[u8]>| {
+            let line = Shown { key: &key(), record: Some(done(result)) }.json();
+            serde_json::from_str::<Value>(&line).unwrap()
+        };
+        let long = json(Some(&b"x".repeat(3_000)));
+        assert_eq!((long["result"].as_str().unwrap().len(), &long["result_bytes"]), (3_000, &json!(3_000)));
+        assert_eq!(json(Some(&[255, 0]))["result_hex"], "ff00");
+        let none = json(None);
+        assert!(none["result_bytes"].is_null() && none.get("result").is_none());
+        assert_eq!((&none["token"], &none["expires_in_seconds"]), (&json!(7), &json!(90.5)));
+    }
+}

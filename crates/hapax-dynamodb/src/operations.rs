@@ -1,0 +1,172 @@
+//! Each request as a first write, made without a look at the record, and its decision where that
+//! write's condition does not hold: pure.
+
+use crate::item::{CLAIMED, COMPLETED, FAILED};
+use crate::tries::Repeats;
+use crate::update::{Condition, Field, Token, Update, Written};
+use hapax::Timestamp;
+use hapax_store::record::{self, Change, Moment, StoredRecord};
+use hapax_store::*;
+
+/// A kind of request `R`, answered by `A`.
+pub(crate) struct Operation<R, A> {
+    /// Its name, for errors.
+    pub(crate) name: &'static str,
+    pub(crate) key: fn(&R) -> &RecordKey,
+    /// The first write, and the answer if its condition holds.
+    pub(crate) first: fn(&R, Timestamp) -> (Update, A),
+    /// The decision: the answer, and the change of the record.
+    pub(crate) decide: fn(Option<&StoredRecord>, &R, Moment) -> (A, Change),
+    pub(crate) repeats: Repeats,
+    /// The result that comes with a request, for its size.
+    pub(crate) result: fn(&R) -> Option<&Vec<u8>>,
+}
+
+pub(crate) const MARK: Operation<Mark, Marked> = Operation {
+    name: "mark",
+    key: |mark| &mark.key,
+    first: |mark, now| {
+        let written = Written {
+            state: COMPLETED,
+            until: now + mark.retention,
+            token: Token::Stays,
+            attempt: Field::Is(mark.attempt),
+            fingerprint: Field::Gone,
+            result: Field::Gone,
+        };
+        (written.only_if(Condition::Over { now, token: u64::MAX }), Marked::Fresh)
+    },
+    decide: record::mark,
+    // The attempt tells that the earlier try was this one.
+    repeats: Repeats::Always,
+    result: |_| None,
+};
+
+pub(crate) const UNMARK: Operation<Unmark, Unmarked> = Operation {
+    name: "unmark",
+    key: |mark| &mark.key,
+    first: |mark, now| (over(now).only_if(Condition::Marked { now, attempt: mark.attempt }), Unmarked::Done),
+    decide: record::unmark,
+    repeats: Repeats::IfNotDone,
+    result: |_| None,
+};
+
+pub(crate) const CLAIM: Operation<ClaimRequest, Claimed> = Operation {
+    name: "claim",
+    key: |claim| &claim.key,
+    first: |claim, now| {
+        let token = record::next_token(None, Moment::of_server(now));
+        let written = Written {
+            state: CLAIMED,
+            until: now + claim.lease,
+            token: Token::Is(token),
+            attempt: Field::Is(claim.attempt),
+            fingerprint: claim.fingerprint.into(),
+            result: Field::Gone,
+        };
+        (written.only_if(Condition::Over { now, token }), Claimed::Claimed { token })
+    },
+    decide: record::claim,
+    repeats: Repeats::Always,
+    result: |_| None,
+};
+
+pub(crate) const COMPLETE: Operation<Completion, Held> = Operation {
+    name: "complete",
+    key: |completion| &completion.hold.key,
+    first: |completion, now| {
+        let written = Written {
+            state: COMPLETED,
+            until: now + completion.retention,
+            token: Token::Stays,
+            attempt: Field::Gone,
+            fingerprint: Field::Stays,
+            result: completion.result.as_deref().into(),
+        };
+        (written.only_if(Condition::Held { now, token: completion.hold.token }), Held::Done)
+    },
+    decide: record::complete,
+    // The token tells that the claim was completed by the earlier try.
+    repeats: Repeats::Always,
+    result: |completion| completion.result.as_ref(),
+};
+
+pub(crate) const RELEASE: Operation<Hold, Held> = Operation {
+    name: "release",
+    key: |hold| &hold.key,
+    first: |hold, now| (over(now).only_if(Condition::Held { now, token: hold.token }), Held::Done),
+    decide: record::release,
+    repeats: Repeats::IfNotDone,
+    result: |_| None,
+};
+
+pub(crate) const FAIL: Operation<ClaimFailure, Held> = Operation {
+    name: "fail",
+    key: |failure| &failure.hold.key,
+    first: |failure, now| {
+        let until = now + failure.retry_after;
+        let written = Written { until, fingerprint: Field::Stays, ..over(now) };
+        (written.only_if(Condition::Held { now, token: failure.hold.token }), Held::Done)
+    },
+    decide: record::fail,
+    repeats: Repeats::IfNotDone,
+    result: |_| None,
+};
+
+pub(crate) const RENEW: Operation<Renewal, Held> = Operation {
+    name: "renew",
+    key: |renewal| &renewal.hold.key,
+    first: |renewal, now| {
+        let written = Written {
+            state: CLAIMED,
+            until: now + renewal.lease,
+            attempt: Field::Stays,
+            fingerprint: Field::Stays,
+            ..over(now)
+        };
+        (written.only_if(Condition::Held { now, token: renewal.hold.token }), Held::Done)
+    },
+    decide: record::renew,
+    repeats: Repeats::Always,
+    result: |_| None,
+};
+
+pub(crate) const RECORD: Operation<Record, ()> = Operation {
+    name: "record",
+    key: |record| &record.key,
+    first: |record, now| {
+        let written = Written {
+            state: COMPLETED,
+            until: now + record.retention,
+            token: Token::GoneBy,
+            attempt: Field::Gone,
+            fingerprint: record.fingerprint.into(),
+            result: record.result.as_deref().into(),
+        };
+        (written.only_if(Condition::Always), ())
+    },
+    decide: |stored, record, at| ((), Change::Put(StoredRecord::recorded(stored, record, at))),
+    repeats: Repeats::Always,
+    result: |record| record.result.as_ref(),
+};
+
+pub(crate) const FORGET: Operation<RecordKey, bool> = Operation {
+    name: "forget",
+    key: |key| key,
+    first: |_, now| (over(now).only_if(Condition::Counts { now }), true),
+    decide: |stored, _, at| record::forget(stored, at),
+    repeats: Repeats::IfNotDone,
+    result: |_| None,
+};
+
+/// Returns the remainder of a record that ends now: its token.
+fn over(now: Timestamp) -> Written<'static> {
+    Written {
+        state: FAILED,
+        until: now,
+        token: Token::Stays,
+        attempt: Field::Gone,
+        fingerprint: Field::Gone,
+        result: Field::Gone,
+    }
+}

@@ -1,0 +1,86 @@
+//! A table on a server of its own, and clients with a wire that fails on purpose.
+
+use crate::wire::Wire;
+use hapax::{ManualClock, Timestamp};
+use hapax_dynamodb::aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
+use hapax_dynamodb::aws_sdk_dynamodb::{Client, Config};
+use hapax_dynamodb::{DynamoDbOptions, DynamoDbStore};
+use hapax_store::*;
+use std::time::Duration;
+use testkit::moto_server::MotoServer;
+
+pub const TABLE: &str = "hapax";
+pub const LEASE: Duration = Duration::from_secs(30);
+pub const HOUR: Duration = Duration::from_secs(3_600);
+
+pub struct Table {
+    pub server: MotoServer,
+    pub clock: ManualClock,
+    pub wire: Wire,
+}
+
+impl Table {
+    /// Starts a server with a table; none, loudly, where there is none to start.
+    pub async fn start(test: &str) -> Option<Table> {
+        let table = Table::missing(test)?;
+        table.store().create_table().await.unwrap();
+        table.wire.forget_all();
+        Some(table)
+    }
+
+    /// Starts a server without a table.
+    pub fn missing(test: &str) -> Option<Table> {
+        let server = MotoServer::start(test)?;
+        let clock = ManualClock::new();
+        clock.set(Timestamp::from_secs(1_900_000_000));
+        Some(Table { server, clock, wire: Wire::new() })
+    }
+
+    pub fn client(&self) -> Client {
+        let config = Config::builder()
+            .behavior_version(BehaviorVersion::latest())
+            .region(Region::new("eu-central-1"))
+            .credentials_provider(Credentials::new("test", "test", None, None, "test"))
+            .endpoint_url(format!("http://127.0.0.1:{}", self.server.port()))
+            .http_client(self.wire.clone());
+        Client::from_conf(config.build())
+    }
+
+    pub fn with(&self, options: DynamoDbOptions) -> DynamoDbStore {
+        DynamoDbStore::new(&self.client(), options).unwrap().with_clock(self.clock.clone())
+    }
+
+    /// Opens the store with time for a slow machine.
+    pub fn store(&self) -> DynamoDbStore {
+        let patience = Duration::from_secs(300);
+        self.with(DynamoDbOptions::new(TABLE).timeout(patience).try_timeout(patience))
+    }
+}
+
+pub fn key(id: &str) -> RecordKey {
+    RecordKey::new(&Scope::new("test").unwrap(), id)
+}
+
+pub fn mark(id: &str, attempt: u64) -> Mark {
+    Mark { key: key(id), attempt, retention: HOUR }
+}
+
+pub fn claim(id: &str, attempt: u64) -> ClaimRequest {
+    ClaimRequest { key: key(id), attempt, lease: LEASE, fingerprint: None }
+}
+
+pub async fn token(store: &DynamoDbStore, id: &str, attempt: u64) -> u64 {
+    match store.claim(&[claim(id, attempt)]).await.unwrap().remove(0).unwrap() {
+        Claimed::Claimed { token } => token,
+        other => panic!("{id} is {other:?}"),
+    }
+}
+
+pub fn hold(id: &str, token: u64) -> Hold {
+    Hold { key: key(id), token }
+}
+
+/// Returns the one answer.
+pub fn one<A>(answers: Answers<A>) -> Result<A, StoreError> {
+    answers.unwrap().remove(0)
+}
