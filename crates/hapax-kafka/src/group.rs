@@ -18,7 +18,7 @@ use rdkafka::consumer::base_consumer::PartitionQueue;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext, RebalanceProtocol};
 use rdkafka::error::{KafkaError, KafkaResult};
 use rdkafka::types::RDKafkaRespErr;
-use rdkafka::{ClientConfig, ClientContext, Message, Offset, Statistics, TopicPartitionList};
+use rdkafka::{ClientConfig, ClientContext, Message, Statistics, TopicPartitionList};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak, mpsc as blocking};
@@ -119,11 +119,7 @@ impl ConsumerContext for Group {
 
 impl Group {
     fn assign(&self, consumer: &Client, list: &mut TopicPartitionList) -> Result<(), KafkaSourceError> {
-        let begun = match &self.begin {
-            Begin::Committed { .. } => self.offsets(consumer, list),
-            // Nothing is read before its reader has sought.
-            Begin::Sought => list.set_all_offsets(Offset::End).map_err(KafkaSourceError::when("assigning")),
-        };
+        let begun = self.offsets(consumer, list);
         // Before they are assigned, so that nothing is ever in the common queue. A member that
         // cannot go on has no reader.
         let split = begun.and_then(|()| self.split(list));
@@ -141,9 +137,14 @@ impl Group {
     }
 
     /// Sets the offset of each partition in a list to that at which it begins.
+    ///
+    /// Where its reader seeks, that is a number. For the beginning or the end the client would ask
+    /// a broker, and if it seeks before that has answered, it takes the answer for outdated, asks
+    /// again, and goes there after all: messages between would be lost.
     pub(crate) fn offsets(&self, consumer: &Client, list: &mut TopicPartitionList) -> Result<(), KafkaSourceError> {
+        let (absolute, within) = (matches!(self.begin, Begin::Sought), self.options.offsets_within);
         let failed = |error| self.health.note(error, false);
-        offsets::begin(consumer, list, self.reset, self.options.offsets_within, &self.is_stopping, failed)
+        offsets::begin(consumer, list, self.reset, absolute, within, &self.is_stopping, failed)
     }
 
     /// Gives each partition a queue of its own.

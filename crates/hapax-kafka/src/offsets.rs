@@ -19,12 +19,14 @@ use std::time::{Duration, Instant};
 const REQUEST: Duration = Duration::from_secs(10);
 const BACK_OFF: BackOff = BackOff { first: Duration::from_millis(100), max: Duration::from_secs(5) };
 
-/// Sets the offset of each partition in a list to that at which it begins. Blocks, for `within` at
-/// most, or until `stop`. `failed` is told of each try that fails.
+/// Sets the offset of each partition in a list to that at which it begins; as a number, if it must
+/// be `absolute`. Blocks, for `within` at most, or until `stop`. `failed` is told of each try that
+/// fails.
 pub(crate) fn begin<C: ConsumerContext>(
     consumer: &BaseConsumer<C>,
     list: &mut TopicPartitionList,
     reset: Reset,
+    absolute: bool,
     within: Duration,
     stop: &AtomicBool,
     failed: impl Fn(KafkaError),
@@ -33,8 +35,12 @@ pub(crate) fn begin<C: ConsumerContext>(
     let mut failures = 0;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        let cause = match committed(consumer, list, left.min(REQUEST)) {
-            Ok(committed) => return apply(list, &committed, reset),
+        let found = committed(consumer, list, left.min(REQUEST)).and_then(|committed| match absolute {
+            true => numbered(consumer, committed, reset, deadline),
+            false => Ok(committed),
+        });
+        let cause = match found {
+            Ok(found) => return apply(list, &found, reset),
             Err(cause) => cause,
         };
         failures += 1;
@@ -61,6 +67,23 @@ fn committed<C: ConsumerContext>(
     let committed = consumer.committed_offsets(asked, within)?;
     for one in committed.elements() {
         one.error()?;
+    }
+    Ok(committed)
+}
+
+/// Asks for the ends of the partitions for which nothing was committed.
+fn numbered<C: ConsumerContext>(
+    consumer: &BaseConsumer<C>,
+    committed: TopicPartitionList,
+    reset: Reset,
+    deadline: Instant,
+) -> KafkaResult<TopicPartitionList> {
+    for mut one in committed.elements() {
+        if reset != Reset::Error && !matches!(one.offset(), Offset::Offset(_)) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let (low, high) = consumer.fetch_watermarks(one.topic(), one.partition(), left.min(REQUEST))?;
+            one.set_offset(Offset::Offset(if reset == Reset::Earliest { low } else { high }))?;
+        }
     }
     Ok(committed)
 }

@@ -51,6 +51,30 @@ async fn a_partition_is_read_from_its_position_whatever_was_fetched_before() {
     assert!(nothing.is_err(), "nothing is received before it is started");
 }
 
+/// A client that does not know yet where the partition begins or ends must not go there later.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_partition_that_is_started_at_once_is_read_from_its_position_for_good() {
+    for reset in ["earliest", "latest"] {
+        let cluster = cluster(&[(TOPIC, MESSAGES * PARTITIONS)]);
+        let mut config = config(&cluster, "hasty");
+        config.set("partition.assignment.strategy", "cooperative-sticky").set("auto.offset.reset", reset);
+        cluster.broker_round_trip_time(1, Duration::from_millis(300)).expect("a slow broker");
+        let mut group = KafkaPartitions::subscribe(&config, &[TOPIC], KafkaOptions::new()).expect("a member");
+        for _ in 0..PARTITIONS {
+            let assigned = tokio::time::timeout(Duration::from_secs(60), group.assigned()).await.expect("in time");
+            let mut assigned = assigned.expect("a partition");
+            assigned.start(Some(&4_u64.to_be_bytes())).await.expect("started");
+            assigned.start(None).await.expect("started");
+            assigned.start(Some(&4_u64.to_be_bytes())).await.expect("started");
+            assert_eq!(receive(&assigned, 2).await, [4, 5], "{reset}");
+            let more = tokio::time::timeout(Duration::from_secs(2), receive(&assigned, MESSAGES)).await;
+            assert!(more.is_err(), "{reset}: it went elsewhere: {more:?}");
+            assigned.start(Some(&8_u64.to_be_bytes())).await.expect("started");
+            assert_eq!(receive(&assigned, 2).await, [8, 9], "{reset}");
+        }
+    }
+}
+
 /// Its owner has published the end of the partition, and died before that was committed.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_position_is_committed_though_nothing_comes_after_it() {
