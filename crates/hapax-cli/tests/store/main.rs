@@ -161,3 +161,20 @@ fn a_store_that_a_process_has_to_itself_is_left_to_it() {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert!(String::from_utf8_lossy(&output.stderr).contains("conflict"), "{output:?}");
 }
+
+#[test]
+fn nothing_is_made_where_there_is_no_store() {
+    let made = Temporary::new("nothing");
+    let (directory, file) = (made.0.join("empty"), made.0.join("empty.db"));
+    std::fs::create_dir(&directory).unwrap();
+    std::fs::write(&file, "").unwrap();
+    for place in [&directory, &file].map(|path| path.to_str().unwrap()) {
+        for command in [vec!["list", place], vec!["forget", place, "order-17"], vec!["stats", place]] {
+            let output = hapax(&command);
+            assert_eq!(output.status.code(), Some(2), "{output:?}");
+            assert!(String::from_utf8_lossy(&output.stderr).contains("there is no store"), "{output:?}");
+        }
+    }
+    assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0);
+    assert_eq!(std::fs::metadata(&file).unwrap().len(), 0);
+}
