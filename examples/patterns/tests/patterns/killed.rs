@@ -144,7 +144,7 @@ fn what_a_killed_process_has_left_is_done_once() {
         // Each step of each saga once: six of an order whose parcel is too large, one of them refused.
         for (saga, steps) in [(1, "charge, reserve, ship"), (2, ", charge, refund, reserve, unreserve")] {
             let sql = "SELECT DISTINCT string_agg(step, ', ' ORDER BY step) FROM answers
-                       WHERE saga % 2 = $1 % 2 GROUP BY saga";
+                       WHERE saga % 2 = $1::bigint % 2 GROUP BY saga";
             assert_eq!(value(observer, sql, saga).await, steps);
         }
     });

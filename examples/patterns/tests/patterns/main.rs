@@ -4,6 +4,7 @@
 
 mod harness;
 
+mod browser;
 mod daily;
 mod hot;
 mod killed;
