@@ -1,8 +1,8 @@
 //! Kafka's idempotent producer: its settings, and an id of the event for what it does not cover.
 //!
-//! The broker drops copies that one session of the client has sent: its own retries. A producer that
-//! was restarted, or an application that sends again, is another session, and the broker stores the
-//! event twice. So each event carries its own id, and the consumer looks at that.
+//! The broker drops copies that one session of the client has sent: its own retries. A producer
+//! that was restarted, or an application that sends again, is another session, and the broker
+//! stores the event twice. So each event carries its own id, and the consumer looks at that.
 
 use rdkafka::ClientConfig;
 use rdkafka::error::KafkaError;
@@ -33,7 +33,8 @@ pub fn settings(brokers: &str) -> ClientConfig {
 ///
 /// # Errors
 ///
-/// That of the client. After a time-out the event may be stored: publish it again, with the same id.
+/// That of the client. After a time-out the event may be stored: publish it again, with the same
+/// id.
 pub async fn publish(producer: &FutureProducer, topic: &str, event_id: &str, payload: &[u8]) -> Result<(), KafkaError> {
     let headers = OwnedHeaders::new().insert(Header { key: EVENT_ID, value: Some(event_id) });
     let record = FutureRecord::<[u8], [u8]>::to(topic).payload(payload).headers(headers);

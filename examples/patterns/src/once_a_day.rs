@@ -11,8 +11,8 @@ pub const TABLE: &str = "CREATE TABLE daily (
     user_id bigint, action text, day date,
     PRIMARY KEY (user_id, action, day))";
 
-/// Returns true if it is the first time that a user does this on the day that an event belongs to in
-/// a time zone, like `Europe/Berlin`. Have the effect in the same transaction.
+/// Returns true if it is the first time that a user does this on the day that an event belongs to
+/// in a time zone, like `Europe/Berlin`. Have the effect in the same transaction.
 ///
 /// # Errors
 ///

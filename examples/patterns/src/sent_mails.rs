@@ -1,5 +1,5 @@
-//! A record of sent mails, and its gap: who dies between the mail and the note of it leaves a doubt,
-//! which the caller decides.
+//! A record of sent mails, and its gap: who dies between the mail and the note of it leaves a
+//! doubt, which the caller decides.
 
 use std::time::{Duration, SystemTime};
 use tokio_postgres::{Error, GenericClient};
@@ -8,14 +8,14 @@ use tokio_postgres::{Error, GenericClient};
 pub const TABLE: &str = "CREATE TABLE sent_mails (
     mail_key text PRIMARY KEY, attempts bigint NOT NULL, begun_at timestamptz NOT NULL, sent_at timestamptz)";
 
-/// The time after which a sender that has not noted anything is taken for dead: longer than a mailer
-/// may take.
+/// The time after which a sender that has not noted anything is taken for dead: longer than a
+/// mailer may take.
 pub const LEASE: Duration = Duration::from_secs(300);
 
 /// A service that sends mails.
 pub trait Mailer {
-    /// Sends a mail, with this `Message-ID`, by which the receiver's side may recognize a copy. Ends
-    /// within less than [`LEASE`].
+    /// Sends a mail, with this `Message-ID`, by which the receiver's side may recognize a copy.
+    /// Ends within less than [`LEASE`].
     fn send(&self, message_id: &str) -> impl Future<Output = Result<(), MailError>> + Send;
 }
 

@@ -34,7 +34,7 @@ fn tried(name: &str, change: impl Fn(&str) -> String) -> Option<Result<String, S
     let result = (|| {
         let mut compiler = Command::new("tsc");
         let options = ["--strict", "--target", "es2022", "--module", "es2022", "--lib", "es2022,dom"];
-        let translated = run(compiler.args(options).args(["--types", "", "submit.ts"]).current_dir(&folder))?;
+        let translated = run(compiler.args(options).arg("submit.ts").current_dir(&folder))?;
         if !translated.status.success() {
             return Some(Err(said(&translated)));
         }

@@ -74,7 +74,7 @@ impl Drop for Process {
 /// One delivery of a message.
 #[derive(Clone, Copy, Debug)]
 pub struct Delivery {
-    /// What the message is about: each trial has another one.
+    /// The subject of the message: each trial has another one.
     pub key: i64,
     /// The number of the message among those about the key, from 1.
     pub message: i64,
@@ -93,7 +93,7 @@ enum Death {
 
 /// Messages about a key, and the orders in which they are delivered.
 pub struct Trial<'t> {
-    /// What is there before the first message: SQL with `{key}`.
+    /// The rows before the first message: SQL with `{key}`.
     pub before: &'t str,
     pub orders: &'t [&'t [i64]],
 }
@@ -181,8 +181,8 @@ impl<H: AsyncFn(&mut Client, Delivery) -> Result<(), Failed>> Stage<'_, H> {
         delivery
     }
 
-    /// Delivers messages in an order. One of them dies, and comes again. Returns false if it was done
-    /// before it could die.
+    /// Delivers messages in an order. One of them dies, and comes again. Returns false if it was
+    /// done before it could die.
     async fn with_death(&mut self, order: &[i64], death: Death, victim: usize, step: usize) -> Result<bool, String> {
         self.begin().await;
         let mut survivor = self.place.connect().await;

@@ -141,7 +141,7 @@ fn what_a_killed_process_has_left_is_done_once() {
         assert_eq!(value(observer, sum, 1).await, expected);
         let reserved = "SELECT sum(pieces)::text FROM reservations WHERE product_id = $1";
         assert_eq!(value(observer, reserved, 1).await, (2 * MESSAGES).to_string());
-        // Each step of each saga once: six of an order whose parcel is too large, one of them refused.
+        // Each step of each saga once; of an order whose parcel is too large one was refused.
         for (saga, steps) in [(1, "charge, reserve, ship"), (2, ", charge, refund, reserve, unreserve")] {
             let sql = "SELECT DISTINCT string_agg(step, ', ' ORDER BY step) FROM answers
                        WHERE saga % 2 = $1::bigint % 2 GROUP BY saga";
