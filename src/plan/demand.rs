@@ -1,5 +1,6 @@
 //! The demand on an engine.
 
+use super::responses::Responses;
 use super::{Plan, PlanError};
 use crate::JournalOptions;
 use crate::clock::HUNDRED_YEARS;
@@ -41,6 +42,7 @@ pub struct Demand {
     pub(super) journal: Option<Duration>,
     pub(super) long_memory: Option<Duration>,
     pub(super) replay_ids_per_second: f64,
+    pub(super) responses: Option<Responses>,
 }
 
 /// The horizon from which on every hour of the day is in it, so that the mean over it is the
@@ -69,6 +71,7 @@ impl Demand {
             journal: None,
             long_memory: None,
             replay_ids_per_second: REPLAY_IDS_PER_SECOND,
+            responses: None,
         }
     }
 
@@ -156,6 +159,23 @@ impl Demand {
         Demand { replay_ids_per_second: ids, ..self }
     }
 
+    /// Adds the responses that a layer for idempotency keys keeps (`hapax-http`): so many a second on
+    /// average, of so many bytes on average (body, and names and values of the headers that are
+    /// kept), for so long. They take room in a store, none in the engine. Default: none.
+    ///
+    /// ```
+    /// use hapax::plan::Demand;
+    /// use std::time::Duration;
+    ///
+    /// let (minute, day) = (Duration::from_secs(60), Duration::from_secs(86_400));
+    /// let responses = Demand::new(12.0, minute).responses(12.0, 2_000, day).plan()?.responses.unwrap();
+    /// assert_eq!((responses.responses, responses.record_bytes), (1_036_800.0, 2_050.0));
+    /// # Ok::<(), hapax::plan::PlanError>(())
+    /// ```
+    pub fn responses(self, per_second: f64, bytes: usize, retention: Duration) -> Self {
+        Demand { responses: Some(Responses { per_second, bytes, retention }), ..self }
+    }
+
     /// Returns the configuration for this demand, its cost, and what it will miss. Takes some
     /// milliseconds.
     ///
@@ -201,6 +221,7 @@ impl Demand {
         self.ticks()?;
         self.validate_history()?;
         self.validate_long_memory()?;
+        self.responses.as_ref().map_or(Ok(()), Responses::validate)?;
         let up_to_a_year = |option, duration: Option<Duration>| {
             let Some(duration) = duration else { return Ok(()) };
             let is_valid = !duration.is_zero() && duration <= 366 * DAY;

@@ -45,6 +45,7 @@ mod long_memory;
 mod loss;
 mod memory;
 mod profile;
+mod responses;
 mod stores;
 mod text;
 mod units;
@@ -57,6 +58,7 @@ pub use journal::JournalPlan;
 #[cfg(all(feature = "long-memory", not(modelled)))]
 pub use long_memory::LongMemoryPlan;
 pub use profile::{Burst, Caution, CurvePoint, Excerpt, Length, Profile, Quantile, Summary, rounded_up};
+pub use responses::ResponsesPlan;
 pub use stores::StorePlan;
 #[doc(hidden)] // for the command and its reports
 pub use units::{Bytes, BytesNeeded, Count, Share, Time, rough};
@@ -97,6 +99,8 @@ pub struct Plan {
     /// The long memory, if one is wanted.
     #[cfg(all(feature = "long-memory", not(modelled)))]
     pub long_memory: Option<LongMemoryPlan>,
+    /// The responses that are kept, if some are.
+    pub responses: Option<ResponsesPlan>,
     /// The bytes of a store that remembers as long, and the calls that the memory in front of it
     /// saves.
     pub store: StorePlan,
@@ -110,6 +114,7 @@ impl Plan {
         let history = division.history.map(|size| HistoryPlan::of(demand, &size));
         Ok(Plan {
             window: WindowPlan::of(demand, &division, ticks),
+            responses: demand.responses.as_ref().map(ResponsesPlan::of),
             store: StorePlan::of(demand, history.as_ref()),
             journal: demand.commit_interval().map(|interval| JournalPlan::of(demand, interval, ticks.tick())),
             #[cfg(all(feature = "long-memory", not(modelled)))]

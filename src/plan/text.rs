@@ -31,7 +31,8 @@ impl fmt::Display for Plan {
         #[cfg(all(feature = "long-memory", not(modelled)))]
         self.long_memory_rows(rows)?;
         self.total_rows(rows)?;
-        self.store_rows(rows)
+        self.store_rows(rows)?;
+        self.responses_rows(rows)
     }
 }
 
@@ -101,6 +102,18 @@ impl Plan {
         rows.row("after growth", format_args!("{} at most", Bytes(self.bytes_max() as f64)))?;
         let fixed = Bytes(super::memory::FIXED_BYTES as f64);
         rows.row("  of which", format_args!("{fixed} whatever is planned: counters and locks"))
+    }
+
+    fn responses_rows(&self, rows: &mut Rows) -> fmt::Result {
+        let Some(responses) = &self.responses else { return Ok(()) };
+        rows.title("Responses that an HTTP layer keeps, in its store")?;
+        let (rate, retention) = (Count(responses.per_second), Time(responses.retention));
+        let count = Count(responses.responses);
+        rows.row("responses", format_args!("{count} within {retention}, {rate}/s on average"))?;
+        rows.row("a record", format_args!("{} on average", Bytes(responses.record_bytes)))?;
+        rows.row("BudgetStore, memory", Bytes(responses.budget_bytes))?;
+        rows.row("Redis, memory", Bytes(responses.redis_bytes))?;
+        rows.row("SQLite, disk", Bytes(responses.sqlite_bytes))
     }
 
     fn store_rows(&self, rows: &mut Rows) -> fmt::Result {

@@ -1,6 +1,7 @@
 //! Checks that links and paths in documents lead somewhere.
 
 mod prose;
+mod snippets;
 
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 use std::collections::HashSet;

@@ -2,8 +2,8 @@
 
 use super::{Answer, Observed};
 use hapax::plan::{
-    Burst, ClaimsPlan, CurvePoint, HistoryPlan, JournalPlan, Length, LongMemoryPlan, Plan, Quantile, StorePlan,
-    WindowPlan,
+    Burst, ClaimsPlan, CurvePoint, HistoryPlan, JournalPlan, Length, LongMemoryPlan, Plan, Quantile, ResponsesPlan,
+    StorePlan, WindowPlan,
 };
 use serde_json::{Value, json};
 
@@ -77,6 +77,7 @@ fn plan(plan: &Plan) -> Value {
         "long_memory": plan.long_memory.as_ref().map(long_memory),
         "bytes": plan.bytes(),
         "bytes_max": plan.bytes_max(),
+        "responses": plan.responses.as_ref().map(responses),
         "store": store(&plan.store),
         "builder": plan.builder_call(),
         // The filter has no long memory.
@@ -146,6 +147,18 @@ fn long_memory(long_memory: &LongMemoryPlan) -> Value {
         "disk_bytes": long_memory.disk_bytes,
         "disk_bytes_max": long_memory.disk_bytes_max,
         "is_written_three_times": long_memory.is_written_three_times,
+    })
+}
+
+fn responses(responses: &ResponsesPlan) -> Value {
+    json!({
+        "retention_seconds": responses.retention.as_secs_f64(),
+        "responses_per_second": responses.per_second,
+        "responses": responses.responses,
+        "record_bytes": responses.record_bytes,
+        "budget_bytes": responses.budget_bytes,
+        "redis_bytes": responses.redis_bytes,
+        "sqlite_bytes": responses.sqlite_bytes,
     })
 }
 

@@ -16,6 +16,9 @@ use std::io::Write;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
+/// The time for which a layer keeps responses unless it is told otherwise.
+const RESPONSE_RETENTION: Duration = Duration::from_secs(24 * 3_600);
+
 /// The answer that is printed.
 pub struct Answer {
     pub seen: Option<Observed>,
@@ -185,6 +188,9 @@ fn plan(args: &PlanArgs, demand: Demand, horizon: Option<Duration>) -> Result<Pl
     let demand = args.work.map_or(demand.clone(), |work| demand.work(work));
     let demand = args.journal.map_or(demand.clone(), |interval| demand.journal(interval));
     let demand = args.long_memory.map_or(demand.clone(), |retention| demand.long_memory(retention));
+    let responses = args.responses.zip(args.response_bytes);
+    let retention = args.response_retention.unwrap_or(RESPONSE_RETENTION);
+    let demand = responses.map_or(demand.clone(), |(rate, bytes)| demand.responses(rate, bytes, retention));
     demand.plan().map_err(failure)
 }
 
@@ -214,6 +220,9 @@ fn failure(error: PlanError) -> CommandError {
         "journal" => "--journal",
         "long_memory" => "--long-memory",
         "peak" => "--peak",
+        "response_bytes" => "--response-bytes",
+        "response_retention" => "--response-retention",
+        "responses" => "--responses",
         "window" => "--window",
         "work" => "--work",
         _ => return CommandError::Usage(error.to_string()),

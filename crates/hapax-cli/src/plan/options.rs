@@ -86,6 +86,18 @@ pub struct PlanArgs {
     #[arg(long, value_name = "IDS", value_parser = rate, requires = "journal", help_heading = "Demand")]
     pub replay_rate: Option<f64>,
 
+    /// Responses a second that an HTTP layer keeps in its store, for idempotency keys
+    #[arg(long, value_name = "RESPONSES", value_parser = rate, requires = "response_bytes", help_heading = "Demand")]
+    pub responses: Option<f64>,
+
+    /// Bytes of such a response on average: body and kept headers (like 2000 or 2K: KiB)
+    #[arg(long, value_name = "BYTES", value_parser = bytes, requires = "responses", help_heading = "Demand")]
+    pub response_bytes: Option<usize>,
+
+    /// Keep responses for so long; 24h without this
+    #[arg(long, value_name = "DURATION", value_parser = duration, requires = "responses", help_heading = "Demand")]
+    pub response_retention: Option<Duration>,
+
     /// Memory that window, history and claims may take together (like 512M or 16G: GiB)
     #[arg(long, value_name = "BYTES", value_parser = bytes, help_heading = "Demand")]
     pub memory: Option<usize>,

@@ -8,6 +8,7 @@ mod faults;
 mod kept;
 mod keys;
 mod outgoing;
+mod planned;
 mod problems;
 mod quotas;
 mod running;

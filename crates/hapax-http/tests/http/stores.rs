@@ -129,10 +129,10 @@ async fn over_postgres() {
     cases(store).await;
 }
 
-struct Directory(PathBuf);
+pub struct Directory(pub PathBuf);
 
 impl Directory {
-    fn new(name: &str) -> Self {
+    pub fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("hapax-http-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
         Directory(path)

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 /// Returns the metrics that the queries of a dashboard name, without the suffixes that Prometheus
 /// appends to a histogram's name.
-fn named(dashboard: &str) -> BTreeSet<String> {
+pub fn named(dashboard: &str) -> BTreeSet<String> {
     let is_of_a_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let words = dashboard.split(|c| !is_of_a_name(c)).filter(|word| word.starts_with("hapax_"));
     words.map(str::to_owned).collect()

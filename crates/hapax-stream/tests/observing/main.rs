@@ -1,5 +1,6 @@
 //! The metrics and their documents, the spans and the events of an asynchronous engine.
 
+mod alerts;
 mod consumers;
 mod documents;
 mod metrics;

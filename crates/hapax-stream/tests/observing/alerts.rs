@@ -1,0 +1,125 @@
+//! The alerts: that each metric in them is there, that each has a panel, and, by `promtool`, that
+//! each fires when it must, and else does not.
+
+use super::documents::named;
+use super::metrics::{Kind, documented};
+use std::collections::BTreeSet;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const RULES: &str = include_str!("../../../../docs/alerts.yml");
+const CASES: &str = include_str!("alerts.yml");
+
+#[derive(Debug, PartialEq)]
+struct Rule {
+    name: String,
+    is_alert: bool,
+    expression: String,
+    panel: Option<String>,
+}
+
+/// Reads rules of which each field is a line, as in our file.
+fn rules(text: &str) -> Vec<Rule> {
+    let mut found: Vec<Rule> = Vec::new();
+    for line in text.lines().map(str::trim) {
+        let (field, value) = line.split_once(": ").unwrap_or((line, ""));
+        match field {
+            "- record" | "- alert" => found.push(Rule {
+                name: value.to_owned(),
+                is_alert: field == "- alert",
+                expression: String::new(),
+                panel: None,
+            }),
+            "expr" => found.last_mut().expect("a rule").expression = value.to_owned(),
+            "panel" => found.last_mut().expect("a rule").panel = Some(value.to_owned()),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Returns an expression with those of recorded rules in place of their names.
+fn resolved(expression: &str, rules: &[Rule]) -> String {
+    let recorded = rules.iter().filter(|rule| !rule.is_alert);
+    recorded.fold(expression.to_owned(), |text, rule| text.replace(&rule.name, &rule.expression))
+}
+
+#[test]
+fn alerts_are_on_metrics_that_there_are_and_each_has_its_panel() {
+    let (rules, metrics) = (rules(RULES), documented());
+    let labels: BTreeSet<String> = metrics.values().flat_map(|metric| metric.labels.clone()).collect();
+    let dashboard: serde_json::Value = serde_json::from_str(include_str!("../../../../docs/grafana.json")).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap();
+    let document = include_str!("../../../../docs/metrics.md");
+    let alerts: Vec<&Rule> = rules.iter().filter(|rule| rule.is_alert).collect();
+    assert!(alerts.len() > 7, "there are alerts: {alerts:?}");
+    for alert in alerts {
+        let expression = resolved(&alert.expression, &rules);
+        let asked = named(&expression);
+        assert!(!asked.is_empty(), "{alert:?}");
+        for name in &asked {
+            let metric = metrics.get(name).unwrap_or_else(|| panic!("{name} is not documented: {alert:?}"));
+            assert_ne!(metric.kind, Kind::Histogram, "{name} has buckets, a sum and a count");
+        }
+        for group in expression.split("by (").skip(1) {
+            for label in group.split(')').next().unwrap().split(',').map(str::trim) {
+                assert!(label == "instance" || labels.contains(label), "{label} in {alert:?}");
+            }
+        }
+        let title = alert.panel.as_deref().unwrap_or_else(|| panic!("{alert:?} has no panel"));
+        let panel = panels.iter().find(|panel| panel["title"] == title);
+        let panel = panel.unwrap_or_else(|| panic!("docs/grafana.json has no panel {title}"));
+        let shown = panel["targets"].as_array().unwrap().iter().map(|target| target["expr"].as_str().unwrap());
+        assert_eq!(named(&shown.collect::<Vec<_>>().join("\n")), asked, "the panel {title} shows something else");
+        assert!(document.contains(&format!("`{}`", alert.name)), "docs/metrics.md lacks {}", alert.name);
+        assert!(
+            CASES.contains(&format!("alertname: {}\n        exp_alerts:", alert.name)),
+            "no case of {}",
+            alert.name
+        );
+    }
+}
+
+/// Returns true if promtool finds that rules are as the cases say; none if it is not installed.
+fn holds(rules: &str) -> Option<bool> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let folder: PathBuf = std::env::temp_dir().join(format!("hapax-alerts-{}-{number}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("rules.yml"), rules).unwrap();
+    std::fs::write(folder.join("cases.yml"), CASES.replace("- RULES", "- rules.yml")).unwrap();
+    let run = |words: &[&str]| match Command::new("promtool").args(words).current_dir(&folder).output() {
+        Ok(output) => Some(output),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            println!("SKIPPED: docs/alerts.yml: promtool is not installed (Debian: prometheus)");
+            None
+        }
+        Err(error) => panic!("promtool: {error}"),
+    };
+    let result = run(&["check", "rules", "rules.yml"]).and_then(|checked| {
+        let said = String::from_utf8_lossy(&checked.stdout).into_owned() + &String::from_utf8_lossy(&checked.stderr);
+        assert!(checked.status.success(), "{said}");
+        Some(run(&["test", "rules", "cases.yml"])?.status.success())
+    });
+    std::fs::remove_dir_all(&folder).unwrap();
+    result
+}
+
+#[test]
+fn each_alert_fires_when_it_must_and_a_wrong_one_is_noticed() {
+    let Some(is_right) = holds(RULES) else { return };
+    assert!(is_right, "run `promtool test rules` on crates/hapax-stream/tests/observing/alerts.yml");
+    for rule in rules(RULES).iter().filter(|rule| rule.is_alert) {
+        let never = format!("({}) and vector(0) > 1", rule.expression);
+        let (left, comparison) = rule.expression.rsplit_once(['>', '=']).expect("a comparison");
+        let left = left.trim_end_matches(['>', '=', ' ']);
+        let always = format!("{left} > -1");
+        for wrong in [never, always] {
+            let wrong_rules = RULES.replace(&format!("expr: {}\n", rule.expression), &format!("expr: {wrong}\n"));
+            assert_ne!(wrong_rules, RULES);
+            assert_eq!(holds(&wrong_rules), Some(false), "nobody notices {wrong}, in place of {comparison}");
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! Patterns against duplicates, each a file to copy from: [docs/patterns.md] says when to use
+//! which, and shows this code. Their tests deliver every message several times, also at once, and die at
+//! each step; they find out the naive version of each.
+//!
+//! Functions that take a [`GenericClient`](tokio_postgres::GenericClient) are one statement each:
+//! they work alone, or in the caller's transaction.
+//!
+//! [docs/patterns.md]: https://github.com/hapax-rs/hapax/blob/main/docs/patterns.md
+
+#![forbid(unsafe_code)]
+
+pub mod absolute;
+pub mod hot_key;
+pub mod idempotent_producer;
+pub mod last_event;
+pub mod once_a_day;
+pub mod reservation;
+pub mod saga;
+pub mod sent_mails;
+pub mod state_guard;
+pub mod unique_row;
+pub mod upsert;
