@@ -58,16 +58,19 @@
 mod attempt;
 mod backlog;
 mod breaker;
+pub mod cloudevents;
 #[cfg(feature = "serde")]
 mod config;
 mod database;
 mod dead;
+mod described;
 mod errors;
 #[cfg(any(fuzzing, test))]
 #[doc(hidden)]
 pub mod fuzzing;
 mod give_up;
 pub mod inbox;
+mod keep;
 mod marks;
 mod message;
 mod meters;
@@ -80,8 +83,11 @@ mod queue;
 mod relay;
 mod retention;
 mod retry;
+mod router;
 mod seen;
 mod settling;
+#[cfg_attr(not(feature = "tracing"), path = "spans/no_tracing.rs")]
+mod spans;
 mod statements;
 mod store;
 mod tables;
@@ -92,12 +98,22 @@ pub use backlog::Backlog;
 pub use database::Database;
 pub use dead::{DeadLetter, Letters};
 pub use give_up::GiveUp;
-pub use message::{HEADER_BYTES_MAX, ID_BYTES_MAX, Message, NewMessage, PAYLOAD_BYTES_MAX};
+pub use keep::Keep;
+pub use message::{
+    DESCRIPTION_BYTES_MAX, HEADER_BYTES_MAX, ID_BYTES_MAX, Message, NewMessage, PAYLOAD_BYTES_MAX,
+};
 pub use meters::QueueStats;
 pub use publisher::Publisher;
 pub use relay::Relay;
 pub use retention::{Cleanup, Retention};
 pub use retry::Retry;
+#[cfg(feature = "json")]
+pub use router::JsonHandler;
+#[cfg(feature = "sqlx")]
+pub use router::SqlxRouter;
+#[cfg(all(feature = "json", feature = "sqlx"))]
+pub use router::SqlxJsonHandler;
+pub use router::{Router, RouterStats};
 pub use seen::Seen;
 pub use store::{Layout, PostgresOptions, PostgresStore};
 pub use tables::Tables;
