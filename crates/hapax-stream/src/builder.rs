@@ -44,7 +44,7 @@ pub struct ConsumerBuilder<S: Store, M> {
 
 impl<S: Store, M: Send + Sync + 'static> Consumer<S, M> {
     /// Starts configuring a consumer: `id_of` returns the id of a message, for example a header or
-    /// a field, or one made by [`ids`](super::ids). `None`, or a blank one, is
+    /// a field, or one of [`hapax_message::ids`]. `None`, or a blank one, is
     /// [missing](ConsumerBuilder::on_missing): so is that of a message that cannot be parsed.
     pub fn builder<I: AsRef<[u8]>>(
         engine: TieredDedup<S>,

@@ -32,7 +32,6 @@ mod event;
 mod ext;
 mod handle;
 mod heartbeat;
-pub mod ids;
 mod log_calls;
 mod log_consumer;
 mod log_run;
