@@ -199,7 +199,8 @@ mod tests {
     fn structured_mode_is_known_by_its_content_type() {
         let of = |content_type: &str, payload: &[u8]| {
             let message = as_received(&StoredEvent::binary(&event(), Binding::Kafka));
-            Message { headers: vec![("Content-Type".into(), content_type.into())], payload: payload.to_vec(), ..message }
+            let headers = vec![("Content-Type".into(), content_type.into())];
+            Message { id: b"m-1".to_vec(), headers, payload: payload.to_vec(), ..message }
         };
         assert!(of("application/cloudevents+json; charset=utf-8", b"{").event().is_err());
         assert!(of("Application/CloudEvents-batch+json", b"[]").event().is_err());
