@@ -182,7 +182,8 @@ mod tests {
 
     #[test]
     fn a_message_with_columns_alone_is_an_event_and_without_a_source_none() {
-        let stored = StoredEvent { headers: Vec::new(), id: b"m-1".to_vec(), ..StoredEvent::binary(&event(), Binding::Kafka) };
+        let stored =
+            StoredEvent { headers: Vec::new(), id: b"m-1".to_vec(), ..StoredEvent::binary(&event(), Binding::Kafka) };
         let read = as_received(&stored).event().unwrap();
         assert_eq!((read.event_id(), read.kind(), read.subject()), ("m-1", Some("order.paid"), Some("order-17 €")));
         assert_eq!((read.key(), read.data()), (Some(&b"order-17"[..]), Some(&br#"{"order":17}"#[..])));

@@ -99,9 +99,7 @@ pub use database::Database;
 pub use dead::{DeadLetter, Letters};
 pub use give_up::GiveUp;
 pub use keep::Keep;
-pub use message::{
-    DESCRIPTION_BYTES_MAX, HEADER_BYTES_MAX, ID_BYTES_MAX, Message, NewMessage, PAYLOAD_BYTES_MAX,
-};
+pub use message::{DESCRIPTION_BYTES_MAX, HEADER_BYTES_MAX, ID_BYTES_MAX, Message, NewMessage, PAYLOAD_BYTES_MAX};
 pub use meters::QueueStats;
 pub use publisher::Publisher;
 pub use relay::Relay;
@@ -109,10 +107,10 @@ pub use retention::{Cleanup, Retention};
 pub use retry::Retry;
 #[cfg(feature = "json")]
 pub use router::JsonHandler;
-#[cfg(feature = "sqlx")]
-pub use router::SqlxRouter;
 #[cfg(all(feature = "json", feature = "sqlx"))]
 pub use router::SqlxJsonHandler;
+#[cfg(feature = "sqlx")]
+pub use router::SqlxRouter;
 pub use router::{Router, RouterStats};
 pub use seen::Seen;
 pub use store::{Layout, PostgresOptions, PostgresStore};

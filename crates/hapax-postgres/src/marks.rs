@@ -103,7 +103,11 @@ mod tests {
         assert!(first_lock(&tables).checked_add(i64::from(i32::MAX)).is_some());
         for slot in 0..SLOTS {
             assert_eq!(sql.matches(&format!("slot = {slot} ")).count(), 2, "{slot}");
-            assert_eq!(sql.matches(&format!("DELETE FROM {}{slot}\" ", tables.partition_prefix())).count(), 1, "{slot}");
+            assert_eq!(
+                sql.matches(&format!("DELETE FROM {}{slot}\" ", tables.partition_prefix())).count(),
+                1,
+                "{slot}"
+            );
         }
         assert!(SLOTS.is_power_of_two() && SLOTS.is_multiple_of(GROUP));
     }

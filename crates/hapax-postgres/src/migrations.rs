@@ -46,7 +46,7 @@ const FUNCTIONS: [&str; 19] = [
     "discard",
     "figures",
     "letters",
-    "dead",
+    "dead_letters",
 ];
 
 /// The functions that `handled.sql` makes or calls.
@@ -153,7 +153,7 @@ impl Tables {
             .replace("{upgrade_turns}", &UPGRADE_TURNS.to_string());
         let marks = marks::made(self);
         let queues = [self.queue_made(Queue::Inbox), self.queue_made(Queue::Outbox)].concat();
-        let inbox = [INBOX, COMPATIBLE_ONCE, CAPTURE]
+        let inbox = [INBOX, CAPTURE, COMPATIBLE_ONCE]
             .concat()
             .replace("{inbox_id}", &self.index("inbox_id"))
             .replace("{inbox_receive}", &self.function("inbox_receive"))

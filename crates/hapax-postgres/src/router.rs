@@ -4,10 +4,10 @@ mod routes;
 #[cfg(feature = "sqlx")]
 mod sqlx_route;
 
-#[cfg(feature = "sqlx")]
-pub use sqlx_route::SqlxRouter;
 #[cfg(all(feature = "json", feature = "sqlx"))]
 pub use sqlx_route::SqlxJsonHandler;
+#[cfg(feature = "sqlx")]
+pub use sqlx_route::SqlxRouter;
 
 use super::{BoxError, Handler, Message};
 use futures_util::FutureExt as _;

@@ -151,7 +151,7 @@ pub(super) fn remove(tables: &Tables, queue: Queue, position: i64) -> String {
 
 /// Lists dead letters: see `queue.sql`.
 pub(super) fn dead(tables: &Tables, queue: Queue) -> String {
-    call(tables, queue, "dead", 3)
+    call(tables, queue, "dead_letters", 3)
 }
 
 /// Inserts rows for change data capture: the topic, and arrays of ids, keys, payloads, headers,

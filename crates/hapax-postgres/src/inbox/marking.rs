@@ -181,9 +181,8 @@ pub async fn mark_batch(
     // Of an id of which nothing is written down, the server gets what is marked alone.
     let id = |(mark, stored): (&NewMark<'_>, &Vec<u8>)| if mark.is_bare() { stored.clone() } else { mark.id.to_vec() };
     let ids: Vec<Vec<u8>> = marks.iter().zip(&stored).map(id).collect();
-    let texts: [Vec<Option<String>>; 4] = std::array::from_fn(|at| {
-        marks.iter().map(|mark| mark.texts()[at].1.map(str::to_owned)).collect()
-    });
+    let texts: [Vec<Option<String>>; 4] =
+        std::array::from_fn(|at| marks.iter().map(|mark| mark.texts()[at].1.map(str::to_owned)).collect());
     let [kinds, sources, subjects, processors] = &texts;
     let values = [
         Value::Text(consumer),

@@ -29,5 +29,5 @@ CREATE OR REPLACE FUNCTION {queue_letters}(_name text, _behind bigint, _limit bi
 )
 LANGUAGE sql AS $$
     SELECT t.position, t.name, t.key, t.id, t.payload, t.headers, t.attempts, t.error, t.enqueued_at, t.died_at
-    FROM {queue_dead}(_name, _behind, _limit) t
+    FROM {queue_dead_letters}(_name, _behind, _limit) t
 $$;

@@ -519,7 +519,7 @@ END $$;
 
 -- Dead letters of a name (or of all) behind a position, oldest first. Times are microseconds since
 -- 1970.
-CREATE OR REPLACE FUNCTION {queue_dead}(_name text, _behind bigint, _limit bigint) RETURNS TABLE (
+CREATE OR REPLACE FUNCTION {queue_dead_letters}(_name text, _behind bigint, _limit bigint) RETURNS TABLE (
     "position" bigint, name text, key bytea, id bytea, payload bytea, headers text[], attempts integer, error text,
     enqueued_at bigint, died_at bigint, kind text, source text, subject text
 )

@@ -11,7 +11,8 @@ const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
 /// Texts that are hard on SQL, arrays and literals.
 fn hostile() -> Vec<String> {
-    let texts = ["order.paid", "'); DROP TABLE x; --", "a\\'b\"c", "{NULL,\"\"}", "NULL", "€ \u{1f4a9}", " ", "$1 %s {p}"];
+    let texts =
+        ["order.paid", "'); DROP TABLE x; --", "a\\'b\"c", "{NULL,\"\"}", "NULL", "€ \u{1f4a9}", " ", "$1 %s {p}"];
     texts.into_iter().map(str::to_owned).chain([("ä").repeat(DESCRIPTION_BYTES_MAX / 2)]).collect()
 }
 
@@ -121,7 +122,11 @@ fn what_no_message_can_say_is_refused_before_the_server_is_asked() {
                     outbox::enqueue_batch(&mut tx, &place.tables, "t", &[message]).await,
                     outbox::capture(&mut tx, &place.tables, "t", &[message]).await,
                 ];
-                assert!(errors.iter().all(|error| error.as_ref().is_err_and(|error| error.kind() == ErrorKind::Misconfigured)));
+                assert!(
+                    errors
+                        .iter()
+                        .all(|error| error.as_ref().is_err_and(|error| error.kind() == ErrorKind::Misconfigured))
+                );
             }
             let mark = inbox::NewMark::new("m");
             for mark in [mark.kind(text), mark.source(text), mark.subject(text), mark.processor(text)] {

@@ -93,7 +93,8 @@ fn who_handled_the_events_of_a_subject_and_when_is_one_question() {
         assert_eq!(paged, ["m-0", "m-0", "m-1", "m-1", "m-2", "m-2", "m-3", "m-3"]);
         let plan = client.query("SELECT 1", &[]).await;
         assert!(plan.is_ok());
-        let sql = format!("EXPLAIN SELECT FROM {}_handled WHERE slot IN (1) AND subject = 'a' AND number > 0", place.prefix);
+        let sql =
+            format!("EXPLAIN SELECT FROM {}_handled WHERE slot IN (1) AND subject = 'a' AND number > 0", place.prefix);
         client.batch_execute("SET enable_seqscan = off").await.unwrap();
         let plan: Vec<String> = client.query(&sql, &[]).await.unwrap().iter().map(|row| row.get(0)).collect();
         assert!(plan.iter().any(|line| line.contains("subject")), "{plan:?}");
@@ -177,7 +178,10 @@ fn a_worker_keeps_what_it_is_told_to_and_nothing_else() {
             assert_eq!((events.len(), events.iter().filter(|event| event.is_kept).count()), (kept, whole), "{keep:?}");
             for event in &events {
                 assert_eq!((event.attempts, event.error.as_deref()), (2, Some("not yet")));
-                assert_eq!((event.result.as_deref(), event.processor.as_deref()), (Some(&b"done"[..]), Some("pod '7'\\")));
+                assert_eq!(
+                    (event.result.as_deref(), event.processor.as_deref()),
+                    (Some(&b"done"[..]), Some("pod '7'\\"))
+                );
                 assert!(event.received_at.unwrap() <= event.handled_at);
                 assert_eq!(event.message.is_some(), whole > 0);
                 let Some(message) = &event.message else { continue };

@@ -24,7 +24,8 @@ fn what_was_kept_is_handled_once_more_as_the_last_of_its_key() {
         let mut client = place.client().await;
         let (worker, keeps) = (place.worker("c").keep(Keep::Messages), Arc::new(Keeps::default()));
         let headers = [("a", "b"), ("traceparent", "x")];
-        let first = NewMessage::new("m", "payload").key("k").kind("paid").subject("order-17").source("/").headers(&headers);
+        let first =
+            NewMessage::new("m", "payload").key("k").kind("paid").subject("order-17").source("/").headers(&headers);
         assert!(place.receive(&mut client, "c", first).await.is_first());
         assert_eq!(worker.step(&keeps).await.unwrap(), 1);
         let _ = place.receive(&mut client, "c", NewMessage::new("n", "").key("k")).await;
@@ -146,10 +147,9 @@ fn what_a_worker_has_is_not_requeued_before_it_is_committed() {
         }
         let letters = inbox::dead_letters(&client, &place.tables, Some("c"), 0, 10).await.unwrap();
         let letter = Letters::At(&[letters[0].position]);
-        let both = tokio::join!(
-            async { inbox::requeue(&client, &place.tables, letter).await.unwrap() },
-            async { inbox::requeue(&place.client().await, &place.tables, letter).await.unwrap() }
-        );
+        let both = tokio::join!(async { inbox::requeue(&client, &place.tables, letter).await.unwrap() }, async {
+            inbox::requeue(&place.client().await, &place.tables, letter).await.unwrap()
+        });
         assert_eq!(both.0 + both.1, 1);
         assert_eq!(place.count(&client, "SELECT count(*) FROM {p}_inbox WHERE dead_at IS NULL").await, 1);
         // A worker that has stood still for longer than its lease does nothing to what was requeued.

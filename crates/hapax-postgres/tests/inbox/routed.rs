@@ -40,7 +40,8 @@ fn each_kind_has_its_handler_and_others_are_put_aside_passed_on_or_handled_other
         let mut client = place.client().await;
         place.execute(&client, "CREATE TABLE {p}_effects (name text, id bytea)").await;
         let inserts = |name| Inserts(name, place.prefix.clone());
-        let router = || Router::new().on("paid", inserts("paid")).unwrap().on("cancelled", inserts("cancelled")).unwrap();
+        let router =
+            || Router::new().on("paid", inserts("paid")).unwrap().on("cancelled", inserts("cancelled")).unwrap();
         let [right, other] = ["paid", "cancelled"].map(str::to_owned);
         let expected = vec![(other, "2".to_owned()), (right.clone(), "1".into()), (right, "5".into())];
 
@@ -52,7 +53,10 @@ fn each_kind_has_its_handler_and_others_are_put_aside_passed_on_or_handled_other
         let letters = inbox::dead_letters(&client, &place.tables, Some("aside"), 0, 10).await.unwrap();
         let said: Vec<_> = letters.iter().map(|letter| (text(&letter.message.id), letter.message.attempts)).collect();
         assert_eq!(said, [("3".to_owned(), 1), ("4".to_owned(), 1)], "at once");
-        assert!(letters[0].error.ends_with("got \"'; hostile\"") && letters[1].error.ends_with("got none"), "{letters:?}");
+        assert!(
+            letters[0].error.ends_with("got \"'; hostile\"") && letters[1].error.ends_with("got none"),
+            "{letters:?}"
+        );
         let stats = aside.stats();
         assert_eq!((stats.routed, stats.unknown, stats.passed_on), (3, 2, 0));
 
@@ -154,7 +158,8 @@ fn a_router_of_sqlx_does_the_same_and_what_is_kept_is_kept() {
         let inserts = |name| Inserts(name, place.prefix.clone());
         let router = SqlxRouter::new().on("paid", inserts("paid")).unwrap().on_json("json", inserts("json")).unwrap();
         let pool = crate::sqlx::pool(place.server.port, 4).await;
-        let worker = Worker::new(pool, place.tables.clone(), "c").unwrap().keep(Keep::Messages).processor("pod").unwrap();
+        let worker =
+            Worker::new(pool, place.tables.clone(), "c").unwrap().keep(Keep::Messages).processor("pod").unwrap();
         let router = Arc::new(router);
         while worker.step_sqlx(&router).await.unwrap() > 0 {}
         let expected = [("json", "6"), ("paid", "1"), ("paid", "5")].map(|(name, id)| (name.to_owned(), id.to_owned()));
@@ -162,7 +167,9 @@ fn a_router_of_sqlx_does_the_same_and_what_is_kept_is_kept() {
         let stats = router.stats();
         assert_eq!((stats.routed, stats.unknown, stats.unreadable), (4, 3, 1));
         let events = crate::handled::list(&place, &client, HandledQuery::all()).await;
-        assert!(events.len() == 3 && events.iter().all(|event| event.is_kept && event.processor.as_deref() == Some("pod")));
+        assert!(
+            events.len() == 3 && events.iter().all(|event| event.is_kept && event.processor.as_deref() == Some("pod"))
+        );
         let all = [inserts("a"), inserts("b")];
         let [a, b] = all;
         let passes = SqlxRouter::new().on("paid", a).unwrap().otherwise(b);

@@ -1,6 +1,6 @@
 use super::*;
-use crate::message::plain;
 use crate::GiveUp;
+use crate::message::plain;
 use crate::meters::Counts;
 use crate::tables::Queue;
 use std::time::SystemTime;
