@@ -28,6 +28,13 @@
 //! | [`inbox::receive`], [`Worker`] | mark and stored message; then effect and removal | work that is slow, tried again, ordered |
 //! | [`outbox::enqueue`], [`Relay`] | effect and message | telling others, if and only if the effect was committed |
 //!
+//! Messages may say what they are: a [kind](NewMessage::kind), a source and a subject, as
+//! [`hapax_message`] has them, also as [events of CloudEvents](cloudevents). A [`Router`] gives them
+//! to handlers by kind, metrics and spans name them, and [`inbox::handled`] answers who handled the
+//! events of a subject, and when. Messages that a worker [keeps](Keep) can be handled once more on
+//! purpose ([`inbox::requeue_handled`]); a mark that is [forgotten](inbox::forget) lets its message
+//! come in again.
+//!
 //! # Guarantees
 //!
 //! - The effect of a message on this database is there once, whatever crashes: consumer, relay or
@@ -37,6 +44,8 @@
 //! - Messages of one key (of a consumer, or of a topic) are handled and published in the order in
 //!   which the transactions that stored them were committed, one after the other. A message that
 //!   fails holds up those of its key, and no others.
+//! - A message that was handled is listed if its worker keeps a record of it, or if it was
+//!   [marked](inbox::mark) with something to write down: in the transaction of its effect.
 //! - A message is published *at least* once: a relay that dies between publishing and removing
 //!   leaves it to be published again, with the same id. Its recipient dedupes by that id, for
 //!   example by [`inbox::receive`].

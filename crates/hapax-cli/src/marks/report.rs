@@ -13,9 +13,8 @@ pub fn table(page: &[Handled], next: Option<i64>) -> String {
     }
     let mut rows = vec![HEAD.map(str::to_owned)];
     rows.extend(page.iter().map(row));
-    let widths: [usize; HEAD.len()] = std::array::from_fn(|at| {
-        rows.iter().map(|row| row[at].chars().count()).max().unwrap_or_default()
-    });
+    let widths: [usize; HEAD.len()] =
+        std::array::from_fn(|at| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or_default());
     let mut text = String::new();
     for row in &rows {
         let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));

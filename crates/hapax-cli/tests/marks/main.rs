@@ -47,7 +47,10 @@ fn who_handled_the_events_of_a_subject_is_printed() {
 
     let table = out(&marks(&["--subject", "order-17"]));
     let lines: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
-    assert_eq!(lines[0], ["number", "handled", "at", "consumer", "processor", "kind", "subject", "id", "attempts", "state"]);
+    assert_eq!(
+        lines[0],
+        ["number", "handled", "at", "consumer", "processor", "kind", "subject", "id", "attempts", "state"]
+    );
     let rows: Vec<_> = lines[1..].iter().map(|cells| (cells[2], cells[3], cells[4], cells[5], cells[6])).collect();
     let of = |consumer, id| (consumer, "pod-0", "order.paid", "order-17", id);
     assert_eq!(rows, [of("billing", "m-1"), of("shipping", "m-1"), of("billing", "0xff00")]);

@@ -190,3 +190,32 @@ pub(crate) fn routed(consumer: &str, way: &'static str) {
     });
     counter!(ROUTED, "consumer" => consumer.to_owned(), "way" => way).increment(1);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use metrics_util::debugging::DebuggingRecorder;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn kinds_that_a_sender_makes_up_share_one_label() {
+        let debugging = DebuggingRecorder::new();
+        metrics::with_local_recorder(&debugging, || {
+            let recorder = Recorder::new(Queue::Inbox, "c");
+            for n in 0..10 * KINDS_MAX {
+                recorder.happened(Event::Done, Some(&format!("kind-{n}")));
+                recorder.happened(Event::Done, Some("kind-0"));
+                recorder.took(Some(&format!("kind-{n}")), Duration::from_secs(1));
+            }
+            recorder.lagged(None, SystemTime::now());
+            assert_eq!(recorder.kinds.lock().unwrap().len(), KINDS_MAX + 1);
+        });
+        let mut kinds = BTreeSet::new();
+        for (key, _, _, _) in debugging.snapshotter().snapshot().into_vec() {
+            kinds
+                .extend(key.key().labels().filter(|label| label.key() == "kind").map(|label| label.value().to_owned()));
+        }
+        assert_eq!(kinds.len(), KINDS_MAX + 2, "with those that have none");
+        assert!(kinds.contains("") && kinds.contains(OTHER) && kinds.contains("kind-63") && !kinds.contains("kind-64"));
+    }
+}
