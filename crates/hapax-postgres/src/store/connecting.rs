@@ -8,7 +8,6 @@
 
 use super::options::PostgresOptions;
 use super::{BACKEND, statements};
-use crate::errors::{failed, unanswered_in};
 use deadpool_postgres::{Connect, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
 use hapax_store::{ErrorKind, StoreError};
 use std::pin::Pin;
@@ -82,44 +81,6 @@ where
     Manager::from_connect(config, Connecting { tls, options, pooled }, recycling)
 }
 
-impl PostgresOptions {
-    /// Connects once, outside of any pool: for calls that take a client, as
-    /// [`inbox::handled`](crate::inbox::handled). The connection ends when the client is dropped.
-    ///
-    /// ```no_run
-    /// use hapax_postgres::{PostgresOptions, Tables, inbox};
-    ///
-    /// # async fn example() -> Result<(), hapax_store::StoreError> {
-    /// let client = PostgresOptions::parse("postgres://app@db.internal/app")?.connect().await?;
-    /// let waiting = inbox::backlog(&client, &Tables::default(), None).await?;
-    /// println!("{} messages wait", waiting.waiting);
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`Timeout`](ErrorKind::Timeout) if that takes longer than the option
-    /// [`timeout`](Self::timeout), or 5 seconds if that is longer;
-    /// [`Unavailable`](ErrorKind::Unavailable) if there is no server;
-    /// [`Misconfigured`](ErrorKind::Misconfigured) if it refuses the user.
-    pub async fn connect(&self) -> Result<Client, StoreError> {
-        let limit = self.timeout.max(Duration::from_secs(5));
-        let driven = tokio::time::timeout(limit, self.drive()).await;
-        driven.unwrap_or_else(|_| Err(unanswered_in(limit, "connect")))
-    }
-
-    async fn drive(&self) -> Result<Client, StoreError> {
-        let failed = |error| failed("connect", error);
-        #[cfg(feature = "tls")]
-        if let Some(roots) = &self.tls {
-            let connector = super::tls::Connector::new(roots)?;
-            return drive(&self.config, connector).await.map(|(client, _)| client).map_err(failed);
-        }
-        drive(&self.config, NoTls).await.map(|(client, _)| client).map_err(failed)
-    }
-}
-
 /// A connection of a pool. It goes back if `finish` reports that nothing is open on it, and is
 /// closed otherwise: a call that failed or was cancelled may have left a transaction open, or
 /// answers unread.
@@ -159,7 +120,7 @@ impl Drop for Held {
 }
 
 /// A connection, and the task that drives it.
-type Driven = (Client, JoinHandle<()>);
+pub(crate) type Driven = (Client, JoinHandle<()>);
 
 /// The maker of connections.
 struct Connecting<T> {
@@ -203,7 +164,7 @@ where
     }
 }
 
-async fn drive<T>(config: &Config, tls: T) -> Result<Driven, Error>
+pub(crate) async fn drive<T>(config: &Config, tls: T) -> Result<Driven, Error>
 where
     T: MakeTlsConnect<Socket>,
     T::Stream: Send + 'static,

@@ -205,7 +205,7 @@ fn a_worker_keeps_what_it_is_told_to_and_nothing_else() {
 pub async fn rotate_all(place: &Place, client: &mut Client) -> Result<(), String> {
     for round in 0..3 {
         let id = format!("m-{round}");
-        mark(place, client, "c", NewMark::new(&id).subject("s")).await;
+        let _ = mark(place, client, "c", NewMark::new(&id).subject("s")).await;
         grow_older(place, client, 2).await;
     }
     let before = list(place, client, HandledQuery::of_subject("s")).await.len();
@@ -281,17 +281,17 @@ fn a_transaction_writes_down_on_while_partitions_begin() {
 pub async fn forget_all(place: &Place, client: &mut Client) -> Result<(), String> {
     let cleaner = place.client().await;
     for id in ["old", "kept"] {
-        mark(place, client, "c", NewMark::new(id).subject("s")).await;
+        let _ = mark(place, client, "c", NewMark::new(id).subject("s")).await;
     }
     grow_older(place, &cleaner, 2).await;
-    mark(place, client, "c", NewMark::new("new")).await;
+    let _ = mark(place, client, "c", NewMark::new("new")).await;
     // A double state: marks lie in two buckets.
     let mut still = place.client().await;
     let mut holds = still.transaction().await.unwrap();
     let _ = inbox::once(&mut holds, &place.tables, "c", "hold").await.unwrap();
     assert!(grow_older(place, &cleaner, 2).await.put_off);
-    mark(place, client, "c", NewMark::new("double")).await;
-    mark(place, client, "d", NewMark::new("old")).await;
+    let _ = mark(place, client, "c", NewMark::new("double")).await;
+    let _ = mark(place, client, "d", NewMark::new("old")).await;
 
     let mut tx = client.transaction().await.unwrap();
     let forgotten = inbox::forget(&mut tx, &place.tables, "c", &["old", "new", "double", "new", "none"]).await.unwrap();

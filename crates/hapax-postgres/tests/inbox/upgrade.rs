@@ -100,6 +100,8 @@ fn tables_of_version_2_are_brought_up_to_date_with_all_that_is_in_them() {
         let reader = crate::client(&address("reader")).await;
         reader.query("SELECT count(*) FROM old_handled", &[]).await.unwrap();
         assert!(reader.batch_execute("DELETE FROM old_handled").await.is_err());
+        place.execute(&client, "GRANT SELECT ON old_mark_state TO old_reader").await;
+        assert_eq!(crate::handled::list(&place, &reader, HandledQuery::of_subject("s")).await.len(), 1);
 
         // Marks and messages are as they were; older code goes on beside newer one.
         for id in ["a", "dead", "r0", "r2"] {
