@@ -9,6 +9,8 @@ mod closed;
 mod error;
 mod filter;
 mod journal;
+#[cfg(feature = "marks")]
+mod marks;
 mod plan;
 mod records;
 mod shell;
@@ -46,6 +48,10 @@ enum Command {
     #[cfg(feature = "verify")]
     #[command(long_about = verify::ABOUT)]
     Verify(verify::VerifyArgs),
+    /// Print who handled the events of an order, or of another subject, and when
+    #[cfg(feature = "marks")]
+    #[command(long_about = marks::ABOUT)]
+    Marks(Box<marks::MarksArgs>),
     /// Look into a directory that `filter --state`, or an engine with a journal, has left
     #[command(subcommand)]
     Journal(journal::JournalCommand),
@@ -84,6 +90,8 @@ fn run(command: Command) -> Result<(), CommandError> {
         Command::Bench(options) => bench::run(*options),
         #[cfg(feature = "verify")]
         Command::Verify(options) => verify::run(options),
+        #[cfg(feature = "marks")]
+        Command::Marks(options) => marks::run(*options),
         Command::Journal(command) => journal::run(command),
         #[cfg(feature = "store")]
         Command::Store(command) => store::run(*command),
@@ -109,6 +117,7 @@ fn unparsed(error: &clap::Error) -> Result<(), CommandError> {
 fn left_out(name: &str) -> Option<CommandError> {
     let why = match name {
         "bench" if !cfg!(feature = "bench") => "compiles all that it compares",
+        "marks" if !cfg!(feature = "marks") => "compiles a driver of PostgreSQL",
         "store" if !cfg!(feature = "store") => "compiles the clients of all stores",
         "verify" if !cfg!(feature = "verify") => "compiles a test harness",
         _ => return None,

@@ -1,6 +1,7 @@
 //! Connections of workers and relays: how they are obtained, and when they are given back.
 
 mod listening;
+mod outside;
 #[cfg(feature = "sqlx")]
 pub(super) mod sqlx_pool;
 

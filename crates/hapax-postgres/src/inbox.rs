@@ -22,6 +22,12 @@
 //! Partitions by hash of the id would be unique by themselves. But then marks could only be deleted
 //! row by row, and the deleted rows would have to be vacuumed.
 
+mod handled;
+mod marking;
+
+pub use handled::{Finished, Handled, HandledQuery, RESULT_BYTES_MAX, handled, keep_result, requeue_handled};
+pub use marking::{NewMark, forget, mark, mark_batch};
+
 use super::backlog::{self, Backlog};
 use super::dead::{self, DeadLetter, Letters};
 use super::errors::{corrupt, misconfigured};
@@ -229,6 +235,9 @@ pub async fn receive(
         Value::OptionalText(headers.as_deref()),
         Value::OptionalReal(due_at),
         Value::OptionalReal(expires_at),
+        Value::OptionalText(message.kind),
+        Value::OptionalText(message.source),
+        Value::OptionalText(message.subject),
     ];
     let rows = tx.ask("receive a message", &statements::receive(tables), &values).await?;
     seen(&rows)
@@ -260,7 +269,14 @@ pub async fn dead_letters(
 }
 
 /// Requeues dead letters, each as the last of its key, with all attempts before it and no expiry.
-/// Returns how many were requeued.
+/// Returns how many were requeued. For messages that were handled see [`requeue_handled`].
+///
+/// # Guarantees
+///
+/// Their marks are as they were: a redelivery is a duplicate before, meanwhile and after. If two
+/// operators requeue a letter at once, one of them does, and it is counted once. A worker whose
+/// claim on it is over does nothing to it any more: either that worker's transaction was committed
+/// before, and there is no letter, or it is refused.
 ///
 /// # Errors
 ///

@@ -28,6 +28,13 @@
 //! | [`inbox::receive`], [`Worker`] | mark and stored message; then effect and removal | work that is slow, tried again, ordered |
 //! | [`outbox::enqueue`], [`Relay`] | effect and message | telling others, if and only if the effect was committed |
 //!
+//! Messages may say what they are: a [kind](NewMessage::kind), a source and a subject, as
+//! [`hapax_message`] has them, also as [events of CloudEvents](cloudevents). A [`Router`] gives them
+//! to handlers by kind, metrics and spans name them, and [`inbox::handled`] answers who handled the
+//! events of a subject, and when. Messages that a worker [keeps](Keep) can be handled once more on
+//! purpose ([`inbox::requeue_handled`]); a mark that is [forgotten](inbox::forget) lets its message
+//! come in again.
+//!
 //! # Guarantees
 //!
 //! - The effect of a message on this database is there once, whatever crashes: consumer, relay or
@@ -37,6 +44,8 @@
 //! - Messages of one key (of a consumer, or of a topic) are handled and published in the order in
 //!   which the transactions that stored them were committed, one after the other. A message that
 //!   fails holds up those of its key, and no others.
+//! - A message that was handled is listed if its worker keeps a record of it, or if it was
+//!   [marked](inbox::mark) with something to write down: in the transaction of its effect.
 //! - A message is published *at least* once: a relay that dies between publishing and removing
 //!   leaves it to be published again, with the same id. Its recipient dedupes by that id, for
 //!   example by [`inbox::receive`].
@@ -58,16 +67,19 @@
 mod attempt;
 mod backlog;
 mod breaker;
+pub mod cloudevents;
 #[cfg(feature = "serde")]
 mod config;
 mod database;
 mod dead;
+mod described;
 mod errors;
 #[cfg(any(fuzzing, test))]
 #[doc(hidden)]
 pub mod fuzzing;
 mod give_up;
 pub mod inbox;
+mod keep;
 mod marks;
 mod message;
 mod meters;
@@ -80,8 +92,11 @@ mod queue;
 mod relay;
 mod retention;
 mod retry;
+mod router;
 mod seen;
 mod settling;
+#[cfg_attr(not(feature = "tracing"), path = "spans/no_tracing.rs")]
+mod spans;
 mod statements;
 mod store;
 mod tables;
@@ -92,12 +107,20 @@ pub use backlog::Backlog;
 pub use database::Database;
 pub use dead::{DeadLetter, Letters};
 pub use give_up::GiveUp;
-pub use message::{HEADER_BYTES_MAX, ID_BYTES_MAX, Message, NewMessage, PAYLOAD_BYTES_MAX};
+pub use keep::Keep;
+pub use message::{DESCRIPTION_BYTES_MAX, HEADER_BYTES_MAX, ID_BYTES_MAX, Message, NewMessage, PAYLOAD_BYTES_MAX};
 pub use meters::QueueStats;
 pub use publisher::Publisher;
 pub use relay::Relay;
 pub use retention::{Cleanup, Retention};
 pub use retry::Retry;
+#[cfg(feature = "json")]
+pub use router::JsonHandler;
+#[cfg(all(feature = "json", feature = "sqlx"))]
+pub use router::SqlxJsonHandler;
+#[cfg(feature = "sqlx")]
+pub use router::SqlxRouter;
+pub use router::{Router, RouterStats};
 pub use seen::Seen;
 pub use store::{Layout, PostgresOptions, PostgresStore};
 pub use tables::Tables;

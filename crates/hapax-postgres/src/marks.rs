@@ -11,11 +11,12 @@ const TURNS: u32 = 10;
 /// Slots that are tried as one group: most are not in use, and each that is tried costs something.
 const GROUP: u32 = 8;
 
-const SQL: [&str; 4] = [
+const SQL: [&str; 5] = [
     include_str!("migrations/marks.sql"),
     include_str!("migrations/once.sql"),
     include_str!("migrations/once_batch.sql"),
     include_str!("migrations/rotate.sql"),
+    include_str!("migrations/forget.sql"),
 ];
 /// Takes the lock of the newest bucket: the same in both functions.
 const HOLD: &str = include_str!("migrations/hold.sql");
@@ -29,6 +30,12 @@ const LOOK_BATCH: &str = "
                             SELECT o.first_at FROM {marks} o
                             WHERE o.slot = {slot} AND o.consumer = $1 AND o.id = u.id OFFSET 0
                         ) m;";
+/// Removes marks of one slot. It names the slot's own table, which is there, though this session may
+/// not have heard yet that it is a partition.
+const LOOK_FORGET: &str = "
+                    WITH removed AS (
+                        DELETE FROM {slot_prefix}{slot}\" m WHERE m.consumer = $1 AND m.id = ANY ($2) RETURNING m.id
+                    ) SELECT gone || array_agg(r.id) INTO gone FROM removed r;";
 
 /// Returns the SQL that makes the tables and functions that are missing.
 pub(super) fn made(tables: &Tables) -> String {
@@ -37,12 +44,15 @@ pub(super) fn made(tables: &Tables) -> String {
         .replace("{hold}", HOLD)
         .replace("{looks}", &looks(LOOK))
         .replace("{looks_batch}", &looks(LOOK_BATCH))
+        .replace("{looks_forget}", &looks(LOOK_FORGET))
         .replace("{migrations}", &tables.versions())
         .replace("{buckets}", &tables.buckets())
         .replace("{state}", &tables.mark_state())
         .replace("{marks}", &tables.marks())
         .replace("{first_slot}", &format!("{slots}1\""))
         .replace("{slot_prefix}", &slots)
+        .replace("{handled_prefix}", &tables.handled_prefix())
+        .replace("{handled}", &tables.handled())
         .replace("{slots}", &SLOTS.to_string())
         .replace("{slot_mask}", &(SLOTS - 1).to_string())
         .replace("{turns}", &TURNS.to_string())
@@ -50,6 +60,7 @@ pub(super) fn made(tables: &Tables) -> String {
         .replace("{once}", &tables.function("once"))
         .replace("{once_batch}", &tables.function("once_batch"))
         .replace("{rotate}", &tables.function("rotate"))
+        .replace("{forget}", &tables.function("forget"))
 }
 
 /// Returns the number of bucket 0's advisory lock. Those of the other buckets follow it, as
@@ -92,6 +103,11 @@ mod tests {
         assert!(first_lock(&tables).checked_add(i64::from(i32::MAX)).is_some());
         for slot in 0..SLOTS {
             assert_eq!(sql.matches(&format!("slot = {slot} ")).count(), 2, "{slot}");
+            assert_eq!(
+                sql.matches(&format!("DELETE FROM {}{slot}\" ", tables.partition_prefix())).count(),
+                1,
+                "{slot}"
+            );
         }
         assert!(SLOTS.is_power_of_two() && SLOTS.is_multiple_of(GROUP));
     }

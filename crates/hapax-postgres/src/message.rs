@@ -1,6 +1,7 @@
 //! Messages, and the limits on their parts.
 
 use super::errors::misconfigured;
+use hapax_message::Described;
 use hapax_store::{Scope, StoreError};
 use std::time::SystemTime;
 
@@ -11,6 +12,8 @@ pub const ID_BYTES_MAX: usize = 1_024;
 pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
 /// The largest size of a message's headers together, names and values.
 pub const HEADER_BYTES_MAX: usize = 16 << 10;
+/// The longest kind, source or subject of a message, and the longest name of a processor.
+pub const DESCRIPTION_BYTES_MAX: usize = 1_024;
 /// The part of an error's text that is kept.
 const ERROR_BYTES_MAX: usize = 4_096;
 
@@ -23,6 +26,9 @@ const ERROR_BYTES_MAX: usize = 4_096;
 /// let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 /// let headers = [("content-type", "application/json"), ("traceparent", trace)];
 /// let message = NewMessage::new("order-17/paid", br#"{"order": 17}"#)
+///     .kind("order.paid")
+///     .source("/orders")
+///     .subject("order-17")
 ///     .key("order-17")
 ///     .headers(&headers)
 ///     .expires_at(SystemTime::now() + Duration::from_secs(3_600));
@@ -36,9 +42,29 @@ pub struct NewMessage<'m> {
     pub(super) id: &'m [u8],
     pub(super) key: Option<&'m [u8]>,
     pub(super) payload: &'m [u8],
-    headers: &'m [(&'m str, &'m str)],
+    pub(super) kind: Option<&'m str>,
+    pub(super) source: Option<&'m str>,
+    pub(super) subject: Option<&'m str>,
+    headers: Headers<'m>,
     due_at: Option<SystemTime>,
     expires_at: Option<SystemTime>,
+}
+
+/// Names and values, as the caller has them.
+#[derive(Clone, Copy, Debug)]
+enum Headers<'m> {
+    Borrowed(&'m [(&'m str, &'m str)]),
+    Owned(&'m [(String, String)]),
+}
+
+impl<'m> Headers<'m> {
+    fn iter(self) -> impl Iterator<Item = (&'m str, &'m str)> {
+        let (borrowed, owned) = match self {
+            Headers::Borrowed(headers) => (headers, &[][..]),
+            Headers::Owned(headers) => (&[][..], headers),
+        };
+        borrowed.iter().copied().chain(owned.iter().map(|(name, value)| (name.as_str(), value.as_str())))
+    }
 }
 
 impl<'m> NewMessage<'m> {
@@ -46,7 +72,52 @@ impl<'m> NewMessage<'m> {
     /// bytes.
     pub fn new(id: &'m (impl AsRef<[u8]> + ?Sized), payload: &'m (impl AsRef<[u8]> + ?Sized)) -> Self {
         let (id, payload) = (id.as_ref(), payload.as_ref());
-        NewMessage { id, key: None, payload, headers: &[], due_at: None, expires_at: None }
+        let (kind, source, subject) = (None, None, None);
+        let headers = Headers::Borrowed(&[]);
+        NewMessage { id, key: None, payload, kind, source, subject, headers, due_at: None, expires_at: None }
+    }
+
+    /// Sets the type of the event, such as `order.paid`: by it a [`Router`](super::Router) finds the
+    /// handler. Up to [`DESCRIPTION_BYTES_MAX`] bytes without control characters, as source and
+    /// subject.
+    #[must_use]
+    pub fn kind(self, kind: &'m str) -> Self {
+        NewMessage { kind: Some(kind), ..self }
+    }
+
+    /// Sets the context in which the event happened, such as `/orders`.
+    #[must_use]
+    pub fn source(self, source: &'m str) -> Self {
+        NewMessage { source: Some(source), ..self }
+    }
+
+    /// Sets the thing that the event is about, such as `order-17`: by it
+    /// [`handled`](super::inbox::handled) finds who handled its events.
+    #[must_use]
+    pub fn subject(self, subject: &'m str) -> Self {
+        NewMessage { subject: Some(subject), ..self }
+    }
+
+    /// Takes kind, source, subject and key of a message that a broker has delivered, as far as it
+    /// says them.
+    ///
+    /// ```
+    /// use hapax_message::Described;
+    /// use hapax_postgres::NewMessage;
+    ///
+    /// # fn received(delivered: &impl Described) -> Option<NewMessage<'_>> {
+    /// let message = NewMessage::new("m-17", delivered.payload()).described_by(delivered);
+    /// # Some(message) }
+    /// ```
+    #[must_use]
+    pub fn described_by(self, described: &'m (impl Described + ?Sized)) -> Self {
+        NewMessage {
+            kind: described.kind().or(self.kind),
+            source: described.source().or(self.source),
+            subject: described.subject().or(self.subject),
+            key: described.key().or(self.key),
+            ..self
+        }
     }
 
     /// Sets the key within which it keeps its place: up to [`ID_BYTES_MAX`] bytes.
@@ -59,7 +130,14 @@ impl<'m> NewMessage<'m> {
     /// [`HEADER_BYTES_MAX`] bytes together.
     #[must_use]
     pub fn headers(self, headers: &'m [(&'m str, &'m str)]) -> Self {
-        NewMessage { headers, ..self }
+        NewMessage { headers: Headers::Borrowed(headers), ..self }
+    }
+
+    /// Sets names and values that go with it, as [`headers`](Self::headers) does: those of a
+    /// [`Message`] that is sent on, for example.
+    #[must_use]
+    pub fn owned_headers(self, headers: &'m [(String, String)]) -> Self {
+        NewMessage { headers: Headers::Owned(headers), ..self }
     }
 
     /// Sets the earliest time at which it is published or handled, by the server's clock. With a
@@ -89,7 +167,8 @@ impl<'m> NewMessage<'m> {
         if let Some((what, bytes, max)) = limits.iter().find(|(_, bytes, max)| bytes > max) {
             return Err(misconfigured(format!("{what} of a stored message has at most {max} bytes, got {bytes}")));
         }
-        let is_wrong = |(name, value): &&(&str, &str)| name.is_empty() || name.contains('\0') || value.contains('\0');
+        self.described().into_iter().try_for_each(|(what, text)| validate_text(what, text))?;
+        let is_wrong = |(name, value): &(&str, &str)| name.is_empty() || name.contains('\0') || value.contains('\0');
         match self.headers.iter().find(is_wrong) {
             None => Ok(()),
             Some((name, _)) => {
@@ -99,14 +178,15 @@ impl<'m> NewMessage<'m> {
         }
     }
 
+    fn described(&self) -> [(&'static str, Option<&str>); 3] {
+        [("a kind", self.kind), ("a source", self.source), ("a subject", self.subject)]
+    }
+
     /// Returns its headers as the text of an array in SQL, names and values in turn.
     pub(super) fn array(&self) -> Option<String> {
-        if self.headers.is_empty() {
-            return None;
-        }
         let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
         let all: Vec<String> = self.headers.iter().flat_map(|(name, value)| [quoted(name), quoted(value)]).collect();
-        Some(format!("{{{}}}", all.join(",")))
+        (!all.is_empty()).then(|| format!("{{{}}}", all.join(",")))
     }
 
     /// Returns the times at which it is due and expires, in seconds since 1970.
@@ -137,6 +217,12 @@ pub struct Message {
     pub id: Vec<u8>,
     /// The key within which it has its place.
     pub key: Option<Vec<u8>>,
+    /// The type of the event.
+    pub kind: Option<String>,
+    /// The context in which it happened.
+    pub source: Option<String>,
+    /// The thing that it is about.
+    pub subject: Option<String>,
     /// Names and values that were given with it.
     pub headers: Vec<(String, String)>,
     /// Its content.
@@ -154,6 +240,17 @@ impl Message {
     }
 }
 
+/// Checks a kind, a source, a subject, or the name of a processor.
+pub(super) fn validate_text(what: &str, text: Option<&str>) -> Result<(), StoreError> {
+    let Some(text) = text else { return Ok(()) };
+    if text.is_empty() || text.len() > DESCRIPTION_BYTES_MAX || text.chars().any(char::is_control) {
+        let shown: String = text.chars().take(64).collect();
+        let expected = format!("{what} of 1 to {DESCRIPTION_BYTES_MAX} bytes without control characters");
+        return Err(misconfigured(format!("expected {expected}, got {} bytes: {shown:?}", text.len())));
+    }
+    Ok(())
+}
+
 /// Checks the name of a consumer or a topic: as a [`Scope`]'s.
 pub(super) fn validate_name(what: &str, name: &str) -> Result<(), StoreError> {
     match Scope::new(name) {
@@ -169,6 +266,23 @@ pub(super) fn validate_name(what: &str, name: &str) -> Result<(), StoreError> {
 pub(super) fn kept_error(text: &str) -> String {
     let end = (0..=text.len().min(ERROR_BYTES_MAX)).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
     text[..end].replace('\0', "\u{fffd}")
+}
+
+/// Returns a message that says nothing of itself.
+#[cfg(test)]
+pub(super) fn plain() -> Message {
+    Message {
+        name: "c".into(),
+        id: b"m".to_vec(),
+        key: None,
+        kind: None,
+        source: None,
+        subject: None,
+        headers: Vec::new(),
+        payload: Vec::new(),
+        attempts: 0,
+        enqueued_at: SystemTime::UNIX_EPOCH,
+    }
 }
 
 #[cfg(test)]
@@ -191,10 +305,17 @@ mod tests {
             (NewMessage::new("a", "").headers(&[("a", &text)]), "all headers"),
             (NewMessage::new("a", "").headers(&[("", "b")]), "a name"),
             (NewMessage::new("a", "").headers(&[("a", "b\0")]), "no zeros"),
+            (NewMessage::new("a", "").kind(""), "a kind"),
+            (NewMessage::new("a", "").kind("a\0"), "a kind"),
+            (NewMessage::new("a", "").source("a\nb"), "a source"),
+            (NewMessage::new("a", "").subject(&text[..DESCRIPTION_BYTES_MAX + 1]), "a subject"),
         ] {
             let error = message.validate().unwrap_err();
             assert!(error.kind() == ErrorKind::Misconfigured && error.to_string().contains(what), "{error}");
         }
+        let longest = &text[..DESCRIPTION_BYTES_MAX];
+        let described = NewMessage::new("a", "").kind("'; DROP TABLE x; --").source("€ {}\\\"").subject(longest);
+        assert!(described.validate().is_ok());
         assert!(validate_name("a consumer", "billing").is_ok());
         assert!(validate_name("a consumer", "a\nb").unwrap_err().to_string().contains("a consumer"));
         assert!(validate_name("a topic", "").unwrap_err().to_string().contains("a topic"));
@@ -205,6 +326,8 @@ mod tests {
         assert_eq!(NewMessage::new("a", "").array(), None);
         let headers = [("a", "b\"c\\"), ("d", "")];
         assert_eq!(NewMessage::new("a", "").headers(&headers).array().unwrap(), r#"{"a","b\"c\\","d",""}"#);
+        let owned = headers.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!(NewMessage::new("a", "").owned_headers(&owned).array().unwrap(), r#"{"a","b\"c\\","d",""}"#);
     }
 
     #[test]

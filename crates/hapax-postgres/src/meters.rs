@@ -19,7 +19,7 @@ use tokio::time::Instant;
 mod recorder;
 
 use recorder::Recorder;
-pub(super) use recorder::marked;
+pub(super) use recorder::{marked, routed};
 
 /// The least time between two counts of the waiting messages; counting takes at most a hundredth of
 /// the time.
@@ -133,34 +133,37 @@ impl Meters {
         Meters { counts: Arc::clone(counts), recorder: Recorder::new(queue, name.unwrap_or("*")) }
     }
 
-    pub(super) fn happened(&self, event: Event, messages: usize) {
-        if messages > 0 {
-            self.counts.events[event as usize].fetch_add(messages as u64, Ordering::Relaxed);
-            self.recorder.happened(event, messages);
+    /// Records that this happened to messages of these kinds.
+    pub(super) fn happened<'k>(&self, event: Event, kinds: impl IntoIterator<Item = Option<&'k str>>) {
+        let mut messages = 0;
+        for kind in kinds {
+            messages += 1;
+            self.recorder.happened(event, kind);
         }
+        self.counts.events[event as usize].fetch_add(messages, Ordering::Relaxed);
     }
 
     /// Records that an attempt failed, and what becomes of its message.
-    pub(super) fn failed(&self, cause: Cause, fate: &Fate) {
-        self.happened(Event::Failed, 1);
+    pub(super) fn failed(&self, kind: Option<&str>, cause: Cause, fate: &Fate) {
+        self.happened(Event::Failed, [kind]);
         if matches!(fate, Fate::Dead { .. }) {
-            self.happened(Event::Dead, 1);
+            self.happened(Event::Dead, [kind]);
         }
         match cause {
-            Cause::Panic => self.happened(Event::Panicked, 1),
-            Cause::TimeOut => self.happened(Event::TimedOut, 1),
+            Cause::Panic => self.happened(Event::Panicked, [kind]),
+            Cause::TimeOut => self.happened(Event::TimedOut, [kind]),
             Cause::Error | Cause::GaveUp => {}
         }
     }
 
     /// Records the time that publishing or handling took.
-    pub(super) fn took(&self, took: Duration) {
-        self.recorder.took(took);
+    pub(super) fn took(&self, kind: Option<&str>, took: Duration) {
+        self.recorder.took(kind, took);
     }
 
     /// Records that a message which was stored at this time is done.
-    pub(super) fn lagged(&self, enqueued_at: SystemTime) {
-        self.recorder.lagged(enqueued_at);
+    pub(super) fn lagged(&self, kind: Option<&str>, enqueued_at: SystemTime) {
+        self.recorder.lagged(kind, enqueued_at);
     }
 
     /// Records how many keys and messages without one are being published or handled.

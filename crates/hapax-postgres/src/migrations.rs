@@ -8,16 +8,26 @@ use super::transaction::{Row, tokio_driver};
 use hapax_store::{ErrorKind, StoreError};
 
 /// The last migration that there is.
-const VERSION: i32 = 2;
+const VERSION: i32 = 3;
 /// The oldest code that may use tables of that version.
 const COMPATIBLE_FROM: i32 = 2;
+/// The oldest tables that are brought up to date.
+const UPGRADED_FROM: i32 = 2;
+/// Tries to get the locks for that, of a few hundred milliseconds each.
+const UPGRADE_TURNS: u32 = 40;
 const BEGIN: &str = include_str!("migrations/version.sql");
 const QUEUE: &str = include_str!("migrations/queue.sql");
 const INBOX: &str = include_str!("migrations/inbox.sql");
 const CAPTURE: &str = include_str!("migrations/capture.sql");
+const HANDLED: &str = include_str!("migrations/handled.sql");
+const UPGRADE: &str = include_str!("migrations/upgrade.sql");
+const GRANTED: &str = include_str!("migrations/granted.sql");
+/// Functions that older code calls: those of a queue, and the others.
+const COMPATIBLE: &str = include_str!("migrations/compatible.sql");
+const COMPATIBLE_ONCE: &str = include_str!("migrations/compatible_once.sql");
 
 /// The functions of a queue, as `queue.sql` makes them.
-const FUNCTIONS: [&str; 17] = [
+const FUNCTIONS: [&str; 19] = [
     "lock",
     "ring",
     "open",
@@ -28,6 +38,7 @@ const FUNCTIONS: [&str; 17] = [
     "close",
     "names",
     "claim",
+    "take",
     "begin",
     "settle",
     "awake",
@@ -35,6 +46,22 @@ const FUNCTIONS: [&str; 17] = [
     "discard",
     "figures",
     "letters",
+    "dead_letters",
+];
+
+/// The functions that `handled.sql` makes or calls.
+const HANDLED_FUNCTIONS: [&str; 11] = [
+    "once",
+    "once_batch",
+    "mark",
+    "mark_batch",
+    "inbox_finish",
+    "inbox_result",
+    "inbox_lock",
+    "inbox_store_one",
+    "handled_slots",
+    "handled_list",
+    "handled_requeue",
 ];
 
 /// The version of tables, and the oldest code that may use them.
@@ -45,6 +72,11 @@ pub(super) struct Version {
 }
 
 impl Version {
+    /// Returns true if these tables are brought up to date.
+    fn is_upgraded(self) -> bool {
+        (UPGRADED_FROM..VERSION).contains(&self.version)
+    }
+
     /// Reads the version in the answer to [`Tables::version`].
     pub(super) fn of(rows: &[Row]) -> Result<Option<Self>, StoreError> {
         let Some(row) = rows.first() else { return Ok(None) };
@@ -55,8 +87,9 @@ impl Version {
 }
 
 impl Tables {
-    /// Makes the tables that are missing, in a transaction of its own. Any number of processes may
-    /// call it at once, whatever isolation level they have by default.
+    /// Makes the tables that are missing, and brings those of version 2 up to date, in a transaction
+    /// of its own. Any number of processes may call it at once, whatever isolation level they have by
+    /// default.
     ///
     /// # Versions side by side
     ///
@@ -74,18 +107,23 @@ impl Tables {
     /// - Code that is newer than the tables is refused until `migrate` has run: so migrate first,
     ///   then roll out.
     ///
-    /// Tables of version 1 were never published, and are not brought up to date.
+    /// Tables of version 1 were never published, and are not brought up to date. From version 2 to 3,
+    /// inbox, outbox and capture get columns, for which no row is written again; roles that may use
+    /// the marks may use the new table `…_handled`. It tries to lock the three of them for 200 ms at
+    /// a time, in which others wait behind it, and gives up after some ten seconds of long
+    /// transactions.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Misconfigured`] if the role may not make tables, or for tables of a version
-    /// that this code is not for, which are left as they are.
+    /// that this code is not for, which are left as they are; [`ErrorKind::Conflict`] if older tables
+    /// could not be locked: call again.
     pub async fn migrate(&self, client: &tokio_postgres::Client) -> Result<(), StoreError> {
         // A role that may not make tables can succeed, too, once there is nothing to make.
-        if let Ok(found) = self.found(client).await
-            && found.is_some()
+        if let Ok(Some(found)) = self.found(client).await
+            && !found.is_upgraded()
         {
-            return self.expect_version(found);
+            return self.expect_version(Some(found));
         }
         if let Err(error) = client.batch_execute(&self.migrations()).await {
             // The first failure is the one to report.
@@ -102,20 +140,35 @@ impl Tables {
         let begin = BEGIN
             .replace("{migrations}", &versions)
             .replace("{shown}", &self.shown())
+            .replace("{upgraded_from}", &UPGRADED_FROM.to_string())
             .replace("{version}", &VERSION.to_string());
+        let [inbox_table, outbox_table] = [Queue::Inbox, Queue::Outbox].map(|queue| self.queue(queue));
+        let capture_table = self.table("outbox_capture");
+        let upgrade = UPGRADE
+            .replace("{migrations}", &versions)
+            .replace("{inbox}", &inbox_table)
+            .replace("{outbox}", &outbox_table)
+            .replace("{capture}", &capture_table)
+            .replace("{shown}", &self.shown())
+            .replace("{upgrade_turns}", &UPGRADE_TURNS.to_string());
         let marks = marks::made(self);
         let queues = [self.queue_made(Queue::Inbox), self.queue_made(Queue::Outbox)].concat();
-        let inbox = INBOX
+        let inbox = [INBOX, CAPTURE, COMPATIBLE_ONCE]
+            .concat()
             .replace("{inbox_id}", &self.index("inbox_id"))
             .replace("{inbox_receive}", &self.function("inbox_receive"))
             .replace("{inbox_lock}", &self.function("inbox_lock"))
             .replace("{inbox_store_one}", &self.function("inbox_store_one"))
             .replace("{once}", &self.function("once"))
-            .replace("{inbox}", &self.queue(Queue::Inbox));
-        let capture = CAPTURE
+            .replace("{inbox}", &inbox_table)
             .replace("{capture_expire}", &self.function("capture_expire"))
             .replace("{capture_insert}", &self.function("capture"))
-            .replace("{capture}", &self.table("outbox_capture"));
+            .replace("{capture}", &capture_table);
+        let granted = GRANTED
+            .replace("{migrations}", &versions)
+            .replace("{marks}", &self.marks())
+            .replace("{handled_number}", &self.table("handled_number"))
+            .replace("{handled}", &self.handled());
         let version = format!(
             "INSERT INTO {versions} (version, compatible_from) VALUES ({VERSION}, {COMPATIBLE_FROM}) \
              ON CONFLICT DO NOTHING;\n"
@@ -128,7 +181,26 @@ impl Tables {
             "BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE;\nSET LOCAL search_path = pg_catalog, pg_temp;\n\
              SELECT pg_advisory_xact_lock({lock});\n"
         );
-        [together, begin, marks, queues, inbox, capture, version, "COMMIT;\n".into()].concat()
+        let handled = self.handled_made();
+        [together, begin, marks, upgrade, queues, handled, inbox, granted, version, "COMMIT;\n".into()].concat()
+    }
+
+    /// Returns the SQL that makes the table of what was handled.
+    fn handled_made(&self) -> String {
+        let mut sql = HANDLED
+            .replace("{handled_number}", &self.table("handled_number"))
+            .replace("{handled_subject}", &self.index("handled_subject"))
+            .replace("{handled_id}", &self.index("handled_id"))
+            .replace("{slot_prefix}", &self.partition_prefix())
+            .replace("{handled_prefix}", &self.handled_prefix())
+            .replace("{slot_mask}", &(marks::SLOTS - 1).to_string())
+            .replace("{state}", &self.mark_state())
+            .replace("{handled}", &self.handled())
+            .replace("{inbox}", &self.queue(Queue::Inbox));
+        for function in HANDLED_FUNCTIONS {
+            sql = sql.replace(&format!("{{{function}}}"), &self.function(function));
+        }
+        sql
     }
 
     fn queue_made(&self, queue: Queue) -> String {
@@ -139,7 +211,10 @@ impl Tables {
             Queue::Outbox => "",
         };
         let sequence = format!("pg_get_serial_sequence('{}', 'position')", self.queue(queue));
-        let mut sql = QUEUE
+        let result = if queue == Queue::Inbox { ",\n    result bytea" } else { "" };
+        let mut sql = [QUEUE, COMPATIBLE]
+            .concat()
+            .replace("{result}", result)
             .replace("{on_conflict}", on_conflict)
             .replace("{sequence}", &sequence)
             .replace("{seed}", &self.lock("key", &[name.as_bytes()]).to_string())
@@ -178,6 +253,9 @@ impl Tables {
         let what = match found {
             Some(found) if found.version >= VERSION && found.compatible_from <= VERSION => return Ok(()),
             None => "got none: call Tables::migrate".into(),
+            Some(found) if found.is_upgraded() => {
+                format!("got version {}: call Tables::migrate, which brings them up to date", found.version)
+            }
             Some(Version { version, compatible_from }) if version > VERSION => format!(
                 "got version {version}, which code for version {compatible_from} or later may use: \
                  take a later hapax for this process"
@@ -213,7 +291,8 @@ mod tests {
         assert!(expect(VERSION + 7, VERSION).is_ok());
         for (found, word) in [
             (expect(VERSION + 7, VERSION + 1), "take a later hapax"),
-            (expect(VERSION - 1, 1), "not brought up to date"),
+            (expect(UPGRADED_FROM - 1, 1), "not brought up to date"),
+            (expect(UPGRADED_FROM, UPGRADED_FROM), "call Tables::migrate"),
             (tables.expect_version(None), "Tables::migrate"),
         ] {
             let error = found.unwrap_err();

@@ -86,6 +86,9 @@ pub async fn enqueue(
         Value::OptionalText(headers.as_deref()),
         Value::OptionalReal(due_at),
         Value::OptionalReal(expires_at),
+        Value::OptionalText(message.kind),
+        Value::OptionalText(message.source),
+        Value::OptionalText(message.subject),
     ];
     let rows = tx.ask("enqueue a message", &statements::store_one(tables, Queue::Outbox), &values).await?;
     stored(&rows, "store_one").map(|_| ())
@@ -135,6 +138,9 @@ pub async fn enqueue_batch(
         Value::OptionalTextEach(&columns.headers),
         Value::OptionalReals(&columns.due_at),
         Value::OptionalReals(&columns.expires_at),
+        Value::OptionalTextEach(&columns.kinds),
+        Value::OptionalTextEach(&columns.sources),
+        Value::OptionalTextEach(&columns.subjects),
     ];
     let rows = tx.ask("enqueue messages", &statements::store(tables, Queue::Outbox), &values).await?;
     stored(&rows, "store").map(|_| ())
@@ -159,8 +165,9 @@ pub async fn enqueue_batch(
 /// For Debezium and other programs that read the server's log: they see whole transactions in the
 /// order of their commits, so no lock is taken for a key. Columns: `position` (grows),
 /// `recorded_at`, `name` (the topic), `key`, `id`, `headers` (an array of names and values in
-/// turn), `payload`. With Debezium's outbox event router: `table.field.event.id = id`,
-/// `table.field.event.key = key`, `route.by.field = name`. Call [`expire_captured`] now and then.
+/// turn), `payload`, `kind`, `source`, `subject`. With Debezium's outbox event router:
+/// `table.field.event.id = id`, `table.field.event.key = key`, `table.field.event.type = kind`,
+/// `route.by.field = name`. Call [`expire_captured`] now and then.
 ///
 /// # Errors
 ///
@@ -187,6 +194,9 @@ pub async fn capture(
         Value::OptionalBytesEach(&columns.keys),
         Value::BytesEach(&columns.payloads),
         Value::OptionalTextEach(&columns.headers),
+        Value::OptionalTextEach(&columns.kinds),
+        Value::OptionalTextEach(&columns.sources),
+        Value::OptionalTextEach(&columns.subjects),
     ];
     let rows = tx.ask("insert captured messages", &statements::capture(tables), &values).await?;
     stored(&rows, "inserted").map(|_| ())
@@ -210,6 +220,9 @@ struct Columns {
     keys: Vec<Option<Vec<u8>>>,
     payloads: Vec<Vec<u8>>,
     headers: Vec<Option<String>>,
+    kinds: Vec<Option<String>>,
+    sources: Vec<Option<String>>,
+    subjects: Vec<Option<String>>,
     due_at: Vec<Option<f64>>,
     expires_at: Vec<Option<f64>>,
 }
@@ -228,6 +241,9 @@ impl Columns {
             keys: messages.iter().map(|message| message.key.map(<[u8]>::to_vec)).collect(),
             payloads: messages.iter().map(|message| message.payload.to_vec()).collect(),
             headers: messages.iter().map(NewMessage::array).collect(),
+            kinds: messages.iter().map(|message| message.kind.map(str::to_owned)).collect(),
+            sources: messages.iter().map(|message| message.source.map(str::to_owned)).collect(),
+            subjects: messages.iter().map(|message| message.subject.map(str::to_owned)).collect(),
             due_at: messages.iter().map(|message| message.times()[0]).collect(),
             expires_at: messages.iter().map(|message| message.times()[1]).collect(),
         })

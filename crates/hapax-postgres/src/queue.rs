@@ -106,6 +106,11 @@ pub(super) struct Tried {
 }
 
 impl Run {
+    /// Returns the kind of each message.
+    pub(super) fn kinds(&self) -> impl Iterator<Item = Option<&str>> {
+        self.messages.iter().map(|claimed| claimed.message.kind.as_deref())
+    }
+
     /// Returns the outcome of a run of which nothing is tried yet.
     pub(super) fn outcome(&self) -> Outcome {
         Outcome {
@@ -281,13 +286,21 @@ pub(super) async fn awake(
     database.call("say that somebody is awake", &statements::awake(tables, queue), &values).await.map(drop)
 }
 
-pub(super) fn message(row: &Row) -> Result<Message, StoreError> {
+/// Reads headers: names and values in turn.
+pub(super) fn headers(row: &Row) -> Result<Vec<(String, String)>, StoreError> {
     let headers = row.get::<Option<Vec<String>>>("headers")?.unwrap_or_default();
+    Ok(headers.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect())
+}
+
+pub(super) fn message(row: &Row) -> Result<Message, StoreError> {
     Ok(Message {
         name: row.get("name")?,
         id: row.get("id")?,
         key: row.get("key")?,
-        headers: headers.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect(),
+        kind: row.get("kind")?,
+        source: row.get("source")?,
+        subject: row.get("subject")?,
+        headers: headers(row)?,
         payload: row.get("payload")?,
         attempts: attempts(row.get("attempts")?),
         enqueued_at: time(row.get("enqueued_at")?),

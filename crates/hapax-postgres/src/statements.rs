@@ -21,7 +21,51 @@ pub(super) fn once_batch(tables: &Tables) -> String {
 
 /// Marks an id and stores its message: see `inbox.sql`. Returns when it was marked, or null.
 pub(super) fn receive(tables: &Tables) -> String {
-    format!("SELECT {}($1, $2, $3, $4, $5, $6, $7, $8) AS first_at", tables.function("inbox_receive"))
+    format!("SELECT {}($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) AS first_at", tables.function("inbox_receive"))
+}
+
+/// Marks an id, and writes down what it was: see `handled.sql`.
+pub(super) fn mark(tables: &Tables) -> String {
+    format!("SELECT {}($1, $2, $3, $4, $5, $6, $7) AS first_at", tables.function("mark"))
+}
+
+/// Marks ids, and writes down what they were: see `handled.sql`.
+pub(super) fn mark_batch(tables: &Tables) -> String {
+    let function = tables.function("mark_batch");
+    format!("SELECT marked_id, marked_at, is_first FROM {function}($1, $2, $3, $4, $5, $6, $7) AS marked")
+}
+
+/// Removes marks: `$1` the consumer, `$2` the ids.
+pub(super) fn forget(tables: &Tables) -> String {
+    format!("SELECT {}($1, $2) AS changed", tables.function("forget"))
+}
+
+/// Keeps a handler's result with its message.
+pub(super) fn keep_result(tables: &Tables) -> String {
+    format!("SELECT {}($1, $2, $3) AS is_kept", tables.function("inbox_result"))
+}
+
+/// Lists what was handled: see `handled.sql`.
+pub(super) fn handled(tables: &Tables) -> String {
+    format!("SELECT * FROM {}($1, $2, $3, $4, $5, $6, $7) AS handled", tables.function("handled_list"))
+}
+
+/// Requeues what was handled: see `handled.sql`.
+pub(super) fn requeue_handled(tables: &Tables) -> String {
+    format!("SELECT {}($1, $2, $3, $4) AS changed", tables.function("handled_requeue"))
+}
+
+/// Removes a message that is locked, and writes down what it was: a statement without values, which
+/// is sent together with a commit.
+pub(super) fn finish(tables: &Tables, position: i64, processor: Option<&str>, is_whole: bool) -> String {
+    let processor = processor.map_or_else(|| "NULL".into(), literal);
+    let function = tables.function("inbox_finish");
+    format!("SELECT {function}({position}::pg_catalog.int8, {processor}::pg_catalog.text, {is_whole})")
+}
+
+/// Returns a text as a literal, whatever `standard_conforming_strings` is.
+fn literal(text: &str) -> String {
+    format!("E'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
 }
 
 /// Calls a function that returns a single value: the server plans it in less time than a table.
@@ -41,17 +85,17 @@ fn call(tables: &Tables, queue: Queue, function: &str, values: usize) -> String 
 
 /// Stores messages: see `queue.sql`.
 pub(super) fn store(tables: &Tables, queue: Queue) -> String {
-    ask(tables, queue, "store", 7)
+    ask(tables, queue, "store", 10)
 }
 
 /// Stores a message: see `queue.sql`.
 pub(super) fn store_one(tables: &Tables, queue: Queue) -> String {
-    ask(tables, queue, "store_one", 7)
+    ask(tables, queue, "store_one", 10)
 }
 
 /// Claims messages: see `queue.sql`.
 pub(super) fn claim(tables: &Tables, queue: Queue) -> String {
-    call(tables, queue, "claim", 8)
+    call(tables, queue, "take", 8)
 }
 
 /// Looks for names that have something due: see `queue.sql`.
@@ -107,12 +151,13 @@ pub(super) fn remove(tables: &Tables, queue: Queue, position: i64) -> String {
 
 /// Lists dead letters: see `queue.sql`.
 pub(super) fn dead(tables: &Tables, queue: Queue) -> String {
-    call(tables, queue, "letters", 3)
+    call(tables, queue, "dead_letters", 3)
 }
 
-/// Inserts rows for change data capture: the topic, and arrays of ids, keys, payloads and headers.
+/// Inserts rows for change data capture: the topic, and arrays of ids, keys, payloads, headers,
+/// kinds, sources and subjects.
 pub(super) fn capture(tables: &Tables) -> String {
-    format!("SELECT {}($1, $2, $3, $4, $5) AS inserted", tables.function("capture"))
+    format!("SELECT {}($1, $2, $3, $4, $5, $6, $7, $8) AS inserted", tables.function("capture"))
 }
 
 /// Removes old rows of change data capture: `$1` the age in microseconds, `$2` how many of them.
@@ -129,6 +174,13 @@ pub(super) fn rotate(tables: &Tables) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_literal_is_one_whatever_is_in_it() {
+        assert_eq!(literal(r"a'b\c"), r"E'a''b\\c'");
+        let sql = finish(&Tables::default(), 7, Some("'); DROP TABLE x; --"), true);
+        assert!(sql.ends_with(r"(7::pg_catalog.int8, E'''); DROP TABLE x; --'::pg_catalog.text, true)"), "{sql}");
+    }
 
     #[test]
     fn statements_speak_of_their_own_tables_only() {

@@ -104,6 +104,18 @@ impl Tables {
         prefix
     }
 
+    /// Returns the table that says what was handled.
+    pub(super) fn handled(&self) -> String {
+        self.table("handled")
+    }
+
+    /// Returns the beginning of the names of its partitions.
+    pub(super) fn handled_prefix(&self) -> String {
+        let mut prefix = self.table("handled_");
+        prefix.pop();
+        prefix
+    }
+
     /// Returns the table that says which partitions of marks are read and written.
     pub(super) fn mark_state(&self) -> String {
         self.table("mark_state")

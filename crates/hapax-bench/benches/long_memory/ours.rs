@@ -36,7 +36,7 @@ impl Memory for Ours {
         let now = self.now();
         self.dedup.check_batch_at(ids.iter().map(|id| Int::from(*id)), now, &mut self.verdicts);
         fresh.clear();
-        fresh.extend(self.verdicts.iter().map(Verdict::is_fresh));
+        fresh.extend(self.verdicts.iter().map(|verdict| verdict.is_fresh()));
         self.accepted += fresh.iter().filter(|is_fresh| **is_fresh).count() as u64;
         match self.verdicts.iter().find(|verdict| verdict.certainty() != Certainty::Exact) {
             Some(verdict) => Err(format!("in doubt: {verdict}")),

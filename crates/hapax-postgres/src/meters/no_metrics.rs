@@ -12,11 +12,11 @@ impl Recorder {
         Recorder
     }
 
-    pub(super) fn happened(&self, _: Event, _: usize) {}
+    pub(super) fn happened(&self, _: Event, _: Option<&str>) {}
 
-    pub(super) fn took(&self, _: Duration) {}
+    pub(super) fn took(&self, _: Option<&str>, _: Duration) {}
 
-    pub(super) fn lagged(&self, _: SystemTime) {}
+    pub(super) fn lagged(&self, _: Option<&str>, _: SystemTime) {}
 
     pub(super) fn in_flight(&self, _: usize) {}
 
@@ -26,3 +26,5 @@ impl Recorder {
 }
 
 pub(crate) fn marked(_: &str, _: &[Seen]) {}
+
+pub(crate) fn routed(_: &str, _: &'static str) {}

@@ -3,8 +3,10 @@
 use super::Event;
 use crate::tables::Queue;
 use crate::{Backlog, Seen};
+use hapax_store::sync::Mutex;
 use metrics::{Counter, Gauge, Histogram, Unit, counter, gauge, histogram};
-use std::sync::Once;
+use std::collections::HashMap;
+use std::sync::{Arc, Once};
 use std::time::{Duration, SystemTime};
 
 const MESSAGES: &str = "hapax_queue_messages_total";
@@ -19,13 +21,20 @@ const DEAD: &str = "hapax_queue_dead";
 const PAUSED: &str = "hapax_relay_paused";
 const PAUSES: &str = "hapax_relay_pauses_total";
 const ONCE: &str = "hapax_once_total";
+const ROUTED: &str = "hapax_router_messages_total";
+
+/// The kinds of messages that have series of their own: those that come first. A sender may make up
+/// any number of kinds, and each takes memory here and wherever series are kept.
+pub(super) const KINDS_MAX: usize = 64;
+/// The label of all other kinds.
+const OTHER: &str = "other";
 
 /// The metrics of the relays of a topic or of all topics, or of the workers of a consumer.
 pub(super) struct Recorder {
-    /// The counters of events that happen to messages of this queue.
-    events: [Option<Counter>; Event::ALL.len()],
-    attempt_seconds: Histogram,
-    lag_seconds: Histogram,
+    queue: Queue,
+    name: String,
+    kindless: Arc<OfKind>,
+    kinds: Mutex<HashMap<String, Arc<OfKind>>>,
     in_flight: Gauge,
     waiting: Gauge,
     due: Gauge,
@@ -33,6 +42,29 @@ pub(super) struct Recorder {
     oldest_seconds: Gauge,
     dead: Gauge,
     pause: Option<(Gauge, Counter)>,
+}
+
+/// The metrics of messages of one kind.
+struct OfKind {
+    /// The counters of events that happen to messages of this queue.
+    events: [Option<Counter>; Event::ALL.len()],
+    attempt_seconds: Histogram,
+    lag_seconds: Histogram,
+}
+
+impl OfKind {
+    fn new(queue: Queue, name: &str, kind: &str) -> Arc<Self> {
+        let (of, name, kind) = (queue.name(), || name.to_owned(), || kind.to_owned());
+        let counted = |event: Event| {
+            let event = event.name(queue)?;
+            Some(counter!(MESSAGES, "queue" => of, "name" => name(), "event" => event, "kind" => kind()))
+        };
+        Arc::new(OfKind {
+            events: Event::ALL.map(counted),
+            attempt_seconds: histogram!(ATTEMPT, "queue" => of, "name" => name(), "kind" => kind()),
+            lag_seconds: histogram!(LAG, "queue" => of, "name" => name(), "kind" => kind()),
+        })
+    }
 }
 
 impl Event {
@@ -73,15 +105,12 @@ impl Recorder {
     pub(super) fn new(queue: Queue, name: &str) -> Self {
         describe();
         let (of, name) = (queue.name(), || name.to_owned());
-        let counted = |event: Event| {
-            let event = event.name(queue)?;
-            Some(counter!(MESSAGES, "queue" => of, "name" => name(), "event" => event))
-        };
         let pause = || (gauge!(PAUSED, "name" => name()), counter!(PAUSES, "name" => name()));
         Recorder {
-            events: Event::ALL.map(counted),
-            attempt_seconds: histogram!(ATTEMPT, "queue" => of, "name" => name()),
-            lag_seconds: histogram!(LAG, "queue" => of, "name" => name()),
+            queue,
+            name: name(),
+            kindless: OfKind::new(queue, &name(), ""),
+            kinds: Mutex::default(),
             in_flight: gauge!(IN_FLIGHT, "queue" => of, "name" => name()),
             waiting: gauge!(WAITING, "queue" => of, "name" => name()),
             due: gauge!(DUE, "queue" => of, "name" => name()),
@@ -92,20 +121,31 @@ impl Recorder {
         }
     }
 
-    pub(super) fn happened(&self, event: Event, messages: usize) {
-        if let Some(counter) = &self.events[event as usize] {
-            counter.increment(messages as u64);
+    fn of_kind(&self, kind: Option<&str>) -> Arc<OfKind> {
+        let Some(kind) = kind else { return Arc::clone(&self.kindless) };
+        let mut kinds = self.kinds.lock().expect("nothing panics while it holds this");
+        if let Some(known) = kinds.get(kind) {
+            return Arc::clone(known);
+        }
+        let label = if kinds.len() < KINDS_MAX { kind } else { OTHER };
+        let make = || OfKind::new(self.queue, &self.name, label);
+        Arc::clone(kinds.entry(label.to_owned()).or_insert_with(make))
+    }
+
+    pub(super) fn happened(&self, event: Event, kind: Option<&str>) {
+        if let Some(counter) = &self.of_kind(kind).events[event as usize] {
+            counter.increment(1);
         }
     }
 
-    pub(super) fn took(&self, took: Duration) {
-        self.attempt_seconds.record(took.as_secs_f64());
+    pub(super) fn took(&self, kind: Option<&str>, took: Duration) {
+        self.of_kind(kind).attempt_seconds.record(took.as_secs_f64());
     }
 
     /// Records how long a message took, by the server's clock and ours: a message that was stored
     /// in our future has not waited.
-    pub(super) fn lagged(&self, enqueued_at: SystemTime) {
-        self.lag_seconds.record(enqueued_at.elapsed().unwrap_or_default().as_secs_f64());
+    pub(super) fn lagged(&self, kind: Option<&str>, enqueued_at: SystemTime) {
+        self.of_kind(kind).lag_seconds.record(enqueued_at.elapsed().unwrap_or_default().as_secs_f64());
     }
 
     pub(super) fn in_flight(&self, runs: usize) {
@@ -139,5 +179,43 @@ pub(crate) fn marked(consumer: &str, seen: &[Seen]) {
     let first = seen.iter().filter(|seen| seen.is_first()).count();
     for (ids, label) in [(first, "first"), (seen.len() - first, "duplicate")] {
         counter!(ONCE, "consumer" => consumer.to_owned(), "seen" => label).increment(ids as u64);
+    }
+}
+
+/// Counts a message that a router of this consumer has sent this way.
+pub(crate) fn routed(consumer: &str, way: &'static str) {
+    static DESCRIBED: Once = Once::new();
+    DESCRIBED.call_once(|| {
+        metrics::describe_counter!(ROUTED, Unit::Count, "messages that a router has given to handlers, or not");
+    });
+    counter!(ROUTED, "consumer" => consumer.to_owned(), "way" => way).increment(1);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use metrics_util::debugging::DebuggingRecorder;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn kinds_that_a_sender_makes_up_share_one_label() {
+        let debugging = DebuggingRecorder::new();
+        metrics::with_local_recorder(&debugging, || {
+            let recorder = Recorder::new(Queue::Inbox, "c");
+            for n in 0..10 * KINDS_MAX {
+                recorder.happened(Event::Done, Some(&format!("kind-{n}")));
+                recorder.happened(Event::Done, Some("kind-0"));
+                recorder.took(Some(&format!("kind-{n}")), Duration::from_secs(1));
+            }
+            recorder.lagged(None, SystemTime::now());
+            assert_eq!(recorder.kinds.lock().unwrap().len(), KINDS_MAX + 1);
+        });
+        let mut kinds = BTreeSet::new();
+        for (key, _, _, _) in debugging.snapshotter().snapshot().into_vec() {
+            kinds
+                .extend(key.key().labels().filter(|label| label.key() == "kind").map(|label| label.value().to_owned()));
+        }
+        assert_eq!(kinds.len(), KINDS_MAX + 2, "with those that have none");
+        assert!(kinds.contains("") && kinds.contains(OTHER) && kinds.contains("kind-63") && !kinds.contains("kind-64"));
     }
 }

@@ -6,18 +6,23 @@ CREATE TABLE IF NOT EXISTS {capture} (
     key bytea,
     id bytea NOT NULL,
     headers text[],
-    payload bytea NOT NULL
+    payload bytea NOT NULL,
+    kind text COLLATE "C",
+    source text COLLATE "C",
+    subject text COLLATE "C"
 );
 
 -- Inserts rows of one topic, in their order.
 CREATE OR REPLACE FUNCTION {capture_insert}(
-    _name text, _ids bytea[], _keys bytea[], _payloads bytea[], _headers text[]
+    _name text, _ids bytea[], _keys bytea[], _payloads bytea[], _headers text[],
+    _kinds text[], _sources text[], _subjects text[]
 ) RETURNS bigint
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
     WITH stored AS (
-        INSERT INTO {capture} (name, id, key, payload, headers)
-        SELECT _name, g.id, g.key, g.payload, g.headers::text[]
-        FROM unnest(_ids, _keys, _payloads, _headers) WITH ORDINALITY AS g(id, key, payload, headers, n) ORDER BY g.n
+        INSERT INTO {capture} (name, id, key, payload, headers, kind, source, subject)
+        SELECT _name, g.id, g.key, g.payload, g.headers::text[], g.kind, g.source, g.subject
+        FROM unnest(_ids, _keys, _payloads, _headers, _kinds, _sources, _subjects) WITH ORDINALITY
+            AS g(id, key, payload, headers, kind, source, subject, n) ORDER BY g.n
         RETURNING 1
     ) SELECT count(*) FROM stored
 $$;

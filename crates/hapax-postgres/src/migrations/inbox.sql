@@ -8,7 +8,8 @@ CREATE UNIQUE INDEX IF NOT EXISTS {inbox_id} ON {inbox} (name, id);
 -- The key's lock before the mark: two that receive the same message do not wait for each other in a
 -- circle.
 CREATE OR REPLACE FUNCTION {inbox_receive}(
-    _name text, _mark bytea, _id bytea, _key bytea, _payload bytea, _headers text, _due float8, _expires float8
+    _name text, _mark bytea, _id bytea, _key bytea, _payload bytea, _headers text, _due float8, _expires float8,
+    _kind text, _source text, _subject text
 ) RETURNS bigint
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
@@ -19,7 +20,8 @@ BEGIN
         PERFORM pg_advisory_xact_lock({inbox_lock}(_name, _key));
     END IF;
     _first_at := {once}(_name, _mark);
-    IF _first_at IS NULL AND {inbox_store_one}(_name, _id, _key, _payload, _headers, _due, _expires) IS NULL THEN
+    IF _first_at IS NULL AND {inbox_store_one}(_name, _id, _key, _payload, _headers, _due, _expires,
+        _kind, _source, _subject) IS NULL THEN
         -- It may have been handled meanwhile, and be gone: it is no less a duplicate.
         SELECT (extract(epoch FROM coalesce(min(m.enqueued_at), clock_timestamp())) * 1000000)::bigint INTO _first_at
         FROM {inbox} m WHERE m.name = _name AND m.id = _id;

@@ -18,7 +18,10 @@ CREATE TABLE IF NOT EXISTS {queue} (
     id bytea NOT NULL,
     headers text[],
     payload bytea NOT NULL,
-    error text
+    error text,
+    kind text COLLATE "C",
+    source text COLLATE "C",
+    subject text COLLATE "C"{result}
 ) WITH (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.02);
 CREATE INDEX IF NOT EXISTS {queue_due} ON {queue} (name, due_at, position)
     WHERE due_at IS NOT NULL AND key IS NULL;
@@ -89,7 +92,8 @@ END $$;
 -- since 1970. Positions of a key are given out while its lock is held, so they have the order in
 -- which transactions commit.
 CREATE OR REPLACE FUNCTION {queue_store}(
-    _name text, _ids bytea[], _keys bytea[], _payloads bytea[], _headers text[], _due float8[], _expires float8[]
+    _name text, _ids bytea[], _keys bytea[], _payloads bytea[], _headers text[], _due float8[], _expires float8[],
+    _kinds text[], _sources text[], _subjects text[]
 ) RETURNS bigint
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
@@ -98,10 +102,11 @@ DECLARE
     _stored bigint;
 BEGIN
     IF cardinality(array_remove(_keys, NULL)) = 0 THEN
-        INSERT INTO {queue} (name, id, payload, headers, due_at, expires_at)
+        INSERT INTO {queue} (name, id, payload, headers, due_at, expires_at, kind, source, subject)
         SELECT _name, g.id, g.payload, g.headers::text[], coalesce(to_timestamp(g.due), clock_timestamp()),
-            to_timestamp(g.expires)
-        FROM unnest(_ids, _payloads, _headers, _due, _expires) g(id, payload, headers, due, expires)
+            to_timestamp(g.expires), g.kind, g.source, g.subject
+        FROM unnest(_ids, _payloads, _headers, _due, _expires, _kinds, _sources, _subjects)
+            g(id, payload, headers, due, expires, kind, source, subject)
         {on_conflict};
         GET DIAGNOSTICS _stored = ROW_COUNT;
         PERFORM {queue_ring}(_name);
@@ -113,14 +118,14 @@ BEGIN
     END LOOP;
     WITH given AS (
         SELECT g.id, g.key, g.payload, g.headers::text[] AS headers,
-            to_timestamp(g.due) AS due_at, to_timestamp(g.expires) AS expires_at, g.n
-        FROM unnest(_ids, _keys, _payloads, _headers, _due, _expires) WITH ORDINALITY
-            AS g(id, key, payload, headers, due, expires, n)
+            to_timestamp(g.due) AS due_at, to_timestamp(g.expires) AS expires_at, g.kind, g.source, g.subject, g.n
+        FROM unnest(_ids, _keys, _payloads, _headers, _due, _expires, _kinds, _sources, _subjects) WITH ORDINALITY
+            AS g(id, key, payload, headers, due, expires, kind, source, subject, n)
     ), stored AS (
-        INSERT INTO {queue} (name, id, key, payload, headers, due_at, expires_at, later)
+        INSERT INTO {queue} (name, id, key, payload, headers, due_at, expires_at, later, kind, source, subject)
         SELECT _name, g.id, g.key, g.payload, g.headers,
             CASE WHEN g.key IS NULL THEN coalesce(g.due_at, clock_timestamp()) ELSE g.due_at END,
-            g.expires_at, g.key IS NOT NULL AND g.due_at IS NOT NULL
+            g.expires_at, g.key IS NOT NULL AND g.due_at IS NOT NULL, g.kind, g.source, g.subject
         FROM given g ORDER BY g.n
         {on_conflict}
         RETURNING 1
@@ -135,7 +140,8 @@ END $$;
 -- path and to call other functions costs as much as to store. Times are seconds since 1970. Its
 -- position, or null if it was there.
 CREATE OR REPLACE FUNCTION {queue_store_one}(
-    _name text, _id bytea, _key bytea, _payload bytea, _headers text, _due float8, _expires float8
+    _name text, _id bytea, _key bytea, _payload bytea, _headers text, _due float8, _expires float8,
+    _kind text, _source text, _subject text
 ) RETURNS bigint
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -146,11 +152,11 @@ BEGIN
     IF _key IS NOT NULL THEN
         PERFORM pg_catalog.pg_advisory_xact_lock({queue_lock}(_name, _key));
     END IF;
-    INSERT INTO {queue} (name, id, key, payload, headers, due_at, expires_at, later)
+    INSERT INTO {queue} (name, id, key, payload, headers, due_at, expires_at, later, kind, source, subject)
     VALUES (_name, _id, _key, _payload, _headers::pg_catalog.text[],
         CASE WHEN _key IS NULL AND _due IS NULL THEN pg_catalog.clock_timestamp()
             ELSE pg_catalog.to_timestamp(_due) END,
-        pg_catalog.to_timestamp(_expires), _key IS NOT NULL AND _due IS NOT NULL)
+        pg_catalog.to_timestamp(_expires), _key IS NOT NULL AND _due IS NOT NULL, _kind, _source, _subject)
     {on_conflict}
     RETURNING position, EXISTS (
         SELECT FROM {bell} b WHERE (b.name OPERATOR(pg_catalog.=) _name OR b.name OPERATOR(pg_catalog.=) '')
@@ -274,12 +280,12 @@ END $$;
 -- of that, where there may be millions of rows that are gone and cannot be removed yet, as long as
 -- some transaction may see them. _since_positions: of those that have been due since then, and have
 -- no key, the first.
-CREATE OR REPLACE FUNCTION {queue_claim}(
+CREATE OR REPLACE FUNCTION {queue_take}(
     _names text[], _since bigint[], _since_positions bigint[], _first bigint, _behind bigint, _bytes bigint,
     _lease float8, _token bigint
 ) RETURNS TABLE (
     "position" bigint, name text, key bytea, id bytea, payload bytea, headers text[], attempts integer,
-    enqueued_at bigint, is_expired boolean, since bigint, since_position bigint
+    enqueued_at bigint, is_expired boolean, since bigint, since_position bigint, kind text, source text, subject text
 )
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET jit = off SET enable_seqscan = off
 SET enable_bitmapscan = off
@@ -338,7 +344,7 @@ BEGIN
                 RETURN QUERY UPDATE {queue} m SET token = _token, due_at = _now + _lease * interval '1 microsecond'
                 WHERE m.ctid = ANY (_rows) RETURNING m.position, m.name, m.key, m.id, m.payload, m.headers, m.attempts,
                     (extract(epoch FROM m.enqueued_at) * 1000000)::bigint, coalesce(m.expires_at <= _now, false), since,
-                    since_position;
+                    since_position, m.kind, m.source, m.subject;
                 _runs := _runs + cardinality(_rows);
                 _left := _left - _size;
             ELSE
@@ -376,7 +382,7 @@ BEGIN
                 WHERE k.ctid = ANY (_rows);
                 RETURN QUERY SELECT m.position, m.name, m.key, m.id, m.payload, m.headers, m.attempts,
                     (extract(epoch FROM m.enqueued_at) * 1000000)::bigint, coalesce(m.expires_at <= _now, false), since,
-                    since_position
+                    since_position, m.kind, m.source, m.subject
                 FROM unnest(_positions) WITH ORDINALITY p(position, n) JOIN {queue} m ON m.position = p.position
                 ORDER BY p.n;
                 _runs := _runs + cardinality(_rows);
@@ -513,13 +519,14 @@ END $$;
 
 -- Dead letters of a name (or of all) behind a position, oldest first. Times are microseconds since
 -- 1970.
-CREATE OR REPLACE FUNCTION {queue_letters}(_name text, _behind bigint, _limit bigint) RETURNS TABLE (
+CREATE OR REPLACE FUNCTION {queue_dead_letters}(_name text, _behind bigint, _limit bigint) RETURNS TABLE (
     "position" bigint, name text, key bytea, id bytea, payload bytea, headers text[], attempts integer, error text,
-    enqueued_at bigint, died_at bigint
+    enqueued_at bigint, died_at bigint, kind text, source text, subject text
 )
 LANGUAGE sql SET search_path = pg_catalog, pg_temp SET jit = off AS $$
     SELECT m.position, m.name, m.key, m.id, m.payload, m.headers, m.attempts, m.error,
-        (extract(epoch FROM m.enqueued_at) * 1000000)::bigint, (extract(epoch FROM m.dead_at) * 1000000)::bigint
+        (extract(epoch FROM m.enqueued_at) * 1000000)::bigint, (extract(epoch FROM m.dead_at) * 1000000)::bigint,
+        m.kind, m.source, m.subject
     FROM {queue} m WHERE m.dead_at IS NOT NULL AND m.position > _behind AND (_name IS NULL OR m.name = _name)
     ORDER BY m.position LIMIT _limit
 $$;

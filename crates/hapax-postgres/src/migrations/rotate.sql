@@ -11,6 +11,7 @@ DECLARE
     state record;
     over integer;
     slot text;
+    handled text;
     has_rows boolean := false;
     is_in_the_way boolean := false;
 BEGIN
@@ -36,21 +37,27 @@ BEGIN
         ELSE
             BEGIN
                 slot := '{slot_prefix}' || ((state.newest + 1) & {slot_mask}) || '"';
+                handled := '{handled_prefix}' || ((state.newest + 1) & {slot_mask}) || '"';
                 -- A transaction's changes are seen before other sessions are told of its tables,
                 -- and its locks are held until these are told. So a slot is made in a transaction
                 -- of its own, and written into when whoever made it has let go of this lock.
                 LOCK TABLE ONLY {marks} IN SHARE UPDATE EXCLUSIVE MODE NOWAIT;
+                LOCK TABLE ONLY {handled} IN SHARE UPDATE EXCLUSIVE MODE NOWAIT;
                 IF to_regclass(slot) IS NULL THEN
                     EXECUTE 'CREATE TABLE ' || slot || ' (LIKE {marks} INCLUDING ALL)';
                     EXECUTE 'ALTER TABLE {marks} ATTACH PARTITION ' || slot || ' FOR VALUES IN ('
                         || ((state.newest + 1) & {slot_mask}) || ')';
+                    EXECUTE 'CREATE TABLE ' || handled || ' (LIKE {handled} INCLUDING ALL)';
+                    EXECUTE 'ALTER TABLE {handled} ATTACH PARTITION ' || handled || ' FOR VALUES IN ('
+                        || ((state.newest + 1) & {slot_mask}) || ')';
                     RETURN 'made';
                 END IF;
                 -- Of somebody who wrote by an old state after it was emptied.
-                EXECUTE 'SELECT EXISTS (SELECT FROM ' || slot || ')' INTO has_rows;
+                EXECUTE 'SELECT EXISTS (SELECT FROM ' || slot || ') OR EXISTS (SELECT FROM ' || handled || ')'
+                    INTO has_rows;
                 IF has_rows THEN
-                    EXECUTE 'LOCK TABLE ONLY ' || slot || ' IN ACCESS EXCLUSIVE MODE NOWAIT';
-                    EXECUTE 'TRUNCATE ONLY ' || slot;
+                    EXECUTE 'LOCK TABLE ONLY ' || slot || ', ONLY ' || handled || ' IN ACCESS EXCLUSIVE MODE NOWAIT';
+                    EXECUTE 'TRUNCATE ONLY ' || slot || ', ONLY ' || handled;
                 END IF;
                 INSERT INTO {buckets} (bucket) VALUES (state.newest + 1);
                 UPDATE {state} s SET newest = s.newest + 1, is_double = true WHERE s.one = 1;
@@ -74,8 +81,9 @@ BEGIN
     IF FOUND THEN
         BEGIN
             slot := '{slot_prefix}' || (over & {slot_mask}) || '"';
-            EXECUTE 'LOCK TABLE ONLY ' || slot || ' IN ACCESS EXCLUSIVE MODE NOWAIT';
-            EXECUTE 'TRUNCATE ONLY ' || slot;
+            handled := '{handled_prefix}' || (over & {slot_mask}) || '"';
+            EXECUTE 'LOCK TABLE ONLY ' || slot || ', ONLY ' || handled || ' IN ACCESS EXCLUSIVE MODE NOWAIT';
+            EXECUTE 'TRUNCATE ONLY ' || slot || ', ONLY ' || handled;
             DELETE FROM {buckets} b WHERE b.bucket = over;
             RETURN 'emptied';
         EXCEPTION WHEN lock_not_available THEN

@@ -1,13 +1,13 @@
--- Other versions are left alone: an older one, whose tables are others, and a later one, whose
--- functions would become older ones.
+-- Other versions are left alone: the first, whose tables are others, and a later one, whose functions
+-- would become older ones.
 DO $hapax$
 DECLARE
     found integer;
 BEGIN
     IF to_regclass('{migrations}') IS NOT NULL THEN
         EXECUTE 'SELECT max(version) FROM {migrations}' INTO found;
-        IF found <> {version} THEN
-            RAISE EXCEPTION 'expected no tables {shown}, or those of version {version}, got version %', found
+        IF found NOT BETWEEN {upgraded_from} AND {version} THEN
+            RAISE EXCEPTION 'expected no tables {shown}, or those of version {upgraded_from} to {version}, got version %', found
                 USING ERRCODE = 'object_not_in_prerequisite_state';
         END IF;
     END IF;

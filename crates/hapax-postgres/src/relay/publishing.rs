@@ -6,7 +6,7 @@ use crate::meters::{Event, Meters};
 use crate::publisher::Publisher;
 use crate::queue::{Claimed, Fate, Outcome, Run, Tried};
 use crate::retry::Retry;
-use crate::{BoxError, Message};
+use crate::{BoxError, Message, spans};
 use hapax::tier::random;
 use hapax_store::sync::{Mutex, Ordering, StdAtomicBool, StdAtomicU64};
 use std::collections::VecDeque;
@@ -124,8 +124,9 @@ impl<P: Publisher> Publishing<P> {
     pub(super) async fn singly(&self, mut run: OpenRun) -> Ended {
         while let Some((claimed, ticket)) = self.next(&mut run) {
             let began = Instant::now();
-            let tried = attempt::run(self.timeout, async { self.publisher.publish(&claimed.message).await }).await;
-            self.meters.took(began.elapsed());
+            let publishing = attempt::run(self.timeout, async { self.publisher.publish(&claimed.message).await });
+            let tried = spans::publishing(&claimed.message, publishing).await;
+            self.meters.took(claimed.message.kind.as_deref(), began.elapsed());
             if !self.tried(&mut run, claimed.position, &claimed.message, ticket, tried) {
                 break;
             }
@@ -143,7 +144,8 @@ impl<P: Publisher> Publishing<P> {
             }
             let (tries, messages): (Vec<Try>, Vec<Message>) = heads.into_iter().unzip();
             let began = Instant::now();
-            let answers = attempt::limited(self.timeout, async { self.publisher.publish_batch(&messages).await }).await;
+            let publishing = attempt::limited(self.timeout, async { self.publisher.publish_batch(&messages).await });
+            let answers = spans::publishing_batch(&messages, publishing).await;
             if matches!(answers, Ok(None)) && !*self.has_batches.get_or_init(|| false) {
                 for (Try { run, position, ticket }, message) in tries.into_iter().zip(messages) {
                     self.signal(ticket, Signal::Nothing);
@@ -154,7 +156,7 @@ impl<P: Publisher> Publishing<P> {
             if matches!(answers, Ok(Some(_))) {
                 self.has_batches.get_or_init(|| true);
             }
-            self.meters.took(began.elapsed());
+            self.meters.took(common_kind(&messages), began.elapsed());
             going.clear();
             let answers = answered(answers, messages.len());
             for ((Try { run, position, ticket }, message), answer) in tries.iter().zip(&messages).zip(answers) {
@@ -177,7 +179,7 @@ impl<P: Publisher> Publishing<P> {
             let claimed = run.left.pop_front()?;
             let fate = Fate::dead("it expired before it was published");
             run.outcome.fates.push(Tried { position: claimed.position, attempts: claimed.message.attempts, fate });
-            self.meters.happened(Event::Expired, 1);
+            self.meters.happened(Event::Expired, [claimed.message.kind.as_deref()]);
         }
         let now = Instant::now();
         if now >= run.begin_until || self.is_stopping.load(Ordering::Relaxed) {
@@ -199,13 +201,13 @@ impl<P: Publisher> Publishing<P> {
         let attempts = message.attempts.saturating_add(1);
         let fate = match &tried {
             Ok(()) => {
-                self.meters.happened(Event::Done, 1);
-                self.meters.lagged(message.enqueued_at);
+                self.meters.happened(Event::Done, [message.kind.as_deref()]);
+                self.meters.lagged(message.kind.as_deref(), message.enqueued_at);
                 Fate::Done
             }
             Err(failed) => {
                 let fate = Fate::of_failure(&self.retry, attempts, failed);
-                self.meters.failed(failed.cause, &fate);
+                self.meters.failed(message.kind.as_deref(), failed.cause, &fate);
                 fate
             }
         };
@@ -232,7 +234,7 @@ impl<P: Publisher> Publishing<P> {
 
     /// Ends a run: no more of its messages are published.
     fn over(&self, run: OpenRun) -> Outcome {
-        self.meters.happened(Event::Released, run.left.len());
+        self.meters.happened(Event::Released, run.left.iter().map(|claimed| claimed.message.kind.as_deref()));
         run.outcome
     }
 }
@@ -253,10 +255,18 @@ fn answered(answers: Result<Option<Vec<Result<(), BoxError>>>, Failed>, messages
     vec![Err(failed); messages]
 }
 
+/// Returns the kind that all messages of a batch have; none if there are several.
+fn common_kind(messages: &[Message]) -> Option<&str> {
+    let kind = messages.first()?.kind.as_deref()?;
+    messages.iter().all(|message| message.kind.as_deref() == Some(kind)).then_some(kind)
+}
+
 /// Returns the bytes of memory that a message takes, and a little more.
 fn bytes(message: &Message) -> usize {
     let headers: usize = message.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
-    message.payload.len() + message.id.len() + message.key.as_ref().map_or(0, Vec::len) + headers
+    let described = [&message.kind, &message.source, &message.subject];
+    let described: usize = described.into_iter().flatten().map(String::len).sum();
+    message.payload.len() + message.id.len() + message.key.as_ref().map_or(0, Vec::len) + headers + described
 }
 
 fn key_hash(run: &Run) -> u64 {

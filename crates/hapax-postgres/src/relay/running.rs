@@ -281,8 +281,7 @@ impl<'r, P: Publisher> Running<'r, P> {
         if let Some(lasts) = self.pace.found(now) {
             self.awake(lasts);
         }
-        let messages = runs.iter().map(|run| run.messages.len()).sum();
-        self.publishing.meters.happened(Event::Claimed, messages);
+        self.publishing.meters.happened(Event::Claimed, runs.iter().flat_map(Run::kinds));
         let runs: Vec<OpenRun> = runs.into_iter().map(|run| self.publishing.open(run, begin_until)).collect();
         match self.publishing.is_batching() {
             true => {

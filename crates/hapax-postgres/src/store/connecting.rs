@@ -120,7 +120,7 @@ impl Drop for Held {
 }
 
 /// A connection, and the task that drives it.
-type Driven = (Client, JoinHandle<()>);
+pub(crate) type Driven = (Client, JoinHandle<()>);
 
 /// The maker of connections.
 struct Connecting<T> {
@@ -164,7 +164,7 @@ where
     }
 }
 
-async fn drive<T>(config: &Config, tls: T) -> Result<Driven, Error>
+pub(crate) async fn drive<T>(config: &Config, tls: T) -> Result<Driven, Error>
 where
     T: MakeTlsConnect<Socket>,
     T::Stream: Send + 'static,

@@ -9,12 +9,13 @@
 use super::waiting::Waiting;
 use crate::attempt::{Cause, Failed};
 use crate::database::{Database, NET};
+use crate::keep::{Keep, Kept};
 use crate::meters::{Event, Meters};
 use crate::queue::{self, Claimed, Fate, Outcome, Run, Tried};
 use crate::retry::Retry;
 use crate::tables::{Queue, Tables};
 use crate::transaction::Value;
-use crate::{BoxError, Message, statements};
+use crate::{BoxError, Message, spans, statements};
 use hapax_store::StoreError;
 use hapax_store::sync::{Ordering, StdAtomicBool};
 use std::sync::Arc;
@@ -32,6 +33,8 @@ pub(super) struct Work<H> {
     pub retry: Retry,
     /// The time that a handler may take.
     pub lease: Duration,
+    pub keep: Keep,
+    pub processor: Option<String>,
     pub handler: Arc<H>,
     pub meters: Meters,
     /// True once the messages that were claimed and not begun are to be given back.
@@ -85,7 +88,7 @@ pub(super) struct Case<'c, H> {
     /// serves the transaction.
     pub lock: String,
     pub held: [Value<'c>; 3],
-    /// The statement that removes the message.
+    /// The statement that removes the message, and keeps what is to be kept of it.
     pub remove: String,
 }
 
@@ -172,6 +175,7 @@ impl<H: Send + Sync + 'static> Work<H> {
         let mut outcome = run.outcome();
         let messages = std::mem::take(&mut run.messages);
         let count = messages.len();
+        let kinds: Vec<Option<String>> = messages.iter().map(|claimed| claimed.message.kind.clone()).collect();
         let error = match self.handle_all(session, &run, messages, &mut outcome).await {
             Ok(()) => None,
             Err(error) => {
@@ -182,7 +186,7 @@ impl<H: Send + Sync + 'static> Work<H> {
             }
         };
         let begun = outcome.fates.len();
-        self.meters.happened(Event::Released, count - begun);
+        self.meters.happened(Event::Released, kinds[begun..].iter().map(Option::as_deref));
         let is_done = |tried: &Tried| tried.fate == Fate::Done;
         let is_gone = run.key.is_none() && begun == count && outcome.fates.iter().all(is_done);
         Handled { outcome: (!is_gone).then_some(outcome), begun, error }
@@ -204,25 +208,27 @@ impl<H: Send + Sync + 'static> Work<H> {
                 break;
             }
             let (position, enqueued_at) = (claimed.position, claimed.message.enqueued_at);
+            let kind = claimed.message.kind.clone();
+            let kind = kind.as_deref();
             match self.attempt(&mut current, run, claimed).await? {
                 Attempt::Handled { attempts } => {
                     outcome.fates.push(Tried { position, attempts, fate: Fate::Done });
-                    self.meters.happened(Event::Done, 1);
-                    self.meters.lagged(enqueued_at);
+                    self.meters.happened(Event::Done, [kind]);
+                    self.meters.lagged(kind, enqueued_at);
                 }
                 Attempt::Lost => {
                     outcome.put_off = PUT_OFF;
-                    self.meters.happened(Event::Lost, 1);
+                    self.meters.happened(Event::Lost, [kind]);
                     break;
                 }
                 Attempt::Expired { attempts } => {
                     let fate = Fate::dead("it expired before it was handled");
                     outcome.fates.push(Tried { position, attempts, fate });
-                    self.meters.happened(Event::Expired, 1);
+                    self.meters.happened(Event::Expired, [kind]);
                 }
                 Attempt::Failed { attempts, failed, is_broken } => {
                     let fate = Fate::of_failure(&self.retry, attempts, &failed);
-                    self.meters.failed(failed.cause, &fate);
+                    self.meters.failed(kind, failed.cause, &fate);
                     outcome.fates.push(Tried { position, attempts, fate });
                     if is_broken {
                         self.discard(current).await;
@@ -253,8 +259,10 @@ impl<H: Send + Sync + 'static> Work<H> {
         // For a message that is given up untried no attempt is counted.
         let attempts = if hopeless.is_some() { before } else { before.saturating_add(1) };
         let began = Instant::now();
-        let ended = session.handle(&self.case(run, &claimed, hopeless)).await;
-        self.meters.took(began.elapsed());
+        let case = self.case(run, &claimed, hopeless);
+        let handling = session.handle(&case);
+        let ended = spans::handling(&claimed.message, self.processor.as_deref(), handling).await;
+        self.meters.took(claimed.message.kind.as_deref(), began.elapsed());
         let failed = |failed, is_broken| Ok(Attempt::Failed { attempts, failed, is_broken });
         match ended {
             Ended::Committed => Ok(Attempt::Handled { attempts }),
@@ -281,8 +289,17 @@ impl<H: Send + Sync + 'static> Work<H> {
             settings,
             lock: statements::lock(&self.tables, Queue::Inbox),
             held: [Value::Number(claimed.position), Value::Number(run.token), Value::Number(attempts)],
-            remove: statements::remove(&self.tables, Queue::Inbox, claimed.position),
+            remove: self.remove(claimed),
         }
+    }
+
+    fn remove(&self, claimed: &Claimed) -> String {
+        let is_whole = match self.keep.of(&claimed.message) {
+            Kept::Nothing => return statements::remove(&self.tables, Queue::Inbox, claimed.position),
+            Kept::Record => false,
+            Kept::Message => true,
+        };
+        statements::finish(&self.tables, claimed.position, self.processor.as_deref(), is_whole)
     }
 
     /// Ends a transaction in which a handler was interrupted, so that its message is locked by

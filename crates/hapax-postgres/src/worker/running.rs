@@ -5,7 +5,7 @@ use crate::database::Listening;
 use crate::meters::Event;
 use crate::outage::Outage;
 use crate::pace::Pace;
-use crate::queue::{self, BEHIND, Claimer, Outcome, Portion};
+use crate::queue::{self, BEHIND, Claimer, Outcome, Portion, Run};
 use crate::settling;
 use crate::tables::Queue;
 use futures_util::FutureExt as _;
@@ -148,7 +148,7 @@ impl<H: Send + Sync + 'static> Dispatcher<H> {
     fn give_back(&mut self) {
         let all = self.work.is_stopping.load(Ordering::Relaxed);
         for run in self.work.waiting.give_back(Instant::now(), all) {
-            self.work.meters.happened(Event::Released, run.messages.len());
+            self.work.meters.happened(Event::Released, run.kinds());
             self.handled(Handled { outcome: Some(run.outcome()), begun: 0, error: None });
         }
     }
@@ -188,7 +188,7 @@ impl<H: Send + Sync + 'static> Dispatcher<H> {
         let portion = Portion { first, behind: BEHIND, bytes: BYTES_MAX, lease: self.work.leased() };
         let runs = self.claimer.claim(&self.work.database, &portion).await?;
         let found = runs.len();
-        self.work.meters.happened(Event::Claimed, runs.iter().map(|run| run.messages.len()).sum());
+        self.work.meters.happened(Event::Claimed, runs.iter().flat_map(Run::kinds));
         self.work.waiting.push(runs);
         Ok(found)
     }

@@ -123,7 +123,7 @@ impl Handler for Process {
         if message.name == "billing" {
             self.at(Step::HasEffect);
             let key = message.key.as_deref().unwrap_or_default();
-            let published = NewMessage::new(&message.id, "billed").key(key);
+            let published = NewMessage::new(&message.id, "billed").key(key).kind("billed");
             outbox::enqueue(tx, &self.tables, "shipping", published).await?;
             self.at(Step::HasEnqueued);
             self.settled.lock().unwrap().push(message.id.clone());
@@ -155,7 +155,7 @@ impl Publisher for Process {
         let wire = format!("INSERT INTO {p}_wire (process, key, id) VALUES ($1, $2, $3)");
         tx.execute(&wire, &[&std::process::id().to_string(), &message.key, &message.id]).await?;
         let key = message.key.as_deref().unwrap_or_default();
-        let received = NewMessage::new(&message.id, &message.payload).key(key);
+        let received = NewMessage::new(&message.id, &message.payload).key(key).described_by(message);
         let _ = inbox::receive(&mut tx, &self.tables, "shipping", received).await?;
         tx.commit().await?;
         self.at(Step::HasPublished);
@@ -255,7 +255,8 @@ impl Broker {
     async fn try_to(&mut self, place: &Place, n: u64) -> Option<()> {
         let (id, key) = (format!("{n:08}"), format!("{}", n % KEYS));
         let mut tx = self.client(place).await?.transaction().await.ok()?;
-        let _ = inbox::receive(&mut tx, &place.tables, "billing", NewMessage::new(&id, "").key(&key)).await.ok()?;
+        let message = NewMessage::new(&id, "").key(&key).kind("paid").subject(&key);
+        let _ = inbox::receive(&mut tx, &place.tables, "billing", message).await.ok()?;
         tx.commit().await.ok()
     }
 }
@@ -359,6 +360,12 @@ async fn verify(place: &Place, client: &Client, messages: u64) {
         assert!(rows.iter().map(|row| row.get::<_, Vec<u8>>(0)).eq(expected), "key {key}: published out of order");
     }
     assert_eq!(place.count(client, "SELECT count(*) FROM {p}_effects").await as u64, 2 * messages);
+    // Of each effect it is written down who had it, whatever died, and of nothing else.
+    let written = "SELECT count(*) FROM (SELECT consumer, kind, id FROM {p}_handled GROUP BY consumer, kind, id \
+         HAVING count(*) = 1 AND (consumer, kind) IN (('billing', 'paid'), ('shipping', 'billed'))) h";
+    for sql in ["SELECT count(*) FROM {p}_handled", written] {
+        assert_eq!(place.count(client, sql).await as u64, 2 * messages, "{sql}");
+    }
     let again = place.count(client, "SELECT count(*) FROM {p}_wire").await as u64 - messages;
     let partitions = place.count(client, "SELECT count(*) FROM {p}_mark_buckets").await;
     println!("{messages} messages, {again} published again, {partitions} partitions");

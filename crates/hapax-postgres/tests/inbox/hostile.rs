@@ -116,7 +116,12 @@ fn nothing_of_somebody_elses_in_the_search_path_is_run() {
 
         for _ in 0..2 {
             let mut tx = victim.transaction().await.unwrap();
-            let message = NewMessage::new("m", "payload").key("k");
+            let message = NewMessage::new("m", "payload").key("k").kind("paid").subject("order-17");
+            let mark = inbox::NewMark::new("m").kind("paid").subject("order-17").processor("p");
+            let _ = inbox::mark(&mut tx, &tables, "f", mark).await.unwrap();
+            let marks = [mark, inbox::NewMark::new("n").kind("paid"), mark];
+            let _ = inbox::mark_batch(&mut tx, &tables, "g", &marks).await.unwrap();
+            inbox::forget(&mut tx, &tables, "g", &["n", "none"]).await.unwrap();
             let _ = inbox::once(&mut tx, &tables, "c", "m").await.unwrap();
             let _ = inbox::receive(&mut tx, &tables, "d", message).await.unwrap();
             let _ = inbox::receive(&mut tx, &tables, "d", NewMessage::new("n", "payload")).await.unwrap();
@@ -138,14 +143,19 @@ fn nothing_of_somebody_elses_in_the_search_path_is_run() {
         assert!(!letters.is_empty());
         assert!(inbox::requeue(&victim, &tables, Letters::At(&[letters[0].position])).await.unwrap() > 0);
 
-        let ids = ["m", "n"].map(|id| NewMessage::new(id, ""));
+        let ids = ["m", "n"].map(|id| NewMessage::new(id, "").key("k"));
         let mut tx = victim.transaction().await.unwrap();
         for message in ids {
             let _ = inbox::receive(&mut tx, &tables, "e", message).await.unwrap();
         }
         tx.commit().await.unwrap();
         let worker = Worker::new(options(&victims), tables.clone(), "e").unwrap();
-        worker.step(&Arc::new(Takes)).await.unwrap();
+        let worker = worker.keep(Keep::Messages).processor("p").unwrap();
+        assert_eq!(worker.step(&Arc::new(Takes(tables.clone()))).await.unwrap(), 2);
+        let query = inbox::HandledQuery::of_subject("order-17").consumer("f").kind("paid").processor("p");
+        assert_eq!(inbox::handled(&victim, &tables, query).await.unwrap().len(), 1);
+        let finished = inbox::Finished::Ids("e", &[b"m".to_vec(), b"n".to_vec()]);
+        assert_eq!(inbox::requeue_handled(&victim, &tables, finished).await.unwrap(), 2);
         let month = Duration::from_secs(30 * 86_400);
         inbox::discard(&victim, &tables, Letters::OlderThan(None, month)).await.unwrap();
         inbox::backlog(&victim, &tables, Some("d")).await.unwrap();
@@ -163,10 +173,11 @@ impl Handler for Fails {
     }
 }
 
-struct Takes;
+struct Takes(Tables);
 
 impl Handler for Takes {
-    async fn handle(&self, _: &mut tokio_postgres::Transaction<'_>, _: &Message) -> Result<(), BoxError> {
+    async fn handle(&self, tx: &mut tokio_postgres::Transaction<'_>, message: &Message) -> Result<(), BoxError> {
+        assert!(inbox::keep_result(tx, &self.0, message, "done").await?);
         Ok(())
     }
 }

@@ -11,6 +11,9 @@ mod campaign;
 #[cfg(feature = "metrics")]
 mod counting;
 mod crash;
+mod described;
+mod flawed;
+mod handled;
 mod hanging;
 mod hostile;
 mod marks;
@@ -21,9 +24,14 @@ mod pooled;
 mod prepared;
 mod queue;
 mod relays;
+mod requeued;
 mod rotation;
+mod routed;
+#[cfg(feature = "tracing")]
+mod spans;
 #[cfg(feature = "sqlx")]
 mod sqlx;
+mod upgrade;
 mod workers;
 
 use hapax_postgres::{PostgresOptions, *};

@@ -88,6 +88,7 @@ async fn count_all(place: &Place, snapshotter: &Snapshotter) {
     let over = std::time::SystemTime::now() - HOUR;
     for id in ["good", "good too", "bad", "worse", "late"] {
         let message = NewMessage::new(id, "");
+        let message = if id == "good too" { message.kind("kind") } else { message };
         let message = if id == "late" { message.expires_at(over) } else { message };
         assert_eq!(place.receive(&mut client, "clerk", message).await, Seen::First);
         place.enqueue(&mut client, "t", message).await;

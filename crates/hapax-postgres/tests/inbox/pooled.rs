@@ -58,13 +58,17 @@ fn all_of_it(server_settings: &[&str]) {
         let mut tx = caller.transaction().await.unwrap();
         assert!(!inbox::once(&mut tx, &place.tables, "c", "1").await.unwrap().is_first());
         assert!(inbox::once(&mut tx, &place.tables, "d", "1").await.unwrap().is_first());
+        for (id, first) in [("marked", true), ("marked", false), ("1", false)] {
+            let mark = inbox::NewMark::new(id).subject("s").processor("p");
+            assert_eq!(inbox::mark(&mut tx, &place.tables, "d", mark).await.unwrap().is_first(), first);
+        }
         tx.commit().await.unwrap();
 
         let handler = Arc::new(Effects { tables: place.tables.clone(), prefix: place.prefix.clone() });
         let options = options(&pooler.address());
         let worker = || {
             let worker = Worker::new(options.clone(), place.tables.clone(), "c").unwrap().poll(ms(20)).unwrap();
-            worker.retry(soon(Some(1))).lease(ms(500)).unwrap().concurrency(3).unwrap()
+            worker.retry(soon(Some(1))).lease(ms(500)).unwrap().concurrency(3).unwrap().keep(Keep::Messages)
         };
         let relay = Relay::new(options.clone(), place.tables.clone()).poll(ms(20)).unwrap();
         let stop = tokio::sync::watch::channel(false);
@@ -89,6 +93,15 @@ fn all_of_it(server_settings: &[&str]) {
         let letters = inbox::dead_letters(&direct, &place.tables, Some("c"), 0, 10).await.unwrap();
         let errors: Vec<&str> = letters.iter().map(|letter| letter.error.as_str()).collect();
         assert_eq!(errors, ["it took longer than 500ms"; 2], "nobody else's statement was cancelled");
+
+        let query = inbox::HandledQuery::all().limit(1_000);
+        let handled = inbox::handled(&caller, &place.tables, query).await.unwrap();
+        assert_eq!(handled.len(), MESSAGES + 1);
+        let again = inbox::Finished::Ids("c", &[b"1".to_vec()]);
+        assert_eq!(inbox::requeue_handled(&caller, &place.tables, again).await.unwrap(), 1);
+        let mut tx = caller.transaction().await.unwrap();
+        assert_eq!(inbox::forget(&mut tx, &place.tables, "d", &["1", "none"]).await.unwrap(), 1);
+        tx.commit().await.unwrap();
 
         place.execute(&direct, "UPDATE {p}_mark_buckets SET opened_at = opened_at - interval '2 hours'").await;
         let cleanup = Retention::new(HOUR, HOUR).unwrap().expire(&caller, &place.tables).await.unwrap();

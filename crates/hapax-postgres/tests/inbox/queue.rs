@@ -7,7 +7,7 @@ use std::time::SystemTime;
 /// Claims messages. Returns their positions and keys.
 async fn claim(place: &Place, client: &Client, name: &str, first: i64, bytes: i64) -> Vec<(i64, Option<Vec<u8>>)> {
     let sql = format!(
-        "SELECT position, key FROM {}_outbox_claim(ARRAY[$1::text], ARRAY[0::bigint], ARRAY[0::bigint], $2, 15, $3, 3e7, 77)",
+        "SELECT position, key FROM {}_outbox_take(ARRAY[$1::text], ARRAY[0::bigint], ARRAY[0::bigint], $2, 15, $3, 3e7, 77)",
         place.prefix
     );
     let rows = client.query(&sql, &[&name, &first, &bytes]).await.unwrap();
@@ -30,7 +30,7 @@ async fn done(place: &Place, client: &Client, name: &str, claimed: &[(i64, Optio
 /// Returns the pages of tables and indexes that a claim looked at.
 async fn pages(place: &Place, client: &Client, name: &str, first: i64) -> i64 {
     let sql = format!(
-        "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT * FROM {}_outbox_claim(ARRAY['{name}'], ARRAY[0::bigint], ARRAY[0::bigint], \
+        "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT * FROM {}_outbox_take(ARRAY['{name}'], ARRAY[0::bigint], ARRAY[0::bigint], \
          {first}, 15, 16777216, 3e7, 77)",
         place.prefix
     );

@@ -1,5 +1,6 @@
 use super::*;
 use crate::GiveUp;
+use crate::message::plain;
 use crate::meters::Counts;
 use crate::tables::Queue;
 use std::time::SystemTime;
@@ -44,10 +45,10 @@ fn run(key: u8, ids: &[u8]) -> Run {
         name: "t".into(),
         id: vec![id],
         key: Some(vec![key]),
-        headers: vec![],
         payload: vec![0; 10],
         attempts: 2,
         enqueued_at: SystemTime::now(),
+        ..plain()
     };
     let claimed = |&id: &u8| Claimed { position: id.into(), message: message(id), is_expired: id == 8 };
     Run { name: "t".into(), key: Some(vec![key]), token: 7, messages: ids.iter().map(claimed).collect() }

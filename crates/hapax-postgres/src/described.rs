@@ -1,0 +1,75 @@
+//! Messages as [`hapax_message`] sees them.
+
+use super::Message;
+use hapax_message::Described;
+use std::borrow::Cow;
+
+/// The beginnings of names of headers with which bindings of CloudEvents say attributes.
+const PREFIXES: [&str; 4] = ["ce-", "ce_", "cloudEvents:", "cloudEvents_"];
+
+impl Message {
+    /// Returns an attribute of CloudEvents, as a header of any binding has it.
+    fn attribute(&self, attribute: &str) -> Option<&str> {
+        let is_named = |name: &str, prefix: &str| {
+            let split = name.split_at_checked(prefix.len());
+            split.is_some_and(|(of, rest)| of.eq_ignore_ascii_case(prefix) && rest.eq_ignore_ascii_case(attribute))
+        };
+        let find = |prefix: &str| self.headers.iter().find(|(name, _)| is_named(name, prefix));
+        PREFIXES.into_iter().find_map(find).map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
+    }
+}
+
+/// Kind, source and subject are those that the message was given; without them, those of the headers
+/// of CloudEvents. The id is the one by which its recipient recognizes a redelivery.
+impl Described for Message {
+    fn header(&self, name: &str) -> Option<&str> {
+        Message::header(self, name)
+    }
+
+    fn payload(&self) -> &[u8] {
+        &self.payload
+    }
+
+    fn id(&self) -> Option<Cow<'_, [u8]>> {
+        Some(Cow::Borrowed(&self.id))
+    }
+
+    fn kind(&self) -> Option<&str> {
+        self.kind.as_deref().or_else(|| self.attribute("type"))
+    }
+
+    fn source(&self) -> Option<&str> {
+        self.source.as_deref().or_else(|| self.attribute("source"))
+    }
+
+    fn subject(&self) -> Option<&str> {
+        self.subject.as_deref().or_else(|| self.attribute("subject"))
+    }
+
+    fn key(&self) -> Option<&[u8]> {
+        self.key.as_deref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::plain;
+
+    fn message(kind: Option<&str>, headers: &[(&str, &str)]) -> Message {
+        let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        Message { kind: kind.map(str::to_owned), headers, ..plain() }
+    }
+
+    #[test]
+    fn what_it_was_given_comes_before_what_its_headers_say() {
+        for name in ["ce-type", "Ce-Type", "ce_type", "cloudEvents:type", "cloudEvents_type"] {
+            assert_eq!(Described::kind(&message(None, &[(name, "a")])), Some("a"), "{name}");
+            assert_eq!(Described::kind(&message(Some("b"), &[(name, "a")])), Some("b"), "{name}");
+        }
+        for (name, value) in [("ce-type", ""), ("xe-type", "a"), ("ce-types", "a"), ("ce", "a"), ("€€", "a")] {
+            assert_eq!(Described::kind(&message(None, &[(name, value)])), None, "{name}");
+        }
+        assert_eq!(message(None, &[]).id().as_deref(), Some(&b"m"[..]));
+    }
+}

@@ -1,0 +1,325 @@
+//! What was handled, by whom and when; and messages that are kept after that.
+
+use crate::dead::ask;
+use crate::errors::{corrupt, misconfigured};
+use crate::message::{validate_name, validate_text};
+use crate::queue::{attempts, headers};
+use crate::seen::time;
+use crate::tables::Tables;
+use crate::transaction::{Row, Transaction, Value};
+use crate::{Message, statements};
+use hapax_store::StoreError;
+use std::time::SystemTime;
+use tokio_postgres::Client;
+
+/// Messages that one call requeues.
+const REQUEUED_MAX: i64 = 1_000;
+/// The largest result that a handler can keep with its message.
+pub const RESULT_BYTES_MAX: usize = 64 << 10;
+
+/// An event that was handled: by [`mark`](super::mark), or by a [`Worker`](crate::Worker) that
+/// [keeps](crate::Worker::keep) such records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Handled {
+    /// Its number: for [`Finished::At`], and the place from which to continue a list.
+    pub number: i64,
+    /// The consumer that has handled it.
+    pub consumer: String,
+    /// The name that its process has given: see [`Worker::processor`](crate::Worker::processor).
+    pub processor: Option<String>,
+    /// The type of the event.
+    pub kind: Option<String>,
+    /// The context in which it happened.
+    pub source: Option<String>,
+    /// The thing that it is about.
+    pub subject: Option<String>,
+    /// Its id.
+    pub id: Vec<u8>,
+    /// The number of attempts that it took.
+    pub attempts: u32,
+    /// The error of its last attempt that failed before.
+    pub error: Option<String>,
+    /// The result that the handler has [kept](keep_result).
+    pub result: Option<Vec<u8>>,
+    /// The time at which a worker's message was received, by the server's clock.
+    pub received_at: Option<SystemTime>,
+    /// The time at which it was handled, by the server's clock.
+    pub handled_at: SystemTime,
+    /// The time at which it was requeued, which is possible once.
+    pub requeued_at: Option<SystemTime>,
+    /// True if its content is kept, so that it can be requeued.
+    pub is_kept: bool,
+    /// The key, headers and payload that are kept, if they were [asked for](HandledQuery::content).
+    pub message: Option<Message>,
+}
+
+/// A selection of events that were handled: in the order in which they were, 100 by default.
+///
+/// ```
+/// use hapax_postgres::inbox::HandledQuery;
+///
+/// let of_order = HandledQuery::of_subject("order-17").consumer("billing").limit(20);
+/// # let _ = of_order;
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct HandledQuery<'q> {
+    subject: Option<&'q str>,
+    consumer: Option<&'q str>,
+    kind: Option<&'q str>,
+    processor: Option<&'q str>,
+    behind: i64,
+    limit: u16,
+    has_content: bool,
+}
+
+impl<'q> HandledQuery<'q> {
+    /// Selects all events.
+    pub fn all() -> Self {
+        HandledQuery {
+            subject: None,
+            consumer: None,
+            kind: None,
+            processor: None,
+            behind: 0,
+            limit: 100,
+            has_content: false,
+        }
+    }
+
+    /// Selects the events about a subject, for which there is an index. Without a subject, the
+    /// server reads all events behind [`behind`](Self::behind) until it has found as many as are
+    /// asked for.
+    pub fn of_subject(subject: &'q str) -> Self {
+        HandledQuery { subject: Some(subject), ..HandledQuery::all() }
+    }
+
+    /// Selects those that this consumer has handled.
+    #[must_use]
+    pub fn consumer(self, consumer: &'q str) -> Self {
+        HandledQuery { consumer: Some(consumer), ..self }
+    }
+
+    /// Selects those of this type.
+    #[must_use]
+    pub fn kind(self, kind: &'q str) -> Self {
+        HandledQuery { kind: Some(kind), ..self }
+    }
+
+    /// Selects those that this process has handled.
+    #[must_use]
+    pub fn processor(self, processor: &'q str) -> Self {
+        HandledQuery { processor: Some(processor), ..self }
+    }
+
+    /// Selects those with numbers behind this one: the last of the page before.
+    #[must_use]
+    pub fn behind(self, number: i64) -> Self {
+        HandledQuery { behind: number, ..self }
+    }
+
+    /// Sets how many are returned at most.
+    #[must_use]
+    pub fn limit(self, limit: u16) -> Self {
+        HandledQuery { limit, ..self }
+    }
+
+    /// Asks for content that is kept, too: a page of it may be as large as all its payloads.
+    #[must_use]
+    pub fn content(self) -> Self {
+        HandledQuery { has_content: true, ..self }
+    }
+
+    fn validate(&self) -> Result<(), StoreError> {
+        self.consumer.map_or(Ok(()), |name| validate_name("a consumer", name))?;
+        validate_text("a subject", self.subject)?;
+        validate_text("a kind", self.kind)?;
+        validate_text("a name of a processor", self.processor)
+    }
+}
+
+/// Lists events that were handled, by whom and when.
+///
+/// ```no_run
+/// use hapax_postgres::{Tables, inbox};
+/// use hapax_postgres::inbox::HandledQuery;
+///
+/// # async fn example(client: tokio_postgres::Client) -> Result<(), hapax_store::StoreError> {
+/// let mut query = HandledQuery::of_subject("order-17");
+/// loop {
+///     let page = inbox::handled(&client, &Tables::default(), query).await?;
+///     let Some(last) = page.last() else { break };
+///     query = query.behind(last.number);
+///     for event in &page {
+///         println!("{:?} by {} at {:?}", event.kind, event.consumer, event.handled_at);
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Guarantees
+///
+/// An event is listed if and only if its effect was committed, and as long as the marks of its time
+/// are kept: see [`Retention`](crate::Retention). A message that was requeued and handled again is
+/// listed twice. A message without kind and subject is listed if it was kept, or marked with the name
+/// of a processor.
+///
+/// Numbers grow, but an event is listed when its transaction is committed: those that are a moment
+/// old may come behind a number that a page has ended with.
+///
+/// # Errors
+///
+/// The usual errors if the server does not answer;
+/// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) for a text that no event can have.
+pub async fn handled(client: &Client, tables: &Tables, query: HandledQuery<'_>) -> Result<Vec<Handled>, StoreError> {
+    query.validate()?;
+    let values = [
+        Value::OptionalText(query.subject),
+        Value::OptionalText(query.consumer),
+        Value::OptionalText(query.kind),
+        Value::OptionalText(query.processor),
+        Value::Number(query.behind),
+        Value::Number(query.limit.into()),
+        Value::Bool(query.has_content),
+    ];
+    let rows = ask(client, "list what was handled", &statements::handled(tables), &values).await?;
+    rows.iter().map(read).collect()
+}
+
+fn read(row: &Row) -> Result<Handled, StoreError> {
+    let at = |column: &str| row.get::<Option<i64>>(column).map(|micros| micros.map(time));
+    let payload: Option<Vec<u8>> = row.get("payload")?;
+    let (handled_at, received_at) = (time(row.get("handled_at")?), at("received_at")?);
+    let mut handled = Handled {
+        number: row.get("number")?,
+        consumer: row.get("consumer")?,
+        processor: row.get("processor")?,
+        kind: row.get("kind")?,
+        source: row.get("source")?,
+        subject: row.get("subject")?,
+        id: row.get("id")?,
+        attempts: attempts(row.get("attempts")?),
+        error: row.get("error")?,
+        result: row.get("result")?,
+        received_at,
+        handled_at,
+        requeued_at: at("requeued_at")?,
+        is_kept: row.get("is_kept")?,
+        message: None,
+    };
+    if let Some(payload) = payload {
+        handled.message = Some(Message {
+            name: handled.consumer.clone(),
+            id: handled.id.clone(),
+            key: row.get("key")?,
+            kind: handled.kind.clone(),
+            source: handled.source.clone(),
+            subject: handled.subject.clone(),
+            headers: headers(row)?,
+            payload,
+            attempts: handled.attempts,
+            enqueued_at: received_at.unwrap_or(handled_at),
+        });
+    }
+    Ok(handled)
+}
+
+/// A selection of messages that were handled and kept.
+#[derive(Clone, Copy, Debug)]
+pub enum Finished<'f> {
+    /// Those with these [numbers](Handled::number).
+    At(&'f [i64]),
+    /// Those of this consumer with these ids.
+    Ids(&'f str, &'f [Vec<u8>]),
+}
+
+/// Lets messages that were handled wait again, each as the last of its key, with all attempts before
+/// it and no expiry: at most 1,000, of a [`Worker`](crate::Worker) that
+/// [keeps](crate::Keep::Messages) them. Returns how many were requeued. For dead letters see
+/// [`requeue`](super::requeue).
+///
+/// ```no_run
+/// use hapax_postgres::{Tables, inbox};
+/// use hapax_postgres::inbox::{Finished, HandledQuery};
+///
+/// # async fn example(client: tokio_postgres::Client) -> Result<(), hapax_store::StoreError> {
+/// let tables = Tables::default();
+/// let query = HandledQuery::of_subject("order-17").consumer("billing");
+/// let kept = inbox::handled(&client, &tables, query).await?;
+/// let numbers: Vec<i64> = kept.iter().filter(|event| event.is_kept).map(|event| event.number).collect();
+/// inbox::requeue_handled(&client, &tables, Finished::At(&numbers)).await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Guarantees
+///
+/// The handler has its effect once more: it must be one that may be had twice, or the first one must
+/// be undone before. Marks are as they were: a redelivery is a duplicate before, meanwhile and after,
+/// as long as the mark is kept.
+///
+/// Each row is requeued once. Of two operators who requeue it at the same time, one does; the other
+/// waits until the first one's transaction has ended, and finds that it was requeued, even if it has
+/// been handled again by then. Once it has been, it is listed again, with a number of its own, and
+/// can be requeued by that, if it was kept again. A message that waits, is in flight, or is a dead
+/// letter is not requeued: there is nothing to requeue before its transaction is committed.
+///
+/// # Errors
+///
+/// The usual errors if the server does not answer. None of them is requeued then.
+pub async fn requeue_handled(client: &Client, tables: &Tables, finished: Finished<'_>) -> Result<u64, StoreError> {
+    let (numbers, consumer, ids) = match finished {
+        Finished::At(numbers) => (Some(numbers), None, &[][..]),
+        Finished::Ids(consumer, ids) => {
+            validate_name("a consumer", consumer)?;
+            (None, Some(consumer), ids)
+        }
+    };
+    let values = [
+        Value::SomeNumbers(numbers),
+        Value::OptionalText(consumer),
+        Value::BytesEach(ids),
+        Value::Number(REQUEUED_MAX),
+    ];
+    let rows = ask(client, "requeue messages", &statements::requeue_handled(tables), &values).await?;
+    let row = rows.first().ok_or_else(|| corrupt("expected a number of messages, got nothing"))?;
+    Ok(row.get::<i64>("changed")?.unsigned_abs())
+}
+
+/// Keeps a handler's result with its message, in the handler's transaction: [`Handled::result`] says
+/// it, if the worker [keeps](crate::Worker::keep) a record of the message. Returns false if the
+/// message is not there, for example since this is called outside of a handler.
+///
+/// ```no_run
+/// use hapax_postgres::{BoxError, Handler, Message, Tables, inbox};
+///
+/// struct Billing(Tables);
+///
+/// impl Handler for Billing {
+///     async fn handle(&self, tx: &mut tokio_postgres::Transaction<'_>, message: &Message) -> Result<(), BoxError> {
+///         let row = tx.query_one("INSERT INTO invoices DEFAULT VALUES RETURNING id::text", &[]).await?;
+///         inbox::keep_result(tx, &self.0, message, row.get::<_, &str>(0)).await?;
+///         Ok(())
+///     }
+/// }
+/// ```
+///
+/// # Errors
+///
+/// Those of [`once`](super::once); [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) for more
+/// than [`RESULT_BYTES_MAX`] bytes.
+pub async fn keep_result(
+    tx: &mut impl Transaction,
+    tables: &Tables,
+    message: &Message,
+    result: impl AsRef<[u8]>,
+) -> Result<bool, StoreError> {
+    let result = result.as_ref();
+    if result.len() > RESULT_BYTES_MAX {
+        return Err(misconfigured(format!("a result has at most {RESULT_BYTES_MAX} bytes, got {}", result.len())));
+    }
+    let values = [Value::Text(&message.name), Value::Bytes(&message.id), Value::Bytes(result)];
+    let rows = tx.ask("keep a result", &statements::keep_result(tables), &values).await?;
+    rows.first().ok_or_else(|| corrupt("expected an answer, got none"))?.get("is_kept")
+}

@@ -1,0 +1,59 @@
+//! The messages of which something is kept when they are handled.
+
+use super::Message;
+
+/// What a [`Worker`](super::Worker) keeps of messages that are handled, for
+/// [`inbox::handled`](super::inbox::handled). It goes with the marks of its time, by
+/// [`Retention::expire`](super::Retention::expire): without calls of that, nothing is removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Keep {
+    /// Nothing of any message.
+    Nothing,
+    /// Of messages that have a kind or a subject: who handled them, when, after how many attempts,
+    /// with which result. Of others nothing, at no cost. The default.
+    #[default]
+    Described,
+    /// All of every message, its content too, so that it can be
+    /// [requeued](super::inbox::requeue_handled).
+    Messages,
+}
+
+/// What is kept of one message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kept {
+    Nothing,
+    Record,
+    Message,
+}
+
+impl Keep {
+    pub(super) fn of(self, message: &Message) -> Kept {
+        let is_described = message.kind.is_some() || message.subject.is_some();
+        match self {
+            Keep::Messages => Kept::Message,
+            Keep::Described if is_described => Kept::Record,
+            Keep::Described | Keep::Nothing => Kept::Nothing,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::plain;
+
+    #[test]
+    fn what_is_kept_depends_on_what_a_message_says() {
+        let plain = Message { source: Some("/orders".into()), ..plain() };
+        let kind = Message { kind: Some("a".into()), ..plain.clone() };
+        let subject = Message { subject: Some("a".into()), ..plain.clone() };
+        for (keep, expected) in [
+            (Keep::Nothing, [Kept::Nothing; 3]),
+            (Keep::default(), [Kept::Nothing, Kept::Record, Kept::Record]),
+            (Keep::Messages, [Kept::Message; 3]),
+        ] {
+            assert_eq!([&plain, &kind, &subject].map(|message| keep.of(message)), expected, "{keep:?}");
+        }
+    }
+}

@@ -1,0 +1,180 @@
+-- What was handled, by whom and when: of messages that say what they are, and all of those that are
+-- to be kept. A row is in the slot of the marks of its time, and goes with them.
+--
+-- Which slot is written into: the newest that is not double. Whoever has marked holds the lock of
+-- that bucket or a later one, so no transaction comes to a slot of which its session has not heard.
+CREATE SEQUENCE IF NOT EXISTS {handled_number};
+CREATE TABLE IF NOT EXISTS {handled} (
+    number bigint NOT NULL DEFAULT nextval('{handled_number}'::regclass),
+    handled_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    received_at timestamptz,
+    requeued_at timestamptz,
+    slot integer NOT NULL,
+    attempts integer NOT NULL DEFAULT 0,
+    consumer text COLLATE "C" NOT NULL,
+    processor text COLLATE "C",
+    kind text COLLATE "C",
+    source text COLLATE "C",
+    subject text COLLATE "C",
+    id bytea NOT NULL,
+    key bytea,
+    headers text[],
+    payload bytea,
+    error text,
+    result bytea,
+    PRIMARY KEY (number, slot)
+) PARTITION BY LIST (slot);
+CREATE INDEX IF NOT EXISTS {handled_subject} ON {handled} (subject, number) WHERE subject IS NOT NULL;
+CREATE INDEX IF NOT EXISTS {handled_id} ON {handled} (consumer, id) WHERE payload IS NOT NULL;
+DO $hapax$
+BEGIN
+    -- Nobody makes slots meanwhile.
+    PERFORM FROM {state} s WHERE s.one = 1 FOR UPDATE;
+    FOR slot IN 0..{slot_mask} LOOP
+        IF to_regclass('{slot_prefix}' || slot || '"') IS NOT NULL
+            AND to_regclass('{handled_prefix}' || slot || '"') IS NULL THEN
+            EXECUTE 'CREATE TABLE {handled_prefix}' || slot || '" PARTITION OF {handled} FOR VALUES IN (' || slot || ')';
+        END IF;
+    END LOOP;
+END $hapax$;
+
+-- Marks an id as {once} does, and writes down what it was. Null if it is the first; otherwise when
+-- that came, in microseconds since 1970. _mark is the id as it is marked.
+CREATE OR REPLACE FUNCTION {mark}(
+    _consumer text, _mark bytea, _id bytea, _kind text, _source text, _subject text, _processor text
+) RETURNS bigint
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    _first_at bigint;
+    _slot integer;
+BEGIN
+    _first_at := {once}(_consumer, _mark);
+    IF _first_at IS NULL THEN
+        SELECT (s.newest - s.is_double::integer) & {slot_mask} INTO STRICT _slot FROM {state} s WHERE s.one = 1;
+        INSERT INTO {handled} (slot, attempts, consumer, processor, kind, source, subject, id)
+        VALUES (_slot, 1, _consumer, _processor, _kind, _source, _subject, _id);
+    END IF;
+    RETURN _first_at;
+END $$;
+
+-- Marks ids as {once_batch} does, and writes down what the first ones were: of an id that is named
+-- several times, what is said first.
+CREATE OR REPLACE FUNCTION {mark_batch}(
+    _consumer text, _marks bytea[], _ids bytea[], _kinds text[], _sources text[], _subjects text[], _processors text[]
+) RETURNS TABLE (marked_id bytea, marked_at bigint, is_first boolean)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    _marked bytea[];
+    _times bigint[];
+    _are_first boolean[];
+    _slot integer;
+BEGIN
+    SELECT array_agg(m.marked_id), array_agg(m.marked_at), array_agg(m.is_first) INTO _marked, _times, _are_first
+        FROM {once_batch}(_consumer, _marks) m;
+    SELECT (s.newest - s.is_double::integer) & {slot_mask} INTO STRICT _slot FROM {state} s WHERE s.one = 1;
+    INSERT INTO {handled} (slot, attempts, consumer, processor, kind, source, subject, id)
+    SELECT _slot, 1, _consumer, t.processor, t.kind, t.source, t.subject, t.id FROM (
+        SELECT DISTINCT ON (g.mark) g.* FROM unnest(_marks, _ids, _kinds, _sources, _subjects, _processors)
+            WITH ORDINALITY g(mark, id, kind, source, subject, processor, n) ORDER BY g.mark, g.n
+    ) t JOIN unnest(_marked, _are_first) m(mark, is_first) ON m.mark = t.mark AND m.is_first
+    WHERE coalesce(t.kind, t.source, t.subject, t.processor) IS NOT NULL ORDER BY t.n;
+    RETURN QUERY SELECT m.* FROM unnest(_marked, _times, _are_first) m;
+END $$;
+
+-- Removes a message that is handled, and writes down what it was; _is_whole: with its content, so
+-- that it can be requeued.
+CREATE OR REPLACE FUNCTION {inbox_finish}(_position bigint, _processor text, _is_whole boolean) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    _slot integer;
+BEGIN
+    SELECT (s.newest - s.is_double::integer) & {slot_mask} INTO STRICT _slot FROM {state} s WHERE s.one = 1;
+    WITH gone AS (
+        DELETE FROM {inbox} m WHERE m.position = _position RETURNING m.*
+    ) INSERT INTO {handled} (
+        slot, received_at, attempts, consumer, processor, kind, source, subject, id, key, headers, payload, error, result
+    ) SELECT _slot, g.enqueued_at, g.attempts, g.name, _processor, g.kind, g.source, g.subject, g.id,
+        CASE WHEN _is_whole THEN g.key END, CASE WHEN _is_whole THEN g.headers END,
+        CASE WHEN _is_whole THEN g.payload END, g.error, g.result
+    FROM gone g;
+END $$;
+
+-- Keeps a handler's result with its message. False if the message is not there.
+CREATE OR REPLACE FUNCTION {inbox_result}(_name text, _id bytea, _result bytea) RETURNS boolean
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    UPDATE {inbox} m SET result = _result WHERE m.name = _name AND m.id = _id;
+    RETURN FOUND;
+END $$;
+
+-- The slots that are read, as a list: a statement with their numbers in it locks no others.
+CREATE OR REPLACE FUNCTION {handled_slots}() RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _slots text;
+BEGIN
+    SELECT string_agg((b.bucket & {slot_mask})::text, ', ') INTO STRICT _slots
+    FROM {state} s, generate_series(s.oldest, s.newest) b(bucket) WHERE s.one = 1;
+    RETURN _slots;
+END $$;
+
+-- What was handled, behind a number, in the order of numbers. Each null is any. Times are
+-- microseconds since 1970.
+CREATE OR REPLACE FUNCTION {handled_list}(
+    _subject text, _consumer text, _kind text, _processor text, _behind bigint, _limit bigint, _is_whole boolean
+) RETURNS TABLE (
+    number bigint, consumer text, processor text, kind text, source text, subject text, id bytea, key bytea,
+    headers text[], payload bytea, is_kept boolean, error text, result bytea, attempts integer, received_at bigint,
+    handled_at bigint, requeued_at bigint
+)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+BEGIN
+    RETURN QUERY EXECUTE format(
+        'SELECT h.number, h.consumer, h.processor, h.kind, h.source, h.subject, h.id, h.key, h.headers,
+            CASE WHEN $7 THEN h.payload END, h.payload IS NOT NULL, h.error, h.result, h.attempts,
+            (extract(epoch FROM h.received_at) * 1000000)::bigint, (extract(epoch FROM h.handled_at) * 1000000)::bigint,
+            (extract(epoch FROM h.requeued_at) * 1000000)::bigint
+        FROM {handled} h WHERE h.slot IN (%s) AND h.number > $5 AND ($1 IS NULL OR h.subject = $1)
+            AND ($2 IS NULL OR h.consumer = $2) AND ($3 IS NULL OR h.kind = $3) AND ($4 IS NULL OR h.processor = $4)
+        ORDER BY h.number LIMIT $6', {handled_slots}())
+    USING _subject, _consumer, _kind, _processor, _behind, _limit, _is_whole;
+END $$;
+
+-- Lets messages that were handled, and kept, wait again, each as the last of its key: those of these
+-- numbers, or of these ids of a consumer. How many. One that waits (or is a dead letter) is not
+-- doubled, and a row is requeued once: whoever comes second finds that it was.
+CREATE OR REPLACE FUNCTION {handled_requeue}(
+    _numbers bigint[], _consumer text, _ids bytea[], _limit bigint, OUT changed bigint
+)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    _row record;
+    _message record;
+BEGIN
+    changed := 0;
+    FOR _row IN EXECUTE format(
+        'SELECT r.* FROM (
+            SELECT h.number, h.slot, h.consumer, h.key FROM {handled} h
+            WHERE h.slot IN (%s) AND h.payload IS NOT NULL AND h.requeued_at IS NULL
+                AND ($1 IS NULL OR h.number = ANY ($1)) AND ($2 IS NULL OR (h.consumer = $2 AND h.id = ANY ($3)))
+            ORDER BY h.number LIMIT $4
+        ) r ORDER BY r.consumer, r.key, r.number', {handled_slots}())
+    USING _numbers, _consumer, _ids, _limit
+    LOOP
+        -- The key's lock before the row's: as whoever receives, who holds no row.
+        IF _row.key IS NOT NULL THEN
+            PERFORM pg_advisory_xact_lock({inbox_lock}(_row.consumer, _row.key));
+        END IF;
+        SELECT h.* INTO _message FROM {handled} h
+            WHERE h.number = _row.number AND h.slot = _row.slot AND h.requeued_at IS NULL FOR UPDATE;
+        CONTINUE WHEN NOT FOUND;
+        CONTINUE WHEN {inbox_store_one}(_message.consumer, _message.id, _message.key, _message.payload,
+            _message.headers::text, NULL, NULL, _message.kind, _message.source, _message.subject) IS NULL;
+        UPDATE {handled} h SET requeued_at = clock_timestamp() WHERE h.number = _row.number AND h.slot = _row.slot;
+        changed := changed + 1;
+    END LOOP;
+END $$;

@@ -1,0 +1,66 @@
+//! Flawed versions of the functions in the database: the judges of right ones notice each.
+
+use crate::handled::{forget_all, rotate_all};
+use crate::requeued::operators;
+use crate::*;
+
+/// Makes a function again with a flaw: the text, of which there is at least one, is replaced.
+async fn flaw(place: &Place, client: &Client, function: &str, right: &str, wrong: &str) {
+    let sql = "SELECT pg_get_functiondef(oid) FROM pg_proc WHERE proname = $1";
+    let function = format!("{}_{function}", place.prefix);
+    let made: String = client.query_one(sql, &[&function]).await.unwrap().get(0);
+    let (right, wrong) = (right.replace("{p}", &place.prefix), wrong.replace("{p}", &place.prefix));
+    assert!(made.contains(&right), "{function} has no {right:?}");
+    client.batch_execute(&made.replace(&right, &wrong)).await.unwrap();
+}
+
+#[test]
+fn a_requeueing_without_its_fence_is_noticed() {
+    for (right, wrong) in [
+        // Nothing says that it was requeued.
+        ("SET requeued_at = clock_timestamp()", "SET requeued_at = NULL"),
+        // What was requeued is taken again.
+        ("AND h.requeued_at IS NULL", ""),
+    ] {
+        Place::run(async |place| {
+            let mut client = place.client().await;
+            flaw(&place, &client, "handled_requeue", right, wrong).await;
+            let noticed = operators(&place, &mut client, 20).await;
+            assert!(noticed.is_err(), "{wrong:?}");
+        });
+    }
+}
+
+#[test]
+fn a_message_that_is_kept_without_its_content_or_not_removed_is_noticed() {
+    Place::run(async |place| {
+        let mut client = place.client().await;
+        flaw(&place, &client, "inbox_finish", "_is_whole THEN g.payload", "NOT _is_whole THEN g.payload").await;
+        assert!(operators(&place, &mut client, 5).await.is_err());
+    });
+}
+
+#[test]
+fn a_rotation_that_leaves_what_was_handled_is_noticed() {
+    Place::run(async |place| {
+        let mut client = place.client().await;
+        flaw(&place, &client, "rotate", "'TRUNCATE ONLY ' || slot || ', ONLY ' || handled", "'TRUNCATE ONLY ' || slot")
+            .await;
+        assert!(rotate_all(&place, &mut client).await.is_err());
+    });
+}
+
+#[test]
+fn forgetting_in_a_part_of_the_buckets_is_noticed() {
+    for (right, wrong) in [
+        ("looked := newest - oldest + 1", "looked := newest - oldest"),
+        ("looked := newest - oldest + 1", "looked := 1"),
+        ("m.consumer = $1 AND m.id", "m.id"),
+    ] {
+        Place::run(async |place| {
+            let mut client = place.client().await;
+            flaw(&place, &client, "forget", right, wrong).await;
+            assert!(forget_all(&place, &mut client).await.is_err(), "{wrong:?}");
+        });
+    }
+}
