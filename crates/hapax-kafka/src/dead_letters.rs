@@ -47,7 +47,7 @@ impl DeadLetters {
                 topic,
                 partition: message.partition(),
                 offset: message.as_rdkafka().offset(),
-                cause,
+                cause: Box::new(cause),
             }),
         }
     }

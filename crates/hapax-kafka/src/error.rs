@@ -70,7 +70,7 @@ pub enum KafkaSourceError {
         /// Its offset.
         offset: i64,
         /// The error of the producer.
-        cause: KafkaError,
+        cause: Box<KafkaError>,
     },
     /// A message came past the queue of its partition, and would have been lost. This is a fault of
     /// this crate.
@@ -132,9 +132,8 @@ impl fmt::Display for KafkaSourceError {
 impl std::error::Error for KafkaSourceError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            KafkaSourceError::Client { cause, .. }
-            | KafkaSourceError::Offsets { cause, .. }
-            | KafkaSourceError::DeadLetter { cause, .. } => Some(cause),
+            KafkaSourceError::Client { cause, .. } | KafkaSourceError::Offsets { cause, .. } => Some(cause),
+            KafkaSourceError::DeadLetter { cause, .. } => Some(&**cause),
             KafkaSourceError::Thread(cause) => Some(&**cause),
             _ => None,
         }
