@@ -207,8 +207,9 @@ impl<S: Store, M> ConsumerBuilder<S, M> {
     ///   [`OrderNotKept`](super::ConsumerError::OrderNotKept) otherwise.
     /// - The order is that of receipt, by this consumer. It is the order of sending if the broker
     ///   delivers so, a key's messages to one consumer at a time: partitions do, and the groups of
-    ///   an SQS FIFO queue. When a partition is revoked, or at a shutdown, what is not done goes
-    ///   back to the broker, in order; what the broker makes of it is its own matter.
+    ///   an SQS FIFO queue. At a shutdown, what is not done goes back to the broker: what waits at
+    ///   once, and what a handler has when that has ended. A broker that does not put it back in
+    ///   its place changes the order.
     /// - Messages that wait for their key count as unacknowledged. A key whose handler is stuck
     ///   keeps no other key waiting until it has
     ///   [`max_unacknowledged`](Self::max_unacknowledged) messages here: then nothing is received

@@ -6,13 +6,19 @@
 //! ```text
 //! receive ─► claim ─┬─ claimed ─────► handle ─┬─ done ──► complete ─► flush ─► acknowledge
 //!                   │                         ├─ failed ─► retry, later        ▲
-//!                   │                         └─ failed N times ─► dead letter ┤ (completed, too)
+//!                   │                         └─ failed N times,               │
+//!                   │                            or given up ─► dead letter ───┤ (completed, too)
 //!                   ├─ duplicate ──────────────────────────────────────────────┘
 //!                   └─ in progress elsewhere ─► retry, when the lease has passed
 //! ```
 //!
 //! [`LogConsumer`] does it for logs that can be read again, with one sync for each batch and no
 //! store: check, handle, checkpoint, acknowledge.
+//!
+//! A [`Router`] has a handler for each kind of message, and an error with [`GiveUp`] says that no
+//! other attempt can help. A [`Consumer`] handles messages of a key [in
+//! order](ConsumerBuilder::in_order_by) if it is told to. Where their ids come from is in
+//! [`hapax_message`].
 //!
 //! [`StreamExt`] does less, for any stream: it [leaves out](StreamExt::dedup_by) duplicates, or
 //! [claims](StreamExt::claim_by) each item.

@@ -140,7 +140,7 @@ impl<M: Described + Send + Sync + 'static> Router<M> {
         }
         routes.counts.unknown.fetch_add(1, Ordering::Relaxed);
         match &routes.otherwise {
-            Otherwise::Handler(route) => return route(delivery),
+            Otherwise::Handler(route) => route(delivery),
             Otherwise::By(OnUnknown::Pass) => Box::pin(std::future::ready(Ok(()))),
             Otherwise::By(OnUnknown::DeadLetter) => {
                 let why = match kind {

@@ -116,8 +116,8 @@ fn what_is_emitted_is_documented_and_the_other_way_round() {
         assert_eq!((of("policy", "*", false), of("policy", "*", true)), (30, 1));
         assert_eq!((of("policy", "short", false), of("policy", "short", true)), (30, 1));
         assert_eq!((of("backend", "in memory", false), of("backend", "in memory", true)), (118, 26));
-        assert_eq!((of("consumer", "orders", false), of("consumer", "orders", true)), (18, 1));
-        assert_eq!(emitted.len(), 2 * 31 + 144 + 19);
+        assert_eq!((of("consumer", "orders", false), of("consumer", "orders", true)), (19, 1));
+        assert_eq!(emitted.len(), 2 * 31 + 144 + 20);
         drop(consumer);
     });
 }

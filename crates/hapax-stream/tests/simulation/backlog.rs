@@ -3,7 +3,7 @@
 
 use crate::broker::now;
 use crate::consumer::Skewed;
-use crate::effects::{Run, judge_effects};
+use crate::effects::{Run, judge_effects, judge_order};
 use crate::judge::Violations;
 use crate::queue::{Inlet, Message, Queue, Received};
 use crate::random::Random;
@@ -28,7 +28,9 @@ const HANDLER_TIMEOUT: Duration = Duration::from_millis(3_500);
 const EPOCH: Duration = Duration::from_secs(1_000_000);
 const TICK: Duration = Duration::from_millis(10);
 /// The time by which everything is done.
-const END: Duration = Duration::from_secs(60);
+const END: Duration = Duration::from_secs(120);
+/// The number of keys, if messages have keys.
+const KEYS: u64 = 8;
 
 /// The scenario of a seed.
 #[derive(Debug)]
@@ -45,6 +47,8 @@ pub struct Backlog {
     /// The number of messages that a consumer may keep from others, if the queue is told.
     max_unacknowledged: usize,
     faults: Vec<(Duration, Fault)>,
+    /// True if consumers handle messages of a key in order.
+    is_ordered: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -73,6 +77,7 @@ impl Backlog {
         let (slow, hangs, fails) = (random.percent(40), random.percent(30), random.percent(30));
         let message = |i: u64, random: &mut Random| Message {
             id: format!("{i}"),
+            key: None,
             takes: if slow && random.percent(20) { random.millis(500, 3_000) } else { random.millis(1, 200) },
             hangs: u32::from(hangs && random.percent(25)),
             fails: u32::from(fails && random.percent(20)),
@@ -83,7 +88,31 @@ impl Backlog {
         let (max_in_flight, faults) = (random.within(2, 8) as usize, faults(&mut random, clients));
         let heartbeat = random.percent(50).then_some(visibility / 3);
         let max_unacknowledged = max_in_flight * random.within(1, 8) as usize;
-        Backlog { heartbeat, max_unacknowledged, seed, clients, starts, messages, visibility, max_in_flight, faults }
+        Backlog {
+            heartbeat,
+            max_unacknowledged,
+            seed,
+            clients,
+            starts,
+            messages,
+            visibility,
+            max_in_flight,
+            faults,
+            is_ordered: false,
+        }
+    }
+
+    /// Returns a scenario whose messages have keys, of a queue that delivers those of a key in
+    /// order.
+    pub fn in_order(seed: u64) -> Self {
+        let (mut backlog, mut random) = (Self::new(seed), Random(seed ^ 0x000d_e4ed));
+        backlog.messages.iter_mut().for_each(|message| message.key = Some(random.below(KEYS)));
+        Backlog { is_ordered: true, heartbeat: Some(backlog.visibility / 3), ..backlog }
+    }
+
+    /// Returns the same with consumers that ignore the order, which is wrong.
+    pub fn out_of_order(seed: u64) -> Self {
+        Backlog { is_ordered: false, ..Self::in_order(seed) }
     }
 }
 
@@ -134,8 +163,11 @@ async fn live(backlog: Arc<Backlog>, queue: Arc<Queue>, client: usize) -> turmoi
         .max_unacknowledged(backlog.max_unacknowledged)
         .max_attempts(MAX_ATTEMPTS)
         .handler_timeout(HANDLER_TIMEOUT)
-        .retry_delay(Duration::from_millis(50), Duration::from_secs(1))
-        .build()?;
+        .retry_delay(Duration::from_millis(50), Duration::from_secs(1));
+    let consumer = match backlog.is_ordered {
+        true => consumer.in_order_by(|received: &Received| received.message.key.map(u64::to_le_bytes)).build()?,
+        false => consumer.build()?,
+    };
     let handled = Arc::clone(&queue);
     let handle = move |delivery: Delivery<Received>| handle(Arc::clone(&handled), client, delivery);
     let inlet = Inlet { queue, heartbeat: backlog.heartbeat };
@@ -144,7 +176,7 @@ async fn live(backlog: Arc<Backlog>, queue: Arc<Queue>, client: usize) -> turmoi
 }
 
 async fn handle(queue: Arc<Queue>, client: usize, delivery: Delivery<Received>) -> Result<(), String> {
-    let Message { id, takes, hangs, fails } = &delivery.message;
+    let Message { id, takes, hangs, fails, .. } = &delivery.message;
     let (run, before) = queue.begin(client, id);
     if before < *hangs {
         std::future::pending::<()>().await;
@@ -178,7 +210,10 @@ pub fn run(backlog: Backlog) -> Ended {
     let ids: Vec<String> = backlog.messages.iter().map(|message| message.id.clone()).collect();
     let violations = match hung {
         Some(hung) => vec![hung],
-        None => judge_effects(&ids, &runs, &put_aside, &deaths),
+        None => {
+            let sent: Vec<_> = backlog.messages.iter().map(|message| (message.id.clone(), message.key)).collect();
+            [judge_effects(&ids, &runs, &put_aside, &deaths), judge_order(&sent, &runs)].concat()
+        }
     };
     let mut trace = DefaultHasher::new();
     format!("{runs:?} {put_aside:?}").hash(&mut trace);

@@ -59,6 +59,27 @@ pub fn judge_effects(ids: &[String], runs: &[Run], put_aside: &[PutAside], death
     violations
 }
 
+/// Judges the order of messages of a key, as they were sent, with their keys: none begins before all
+/// earlier ones are done.
+pub fn judge_order(sent: &[(String, Option<u64>)], runs: &[Run]) -> Violations {
+    let mut done: BTreeMap<&str, Duration> = BTreeMap::new();
+    for run in runs {
+        if let Some(at) = run.done {
+            done.entry(&run.id).and_modify(|first| *first = at.min(*first)).or_insert(at);
+        }
+    }
+    let mut violations = Violations::new();
+    for run in runs {
+        let Some(place) = sent.iter().position(|(id, _)| *id == run.id) else { continue };
+        let key = sent[place].1;
+        let before = sent[..place].iter().filter(|(_, other)| key.is_some() && *other == key);
+        for (other, _) in before.filter(|(id, _)| done.get(id.as_str()).is_none_or(|&at| at > run.began)) {
+            violations.push(format!("{}: begins at {:?}, before {other} is done, of key {key:?}", run.id, run.began));
+        }
+    }
+    violations
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -83,5 +104,17 @@ mod tests {
         assert!(verdict(&[run(1, 10, Some(20)), run(0, 30, Some(40))], &[], &died).contains("twice"));
         assert!(verdict(&[run(0, 10, None)], &[], &[]).contains("lost"));
         assert!(verdict(&[], &[aside], &[]).contains("after 0 attempts"));
+    }
+
+    #[test]
+    fn order_is_judged() {
+        let sent = [("a", Some(1)), ("b", Some(2)), ("c", Some(1)), ("d", None), ("e", None)];
+        let sent = sent.map(|(id, key)| (id.to_owned(), key));
+        let run = |id: &str, began: u64, done: Option<u64>| Run { id: id.to_owned(), ..run(0, began, done) };
+        let a = || [run("a", 0, None), run("a", 10, Some(20))];
+        let verdict = |others: &[Run]| judge_order(&sent, &[&a(), others].concat()).len();
+        assert_eq!(verdict(&[run("c", 20, Some(30)), run("b", 0, None), run("e", 0, None), run("d", 1, None)]), 0);
+        assert_eq!(verdict(&[run("c", 19, Some(30))]), 1);
+        assert_eq!(judge_order(&sent, &[run("c", 20, None)]).len(), 1);
     }
 }

@@ -108,16 +108,16 @@ fn a_node_that_hangs_keeps_nobody_else_waiting() {
     simulate("a_node_that_hangs_keeps_nobody_else_waiting", 300, Scenario::with_a_node_that_hangs);
 }
 
-#[test]
-fn a_backlog_is_worked_off_once() {
+/// Judges the runs of consumers of a queue, and counts them.
+fn work_off(test: &str, seeds: u64, scenario: fn(u64) -> Backlog) {
     let _others = ALONE.read();
     let (runs, effects) = (AtomicU64::new(0), AtomicU64::new(0));
-    let seeds = explore("a_backlog_is_worked_off_once", 150, |seed| {
-        let ended = backlog::run(Backlog::new(seed));
+    let seeds = explore(test, seeds, |seed| {
+        let ended = backlog::run(scenario(seed));
         if !ended.violations.is_empty() {
             if number("HAPAX_SIM_GO_ON", 0) == 0 {
                 ended.runs.iter().for_each(|run| println!("{run:?}"));
-                println!("{:?}", Backlog::new(seed));
+                println!("{:?}", scenario(seed));
             }
             return Err(ended.violations.join("; "));
         }
@@ -126,6 +126,27 @@ fn a_backlog_is_worked_off_once() {
         Ok(())
     });
     println!("{seeds} seeds: {} effects, {} runs of handlers", effects.into_inner(), runs.into_inner());
+}
+
+#[test]
+fn a_backlog_is_worked_off_once() {
+    work_off("a_backlog_is_worked_off_once", 150, Backlog::new);
+}
+
+#[test]
+fn a_backlog_of_keys_is_worked_off_in_order() {
+    work_off("a_backlog_of_keys_is_worked_off_in_order", 100, Backlog::in_order);
+}
+
+#[test]
+fn consumers_that_ignore_the_order_are_seen() {
+    let _others = ALONE.read();
+    let out_of_order = |seed: &u64| {
+        let violations = backlog::run(Backlog::out_of_order(*seed)).violations;
+        violations.iter().any(|violation| violation.contains("is done, of key"))
+    };
+    let seed = (1..=20).find(out_of_order).expect("one of 20 seeds shows it");
+    println!("seen with seed {seed}");
 }
 
 #[test]
@@ -148,10 +169,12 @@ fn a_seed_stands_for_all_that_happens() {
             assert_ne!(once.trace, run(scenario(seed + 1)).trace);
         }
     }
-    for seed in first..first + 10 {
-        let trace = |seed| backlog::run(Backlog::new(seed)).trace;
-        assert_eq!(trace(seed), trace(seed), "seed {seed} stands for two things");
-        assert_ne!(trace(seed), trace(seed + 1));
+    for scenario in [Backlog::new, Backlog::in_order] {
+        for seed in first..first + 10 {
+            let trace = |seed| backlog::run(scenario(seed)).trace;
+            assert_eq!(trace(seed), trace(seed), "seed {seed} stands for two things");
+            assert_ne!(trace(seed), trace(seed + 1));
+        }
     }
 }
 

@@ -1,10 +1,12 @@
 //! A queue like Amazon SQS: a received message is hidden for a while, and comes again, counted,
-//! unless it is deleted. It never fails, and keeps the record of handlers' runs.
+//! unless it is deleted. One with keys is like a FIFO queue: while messages of a key are hidden, no
+//! others of it are delivered. It never fails, and keeps the record of handlers' runs.
 
 use crate::broker::now;
 use crate::effects::{PutAside, Run};
 use hapax_store::sync::lock;
 use hapax_stream::Source;
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -13,6 +15,8 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub struct Message {
     pub id: String,
+    /// The group of the message, if the queue has groups.
+    pub key: Option<u64>,
     /// The time that it takes to handle it.
     pub takes: Duration,
     /// The number of first attempts that never end.
@@ -93,6 +97,21 @@ impl Queue {
         self.lock().runs[run].has_failed = true;
     }
 
+    fn deliver(&self, max: usize) -> Vec<Received> {
+        let (mut received, mut state) = (Vec::new(), self.lock());
+        let hidden = state.sent.iter().filter(|sent| !sent.is_deleted && sent.visible > now());
+        let closed: BTreeSet<u64> = hidden.filter_map(|sent| sent.message.key).collect();
+        for (place, sent) in state.sent.iter_mut().enumerate() {
+            let is_closed = sent.message.key.is_some_and(|key| closed.contains(&key));
+            if received.len() < max && !sent.is_deleted && sent.visible <= now() && !is_closed {
+                sent.visible = now() + self.visibility;
+                sent.deliveries += 1;
+                received.push(Received { message: sent.message.clone(), place, delivery: sent.deliveries });
+            }
+        }
+        received
+    }
+
     /// Delays the next delivery by this much, if this is the latest one.
     fn put_off(&self, received: &Received, by: Duration) {
         let sent = &mut self.lock().sent[received.place];
@@ -113,14 +132,7 @@ impl Source for Inlet {
     type Error = Infallible;
 
     async fn receive(&self, max: usize) -> Result<Option<Vec<Received>>, Infallible> {
-        let mut received = Vec::new();
-        for (place, sent) in self.queue.lock().sent.iter_mut().enumerate() {
-            if received.len() < max && !sent.is_deleted && sent.visible <= now() {
-                sent.visible = now() + self.queue.visibility;
-                sent.deliveries += 1;
-                received.push(Received { message: sent.message.clone(), place, delivery: sent.deliveries });
-            }
-        }
+        let received = self.queue.deliver(max);
         if received.is_empty() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
