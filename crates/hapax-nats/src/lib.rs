@@ -52,15 +52,20 @@
 //! - As long as a message waits here or is handled, the server hears of it three times within its
 //!   shortest wait. The client holds no messages that it does not report.
 //! - A message that fails too often is stored under the subject for dead letters, with its headers
-//!   and the reason, before its delivery is terminated. It is stored once, unless the stream's
-//!   duplicate window is shorter than the time between two tries.
+//!   and the reason (`Dead-Letter-Reason`), before its delivery is terminated. It is stored once,
+//!   unless the stream's duplicate window is shorter than the time between two tries. Headers that
+//!   begin with `Nats-` are commands to the server; the copy has them as `Dead-Letter-Original-…`.
 //! - The number of deliveries of the message is a hint, as [`Source::deliveries`] says: attempts
 //!   are counted by the store.
 //!
 //! [`Source::deliveries`]: hapax_stream::Source::deliveries
 //!
-//! Order is the stream's as long as no message is delivered again, and handlers run at the same
-//! time. With `max_ack_pending` 1 there is one message at a time in all processes.
+//! # Order
+//!
+//! Messages are received in the order of the stream, except those that are delivered again, and
+//! handled side by side. [`in_order_by`](hapax_stream::ConsumerBuilder::in_order_by) keeps the order
+//! of a key within a process; with `max_ack_pending` 1 there is one message at a time in all
+//! processes.
 
 mod check;
 mod dead_letter;

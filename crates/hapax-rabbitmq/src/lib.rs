@@ -38,8 +38,9 @@
 //!   lost with its connection brings the message again, which is a duplicate.
 //! - As long as the channel is open, a message that waits here is delivered to nobody else.
 //! - A message that fails too often is published to the queue for dead letters, with its properties
-//!   and the reason, and acknowledged when the broker has confirmed that a queue has it. If the
-//!   process dies in between, it is published a second time.
+//!   and the reason (`dead-letter-reason`), and acknowledged when the broker has confirmed that a
+//!   queue has it. If the process dies in between, or a confirmation is lost, it is published a
+//!   second time.
 //! - When the broker closes the channel or cancels the consumer, another one is opened, for up to
 //!   [`outage`](RabbitMqOptions::outage), with waits that grow. Messages of the old one come again
 //!   and are duplicates, or in progress here. A connection that is closed ends the run with an

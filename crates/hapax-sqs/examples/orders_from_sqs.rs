@@ -1,7 +1,7 @@
 //! Orders from a queue of Amazon SQS, each billed once by any number of processes, against a server
 //! on loopback that has the queues `orders` and `orders-dead` already.
 //!
-//! `cargo run --example orders_from_sqs http://127.0.0.1:5000/123456789012/orders redis://127.0.0.1/`
+//! `cargo run --example orders_from_sqs http://127.0.0.1:5000 redis://127.0.0.1/`
 
 use aws_sdk_sqs::config::{Config, Credentials, Region};
 use hapax_message::Described;
@@ -14,14 +14,15 @@ use std::time::Duration;
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let mut arguments = std::env::args().skip(1);
-    let (Some(queue), Some(redis)) = (arguments.next(), arguments.next()) else {
-        return Err("expected QUEUE_URL REDIS_URL".into());
+    let (Some(endpoint), Some(redis)) = (arguments.next(), arguments.next()) else {
+        return Err("expected ENDPOINT REDIS_URL".into());
     };
     // (In production: `Client::new(&aws_config::load_from_env().await)`.)
-    let config = Config::builder().endpoint_url(&queue).region(Region::new("us-east-1"));
+    let config = Config::builder().endpoint_url(&endpoint).region(Region::new("us-east-1"));
     let config = config.credentials_provider(Credentials::new("nobody", "nothing", None, None, "loopback"));
     let config = config.http_client(aws_smithy_http_client::Builder::new().build_http()).behavior_version_latest();
     let client = aws_sdk_sqs::Client::from_conf(config.build());
+    let queue = format!("{endpoint}/123456789012/orders");
     let orders = Sqs::new(client, SqsOptions::new(&queue, format!("{queue}-dead"))).await?;
     let store = RedisStore::connect(RedisOptions::single(redis).namespace("billing")).await?;
     // SQS keeps messages for up to 14 days.

@@ -49,8 +49,9 @@
 //!   progress, as long as the lease of the store is renewed.
 //! - A message that fails too often is sent to the queue for dead letters, with its attributes and
 //!   the reason (`Dead-Letter-Reason`, `Dead-Letter-Message-Id`), before it is deleted. If the
-//!   process dies in between, or an answer is lost, it is sent a second time, except to a FIFO
-//!   queue. A message that has ten attributes, as many as SQS allows, is sent without the reason.
+//!   process dies in between, or an answer is lost, it is sent a second time; to a FIFO queue only
+//!   if that is more than five minutes later. A message that has ten attributes, as many as SQS
+//!   allows, is sent without the reason.
 //! - `ApproximateReceiveCount` is a hint, as [`Source::deliveries`] says: attempts are counted by
 //!   the store.
 //!

@@ -1,7 +1,7 @@
 //! Orders from a queue of Amazon SQS, each billed once, by any number of processes.
 //!
-//! `cargo run --bin sqs http://127.0.0.1:5000/123456789012 redis://127.0.0.1/ ledger.txt`, where
-//! there are queues `orders` and `orders-dead`.
+//! `cargo run --bin sqs http://127.0.0.1:5000 redis://127.0.0.1/ ledger.txt`, where there are queues
+//! `orders` and `orders-dead`.
 
 use aws_sdk_sqs::config::{Credentials, Region};
 use hapax_brokers::{Failed, Ledger, arguments, interrupted};
@@ -35,12 +35,12 @@ fn client(endpoint: &str) -> aws_sdk_sqs::Client {
 
 #[tokio::main]
 async fn main() -> Result<(), Failed> {
-    let [account, redis, ledger] = arguments(["ACCOUNT_URL", "REDIS_URL", "LEDGER"])?;
+    let [endpoint, redis, ledger] = arguments(["ENDPOINT", "REDIS_URL", "LEDGER"])?;
     let interrupted = interrupted()?;
-    let queue = format!("{account}/orders");
+    let queue = format!("{endpoint}/123456789012/orders");
     let lease = Duration::from_secs(1); // renewed while the handler runs; so long orders wait after a crash
     let options = SqsOptions::new(&queue, format!("{queue}-dead")).visibility(2 * lease);
-    let orders = Sqs::new(client(&account), options).await?;
+    let orders = Sqs::new(client(&endpoint), options).await?;
 
     let store = RedisStore::connect(RedisOptions::single(redis).namespace("billing")).await?;
     // SQS keeps messages for up to 14 days.

@@ -51,10 +51,10 @@ async fn taken(client: &Client, url: &str) -> Vec<String> {
 fn each_order_is_billed_once_however_often_it_becomes_visible() {
     let (Some(moto), Some(redis)) = (Moto::start("sqs"), Redis::start("sqs")) else { return };
     let (directory, seed, runtime) = (Directory::new("sqs"), seed("sqs"), Runtime::new().expect("a runtime"));
-    let (client, account) = (client(&moto.url()), format!("{}/123456789012", moto.url()));
+    let client = client(&moto.url());
     let [queue, dead_queue] = ["orders", "orders-dead"].map(|name| {
         runtime.block_on(client.create_queue().queue_name(name).send()).expect("a queue");
-        format!("{account}/{name}")
+        format!("{}/123456789012/{name}", moto.url())
     });
     let send = |body: &str| {
         let sent = client.send_message().queue_url(&queue).message_body(body).send();
@@ -71,7 +71,7 @@ fn each_order_is_billed_once_however_often_it_becomes_visible() {
     dead.iter().for_each(|body| send(body));
 
     let ledger = directory.file("ledger");
-    let arguments = vec![account, redis.url(), ledger.clone()];
+    let arguments = vec![moto.url(), redis.url(), ledger.clone()];
     let log = directory.path().join("billing.log");
     let mut billing = Consumer::start(env!("CARGO_BIN_EXE_sqs"), arguments, &log, seed);
     billing.kill_at_random(KILLS, ORDERS, || effects(&ledger));
