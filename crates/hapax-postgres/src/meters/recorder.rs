@@ -27,7 +27,7 @@ const ROUTED: &str = "hapax_router_messages_total";
 /// any number of kinds, and each takes memory here and wherever series are kept.
 pub(super) const KINDS_MAX: usize = 64;
 /// The label of all other kinds.
-const OTHER: &str = "other";
+const OTHER: &str = "*";
 
 /// The metrics of the relays of a topic or of all topics, or of the workers of a consumer.
 pub(super) struct Recorder {
