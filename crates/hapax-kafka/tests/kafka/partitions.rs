@@ -40,7 +40,7 @@ async fn a_partition_is_read_from_its_position_whatever_was_fetched_before() {
     assert_eq!(receive(assigned, 3).await, [0, 1, 2]);
     for from in [7, 2] {
         assigned.start(Some(&u64::to_be_bytes(from))).await.expect("started");
-        assert_eq!(receive(assigned, MESSAGES - from as usize).await, Vec::from_iter(from as u64..MESSAGES as u64));
+        assert_eq!(receive(assigned, MESSAGES - from as usize).await, Vec::from_iter(from..MESSAGES as u64));
     }
     // The log is another one than that of the memory. Rather handled again than lost.
     assigned.start(Some(&1_000_u64.to_be_bytes())).await.expect("started");
