@@ -1,5 +1,6 @@
-//! Orders from NATS JetStream, each billed once by any number of processes. A stream `ORDERS` with a
-//! durable pull consumer `billing`, and a stream that has the subject `dead.billing`, exist already.
+//! Orders from NATS JetStream, each billed once by any number of processes. There are a stream
+//! `ORDERS` with a durable pull consumer `billing`, and a stream that has the subject
+//! `dead.billing`.
 //!
 //! `cargo run --example orders_from_nats nats://127.0.0.1:4222 redis://127.0.0.1/`
 

@@ -63,8 +63,8 @@
 //! # Order
 //!
 //! Messages are received in the order of the stream, except those that are delivered again, and
-//! handled side by side. [`in_order_by`](hapax_stream::ConsumerBuilder::in_order_by) keeps the order
-//! of a key within a process; with `max_ack_pending` 1 there is one message at a time in all
+//! handled side by side. [`in_order_by`](hapax_stream::ConsumerBuilder::in_order_by) keeps the
+//! order of a key within a process; with `max_ack_pending` 1 there is one message at a time in all
 //! processes.
 
 mod check;

@@ -1,4 +1,5 @@
-//! A [`Source`](hapax_stream::Source) for [`Consumer`](hapax_stream::Consumer): a queue of RabbitMQ.
+//! A [`Source`](hapax_stream::Source) for [`Consumer`](hapax_stream::Consumer): a queue of
+//! RabbitMQ.
 //!
 //! RabbitMQ delivers a message again when a consumer dies with it, or its channel is closed; and a
 //! publisher that has not seen a confirmation sends it again. [`RabbitMq`] with a `Consumer`

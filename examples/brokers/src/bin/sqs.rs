@@ -1,7 +1,7 @@
 //! Orders from a queue of Amazon SQS, each billed once, by any number of processes.
 //!
-//! `cargo run --bin sqs http://127.0.0.1:5000 redis://127.0.0.1/ ledger.txt`, where there are queues
-//! `orders` and `orders-dead`.
+//! `cargo run --bin sqs http://127.0.0.1:5000 redis://127.0.0.1/ ledger.txt`, where there are
+//! queues `orders` and `orders-dead`.
 
 use aws_sdk_sqs::config::{Credentials, Region};
 use hapax_brokers::{Failed, Ledger, arguments, interrupted};
@@ -23,7 +23,8 @@ fn id(order: &Message) -> Option<String> {
     body["id"].as_str().map(str::to_owned)
 }
 
-/// Returns a client of a server on loopback. (In production `Client::new(&aws_config::load_from_env().await)`.)
+/// Returns a client of a server on loopback. (In production:
+/// `Client::new(&aws_config::load_from_env().await)`.)
 fn client(endpoint: &str) -> aws_sdk_sqs::Client {
     let config = aws_sdk_sqs::Config::builder()
         .endpoint_url(endpoint)
