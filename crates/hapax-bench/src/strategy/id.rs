@@ -7,7 +7,7 @@ use std::hash::Hash;
 pub trait Id: Hash + Eq + Send + Sync + ToOwned<Owned: Hash + Eq + Clone + Send + Sync> + 'static {
     /// The smallest owned form, for maps that take it by value. Maps that copy an id themselves,
     /// and only when they must, keep [`ToOwned::Owned`].
-    type Key: Hash + Eq + Send + Sync + 'static;
+    type Key: Hash + Ord + Clone + Send + Sync + 'static;
 
     /// True if ids are bytes of any length.
     const ANY_LENGTH: bool = false;

@@ -23,6 +23,7 @@ mod papaya;
 mod parking_lot;
 mod quick_cache;
 mod scc;
+mod skiplist;
 #[cfg(test)]
 mod tests;
 
@@ -346,6 +347,7 @@ strategies! {
     Expiring<quick_cache::Accepted<I>, ONCE>,
     Expiring<quick_cache::Accepted<I>, OFTEN>,
     moka::Moka<I::Owned>,
+    skiplist::SkipLists<I::Key>,
     HapaxHistory,
     blooms::Fast,
     blooms::Locked<I>,

@@ -212,12 +212,24 @@ fn is_wanted(args: &BenchArgs, name: &str) -> bool {
 
 fn workloads(args: &BenchArgs, traced: Option<&Traced>) -> Vec<Workload> {
     let distance_windows = args.workload.distance.unwrap_or(0.1);
-    let generated = |shape: Shape| Workload { shape, duplicates: args.workload.duplicates, distance_windows };
-    match (traced, args.workload.workload.is_empty()) {
-        (Some(traced), _) => vec![traced.workload.clone()],
-        (None, true) => vec![generated(Shape::Uniform)],
-        (None, false) => args.workload.workload.iter().cloned().map(generated).collect(),
+    if let Some(traced) = traced {
+        return vec![traced.workload.clone()];
     }
+    let or = |given: &[f64]| if given.is_empty() { vec![0.1] } else { given.to_vec() };
+    let shapes = match args.workload.workload.is_empty() {
+        true => vec![Shape::Uniform],
+        false => args.workload.workload.clone(),
+    };
+    let mut all: Vec<Workload> = Vec::new();
+    for (shape, duplicates) in itertools::iproduct!(shapes, or(&args.workload.duplicates)) {
+        // How often an id of Zipf's distribution comes again is a matter of the exponent.
+        let duplicates = if matches!(shape, Shape::Zipf { .. }) { 0.1 } else { duplicates };
+        let workload = Workload { shape, duplicates, distance_windows };
+        if !all.contains(&workload) {
+            all.push(workload);
+        }
+    }
+    all
 }
 
 fn check(args: &BenchArgs, grids: &[Grid], kinds: usize) -> Result<(), CommandError> {
@@ -233,7 +245,8 @@ fn check(args: &BenchArgs, grids: &[Grid], kinds: usize) -> Result<(), CommandEr
         }
     }
     let settings = grids.iter().map(Grid::len).fold(0, usize::saturating_add);
-    not_too_many([settings, kinds, args.workload.workload.len().max(1)].into_iter().fold(1, usize::saturating_mul))
+    let shapes = [&args.workload.workload.len(), &args.workload.duplicates.len()].map(|given| (*given).max(1));
+    not_too_many([settings, kinds].into_iter().chain(shapes).fold(1, usize::saturating_mul))
 }
 
 fn not_too_many(cases: usize) -> Result<(), CommandError> {

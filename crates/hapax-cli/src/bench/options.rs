@@ -21,7 +21,8 @@ Examples:
   hapax bench --delimiter , --column id --time-column at --window 10m orders.csv
   hapax bench --live 1_000_000,10_000_000 --threads 1,2,4 --batch 1024 --only hapax,DashMap,Mutex
   hapax bench --rate 100_000,1_000_000 --batch 64 --without Redis,PostgreSQL
-  hapax bench --workload zipf:1.1,retry-storm --duplicates 0.5 --ids u64,uuid-text";
+  hapax bench --workload zipf:1.1,retry-storm --duplicates 0.5 --ids u64,uuid-text
+  hapax bench --duplicates 0,0.1,0.5,0.9 --workload uniform,zipf:0.99 --only hapax,scc --budget max";
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -131,9 +132,9 @@ pub struct WorkloadArgs {
     #[arg(long, value_name = "SHAPE,…", value_delimiter = ',', value_parser = shape, conflicts_with = "files")]
     pub workload: Vec<Shape>,
 
-    /// The share of checks that are redeliveries, at most 0.99
-    #[arg(long, value_name = "SHARE", default_value_t = 0.1, value_parser = share, conflicts_with = "files")]
-    pub duplicates: f64,
+    /// The share of checks that are redeliveries, at most 0.99 [default: 0.1]
+    #[arg(long, value_name = "SHARE,…", value_delimiter = ',', value_parser = share, conflicts_with = "files")]
+    pub duplicates: Vec<f64>,
 
     /// The age of redeliveries, in windows, at most 1 [default: 0.1; with a budget of
     /// memory 1]

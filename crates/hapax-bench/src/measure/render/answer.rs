@@ -3,8 +3,8 @@
 use super::matrix::Entry;
 use super::view::{Group, Line, SORTS, View};
 use super::words::{self, bytes, list, number, plural, share, time};
-use crate::measure::Sort;
 use crate::measure::figures::{RUNS_MIN, Wrong};
+use crate::measure::{Setting, Sort};
 
 /// The needs that a reader may have, and the sort of strategy that meets each.
 const NEEDS: [(Sort, &str); 3] = [
@@ -14,9 +14,48 @@ const NEEDS: [(Sort, &str); 3] = [
 ];
 
 /// Says which strategy to take for which need: the fastest that gave no more wrong answers than it
-/// promises.
+/// promises. If there are several workloads, says first how ours compare over all of them.
 pub fn advice(view: &View, entries: &[Entry]) -> Vec<String> {
-    NEEDS.iter().filter_map(|(sort, need)| take(view, entries, *sort, need)).collect()
+    let taken = NEEDS.iter().filter_map(|(sort, need)| take(view, entries, *sort, need));
+    means(view).into_iter().chain(taken).collect()
+}
+
+/// States the geometric mean of ours against the fastest rival, over workloads and kinds of ids:
+/// one mean for each strategy, and for ids one by one and in batches.
+fn means(view: &View) -> Vec<String> {
+    let ours = |name: &&str| view.lines_of(name).any(|line| line.ours && line.row.sort == Sort::Window);
+    let strategies = view.strategies().into_iter().filter(ours);
+    strategies.flat_map(|name| [false, true].map(|batched| mean(view, name, batched))).flatten().collect()
+}
+
+fn mean(view: &View, name: &str, batched: bool) -> Option<String> {
+    let is_it = |line: &&Line| (line.row.setting.batch > 1) == batched && line.versus.is_some();
+    let compared: Vec<&Line> = view.lines_of(name).filter(is_it).collect();
+    let worst = compared.iter().min_by(|a, b| times(a).total_cmp(&times(b)))?;
+    let best = compared.iter().map(|line| times(line)).fold(0.0, f64::max);
+    let mut workloads = Vec::new();
+    for Setting { workload, ids, .. } in compared.iter().map(|line| &line.row.setting) {
+        if !workloads.contains(&(workload, *ids)) {
+            workloads.push((workload, *ids));
+        }
+    }
+    if workloads.len() < 2 {
+        return None;
+    }
+    let mean = compared.iter().map(|line| times(line).ln()).sum::<f64>() / compared.len() as f64;
+    let setting = &worst.row.setting;
+    Some(format!(
+        "Over {} of {} workloads, {name} with ids {} is {} × as fast as the fastest rival of each, by the geometric \
+         mean: from {} × ({}, {}) to {} ×.",
+        plural(compared.len(), "setting", "settings"),
+        workloads.len(),
+        if batched { "in batches" } else { "one by one" },
+        number(mean.exp()),
+        number(times(worst)),
+        words::live(setting),
+        words::stream(setting),
+        number(best),
+    ))
 }
 
 fn take(view: &View, entries: &[Entry], sort: Sort, need: &str) -> Option<String> {
@@ -176,4 +215,46 @@ fn memory_loss(main: &Group) -> Option<String> {
     };
     let losses: Vec<String> = SORTS.into_iter().filter_map(loss).collect();
     (!losses.is_empty()).then(|| format!("Less memory than hapax takes: {}.", list(&losses)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::measurement::Measurement;
+    use crate::measure::{Machine, Report, Row, Workload};
+
+    /// A row of a strategy that checks so many ids a second.
+    fn row(strategy: &str, duplicates: f64, batch: usize, speed: f64) -> Row {
+        let workload = Workload { duplicates, ..Setting::default().workload };
+        let setting = Setting { workload, batch, ..Setting::default() };
+        let run = Measurement { checks: speed as u64, nanos: 1_000_000_000, ..Measurement::default() };
+        let (strategy, sort, runs) = (strategy.to_owned(), Sort::Window, vec![run]);
+        Row { strategy, sort, setting, runs, failures: Vec::new(), may_miss: 0.0, may_invent: 0.0 }
+    }
+
+    #[test]
+    fn several_workloads_have_a_mean_and_one_has_none() {
+        let text = String::new;
+        let (processor, system, compiler, libraries) = (text(), text(), text(), Vec::new());
+        let machine = Machine { processor, processors: 1, memory_bytes: 0, system, compiler, libraries };
+        let (format, command, rows, absent) = (Report::FORMAT, text(), Vec::new(), Vec::new());
+        let mut report =
+            Report { format, began_unix_seconds: 0, command, seed: 0, machine, rows, absent, interrupted: false };
+        for (duplicates, ours) in [(0.1, 2e6), (0.9, 8e6)] {
+            report.rows.push(row("hapax window", duplicates, 1, ours));
+            report.rows.push(row("scc", duplicates, 1, 1e6));
+        }
+        let said = means(&View::of(&report));
+        assert_eq!(said.len(), 1, "{said:?}");
+        for part in [
+            "Over 2 settings of 2 workloads, hapax window with ids one by one is 4 ×",
+            "from 2 × (",
+            "10 % redelivered",
+            "to 8 ×.",
+        ] {
+            assert!(said[0].contains(part), "{said:?} has no {part}");
+        }
+        report.rows.truncate(2);
+        assert!(means(&View::of(&report)).is_empty());
+    }
 }
