@@ -165,10 +165,10 @@ mod tests {
     #[test]
     fn an_event_is_the_same_after_every_mode() {
         let event = event();
-        let mut modes: Vec<StoredEvent> =
-            [Binding::Http, Binding::Kafka, Binding::Amqp].map(|binding| StoredEvent::binary(&event, binding)).into();
+        let bindings = [Binding::Http, Binding::Kafka, Binding::Amqp];
+        let modes = bindings.map(|binding| StoredEvent::binary(&event, binding)).into_iter();
         #[cfg(feature = "json")]
-        modes.push(StoredEvent::structured(&event));
+        let modes = modes.chain([StoredEvent::structured(&event)]);
         for stored in modes {
             let message = stored.message();
             assert_eq!((message.kind, message.source), (Some("order.paid"), Some("/orders")));
