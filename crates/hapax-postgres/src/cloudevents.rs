@@ -40,8 +40,8 @@ const PREFIXES: [&str; 4] = ["ce-", "ce_", "cloudevents:", "cloudevents_"];
 /// An event in the form in which it is stored.
 ///
 /// Its id is [`cloudevents::id`](hapax_message::cloudevents::id), of source and id together: an
-/// event that its producer sends again is recognized. Its key is the extension `partitionkey`. Kind,
-/// source and subject are those of the event, and are columns as of any other message.
+/// event that its producer sends again is recognized. Its key is the extension `partitionkey`.
+/// Kind, source and subject are those of the event, and are columns as of any other message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredEvent {
     id: Vec<u8>,
@@ -54,8 +54,8 @@ pub struct StoredEvent {
 }
 
 impl StoredEvent {
-    /// Returns the event in binary mode, with the headers of the broker that it goes to: a publisher
-    /// passes [`Message::headers`] on as they are.
+    /// Returns the event in binary mode, with the headers of the broker that it goes to: a
+    /// publisher passes [`Message::headers`] on as they are.
     pub fn binary(event: &Event, binding: Binding) -> Self {
         StoredEvent::of(event, event.headers(binding), event.payload().to_vec())
     }
@@ -93,13 +93,13 @@ impl Message {
     /// Returns the event that this message is: in structured mode by its content type (feature
     /// `json`), in binary mode by its headers, and otherwise by its id, source and kind.
     ///
-    /// A header `traceparent` (and `tracestate`) that is beside an event's attributes is left to the
-    /// caller; without any it becomes an extension.
+    /// A header `traceparent` (and `tracestate`) that is beside an event's attributes is left to
+    /// the caller; without any it becomes an extension.
     ///
     /// # Errors
     ///
-    /// [`EventError`] if it is no event: for example if it has no source, or an id that is not text,
-    /// or in structured mode without the feature `json`.
+    /// [`EventError`] if it is no event: for example if it has no source, or an id that is not
+    /// text, or in structured mode without the feature `json`.
     pub fn event(&self) -> Result<Event, EventError> {
         let content_type = self.header("content-type").unwrap_or_default();
         if content_type.get(..STRUCTURED_PREFIX.len()).is_some_and(|it| it.eq_ignore_ascii_case(STRUCTURED_PREFIX)) {
@@ -165,10 +165,10 @@ mod tests {
     #[test]
     fn an_event_is_the_same_after_every_mode() {
         let event = event();
-        let mut modes: Vec<StoredEvent> =
-            [Binding::Http, Binding::Kafka, Binding::Amqp].map(|binding| StoredEvent::binary(&event, binding)).into();
+        let bindings = [Binding::Http, Binding::Kafka, Binding::Amqp];
+        let modes = bindings.map(|binding| StoredEvent::binary(&event, binding)).into_iter();
         #[cfg(feature = "json")]
-        modes.push(StoredEvent::structured(&event));
+        let modes = modes.chain([StoredEvent::structured(&event)]);
         for stored in modes {
             let message = stored.message();
             assert_eq!((message.kind, message.source), (Some("order.paid"), Some("/orders")));

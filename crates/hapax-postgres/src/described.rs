@@ -19,8 +19,8 @@ impl Message {
     }
 }
 
-/// Kind, source and subject are those that the message was given; without them, those of the headers
-/// of CloudEvents. The id is the one by which its recipient recognizes a redelivery.
+/// Kind, source and subject are those that the message was given; without them, those of the
+/// headers of CloudEvents. The id is the one by which its recipient recognizes a redelivery.
 impl Described for Message {
     fn header(&self, name: &str) -> Option<&str> {
         Message::header(self, name)

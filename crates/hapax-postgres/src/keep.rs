@@ -2,8 +2,8 @@
 
 use super::Message;
 
-/// What a [`Worker`](super::Worker) keeps of messages that are handled, for
-/// [`inbox::handled`](super::inbox::handled). It goes with the marks of its time, by
+/// The parts that a [`Worker`](super::Worker) keeps of messages that are handled, for
+/// [`inbox::handled`](super::inbox::handled). They go with the marks of its time, by
 /// [`Retention::expire`](super::Retention::expire): without calls of that, nothing is removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -19,7 +19,7 @@ pub enum Keep {
     Messages,
 }
 
-/// What is kept of one message.
+/// The part that is kept of one message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kept {
     Nothing,

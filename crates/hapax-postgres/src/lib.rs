@@ -29,11 +29,11 @@
 //! | [`outbox::enqueue`], [`Relay`] | effect and message | telling others, if and only if the effect was committed |
 //!
 //! Messages may say what they are: a [kind](NewMessage::kind), a source and a subject, as
-//! [`hapax_message`] has them, also as [events of CloudEvents](cloudevents). A [`Router`] gives them
-//! to handlers by kind, metrics and spans name them, and [`inbox::handled`] answers who handled the
-//! events of a subject, and when. Messages that a worker [keeps](Keep) can be handled once more on
-//! purpose ([`inbox::requeue_handled`]); a mark that is [forgotten](inbox::forget) lets its message
-//! come in again.
+//! [`hapax_message`] has them, also as [events of CloudEvents](cloudevents). A [`Router`] gives
+//! them to handlers by kind, metrics and spans name them, and [`inbox::handled`] answers who
+//! handled the events of a subject, and when. Messages that a worker [keeps](Keep) can be handled
+//! once more on purpose ([`inbox::requeue_handled`]); a mark that is [forgotten](inbox::forget)
+//! lets its message come in again.
 //!
 //! # Guarantees
 //!

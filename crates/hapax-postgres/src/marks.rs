@@ -30,8 +30,8 @@ const LOOK_BATCH: &str = "
                             SELECT o.first_at FROM {marks} o
                             WHERE o.slot = {slot} AND o.consumer = $1 AND o.id = u.id OFFSET 0
                         ) m;";
-/// Removes marks of one slot. It names the slot's own table, which is there, though this session may
-/// not have heard yet that it is a partition.
+/// Removes marks of one slot. It names the slot's own table, which is there, though this session
+/// may not have heard yet that it is a partition.
 const LOOK_FORGET: &str = "
                     WITH removed AS (
                         DELETE FROM {slot_prefix}{slot}\" m WHERE m.consumer = $1 AND m.id = ANY ($2) RETURNING m.id

@@ -77,8 +77,8 @@ impl<'m> NewMessage<'m> {
         NewMessage { id, key: None, payload, kind, source, subject, headers, due_at: None, expires_at: None }
     }
 
-    /// Sets the type of the event, such as `order.paid`: by it a [`Router`](super::Router) finds the
-    /// handler. Up to [`DESCRIPTION_BYTES_MAX`] bytes without control characters, as source and
+    /// Sets the type of the event, such as `order.paid`: by it a [`Router`](super::Router) finds
+    /// the handler. Up to [`DESCRIPTION_BYTES_MAX`] bytes without control characters, as source and
     /// subject.
     #[must_use]
     pub fn kind(self, kind: &'m str) -> Self {

@@ -87,9 +87,9 @@ impl Version {
 }
 
 impl Tables {
-    /// Makes the tables that are missing, and brings those of version 2 up to date, in a transaction
-    /// of its own. Any number of processes may call it at once, whatever isolation level they have by
-    /// default.
+    /// Makes the tables that are missing, and brings those of version 2 up to date, in a
+    /// transaction of its own. Any number of processes may call it at once, whatever isolation
+    /// level they have by default.
     ///
     /// # Versions side by side
     ///
@@ -107,17 +107,17 @@ impl Tables {
     /// - Code that is newer than the tables is refused until `migrate` has run: so migrate first,
     ///   then roll out.
     ///
-    /// Tables of version 1 were never published, and are not brought up to date. From version 2 to 3,
-    /// inbox, outbox and capture get columns, for which no row is written again; roles that may use
-    /// the marks may use the new table `…_handled`. It tries to lock the three of them for 200 ms at
-    /// a time, in which others wait behind it, and gives up after some ten seconds of long
+    /// Tables of version 1 were never published, and are not brought up to date. From version 2 to
+    /// 3, inbox, outbox and capture get columns, for which no row is written again; roles that may
+    /// use the marks may use the new table `…_handled`. It tries to lock the three of them for 200
+    /// ms at a time, in which others wait behind it, and gives up after some ten seconds of long
     /// transactions.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Misconfigured`] if the role may not make tables, or for tables of a version
-    /// that this code is not for, which are left as they are; [`ErrorKind::Conflict`] if older tables
-    /// could not be locked: call again.
+    /// that this code is not for, which are left as they are; [`ErrorKind::Conflict`] if older
+    /// tables could not be locked: call again.
     pub async fn migrate(&self, client: &tokio_postgres::Client) -> Result<(), StoreError> {
         // A role that may not make tables can succeed, too, once there is nothing to make.
         if let Ok(Some(found)) = self.found(client).await

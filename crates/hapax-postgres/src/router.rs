@@ -93,8 +93,8 @@ impl Router {
     ///
     /// # Errors
     ///
-    /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) if the kind has a handler already, or
-    /// no message can have it.
+    /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) if the kind has a handler already,
+    /// or no message can have it.
     pub fn on(mut self, kind: &str, handler: impl Handler) -> Result<Self, StoreError> {
         self.routes.add(kind, Arc::new(handler))?;
         Ok(self)

@@ -228,9 +228,9 @@ impl Worker {
     ///
     /// # Cost
     ///
-    /// A message of which something is kept takes no round trip more, but a row and its entries in two
-    /// or three indexes, and for [`Keep::Messages`] its content once more, for as long as the marks of
-    /// its time are kept. On a busy machine the server took 100 to 140 µs for that.
+    /// A message of which something is kept takes no round trip more, but a row and its entries in
+    /// two or three indexes, and for [`Keep::Messages`] its content once more, for as long as the
+    /// marks of its time are kept. On a busy machine the server took 100 to 140 µs for that.
     #[must_use]
     pub fn keep(self, keep: Keep) -> Self {
         Worker { keep, ..self }

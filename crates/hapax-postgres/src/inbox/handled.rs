@@ -162,11 +162,11 @@ impl<'q> HandledQuery<'q> {
 ///
 /// An event is listed if and only if its effect was committed, and as long as the marks of its time
 /// are kept: see [`Retention`](crate::Retention). A message that was requeued and handled again is
-/// listed twice. A message without kind and subject is listed if it was kept, or marked with the name
-/// of a processor.
+/// listed twice. A message without kind and subject is listed if it was kept, or marked with the
+/// name of a processor.
 ///
-/// Numbers grow, but an event is listed when its transaction is committed: those that are a moment
-/// old may come behind a number that a page has ended with.
+/// Numbers are given out before the commit: one may appear that is less than the last of a page
+/// that was read before. To follow what is new, read the last minutes again.
 ///
 /// # Errors
 ///
@@ -234,8 +234,8 @@ pub enum Finished<'f> {
     Ids(&'f str, &'f [Vec<u8>]),
 }
 
-/// Lets messages that were handled wait again, each as the last of its key, with all attempts before
-/// it and no expiry: at most 1,000, of a [`Worker`](crate::Worker) that
+/// Lets messages that were handled wait again, each as the last of its key, with all attempts
+/// before it and no expiry: at most 1,000, of a [`Worker`](crate::Worker) that
 /// [keeps](crate::Keep::Messages) them. Returns how many were requeued. For dead letters see
 /// [`requeue`](super::requeue).
 ///
@@ -255,15 +255,15 @@ pub enum Finished<'f> {
 ///
 /// # Guarantees
 ///
-/// The handler has its effect once more: it must be one that may be had twice, or the first one must
-/// be undone before. Marks are as they were: a redelivery is a duplicate before, meanwhile and after,
-/// as long as the mark is kept.
+/// The handler has its effect once more: it must be one that may be had twice, or the first one
+/// must be undone before. Marks are as they were: a redelivery is a duplicate before, meanwhile and
+/// after, as long as the mark is kept.
 ///
 /// Each row is requeued once. Of two operators who requeue it at the same time, one does; the other
-/// waits until the first one's transaction has ended, and finds that it was requeued, even if it has
-/// been handled again by then. Once it has been, it is listed again, with a number of its own, and
-/// can be requeued by that, if it was kept again. A message that waits, is in flight, or is a dead
-/// letter is not requeued: there is nothing to requeue before its transaction is committed.
+/// waits until the first one's transaction has ended, and finds that it was requeued, even if it
+/// has been handled again by then. Once it has been, it is listed again, with a number of its own,
+/// and can be requeued by that, if it was kept again. A message that waits, is in flight, or is a
+/// dead letter is not requeued: there is nothing to requeue before its transaction is committed.
 ///
 /// # Errors
 ///
@@ -287,9 +287,9 @@ pub async fn requeue_handled(client: &Client, tables: &Tables, finished: Finishe
     Ok(row.get::<i64>("changed")?.unsigned_abs())
 }
 
-/// Keeps a handler's result with its message, in the handler's transaction: [`Handled::result`] says
-/// it, if the worker [keeps](crate::Worker::keep) a record of the message. Returns false if the
-/// message is not there, for example since this is called outside of a handler.
+/// Keeps a handler's result with its message, in the handler's transaction: [`Handled::result`]
+/// says it, if the worker [keeps](crate::Worker::keep) a record of the message. Returns false if
+/// the message is not there, for example since this is called outside of a handler.
 ///
 /// ```no_run
 /// use hapax_postgres::{BoxError, Handler, Message, Tables, inbox};
@@ -307,8 +307,8 @@ pub async fn requeue_handled(client: &Client, tables: &Tables, finished: Finishe
 ///
 /// # Errors
 ///
-/// Those of [`once`](super::once); [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) for more
-/// than [`RESULT_BYTES_MAX`] bytes.
+/// Those of [`once`](super::once); [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) for
+/// more than [`RESULT_BYTES_MAX`] bytes.
 pub async fn keep_result(
     tx: &mut impl Transaction,
     tables: &Tables,

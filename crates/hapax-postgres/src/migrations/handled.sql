@@ -143,9 +143,9 @@ BEGIN
     USING _subject, _consumer, _kind, _processor, _behind, _limit, _is_whole;
 END $$;
 
--- Lets messages that were handled, and kept, wait again, each as the last of its key: those of these
--- numbers, or of these ids of a consumer. How many. One that waits (or is a dead letter) is not
--- doubled, and a row is requeued once: whoever comes second finds that it was.
+-- Lets messages that were handled, and kept, wait again, each as the last of its key: those of
+-- these numbers, or of these ids of a consumer. How many. One that waits (or is a dead letter) is
+-- not doubled, and a row is requeued once: whoever comes second finds that it was.
 CREATE OR REPLACE FUNCTION {handled_requeue}(
     _numbers bigint[], _consumer text, _ids bytea[], _limit bigint, OUT changed bigint
 )

@@ -1,5 +1,5 @@
--- Other versions are left alone: the first, whose tables are others, and a later one, whose functions
--- would become older ones.
+-- Other versions are left alone: the first, whose tables are others, and a later one, whose
+-- functions would become older ones.
 DO $hapax$
 DECLARE
     found integer;

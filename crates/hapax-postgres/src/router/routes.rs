@@ -22,14 +22,14 @@ const UNKNOWN: &str = "unknown";
 #[cfg(feature = "json")]
 const UNREADABLE: &str = "unreadable";
 
-/// What becomes of messages of other kinds.
+/// The destination of messages of other kinds.
 pub(super) enum Unknown<R> {
     Aside,
     PassedOn,
     Otherwise(R),
 }
 
-/// Where a message goes.
+/// The destination of a message.
 pub(super) enum Destination<'r, R> {
     Handler(&'r R),
     /// It is done.
