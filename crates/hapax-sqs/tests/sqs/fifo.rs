@@ -99,7 +99,7 @@ async fn a_group_is_handled_in_order_also_when_one_of_it_fails() {
         }
     };
     consumer.run(&source, bill, is_done).await.unwrap();
-    let handled = handled.lock().unwrap();
+    let handled = handled.lock().unwrap().clone();
     let of = |group: &str| handled.iter().filter(|id| id.starts_with(group)).cloned().collect::<Vec<_>>();
     assert_eq!(
         (of("a"), of("b"), of("c")),
