@@ -53,7 +53,8 @@ impl Table {
     /// Opens the store with time for a slow machine.
     pub fn store(&self) -> DynamoDbStore {
         let patience = Duration::from_secs(300);
-        self.with(DynamoDbOptions::new(TABLE).timeout(patience).try_timeout(patience))
+        // The server takes one request after the other: more would only queue up before it.
+        self.with(DynamoDbOptions::new(TABLE).timeout(patience).try_timeout(patience).concurrency(4))
     }
 }
 

@@ -172,7 +172,7 @@ async fn after_a_commit_that_was_undone_it_goes_on_without_what_was_decided() {
     let (fake, committer) = start([End::Undone]).await;
     assert!(mark(&committer, "a", 1).await.unwrap_err().to_string().contains("full"));
     assert_eq!(mark(&committer, "a", 2).await.unwrap(), Marked::Fresh);
-    assert_eq!(committer.scan(None, 1).await.unwrap_err().kind(), ErrorKind::Unavailable);
+    assert_eq!(committer.list(None, 1).await.unwrap_err().kind(), ErrorKind::Unavailable);
     drop(committer);
     assert!(fake.0.lock().unwrap().closed);
 }
