@@ -159,8 +159,8 @@ impl Demand {
         Demand { replay_ids_per_second: ids, ..self }
     }
 
-    /// Adds the responses that a layer for idempotency keys keeps (`hapax-http`): so many a second on
-    /// average, of so many bytes on average (body, and names and values of the headers that are
+    /// Adds the responses that a layer for idempotency keys keeps (`hapax-http`): so many a second
+    /// on average, of so many bytes on average (body, and names and values of the headers that are
     /// kept), for so long. They take room in a store, none in the engine. Default: none.
     ///
     /// ```

@@ -15,14 +15,17 @@ export function keyOf(form: string): string {
 export async function submit(form: string, url: string, body: string): Promise<Response> {
   const headers = { "Content-Type": "application/json", "Idempotency-Key": `"${keyOf(form)}"` };
   for (let attempt = 1; ; attempt++) {
+    const patience = new AbortController();
+    const timer = setTimeout(() => patience.abort(), PATIENCE_MS);
     try {
-      const signal = AbortSignal.timeout(PATIENCE_MS);
-      const response = await fetch(url, { method: "POST", headers, body, signal });
+      const response = await fetch(url, { method: "POST", headers, body, signal: patience.signal });
       const isOver = response.status < 500 && ![408, 409, 429].includes(response.status);
       if (isOver) sessionStorage.removeItem(`key-of:${form}`); // the next submit is another one
       if (isOver || attempt === ATTEMPTS) return response;
     } catch (error) {
       if (attempt === ATTEMPTS) throw error; // unknown: the key stays for the next attempt
+    } finally {
+      clearTimeout(timer);
     }
     await new Promise((resolve) => setTimeout(resolve, Math.random() * 250 * 2 ** attempt));
   }

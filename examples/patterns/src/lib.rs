@@ -1,9 +1,10 @@
 //! Patterns against duplicates, each a file to copy from: [docs/patterns.md] says when to use
-//! which, and shows this code. Their tests deliver every message several times, also at once, and die at
-//! each step; they find out the naive version of each.
+//! which, and shows this code. Their tests deliver every message several times, also at once, and
+//! die at each step; they find out the naive version of each.
 //!
-//! Functions that take a [`GenericClient`](tokio_postgres::GenericClient) are one statement each:
-//! they work alone, or in the caller's transaction.
+//! Functions that take a [`GenericClient`](tokio_postgres::GenericClient) work alone, or in the
+//! caller's transaction. Those that take a [`Client`](tokio_postgres::Client) must not be in one:
+//! they commit before they go on.
 //!
 //! [docs/patterns.md]: https://github.com/hapax-rs/hapax/blob/main/docs/patterns.md
 

@@ -11,7 +11,7 @@ pub use state::{Answer, State, WrongAnswer};
 
 use hapax_http::{KeyBuilder, OutgoingKey};
 use std::fmt;
-use tokio_postgres::GenericClient;
+use tokio_postgres::{Client, GenericClient};
 
 /// The table of [`go_on`].
 pub const TABLE: &str = "CREATE TABLE sagas (saga_id bigint PRIMARY KEY, state text NOT NULL)";
@@ -60,11 +60,7 @@ pub async fn begin(client: &impl GenericClient, saga: i64) -> Result<(), tokio_p
 /// # Errors
 ///
 /// [`SagaError`]: it is where it was, or a step further.
-pub async fn go_on<S: Services>(
-    client: &impl GenericClient,
-    services: &S,
-    saga: i64,
-) -> Result<State, SagaError<S::Error>> {
+pub async fn go_on<S: Services>(client: &Client, services: &S, saga: i64) -> Result<State, SagaError<S::Error>> {
     loop {
         let select = "SELECT state FROM sagas WHERE saga_id = $1";
         let name: String = client.query_one(select, &[&saga]).await.map_err(SagaError::Database)?.get(0);

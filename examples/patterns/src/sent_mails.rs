@@ -2,7 +2,7 @@
 //! doubt, which the caller decides.
 
 use std::time::{Duration, SystemTime};
-use tokio_postgres::{Error, GenericClient};
+use tokio_postgres::{Client, Error};
 
 /// The table of [`send_once`].
 pub const TABLE: &str = "CREATE TABLE sent_mails (
@@ -56,7 +56,7 @@ pub enum Sent {
 ///
 /// That of the database: the mail may have been sent. Let the message come again.
 pub async fn send_once(
-    client: &impl GenericClient,
+    client: &Client,
     mailer: &impl Mailer,
     mail_key: &str,
     in_doubt: InDoubt,

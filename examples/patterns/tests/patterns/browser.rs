@@ -1,6 +1,6 @@
 //! The form's submit: translated by tsc, and tried by Node.js.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/browser");
@@ -21,42 +21,50 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
 }
 
-/// Translates a version of the submit, and tries it. None without the programs, else the trial's
-/// output, or why it failed.
-fn tried(name: &str, change: impl Fn(&str) -> String) -> Option<Result<String, String>> {
-    let folder = std::env::temp_dir().join(format!("hapax-browser-{}-{name}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("a folder");
-    let read = |file: &str| std::fs::read_to_string(Path::new(FOLDER).join(file)).expect("it is text");
-    let write = |file: &str, text: &str| std::fs::write(folder.join(file), text).expect("written");
-    write("submit.ts", &change(&read("submit.ts")));
-    write("trial.mjs", &read("trial.mjs"));
-    write("package.json", r#"{"type": "module"}"#);
-    let result = (|| {
-        let mut compiler = Command::new("tsc");
-        let options = ["--strict", "--target", "es2022", "--module", "es2022", "--lib", "es2022,dom"];
-        let translated = run(compiler.args(options).arg("submit.ts").current_dir(&folder))?;
-        if !translated.status.success() {
-            return Some(Err(said(&translated)));
-        }
-        let trial = run(Command::new("node").arg("trial.mjs").current_dir(&folder))?;
+/// A folder of a test's own.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn write(&self, file: &str, text: &str) {
+        std::fs::write(self.0.join(file), text).expect("written");
+    }
+
+    /// Runs the trial of a translated version. None without Node.js, else its output, or why it
+    /// failed.
+    fn tried(&self, submit: &str) -> Option<Result<String, String>> {
+        self.write("submit.js", submit);
+        let trial = run(Command::new("node").arg("trial.mjs").current_dir(&self.0))?;
         Some(if trial.status.success() { Ok(said(&trial)) } else { Err(said(&trial)) })
-    })();
-    std::fs::remove_dir_all(&folder).expect("a folder");
-    result
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }
 
 #[test]
 fn a_submit_has_one_key_and_a_key_of_each_request_is_found_out() {
-    let Some(result) = tried("good", str::to_owned) else { return };
-    assert_eq!(result.as_deref(), Ok("tried\n"));
-    let naive = |key: &'static str| move |text: &str| text.replace("${keyOf(form)}", key);
-    // A key with the time, and one of the request: of two clicks at once, or after a reload, both
-    // are new.
-    for (name, key) in [("time", "${keyOf(form)}-${Date.now()}-${Math.random()}"), ("random", "${crypto.randomUUID()}")]
-    {
-        let found = tried(name, naive(key)).expect("as before").expect_err("it is found out");
-        assert!(found.contains("AssertionError"), "{name}: {found}");
+    let folder = Folder(std::env::temp_dir().join(format!("hapax-browser-{}", std::process::id())));
+    std::fs::create_dir_all(&folder.0).expect("a folder");
+    for file in ["submit.ts", "trial.mjs"] {
+        folder.write(file, &std::fs::read_to_string(Path::new(FOLDER).join(file)).expect("it is text"));
     }
-    let wrong = tried("types", |text| text.replace("body: string", "body: number")).expect("as before");
-    assert!(wrong.expect_err("it is no body").contains("error TS"), "types are checked");
+    folder.write("package.json", r#"{"type": "module"}"#);
+    let mut compiler = Command::new("tsc");
+    compiler.args(["--strict", "--target", "es2022", "--module", "es2022", "--lib", "es2022,dom", "submit.ts"]);
+    let Some(translated) = run(compiler.current_dir(&folder.0)) else { return };
+    assert!(translated.status.success(), "{}", said(&translated));
+
+    let submit = std::fs::read_to_string(folder.0.join("submit.js")).expect("it is translated");
+    let Some(result) = folder.tried(&submit) else { return };
+    assert_eq!(result.as_deref(), Ok("tried\n"));
+    // A key with the time, and one of the request: after a reload, or of two clicks, both are new.
+    for key in ["${keyOf(form)}-${Date.now()}-${Math.random()}", "${crypto.randomUUID()}"] {
+        let naive = submit.replace("${keyOf(form)}", key);
+        assert_ne!(naive, submit);
+        let found = folder.tried(&naive).expect("as before").expect_err("it is found out");
+        assert!(found.contains("AssertionError") && found.contains("strictly equal"), "{key}: {found}");
+    }
 }
