@@ -17,7 +17,7 @@ const MESSAGES: i64 = 150;
 const KILLS: u64 = 8;
 /// The number of messages that come again after each kill, and that were acknowledged before.
 const AGAIN: i64 = 3;
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 const TABLES: &str = "
     CREATE TABLE acknowledged (message bigint PRIMARY KEY);
