@@ -229,7 +229,7 @@ impl Event {
 
 impl Described for Event {
     /// Returns the text of an attribute, by its name or by that of Kafka's header (`ce_…`);
-    /// `content-type` is that of the data.
+    /// `content-type` is that of the data. An extension that is an integer has no text.
     fn header(&self, name: &str) -> Option<&str> {
         match name.strip_prefix("ce_").unwrap_or(name) {
             "id" => Some(&self.id),
