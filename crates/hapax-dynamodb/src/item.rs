@@ -155,7 +155,10 @@ mod tests {
         }
 
         #[test]
-        fn different_ids_have_different_texts(a in "(0x)?[0-9a-f]{0,3}", b in proptest::collection::vec(0_u8..99, 0..3)) {
+        fn different_ids_have_different_texts(
+            a in "(0x)?[0-9a-f]{0,3}",
+            b in proptest::collection::vec(0_u8..99, 0..3),
+        ) {
             prop_assert_eq!(a.as_bytes() == b, text(a.as_bytes()) == text(&b));
         }
 
