@@ -214,8 +214,8 @@ mod tests {
         }
     }
 
-    /// Sizes by the service's rules: names and text in UTF-8, binary data as it is, a number 21 bytes
-    /// at most.
+    /// Sizes by the service's rules: names and text in UTF-8, binary data as it is, a number 21
+    /// bytes at most.
     #[test]
     fn the_largest_result_fits_into_an_item_of_the_service() {
         // The longest text is that of a scope whose name looks like digits.

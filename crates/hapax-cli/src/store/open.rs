@@ -39,7 +39,7 @@ enum Kind {
     Sqlite,
 }
 
-/// What a command does with a store.
+/// The work of a command on a store.
 pub trait Work {
     async fn on(self, store: impl Inspect) -> Result<(), CommandError>;
 }

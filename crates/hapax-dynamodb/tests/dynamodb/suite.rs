@@ -1,4 +1,4 @@
-//! What stores promise.
+//! The suite for stores.
 
 use crate::client::Table;
 use hapax_dynamodb::DynamoDbStore;
