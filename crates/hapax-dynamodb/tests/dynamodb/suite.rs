@@ -24,6 +24,10 @@ impl Fixture for Table {
     fn result_bytes_max(&self) -> usize {
         256 << 10
     }
+
+    fn is_slow(&self) -> bool {
+        true
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
