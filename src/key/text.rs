@@ -41,8 +41,8 @@ const DIGEST: &str = "sha384:";
 /// Prints the parts, with `/` in between: `orders/3/9017`.
 ///
 /// Integers and `null` are printed as they are, and text that looks like one of them in quotes:
-/// `"17"`, `"null"`. So is text that is empty, or contains a `/`. Bytes that are no text are printed
-/// as hexadecimal digits after `0x`. What cannot be printed in a line is escaped as in Rust.
+/// `"17"`, `"null"`. So is text that is empty, or contains a `/`. Bytes that are no text are
+/// printed as hexadecimal digits after `0x`. What cannot be printed in a line is escaped as in Rust.
 impl Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (mut rest, mut is_first) = (self.0.as_slice(), true);

@@ -155,7 +155,10 @@ mod tests {
         }
 
         #[test]
-        fn different_ids_have_different_texts(a in "(0x)?[0-9a-f]{0,3}", b in proptest::collection::vec(0_u8..99, 0..3)) {
+        fn different_ids_have_different_texts(
+            a in "(0x)?[0-9a-f]{0,3}",
+            b in proptest::collection::vec(0_u8..99, 0..3),
+        ) {
             prop_assert_eq!(a.as_bytes() == b, text(a.as_bytes()) == text(&b));
         }
 
@@ -211,8 +214,8 @@ mod tests {
         }
     }
 
-    /// Sizes by the service's rules: names and text in UTF-8, binary data as it is, a number 21 bytes
-    /// at most.
+    /// Sizes by the service's rules: names and text in UTF-8, binary data as it is, a number 21
+    /// bytes at most.
     #[test]
     fn the_largest_result_fits_into_an_item_of_the_service() {
         // The longest text is that of a scope whose name looks like digits.

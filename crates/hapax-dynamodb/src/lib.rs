@@ -6,7 +6,7 @@
 //! use hapax_store::TieredDedup;
 //! use std::time::Duration;
 //!
-//! /// Handles each order once. (The client is yours: `Client::new(&aws_config::load_from_env().await)`.)
+//! /// Handles each order once. The client is yours: one of `aws_config::load_from_env()`, say.
 //! async fn consume(client: &Client, orders: &[&str]) -> Result<(), hapax_store::StoreError> {
 //!     let store = DynamoDbStore::new(client, DynamoDbOptions::new("hapax"))?;
 //!     store.create_table().await?; // or make it by your own means, and call `verify_table`
@@ -98,8 +98,8 @@ use tokio::sync::Semaphore;
 /// [`ErrorKind::Unavailable`]: throttled to the end, the service's own error, no connection.
 /// [`ErrorKind::Timeout`]: no answer in time. [`ErrorKind::Conflict`]: a transaction of another
 /// client was in the way each time. [`ErrorKind::Misconfigured`]: no such table, no permission, or
-/// a result of more than 399 KiB (an item has at most 400). [`ErrorKind::Corrupt`]: an item that is not hapax's; the
-/// error names record and attribute.
+/// a result of more than 399 KiB (an item has at most 400). [`ErrorKind::Corrupt`]: an item that is
+/// not hapax's; the error names record and attribute.
 ///
 /// # Cost
 ///

@@ -186,8 +186,8 @@ impl Database for Table {
     }
 }
 
-/// Opens the file. If a table is given that must be there already, nothing is made or changed unless
-/// it is.
+/// Opens the file. If a table is given that must be there already, nothing is made or changed
+/// unless it is.
 fn connect(
     path: &Path,
     durability: Durability,

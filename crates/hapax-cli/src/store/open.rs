@@ -39,7 +39,7 @@ enum Kind {
     Sqlite,
 }
 
-/// What a command does with a store.
+/// The work of a command on a store.
 pub trait Work {
     async fn on(self, store: impl Inspect) -> Result<(), CommandError>;
 }
@@ -97,8 +97,8 @@ impl Place {
             Some("redis" | "rediss" | "redis+unix" | "rediss+unix" | "unix") => Ok(Kind::Redis),
             Some("postgres" | "postgresql") => Ok(Kind::Postgres),
             Some(other) => Err(CommandError::Usage(format!(
-                "an address begins with redis:// or postgres://, or is the path of a directory or a file; this one begins \
-                 with {other}://"
+                "an address begins with redis:// or postgres://, or is the path of a directory or a file; this one \
+                 begins with {other}://"
             ))),
             None => match std::fs::metadata(Path::new(&self.url)) {
                 Ok(metadata) if metadata.is_dir() => Ok(Kind::Fjall),

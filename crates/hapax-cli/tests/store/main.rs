@@ -94,7 +94,7 @@ fn golden() {
     }
 }
 
-/// What is listed is what is stored, and each line finds its record again.
+/// A list has all that is stored, and each line of it finds its record again.
 #[test]
 fn each_id_that_is_listed_is_found_by_its_text() {
     let made = Temporary::new("round");

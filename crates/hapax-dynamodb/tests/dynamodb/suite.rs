@@ -1,4 +1,4 @@
-//! What stores promise.
+//! The suite for stores.
 
 use crate::client::Table;
 use hapax_dynamodb::DynamoDbStore;
@@ -23,6 +23,10 @@ impl Fixture for Table {
     /// The server counts bytes as they are sent, in Base64; the service, as they are.
     fn result_bytes_max(&self) -> usize {
         256 << 10
+    }
+
+    fn is_slow(&self) -> bool {
+        true
     }
 }
 

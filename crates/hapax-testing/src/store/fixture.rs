@@ -41,6 +41,12 @@ pub trait Fixture: Sync {
     fn result_bytes_max(&self) -> usize {
         RESULT_BYTES
     }
+
+    /// Returns true if each id takes a request of its own, to a server that answers one after the
+    /// other: then large batches overlap in one round rather than in ten. Default: false.
+    fn is_slow(&self) -> bool {
+        false
+    }
 }
 
 /// A [`Fixture`] of any type.
@@ -50,6 +56,7 @@ pub(super) trait AnyFixture: Sync {
     fn time(&self) -> StoreTime;
     fn expires_by_record(&self) -> bool;
     fn result_bytes_max(&self) -> usize;
+    fn is_slow(&self) -> bool;
 }
 
 impl<F: Fixture> AnyFixture for F {
@@ -71,6 +78,10 @@ impl<F: Fixture> AnyFixture for F {
 
     fn result_bytes_max(&self) -> usize {
         Fixture::result_bytes_max(self).min(RESULT_BYTES)
+    }
+
+    fn is_slow(&self) -> bool {
+        Fixture::is_slow(self)
     }
 }
 

@@ -64,13 +64,17 @@ fn a_service_that_cannot_be_reached_is_an_error_in_time_and_comes_back() {
     runtime().block_on(async {
         store(direct, minute, minute).create_table().await.unwrap();
         let proxy = Proxy::to(direct).await;
-        let hasty = store(proxy.address(), Duration::from_millis(500), Duration::from_millis(500));
-        for (mode, kind) in [(Mode::Refuse, ErrorKind::Unavailable), (Mode::Mute, ErrorKind::Timeout)] {
+        let half = Duration::from_millis(500);
+        // What is refused ends by the number of tries, what is silent by time.
+        for (mode, time, kind) in
+            [(Mode::Refuse, minute, ErrorKind::Unavailable), (Mode::Mute, half, ErrorKind::Timeout)]
+        {
             proxy.set(mode);
+            let hasty = store(proxy.address(), time, time);
             let began = std::time::Instant::now();
             let error = hasty.mark(&[mark_of("a", DAY)]).await.unwrap().remove(0).unwrap_err();
             assert_eq!(error.kind(), kind, "{mode:?}: {error}");
-            assert!(began.elapsed() < Duration::from_secs(5), "{mode:?}");
+            assert!(began.elapsed() < Duration::from_secs(30), "{mode:?}");
         }
         proxy.cut();
         proxy.set(Mode::Pass);
