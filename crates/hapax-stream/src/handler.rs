@@ -38,6 +38,8 @@ impl<M> Spans<M> {
             "hapax_consumer_handle",
             consumer = self.consumer,
             attempt = delivery.attempt(),
+            otel.kind = "consumer",
+            messaging.operation.type = "process",
             kind = tracing::field::Empty,
             traceparent = tracing::field::Empty,
         );

@@ -82,16 +82,18 @@ fn spans_say_what_a_message_is_and_to_which_trace_it_belongs() {
         let _ = place.receive(&mut client, "c", message).await;
         let _ = place.receive(&mut client, "c", NewMessage::new(&[0xff], "").headers(&wrong)).await;
         place.worker("c").processor("pod").unwrap().step(&Arc::new(Keeps::default())).await.unwrap();
-        let says = "attempt=1 kind=\"paid\" source=\"/orders\" subject=\"order-17\" id=\"m\" \
+        let says = "kind=\"paid\" source=\"/orders\" subject=\"order-17\" id=\"m\" \
              traceparent=\"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\" \
              trace_id=\"0af7651916cd43dd8448eb211c80319c\"";
         let mut seen = std::mem::take(&mut *lines.0.lock().unwrap());
         seen.sort();
-        let handled = "DEBUG hapax_worker_handle consumer=\"c\" processor=\"pod\"";
-        assert_eq!(seen, [format!("{handled} attempt=1"), format!("{handled} {says}")]);
+        let handled = "DEBUG hapax_worker_handle consumer=\"c\" processor=\"pod\" attempt=1 otel.kind=\"consumer\" \
+             messaging.operation.type=\"process\"";
+        assert_eq!(seen, [handled.to_owned(), format!("{handled} {says}")]);
 
         let left = "SELECT count(*) FROM {p}_outbox";
-        let published = format!("DEBUG hapax_relay_publish topic=\"t\" {says}");
+        let otel = "otel.kind=\"producer\" messaging.operation.type=\"send\"";
+        let published = format!("DEBUG hapax_relay_publish topic=\"t\" attempt=1 {otel} {says}");
         for batched in [false, true] {
             place.enqueue(&mut client, "t", message).await;
             let done = until("it is published", async || place.count(&client, left).await == 0);

@@ -66,11 +66,18 @@ fn handlers_have_spans_and_their_failures_events() {
     run(async { consume(&World::new()).await });
     let lines = seen.lines.lock().unwrap();
     let count = |expected| lines.iter().filter(|line| *line == expected).count();
-    assert_eq!(count(r#"DEBUG span hapax_consumer_handle consumer="orders" attempt=1"#), 2, "{lines:#?}");
+    assert_eq!(
+        count(
+            r#"DEBUG span hapax_consumer_handle consumer="orders" attempt=1 otel.kind="consumer" messaging.operation.type="process""#
+        ),
+        2,
+        "{lines:#?}"
+    );
     let failure = r#"WARN event message=a message could not be handled consumer="orders" why="no" is_last=true"#;
     assert_eq!(count(failure), 1, "{lines:#?}");
 }
 
+const OTEL: &str = r#"otel.kind="consumer" messaging.operation.type="process""#;
 const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
 fn event(id: &str, kind: &str) -> Event {
@@ -114,7 +121,9 @@ fn spans_say_kind_and_trace() {
     run(async { consume_kinds(&World::new()).await });
     let lines = seen.lines.lock().unwrap();
     let of = |kind: &str, trace: &str| {
-        format!(r#"DEBUG span hapax_consumer_handle consumer="orders" attempt=1 kind="{kind}" traceparent="{trace}""#)
+        format!(
+            r#"DEBUG span hapax_consumer_handle consumer="orders" attempt=1 {OTEL} kind="{kind}" traceparent="{trace}""#
+        )
     };
     let count = |expected: String| lines.iter().filter(|line| **line == expected).count();
     assert_eq!(count(of("placed", TRACE)), 2, "{lines:#?}");
