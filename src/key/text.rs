@@ -42,7 +42,8 @@ const DIGEST: &str = "sha384:";
 ///
 /// Integers and `null` are printed as they are, and text that looks like one of them in quotes:
 /// `"17"`, `"null"`. So is text that is empty, or contains a `/`. Bytes that are no text are
-/// printed as hexadecimal digits after `0x`. What cannot be printed in a line is escaped as in Rust.
+/// printed as hexadecimal digits after `0x`. What cannot be printed in a line is escaped as in
+/// Rust.
 impl Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (mut rest, mut is_first) = (self.0.as_slice(), true);
@@ -238,7 +239,7 @@ fn bytes_of(part: &str, at: usize) -> Result<Vec<u8>, KeyTextError> {
 }
 
 fn hex(digits: &str) -> Option<Vec<u8>> {
-    let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     let (pairs, []) = digits.as_bytes().as_chunks::<2>() else { return None };
     let bytes = pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?));
     bytes.collect::<Option<Vec<u8>>>().filter(|bytes| !bytes.is_empty())

@@ -115,6 +115,8 @@ impl Shards {
             Some(known) if known == version => VersionVerdict::Duplicate,
             Some(known) if known > version => VersionVerdict::Stale { known },
             _ => {
+                // Where another thread may come between: with few processors it hardly ever would.
+                std::thread::yield_now();
                 let mut shard = locked.lock();
                 let moment = self.moment(at);
                 let _ = shard.forget(&locked.index, id, &moment);

@@ -3,11 +3,11 @@
 //! pages that are not in memory. All verdicts are checked.
 //!
 //! `cargo bench -p hapax-bench --features long-memory,fjall,sqlite --bench long_memory [-- IDS
-//! [NAME [SECONDS [PART]]]]`: by default 50 million ids within the retention, of which the window has
-//! a ninth (one of `PART`), in `hapax`. The names of rivals are those of `hapax bench --list` that keep ids in a
-//! directory: `fjall`, `rusqlite`, `RocksDB` (with `RUSTFLAGS='--cfg rocksdb'`). They expire
-//! nothing, which favours them. Fresh ids end after so many seconds, if those are given, and the
-//! rest is measured with what there is then.
+//! [NAME [SECONDS [PART]]]]`: by default 50 million ids within the retention, of which the window
+//! has a ninth (one of `PART`), in `hapax`. The names of rivals are those of `hapax bench --list`
+//! that keep ids in a directory: `fjall`, `rusqlite`, `RocksDB` (with `RUSTFLAGS='--cfg rocksdb'`).
+//! They expire nothing, which favours them. Fresh ids end after so many seconds, if those are
+//! given, and the rest is measured with what there is then.
 //!
 //! Everything is written below the directory of temporary files (`TMPDIR`), and deleted at the end:
 //! 20 bytes an id for hapax, several times that for others.
@@ -25,7 +25,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// What is measured, and where.
+/// The ids that are measured, and the place where they are kept.
 struct Plan<'a> {
     ids: u64,
     at_most: Duration,

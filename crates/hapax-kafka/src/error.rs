@@ -37,7 +37,8 @@ pub enum KafkaSourceError {
     Offsets {
         /// The partitions that were assigned.
         partitions: Vec<Partition>,
-        /// The time for which it was tried: [`offsets_within`](crate::KafkaOptions::offsets_within).
+        /// The time for which it was tried:
+        /// [`offsets_within`](crate::KafkaOptions::offsets_within).
         within: Duration,
         /// The last error.
         cause: KafkaError,

@@ -35,7 +35,7 @@ pub(crate) const LOOK: Duration = Duration::from_millis(100);
 pub(crate) enum Begin {
     /// At the committed offset. One reader has all of them, and is told of each rebalance.
     Committed { arrived: Arc<Notify>, revoked: mpsc::UnboundedSender<Vec<Partition>> },
-    /// Where its reader seeks. Each has a reader of its own.
+    /// The place that its reader seeks. Each has a reader of its own.
     Sought,
 }
 

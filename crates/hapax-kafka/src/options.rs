@@ -55,9 +55,10 @@ impl KafkaOptions {
     }
 
     /// Sets the time for which a rebalance waits until nothing of the revoked partitions is handled
-    /// any more. It must be longer than the consumer's [drain](hapax_stream::ConsumerBuilder::drain)
-    /// and a second. After it the rebalance goes on, and other members begin with messages that
-    /// were not committed, while the claims of handlers here are held. Default: 30 seconds.
+    /// any more. It must be longer than the consumer's
+    /// [drain](hapax_stream::ConsumerBuilder::drain) and a second. After it the rebalance goes on,
+    /// and other members begin with messages that were not committed, while the claims of handlers
+    /// here are held. Default: 30 seconds.
     pub fn release_within(mut self, time: Duration) -> Self {
         self.release_within = time;
         self

@@ -114,7 +114,8 @@ impl KafkaPartitions {
         self.member.recovered()
     }
 
-    /// Returns the lag of each assigned partition; see [`KafkaSource::lag`](crate::KafkaSource::lag).
+    /// Returns the lag of each assigned partition; see
+    /// [`KafkaSource::lag`](crate::KafkaSource::lag).
     pub fn lag(&self) -> Vec<PartitionLag> {
         self.member.lag()
     }

@@ -221,8 +221,9 @@ impl<S: Store, M> ConsumerBuilder<S, M> {
         self
     }
 
-    /// Tells kinds of messages apart in metrics, by a label `kind`, and shows [kind](Described::kind)
-    /// and `traceparent` of a message in the span of its handler. Default: neither; all are `*`.
+    /// Tells kinds of messages apart in metrics, by a label `kind`, and shows
+    /// [kind](Described::kind) and `traceparent` of a message in the span of its handler. Default:
+    /// neither; all are `*`.
     pub fn kinds(mut self, kinds: Kinds) -> Self
     where
         M: Described,

@@ -44,9 +44,9 @@ impl Kinds {
         Kinds { which: Which::Of(kinds.into_iter().map(Into::into).collect()) }
     }
 
-    /// Returns the first kinds that come: up to this many, at most 1,000. Those that are longer than
-    /// 64 bytes, or have control characters, are not among them. Somebody who sends as many invented
-    /// kinds first has all others counted as `*`: where anybody may send, name the kinds.
+    /// Returns the first kinds that come: up to this many, at most 1,000. Those that are longer
+    /// than 64 bytes, or have control characters, are not among them. Somebody who sends as many
+    /// invented kinds first has all others counted as `*`: where anybody may send, name the kinds.
     pub fn first(kinds: usize) -> Self {
         Kinds { which: Which::First(kinds) }
     }
@@ -81,7 +81,7 @@ fn is_sane(kind: &str) -> bool {
 pub(super) type KindOf<M> = Arc<dyn for<'m> Fn(&'m M) -> Option<Cow<'m, str>> + Send + Sync>;
 type TraceOf<M> = fn(&M) -> Option<TraceContext>;
 
-/// What metrics and spans say of a message.
+/// The description of a message in metrics and spans.
 pub(super) struct Description<M> {
     kinds: Kinds,
     kind_of: KindOf<M>,

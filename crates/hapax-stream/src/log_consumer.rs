@@ -247,8 +247,9 @@ impl<M, K> LogConsumerBuilder<M, K> {
         self.with(|options| options.persist_every = (time, messages))
     }
 
-    /// Tells kinds of messages apart in metrics, by a label `kind`, and shows [kind](Described::kind)
-    /// and `traceparent` of a message in the span of its handler. Default: neither; all are `*`.
+    /// Tells kinds of messages apart in metrics, by a label `kind`, and shows
+    /// [kind](Described::kind) and `traceparent` of a message in the span of its handler. Default:
+    /// neither; all are `*`.
     pub fn kinds(mut self, kinds: Kinds) -> Self
     where
         M: Described,
@@ -270,7 +271,8 @@ impl<M, K> LogConsumerBuilder<M, K> {
     /// Sets the span in which a message is handled. Default: `hapax_consumer_handle`, at level
     /// debug.
     ///
-    /// A message's trace goes on there: see [`ConsumerBuilder::span_by`](super::ConsumerBuilder::span_by).
+    /// A message's trace goes on there: see
+    /// [`ConsumerBuilder::span_by`](super::ConsumerBuilder::span_by).
     #[cfg(feature = "tracing")]
     pub fn span_by(mut self, span_by: impl Fn(&Delivery<M>) -> tracing::Span + Send + Sync + 'static) -> Self {
         self.span_by = Some(Arc::new(span_by));

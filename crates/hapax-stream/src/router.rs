@@ -46,7 +46,9 @@ pub enum OnUnknown {
 ///     total: u32,
 /// }
 ///
-/// async fn placed(order: Placed, delivery: Delivery<Event>) -> Result<(), Box<dyn Error + Send + Sync>> {
+/// type Done = Result<(), Box<dyn Error + Send + Sync>>;
+///
+/// async fn placed(order: Placed, delivery: Delivery<Event>) -> Done {
 ///     println!("{:?} is placed for {}", delivery.subject(), order.total);
 ///     Ok(())
 /// }

@@ -110,7 +110,8 @@ fn readme(report: &Kept) -> String {
             "forgets; with a journal or a store it knows",
         ]
         .map(String::from),
-        ["several processes", "no", "no", "yes", "over Redis, PostgreSQL; SQLite on one machine"].map(String::from),
+        ["several processes", "no", "no", "yes", "over Redis, PostgreSQL, DynamoDB; SQLite on one machine"]
+            .map(String::from),
         ["values", "yes", "yes", "yes", "no, but for results of claims over a store"].map(String::from),
     ];
     let head = ["", "`HashMap`, purged", "moka, time to live", "Redis `SET NX`", "hapax"];

@@ -1,4 +1,4 @@
-//! What was handled, as a table for people and as JSON.
+//! Prints what was handled, as a table for people and as JSON.
 
 use hapax_postgres::inbox::Handled;
 use serde_json::{Value, json};

@@ -18,7 +18,7 @@ pub enum EventError {
     Invalid {
         /// The name of the attribute, or `data`.
         attribute: String,
-        /// What belongs there.
+        /// A description of what belongs there.
         expected: &'static str,
         /// The beginning of what was there.
         got: String,

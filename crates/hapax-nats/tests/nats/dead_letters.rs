@@ -1,4 +1,4 @@
-//! What is put aside is stored once, with the reason, and its delivery is terminated.
+//! Dead letters: each is stored once, with the reason, and its delivery is terminated.
 
 use crate::server::{Server, receive};
 use async_nats::header::NATS_MESSAGE_ID;

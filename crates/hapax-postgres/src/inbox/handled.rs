@@ -1,4 +1,4 @@
-//! What was handled, by whom and when; and messages that are kept after that.
+//! The record of what was handled, by whom and when; and messages that are kept after that.
 
 use crate::dead::ask;
 use crate::errors::{corrupt, misconfigured};

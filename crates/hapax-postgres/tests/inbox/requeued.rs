@@ -152,7 +152,8 @@ fn what_a_worker_has_is_not_requeued_before_it_is_committed() {
         });
         assert_eq!(both.0 + both.1, 1);
         assert_eq!(place.count(&client, "SELECT count(*) FROM {p}_inbox WHERE dead_at IS NULL").await, 1);
-        // A worker that has stood still for longer than its lease does nothing to what was requeued.
+        // A worker that has stood still for longer than its lease does nothing to what was
+        // requeued.
         still.fails.store(false, Ordering::Relaxed);
         let late = place.worker("c").lease(ms(100)).unwrap().retry(soon(Some(1)));
         assert_eq!(late.step(&still).await.unwrap(), 1);

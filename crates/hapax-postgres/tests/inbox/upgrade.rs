@@ -18,7 +18,7 @@ fn run<F: Future<Output = ()>>(test: impl FnOnce(Place) -> F) {
     });
 }
 
-/// What code of version 2 calls.
+/// Receives a message as code of version 2 does.
 async fn receive_as_before(place: &Place, client: &Client, id: &str, key: Option<&str>) -> Option<i64> {
     let sql = format!("SELECT {}_inbox_receive('c', $1, $1, $2, 'payload', '{{a,b}}', NULL, NULL)", place.prefix);
     let row = client.query_one(&sql, &[&id.as_bytes(), &key.map(str::as_bytes)]).await.unwrap();

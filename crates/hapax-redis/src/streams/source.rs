@@ -56,7 +56,8 @@ const OURS: &str = "dead-letter-";
 ///
 /// # Guarantees
 ///
-/// - The group is created if it does not exist, from the stream's beginning, and the stream with it.
+/// - The group is created if it does not exist, from the stream's beginning, and the stream with
+///   it.
 /// - An entry that was received stays with the group until it is acknowledged. If its consumer is
 ///   silent for [`idle`](RedisStreamOptions::idle), another one takes it over, or this one after a
 ///   restart. Meanwhile the server is told that entries are worked on.
@@ -286,8 +287,8 @@ impl Source for RedisStream {
         self.asked("putting an entry aside", &self.writing, commands, |_| Ok(())).await.map(drop)
     }
 
-    /// Returns one at the first delivery of an entry, and otherwise two: the server counts, and does
-    /// not say with the entry how often.
+    /// Returns one at the first delivery of an entry, and otherwise two: the server counts, and
+    /// does not say with the entry how often.
     fn deliveries(&self, entry: &StreamEntry) -> Option<u32> {
         Some(if entry.is_again { 2 } else { 1 })
     }

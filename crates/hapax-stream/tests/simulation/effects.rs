@@ -59,8 +59,8 @@ pub fn judge_effects(ids: &[String], runs: &[Run], put_aside: &[PutAside], death
     violations
 }
 
-/// Judges the order of messages of a key, as they were sent, with their keys: none begins before all
-/// earlier ones are done.
+/// Judges the order of messages of a key, as they were sent, with their keys: none begins before
+/// all earlier ones are done.
 pub fn judge_order(sent: &[(String, Option<u64>)], runs: &[Run]) -> Violations {
     let mut done: BTreeMap<&str, Duration> = BTreeMap::new();
     for run in runs {

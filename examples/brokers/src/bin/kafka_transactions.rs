@@ -52,9 +52,9 @@ impl Receipts {
         }
         payments.assign(&all)?;
         let mut config = ClientConfig::new();
-        // A producer that starts with the same name shuts the former one out. It is idempotent, too:
-        // what it sends again, since it got no answer, is stored once, and in its order. Without
-        // transactions say so: `enable.idempotence`, which wants all replicas (`acks`).
+        // A producer that starts with the same name shuts the former one out. It is idempotent,
+        // too: what it sends again, since it got no answer, is stored once, and in its order.
+        // Without transactions say so: `enable.idempotence`, which wants all replicas (`acks`).
         config.set("bootstrap.servers", brokers).set("transactional.id", "receipts").set("enable.idempotence", "true");
         config.set("acks", "all").set("transaction.timeout.ms", "10000"); // longer than a batch takes
         let receipts: BaseProducer = config.create()?;
