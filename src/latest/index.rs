@@ -152,7 +152,7 @@ mod tests {
             let mut next = 0;
             for (inserts, number, home) in operations {
                 // The same hash for two of three, so that entries must be told apart.
-                let id = digest(homes[home as usize].wrapping_add(number / 3 << 32 | number));
+                let id = digest(homes[home as usize].wrapping_add(((number / 3) << 32) | number));
                 let found = index.find(id, |entry| model.get(&id.place) == Some(&entry));
                 prop_assert_eq!(found.map(|(_, entry)| entry), model.get(&id.place).copied());
                 match found {

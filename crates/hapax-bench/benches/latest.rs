@@ -104,9 +104,12 @@ impl Subject for Dash {
     }
 }
 
+/// A hash map, and the time of its last purge.
+type Shard = (HashMap<Id, Known, Hasher>, u64);
+
 /// Hash maps behind a lock each, one of them purged with each batch when it is its turn.
 struct Sharded {
-    shards: Vec<Mutex<(HashMap<Id, Known, Hasher>, u64)>>,
+    shards: Vec<Mutex<Shard>>,
     hasher: Hasher,
 }
 
@@ -163,7 +166,7 @@ fn messages(ids: usize, thread: u64, stands: bool) -> Vec<Message> {
         random = mix(random.wrapping_add(0x9e37_79b9_7f4a_7c15));
         // All of a batch come at once.
         at += if number % BATCH == 0 && !stands { step * BATCH as u64 } else { 0 };
-        let index = (u128::from(random) * versions.len() as u128 >> 64) as usize;
+        let index = ((u128::from(random) * versions.len() as u128) >> 64) as usize;
         let known = versions[index];
         let message = match random % 10 {
             0..6 => {

@@ -253,7 +253,7 @@ fn sequence(seed: u64) {
             });
         }
         callers.join_all().await;
-        let passed = passed.lock().unwrap();
+        let passed = passed.lock().unwrap().clone();
         assert!(passed.values().all(|times| *times == 1), "seed {seed}: {passed:?}");
         for id in 0..3_u64 {
             let key = RecordKey::new(&scope(), id.to_le_bytes());

@@ -86,7 +86,9 @@ async fn a_result_has_the_services_size_at_most() {
     one(store.record(&[record(most / 4 * 3 - 1_000)]).await).unwrap();
     let error = one(store.record(&[record(most)]).await).unwrap_err();
     assert!(error.to_string().contains("Item size to update has exceeded"), "{error}");
-    let Known::Completed(done) = one(store.look_up(&[key.clone()]).await).unwrap() else { panic!("it is done") };
+    let Known::Completed(done) = one(store.look_up(std::slice::from_ref(&key)).await).unwrap() else {
+        panic!("it is done")
+    };
     assert_eq!(done.result.map(|result| result.len()), Some(most / 4 * 3 - 1_000));
     table.wire.forget_all();
     let error = one(store.record(&[record(most + 1)]).await).unwrap_err();

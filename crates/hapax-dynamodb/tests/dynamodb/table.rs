@@ -15,7 +15,8 @@ async fn a_table_is_made_once_by_any_number_of_processes() {
     assert!(error.to_string().contains("no such table: call `create_table`"), "{error}");
     let (one, another) = (table.store(), table.store());
     let (first, second) = tokio::join!(one.create_table(), another.create_table());
-    (first.unwrap(), second.unwrap());
+    first.unwrap();
+    second.unwrap();
     store.create_table().await.unwrap();
     store.verify_table().await.unwrap();
     let described = table.client().describe_table().table_name(TABLE).send().await.unwrap();
