@@ -110,9 +110,9 @@ async fn until(what: &str, mut so: impl FnMut() -> bool) {
 }
 
 /// Returns how many partitions were revoked from the first member each time, while there were two.
-/// If they are to be quiet, nothing is under way when members come and go: while a group waits for
-/// its members to join again, the imitation refuses commits, which brokers accept.
-async fn each_order_comes_to_one_member(strategy: &str, quiet: bool) -> Vec<usize> {
+/// Nothing is under way when members come and go: while a group waits for its members to join
+/// again, the imitation refuses commits, which brokers accept.
+async fn each_order_comes_to_one_member(strategy: &str) -> Vec<usize> {
     let (cluster, handled) = (cluster(&[("orders", 0)]), Handled::default());
     let (brokers, mut sent) = (cluster.bootstrap_servers(), 0);
     let producer = producer(&brokers);
@@ -125,23 +125,17 @@ async fn each_order_comes_to_one_member(strategy: &str, quiet: bool) -> Vec<usiz
     let all = send(200);
     let first = Member::start(&cluster, strategy, "first", &handled).await;
     until("the first works", || handled.lock().unwrap().len() > 50).await;
-    if quiet {
-        until("all are committed", || is_committed(all)).await;
-    }
+    until("all are committed", || is_committed(all)).await;
     let second = Member::start(&cluster, strategy, "second", &handled).await;
-    if quiet {
-        until("it has joined", || !first.revoked.lock().unwrap().is_empty()).await;
-        tokio::time::sleep(Duration::from_secs(5)).await;
-    }
+    until("it has joined", || !first.revoked.lock().unwrap().is_empty()).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
     until("the second works", || {
         send(4);
         handled.lock().unwrap().values().flatten().any(|name| *name == "second")
     })
     .await;
     let all = send(100);
-    if quiet {
-        until("all are committed again", || is_committed(all)).await;
-    }
+    until("all are committed again", || is_committed(all)).await;
     let revoked = first.revoked.lock().unwrap().clone();
     let by_second = second.stop().await;
     let all = send(40);
@@ -158,13 +152,13 @@ async fn each_order_comes_to_one_member(strategy: &str, quiet: bool) -> Vec<usiz
 
 #[tokio::test(flavor = "multi_thread")]
 async fn all_partitions_are_revoked_and_nothing_is_handled_twice() {
-    let revoked = each_order_comes_to_one_member("range", true).await;
+    let revoked = each_order_comes_to_one_member("range").await;
     assert_eq!(revoked, [PARTITIONS as usize], "the first gets its half anew");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn partitions_that_move_are_revoked_and_nothing_is_handled_twice() {
-    let revoked = each_order_comes_to_one_member("cooperative-sticky", false).await;
+    let revoked = each_order_comes_to_one_member("cooperative-sticky").await;
     assert_eq!(revoked, [PARTITIONS as usize / 2], "the others go on");
 }
 
