@@ -1,7 +1,9 @@
 //! Handlers by kind, in transactions of sqlx.
 
 use super::RouterStats;
-use super::routes::{self, Destination, Routes, Unknown};
+#[cfg(feature = "json")]
+use super::routes;
+use super::routes::{Destination, Routes, Unknown};
 use crate::{BoxError, Message, SqlxHandler};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;

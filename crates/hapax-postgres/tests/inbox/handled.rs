@@ -1,4 +1,5 @@
-//! The record of who handled what, and when; what is kept of finished messages; and marks that are removed.
+//! The record of who handled what, and when; what is kept of finished messages; and marks that are
+//! removed.
 
 use crate::described::Keeps;
 use crate::*;

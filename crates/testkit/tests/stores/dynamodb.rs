@@ -65,8 +65,8 @@ fn a_service_that_cannot_be_reached_is_an_error_in_time_and_comes_back() {
         store(direct, minute, minute).create_table().await.unwrap();
         let proxy = Proxy::to(direct).await;
         let half = Duration::from_millis(500);
-        // What is refused ends by the number of tries, what is silent by time; or by the number, too,
-        // since moto closes a connection after its answer, which the proxy keeps.
+        // What is refused ends by the number of tries, what is silent by time; or by the number,
+        // too, since moto closes a connection after its answer, which the proxy keeps.
         for (mode, time, kinds) in [
             (Mode::Refuse, minute, &[ErrorKind::Unavailable][..]),
             (Mode::Mute, half, &[ErrorKind::Timeout, ErrorKind::Unavailable]),
