@@ -3,9 +3,7 @@
 use super::consumer::Consumer;
 #[cfg(feature = "tracing")]
 use super::delivery::Delivery;
-#[cfg(feature = "tracing")]
-use super::handler::SpanBy;
-use super::handler::Spans;
+use super::handler::Shown;
 use super::kinds::{Description, Kinds};
 use super::options::{IdOf, OnMissing, Options};
 use super::shared::Shared;
@@ -47,9 +45,7 @@ pub struct ConsumerBuilder<S: Store, M> {
     engine: TieredDedup<S>,
     id_of: IdOf<M>,
     key_of: Option<IdOf<M>>,
-    description: Option<Description<M>>,
-    #[cfg(feature = "tracing")]
-    span_by: Option<SpanBy<M>>,
+    shown: Shown<M>,
     options: Options,
 }
 
@@ -66,9 +62,7 @@ impl<S: Store, M: Send + Sync + 'static> Consumer<S, M> {
             engine,
             id_of: Arc::new(id_of),
             key_of: None,
-            description: None,
-            #[cfg(feature = "tracing")]
-            span_by: None,
+            shown: Shown::default(),
             options: Options::default(),
         }
     }
@@ -228,7 +222,7 @@ impl<S: Store, M> ConsumerBuilder<S, M> {
     where
         M: Described,
     {
-        self.description = Some(Description::of_described(kinds));
+        self.shown.by(Description::of_described(kinds));
         self
     }
 
@@ -238,7 +232,7 @@ impl<S: Store, M> ConsumerBuilder<S, M> {
     where
         M: Described,
     {
-        self.description = Some(Description::by(kinds, kind_of));
+        self.shown.by(Description::by(kinds, kind_of));
         self
     }
 
@@ -274,7 +268,7 @@ impl<S: Store, M> ConsumerBuilder<S, M> {
     /// ```
     #[cfg(feature = "tracing")]
     pub fn span_by(mut self, span_by: impl Fn(&Delivery<M>) -> tracing::Span + Send + Sync + 'static) -> Self {
-        self.span_by = Some(Arc::new(span_by));
+        self.shown.span_by(span_by);
         self
     }
 
@@ -284,22 +278,10 @@ impl<S: Store, M> ConsumerBuilder<S, M> {
     ///
     /// [`ErrorKind::Misconfigured`] names the wrong option.
     pub fn build(self) -> Result<Consumer<S, M>, StoreError> {
-        self.options.validate()?;
-        self.description.as_ref().map_or(Ok(()), Description::validate)?;
-        let counts = Arc::new(Counts::new(&self.options.name));
-        let description = self.description.map(Arc::new);
-        let spans = Arc::new(Spans {
-            #[cfg(feature = "tracing")]
-            consumer: self.options.name.clone(),
-            #[cfg(feature = "tracing")]
-            description: description.clone(),
-            #[cfg(feature = "tracing")]
-            span_by: self.span_by,
-            #[cfg(not(feature = "tracing"))]
-            none: std::marker::PhantomData,
-        });
-        let ConsumerBuilder { engine, id_of, key_of, options, .. } = self;
-        Ok(Consumer { shared: Shared { engine, id_of, key_of, options, counts, description, spans } })
+        let ConsumerBuilder { engine, id_of, key_of, shown, options } = self;
+        options.validate()?;
+        let (shown, counts) = (shown.under(&options.name)?, Arc::new(Counts::new(&options.name)));
+        Ok(Consumer { shared: Shared { engine, id_of, key_of, options, counts, shown } })
     }
 }
 

@@ -128,7 +128,7 @@ impl<S: Store, M: Send + Sync + 'static> Consumer<S, M> {
         if self.shared.key_of.is_some() && !source.keeps_received() {
             return Err(ConsumerError::OrderNotKept);
         }
-        let handler = handler(handle, Arc::clone(&self.shared.spans));
+        let handler = handler(handle, Arc::clone(&self.shared.shown));
         Run::new(&self.shared, source, handler, Box::pin(shutdown)).run().await?;
         Ok(self.stats())
     }

@@ -1,9 +1,10 @@
-//! A handler of any type, with the span in which it runs.
+//! A handler of any type, with the span in which it runs, and how its messages are shown.
 
 use super::delivery::Delivery;
 use super::give_up::Unhandled;
-#[cfg(feature = "tracing")]
 use super::kinds::Description;
+use super::meters::{ConsumerMeters, KindMeters};
+use hapax_store::StoreError;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,23 +15,56 @@ pub(super) type Handling = Pin<Box<dyn Future<Output = Result<(), Unhandled>> + 
 
 /// A function that makes the span of a handler.
 #[cfg(feature = "tracing")]
-pub(super) type SpanBy<M> = Arc<dyn Fn(&Delivery<M>) -> tracing::Span + Send + Sync>;
+type SpanBy<M> = Arc<dyn Fn(&Delivery<M>) -> tracing::Span + Send + Sync>;
 
-/// The spans of handlers: those of a function, or a span that says what is handled.
-pub(super) struct Spans<M> {
+/// The ways in which messages are shown: by their kind in metrics, and in the spans of handlers.
+pub(super) struct Shown<M> {
+    description: Option<Description<M>>,
     #[cfg(feature = "tracing")]
-    pub(super) consumer: String,
+    consumer: String,
     #[cfg(feature = "tracing")]
-    pub(super) description: Option<Arc<Description<M>>>,
-    #[cfg(feature = "tracing")]
-    pub(super) span_by: Option<SpanBy<M>>,
-    #[cfg(not(feature = "tracing"))]
-    pub(super) none: std::marker::PhantomData<fn(&M)>,
+    span_by: Option<SpanBy<M>>,
 }
 
-#[cfg(feature = "tracing")]
-impl<M> Spans<M> {
-    fn of(&self, delivery: &Delivery<M>) -> tracing::Span {
+impl<M> Default for Shown<M> {
+    fn default() -> Self {
+        Shown {
+            description: None,
+            #[cfg(feature = "tracing")]
+            consumer: String::new(),
+            #[cfg(feature = "tracing")]
+            span_by: None,
+        }
+    }
+}
+
+impl<M> Shown<M> {
+    pub(super) fn by(&mut self, description: Description<M>) {
+        self.description = Some(description);
+    }
+
+    #[cfg(feature = "tracing")]
+    pub(super) fn span_by(&mut self, span_by: impl Fn(&Delivery<M>) -> tracing::Span + Send + Sync + 'static) {
+        self.span_by = Some(Arc::new(span_by));
+    }
+
+    /// Checks it, and gives it the name of its consumer.
+    pub(super) fn under(mut self, consumer: &str) -> Result<Arc<Self>, StoreError> {
+        self.description.as_ref().map_or(Ok(()), Description::validate)?;
+        #[cfg(feature = "tracing")]
+        consumer.clone_into(&mut self.consumer);
+        #[cfg(not(feature = "tracing"))]
+        let _ = (consumer, &mut self);
+        Ok(Arc::new(self))
+    }
+
+    /// Returns the metrics of a message's kind, if it is told apart.
+    pub(super) fn kind(&self, message: &M, meters: &ConsumerMeters) -> Option<Arc<KindMeters>> {
+        self.description.as_ref()?.meters(message, meters)
+    }
+
+    #[cfg(feature = "tracing")]
+    fn span(&self, delivery: &Delivery<M>) -> tracing::Span {
         if let Some(span_by) = &self.span_by {
             return span_by(delivery);
         }
@@ -51,7 +85,7 @@ impl<M> Spans<M> {
 }
 
 /// Returns a handler of any type as one of this crate's. It is called where its panics are caught.
-pub(super) fn handler<M, H, F, E>(handle: H, spans: Arc<Spans<M>>) -> Handler<M>
+pub(super) fn handler<M, H, F, E>(handle: H, shown: Arc<Shown<M>>) -> Handler<M>
 where
     M: Send + Sync + 'static,
     H: Fn(Delivery<M>) -> F + Send + Sync + 'static,
@@ -60,12 +94,12 @@ where
 {
     Arc::new(move |delivery| {
         #[cfg(feature = "tracing")]
-        let span = spans.of(&delivery);
+        let span = shown.span(&delivery);
         #[cfg(feature = "tracing")]
         let handling = tracing::Instrument::instrument(span.in_scope(|| handle(delivery)), span);
         #[cfg(not(feature = "tracing"))]
         let handling = {
-            let _ = &spans;
+            let _ = &shown;
             handle(delivery)
         };
         Box::pin(async move { handling.await.map_err(|error| Unhandled::of(&error)) })

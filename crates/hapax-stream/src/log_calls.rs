@@ -5,7 +5,7 @@ use super::error::ConsumerError;
 use super::event::Event;
 use super::give_up::Unhandled;
 use super::handler::Handler;
-use super::log_shared::LogShared;
+use super::log_shared::{Held, LogShared};
 use super::memory::Memory;
 use super::order::Ticket;
 use super::source::Source;
@@ -23,14 +23,15 @@ pub(super) type Boxed<'r, T> = Pin<Box<dyn Future<Output = T> + Send + 'r>>;
 pub(super) async fn settle<Src: Source, K: Memory>(
     consumer: &LogShared<Src::Message, K>,
     source: &Src,
-    ready: Vec<Arc<Src::Message>>,
+    ready: Vec<Held<Src::Message>>,
 ) -> Result<(), ConsumerError<Src::Error>> {
     if ready.is_empty() {
         return Ok(());
     }
     consumer.memory.persist().await.map_err(ConsumerError::of_memory)?;
-    source.acknowledge(&ready).await.map_err(ConsumerError::Source)?;
-    ready.iter().for_each(|message| consumer.count(message, Event::Acknowledged));
+    let messages: Vec<_> = ready.iter().map(|held| Arc::clone(&held.message)).collect();
+    source.acknowledge(&messages).await.map_err(ConsumerError::Source)?;
+    ready.iter().for_each(|held| consumer.count(held, Event::Acknowledged));
     Ok(())
 }
 
@@ -61,22 +62,21 @@ impl<'r, K: Memory> Gate<'r, K> {
 pub(super) async fn attempts<M: Send + Sync + 'static, K: Memory>(
     consumer: &LogShared<M, K>,
     handler: &Handler<M>,
-    message: &Arc<M>,
+    held: &Held<M>,
 ) -> Result<(), String> {
     let (options, counts) = (&consumer.options, &consumer.counts);
-    let kind = consumer.kind(message);
-    let kind = kind.as_deref();
-    let count = |event| counts.add_of(kind, event, 1);
+    let count = |event| consumer.count(held, event);
     let mut attempt = 0_u32;
     loop {
         attempt = attempt.saturating_add(1);
         let mut is_last = attempt >= options.max_attempts;
-        let delivery = Delivery { message: Arc::clone(message), token: consumer.memory.token(), attempt, is_last };
+        let message = Arc::clone(&held.message);
+        let delivery = Delivery { message, token: consumer.memory.token(), attempt, is_last };
         let since = Instant::now();
         // It is called where its panics are caught.
         let handling = async move { handler(delivery).await };
         let handled = tokio::time::timeout(options.handler_timeout, unwind::caught(handling)).await;
-        counts.of(kind).handled(since.elapsed());
+        counts.of(held.kind.as_deref()).handled(since.elapsed());
         let why = match handled {
             Ok(Ok(Ok(()))) => {
                 count(Event::Handled);
@@ -111,10 +111,10 @@ pub(super) async fn attempts<M: Send + Sync + 'static, K: Memory>(
 /// Tells the source again and again that messages are worked on, if it wants to know. Never ends.
 pub(super) fn heartbeat<'r, Src: Source>(
     source: &'r Src,
-    held: &HashMap<Ticket, Arc<Src::Message>>,
+    held: &HashMap<Ticket, Held<Src::Message>>,
 ) -> Option<Boxed<'r, ()>> {
     let every = source.heartbeat()?;
-    let messages: Vec<_> = held.values().map(Arc::clone).collect();
+    let messages: Vec<_> = held.values().map(|held| Arc::clone(&held.message)).collect();
     Some(Box::pin(async move {
         loop {
             tokio::time::sleep(every).await;

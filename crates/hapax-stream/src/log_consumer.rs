@@ -2,9 +2,7 @@
 
 use super::delivery::Delivery;
 use super::error::ConsumerError;
-#[cfg(feature = "tracing")]
-use super::handler::SpanBy;
-use super::handler::{Spans, handler};
+use super::handler::{Shown, handler};
 use super::kinds::{Description, Kinds};
 use super::log_run::LogRun;
 use super::log_shared::LogShared;
@@ -106,14 +104,7 @@ impl<M: Send + Sync + 'static, K: Memory> LogConsumer<M, K> {
     ) -> LogConsumerBuilder<M, K> {
         let id_of = move |message: &M| id_of(message).map(|id| id.as_ref().to_vec());
         let options = Options { batch: 1_024, ..Options::default() };
-        LogConsumerBuilder {
-            memory,
-            id_of: Arc::new(id_of),
-            description: None,
-            #[cfg(feature = "tracing")]
-            span_by: None,
-            options,
-        }
+        LogConsumerBuilder { memory, id_of: Arc::new(id_of), shown: Shown::default(), options }
     }
 
     /// Consumes until the source has no more, or `shutdown` is ready. Then nothing more is
@@ -138,7 +129,7 @@ impl<M: Send + Sync + 'static, K: Memory> LogConsumer<M, K> {
         F: Future<Output = Result<(), E>> + Send + 'static,
         E: fmt::Display + 'static,
     {
-        let handler = handler(handle, Arc::clone(&self.shared.spans));
+        let handler = handler(handle, Arc::clone(&self.shared.shown));
         LogRun::new(&self.shared, source, handler).run(Box::pin(shutdown)).await?;
         Ok(self.stats())
     }
@@ -179,9 +170,7 @@ impl<M, K> fmt::Debug for LogConsumer<M, K> {
 pub struct LogConsumerBuilder<M, K = Dedup> {
     memory: K,
     id_of: IdOf<M>,
-    description: Option<Description<M>>,
-    #[cfg(feature = "tracing")]
-    span_by: Option<SpanBy<M>>,
+    shown: Shown<M>,
     options: Options,
 }
 
@@ -247,35 +236,31 @@ impl<M, K> LogConsumerBuilder<M, K> {
         self.with(|options| options.persist_every = (time, messages))
     }
 
-    /// Tells kinds of messages apart in metrics, by a label `kind`, and shows
-    /// [kind](Described::kind) and `traceparent` of a message in the span of its handler. Default:
-    /// neither; all are `*`.
+    /// Tells kinds of messages apart in metrics and spans, as
+    /// [`ConsumerBuilder::kinds`](super::ConsumerBuilder::kinds) does. Default: all are `*`.
     pub fn kinds(mut self, kinds: Kinds) -> Self
     where
         M: Described,
     {
-        self.description = Some(Description::of_described(kinds));
+        self.shown.by(Description::of_described(kinds));
         self
     }
 
-    /// Does the same as [`kinds`](Self::kinds), where the kind of a message is elsewhere: in an
-    /// envelope in its payload, for example.
+    /// Does the same as [`kinds`](Self::kinds), where the kind of a message is elsewhere. It is
+    /// asked for once a message.
     pub fn kinds_by(mut self, kinds: Kinds, kind_of: impl Fn(&M) -> Option<String> + Send + Sync + 'static) -> Self
     where
         M: Described,
     {
-        self.description = Some(Description::by(kinds, kind_of));
+        self.shown.by(Description::by(kinds, kind_of));
         self
     }
 
-    /// Sets the span in which a message is handled. Default: `hapax_consumer_handle`, at level
-    /// debug.
-    ///
-    /// A message's trace goes on there: see
-    /// [`ConsumerBuilder::span_by`](super::ConsumerBuilder::span_by).
+    /// Sets the span in which a message is handled, as
+    /// [`ConsumerBuilder::span_by`](super::ConsumerBuilder::span_by) does.
     #[cfg(feature = "tracing")]
     pub fn span_by(mut self, span_by: impl Fn(&Delivery<M>) -> tracing::Span + Send + Sync + 'static) -> Self {
-        self.span_by = Some(Arc::new(span_by));
+        self.shown.span_by(span_by);
         self
     }
 
@@ -288,25 +273,13 @@ impl<M, K> LogConsumerBuilder<M, K> {
     where
         K: Memory,
     {
-        self.description.as_ref().map_or(Ok(()), Description::validate)?;
-        let description = self.description.map(Arc::new);
-        let spans = Arc::new(Spans {
-            #[cfg(feature = "tracing")]
-            consumer: self.options.name.clone(),
-            #[cfg(feature = "tracing")]
-            description: description.clone(),
-            #[cfg(feature = "tracing")]
-            span_by: self.span_by,
-            #[cfg(not(feature = "tracing"))]
-            none: std::marker::PhantomData,
-        });
-        let LogConsumerBuilder { memory, id_of, mut options, .. } = self;
+        let LogConsumerBuilder { memory, id_of, shown, mut options } = self;
         // (There is no such option here: no more are held than a batch.)
         options.max_unacknowledged = options.max_in_flight.clamp(1, 1 << 20);
         options.validate()?;
-        let counts = Arc::new(Counts::new(&options.name));
+        let (shown, counts) = (shown.under(&options.name)?, Arc::new(Counts::new(&options.name)));
         let marks = Arc::new(Marks::new(memory.engine().clone()));
-        Ok(LogConsumer { shared: LogShared { memory, marks, id_of, options, counts, description, spans } })
+        Ok(LogConsumer { shared: LogShared { memory, marks, id_of, options, counts, shown } })
     }
 }
 

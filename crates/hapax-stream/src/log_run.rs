@@ -4,7 +4,7 @@ use super::error::ConsumerError;
 use super::event::Event;
 use super::handler::Handler;
 use super::log_calls::{Boxed, Gate, attempts, heartbeat, settle};
-use super::log_shared::LogShared;
+use super::log_shared::{Held, LogShared};
 use super::marks::Mark;
 use super::memory::Memory;
 use super::options::OnMissing;
@@ -26,7 +26,7 @@ pub(super) struct LogRun<'r, Src: Source, K: Memory> {
     handler: Handler<Src::Message>,
     order: Order,
     /// The messages that were received and are not acknowledged.
-    held: HashMap<Ticket, Arc<Src::Message>>,
+    held: HashMap<Ticket, Held<Src::Message>>,
     next: Ticket,
     /// The running call, which is not dropped before it has answered.
     receiving: Option<Boxed<'r, Received<Src>>>,
@@ -134,7 +134,7 @@ impl<'r, Src: Source, K: Memory> LogRun<'r, Src, K> {
             }
             if !revoked.is_empty() {
                 revoked.iter().for_each(|partition| self.order.close(partition));
-                self.held.retain(|_, message| !revoked.contains(&source.partition(message)));
+                self.held.retain(|_, held| !revoked.contains(&source.partition(&held.message)));
                 source.released(&revoked).await;
             }
             if is_over {
@@ -146,7 +146,7 @@ impl<'r, Src: Source, K: Memory> LogRun<'r, Src, K> {
 
     /// Takes a checkpoint behind messages that are done, and everything before them in their
     /// partitions.
-    fn checkpoint(&self, done: &[Arc<Src::Message>]) -> Result<(), ConsumerError<Src::Error>> {
+    fn checkpoint(&self, done: &[Held<Src::Message>]) -> Result<(), ConsumerError<Src::Error>> {
         let marks = &self.consumer.marks;
         match marks.stuck() {
             0 => {}
@@ -154,7 +154,7 @@ impl<'r, Src: Source, K: Memory> LogRun<'r, Src, K> {
         }
         let mut positions = BTreeMap::new();
         if self.source.acks() == Acks::Cumulative {
-            let with_position = |message: &Arc<Src::Message>| {
+            let with_position = |Held { message, .. }: &Held<Src::Message>| {
                 Some((self.source.partition(message).to_string(), self.source.position(message)?))
             };
             // (Of a partition the last one counts.)
@@ -220,29 +220,30 @@ impl<'r, Src: Source, K: Memory> LogRun<'r, Src, K> {
         messages: Vec<Src::Message>,
     ) -> Result<VecDeque<Work<'r, Src::Error>>, ConsumerError<Src::Error>> {
         let consumer = self.consumer;
-        messages.iter().for_each(|message| consumer.count(message, Event::Received));
-        let id_of = |message: &Src::Message| (consumer.id_of)(message).filter(|id| !id.trim_ascii().is_empty());
+        let messages: Vec<Held<Src::Message>> = messages.into_iter().map(|message| consumer.held(message)).collect();
+        messages.iter().for_each(|held| consumer.count(held, Event::Received));
+        let id_of =
+            |held: &Held<Src::Message>| (consumer.id_of)(&held.message).filter(|id| !id.trim_ascii().is_empty());
         let ids: Vec<Option<Vec<u8>>> = messages.iter().map(id_of).collect();
         if consumer.options.on_missing == OnMissing::Error
             && let Some(missing) = ids.iter().position(Option::is_none)
         {
             consumer.count(&messages[missing], Event::Missing);
-            return Err(ConsumerError::MissingId { partition: self.source.partition(&messages[missing]) });
+            return Err(ConsumerError::MissingId { partition: self.source.partition(&messages[missing].message) });
         }
         // Nothing of others is called between the check and the marks that take it back.
-        let partitions: Vec<Partition> = messages.iter().map(|message| self.source.partition(message)).collect();
+        let partitions: Vec<Partition> = messages.iter().map(|held| self.source.partition(&held.message)).collect();
         let mut verdicts = Vec::new();
         consumer.marks.engine.check_batch(ids.iter().flatten(), &mut verdicts);
         let mut verdicts = verdicts.into_iter();
         let mut waiting = VecDeque::new();
-        for ((message, id), partition) in messages.into_iter().zip(ids).zip(partitions) {
-            let message = Arc::new(message);
+        for ((held, id), partition) in messages.into_iter().zip(ids).zip(partitions) {
             let ticket = self.next;
             self.next += 1;
             self.order.received(&partition, ticket);
-            self.held.insert(ticket, Arc::clone(&message));
+            self.held.insert(ticket, held.clone());
             let verdict = id.as_ref().and_then(|_| verdicts.next());
-            match self.work(ticket, &partition, message, id, verdict) {
+            match self.work(ticket, &partition, held, id, verdict) {
                 Some(work) => waiting.push_back(work),
                 None => self.order.done(&partition, ticket),
             }
@@ -255,7 +256,7 @@ impl<'r, Src: Source, K: Memory> LogRun<'r, Src, K> {
         &self,
         ticket: Ticket,
         partition: &Partition,
-        message: Arc<Src::Message>,
+        held: Held<Src::Message>,
         id: Option<Vec<u8>>,
         verdict: Option<Verdict>,
     ) -> Option<Work<'r, Src::Error>> {
@@ -263,7 +264,7 @@ impl<'r, Src: Source, K: Memory> LogRun<'r, Src, K> {
         let counts = &consumer.counts;
         let is_missing = id.is_none();
         if is_missing {
-            consumer.count(&message, Event::Missing);
+            consumer.count(&held, Event::Missing);
             counts.missing(partition);
             if consumer.options.on_missing == OnMissing::Drop {
                 return None;
@@ -271,7 +272,7 @@ impl<'r, Src: Source, K: Memory> LogRun<'r, Src, K> {
         }
         let mark = match verdict.map(|verdict| verdict.outcome()) {
             Some(Outcome::Duplicate) => {
-                consumer.count(&message, Event::Duplicate);
+                consumer.count(&held, Event::Duplicate);
                 return None;
             }
             Some(Outcome::Fresh) => id.map(|id| Mark::new(&consumer.marks, id)),
@@ -284,11 +285,11 @@ impl<'r, Src: Source, K: Memory> LogRun<'r, Src, K> {
         let handling: Boxed<'r, Result<(), Src::Error>> = Box::pin(async move {
             let why = match puts_aside {
                 true => Err("it has no id, or a blank one".to_owned()),
-                false => attempts(consumer, &handler, &message).await,
+                false => attempts(consumer, &handler, &held).await,
             };
             if let Err(why) = why {
-                source.dead_letter(&message, &why).await?;
-                consumer.count(&message, Event::DeadLettered);
+                source.dead_letter(&held.message, &why).await?;
+                consumer.count(&held, Event::DeadLettered);
             }
             Ok(())
         });

@@ -1,8 +1,7 @@
 //! The parts of a consumer of a log that all its runs share.
 
 use super::event::Event;
-use super::handler::Spans;
-use super::kinds::Description;
+use super::handler::Shown;
 use super::marks::Marks;
 use super::meters::KindMeters;
 use super::options::{IdOf, Options};
@@ -15,18 +14,30 @@ pub(super) struct LogShared<M, K> {
     pub(super) id_of: IdOf<M>,
     pub(super) options: Options,
     pub(super) counts: Arc<Counts>,
-    pub(super) description: Option<Arc<Description<M>>>,
-    pub(super) spans: Arc<Spans<M>>,
+    pub(super) shown: Arc<Shown<M>>,
+}
+
+/// A message, and the metrics of its kind, if it is told apart.
+pub(super) struct Held<M> {
+    pub(super) message: Arc<M>,
+    pub(super) kind: Option<Arc<KindMeters>>,
+}
+
+impl<M> Clone for Held<M> {
+    fn clone(&self) -> Self {
+        Held { message: Arc::clone(&self.message), kind: self.kind.clone() }
+    }
 }
 
 impl<M, K> LogShared<M, K> {
-    /// Returns the metrics of a message's kind, if it is told apart.
-    pub(super) fn kind(&self, message: &M) -> Option<Arc<KindMeters>> {
-        self.description.as_ref()?.meters(message, &self.counts.meters)
+    /// Returns a message with its kind, which is asked for once.
+    pub(super) fn held(&self, message: M) -> Held<M> {
+        let kind = self.shown.kind(&message, &self.counts.meters);
+        Held { message: Arc::new(message), kind }
     }
 
     /// Counts what happened to a message.
-    pub(super) fn count(&self, message: &M, event: Event) {
-        self.counts.add_of(self.kind(message).as_deref(), event, 1);
+    pub(super) fn count(&self, held: &Held<M>, event: Event) {
+        self.counts.add_of(held.kind.as_deref(), event, 1);
     }
 }

@@ -45,7 +45,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
             if self.drains.covers(&partition) {
                 continue;
             }
-            let kind = self.shared.kind(&message);
+            let kind = self.shared.shown.kind(&message, &self.shared.counts.meters);
             self.shared.counts.add_of(kind.as_deref(), Event::Received, 1);
             let id = (self.shared.id_of)(&message).filter(|id| !id.trim_ascii().is_empty());
             let deliveries = self.source.deliveries(&message);
