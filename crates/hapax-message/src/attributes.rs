@@ -1,5 +1,6 @@
 //! The headers in which brokers carry CloudEvents' attributes (binary mode), by name.
 
+use hapax::Key;
 use percent_encoding::percent_decode_str;
 use std::borrow::Cow;
 
@@ -40,6 +41,16 @@ pub(crate) fn decoded<'m>(header: &dyn Fn(&str) -> Option<&'m str>, names: &Name
     let (name, value) = names.iter().find_map(|name| Some((name, header(name)?)))?;
     let value = if name.starts_with(PERCENT_ENCODED) { decode(value)? } else { Cow::Borrowed(value) };
     (!value.is_empty()).then_some(value)
+}
+
+/// Returns the id of an event for deduplication; none if one of its two attributes is missing.
+pub(crate) fn id<'m>(header: &dyn Fn(&str) -> Option<&'m str>) -> Option<Key> {
+    let source = decoded(header, &SOURCE)?;
+    Some(id_of(&source, &decoded(header, &ID)?))
+}
+
+pub(crate) fn id_of(source: &str, id: &str) -> Key {
+    Key::new().text(source).text(id).clone()
 }
 
 /// Decodes a header of HTTP or NATS: older senders quote it, others encode it. None if it is not

@@ -1,7 +1,6 @@
 //! The description of a message, whatever its broker.
 
 use crate::attributes::{self, Names};
-use hapax::Key;
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -43,8 +42,8 @@ use std::sync::Arc;
 pub trait Described {
     /// Returns a header's value, if there is such a header and its value is UTF-8.
     ///
-    /// Names are asked for in lower case, except for AMQP's `cloudEvents:…` and `cloudEvents_…`.
-    /// Where the broker's names do not depend on case (HTTP), neither does this.
+    /// Names are asked for in lower case, except for AMQP's `cloudEvents:…` and `cloudEvents_…`. It
+    /// depends on case only if the broker's names do (those of HTTP do not).
     fn header(&self, name: &str) -> Option<&str>;
 
     /// Returns the content.
@@ -56,10 +55,8 @@ pub trait Described {
     ///
     /// [`cloudevents::id`]: crate::cloudevents::id
     fn id(&self) -> Option<Cow<'_, [u8]>> {
-        let header = |name: &str| self.header(name);
-        let source = attributes::decoded(&header, &attributes::SOURCE)?;
-        let id = attributes::decoded(&header, &attributes::ID)?;
-        Some(Cow::Owned(Key::new().text(&source).text(&id).as_ref().to_vec()))
+        let id = attributes::id(&|name| self.header(name))?;
+        Some(Cow::Owned(id.as_ref().to_vec()))
     }
 
     /// Returns the type of the event, such as `order.placed`. Default: CloudEvents' `type`, as the
@@ -130,6 +127,7 @@ as_what_it_points_to!(&M, Box<M>, Arc<M>);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hapax::Key;
 
     struct Headers(&'static [(&'static str, &'static str)]);
 

@@ -287,6 +287,30 @@ mod tests {
     }
 
     #[test]
+    fn headers_of_any_length_are_read_or_refused_and_little_of_them_is_kept() {
+        let large = "x".repeat(1 << 20);
+        assert_eq!(refused(&format!("{VALID}{large}")), TraceError::Length { got: VALID.len() + large.len() });
+        assert_eq!(refused(&large), TraceError::Character { at: 0 });
+        assert_eq!(refused(&format!("00-{}", "0".repeat(1 << 20))), TraceError::Length { got: (1 << 20) + 3 });
+        let later = VALID.replacen("00-", "cc-", 1);
+        let trace: TraceContext = format!("{later}-{large}").parse().unwrap();
+        assert_eq!(trace.traceparent(), VALID);
+        for state in [large.clone(), format!("a={large}"), format!("{large}=1"), "a=1,".repeat(1 << 18)] {
+            assert_eq!(TraceContext::parse(VALID, Some(&state)).unwrap().tracestate(), "");
+        }
+        let trace = TraceContext::parse(VALID, Some(&format!("{},a=1", ",\t ".repeat(1 << 18)))).unwrap();
+        assert_eq!(trace.tracestate(), "a=1");
+        let most: Vec<String> = (0..32).map(|n| format!("{n:0>256}={}", "v".repeat(256))).collect();
+        let trace = TraceContext::parse(VALID, Some(&most.join(","))).unwrap();
+        assert_eq!(trace.tracestate().len(), 32 * 514 - 1, "that is the most");
+        // Percent-encoded, as HTTP has it, or broken.
+        for (encoded, is_read) in [(VALID.replace('0', "%30"), true), ("%30".repeat(1 << 18), false)] {
+            let headers: Headers = Headers(vec![("ce-traceparent", encoded.leak())]);
+            assert_eq!(TraceContext::of(&headers).is_some(), is_read);
+        }
+    }
+
+    #[test]
     fn a_broken_tracestate_does_not_break_the_trace() {
         let trace = TraceContext::parse(VALID, Some("a=1,a=2")).unwrap();
         assert_eq!((trace.to_string(), trace.tracestate()), (VALID.to_owned(), ""));

@@ -204,6 +204,9 @@ impl<S: Store, M> ConsumerBuilder<S, M> {
     ///   an SQS FIFO queue. At a shutdown, what is not done goes back to the broker: what waits at
     ///   once, and what a handler has when that has ended. A broker that does not put it back in
     ///   its place changes the order.
+    /// - A handler's work ends when it is dropped. Work that goes on after that
+    ///   ([`spawn_blocking`](tokio::task::spawn_blocking)), or that blocks its thread beyond the
+    ///   release of its partition, goes on beside the next message of its key.
     /// - Messages that wait for their key count as unacknowledged. A key whose handler is stuck
     ///   keeps no other key waiting until it has
     ///   [`max_unacknowledged`](Self::max_unacknowledged) messages here: then nothing is received

@@ -113,6 +113,12 @@ impl<S: Store, M: Send + Sync + 'static> Consumer<S, M> {
     /// # Errors
     ///
     /// [`ConsumerError`]. A handler's errors are not among them.
+    ///
+    /// # Panics
+    ///
+    /// If a function that the builder was given panics at a message (that of its id, its key, its
+    /// kind or its scope): nothing is lost, but the message comes again at the next run. Return
+    /// `None` for what cannot be parsed. A handler's panics are failures, and end no run.
     pub async fn run<Src, H, F, E>(
         &self,
         source: &Src,

@@ -117,6 +117,11 @@ impl<M: Send + Sync + 'static, K: Memory> LogConsumer<M, K> {
     /// # Errors
     ///
     /// [`ConsumerError`]: of the source, or of the memory. A handler's errors are not among them.
+    ///
+    /// # Panics
+    ///
+    /// If a function that the builder was given panics at a message: as
+    /// [`Consumer::run`](super::Consumer::run).
     pub async fn run<Src, H, F, E>(
         &self,
         source: &Src,

@@ -270,6 +270,43 @@ mod tests {
     }
 
     #[test]
+    fn hostile_headers_of_any_size_and_number_are_read_or_refused() {
+        const LARGE: usize = 1 << 20;
+        let large = "x".repeat(LARGE);
+        let with = |headers: Vec<(String, String)>| {
+            let mut all = event().headers(Binding::Http);
+            all.retain(|(given, _)| headers.iter().all(|(name, _)| name != given));
+            all.extend(headers);
+            all
+        };
+        // Valid ones are kept as they are: a broker's own limit is the limit.
+        for name in ["ce-id", "ce-source", "ce-type", "ce-subject", "ce-x"] {
+            let headers = with(vec![(name.to_owned(), large.clone())]);
+            let event = read(&headers, b"").unwrap();
+            let id = event.id().unwrap().len();
+            assert_eq!(id > LARGE, ["ce-id", "ce-source"].contains(&name), "{name}: {id}");
+            assert_eq!(Message(&headers, b"").id().map(|id| id.len()), Some(id), "{name}");
+        }
+        let many = (0..20_000).map(|n| (format!("ce-x{n}"), "1".to_owned())).collect();
+        assert_eq!(read(&with(many), b"").unwrap().extensions().count(), 20_001);
+        // What is wrong is shown in part only.
+        let wrong = [
+            ("ce-time".to_owned(), large.clone()),
+            ("ce-id".to_owned(), "%FF".repeat(LARGE)),
+            ("ce-id".to_owned(), format!("\"{}\"", "\\%0a".repeat(LARGE))),
+            ("ce-specversion".to_owned(), large.clone()),
+            (format!("ce-{}_", large), "1".to_owned()),
+            (format!("ce-{}", "É".repeat(LARGE)), "1".to_owned()),
+            ("ce-x".to_owned(), "\u{1}".repeat(LARGE)),
+        ];
+        for header in wrong {
+            let (name, headers) = (header.0.chars().take(20).collect::<String>(), with(vec![header]));
+            let error = read(&headers, b"").expect_err(&name).to_string();
+            assert!(error.len() < 1_000, "{name}: {} characters", error.len());
+        }
+    }
+
+    #[test]
     fn other_formats_are_refused_and_no_event_is_none() {
         let avro = [("content-type".to_owned(), "application/cloudevents+avro".to_owned())];
         assert!(matches!(Event::of(&Message(&avro, b"")), Err(EventError::Format { .. })));

@@ -51,13 +51,11 @@ use hapax::Key;
 /// assert_ne!(cloudevents::id("/orders", "17"), cloudevents::id("/invoices", "17"));
 /// ```
 pub fn id(source: &str, id: &str) -> Key {
-    Key::new().text(source).text(id).clone()
+    attributes::id_of(source, id)
 }
 
 /// Returns the id of a message in binary mode, by its headers; none if `id` or `source` is missing.
 /// For brokers' implementations of [`Described::id`].
 pub fn id_of<M: Described + ?Sized>(message: &M) -> Option<Key> {
-    let header = |name: &str| message.header(name);
-    let source = attributes::decoded(&header, &attributes::SOURCE)?;
-    Some(id(&source, &attributes::decoded(&header, &attributes::ID)?))
+    attributes::id(&|name| message.header(name))
 }

@@ -37,20 +37,24 @@ impl Calls {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_log_asks_for_a_kind_once_and_a_panic_there_loses_no_message() {
+async fn a_log_asks_for_id_and_kind_once_and_a_panic_there_loses_no_message() {
     const SENT: [&str; 4] = ["a", "a", "b", "c"];
-    for at in (1..=12).chain([0]) {
-        let journal = Journal::new(&format!("kind-{at}"));
+    for (of_id, at) in (0..=12).flat_map(|at| [(false, at), (true, at)]) {
+        let journal = Journal::new(&format!("given-{of_id}-{at}"));
         let (broker, effects) = log(Acks::Cumulative);
         SENT.into_iter().for_each(|id| _ = broker.send(0, id));
         broker.close();
         let calls = Calls::panicking_at(at);
-        let asked = Arc::clone(&calls);
+        let (for_id, for_kind) = (Arc::clone(&calls), Arc::clone(&calls));
+        let id_of = move |message: &Message| {
+            of_id.then(|| for_id.call());
+            message.id.clone()
+        };
         let kind_of = move |_: &Message| {
-            asked.call();
+            (!of_id).then(|| for_kind.call());
             Some("placed".to_owned())
         };
-        let builder = LogConsumer::builder(journal.open(), |message: &Message| message.id.clone());
+        let builder = LogConsumer::builder(journal.open(), id_of);
         let consumer = builder.kinds_by(Kinds::first(1), kind_of).build().unwrap();
         let mut panics = 0;
         while caught(consumer.run(&broker, effects.handler(|_| Duration::ZERO), pending())).await.is_err() {
