@@ -3,7 +3,7 @@
 use crate::error::KafkaSourceError;
 use crate::message::KafkaMessage;
 use crate::options::KafkaOptions;
-use rdkafka::message::{Header, Headers, OwnedHeaders};
+use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{FutureProducer, FutureRecord};
 use rdkafka::{ClientConfig, Message};
 use std::time::Duration;
@@ -58,9 +58,9 @@ impl DeadLetters {
 fn headers(message: &KafkaMessage, group: &str, why: &str) -> OwnedHeaders {
     let client = message.as_rdkafka();
     let mut headers = OwnedHeaders::new();
-    for header in client.headers().into_iter().flat_map(Headers::iter) {
-        if !header.key.starts_with(OURS) {
-            headers = headers.insert(header);
+    for (key, value) in message.headers() {
+        if !key.starts_with(OURS) {
+            headers = headers.insert(Header { key, value });
         }
     }
     let (partition, offset) = (client.partition().to_string(), client.offset().to_string());

@@ -123,6 +123,8 @@ fn producer(config: &ClientConfig, options: &KafkaOptions) -> ClientConfig {
     for name in OF_CONSUMERS {
         producer.remove(name);
     }
+    // (Another name of `message.timeout.ms`.)
+    producer.remove("delivery.timeout.ms");
     producer.remove("transactional.id").set("enable.idempotence", "true");
     producer.set("message.timeout.ms", options.dead_letter_within.as_millis().to_string());
     producer
@@ -188,7 +190,9 @@ mod tests {
     #[test]
     fn dead_letters_are_sent_by_an_idempotent_producer_to_the_same_brokers() {
         let given = [("session.timeout.ms", "6000"), ("client.id", "me"), ("acks", "all"), ("transactional.id", "t")];
-        let producer = settings(&given).unwrap().producer;
+        let endless = ("delivery.timeout.ms", "0");
+        let producer = settings(&[&given[..], &[endless]].concat()).unwrap().producer;
+        assert_eq!(producer.create_native_config().unwrap().get("message.timeout.ms").unwrap(), "30000");
         for (name, value) in [("client.id", Some("me")), ("bootstrap.servers", Some("127.0.0.1:1")), ("group.id", None)]
         {
             assert_eq!(producer.get(name), value);

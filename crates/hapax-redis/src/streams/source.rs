@@ -63,7 +63,8 @@ const OURS: &str = "dead-letter-";
 ///   restart. Meanwhile the server is told that entries are worked on.
 /// - A lost connection, a fail-over or a server that loads its data is waited for, for as long as
 ///   [`retry_for`](RedisStreamOptions::retry_for). A master that takes over may lack the last
-///   entries, and the last acknowledgements, whose entries come again.
+///   entries, those in the stream of dead letters among them, and the last acknowledgements, whose
+///   entries come again. `min-replicas-to-write` bounds that.
 /// - An entry that is put aside is added to the stream of
 ///   [dead letters](RedisStreamOptions::dead_letters) with its fields, and with the fields
 ///   `dead-letter-reason`, `-stream`, `-entry` and `-group`, and then acknowledged. If the
