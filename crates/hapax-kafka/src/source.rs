@@ -73,8 +73,8 @@ use tokio::sync::{Mutex, Notify, mpsc};
 ///
 /// A message that is put aside goes to a topic of dead letters, by an idempotent producer, and is
 /// acknowledged when that has stored it. It has its key, payload and headers (those whose names are
-/// UTF-8), and the headers `dead-letter-reason`, `-topic`, `-partition`, `-offset` and `-group`. If
-/// this process dies between the two, it is there twice.
+/// UTF-8), and the headers `dead-letter-reason` (up to 1,024 bytes of it), `-topic`, `-partition`,
+/// `-offset` and `-group`. If this process dies between the two, it is there twice.
 ///
 /// Kafka does not count deliveries, so a message that kills its process comes again each time.
 ///

@@ -153,6 +153,24 @@ async fn a_tombstone_stays_one_when_it_is_put_aside_and_an_empty_payload_is_none
     reader.close().await;
 }
 
+/// The client's own limit is below that of brokers, and reasons may be of any length.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_message_is_put_aside_whatever_the_reason_is() {
+    let cluster = cluster(&[("orders", 1), ("orders.dead", 0)]);
+    let source = KafkaSource::subscribe(&config(&cluster, "large"), &["orders"], KafkaOptions::new());
+    let source = source.expect("a member");
+    let (payload, time) = (vec![7; 1_500_000], Timestamp::NotAvailable);
+    let order = OwnedMessage::new(Some(payload.clone()), None, "orders".into(), time, 0, 0, None);
+    source.dead_letter(&Arc::new(KafkaMessage::from(order)), &"é".repeat(1_000_000)).await.expect("put aside");
+    source.close().await;
+    let reader = KafkaSource::subscribe(&config(&cluster, "reader"), &["orders.dead"], KafkaOptions::new());
+    let reader = reader.expect("a member");
+    let dead = receive(&reader, 1).await.remove(0);
+    assert_eq!(dead.header("dead-letter-reason"), Some("é".repeat(512).as_str()));
+    assert!(dead.payload() == payload, "{} bytes", dead.payload().len());
+    reader.close().await;
+}
+
 /// The broker would take its partitions away after `max.poll.interval.ms`, if nobody polled.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_member_that_receives_nothing_stays_one() {
