@@ -3,13 +3,15 @@
 use crate::error::KafkaSourceError;
 use crate::message::KafkaMessage;
 use crate::options::KafkaOptions;
-use rdkafka::message::{Header, Headers, OwnedHeaders};
+use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{FutureProducer, FutureRecord};
 use rdkafka::{ClientConfig, Message};
 use std::time::Duration;
 
 /// The beginning of the names of our headers.
 const OURS: &str = "dead-letter-";
+/// The largest number of bytes of a reason.
+const REASON_MAX: usize = 1_024;
 
 #[derive(Clone)]
 pub(crate) struct DeadLetters {
@@ -58,11 +60,13 @@ impl DeadLetters {
 fn headers(message: &KafkaMessage, group: &str, why: &str) -> OwnedHeaders {
     let client = message.as_rdkafka();
     let mut headers = OwnedHeaders::new();
-    for header in client.headers().into_iter().flat_map(Headers::iter) {
-        if !header.key.starts_with(OURS) {
-            headers = headers.insert(header);
+    for (key, value) in message.headers() {
+        if !key.starts_with(OURS) {
+            headers = headers.insert(Header { key, value });
         }
     }
+    let end = (0..=why.len().min(REASON_MAX)).rev().find(|end| why.is_char_boundary(*end));
+    let why = &why[..end.unwrap_or(0)];
     let (partition, offset) = (client.partition().to_string(), client.offset().to_string());
     let ours =
         [("reason", why), ("topic", message.topic()), ("partition", &partition), ("offset", &offset), ("group", group)];

@@ -138,9 +138,9 @@ impl Group {
 
     /// Sets the offset of each partition in a list to that at which it begins.
     ///
-    /// Where its reader seeks, that is a number. For the beginning or the end the client would ask
-    /// a broker, and if it seeks before that has answered, it takes the answer for outdated, asks
-    /// again, and goes there after all: messages between would be lost.
+    /// The offset is a number if its reader seeks. For the beginning or the end the client would
+    /// ask a broker, and if it seeks before that has answered, it takes the answer for outdated,
+    /// asks again, and goes there after all: messages between would be lost.
     pub(crate) fn offsets(&self, consumer: &Client, list: &mut TopicPartitionList) -> Result<(), KafkaSourceError> {
         let (absolute, within) = (matches!(self.begin, Begin::Sought), self.options.offsets_within);
         let failed = |error| self.health.note(error, false);
@@ -229,6 +229,10 @@ impl Member {
         if topics.is_empty() || topics.iter().any(|topic| topic.trim().is_empty()) {
             let (expected, got) = ("at least one name of a topic, none of them blank", topics.join(", "));
             return Err(KafkaSourceError::Setting { name: "topics", expected, got });
+        }
+        if let Some(aside) = options.dead_letter_topic.clone().filter(|aside| topics.contains(&aside.as_str())) {
+            let expected = "another topic than those that are read: a message that is put aside would come again";
+            return Err(KafkaSourceError::Setting { name: "dead_letter_topic", expected, got: aside });
         }
         let dead_letters = DeadLetters::new(&producer, &options, group)?;
         let (sender, assigned) = mpsc::unbounded_channel();

@@ -12,7 +12,9 @@ use std::sync::Mutex;
 pub struct PartitionLag {
     /// The partition.
     pub partition: Partition,
-    /// The number of offsets from the one that is stored for the next commit to the end.
+    /// The number of offsets from the one that is stored for the next commit to the end. It may be
+    /// more than there are messages: the end of a producer's transaction has an offset, too, and so
+    /// has what was compacted away.
     pub messages: u64,
 }
 

@@ -3,7 +3,8 @@
 use hapax_message::Described;
 use hapax_stream::Partition;
 use rdkafka::Message;
-use rdkafka::message::{Headers, OwnedMessage};
+use rdkafka::message::{Header, Headers, OwnedHeaders, OwnedMessage};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A message that was received from Kafka.
@@ -55,9 +56,11 @@ impl KafkaMessage {
         self.headers().filter(|(given, _)| *given == name).last()?.1
     }
 
-    /// Returns all headers, in their order. A name may come several times.
+    /// Returns all headers, in their order. A name may come several times. A header whose name is
+    /// not UTF-8 is left out.
     pub fn headers(&self) -> impl Iterator<Item = (&str, Option<&[u8]>)> {
-        self.0.headers().into_iter().flat_map(Headers::iter).map(|header| (header.key, header.value))
+        let count = self.0.headers().map_or(0, Headers::count);
+        (0..count).filter_map(|index| header(self.0.headers()?, index)).map(|header| (header.key, header.value))
     }
 
     /// Returns the time of the message: that of its producer, or that of the log if the topic is
@@ -91,6 +94,12 @@ impl From<OwnedMessage> for KafkaMessage {
     fn from(message: OwnedMessage) -> Self {
         KafkaMessage(message)
     }
+}
+
+/// Returns a header, unless its name is not UTF-8. The client panics at such a name, and such a
+/// message would end its consumer at each start.
+fn header(headers: &OwnedHeaders, index: usize) -> Option<Header<'_, &[u8]>> {
+    catch_unwind(AssertUnwindSafe(|| headers.try_get(index))).ok().flatten()
 }
 
 /// Returns a partition.

@@ -39,8 +39,10 @@ impl KafkaOptions {
         Self::default()
     }
 
-    /// Sets the topic to which messages are put aside. It must exist, unless brokers create topics
-    /// by themselves. Default: the topic of the message, with `.dead` behind it.
+    /// Sets the topic to which messages are put aside, which is none of those that are read. It
+    /// must exist, unless brokers create topics by themselves, and accept larger messages
+    /// (`max.message.bytes`): a copy has up to 2 KiB of headers more, and is compressed only if
+    /// `compression.type` says so. Default: the topic of the message, with `.dead` behind it.
     pub fn dead_letter_topic(mut self, topic: impl Into<String>) -> Self {
         self.dead_letter_topic = Some(topic.into());
         self

@@ -25,6 +25,7 @@ const SEEKING: Duration = Duration::from_secs(10);
 /// use hapax_kafka::{AssignedPartition, KafkaMessage, KafkaOptions, KafkaPartitions};
 /// use hapax_message::Described;
 /// use hapax_stream::{Delivery, LogConsumer};
+/// use tokio::task::JoinSet;
 ///
 /// # type Failed = Box<dyn std::error::Error + Send + Sync>;
 /// async fn consume(mut orders: AssignedPartition) -> Result<(), Failed> {
@@ -45,13 +46,13 @@ const SEEKING: Duration = Duration::from_secs(10);
 /// config.set("bootstrap.servers", "127.0.0.1:9092").set("group.id", "shipping");
 /// config.set("partition.assignment.strategy", "cooperative-sticky");
 /// let mut group = KafkaPartitions::subscribe(&config, &["orders"], KafkaOptions::new())?;
+/// let mut consumers = JoinSet::new();
 /// loop {
-///     let orders = group.assigned().await?;
-///     tokio::spawn(async move {
-///         if let Err(error) = consume(orders).await {
-///             eprintln!("{error}");
-///         }
-///     });
+///     tokio::select! {
+///         orders = group.assigned() => drop(consumers.spawn(consume(orders?))),
+///         // An error ends this process: until the next rebalance nobody would read that partition.
+///         Some(ended) = consumers.join_next() => ended??,
+///     }
 /// }
 /// # }
 /// ```
@@ -65,7 +66,8 @@ pub struct KafkaPartitions {
 }
 
 /// A partition that was assigned to this member: a source of its own. The rebalance that revokes it
-/// waits until this is dropped.
+/// waits until this is dropped. If it is dropped before, nobody reads the partition until the next
+/// rebalance.
 pub struct AssignedPartition {
     /// (Before the client, whose end waits for it.)
     assignment: Arc<Assignment>,
@@ -141,7 +143,9 @@ impl AssignedPartition {
     /// was fetched before is forgotten. Nothing is received before the first call.
     ///
     /// A position behind the end of the partition is one of another log: then it is read from where
-    /// `auto.offset.reset` says, which is its beginning unless it is set.
+    /// `auto.offset.reset` says, which is its beginning unless it is set, and that position is not
+    /// committed. A log that was deleted, created again, and is longer by now is not recognized:
+    /// forget the memory with the topic.
     ///
     /// # Errors
     ///
@@ -190,8 +194,12 @@ fn start(consumer: &Client, assignment: &Assignment, position: Option<i64>) -> R
     }
     if let Some(last) = position.and_then(|position| position.checked_sub(1)).filter(|last| *last >= 0) {
         // It was published, and perhaps its owner had no time to commit it. If nothing comes after
-        // it, nobody else will.
-        let _ = consumer.store_offset(topic, number, last);
+        // it, nobody else will. One behind the end is of another log: once this one is that long,
+        // whoever began there would leave out the messages between.
+        let ends = consumer.fetch_watermarks(topic, number, Duration::from_secs(5));
+        if ends.is_ok_and(|(_, end)| last < end) {
+            let _ = consumer.store_offset(topic, number, last);
+        }
     }
     Ok(())
 }

@@ -123,7 +123,14 @@ fn producer(config: &ClientConfig, options: &KafkaOptions) -> ClientConfig {
     for name in OF_CONSUMERS {
         producer.remove(name);
     }
+    // (Another name of `message.timeout.ms`.)
+    producer.remove("delivery.timeout.ms");
     producer.remove("transactional.id").set("enable.idempotence", "true");
+    if config.get("message.max.bytes").is_none() {
+        // Brokers have limits, which may be above the client's. A message that was read and cannot be
+        // put aside would end each run.
+        producer.set("message.max.bytes", "1000000000");
+    }
     producer.set("message.timeout.ms", options.dead_letter_within.as_millis().to_string());
     producer
 }
@@ -188,7 +195,9 @@ mod tests {
     #[test]
     fn dead_letters_are_sent_by_an_idempotent_producer_to_the_same_brokers() {
         let given = [("session.timeout.ms", "6000"), ("client.id", "me"), ("acks", "all"), ("transactional.id", "t")];
-        let producer = settings(&given).unwrap().producer;
+        let endless = ("delivery.timeout.ms", "0");
+        let producer = settings(&[&given[..], &[endless]].concat()).unwrap().producer;
+        assert_eq!(producer.create_native_config().unwrap().get("message.timeout.ms").unwrap(), "30000");
         for (name, value) in [("client.id", Some("me")), ("bootstrap.servers", Some("127.0.0.1:1")), ("group.id", None)]
         {
             assert_eq!(producer.get(name), value);

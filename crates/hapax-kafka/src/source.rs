@@ -43,8 +43,9 @@ use tokio::sync::{Mutex, Notify, mpsc};
 ///   `auto.commit.interval.ms`, the offsets that this source stores, those of messages that are
 ///   done. That interval must not be zero.
 /// - `auto.offset.reset` is `earliest` unless it is set. With `latest` a group begins at the end;
-///   messages of a partition that came before the group saw it are not received. With `error` the
-///   run ends with [`KafkaSourceError::NoOffset`].
+///   messages of a partition that came before the group saw it are not received, and a group whose
+///   next messages the broker has deleted by age or size goes on at the end. With `error` the run
+///   ends with [`KafkaSourceError::NoOffset`].
 /// - `group.protocol` must be `classic`, `offset.store.method` not a file.
 /// - `max.poll.interval.ms` must exceed the time that a rebalance may take here:
 ///   [`release_within`](KafkaOptions::release_within) and
@@ -55,21 +56,25 @@ use tokio::sync::{Mutex, Notify, mpsc};
 /// - An offset is committed only when its message, and all before it in its partition, were
 ///   acknowledged.
 /// - The member stays in its group however long handlers take, and however full the consumer is: a
-///   thread of its own polls. Nothing is paused; the client fetches ahead up to its
-///   `queued.min.messages` and `queued.max.messages.kbytes`.
+///   thread of its own polls. Nothing is paused; the client fetches ahead, for each partition, up
+///   to its `queued.min.messages` and `queued.max.messages.kbytes`, which is 64 MiB by default: set
+///   less if a member may have many partitions, and less than a second as `fetch.queue.backoff.ms`.
 /// - A rebalance revokes partitions only when nothing of them is handled any more, and what is done
 ///   is committed, but for handlers that take longer than
 ///   [`release_within`](KafkaOptions::release_within). Both protocols are served: with
 ///   `cooperative-sticky` only partitions that move are revoked, otherwise all of them.
+/// - A commit that brokers refuse, as while a group's partitions are handed out, is
+///   [counted](Self::recovered) and made again with the next one, as long as the partition stays
+///   here. Otherwise its messages come again, to whoever has the partition then.
 /// - Committed offsets are read with tries, so that no assigned partition is left unread. If they
 ///   cannot be read in time, the run ends with [`KafkaSourceError::Offsets`].
 /// - An error from which the client cannot recover, or that leaves messages out, ends the run.
 ///   Others are [counted](Self::recovered).
 ///
 /// A message that is put aside goes to a topic of dead letters, by an idempotent producer, and is
-/// acknowledged when that has stored it. It has its key, payload and headers, and the headers
-/// `dead-letter-reason`, `-topic`, `-partition`, `-offset` and `-group`. If this process dies
-/// between the two, it is there twice.
+/// acknowledged when that has stored it. It has its key, payload and headers (those whose names are
+/// UTF-8), and the headers `dead-letter-reason` (up to 1,024 bytes of it), `-topic`, `-partition`,
+/// `-offset` and `-group`. If this process dies between the two, it is there twice.
 ///
 /// Kafka does not count deliveries, so a message that kills its process comes again each time.
 ///
@@ -119,8 +124,9 @@ impl KafkaSource {
         Ok(KafkaSource { held, arrived, revoked: Mutex::new(revoked), member })
     }
 
-    /// Leaves the group, and waits until that is done: what was acknowledged is committed. (A drop
-    /// does the same, and blocks its thread meanwhile.)
+    /// Leaves the group, and waits until that is done: what was acknowledged is committed, unless
+    /// brokers refuse that, or are away for longer than `session.timeout.ms`: then it comes again.
+    /// (A drop does the same, and blocks its thread meanwhile.)
     pub async fn close(self) {
         let _ = tokio::task::spawn_blocking(move || drop(self)).await;
     }

@@ -1,5 +1,6 @@
 //! Brokers that answer with errors.
 
+use crate::cluster::committed;
 use crate::source::{Cluster, cluster, config, ids, receive};
 use hapax_kafka::{KafkaOptions, KafkaPartitions, KafkaSource, KafkaSourceError};
 use hapax_stream::Source;
@@ -90,6 +91,77 @@ async fn a_missing_permission_ends_the_run() {
     assert!(matches!(assigned.map(drop), Err(KafkaSourceError::Client { .. })));
 }
 
+/// Waits until the sum of a group's committed offsets is this.
+async fn until_committed(cluster: &Cluster, group: &str, sum: i64) {
+    let (brokers, began) = (cluster.bootstrap_servers(), Instant::now());
+    while block_in_place(|| committed(&brokers, "orders", group)) != sum {
+        assert!(began.elapsed() < Duration::from_secs(20), "{sum} are not committed");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// So brokers answer while a group's partitions are handed out, and this member has them still.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_that_is_refused_in_a_rebalance_is_tried_again_while_the_partition_is_here() {
+    let cluster = cluster(&[("orders", 8)]);
+    let source = subscribe(&cluster, "refused", KafkaOptions::new());
+    let all = receive(&source, 8).await;
+    let refusal = RDKafkaRespErr::RD_KAFKA_RESP_ERR_REBALANCE_IN_PROGRESS;
+    cluster.request_errors(RDKafkaApiKey::OffsetCommit, &[refusal; 5]);
+    source.acknowledge(&all).await.expect("acknowledged");
+    until_committed(&cluster, "refused", 8).await;
+    assert!(source.recovered() >= 5, "{} errors", source.recovered());
+    source.close().await;
+}
+
+/// The group goes on without this member: what it has not committed comes again, here or elsewhere.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_of_a_member_that_is_none_any_more_is_not_done() {
+    for (group, refusal) in [
+        ("outdated", RDKafkaRespErr::RD_KAFKA_RESP_ERR_ILLEGAL_GENERATION),
+        ("unknown", RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNKNOWN_MEMBER_ID),
+    ] {
+        let cluster = cluster(&[("orders", 8)]);
+        let source = subscribe(&cluster, group, KafkaOptions::new());
+        let all = receive(&source, 8).await;
+        cluster.request_errors(RDKafkaApiKey::OffsetCommit, &[refusal]);
+        source.acknowledge(&all).await.expect("acknowledged");
+        let revoked = tokio::time::timeout(Duration::from_secs(20), source.revoked()).await.expect("in time");
+        assert_eq!(revoked.len(), 4, "{group}");
+        source.released(&revoked).await;
+        let again = receive(&source, 8).await;
+        assert_eq!(ids(&again), ids(&all), "{group}: nothing is lost");
+        source.acknowledge(&again).await.expect("acknowledged");
+        until_committed(&cluster, group, 8).await;
+        source.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_leaves_in_time_though_its_last_commit_is_refused_or_brokers_are_away() {
+    let cluster = cluster(&[("orders", 8)]);
+    let leave = async |is_away: bool| {
+        let source = subscribe(&cluster, "leaving", KafkaOptions::new());
+        let all = receive(&source, 8).await;
+        let refusal = RDKafkaRespErr::RD_KAFKA_RESP_ERR_REBALANCE_IN_PROGRESS;
+        cluster.request_errors(RDKafkaApiKey::OffsetCommit, &[refusal; 10_000]);
+        source.acknowledge(&all).await.expect("acknowledged");
+        if is_away {
+            cluster.broker_down(1).expect("down");
+        }
+        let began = Instant::now();
+        tokio::time::timeout(Duration::from_secs(60), source.close()).await.expect("it leaves in time");
+        println!("away: {is_away}, left after {:?}", began.elapsed());
+        cluster.broker_up(1).expect("up");
+        cluster.clear_request_errors(RDKafkaApiKey::OffsetCommit);
+    };
+    leave(false).await;
+    leave(true).await;
+    let source = subscribe(&cluster, "leaving", KafkaOptions::new());
+    assert_eq!(receive(&source, 8).await.len(), 8, "nothing is lost");
+    source.close().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_that_cannot_be_put_aside_is_an_error_in_time() {
     let cluster = cluster(&[("orders", 1)]);
@@ -120,6 +192,12 @@ async fn brokers_that_are_away_are_no_error_and_settings_are_read_at_once() {
         let refused = KafkaSource::subscribe(&config(&cluster, "g"), topics, KafkaOptions::new()).map(drop);
         assert!(matches!(refused, Err(KafkaSourceError::Setting { name, .. }) if name == setting), "{refused:?}");
     }
+    let circle = KafkaOptions::new().dead_letter_topic("orders");
+    let refused = KafkaSource::subscribe(&config(&cluster, "g"), &["orders"], circle).map(drop);
+    assert!(
+        matches!(refused, Err(KafkaSourceError::Setting { name: "dead_letter_topic", .. })),
+        "it would read what it puts aside: {refused:?}"
+    );
     let encrypted = |group| {
         let mut config = config(&cluster, group);
         config.set("security.protocol", "ssl");

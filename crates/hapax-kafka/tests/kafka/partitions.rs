@@ -87,6 +87,25 @@ async fn a_position_is_committed_though_nothing_comes_after_it() {
     }
 }
 
+/// A memory of another log knows nothing of this one. Its position must not be committed: this
+/// group's next member would begin there once the log is that long, and leave out what is between.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_position_behind_the_end_is_not_committed() {
+    let (cluster, _group, mut all) = member("other").await;
+    all[0].start(Some(&1_000_u64.to_be_bytes())).await.expect("started");
+    let orders = crate::source::receive(&all[0], 4).await;
+    tokio::time::sleep(Duration::from_secs(1)).await; // ten intervals of commits
+    let brokers = cluster.bootstrap_servers();
+    let is = || tokio::task::block_in_place(|| committed(&brokers, TOPIC, "other"));
+    assert_eq!(is(), 0);
+    all[0].acknowledge(&orders).await.expect("acknowledged");
+    let began = Instant::now();
+    while is() != 4 {
+        assert!(began.elapsed() < Duration::from_secs(20), "{}", is());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
 /// The rebalance that revokes a partition waits for it, and for no other one.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_partition_is_released_when_it_is_dropped() {

@@ -1,10 +1,12 @@
 //! A member that reads all of its partitions.
 
-use crate::cluster::{PARTITIONS, SESSION_MS, committed, producer, send};
+use crate::cluster::{PARTITIONS, SESSION_MS, committed, producer, send, send_raw};
 use hapax_kafka::{KafkaMessage, KafkaOptions, KafkaSource};
 use hapax_message::Described;
 use hapax_stream::{Partition, Source};
 use rdkafka::ClientConfig;
+use rdkafka::Timestamp;
+use rdkafka::message::OwnedMessage;
 use rdkafka::mocking::MockCluster;
 use rdkafka::producer::DefaultProducerContext;
 use std::collections::BTreeSet;
@@ -107,6 +109,66 @@ async fn a_message_that_is_put_aside_says_where_it_comes_from() {
         assert_eq!((dead.payload(), dead.key()), (&b"a payment"[..], None));
         reader.close().await;
     }
+}
+
+/// Nothing that a producer sends ends the consumer: it would come again at each start.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_header_whose_name_is_no_text_is_left_out_and_the_message_is_one_all_the_same() {
+    let cluster = cluster(&[("orders", 0), ("orders.dead", 0)]);
+    let brokers = cluster.bootstrap_servers();
+    block_in_place(|| send_raw(&brokers, "orders", &[(b"before", b"1"), (b"\xff\xfe", b"2"), (b"id", b"o-1")]));
+    let source = KafkaSource::subscribe(&config(&cluster, "names"), &["orders"], KafkaOptions::new());
+    let source = source.expect("a member");
+    let order = receive(&source, 1).await.remove(0);
+    assert_eq!((order.header("id"), order.payload()), (Some("o-1"), &b"a payment"[..]));
+    assert_eq!(order.headers().map(|(name, _)| name).collect::<Vec<_>>(), ["before", "id"]);
+    source.dead_letter(&order, "why").await.expect("put aside");
+    source.acknowledge(&[order]).await.expect("acknowledged");
+    source.close().await;
+    let reader = KafkaSource::subscribe(&config(&cluster, "reader"), &["orders.dead"], KafkaOptions::new());
+    let reader = reader.expect("a member");
+    let dead = receive(&reader, 1).await.remove(0);
+    assert_eq!((dead.header("id"), dead.header("dead-letter-reason")), (Some("o-1"), Some("why")));
+    reader.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tombstone_stays_one_when_it_is_put_aside_and_an_empty_payload_is_none() {
+    let cluster = cluster(&[("orders", 1), ("orders.dead", 0)]);
+    let source = KafkaSource::subscribe(&config(&cluster, "empty"), &["orders"], KafkaOptions::new());
+    let source = source.expect("a member");
+    for payload in [None, Some(Vec::new())] {
+        let time = Timestamp::NotAvailable;
+        let order = OwnedMessage::new(payload, Some(b"key".to_vec()), "orders".into(), time, 0, 0, None);
+        source.dead_letter(&Arc::new(KafkaMessage::from(order)), "why").await.expect("put aside");
+    }
+    source.close().await;
+    let reader = KafkaSource::subscribe(&config(&cluster, "reader"), &["orders.dead"], KafkaOptions::new());
+    let reader = reader.expect("a member");
+    let dead = receive(&reader, 2).await;
+    let mut tombstones: Vec<bool> = dead.iter().map(|one| one.is_tombstone()).collect();
+    tombstones.sort();
+    assert_eq!(tombstones, [false, true]);
+    assert!(dead.iter().all(|one| one.key() == Some(b"key") && one.payload().is_empty()));
+    reader.close().await;
+}
+
+/// The client's own limit is below that of brokers, and reasons may be of any length.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_message_is_put_aside_whatever_the_reason_is() {
+    let cluster = cluster(&[("orders", 1), ("orders.dead", 0)]);
+    let source = KafkaSource::subscribe(&config(&cluster, "large"), &["orders"], KafkaOptions::new());
+    let source = source.expect("a member");
+    let (payload, time) = (vec![7; 1_500_000], Timestamp::NotAvailable);
+    let order = OwnedMessage::new(Some(payload.clone()), None, "orders".into(), time, 0, 0, None);
+    source.dead_letter(&Arc::new(KafkaMessage::from(order)), &"é".repeat(1_000_000)).await.expect("put aside");
+    source.close().await;
+    let reader = KafkaSource::subscribe(&config(&cluster, "reader"), &["orders.dead"], KafkaOptions::new());
+    let reader = reader.expect("a member");
+    let dead = receive(&reader, 1).await.remove(0);
+    assert_eq!(dead.header("dead-letter-reason"), Some("é".repeat(512).as_str()));
+    assert!(dead.payload() == payload, "{} bytes", dead.payload().len());
+    reader.close().await;
 }
 
 /// The broker would take its partitions away after `max.poll.interval.ms`, if nobody polled.

@@ -57,8 +57,9 @@ impl RedisStreamOptions {
         self
     }
 
-    /// Lets the group begin at the end of the stream, if it is created now. Default: at its
-    /// beginning.
+    /// Lets the group begin at the end of the stream, if it is created now. That is so, too, when
+    /// the server has lost it: entries that nobody had read by then are left out. Default: at the
+    /// stream's beginning.
     pub fn from_end(mut self, from_end: bool) -> Self {
         self.from_end = from_end;
         self

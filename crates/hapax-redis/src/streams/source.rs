@@ -21,6 +21,8 @@ use tokio::time::Instant;
 const BLOCK: Duration = Duration::from_millis(250);
 /// The beginning of the names of our fields in dead letters.
 const OURS: &str = "dead-letter-";
+/// The largest number of bytes of a reason in dead letters.
+const REASON_MAX: usize = 1_024;
 
 /// A consumer of a stream's group, for a [`Consumer`](hapax_stream::Consumer) or a
 /// [`LogConsumer`](hapax_stream::LogConsumer): Redis 6.2 or later, or Valkey.
@@ -63,11 +65,13 @@ const OURS: &str = "dead-letter-";
 ///   restart. Meanwhile the server is told that entries are worked on.
 /// - A lost connection, a fail-over or a server that loads its data is waited for, for as long as
 ///   [`retry_for`](RedisStreamOptions::retry_for). A master that takes over may lack the last
-///   entries, and the last acknowledgements, whose entries come again.
+///   entries, those in the stream of dead letters among them, and the last acknowledgements, whose
+///   entries come again. `min-replicas-to-write` bounds that.
 /// - An entry that is put aside is added to the stream of
 ///   [dead letters](RedisStreamOptions::dead_letters) with its fields, and with the fields
-///   `dead-letter-reason`, `-stream`, `-entry` and `-group`, and then acknowledged. If the
-///   connection is lost between the two, or before the answer, it is there twice.
+///   `dead-letter-reason` (up to 1,024 bytes of it), `-stream`, `-entry` and `-group`, and then
+///   acknowledged. If the connection is lost between the two, or before the answer, it is there
+///   twice.
 /// - The first delivery of an entry is told from others: entries that kill their consumers are put
 ///   aside after [`max_attempts`](hapax_stream::ConsumerBuilder::max_attempts).
 ///
@@ -216,6 +220,8 @@ impl RedisStream {
     /// Returns the command that adds a copy of an entry to the stream of dead letters.
     fn put_aside(&self, entry: &StreamEntry, why: &str) -> Commands {
         let RedisStreamOptions { stream, group, dead_letters, .. } = &self.options;
+        let end = (0..=why.len().min(REASON_MAX)).rev().find(|end| why.is_char_boundary(*end));
+        let why = &why[..end.unwrap_or(0)];
         let ours = [("reason", why), ("stream", stream), ("entry", &entry.id), ("group", group)];
         // (Those of an earlier time are replaced.)
         let theirs: Vec<_> = entry.fields().filter(|(name, _)| !name.starts_with(OURS.as_bytes())).collect();

@@ -129,8 +129,9 @@ async fn an_entry_that_is_put_aside_says_where_it_comes_from() {
     let expected = [&expected[..], &["dead-letter-entry", entry.entry_id(), "dead-letter-group", "billing"]].concat();
     assert_eq!(dead[0].1, expected);
     let elsewhere = connect(&server, options("one").dead_letters("aside")).await;
-    elsewhere.dead_letter(&entry, "").await.expect("put aside");
-    assert_eq!(server.ask::<u32>(&["XLEN", "aside"]), 1);
+    elsewhere.dead_letter(&entry, &"é".repeat(1_000_000)).await.expect("put aside");
+    let dead: Vec<(String, Vec<String>)> = server.ask(&["XRANGE", "aside", "-", "+"]);
+    assert_eq!((dead.len(), &dead[0].1[3]), (1, &"é".repeat(512)), "a reason has an end");
 }
 
 #[tokio::test]

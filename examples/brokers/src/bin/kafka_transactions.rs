@@ -115,7 +115,10 @@ impl Receipts {
     fn commit(&self, ids: &[&[u8]], aside: &[&KafkaMessage], offsets: &TopicPartitionList) -> Result<(), Failed> {
         self.receipts.begin_transaction()?;
         for payment in aside {
-            let record = BaseRecord::<[u8], [u8]>::to("payments.dead").payload(payment.payload());
+            let mut record = BaseRecord::<[u8], [u8]>::to("payments.dead");
+            let payment = payment.as_rdkafka();
+            (record.key, record.payload) = (payment.key(), payment.payload());
+            record.headers = payment.headers().cloned();
             self.receipts.send(record).map_err(|(error, _)| error)?;
         }
         for id in ids {
