@@ -128,7 +128,7 @@ impl DynamoDbStore {
             .table_name(table)
             .set_key(Some(item::key(key)))
             .update_expression(update.expression)
-            .set_condition_expression(update.condition)
+            .condition_expression(update.condition)
             .set_expression_attribute_names(Some(update.names))
             .set_expression_attribute_values(Some(update.values))
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);

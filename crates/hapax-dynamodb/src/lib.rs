@@ -81,6 +81,10 @@ use tokio::sync::Semaphore;
 ///   are repeated, and the attempt or token in the item tells that the first try was carried out:
 ///   its owner is never told that it is a duplicate. A release, a failure, an unmark and a forget
 ///   are not repeated: the error says that they may have been carried out.
+/// - *Late tries*: a first try that the service carries out after the second one undoes nothing of
+///   what happened in between, as far as clocks agree: an id that was released, unmarked or
+///   forgotten stays so, one that another has claimed is another's, and no lease gets shorter. A
+///   try that was not repeated may still be carried out after the call has returned its error.
 /// - *Durability* is the service's: what it has acknowledged is in several data centres of the
 ///   region. Reads are consistent ones.
 ///

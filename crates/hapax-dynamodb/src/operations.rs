@@ -124,7 +124,7 @@ pub(crate) const RENEW: Operation<Renewal, Held> = Operation {
             fingerprint: Field::Stays,
             ..over(now)
         };
-        (written.only_if(Condition::Held { now, token: renewal.hold.token }), Held::Done)
+        (written.only_if(Condition::Renewable { now, token: renewal.hold.token }), Held::Done)
     },
     decide: record::renew,
     repeats: Repeats::Always,
@@ -134,6 +134,8 @@ pub(crate) const RENEW: Operation<Renewal, Held> = Operation {
 pub(crate) const RECORD: Operation<Record, ()> = Operation {
     name: "record",
     key: |record| &record.key,
+    // (Where there is a claim, or was one just now, a try that comes late must not undo what came
+    // after it.)
     first: |record, now| {
         let written = Written {
             state: COMPLETED,
@@ -143,7 +145,7 @@ pub(crate) const RECORD: Operation<Record, ()> = Operation {
             fingerprint: record.fingerprint.into(),
             result: record.result.as_deref().into(),
         };
-        (written.only_if(Condition::Always), ())
+        (written.only_if(Condition::NotInHand { now }), ())
     },
     decide: |stored, record, at| ((), Change::Put(StoredRecord::recorded(stored, record, at))),
     repeats: Repeats::Always,

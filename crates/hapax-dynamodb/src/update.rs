@@ -42,26 +42,19 @@ pub(crate) struct Written<'r> {
 
 /// The condition under which the service carries out a write.
 pub(crate) enum Condition<'r> {
-    Always,
     /// There is no record that counts, and none with this token, or a larger one.
-    Over {
-        now: Timestamp,
-        token: u64,
-    },
+    Over { now: Timestamp, token: u64 },
     /// A claim with this token is in progress.
-    Held {
-        now: Timestamp,
-        token: u64,
-    },
+    Held { now: Timestamp, token: u64 },
+    /// A claim with this token is in progress, and its lease ends no later than the one that is
+    /// written: a renewal that comes late shortens none.
+    Renewable { now: Timestamp, token: u64 },
+    /// No claim counts, and no failure: the id is done, or its record is over.
+    NotInHand { now: Timestamp },
     /// This attempt's mark counts.
-    Marked {
-        now: Timestamp,
-        attempt: u64,
-    },
+    Marked { now: Timestamp, attempt: u64 },
     /// A record counts.
-    Counts {
-        now: Timestamp,
-    },
+    Counts { now: Timestamp },
     /// The record is this one; or there is none.
     Still(Option<&'r StoredRecord>),
 }
@@ -70,7 +63,7 @@ pub(crate) enum Condition<'r> {
 #[derive(Debug, Default)]
 pub(crate) struct Update {
     pub(crate) expression: String,
-    pub(crate) condition: Option<String>,
+    pub(crate) condition: String,
     /// The names of attributes: most of ours are words of the language.
     pub(crate) names: HashMap<String, String>,
     pub(crate) values: HashMap<String, AttributeValue>,
@@ -153,11 +146,10 @@ impl Update {
         format!("{} {operator} {}", self.name(name), self.value(&format!("if_{name}"), value))
     }
 
-    fn condition(&mut self, condition: Condition<'_>) -> Option<String> {
+    fn condition(&mut self, condition: Condition<'_>) -> String {
         let nanos = |time: Timestamp| item::number(time.as_nanos());
         let state = |state: &str| AttributeValue::S(state.into());
-        Some(match condition {
-            Condition::Always => return None,
+        match condition {
             Condition::Over { now, token } => {
                 let is_over = self.is(UNTIL, "<=", nanos(now));
                 let is_less = self.is(TOKEN, "<", item::number(token));
@@ -168,6 +160,15 @@ impl Update {
                 let parts = [self.is(STATE, "=", state(CLAIMED)), self.is(TOKEN, "=", item::number(token))];
                 format!("{} AND {}", parts.join(" AND "), self.is(UNTIL, ">", nanos(now)))
             }
+            Condition::Renewable { now, token } => {
+                let held = self.condition(Condition::Held { now, token });
+                format!("{held} AND {} <= :{UNTIL}", self.name(UNTIL))
+            }
+            Condition::NotInHand { now } => {
+                let is_over = self.is(UNTIL, "<=", nanos(now));
+                let is_done = self.is(STATE, "=", state(COMPLETED));
+                format!("attribute_not_exists({}) OR {is_over} OR {is_done}", self.name(ID))
+            }
             Condition::Marked { now, attempt } => {
                 let parts = [self.is(STATE, "=", state(COMPLETED)), self.is(ATTEMPT, "=", item::number(attempt))];
                 format!("{} AND {}", parts.join(" AND "), self.is(UNTIL, ">", nanos(now)))
@@ -175,7 +176,7 @@ impl Update {
             Condition::Counts { now } => self.is(UNTIL, ">", nanos(now)),
             Condition::Still(None) => format!("attribute_not_exists({})", self.name(ID)),
             Condition::Still(Some(stored)) => self.still(stored),
-        })
+        }
     }
 
     /// Compares with all that ever differs between two records of an id.
@@ -202,7 +203,7 @@ mod tests {
 
     /// Every placeholder is given, and none that is not asked for: the service refuses both.
     fn is_closed(update: &Update) {
-        let text = format!("{} {}", update.expression, update.condition.as_deref().unwrap_or_default());
+        let text = format!("{} {}", update.expression, update.condition);
         let word = |c: char| !(c.is_alphanumeric() || c == '_');
         let asked = |mark: char| {
             let words = text.split(|c: char| c != '#' && c != ':' && word(c)).filter(|word| word.starts_with(mark));
@@ -224,9 +225,10 @@ mod tests {
         let none = StoredRecord { state: State::Failed, token: 0, fingerprint: None, until: now };
         let conditions = || {
             [
-                Condition::Always,
                 Condition::Over { now, token: 5 },
                 Condition::Held { now, token: 5 },
+                Condition::Renewable { now, token: 5 },
+                Condition::NotInHand { now },
                 Condition::Marked { now, attempt: 5 },
                 Condition::Counts { now },
                 Condition::Still(None),
@@ -240,7 +242,7 @@ mod tests {
             }
         }
         let written = Written { token: Token::GoneBy, fingerprint: Field::Stays, ..Written::whole(&stored) };
-        is_closed(&written.only_if(Condition::Always));
+        is_closed(&written.only_if(Condition::NotInHand { now }));
     }
 
     #[test]
@@ -255,7 +257,7 @@ mod tests {
              REMOVE #fingerprint, #result"
         );
         assert_eq!(
-            update.condition.unwrap(),
+            update.condition,
             "attribute_not_exists(#id) OR (#until_ns <= :if_until_ns AND \
              (attribute_not_exists(#token) OR #token < :if_token))"
         );

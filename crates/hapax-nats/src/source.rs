@@ -1,6 +1,7 @@
 //! The source: a durable pull consumer.
 
 use crate::{JetStreamOptions, Message, NatsError, check, dead_letter};
+use async_nats::RequestErrorKind;
 use async_nats::connection::State;
 use async_nats::jetstream::consumer::PullConsumer;
 use async_nats::jetstream::context::{ConsumerInfoErrorKind, GetStreamByNameErrorKind, PublishErrorKind};
@@ -109,14 +110,29 @@ impl JetStream {
         in_time(doing, CALL, message.ack_with(kind)).await?.map_err(NatsError::when(doing))
     }
 
+    /// Tells the server of a message, and waits until it has confirmed that. (The client's own
+    /// `double_ack` takes it for a confirmation that nobody is there to hear of the message.)
+    async fn tell_confirmed(&self, message: &Message, kind: AckKind) -> Result<(), NatsError> {
+        let doing = "acknowledging a message";
+        let Some(reply) = message.reply.clone() else {
+            return Err(NatsError::when(doing)("it has no subject for acknowledgements"));
+        };
+        match in_time(doing, CALL, self.context.client().request(reply, kind.into())).await? {
+            Ok(_) => Ok(()),
+            // The consumer is gone; or its leader is, and another one is being chosen.
+            Err(error) if error.kind() == RequestErrorKind::NoResponders => {
+                Err(self.cause(NatsError::when(doing)(error)).await)
+            }
+            Err(error) => Err(NatsError::when(doing)(error)),
+        }
+    }
+
     /// Acknowledges a message, and waits until the server has confirmed it.
     async fn acknowledge_one(&self, message: &Message) -> Result<(), NatsError> {
-        let doing = "acknowledging a message";
         let place = message.stream_sequence();
         // The server reports terminated messages to those that watch it.
         let kind = if self.put_aside().contains(&place) { AckKind::Term } else { AckKind::Ack };
-        let acknowledge =
-            || async { in_time(doing, CALL, message.double_ack_with(kind)).await?.map_err(NatsError::when(doing)) };
+        let acknowledge = || self.tell_confirmed(message, kind);
         retry_for(self.options.outage, NatsError::is_transient, acknowledge).await?;
         self.put_aside().remove(&place);
         Ok(())

@@ -30,9 +30,10 @@ pub(crate) enum Failure {
 
 pub(crate) fn failure(entry: &BatchResultErrorEntry) -> Failure {
     let (code, message) = (entry.code(), entry.message().unwrap_or_default());
+    let is_gone = ["expired", "does not exist"].iter().any(|why| message.contains(why));
     let is_over = code.ends_with("ReceiptHandleIsInvalid")
         || code.ends_with("MessageNotInflight")
-        || code.ends_with("InvalidParameterValue") && message.contains("expired")
+        || code.ends_with("InvalidParameterValue") && is_gone
         || message.contains("Total VisibilityTimeout");
     match is_over {
         true => Failure::Over,
@@ -64,6 +65,10 @@ mod tests {
         assert_eq!(of("InvalidParameterValue", "… Reason: The receipt handle has expired.", true), Failure::Over);
         let limit = "Total VisibilityTimeout for the message is beyond the limit [43200 seconds]";
         assert_eq!(of("InvalidParameterValue", limit, true), Failure::Over);
+        // (SQS's words for a message that was deleted, or is visible again.)
+        let gone = "Value AQEB for parameter ReceiptHandle is invalid. Reason: Message does not exist or is not \
+                    available for visibility timeout change.";
+        assert_eq!(of("InvalidParameterValue", gone, true), Failure::Over);
         assert_eq!(of("InternalError", "", false), Failure::Transient);
         assert_eq!(of("RequestThrottled", "", true), Failure::Transient);
         assert_eq!(of("InvalidParameterValue", "Value -1 is invalid", true), Failure::Refused);

@@ -64,7 +64,7 @@ impl Counts {
     }
 
     fn json(&self) -> String {
-        format!("{}\n", json!({ "scopes": self.by_scope, "records": self.records, "complete": !self.is_cut }))
+        show::json_line(&json!({ "scopes": self.by_scope, "records": self.records, "complete": !self.is_cut }))
     }
 }
 

@@ -29,6 +29,12 @@ impl Forget {
         Ok(Forget { named, filter, yes, json })
     }
 
+    /// Returns true if a record is among those that the options choose. None of hapax's own is: if
+    /// an exclusive engine's record were forgotten, another one would own the ids at the same time.
+    fn takes(&self, listed: &Listed) -> bool {
+        !listed.key.scope.is_reserved() && self.filter.takes(listed)
+    }
+
     /// Returns the records of the named ids that are there.
     async fn found(&self, store: &impl Inspect) -> Result<Vec<Listed>, CommandError> {
         let answers = store.inspect(&self.named).await.map_err(failed)?;
@@ -45,9 +51,8 @@ impl Forget {
     fn line(&self, key: &RecordKey, was: &str) -> String {
         let is_forgotten = was != "no record";
         match (self.json, is_forgotten) {
-            (true, _) => format!(
-                "{}\n",
-                json!({ "scope": key.scope.as_str(), "id": key.id.to_string(), "forgotten": is_forgotten, "was": was })
+            (true, _) => show::json_line(
+                &json!({ "scope": key.scope.as_str(), "id": key.id.to_string(), "forgotten": is_forgotten, "was": was }),
             ),
             (false, true) => format!("forgotten  {key} (it was {was})\n"),
             (false, false) => format!("unknown    {key}\n"),
@@ -86,7 +91,7 @@ impl open::Work for Forget {
         }
         let (mut forgotten, mut chosen, mut records) = (0, 0, Records::new(&store));
         while let Some(page) = records.next().await? {
-            let page: Vec<Listed> = page.into_iter().filter(|listed| self.filter.takes(listed)).collect();
+            let page: Vec<Listed> = page.into_iter().filter(|listed| self.takes(listed)).collect();
             chosen += page.len();
             if self.yes {
                 forgotten += self.all(&store, &page).await?;
@@ -100,5 +105,25 @@ impl open::Work for Forget {
                  forgotten (--yes forgets them)"
             ))),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::StateArg;
+    use super::*;
+    use hapax_store::Scope;
+    use std::time::Duration;
+
+    #[test]
+    fn the_owner_of_an_exclusive_engine_is_not_forgotten() {
+        let filter = Filter { scope: None, prefix: None, state: Some(StateArg::Claimed) };
+        let forget = Forget::new(&[], filter, true, false).unwrap();
+        let claimed = |scope: &str| {
+            let key = RecordKey::new(&Scope::from_stored(scope).unwrap(), "orders");
+            Listed::new(key, RecordState::Claimed, Duration::from_secs(1))
+        };
+        assert!(forget.takes(&claimed("")) && forget.takes(&claimed("orders")));
+        assert!(!forget.takes(&claimed("\u{1}owner")));
     }
 }

@@ -56,7 +56,7 @@ impl Shown<'_> {
         let mut object = named(self.key);
         let Some(record) = &self.record else {
             object["state"] = Value::Null;
-            return format!("{object}\n");
+            return json_line(&object);
         };
         object["state"] = state(record.state).into();
         timed(&mut object, record.expires_in);
@@ -69,7 +69,7 @@ impl Shown<'_> {
             (Some(result), _) => object["result_hex"] = hex(result).into(),
             (None, _) => {}
         }
-        format!("{object}\n")
+        json_line(&object)
     }
 }
 
@@ -83,7 +83,29 @@ pub fn listed_json(listed: &Listed) -> String {
     let mut object = named(&listed.key);
     object["state"] = state(listed.state).into();
     timed(&mut object, listed.expires_in);
-    format!("{object}\n")
+    json_line(&object)
+}
+
+/// Returns a line with an object. What a terminal would obey, or could not print, is escaped.
+pub fn json_line(object: &Value) -> String {
+    let mut line = String::new();
+    for c in object.to_string().chars() {
+        if is_printable(c) {
+            line.push(c);
+            continue;
+        }
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            // To write to a string never fails.
+            let _ = write!(line, "\\u{unit:04x}");
+        }
+    }
+    line + "\n"
+}
+
+/// Returns true if a character can be printed in a line, by the rule by which Rust escapes text.
+fn is_printable(c: char) -> bool {
+    // (After a letter: a mark that combines with it is printed.)
+    c == ' ' || c.is_ascii_graphic() || format!("a{c}").escape_debug().count() == 2
 }
 
 fn named(key: &RecordKey) -> Value {
@@ -119,7 +141,7 @@ fn readable(result: &[u8]) -> String {
     let cut =
         if start.len() < text.len() { format!("… (the first {RESULT_CHARS} characters)") } else { String::new() };
     let escaped: String =
-        start.chars().map(|c| if c.is_control() { c.escape_debug().to_string() } else { c.into() }).collect();
+        start.chars().map(|c| if is_printable(c) { c.into() } else { c.escape_debug().to_string() }).collect();
     format!(": {escaped}{cut}")
 }
 
@@ -160,6 +182,18 @@ mod tests {
         let absent = Shown { key: &key(), record: None };
         assert!(absent.text().contains("no record"));
         assert_eq!(absent.json(), "{\"id\":\"eu/17\",\"scope\":\"orders\",\"state\":null}\n");
+    }
+
+    #[test]
+    fn no_terminal_is_told_anything_by_results_either() {
+        let hostile = "{\"a\": \"\\n\"} \u{9b}31m \u{202e}dlog \u{7f}\u{e0001} ka\u{308}se";
+        let printed = readable(hostile.as_bytes());
+        assert_eq!(printed, ": {\"a\": \"\\n\"} \\u{9b}31m \\u{202e}dlog \\u{7f}\\u{e0001} ka\u{308}se");
+        let line = Shown { key: &key(), record: Some(done(Some(hostile.as_bytes()))) }.json();
+        assert!(line.trim_end().chars().all(is_printable), "{line:?}");
+        assert!(line.contains("\\u009b31m") && line.contains("\\udb40\\udc01 ka\u{308}se"), "{line}");
+        let read: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(read["result"], hostile);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A service that is throttled, slow, or gone after it has done what was asked.
 
 use crate::client::*;
-use crate::wire::Fault::{self, AnswerBroken, AnswerLost, LeftOut, Passes, Refused, Silence};
+use crate::wire::Fault::{self, AnswerBroken, AnswerLost, Late, LeftOut, Passes, Refused, Silence};
 use hapax_dynamodb::{DynamoDbOptions, DynamoDbStore};
 use hapax_store::*;
 use std::time::Duration;
@@ -51,6 +51,50 @@ async fn whoever_marked_is_not_told_that_it_is_a_duplicate_when_the_answer_was_l
         let record = Record { key: key("recorded"), retention: HOUR, fingerprint: None, result: None };
         one(store.record(&[record]).await).unwrap();
     }
+}
+
+/// The first try of a request comes after the second one, and after what others did then.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_try_that_comes_late_undoes_nothing() {
+    let Some(table) = Table::start("late tries").await else { return };
+    let store = table.store();
+    let second = Duration::from_secs(1);
+    let recorded = |id: &str| Record { key: key(id), retention: HOUR, fingerprint: None, result: None };
+    table.wire.fails([Late]);
+    one(store.record(&[recorded("forgotten")]).await).unwrap();
+    table.wire.fails([Late]);
+    one(store.record(&[recorded("claimed")]).await).unwrap();
+    table.wire.fails([Late]);
+    assert_eq!(one(store.mark(&[mark("unmarked", 1)]).await).unwrap(), Marked::Fresh);
+    table.wire.fails([Late]);
+    let released = token(&store, "released", 2).await;
+    let renewed = token(&store, "renewed", 3).await;
+    table.wire.fails([Late]);
+    let renewal = |lease| Renewal { hold: hold("renewed", renewed), lease };
+    assert_eq!(one(store.renew(&[renewal(LEASE)]).await).unwrap(), Held::Done);
+
+    table.clock.advance(second);
+    for id in ["forgotten", "claimed"] {
+        assert!(one(store.forget(&[key(id)]).await).unwrap());
+    }
+    assert_eq!(one(store.unmark(&[Unmark { key: key("unmarked"), attempt: 1 }]).await).unwrap(), Unmarked::Done);
+    assert_eq!(one(store.release(&[hold("released", released)]).await).unwrap(), Held::Done);
+    let claimed = token(&store, "claimed", 4).await;
+    assert_eq!(one(store.renew(&[renewal(LEASE)]).await).unwrap(), Held::Done);
+
+    assert_eq!(table.wire.late_ones_arrive().await, [400; 5], "each is refused");
+    for id in ["forgotten", "unmarked", "released"] {
+        assert_eq!(one(store.look_up(&[key(id)]).await).unwrap(), Known::Unknown, "{id}");
+    }
+    let left = one(store.look_up(&[key("renewed")]).await).unwrap();
+    assert!(matches!(left, Known::InProgress { lease_left, .. } if lease_left == LEASE), "{left:?}");
+    let done = Completion { hold: hold("claimed", claimed), retention: HOUR, result: None };
+    assert_eq!(one(store.complete(&[done]).await).unwrap(), Held::Done);
+
+    // A lease that is renewed for less than it has left is the shorter one: whoever asks decides.
+    assert_eq!(one(store.renew(&[renewal(second)]).await).unwrap(), Held::Done);
+    let left = one(store.look_up(&[key("renewed")]).await).unwrap();
+    assert!(matches!(left, Known::InProgress { lease_left, .. } if lease_left == second), "{left:?}");
 }
 
 /// A second try would be told that there is nothing to end, though it was the first one's doing.

@@ -21,13 +21,15 @@ pub enum Fault {
     AnswerLost,
     /// The service carries it out, and reports an error of its own.
     AnswerBroken,
+    /// The connection breaks; the service carries it out all the same, when it is told to.
+    Late,
     /// Nothing ever comes back. The service has not got it.
     Silence,
     /// A batch of look-ups: all but this many keys are left out. The first ones are not found.
     LeftOut(usize),
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct State {
     /// The faults of the next requests for items.
     faults: VecDeque<Fault>,
@@ -37,6 +39,8 @@ struct State {
     asked: Vec<String>,
     under_way: usize,
     under_way_max: usize,
+    /// Requests that the service has yet to carry out.
+    late: Vec<HttpConnectorFuture>,
 }
 
 /// The wire. Clones are the same one.
@@ -64,6 +68,16 @@ impl Wire {
     /// Forgets faults and counts, and returns the operations so far.
     pub fn forget_all(&self) -> Vec<String> {
         std::mem::take(&mut *self.state.lock().unwrap()).asked
+    }
+
+    /// Has the service carry out what has come late. Returns the status of each answer.
+    pub async fn late_ones_arrive(&self) -> Vec<u16> {
+        let late = std::mem::take(&mut self.state.lock().unwrap().late);
+        let mut answers = Vec::new();
+        for request in late {
+            answers.push(request.await.expect("an answer").status().as_u16());
+        }
+        answers
     }
 
     pub fn under_way_max(&self) -> usize {
@@ -117,11 +131,16 @@ impl HttpConnector for Connector {
         let fault = self.wire.begins(&request);
         let under_way = UnderWay(Arc::clone(&self.wire.state));
         let inner = self.inner.clone();
+        if let Fault::Late = fault {
+            self.wire.state.lock().unwrap().late.push(inner.call(request));
+            return HttpConnectorFuture::ready(Err(ConnectorError::io("the connection was reset".into())));
+        }
         HttpConnectorFuture::new(async move {
             let _under_way = under_way;
             match fault {
                 Fault::Passes => inner.call(request).await,
                 Fault::Refused(code, status) => Ok(answer(status, &format!("{{\"__type\":\"com.amazonaws#{code}\"}}"))),
+                Fault::Late => unreachable!("it is put aside above"),
                 Fault::AnswerLost => {
                     inner.call(request).await?;
                     Err(ConnectorError::io("the connection was reset".into()))

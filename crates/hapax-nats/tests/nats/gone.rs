@@ -63,3 +63,19 @@ async fn a_consumer_that_is_deleted_ends_the_run() {
         other => panic!("{other:?}"),
     }
 }
+
+/// The server has nobody who would hear of the message: that is no confirmation.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_nobody_hears_of_is_not_acknowledged() {
+    let Some(server) = Server::start("nats_unheard").await else { return };
+    let source = server.source().await;
+    server.publish(&[], "order").await;
+    let messages = receive(&source, 1).await;
+    server.orders.delete_consumer("billing").await.unwrap();
+    match source.acknowledge(&messages).await {
+        Err(NatsError::ConsumerDeleted { stream, consumer }) => {
+            assert_eq!((&*stream, &*consumer), ("ORDERS", "billing"));
+        }
+        other => panic!("{other:?}"),
+    }
+}

@@ -135,6 +135,22 @@ async fn messages_are_hidden_in_batches_of_ten() {
     assert_eq!(last["Entries"][0]["VisibilityTimeout"], 60);
 }
 
+/// The delivery was over before the request came: the message is deleted, or another consumer's.
+#[tokio::test]
+async fn a_message_that_is_given_back_or_hidden_too_late_is_no_error() {
+    let (source, _) = source(Duration::ZERO, |_, asked, _| {
+        let gone = "Value AQEB for parameter ReceiptHandle is invalid. Reason: Message does not exist or is not \
+                    available for visibility timeout change.";
+        let id = &asked["Entries"][0]["Id"];
+        let failed = json!({"Id": id, "Code": "InvalidParameterValue", "SenderFault": true, "Message": gone});
+        (200, json!({"Successful": [], "Failed": [failed]}))
+    })
+    .await;
+    let messages = messages(1);
+    source.retry(&messages[0], Duration::from_secs(5)).await.unwrap();
+    source.extend(&messages).await.unwrap();
+}
+
 fn error(code: &str) -> Value {
     json!({"__type": format!("com.amazonaws.sqs#{code}"), "message": "no"})
 }
