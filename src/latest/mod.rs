@@ -88,13 +88,14 @@ use std::sync::Arc;
 /// Waiting whether something newer comes, and then handling only the last of a burst, is something
 /// else: it delays each message and needs timers, and whoever holds a message back must not lose
 /// it. This answers at once, and passes each version that is higher. To handle only the last,
-/// take a batch from the broker, keep the highest version of each id in it, and check these.
+/// take a batch from the broker, keep the highest version of each id in it, check these, and
+/// acknowledge the others of an id when that one is handled.
 ///
 /// # Cost
 ///
 /// A check takes the lock of one of up to 64 shards, for about as long as two cache misses, and
 /// allocates nothing. It takes 51 bytes for each id of the capacity, asked for when it is built,
-/// and used as ids come. Where the highest version comes in a batch, memory is asked for ahead.
+/// and used as ids come. A batch asks for the memory of its next ids ahead.
 ///
 /// Idea: a register that only grows (a max register: Aspnes, Attiya, Censor, PODC 2009), under a
 /// lock for each part; entries in the order of their acceptance, as in a cache by recency.

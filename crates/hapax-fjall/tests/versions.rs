@@ -4,29 +4,14 @@ use hapax::{ManualClock, Timestamp};
 use hapax_fjall::{FjallOptions, FjallStore};
 use hapax_store::{Advance, Advanced, Durability, RecordKey, Scope, VersionStore};
 use hapax_testing::store::{Fixture, StoreTime, verify_versions};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use testkit::directory::Directory;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
 fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
-}
-
-/// A directory that is removed when this is dropped.
-struct Directory(PathBuf);
-
-impl Directory {
-    fn new(name: &str) -> Self {
-        Directory(std::env::temp_dir().join(format!("hapax-{name}-{}", std::process::id())))
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 fn clock() -> ManualClock {
@@ -59,7 +44,7 @@ fn it_keeps_the_promises_of_versions() {
     runtime().block_on(async {
         // Buckets so short that an id's version moves from one to the next.
         let options = FjallOptions::new().clock(clock.clone()).durability(Durability::System).bucket(HOUR / 8);
-        let store = Arc::new(options.open(&directory.0).await.unwrap());
+        let store = Arc::new(options.open(directory.path()).await.unwrap());
         verify_versions(&Shared(store, clock)).await.unwrap();
     });
 }
@@ -77,7 +62,7 @@ fn a_version_is_known_after_a_restart() {
             (5, 3, Advanced::Stale { known: 6 }),
             (7, 4, Advanced::Newer),
         ] {
-            let store = FjallOptions::new().clock(clock.clone()).open(&directory.0).await.unwrap();
+            let store = FjallOptions::new().clock(clock.clone()).open(directory.path()).await.unwrap();
             let got = store.advance(&[of(version, attempt)]).await.unwrap().remove(0).unwrap();
             assert_eq!(got, expected, "version {version}, attempt {attempt}");
         }

@@ -5,8 +5,8 @@ use hapax_sqlite::{SqliteOptions, SqliteStore, SqliteTable};
 use hapax_store::{Advance, Advanced, Durability, ErrorKind, Marked, RecordKey, Scope, VersionStore};
 use hapax_testing::store::{Fixture, StoreTime, verify_versions};
 use rusqlite::{Connection, TransactionBehavior};
-use std::path::PathBuf;
 use std::time::Duration;
+use testkit::directory::Directory;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -14,32 +14,17 @@ fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
 }
 
-/// A file that is removed when this is dropped.
-struct File(PathBuf);
-
-impl File {
-    fn new(name: &str) -> Self {
-        File(std::env::temp_dir().join(format!("hapax-{name}-{}.db", std::process::id())))
-    }
-}
-
-impl Drop for File {
-    fn drop(&mut self) {
-        for end in ["", "-wal", "-shm"] {
-            let _ = std::fs::remove_file(format!("{}{end}", self.0.display()));
-        }
-    }
-}
+const FILE: &str = "versions.db";
 
 /// One file with several handles.
-struct Shared(File, ManualClock);
+struct Shared(Directory, ManualClock);
 
 impl Fixture for Shared {
     type Store = SqliteStore;
 
     async fn open(&self) -> SqliteStore {
         let options = SqliteOptions::new().clock(self.1.clone()).durability(Durability::System);
-        options.open(&self.0.0).await.unwrap()
+        options.open(self.0.file(FILE)).await.unwrap()
     }
 
     async fn advance(&self, by: Duration) {
@@ -59,13 +44,13 @@ fn clock() -> ManualClock {
 
 #[test]
 fn it_keeps_the_promises_of_versions() {
-    runtime().block_on(verify_versions(&Shared(File::new("versions"), clock()))).unwrap();
+    runtime().block_on(verify_versions(&Shared(Directory::new("versions"), clock()))).unwrap();
 }
 
 #[test]
 fn a_version_is_committed_with_its_effect_or_not_at_all() {
-    let file = File::new("versions-tx");
-    let mut connection = Connection::open(&file.0).unwrap();
+    let directory = Directory::new("versions-tx");
+    let mut connection = Connection::open(directory.file(FILE)).unwrap();
     connection.execute_batch("CREATE TABLE prices (cents INTEGER)").unwrap();
     let (table, scope) = (SqliteTable::new("versions").unwrap(), Scope::new("prices").unwrap());
     table.create(&connection).unwrap();
@@ -108,13 +93,14 @@ fn a_version_is_committed_with_its_effect_or_not_at_all() {
 
 #[test]
 fn a_store_of_the_same_table_sees_versions_of_transactions() {
-    let file = File::new("versions-both");
-    let mut connection = Connection::open(&file.0).unwrap();
+    let directory = Directory::new("versions-both");
+    let mut connection = Connection::open(directory.file(FILE)).unwrap();
     let (table, scope) = (SqliteTable::new("versions").unwrap(), Scope::new("prices").unwrap());
     table.create(&connection).unwrap();
     let clock = clock();
     runtime().block_on(async {
-        let store = SqliteOptions::new().table("versions").clock(clock.clone()).open(&file.0).await.unwrap();
+        let store =
+            SqliteOptions::new().table("versions").clock(clock.clone()).open(directory.file(FILE)).await.unwrap();
         let transaction = connection.transaction().unwrap();
         let now = Timestamp::from_secs(1_700_000_000);
         assert_eq!(table.advance(&transaction, &scope, "a", 6, HOUR, now).unwrap(), Advanced::Newer);

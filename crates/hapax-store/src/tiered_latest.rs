@@ -2,7 +2,7 @@
 
 mod in_doubt;
 
-use self::in_doubt::InDoubt;
+use self::in_doubt::{InDoubt, Versioned};
 use crate::back_off::BackOff;
 use crate::error::{ErrorKind, StoreError};
 use crate::key::{RecordKey, Scope};
@@ -51,13 +51,18 @@ const TRIES_MAX: u32 = 100;
 ///   known. Every version that passes has passed in the store.
 /// - *A lost answer* is asked for again, under the same attempt: it is newer if the first try has
 ///   advanced the id. If all tries fail, the caller gets the error, and the next check of that
-///   version in this process goes on with the attempt: the broker's redelivery is newer, once. This
-///   holds for the last 1,024 such versions ([`in_doubt`](TieredLatestStats::in_doubt)).
+///   version in this process goes on with the attempt: the broker's redelivery is newer, once. So
+///   it is after a check, or a batch of them, that was cancelled. This holds for the last 1,024
+///   such versions ([`in_doubt`](TieredLatestStats::in_doubt)).
+/// - *Callers in this process who bring one version at the same time* share an attempt, so whoever
+///   of them gets an answer first is told that it is newer, also if others fail or are cancelled.
 /// - *A redelivery to another process* is a duplicate there, if the try whose answer was lost has
 ///   advanced the id: then nobody has had the effect, until a higher version comes. So is one to
-///   this process after it has died, or after a check was cancelled while two of that version were
-///   under way. See [`VersionStore`] for how to advance with the effect instead.
+///   this process after it has died. See [`VersionStore`] for how to advance with the effect
+///   instead.
 /// - Each try has a [time-out](TieredLatestBuilder::timeout).
+/// - *What is [forgotten](crate::Store::forget) in the store* stays in the memory of each process,
+///   for the [retention of that](LatestBuilder::retention).
 ///
 /// # Errors
 ///
@@ -108,12 +113,14 @@ pub struct TieredLatestStats {
     pub memory: LatestStats,
 }
 
-/// The attempts of a batch that is under way. What is not answered when this is dropped is in
+/// The attempts of a batch. Those of which the caller was not told when this is dropped are in
 /// doubt.
 struct Asking<'t, S> {
     tiered: &'t TieredLatest<S>,
-    /// For each version, the key of its attempt, if it is kept in mind.
-    kept: Vec<Option<(Vec<u8>, u64)>>,
+    /// For each version, the key of its attempt, until the caller is told.
+    untold: Vec<Option<Versioned>>,
+    /// For each version, true if a try has failed that the store may have carried out.
+    may_be_done: Vec<bool>,
 }
 
 impl<S: VersionStore> TieredLatest<S> {
@@ -152,10 +159,17 @@ impl<S: VersionStore> TieredLatest<S> {
         // Relaxed: counters.
         self.by_memory.fetch_add((versions.len() - open.len()) as u64, Ordering::Relaxed);
         self.asked.fetch_add(open.len() as u64, Ordering::Relaxed);
+        let mut asked = Vec::new();
         for places in open.chunks(self.store.limits().batch.max(1)) {
             let batch = places.iter().map(|&place| (versions[place].0.as_ref(), versions[place].1)).collect::<Vec<_>>();
-            for (place, answer) in places.iter().zip(self.ask(&batch).await) {
-                answers[*place] = Some(answer);
+            asked.push((places, self.ask(&batch).await));
+        }
+        // Not before the last of them: a caller that is cancelled meanwhile was told of none.
+        for (places, (mut asking, told)) in asked {
+            for (n, (&place, answer)) in places.iter().zip(told).enumerate() {
+                let (id, version) = &versions[place];
+                let told = asking.tell(n, answer);
+                answers[place] = Some(told.map(|advanced| self.learn(id.as_ref(), *version, advanced)));
             }
         }
         answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err(self.unanswered()))).collect()
@@ -196,7 +210,7 @@ impl<S: VersionStore> TieredLatest<S> {
     }
 
     /// Asks the store, as often as it takes and is allowed.
-    async fn ask(&self, batch: &[(&[u8], u64)]) -> Vec<Result<VersionVerdict, StoreError>> {
+    async fn ask(&self, batch: &[(&[u8], u64)]) -> (Asking<'_, S>, Vec<Result<Advanced, StoreError>>) {
         let (mut asking, mut advances) = self.begin(batch);
         let mut answers: Vec<Option<Result<Advanced, StoreError>>> = vec![None; batch.len()];
         let mut places: Vec<usize> = (0..batch.len()).collect();
@@ -209,6 +223,7 @@ impl<S: VersionStore> TieredLatest<S> {
                     Ok(answered) => answered[n].clone(),
                     Err(error) => Err(error.clone()),
                 };
+                asking.may_be_done[place] |= answer.as_ref().is_err_and(|error| !has_done_nothing(error.kind()));
                 if answer.as_ref().is_err_and(|error| error.kind().is_transient()) {
                     again.push(advances[n].clone());
                     again_at.push(place);
@@ -221,15 +236,8 @@ impl<S: VersionStore> TieredLatest<S> {
             }
             tokio::time::sleep(BACK_OFF.after(tried, random::any())).await;
         }
-        let told = batch.iter().zip(answers).enumerate().map(|(place, ((id, version), answer))| {
-            let answer = answer.unwrap_or_else(|| Err(self.unanswered()));
-            // An error that is not transient says that nothing was done.
-            if !answer.as_ref().is_err_and(|error| error.kind().is_transient()) {
-                asking.settle(place);
-            }
-            answer.map(|advanced| self.learn(id, *version, advanced))
-        });
-        told.collect()
+        let answers = answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err(self.unanswered())));
+        (asking, answers.collect())
     }
 
     /// Learns what the store has answered; memory never knows more than that.
@@ -247,15 +255,15 @@ impl<S: VersionStore> TieredLatest<S> {
     /// Returns the requests of a batch, with the attempts that were begun before, if any.
     fn begin(&self, batch: &[(&[u8], u64)]) -> (Asking<'_, S>, Vec<Advance>) {
         let mut in_doubt = lock(&self.in_doubt);
-        let mut kept = Vec::with_capacity(batch.len());
+        let mut untold = Vec::with_capacity(batch.len());
         let advance = |&(id, version): &(&[u8], u64)| {
             let key = RecordKey::new(&self.scope, id);
-            let (attempt, is_kept) = in_doubt.begin((key.to_stored(), version));
-            kept.push(is_kept.then(|| (key.to_stored(), version)));
+            let attempt = in_doubt.begin((key.to_stored(), version));
+            untold.push(Some((key.to_stored(), version)));
             Advance { key, version, attempt, retention: self.retention }
         };
         let advances = batch.iter().map(advance).collect();
-        (Asking { tiered: self, kept }, advances)
+        (Asking { tiered: self, untold, may_be_done: vec![false; batch.len()] }, advances)
     }
 
     /// Returns the answers, if there is one for each request.
@@ -283,19 +291,29 @@ impl<S> std::fmt::Debug for TieredLatest<S> {
     }
 }
 
+/// Returns true for an error that says that the store has not carried out the try.
+fn has_done_nothing(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Conflict | ErrorKind::Misconfigured)
+}
+
 impl<S> Asking<'_, S> {
-    /// Notes that a version was answered.
-    fn settle(&mut self, place: usize) {
-        if let Some(version) = self.kept[place].take() {
-            lock(&self.tiered.in_doubt).settle(&version);
+    /// Returns what the caller is told, who is told now.
+    fn tell(&mut self, place: usize, answer: Result<Advanced, StoreError>) -> Result<Advanced, StoreError> {
+        let Some(version) = self.untold[place].take() else { return answer };
+        let mut in_doubt = lock(&self.tiered.in_doubt);
+        match answer {
+            Ok(advanced) => return Ok(in_doubt.settle(&version, advanced)),
+            Err(_) if self.may_be_done[place] => in_doubt.leave(&version),
+            Err(_) => in_doubt.fail(&version),
         }
+        answer
     }
 }
 
 impl<S> Drop for Asking<'_, S> {
     fn drop(&mut self) {
         let mut in_doubt = lock(&self.tiered.in_doubt);
-        self.kept.iter().flatten().for_each(|version| in_doubt.leave(version));
+        self.untold.iter().flatten().for_each(|version| in_doubt.leave(version));
     }
 }
 
@@ -317,7 +335,8 @@ impl<S: VersionStore> TieredLatestBuilder<S> {
     }
 
     /// Sets how long the store knows a version, from when it was accepted. Longer than a message
-    /// can be late. Default: a day.
+    /// can be late, and no shorter than the memory's retention: memory goes on to answer when the
+    /// store has forgotten. Default: a day.
     pub fn retention(self, retention: Duration) -> Self {
         TieredLatestBuilder { retention, ..self }
     }

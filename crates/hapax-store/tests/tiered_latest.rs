@@ -128,21 +128,109 @@ fn a_caller_who_is_cancelled_leaves_its_attempt_to_the_next() {
 }
 
 #[test]
-fn what_another_caller_has_met_is_no_answer_for_an_attempt_that_is_in_doubt() {
+fn a_caller_who_is_cancelled_between_the_round_trips_of_a_batch_was_told_of_none() {
     run(async {
         let store = store();
         let latest = tiered(&store, 1);
+        let ids: Vec<(String, u64)> = (0..2_500).map(|id| (format!("{id}"), 6)).collect();
+        for fault in [Fault::None, Fault::None, Fault::AnswersLate(TIMEOUT / 2)] {
+            store.next(fault);
+        }
+        let cancelled = tokio::time::timeout(TIMEOUT / 10, latest.check_batch(&ids)).await;
+        assert!(cancelled.is_err() && store.calls() == 3, "{} calls", store.calls());
+        assert_eq!((latest.stats().in_doubt, latest.stats().given_up), (1_024, 2_500 - 1_024));
+        let told = latest.check_batch(&ids).await;
+        assert_eq!(told.into_iter().filter(|verdict| verdict.as_ref().unwrap().is_newer()).count(), 1_024);
+        assert!(latest.check_batch(&ids).await.into_iter().all(|verdict| verdict.unwrap().is_known()));
+
+        // Of 1,024, all are kept.
+        let ids: Vec<(String, u64)> = (0..1_024).map(|id| (format!("again {id}"), 6)).collect();
         store.next(Fault::AnswersLate(TIMEOUT / 2));
-        let first = tokio::time::timeout(TIMEOUT / 4, latest.check("a", 6));
-        let second = async {
-            tokio::time::sleep(TIMEOUT / 8).await;
-            latest.check("a", 6).await.unwrap()
-        };
-        let (first, second) = tokio::join!(first, second);
-        assert!(first.is_err() && second == VersionVerdict::Duplicate, "{second:?}");
-        // The first one's message comes again.
+        assert!(tokio::time::timeout(TIMEOUT / 10, latest.check_batch(&ids)).await.is_err());
+        assert!(latest.check_batch(&ids).await.into_iter().all(|verdict| verdict.unwrap().is_newer()));
+    });
+}
+
+#[test]
+fn of_callers_who_share_an_attempt_one_is_newer_also_if_others_are_cancelled_or_fail() {
+    run(async {
+        let store = store();
+        let latest = tiered(&store, 1);
+        for (first_fault, second_fault) in [
+            // The first one is cancelled, and the answer of the second is its.
+            (Fault::AnswersLate(TIMEOUT / 2), Fault::None),
+            // The second one's try is carried out, and its answer lost.
+            (Fault::Delays(TIMEOUT / 4), Fault::LosesAnswer(ErrorKind::Unavailable)),
+            (Fault::AnswersLate(TIMEOUT / 2), Fault::LosesAnswer(ErrorKind::Unavailable)),
+        ] {
+            let id = format!("{first_fault:?} {second_fault:?}");
+            store.next(first_fault);
+            store.next(second_fault);
+            let patience = if first_fault == Fault::Delays(TIMEOUT / 4) { TIMEOUT } else { TIMEOUT / 4 };
+            let first = tokio::time::timeout(patience, latest.check(&id, 6));
+            let second = async {
+                tokio::time::sleep(TIMEOUT / 8).await;
+                latest.check(&id, 6).await
+            };
+            let (first, second) = tokio::join!(first, second);
+            let mut newer = usize::from(first.is_ok_and(|told| told.unwrap().is_newer()));
+            newer += usize::from(second.is_ok_and(VersionVerdict::is_newer));
+            // Both messages come again.
+            for _ in 0..2 {
+                newer += usize::from(latest.check(&id, 6).await.unwrap().is_newer());
+            }
+            assert_eq!((newer, latest.stats().in_doubt), (1, 0), "{id}");
+        }
+    });
+}
+
+#[test]
+fn what_memory_has_met_is_no_answer_for_an_attempt_that_is_in_doubt() {
+    run(async {
+        let store = store();
+        let latest = tiered(&store, 1);
+        store.next(Fault::LosesAnswer(ErrorKind::Timeout));
+        assert_eq!(kind(latest.check("a", 6).await), ErrorKind::Timeout);
+        // From the answer to another version memory knows this one, too.
+        assert_eq!(latest.check("a", 5).await.unwrap(), VersionVerdict::Stale { known: 6 });
         assert_eq!(latest.check("a", 6).await.unwrap(), VersionVerdict::Newer);
         assert_eq!(latest.check("a", 6).await.unwrap(), VersionVerdict::Duplicate);
+    });
+}
+
+#[test]
+fn no_error_ends_a_doubt_about_an_earlier_try() {
+    run(async {
+        let store = store();
+        let latest = tiered(&store, 2);
+        // An answer that nobody can read is lost as well.
+        store.next(Fault::LosesAnswer(ErrorKind::Corrupt));
+        assert_eq!(kind(latest.check("a", 6).await), ErrorKind::Corrupt);
+        store.next(Fault::Fails(ErrorKind::Misconfigured));
+        assert_eq!(kind(latest.check("a", 6).await), ErrorKind::Misconfigured);
+        assert_eq!(latest.check("a", 6).await.unwrap(), VersionVerdict::Newer);
+        // Nor does the second try of one check.
+        store.next(Fault::LosesAnswer(ErrorKind::Unavailable));
+        store.next(Fault::Fails(ErrorKind::Misconfigured));
+        assert_eq!(kind(latest.check("b", 6).await), ErrorKind::Misconfigured);
+        assert_eq!(latest.check("b", 6).await.unwrap(), VersionVerdict::Newer);
+        // Where nothing was done, there is no doubt.
+        store.next(Fault::Fails(ErrorKind::Misconfigured));
+        assert_eq!(kind(latest.check("c", 6).await), ErrorKind::Misconfigured);
+        assert_eq!(latest.stats().in_doubt, 0);
+    });
+}
+
+#[test]
+fn memory_keeps_what_is_forgotten_in_the_store() {
+    run(async {
+        let store = store();
+        let (here, elsewhere) = (tiered(&store, 1), tiered(&store, 1));
+        assert!(here.check("a", 6).await.unwrap().is_newer());
+        let forgotten = store.forget(&[RecordKey::new(&scope(), "a")]).await.unwrap().remove(0);
+        assert!(forgotten.unwrap());
+        assert_eq!(here.check("a", 6).await.unwrap(), VersionVerdict::Duplicate);
+        assert_eq!(elsewhere.check("a", 6).await.unwrap(), VersionVerdict::Newer);
     });
 }
 

@@ -13,14 +13,16 @@ export function keyOf(form: string): string {
 
 /** Submits a form, again while nobody knows whether it was done. Throws if that stays unknown. */
 export async function submit(form: string, url: string, body: string): Promise<Response> {
-  const headers = { "Content-Type": "application/json", "Idempotency-Key": `"${keyOf(form)}"` };
+  const key = keyOf(form);
+  const headers = { "Content-Type": "application/json", "Idempotency-Key": `"${key}"` };
   for (let attempt = 1; ; attempt++) {
     const patience = new AbortController();
     const timer = setTimeout(() => patience.abort(), PATIENCE_MS);
     try {
       const response = await fetch(url, { method: "POST", headers, body, signal: patience.signal });
       const isOver = response.status < 500 && ![408, 409, 429].includes(response.status);
-      if (isOver) sessionStorage.removeItem(`key-of:${form}`); // the next submit is another one
+      // The next submit is another one, and may have begun already.
+      if (isOver && keyOf(form) === key) sessionStorage.removeItem(`key-of:${form}`);
       if (isOver || attempt === ATTEMPTS) return response;
     } catch (error) {
       if (attempt === ATTEMPTS) throw error; // unknown: the key stays for the next attempt

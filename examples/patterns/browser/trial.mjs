@@ -15,7 +15,7 @@ let answers = [];
 const keys = [];
 globalThis.fetch = async (_url, { headers }) => {
   keys.push(headers["Idempotency-Key"]);
-  const answer = answers.shift() ?? 200;
+  const answer = (await answers.shift()) ?? 200;
   if (answer === "lost") throw new TypeError("no answer");
   return { status: answer };
 };
@@ -52,5 +52,15 @@ keys.length = 0;
 await Promise.all([submit("order", "/orders", "{}"), submit("order", "/orders", "{}")]);
 assert.equal(new Set(keys).size, 1);
 assert.notEqual(keyOf("order"), keyOf("refund"));
+
+// The late end of a click leaves the next submit its key, while nobody knows of that one.
+let late;
+answers = [200, new Promise((resolve) => (late = resolve))];
+const clicks = [submit("order", "/orders", "{}"), submit("order", "/orders", "{}")];
+await clicks[0];
+const next = keyOf("order");
+late(200);
+await clicks[1];
+assert.equal(keyOf("order"), next);
 assert.match(first, /^"[0-9a-f-]{36}"$/);
 console.log("tried");

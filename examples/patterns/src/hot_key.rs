@@ -49,6 +49,9 @@ impl<E: std::error::Error + 'static> std::error::Error for TurnError<E> {
 /// Does the work of a key, unless it is done or somebody else is at it. The lease is renewed while
 /// the work runs. `work` takes what is scarce, like a connection, after it is called.
 ///
+/// Whatever comes with the key after that, within the retention, is [`Done`](Turn::Done) without
+/// any work. So the key says what the work covers: the shop's ranking *as of 12:00*, not the shop.
+///
 /// # Errors
 ///
 /// [`TurnError`]. Let the message come again.

@@ -1,10 +1,13 @@
-//! Attempts whose answer was lost, so that the next try of the same version can go on with them.
+//! Attempts of versions that are not answered yet: whoever asks about the same version, at the same
+//! time or after an answer was lost, goes on with the same attempt, and one of them is told that it
+//! is newer.
 
+use crate::versions::Advanced;
 use hapax::tier::random;
 use std::collections::BTreeMap;
 
-/// The most versions whose attempts are kept.
-const IN_DOUBT_MAX: usize = 1_024;
+/// The most versions whose attempts are kept when nobody is asking any more.
+const LEFT_MAX: usize = 1_024;
 
 /// An id's key, as it is stored, and a version.
 pub(super) type Versioned = (Vec<u8>, u64);
@@ -13,17 +16,22 @@ pub(super) type Versioned = (Vec<u8>, u64);
 #[derive(Default)]
 pub(super) struct InDoubt {
     attempts: BTreeMap<Versioned, Doubt>,
-    /// Numbers the entries, so that the oldest one goes first.
+    /// Those that nobody is asking about, by when they were left.
+    left: BTreeMap<u64, Versioned>,
     next: u64,
     given_up: u64,
 }
 
 struct Doubt {
     attempt: u64,
-    /// True while a call with this attempt is under way: no other one may have it, or both would
-    /// be told that they are newer.
-    is_asking: bool,
-    number: u64,
+    /// The number of callers that are asking with this attempt.
+    asking: usize,
+    /// True if the store may have carried out a try that was not answered.
+    may_be_done: bool,
+    /// True if one of them was told that the version is newer: no other one may be.
+    is_told: bool,
+    /// Its place in `left`.
+    left: Option<u64>,
 }
 
 impl InDoubt {
@@ -41,51 +49,69 @@ impl InDoubt {
 
     /// Returns true if an attempt of this version was left without an answer.
     pub(super) fn is_left(&self, version: &Versioned) -> bool {
-        self.attempts.get(version).is_some_and(|doubt| !doubt.is_asking)
+        self.attempts.get(version).is_some_and(|doubt| doubt.left.is_some())
     }
 
-    /// Notes that a version was answered.
-    pub(super) fn settle(&mut self, version: &Versioned) {
-        self.attempts.remove(version);
+    /// Returns the attempt for a version: the one that is under way, or was left, or a new one.
+    /// Whoever gets it settles, leaves or fails it.
+    pub(super) fn begin(&mut self, version: Versioned) -> u64 {
+        let doubt = self.attempts.entry(version).or_insert_with(Doubt::new);
+        doubt.asking += 1;
+        if let Some(left) = doubt.left.take() {
+            self.left.remove(&left);
+        }
+        doubt.attempt
     }
 
-    /// Notes that nobody asks for a version any more, although there was no answer.
+    /// Notes what the store has answered to one who asked. Returns what that one is told.
+    pub(super) fn settle(&mut self, version: &Versioned, answer: Advanced) -> Advanced {
+        let Some(doubt) = self.attempts.get_mut(version) else { return answer };
+        let is_newer = answer == Advanced::Newer;
+        let told = if is_newer && doubt.is_told { Advanced::Duplicate } else { answer };
+        doubt.is_told |= is_newer;
+        self.end(version, true);
+        told
+    }
+
+    /// Notes that one who asked does not any more, and that the store may have carried that out.
     pub(super) fn leave(&mut self, version: &Versioned) {
         if let Some(doubt) = self.attempts.get_mut(version) {
-            doubt.is_asking = false;
+            doubt.may_be_done = true;
         }
+        self.end(version, false);
     }
 
-    /// Returns the attempt for a version, and whether it is the one that is kept for it.
-    pub(super) fn begin(&mut self, version: Versioned) -> (u64, bool) {
-        if let Some(doubt) = self.attempts.get_mut(&version) {
-            let is_free = !std::mem::replace(&mut doubt.is_asking, true);
-            return if is_free { (doubt.attempt, true) } else { (new_attempt(), false) };
+    /// Notes that one who asked does not any more, and that the store has done nothing for it.
+    pub(super) fn fail(&mut self, version: &Versioned) {
+        self.end(version, false);
+    }
+
+    /// Keeps the attempt after the last one who asked, if the next one may have to go on with it.
+    fn end(&mut self, version: &Versioned, is_answered: bool) {
+        let Some(doubt) = self.attempts.get_mut(version) else { return };
+        doubt.asking -= 1;
+        if doubt.asking > 0 {
+            return;
         }
-        if self.attempts.len() >= IN_DOUBT_MAX && !self.give_up_oldest() {
-            // All are under way: what is lost of this one is not kept.
-            return (new_attempt(), false);
+        if is_answered || doubt.is_told || !doubt.may_be_done {
+            self.attempts.remove(version);
+            return;
         }
+        doubt.left = Some(self.next);
+        self.left.insert(self.next, version.clone());
         self.next += 1;
-        let doubt = Doubt { attempt: new_attempt(), is_asking: true, number: self.next };
-        let attempt = doubt.attempt;
-        self.attempts.insert(version, doubt);
-        (attempt, true)
-    }
-
-    /// Gives up the oldest attempt that is not under way; returns false if all are.
-    fn give_up_oldest(&mut self) -> bool {
-        let idle = self.attempts.iter().filter(|(_, doubt)| !doubt.is_asking);
-        let Some(oldest) = idle.min_by_key(|(_, doubt)| doubt.number).map(|(version, _)| version.clone()) else {
-            return false;
-        };
-        self.attempts.remove(&oldest);
-        self.given_up += 1;
-        true
+        if self.left.len() > LEFT_MAX
+            && let Some((_, oldest)) = self.left.pop_first()
+        {
+            self.attempts.remove(&oldest);
+            self.given_up += 1;
+        }
     }
 }
 
-/// Returns an attempt of 63 random bits.
-fn new_attempt() -> u64 {
-    random::any() >> 1
+impl Doubt {
+    fn new() -> Self {
+        // An attempt has 63 bits.
+        Doubt { attempt: random::any() >> 1, asking: 0, may_be_done: false, is_told: false, left: None }
+    }
 }

@@ -137,6 +137,11 @@ impl<F: Fixture<Store: VersionStore>> Suite<'_, F> {
         case.case.is(got, expected)?;
         let none = case.case.all("no versions", case.store.advance(&[]).await)?;
         case.case.is(none, vec![])?;
+        // Callers who share an attempt may share a batch.
+        let shared = [case.of("c", 3, 50), case.of("a", 9, 51), case.of("c", 3, 50), case.of("c", 3, 52)];
+        let got =
+            case.case.all("version 3 of c by one attempt twice, then another", case.store.advance(&shared).await)?;
+        case.case.is(got, vec![Newer, Newer, Newer, Duplicate])?;
 
         let size = case.store.limits().batch as u64;
         let of = |i: u64, version: u64, by: u64| case.of(&format!("id {}", i.wrapping_mul(31)), version, by + i);

@@ -61,8 +61,8 @@ fn a_submit_has_one_key_and_a_key_of_each_request_is_found_out() {
     let Some(result) = folder.tried(&submit) else { return };
     assert_eq!(result.as_deref(), Ok("tried\n"));
     // A key with the time, and one of the request: after a reload, or of two clicks, both are new.
-    for key in ["${keyOf(form)}-${Date.now()}-${Math.random()}", "${crypto.randomUUID()}"] {
-        let naive = submit.replace("${keyOf(form)}", key);
+    for key in ["${key}-${Date.now()}-${Math.random()}", "${crypto.randomUUID()}"] {
+        let naive = submit.replace("${key}", key);
         assert_ne!(naive, submit);
         let found = folder.tried(&naive).expect("as before").expect_err("it is found out");
         assert!(found.contains("AssertionError") && found.contains("strictly equal"), "{key}: {found}");

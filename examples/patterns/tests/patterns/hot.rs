@@ -114,6 +114,31 @@ fn a_hot_key_is_worked_on_once_also_after_failures_and_deaths() {
     });
 }
 
+/// Ranks a shop after each of two changes, at the times in which they are covered. Returns the
+/// changes that the last ranking has.
+async fn ranked(dedup: &TieredDedup<SqliteStore>, key_of: impl Fn(u32) -> Key) -> u32 {
+    let (changes, ranking) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    for moment in [12, 13] {
+        changes.fetch_add(1, Ordering::Relaxed);
+        let work = async || {
+            ranking.store(changes.load(Ordering::Relaxed), Ordering::Relaxed);
+            Ok::<_, &'static str>(())
+        };
+        assert!(once_per_key(dedup, &key_of(moment), work).await.is_ok_and(|turn| turn == Turn::Done));
+    }
+    ranking.into_inner() as u32
+}
+
+#[test]
+fn a_key_of_shop_and_moment_covers_each_change_and_one_of_the_shop_alone_is_found_out() {
+    runtime().block_on(async {
+        let file = File::new("moments");
+        let dedup = file.open().await;
+        assert_eq!(ranked(&dedup, |moment| key(&format!("shop-17, as of {moment}:00"))).await, 2);
+        assert_eq!(ranked(&dedup, |_| key("shop-17")).await, 1, "the second change is in no ranking");
+    });
+}
+
 /// Returns true if a message with another key is done while as many messages of a hot key are at
 /// hand as there are connections, and the first of them takes long.
 async fn others_go_on(hot: impl AsyncFn(), cold: impl Future<Output = bool>) -> bool {
