@@ -4,14 +4,13 @@
 use super::attempt_count::{AttemptCount, Counting};
 use super::delivery::Delivery;
 use super::event::Event;
-use super::give_up::Unhandled;
-use super::handler::Handler;
+use super::handler::{FailureKind, Handler, call};
 use super::meters::KindMeters;
 use super::stats::Counts;
 use hapax::Token;
 use hapax::tier::random::mix;
 use hapax_store::back_off::BackOff;
-use hapax_store::{Note, Store, StoreError, TieredClaim, unwind};
+use hapax_store::{Note, Store, StoreError, TieredClaim};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -36,16 +35,6 @@ pub(super) enum Ended<S: Store> {
     Lost,
     /// It was told to stop, and the claim is released.
     Stopped,
-}
-
-/// The way in which a handler failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FailureKind {
-    Failed,
-    /// It says that another attempt cannot help.
-    GaveUp,
-    Panicked,
-    TimedOut,
 }
 
 /// A message to be handled, its claim and its stop.
@@ -189,22 +178,10 @@ impl<M: Send + Sync + 'static> Task<M> {
         let delivery = Delivery { message, token, attempt, is_last };
         let since = Instant::now();
         progress.since = Some(since);
-        // It is called where its panics are caught.
-        let handling = async move { (self.handler)(delivery).await };
-        // Dropped when its time is over, before anything else is done.
-        let handled = tokio::time::timeout(self.timeout, unwind::caught(handling)).await;
+        let handled = call(&self.handler, delivery, self.timeout).await;
         progress.since = None;
         self.counts.of(self.kind.as_deref()).handled(since.elapsed());
-        let (why, how) = match handled {
-            Ok(Ok(Ok(()))) => return Worked::Handled,
-            Ok(Ok(Err(Unhandled { why, gives_up: true }))) => (why, FailureKind::GaveUp),
-            Ok(Ok(Err(Unhandled { why, .. }))) => (why, FailureKind::Failed),
-            Ok(Err(panic)) => (format!("the handler panicked: {}", unwind::said(&*panic)), FailureKind::Panicked),
-            Err(_) => (
-                format!("the handler was not done within {:?}: option `handler_timeout`", self.timeout),
-                FailureKind::TimedOut,
-            ),
-        };
+        let Err((why, how)) = handled else { return Worked::Handled };
         let is_last = is_last || how == FailureKind::GaveUp;
         let failure = progress.failure.insert(Failure { why, how, attempt, is_last });
         if !is_last {

@@ -1,17 +1,67 @@
 //! A handler of any type, with the span in which it runs, and how its messages are shown.
 
 use super::delivery::Delivery;
+use super::event::Event;
 use super::give_up::Unhandled;
 use super::kinds::Description;
 use super::meters::{ConsumerMeters, KindMeters};
-use hapax_store::StoreError;
+use hapax_store::{StoreError, unwind};
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// The largest length of the reason of a failure, in bytes: brokers limit headers and messages, and
+/// a parser's error may quote all of a payload.
+const REASON_MAX: usize = 1_024;
 
 /// A handler of any type, and its future.
 pub(super) type Handler<M> = Arc<dyn Fn(Delivery<M>) -> Handling + Send + Sync>;
 pub(super) type Handling = Pin<Box<dyn Future<Output = Result<(), Unhandled>> + Send>>;
+
+/// The way in which a handler failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FailureKind {
+    Failed,
+    /// It says that another attempt cannot help.
+    GaveUp,
+    Panicked,
+    TimedOut,
+}
+
+impl FailureKind {
+    /// Returns the event that is counted beside a failure.
+    pub(super) fn event(self) -> Option<Event> {
+        match self {
+            FailureKind::Failed => None,
+            FailureKind::GaveUp => Some(Event::GaveUp),
+            FailureKind::Panicked => Some(Event::Panicked),
+            FailureKind::TimedOut => Some(Event::TimedOut),
+        }
+    }
+}
+
+/// Calls a handler, which is dropped when its time is over. Fails with the reason of its failure.
+pub(super) async fn call<M>(
+    handler: &Handler<M>,
+    delivery: Delivery<M>,
+    timeout: Duration,
+) -> Result<(), (String, FailureKind)> {
+    // It is called where its panics are caught.
+    let handling = async move { handler(delivery).await };
+    let (mut why, how) = match tokio::time::timeout(timeout, unwind::caught(handling)).await {
+        Ok(Ok(Ok(()))) => return Ok(()),
+        Ok(Ok(Err(Unhandled { why, gives_up: true }))) => (why, FailureKind::GaveUp),
+        Ok(Ok(Err(Unhandled { why, .. }))) => (why, FailureKind::Failed),
+        Ok(Err(panic)) => (format!("the handler panicked: {}", unwind::said(&*panic)), FailureKind::Panicked),
+        Err(_) => {
+            (format!("the handler was not done within {timeout:?}: option `handler_timeout`"), FailureKind::TimedOut)
+        }
+    };
+    let end = (0..=why.len().min(REASON_MAX)).rfind(|&end| why.is_char_boundary(end)).unwrap_or(0);
+    why.truncate(end);
+    Err((why, how))
+}
 
 /// A function that makes the span of a handler.
 #[cfg(feature = "tracing")]

@@ -81,6 +81,16 @@ fn is_sane(kind: &str) -> bool {
 pub(super) type KindOf<M> = Arc<dyn for<'m> Fn(&'m M) -> Option<Cow<'m, str>> + Send + Sync>;
 type TraceOf<M> = fn(&M) -> Option<TraceContext>;
 
+/// Returns the function that asks a message itself.
+pub(super) fn kind_of_described<M: Described>() -> KindOf<M> {
+    Arc::new(|message: &M| message.kind().map(Cow::Borrowed))
+}
+
+/// Returns a caller's function as one of this crate's.
+pub(super) fn kind_by<M>(kind_of: impl Fn(&M) -> Option<String> + Send + Sync + 'static) -> KindOf<M> {
+    Arc::new(move |message: &M| kind_of(message).map(Cow::Owned))
+}
+
 /// The description of a message in metrics and spans.
 pub(super) struct Description<M> {
     kinds: Kinds,
@@ -95,14 +105,14 @@ impl<M> Description<M> {
     where
         M: Described,
     {
-        Self::new(kinds, Arc::new(|message: &M| message.kind().map(Cow::Borrowed)), TraceContext::of)
+        Self::new(kinds, kind_of_described(), TraceContext::of)
     }
 
     pub(super) fn by(kinds: Kinds, kind_of: impl Fn(&M) -> Option<String> + Send + Sync + 'static) -> Self
     where
         M: Described,
     {
-        Self::new(kinds, Arc::new(move |message: &M| kind_of(message).map(Cow::Owned)), TraceContext::of)
+        Self::new(kinds, kind_by(kind_of), TraceContext::of)
     }
 
     fn new(kinds: Kinds, kind_of: KindOf<M>, trace_of: TraceOf<M>) -> Self {

@@ -3,14 +3,12 @@
 use super::delivery::Delivery;
 use super::error::ConsumerError;
 use super::event::Event;
-use super::give_up::Unhandled;
-use super::handler::Handler;
+use super::handler::{FailureKind, Handler, call};
 use super::log_shared::{Held, LogShared};
 use super::memory::Memory;
 use super::order::Ticket;
 use super::source::Source;
 use hapax::tier::random;
-use hapax_store::unwind;
 use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -73,32 +71,15 @@ pub(super) async fn attempts<M: Send + Sync + 'static, K: Memory>(
         let message = Arc::clone(&held.message);
         let delivery = Delivery { message, token: consumer.memory.token(), attempt, is_last };
         let since = Instant::now();
-        // It is called where its panics are caught.
-        let handling = async move { handler(delivery).await };
-        let handled = tokio::time::timeout(options.handler_timeout, unwind::caught(handling)).await;
+        let handled = call(handler, delivery, options.handler_timeout).await;
         counts.of(held.kind.as_deref()).handled(since.elapsed());
-        let why = match handled {
-            Ok(Ok(Ok(()))) => {
-                count(Event::Handled);
-                return Ok(());
-            }
-            Ok(Ok(Err(Unhandled { why, gives_up }))) => {
-                if gives_up {
-                    count(Event::GaveUp);
-                    is_last = true;
-                }
-                why
-            }
-            Ok(Err(panic)) => {
-                count(Event::Panicked);
-                format!("the handler panicked: {}", unwind::said(&*panic))
-            }
-            Err(_) => {
-                count(Event::TimedOut);
-                format!("the handler was not done within {:?}: option `handler_timeout`", options.handler_timeout)
-            }
+        let Err((why, how)) = handled else {
+            count(Event::Handled);
+            return Ok(());
         };
         count(Event::Failed);
+        how.event().into_iter().for_each(count);
+        is_last |= how == FailureKind::GaveUp;
         counts.failed(&why, is_last);
         if is_last {
             return Err(why);

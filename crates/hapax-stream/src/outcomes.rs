@@ -3,7 +3,8 @@
 use super::calls::{Dead, Told};
 use super::error::ConsumerError;
 use super::event::Event;
-use super::handle::{Ended, FailureKind};
+use super::handle::Ended;
+use super::handler::FailureKind;
 use super::messages::Stage;
 use super::order::Ticket;
 use super::run::Run;
@@ -67,12 +68,7 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
 
     fn failed(&mut self, ticket: Ticket, how: FailureKind) {
         self.count_of(ticket, Event::Failed);
-        match how {
-            FailureKind::Failed => {}
-            FailureKind::GaveUp => self.count_of(ticket, Event::GaveUp),
-            FailureKind::Panicked => self.count_of(ticket, Event::Panicked),
-            FailureKind::TimedOut => self.count_of(ticket, Event::TimedOut),
-        }
+        how.event().into_iter().for_each(|event| self.count_of(ticket, event));
         let Some(held) = self.messages.get_mut(ticket) else { return };
         held.failures = held.failures.saturating_add(1);
         if let Some(id) = &held.id

@@ -2,9 +2,9 @@
 
 use super::delivery::Delivery;
 use super::give_up::{BoxError, GiveUp};
+use super::kinds::{self, KindOf};
 use hapax_message::Described;
 use hapax_store::sync::{Ordering, StdAtomicU64};
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::pin::Pin;
@@ -17,7 +17,6 @@ const MAX_SHOWN: usize = 64;
 pub type Routed = Pin<Box<dyn Future<Output = Result<(), Box<dyn std::error::Error + Send + Sync>>> + Send>>;
 
 type Route<M> = Arc<dyn Fn(Delivery<M>) -> Routed + Send + Sync>;
-type KindOf<M> = Arc<dyn for<'m> Fn(&'m M) -> Option<Cow<'m, str>> + Send + Sync>;
 
 /// The treatment of a message of a kind for which there is no handler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,7 +70,8 @@ pub enum OnUnknown {
 /// once, with the reason, since no other attempt would parse it; so is one whose handler returns an
 /// error with [`GiveUp`] in its chain. Any other error is tried again, as consumers do.
 ///
-/// The reason is the parser's error, which may have a part of the payload in it.
+/// The reason is the parser's error, which may have a part of the payload in it: the first 1,024
+/// bytes of it are kept.
 ///
 /// # Cost
 ///
@@ -127,7 +127,7 @@ impl<M: Described + Send + Sync + 'static> Router<M> {
         let routes = Routes {
             by_kind: HashMap::new(),
             otherwise: Otherwise::By(OnUnknown::default()),
-            kind_of: Arc::new(|message: &M| message.kind().map(Cow::Borrowed)),
+            kind_of: kinds::kind_of_described(),
             counts: Arc::default(),
         };
         RouterBuilder { routes, wrong: None }
@@ -251,7 +251,7 @@ impl<M: Described + Send + Sync + 'static> RouterBuilder<M> {
     /// Sets where the kind of a message is: for envelopes in the payload, such as those of Amazon
     /// EventBridge. Default: [`Described::kind`].
     pub fn kind_by(mut self, kind_of: impl Fn(&M) -> Option<String> + Send + Sync + 'static) -> Self {
-        self.routes.kind_of = Arc::new(move |message: &M| kind_of(message).map(Cow::Owned));
+        self.routes.kind_of = kinds::kind_by(kind_of);
         self
     }
 

@@ -128,7 +128,7 @@ pub trait Source: Send + Sync {
     /// copy in a place that people look at. It is then [acknowledged](Source::acknowledge) like one
     /// that is done, and its id is completed, so that another delivery is a duplicate. A broker
     /// whose own dead letters work by a refusal remembers that here, and refuses when it is to
-    /// acknowledge.
+    /// acknowledge. The reason has 1,024 bytes at most: it may quote what somebody has sent.
     fn dead_letter(
         &self,
         message: &Arc<Self::Message>,

@@ -45,6 +45,11 @@ impl EventError {
         EventError::Invalid { attribute: shown(attribute), expected, got: shown(got) }
     }
 
+    #[cfg(feature = "json")]
+    pub(super) fn not_json(error: &serde_json::Error) -> Self {
+        EventError::Json { reason: crate::beginning(error) }
+    }
+
     pub(super) fn twice(attribute: &str) -> Self {
         EventError::Twice { attribute: shown(attribute) }
     }

@@ -48,7 +48,7 @@ impl Event {
     /// [`EventError`] names the attribute that is missing or invalid. A member that is there twice
     /// is refused, since readers differ in which one they take.
     pub fn from_json(body: &[u8]) -> Result<Self, EventError> {
-        let members: Members = serde_json::from_slice(body).map_err(|error| not_json(&error))?;
+        let members: Members = serde_json::from_slice(body).map_err(|error| EventError::not_json(&error))?;
         members.event()
     }
 
@@ -58,7 +58,7 @@ impl Event {
     ///
     /// [`EventError`] of the first event that is wrong.
     pub fn batch_from_json(body: &[u8]) -> Result<Vec<Self>, EventError> {
-        let batch: Vec<Members> = serde_json::from_slice(body).map_err(|error| not_json(&error))?;
+        let batch: Vec<Members> = serde_json::from_slice(body).map_err(|error| EventError::not_json(&error))?;
         batch.into_iter().map(Members::event).collect()
     }
 
@@ -72,10 +72,6 @@ impl Event {
     pub fn batch_to_json(events: &[Event]) -> Vec<u8> {
         serde_json::to_vec(&events.iter().map(AsJson).collect::<Vec<_>>()).expect(WRITABLE)
     }
-}
-
-fn not_json(error: &serde_json::Error) -> EventError {
-    EventError::Json { reason: error.to_string() }
 }
 
 /// The members of an object as they were written.

@@ -93,6 +93,11 @@ fn deep_and_long_bodies_are_read_without_harm() {
     let nested = format!("{}{}", "[".repeat(50_000), "]".repeat(50_000));
     // (Whatever the answer is: it is no overflow of the stack.)
     let _ = read(&format!(r#","data":{nested}"#));
+    let quoted = format!("\"{}\"", "x".repeat(100_000));
+    for error in [Event::from_json(quoted.as_bytes()).err(), Event::batch_from_json(quoted.as_bytes()).err()] {
+        let error = error.unwrap().to_string();
+        assert!(error.contains("invalid type: string") && error.len() < 400, "{} characters", error.len());
+    }
     let error = read(&format!(r#","time":"{}""#, "x".repeat(100_000))).unwrap_err();
     assert!(error.to_string().len() < 300);
 }

@@ -50,7 +50,7 @@ impl EventBridge {
     /// [`NotAnEnvelope`] names the field that is missing or wrong.
     pub fn from_json(body: &[u8]) -> Result<Self, NotAnEnvelope> {
         let envelope: Envelope =
-            serde_json::from_slice(body).map_err(|error| NotAnEnvelope { reason: error.to_string() })?;
+            serde_json::from_slice(body).map_err(|error| NotAnEnvelope { reason: crate::beginning(&error) })?;
         let required = [("id", &envelope.id), ("source", &envelope.source), ("detail-type", &envelope.detail_type)];
         if let Some((name, _)) = required.iter().find(|(_, value)| value.trim().is_empty()) {
             return Err(NotAnEnvelope { reason: format!("field `{name}` is empty") });
@@ -125,6 +125,15 @@ mod tests {
         let event = EventBridge::from_json(EVENT.as_bytes()).unwrap();
         assert_eq!((event.source(), event.subject(), event.key()), (Some("s"), Some("a"), None));
         assert_eq!((event.header("region"), event.header("account"), event.payload()), (Some("r"), None, &b"1"[..]));
+    }
+
+    #[test]
+    fn errors_are_short() {
+        let large = "x".repeat(1 << 20);
+        for body in [format!("\"{large}\""), format!("{{\"id\":\"1\",\"resources\":\"{large}\"}}")] {
+            let error = EventBridge::from_json(body.as_bytes()).unwrap_err().to_string();
+            assert!(error.contains("invalid type: string") && error.len() < 400, "{} characters", error.len());
+        }
     }
 
     #[test]

@@ -131,7 +131,10 @@ async fn consume(acks: Acks, which: Given, at: u32) -> (u32, Vec<String>) {
             }
         };
         match caught(consumer.run(&broker, handle, pending())).await {
-            Ok(stats) => break drop(stats.unwrap()),
+            Ok(stats) => {
+                stats.unwrap();
+                break;
+            }
             Err(_) => panics += 1,
         }
         broker.reconnect();

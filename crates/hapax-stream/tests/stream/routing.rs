@@ -190,3 +190,25 @@ async fn a_delivery_says_what_its_message_says() {
     let stats = consumer.run(&events, handle, pending()).await.unwrap();
     assert_eq!(stats.handled, 1, "{stats:?} {:?}", events.dead());
 }
+
+#[tokio::test]
+async fn a_reason_of_any_length_reaches_the_broker_as_its_beginning() {
+    const LARGE: usize = 1 << 20;
+    let handle = |delivery: Delivery<Event>| async move {
+        match delivery.kind() {
+            // (Its 1,024th byte is within a character.)
+            Some("placed") => Err(format!("x{}", "ü".repeat(LARGE))),
+            _ => panic!("{}", "y".repeat(10_000)),
+        }
+    };
+    let consumer = Consumer::builder(World::new().shared().await, id_of).max_attempts(1).build().unwrap();
+    let journal = Journal::new("reasons");
+    let of_log = LogConsumer::builder(journal.open(), id_of).max_attempts(1).build().unwrap();
+    let (events, of_a_log) = (Events::of(&EVENTS[..2]), Events::of(&EVENTS[..2]));
+    consumer.run(&events, handle, pending()).await.unwrap();
+    of_log.run(&of_a_log, handle, pending()).await.unwrap();
+    for dead in [events.dead(), of_a_log.dead()] {
+        assert!(dead["1"].starts_with("xüü") && dead["1"].len() == 1_023, "{} bytes", dead["1"].len());
+        assert!(dead["2"].starts_with("the handler panicked: yy") && dead["2"].len() == 1_024, "{}", dead["2"].len());
+    }
+}
