@@ -4,5 +4,6 @@
 mod cluster;
 mod failing;
 mod partitions;
+mod raw;
 mod rebalances;
 mod source;

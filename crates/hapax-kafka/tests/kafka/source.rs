@@ -1,6 +1,7 @@
 //! A member that reads all of its partitions.
 
-use crate::cluster::{PARTITIONS, SESSION_MS, committed, producer, send, send_raw};
+use crate::cluster::{PARTITIONS, SESSION_MS, committed, producer, send};
+use crate::raw::send_raw;
 use hapax_kafka::{KafkaMessage, KafkaOptions, KafkaSource};
 use hapax_message::Described;
 use hapax_stream::{Partition, Source};

@@ -23,7 +23,6 @@ use hapax_kafka::rdkafka::consumer::{Consumer, StreamConsumer};
 use hapax_kafka::rdkafka::error::KafkaResult;
 use hapax_kafka::rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use hapax_kafka::rdkafka::{ClientConfig, Message, Offset, TopicPartitionList};
-use hapax_message::Described;
 use hapax_sqlite::SqliteStore;
 use hapax_store::{TieredAttempt, TieredDedup};
 use std::time::Duration;
