@@ -2,7 +2,7 @@
 
 use crate::directory::Directory;
 use crate::processes::{Process, await_port, free_port, is_missing};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// A NATS server with JetStream.
 pub struct Nats {
@@ -96,35 +96,5 @@ impl Rabbit {
 
     pub fn url(&self) -> String {
         format!("amqp://127.0.0.1:{}/%2f", self.port)
-    }
-}
-
-/// The server of Python's moto: Amazon's services in memory.
-pub struct Moto {
-    _process: Process,
-    _directory: Directory,
-    port: u16,
-}
-
-impl Moto {
-    /// Starts a server; none, loudly, if there is no Python or no moto.
-    pub fn start(test: &str) -> Option<Self> {
-        let has_moto = ["-c", "import moto.server, flask"];
-        let python = Command::new("python3").args(has_moto).stdout(Stdio::null()).stderr(Stdio::null()).status();
-        if !python.is_ok_and(|status| status.success()) {
-            println!("SKIPPED: {test}: there is no moto (python3 -m pip install 'moto[server]')");
-            return None;
-        }
-        let (directory, port) = (Directory::new(&format!("{test}-moto")), free_port());
-        let mut command = Command::new("python3");
-        command.args(["-m", "moto.server", "-H", "127.0.0.1", "-p", &port.to_string()]);
-        let log = directory.path().join("moto.log");
-        let process = Process::start(command, &log, directory.path());
-        await_port(port, &log);
-        Some(Moto { _process: process, _directory: directory, port })
-    }
-
-    pub fn url(&self) -> String {
-        format!("http://127.0.0.1:{}", self.port)
     }
 }

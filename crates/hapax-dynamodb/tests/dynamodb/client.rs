@@ -30,7 +30,7 @@ impl Table {
 
     /// Starts a server without a table.
     pub fn missing(test: &str) -> Option<Table> {
-        let server = MotoServer::start(test)?;
+        let server = MotoServer::start_without_threads(test)?;
         let clock = ManualClock::new();
         clock.set(Timestamp::from_secs(1_900_000_000));
         Some(Table { server, clock, wire: Wire::new() })
@@ -41,7 +41,7 @@ impl Table {
             .behavior_version(BehaviorVersion::latest())
             .region(Region::new("eu-central-1"))
             .credentials_provider(Credentials::new("test", "test", None, None, "test"))
-            .endpoint_url(format!("http://127.0.0.1:{}", self.server.port()))
+            .endpoint_url(self.server.url())
             .http_client(self.wire.clone());
         Client::from_conf(config.build())
     }

@@ -7,10 +7,10 @@ use hapax_sqs::{Message, Sqs, SqsOptions};
 use hapax_stream::Source;
 use std::sync::Arc;
 use std::time::Duration;
-use testkit::brokers::Moto;
+use testkit::moto_server::MotoServer;
 
 pub struct Server {
-    _moto: Moto,
+    _moto: MotoServer,
     pub client: Client,
     pub queue: String,
     pub dead: String,
@@ -30,7 +30,7 @@ pub fn client(endpoint: &str, http: SharedHttpClient) -> Client {
 impl Server {
     /// Starts a server with a queue, and one for dead letters; none, loudly, if there is no moto.
     pub async fn start(test: &str, suffix: &str) -> Option<Server> {
-        let moto = Moto::start(test)?;
+        let moto = MotoServer::start(test)?;
         let client = client(&moto.url(), aws_smithy_http_client::Builder::new().build_http());
         let mut urls = Vec::new();
         for name in ["orders", "dead"] {

@@ -30,7 +30,7 @@ fn store(address: SocketAddr, timeout: Duration, try_timeout: Duration) -> Dynam
 /// Answers are lost until a claim's tries are over, but for the last one: the owner is who asked.
 #[test]
 fn a_claim_whose_answers_were_lost_on_the_way_is_its_owners() {
-    let Some(server) = MotoServer::start("a_claim_whose_answers_were_lost_on_the_way") else { return };
+    let Some(server) = MotoServer::start_without_threads("a_claim_whose_answers_were_lost_on_the_way") else { return };
     let direct = SocketAddr::from(([127, 0, 0, 1], server.port()));
     let minute = Duration::from_secs(60);
     runtime().block_on(async {
@@ -58,7 +58,7 @@ fn a_claim_whose_answers_were_lost_on_the_way_is_its_owners() {
 
 #[test]
 fn a_service_that_cannot_be_reached_is_an_error_in_time_and_comes_back() {
-    let Some(server) = MotoServer::start("a_service_that_cannot_be_reached") else { return };
+    let Some(server) = MotoServer::start_without_threads("a_service_that_cannot_be_reached") else { return };
     let direct = SocketAddr::from(([127, 0, 0, 1], server.port()));
     let minute = Duration::from_secs(60);
     runtime().block_on(async {
