@@ -82,6 +82,12 @@ impl LatestBuilder {
         LatestBuilder { scope: Some(scope.into()), ..self }
     }
 
+    /// Returns true if times are to come with the events.
+    #[doc(hidden)] // for `TieredLatest`, whose checks have no times
+    pub fn is_by_events(&self) -> bool {
+        self.event_time.is_some()
+    }
+
     /// Builds the memory.
     ///
     /// # Errors

@@ -8,6 +8,7 @@
 
 use dashmap::{DashMap, Entry};
 use hapax::{EventTime, Latest, Timestamp, VersionVerdict};
+use rustix::time::{ClockId, clock_gettime};
 use std::collections::HashMap;
 use std::collections::hash_map;
 use std::hash::BuildHasher;
@@ -195,16 +196,28 @@ fn expected(messages: &[Message]) -> u64 {
     newer
 }
 
-/// Returns the nanoseconds a message takes on threads that have some of them each.
-fn measure(subject: &dyn Subject, threads: &[Vec<Message>], expected: u64) -> f64 {
+/// Returns the nanoseconds for which this thread had a processor.
+fn processor_nanos() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
+}
+
+/// Returns the nanoseconds a message takes on threads that have some of them each: on the clock,
+/// and of a processor's time, which depends less on what else runs.
+fn measure(subject: &dyn Subject, threads: &[Vec<Message>], expected: u64) -> [f64; 2] {
     let began = Instant::now();
-    let newer: u64 = std::thread::scope(|scope| {
-        let threads: Vec<_> = threads.iter().map(|messages| scope.spawn(|| subject.newer(messages))).collect();
-        threads.into_iter().map(|thread| thread.join().expect("no panic")).sum()
+    let run = |messages: &[Message]| {
+        let began = processor_nanos();
+        (subject.newer(messages), processor_nanos() - began)
+    };
+    let (newer, processor) = std::thread::scope(|scope| {
+        let threads: Vec<_> = threads.iter().map(|messages| scope.spawn(|| run(messages))).collect();
+        let ended = threads.into_iter().map(|thread| thread.join().expect("no panic"));
+        ended.fold((0, 0.0), |(newer, nanos), (more, longer)| (newer + more, nanos + longer))
     });
-    let nanos = began.elapsed().as_nanos() as f64 / threads.iter().map(Vec::len).sum::<usize>() as f64;
+    let elapsed = began.elapsed().as_nanos() as f64;
     assert_eq!(newer, expected, "a wrong answer");
-    nanos
+    [elapsed, processor].map(|nanos| nanos / threads.iter().map(Vec::len).sum::<usize>() as f64)
 }
 
 fn subject(name: &str, ids: usize) -> Box<dyn Subject> {
@@ -229,12 +242,12 @@ const NAMES: [&str; 4] = ["Latest, one by one", "Latest, in batches", "DashMap",
 fn main() {
     let asked: Vec<usize> = std::env::args().filter_map(|argument| argument.parse().ok()).collect();
     let sizes = if asked.is_empty() { vec![10_000, 1_000_000] } else { asked };
-    println!("ns a check, of {ROUNDS} rounds by turns: median (least to most)");
+    println!("ns a check, of {ROUNDS} rounds by turns: median (least to most); then of a processor's time");
     for ids in sizes {
         for threads in [1, 2] {
             let streams: Vec<Vec<Message>> = (0..threads).map(|thread| messages(ids, thread, threads > 1)).collect();
             let expected: u64 = streams.iter().map(|messages| self::expected(messages)).sum();
-            let mut nanos: Vec<Vec<f64>> = vec![Vec::new(); NAMES.len()];
+            let mut nanos: Vec<Vec<[f64; 2]>> = vec![Vec::new(); NAMES.len()];
             for _ in 0..ROUNDS {
                 for (nanos, name) in nanos.iter_mut().zip(NAMES) {
                     // Room for all that is known at a time, also for new ids if none expires.
@@ -243,9 +256,13 @@ fn main() {
                 }
             }
             println!("{ids} ids, {threads} thread(s), {expected} of {} newer", MESSAGES * threads as usize);
-            for (mut nanos, name) in nanos.into_iter().zip(NAMES) {
-                nanos.sort_by(f64::total_cmp);
-                println!("    {name:26} {:6.1} ({:.1} to {:.1})", nanos[ROUNDS / 2], nanos[0], nanos[ROUNDS - 1]);
+            for (nanos, name) in nanos.into_iter().zip(NAMES) {
+                let [elapsed, processor] = [0, 1].map(|which| {
+                    let mut nanos: Vec<f64> = nanos.iter().map(|both| both[which]).collect();
+                    nanos.sort_by(f64::total_cmp);
+                    format!("{:6.1} ({:.1} to {:.1})", nanos[ROUNDS / 2], nanos[0], nanos[ROUNDS - 1])
+                });
+                println!("    {name:26} {elapsed:24} {processor}");
             }
         }
     }

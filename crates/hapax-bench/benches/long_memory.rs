@@ -18,6 +18,8 @@ mod cold;
 mod load;
 #[path = "long_memory/ours.rs"]
 mod ours;
+#[path = "long_memory/peak.rs"]
+mod peak;
 #[path = "long_memory/rival.rs"]
 mod rival;
 

@@ -6,9 +6,13 @@
 //! written below the directory of temporary files (`TMPDIR`): 17 bytes an id at most, deleted at
 //! the end.
 
+#[path = "long_memory/peak.rs"]
+mod peak;
+
 use hapax::segments::{Answer, Event, EventKind, Needs, SegmentOptions, Segments, Span};
 use hapax::tier::random::Random;
 use hapax::{Digest, Digester, SegmentError, Timestamp};
+use peak::peak_bytes;
 use std::ops::Range;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -73,14 +77,6 @@ impl Questions {
             false => Err(format!("{known} are known, and {} should be", self.known)),
         }
     }
-}
-
-/// Returns the most bytes of memory that this process has taken.
-fn peak_bytes() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
-    kib.unwrap_or(0) * 1024
 }
 
 fn report_questions(digester: &Digester, ids: u64, segments: &Segments) -> Result<(), String> {

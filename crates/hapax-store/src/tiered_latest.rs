@@ -318,8 +318,9 @@ impl<S> Drop for Asking<'_, S> {
 }
 
 impl<S: VersionStore> TieredLatestBuilder<S> {
-    /// Sets the memory: its capacity and retention. What it forgets is asked for again. Default:
-    /// that of [`Latest::builder`].
+    /// Sets the memory: its capacity and retention. What it forgets is asked for again. Its time is
+    /// a clock's: [`event_time`](LatestBuilder::event_time) is refused. Default: that of
+    /// [`Latest::builder`].
     ///
     /// ```
     /// use hapax::Latest;
@@ -363,6 +364,9 @@ impl<S: VersionStore> TieredLatestBuilder<S> {
         times::check("retention", retention)?;
         times::check("timeout", timeout)?;
         option::within("hapax", "tries", tries, 1..=TRIES_MAX)?;
+        // Without checks that give times, its time would stand still: it would never forget.
+        let got = format_args!("one with `event_time`");
+        option::check("hapax", !memory.is_by_events(), "memory", &got, "one whose time is a clock's")?;
         let memory = memory.build().map_err(|error| {
             let kind = match &error {
                 hapax::Error::InvalidOption { .. } => ErrorKind::Misconfigured,

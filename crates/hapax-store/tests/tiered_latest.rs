@@ -291,6 +291,8 @@ fn options_that_make_no_sense_are_named() {
     assert!(refused(builder().tries(0).build()).contains("`tries`"));
     assert!(refused(builder().retention(Duration::ZERO).build()).contains("`retention`"));
     assert!(refused(builder().timeout(Duration::ZERO).build()).contains("`timeout`"));
+    let memory = Latest::builder().event_time(hapax::EventTime::unrelated());
+    assert!(refused(builder().memory(memory).build()).contains("`memory`"));
     let memory = Latest::builder().capacity(0);
     let error = builder().memory(memory).build().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Misconfigured);

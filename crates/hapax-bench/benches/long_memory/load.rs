@@ -107,13 +107,6 @@ pub fn percentiles(nanos: &mut [u64]) -> [u64; 3] {
         .map(|part| nanos.get((nanos.len().saturating_sub(1) as f64 * part) as usize).copied().unwrap_or(0))
 }
 
-/// Returns the most bytes of memory that this process has taken.
-pub fn peak_bytes() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
-    line.trim().trim_end_matches(" kB").parse().unwrap_or(0) << 10
-}
-
 /// Returns the bytes of the files below a directory.
 pub fn disk_bytes(directory: &std::path::Path) -> u64 {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();

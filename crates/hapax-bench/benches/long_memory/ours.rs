@@ -2,7 +2,8 @@
 
 use crate::Plan;
 use crate::cold;
-use crate::load::{BATCH, Load, Memory, disk_bytes, id, peak_bytes, percentiles};
+use crate::load::{BATCH, Load, Memory, disk_bytes, id, percentiles};
+use crate::peak::peak_bytes;
 use hapax::{Certainty, Dedup, Int, JournalOptions, LongMemory, SyncMode, Timestamp, Verdict};
 use std::time::{Duration, Instant};
 

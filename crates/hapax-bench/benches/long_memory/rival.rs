@@ -1,7 +1,8 @@
 //! Others: stores of this process that keep ids in a directory, as strategies of the benchmark.
 
 use crate::Plan;
-use crate::load::{Load, Memory, disk_bytes, peak_bytes};
+use crate::load::{Load, Memory, disk_bytes};
+use crate::peak::peak_bytes;
 use hapax::Timestamp;
 use hapax_bench::strategy::{self, Place, Strategy, Visitor};
 use std::time::Duration;

@@ -132,7 +132,8 @@ pub struct WorkloadArgs {
     #[arg(long, value_name = "SHAPE,…", value_delimiter = ',', value_parser = shape, conflicts_with = "files")]
     pub workload: Vec<Shape>,
 
-    /// The share of checks that are redeliveries, at most 0.99 [default: 0.1]
+    /// The share of checks that are redeliveries, at most 0.99; of zipf the exponent says it
+    /// [default: 0.1]
     #[arg(long, value_name = "SHARE,…", value_delimiter = ',', value_parser = share, conflicts_with = "files")]
     pub duplicates: Vec<f64>,
 
