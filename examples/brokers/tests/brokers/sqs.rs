@@ -7,7 +7,7 @@ use aws_sdk_sqs::Client;
 use aws_sdk_sqs::config::{Credentials, Region};
 use aws_sdk_sqs::types::QueueAttributeName;
 use hapax_brokers::ledger;
-use testkit::brokers::Moto;
+use testkit::moto_server::MotoServer;
 use tokio::runtime::Runtime;
 
 const ORDERS: usize = 150;
@@ -49,7 +49,7 @@ async fn taken(client: &Client, url: &str) -> Vec<String> {
 
 #[test]
 fn each_order_is_billed_once_however_often_it_becomes_visible() {
-    let (Some(moto), Some(redis)) = (Moto::start("sqs"), Redis::start("sqs")) else { return };
+    let (Some(moto), Some(redis)) = (MotoServer::start("sqs"), Redis::start("sqs")) else { return };
     let (directory, seed, runtime) = (Directory::new("sqs"), seed("sqs"), Runtime::new().expect("a runtime"));
     let client = client(&moto.url());
     let [queue, dead_queue] = ["orders", "orders-dead"].map(|name| {
