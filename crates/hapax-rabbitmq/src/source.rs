@@ -83,8 +83,10 @@ impl RabbitMq {
     pub async fn close(self) -> Result<(), RabbitMqError> {
         self.held_back.into_inner().shutdown().await;
         let doing = "closing a channel";
-        let consuming = self.consuming.into_inner().map(|consuming| consuming.channel);
-        for channel in consuming.into_iter().chain(self.publishing.into_inner()) {
+        // (Its messages live until the channel is closed: dropped before, they are cancelled by a
+        // task of the client, which takes a channel that is closing for broken.)
+        let (consuming, publishing) = (self.consuming.into_inner(), self.publishing.into_inner());
+        for channel in consuming.iter().map(|consuming| &consuming.channel).chain(&publishing) {
             if channel.status().connected() {
                 in_time(doing, channel.close(200, "".into())).await?.map_err(RabbitMqError::when(doing))?;
             }
