@@ -268,7 +268,8 @@ impl Dedup {
     /// Forgets an id, so that it can be accepted again.
     ///
     /// A check that begins when this has returned finds the id fresh, unless another check accepted
-    /// it in between, or the history remembers it. This holds at any time, and after a restart.
+    /// it in between (or had accepted it and not returned: it may do so once more), or the history
+    /// remembers it. This holds at any time, and after a restart.
     pub fn forget(&self, id: impl AsRef<[u8]>) -> Forgotten {
         let digest = self.digester.digest(id);
         if !self.engine.forget(digest) {
@@ -348,6 +349,11 @@ impl Dedup {
     /// [`stats`](Dedup::stats).
     pub fn evicted_live(&self) -> u64 {
         self.engine.window.evicted_live()
+    }
+
+    /// Returns the memory of the window, in bytes, without reading it: the one figure that grows.
+    pub fn window_bytes(&self) -> usize {
+        self.engine.window.bytes()
     }
 
     /// Returns what the engine has counted and what it holds, of all scopes. Reads the window's

@@ -218,7 +218,7 @@ pub(super) fn workload(seed: u64) -> Workload {
 
 #[test]
 fn a_strategy_without_a_flaw_is_accepted() {
-    let semantics = Semantics { forgets_meanwhile: false, ..Semantics::of_hapax(WINDOW) };
+    let semantics = Semantics { forgets_meanwhile: false, accepts_meanwhile: false, ..Semantics::of_hapax(WINDOW) };
     let refreshing = Semantics { refresh_on_duplicate: true, ..semantics };
     let meanwhile = Semantics { forgets_meanwhile: true, ..semantics };
     let by_the_caller = Semantics { time: Time::AsGiven, ..semantics };
@@ -240,7 +240,7 @@ fn a_strategy_without_a_flaw_is_accepted() {
 
 #[test]
 fn every_flaw_is_found_and_named() {
-    let semantics = Semantics { forgets_meanwhile: false, ..Semantics::of_hapax(WINDOW) };
+    let semantics = Semantics { forgets_meanwhile: false, accepts_meanwhile: false, ..Semantics::of_hapax(WINDOW) };
     let refreshing = Semantics { refresh_on_duplicate: true, ..semantics };
     let cases: [(Flaw, Semantics, &[&str]); 16] = [
         (Flaw::LooksThenInserts, semantics, &["TwoFresh"]),

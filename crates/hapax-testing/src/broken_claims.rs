@@ -135,7 +135,7 @@ fn judged(flaw: Flaw, seed: u64) -> Result<Report, Box<Violation>> {
         claims: 25,
         ..Workload::of_window(WINDOW)
     };
-    let semantics = Semantics { forgets_meanwhile: false, ..Semantics::of_hapax(WINDOW) };
+    let semantics = Semantics { forgets_meanwhile: false, accepts_meanwhile: false, ..Semantics::of_hapax(WINDOW) };
     verify(&Map(flaw, Mutex::default()), &workload, &semantics)
 }
 

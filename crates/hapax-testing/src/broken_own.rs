@@ -117,7 +117,7 @@ fn assert_accepted(name: &str, seed: u64, subject: &impl Subject, semantics: &Se
 
 #[test]
 fn strategies_with_a_clock_of_their_own_are_accepted() {
-    let semantics = Semantics { forgets_meanwhile: false, ..Semantics::of_own_clock(WINDOW) };
+    let semantics = Semantics { forgets_meanwhile: false, accepts_meanwhile: false, ..Semantics::of_own_clock(WINDOW) };
     for (seed, flaw) in (0..).zip([Flaw::None, Flaw::ReadsBeforeTheLock, Flaw::WaitsAfterReading]) {
         assert_accepted(&format!("{flaw:?}"), seed, &Map::new(flaw), &semantics);
         // Nothing is remembered for a moment longer, either.
@@ -130,7 +130,7 @@ fn strategies_with_a_clock_of_their_own_are_accepted() {
 
 #[test]
 fn every_flaw_is_found_and_named() {
-    let semantics = Semantics { forgets_meanwhile: false, ..Semantics::of_own_clock(WINDOW) };
+    let semantics = Semantics { forgets_meanwhile: false, accepts_meanwhile: false, ..Semantics::of_own_clock(WINDOW) };
     let refreshing = Semantics { refresh_on_duplicate: true, ..semantics };
     let cases: [(Flaw, Semantics, &[&str]); 7] = [
         (Flaw::GetsThenInserts, semantics, &["TwoFresh"]),

@@ -8,6 +8,7 @@ use Event::{
 };
 use hapax::Timestamp;
 use proptest::prelude::*;
+use std::collections::HashSet;
 use std::time::Duration;
 
 /// Tries every order, every time and every choice.
@@ -20,7 +21,8 @@ fn brute_force(operations: &[Operation], semantics: &Semantics, evicted: u64) ->
         .max()
         .unwrap_or(0);
     let effective = naive_times(operations, semantics.time);
-    let mut all = Everything { operations, effective, semantics, end, done: vec![false; operations.len()] };
+    let done = vec![false; operations.len()];
+    let mut all = Everything { operations, effective, semantics, end, done, tried: HashSet::new() };
     all.search(None, evicted, 0)
 }
 
@@ -48,10 +50,12 @@ struct Everything<'a> {
     semantics: &'a Semantics,
     end: u64,
     done: Vec<bool>,
+    /// The ways that were tried already, or are being tried: what is done, what is known, the rest.
+    tried: HashSet<(Vec<bool>, Option<Known>, u64, u64)>,
 }
 
 /// The state of the id.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Known {
     Accepted { at: u64, fingerprint: u8 },
     Claimed { holder: (u16, u32), since: u64, fingerprint: u8 },
@@ -64,12 +68,25 @@ impl Everything<'_> {
         if (0..self.operations.len()).all(|i| self.done[i] || self.operations[i].is_optional()) {
             return true;
         }
+        if !self.tried.insert((self.done.clone(), known, evictions, open_until)) {
+            return false;
+        }
         let forgets_again = |i| self.may_happen_again(i) && self.forgets(i, known);
         if known.is_some() && (0..self.operations.len()).any(forgets_again) && self.search(None, evictions, open_until)
         {
             return true;
         }
-        (0..self.operations.len()).any(|i| self.may_be_next(i) && self.happens(i, known, evictions, open_until))
+        let may_happen = |all: &Self, i| all.may_be_next(i) || all.may_accept_again(i);
+        (0..self.operations.len()).any(|i| may_happen(self, i) && self.happens(i, known, evictions, open_until))
+    }
+
+    /// Returns true if an operation is a check that has found the id fresh, and has not returned
+    /// yet.
+    fn may_accept_again(&self, i: usize) -> bool {
+        let one = &self.operations[i];
+        let is_over = |j: usize| self.done[j] && one.interval.returned < self.operations[j].interval.invoked;
+        let repeatable = self.semantics.accepts_meanwhile && one.event == Fresh && self.done[i];
+        repeatable && !(0..self.operations.len()).any(is_over)
     }
 
     fn may_be_next(&self, i: usize) -> bool {
@@ -107,14 +124,15 @@ impl Everything<'_> {
         if open_until > latest {
             return false;
         }
-        self.done[i] = true;
+        let was_done = std::mem::replace(&mut self.done[i], true);
         let found = (earliest..=latest.min(self.end)).any(|time| {
             let open_until = if latest == u64::MAX { open_until.max(time) } else { open_until };
             self.answers(i, known, time)
                 .into_iter()
+                .filter(|(_, cost)| *cost == 0 || !was_done)
                 .any(|(next, cost)| evictions >= cost && self.search(next, evictions - cost, open_until))
         });
-        self.done[i] = false;
+        self.done[i] = was_done;
         found
     }
 
@@ -228,13 +246,15 @@ proptest! {
 
     #[test]
     fn the_checker_finds_what_trying_everything_finds(
-        operations in tiny(), refresh_on_duplicate: bool, forgets_meanwhile: bool, rule in 0..3_usize, leases: bool,
+        operations in tiny(), refresh_on_duplicate: bool, forgets_meanwhile: bool, accepts_meanwhile: bool, rule in 0..3_usize, leases: bool,
         evicted in 0..3_u64,
     ) {
         let time = [Time::LargestSoFar, Time::AsGiven, Time::Own][rule];
         let operations = if time == Time::Own { measured(operations) } else { operations };
         let (window, slack) = (Duration::from_nanos(3), Duration::from_nanos(2));
-        let semantics = Semantics { window, slack, refresh_on_duplicate, forgets_meanwhile, time, lease: leases.then_some(Duration::from_nanos(2)) };
+        let lease = leases.then_some(Duration::from_nanos(2));
+        let semantics =
+            Semantics { window, slack, refresh_on_duplicate, forgets_meanwhile, accepts_meanwhile, time, lease };
         prop_assert_eq!(effective_times(&operations, time, &mut Given::default()), naive_times(&operations, time));
         let checked = check_history(&operations, &semantics, evicted);
         let tried = brute_force(&operations, &semantics, evicted);

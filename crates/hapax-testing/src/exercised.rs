@@ -13,6 +13,7 @@ const SEMANTICS: Semantics = Semantics {
     slack: Duration::from_nanos(10),
     refresh_on_duplicate: false,
     forgets_meanwhile: false,
+    accepts_meanwhile: false,
     time: super::Time::LargestSoFar,
     lease: None,
 };

@@ -27,7 +27,15 @@ struct Unusual {
 fn semantics(refresh_on_duplicate: bool, own_clock: bool) -> Semantics {
     let (window, slack) = (Duration::from_nanos(WINDOW), Duration::from_nanos(SLACK));
     let time = if own_clock { Time::Own } else { Time::LargestSoFar };
-    Semantics { window, slack, refresh_on_duplicate, forgets_meanwhile: false, time, lease: None }
+    Semantics {
+        window,
+        slack,
+        refresh_on_duplicate,
+        forgets_meanwhile: false,
+        accepts_meanwhile: false,
+        time,
+        lease: None,
+    }
 }
 
 /// Returns the answers of a right subject to threads, each operation at a moment of its own within

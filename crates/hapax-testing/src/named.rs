@@ -13,6 +13,7 @@ const SEMANTICS: Semantics = Semantics {
     slack: Duration::from_millis(2),
     refresh_on_duplicate: false,
     forgets_meanwhile: false,
+    accepts_meanwhile: false,
     time: Time::AsGiven,
     lease: Some(Duration::from_millis(50)),
 };

@@ -251,7 +251,8 @@ impl Search {
         for i in bits(open | again) {
             let Some((step, next)) = next(i) else { continue };
             let done = from.done | u128::from(!step.endless) << i;
-            let evicted = next.evicted.filter(|_| self.evictions_allowed);
+            // (What happens again needs no eviction: there would be no end of them.)
+            let evicted = next.evicted.filter(|_| self.evictions_allowed && open >> i & 1 != 0);
             let regular = next.state.map(|state| Configuration { state, done, evictions: from.evictions });
             let evicted = evicted.map(|state| Configuration { state, done, evictions: from.evictions + 1 });
             for to in regular.into_iter().chain(evicted) {
@@ -263,11 +264,15 @@ impl Search {
     }
 
     /// Returns true if an operation that has happened may happen again: forgetting, unless its
-    /// thread has gone on.
+    /// thread has gone on, and a check that has found the id fresh.
     fn is_repeatable(&self, spec: &Specification, done: u128, index: usize) -> bool {
-        let is_forget = self.pending[index].is_some_and(|pending| pending.step.act.event == Event::Forget);
         let is_followed = |j: usize| self.pending[j].is_some_and(|pending| pending.after >> index & 1 != 0);
-        is_forget && spec.forgets_meanwhile() && !bits(self.pending_bits & done).any(is_followed)
+        match self.pending[index].map(|pending| pending.step.act.event) {
+            Some(Event::Forget) => spec.forgets_meanwhile() && !bits(self.pending_bits & done).any(is_followed),
+            // (Its thread may have gone on, in the same batch.)
+            Some(Event::Fresh) => spec.accepts_meanwhile(),
+            _ => false,
+        }
     }
 
     /// Ends the search for this id: returns the state for later operations, and the number of

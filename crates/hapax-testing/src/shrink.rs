@@ -3,7 +3,8 @@
 //! An answer that changes nothing can be left out of any history: what is right with it is right
 //! without it. Other operations may explain those that follow, so they are left out afterwards, and
 //! only as long as no order is left at the same operation as before, for the same reason: the name
-//! stays, and the operation that it contradicts.
+//! stays, and the operation that it contradicts. (But for two fresh answers that need a third
+//! operation.)
 
 use super::naming::{Row, Wrong};
 use super::operation::{Event, Operation};
@@ -67,8 +68,16 @@ impl Shrink<'_> {
             _ => false,
         };
         attempts.reduce(&mut kept, is_look, None);
-        let name = attempts.name(&kept);
+        let (name, mut unnamed) = (attempts.name(&kept), kept.clone());
         attempts.reduce(&mut kept, |_| true, Some(name));
+        // Two fresh answers are wrong by themselves. If there is a third operation, it is what is
+        // contradicted, and one of the two only overlaps.
+        if name.0 == Problem::TwoFresh && kept.len() > 2 {
+            attempts.reduce(&mut unnamed, |_| true, None);
+            if unnamed.len() < kept.len() && attempts.name(&unnamed).0 != Problem::NoOrder {
+                kept = unnamed;
+            }
+        }
         let (problem, _) = attempts.name(&kept);
         Some(Shrunk { kept, problem })
     }

@@ -102,6 +102,7 @@ pub(super) struct Specification {
     gone: u64,
     refresh: bool,
     forgets_meanwhile: bool,
+    accepts_meanwhile: bool,
     lease: Option<Lease>,
 }
 
@@ -126,8 +127,9 @@ impl Specification {
         let window = nanos(semantics.window);
         let slack = nanos(semantics.slack);
         let lease = semantics.lease.map(nanos).map(|length| Lease { length, gone: length.saturating_add(slack) });
-        let Semantics { refresh_on_duplicate: refresh, forgets_meanwhile, .. } = *semantics;
-        Specification { window, gone: window.saturating_add(slack), refresh, forgets_meanwhile, lease }
+        let Semantics { refresh_on_duplicate: refresh, forgets_meanwhile, accepts_meanwhile, .. } = *semantics;
+        let gone = window.saturating_add(slack);
+        Specification { window, gone, refresh, forgets_meanwhile, accepts_meanwhile, lease }
     }
 
     pub(super) fn refreshes(&self) -> bool {
@@ -136,6 +138,10 @@ impl Specification {
 
     pub(super) fn forgets_meanwhile(&self) -> bool {
         self.forgets_meanwhile
+    }
+
+    pub(super) fn accepts_meanwhile(&self) -> bool {
+        self.accepts_meanwhile
     }
 
     /// Returns the states that can follow on a state.

@@ -138,6 +138,9 @@ pub struct Semantics {
     /// True if forgetting an id may also forget it when it is accepted meanwhile, so that the id is
     /// fresh more than once.
     pub forgets_meanwhile: bool,
+    /// True if a check that has accepted an id may accept it once more, until it returns, when the
+    /// id was forgotten since: others may have found it known before that, and do so afterwards.
+    pub accepts_meanwhile: bool,
     /// The rule for the time that counts.
     pub time: Time,
     /// The time for which a claim belongs to its holder, from the attempt that got it or its last
@@ -176,15 +179,17 @@ impl Semantics {
             slack: Duration::ZERO,
             refresh_on_duplicate: false,
             forgets_meanwhile: false,
+            accepts_meanwhile: false,
             time: Time::LargestSoFar,
             lease: None,
         }
     }
 
     /// Returns hapax's semantics with a window: up to a 50th of it (two ticks) longer, and an id
-    /// that is accepted while it is being forgotten may be forgotten again; no refresh.
+    /// that is accepted while it is being forgotten may be forgotten again, or accepted again; no
+    /// refresh.
     pub fn of_hapax(window: Duration) -> Self {
-        Semantics { slack: window / 50, forgets_meanwhile: true, ..Self::of_window(window) }
+        Semantics { slack: window / 50, forgets_meanwhile: true, accepts_meanwhile: true, ..Self::of_window(window) }
     }
 
     /// Returns the semantics of a subject that reads a clock of its own, with the slack that hapax

@@ -13,6 +13,7 @@ const SEMANTICS: Semantics = Semantics {
     slack: Duration::from_nanos(10),
     refresh_on_duplicate: false,
     forgets_meanwhile: false,
+    accepts_meanwhile: false,
     time: Time::LargestSoFar,
     lease: None,
 };
@@ -156,6 +157,22 @@ fn what_is_forgotten_is_fresh_once() {
     let rows = |last| [(0, 1, 4, 0, Fresh), (1, 2, 3, 0, Forget), (0, 5, 6, 1, last)];
     accepted(&SEMANTICS, &rows(Fresh));
     accepted(&SEMANTICS, &rows(Duplicate));
+}
+
+#[test]
+fn a_check_under_way_accepts_again_what_was_forgotten_if_that_is_allowed() {
+    // It has inserted the id, another found it, a third forgot it; then a table was started.
+    let rows = [(1, 1, 9, 0, Fresh), (0, 2, 3, 0, Duplicate), (2, 4, 8, 0, Forget), (1, 10, 11, 50, Duplicate)];
+    let meanwhile = Semantics { accepts_meanwhile: true, ..SEMANTICS };
+    accepted(&meanwhile, &rows);
+    rejected(&SEMANTICS, &rows);
+    // Not when it has returned.
+    let rows = [(1, 1, 4, 0, Fresh), (0, 2, 3, 0, Duplicate), (2, 5, 8, 0, Forget), (1, 10, 11, 50, Duplicate)];
+    rejected(&meanwhile, &rows);
+    // Not for another check, and not while the id is known.
+    let rows = [(1, 1, 9, 0, Fresh), (0, 2, 3, 0, Duplicate), (2, 4, 8, 0, Forget), (0, 10, 11, 50, Fresh)];
+    accepted(&meanwhile, &[&rows[..], &[(1, 12, 13, 60, Duplicate)]].concat());
+    rejected(&meanwhile, &[&rows[..], &[(1, 12, 13, 60, Fresh)]].concat());
 }
 
 #[test]

@@ -24,6 +24,8 @@ pub struct Terms {
     #[serde(default)]
     forgets_meanwhile: bool,
     #[serde(default)]
+    accepts_meanwhile: bool,
+    #[serde(default)]
     evicted: u64,
 }
 
@@ -66,6 +68,7 @@ impl Terms {
             slack: nanos(self.slack_ns),
             refresh_on_duplicate: self.refresh,
             forgets_meanwhile: self.forgets_meanwhile,
+            accepts_meanwhile: self.accepts_meanwhile,
             time: match self.clock {
                 Clock::Own => Time::Own,
                 Clock::Given => Time::AsGiven,
