@@ -127,8 +127,8 @@ fn producer(config: &ClientConfig, options: &KafkaOptions) -> ClientConfig {
     producer.remove("delivery.timeout.ms");
     producer.remove("transactional.id").set("enable.idempotence", "true");
     if config.get("message.max.bytes").is_none() {
-        // Brokers have limits, which may be above the client's. A message that was read and cannot be
-        // put aside would end each run.
+        // Brokers have limits, which may be above the client's. A message that was read and cannot
+        // be put aside would end each run.
         producer.set("message.max.bytes", "1000000000");
     }
     producer.set("message.timeout.ms", options.dead_letter_within.as_millis().to_string());

@@ -43,6 +43,9 @@ mod versions;
 
 mod budgeted;
 
+#[cfg(feature = "metrics")]
+mod engine_metrics;
+
 mod tiered;
 mod tiered_latest;
 
@@ -76,6 +79,8 @@ pub use budgeted::BudgetStore;
 pub use committer::Durability;
 pub use contract::{MAX_NODES, Store};
 pub use dyn_store::DynStore;
+#[cfg(feature = "metrics")]
+pub use engine_metrics::EngineMetrics;
 pub use error::{ErrorKind, StoreError};
 pub use in_memory::InMemoryStore;
 pub use inspect::{Inspect, Inspected, Listed, Listing, RecordState};

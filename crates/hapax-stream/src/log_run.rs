@@ -99,12 +99,13 @@ impl<'r, Src: Source, K: Memory> LogRun<'r, Src, K> {
     }
 
     pub(super) async fn run(self, shutdown: Boxed<'r, ()>) -> Result<(), ConsumerError<Src::Error>> {
-        let memory = &self.consumer.memory;
+        let LogShared { memory, counts, .. } = self.consumer;
         tokio::select! {
             biased;
             // All that is under way is dropped with the run.
             error = memory.lost() => Err(ConsumerError::of_memory(error)),
             ended = self.go_on(shutdown) => ended,
+            never = counts.meters.show_memory_of(memory.engine()) => match never {},
         }
     }
 

@@ -1,7 +1,11 @@
 //! Metrics of consumers, as `docs/metrics.md` lists them.
 
 use super::event::Event;
+use hapax::Dedup;
+use hapax_store::EngineMetrics;
 use metrics::{Counter, Gauge, Histogram, Unit, counter, gauge, histogram};
+use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
 const MESSAGES: &str = "hapax_consumer_messages_total";
@@ -48,6 +52,26 @@ impl ConsumerMeters {
 
     pub(super) fn holds(&self, messages: usize) {
         self.held.set(messages as f64);
+    }
+
+    /// Shows the memory of an engine under the consumer's name, again and again.
+    pub(super) async fn show_memory_of(&self, engine: &Dedup) -> Infallible {
+        const EVERY: Duration = Duration::from_secs(15);
+        /// The size of a window that is read in less time than a task should take.
+        const SMALL_BYTES: usize = 1 << 20;
+        let metrics = Arc::new(EngineMetrics::new(&self.consumer));
+        loop {
+            // (A further thread would be one more whose order a simulation cannot repeat.)
+            if engine.window_bytes() <= SMALL_BYTES {
+                metrics.show(&engine.stats());
+            } else {
+                let (engine, metrics) = (engine.clone(), Arc::clone(&metrics));
+                let shown = tokio::task::spawn_blocking(move || metrics.show(&engine.stats()));
+                // A panic there has been reported, and the next sample may succeed.
+                let _ = shown.await;
+            }
+            tokio::time::sleep(EVERY).await;
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 mod alerts;
 mod consumers;
 mod documents;
+mod log_consumers;
 mod metrics;
 mod spans;
 use testkit::world;

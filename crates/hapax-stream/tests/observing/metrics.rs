@@ -1,9 +1,10 @@
 //! Every metric that is documented is emitted, with these labels, and no other.
 
+use super::log_consumers::{Directory, Silent, log_consumer};
 use super::*;
 use ::metrics::{SharedString, Unit};
 use hapax_store::{ErrorKind, OnStoreError, Ownership, Policy, TieredAttempt, TieredClaimOptions};
-use hapax_stream::Consumer;
+use hapax_stream::{Consumer, Delivery};
 use hapax_testing::store::Fault;
 use metrics_util::MetricKind;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
@@ -87,7 +88,10 @@ fn what_is_emitted_is_documented_and_the_other_way_round() {
         engine.check("a").await.unwrap();
         let consumer =
             Consumer::builder(engine.clone(), |message: &String| Some(message.clone())).name("orders").build();
-        tokio::time::sleep(Duration::from_secs(20)).await;
+        let directory = Directory::new("emitted");
+        let log = log_consumer(directory.long_memory());
+        let sampled = tokio::time::sleep(Duration::from_secs(20));
+        log.run(&Silent, |_: Delivery<String>| async { Ok::<_, String>(()) }, sampled).await.unwrap();
         let (emitted, documented) = (emitted(snapshotter), documented());
         for ((name, labels), (kind, _, described)) in &emitted {
             let documented = documented.get(name).unwrap_or_else(|| panic!("{name} is not documented"));
@@ -118,7 +122,8 @@ fn what_is_emitted_is_documented_and_the_other_way_round() {
         assert_eq!((of("policy", "short", false), of("policy", "short", true)), (30, 1));
         assert_eq!((of("backend", "in memory", false), of("backend", "in memory", true)), (118, 26));
         assert_eq!((of("consumer", "orders", false), of("consumer", "orders", true)), (19, 1));
-        assert_eq!(emitted.len(), 2 * 31 + 144 + 20);
+        assert_eq!((of("policy", "log", false), of("policy", "log", true)), (14, 0));
+        assert_eq!(emitted.len(), 2 * 31 + 144 + 2 * 20 + 14);
         drop(consumer);
     });
 }

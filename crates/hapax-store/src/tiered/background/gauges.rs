@@ -1,9 +1,10 @@
 //! Samples the engine's gauges.
 
 use super::ticks::{Served, ticks};
+use crate::engine_metrics::EngineMetrics;
 use crate::tiered::batching::Client;
 use crate::tiered::engine::{PolicyState, Standing};
-use crate::tiered::observe::{MemoryMeters, Sample};
+use crate::tiered::observe::Sample;
 use hapax::tier::Memory;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -15,24 +16,24 @@ use tokio::time::Instant;
 pub(crate) fn start(client: &Arc<Client>, standing: &Arc<Standing>, policies: &HashMap<String, Arc<PolicyState>>) {
     let mut all: Vec<_> = policies.iter().collect();
     all.sort_by_key(|(name, _)| (name.as_str() != "*", *name));
-    let mut shown: Vec<(&Arc<Memory>, MemoryMeters)> = Vec::new();
+    let mut shown: Vec<(&Arc<Memory>, EngineMetrics)> = Vec::new();
     for (name, PolicyState { memory, .. }) in all.into_iter().map(|(name, policy)| (name, &**policy)) {
         if shown.iter().all(|(other, _)| !Arc::ptr_eq(other, memory)) {
-            shown.push((memory, MemoryMeters::new(name, memory.has_history())));
+            shown.push((memory, EngineMetrics::new(name)));
         }
     }
-    let memories = shown.into_iter().map(|(memory, meters)| (Arc::downgrade(memory), meters)).collect();
+    let memories = shown.into_iter().map(|(memory, metrics)| (Arc::downgrade(memory), metrics)).collect();
     client.runtime.spawn(sample(Served::of(client, standing), memories));
 }
 
 /// Sets gauges, also those of an engine that refuses to go on.
-async fn sample(engine: Served, memories: Vec<(Weak<Memory>, MemoryMeters)>) {
+async fn sample(engine: Served, memories: Vec<(Weak<Memory>, EngineMetrics)>) {
     const MEMORY_TICKS: u64 = 15;
     /// The size of a memory that is read in less time than a task should take.
     const SMALL_BYTES: usize = 1 << 20;
-    let count = |memories: &[(Weak<Memory>, MemoryMeters)]| {
-        let alive = memories.iter().filter_map(|(memory, meters)| Some((memory.upgrade()?, meters)));
-        alive.for_each(|(memory, meters)| meters.sample(&memory.stats()));
+    let count = |memories: &[(Weak<Memory>, EngineMetrics)]| {
+        let alive = memories.iter().filter_map(|(memory, metrics)| Some((memory.upgrade()?, metrics)));
+        alive.for_each(|(memory, metrics)| metrics.show(&memory.stats()));
     };
     let memories = Arc::new(memories);
     let mut ticks = ticks(Instant::now(), Duration::from_secs(1));

@@ -3,7 +3,6 @@
 use super::labels::{End, Renewal, RequestKind, TIERS, VERDICTS};
 use crate::ErrorKind;
 use crate::tiered::breaker::BreakerState;
-use hapax::Stats;
 use metrics::{Counter, Gauge, Histogram, Unit, counter, gauge, histogram};
 use std::time::Duration;
 
@@ -26,10 +25,10 @@ const fn metric(name: &'static str, kind: Kind, unit: Unit, what: &'static str) 
     Metric { name, kind, unit, what }
 }
 
-/// All metrics, in the order of the document.
-const METRICS: [Metric; 28] = {
+/// All metrics but those of memories, in the order of the document.
+const METRICS: [Metric; 23] = {
     use Kind::{Counter, Gauge, Histogram};
-    use Unit::{Bytes, Count, Seconds};
+    use Unit::{Count, Seconds};
     [
         metric("hapax_verdicts_total", Counter, Count, "ids that were decided"),
         metric("hapax_admitted_total", Counter, Count, "ids admitted since the store could not be asked"),
@@ -54,16 +53,6 @@ const METRICS: [Metric; 28] = {
         metric("hapax_unresolved_ids", Gauge, Count, "attempts of which nobody knows what came"),
         metric("hapax_warm", Gauge, Count, "1 if the history knows what the store knows"),
         metric("hapax_refusing", Gauge, Count, "1 if the engine was shut down, or is no longer the owner"),
-        metric("hapax_memory_bytes", Gauge, Bytes, "memory of the window, the history and the claims"),
-        metric("hapax_window_live_ids", Gauge, Count, "ids that the window knows"),
-        metric("hapax_window_evicted_ids_total", Counter, Count, "ids that the window forgot before their time"),
-        metric("hapax_window_effective_seconds", Gauge, Seconds, "how long the window has really remembered"),
-        metric(
-            "hapax_history_false_positive_ratio",
-            Gauge,
-            Count,
-            "how often the history takes a new id for a known one",
-        ),
     ]
 };
 
@@ -268,37 +257,5 @@ impl PolicyMeters {
 
     pub(crate) fn renewed(&self, result: Renewal) {
         self.renewals[result as usize].increment(1);
-    }
-}
-
-/// Metrics of a memory, under the name of the first policy that has it.
-pub(crate) struct MemoryMeters {
-    bytes: Gauge,
-    live: Gauge,
-    evicted: Counter,
-    effective_seconds: Gauge,
-    false_positives: Option<Gauge>,
-}
-
-impl MemoryMeters {
-    pub(crate) fn new(policy: &str, has_history: bool) -> Self {
-        let gauge = |name: &'static str| gauge!(name, "policy" => policy.to_owned());
-        MemoryMeters {
-            bytes: gauge("hapax_memory_bytes"),
-            live: gauge("hapax_window_live_ids"),
-            evicted: counter!("hapax_window_evicted_ids_total", "policy" => policy.to_owned()),
-            effective_seconds: gauge("hapax_window_effective_seconds"),
-            false_positives: has_history.then(|| gauge("hapax_history_false_positive_ratio")),
-        }
-    }
-
-    pub(crate) fn sample(&self, stats: &Stats) {
-        self.bytes.set(stats.bytes as f64);
-        self.live.set(stats.window.live as f64);
-        self.evicted.absolute(stats.window.evicted_live);
-        self.effective_seconds.set(stats.window.effective_window.as_secs_f64());
-        if let (Some(gauge), Some(history)) = (&self.false_positives, &stats.history) {
-            gauge.set(history.false_positive_rate);
-        }
     }
 }

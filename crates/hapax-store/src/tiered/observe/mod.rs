@@ -13,6 +13,6 @@ mod verdicts;
 
 pub(crate) use labels::{End, Renewal, RequestKind};
 #[cfg(feature = "metrics")]
-pub(crate) use meters::{MemoryMeters, Sample};
+pub(crate) use meters::Sample;
 pub(crate) use observer::Observer;
 pub(crate) use verdicts::Verdicts;

@@ -1,0 +1,108 @@
+//! The metrics of a consumer of a log: its engine's memory.
+
+use super::metrics::{Emitted, emitted, recorded, sum};
+use super::*;
+use hapax::{JournalOptions, LongMemory};
+use hapax_stream::{Acks, Delivery, LogConsumer, Source};
+use std::path::PathBuf;
+
+/// A log without messages.
+pub struct Silent;
+
+impl Source for Silent {
+    type Message = String;
+    type Error = std::convert::Infallible;
+
+    async fn receive(&self, _: usize) -> Result<Option<Vec<String>>, Self::Error> {
+        std::future::pending().await
+    }
+
+    fn acks(&self) -> Acks {
+        Acks::Cumulative
+    }
+
+    async fn acknowledge(&self, _: &[Arc<String>]) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
+    async fn retry(&self, _: &Arc<String>, _: Duration) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
+    async fn dead_letter(&self, _: &Arc<String>, _: &str) -> Result<(), Self::Error> {
+        Ok(())
+    }
+}
+
+/// A directory that goes with the test.
+pub struct Directory(PathBuf);
+
+impl Directory {
+    pub fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("hapax-metrics-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        Directory(path)
+    }
+
+    /// Opens an engine with a long memory there.
+    pub fn long_memory(&self) -> hapax::Dedup {
+        let journal = JournalOptions::new().checkpoints(true);
+        let builder = hapax::Dedup::builder().capacity(1).window(WINDOW).journal(self.0.join("journal"), journal);
+        builder.long_memory(self.0.join("segments"), LongMemory::new(10 * WINDOW)).build().unwrap()
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+pub fn log_consumer(engine: hapax::Dedup) -> LogConsumer<String> {
+    LogConsumer::builder(engine, |message: &String| Some(message.clone())).name("log").build().unwrap()
+}
+
+#[test]
+fn a_log_consumer_shows_its_long_memory_and_its_doubts() {
+    recorded(async |_, snapshotter| {
+        let directory = Directory::new("long-memory");
+        let began = hapax::Timestamp::from_secs(1_700_000_000);
+        let first = directory.long_memory();
+        (0..1_000_u32).for_each(|id| assert!(first.check_at(id.to_le_bytes(), began).is_fresh()));
+        first.checkpoint([("orders/1", [1])]).unwrap();
+        first.flush().unwrap();
+        drop(first);
+        // What the journal has is sealed when it is opened.
+        let engine = directory.long_memory();
+        let log = log_consumer(engine.clone());
+        let run = |seconds| {
+            let until = tokio::time::sleep(Duration::from_secs(seconds));
+            log.run(&Silent, |_: Delivery<String>| async { Ok::<_, String>(()) }, until)
+        };
+        run(1).await.unwrap();
+        let of = |emitted: &Emitted, name| sum(emitted, name, &[("policy", "log")]);
+        let shown = emitted(snapshotter);
+        let stats = engine.stats();
+        let segments = stats.long_memory.clone().unwrap().segments;
+        assert_eq!((segments.ids, segments.segments), (1_000, 1));
+        assert_eq!(of(&shown, "hapax_long_memory_ids"), 1_000.0);
+        assert_eq!(of(&shown, "hapax_long_memory_segments"), 1.0);
+        assert_eq!(of(&shown, "hapax_long_memory_disk_bytes"), segments.disk_bytes as f64);
+        assert_eq!(of(&shown, "hapax_long_memory_bytes"), segments.memory_bytes as f64);
+        assert_eq!(of(&shown, "hapax_long_memory_written_records_total"), 1_000.0);
+        assert_eq!(of(&shown, "hapax_memory_bytes"), stats.bytes as f64);
+        assert_eq!(of(&shown, "hapax_long_memory_failing"), 0.0);
+
+        // Its pages are gone: what it may have seen is in doubt, and that is counted.
+        for file in std::fs::read_dir(directory.0.join("segments")).unwrap() {
+            let path = file.unwrap().path();
+            if path.extension().is_some_and(|extension| extension == "segment") {
+                std::fs::OpenOptions::new().write(true).open(path).unwrap().set_len(0).unwrap();
+            }
+        }
+        let later = began + 3 * WINDOW;
+        (0..10_u32).for_each(|id| assert!(engine.check_at(id.to_le_bytes(), later).is_fresh()));
+        run(16).await.unwrap();
+        assert_eq!(of(&emitted(snapshotter), "hapax_long_memory_in_doubt_total"), 10.0);
+    });
+}
