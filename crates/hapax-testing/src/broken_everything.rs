@@ -276,7 +276,8 @@ impl Subject for Map {
 
 fn judged(flaw: Flaw, seed: u64) -> Result<Report, Box<Violation>> {
     let workload = Workload { seed, ..Workload::of_everything(WINDOW) };
-    let semantics = Semantics { forgets_meanwhile: false, accepts_meanwhile: false, ..Semantics::of_everything(WINDOW) };
+    let semantics =
+        Semantics { forgets_meanwhile: false, accepts_meanwhile: false, ..Semantics::of_everything(WINDOW) };
     verify(&Map::new(flaw), &workload, &semantics)
 }
 

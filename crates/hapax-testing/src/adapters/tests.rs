@@ -100,7 +100,8 @@ fn a_closure_that_forgets_is_asked_to() {
 
     let seen = Seen::new();
     let subject = subject_fn(|id: u64, at| seen.is_fresh(id, at)).with_forget(|_, _| {});
-    verify(&subject, &workload, &Semantics { forgets_meanwhile: false, accepts_meanwhile: false, ..semantics() }).unwrap_err();
+    verify(&subject, &workload, &Semantics { forgets_meanwhile: false, accepts_meanwhile: false, ..semantics() })
+        .unwrap_err();
 }
 
 fn runtime() -> tokio::runtime::Runtime {
