@@ -72,8 +72,8 @@
 //!   for as long as without it.
 //! - *Forgetting.* An id that is accepted while it is being forgotten may be forgotten again, if
 //!   [`Semantics::forgets_meanwhile`] says so, as it does for hapax: then the id is fresh once more
-//!   for each time. With [`Semantics::accepts_meanwhile`] a check that is still under way may accept
-//!   the id once more.
+//!   for each time. With [`Semantics::accepts_meanwhile`] a check that is still under way may
+//!   accept the id once more.
 //! - *No answer.* A call that gave none may take effect at any moment after it was invoked, or
 //!   never.
 //! - *Evictions.* Each may explain one fresh answer that nothing else explains. [`Event::Evict`] in
