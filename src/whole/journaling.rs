@@ -52,6 +52,7 @@ impl World {
         }
         let rules = self.rules;
         self.held_since.get_or_insert(now.earliest);
+        self.appended_late(deferred.iter().filter(|(id, ..)| id.is_none()).count(), now);
         for id in deferred.into_iter().filter_map(|(id, ..)| id) {
             let accepted = self.beliefs[id as usize].map(|state| state.accepted(now, &rules, None));
             if rules.retention.is_some() {
@@ -147,12 +148,10 @@ impl World {
     pub(super) fn reopen(&mut self) -> Result<(), Wrong> {
         self.machine.heal();
         self.journal.sync_fails = false;
-        let dedup = self.dedup().clone();
-        let reopened = self.machine.reopen(&dedup);
-        drop(dedup);
+        let reopened = self.dedup().reopen_journal();
         self.note(format_args!("reopen {}", reopened.is_ok()));
         match reopened {
-            Ok(()) => {
+            Ok(reopened) => {
                 if std::mem::take(&mut self.journal.gone) {
                     self.journal.forget_disk();
                     // What it had was not sealed, perhaps.
@@ -160,6 +159,9 @@ impl World {
                         self.journal.map(|state| state.scattered(false));
                     }
                     self.beliefs.iter_mut().for_each(|belief| *belief = belief.map(State::not_retained));
+                }
+                if reopened.failed_at.is_some() {
+                    self.journal.all_is_written();
                 }
                 self.journal.failed = false;
                 Ok(())
@@ -207,8 +209,14 @@ impl JournalModel {
             *log = vec![(0, ever.clone())];
         }
         self.durable = 0;
-        // The durable one is gone; those that wait are written.
+        // The durable one is gone; those that wait are not.
         self.checkpoints[0] = (0, 0);
+    }
+
+    /// Notes that everything that waited was written when the journal was reopened.
+    fn all_is_written(&mut self) {
+        self.durable = self.appended;
+        self.checkpoints.drain(..self.checkpoints.len() - 1);
     }
 
     /// Returns what was appended by the checkpoint that an engine has come back to.
