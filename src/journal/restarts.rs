@@ -122,7 +122,10 @@ fn ids_that_are_appended_late_are_in_the_history_at_the_time_of_their_checks_onl
         let check = |dedup: &Dedup, from: u32| {
             let mut verdicts = Vec::new();
             let ids = (from..from + IDS).map(|n| dedup.digest(n.to_be_bytes())).collect::<Vec<_>>();
-            dedup.check_batch_prepared(ids.iter().copied(), &mut verdicts);
+            match is_time_given {
+                true => dedup.check_batch_prepared_at(ids.iter().copied(), clock.now(), &mut verdicts),
+                false => dedup.check_batch_prepared(ids.iter().copied(), &mut verdicts),
+            }
             ids.into_iter().zip(verdicts).collect::<Vec<_>>()
         };
         let dedup = open();
