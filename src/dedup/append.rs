@@ -20,7 +20,8 @@ pub struct Appending<'e> {
 
 impl Appending<'_> {
     /// Appends ids that were checked now, with their verdicts. Only the ids among them that are to
-    /// be remembered are appended.
+    /// be remembered are appended. After a restart they count from now; see
+    /// [`append_batch_prepared`](Dedup::append_batch_prepared).
     pub fn accepted(&mut self, checked: impl IntoIterator<Item = (Prepared, Verdict)>) {
         self.ids(checked, self.engine.stamp(self.engine.now()));
     }
@@ -205,6 +206,11 @@ impl Dedup {
 
     /// Appends ids that were checked without a time; see
     /// [`append_batch_prepared_at`](Dedup::append_batch_prepared_at).
+    ///
+    /// After a restart they count from the time of this call, not from that of their checks: also
+    /// towards the `ids` that a [`history`](crate::Builder::history) is made for. Whoever appends
+    /// the ids of several horizons at once gives it more than that, and its false-positive rate
+    /// rises until they are forgotten.
     ///
     /// # Errors
     ///

@@ -7,7 +7,9 @@ use crate::journal::{DurableFiles, Flush, Journal, Position, Reopened};
 impl Dedup {
     /// Returns when everything that was accepted before the call, by any thread, is durable: it is
     /// a duplicate after a crash, too. (With [checkpoints](crate::JournalOptions::checkpoints):
-    /// everything up to the last one.)
+    /// everything up to the last one. Files that were durable and that somebody else has deleted
+    /// are an error until [`reopen_journal`](Dedup::reopen_journal) has reported them as lost; they
+    /// do not come back.)
     ///
     /// A consumer's loop: take a batch, claim, work, complete, flush, acknowledge.
     ///

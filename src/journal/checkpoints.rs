@@ -119,6 +119,38 @@ fn a_checkpoint_that_fails_is_part_of_the_next_one() {
 }
 
 #[test]
+fn a_checkpoint_whose_directory_was_deleted_is_reported_as_lost_and_only_the_next_one_counts() {
+    // It was made durable by a flush, or by reopening a journal that had failed.
+    for by_reopening in [false, true] {
+        for takes_another in [false, true] {
+            let (disk, clock) = (Simulated::new(), clock());
+            let open = || with_checkpoints(&disk, &clock).build().unwrap();
+            let dedup = open();
+            if by_reopening {
+                disk.delete_directory(directory());
+            }
+            dedup.check("a");
+            checkpoint(&dedup, 1).unwrap();
+            assert_eq!(dedup.flush().is_err(), by_reopening);
+            assert_eq!(dedup.reopen_journal().unwrap().written_late, if by_reopening { 2 } else { 0 });
+            disk.replace_directory(directory());
+            let reopened = dedup.reopen_journal().unwrap();
+            assert_eq!((reopened.files_lost, reopened.ids_lost, reopened.written_late), (1, 1, 0));
+            dedup.flush().unwrap();
+            if takes_another {
+                checkpoint(&dedup, 2).unwrap();
+                dedup.flush().unwrap();
+            }
+            disk.crash(0);
+            drop(dedup);
+            let dedup = open();
+            assert_eq!(position(&dedup), takes_another.then_some(2));
+            assert!(dedup.contains("a").is_none(), "it was lost, as was said");
+        }
+    }
+}
+
+#[test]
 fn positions_that_are_refused_leave_what_is_held_for_the_next_checkpoint() {
     let (disk, clock) = (Simulated::new(), clock());
     let open = || with_checkpoints(&disk, &clock).build().unwrap();

@@ -18,8 +18,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const DIRECTORY: &str = "/journal";
-const EIO: i32 = 5;
-const ENOSPC: i32 = 28;
+pub(super) const EIO: i32 = 5;
+pub(super) const ENOSPC: i32 = 28;
 
 pub(super) fn directory() -> &'static Path {
     Path::new(DIRECTORY)
@@ -42,7 +42,7 @@ const KEY: DigestKey = DigestKey { kind: DigestKind::Keyed, bits: 7 };
 
 /// The number of ids that a run of the test appends, each a second after the one before and flushed
 /// by itself.
-const IDS: u64 = 30;
+pub(super) const IDS: u64 = 30;
 pub(super) const RETENTION: Duration = Duration::from_secs(12);
 
 pub(super) fn rules(segment_length: Duration, retention: Duration) -> Rules {
@@ -216,7 +216,7 @@ fn what_comes_while_a_block_is_written_is_not_acknowledged_with_it() {
 }
 
 /// Returns the number of calls that a run takes in which nothing fails.
-fn disk_calls() -> u64 {
+pub(super) fn disk_calls() -> u64 {
     let disk = Simulated::new();
     append_all(&disk);
     disk.calls()

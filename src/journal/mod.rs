@@ -56,6 +56,8 @@ mod survey;
 #[cfg(test)]
 mod tampered;
 pub(crate) mod trust;
+#[cfg(test)]
+mod twice;
 mod verdict;
 mod watch;
 mod writer;

@@ -6,7 +6,7 @@ use super::disk::Identity;
 use super::format::HEADER_BYTES;
 use super::options::SyncMode;
 use super::watch::{LOCK, Watch};
-use super::writer::{Segment, Writer, is_segment, lock, number_of};
+use super::writer::{Current, Segment, Writer, is_segment, lock, number_of};
 use crate::error::JournalError;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,9 @@ pub struct Reopened {
     /// The number of those that were not kept, since too much waited: they are not durable, and
     /// will not be.
     pub dropped: u64,
-    /// The number of files that were durable and are gone, with their directory.
+    /// The number of files that were durable and are gone, with their directory. They are not
+    /// written again: until the next [checkpoint](crate::Dedup::checkpoint) is durable, a crash
+    /// goes back to the last one that is left, or to none.
     pub files_lost: u64,
     /// The number of ids that were accepted in them.
     pub ids_lost: u64,
@@ -39,14 +41,15 @@ impl Shared {
         let Some(failed_at) = self.lock().failed.as_ref().map(|failed| failed.wall_nanos) else {
             return Ok(Reopened::default());
         };
-        let lost = match writer.reopen() {
-            Ok(lost) => lost,
-            Err(error) => {
-                self.fail(error.clone(), writer.wall_nanos());
-                return Err(error);
-            }
-        };
-        self.lock().lose(lost);
+        // What is gone is noted first: it is not found again, if the rest fails and is tried again.
+        let reopened = writer.find_directory().and_then(|lost| {
+            self.lock().lose(lost);
+            writer.make_fit()
+        });
+        if let Err(error) = reopened {
+            self.fail(error.clone(), writer.wall_nanos());
+            return Err(error);
+        }
         let written_late = self.commit_late(&mut writer)?;
         let (dropped, lost) = self.go_on();
         Ok(Reopened {
@@ -60,11 +63,9 @@ impl Shared {
 }
 
 impl Writer {
-    /// Makes the writer fit to write again after a failure. Returns the durable data that is gone.
-    pub(super) fn reopen(&mut self) -> Result<Lost, JournalError> {
-        let lost = self.find_directory()?;
-        if let Some(current) = self.current.take() {
-            let segment = current.segment;
+    /// Makes the writer fit to write again after a failure.
+    fn make_fit(&mut self) -> Result<(), JournalError> {
+        if let Some(segment) = self.current.as_ref().map(|current| current.segment.clone()) {
             if self.is_broken {
                 self.cut(&segment)?;
             }
@@ -72,6 +73,8 @@ impl Writer {
                 true => self.discard(&segment.path)?,
                 false => self.old.push_back(segment),
             }
+            // Not before, since all of this may fail, and is tried again.
+            self.current = None;
         }
         self.watch = Arc::new(Watch { file: None, ..Watch::clone(&self.watch) });
         if !self.is_marked {
@@ -80,7 +83,7 @@ impl Writer {
             self.write_mark(true)?;
         }
         self.is_broken = false;
-        Ok(lost)
+        Ok(())
     }
 
     /// Cuts off bytes that may have been written and are not known to be durable: they are written
@@ -96,7 +99,7 @@ impl Writer {
     }
 
     /// Creates and locks the directory again if it is not the one that it was, and looks which
-    /// files are still there.
+    /// files are still there. Returns the durable data that is gone.
     fn find_directory(&mut self) -> Result<Lost, JournalError> {
         let directory = self.rules.directory.clone();
         self.disk.create_directory(&directory).map_err(JournalError::io("create", &directory))?;
@@ -114,25 +117,30 @@ impl Writer {
         let identity = self.disk.identity(&directory).map_err(JournalError::io("look at", &directory))?;
         self.watch = Arc::new(Watch::of(&*held, (directory, identity))?);
         self.lock = Some(held);
+        self.drop_lost()
+    }
+
+    /// Drops the files that are not there any more. Returns how much that is. On an error nothing
+    /// is dropped.
+    fn drop_lost(&mut self) -> Result<Lost, JournalError> {
+        let old: Result<Vec<_>, _> = self.old.iter().map(|segment| self.exists(&segment.path, None)).collect();
+        let is_current = |current: &Current| self.exists(&current.segment.path, Some(current.identity));
+        let (old, is_current) = (old?, self.current.as_ref().map_or(Ok(true), is_current)?);
 
         let mut lost = Lost::default();
         let mut upto = self.ids;
         if let Some(current) = self.current.take() {
-            match self.exists(&current.segment.path, Some(current.identity))? {
-                true => {
-                    upto = current.segment.first_ids;
-                    self.current = Some(current);
-                }
-                false => {
-                    lost = Lost { files: 1, ids: upto - current.segment.first_ids };
-                    upto = current.segment.first_ids;
-                }
+            let ids = upto - current.segment.first_ids;
+            upto = current.segment.first_ids;
+            match is_current {
+                true => self.current = Some(current),
+                false => lost = Lost { files: 1, ids },
             }
         }
-        for segment in std::mem::take(&mut self.old).into_iter().rev() {
+        for (segment, is_there) in std::mem::take(&mut self.old).into_iter().zip(old).rev() {
             let ids = upto - segment.first_ids;
             upto = segment.first_ids;
-            match self.exists(&segment.path, None)? {
+            match is_there {
                 true => self.old.push_front(segment),
                 false => lost = Lost { files: lost.files + 1, ids: lost.ids + ids },
             }

@@ -1,7 +1,6 @@
-//! Checks, bursts of them, and forgetting.
+//! Checks, and forgetting.
 
 use super::belief::{Answer, Belief, Moment, State};
-use super::config::{BURST, Kind};
 use super::op::{IDS, Id};
 use super::world::{World, Wrong, name};
 use crate::rules::{Place, at};
@@ -133,35 +132,6 @@ impl World {
         match stats.window.evicted_live {
             0 => Ok(()),
             evicted => Err(format!("{evicted} ids were forgotten early, though there is room")),
-        }
-    }
-
-    pub(super) fn burst(&mut self) -> Result<(), Wrong> {
-        let (Some(horizon), Some(history)) = (self.rules.horizon, self.config.history) else { return Ok(()) };
-        let now = self.moment(false);
-        if self.last_burst.is_some_and(|last| now.engine <= last + horizon) || self.config.kind == Kind::Events {
-            return Ok(());
-        }
-        self.last_burst = Some(now.real);
-        let first = self.burst_ids;
-        self.burst_ids += BURST as u64;
-        let mut verdicts = Vec::new();
-        self.dedup().check_batch((first..self.burst_ids).map(u64::to_be_bytes), &mut verdicts);
-        let wrong = verdicts.iter().filter(|verdict| verdict.certainty() == Certainty::Guess).count();
-        self.note(format_args!("burst {wrong}"));
-        if self.config.deferred {
-            let ids = (first..self.burst_ids).map(|id| self.dedup().digest(id.to_be_bytes()));
-            let checked: Vec<_> = ids.zip(&verdicts).map(|(id, verdict)| (None, id, *verdict)).collect();
-            self.deferred.extend(checked);
-        } else {
-            self.journal.appended += 1;
-        }
-        // Eight deviations: exceeded once in more sequences than will ever be run.
-        let expected = history.rate() * BURST as f64;
-        let most = expected + 8.0 * expected.sqrt() + 8.0;
-        match wrong as f64 > most {
-            true => Err(format!("of {BURST} new ids {wrong} were known to the history, at most {most} are its rate")),
-            false => Ok(()),
         }
     }
 

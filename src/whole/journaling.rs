@@ -32,13 +32,19 @@ impl World {
     /// Notes that an event of an id was appended.
     pub(super) fn journaled(&mut self, id: Id) {
         let earliest = self.look().earliest;
-        self.held_since.get_or_insert(earliest);
+        self.waits_since(earliest);
         let journal = &mut self.journal;
         journal.appended += 1;
         let belief = &self.beliefs[id as usize];
         journal.logs[id as usize].push((journal.appended, belief.clone()));
         let ever = &mut journal.ever[id as usize];
         *ever = Belief::of(ever.states().iter().chain(belief.states()).copied());
+    }
+
+    /// Notes that something of this time waits for a checkpoint. (By events' times it may be an
+    /// earlier one than what the clock has shown before.)
+    fn waits_since(&mut self, time: u64) {
+        self.held_since = Some(self.held_since.map_or(time, |before| before.min(time)));
     }
 
     pub(super) fn append(&mut self) -> Result<(), Wrong> {
@@ -51,7 +57,8 @@ impl World {
             return Err(format!("append: {appended:?}"));
         }
         let rules = self.rules;
-        self.held_since.get_or_insert(now.earliest);
+        self.waits_since(now.earliest);
+        self.appended_late(deferred.iter().filter(|(id, ..)| id.is_none()).count(), now);
         for id in deferred.into_iter().filter_map(|(id, ..)| id) {
             let accepted = self.beliefs[id as usize].map(|state| state.accepted(now, &rules, None));
             if rules.retention.is_some() {
@@ -147,19 +154,21 @@ impl World {
     pub(super) fn reopen(&mut self) -> Result<(), Wrong> {
         self.machine.heal();
         self.journal.sync_fails = false;
-        let dedup = self.dedup().clone();
-        let reopened = self.machine.reopen(&dedup);
-        drop(dedup);
+        let reopened = self.dedup().reopen_journal();
         self.note(format_args!("reopen {}", reopened.is_ok()));
         match reopened {
-            Ok(()) => {
-                if std::mem::take(&mut self.journal.gone) {
+            Ok(reopened) => {
+                let was_gone = std::mem::take(&mut self.journal.gone);
+                if was_gone {
                     self.journal.forget_disk();
                     // What it had was not sealed, perhaps.
                     if self.rules.retention.is_some() {
                         self.journal.map(|state| state.scattered(false));
                     }
                     self.beliefs.iter_mut().for_each(|belief| *belief = belief.map(State::not_retained));
+                }
+                if reopened.failed_at.is_some() {
+                    self.journal.all_is_written(was_gone && reopened.written_late == 0);
                 }
                 self.journal.failed = false;
                 Ok(())
@@ -207,8 +216,19 @@ impl JournalModel {
             *log = vec![(0, ever.clone())];
         }
         self.durable = 0;
-        // The durable one is gone; those that wait are written.
+        // The durable one is gone; those that wait are not.
         self.checkpoints[0] = (0, 0);
+    }
+
+    /// Notes that everything that waited was written when the journal was reopened; or that nothing
+    /// has waited, since all of it was written before (a long memory makes files of what waits) and
+    /// is gone with the directory.
+    fn all_is_written(&mut self, and_gone: bool) {
+        self.durable = self.appended;
+        match and_gone {
+            true => self.checkpoints.truncate(1),
+            false => drop(self.checkpoints.drain(..self.checkpoints.len() - 1)),
+        }
     }
 
     /// Returns what was appended by the checkpoint that an engine has come back to.

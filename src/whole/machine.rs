@@ -7,9 +7,7 @@ use crate::clock::SimulatedClock;
 use crate::clock::{Clocks, Machine as Host};
 use crate::journal::Surroundings;
 use crate::journal::simulated::{Call, Fault, Simulated};
-use crate::{
-    Clock, Damage, Dedup, Error, EventTime, JournalError, JournalOptions, ManualClock, Timestamp, Unconfirmed,
-};
+use crate::{Clock, Damage, Dedup, Error, EventTime, JournalOptions, ManualClock, Timestamp, Unconfirmed};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -199,10 +197,6 @@ impl Machine {
             op::Harm::FlipBit => {}
             op::Harm::Truncate => self.disk.cut(file, bytes * u64::from(which) / 256),
         }
-    }
-
-    pub(super) fn reopen(&mut self, dedup: &Dedup) -> Result<(), JournalError> {
-        dedup.reopen_journal().map(drop)
     }
 
     /// Returns true if the engine reports that something may be lost.

@@ -13,6 +13,7 @@
 //! sequences run, `HAPAX_SEED` the first seed; scripts/whole runs a campaign.
 
 mod belief;
+mod bursts;
 mod checks;
 mod claiming;
 mod config;

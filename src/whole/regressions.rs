@@ -31,6 +31,7 @@ pub(super) fn all() -> Vec<Regression> {
     of_the_audit(&mut add);
     of_time(&mut add);
     of_checkpoints(&mut add);
+    of_lost_checkpoints(&mut add);
     of_fingerprints(&mut add);
     of_damage(&mut add);
     if cfg!(feature = "long-memory") {
@@ -102,6 +103,16 @@ fn of_the_audit(add: Add<'_>) {
         Some(Rule::OneHorizon),
         Config { history: Some(HistoryConfig { horizon_windows: 1, one_in: 100, unconfirmed_fresh: true }), ..PLAIN },
         &[Burst, AdvanceHorizon, Burst, AdvanceHorizon, Burst, AdvanceHorizon, Burst],
+    );
+    add(
+        "(the reference:) bursts that are appended late are in one horizon after a restart",
+        None,
+        Config {
+            deferred: true,
+            history: Some(HistoryConfig { horizon_windows: 3, one_in: 100, unconfirmed_fresh: false }),
+            ..PLAIN
+        },
+        &[Burst, AdvanceHorizon, Burst, AdvanceHorizon, Append, Restart { milliwindows: 0 }, AdvanceHorizon, Burst],
     );
     add(
         "looking for an id set the time for a replay",
@@ -206,6 +217,16 @@ fn of_checkpoints(add: Add<'_>) {
         Some(Rule::CheckpointAsOne),
         CHECKPOINTS,
         &[Check { id: 0 }, Checkpoint, Flush, Crash { seed: 1 }, Check { id: 0 }],
+    );
+}
+
+/// Adds what became of checkpoints whose directory was deleted.
+fn of_lost_checkpoints(add: Add<'_>) {
+    add(
+        "(the reference:) a checkpoint that reopening has made durable does not outlive its directory",
+        None,
+        CHECKPOINTS,
+        &[RemoveDirectory, Checkpoint, ReopenJournal, RemoveDirectory, ReopenJournal, Flush, Crash { seed: 7_660 }],
     );
 }
 

@@ -121,8 +121,7 @@ impl World {
         self.met.restarts += 1;
         self.rules = rules;
         self.dedup = Some(dedup);
-        // The contents that bursts have left are as uncertain as everything else.
-        self.last_burst = None.or(self.last_burst);
+        self.history_refilled();
         Ok(())
     }
 }

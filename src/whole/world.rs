@@ -1,6 +1,7 @@
 //! An engine, its surroundings, and the reference: does each operation to both, and compares.
 
 use super::belief::{Belief, Rules};
+use super::bursts::Bursts;
 use super::claiming::{Held, How, InFlight};
 use super::config::{Config, HistoryConfig, Kind};
 use super::journaling::JournalModel;
@@ -27,9 +28,7 @@ pub(super) struct World {
     pub(super) in_flight: [Option<InFlight>; IDS as usize],
     pub(super) journal: JournalModel,
     pub(super) stream: Stream,
-    /// The number of ids that bursts have used; `last_burst` is when the last burst was.
-    pub(super) burst_ids: u64,
-    pub(super) last_burst: Option<u64>,
+    pub(super) bursts: Bursts,
     /// True if the journal does not know any more which boot it is of.
     pub(super) is_adrift: bool,
     /// The time since when something waits for a checkpoint, at the earliest.
@@ -56,8 +55,7 @@ impl World {
             in_flight: Default::default(),
             journal: JournalModel::new(),
             stream: Stream::default(),
-            burst_ids: 0,
-            last_burst: None,
+            bursts: Bursts::default(),
             is_adrift: false,
             held_since: None,
             met: Met::default(),

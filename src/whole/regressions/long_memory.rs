@@ -2,11 +2,30 @@
 
 use super::super::config::Config;
 use super::super::op::Op::*;
-use super::{Add, EVENTS, PLAIN, SYSTEM};
+use super::{Add, CHECKPOINTS, EVENTS, PLAIN, SYSTEM};
 use crate::rules::Rule;
 
 /// Adds findings about a long memory.
 pub(super) fn all(add: Add<'_>) {
+    add(
+        "(the reference:) what waited for a checkpoint since an event was as young as the clock's time",
+        None,
+        Config { checkpoints: true, refresh: true, long: Some(12_000), ..EVENTS },
+        &[Forget { id: 7 }, Event { id: 0, milliwindows: -306 }, Event { id: 4, milliwindows: 9_642 }],
+    );
+    add(
+        "(the reference:) a checkpoint that was written to be sealed was gone with its directory",
+        None,
+        Config { long: Some(2_000), ..CHECKPOINTS },
+        &[
+            Advance { milliwindows: 366 },
+            Checkpoint,
+            Check { id: 3 },
+            RemoveDirectory,
+            ReopenJournal,
+            Crash { seed: 22_536 },
+        ],
+    );
     add(
         "a replay of events before the clock's time was never sealed",
         None,
