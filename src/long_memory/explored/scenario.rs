@@ -1,0 +1,240 @@
+//! A scenario: what was there, and what threads do then.
+
+use super::super::sealing::Sealing;
+use super::super::tests::World;
+use super::judge::{Deed, Done, is_explained};
+use crate::digest::Digest;
+use crate::journal::simulated::{Call, Fault, Simulated};
+use crate::sync::turns::{CALLS, DISK, Kind, Report, explore, step};
+use crate::sync::unpoisoned;
+use crate::{Certainty, Dedup, Timestamp, Verdict};
+use std::sync::Mutex;
+
+/// More executions than any scenario has.
+const EXECUTIONS_MAX: u64 = 20_000;
+
+/// Ids are smaller than this.
+const IDS: u64 = 10;
+
+/// A call. Times are in seconds since the engine was built.
+#[derive(Clone, Debug)]
+pub(super) enum Op {
+    Check(u64, u64),
+    Batch(&'static [u64], u64),
+    Forget(u64),
+    Clear,
+    /// Seals all that the journal has.
+    Seal(u64),
+    /// Merges, and drops what has expired.
+    Tidy(u64),
+    Flush,
+    Checkpoint,
+    /// Lets the next renaming of a file fail: the manifest stays the old one.
+    Fail,
+    /// Takes the disk as it is at that moment: as a process that dies there leaves it.
+    Die,
+}
+
+/// A scenario of threads.
+#[derive(Clone, Default)]
+pub(super) struct Scenario {
+    pub(super) name: &'static str,
+    pub(super) checkpoints: bool,
+    /// What comes before, one after another: then the clock is at that time.
+    pub(super) before: &'static [Op],
+    /// The calls of each thread.
+    pub(super) threads: &'static [&'static [Op]],
+    /// The calls that come after that, one after another; and once more in an engine that is built
+    /// on what a process left that died.
+    pub(super) after: &'static [Op],
+    /// The ids that are known when threads begin, and must be for as long as nobody forgets them.
+    pub(super) known: &'static [u64],
+    /// True if calls may fail, and answers be in doubt.
+    pub(super) may_doubt: bool,
+}
+
+/// An engine, and what was done with it.
+struct Play {
+    world: World,
+    dedup: Dedup,
+    began: Timestamp,
+    done: Mutex<Log>,
+}
+
+#[derive(Default)]
+struct Log {
+    now: usize,
+    calls: Vec<Done>,
+    failed: Vec<String>,
+    /// The disk of a process that died, and the number of calls that had returned by then.
+    left: Vec<Simulated>,
+}
+
+impl Log {
+    fn moment(&mut self) -> usize {
+        self.now += 1;
+        self.now
+    }
+}
+
+impl Play {
+    fn new(scenario: &Scenario) -> Self {
+        let world = World { checkpoints: scenario.checkpoints, ..World::new() };
+        let dedup = world.open();
+        let began = crate::Clock::now(&world.clock);
+        let play = Play { world, dedup, began, done: Mutex::default() };
+        for op in scenario.before {
+            play.pass_to(op);
+            play.act(op);
+        }
+        *unpoisoned(play.done.lock()) = Log::default();
+        play
+    }
+
+    fn at(&self, seconds: u64) -> Timestamp {
+        self.began + std::time::Duration::from_secs(seconds)
+    }
+
+    /// Lets the clock go on to the time of a call. (While threads take turns it stands still.)
+    fn pass_to(&self, op: &Op) {
+        if let Op::Check(_, at) | Op::Batch(_, at) | Op::Seal(at) | Op::Tidy(at) = op {
+            self.world.clock.set(self.at(*at));
+        }
+    }
+
+    fn digest(&self, id: u64) -> Digest {
+        self.dedup.engine.unscoped.digest(&id.to_le_bytes())
+    }
+
+    fn sealing(&self) -> &Sealing {
+        &self.dedup.engine.long.as_ref().expect("it has one").sealing
+    }
+
+    fn log(&self) -> std::sync::MutexGuard<'_, Log> {
+        unpoisoned(self.done.lock())
+    }
+
+    /// Makes a call, and notes it.
+    fn act(&self, op: &Op) {
+        let engine = &self.dedup.engine;
+        let mut failed = None;
+        let asked = |id: u64, verdict: Verdict| {
+            let is_fresh = (verdict.certainty() == Certainty::Exact).then(|| verdict.is_fresh());
+            (id, Deed::Asked { is_fresh })
+        };
+        step(CALLS, Kind::Call);
+        let began = self.log().moment();
+        let deeds = match op {
+            Op::Check(id, at) => {
+                let _ = engine.now();
+                vec![asked(*id, engine.check(self.digest(*id), self.at(*at).into()))]
+            }
+            Op::Batch(ids, at) => {
+                let mut verdicts = Vec::new();
+                engine.check_batch(ids.iter().map(|id| self.digest(*id)), self.at(*at).into(), &mut verdicts);
+                ids.iter().zip(verdicts).map(|(id, verdict)| asked(*id, verdict)).collect()
+            }
+            Op::Forget(id) => {
+                if !engine.forget(self.digest(*id)) {
+                    failed = Some("nobody claims it".into());
+                }
+                vec![(*id, Deed::Forgotten)]
+            }
+            Op::Clear => {
+                self.dedup.clear();
+                (1..IDS).map(|id| (id, Deed::Forgotten)).collect()
+            }
+            Op::Fail => {
+                self.world.disk.plan(Some(Call::Rename), 0, Fault::Error(5));
+                Vec::new()
+            }
+            Op::Seal(at) => {
+                failed = self.sealing().seal(self.at(*at)).err().map(|error| error.to_string());
+                Vec::new()
+            }
+            Op::Tidy(at) => {
+                failed = self.sealing().tidy(self.at(*at), || true).err().map(|error| error.to_string());
+                Vec::new()
+            }
+            Op::Flush => {
+                failed = self.dedup.flush().err().map(|error| error.to_string());
+                Vec::new()
+            }
+            Op::Checkpoint => {
+                let checkpoint = self.dedup.checkpoint([("source", "1")]).map(drop);
+                failed = checkpoint.err().map(|error| error.to_string());
+                Vec::new()
+            }
+            Op::Die => {
+                step(DISK, Kind::Write);
+                let disk = self.world.disk.copy();
+                self.log().left.push(disk);
+                Vec::new()
+            }
+        };
+        step(CALLS, Kind::Return);
+        let mut log = self.log();
+        let ended = log.moment();
+        log.failed.extend(failed.map(|why| format!("{op:?}: {why}")));
+        log.calls.extend(deeds.into_iter().map(|(id, deed)| Done { id, began, ended, deed }));
+    }
+
+    /// Judges what was done, and what comes after it.
+    fn judge(&self, scenario: &Scenario) -> Result<(), String> {
+        for op in scenario.after {
+            self.pass_to(op);
+            self.act(op);
+        }
+        let log = self.log();
+        if let Some(failed) = log.failed.first().filter(|_| !scenario.may_doubt) {
+            return Err(failed.clone());
+        }
+        let in_doubt = |done: &&Done| done.deed == Deed::Asked { is_fresh: None };
+        if let Some(done) = log.calls.iter().find(in_doubt).filter(|_| !scenario.may_doubt) {
+            return Err(format!("it is in doubt: {done:?}"));
+        }
+        let mut ids: Vec<_> = log.calls.iter().map(|done| done.id).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        for id in ids {
+            let of_id: Vec<_> = log.calls.iter().filter(|done| done.id == id).copied().collect();
+            if !is_explained(&of_id, scenario.known.contains(&id)) {
+                return Err(format!("no order explains {of_id:?}, known before: {:?}", scenario.known));
+            }
+        }
+        log.left.iter().try_for_each(|disk| self.judge_left(scenario, disk))
+    }
+
+    /// Builds an engine on what a process has left that died. All that was known and durable before
+    /// threads began must be.
+    fn judge_left(&self, scenario: &Scenario, left: &Simulated) -> Result<(), String> {
+        // As the system has it, and after power cuts.
+        for cut in [None, Some(1), Some(2)] {
+            let disk = left.copy();
+            match cut {
+                None => disk.kill(),
+                Some(seed) => disk.crash(seed),
+            }
+            let world = World { disk, checkpoints: scenario.checkpoints, clock: self.world.clock.clone(), ..World::new() };
+            let dedup = world.open();
+            for id in scenario.known {
+                let verdict = dedup.check(id.to_le_bytes());
+                if verdict.is_fresh() {
+                    return Err(format!("{id} is fresh after a death, cut {cut:?}: {verdict:?}"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Scenario {
+    /// Executes it in every order that can make a difference.
+    pub(super) fn explore(&self) -> Result<Report, String> {
+        let acts: Vec<_> =
+            self.threads.iter().map(|ops| move |play: &Play| ops.iter().for_each(|op| play.act(op))).collect();
+        let threads: Vec<&(dyn Fn(&Play) + Sync)> = acts.iter().map(|act| act as _).collect();
+        let report = explore(EXECUTIONS_MAX, || Play::new(self), &threads, |play| play.judge(self));
+        report.map_err(|what| format!("{}: {what}", self.name))
+    }
+}

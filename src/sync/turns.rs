@@ -1,0 +1,438 @@
+//! Threads that take turns, in every order that can make a difference: the protocol between a
+//! window, its journal and its segments, as it is shipped (`src/long_memory/explored`).
+//!
+//! In tests, the locks of this crate that are held while a disk is waited for, and the atomics of
+//! that protocol, are those of this file. Threads that take part in a scenario run one at a time.
+//! Each access to one of these objects is a step, before which a thread gives the turn back; a
+//! [`Search`] decides who gets it. So do other places, which are named there
+//! ([`meanwhile`](crate::rules::meanwhile)), and calls to the simulated disk. Threads that take no
+//! part use them as those of the standard library.
+
+pub(crate) mod search;
+
+pub(crate) use self::search::Kind;
+use self::search::{Search, Step, THREADS, Turn};
+use super::Ordering;
+use crate::rules;
+use std::cell::{Cell, RefCell};
+use std::ops::{Deref, DerefMut};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic;
+use std::sync::{Arc, LockResult, PoisonError, RwLockReadGuard, RwLockWriteGuard, WaitTimeoutResult};
+use std::time::Duration;
+
+/// The window.
+pub(crate) const WINDOW: u64 = 1 << 60;
+/// The disk. Calls commute, but for one that looks at all of it.
+pub(crate) const DISK: u64 = WINDOW + 1;
+/// The calls of a scenario, in their order.
+pub(crate) const CALLS: u64 = WINDOW + 2;
+/// The beginnings of threads.
+const BEGINNINGS: u64 = WINDOW + 3;
+
+thread_local! {
+    /// The number that this thread's next object gets: the same in each execution.
+    static NEXT_OBJECT: Cell<u64> = const { Cell::new(0) };
+    static PART: RefCell<Option<(Arc<Stage>, usize)>> = const { RefCell::new(None) };
+}
+
+fn new_object() -> u64 {
+    NEXT_OBJECT.replace(NEXT_OBJECT.get() + 1)
+}
+
+/// Gives the turn back before a step, and returns when the thread has it again.
+pub(crate) fn step(object: u64, kind: Kind) {
+    let part = PART.with_borrow(Clone::clone);
+    if let Some((stage, me)) = part {
+        stage.step(me, Step { object, kind });
+    }
+}
+
+/// The reason why a thread leaves its call: the execution is over.
+struct Over;
+
+/// The threads of an execution.
+struct Stage {
+    state: std::sync::Mutex<State>,
+    turns: [std::sync::Condvar; THREADS],
+}
+
+struct State {
+    search: Search,
+    next: [Option<Step>; THREADS],
+    /// The locks that are held.
+    held: Vec<u64>,
+    turn: Option<usize>,
+    /// True if nothing is searched any more: the threads are to come to their end.
+    is_known: bool,
+    /// True if they cannot.
+    is_over: bool,
+    failed: Option<String>,
+}
+
+impl Stage {
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        super::unpoisoned(self.state.lock())
+    }
+
+    fn step(&self, me: usize, step: Step) {
+        let mut state = self.state();
+        if state.is_over {
+            return;
+        }
+        state.next[me] = Some(step);
+        state.decide(me);
+        self.wait(me, state);
+    }
+
+    fn wait(&self, me: usize, mut state: std::sync::MutexGuard<'_, State>) {
+        if state.turn != Some(me) {
+            self.wake(&state);
+        }
+        while state.turn != Some(me) && !state.is_over {
+            state = super::unpoisoned(self.turns[me].wait(state));
+        }
+        if state.is_over {
+            drop(state);
+            if !std::thread::panicking() {
+                resume_unwind(Box::new(Over));
+            }
+            return;
+        }
+        if let Some(Step { object, kind: Kind::Lock }) = state.next[me] {
+            state.held.push(object);
+        }
+    }
+
+    fn wake(&self, state: &State) {
+        match state.turn {
+            Some(next) if !state.is_over => self.turns[next].notify_one(),
+            _ => self.turns.iter().for_each(std::sync::Condvar::notify_one),
+        }
+    }
+
+    fn unlock(&self, object: u64) {
+        self.state().held.retain(|held| *held != object);
+    }
+
+    /// Does what a thread does, once it has its first turn.
+    fn play(self: &Arc<Self>, me: usize, act: &dyn Fn()) {
+        NEXT_OBJECT.set((me as u64 + 1) << 32);
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            self.wait(me, self.state());
+            PART.set(Some((Arc::clone(self), me)));
+            act();
+        }));
+        PART.set(None);
+        let mut state = self.state();
+        if let Err(panic) = result
+            && !panic.is::<Over>()
+        {
+            let what = panic.downcast_ref::<String>().cloned();
+            let what = what.or_else(|| panic.downcast_ref::<&str>().map(|what| (*what).to_owned()));
+            state.fail(format!("thread {me} panics: {}", what.unwrap_or_default()));
+        }
+        state.next[me] = None;
+        if !state.is_over {
+            state.decide(me);
+        }
+        self.wake(&state);
+    }
+}
+
+impl State {
+    /// Decides whose turn it is, after that of a thread.
+    fn decide(&mut self, last: usize) {
+        let is_free = |step: Step| step.kind != Kind::Lock || !self.held.contains(&step.object);
+        let enabled = (0..THREADS).filter(|t| self.next[*t].is_some_and(is_free));
+        let enabled = enabled.fold(0, |set, t| set | 1 << t);
+        let turn = match self.is_known {
+            false => self.search.turn(self.next, enabled, last),
+            true if enabled != 0 => Turn::Of(enabled.trailing_zeros() as usize),
+            true if self.next.iter().all(Option::is_none) => Turn::End,
+            true => Turn::Deadlock,
+        };
+        self.turn = match turn {
+            Turn::Of(thread) => Some(thread),
+            Turn::End => None,
+            Turn::Known => {
+                self.is_known = true;
+                return self.decide(last);
+            }
+            Turn::Deadlock => {
+                self.fail("each thread waits for another".into());
+                self.is_over = true;
+                None
+            }
+        };
+    }
+
+    fn fail(&mut self, what: String) {
+        if !self.is_known && self.failed.is_none() {
+            let name = |object| match object {
+                WINDOW => "window".into(),
+                DISK => "disk".into(),
+                CALLS => "call".into(),
+                BEGINNINGS.. => "beginning".into(),
+                object => format!("object {object:x}"),
+            };
+            self.failed = Some(format!("{what}\n{}", self.search.schedule(name)));
+        }
+    }
+}
+
+/// The result of a search: all orders that can make a difference were executed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Report {
+    /// The executions that were judged.
+    pub(crate) executions: u64,
+    /// Those that were given up, since they were equal to one before them.
+    pub(crate) known: u64,
+    pub(crate) steps: u64,
+}
+
+/// Executes threads in every order that can make a difference, each execution in a world of its
+/// own, and judges it. Returns the first that is wrong, with its steps; or an error if there are
+/// more executions than `most`.
+pub(crate) fn explore<W: Sync>(
+    most: u64,
+    world: impl Fn() -> W,
+    threads: &[&(dyn Fn(&W) + Sync)],
+    judge: impl Fn(&W) -> Result<(), String>,
+) -> Result<Report, String> {
+    assert!(threads.len() <= THREADS);
+    let (mut search, mut report) = (Search::default(), Report::default());
+    loop {
+        NEXT_OBJECT.set(0);
+        let world = world();
+        search.begin();
+        let mut state = State {
+            search,
+            next: [None; THREADS],
+            held: Vec::new(),
+            turn: None,
+            is_known: false,
+            is_over: false,
+            failed: None,
+        };
+        let beginning = |t| Some(Step { object: BEGINNINGS + t as u64, kind: Kind::Read });
+        (0..threads.len()).for_each(|t| state.next[t] = beginning(t));
+        state.decide(0);
+        let stage = Arc::new(Stage { state: std::sync::Mutex::new(state), turns: Default::default() });
+        let left_out = rules::left_out();
+        std::thread::scope(|scope| {
+            for (me, act) in threads.iter().enumerate() {
+                let (stage, world) = (Arc::clone(&stage), &world);
+                scope.spawn(move || {
+                    rules::leave_out(left_out);
+                    stage.play(me, &|| act(world));
+                });
+            }
+        });
+        let mut state = stage.state();
+        let is_known = state.is_known;
+        if !is_known && state.failed.is_none() {
+            let judged = judge(&world);
+            judged.unwrap_or_else(|what| state.fail(what));
+        }
+        if let Some(failed) = &state.failed {
+            return Err(format!("after {report:?}: {failed}"));
+        }
+        search = std::mem::take(&mut state.search);
+        report.steps += search.steps() as u64;
+        *(if is_known { &mut report.known } else { &mut report.executions }) += 1;
+        if !search.go_back() {
+            return Ok(report);
+        }
+        if report.executions + report.known >= most {
+            return Err(format!("there are more executions than {most}: {report:?}"));
+        }
+    }
+}
+
+/// A lock whose taking is a step.
+#[derive(Debug)]
+pub(crate) struct Mutex<T> {
+    object: u64,
+    inner: std::sync::Mutex<T>,
+}
+
+pub(crate) struct MutexGuard<'m, T> {
+    object: u64,
+    /// The stage on which it was taken, if it was on one.
+    stage: Option<Arc<Stage>>,
+    inner: Option<std::sync::MutexGuard<'m, T>>,
+}
+
+impl<T: Default> Default for Mutex<T> {
+    fn default() -> Self {
+        Mutex::new(T::default())
+    }
+}
+
+impl<T> Mutex<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Mutex { object: new_object(), inner: std::sync::Mutex::new(value) }
+    }
+
+    pub(crate) fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
+        step(self.object, Kind::Lock);
+        let stage = PART.with_borrow(|part| part.as_ref().map(|(stage, _)| Arc::clone(stage)));
+        let guard = |inner| MutexGuard { object: self.object, stage, inner: Some(inner) };
+        match self.inner.lock() {
+            Ok(inner) => Ok(guard(inner)),
+            Err(poisoned) => Err(PoisonError::new(guard(poisoned.into_inner()))),
+        }
+    }
+}
+
+impl<T> Deref for MutexGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.inner.as_ref().expect("it is held")
+    }
+}
+
+impl<T> DerefMut for MutexGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.inner.as_mut().expect("it is held")
+    }
+}
+
+impl<T> Drop for MutexGuard<'_, T> {
+    fn drop(&mut self) {
+        self.inner = None;
+        if let Some(stage) = &self.stage {
+            stage.unlock(self.object);
+        }
+    }
+}
+
+/// A condition for which nobody waits in a scenario.
+#[derive(Debug, Default)]
+pub(crate) struct Condvar(std::sync::Condvar);
+
+impl Condvar {
+    pub(crate) fn new() -> Self {
+        Condvar::default()
+    }
+
+    pub(crate) fn wait<'m, T>(&self, mut guard: MutexGuard<'m, T>) -> LockResult<MutexGuard<'m, T>> {
+        assert!(guard.stage.is_none(), "nobody would wake it");
+        let inner = guard.inner.take().expect("it is held");
+        guard.inner = Some(super::unpoisoned(self.0.wait(inner)));
+        Ok(guard)
+    }
+
+    #[allow(clippy::type_complexity, reason = "it is that of the standard library")]
+    pub(crate) fn wait_timeout<'m, T>(
+        &self,
+        mut guard: MutexGuard<'m, T>,
+        longest: Duration,
+    ) -> LockResult<(MutexGuard<'m, T>, WaitTimeoutResult)> {
+        assert!(guard.stage.is_none(), "nobody would wake it");
+        let inner = guard.inner.take().expect("it is held");
+        let (inner, result) = super::unpoisoned(self.0.wait_timeout(inner, longest));
+        guard.inner = Some(inner);
+        Ok((guard, result))
+    }
+
+    pub(crate) fn notify_one(&self) {
+        self.0.notify_one();
+    }
+
+    pub(crate) fn notify_all(&self) {
+        self.0.notify_all();
+    }
+}
+
+/// A lock under which there is no step.
+#[derive(Debug)]
+pub(crate) struct RwLock<T> {
+    object: u64,
+    inner: std::sync::RwLock<T>,
+}
+
+impl<T> RwLock<T> {
+    pub(crate) fn new(value: T) -> Self {
+        RwLock { object: new_object(), inner: std::sync::RwLock::new(value) }
+    }
+
+    pub(crate) fn read(&self) -> LockResult<RwLockReadGuard<'_, T>> {
+        step(self.object, Kind::Read);
+        self.inner.read()
+    }
+
+    pub(crate) fn write(&self) -> LockResult<RwLockWriteGuard<'_, T>> {
+        step(self.object, Kind::Write);
+        self.inner.write()
+    }
+}
+
+/// An atomic each access to which is a step.
+#[derive(Debug)]
+pub(crate) struct AtomicU64 {
+    object: u64,
+    inner: atomic::AtomicU64,
+}
+
+impl Default for AtomicU64 {
+    fn default() -> Self {
+        AtomicU64::new(0)
+    }
+}
+
+impl AtomicU64 {
+    pub(crate) fn new(value: u64) -> Self {
+        AtomicU64 { object: new_object(), inner: atomic::AtomicU64::new(value) }
+    }
+
+    pub(crate) fn load(&self, order: Ordering) -> u64 {
+        step(self.object, Kind::Read);
+        self.inner.load(order)
+    }
+
+    pub(crate) fn store(&self, value: u64, order: Ordering) {
+        step(self.object, Kind::Write);
+        self.inner.store(value, order);
+    }
+
+    pub(crate) fn fetch_add(&self, more: u64, order: Ordering) -> u64 {
+        step(self.object, Kind::Write);
+        self.inner.fetch_add(more, order)
+    }
+
+    pub(crate) fn fetch_sub(&self, less: u64, order: Ordering) -> u64 {
+        step(self.object, Kind::Write);
+        self.inner.fetch_sub(less, order)
+    }
+
+    pub(crate) fn fetch_max(&self, least: u64, order: Ordering) -> u64 {
+        step(self.object, Kind::Write);
+        self.inner.fetch_max(least, order)
+    }
+
+    pub(crate) fn fetch_min(&self, most: u64, order: Ordering) -> u64 {
+        step(self.object, Kind::Write);
+        self.inner.fetch_min(most, order)
+    }
+}
+
+/// The same for a truth.
+#[derive(Debug)]
+pub(crate) struct AtomicBool(AtomicU64);
+
+impl AtomicBool {
+    pub(crate) fn new(value: bool) -> Self {
+        AtomicBool(AtomicU64::new(u64::from(value)))
+    }
+
+    pub(crate) fn load(&self, order: Ordering) -> bool {
+        self.0.load(order) != 0
+    }
+
+    pub(crate) fn store(&self, value: bool, order: Ordering) {
+        self.0.store(u64::from(value), order);
+    }
+}
