@@ -290,10 +290,18 @@ impl Dedup {
         // appends to the journal.)
         let clear = || {
             meanwhile(Place::ToBeCleared);
+            // Before the window: a check that still finds an id there has told the window before
+            // that, and is cleared with it.
+            let is_first = obeys(Rule::SegmentsForgottenFirst);
+            if is_first {
+                self.engine.clear_beyond();
+            }
             self.engine.clear_tiers();
             meanwhile(Place::Clearing);
             self.engine.claims.clear();
-            self.engine.clear_beyond();
+            if !is_first {
+                self.engine.clear_beyond();
+            }
         };
         match &self.engine.journal {
             Some(journal) => journal.clear(self.engine.window.latest(), clear),

@@ -209,6 +209,11 @@ pub(crate) enum Rule {
     /// The same is looked at again before segments are asked.
     #[cfg(feature = "long-memory")]
     StateAgain,
+    /// Segments are forgotten before the window, when everything is: so nobody learns from them what
+    /// the window is told then.
+    SegmentsForgottenFirst,
+    /// What a claim has found in segments stays in the window only if nothing was forgotten since.
+    KnownStillStays,
     /// Segments are taken before the journal, to be handed over.
     #[cfg(feature = "long-memory")]
     SegmentsFirst,

@@ -294,9 +294,9 @@ impl Segments {
         }
         state.manifest = next;
         if !obeys(Rule::PublishAsOne) {
-            let left = self.segments().iter().filter(|old| segments.iter().any(|new| Arc::ptr_eq(old, new))).cloned();
-            let left = left.collect();
-            *unpoisoned(self.list.write()) = left;
+            let mut left = self.segments().to_vec();
+            left.retain(|old| segments.iter().any(|new| Arc::ptr_eq(old, new)));
+            *unpoisoned(self.list.write()) = left.into();
         }
         *unpoisoned(self.list.write()) = segments.into();
         state.garbage.extend(gone);

@@ -111,8 +111,10 @@ impl Stage {
         }
     }
 
-    fn unlock(&self, object: u64) {
-        self.state().held.retain(|held| *held != object);
+    fn unlock(&self, me: usize, object: u64) {
+        let mut state = self.state();
+        state.held.retain(|held| *held != object);
+        state.search.unlock(me, object);
     }
 
     /// Does what a thread does, once it has its first turn.
@@ -259,8 +261,8 @@ pub(crate) struct Mutex<T> {
 
 pub(crate) struct MutexGuard<'m, T> {
     object: u64,
-    /// The stage on which it was taken, if it was on one.
-    stage: Option<Arc<Stage>>,
+    /// The stage on which it was taken, if it was on one, and by whom.
+    stage: Option<(Arc<Stage>, usize)>,
     inner: Option<std::sync::MutexGuard<'m, T>>,
 }
 
@@ -277,7 +279,7 @@ impl<T> Mutex<T> {
 
     pub(crate) fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
         step(self.object, Kind::Lock);
-        let stage = PART.with_borrow(|part| part.as_ref().map(|(stage, _)| Arc::clone(stage)));
+        let stage = PART.with_borrow(Clone::clone);
         let guard = |inner| MutexGuard { object: self.object, stage, inner: Some(inner) };
         match self.inner.lock() {
             Ok(inner) => Ok(guard(inner)),
@@ -303,8 +305,8 @@ impl<T> DerefMut for MutexGuard<'_, T> {
 impl<T> Drop for MutexGuard<'_, T> {
     fn drop(&mut self) {
         self.inner = None;
-        if let Some(stage) = &self.stage {
-            stage.unlock(self.object);
+        if let Some((stage, me)) = &self.stage {
+            stage.unlock(*me, self.object);
         }
     }
 }

@@ -2,13 +2,15 @@
 
 use super::super::sealing::Sealing;
 use super::super::tests::World;
-use super::judge::{Deed, Done, is_explained};
+use super::judge::{Deed, Done, are_explained};
 use crate::digest::Digest;
+use crate::engine::Tried;
 use crate::journal::simulated::{Call, Fault, Simulated};
 use crate::sync::turns::{CALLS, DISK, Kind, Report, explore, step};
 use crate::sync::unpoisoned;
 use crate::{Certainty, Dedup, Timestamp, Verdict};
 use std::sync::Mutex;
+use std::time::Duration;
 
 /// More executions than any scenario has.
 const EXECUTIONS_MAX: u64 = 20_000;
@@ -21,6 +23,8 @@ const IDS: u64 = 10;
 pub(super) enum Op {
     Check(u64, u64),
     Batch(&'static [u64], u64),
+    /// Claims an id, and completes that.
+    Claim(u64, u64),
     Forget(u64),
     Clear,
     /// Seals all that the journal has.
@@ -92,12 +96,12 @@ impl Play {
     }
 
     fn at(&self, seconds: u64) -> Timestamp {
-        self.began + std::time::Duration::from_secs(seconds)
+        self.began + Duration::from_secs(seconds)
     }
 
     /// Lets the clock go on to the time of a call. (While threads take turns it stands still.)
     fn pass_to(&self, op: &Op) {
-        if let Op::Check(_, at) | Op::Batch(_, at) | Op::Seal(at) | Op::Tidy(at) = op {
+        if let Op::Check(_, at) | Op::Batch(_, at) | Op::Claim(_, at) | Op::Seal(at) | Op::Tidy(at) = op {
             self.world.clock.set(self.at(*at));
         }
     }
@@ -122,7 +126,10 @@ impl Play {
             let is_fresh = (verdict.certainty() == Certainty::Exact).then(|| verdict.is_fresh());
             (id, Deed::Asked { is_fresh })
         };
-        step(CALLS, Kind::Call);
+        let is_judged = !matches!(op, Op::Seal(_) | Op::Tidy(_) | Op::Flush | Op::Checkpoint | Op::Fail | Op::Die);
+        if is_judged {
+            step(CALLS, Kind::Call);
+        }
         let began = self.log().moment();
         let deeds = match op {
             Op::Check(id, at) => {
@@ -134,15 +141,23 @@ impl Play {
                 engine.check_batch(ids.iter().map(|id| self.digest(*id)), self.at(*at).into(), &mut verdicts);
                 ids.iter().zip(verdicts).map(|(id, verdict)| asked(*id, verdict)).collect()
             }
-            Op::Forget(id) => {
-                if !engine.forget(self.digest(*id)) {
-                    failed = Some("nobody claims it".into());
+            Op::Claim(id, at) => {
+                let request = engine.request(self.digest(*id), Duration::from_secs(1), None);
+                let at = self.at(*at);
+                let tried = engine.claim_at(&request, at.into());
+                if let Tried::Claimed(token) = tried {
+                    engine.complete(request.id, token);
                 }
-                vec![(*id, Deed::Forgotten)]
+                let is_fresh = matches!(tried, Tried::Claimed(_));
+                vec![(*id, Deed::Asked { is_fresh: Some(is_fresh) })]
+            }
+            Op::Forget(id) => {
+                // (Of one that is claimed that is refused.)
+                engine.forget(self.digest(*id)).then_some((*id, Deed::Forgotten)).into_iter().collect()
             }
             Op::Clear => {
                 self.dedup.clear();
-                (1..IDS).map(|id| (id, Deed::Forgotten)).collect()
+                (1..IDS).flat_map(|id| [Deed::Forgotten, Deed::MayBeForgotten].map(|deed| (id, deed))).collect()
             }
             Op::Fail => {
                 self.world.disk.plan(Some(Call::Rename), 0, Fault::Error(5));
@@ -172,7 +187,9 @@ impl Play {
                 Vec::new()
             }
         };
-        step(CALLS, Kind::Return);
+        if is_judged {
+            step(CALLS, Kind::Return);
+        }
         let mut log = self.log();
         let ended = log.moment();
         log.failed.extend(failed.map(|why| format!("{op:?}: {why}")));
@@ -198,7 +215,7 @@ impl Play {
         ids.dedup();
         for id in ids {
             let of_id: Vec<_> = log.calls.iter().filter(|done| done.id == id).copied().collect();
-            if !is_explained(&of_id, scenario.known.contains(&id)) {
+            if !are_explained(&of_id, scenario.known.contains(&id)) {
                 return Err(format!("no order explains {of_id:?}, known before: {:?}", scenario.known));
             }
         }

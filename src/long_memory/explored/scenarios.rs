@@ -1,6 +1,6 @@
 //! The scenarios.
 
-use super::scenario::Op::{Batch, Check, Clear, Die, Fail, Flush, Forget, Seal, Tidy};
+use super::scenario::Op::{Batch, Check, Claim, Clear, Die, Fail, Flush, Forget, Seal, Tidy};
 use super::scenario::Scenario;
 
 /// An id leaves the window while it is sealed, and asked for; nobody has written it before.
@@ -73,7 +73,7 @@ pub(super) fn merged() -> Scenario {
     Scenario {
         name: "merged",
         before: &[Check(1, 0), Seal(5), Check(2, 10), Seal(15), Check(3, 20), Seal(25), Seal(130), Check(4, 130)],
-        threads: &[&[Tidy(130)], &[Check(1, 130), Check(4, 130)], &[Seal(130)], &[Check(3, 130)]],
+        threads: &[&[Tidy(130)], &[Check(1, 130)], &[Seal(130)]],
         after: &[Check(4, 300), Check(2, 300)],
         known: &[1, 2, 3, 4],
         ..Scenario::default()
@@ -101,6 +101,27 @@ pub(super) fn forgotten_and_sealed() -> Scenario {
         after: &[Check(1, 132), Check(1, 300)],
         known: &[1],
         ..Scenario::default()
+    }
+}
+
+/// What segments have is forgotten while it is claimed.
+pub(super) fn claimed() -> Scenario {
+    Scenario {
+        name: "claimed",
+        before: &[Check(1, 0), Seal(5), Seal(130)],
+        threads: &[&[Forget(1)], &[Claim(1, 130)]],
+        after: &[Check(1, 131)],
+        known: &[1],
+        ..Scenario::default()
+    }
+}
+
+/// Everything is forgotten while an id is claimed.
+pub(super) fn claimed_and_cleared() -> Scenario {
+    Scenario {
+        name: "claimed and cleared",
+        threads: &[&[Clear], &[Claim(1, 130)]],
+        ..claimed()
     }
 }
 
@@ -200,7 +221,9 @@ pub(super) fn dies_merging() -> Scenario {
     }
 }
 
-pub(super) const ALL: [fn() -> Scenario; 15] = [
+pub(super) const ALL: [fn() -> Scenario; 17] = [
+    claimed,
+    claimed_and_cleared,
     leaves_the_window,
     fresh_for_one,
     sealed_up_to,

@@ -2,10 +2,10 @@
 //!
 //! It is stateless: an execution is a sequence of choices, and the next one goes back to the last
 //! choice that may have to be made otherwise. Which those are is found by dynamic partial-order
-//! reduction (Flanagan and Godefroid, POPL 2005): where two steps of an execution do not commute,
-//! and nothing orders them, the other order is tried. Sleep sets (Godefroid, 1996) spare orders
-//! that are equal to one that was tried. So when it ends, every order was executed, or one that
-//! differs from it by steps that commute.
+//! reduction (Flanagan and Godefroid, POPL 2005), with source sets (Abdulla et al., POPL 2014):
+//! where two steps of an execution do not commute, and nothing orders them, the other order is
+//! tried. Sleep sets (Godefroid, 1996) spare orders that are equal to one that was tried. So when
+//! it ends, every order was executed, or one that differs from it by steps that commute.
 
 use std::fmt::Write;
 
@@ -100,6 +100,8 @@ pub(crate) struct Search {
     clocks: [[usize; THREADS]; THREADS],
     /// The same of each step.
     stamps: Vec<[usize; THREADS]>,
+    /// The same of each lock that was let go.
+    unlocked: Vec<(u64, [usize; THREADS])>,
 }
 
 impl Search {
@@ -108,17 +110,18 @@ impl Search {
         self.depth = 0;
         self.clocks = Default::default();
         self.stamps.clear();
+        self.unlocked.clear();
     }
 
     /// Returns whose turn it is: `last` has had it before.
     pub(crate) fn turn(&mut self, next: [Option<Step>; THREADS], enabled: Set, last: usize) -> Turn {
         if self.depth == self.choices.len() {
+            (0..THREADS).for_each(|t| self.find_races(t, next[t]));
             match (next.iter().all(Option::is_none), enabled) {
                 (true, _) => return Turn::End,
                 (_, 0) => return Turn::Deadlock,
                 _ => {}
             }
-            (0..THREADS).for_each(|t| self.find_race(t, next[t]));
             let asleep = self.choices.last().map_or(0, Choice::asleep_after);
             let awake = enabled & !asleep;
             // (Who has had the turn goes on, which takes no change of threads.)
@@ -135,31 +138,74 @@ impl Search {
         Turn::Of(chosen)
     }
 
-    /// Looks for the last step that does not commute with a thread's next one, and that nothing
-    /// orders before it: the thread is to be tried there.
-    fn find_race(&mut self, thread: usize, next: Option<Step>) {
+    /// Looks for steps that do not commute with a thread's next one, and that nothing but that
+    /// orders before it: the other order is to be tried.
+    fn find_races(&mut self, thread: usize, next: Option<Step>) {
         let Some(next) = next else { return };
-        for (i, choice) in self.choices.iter_mut().enumerate().rev() {
-            let other = choice.chosen;
-            if other != thread && !choice.step().commutes_with(next) && self.clocks[thread][other] <= i {
-                let is_enabled = choice.enabled & bit(thread) != 0;
-                choice.wanted |= if is_enabled { bit(thread) } else { choice.enabled };
-                return;
+        let mut later: Vec<usize> = Vec::new();
+        for i in (0..self.depth).rev() {
+            let (choice, chosen) = (&self.choices[i], self.choices[i].chosen);
+            if chosen == thread || choice.step().commutes_with(next) {
+                continue;
             }
+            let is_before = |clock: &[usize; THREADS]| clock[chosen] > i;
+            if !is_before(&self.clocks[thread]) && !later.iter().any(|k| is_before(&self.stamps[*k])) {
+                let first = self.first_without(i, thread, next);
+                let choice = &mut self.choices[i];
+                if first & (choice.wanted | choice.asleep) == 0 {
+                    let can = first & choice.enabled;
+                    choice.wanted |= if can & bit(thread) != 0 { bit(thread) } else { can & can.wrapping_neg() };
+                    if can == 0 {
+                        choice.wanted |= choice.enabled;
+                    }
+                }
+            }
+            later.push(i);
         }
+    }
+
+    /// Returns the threads that can be the first, if a step is left out, and all that must come
+    /// after it; and if then a thread makes its next one.
+    fn first_without(&self, left_out: usize, thread: usize, next: Step) -> Set {
+        let (mut others, mut first): (Vec<usize>, Set) = (Vec::new(), 0);
+        for k in left_out + 1..self.depth {
+            if self.stamps[k][self.choices[left_out].chosen] > left_out {
+                continue;
+            }
+            if !others.iter().any(|m| self.stamps[k][self.choices[*m].chosen] > *m) {
+                first |= bit(self.choices[k].chosen);
+            }
+            others.push(k);
+        }
+        let comes_before = |m: &usize| {
+            let other = &self.choices[*m];
+            self.clocks[thread][other.chosen] > *m || !other.step().commutes_with(next)
+        };
+        if others.iter().any(comes_before) { first } else { first | bit(thread) }
     }
 
     /// Notes a step in the order of what comes before what.
     fn note(&mut self, thread: usize, step: Step) {
         let mut clock = self.clocks[thread];
+        let mut comes_after = |stamp: &[usize; THREADS]| {
+            clock.iter_mut().zip(stamp).for_each(|(mine, its)| *mine = (*mine).max(*its));
+        };
         for (choice, stamp) in self.choices.iter().zip(&self.stamps) {
             if !choice.step().commutes_with(step) {
-                clock.iter_mut().zip(stamp).for_each(|(mine, its)| *mine = (*mine).max(*its));
+                comes_after(stamp);
             }
+        }
+        if step.kind == Kind::Lock {
+            self.unlocked.iter().filter(|(object, _)| *object == step.object).for_each(|(_, clock)| comes_after(clock));
         }
         clock[thread] = self.depth;
         self.clocks[thread] = clock;
         self.stamps.push(clock);
+    }
+
+    /// Notes that a thread lets a lock go, in its last step.
+    pub(crate) fn unlock(&mut self, thread: usize, object: u64) {
+        self.unlocked.push((object, self.clocks[thread]));
     }
 
     /// Ends an execution; returns false if it was the last one.
@@ -195,103 +241,148 @@ impl Search {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeSet;
+    use crate::journal::simulated::below;
+    use std::collections::{BTreeMap, BTreeSet};
 
-    /// Returns the number of executions of threads that make these steps, how many of them were
-    /// known before their end, and the orders in which those that were not end: of each object, the
-    /// threads that have written to it, in order.
-    fn executions(threads: &[&[Step]], commutes: bool) -> (usize, usize, BTreeSet<Vec<Vec<usize>>>) {
-        let (mut search, mut count, mut known, mut ends) = (Search::default(), 0, 0, BTreeSet::new());
+    /// Threads with their steps. A lock that one takes it lets go in its next step.
+    type Threads = Vec<Vec<Step>>;
+
+    /// The state of an execution: how far each thread is.
+    #[derive(Clone, Default)]
+    struct Run {
+        at: [usize; THREADS],
+        /// The locks, with those who hold them.
+        held: BTreeMap<u64, usize>,
+        /// Of each object those who came there, in order; who commutes, as a set.
+        came: BTreeMap<u64, Vec<(Kind, BTreeSet<(usize, usize)>)>>,
+    }
+
+    impl Kind {
+        fn commutes(self) -> bool {
+            !matches!(self, Kind::Write | Kind::Lock)
+        }
+    }
+
+    impl Run {
+        fn next(&self, threads: &Threads) -> [Option<Step>; THREADS] {
+            std::array::from_fn(|t| threads.get(t).and_then(|steps| steps.get(self.at[t]).copied()))
+        }
+
+        fn enabled(&self, threads: &Threads) -> Set {
+            let is_free = |step: Step| step.kind != Kind::Lock || !self.held.contains_key(&step.object);
+            let enabled = each(Set::MAX).filter(|t| self.next(threads)[*t].is_some_and(is_free));
+            enabled.map(bit).fold(0, |set, t| set | t)
+        }
+
+        /// Makes a step. Returns the locks that were let go in it.
+        fn step(&mut self, threads: &Threads, t: usize) -> Vec<u64> {
+            let Step { object, kind } = threads[t][self.at[t]];
+            let let_go: Vec<_> = self.held.iter().filter(|(_, by)| **by == t).map(|(object, _)| *object).collect();
+            self.held.retain(|_, by| *by != t);
+            if kind == Kind::Lock {
+                self.held.insert(object, t);
+            }
+            let came = self.came.entry(object).or_default();
+            match came.last_mut() {
+                Some((before, who)) if *before == kind && kind.commutes() => drop(who.insert((t, self.at[t]))),
+                _ => came.push((kind, BTreeSet::from([(t, self.at[t])]))),
+            }
+            self.at[t] += 1;
+            // At its end, a thread holds nothing.
+            if self.at[t] == threads[t].len() {
+                self.held.retain(|_, by| *by != t);
+            }
+            let_go
+        }
+    }
+
+    type Ends = BTreeSet<String>;
+
+    /// Returns how the executions of the search end, their number, and that of those which were
+    /// known.
+    fn searched(threads: &Threads) -> (Ends, usize, usize) {
+        let (mut search, mut ends, mut count, mut known) = (Search::default(), Ends::new(), 0, 0);
         loop {
             search.begin();
-            let (mut at, mut last, mut written) = ([0; THREADS], 0, vec![Vec::new(); 4]);
+            let (mut run, mut last) = (Run::default(), 0);
             loop {
-                let next = std::array::from_fn(|t| threads.get(t).and_then(|steps| steps.get(at[t]).copied()));
-                let enabled = (0..THREADS).filter(|t| next[*t].is_some()).map(bit).fold(0, |set, t| set | t);
-                match search.turn(next, enabled, last) {
+                match search.turn(run.next(threads), run.enabled(threads), last) {
                     Turn::Of(t) => {
-                        let Step { object, kind } = threads[t][at[t]];
-                        if kind == Kind::Write || !commutes {
-                            written[object as usize].push(t);
-                        }
-                        (at[t], last) = (at[t] + 1, t);
+                        run.step(threads, t).into_iter().for_each(|object| search.unlock(t, object));
+                        last = t;
                     }
                     Turn::Known => break known += 1,
-                    end => {
-                        assert_eq!(end, Turn::End);
-                        ends.insert(written);
-                        break;
-                    }
+                    Turn::End | Turn::Deadlock => break drop(ends.insert(format!("{:?}", run.came))),
                 }
             }
             count += 1;
             if !search.go_back() {
-                return (count, known, ends);
+                return (ends, count, known);
             }
         }
     }
 
-    fn steps(kind: Kind, objects: &[u64]) -> Vec<Step> {
-        objects.iter().map(|&object| Step { object, kind }).collect()
+    /// Returns how all executions end.
+    fn all(threads: &Threads) -> Ends {
+        fn go(threads: &Threads, run: &Run, ends: &mut Ends) {
+            let enabled = run.enabled(threads);
+            for t in each(enabled) {
+                let mut run = run.clone();
+                run.step(threads, t);
+                go(threads, &run, ends);
+            }
+            if enabled == 0 {
+                ends.insert(format!("{:?}", run.came));
+            }
+        }
+        let mut ends = Ends::new();
+        go(threads, &Run::default(), &mut ends);
+        ends
+    }
+
+    fn threads<const N: usize>(kind: Kind, objects: [&[u64]; N]) -> Threads {
+        objects.map(|objects| objects.iter().map(|&object| Step { object, kind }).collect()).into()
     }
 
     #[test]
     fn each_order_of_steps_that_do_not_commute_is_executed_once() {
-        let [a, b] = [&[0, 0, 0], &[0, 0, 0]].map(|objects| steps(Kind::Write, objects));
-        let (count, known, ends) = executions(&[&a, &b], true);
-        assert_eq!((count - known, ends.len()), (20, 20), "6! / (3! 3!)");
-        let three: Vec<_> = (0..3).map(|_| steps(Kind::Write, &[0, 0])).collect();
-        let (count, known, ends) = executions(&[&three[0], &three[1], &three[2]], true);
-        assert_eq!((count - known, ends.len()), (90, 90), "6! / (2! 2! 2!)");
-        // Three objects, each with two orders; three threads of which each pair shares one.
-        let cycle = [[0, 1], [1, 2], [2, 0]].map(|objects| steps(Kind::Write, &objects));
-        let (count, known, ends) = executions(&[&cycle[0], &cycle[1], &cycle[2]], true);
-        let all = all_orders(&[&cycle[0], &cycle[1], &cycle[2]]);
-        assert_eq!((count - known, ends), (all.len(), all));
-    }
-
-    /// Returns the orders in which threads write to each object, by all interleavings.
-    fn all_orders(threads: &[&[Step]]) -> BTreeSet<Vec<Vec<usize>>> {
-        fn go(threads: &[&[Step]], at: &mut Vec<usize>, written: &mut [Vec<usize>], all: &mut BTreeSet<Vec<Vec<usize>>>) {
-            let mut is_end = true;
-            for t in 0..threads.len() {
-                if let Some(step) = threads[t].get(at[t]) {
-                    is_end = false;
-                    at[t] += 1;
-                    written[step.object as usize].push(t);
-                    go(threads, at, written, all);
-                    written[step.object as usize].pop();
-                    at[t] -= 1;
-                }
-            }
-            if is_end {
-                all.insert(written.to_vec());
-            }
-        }
-        let mut all = BTreeSet::new();
-        go(threads, &mut vec![0; threads.len()], &mut vec![Vec::new(); 4], &mut all);
-        all
+        let count = |threads| {
+            let (ends, count, known) = searched(&threads);
+            assert_eq!(ends, all(&threads));
+            (ends.len(), count - known)
+        };
+        assert_eq!(count(threads(Kind::Write, [&[0, 0, 0], &[0, 0, 0]])), (20, 20), "6! / (3! 3!)");
+        assert_eq!(count(threads(Kind::Write, [&[0, 0], &[0, 0], &[0, 0]])), (90, 90), "6! / (2! 2! 2!)");
+        // What takes more than the last race of each step: with sleep sets, one of 24 was missed.
+        assert_eq!(count(threads(Kind::Write, [&[0, 1], &[2, 0, 2], &[2, 2, 1]])), (24, 24));
+        assert_eq!(count(threads(Kind::Read, [&[0, 1, 2], &[0, 1, 2]])), (1, 1));
+        assert_eq!(count(threads(Kind::Write, [&[0, 0], &[1, 1]])), (1, 1));
     }
 
     #[test]
     fn threads_at_random_are_executed_in_all_orders_that_differ() {
-        let mut random = 1;
-        for _ in 0..60 {
-            let mut below = |end| crate::journal::simulated::below(&mut random, end);
-            let threads: Vec<Vec<Step>> =
-                (0..3).map(|_| (0..1 + below(3)).map(|_| Step { object: below(3), kind: Kind::Write }).collect()).collect();
-            let threads: Vec<&[Step]> = threads.iter().map(Vec::as_slice).collect();
-            let (count, known, ends) = executions(&threads, true);
-            assert_eq!(ends, all_orders(&threads), "{threads:?}");
-            assert_eq!(count - known, ends.len(), "{threads:?}");
+        let seed = std::env::var("HAPAX_SEED").map_or(1, |text| text.parse().expect("a number"));
+        println!("seed {seed}");
+        let mut random = seed;
+        let (mut known_ever, mut deadlocks) = (0, 0);
+        for n in 0..400 {
+            let kinds = [Kind::Write, Kind::Read, Kind::Lock, Kind::Call, Kind::Return];
+            // Locks are objects of their own.
+            let mut step = || match kinds[below(&mut random, 5) as usize] {
+                Kind::Lock => Step { object: 10 + below(&mut random, 2), kind: Kind::Lock },
+                kind => Step { object: below(&mut random, 2), kind },
+            };
+            let lengths = [[3, 3, 2], [2, 3, 3], [4, 4, 0], [1, 3, 4]][n % 4];
+            let mut threads: Threads = lengths.map(|length| (0..length).map(|_| step()).collect()).into();
+            // Nobody takes a lock twice in a row.
+            threads.iter_mut().for_each(|steps| steps.dedup());
+            let (ends, count, known) = searched(&threads);
+            assert_eq!(ends, all(&threads), "{threads:?}");
+            // (Threads that wait for each other may do so more than once.)
+            assert!(count - known >= ends.len(), "{threads:?}");
+            known_ever += known;
+            deadlocks += usize::from(count - known > ends.len());
         }
-    }
-
-    #[test]
-    fn what_commutes_is_executed_in_one_order() {
-        let [a, b] = [[0, 1, 2], [0, 1, 2]].map(|objects| steps(Kind::Read, &objects));
-        assert_eq!(executions(&[&a, &b], true).0, 1);
-        let [a, b] = [[0, 0], [1, 1]].map(|objects| steps(Kind::Write, &objects));
-        assert_eq!(executions(&[&a, &b], true).0, 1);
+        println!("{known_ever} executions were known, {deadlocks} of 400 with more than there are ends");
     }
 }
