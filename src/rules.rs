@@ -355,12 +355,6 @@ mod models {
         ASKED.set(0);
     }
 
-    /// Returns the rule that is left out.
-    #[cfg(all(test, feature = "long-memory", not(modelled)))]
-    pub(crate) fn left_out() -> Option<Rule> {
-        LEFT_OUT.get()
-    }
-
     /// Returns true if looks read the slots of a bucket from the last to the first.
     pub(crate) fn reads_backward() -> bool {
         BACKWARD.get()

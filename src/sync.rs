@@ -44,13 +44,13 @@ pub(crate) use self::explored::{AtomicU64, fence, spin_loop};
 pub(crate) use std::sync::{
     Condvar as DiskCondvar, Mutex as DiskMutex, MutexGuard as DiskMutexGuard, atomic::AtomicU64 as DiskAtomicU64,
 };
+#[cfg(all(feature = "long-memory", not(test), not(modelled)))]
+pub(crate) use std::sync::{RwLock as DiskRwLock, atomic::AtomicBool as DiskAtomicBool};
 #[cfg(all(test, feature = "long-memory", not(modelled)))]
 pub(crate) use turns::{
     AtomicBool as DiskAtomicBool, AtomicU64 as DiskAtomicU64, Condvar as DiskCondvar, Mutex as DiskMutex,
     MutexGuard as DiskMutexGuard, RwLock as DiskRwLock,
 };
-#[cfg(all(feature = "long-memory", not(test), not(modelled)))]
-pub(crate) use std::sync::{RwLock as DiskRwLock, atomic::AtomicBool as DiskAtomicBool};
 
 /// Atomics that are no part of a protocol (counters, clocks), so that a model need not explore
 /// them.

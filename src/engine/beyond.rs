@@ -143,7 +143,9 @@ impl Engine {
             }
             // Like an id that was checked: in the window from now on. Unless it was forgotten since
             // it was found: then it would stay there, and be a duplicate.
-            let stays = || drop(self.window.check_at(id, at));
+            let stays = || {
+                self.window.check_at(id, at);
+            };
             if journal.keeps(self.stamp(at), forgotten, id, self.refresh_on_duplicate, stays) {
                 return Some(Tried::Duplicate(DUPLICATE_BY_SEGMENTS));
             }

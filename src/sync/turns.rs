@@ -13,7 +13,6 @@ pub(crate) mod search;
 pub(crate) use self::search::Kind;
 use self::search::{Search, Step, THREADS, Turn};
 use super::Ordering;
-use crate::rules;
 use std::cell::{Cell, RefCell};
 use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -221,12 +220,10 @@ pub(crate) fn explore<W: Sync>(
         (0..threads.len()).for_each(|t| state.next[t] = beginning(t));
         state.decide(0);
         let stage = Arc::new(Stage { state: std::sync::Mutex::new(state), turns: Default::default() });
-        let left_out = rules::left_out();
         std::thread::scope(|scope| {
             for (me, act) in threads.iter().enumerate() {
                 let (stage, world) = (Arc::clone(&stage), &world);
                 scope.spawn(move || {
-                    rules::leave_out(left_out);
                     stage.play(me, &|| act(world));
                 });
             }

@@ -5,7 +5,9 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Deed {
     /// It was asked for: whether it was fresh; `None` if that was in doubt, and so handled.
-    Asked { is_fresh: Option<bool> },
+    Asked {
+        is_fresh: Option<bool>,
+    },
     Forgotten,
     /// It may have been: it was accepted while everything was forgotten.
     MayBeForgotten,
@@ -20,19 +22,27 @@ pub(super) struct Done {
     pub(super) deed: Deed,
 }
 
+impl Deed {
+    const FRESH: Deed = Deed::Asked { is_fresh: Some(true) };
+}
+
 impl Done {
     fn overlaps(&self, other: &Done) -> bool {
         self.began < other.ended && other.began < self.ended
     }
 }
 
-/// Returns true if there is an order of these calls, all of one id, that explains their answers. A
-/// check may be fresh once more than that if the id was forgotten while it was under way.
+/// Returns true if there is an order of these calls, all of one id, that explains their answers. Of
+/// two checks at once one may be fresh beside the other if the id was forgotten while it was under
+/// way: it is handled once more, and not lost.
 pub(super) fn are_explained(calls: &[Done], is_known: bool) -> bool {
     let forgotten: Vec<_> = calls.iter().filter(|call| call.deed == Deed::Forgotten).copied().collect();
     let mut calls = calls.to_vec();
+    let fresh: Vec<_> = calls.iter().filter(|call| call.deed == Deed::FRESH).copied().collect();
+    let is_beside = |call: &Done, others: &[Done]| others.iter().filter(|other| call.overlaps(other)).count();
     for call in &mut calls {
-        if call.deed == (Deed::Asked { is_fresh: Some(true) }) && forgotten.iter().any(|other| call.overlaps(other)) {
+        // (It overlaps with itself.)
+        if call.deed == Deed::FRESH && is_beside(call, &forgotten) > 0 && is_beside(call, &fresh) > 1 {
             call.deed = Deed::Asked { is_fresh: None };
         }
     }
@@ -76,6 +86,7 @@ fn an_id_is_fresh_once_and_again_when_it_was_forgotten() {
     assert!(!is_explained(&both, true) && are_explained(&both, true));
     assert!(are_explained(&[forgotten(0, 1), asked(2, 4, true), asked(3, 5, false)], true));
     assert!(!are_explained(&[forgotten(0, 1), asked(2, 4, true), asked(3, 5, true)], true));
+    assert!(!are_explained(&[forgotten(0, 2), asked(1, 3, true), asked(4, 5, true)], true));
     assert!(!are_explained(&[forgotten(0, 2), asked(1, 3, false), asked(4, 5, false)], true));
     let cleared = [forgotten(0, 3), Done { deed: Deed::MayBeForgotten, ..forgotten(0, 3) }];
     assert!(are_explained(&[&cleared[..], &[asked(1, 2, true), asked(4, 5, true)]].concat(), true));

@@ -6,6 +6,7 @@ use super::judge::{Deed, Done, are_explained};
 use crate::digest::Digest;
 use crate::engine::Tried;
 use crate::journal::simulated::{Call, Fault, Simulated};
+use crate::rules::{Rule, leave_out};
 use crate::sync::turns::{CALLS, DISK, Kind, Report, explore, step};
 use crate::sync::unpoisoned;
 use crate::{Certainty, Dedup, Timestamp, Verdict};
@@ -13,7 +14,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 /// More executions than any scenario has.
-const EXECUTIONS_MAX: u64 = 20_000;
+const EXECUTIONS_MAX: u64 = 1_000_000;
 
 /// Ids are smaller than this.
 const IDS: u64 = 10;
@@ -232,7 +233,8 @@ impl Play {
                 None => disk.kill(),
                 Some(seed) => disk.crash(seed),
             }
-            let world = World { disk, checkpoints: scenario.checkpoints, clock: self.world.clock.clone(), ..World::new() };
+            let world =
+                World { disk, checkpoints: scenario.checkpoints, clock: self.world.clock.clone(), ..World::new() };
             let dedup = world.open();
             for id in scenario.known {
                 let verdict = dedup.check(id.to_le_bytes());
@@ -248,10 +250,25 @@ impl Play {
 impl Scenario {
     /// Executes it in every order that can make a difference.
     pub(super) fn explore(&self) -> Result<Report, String> {
-        let acts: Vec<_> =
-            self.threads.iter().map(|ops| move |play: &Play| ops.iter().for_each(|op| play.act(op))).collect();
+        self.explore_without(None)
+    }
+
+    /// The same with a rule left out.
+    pub(super) fn explore_without(&self, rule: Option<Rule>) -> Result<Report, String> {
+        leave_out(rule);
+        let acts: Vec<_> = self
+            .threads
+            .iter()
+            .map(|ops| {
+                move |play: &Play| {
+                    leave_out(rule);
+                    ops.iter().for_each(|op| play.act(op));
+                }
+            })
+            .collect();
         let threads: Vec<&(dyn Fn(&Play) + Sync)> = acts.iter().map(|act| act as _).collect();
         let report = explore(EXECUTIONS_MAX, || Play::new(self), &threads, |play| play.judge(self));
+        leave_out(None);
         report.map_err(|what| format!("{}: {what}", self.name))
     }
 }

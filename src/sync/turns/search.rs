@@ -241,8 +241,15 @@ impl Search {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal::simulated::below;
     use std::collections::{BTreeMap, BTreeSet};
+
+    /// Returns a number below another one (SplitMix64).
+    fn below(state: &mut u64, end: u64) -> u64 {
+        *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let n = (*state ^ *state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let n = (n ^ n >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (n ^ n >> 31) % end
+    }
 
     /// Threads with their steps. A lock that one takes it lets go in its next step.
     type Threads = Vec<Vec<Step>>;
@@ -312,7 +319,10 @@ mod tests {
                         last = t;
                     }
                     Turn::Known => break known += 1,
-                    Turn::End | Turn::Deadlock => break drop(ends.insert(format!("{:?}", run.came))),
+                    Turn::End | Turn::Deadlock => {
+                        ends.insert(format!("{:?}", run.came));
+                        break;
+                    }
                 }
             }
             count += 1;
