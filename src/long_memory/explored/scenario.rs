@@ -235,7 +235,7 @@ impl Play {
             }
             let world =
                 World { disk, checkpoints: scenario.checkpoints, clock: self.world.clock.clone(), ..World::new() };
-            let dedup = world.open();
+            let dedup = world.build().map_err(|error| format!("after a death, cut {cut:?}: {error}"))?;
             for id in scenario.known {
                 let verdict = dedup.check(id.to_le_bytes());
                 if verdict.is_fresh() {

@@ -59,7 +59,7 @@ pub(super) fn held() -> Scenario {
 pub(super) fn fails_once() -> Scenario {
     Scenario {
         name: "fails once",
-        before: &[Check(1, 0), Fail],
+        before: &[Check(1, 0), Flush, Fail],
         threads: &[&[Check(1, 103)], &[Seal(103)], &[Check(1, 103)]],
         after: &[Check(1, 300)],
         known: &[1],
