@@ -269,6 +269,9 @@ impl Dedup {
     ///
     /// A check that begins when this has returned finds the id fresh, unless another check accepted
     /// it in between, or the history remembers it. This holds at any time, and after a restart.
+    ///
+    /// With a long memory, of two checks at once one may be fresh beside the other if the id is
+    /// forgotten while it is under way: it is handled once more, and not lost.
     pub fn forget(&self, id: impl AsRef<[u8]>) -> Forgotten {
         let digest = self.digester.digest(id);
         if !self.engine.forget(digest) {

@@ -9,7 +9,7 @@ use crate::journal::simulated::{Call, Fault, Simulated};
 use crate::rules::{Rule, leave_out};
 use crate::sync::turns::{CALLS, DISK, Kind, Report, explore, step};
 use crate::sync::unpoisoned;
-use crate::{Certainty, Dedup, Timestamp, Verdict};
+use crate::{Certainty, Dedup, SegmentError, Timestamp, Verdict};
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -121,19 +121,33 @@ impl Play {
 
     /// Makes a call, and notes it.
     fn act(&self, op: &Op) {
-        let engine = &self.dedup.engine;
-        let mut failed = None;
-        let asked = |id: u64, verdict: Verdict| {
-            let is_fresh = (verdict.certainty() == Certainty::Exact).then(|| verdict.is_fresh());
-            (id, Deed::Asked { is_fresh })
-        };
         let is_judged = !matches!(op, Op::Seal(_) | Op::Tidy(_) | Op::Flush | Op::Checkpoint | Op::Fail | Op::Die);
         if is_judged {
             step(CALLS, Kind::Call);
         }
         let began = self.log().moment();
-        let deeds = match op {
+        let outcome = if is_judged { Ok(self.ask(op)) } else { self.tend(op).map(|()| Vec::new()) };
+        if is_judged {
+            step(CALLS, Kind::Return);
+        }
+        let mut log = self.log();
+        let ended = log.moment();
+        match outcome {
+            Ok(deeds) => log.calls.extend(deeds.into_iter().map(|(id, deed)| Done { id, began, ended, deed })),
+            Err(why) => log.failed.push(format!("{op:?}: {why}")),
+        }
+    }
+
+    /// Makes a call that is about ids. Returns what it was of each.
+    fn ask(&self, op: &Op) -> Vec<(u64, Deed)> {
+        let engine = &self.dedup.engine;
+        let asked = |id: u64, verdict: Verdict| {
+            let is_fresh = (verdict.certainty() == Certainty::Exact).then(|| verdict.is_fresh());
+            (id, Deed::Asked { is_fresh })
+        };
+        match op {
             Op::Check(id, at) => {
+                // (The clock is what time goes by, from the first such call on.)
                 let _ = engine.now();
                 vec![asked(*id, engine.check(self.digest(*id), self.at(*at).into()))]
             }
@@ -144,57 +158,42 @@ impl Play {
             }
             Op::Claim(id, at) => {
                 let request = engine.request(self.digest(*id), Duration::from_secs(1), None);
-                let at = self.at(*at);
-                let tried = engine.claim_at(&request, at.into());
+                let tried = engine.claim_at(&request, self.at(*at).into());
                 if let Tried::Claimed(token) = tried {
                     engine.complete(request.id, token);
                 }
-                let is_fresh = matches!(tried, Tried::Claimed(_));
-                vec![(*id, Deed::Asked { is_fresh: Some(is_fresh) })]
+                vec![(*id, Deed::Asked { is_fresh: Some(matches!(tried, Tried::Claimed(_))) })]
             }
-            Op::Forget(id) => {
-                // (Of one that is claimed that is refused.)
-                engine.forget(self.digest(*id)).then_some((*id, Deed::Forgotten)).into_iter().collect()
-            }
+            // (Of one that is claimed that is refused.)
+            Op::Forget(id) => engine.forget(self.digest(*id)).then_some((*id, Deed::Forgotten)).into_iter().collect(),
             Op::Clear => {
                 self.dedup.clear();
                 (1..IDS).flat_map(|id| [Deed::Forgotten, Deed::MayBeForgotten].map(|deed| (id, deed))).collect()
             }
+            _ => unreachable!("it is about no id"),
+        }
+    }
+
+    /// Makes a call that is about no id.
+    fn tend(&self, op: &Op) -> Result<(), String> {
+        let said = |error: SegmentError| error.to_string();
+        match op {
+            Op::Seal(at) => self.sealing().seal(self.at(*at)).map_err(said),
+            Op::Tidy(at) => self.sealing().tidy(self.at(*at), || true).map_err(said),
+            Op::Flush => self.dedup.flush().map_err(|error| error.to_string()),
+            Op::Checkpoint => self.dedup.checkpoint([("source", "1")]).map(drop).map_err(|error| error.to_string()),
             Op::Fail => {
                 self.world.disk.plan(Some(Call::Rename), 0, Fault::Error(5));
-                Vec::new()
-            }
-            Op::Seal(at) => {
-                failed = self.sealing().seal(self.at(*at)).err().map(|error| error.to_string());
-                Vec::new()
-            }
-            Op::Tidy(at) => {
-                failed = self.sealing().tidy(self.at(*at), || true).err().map(|error| error.to_string());
-                Vec::new()
-            }
-            Op::Flush => {
-                failed = self.dedup.flush().err().map(|error| error.to_string());
-                Vec::new()
-            }
-            Op::Checkpoint => {
-                let checkpoint = self.dedup.checkpoint([("source", "1")]).map(drop);
-                failed = checkpoint.err().map(|error| error.to_string());
-                Vec::new()
+                Ok(())
             }
             Op::Die => {
                 step(DISK, Kind::Write);
                 let disk = self.world.disk.copy();
                 self.log().left.push(disk);
-                Vec::new()
+                Ok(())
             }
-        };
-        if is_judged {
-            step(CALLS, Kind::Return);
+            _ => unreachable!("it is about an id"),
         }
-        let mut log = self.log();
-        let ended = log.moment();
-        log.failed.extend(failed.map(|why| format!("{op:?}: {why}")));
-        log.calls.extend(deeds.into_iter().map(|(id, deed)| Done { id, began, ended, deed }));
     }
 
     /// Judges what was done, and what comes after it.
