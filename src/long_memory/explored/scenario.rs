@@ -108,7 +108,7 @@ impl Play {
     }
 
     fn digest(&self, id: u64) -> Digest {
-        self.dedup.engine.unscoped.digest(&id.to_le_bytes())
+        self.dedup.engine.unscoped.digest(id.to_le_bytes())
     }
 
     fn sealing(&self) -> &Sealing {

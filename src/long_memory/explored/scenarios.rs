@@ -51,7 +51,6 @@ pub(super) fn held() -> Scenario {
         after: &[Check(1, 104), Checkpoint, Check(2, 120)],
         known: &[1],
         may_doubt: true,
-        ..Scenario::default()
     }
 }
 

@@ -254,6 +254,9 @@ mod tests {
     /// Threads with their steps. A lock that one takes it lets go in its next step.
     type Threads = Vec<Vec<Step>>;
 
+    /// Steps of one kind that commute: threads, and the number of the step of each.
+    type Came = (Kind, BTreeSet<(usize, usize)>);
+
     /// The state of an execution: how far each thread is.
     #[derive(Clone, Default)]
     struct Run {
@@ -261,7 +264,7 @@ mod tests {
         /// The locks, with those who hold them.
         held: BTreeMap<u64, usize>,
         /// Of each object those who came there, in order; who commutes, as a set.
-        came: BTreeMap<u64, Vec<(Kind, BTreeSet<(usize, usize)>)>>,
+        came: BTreeMap<u64, Vec<Came>>,
     }
 
     impl Kind {
