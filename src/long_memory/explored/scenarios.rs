@@ -237,11 +237,14 @@ const ALL: [fn() -> Scenario; 17] = [
 ];
 
 /// The same with more threads: a hundred times as many orders.
-const MORE: [fn() -> Scenario; 5] = [
+const MORE: [fn() -> Scenario; 3] = [
     || Scenario { threads: &[&[Forget(1)], &[Check(1, 130)], &[Check(1, 130)]], ..forgotten() },
     || Scenario { threads: &[&[Forget(1)], &[Check(1, 130)], &[Seal(131)]], ..forgotten_and_sealed() },
     || Scenario { threads: &[&[Clear], &[Check(1, 130)], &[Seal(130)]], ..cleared() },
-    || Scenario { threads: &[&[Batch(&[2, 1], 130)], &[Check(2, 130)], &[Forget(1)]], ..batches() },
+];
+
+const MORE_DEATHS: [fn() -> Scenario; 2] = [
+    || Scenario { threads: &[&[Batch(&[2, 1], 130)], &[Forget(1), Check(2, 130)]], ..batches() },
     || Scenario { threads: &[&[Tidy(30)], &[Die], &[Seal(30)]], ..dies_merging() },
 ];
 
@@ -267,4 +270,10 @@ fn each_order_of_steps_has_answers_that_one_after_another_could_have() {
 #[ignore = "minutes"]
 fn so_has_each_of_more_threads() {
     explore(&MORE);
+}
+
+#[test]
+#[ignore = "a minute"]
+fn so_has_each_of_a_batch_and_of_a_death_beside_others() {
+    explore(&MORE_DEATHS);
 }
