@@ -270,6 +270,9 @@ impl Dedup {
     /// A check that begins when this has returned finds the id fresh, unless another check accepted
     /// it in between (or had accepted it and not returned: it may do so once more), or the history
     /// remembers it. This holds at any time, and after a restart.
+    ///
+    /// With a long memory, of two checks at once one may be fresh beside the other if the id is
+    /// forgotten while it is under way: it is handled once more, and not lost.
     pub fn forget(&self, id: impl AsRef<[u8]>) -> Forgotten {
         let digest = self.digester.digest(id);
         if !self.engine.forget(digest) {
@@ -291,10 +294,18 @@ impl Dedup {
         // appends to the journal.)
         let clear = || {
             meanwhile(Place::ToBeCleared);
+            // Before the window: a check that still finds an id there has told the window before
+            // that, and is cleared with it.
+            let is_first = obeys(Rule::SegmentsForgottenFirst);
+            if is_first {
+                self.engine.clear_beyond();
+            }
             self.engine.clear_tiers();
             meanwhile(Place::Clearing);
             self.engine.claims.clear();
-            self.engine.clear_beyond();
+            if !is_first {
+                self.engine.clear_beyond();
+            }
         };
         match &self.engine.journal {
             Some(journal) => journal.clear(self.engine.window.latest(), clear),

@@ -25,7 +25,7 @@ use crate::clock::{EngineClock, Reading};
 use crate::digest::{Digest, Digester};
 use crate::journal::Journal;
 use crate::long_memory::LongTier;
-use crate::rules::{Place, meanwhile};
+use crate::rules::{Place, Rule, meanwhile, obeys};
 use crate::stats::{Counters, Stats};
 use crate::stream_time::StreamTime;
 use crate::{History, Outcome, Refusal, Tier, Timestamp, Verdict, Window};
@@ -127,8 +127,10 @@ impl Engine {
     #[inline(never)]
     fn check_noting(&self, journal: &Journal, digest: Digest, at: Reading) -> Verdict {
         let noting = Noting::begin(journal);
-        let asking = self.asking(&[digest]);
-        let verdict = self.beyond(asking, digest, at, self.ask_tiers(digest, at));
+        let early = obeys(Rule::StateBefore).then(|| self.asking(&[digest]));
+        let verdict = self.ask_tiers(digest, at);
+        let asking = early.unwrap_or_else(|| self.asking(&[digest]));
+        let verdict = self.beyond(asking, digest, at, verdict);
         self.counters.add_one(verdict);
         if journal.notes_checks() && self.extends(verdict) {
             self.note(noting, at, [(digest, verdict)].into_iter());

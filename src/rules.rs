@@ -185,6 +185,35 @@ pub(crate) enum Rule {
     /// A file that a failed publication may have named is not deleted before the next manifest.
     #[cfg(feature = "long-memory")]
     KeepDoubtful,
+    /// A segment's sources count until it does: both change as one.
+    #[cfg(feature = "long-memory")]
+    PublishAsOne,
+    /// What was accepted counts as sealed only when its segment can be asked.
+    #[cfg(feature = "long-memory")]
+    PublishedFirst,
+    /// What is accepted while a file is closed does not count as sealed.
+    #[cfg(feature = "long-memory")]
+    SealedUpTo,
+    /// What is held for the next checkpoint does not count as sealed.
+    #[cfg(feature = "long-memory")]
+    HeldIsUnsealed,
+    /// An id that was forgotten is known to be until segments say so.
+    #[cfg(feature = "long-memory")]
+    ForgottenUntilSealed,
+    /// Whether the window may have forgotten what is not sealed is looked at before segments are
+    /// asked.
+    #[cfg(feature = "long-memory")]
+    LagFirst,
+    /// Whether an id was forgotten is looked at before the window is asked.
+    StateBefore,
+    /// The same is looked at again before segments are asked.
+    #[cfg(feature = "long-memory")]
+    StateAgain,
+    /// Segments are forgotten before the window, when everything is: so nobody learns from them what
+    /// the window is told then.
+    SegmentsForgottenFirst,
+    /// What a claim has found in segments stays in the window only if nothing was forgotten since.
+    KnownStillStays,
     /// Segments are taken before the journal, to be handed over.
     #[cfg(feature = "long-memory")]
     SegmentsFirst,
@@ -220,6 +249,10 @@ pub(crate) enum Place {
     Starting,
     /// All parts of a table but this one are ready.
     LastPart,
+    /// The window is about to be asked, or told, something.
+    Window,
+    /// What has no effect on the window is about to be read of it.
+    WindowRead,
     /// The moment is known as of which the time of an entry will be told.
     AboutToStamp,
 }
@@ -243,6 +276,8 @@ pub(crate) use self::models::*;
 #[cfg_attr(not(modelled), expect(dead_code, reason = "ordinary tests leave out no rule"))]
 mod models {
     use super::{Place, Rule};
+    #[cfg(all(test, feature = "long-memory", not(modelled)))]
+    use crate::sync::turns;
     use crate::sync::{Ordering, StdAtomicU64};
     use std::cell::Cell;
 
@@ -274,6 +309,12 @@ mod models {
 
     /// Does what a test wants to be done in the midst of a call, at a place.
     pub(crate) fn meanwhile(place: Place) {
+        #[cfg(all(test, feature = "long-memory", not(modelled)))]
+        match place {
+            Place::Window => turns::step(turns::WINDOW, turns::Kind::Write),
+            Place::WindowRead => turns::step(turns::WINDOW, turns::Kind::Read),
+            _ => {}
+        }
         match MEANWHILE.take() {
             Some((at, act)) if at == place => act(),
             other => MEANWHILE.set(other),

@@ -11,9 +11,11 @@ pub(crate) use std::{
     sync::atomic::{AtomicU64, fence},
 };
 
-// (The explorer has no locks: it does not explore claims.)
-#[cfg(not(any(loom, shuttle)))]
+// (The explorer of the window has no locks: it does not explore claims.)
+#[cfg(not(any(loom, shuttle, all(test, feature = "long-memory", not(modelled)))))]
 pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
+#[cfg(all(test, feature = "long-memory", not(modelled)))]
+pub(crate) use turns::{Condvar, Mutex, MutexGuard};
 
 #[cfg(loom)]
 pub(crate) use {
@@ -35,6 +37,20 @@ pub(crate) use shuttle::{
 
 #[cfg(explore)]
 pub(crate) use self::explored::{AtomicU64, fence, spin_loop};
+
+/// Locks and atomics of the protocol between a window, its journal and its segments: std's, but in
+/// tests, whose threads may take turns before each access ([`turns`]).
+#[cfg(not(all(test, feature = "long-memory", not(modelled))))]
+pub(crate) use std::sync::{
+    Condvar as DiskCondvar, Mutex as DiskMutex, MutexGuard as DiskMutexGuard, atomic::AtomicU64 as DiskAtomicU64,
+};
+#[cfg(all(feature = "long-memory", not(test), not(modelled)))]
+pub(crate) use std::sync::{RwLock as DiskRwLock, atomic::AtomicBool as DiskAtomicBool};
+#[cfg(all(test, feature = "long-memory", not(modelled)))]
+pub(crate) use turns::{
+    AtomicBool as DiskAtomicBool, AtomicU64 as DiskAtomicU64, Condvar as DiskCondvar, Mutex as DiskMutex,
+    MutexGuard as DiskMutexGuard, RwLock as DiskRwLock,
+};
 
 /// Atomics that are no part of a protocol (counters, clocks), so that a model need not explore
 /// them.
@@ -76,3 +92,5 @@ pub(crate) mod explored;
 mod loomed;
 #[cfg(all(test, any(loom, shuttle)))]
 pub(crate) mod model;
+#[cfg(all(test, feature = "long-memory", not(modelled)))]
+pub(crate) mod turns;

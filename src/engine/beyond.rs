@@ -5,7 +5,7 @@
 //! two callers ask for at once is a duplicate to one of them by the window. What segments know
 //! stays in the window: an id that is asked for again may be remembered for a window longer.
 
-use super::{At, DUPLICATE, Engine, FRESH_BY_SEGMENTS, Noting, Tried};
+use super::{At, Engine, FRESH_BY_SEGMENTS, Noting, Tried};
 use crate::claims::Request;
 use crate::clock::Reading;
 use crate::digest::Digest;
@@ -131,20 +131,25 @@ impl Engine {
 
     /// Returns the result of an attempt to claim an id that a long memory has.
     pub(super) fn claim_beyond(&self, request: &Request, at: Reading) -> Option<Tried> {
-        let id = request.id;
-        if self.long.is_none() || self.window.contains(id, at.time) || !self.is_known_beyond(id, at) {
-            return None;
+        let (id, journal) = (request.id, self.journal.as_deref()?);
+        self.long.as_ref()?;
+        loop {
+            let Noting { forgotten, .. } = Noting::begin(journal);
+            if self.window.contains(id, at.time) || !self.is_known_beyond(id, at) {
+                return None;
+            }
+            if let Some(begun) = self.claims.look(request, &At(self, at)) {
+                return Some(begun.into());
+            }
+            // Like an id that was checked: in the window from now on. Unless it was forgotten since
+            // it was found: then it would stay there, and be a duplicate.
+            let stays = || {
+                self.window.check_at(id, at);
+            };
+            if journal.keeps(self.stamp(at), forgotten, id, self.refresh_on_duplicate, stays) {
+                return Some(Tried::Duplicate(DUPLICATE_BY_SEGMENTS));
+            }
         }
-        if let Some(begun) = self.claims.look(request, &At(self, at)) {
-            return Some(begun.into());
-        }
-        // Like an id that was checked: in the window from now on.
-        let noting = self.journal.as_deref().map(Noting::begin);
-        self.window.check_at(id, at);
-        if let Some(noting) = noting {
-            self.note(noting, at, [(id, DUPLICATE)].into_iter());
-        }
-        Some(Tried::Duplicate(DUPLICATE_BY_SEGMENTS))
     }
 
     /// Forgets an id, everywhere.

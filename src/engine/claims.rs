@@ -175,7 +175,11 @@ impl Engine {
     /// Tries to claim an id.
     pub(crate) fn claim(&self, request: &Request) -> Tried {
         self.window.prefetch(request.id);
-        let at = self.now();
+        self.claim_at(request, self.now())
+    }
+
+    /// Tries to claim an id at a time.
+    pub(crate) fn claim_at(&self, request: &Request, at: Reading) -> Tried {
         self.window.advance(at);
         if let Some(history) = &self.history
             && self.unconfirmed == Unconfirmed::Duplicate

@@ -15,22 +15,22 @@ use crate::digest::Digest;
 use crate::error::JournalError;
 use crate::process::Origin;
 use crate::rules::{Rule, obeys};
-use crate::sync::unpoisoned;
+use crate::sync::{DiskCondvar, DiskMutex, DiskMutexGuard, unpoisoned};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// The state that callers and the thread share.
 pub(crate) struct Shared {
-    state: Mutex<State>,
+    state: DiskMutex<State>,
     /// The writer. Locked before `state`, by the thread that writes.
-    writer: Mutex<Writer>,
+    writer: DiskMutex<Writer>,
     /// Notified when there is something for the thread to do.
-    work: Condvar,
+    work: DiskCondvar,
     /// Notified when something has become durable, or never will.
-    done: Condvar,
+    done: DiskCondvar,
     pub(super) forgotten: ForgottenCount,
     commit_interval: Duration,
     commit_bytes: usize,
@@ -63,10 +63,10 @@ impl Shared {
         let pending_bytes_max = usize::try_from(half_the_budget).unwrap_or(usize::MAX).min(MAX_PENDING_BYTES);
         Shared {
             directory: writer.rules.directory.clone(),
-            state: Mutex::new(State::new(&writer, options.checkpoints.then(|| Held::new(pending_bytes_max)))),
-            writer: Mutex::new(writer),
-            work: Condvar::new(),
-            done: Condvar::new(),
+            state: DiskMutex::new(State::new(&writer, options.checkpoints.then(|| Held::new(pending_bytes_max)))),
+            writer: DiskMutex::new(writer),
+            work: DiskCondvar::new(),
+            done: DiskCondvar::new(),
             forgotten: ForgottenCount::default(),
             commit_interval: options.commit_interval,
             commit_bytes: options.commit_bytes,
@@ -93,12 +93,12 @@ impl Shared {
         }
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> DiskMutexGuard<'_, State> {
         // Nothing that could panic leaves a state half changed.
         unpoisoned(self.state.lock())
     }
 
-    pub(super) fn lock_writer(&self) -> MutexGuard<'_, Writer> {
+    pub(super) fn lock_writer(&self) -> DiskMutexGuard<'_, Writer> {
         unpoisoned(self.writer.lock())
     }
 
@@ -197,7 +197,7 @@ impl Shared {
     }
 
     #[inline]
-    fn lock_with_room(&self) -> MutexGuard<'_, State> {
+    fn lock_with_room(&self) -> DiskMutexGuard<'_, State> {
         let state = self.lock();
         // (What is held waits for its caller, who must not wait for that.)
         let is_full = state.held.is_none() && state.pending.bytes().len() >= self.pending_bytes_max;
@@ -205,7 +205,7 @@ impl Shared {
     }
 
     #[cold]
-    pub(super) fn wait_for_room<'s>(&'s self, mut state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
+    pub(super) fn wait_for_room<'s>(&'s self, mut state: DiskMutexGuard<'s, State>) -> DiskMutexGuard<'s, State> {
         while state.pending.bytes().len() >= self.pending_bytes_max && state.failed.is_none() {
             state = match self.is_inline {
                 true => {
@@ -370,7 +370,7 @@ impl Shared {
         self.wake(state);
     }
 
-    fn wake(&self, mut state: MutexGuard<'_, State>) {
+    fn wake(&self, mut state: DiskMutexGuard<'_, State>) {
         let wakers = std::mem::take(&mut state.wakers);
         drop(state);
         self.done.notify_all();

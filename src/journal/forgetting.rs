@@ -12,6 +12,7 @@ use super::payload::Kind;
 use crate::Timestamp;
 use crate::clock::Stamp;
 use crate::digest::Digest;
+use crate::rules::{Rule, obeys};
 
 impl Shared {
     /// Forgets an id and records that, as one for all who tell the journal of checks: whoever
@@ -62,6 +63,35 @@ impl Shared {
             let ids = ids.filter(|&(id, is_extended)| (is_still || is_remembered(id)) && (may_extend || !is_extended));
             payload.push(Kind::Accepted, at, ids.map(|(id, _)| id));
         });
+    }
+
+    /// Keeps an id that was found when so much had been forgotten `before`, and appends it if its
+    /// stay `is_extended`. Returns false, and does neither, if something was forgotten since.
+    pub(super) fn append_kept(
+        &self,
+        at: Stamp,
+        before: u64,
+        id: Digest,
+        is_extended: bool,
+        keep: impl FnOnce(),
+    ) -> bool {
+        if !self.origin.is_here() {
+            // A child's memory is its own.
+            keep();
+            return true;
+        }
+        let mut is_kept = true;
+        self.append_by(at.reading.time, |payload| {
+            // (While everything is being forgotten, that is as good as done.)
+            is_kept = self.forgotten.is_still(before) || !obeys(Rule::KnownStillStays);
+            if is_kept && self.forgotten.may_extend() {
+                keep();
+                if is_extended {
+                    payload.push(Kind::Accepted, at, [id]);
+                }
+            }
+        });
+        is_kept
     }
 
     /// Appends an id whose stay was extended, with its fingerprint, under the lock that whoever

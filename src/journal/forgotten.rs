@@ -1,14 +1,14 @@
 //! The count of what has been forgotten, by which a check learns whether something was meanwhile.
 
 use crate::rules::{Rule, obeys};
-use crate::sync::{Ordering, StdAtomicU64};
+use crate::sync::{DiskAtomicU64, Ordering};
 
 /// The count of what was forgotten, and of the callers that are forgetting everything. Both change
 /// under the lock of the journal's state.
 #[derive(Debug, Default)]
 pub(super) struct ForgottenCount {
-    forgotten: StdAtomicU64,
-    clearing: StdAtomicU64,
+    forgotten: DiskAtomicU64,
+    clearing: DiskAtomicU64,
 }
 
 impl ForgottenCount {

@@ -3,6 +3,8 @@
 
 mod calls;
 
+#[cfg(all(test, feature = "long-memory", not(modelled)))]
+use crate::sync::turns;
 use crate::sync::unpoisoned;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -152,6 +154,8 @@ impl Simulated {
 
     /// Begins a call. Returns its fault, if it has one.
     fn enter(&self, call: Call) -> io::Result<(MutexGuard<'_, World>, Option<Fault>)> {
+        #[cfg(all(test, feature = "long-memory", not(modelled)))]
+        turns::step(turns::DISK, turns::Kind::Read);
         let meanwhile = self.world().meanwhile.take_if(|(when, _)| *when == call);
         if let Some((_, act)) = meanwhile {
             act();

@@ -1,9 +1,8 @@
 //! Ids that were forgotten, as long as no segment says so.
 
 use crate::digest::Digest;
-use crate::sync::{Ordering, StdAtomicU64, unpoisoned};
+use crate::sync::{DiskAtomicU64, DiskMutex, Ordering, unpoisoned};
 use std::collections::HashMap;
-use std::sync::Mutex;
 
 /// The state of an id, as far as it was forgotten since the last sealing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,9 +26,9 @@ struct Times {
 /// The ids that were forgotten since the last sealing.
 #[derive(Default)]
 pub(super) struct Forgotten {
-    times: Mutex<HashMap<Digest, Times>>,
+    times: DiskMutex<HashMap<Digest, Times>>,
     /// The number of ids in it.
-    ids: StdAtomicU64,
+    ids: DiskAtomicU64,
 }
 
 impl Forgotten {

@@ -23,6 +23,8 @@ mod worker;
 #[cfg(test)]
 mod events;
 #[cfg(test)]
+mod explored;
+#[cfg(test)]
 mod model;
 #[cfg(test)]
 mod tests;

@@ -5,9 +5,9 @@ use super::span::JournalSpan;
 use crate::journal::Shared;
 use crate::rules::{Rule, obeys};
 use crate::segments::Segments;
-use crate::sync::{Ordering, StdAtomicBool, StdAtomicU64, unpoisoned};
+use crate::sync::{DiskAtomicBool, DiskAtomicU64, DiskMutex, Ordering, unpoisoned};
 use crate::{SegmentError, Timestamp};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The time that a disk that has failed is left alone.
@@ -25,12 +25,12 @@ pub(super) struct Sealing {
     /// The shortest time between two tries after one has failed.
     rest: Duration,
     /// Everything that was accepted before this time is in segments.
-    since: StdAtomicU64,
+    since: DiskAtomicU64,
     /// True while all segments are forgotten, and the disk has not taken that yet.
-    is_void: StdAtomicBool,
-    progress: Mutex<Progress>,
+    is_void: DiskAtomicBool,
+    progress: DiskMutex<Progress>,
     /// The last try, if it has failed. Apart, so that statistics wait for nothing.
-    failed: Mutex<Option<(Instant, SegmentError)>>,
+    failed: DiskMutex<Option<(Instant, SegmentError)>>,
 }
 
 /// The part that whoever seals holds.
@@ -47,9 +47,9 @@ impl Sealing {
     /// Without a thread, callers try again at once.
     pub(super) fn new(segments: Arc<Segments>, journal: Arc<Shared>, window: Duration, has_thread: bool) -> Self {
         let rest = if has_thread { REST } else { Duration::ZERO };
-        let (since, progress) = (StdAtomicU64::new(0), Mutex::default());
-        let (forgotten, is_void) = (Forgotten::default(), StdAtomicBool::new(false));
-        Sealing { segments, journal, forgotten, window, rest, since, is_void, progress, failed: Mutex::default() }
+        let (since, progress) = (DiskAtomicU64::new(0), DiskMutex::default());
+        let (forgotten, is_void) = (Forgotten::default(), DiskAtomicBool::new(false));
+        Sealing { segments, journal, forgotten, window, rest, since, is_void, progress, failed: DiskMutex::default() }
     }
 
     /// Returns the age of the oldest id that is in no segment, at most.
@@ -113,7 +113,12 @@ impl Sealing {
         }
         let unsealed = self.journal.unsealed();
         // (What is held for the next checkpoint is in no file.)
-        let began = self.journal.earliest_held().map_or(began, |held| held.min(began));
+        let held = self.journal.earliest_held().filter(|_| obeys(Rule::HeldIsUnsealed));
+        let began = held.map_or(began, |held| held.min(began));
+        let began = if obeys(Rule::SealedUpTo) { began } else { self.journal.latest().max(began) };
+        if !obeys(Rule::PublishedFirst) {
+            self.since.fetch_max(began.as_nanos(), Ordering::Relaxed);
+        }
         if let Some(last) = unsealed.files.last() {
             let mut span = JournalSpan::of(&unsealed, progress.void_below)?;
             if span.clears() {
@@ -121,6 +126,9 @@ impl Sealing {
             }
             if !obeys(Rule::SealedFirst) {
                 self.journal.note_sealed(last.end);
+            }
+            if !obeys(Rule::ForgottenUntilSealed) {
+                self.forgotten.sealed(&std::mem::take(&mut span.forgotten));
             }
             self.segments.seal(&mut span, last.end)?;
             // Only now may the files be deleted.

@@ -41,7 +41,7 @@ impl World {
         self.build().unwrap()
     }
 
-    fn build(&self) -> Result<Dedup, Error> {
+    pub(super) fn build(&self) -> Result<Dedup, Error> {
         let options = JournalOptions::new().checkpoints(self.checkpoints).deferred(self.deferred);
         let builder = builder(&self.disk, &self.clock, options);
         // (With one key, filters let the same ids pass each time.)

@@ -128,13 +128,16 @@ impl LongTier {
         let is_behind = self.keep_up(asked_at);
         let asked: Vec<_> = places.iter().map(|&i| ids[i]).collect();
         // Before the segments are asked: a state is given up when they know.
-        let after = self.sealing.forgotten.of(&asked);
+        let look_again = || self.sealing.forgotten.of(&asked);
+        let after = obeys(Rule::StateAgain).then(look_again);
         let mut answers = Vec::with_capacity(asked.len());
         match self.sealing.is_void() {
             true => answers.resize(asked.len(), Answer::Unknown),
             // An error is that of the answers in doubt.
             false => drop(self.sealing.segments.look(&asked, asked_at.at, &mut answers)),
         }
+        let after = after.unwrap_or_else(look_again);
+        let is_behind = if obeys(Rule::LagFirst) { is_behind } else { self.sealing.is_behind(asked_at.window) };
         for (k, (&i, answer)) in places.iter().zip(answers).enumerate() {
             let state = |states: &[State], i| states.get(i).copied().unwrap_or(State::Remembered);
             each(

@@ -15,11 +15,11 @@ use crate::digest::{Digest, DigestKey, WantedKey};
 use crate::journal::disk::{Disk, Held, NotLocked, System};
 use crate::process::Origin;
 use crate::rules::{Rule, obeys};
-use crate::sync::{Mutex, MutexGuard, Ordering, unpoisoned};
+use crate::sync::{DiskMutex, DiskMutexGuard, DiskRwLock, Ordering, unpoisoned};
 use crate::{SegmentError, Timestamp, random};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
 
 const LOCK: &str = "lock";
 
@@ -66,9 +66,9 @@ pub struct Segments {
     pub(super) options: SegmentOptions,
     pub(super) keys: Keys,
     /// The live segments, the oldest first.
-    list: RwLock<Arc<[Arc<Segment>]>>,
-    state: Mutex<State>,
-    pub(super) sealing: Mutex<()>,
+    list: DiskRwLock<Arc<[Arc<Segment>]>>,
+    state: DiskMutex<State>,
+    pub(super) sealing: DiskMutex<()>,
     origin: Origin,
     reads: Reads,
     pub(super) bringing: Bringing,
@@ -148,9 +148,9 @@ impl Segments {
             directory: directory.into(),
             options,
             keys,
-            list: RwLock::new(segments.into()),
-            state: Mutex::new(state),
-            sealing: Mutex::new(()),
+            list: DiskRwLock::new(segments.into()),
+            state: DiskMutex::new(state),
+            sealing: DiskMutex::new(()),
             origin,
             bringing: Bringing::default(),
             counters: Counters::default(),
@@ -249,7 +249,7 @@ impl Segments {
         SegmentStats::of(&self.segments(), &self.counters)
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> DiskMutexGuard<'_, State> {
         unpoisoned(self.state.lock())
     }
 
@@ -293,6 +293,11 @@ impl Segments {
             return Err(error);
         }
         state.manifest = next;
+        if !obeys(Rule::PublishAsOne) {
+            let mut left = self.segments().to_vec();
+            left.retain(|old| segments.iter().any(|new| Arc::ptr_eq(old, new)));
+            *unpoisoned(self.list.write()) = left.into();
+        }
         *unpoisoned(self.list.write()) = segments.into();
         state.garbage.extend(gone);
         self.delete(state);

@@ -82,7 +82,7 @@ use crate::clock::{Reading, Stamp};
 use crate::digest::Digest;
 use crate::error::{InvalidOption, check};
 use crate::memory::LINE_BYTES;
-use crate::rules::{Rule, obeys};
+use crate::rules::{self, Rule, obeys};
 use crate::{Error, Outcome, Timestamp};
 use std::sync::Arc;
 use std::time::Duration;
@@ -214,6 +214,7 @@ impl Window {
 
     #[inline]
     pub(crate) fn check_at(&self, digest: Digest, at: Reading) -> Outcome {
+        rules::meanwhile(rules::Place::Window);
         let tables = self.tables();
         // Most windows never have another table. The address of the first depends on nothing that
         // must be read first, and a prefetch, unlike a load, does not wait for the locked
@@ -269,6 +270,7 @@ impl Window {
     /// Advances the time: it is no earlier than this.
     #[inline(always)]
     pub(crate) fn advance(&self, at: Reading) {
+        rules::meanwhile(rules::Place::WindowRead);
         self.tick_at(at);
     }
 
@@ -276,6 +278,7 @@ impl Window {
     /// stamp alike.
     #[inline(always)]
     pub(crate) fn stamp(&self, at: Reading) -> Stamp {
+        rules::meanwhile(rules::Place::WindowRead);
         let mine = self.ticks.at(at);
         let tick = self.tables().shared.agree(mine);
         // The exact time, if it has that tick: another window over the same journal has other
@@ -287,6 +290,7 @@ impl Window {
 
     /// Returns the stamp of the latest time that any call has given.
     pub(crate) fn stamp_at_rest(&self) -> Stamp {
+        rules::meanwhile(rules::Place::WindowRead);
         let tick = self.tables().shared.agreed();
         Stamp { reading: self.ticks.reading_of(tick), tick: tick.pack() }
     }
@@ -312,6 +316,7 @@ impl Window {
     /// Returns true if the digest was seen within the window. Changes nothing, not even the time
     /// for others.
     pub fn contains(&self, digest: Digest, at: Timestamp) -> bool {
+        rules::meanwhile(rules::Place::WindowRead);
         let tick = self.ticks.at(at.into());
         self.tables().contains_by(digest, || tick, |table, id, moment| self.kernel.contains(table, id, moment))
     }
@@ -328,17 +333,20 @@ impl Window {
 
     /// Forgets a digest without setting the time.
     pub(crate) fn forget_at_rest(&self, digest: Digest) -> bool {
+        rules::meanwhile(rules::Place::Window);
         self.tables().forget(digest, self.refresh_on_duplicate, || self.tables().shared.agreed())
     }
 
     /// Forgets every digest without setting the time.
     pub(crate) fn clear_at_rest(&self) {
+        rules::meanwhile(rules::Place::Window);
         self.tables().forget_all(self.refresh_on_duplicate, || self.tables().shared.agreed());
     }
 
     /// Forgets a digest; returns true if it was remembered. A check that begins after this has
     /// returned finds it fresh.
     pub fn forget(&self, digest: Digest, at: Timestamp) -> bool {
+        rules::meanwhile(rules::Place::Window);
         self.tables().forget(digest, self.refresh_on_duplicate, || self.tick_at(at.into()))
     }
 
@@ -347,6 +355,7 @@ impl Window {
     ///
     /// Writes to all tables: about a second for 10 million digests. Other calls go on meanwhile.
     pub fn clear(&self, at: Timestamp) {
+        rules::meanwhile(rules::Place::Window);
         self.tables().forget_all(self.refresh_on_duplicate, || self.tick_at(at.into()));
     }
 
@@ -380,11 +389,13 @@ impl Window {
 
     /// Returns the latest time that was given to a call, rounded up to the end of its tick.
     pub(crate) fn latest(&self) -> Timestamp {
+        rules::meanwhile(rules::Place::WindowRead);
         self.ticks.end_of(self.tables().shared.latest())
     }
 
     /// Returns the first moment of the latest tick that was given to a call, if there was a call.
     pub(crate) fn latest_start(&self) -> Option<Timestamp> {
+        rules::meanwhile(rules::Place::WindowRead);
         let latest = self.tables().shared.agreed();
         (latest.stamp > 0).then(|| self.ticks.start_of(latest.now))
     }
@@ -393,6 +404,7 @@ impl Window {
     /// rounded down to its tick.
     #[inline(always)]
     pub(crate) fn no_earlier(&self, at: Timestamp) -> Timestamp {
+        rules::meanwhile(rules::Place::WindowRead);
         at.max(self.ticks.start_of(self.tables().shared.latest()))
     }
 
