@@ -12,6 +12,8 @@ use crate::snapshot::Snapshot;
 use crate::{JournalOptions, long_memory::LongTier, segments::Segments};
 #[cfg(all(feature = "long-memory", not(modelled)))]
 use std::sync::Arc;
+#[cfg(all(feature = "long-memory", not(modelled)))]
+use std::time::Duration;
 
 /// An open journal and an open snapshot, of which nothing is remembered yet.
 pub(super) struct OnDisk {
@@ -98,7 +100,9 @@ impl OnDisk {
         if let (Some(segments), Some(journal)) = (self.segments, &engine.journal) {
             let shared = Arc::clone(&journal.shared);
             let now = engine.no_later_than_events(engine.now_at_rest().time);
-            let long = LongTier::go_on(segments, shared, (options.window, now), !is_inline)?;
+            // (Deferred ids are to be appended within half a window.)
+            let lateness = if journal.notes_checks() { Duration::ZERO } else { options.window / 2 };
+            let long = LongTier::go_on(segments, shared, (options.window, lateness, now), !is_inline)?;
             engine.long = Some(Box::new(long));
         }
         Ok(())

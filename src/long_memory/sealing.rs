@@ -22,9 +22,11 @@ pub(super) struct Sealing {
     pub(super) journal: Arc<Shared>,
     pub(super) forgotten: Forgotten,
     window: Duration,
+    /// The lag with which the window may have forgotten what is in no segment.
+    behind: Duration,
     /// The shortest time between two tries after one has failed.
     rest: Duration,
-    /// Everything that was accepted before this time is in segments.
+    /// Everything that the journal had before this time is in segments.
     since: DiskAtomicU64,
     /// True while all segments are forgotten, and the disk has not taken that yet.
     is_void: DiskAtomicBool,
@@ -44,15 +46,23 @@ struct Progress {
 }
 
 impl Sealing {
-    /// Without a thread, callers try again at once.
-    pub(super) fn new(segments: Arc<Segments>, journal: Arc<Shared>, window: Duration, has_thread: bool) -> Self {
+    /// An id was accepted up to `lateness` before the journal had it. Without a thread, callers try
+    /// again at once.
+    pub(super) fn new(
+        segments: Arc<Segments>,
+        journal: Arc<Shared>,
+        (window, lateness): (Duration, Duration),
+        has_thread: bool,
+    ) -> Self {
         let rest = if has_thread { REST } else { Duration::ZERO };
+        let behind = window.saturating_sub(lateness);
         let (since, progress) = (DiskAtomicU64::new(0), DiskMutex::default());
         let (forgotten, is_void) = (Forgotten::default(), DiskAtomicBool::new(false));
-        Sealing { segments, journal, forgotten, window, rest, since, is_void, progress, failed: DiskMutex::default() }
+        let failed = DiskMutex::default();
+        Sealing { segments, journal, forgotten, window, behind, rest, since, is_void, progress, failed }
     }
 
-    /// Returns the age of the oldest id that is in no segment, at most.
+    /// Returns the age of the oldest id of the journal that is in no segment, at most.
     pub(super) fn lag(&self, now: Timestamp) -> Duration {
         // Relaxed: a time, which orders nothing. (What is sealed is seen by the lock of the list.)
         now.since(Timestamp::from_nanos(self.since.load(Ordering::Relaxed)))
@@ -81,7 +91,7 @@ impl Sealing {
 
     /// Returns true if the window may have forgotten what is in no segment.
     pub(super) fn is_behind(&self, now: Timestamp) -> bool {
-        self.lag(now) >= self.window && obeys(Rule::BehindIsInDoubt)
+        self.lag(now) >= self.behind && obeys(Rule::BehindIsInDoubt)
     }
 
     /// Seals all that the journal has, unless that has failed just now. Returns the error, if it

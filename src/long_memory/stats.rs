@@ -10,7 +10,8 @@ use std::time::Duration;
 pub struct LongMemoryStats {
     /// The segments.
     pub segments: SegmentStats,
-    /// The age of the oldest id that may be in no segment: less than the window, or answers are in
+    /// The age of the oldest id of the journal that may be in no segment: less than the window
+    /// (half of it with a [deferred](crate::JournalOptions::deferred) journal), or answers are in
     /// doubt.
     pub lag: Duration,
     /// The number of ids that were forgotten, and which no segment says of yet.

@@ -69,11 +69,12 @@ impl LongTier {
     }
 
     /// Goes on from what the segments and the journal have: everything that is in the journal alone
-    /// is sealed first; it was accepted before `now`. Without a thread, callers do all of it.
+    /// is sealed first; it was accepted before `now`, and up to `lateness` before the journal had
+    /// it. Without a thread, callers do all of it.
     pub(crate) fn go_on(
         segments: Arc<Segments>,
         journal: Arc<Shared>,
-        (window, now): (Duration, Timestamp),
+        (window, lateness, now): (Duration, Duration, Timestamp),
         has_thread: bool,
     ) -> Result<Self, SegmentError> {
         let directory = journal.directory().to_owned();
@@ -84,7 +85,7 @@ impl LongTier {
                 ("the next block", next.to_string(), format!("at least {sealed}, as segments say"));
             return Err(SegmentError::NotOurs { path: directory, what, got, expected });
         }
-        let sealing = Arc::new(Sealing::new(segments, journal, window, has_thread));
+        let sealing = Arc::new(Sealing::new(segments, journal, (window, lateness), has_thread));
         sealing.seal(now)?;
         let start = || Worker::start(Arc::clone(&sealing)).map_err(SegmentError::io("start the thread of", &directory));
         let worker = has_thread.then(start).transpose()?;

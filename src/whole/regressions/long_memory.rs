@@ -56,6 +56,20 @@ pub(super) fn all(add: Add<'_>) {
         &[Check { id: 4 }, Full { full: true }, Advance { milliwindows: 1_100 }, Check { id: 4 }],
     );
     add(
+        "what was appended late, and could not be sealed in time, was fresh without a doubt",
+        Some(Rule::BehindIsInDoubt),
+        Config { long: Some(5_000), deferred: true, lateness: Some(642), ..SYSTEM },
+        &[
+            Check { id: 2 },
+            Advance { milliwindows: 291 },
+            Check { id: 3 },
+            Append,
+            Advance { milliwindows: 991 },
+            Full { full: true },
+            Check { id: 2 },
+        ],
+    );
+    add(
         "an id that was forgotten while it was asked for was fresh twice",
         Some(Rule::InsertAgain),
         Config { long: Some(2_000), ..PLAIN },
