@@ -188,31 +188,31 @@ pub(crate) enum Rule {
     /// A segment's sources count until it does: both change as one.
     #[cfg(feature = "long-memory")]
     PublishAsOne,
-    /// What was accepted counts as sealed only when its segment can be asked.
+    /// An accepted id counts as sealed only when its segment can be asked.
     #[cfg(feature = "long-memory")]
     PublishedFirst,
-    /// What is accepted while a file is closed does not count as sealed.
+    /// An id that is accepted while a file is closed does not count as sealed.
     #[cfg(feature = "long-memory")]
     SealedUpTo,
-    /// What is held for the next checkpoint does not count as sealed.
+    /// An id that is held for the next checkpoint does not count as sealed.
     #[cfg(feature = "long-memory")]
     HeldIsUnsealed,
     /// An id that was forgotten is known to be until segments say so.
     #[cfg(feature = "long-memory")]
     ForgottenUntilSealed,
-    /// Whether the window may have forgotten what is not sealed is looked at before segments are
-    /// asked.
+    /// Before segments are asked, it is seen whether the window may have forgotten what is not
+    /// sealed.
     #[cfg(feature = "long-memory")]
     LagFirst,
-    /// Whether an id was forgotten is looked at before the window is asked.
+    /// Before the window is asked, it is seen whether an id was forgotten.
     StateBefore,
     /// The same is looked at again before segments are asked.
     #[cfg(feature = "long-memory")]
     StateAgain,
-    /// Segments are forgotten before the window, when everything is: so nobody learns from them what
-    /// the window is told then.
+    /// Segments are forgotten before the window, when everything is: so nobody learns from them
+    /// what the window is told then.
     SegmentsForgottenFirst,
-    /// What a claim has found in segments stays in the window only if nothing was forgotten since.
+    /// An id that a claim has found in segments stays in the window only if nothing was forgotten since.
     KnownStillStays,
     /// Segments are taken before the journal, to be handed over.
     #[cfg(feature = "long-memory")]
@@ -251,7 +251,7 @@ pub(crate) enum Place {
     LastPart,
     /// The window is about to be asked, or told, something.
     Window,
-    /// What has no effect on the window is about to be read of it.
+    /// Something is about to be read of the window, without an effect on it.
     WindowRead,
     /// The moment is known as of which the time of an entry will be told.
     AboutToStamp,

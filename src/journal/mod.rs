@@ -312,8 +312,8 @@ impl Journal {
     }
 
     /// Lets a window keep an id that was found elsewhere, and records that its stay was extended if
-    /// it was; as one for all who forget. Returns false if something was forgotten since so much had
-    /// been `before`: then it does neither, and the id is to be looked up again.
+    /// it was; as one for all who forget. Returns false if something was forgotten since so much
+    /// had been `before`: then it does neither, and the id is to be looked up again.
     pub(crate) fn keeps(&self, at: Stamp, before: u64, id: Digest, is_extended: bool, keep: impl FnOnce()) -> bool {
         self.shared.append_kept(at, before, id, is_extended, keep)
     }

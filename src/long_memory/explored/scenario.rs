@@ -45,7 +45,7 @@ pub(super) enum Op {
 pub(super) struct Scenario {
     pub(super) name: &'static str,
     pub(super) checkpoints: bool,
-    /// What comes before, one after another: then the clock is at that time.
+    /// The operations before, one after another: then the clock is at that time.
     pub(super) before: &'static [Op],
     /// The calls of each thread.
     pub(super) threads: &'static [&'static [Op]],

@@ -41,7 +41,7 @@ pub(super) fn sealed_up_to() -> Scenario {
     }
 }
 
-/// What waits for a checkpoint is in no file.
+/// An id that waits for a checkpoint is in no file.
 pub(super) fn held() -> Scenario {
     Scenario {
         name: "held",
@@ -79,7 +79,7 @@ pub(super) fn merged() -> Scenario {
     }
 }
 
-/// What segments have is forgotten while it is asked for.
+/// An id of segments is forgotten while it is asked for.
 pub(super) fn forgotten() -> Scenario {
     Scenario {
         name: "forgotten",
@@ -103,7 +103,7 @@ pub(super) fn forgotten_and_sealed() -> Scenario {
     }
 }
 
-/// What segments have is forgotten while it is claimed.
+/// An id of segments is forgotten while it is claimed.
 pub(super) fn claimed() -> Scenario {
     Scenario {
         name: "claimed",
@@ -120,7 +120,7 @@ pub(super) fn claimed_and_cleared() -> Scenario {
     Scenario { name: "claimed and cleared", threads: &[&[Clear], &[Claim(1, 130)]], ..claimed() }
 }
 
-/// What was forgotten is sealed while two ask for it.
+/// A forgotten id is sealed while two ask for it.
 pub(super) fn sealed_as_forgotten() -> Scenario {
     Scenario {
         name: "sealed as forgotten",
@@ -170,7 +170,7 @@ pub(super) fn cleared() -> Scenario {
     }
 }
 
-/// What has expired is dropped while it is asked for.
+/// An expired id is dropped while it is asked for.
 pub(super) fn expired() -> Scenario {
     Scenario {
         name: "expired",

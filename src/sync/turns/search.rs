@@ -95,7 +95,7 @@ pub(crate) struct Search {
     choices: Vec<Choice>,
     /// The choices of this execution that were made.
     depth: usize,
-    /// What each thread knows: of each thread the number of the last step that comes before its own
+    /// The knowledge of each thread: of each other one the number of the last step that comes before its own
     /// next one in every equal execution.
     clocks: [[usize; THREADS]; THREADS],
     /// The same of each step.
