@@ -212,7 +212,8 @@ pub(crate) enum Rule {
     /// Segments are forgotten before the window, when everything is: so nobody learns from them
     /// what the window is told then.
     SegmentsForgottenFirst,
-    /// An id that a claim has found in segments stays in the window only if nothing was forgotten since.
+    /// An id that a claim has found in segments stays in the window only if nothing was forgotten
+    /// since.
     KnownStillStays,
     /// Segments are taken before the journal, to be handed over.
     #[cfg(feature = "long-memory")]

@@ -95,8 +95,8 @@ pub(crate) struct Search {
     choices: Vec<Choice>,
     /// The choices of this execution that were made.
     depth: usize,
-    /// The knowledge of each thread: of each other one the number of the last step that comes before its own
-    /// next one in every equal execution.
+    /// The knowledge of each thread: of each other one the number of the last step that comes
+    /// before its own next one in every equal execution.
     clocks: [[usize; THREADS]; THREADS],
     /// The same of each step.
     stamps: Vec<[usize; THREADS]>,
