@@ -337,7 +337,7 @@ mod models {
         }
     }
 
-    /// Interrupts this thread at one in 16 places (chosen by Marsaglia's xorshift, 2003).
+    /// Interrupts this thread at one in 64 places (chosen by Marsaglia's xorshift, 2003).
     #[cold]
     fn interrupt() {
         let mut random = INTERRUPTIONS.get();
@@ -345,7 +345,7 @@ mod models {
         random ^= random >> 7;
         random ^= random << 17;
         INTERRUPTIONS.set(random);
-        if random.is_multiple_of(16) {
+        if random.is_multiple_of(64) {
             std::thread::yield_now();
         }
     }
