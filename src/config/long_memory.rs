@@ -44,8 +44,8 @@ impl Builder {
     ///   ([`evicted_live`](crate::WindowStats::evicted_live)): an id that it has evicted is fresh
     ///   until it is in a segment.
     /// - With a [deferred](crate::JournalOptions::deferred) journal: as long as each id is
-    ///   [appended](crate::Dedup::append) within half a window. Later, an id that the window has
-    ///   forgotten is fresh until it is sealed.
+    ///   [appended](crate::Dedup::append) within half a window, and a checkpoint, if there are any,
+    ///   is taken as often. Later, an id that the window has forgotten is fresh until it is sealed.
     /// - Where a page cannot be read, or what the window has forgotten could not be sealed for an
     ///   error of the disk, an id that may have been seen is fresh, as a
     ///   [guess](crate::Certainty::Guess), and counted: it is handled again rather than lost. A
