@@ -39,8 +39,8 @@ impl World {
 
     /// Returns what holds at this time.
     pub(super) fn rules_at(&self, now: Moment) -> Rules {
-        // What waits for a checkpoint is in no file, so it cannot be sealed. (What is appended later
-        // than it was checked is up to half a window older than the journal knows.)
+        // What waits for a checkpoint is in no file, so it cannot be sealed. (What is appended
+        // later than it was checked is up to half a window older than the journal knows.)
         let held = self.held_since.filter(|_| self.config.checkpoints);
         let behind = if self.config.deferred { self.rules.window / 2 } else { self.rules.window };
         let is_held = held.is_some_and(|since| now.real - since.min(now.real) + 2 * self.rules.tick >= behind);
