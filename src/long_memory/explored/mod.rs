@@ -12,10 +12,11 @@
 //! | sealing | [`Sealing::seal`]: its lock, the journal (flushed, its file closed), the segment's file, the manifest, the list, the journal's number, the table of forgotten ids, how far it is sealed |
 //! | merging | [`Sealing::tidy`]: what has expired, then `begin_merge`, and `publish_merged`: manifest, list, files |
 //! | forgetting | [`LongTier::forget`]: the table; journal and window as one; the table |
-//! | clearing | [`Dedup::clear`]: the journal; the window; [`Sealing::clear`]: void at once; manifest and list |
+//! | clearing | [`Dedup::clear`]: the journal; [`Sealing::clear`]: void at once; manifest and list; the window |
 //!
 //! The window is asked in one step (`src/window/explore` has the steps within it), and the orders
-//! are those of a machine whose memory is sequentially consistent. Claims are not among the calls.
+//! are those of a machine whose memory is sequentially consistent. Of claims, attempts are among
+//! the calls; their own atomics are no steps.
 //!
 //! [`Dedup::clear`]: crate::Dedup::clear
 //! [`Engine::check`]: crate::engine::Engine::check
