@@ -362,7 +362,8 @@ impl Dedup {
         self.engine.window.evicted_live()
     }
 
-    /// Returns the memory of the window, in bytes, without reading it: the one figure that grows.
+    /// Returns the memory of the window, in bytes. Reads nothing of it, as [`stats`](Dedup::stats)
+    /// does.
     pub fn window_bytes(&self) -> usize {
         self.engine.window.bytes()
     }

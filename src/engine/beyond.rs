@@ -131,9 +131,12 @@ impl Engine {
 
     /// Returns the result of an attempt to claim an id that a long memory has.
     pub(super) fn claim_beyond(&self, request: &Request, at: Reading) -> Option<Tried> {
+        /// More than meet a forgetting by chance. Any id that is forgotten counts, and each try may
+        /// read a page.
+        const TRIES: usize = 8;
         let (id, journal) = (request.id, self.journal.as_deref()?);
         self.long.as_ref()?;
-        loop {
+        for _ in 0..TRIES {
             let Noting { forgotten, .. } = Noting::begin(journal);
             if self.window.contains(id, at.time) || !self.is_known_beyond(id, at) {
                 return None;
@@ -147,9 +150,11 @@ impl Engine {
                 self.window.check_at(id, at);
             };
             if journal.keeps(self.stamp(at), forgotten, id, self.refresh_on_duplicate, stays) {
-                return Some(Tried::Duplicate(DUPLICATE_BY_SEGMENTS));
+                break;
             }
         }
+        // It was known at some moment of this call, also if it is not kept in the window.
+        Some(Tried::Duplicate(DUPLICATE_BY_SEGMENTS))
     }
 
     /// Forgets an id, everywhere.

@@ -5,8 +5,9 @@ use crate::journal::restarts::{builder, clock};
 use crate::journal::simulated::Simulated;
 use crate::rules::{Place, Rule, at, leave_out};
 use crate::segments::elsewhere::{Elsewhere, Mood};
+use crate::sync::{Ordering, StdAtomicU64};
 use crate::{
-    Builder, Certainty, Dedup, DurableFiles, DurableSegments, Error, Forgotten, JournalError, JournalOptions,
+    Attempt, Builder, Certainty, Dedup, DurableFiles, DurableSegments, Error, Forgotten, JournalError, JournalOptions,
     LongMemory, ManualClock, Tier, Timestamp,
 };
 use std::path::PathBuf;
@@ -403,4 +404,26 @@ fn who_seals_for_an_earlier_time_takes_nothing_back() {
     sealing.seal(before).unwrap();
     assert!(!sealing.is_behind(now), "{:?}", sealing.lag(now));
     assert_eq!(dedup.check("b").certainty(), Certainty::Exact);
+}
+
+#[test]
+fn a_claim_of_what_segments_know_ends_also_while_other_ids_are_forgotten_all_the_time() {
+    fn forget_at_each_look(dedup: Dedup, times: Arc<StdAtomicU64>) {
+        at(Place::WindowRead, move || {
+            dedup.forget("another");
+            if times.fetch_add(1, Ordering::Relaxed) < 1_000 {
+                forget_at_each_look(dedup, times);
+            }
+        });
+    }
+    let world = World::new();
+    let dedup = world.open();
+    assert!(dedup.check("a").is_fresh());
+    world.pass(400);
+    let times = Arc::new(StdAtomicU64::new(0));
+    forget_at_each_look(dedup.clone(), Arc::clone(&times));
+    let attempt = dedup.claim("a");
+    at(Place::Inserted, || {});
+    assert!(matches!(attempt, Attempt::Duplicate(verdict) if verdict.tier() == Tier::Segments), "{attempt:?}");
+    assert!(times.load(Ordering::Relaxed) < 200, "it tried again each time");
 }

@@ -50,7 +50,8 @@ const SEEKING: Duration = Duration::from_secs(10);
 /// loop {
 ///     tokio::select! {
 ///         orders = group.assigned() => drop(consumers.spawn(consume(orders?))),
-///         // An error ends this process: until the next rebalance nobody would read that partition.
+///         // An error ends this process: until the next rebalance nobody would read that
+///         // partition.
 ///         Some(ended) = consumers.join_next() => ended??,
 ///     }
 /// }

@@ -4,12 +4,30 @@ use hapax::Stats;
 use metrics::{Counter, Gauge, Unit, counter, gauge};
 use std::fmt;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 const BYTES: &str = "hapax_memory_bytes";
 const LIVE: &str = "hapax_window_live_ids";
 const EVICTED: &str = "hapax_window_evicted_ids_total";
 const EFFECTIVE: &str = "hapax_window_effective_seconds";
 const FALSE_POSITIVES: &str = "hapax_history_false_positive_ratio";
+
+/// The time between two samples of an engine's memory.
+#[doc(hidden)]
+pub const SAMPLED_EVERY: Duration = Duration::from_secs(15);
+
+/// Takes a sample of windows of at most so many bytes: here, or where that takes longer than a task
+/// should, since ids are counted by reading all of a window, on a thread that may wait.
+#[doc(hidden)]
+pub async fn sampled(window_bytes: usize, sample: impl FnOnce() + Send + 'static) {
+    const SMALL_BYTES: usize = 1 << 20;
+    // (A further thread would be one more whose order a simulation cannot repeat.)
+    match window_bytes <= SMALL_BYTES {
+        true => sample(),
+        // A panic there has been reported, and the next sample may succeed.
+        false => drop(tokio::task::spawn_blocking(sample).await),
+    }
+}
 
 /// Metrics of the memory of an engine that stands alone, under a name, for whatever recorder the
 /// program has installed: those of `docs/metrics.md` with the label `policy`, which here is the

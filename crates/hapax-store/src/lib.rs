@@ -81,6 +81,9 @@ pub use contract::{MAX_NODES, Store};
 pub use dyn_store::DynStore;
 #[cfg(feature = "metrics")]
 pub use engine_metrics::EngineMetrics;
+#[cfg(feature = "metrics")]
+#[doc(hidden)]
+pub use engine_metrics::{SAMPLED_EVERY, sampled};
 pub use error::{ErrorKind, StoreError};
 pub use in_memory::InMemoryStore;
 pub use inspect::{Inspect, Inspected, Listed, Listing, RecordState};

@@ -2,7 +2,7 @@
 
 use super::event::Event;
 use hapax::Dedup;
-use hapax_store::EngineMetrics;
+use hapax_store::{EngineMetrics, SAMPLED_EVERY, sampled};
 use metrics::{Counter, Gauge, Histogram, Unit, counter, gauge, histogram};
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -56,21 +56,11 @@ impl ConsumerMeters {
 
     /// Shows the memory of an engine under the consumer's name, again and again.
     pub(super) async fn show_memory_of(&self, engine: &Dedup) -> Infallible {
-        const EVERY: Duration = Duration::from_secs(15);
-        /// The size of a window that is read in less time than a task should take.
-        const SMALL_BYTES: usize = 1 << 20;
         let metrics = Arc::new(EngineMetrics::new(&self.consumer));
         loop {
-            // (A further thread would be one more whose order a simulation cannot repeat.)
-            if engine.window_bytes() <= SMALL_BYTES {
-                metrics.show(&engine.stats());
-            } else {
-                let (engine, metrics) = (engine.clone(), Arc::clone(&metrics));
-                let shown = tokio::task::spawn_blocking(move || metrics.show(&engine.stats()));
-                // A panic there has been reported, and the next sample may succeed.
-                let _ = shown.await;
-            }
-            tokio::time::sleep(EVERY).await;
+            let (engine, metrics) = (engine.clone(), Arc::clone(&metrics));
+            sampled(engine.window_bytes(), move || metrics.show(&engine.stats())).await;
+            tokio::time::sleep(SAMPLED_EVERY).await;
         }
     }
 }

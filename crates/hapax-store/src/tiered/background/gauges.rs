@@ -1,7 +1,7 @@
 //! Samples the engine's gauges.
 
 use super::ticks::{Served, ticks};
-use crate::engine_metrics::EngineMetrics;
+use crate::engine_metrics::{EngineMetrics, SAMPLED_EVERY, sampled};
 use crate::tiered::batching::Client;
 use crate::tiered::engine::{PolicyState, Standing};
 use crate::tiered::observe::Sample;
@@ -28,9 +28,6 @@ pub(crate) fn start(client: &Arc<Client>, standing: &Arc<Standing>, policies: &H
 
 /// Sets gauges, also those of an engine that refuses to go on.
 async fn sample(engine: Served, memories: Vec<(Weak<Memory>, EngineMetrics)>) {
-    const MEMORY_TICKS: u64 = 15;
-    /// The size of a memory that is read in less time than a task should take.
-    const SMALL_BYTES: usize = 1 << 20;
     let count = |memories: &[(Weak<Memory>, EngineMetrics)]| {
         let alive = memories.iter().filter_map(|(memory, metrics)| Some((memory.upgrade()?, metrics)));
         alive.for_each(|(memory, metrics)| metrics.show(&memory.stats()));
@@ -43,18 +40,11 @@ async fn sample(engine: Served, memories: Vec<(Weak<Memory>, EngineMetrics)>) {
             Some(client) => client.caller.observer.meters.sample(&state(&client, &engine.standing)),
             None => return,
         }
-        if tick % MEMORY_TICKS == 0 {
-            let alive = || memories.iter().filter_map(|(memory, _)| memory.upgrade());
-            // (A further thread would be one more whose order a simulation cannot repeat.)
-            if alive().all(|memory| memory.bytes() <= SMALL_BYTES) {
-                count(&memories);
-                continue;
-            }
+        if tick % SAMPLED_EVERY.as_secs() == 0 {
+            let alive = memories.iter().filter_map(|(memory, _)| memory.upgrade());
+            let largest = alive.map(|memory| memory.bytes()).max().unwrap_or(0);
             let memories = Arc::clone(&memories);
-            // Ids in a window are counted by reading all of it, which takes longer than a task may.
-            let counted = tokio::task::spawn_blocking(move || count(&memories));
-            // A panic there has been reported, and the next sample may succeed.
-            let _ = counted.await;
+            sampled(largest, move || count(&memories)).await;
         }
     }
 }
