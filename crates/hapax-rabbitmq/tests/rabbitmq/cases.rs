@@ -122,13 +122,6 @@ pub async fn what_is_not_acknowledged_is_taken_back_at_once(node: Node) {
     assert!(node.connection.status().connected(), "it is the program's");
 }
 
-pub async fn closing_a_source_is_no_race_with_its_consumer(node: Node) {
-    for round in 0..200 {
-        let closed = node.source().await.close().await;
-        assert!(closed.is_ok() && node.connection.status().connected(), "round {round}: {closed:?}");
-    }
-}
-
 pub async fn a_consumer_handles_each_order_once_and_puts_aside_what_fails(node: Node) {
     let source = node.source().await;
     for id in ["1", "2", "1", "poison", "2", "3"] {

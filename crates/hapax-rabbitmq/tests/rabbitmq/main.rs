@@ -20,7 +20,6 @@ async fn the_source_keeps_its_promises_with_a_node() {
         cases::what_no_queue_takes_is_not_put_aside(node("nowhere").await),
         cases::a_missing_queue_is_named(node("missing").await),
         cases::what_is_not_acknowledged_is_taken_back_at_once(node("closing").await),
-        cases::closing_a_source_is_no_race_with_its_consumer(node("closes").await),
         cases::a_consumer_handles_each_order_once_and_puts_aside_what_fails(node("consumer").await),
         closed::a_channel_that_the_broker_closes_is_opened_again(node("channel").await),
         closed::a_queue_that_comes_back_is_waited_for(node("back").await),
