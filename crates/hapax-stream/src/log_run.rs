@@ -100,13 +100,15 @@ impl<'r, Src: Source, K: Memory> LogRun<'r, Src, K> {
 
     pub(super) async fn run(self, shutdown: Boxed<'r, ()>) -> Result<(), ConsumerError<Src::Error>> {
         let LogShared { memory, counts, .. } = self.consumer;
-        tokio::select! {
+        let ended = tokio::select! {
             biased;
             // All that is under way is dropped with the run.
             error = memory.lost() => Err(ConsumerError::of_memory(error)),
             ended = self.go_on(shutdown) => ended,
             never = counts.meters.show_memory_of(memory.engine()) => match never {},
-        }
+        };
+        counts.meters.at_rest().await;
+        ended
     }
 
     async fn go_on(mut self, shutdown: Boxed<'r, ()>) -> Result<(), ConsumerError<Src::Error>> {

@@ -7,6 +7,7 @@ use metrics::{Counter, Gauge, Histogram, Unit, counter, gauge, histogram};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Mutex;
 
 const MESSAGES: &str = "hapax_consumer_messages_total";
 const HANDLING: &str = "hapax_consumer_handling_seconds";
@@ -20,6 +21,8 @@ pub(super) struct ConsumerMeters {
     consumer: String,
     others: KindMeters,
     held: Gauge,
+    /// Locked while a window is read, perhaps by a thread.
+    reading: Arc<Mutex<()>>,
 }
 
 /// Metrics of a kind of messages.
@@ -37,6 +40,7 @@ impl ConsumerMeters {
             consumer: consumer.to_owned(),
             others: KindMeters::new(consumer, OTHERS),
             held: gauge!(HELD, "consumer" => consumer.to_owned()),
+            reading: Arc::default(),
         }
     }
 
@@ -58,10 +62,21 @@ impl ConsumerMeters {
     pub(super) async fn show_memory_of(&self, engine: &Dedup) -> Infallible {
         let metrics = Arc::new(EngineMetrics::new(&self.consumer));
         loop {
-            let (engine, metrics) = (engine.clone(), Arc::clone(&metrics));
-            sampled(engine.window_bytes(), move || metrics.show(&engine.stats())).await;
+            let (engine, window_bytes, metrics) = (engine.clone(), engine.window_bytes(), Arc::clone(&metrics));
+            let reading = Arc::clone(&self.reading).lock_owned().await;
+            let sample = move || {
+                metrics.show(&engine.stats());
+                drop(engine);
+                drop(reading);
+            };
+            sampled(window_bytes, sample).await;
             tokio::time::sleep(SAMPLED_EVERY).await;
         }
+    }
+
+    /// Waits until no thread reads a window any more: it keeps the engine, and so its directory.
+    pub(super) async fn at_rest(&self) {
+        drop(self.reading.lock().await);
     }
 }
 

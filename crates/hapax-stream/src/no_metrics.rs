@@ -24,6 +24,8 @@ impl ConsumerMeters {
 
     pub(super) fn holds(&self, _: usize) {}
 
+    pub(super) async fn at_rest(&self) {}
+
     pub(super) async fn show_memory_of(&self, _: &Dedup) -> Infallible {
         std::future::pending().await
     }

@@ -44,11 +44,14 @@ impl Directory {
         Directory(path)
     }
 
+    fn builder(&self) -> hapax::Builder {
+        let journal = JournalOptions::new().checkpoints(true);
+        hapax::Dedup::builder().capacity(1).window(WINDOW).journal(self.0.join("journal"), journal)
+    }
+
     /// Opens an engine with a long memory there.
     pub fn long_memory(&self) -> hapax::Dedup {
-        let journal = JournalOptions::new().checkpoints(true);
-        let builder = hapax::Dedup::builder().capacity(1).window(WINDOW).journal(self.0.join("journal"), journal);
-        builder.long_memory(self.0.join("segments"), LongMemory::new(10 * WINDOW)).build().unwrap()
+        self.builder().long_memory(self.0.join("segments"), LongMemory::new(10 * WINDOW)).build().unwrap()
     }
 }
 
@@ -105,4 +108,23 @@ fn a_log_consumer_shows_its_long_memory_and_its_doubts() {
         run(16).await.unwrap();
         assert_eq!(of(&emitted(snapshotter), "hapax_long_memory_in_doubt_total"), 10.0);
     });
+}
+
+/// A window that is too large for a task is read by a thread, which must not outlive the run: it
+/// keeps the engine, and so the lock of its journal.
+#[test]
+fn a_run_that_has_ended_leaves_no_thread_that_keeps_the_journal_locked() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let directory = Directory::new("at-rest");
+    for round in 0..5 {
+        let engine = directory.builder().capacity(2_000_000).build();
+        let log = log_consumer(engine.unwrap_or_else(|error| panic!("round {round}: {error}")));
+        let soon = async {
+            for _ in 0..3 {
+                tokio::task::yield_now().await;
+            }
+        };
+        let handle = |_: Delivery<String>| async { Ok::<_, String>(()) };
+        runtime.block_on(log.run(&Silent, handle, soon)).unwrap();
+    }
 }
