@@ -76,6 +76,9 @@ impl Everything<'_> {
         {
             return true;
         }
+        if (0..self.operations.len()).any(|i| self.accepts_before(i, known, evictions, open_until)) {
+            return true;
+        }
         let may_happen = |all: &Self, i| all.may_be_next(i) || all.may_accept_again(i);
         (0..self.operations.len()).any(|i| may_happen(self, i) && self.happens(i, known, evictions, open_until))
     }
@@ -87,6 +90,21 @@ impl Everything<'_> {
         let is_over = |j: usize| self.done[j] && one.interval.returned < self.operations[j].interval.invoked;
         let repeatable = self.semantics.accepts_meanwhile && one.event == Fresh && self.done[i];
         repeatable && !(0..self.operations.len()).any(is_over)
+    }
+
+    /// Returns true if the rest can follow when a check that finds the id in progress has accepted
+    /// it before.
+    fn accepts_before(&mut self, i: usize, known: Option<Known>, evictions: u64, open_until: u64) -> bool {
+        let Effective { earliest, latest } = self.effective[i];
+        let may = self.semantics.accepts_meanwhile && self.operations[i].event == InProgress && self.may_be_next(i);
+        if !may || open_until > latest {
+            return false;
+        }
+        let accepts = Operation { event: Fresh, ..self.operations[i] };
+        (earliest..=latest.min(self.end)).any(|time| {
+            let next = self.answers(accepts, known, time).into_iter().filter(|(_, cost)| *cost == 0);
+            next.map(|(next, _)| next).any(|next| self.search(next, evictions, open_until))
+        })
     }
 
     fn may_be_next(&self, i: usize) -> bool {
@@ -114,7 +132,7 @@ impl Everything<'_> {
     /// one at which its lease has ended.
     fn forgets(&self, i: usize, known: Option<Known>) -> bool {
         let Effective { earliest, latest } = self.effective[i];
-        (earliest..=latest.min(self.end)).any(|time| !self.answers(i, known, time).is_empty())
+        (earliest..=latest.min(self.end)).any(|time| !self.answers(self.operations[i], known, time).is_empty())
     }
 
     fn happens(&mut self, i: usize, known: Option<Known>, evictions: u64, open_until: u64) -> bool {
@@ -127,7 +145,7 @@ impl Everything<'_> {
         let was_done = std::mem::replace(&mut self.done[i], true);
         let found = (earliest..=latest.min(self.end)).any(|time| {
             let open_until = if latest == u64::MAX { open_until.max(time) } else { open_until };
-            self.answers(i, known, time)
+            self.answers(self.operations[i], known, time)
                 .into_iter()
                 .filter(|(_, cost)| *cost == 0 || !was_done)
                 .any(|(next, cost)| evictions >= cost && self.search(next, evictions - cost, open_until))
@@ -138,11 +156,11 @@ impl Everything<'_> {
 
     /// Returns the possible effects of an operation at a time, and the number of evictions that
     /// each takes.
-    fn answers(&self, i: usize, known: Option<Known>, time: u64) -> Vec<(Option<Known>, u64)> {
+    fn answers(&self, one: Operation, known: Option<Known>, time: u64) -> Vec<(Option<Known>, u64)> {
         let window = self.semantics.window.as_nanos() as u64;
         let slack = self.semantics.slack.as_nanos() as u64;
         let lease = self.semantics.lease.map(|lease| lease.as_nanos() as u64);
-        let Operation { event, thread, claim, fingerprint, .. } = self.operations[i];
+        let Operation { event, thread, claim, fingerprint, .. } = one;
         let (since, is_claimed, of_known) = match known {
             Some(Known::Accepted { at, fingerprint }) => (Some(at), false, fingerprint),
             Some(Known::Claimed { since, fingerprint, .. }) => (Some(since), true, fingerprint),

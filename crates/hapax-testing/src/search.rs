@@ -239,9 +239,10 @@ impl Search {
         // it can be taken away and put here. The exception: its thread then cannot forget again an
         // id that it is forgetting.
         let may_go_first = |i: &usize| !spec.refreshes() && self.pending[*i].is_some_and(|pending| pending.after == 0);
-        let idle = bits(open & !self.optional_bits)
-            .filter(may_go_first)
-            .find(|&i| next(i).is_some_and(|(step, next)| is_look(step.act.event) && next.state == Some(from.state)));
+        let is_only_look = |event| is_look(event) && !may_accept_before(spec, event);
+        let idle = bits(open & !self.optional_bits).filter(may_go_first).find(|&i| {
+            next(i).is_some_and(|(step, next)| is_only_look(step.act.event) && next.state == Some(from.state))
+        });
         if let Some(i) = idle {
             self.stack.push(Configuration { done: from.done | 1 << i, ..from });
             return;
@@ -255,7 +256,10 @@ impl Search {
             let evicted = next.evicted.filter(|_| self.evictions_allowed && open >> i & 1 != 0);
             let regular = next.state.map(|state| Configuration { state, done, evictions: from.evictions });
             let evicted = evicted.map(|state| Configuration { state, done, evictions: from.evictions + 1 });
-            for to in regular.into_iter().chain(evicted) {
+            let before = may_accept_before(spec, step.act.event)
+                .then(|| spec.next(from.state, Act { event: Event::Fresh, ..step.act }, step.effective.until(latest)));
+            let before = before.and_then(|next| next.state).map(|state| Configuration { state, ..from });
+            for to in regular.into_iter().chain(evicted).chain(before) {
                 if self.tried.insert(to) {
                     self.stack.push(to);
                 }
@@ -295,6 +299,12 @@ impl Search {
         let optional = left.iter().filter_map(|&i| self.pending[i].map(|pending| pending.step)).collect();
         (Some(Remainder { configurations, optional }), evictions)
     }
+}
+
+/// Returns true if a check that gives this answer may have accepted the id before that: somebody
+/// forgot it, and somebody else claimed it.
+fn may_accept_before(spec: &Specification, event: Event) -> bool {
+    spec.accepts_meanwhile() && event == Event::InProgress
 }
 
 /// Returns true for an answer that changes nothing.

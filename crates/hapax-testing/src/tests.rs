@@ -176,6 +176,23 @@ fn a_check_under_way_accepts_again_what_was_forgotten_if_that_is_allowed() {
 }
 
 #[test]
+fn a_check_that_finds_an_id_in_progress_may_have_accepted_it_before_it_was_forgotten_if_that_is_allowed() {
+    // It has inserted the id, another found it, a third forgot it and claimed it.
+    let rows = |returned, forgotten| {
+        [(1, 1, returned, 0, InProgress), (0, 2, 3, 0, Duplicate), forgotten, (2, 6, 7, 0, Claimed)]
+    };
+    let meanwhile = Semantics { accepts_meanwhile: true, ..SEMANTICS };
+    accepted(&meanwhile, &rows(9, (2, 4, 5, 0, Forget)));
+    rejected(&SEMANTICS, &rows(9, (2, 4, 5, 0, Forget)));
+    // It was claimed too late for that check, or nobody forgot it.
+    rejected(&meanwhile, &rows(5, (2, 4, 5, 0, Forget)));
+    rejected(&meanwhile, &rows(9, (2, 4, 5, 0, Duplicate)));
+    // What it has accepted does not stay.
+    let rows = &[&rows(9, (2, 4, 5, 0, Forget))[..], &[(2, 10, 11, 0, Released), (0, 12, 13, 0, Duplicate)]].concat();
+    rejected(&meanwhile, rows);
+}
+
+#[test]
 fn a_call_without_an_answer_may_have_happened() {
     let rows = |last| [(0, 1, 0, 0, Unanswered), (1, 2, 3, 1, last)];
     accepted(&SEMANTICS, &rows(Fresh));

@@ -3,7 +3,8 @@
 //! have got the same answers.
 //!
 //! An id that is done while it is being forgotten may be forgotten, too: a forgetting takes effect
-//! at least once between its beginning and its end.
+//! at least once between its beginning and its end. And a check that finds the id in progress may
+//! have accepted it before, if it was forgotten since and then claimed (ARCHITECTURE.md, "Claims").
 
 use super::Op;
 
@@ -99,19 +100,26 @@ impl History {
 
     /// Panics if there is no such order. All calls must be over.
     pub(super) fn judge(&self) {
-        assert!(self.explains_rest(0, State::Free), "in no order are these answers right: {:?}", self.0);
+        assert!(self.explains_rest(0, 0, State::Free), "in no order are these answers right: {:?}", self.0);
     }
 
-    /// Returns true if the remaining calls can follow when the calls in `done` have happened.
-    fn explains_rest(&self, done: u64, state: State) -> bool {
+    /// Returns true if the remaining calls can follow when the calls in `done` have happened, and
+    /// those in `begun` have accepted the id.
+    fn explains_rest(&self, done: u64, begun: u64, state: State) -> bool {
         let all = (1 << self.0.len()) - 1;
         let forgets_again = state == State::Done && self.is_forgetting(done);
         done == all
-            || (forgets_again && self.explains_rest(done, State::Free))
+            || (forgets_again && self.explains_rest(done, begun, State::Free))
             || self.0.iter().enumerate().any(|(i, call)| {
                 let may_be_next = done >> i & 1 == 0 && call.before & !done == 0;
-                let next = || state.after(call.op, call.answer?);
-                may_be_next && next().is_some_and(|next| self.explains_rest(done | 1 << i, next))
+                let next = |answer| state.after(call.op, answer);
+                let accepts = || match (call.op, call.answer) {
+                    (Op::Check(_), Some(Answer::InProgress)) if begun >> i & 1 == 0 => next(Answer::Fresh),
+                    _ => None,
+                };
+                may_be_next
+                    && (call.answer.and_then(next).is_some_and(|next| self.explains_rest(done | 1 << i, begun, next))
+                        || accepts().is_some_and(|next| self.explains_rest(done, begun | 1 << i, next)))
             })
     }
 

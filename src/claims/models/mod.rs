@@ -92,6 +92,10 @@ scenarios! {
         &[Claim(1, 100)],
         &[&[Check(1), Release, Check(1), Forget(1)], &[Check(1)]],
     );
+    forgotten_and_claimed_while_it_is_accepted: scenario(
+        &[],
+        &[&[Check(1)], &[Check(1), Forget(1), Claim(1, 100), Release]],
+    );
     #[cfg(shuttle)]
     forgotten_while_two_accept_it: scenario(
         &[Claim(1, 100)],
