@@ -107,7 +107,8 @@ fn crowd(ids: usize, buckets: usize) -> Vec<u64> {
 }
 
 fn situations() -> Vec<Situation> {
-    let base = Workload { threads: 3, operations: 50_000, operations_per_window: 4_000, ..Workload::of_window(WINDOW) };
+    let base =
+        Workload { threads: 3, operations: 100_000, operations_per_window: 4_000, ..Workload::of_window(WINDOW) };
     let crowded = Workload { only: crowd(160, 16), forgets: 3, ..base.clone() };
     let skewed = Workload { skew: WINDOW / 4, forgets: 0, ..crowded.clone() };
     // So few operations a tick that a thread which is interrupted is late.

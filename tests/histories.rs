@@ -76,6 +76,12 @@ fn cases() -> Vec<Case> {
             semantics,
             Workload { claims: 20, ..workload() },
         ),
+        case(
+            "claims and a history",
+            history(Unconfirmed::Fresh),
+            semantics,
+            Workload { claims: 10, ids: 2_000, ..workload() },
+        ),
         case("claims, growing", engine().capacity(1), semantics, Workload { claims: 10, forgets: 10, ..workload() }),
         case(
             "many threads that drift apart",

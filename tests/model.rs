@@ -19,6 +19,10 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     let op = prop_oneof![
         20 => (how(), id.clone()).prop_map(|(how, id)| Op::Check(how, id)),
         8 => (how(), proptest::collection::vec(id.clone(), 0..150)).prop_map(|(how, ids)| Op::Batch(how, ids)),
+        // Several chunks: of ids that are known for the most part, and of others.
+        3 => (how(), proptest::collection::vec(prop_oneof![9 => id.clone(), 1 => 0..1_000_u64], 200..500))
+            .prop_map(|(how, ids)| Op::Batch(how, ids)),
+        1 => (how(), proptest::collection::vec(0..1_000_u64, 100..200)).prop_map(|(how, ids)| Op::Batch(how, ids)),
         2 => id.clone().prop_map(Op::Prepare),
         4 => id.clone().prop_map(Op::Contains),
         2 => id.prop_map(Op::Forget),

@@ -11,6 +11,9 @@ use crate::stats::Counts;
 use crate::window::{Checked, Chunk, FEW};
 use crate::{History, Timestamp, Verdict, hint};
 
+/// The most ids of a chunk that the window may lack, if those that it has are to be found first.
+const REST_MAX: usize = CHUNK / 4;
+
 impl Engine {
     /// Checks ids in order at the time of their event, if that time can be right. Without ids, it
     /// only sets the least time from now on.
@@ -114,14 +117,26 @@ impl Engine {
         chunk.stage(&newest, digests.by_ref().take(CHUNK));
         chunk.digests().iter().for_each(|&digest| history.prefetch(digest));
         chunk.ask(&newest);
+        // True if the window had most of the chunk before.
+        let mut are_repeated = false;
         while chunk.len() > 0 {
             let newest = self.window.newest(next);
             let mut known = IdSet::EMPTY;
             for (few, (now, looks)) in chunk.digests().chunks(FEW).zip(looks.chunks_mut(FEW)).enumerate() {
                 next.stage(&newest, digests.by_ref().take(FEW));
-                known.insert_eight(few, history.look_for_few(now, looks));
+                if !are_repeated {
+                    known.insert_eight(few, history.look_for_few(now, looks));
+                }
             }
             next.ask(&newest);
+            if are_repeated {
+                are_repeated = self.check_repeated(history, chunk, at, Answers { verdicts, counts });
+                if !are_repeated {
+                    next.digests().iter().for_each(|&digest| history.prefetch(digest));
+                }
+                std::mem::swap(&mut chunk, &mut next);
+                continue;
+            }
             let mut ahead = next.digests().iter();
             let meanwhile = || {
                 if let Some(&digest) = ahead.next() {
@@ -129,12 +144,46 @@ impl Engine {
                 }
             };
             let looked = Looked { looks, known };
-            self.check_looked(history, chunk, looked, at, Answers { verdicts, counts }, meanwhile);
+            let seen = self.check_looked(history, chunk, looked, at, Answers { verdicts, counts }, meanwhile);
+            are_repeated = seen.len() + REST_MAX >= chunk.len() && self.is_look_enough();
             std::mem::swap(&mut chunk, &mut next);
         }
     }
 
-    /// Decides a chunk that the history has looked at. `meanwhile` is called once for each id.
+    /// Returns true if a look at the window that finds an id there is all that a check does.
+    #[inline(always)]
+    fn is_look_enough(&self) -> bool {
+        !self.refresh_on_duplicate && !self.claims.are_used()
+    }
+
+    /// Decides a chunk most of whose ids the window may have, as it had of the one before: only the
+    /// others are looked up in the history, one by one. Returns true if it had most of them.
+    #[inline(never)]
+    fn check_repeated(
+        &self,
+        history: &History,
+        chunk: &mut Chunk,
+        at: Reading,
+        Answers { verdicts, counts }: Answers<'_>,
+    ) -> bool {
+        let seen = self.window.check_chunk(chunk, IdSet::EMPTY, at, || ()).seen;
+        // After the look: what it has found may be an insertion that a claim takes back.
+        let seen = if self.is_look_enough() { seen } else { IdSet::EMPTY };
+        let rest = chunk.all().difference(seen);
+        rest.iter().for_each(|i| history.prefetch(chunk.digest(i)));
+        let start = verdicts.len();
+        extend(verdicts, chunk.len(), IdSet::EMPTY, DUPLICATE);
+        counts.add(DUPLICATE, seen.len() as u64);
+        for i in rest.iter() {
+            let verdict = self.check_with(history, chunk.digest(i), at);
+            verdicts[start + i] = verdict;
+            counts.add(verdict, 1);
+        }
+        rest.len() <= REST_MAX
+    }
+
+    /// Decides a chunk that the history has looked at; returns some of the ids that the window had.
+    /// `meanwhile` is called once for each id.
     #[inline(always)]
     fn check_looked(
         &self,
@@ -144,7 +193,7 @@ impl Engine {
         at: Reading,
         Answers { verdicts, counts }: Answers<'_>,
         meanwhile: impl FnMut(),
-    ) {
+    ) -> IdSet {
         let claimed = self.claimed_of(chunk).difference(known);
         let asked = chunk.all().difference(known).difference(claimed);
         let Checked { fresh, seen } = self.window.check_chunk(chunk, asked, at, || ());
@@ -161,8 +210,7 @@ impl Engine {
         counts.add(DUPLICATE, (chunk.len() - known.union(fresh).union(in_progress).len()) as u64);
         mark_in_progress(verdicts, chunk.len(), in_progress, counts);
         // A look was enough for most of the known ids that the window has, too.
-        let is_enough = !self.refresh_on_duplicate && !self.claims.are_used();
-        let duplicates = if is_enough { known.intersection(seen) } else { IdSet::EMPTY };
+        let duplicates = if self.is_look_enough() { known.intersection(seen) } else { IdSet::EMPTY };
         counts.add(DUPLICATE, duplicates.len() as u64);
         // Equal ids are known or not known together, so none of them overtakes another.
         for i in known.difference(duplicates).iter() {
@@ -170,6 +218,7 @@ impl Engine {
             verdicts[start + i] = verdict;
             counts.add(verdict, 1);
         }
+        seen
     }
 
     /// Checks ids in order, asks a long memory, and tells the journal: a part at a time, so that

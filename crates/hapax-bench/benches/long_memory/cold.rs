@@ -2,7 +2,9 @@
 
 use hapax::tier::random::Random;
 use rustix::fs::{Advice, fadvise};
+use rustix::io::{ReadWriteFlags, preadv2};
 use std::fs::File;
+use std::io::IoSliceMut;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -28,22 +30,45 @@ pub fn drop_cached(directory: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Reads so many pages at random, with so many threads. Returns the time that it took.
-fn read_at_random(files: &[(PathBuf, u64)], pages: u64, threads: u64) -> Result<Duration, String> {
-    let total: u64 = files.iter().map(|(_, bytes)| bytes / PAGE).sum();
+/// Files that are open, with the number of pages of each.
+struct Open(Vec<(File, u64)>);
+
+impl Open {
+    fn all(files: &[(PathBuf, u64)]) -> std::io::Result<Self> {
+        files.iter().map(|(path, bytes)| Ok((File::open(path)?, bytes / PAGE))).collect::<Result<_, _>>().map(Open)
+    }
+
+    /// Returns a page at random: its file, and its offset there.
+    fn any(&self, random: &mut Random) -> Option<(&File, u64)> {
+        let total = self.0.iter().map(|(_, pages)| pages).sum();
+        let mut at = random.below(total);
+        for (file, pages) in &self.0 {
+            if at < *pages {
+                return Some((file, at * PAGE));
+            }
+            at -= pages;
+        }
+        None
+    }
+}
+
+/// Reads so many pages at random, with so many threads, each of which asks for some at once and
+/// then waits for them. Returns the time that it took.
+fn read_at_random(files: &[(PathBuf, u64)], pages: u64, threads: u64, at_once: u64) -> Result<Duration, String> {
     let began = Instant::now();
     let read = |thread: u64| -> std::io::Result<()> {
-        let open: Vec<_> =
-            files.iter().map(|(path, bytes)| Ok((File::open(path)?, bytes / PAGE))).collect::<std::io::Result<_>>()?;
+        let open = Open::all(files)?;
         let (mut random, mut page) = (Random::new(thread), [0; PAGE as usize]);
-        for _ in 0..pages / threads {
-            let mut at = random.below(total);
-            for (file, pages) in &open {
-                if at < *pages {
-                    file.read_exact_at(&mut page, at * PAGE)?;
-                    break;
+        for _ in 0..pages / threads / at_once {
+            let some: Vec<_> = (0..at_once).filter_map(|_| open.any(&mut random)).collect();
+            if at_once > 1 {
+                for (file, offset) in &some {
+                    // (It says that it would wait, and begins to read.)
+                    let _ = preadv2(file, &mut [IoSliceMut::new(&mut page)], *offset, ReadWriteFlags::NOWAIT);
                 }
-                at -= pages;
+            }
+            for (file, offset) in some {
+                file.read_exact_at(&mut page, offset)?;
             }
         }
         Ok(())
@@ -63,10 +88,10 @@ pub fn report(directory: &Path, pages: u64, took: Duration) -> Result<(), String
     let files = files(directory)?;
     let each = |took: Duration| took.as_secs_f64() * 1e6 / pages.max(1) as f64;
     let mut best = f64::INFINITY;
-    for threads in [9, 32] {
+    for (threads, at_once) in [(9, 1), (32, 1), (64, 1), (1, 50)] {
         drop_cached(directory)?;
-        let plain = each(read_at_random(&files, pages, threads)?);
-        println!("{pages} pages at random, {threads} threads: {plain:.1} us a page");
+        let plain = each(read_at_random(&files, pages, threads, at_once)?);
+        println!("{pages} pages at random, threads: {threads}, each asks for {at_once} at once: {plain:.1} us a page");
         best = best.min(plain);
     }
     let ours = each(took);

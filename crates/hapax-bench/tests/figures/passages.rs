@@ -152,13 +152,9 @@ fn conditions(report: &Kept) -> String {
     ))
 }
 
-/// Another kind of processor, by an earlier version of the benchmark.
+/// Another kind of processor.
 fn with_avx512(report: &Kept) -> String {
-    let note = format!(
-        "On another kind of processor, with AVX-512, by an earlier version of the benchmark (maps were purged once a \
-         window, and only hapax was on huge pages): {}.",
-        machine(report)
-    );
+    let note = format!("On another kind of processor, with AVX-512: {}.", machine(report));
     format!("{}\n\n{}", paragraph(&note), tables::against_rivals(report))
 }
 
