@@ -281,6 +281,7 @@ mod models {
     use crate::sync::turns;
     use crate::sync::{Ordering, StdAtomicU64};
     use std::cell::Cell;
+    use std::time::{Duration, Instant};
 
     type Meanwhile = (Place, Box<dyn FnOnce()>);
 
@@ -291,6 +292,7 @@ mod models {
         static LEFT_OUT: Cell<Option<Rule>> = const { Cell::new(None) };
         static BACKWARD: Cell<bool> = const { Cell::new(false) };
         static INTERRUPTIONS: Cell<u64> = const { Cell::new(0) };
+        static INTERRUPTED: Cell<Duration> = const { Cell::new(Duration::ZERO) };
         /// The number of times that the rule that is left out was asked for.
         static ASKED: Cell<u64> = const { Cell::new(0) };
         static MEANWHILE: Cell<Option<Meanwhile>> = const { Cell::new(None) };
@@ -337,6 +339,10 @@ mod models {
         }
     }
 
+    /// The longest that a thread is interrupted in all: on a machine that is busy with other things,
+    /// each interruption takes some milliseconds, and there is no need for so many.
+    const INTERRUPTED_MAX: Duration = Duration::from_millis(500);
+
     /// Interrupts this thread at one in 64 places (chosen by Marsaglia's xorshift, 2003).
     #[cold]
     fn interrupt() {
@@ -345,8 +351,10 @@ mod models {
         random ^= random >> 7;
         random ^= random << 17;
         INTERRUPTIONS.set(random);
-        if random.is_multiple_of(64) {
+        if random.is_multiple_of(64) && INTERRUPTED.get() < INTERRUPTED_MAX {
+            let began = Instant::now();
             std::thread::yield_now();
+            INTERRUPTED.set(INTERRUPTED.get() + began.elapsed());
         }
     }
 
