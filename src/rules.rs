@@ -339,8 +339,8 @@ mod models {
         }
     }
 
-    /// The longest that a thread is interrupted in all: on a machine that is busy with other things,
-    /// each interruption takes some milliseconds, and there is no need for so many.
+    /// The longest that a thread is interrupted in all: on a machine that is busy with other
+    /// things, each interruption takes some milliseconds, and there is no need for so many.
     const INTERRUPTED_MAX: Duration = Duration::from_millis(500);
 
     /// Interrupts this thread at one in 64 places (chosen by Marsaglia's xorshift, 2003).
