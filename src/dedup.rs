@@ -271,6 +271,10 @@ impl Dedup {
     /// it in between (or had accepted it and not returned: it may do so once more), or the history
     /// remembers it. This holds at any time, and after a restart.
     ///
+    /// A check that is under way while its id is forgotten, and then claimed, finds the id in
+    /// progress, though another check may have been told Duplicate because of it: its caller tries
+    /// again, so nothing is lost.
+    ///
     /// With a long memory, of two checks at once one may be fresh beside the other if the id is
     /// forgotten while it is under way: it is handled once more, and not lost.
     pub fn forget(&self, id: impl AsRef<[u8]>) -> Forgotten {

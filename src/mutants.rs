@@ -180,5 +180,5 @@ fn it_is_noticed_when_a_rule_is_left_out() {
 
 #[test]
 fn nothing_is_noticed_when_none_is_left_out() {
-    assert_eq!(noticed(None, "", 2), None);
+    assert_eq!(noticed(None, "", 3), None);
 }

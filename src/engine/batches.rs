@@ -157,7 +157,8 @@ impl Engine {
     }
 
     /// Decides a chunk most of whose ids the window may have, as it had of the one before: only the
-    /// others are looked up in the history, one by one. Returns true if it had most of them.
+    /// others are looked up in the history, one by one. Returns true if it had most of them. (If it
+    /// had not, all of the chunk took that way: half as much again, once.)
     #[inline(never)]
     fn check_repeated(
         &self,

@@ -141,7 +141,8 @@ pub struct Semantics {
     /// True if a check that has accepted an id may accept it once more, until it returns, when the
     /// id was forgotten since: others may have found it known before that, and do so afterwards.
     /// And if a check that finds an id claimed may have accepted it before, when the id was
-    /// forgotten since, and then claimed: others may have found it known before that.
+    /// forgotten since, and then claimed: others may have found it known before that. (Attempts to
+    /// claim give the same answer, and are not told from checks here.)
     pub accepts_meanwhile: bool,
     /// The rule for the time that counts.
     pub time: Time,

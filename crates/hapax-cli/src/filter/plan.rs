@@ -39,7 +39,7 @@ const BYTES_UNASKED_MAX: usize = 1 << 30;
 const MEMORY_UNASKED_MAX: usize = 8 << 30;
 
 /// Adds a margin to an estimate, since it may be wrong, and since a table of ids that never expire
-/// may lose one from 77 % of its capacity on (docs/filter.md).
+/// may lose one beyond 77 % of its capacity (docs/filter.md).
 fn with_margin(lines: u64) -> usize {
     (lines + lines * 8 / 25 + 10_000) as usize
 }
