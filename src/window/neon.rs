@@ -111,8 +111,8 @@ fn load(bucket: &[AtomicU64; SLOTS]) -> [uint64x2_t; 4] {
     // be what the architecture promises: a 128-bit value that is read into a SIMD register from
     // memory aligned to 64 bits is "treated as a pair of single-copy atomic 64-bit reads" (Arm
     // Architecture Reference Manual, B2.2.1), each of them a read like any other in its memory
-    // model. That is what eight relaxed loads promise; and the `dmb ishld` that the caller's acquire
-    // fence becomes orders all reads before it, these too, before what follows.
+    // model. That is what eight relaxed loads promise; and the `dmb ishld` that the caller's
+    // acquire fence becomes orders all reads before it, these too, before what follows.
     // SAFETY: the reference makes the 64 bytes readable, and buckets are aligned to 64 bytes
     // (`table::Bucket`); it writes nothing but its four registers.
     unsafe {
