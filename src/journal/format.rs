@@ -284,12 +284,18 @@ pub(crate) fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
 }
 
 pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
+    u32::from_le_bytes(array_at(bytes, at))
 }
 
 #[inline]
 pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
+    u64::from_le_bytes(array_at(bytes, at))
+}
+
+/// Returns some bytes, whose bounds are checked once.
+#[inline]
+fn array_at<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    *bytes[at..at + N].first_chunk().unwrap_or(&[0; N])
 }
 
 #[cfg(test)]

@@ -22,6 +22,8 @@ pub(super) struct Sealing {
     pub(super) journal: Arc<Shared>,
     pub(super) forgotten: Forgotten,
     window: Duration,
+    /// The lag from which on callers do not leave it to the thread.
+    late: Duration,
     /// The lag with which the window may have forgotten what is in no segment.
     behind: Duration,
     /// The shortest time between two tries after one has failed.
@@ -56,10 +58,11 @@ impl Sealing {
     ) -> Self {
         let rest = if has_thread { REST } else { Duration::ZERO };
         let behind = window.saturating_sub(lateness);
+        let late = (window / 4 * 3).min(behind).max(window / 2);
         let (since, progress) = (DiskAtomicU64::new(0), DiskMutex::default());
         let (forgotten, is_void) = (Forgotten::default(), DiskAtomicBool::new(false));
         let failed = DiskMutex::default();
-        Sealing { segments, journal, forgotten, window, behind, rest, since, is_void, progress, failed }
+        Sealing { segments, journal, forgotten, window, late, behind, rest, since, is_void, progress, failed }
     }
 
     /// Returns the age of the oldest id of the journal that is in no segment, at most.
@@ -86,7 +89,7 @@ impl Sealing {
 
     /// Returns true if a caller must not wait for the thread any more.
     pub(super) fn is_late(&self, now: Timestamp) -> bool {
-        self.lag(now) >= self.window / 2
+        self.lag(now) >= self.late
     }
 
     /// Returns true if the window may have forgotten what is in no segment.
@@ -97,7 +100,25 @@ impl Sealing {
     /// Seals all that the journal has, unless that has failed just now. Returns the error, if it
     /// failed.
     pub(super) fn seal(&self, now: Timestamp) -> Result<(), SegmentError> {
+        self.seal_if(now, || true)
+    }
+
+    /// Seals for a call that found it due, by the window's time, unless it has been done since: else
+    /// each call that comes while one seals would make a small segment more.
+    pub(super) fn seal_due(&self, now: Timestamp, window: Timestamp) -> Result<(), SegmentError> {
+        self.seal_if(now, || self.is_due(window))
+    }
+
+    /// Seals for a caller who has found it late, unless somebody else has just done it.
+    pub(super) fn seal_late(&self, now: Timestamp, window: Timestamp) -> Result<(), SegmentError> {
+        self.seal_if(now, || self.is_late(window))
+    }
+
+    fn seal_if(&self, now: Timestamp, is_due: impl FnOnce() -> bool) -> Result<(), SegmentError> {
         let mut progress = unpoisoned(self.progress.lock());
+        if !is_due() {
+            return Ok(());
+        }
         if let Some((at, error)) = &*unpoisoned(self.failed.lock())
             && at.elapsed() < self.rest
         {

@@ -407,6 +407,39 @@ fn who_seals_for_an_earlier_time_takes_nothing_back() {
 }
 
 #[test]
+fn a_call_that_comes_while_somebody_seals_makes_no_segment_of_its_own() {
+    let world = World::new();
+    let dedup = world.open();
+    assert!(dedup.check("a").is_fresh());
+    world.pass(WINDOW.as_secs() / 4);
+    let called = dedup.engine.now_at_rest().time;
+    let sealing = &dedup.engine.long.as_deref().unwrap().sealing;
+    assert!(sealing.is_due(called));
+    sealing.seal(called).unwrap();
+    assert!(dedup.check("b").is_fresh());
+    let segments = || sealing.segments.stats().segments;
+    sealing.seal_due(called, called).unwrap();
+    sealing.seal_late(called, called).unwrap();
+    assert_eq!(segments(), 1);
+    let next = called + WINDOW / 4;
+    sealing.seal_due(next, next).unwrap();
+    assert_eq!(segments(), 2);
+}
+
+#[test]
+fn callers_seal_from_three_quarters_of_the_window_on_and_before_anything_is_in_doubt() {
+    for (deferred, late) in [(false, WINDOW / 4 * 3), (true, WINDOW / 2)] {
+        let world = World { deferred, ..World::new() };
+        let dedup = world.open();
+        let sealing = &dedup.engine.long.as_deref().unwrap().sealing;
+        let at = dedup.engine.now_at_rest().time + late;
+        let before = Timestamp::from_nanos(at.as_nanos() - sealing.lag(at).as_nanos() as u64 + late.as_nanos() as u64);
+        assert!(sealing.is_late(before) && !sealing.is_late(Timestamp::from_nanos(before.as_nanos() - 1)));
+        assert!(!sealing.is_behind(Timestamp::from_nanos(before.as_nanos() - 1)));
+    }
+}
+
+#[test]
 fn a_claim_of_what_segments_know_ends_also_while_other_ids_are_forgotten_all_the_time() {
     fn forget_at_each_look(dedup: Dedup, times: Arc<StdAtomicU64>) {
         at(Place::WindowRead, move || {

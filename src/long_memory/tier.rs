@@ -173,9 +173,9 @@ impl LongTier {
     #[cold]
     fn catch_up(&self, Asked { latest: now, window, .. }: Asked) -> bool {
         match &self.worker {
-            Some(worker) if !self.sealing.is_late(window) => worker.call(now),
+            Some(worker) if !self.sealing.is_late(window) => worker.call(now, window),
             // The error is in the statistics, and the answers are in doubt when it matters.
-            Some(_) => drop(self.sealing.seal(now)),
+            Some(_) => drop(self.sealing.seal_late(now, window)),
             None => drop(self.sealing.seal(now).and_then(|()| self.sealing.tidy(now, || true))),
         }
         self.sealing.is_behind(window)

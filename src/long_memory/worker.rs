@@ -28,8 +28,8 @@ struct Told {
 
 #[derive(Default)]
 struct State {
-    /// The time at which sealing is due.
-    due: Option<Timestamp>,
+    /// The time for which sealing is due, and that by which the window forgets.
+    due: Option<(Timestamp, Timestamp)>,
     is_ending: bool,
 }
 
@@ -41,9 +41,9 @@ impl Worker {
         Ok(Worker { shared, thread: Some(thread) })
     }
 
-    /// Asks for sealing.
-    pub(super) fn call(&self, now: Timestamp) {
-        unpoisoned(self.shared.state.lock()).due = Some(now);
+    /// Asks for sealing, for a time, and that by which the window forgets.
+    pub(super) fn call(&self, now: Timestamp, window: Timestamp) {
+        unpoisoned(self.shared.state.lock()).due = Some((now, window));
         self.shared.changed.notify_one();
     }
 
@@ -67,12 +67,10 @@ impl Told {
     fn run(&self, sealing: &Sealing) {
         let mut rest = GLANCE;
         while let Some(due) = self.next(rest) {
-            let now = sealing.journal.latest().max(due.unwrap_or_default());
-            let sealed = match due.is_some() || sealing.is_due(now) {
-                true => sealing.seal(now),
-                false => Ok(()),
-            };
-            rest = match sealed.and_then(|()| sealing.tidy(now, || self.seal_meanwhile(sealing))) {
+            let latest = sealing.journal.latest();
+            let (now, window) = due.map_or((latest, latest), |(now, window)| (now.max(latest), window));
+            rest = match sealing.seal_due(now, window).and_then(|()| sealing.tidy(now, || self.seal_meanwhile(sealing)))
+            {
                 Ok(()) => GLANCE,
                 // Whoever asks meanwhile tries by itself, and learns why it fails.
                 Err(_) => (2 * rest).min(REST_MAX).mul_f64(0.75 + (any() % 256) as f64 / 512.0),
@@ -80,9 +78,9 @@ impl Told {
         }
     }
 
-    /// Waits until there is something to do, but no longer than this. Returns the time for which
+    /// Waits until there is something to do, but no longer than this. Returns the times for which
     /// sealing is due, if it is; `None` at the end.
-    fn next(&self, longest: Duration) -> Option<Option<Timestamp>> {
+    fn next(&self, longest: Duration) -> Option<Option<(Timestamp, Timestamp)>> {
         let state = unpoisoned(self.state.lock());
         let is_idle = |state: &mut State| state.due.is_none() && !state.is_ending;
         let (mut state, _) = unpoisoned(self.changed.wait_timeout_while(state, longest, is_idle));
@@ -96,9 +94,9 @@ impl Told {
             let mut state = unpoisoned(self.state.lock());
             (state.due.take(), state.is_ending)
         };
-        if let (Some(now), false) = (due, is_ending) {
+        if let (Some((now, window)), false) = (due, is_ending) {
             // If it fails, whoever asks tries again.
-            let _ = sealing.seal(now);
+            let _ = sealing.seal_due(now, window);
         }
         !is_ending
     }

@@ -82,9 +82,15 @@ impl Filter {
     }
 
     /// Makes the memory present up to a line.
+    #[inline]
     fn be_present(&self, line: usize) -> Result<(), SegmentError> {
         let part = (line / LINES_PER_PART) as u64;
         // Relaxed: one thread fills a filter.
+        if self.present.load(Ordering::Relaxed) > part { Ok(()) } else { self.populate(part) }
+    }
+
+    #[cold]
+    fn populate(&self, part: u64) -> Result<(), SegmentError> {
         while self.present.load(Ordering::Relaxed) <= part {
             let next = self.present.fetch_add(1, Ordering::Relaxed);
             self.lines.populate(next as usize, TIER).map_err(out_of_memory)?;

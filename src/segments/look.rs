@@ -67,48 +67,66 @@ impl Chunk {
     }
 }
 
-/// Returns the pages that may have ids: for each id those of newer segments first.
-fn candidates(segments: &[Arc<Segment>], digests: &[Digest]) -> Vec<Candidate> {
-    let mut candidates = Vec::new();
-    let filters: Vec<_> = segments.iter().map(|segment| segment.filter.get()).collect();
-    let mut chunks = digests.chunks(AHEAD).enumerate().map(|(n, chunk)| Chunk::new(n * AHEAD, chunk, &filters));
-    let mut next = chunks.next();
-    while let Some(chunk) = next {
-        next = chunks.next();
-        let first = candidates.len();
-        for (segment, filter) in filters.iter().enumerate() {
-            chunk.look(*filter, |id| {
-                let key = Key::of(digests[id]);
-                if let Some(page) = segments[segment].index.page_of(key) {
-                    candidates.push(Candidate { id, segment, page: page as u64, key });
-                }
-            });
-        }
-        candidates[first..].sort_unstable_by_key(|candidate| (candidate.id, Reverse(candidate.segment)));
-    }
-    candidates
+/// The pages that may have ids, for each id those of newer segments first, and what they say.
+struct Pages<'s> {
+    segments: &'s [Arc<Segment>],
+    candidates: Vec<Candidate>,
+    found: Vec<Found>,
+    /// Those that are not in memory, by their places.
+    cold: Vec<(usize, Question)>,
+    buffer: Option<Box<Buffer>>,
 }
 
-/// Reads the candidates' pages: at once what is in memory, then the others together.
-fn read(segments: &[Arc<Segment>], candidates: &[Candidate], reads: &Reads) -> Vec<Found> {
-    let mut buffer = Buffer::new();
-    let (mut found, mut cold) = (Vec::with_capacity(candidates.len()), Vec::new());
-    for (i, Candidate { segment, page, key, .. }) in candidates.iter().enumerate() {
-        let segment = &segments[*segment];
-        found.push(match segment.read_cached(*page, &mut buffer.0) {
-            Ok(true) => answer(segment, *page, *key, &buffer.0),
+impl<'s> Pages<'s> {
+    fn new(segments: &'s [Arc<Segment>]) -> Self {
+        Pages { segments, candidates: Vec::new(), found: Vec::new(), cold: Vec::new(), buffer: None }
+    }
+
+    /// Asks filters, and at once the pages of those ids that these let pass: while the system reads
+    /// what is not in memory, the filters are asked for the next ids.
+    fn ask(&mut self, digests: &[Digest]) {
+        let filters: Vec<_> = self.segments.iter().map(|segment| segment.filter.get()).collect();
+        let mut chunks = digests.chunks(AHEAD).enumerate().map(|(n, chunk)| Chunk::new(n * AHEAD, chunk, &filters));
+        let mut next = chunks.next();
+        while let Some(chunk) = next {
+            next = chunks.next();
+            let first = self.candidates.len();
+            for (segment, filter) in filters.iter().enumerate() {
+                chunk.look(*filter, |id| {
+                    let key = Key::of(digests[id]);
+                    if let Some(page) = self.segments[segment].index.page_of(key) {
+                        self.candidates.push(Candidate { id, segment, page: page as u64, key });
+                    }
+                });
+            }
+            self.candidates[first..].sort_unstable_by_key(|candidate| (candidate.id, Reverse(candidate.segment)));
+            (first..self.candidates.len()).for_each(|i| self.begin(i));
+        }
+    }
+
+    /// Reads a page that is in memory; of another one, asks the system to read it.
+    fn begin(&mut self, i: usize) {
+        let Candidate { segment, page, key, .. } = self.candidates[i];
+        let segment = &self.segments[segment];
+        let buffer = self.buffer.get_or_insert_with(Buffer::new);
+        self.found.push(match segment.read_cached(page, &mut buffer.0) {
+            Ok(true) => answer(segment, page, key, &buffer.0),
             Ok(false) => {
-                cold.push((i, Question { segment: Arc::clone(segment), page: *page, key: *key }));
+                self.cold.push((i, Question { segment: Arc::clone(segment), page, key }));
                 Found::Nothing
             }
             Err(error) => Found::Failed(error),
         });
     }
-    if !cold.is_empty() {
-        let (places, questions): (Vec<_>, Vec<_>) = cold.into_iter().unzip();
-        places.into_iter().zip(reads.answer(questions)).for_each(|(i, answer)| found[i] = answer);
+
+    /// Waits for what is not in memory.
+    fn wait(&mut self, reads: &Reads) {
+        if self.cold.is_empty() {
+            return;
+        }
+        let (places, questions): (Vec<_>, Vec<_>) = std::mem::take(&mut self.cold).into_iter().unzip();
+        places.into_iter().zip(reads.answer(questions)).for_each(|(i, answer)| self.found[i] = answer);
     }
-    found
 }
 
 /// The counts of a batch.
@@ -128,11 +146,10 @@ pub(super) fn look(
 ) -> (Looked, Result<(), SegmentError>) {
     answers.clear();
     answers.resize(digests.len(), Answer::Unknown);
-    let candidates = candidates(segments, digests);
-    if candidates.is_empty() {
-        return (Looked::default(), Ok(()));
-    }
-    let found = read(segments, &candidates, reads);
+    let mut pages = Pages::new(segments);
+    pages.ask(digests);
+    pages.wait(reads);
+    let Pages { candidates, found, .. } = pages;
     let mut looked = Looked { pages: candidates.len() as u64, known: 0 };
     let (mut result, mut at) = (Ok(()), 0);
     for of_id in candidates.chunk_by(|one, next| one.id == next.id) {

@@ -3,8 +3,8 @@
 #![allow(clippy::cast_possible_truncation, reason = "pages that are in memory")]
 
 use super::format::Keys;
-use super::key::{Key, TOMBSTONE};
-use super::page::{Bytes, Entry, PAGE_BYTES};
+use super::key::{Key, Scale, TOMBSTONE};
+use super::page::{Bytes, PAGE_BYTES};
 use super::plan::is_out;
 use super::segment::Segment;
 use super::writer::{Plan, Writer, Written};
@@ -23,11 +23,13 @@ const BYTES_PER_RECORD: usize = 16;
 /// The records of a segment, in order.
 struct Cursor {
     segment: Arc<Segment>,
+    scale: Scale,
     next_page: u64,
     buffer: Vec<u8>,
     /// The pages of the buffer that are not decoded.
     undecoded: std::ops::Range<usize>,
-    entries: Vec<Entry>,
+    /// The records of a page, packed.
+    entries: Vec<u128>,
     at: usize,
     seen: u64,
     last: Option<Key>,
@@ -35,19 +37,20 @@ struct Cursor {
 
 impl Cursor {
     fn new(segment: Arc<Segment>) -> Result<Self, SegmentError> {
-        let (buffer, entries) = (Vec::new(), Vec::new());
-        let mut cursor = Cursor { segment, next_page: 0, buffer, undecoded: 0..0, entries, at: 0, seen: 0, last: None };
+        let (scale, buffer, entries) = (segment.trailer.scale, Vec::new(), Vec::new());
+        let (next_page, at, seen, last) = (0, 0, 0, None);
+        let mut cursor = Cursor { segment, scale, next_page, buffer, undecoded: 0..0, entries, at, seen, last };
         cursor.next_page()?;
         Ok(cursor)
     }
 
-    fn head(&self) -> Option<Entry> {
+    fn head(&self) -> Option<u128> {
         self.entries.get(self.at).copied()
     }
 
     /// Goes to the next record, and returns it.
     #[inline]
-    fn advance(&mut self) -> Result<Option<Entry>, SegmentError> {
+    fn advance(&mut self) -> Result<Option<u128>, SegmentError> {
         self.at += 1;
         if self.at >= self.entries.len() {
             self.next_page()?;
@@ -76,7 +79,7 @@ impl Cursor {
             match entry {
                 Some(entry) if self.last.is_none_or(|last| last < entry.0) => {
                     self.last = Some(entry.0);
-                    self.entries.push(entry);
+                    self.entries.push(entry.0.with(entry.1));
                 }
                 _ => return Err(damaged(self.next_page, "records are not in order")),
             }
@@ -108,8 +111,8 @@ pub(super) fn plan_of(sources: &[Arc<Segment>], keys: Keys, number: u64) -> Plan
 pub(super) struct Merging {
     /// Those that have records left, the oldest first.
     cursors: Vec<Cursor>,
-    /// The next record of each.
-    heads: Vec<Entry>,
+    /// The next record of each, packed.
+    heads: Vec<u128>,
     writer: Writer,
     /// The time and the retention, if what is out of it may go, and tombstones: no older segment is
     /// left that they matter to.
@@ -136,29 +139,39 @@ impl Merging {
         Ok(merging)
     }
 
-    /// Returns the cursor that has the least key; of several the newest, whose record counts.
-    fn least(&self) -> Option<usize> {
-        let mut least = (self.heads.first()?.0, 0);
-        for (i, (key, _)) in self.heads.iter().enumerate().skip(1) {
-            if *key <= least.0 {
-                least = (*key, i);
-            }
+    /// Returns the cursor that has the least key; of several the newest, whose record counts. And
+    /// false if it is surely the only one.
+    #[inline]
+    fn least(&self) -> Option<(usize, bool)> {
+        let (mut least, mut at, mut is_shared) = (*self.heads.first()?, 0, false);
+        // Which one it is cannot be foreseen: so there is no branch for it.
+        for (i, head) in self.heads.iter().enumerate().skip(1) {
+            let is_less = head >> 16 <= least >> 16;
+            is_shared |= head >> 16 == least >> 16;
+            (least, at) = (if is_less { *head } else { least }, if is_less { i } else { at });
         }
-        Some(least.1)
+        Some((at, is_shared))
     }
 
-    /// Goes on beyond a key.
-    fn advance(&mut self, key: Key) -> Result<(), SegmentError> {
-        for i in (0..self.heads.len()).rev() {
-            if self.heads[i].0 != key {
-                continue;
+    /// Goes on with a cursor, which is gone at its end.
+    #[inline]
+    fn advance(&mut self, i: usize) -> Result<(), SegmentError> {
+        match self.cursors[i].advance()? {
+            Some(head) => self.heads[i] = head,
+            None => {
+                self.heads.remove(i);
+                self.cursors.remove(i);
             }
-            match self.cursors[i].advance()? {
-                Some(head) => self.heads[i] = head,
-                None => {
-                    self.heads.remove(i);
-                    self.cursors.remove(i);
-                }
+        }
+        Ok(())
+    }
+
+    /// Goes on beyond a key that several may have.
+    #[cold]
+    fn advance_all(&mut self, key: Key) -> Result<(), SegmentError> {
+        for i in (0..self.heads.len()).rev() {
+            if Key::unpack(self.heads[i]).0 == key {
+                self.advance(i)?;
             }
         }
         Ok(())
@@ -168,11 +181,15 @@ impl Merging {
     /// the segment is whole, and on the disk.
     pub(super) fn step(&mut self, records: usize) -> Result<bool, SegmentError> {
         for _ in 0..records {
-            let Some(least) = self.least() else {
+            let Some((least, is_shared)) = self.least() else {
                 return self.writer.finish(records.saturating_mul(BYTES_PER_RECORD));
             };
-            let ((key, tick), scale) = (self.heads[least], self.cursors[least].segment.trailer.scale);
-            self.advance(key)?;
+            let ((key, tick), scale) = (Key::unpack(self.heads[least]), self.cursors[least].scale);
+            if is_shared {
+                self.advance_all(key)?;
+            } else {
+                self.advance(least)?;
+            }
             let time = scale.time(tick);
             let goes = self.drops.is_some_and(|(now, retention)| tick == TOMBSTONE || is_out(time, now, retention));
             if !goes {

@@ -37,46 +37,77 @@ fn size(count: usize, width: u32) -> usize {
     HEADER_BYTES + (count * width as usize).div_ceil(8) + count * (MARK_BYTES + TICK_BYTES)
 }
 
+/// Returns the most records whose places take so many bits each.
+fn room(width: u32) -> usize {
+    let bits_each = width as usize + 8 * (MARK_BYTES + TICK_BYTES);
+    8 * (PAGE_BYTES - HEADER_BYTES) / bits_each
+}
+
 /// Gathers records, in order, until a page is full.
 #[derive(Default)]
 pub(super) struct Builder {
-    entries: Vec<Entry>,
+    /// The records, packed.
+    entries: Vec<u128>,
+    /// The place of the first.
+    first: u64,
+    /// The greatest distance from it that takes no more bits than those so far …
+    reach: u64,
+    /// … and the most records of these bits.
+    room: usize,
 }
 
 impl Builder {
     /// Adds a record, if the page has room for it. Its key is beyond all others.
-    pub(super) fn push(&mut self, entry: Entry) -> bool {
-        let distance = self.entries.first().map_or(0, |first| entry.0.place() - first.0.place());
-        let fits = size(self.entries.len() + 1, width_of(distance)) <= PAGE_BYTES;
+    #[inline]
+    pub(super) fn push(&mut self, (key, tick): Entry) -> bool {
+        if self.entries.is_empty() {
+            (self.first, self.reach, self.room) = (key.place(), 0, room(0));
+        }
+        let distance = key.place() - self.first;
+        if distance > self.reach {
+            let width = width_of(distance);
+            (self.reach, self.room) = ((1 << width) - 1, room(width));
+        }
+        let fits = self.entries.len() < self.room;
+        debug_assert_eq!(fits, size(self.entries.len() + 1, width_of(distance)) <= PAGE_BYTES);
         if fits {
-            self.entries.push(entry);
+            self.entries.push(key.with(tick));
         }
         fits
     }
 
     pub(super) fn first(&self) -> Option<Key> {
-        self.entries.first().map(|first| first.0)
+        self.entries.first().map(|first| Key::unpack(*first).0)
     }
 
     /// Encodes what was gathered, and begins again.
     pub(super) fn take(&mut self, seed: u64) -> Bytes {
         let mut bytes = [0; PAGE_BYTES];
-        let ends = self.entries.first().zip(self.entries.last());
-        let (first, last) = ends.map_or((0, 0), |(first, last)| (first.0.place(), last.0.place()));
-        let width = width_of(last - first);
+        let (first, count) = (self.first, self.entries.len());
+        let width = width_of(self.entries.last().map_or(0, |last| Key::unpack(*last).0.place() - first));
         bytes[8..13].copy_from_slice(&first.to_le_bytes()[..5]);
         bytes[13] = width as u8;
-        put(&mut bytes, 14, &(self.entries.len() as u16).to_le_bytes());
-        let columns = Columns::new(self.entries.len(), width);
-        for (i, (key, tick)) in self.entries.drain(..).enumerate() {
-            let bit = i * width as usize;
-            let at = HEADER_BYTES + bit / 8;
-            let word = u64_at(&bytes, at) | (key.place() - first) << (bit % 8);
-            put(&mut bytes, at, &word.to_le_bytes());
-            put(&mut bytes, columns.mark(i), &key.mark().to_le_bytes()[..MARK_BYTES]);
-            put(&mut bytes, columns.tick(i), &tick.to_le_bytes());
+        put(&mut bytes, 14, &(count as u16).to_le_bytes());
+        let columns = Columns::new(count, width);
+        // Column by column, in whole words: what they have too much is overwritten by what follows,
+        // of which ticks are the last.
+        let (mut bits, mut len, mut at) = (0u128, 0, HEADER_BYTES);
+        for packed in &self.entries {
+            bits |= u128::from(Key::unpack(*packed).0.place() - first) << len;
+            len += width;
+            if len >= u64::BITS {
+                put(&mut bytes, at, &(bits as u64).to_le_bytes());
+                (bits, len, at) = (bits >> u64::BITS, len - u64::BITS, at + 8);
+            }
         }
-        // (The last words of places reach into what was written of marks.)
+        put(&mut bytes, at, &(bits as u64).to_le_bytes());
+        for (i, packed) in self.entries.iter().enumerate() {
+            put(&mut bytes, columns.mark(i), &Key::unpack(*packed).0.mark().to_le_bytes());
+        }
+        for (i, packed) in self.entries.iter().enumerate() {
+            put(&mut bytes, columns.tick(i), &Key::unpack(*packed).1.to_le_bytes());
+        }
+        self.entries.clear();
         let checksum = xxh3_64_with_seed(&bytes[8..], seed);
         put(&mut bytes, 0, &checksum.to_le_bytes());
         bytes
@@ -96,10 +127,12 @@ impl Columns {
         Columns { marks, ticks: marks + count * MARK_BYTES }
     }
 
+    #[inline]
     fn mark(self, i: usize) -> usize {
         self.marks + i * MARK_BYTES
     }
 
+    #[inline]
     fn tick(self, i: usize) -> usize {
         self.ticks + i * TICK_BYTES
     }
@@ -131,15 +164,18 @@ impl<'b> Page<'b> {
 
     /// Returns the distance of a place from the first one. (Nine bytes at least follow its first
     /// byte.)
+    #[inline]
     fn distance(&self, i: usize) -> u64 {
         let bit = i * self.width as usize;
         u64_at(self.bytes, HEADER_BYTES + bit / 8) >> (bit % 8) & ((1 << self.width) - 1)
     }
 
+    #[inline]
     fn mark(&self, i: usize) -> u64 {
         u64_at(self.bytes, self.columns.mark(i)) & ((1 << (8 * MARK_BYTES)) - 1)
     }
 
+    #[inline]
     fn tick(&self, i: usize) -> u16 {
         let at = self.columns.tick(i);
         u16::from_le_bytes([self.bytes[at], self.bytes[at + 1]])

@@ -126,7 +126,7 @@ pub(super) fn sorted(
             }
         })?;
         for part in 0..parts.len() {
-            sort(parted.of(part), &mut ordered);
+            let ordered = sort(parted.of(part), &mut ordered);
             for (i, packed) in ordered.iter().enumerate() {
                 let (key, tick) = Key::unpack(*packed);
                 // Of several events of an id the last counts.
@@ -194,15 +194,17 @@ impl Parted {
 
 /// Sorts the events of a part by their keys; those of one key stay in their order. They are put
 /// apart once more, by the next bits of their places, so that few are left to be compared.
-fn sort(events: Cow<'_, [u128]>, ordered: &mut Vec<u128>) {
+fn sort<'o>(events: Cow<'_, [u128]>, ordered: &'o mut Vec<u128>) -> &'o [u128] {
     let bits = (events.len() / 2).checked_ilog2().unwrap_or(0).min(PLACE_BITS - PART_BITS);
     let shift = PLACE_BITS - PART_BITS - bits;
     let bucket = |packed: u128| (Key::unpack(packed).0.place() >> shift) as usize & ((1 << bits) - 1);
     let mut ends = vec![0; (1 << bits) + 1];
     events.iter().for_each(|packed| ends[bucket(*packed) + 1] += 1);
     (1..ends.len()).for_each(|i| ends[i] += ends[i - 1]);
-    ordered.clear();
-    ordered.resize(events.len(), 0);
+    if ordered.len() < events.len() {
+        ordered.resize(events.len(), 0);
+    }
+    let ordered = &mut ordered[..events.len()];
     // From here on `ends[i]` is where the next event of bucket `i` goes: at last, where it ends.
     for packed in events.iter() {
         let next = &mut ends[bucket(*packed)];
@@ -214,6 +216,7 @@ fn sort(events: Cow<'_, [u128]>, ordered: &mut Vec<u128>) {
         ordered[start..*end].sort_by_key(|packed| packed >> 16);
         start = *end;
     }
+    ordered
 }
 
 #[cfg(test)]

@@ -4,38 +4,41 @@ use hapax::tier::random::Random;
 use rustix::fs::{Advice, fadvise};
 use rustix::io::{ReadWriteFlags, preadv2};
 use std::fs::File;
-use std::io::IoSliceMut;
+use std::io::{ErrorKind, IoSliceMut, Write};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 const PAGE: u64 = 4096;
 
-/// Returns the files of segments.
-fn files(directory: &Path) -> Result<Vec<(PathBuf, u64)>, String> {
-    let entries = std::fs::read_dir(directory).map_err(|error| error.to_string())?;
-    let files = entries.flatten().filter_map(|entry| Some((entry.path(), entry.metadata().ok()?)));
-    Ok(files.filter(|(_, metadata)| metadata.is_file()).map(|(path, metadata)| (path, metadata.len())).collect())
-}
-
-/// Lets the system forget what it has of the files.
-pub fn drop_cached(directory: &Path) -> Result<(), String> {
-    for (path, _) in files(directory)? {
-        let file = File::open(path).map_err(|error| error.to_string())?;
-        // What is not on the disk stays.
-        file.sync_all().map_err(|error| error.to_string())?;
-        fadvise(&file, 0, None, Advice::DontNeed).map_err(|error| error.to_string())?;
-        fadvise(&file, 0, None, Advice::Random).map_err(|error| error.to_string())?;
-    }
-    Ok(())
-}
-
-/// Files that are open, with the number of pages of each.
+/// Files of segments that are open, with the number of pages of each: they stay, whatever is merged.
 struct Open(Vec<(File, u64)>);
 
 impl Open {
-    fn all(files: &[(PathBuf, u64)]) -> std::io::Result<Self> {
-        files.iter().map(|(path, bytes)| Ok((File::open(path)?, bytes / PAGE))).collect::<Result<_, _>>().map(Open)
+    fn all(directory: &Path) -> std::io::Result<Self> {
+        let mut open = Vec::new();
+        for entry in std::fs::read_dir(directory)? {
+            match File::open(entry?.path()) {
+                Ok(file) => open.push((file, 0)),
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        for (file, pages) in &mut open {
+            *pages = file.metadata()?.len() / PAGE;
+        }
+        Ok(Open(open))
+    }
+
+    /// Lets the system forget what it has of the files.
+    fn drop_cached(&self) -> std::io::Result<()> {
+        for (file, _) in &self.0 {
+            // What is not on the disk stays.
+            file.sync_all()?;
+            fadvise(file, 0, None, Advice::DontNeed)?;
+        }
+        Ok(())
     }
 
     /// Returns a page at random: its file, and its offset there.
@@ -52,12 +55,16 @@ impl Open {
     }
 }
 
+/// Lets the system forget what it has of the files.
+pub fn drop_cached(directory: &Path) -> Result<(), String> {
+    Open::all(directory).and_then(|files| files.drop_cached()).map_err(|error| error.to_string())
+}
+
 /// Reads so many pages at random, with so many threads, each of which asks for some at once and
 /// then waits for them. Returns the time that it took.
-fn read_at_random(files: &[(PathBuf, u64)], pages: u64, threads: u64, at_once: u64) -> Result<Duration, String> {
+fn read_at_random(open: &Open, pages: u64, threads: u64, at_once: u64) -> Result<Duration, String> {
     let began = Instant::now();
     let read = |thread: u64| -> std::io::Result<()> {
-        let open = Open::all(files)?;
         let (mut random, mut page) = (Random::new(thread), [0; PAGE as usize]);
         for _ in 0..pages / threads / at_once {
             let some: Vec<_> = (0..at_once).filter_map(|_| open.any(&mut random)).collect();
@@ -83,18 +90,59 @@ fn read_at_random(files: &[(PathBuf, u64)], pages: u64, threads: u64, at_once: u
     Ok(began.elapsed())
 }
 
-/// Compares what was measured with the best that plain reads of as many pages do.
-pub fn report(directory: &Path, pages: u64, took: Duration) -> Result<(), String> {
-    let files = files(directory)?;
+/// Appends to a file and syncs it, every 5 ms as a journal does, while something else is measured.
+fn beside<T>(path: &Path, bytes_per_second: f64, measure: impl FnOnce() -> T) -> std::io::Result<T> {
+    const PAUSE: Duration = Duration::from_millis(5);
+    let (mut file, is_over) = (File::create(path)?, AtomicBool::new(false));
+    let some = vec![7; (bytes_per_second * PAUSE.as_secs_f64()) as usize];
+    std::thread::scope(|scope| {
+        let writing = scope.spawn(|| -> std::io::Result<()> {
+            // (Relaxed: it says that, and no more.)
+            while !is_over.load(Ordering::Relaxed) {
+                let began = Instant::now();
+                file.write_all(&some)?;
+                file.sync_data()?;
+                std::thread::sleep(PAUSE.saturating_sub(began.elapsed()));
+            }
+            Ok(())
+        });
+        let measured = measure();
+        is_over.store(true, Ordering::Relaxed);
+        writing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        Ok(measured)
+    })
+}
+
+/// Compares what was measured with the best that plain reads of as many pages do: alone, and while
+/// as much is appended and synced as our journal has written meanwhile.
+pub fn report(directory: &Path, pages: u64, took: Duration, written: u64) -> Result<(), String> {
+    let open = Open::all(directory).map_err(|error| error.to_string())?;
+    let appended = directory.with_extension("appended");
+    let bytes_per_second = written as f64 / took.as_secs_f64();
     let each = |took: Duration| took.as_secs_f64() * 1e6 / pages.max(1) as f64;
-    let mut best = f64::INFINITY;
-    for (threads, at_once) in [(9, 1), (32, 1), (64, 1), (1, 50)] {
-        drop_cached(directory)?;
-        let plain = each(read_at_random(&files, pages, threads, at_once)?);
-        println!("{pages} pages at random, threads: {threads}, each asks for {at_once} at once: {plain:.1} us a page");
-        best = best.min(plain);
+    let ways = [(9, 1), (32, 1), (64, 1), (1, 50)];
+    let mut best = [f64::INFINITY; 2];
+    for (syncs, best) in [false, true].into_iter().zip(&mut best) {
+        for (threads, at_once) in ways {
+            open.drop_cached().map_err(|error| error.to_string())?;
+            let read = || read_at_random(&open, pages, threads, at_once);
+            let took = match syncs {
+                true => beside(&appended, bytes_per_second, read).map_err(|error| error.to_string())??,
+                false => read()?,
+            };
+            let (plain, syncs) = (each(took), if syncs { ", beside syncs" } else { "" });
+            println!(
+                "{pages} pages at random, threads: {threads}, each asks for {at_once} at once{syncs}: {plain:.1} us a page"
+            );
+            *best = best.min(plain);
+        }
     }
-    let ours = each(took);
-    println!("hapax: {ours:.1} us a page that it read: {:.2} times that of the disk", ours / best);
+    let (ours, [alone, beside]) = (each(took), best);
+    println!(
+        "hapax: {ours:.1} us a page that it read: {:.2} times that of the disk, {:.2} times that beside as many syncs",
+        ours / alone,
+        ours / beside
+    );
+    let _ = std::fs::remove_file(appended);
     Ok(())
 }
