@@ -148,7 +148,8 @@ fn noticed(rule: Option<Rule>, likely: &str, seeds: u64) -> Option<String> {
         let builder = Dedup::builder().window(WINDOW).capacity(1).seed(SEED).refresh_on_duplicate(refresh);
         let builder = if grows { builder.growth_thread(false) } else { builder.max_memory_bytes(64 << 10) };
         let subject = Without { rule, dedup: builder.build().expect("these options are valid") };
-        // What is accepted meanwhile takes somebody who forgets. (Where nobody does, this hides flaws.)
+        // What is accepted meanwhile takes somebody who forgets. Where nobody does, to allow it
+        // would hide flaws.
         let accepts_meanwhile = workload.forgets > 0;
         let semantics = Semantics { refresh_on_duplicate: refresh, accepts_meanwhile, ..Semantics::of_hapax(WINDOW) };
         let violation = verify(&subject, &Workload { seed, ..workload }, &semantics).err()?;

@@ -103,8 +103,8 @@ impl Sealing {
         self.seal_if(now, || true)
     }
 
-    /// Seals for a call that found it due, by the window's time, unless it has been done since: else
-    /// each call that comes while one seals would make a small segment more.
+    /// Seals for a call that found it due, by the window's time, unless it was done since: else each
+    /// call that comes while one seals would make a small segment more.
     pub(super) fn seal_due(&self, now: Timestamp, window: Timestamp) -> Result<(), SegmentError> {
         self.seal_if(now, || self.is_due(window))
     }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 const PAGE: u64 = 4096;
 
-/// Files of segments that are open, with the number of pages of each: they stay, whatever is merged.
+/// Files of segments that are open, with their numbers of pages: they stay, whatever is merged.
 struct Open(Vec<(File, u64)>);
 
 impl Open {
