@@ -103,7 +103,7 @@ impl Sealing {
         self.seal_if(now, || true)
     }
 
-    /// Seals for a call that found it due, by the window's time, unless it was done since: else each
+    /// Seals for a call that found it due, by the window's time, unless it was done since: else a
     /// call that comes while one seals would make a small segment more.
     pub(super) fn seal_due(&self, now: Timestamp, window: Timestamp) -> Result<(), SegmentError> {
         self.seal_if(now, || self.is_due(window))
