@@ -4,6 +4,7 @@
 //! rebalances and errors. So the member stays alive however long handlers take and however full a
 //! consumer is, and nothing is paused, which would make the client fetch again what it has.
 
+use crate::client::{self, WeakClient};
 use crate::dead_letters::DeadLetters;
 use crate::error::KafkaSourceError;
 use crate::health::Health;
@@ -21,12 +22,12 @@ use rdkafka::types::RDKafkaRespErr;
 use rdkafka::{ClientConfig, ClientContext, Message, Statistics, TopicPartitionList};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, Weak, mpsc as blocking};
+use std::sync::{Arc, Mutex, OnceLock, mpsc as blocking};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, mpsc, watch};
 
-pub(crate) type Client = BaseConsumer<Group>;
+pub(crate) type Client = client::Client<Group>;
 
 /// The time that the thread waits for rebalances, and readers for messages, before they look again.
 pub(crate) const LOOK: Duration = Duration::from_millis(100);
@@ -46,9 +47,10 @@ pub(crate) struct Assignment {
     pub(crate) revoked: watch::Receiver<bool>,
     /// Is notified when messages have arrived.
     pub(crate) arrived: Arc<Notify>,
-    /// (Before the queue, which may be the last that has the client: its end waits for this.)
+    /// (Before the client, whose end waits for this.)
     _release: blocking::Sender<()>,
     queue: PartitionQueue<Group>,
+    _client: Client,
 }
 
 impl Assignment {
@@ -83,7 +85,7 @@ pub(crate) struct Group {
     lags: Lags,
     is_stopping: AtomicBool,
     /// The consumer itself, whose queues are split.
-    consumer: OnceLock<Weak<Client>>,
+    consumer: OnceLock<WeakClient<Group>>,
 }
 
 impl ClientContext for Group {
@@ -99,7 +101,7 @@ impl ClientContext for Group {
 }
 
 impl ConsumerContext for Group {
-    fn rebalance(&self, consumer: &Client, what: RDKafkaRespErr, list: &mut TopicPartitionList) {
+    fn rebalance(&self, consumer: &BaseConsumer<Group>, what: RDKafkaRespErr, list: &mut TopicPartitionList) {
         let done = match what {
             RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS => self.assign(consumer, list),
             _ => self.revoke(consumer, list),
@@ -118,7 +120,7 @@ impl ConsumerContext for Group {
 }
 
 impl Group {
-    fn assign(&self, consumer: &Client, list: &mut TopicPartitionList) -> Result<(), KafkaSourceError> {
+    fn assign(&self, consumer: &BaseConsumer<Group>, list: &mut TopicPartitionList) -> Result<(), KafkaSourceError> {
         let begun = self.offsets(consumer, list);
         // Before they are assigned, so that nothing is ever in the common queue. A member that
         // cannot go on has no reader.
@@ -141,7 +143,11 @@ impl Group {
     /// The offset is a number if its reader seeks. For the beginning or the end the client would
     /// ask a broker, and if it seeks before that has answered, it takes the answer for outdated,
     /// asks again, and goes there after all: messages between would be lost.
-    pub(crate) fn offsets(&self, consumer: &Client, list: &mut TopicPartitionList) -> Result<(), KafkaSourceError> {
+    pub(crate) fn offsets(
+        &self,
+        consumer: &BaseConsumer<Group>,
+        list: &mut TopicPartitionList,
+    ) -> Result<(), KafkaSourceError> {
         let (absolute, within) = (matches!(self.begin, Begin::Sought), self.options.offsets_within);
         let failed = |error| self.health.note(error, false);
         offsets::begin(consumer, list, self.reset, absolute, within, &self.is_stopping, failed)
@@ -149,7 +155,7 @@ impl Group {
 
     /// Gives each partition a queue of its own.
     fn split(&self, list: &TopicPartitionList) -> Result<Vec<Arc<Assignment>>, KafkaSourceError> {
-        let Some(consumer) = self.consumer.get().and_then(Weak::upgrade) else { return Ok(Vec::new()) };
+        let Some(consumer) = self.consumer.get().and_then(WeakClient::upgrade) else { return Ok(Vec::new()) };
         let mut tenures = locked(&self.tenures);
         let mut split = Vec::new();
         for one in list.elements() {
@@ -168,12 +174,19 @@ impl Group {
             queue.set_nonempty_callback(move || notified.notify_one());
             let ((revoke, revoked), (release, released)) = (watch::channel(false), blocking::channel());
             tenures.insert(partition.clone(), (revoke, released));
-            split.push(Arc::new(Assignment { partition, revoked, arrived, _release: release, queue }));
+            split.push(Arc::new(Assignment {
+                partition,
+                revoked,
+                arrived,
+                _release: release,
+                queue,
+                _client: consumer.clone(),
+            }));
         }
         Ok(split)
     }
 
-    fn revoke(&self, consumer: &Client, list: &TopicPartitionList) -> Result<(), KafkaSourceError> {
+    fn revoke(&self, consumer: &BaseConsumer<Group>, list: &TopicPartitionList) -> Result<(), KafkaSourceError> {
         let partitions: Vec<Partition> =
             list.elements().iter().map(|one| partition(one.topic(), one.partition())).collect();
         let mut tenures = locked(&self.tenures);
@@ -209,7 +222,7 @@ impl Group {
 /// A member of a group, until it is dropped.
 pub(crate) struct Member {
     /// `None` while it is dropped.
-    consumer: Option<Arc<Client>>,
+    consumer: Option<Client>,
     pub(crate) dead_letters: DeadLetters,
     polling: Option<JoinHandle<()>>,
 }
@@ -225,7 +238,7 @@ impl Member {
         options: KafkaOptions,
         begin: Begin,
     ) -> Result<(Self, Assigned), KafkaSourceError> {
-        let Settings { consumer: config, producer, group, reset } = Settings::of(config, &options)?;
+        let Settings { consumer: config, producer, group, reset, session } = Settings::of(config, &options)?;
         if topics.is_empty() || topics.iter().any(|topic| topic.trim().is_empty()) {
             let (expected, got) = ("at least one name of a topic, none of them blank", topics.join(", "));
             return Err(KafkaSourceError::Setting { name: "topics", expected, got });
@@ -248,17 +261,17 @@ impl Member {
             consumer: OnceLock::new(),
         };
         let joining = KafkaSourceError::when("joining the group");
-        let consumer: Arc<Client> = Arc::new(config.create_with_context(context).map_err(&joining)?);
-        let _ = consumer.context().consumer.set(Arc::downgrade(&consumer));
+        let consumer = Client::new(config.create_with_context(context).map_err(&joining)?, session);
+        let _ = consumer.context().consumer.set(consumer.downgrade());
         consumer.subscribe(topics).map_err(&joining)?;
-        let polled = Arc::clone(&consumer);
+        let polled = consumer.clone();
         let polling = std::thread::Builder::new().name("hapax-kafka".into()).spawn(move || poll(polled));
         let polling = polling.map_err(|cause| KafkaSourceError::Thread(Arc::new(cause)))?;
         Ok((Member { consumer: Some(consumer), dead_letters, polling: Some(polling) }, assigned))
     }
 
     /// Returns the client.
-    pub(crate) fn consumer(&self) -> Result<&Arc<Client>, KafkaSourceError> {
+    pub(crate) fn consumer(&self) -> Result<&Client, KafkaSourceError> {
         self.consumer.as_ref().ok_or(KafkaSourceError::Stopped)
     }
 
@@ -294,8 +307,8 @@ impl Member {
 }
 
 /// Polls for rebalances and errors, until the member stops.
-fn poll(consumer: Arc<Client>) {
-    struct Ended(Arc<Client>);
+fn poll(consumer: Client) {
+    struct Ended(Client);
     impl Drop for Ended {
         fn drop(&mut self) {
             let group = self.0.context();

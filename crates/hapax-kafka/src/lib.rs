@@ -46,6 +46,7 @@
 //! recognize a message that its producer has sent twice. `examples/brokers/src/bin/` has
 //! `kafka_transactions.rs`, which does both.
 
+mod client;
 mod dead_letters;
 mod error;
 mod group;

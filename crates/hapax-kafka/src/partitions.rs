@@ -72,7 +72,7 @@ pub struct KafkaPartitions {
 pub struct AssignedPartition {
     /// (Before the client, whose end waits for it.)
     assignment: Arc<Assignment>,
-    consumer: Arc<Client>,
+    consumer: Client,
     dead_letters: DeadLetters,
     is_started: bool,
 }
@@ -95,7 +95,7 @@ impl KafkaPartitions {
     ///
     /// The error for which this member cannot go on.
     pub async fn assigned(&mut self) -> Result<AssignedPartition, KafkaSourceError> {
-        let consumer = Arc::clone(self.member.consumer()?);
+        let consumer = self.member.consumer()?.clone();
         let assignment = tokio::select! {
             biased;
             error = consumer.context().health.failed() => return Err(error),
@@ -158,7 +158,7 @@ impl AssignedPartition {
         let wrong = |got: &[u8]| KafkaSourceError::Position { partition: self.partition().clone(), got: got.len() };
         let position = position.map(|bytes| <[u8; 8]>::try_from(bytes).map_err(|_| wrong(bytes)));
         let position = position.transpose()?.map(i64::from_be_bytes).map(|offset| offset.max(0));
-        let (consumer, assignment) = (Arc::clone(&self.consumer), Arc::clone(&self.assignment));
+        let (consumer, assignment) = (self.consumer.clone(), Arc::clone(&self.assignment));
         self.is_started = false;
         let started = tokio::task::spawn_blocking(move || start(&consumer, &assignment, position));
         let ended = |cause| KafkaSourceError::NotStarted {
@@ -256,7 +256,8 @@ impl Source for AssignedPartition {
 }
 
 impl Drop for KafkaPartitions {
-    /// Leaves the group, when the last partition is dropped: that commits the stored offsets.
+    /// Leaves the group, when the last partition is dropped: that commits the stored offsets. It
+    /// blocks its thread meanwhile, for `session.timeout.ms` and five seconds at most.
     fn drop(&mut self) {
         // Partitions that nobody has taken are released.
         self.assigned.close();

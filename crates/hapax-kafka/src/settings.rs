@@ -58,6 +58,8 @@ pub(crate) struct Settings {
     pub(crate) producer: ClientConfig,
     pub(crate) group: String,
     pub(crate) reset: Reset,
+    /// What brokers wait for a member that is silent: `session.timeout.ms`.
+    pub(crate) session: Duration,
 }
 
 impl Settings {
@@ -110,9 +112,12 @@ impl Settings {
             "error" => Reset::Error,
             _ => Reset::Latest,
         };
+        let session = value("session.timeout.ms")?;
+        let millis = session.parse().map_err(|_| wrong("session.timeout.ms", "milliseconds", &session))?;
+        let session = Duration::from_millis(millis);
         // Whatever the first one said: the client commits what is stored, and that is what is done.
         consumer.set("enable.auto.commit", "true").set("enable.auto.offset.store", "false");
-        Ok(Settings { group: group.to_owned(), reset, producer: producer(config, options), consumer })
+        Ok(Settings { group: group.to_owned(), reset, producer: producer(config, options), consumer, session })
     }
 }
 
@@ -175,7 +180,8 @@ mod tests {
     #[test]
     fn only_what_is_done_is_committed_whatever_is_set() {
         for given in [&[][..], &[("enable.auto.commit", "false")], &[("enable.auto.offset.store", "false")]] {
-            let Settings { consumer, group, reset, .. } = settings(given).unwrap();
+            let Settings { consumer, group, reset, session, .. } = settings(given).unwrap();
+            assert_eq!(session, Duration::from_secs(45), "the client's default");
             assert_eq!(consumer.get("enable.auto.commit"), Some("true"));
             assert_eq!(consumer.get("enable.auto.offset.store"), Some("false"));
             assert_eq!((group.as_str(), reset), ("g", Reset::Earliest));

@@ -124,9 +124,9 @@ impl KafkaSource {
         Ok(KafkaSource { held, arrived, revoked: Mutex::new(revoked), member })
     }
 
-    /// Leaves the group, and waits until that is done: what was acknowledged is committed, unless
-    /// brokers refuse that, or are away for longer than `session.timeout.ms`: then it comes again.
-    /// (A drop does the same, and blocks its thread meanwhile.)
+    /// Leaves the group, and waits until that is done, for `session.timeout.ms` and five seconds at
+    /// most: what was acknowledged is committed, unless brokers refuse that, or are away or silent
+    /// for longer: then it comes again. (A drop does the same, and blocks its thread meanwhile.)
     pub async fn close(self) {
         let _ = tokio::task::spawn_blocking(move || drop(self)).await;
     }

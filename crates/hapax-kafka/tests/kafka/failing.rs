@@ -162,6 +162,34 @@ async fn a_member_leaves_in_time_though_its_last_commit_is_refused_or_brokers_ar
     source.close().await;
 }
 
+/// Brokers that take requests and never answer: the client itself would wait for them for a minute,
+/// and, once in a hundred times, for one that went away while it left until that one is back.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_leaves_in_time_though_brokers_do_not_answer() {
+    let cluster = cluster(&[("orders", 8)]);
+    let silent = |is_silent| {
+        let delay = if is_silent { Duration::from_secs(300) } else { Duration::ZERO };
+        cluster.broker_round_trip_time(1, delay).expect("a delay");
+    };
+    let source = subscribe(&cluster, "unanswered", KafkaOptions::new());
+    let all = receive(&source, 8).await;
+    silent(true);
+    source.acknowledge(&all).await.expect("acknowledged");
+    let began = Instant::now();
+    source.close().await;
+    assert!(began.elapsed() < Duration::from_secs(20), "a session of 3.5 s, and five: {:?}", began.elapsed());
+
+    silent(false);
+    let mut group = KafkaPartitions::subscribe(&config(&cluster, "parted"), &["orders"], KafkaOptions::new());
+    let mut last = group.as_mut().expect("a member").assigned().await.expect("a partition");
+    last.start(None).await.expect("it begins");
+    assert_eq!(receive(&last, 2).await.len(), 2);
+    silent(true);
+    let began = Instant::now();
+    block_in_place(|| drop((group, last)));
+    assert!(began.elapsed() < Duration::from_secs(20), "the last partition leaves: {:?}", began.elapsed());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_that_cannot_be_put_aside_is_an_error_in_time() {
     let cluster = cluster(&[("orders", 1)]);
