@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 /// Ids that are checked with one call.
 pub const BATCH: u64 = 1024;
 /// Ids that are checked for the second figure.
-const ASKED: u64 = 4 << 20;
+pub const ASKED: u64 = 4 << 20;
 
 /// Whoever is measured. Each answer is true if the id is fresh.
 pub trait Memory {
