@@ -1,9 +1,9 @@
 //! The thread that seals in time, merges, and deletes what has expired.
 
 use super::sealing::Sealing;
-use crate::Timestamp;
 use crate::random::any;
 use crate::sync::unpoisoned;
+use crate::{SegmentError, Timestamp};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -67,15 +67,20 @@ impl Told {
     fn run(&self, sealing: &Sealing) {
         let mut rest = GLANCE;
         while let Some(due) = self.next(rest) {
-            let latest = sealing.journal.latest();
-            let (now, window) = due.map_or((latest, latest), |(now, window)| (now.max(latest), window));
-            rest = match sealing.seal_due(now, window).and_then(|()| sealing.tidy(now, || self.seal_meanwhile(sealing)))
-            {
+            rest = match self.turn(sealing, due) {
                 Ok(()) => GLANCE,
                 // Whoever asks meanwhile tries by itself, and learns why it fails.
                 Err(_) => (2 * rest).min(REST_MAX).mul_f64(0.75 + (any() % 256) as f64 / 512.0),
             };
         }
+    }
+
+    /// Seals if that is due still, expires and merges.
+    fn turn(&self, sealing: &Sealing, due: Option<(Timestamp, Timestamp)>) -> Result<(), SegmentError> {
+        let latest = sealing.journal.latest();
+        let (now, window) = due.map_or((latest, latest), |(now, window)| (now.max(latest), window));
+        sealing.seal_due(now, window)?;
+        sealing.tidy(now, || self.seal_meanwhile(sealing))
     }
 
     /// Waits until there is something to do, but no longer than this. Returns the times for which
@@ -99,5 +104,43 @@ impl Told {
             let _ = sealing.seal_due(now, window);
         }
         !is_ending
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{WINDOW, World};
+    use super::*;
+
+    #[test]
+    fn a_call_that_was_made_before_somebody_sealed_makes_no_segment() {
+        let world = World::new();
+        let dedup = world.open();
+        let now = || dedup.engine.now_at_rest().time;
+        let sealing = &dedup.engine.long.as_deref().unwrap().sealing;
+        let segments = || sealing.segments.stats().segments;
+        let told = Told::default();
+        for (is_merging, before) in [(false, 0), (true, 2)] {
+            // Sealed by the call …
+            assert!(dedup.check(&format!("a {is_merging}")).is_fresh());
+            world.pass(WINDOW.as_secs() / 4);
+            let called = Some((now(), now()));
+            let seal = |due| match is_merging {
+                false => told.turn(sealing, due).unwrap(),
+                true => {
+                    told.state.lock().unwrap().due = due;
+                    assert!(told.seal_meanwhile(sealing));
+                }
+            };
+            seal(called);
+            assert_eq!(segments(), before + 1, "merging: {is_merging}");
+            // … which comes once more: somebody has checked between the two.
+            assert!(dedup.check(&format!("b {is_merging}")).is_fresh());
+            seal(called);
+            assert_eq!(segments(), before + 1, "merging: {is_merging}");
+            world.pass(WINDOW.as_secs() / 4);
+            seal(Some((now(), now())));
+            assert_eq!(segments(), before + 2, "merging: {is_merging}");
+        }
     }
 }
