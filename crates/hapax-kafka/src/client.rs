@@ -1,11 +1,12 @@
-//! Who has the client of a group: the last one to go leaves the group with it, in bounded time.
+//! The holds on the client of a group: the last one to go leaves the group, in bounded time.
 
 use rdkafka::consumer::{BaseConsumer, ConsumerContext};
 use std::ops::Deref;
 use std::sync::{Arc, Weak, mpsc};
 use std::time::Duration;
 
-/// What leaving may take beyond the session, in which the client tries to reach its coordinator.
+/// The time that leaving may take beyond the session, in which the client tries to reach its
+/// coordinator.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// A hold on the client. Its end commits stored offsets and leaves the group. The client waits for

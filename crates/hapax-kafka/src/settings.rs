@@ -58,7 +58,7 @@ pub(crate) struct Settings {
     pub(crate) producer: ClientConfig,
     pub(crate) group: String,
     pub(crate) reset: Reset,
-    /// What brokers wait for a member that is silent: `session.timeout.ms`.
+    /// The time for which brokers wait for a member that is silent: `session.timeout.ms`.
     pub(crate) session: Duration,
 }
 
