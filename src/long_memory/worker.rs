@@ -122,7 +122,7 @@ mod tests {
         let told = Told::default();
         for (is_merging, before) in [(false, 0), (true, 2)] {
             // Sealed by the call …
-            assert!(dedup.check(&format!("a {is_merging}")).is_fresh());
+            assert!(dedup.check(format!("a {is_merging}")).is_fresh());
             world.pass(WINDOW.as_secs() / 4);
             let called = Some((now(), now()));
             let seal = |due| match is_merging {
@@ -135,7 +135,7 @@ mod tests {
             seal(called);
             assert_eq!(segments(), before + 1, "merging: {is_merging}");
             // … which comes once more: somebody has checked between the two.
-            assert!(dedup.check(&format!("b {is_merging}")).is_fresh());
+            assert!(dedup.check(format!("b {is_merging}")).is_fresh());
             seal(called);
             assert_eq!(segments(), before + 1, "merging: {is_merging}");
             world.pass(WINDOW.as_secs() / 4);
