@@ -47,10 +47,10 @@ pub(crate) struct Assignment {
     pub(crate) revoked: watch::Receiver<bool>,
     /// Is notified when messages have arrived.
     pub(crate) arrived: Arc<Notify>,
-    /// (Before the client, whose end waits for this.)
+    /// (Before the client, whose end waits for this; so is the queue, which has it, too.)
     _release: blocking::Sender<()>,
     queue: PartitionQueue<Group>,
-    _client: Client,
+    pub(crate) client: Client,
 }
 
 impl Assignment {
@@ -59,13 +59,15 @@ impl Assignment {
     }
 
     /// Takes messages that are here, up to a number. Does not wait.
-    pub(crate) fn take(&self, messages: &mut Vec<KafkaMessage>, max: usize, consumer: &Client) {
+    pub(crate) fn take(&self, messages: &mut Vec<KafkaMessage>, max: usize) {
         while messages.len() < max
             && let Some(polled) = self.queue.poll(Duration::ZERO)
         {
             match polled {
                 Ok(message) => messages.push(KafkaMessage::from(message.detach())),
-                Err(error) => consumer.context().health.note(error, consumer.client().fatal_error().is_some()),
+                Err(error) => {
+                    self.client.context().health.note(error, self.client.client().fatal_error().is_some());
+                }
             }
         }
     }
@@ -180,7 +182,7 @@ impl Group {
                 arrived,
                 _release: release,
                 queue,
-                _client: consumer.clone(),
+                client: consumer.clone(),
             }));
         }
         Ok(split)

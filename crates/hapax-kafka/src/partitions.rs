@@ -2,7 +2,7 @@
 
 use crate::dead_letters::DeadLetters;
 use crate::error::KafkaSourceError;
-use crate::group::{Assigned, Assignment, Begin, Client, LOOK, Member};
+use crate::group::{Assigned, Assignment, Begin, LOOK, Member};
 use crate::lag::PartitionLag;
 use crate::message::KafkaMessage;
 use crate::options::KafkaOptions;
@@ -70,9 +70,7 @@ pub struct KafkaPartitions {
 /// waits until this is dropped. If it is dropped before, nobody reads the partition until the next
 /// rebalance.
 pub struct AssignedPartition {
-    /// (Before the client, whose end waits for it.)
     assignment: Arc<Assignment>,
-    consumer: Client,
     dead_letters: DeadLetters,
     is_started: bool,
 }
@@ -95,14 +93,14 @@ impl KafkaPartitions {
     ///
     /// The error for which this member cannot go on.
     pub async fn assigned(&mut self) -> Result<AssignedPartition, KafkaSourceError> {
-        let consumer = self.member.consumer()?.clone();
+        let consumer = self.member.consumer()?;
         let assignment = tokio::select! {
             biased;
             error = consumer.context().health.failed() => return Err(error),
             assignment = self.assigned.recv() => assignment.ok_or(KafkaSourceError::Stopped)?,
         };
         let dead_letters = self.member.dead_letters.clone();
-        Ok(AssignedPartition { assignment, consumer, dead_letters, is_started: false })
+        Ok(AssignedPartition { assignment, dead_letters, is_started: false })
     }
 
     /// Begins to leave the group: all partitions are revoked. Drop this when they are.
@@ -158,9 +156,9 @@ impl AssignedPartition {
         let wrong = |got: &[u8]| KafkaSourceError::Position { partition: self.partition().clone(), got: got.len() };
         let position = position.map(|bytes| <[u8; 8]>::try_from(bytes).map_err(|_| wrong(bytes)));
         let position = position.transpose()?.map(i64::from_be_bytes).map(|offset| offset.max(0));
-        let (consumer, assignment) = (self.consumer.clone(), Arc::clone(&self.assignment));
+        let assignment = Arc::clone(&self.assignment);
         self.is_started = false;
-        let started = tokio::task::spawn_blocking(move || start(&consumer, &assignment, position));
+        let started = tokio::task::spawn_blocking(move || start(&assignment, position));
         let ended = |cause| KafkaSourceError::NotStarted {
             partition: self.partition().clone(),
             cause: format!("its task has ended: {cause}"),
@@ -172,8 +170,8 @@ impl AssignedPartition {
 }
 
 /// Seeks.
-fn start(consumer: &Client, assignment: &Assignment, position: Option<i64>) -> Result<(), KafkaSourceError> {
-    let partition = &assignment.partition;
+fn start(assignment: &Assignment, position: Option<i64>) -> Result<(), KafkaSourceError> {
+    let Assignment { partition, client: consumer, .. } = assignment;
     let (topic, number) = (&*partition.topic, i32::try_from(partition.number).unwrap_or(-1));
     let not_started = |cause: String| KafkaSourceError::NotStarted { partition: partition.clone(), cause };
     let mut list = TopicPartitionList::new();
@@ -213,9 +211,9 @@ impl Source for AssignedPartition {
         loop {
             let mut messages = Vec::new();
             if self.is_started {
-                self.assignment.take(&mut messages, max, &self.consumer);
+                self.assignment.take(&mut messages, max);
             }
-            self.consumer.context().health.check()?;
+            self.assignment.client.context().health.check()?;
             if !messages.is_empty() {
                 return Ok(Some(messages));
             }
@@ -227,7 +225,7 @@ impl Source for AssignedPartition {
         if let Some(last) = messages.last() {
             // If the partition was taken away meanwhile, its next owner goes on from the position
             // that was published.
-            Member::store(&self.consumer, last);
+            Member::store(&self.assignment.client, last);
         }
         Ok(())
     }

@@ -186,6 +186,8 @@ mod tests {
             assert_eq!(consumer.get("enable.auto.offset.store"), Some("false"));
             assert_eq!((group.as_str(), reset), ("g", Reset::Earliest));
         }
+        let Settings { session, .. } = settings(&[("session.timeout.ms", "6000")]).unwrap();
+        assert_eq!(session, Duration::from_secs(6));
         for (value, reset) in [
             ("beginning", Reset::Earliest),
             ("smallest", Reset::Earliest),

@@ -149,7 +149,7 @@ impl KafkaSource {
         let consumer = self.member.consumer()?;
         let mut messages = Vec::new();
         for assignment in locked(&self.held).readable() {
-            assignment.take(&mut messages, max, consumer);
+            assignment.take(&mut messages, max);
         }
         consumer.context().health.check()?;
         Ok(messages)
