@@ -55,7 +55,7 @@ impl Builder {
     /// # Cost
     ///
     /// A check of an id that the window has: nothing. Of another one: a cache line for each segment
-    /// (ten at most, if the window is a ninth of the retention or more and merges keep pace), and
+    /// (ten at most, if the window is an 18th of the retention or more and merges keep pace), and
     /// for what segments know, or for 0.5 % of the others, a read of 4 KiB. Reads of a batch go on
     /// side by side; `check` waits for one. So in an asynchronous task, check batches, or on a
     /// thread that may wait. 12 bits of memory and 14 bytes of disk an id.

@@ -21,7 +21,8 @@ pub(super) struct Sealing {
     pub(super) segments: Arc<Segments>,
     pub(super) journal: Arc<Shared>,
     pub(super) forgotten: Forgotten,
-    window: Duration,
+    /// The lag from which on the thread seals.
+    due: Duration,
     /// The lag from which on callers do not leave it to the thread.
     late: Duration,
     /// The lag with which the window may have forgotten what is in no segment.
@@ -59,10 +60,13 @@ impl Sealing {
         let rest = if has_thread { REST } else { Duration::ZERO };
         let behind = window.saturating_sub(lateness);
         let late = (window / 4 * 3).min(behind).max(window / 2);
+        // What is sealed at a time is what the window has to hold for it: the later, the shorter a
+        // window has as few segments. A quarter of it is left for the thread, and one for callers.
+        let due = late - window / 4;
         let (since, progress) = (DiskAtomicU64::new(0), DiskMutex::default());
         let (forgotten, is_void) = (Forgotten::default(), DiskAtomicBool::new(false));
         let failed = DiskMutex::default();
-        Sealing { segments, journal, forgotten, window, late, behind, rest, since, is_void, progress, failed }
+        Sealing { segments, journal, forgotten, due, late, behind, rest, since, is_void, progress, failed }
     }
 
     /// Returns the age of the oldest id of the journal that is in no segment, at most.
@@ -84,7 +88,7 @@ impl Sealing {
     /// Returns true if it is time for the thread to seal.
     #[inline(always)]
     pub(super) fn is_due(&self, now: Timestamp) -> bool {
-        self.lag(now) >= self.window / 4
+        self.lag(now) >= self.due
     }
 
     /// Returns true if a caller must not wait for the thread any more.

@@ -411,7 +411,7 @@ fn a_call_that_comes_while_somebody_seals_makes_no_segment_of_its_own() {
     let world = World::new();
     let dedup = world.open();
     assert!(dedup.check("a").is_fresh());
-    world.pass(WINDOW.as_secs() / 4);
+    world.pass(WINDOW.as_secs() / 2);
     let called = dedup.engine.now_at_rest().time;
     let sealing = &dedup.engine.long.as_deref().unwrap().sealing;
     assert!(sealing.is_due(called));
@@ -421,21 +421,24 @@ fn a_call_that_comes_while_somebody_seals_makes_no_segment_of_its_own() {
     sealing.seal_due(called, called).unwrap();
     sealing.seal_late(called, called).unwrap();
     assert_eq!(segments(), 1);
-    let next = called + WINDOW / 4;
+    let next = called + WINDOW / 2;
     sealing.seal_due(next, next).unwrap();
     assert_eq!(segments(), 2);
 }
 
 #[test]
-fn callers_seal_from_three_quarters_of_the_window_on_and_before_anything_is_in_doubt() {
-    for (deferred, late) in [(false, WINDOW / 4 * 3), (true, WINDOW / 2)] {
+fn the_thread_seals_from_half_of_the_window_on_callers_from_three_quarters_and_before_any_doubt() {
+    for (deferred, due, late) in [(false, WINDOW / 2, WINDOW / 4 * 3), (true, WINDOW / 4, WINDOW / 2)] {
         let world = World { deferred, ..World::new() };
         let dedup = world.open();
         let sealing = &dedup.engine.long.as_deref().unwrap().sealing;
-        let at = dedup.engine.now_at_rest().time + late;
-        let before = Timestamp::from_nanos(at.as_nanos() - sealing.lag(at).as_nanos() as u64 + late.as_nanos() as u64);
-        assert!(sealing.is_late(before) && !sealing.is_late(Timestamp::from_nanos(before.as_nanos() - 1)));
-        assert!(!sealing.is_behind(Timestamp::from_nanos(before.as_nanos() - 1)));
+        let now = dedup.engine.now_at_rest().time;
+        let began = now.as_nanos() - sealing.lag(now).as_nanos() as u64;
+        let at = |lag: Duration| Timestamp::from_nanos(began + lag.as_nanos() as u64);
+        let just_before = |lag| at(lag - Duration::from_nanos(1));
+        assert!(sealing.is_due(at(due)) && !sealing.is_due(just_before(due)));
+        assert!(sealing.is_late(at(late)) && !sealing.is_late(just_before(late)));
+        assert!(!sealing.is_behind(just_before(late)));
     }
 }
 

@@ -123,7 +123,7 @@ mod tests {
         for (is_merging, before) in [(false, 0), (true, 2)] {
             // Sealed by the call …
             assert!(dedup.check(format!("a {is_merging}")).is_fresh());
-            world.pass(WINDOW.as_secs() / 4);
+            world.pass(WINDOW.as_secs() / 2);
             let called = Some((now(), now()));
             let seal = |due| match is_merging {
                 false => told.turn(sealing, due).unwrap(),
@@ -138,7 +138,7 @@ mod tests {
             assert!(dedup.check(format!("b {is_merging}")).is_fresh());
             seal(called);
             assert_eq!(segments(), before + 1, "merging: {is_merging}");
-            world.pass(WINDOW.as_secs() / 4);
+            world.pass(WINDOW.as_secs() / 2);
             seal(Some((now(), now())));
             assert_eq!(segments(), before + 2, "merging: {is_merging}");
         }

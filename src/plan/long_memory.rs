@@ -8,8 +8,8 @@ use std::time::Duration;
 /// [`LongMemory::sort_memory_bytes`](crate::LongMemory::sort_memory_bytes) says otherwise.
 pub(super) const SORT_BYTES: usize = 64 << 20;
 
-/// The ids of a quarter of a window are sealed together.
-const SPANS_PER_WINDOW: f64 = 4.0;
+/// The ids of half a window are sealed together.
+const SPANS_PER_WINDOW: f64 = 2.0;
 
 /// The long memory of a [`Plan`](super::Plan).
 #[derive(Clone, Debug, PartialEq)]
@@ -28,7 +28,7 @@ pub struct LongMemoryPlan {
     pub disk_bytes: u64,
     /// The most bytes on the disk: in its busiest retention, while the largest merge is under way.
     pub disk_bytes_max: u64,
-    /// True if the window is at least a ninth of the retention. An id is then written to segments
+    /// True if the window is at least an 18th of the retention. An id is then written to segments
     /// three times in all, and at most ten segments are asked for it; else more often.
     pub is_written_three_times: bool,
 }
@@ -118,8 +118,8 @@ mod tests {
             let error = demand.plan().unwrap_err().to_string();
             assert!(error.contains("long_memory") || error.contains("history"), "{error}");
         }
-        let often = demand().long_memory(Duration::from_secs(541)).plan().unwrap().long_memory.unwrap();
-        let thrice = demand().long_memory(Duration::from_secs(540)).plan().unwrap().long_memory.unwrap();
+        let often = demand().long_memory(Duration::from_secs(1_081)).plan().unwrap().long_memory.unwrap();
+        let thrice = demand().long_memory(Duration::from_secs(1_080)).plan().unwrap().long_memory.unwrap();
         assert!(thrice.is_written_three_times && !often.is_written_three_times);
     }
 }

@@ -90,7 +90,7 @@ impl Plan {
         match long_memory.is_written_three_times {
             true => rows.row("an id is written", "3 times, besides the journal"),
             false => {
-                let window = Time(long_memory.retention / 9);
+                let window = Time(long_memory.retention / 18);
                 rows.row("an id is written", format_args!("more than 3 times: a window of {window} would do"))
             }
         }
