@@ -103,11 +103,22 @@ impl KafkaPartitions {
         Ok(AssignedPartition { assignment, dead_letters, is_started: false })
     }
 
-    /// Begins to leave the group: all partitions are revoked. Drop this when they are.
+    /// Begins to leave the group: all partitions are revoked. [Close](KafkaPartitions::close) this
+    /// when their consumers have ended.
     pub fn leave(&self) {
         if let Ok(consumer) = self.member.consumer() {
             consumer.unsubscribe();
         }
+    }
+
+    /// Leaves the group, and waits until that is done, for `session.timeout.ms` and five seconds at
+    /// most: what was acknowledged is committed, unless brokers refuse that, or are away or silent
+    /// for longer: then it comes again. (A drop does the same, and blocks its thread meanwhile.)
+    ///
+    /// Whoever drops the last [`AssignedPartition`] leaves the group: if one is consumed still, that
+    /// is not this call.
+    pub async fn close(self) {
+        let _ = tokio::task::spawn_blocking(move || drop(self)).await;
     }
 
     /// Returns the number of errors so far from which the client recovers by itself.

@@ -118,5 +118,6 @@ async fn main() -> Result<(), Failed> {
     while let Some(ended) = consumers.join_next().await {
         ended?;
     }
+    group.close().await;
     Ok(())
 }
