@@ -1,10 +1,11 @@
 //! An engine with a long memory under load, and its rivals: fresh ids while a thread seals and
 //! merges, ids of which some come again from beyond the window, single checks at a steady pace, and
-//! pages that are not in memory. All verdicts are checked.
+//! pages that are not in memory. All verdicts are checked. What the machine itself allows is
+//! measured in the same run: plain reads of such pages, and plain stores to memory at that pace.
 //!
 //! `cargo bench -p hapax-bench --features long-memory,fjall,sqlite --bench long_memory [-- IDS
 //! [NAME [SECONDS [PART]]]]`: by default 50 million ids within the retention, of which the window
-//! has a ninth (one of `PART`), in `hapax`. The names of rivals are those of `hapax bench --list`
+//! has an 18th (one of `PART`), in `hapax`. The names of rivals are those of `hapax bench --list`
 //! that keep ids in a directory: `fjall`, `rusqlite`, `RocksDB` (with `RUSTFLAGS='--cfg rocksdb'`).
 //! They expire nothing, which favours them. Fresh ids end after so many seconds, if those are
 //! given, and the rest is measured with what there is then.
@@ -18,6 +19,8 @@ mod cold;
 mod load;
 #[path = "long_memory/ours.rs"]
 mod ours;
+#[path = "long_memory/pace.rs"]
+mod pace;
 #[path = "long_memory/peak.rs"]
 mod peak;
 #[path = "long_memory/rival.rs"]
@@ -40,7 +43,7 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
     let number =
         |at: usize, default: u64| args.get(at).map_or(Ok(default), |argument| argument.replace('_', "").parse());
-    let part = number(3, 9).map(u32::try_from);
+    let part = number(3, 18).map(u32::try_from);
     let (Ok(ids), Ok(seconds), Ok(Ok(part @ 1..))) = (number(0, 50_000_000), number(2, 1 << 20), part) else {
         eprintln!("long_memory [IDS [NAME [SECONDS [PART]]]]");
         return ExitCode::from(2);

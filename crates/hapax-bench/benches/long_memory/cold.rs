@@ -90,6 +90,23 @@ fn read_at_random(open: &Open, pages: u64, threads: u64, at_once: u64) -> Result
     Ok(began.elapsed())
 }
 
+/// Reads pages at random, again and again, until that gets no faster: a disk that is somebody
+/// else's machine takes up to fifty times as long right after much was written. Says what it saw.
+pub fn settle(directory: &Path) -> Result<(), String> {
+    const PAGES: u64 = 32 << 10;
+    const PASSES_MAX: usize = 20;
+    let open = Open::all(directory).map_err(|error| error.to_string())?;
+    let mut each = Vec::new();
+    let is_settled = |each: &[f64]| each.windows(3).last().is_some_and(|last| last[2] > 0.8 * last[0].min(last[1]));
+    while each.len() < PASSES_MAX && !is_settled(&each) {
+        open.drop_cached().map_err(|error| error.to_string())?;
+        each.push(read_at_random(&open, PAGES, 64, 1)?.as_secs_f64() * 1e6 / PAGES as f64);
+    }
+    let [first, last] = [each.first(), each.last()].map(|each| each.copied().unwrap_or_default());
+    println!("pages at random: {first:.1} us at first, {last:.1} in pass {}", each.len());
+    Ok(())
+}
+
 /// Appends to a file and syncs it, every 5 ms as a journal does, while something else is measured.
 fn beside<T>(path: &Path, bytes_per_second: f64, measure: impl FnOnce() -> T) -> std::io::Result<T> {
     const PAUSE: Duration = Duration::from_millis(5);

@@ -1,5 +1,6 @@
 //! The load: the same ids, in the same batches, for whoever is measured.
 
+use crate::peak::processor_nanos;
 use hapax::tier::random::Random;
 use std::time::{Duration, Instant};
 
@@ -51,7 +52,7 @@ impl<M: Memory> Load<M> {
 
     /// Checks fresh ids only.
     pub fn fill(&mut self, ids: u64, at_most: Duration) -> Result<(), String> {
-        let began = Instant::now();
+        let (began, before) = (Instant::now(), processor_nanos());
         while self.next < ids && began.elapsed() < at_most {
             let last = (self.next + BATCH).min(ids);
             self.batch.clear();
@@ -60,13 +61,14 @@ impl<M: Memory> Load<M> {
             self.next = last;
             self.check(fresh)?;
         }
-        self.print(&format!("fresh, up to {} M", self.next / 1_000_000), began);
+        self.print(&format!("fresh, up to {} M", self.next / 1_000_000), began, before);
         Ok(())
     }
 
     /// Checks fresh ids of which one in twenty has come before: none of them among the latest half.
     pub fn repeat(&mut self, what: &str, batches: u64, at_most: Duration) -> Result<(), String> {
         let (mut random, began, old) = (Random::new(self.next), Instant::now(), self.next / 2);
+        let before = processor_nanos();
         for _ in 0..batches {
             self.batch.clear();
             let mut fresh = 0;
@@ -81,7 +83,7 @@ impl<M: Memory> Load<M> {
                 break;
             }
         }
-        self.print(what, began);
+        self.print(what, began, before);
         Ok(())
     }
 
@@ -91,11 +93,14 @@ impl<M: Memory> Load<M> {
     }
 
     /// Prints a figure for what was checked since the last.
-    fn print(&mut self, what: &str, began: Instant) {
+    fn print(&mut self, what: &str, began: Instant, before: [u64; 2]) {
+        let now = processor_nanos();
         let (seconds, ids) = (began.elapsed().as_secs_f64(), self.nanos.len() as u64 * BATCH);
         let [p99, p999, max] = percentiles(&mut self.nanos).map(|nanos| nanos / 1000);
         let (rate, each) = (ids as f64 / seconds / 1e6, seconds * 1e9 / ids as f64);
         println!("{what}: {rate:.3} M/s, {each:.0} ns an id; a batch, us: p99 {p99}, p99.9 {p999}, longest {max}");
+        let [own, others] = [0, 1].map(|i| now[i].saturating_sub(before[i]) as f64 / ids as f64);
+        println!("  of processors: {own:.0} ns an id by who checks, {others:.0} by other threads");
         self.nanos.clear();
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::Plan;
 use crate::cold;
-use crate::load::{ASKED, BATCH, Load, Memory, disk_bytes, id, percentiles};
+use crate::load::{ASKED, BATCH, Load, Memory, disk_bytes, id};
+use crate::pace;
 use crate::peak::peak_bytes;
 use hapax::{Certainty, Dedup, Int, JournalOptions, LongMemory, SyncMode, Timestamp, Verdict};
 use std::time::{Duration, Instant};
@@ -11,9 +12,8 @@ const RETENTION: Duration = Duration::from_secs(900_000);
 const BEGIN: Timestamp = Timestamp::from_secs(1_000_000);
 /// The memory in which ids are sorted before they are written.
 const SORT_BYTES: u64 = 256 << 20;
-/// Single checks a second, and for how many seconds.
-const PACE: u64 = 100_000;
-const PACED_SECONDS: u64 = 20;
+/// The bytes that merging reads, and writes, for a record.
+const BYTES_PER_RECORD: u64 = 12;
 /// The longest that sealing may take to catch up.
 const SETTLED_WITHIN: Duration = Duration::from_secs(60);
 /// Batches that are asked of pages which are not in memory.
@@ -64,36 +64,27 @@ fn settle(dedup: &Dedup, window: Duration) -> Result<Duration, String> {
 }
 
 /// Checks fresh ids one by one, each when its time has come, while segments are merged as far as
-/// there is anything to be merged.
-fn pace(load: &mut Load<Ours>) -> Result<(), String> {
+/// there is anything to be merged. Returns how many records were.
+fn pace(load: &mut Load<Ours>) -> Result<u64, String> {
     let written = |load: &Load<Ours>| load.memory.dedup.stats().long_memory.map(|stats| stats.segments.written_records);
     let before = written(load);
-    let (began, mut nanos) = (Instant::now(), Vec::new());
-    for n in 0..PACE * PACED_SECONDS {
-        let due = began + Duration::from_nanos(n * (1_000_000_000 / PACE));
-        while Instant::now() < due {
-            std::hint::spin_loop();
-        }
+    let late = pace::paced(|_| {
         let now = load.memory.now();
         if !load.memory.dedup.check_at(Int::from(id(load.next)), now).is_fresh() {
             return Err("a fresh id is a duplicate".into());
         }
         load.next += 1;
         load.memory.accepted += 1;
-        // From when it was due: what has waited for the one before has waited.
-        nanos.push(u64::try_from(due.elapsed().as_nanos()).unwrap_or(u64::MAX));
-    }
-    let [p99, p999, max] = percentiles(&mut nanos).map(|nanos| nanos as f64 / 1e3);
+        Ok(())
+    })?;
     let merged = written(load).unwrap_or(0) - before.unwrap_or(0);
-    println!(
-        "fresh, one by one, {PACE} a second: us: p99 {p99:.1}, p99.9 {p999:.1}, longest {max:.1}; {merged} records were merged"
-    );
-    Ok(())
+    println!("fresh, one by one, {late}; {merged} records were merged");
+    Ok(merged)
 }
 
 /// Measures the engine.
 pub fn measure(plan: &Plan<'_>) -> Result<(), String> {
-    let (ids, all) = (plan.ids, plan.ids + PACE * PACED_SECONDS + ASKED + COLD_BATCHES * BATCH);
+    let (ids, all) = (plan.ids, plan.ids + pace::CALLS + ASKED + COLD_BATCHES * BATCH);
     let capacity = usize::try_from(all / u64::from(plan.part) * 5 / 4).map_err(|error| error.to_string())?;
     let [journal, segments] = ["journal", "segments"].map(|name| plan.directory.join(name));
     let builder = Dedup::builder().window(RETENTION / plan.part).capacity(capacity);
@@ -104,9 +95,10 @@ pub fn measure(plan: &Plan<'_>) -> Result<(), String> {
     load.fill(ids, plan.at_most)?;
     load.memory.dedup.flush().map_err(|error| error.to_string())?;
     println!("sealed after {:.1?}", settle(&load.memory.dedup, RETENTION / plan.part)?);
-    pace(&mut load)?;
+    let merged = pace(&mut load)?;
     load.repeat_all("5 % from beyond the window", plan.at_most)?;
 
+    cold::settle(&segments)?;
     let read = |load: &Load<Ours>| load.memory.dedup.stats().long_memory.map_or(0, |stats| stats.segments.pages_read);
     let (before, _) = (read(&load), cold::drop_cached(&segments)?);
     let began = Instant::now();
@@ -127,5 +119,7 @@ pub fn measure(plan: &Plan<'_>) -> Result<(), String> {
         peak_bytes() >> 20,
         stats.window.evicted_live
     );
+    drop(load);
+    println!("{}", pace::plain(stats.bytes, &segments, merged * BYTES_PER_RECORD)?);
     Ok(())
 }
