@@ -14,8 +14,9 @@ use crate::random::scale;
 use crate::sync::{Ordering, StdAtomicU64};
 use std::sync::Arc;
 
-/// The bits of a filter for each id. Twelve let 0.5 % of other ids pass.
-pub const BITS_PER_ID: u64 = 12;
+/// The bits of a filter for each id. Fourteen let 0.2 % of other ids pass (twelve 0.42 %: a read of
+/// 4 KiB for each, which took as long as a quarter of a check of a billion ids).
+pub const BITS_PER_ID: u64 = 14;
 
 const WORDS: usize = LINE_BYTES / 8;
 
@@ -178,7 +179,7 @@ mod tests {
         assert!(there.iter().all(|pattern| has(&filter, pattern)));
         let wrong = (0..10 * IDS).filter(|_| has(&filter, &pattern())).count();
         println!("{wrong} of {} others", 10 * IDS);
-        assert!((1_000..4_000).contains(&wrong), "{wrong} of {}", 10 * IDS);
+        assert!((500..2_000).contains(&wrong), "{wrong} of {}", 10 * IDS);
 
         let mut bytes = Vec::new();
         filter.encode(0..filter.len(), &mut bytes);

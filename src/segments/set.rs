@@ -59,7 +59,7 @@ const LOCK: &str = "lock";
 /// # Cost
 ///
 /// A question looks at one cache line of each segment, and then reads one page of each that may
-/// have the id: 0.5 % of them, for an id that is unknown.
+/// have the id: 0.2 % of them, for an id that is unknown.
 pub struct Segments {
     pub(super) disk: Arc<dyn Disk>,
     pub(super) directory: PathBuf,

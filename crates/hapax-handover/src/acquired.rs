@@ -93,7 +93,7 @@ impl Acquired {
     /// # Cost
     ///
     /// Replays the journal, as [`open`](Self::open), and makes two requests for each segment, side
-    /// by side. Then downloads 1.5 bytes an id for filters, and 12 for files, each byte once. See
+    /// by side. Then downloads 1.75 bytes an id for filters, and 12 for files, each byte once. See
     /// [`Builder::segment_source`] for what checks cost meanwhile.
     #[cfg(feature = "long-memory")]
     pub async fn open_with_long_memory(
