@@ -56,9 +56,9 @@ impl Builder {
     ///
     /// A check of an id that the window has: nothing. Of another one: a cache line for each segment
     /// (ten at most, if the window is an 18th of the retention or more and merges keep pace), and
-    /// for what segments know, or for 2 % of the others at most, a read of 4 KiB. Reads of a batch go on
-    /// side by side; `check` waits for one. So in an asynchronous task, check batches, or on a
-    /// thread that may wait. 14 bits of memory and 14 bytes of disk an id.
+    /// for what segments know, or for 2 % of the others at most, a read of 4 KiB. Reads of a batch
+    /// go on side by side; `check` waits for one. So in an asynchronous task, check batches, or on
+    /// a thread that may wait. 14 bits of memory and 14 bytes of disk an id.
     pub fn long_memory(self, directory: impl Into<PathBuf>, options: LongMemory) -> Self {
         Builder { long_memory: Some((directory.into(), options)), ..self }
     }

@@ -115,8 +115,8 @@ impl KafkaPartitions {
     /// most: what was acknowledged is committed, unless brokers refuse that, or are away or silent
     /// for longer: then it comes again. (A drop does the same, and blocks its thread meanwhile.)
     ///
-    /// Whoever drops the last [`AssignedPartition`] leaves the group: if one is consumed still, that
-    /// is not this call.
+    /// The group is left when the last [`AssignedPartition`] is dropped, too: if one is consumed
+    /// still, this does not wait for that.
     pub async fn close(self) {
         let _ = tokio::task::spawn_blocking(move || drop(self)).await;
     }

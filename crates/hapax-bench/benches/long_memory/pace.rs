@@ -25,7 +25,7 @@ const SYNC_BYTES: u64 = 64 << 20;
 const COPY_BYTES: usize = 256 << 10;
 const COPY_BYTES_PER_SECOND: u64 = 200_000_000;
 
-/// How late calls ended.
+/// The time by which calls ended late.
 pub struct Late {
     /// Microseconds: the 99th percentile, the 99.9th, the most.
     micros: [f64; 3],
