@@ -113,10 +113,10 @@ pub fn measure(plan: &Plan<'_>) -> Result<(), String> {
     println!("{:?}", long_memory.segments);
     println!(
         "hapax: disk {} MB; memory {} MB, of it segments {} MB; the process {} MB at most; forgotten early {}; batches of {BATCH}",
-        disk_bytes(plan.directory) >> 20,
-        (stats.bytes + usize::try_from(long_memory.segments.memory_bytes).unwrap_or(0)) >> 20,
-        long_memory.segments.memory_bytes >> 20,
-        peak_bytes() >> 20,
+        disk_bytes(plan.directory) / 1_000_000,
+        (stats.bytes + usize::try_from(long_memory.segments.memory_bytes).unwrap_or(0)) / 1_000_000,
+        long_memory.segments.memory_bytes / 1_000_000,
+        peak_bytes() / 1_000_000,
         stats.window.evicted_live
     );
     drop(load);

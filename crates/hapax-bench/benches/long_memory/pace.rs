@@ -71,7 +71,7 @@ pub fn plain(bytes: usize, directory: &Path, to_copy: u64) -> Result<String, Str
         });
         is_over.store(true, Ordering::Relaxed);
         let copied = copying.join().map_err(|_| "the thread that copies has panicked")?.map_err(|e| e.to_string())?;
-        let [megabytes, copied] = [bytes as u64 >> 20, copied >> 20];
+        let [megabytes, copied] = [bytes as u64 / 1_000_000, copied / 1_000_000];
         Ok(format!("plain stores to {LINES} lines of {megabytes} MB, {}; {copied} MB were copied", late?))
     })
 }

@@ -33,8 +33,8 @@ impl Visitor<u64> for Measure<'_> {
         println!(
             "{}: disk {} MB, the process {} MB at most",
             S::NAME,
-            disk_bytes(plan.directory) >> 20,
-            peak_bytes() >> 20
+            disk_bytes(plan.directory) / 1_000_000,
+            peak_bytes() / 1_000_000
         );
         Ok(())
     }
