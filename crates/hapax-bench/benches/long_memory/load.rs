@@ -1,7 +1,7 @@
 //! The load: the same ids, in the same batches, for whoever is measured.
 
-use crate::peak::processor_nanos;
 use hapax::tier::random::Random;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Ids that are checked with one call.
@@ -113,7 +113,7 @@ pub fn percentiles(nanos: &mut [u64]) -> [u64; 3] {
 }
 
 /// Returns the bytes of the files below a directory.
-pub fn disk_bytes(directory: &std::path::Path) -> u64 {
+pub fn disk_bytes(directory: &Path) -> u64 {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     entries
         .map(|entry| match entry.metadata() {
@@ -122,4 +122,16 @@ pub fn disk_bytes(directory: &std::path::Path) -> u64 {
             Err(_) => 0,
         })
         .sum()
+}
+
+/// Returns the nanoseconds for which this thread was on a processor, and all others that are there.
+fn processor_nanos() -> [u64; 2] {
+    let of = |path: &Path| -> u64 {
+        let stat = std::fs::read_to_string(path.join("schedstat")).unwrap_or_default();
+        stat.split(' ').next().and_then(|nanos| nanos.parse().ok()).unwrap_or(0)
+    };
+    let own = of("/proc/thread-self".as_ref());
+    let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let all: u64 = threads.map(|thread| of(&thread.path())).sum();
+    [own, all.saturating_sub(own)]
 }
