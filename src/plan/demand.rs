@@ -141,7 +141,7 @@ impl Demand {
     /// use hapax::plan::Demand;
     /// use std::time::Duration;
     ///
-    /// let (shift, week) = (Duration::from_secs(20 * 3_600), Duration::from_secs(7 * 24 * 3_600));
+    /// let (shift, week) = (Duration::from_secs(10 * 3_600), Duration::from_secs(7 * 24 * 3_600));
     /// let plan = Demand::new(1_000.0, shift).long_memory(week).plan()?;
     /// let long_memory = plan.long_memory.unwrap();
     /// assert_eq!(long_memory.ids, 604_800_000);
