@@ -55,10 +55,11 @@ impl Builder {
     /// # Cost
     ///
     /// A check of an id that the window has: nothing. Of another one: a cache line for each segment
-    /// (ten at most, if the window is an 18th of the retention or more and merges keep pace), and
-    /// for what segments know, or for 2 % of the others at most, a read of 4 KiB. Reads of a batch
-    /// go on side by side; `check` waits for one. So in an asynchronous task, check batches, or on
-    /// a thread that may wait. 14 bits of memory and 14 bytes of disk an id.
+    /// (ten at most, if the window is an 18th of the retention or more, with a journal that is told
+    /// later a ninth, and merges keep pace), and for what segments know, or for 2 % of the others
+    /// at most, a read of 4 KiB. Reads of a batch go on side by side; `check` waits for one. So in
+    /// an asynchronous task, check batches, or on a thread that may wait. 14 bits of memory and 14
+    /// bytes of disk an id.
     pub fn long_memory(self, directory: impl Into<PathBuf>, options: LongMemory) -> Self {
         Builder { long_memory: Some((directory.into(), options)), ..self }
     }
@@ -137,7 +138,7 @@ impl Builder {
     /// Until a segment's filter is here (1.75 bytes an id; these come first), `check` reads a page
     /// of it for each id that the window does not have, several segments at once; a batch waits for
     /// filters, for 30 seconds at most. After that, until the file is here, `check` reads a page
-    /// for each id that the segment has, and for 0.4 % of the others.
+    /// for each id that the segment has, and for 0.2 % of the others.
     /// [`SegmentStats::remote`](crate::LongMemoryStats::segments) is the number of files that are
     /// not here, [`LongMemoryStats::not_brought`](crate::LongMemoryStats::not_brought) the reason.
     pub fn segment_source(self, source: Arc<dyn SegmentSource>) -> Self {

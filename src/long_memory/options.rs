@@ -22,7 +22,8 @@ impl LongMemory {
     /// Remembers each id for this long.
     ///
     /// A window of an 18th of it, or longer, costs least: an id is then written three times in all.
-    /// With a shorter one, segments are merged more often.
+    /// (Of a ninth, with a journal that is [told later](crate::JournalOptions::deferred).) With a
+    /// shorter one, segments are merged more often.
     pub fn new(retention: Duration) -> Self {
         LongMemory { retention, read_threads: 8, sort_memory_bytes: 64 << 20 }
     }
@@ -34,9 +35,9 @@ impl LongMemory {
     }
 
     /// Sets the memory in which ids are sorted before they are written, in bytes. Default: 64 MiB,
-    /// in which four million ids are sorted. Of half the window's ids, which is what is
-    /// written at a time, the journal's files are read as often as that takes, and twice more: with
-    /// 256 MiB and 30 million ids, four times.
+    /// in which four million ids are sorted. Of half the window's ids, which are written at a time,
+    /// the journal's files are read as often as that takes, and twice more: with 256 MiB and 30
+    /// million ids, four times.
     pub fn sort_memory_bytes(self, bytes: u64) -> Self {
         LongMemory { sort_memory_bytes: bytes, ..self }
     }

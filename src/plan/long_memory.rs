@@ -29,7 +29,9 @@ pub struct LongMemoryPlan {
     /// The most bytes on the disk: in its busiest retention, while the largest merge is under way.
     pub disk_bytes_max: u64,
     /// True if the window is at least an 18th of the retention. An id is then written to segments
-    /// three times in all, and at most ten segments are asked for it; else more often.
+    /// three times in all, and at most ten segments are asked for it; else more often. (With a
+    /// journal that is [told later](crate::JournalOptions::deferred), which a plan does not know
+    /// of, segments are those of half the window.)
     pub is_written_three_times: bool,
 }
 

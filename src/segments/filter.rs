@@ -15,7 +15,7 @@ use crate::sync::{Ordering, StdAtomicU64};
 use std::sync::Arc;
 
 /// The bits of a filter for each id. Fourteen let 0.2 % of other ids pass (twelve 0.42 %: a read of
-/// 4 KiB for each, which took as long as a quarter of a check of a billion ids).
+/// 4 KiB for each, which took a fifth of a caller's time with a billion ids).
 pub const BITS_PER_ID: u64 = 14;
 
 const WORDS: usize = LINE_BYTES / 8;

@@ -68,7 +68,7 @@ fn settle(dedup: &Dedup, window: Duration) -> Result<Duration, String> {
 fn pace(load: &mut Load<Ours>) -> Result<u64, String> {
     let written = |load: &Load<Ours>| load.memory.dedup.stats().long_memory.map(|stats| stats.segments.written_records);
     let before = written(load);
-    let late = pace::paced(|_| {
+    let late = pace::paced(|| {
         let now = load.memory.now();
         if !load.memory.dedup.check_at(Int::from(id(load.next)), now).is_fresh() {
             return Err("a fresh id is a duplicate".into());

@@ -39,14 +39,14 @@ impl fmt::Display for Late {
 }
 
 /// Makes calls, each when its time has come.
-pub fn paced(mut call: impl FnMut(u64) -> Result<(), String>) -> Result<Late, String> {
+pub fn paced(mut call: impl FnMut() -> Result<(), String>) -> Result<Late, String> {
     let (began, mut nanos) = (Instant::now(), Vec::new());
     for n in 0..CALLS {
         let due = began + Duration::from_nanos(n * (1_000_000_000 / PACE));
         while Instant::now() < due {
             std::hint::spin_loop();
         }
-        call(n)?;
+        call()?;
         // From when it was due: what has waited for the one before has waited.
         nanos.push(u64::try_from(due.elapsed().as_nanos()).unwrap_or(u64::MAX));
     }
@@ -61,7 +61,7 @@ pub fn plain(bytes: usize, directory: &Path, to_copy: u64) -> Result<String, Str
     let (mut random, is_over) = (Random::new(7), AtomicBool::new(false));
     std::thread::scope(|scope| {
         let copying = scope.spawn(|| copy(directory, to_copy, &is_over));
-        let late = paced(|_| {
+        let late = paced(|| {
             for _ in 0..LINES {
                 let at = random.below((words.len() / LINE_WORDS) as u64) as usize * LINE_WORDS;
                 words[at] += 1;
