@@ -59,6 +59,7 @@ mod tests {
     use super::*;
     use crate::journal::restarts::{builder, clock};
     use crate::journal::simulated::Simulated;
+    use crate::segments::LIVE_MAX;
     use crate::{JournalOptions, LongMemory};
 
     #[test]
@@ -92,6 +93,33 @@ mod tests {
             println!("{ratio:.3} of the mean planned; most {:.3} of the most planned", taken_most / most);
             assert!((0.9..1.1).contains(&ratio), "{ratio} x {mean}");
             assert!(taken_most <= most, "{taken_most}, {most} planned");
+        }
+    }
+
+    #[test]
+    fn with_the_window_that_is_advised_an_id_is_written_three_times_and_ten_segments_are_live() {
+        const RATE: u64 = 40;
+        let retention = Duration::from_secs(360);
+        for (deferred, part) in [(false, 18), (true, 9)] {
+            let (disk, clock) = (Simulated::new(), clock());
+            let builder = builder(&disk, &clock, JournalOptions::new().deferred(deferred)).window(retention / part);
+            let dedup = builder.capacity(4_000).long_memory("/long", LongMemory::new(retention)).build().unwrap();
+            let mut most = 0;
+            for second in 0..4 * retention.as_secs() {
+                clock.advance(Duration::from_secs(1));
+                let ids: Vec<_> =
+                    (second * RATE..(second + 1) * RATE).map(|id| dedup.digest(id.to_be_bytes())).collect();
+                let verdicts: Vec<_> = ids.iter().map(|id| dedup.check_prepared(*id)).collect();
+                assert!(verdicts.iter().all(|verdict| verdict.is_fresh()));
+                if deferred {
+                    dedup.append_batch_prepared(ids.into_iter().zip(verdicts)).unwrap();
+                }
+                most = most.max(dedup.stats().long_memory.unwrap().segments.segments);
+            }
+            let stats = dedup.stats().long_memory.unwrap().segments;
+            let written = stats.written_records as f64 / stats.sealed_events as f64;
+            println!("deferred {deferred}: {most} live, written {written:.2} times");
+            assert!(most <= LIVE_MAX as u64 && (2.0..=3.0).contains(&written), "{most}, {written}");
         }
     }
 
