@@ -35,6 +35,14 @@ pub enum CommandError {
     ClosedPipe,
 }
 
+/// Describes how to get what this build has been made without.
+pub fn left_out(what: &str, why: &str, feature: &str) -> String {
+    format!(
+        "this build has no {what}, which {why}; to get it, in a checkout of hapax:\n  \
+         cargo install --locked --path crates/hapax-cli --features {feature}"
+    )
+}
+
 impl CommandError {
     pub const IO: u8 = 1;
     pub const USAGE: u8 = 2; // as clap has it

@@ -122,10 +122,7 @@ fn left_out(name: &str) -> Option<CommandError> {
         "verify" if !cfg!(feature = "verify") => "compiles a test harness",
         _ => return None,
     };
-    Some(CommandError::Usage(format!(
-        "this build has no `{name}`, which {why}; to get it, in a checkout of hapax:\n  \
-         cargo install --locked --path crates/hapax-cli --features {name}"
-    )))
+    Some(CommandError::Usage(error::left_out(&format!("`{name}`"), why, name)))
 }
 
 fn print(page: &[u8]) -> Result<(), CommandError> {

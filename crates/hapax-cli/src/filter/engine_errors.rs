@@ -4,7 +4,6 @@ use super::options::FilterArgs;
 use crate::error::CommandError;
 use hapax::plan::{Bytes, BytesNeeded};
 use hapax::{Error, JournalError};
-use regex::{Captures, Regex};
 
 /// Describes why there is no engine with these options.
 pub fn failure(error: Error, args: &FilterArgs) -> CommandError {
@@ -81,9 +80,17 @@ fn of_option(option: &str, got: &str, expected: &str, args: &FilterArgs) -> Opti
 
 /// Formats the numbers of bytes within a text with `print`.
 fn in_units(text: &str, print: fn(f64) -> String) -> String {
-    let bytes = Regex::new(r"\b(\d+) bytes\b").expect("it is a regular expression");
-    let in_units = |found: &Captures| found[1].parse().map_or_else(|_| found[0].to_string(), print);
-    bytes.replace_all(text, in_units).into_owned()
+    let Some((parts, last)) = text.rsplit_once(" bytes") else { return text.to_string() };
+    let mut printed = String::new();
+    for part in parts.split(" bytes") {
+        let words = part.trim_end_matches(|c: char| c.is_ascii_digit());
+        printed += words;
+        match part[words.len()..].parse() {
+            Ok(bytes) => printed += &print(bytes),
+            Err(_) => printed += " bytes",
+        }
+    }
+    printed + last
 }
 
 #[cfg(test)]
@@ -110,6 +117,20 @@ mod tests {
         let error = Error::OutOfMemory { tier: "history", bytes: 3 << 30, source };
         let expected = "--history: the history needs 3 GiB of memory: 2 MiB are available";
         assert_eq!(said(error, &[]), expected);
+    }
+
+    #[test]
+    fn numbers_of_bytes_are_printed_with_their_units_wherever_they_stand() {
+        let print = |bytes| format!("{bytes} B");
+        for (text, printed) in [
+            ("", ""),
+            ("no bytes", "no bytes"),
+            ("7 bytes", "7 B"),
+            ("at least 7 bytes, at most 90 bytes of it", "at least 7 B, at most 90 B of it"),
+            ("7 and bytes, x7 bytes", "7 and bytes, x7 B"),
+        ] {
+            assert_eq!(in_units(text, print), printed);
+        }
     }
 
     /// Every option of the engine that the command sets has a name in the command.

@@ -3,11 +3,11 @@
 use super::fields::{Dialect, Splitter, Unbalanced};
 use super::hints::with_another_delimiter;
 use super::json::Pointer;
+use super::pattern::Pattern;
 use super::time;
 use crate::args::{LineArgs, Quote, TimeFormat};
 use crate::error::CommandError;
 use hapax::Timestamp;
-use regex::bytes::Regex;
 use std::borrow::Cow;
 
 /// Finds ids and times in lines.
@@ -30,10 +30,7 @@ enum Checkpoint {
         number: usize,
     },
     Json(Pointer),
-    Regex {
-        regex: Regex,
-        group: usize,
-    },
+    Regex(Pattern),
     /// Several fields or columns, all of which are the id.
     Several(Vec<Checkpoint>),
 }
@@ -58,7 +55,7 @@ impl Extractor {
             Ok::<_, CommandError>(match (Checkpoint::all(fields.chain(columns)), json, regex) {
                 (Some(fields), ..) => Some(fields),
                 (_, Some(pointer), _) => Some(Checkpoint::Json(Pointer::new(pointer))),
-                (.., Some(regex)) => Some(Checkpoint::regex(regex, group)?),
+                (.., Some(regex)) => Some(Checkpoint::Regex(Pattern::new(regex, group)?)),
                 _ => None,
             })
         };
@@ -169,13 +166,6 @@ impl Extractor {
 }
 
 impl Checkpoint {
-    fn regex(text: &str, group: &str) -> Result<Self, CommandError> {
-        let regex = Regex::new(text).map_err(|e| CommandError::Usage(e.to_string()))?;
-        let named = regex.capture_names().position(|name| name == Some(group));
-        let group = named.unwrap_or(usize::from(regex.captures_len() > 1));
-        Ok(Checkpoint::Regex { regex, group })
-    }
-
     /// Returns the place that is all of these; none if there are none.
     fn all(places: impl Iterator<Item = Checkpoint>) -> Option<Self> {
         let mut places: Vec<_> = places.collect();
@@ -217,11 +207,7 @@ impl Checkpoint {
                 Ok(Some(Cow::Owned(id)))
             }
             Checkpoint::Json(pointer) => pointer.find(line),
-            Checkpoint::Regex { regex, group: 0 } => Ok(regex.find(line).map(|found| Cow::Borrowed(found.as_bytes()))),
-            Checkpoint::Regex { regex, group } => {
-                let found = regex.captures(line).and_then(|captures| captures.get(*group));
-                Ok(found.map(|found| Cow::Borrowed(found.as_bytes())))
-            }
+            Checkpoint::Regex(pattern) => Ok(pattern.find(line).map(Cow::Borrowed)),
         }
     }
 }

@@ -25,6 +25,7 @@ pub mod lines;
 mod options;
 mod output;
 mod parse;
+mod pattern;
 mod pending;
 mod plan;
 mod print;

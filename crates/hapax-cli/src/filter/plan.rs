@@ -204,8 +204,9 @@ mod tests {
     #[test]
     fn the_number_of_lines_is_about_right() {
         let text: String = (0..400_000).map(|i| format!("{i:width$}\n", width = 10 + i % 30)).collect();
-        let zstd = zstd::encode_all(text.as_bytes(), 1).unwrap();
-        for (name, content) in [("plain", text.as_bytes()), ("zstd", &zstd)] {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(text.as_bytes()).unwrap();
+        for (name, content) in [("plain", text.as_bytes()), ("gzip", &encoder.finish().unwrap())] {
             let size = Temporary::new(name, content).size().unwrap();
             assert_eq!(size.bytes, content.len() as u64);
             assert!((320_000..=480_000).contains(&size.lines), "{name}: {size:?}");

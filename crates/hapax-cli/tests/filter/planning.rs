@@ -74,7 +74,7 @@ fn two_repeats_far_away_do_not_make_a_window_of_weeks() {
 /// Checks that neither the plan nor its figures depend on when the records came.
 #[test]
 fn a_plan_is_the_same_at_another_time() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/blocks.tsv.zst");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/blocks.tsv.gz");
     let rows = common::trace(&path, 1);
     let digester = Digester::with_seed(3);
     let at = |offset: u64| {
@@ -95,7 +95,7 @@ fn a_plan_is_the_same_at_another_time() {
 
 #[test]
 fn a_trace_that_is_in_the_repository() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/blocks.tsv.zst");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/blocks.tsv.gz");
     let lines = ["--header", "--column", "id", "--time-column", "ts_ms", "--time-format", "ms"];
     let plan = planned(&[&lines[..], &["--catch", "99.9%"]].concat(), &path);
     let rows = common::trace(&path, 1);
@@ -197,7 +197,7 @@ fn block_numbers_without_time() {
 /// early and never grows.
 #[test]
 fn an_engine_as_planned_for_a_trace_suffices_for_it() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/blocks.tsv.zst");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/blocks.tsv.gz");
     let (digester, mut profile) = (Digester::with_seed(3), Profile::new(10_000));
     // The trace is sped up, so that the window has something to hold: ten thousand records within
     // ten windows.
