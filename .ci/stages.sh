@@ -1,0 +1,166 @@
+# The stages of .ci/run, a function each.
+
+# Nothing is compiled twice here, nor debugged: all have the tests' profile, and C the flags of
+# scripts/test, so that what others have written is compiled once.
+export CARGO_INCREMENTAL=0 CARGO_PROFILE_RELEASE_DEBUG=0 RUST_BACKTRACE=0 CFLAGS="${CFLAGS--O0 -g0}"
+# Random tests have more seeds, campaigns take longer, and 1 GB goes through the command.
+export HAPAX_LONG="${HAPAX_LONG-1}"
+[ -n "$HAPAX_LONG" ] || unset HAPAX_LONG
+
+skip() { printf 'SKIPPED: %s\n' "$1"; }
+has_toolchain() { cargo "+$1" --version >/dev/null 2>&1; }
+has_package() { dpkg -s "$@" >/dev/null 2>&1; }
+
+# Debian's RocksDB, in place of minutes of C++. It is older, and lacks one function, which nothing
+# here calls.
+with_rocksdb=()
+if has_package librocksdb-dev libclang-dev; then
+    link='-C link-arg=-Wl,--defsym=rocksdb_write_buffer_manager_destroy=0'
+    with_rocksdb=(ROCKSDB_LIB_DIR="$(dirname "$(find /usr/lib -name librocksdb.so -print -quit)")"
+        RUSTFLAGS="--cfg rocksdb $link" RUSTDOCFLAGS="$link")
+fi
+
+install() { # a package of Debian
+    [ "$(id -u)" = 0 ] || return 1
+    [ -n "${updated:-}" ] || apt-get update -qq || return 1
+    updated=yes
+    RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$1" >/dev/null && echo "installed $1"
+}
+
+# Servers, a browser, libraries and compilers that tests need.
+servers() {
+    local server package
+    for server in redis-server postgres pgbouncer nats-server rabbitmq-server chromium go valgrind; do
+        [ -n "$(find /usr/bin /usr/sbin /usr/local/bin /usr/lib/postgresql -name "$server" -print -quit 2>/dev/null)" ] && continue
+        package=${server/#postgres/postgresql}
+        install "${package/%go/golang-go}" || skip "tests with $server: it is not installed, and could not be (as root, from Debian)"
+    done
+    for package in libssl-dev pkg-config librocksdb-dev libclang-dev node-typescript prometheus qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross; do
+        has_package "$package" || install "$package" || true
+    done
+    has_package librocksdb-dev libclang-dev ||
+        skip 'RocksDB, a rival: librocksdb-dev and libclang-dev are not installed, and could not be (as root, from Debian)'
+    python3 -c 'import moto.server' 2>/dev/null || python3 -m pip install --quiet --disable-pip-version-check 'moto[server]' 2>/dev/null ||
+        skip 'hand-over through S3: there is no moto (PyPI: moto[server]), and it could not be installed'
+}
+
+format() {
+    cargo fmt --all --check
+    cargo fmt --check --manifest-path fuzz/Cargo.toml
+    scripts/house # no circles between files or folders
+}
+
+lints() {
+    env "${with_rocksdb[@]}" cargo clippy --workspace --all-features --all-targets --profile test -- -D warnings
+}
+
+each_feature_alone() { scripts/features; }
+
+dependencies() {
+    local tree
+    tree=$(cargo tree -p hapax --edges normal,build --prefix none --format '{p}' | cut -d' ' -f1 | sort -u | xargs)
+    echo "The default build compiles: $tree"
+    [ "$tree" = 'cfg-if getrandom hapax libc memmap2 xxhash-rust' ]
+    scripts/deny
+}
+
+documentation() {
+    env "${with_rocksdb[@]}" RUSTDOCFLAGS='-D warnings' cargo doc --profile test --workspace --lib --no-deps --all-features \
+        --exclude testkit --exclude hapax-brokers --exclude hapax-patterns
+}
+
+readme_says() { grep -qFx "$1" README.md || { echo "README.md does not say: $1"; return 1; }; }
+
+all_tests() {
+    local runner
+    readme_says scripts/test
+    runner=CARGO_TARGET_$(rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')_RUNNER
+    env "${with_rocksdb[@]}" RUSTC_WRAPPER="$PWD/scripts/timed" "$runner=$PWD/scripts/timed" scripts/test
+    # What some tests leave out nobody says.
+    [ -d "${HAPAX_DATA:-../shared/data}" ] || skip 'real traces: there is no ../shared/data, and HAPAX_DATA names no other place'
+    grep -q avx512_vbmi2 /proc/cpuinfo || skip 'AVX-512: this processor has none'
+    { [ "$(id -u)" = 0 ] && losetup -f >/dev/null 2>&1; } || skip 'power cuts: they take root and a loop device; the tests have killed processes'
+}
+
+# What decides, and what documents say.
+core_tests() { cargo test -p hapax --all-features --lib --test integration; }
+
+# Those that a busy machine has failed before, beside load.
+tests_beside_load() { scripts/busy 3; }
+
+# As the tests have built them. (Those that take a broker's address are begun by nobody here: the
+# programs of examples/brokers, which its tests run against brokers, are the same.)
+examples() {
+    local example
+    for example in examples/*.rs crates/*/examples/*.rs; do
+        case $example in */orders_from_*) continue ;; esac
+        "target/debug/examples/$(basename "$example" .rs)"
+    done
+}
+
+# The README's first command, and what an id costs on each path.
+main_job() {
+    local job='cargo run --release -p hapax-cli -- filter --column id --stats examples/blocks.tsv.gz'
+    readme_says "$job"
+    unset CFLAGS
+    [ "$($job | wc -l)" = 1067 ]
+    scripts/instructions
+}
+
+model() { # which, which tests
+    RUSTFLAGS="--cfg modelled --cfg $1" CARGO_TARGET_DIR="target/$1" cargo test -p hapax --release --lib "${@:2}"
+}
+# Every interleaving of the protocols, judged at each completion: the same ones every time
+# (scripts/explore draws others).
+explorer() { HAPAX_EXPLORE_SEED=1 HAPAX_EXPLORE_SCENARIOS=400 model explore explore; }
+# The memory orderings, complete up to three preemptions.
+loom() { model loom models; }
+# Two million random schedules.
+shuttle() { model shuttle models; }
+
+fuzz_targets() {
+    local target found
+    if ! has_toolchain nightly || ! cargo fuzz --version >/dev/null 2>&1; then
+        skip 'fuzz targets: they take a nightly toolchain and cargo-fuzz; the corpus was replayed by the tests'
+        return
+    fi
+    # `filter` and `reports` are programs with a hundred crates: campaigns fuzz them (scripts/fuzz).
+    # As of all targets, their corpora were replayed by the tests. Half optimized, what is built here
+    # is built in half of the time.
+    export CARGO_PROFILE_RELEASE_OPT_LEVEL=1
+    cargo +nightly fuzz build --sanitizer none
+    for target in $(cargo +nightly fuzz list | grep -vxE 'filter|reports'); do
+        found=$(mktemp -d) # not the committed corpus
+        cargo +nightly fuzz run --sanitizer none "$target" "$found" "fuzz/corpus/$target" -- -max_total_time=4 -verbosity=0
+        rm -r "$found"
+    done
+}
+
+miri() { scripts/miri; }
+
+aarch64() { CARGO_TARGET_DIR=target/beside scripts/aarch64; }
+
+oldest_rust() {
+    local oldest crates
+    oldest=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+    if ! has_toolchain "$oldest"; then
+        skip "the oldest Rust that Cargo.toml promises: there is no toolchain $oldest (rustup toolchain install $oldest)"
+        return
+    fi
+    # The crates fjall and sqlx want later ones, as the README says; rivals promise nothing.
+    crates=$(ls crates | grep -vxE 'hapax-(bench|fjall)|testkit' | sed 's/^/-p /')
+    CARGO_TARGET_DIR=target/oldest cargo "+$oldest" check -p hapax $crates
+}
+
+packages() {
+    export CARGO_TARGET_DIR=target/beside
+    cargo package -p hapax
+    cargo publish --workspace --dry-run --no-verify
+}
+
+nothing_left_behind() {
+    local untracked
+    git diff --exit-code
+    untracked=$(git status --porcelain)
+    [ -z "$untracked" ] || { echo "$untracked"; return 1; }
+}
