@@ -135,11 +135,13 @@ fn stalled_pair(window: &Window, access: usize, meanwhile: impl Fn()) -> Option<
 
 #[test]
 fn of_two_equal_ids_in_a_batch_the_first_is_fresh_whatever_others_do_meanwhile() {
-    for (others, later, forgotten, refresh) in (0..=16).flat_map(|others| {
+    let cases = (0..=16).flat_map(|others| {
         [0, 1, 3, 60, 101].into_iter().flat_map(move |later| {
             [0, 1, 4, 16].into_iter().flat_map(move |forgotten| [false, true].map(|it| (others, later, forgotten, it)))
         })
-    }) {
+    });
+    // A short run takes every third case: with the next number of others those are other ones.
+    for (others, later, forgotten, refresh) in cases.step_by(long(3, 1)) {
         for access in 0.. {
             let mut window = window_with(others);
             window.set_refresh_on_duplicate(refresh);

@@ -1,6 +1,6 @@
 //! Digests look random, whatever the ids are.
 
-use crate::Random;
+use super::Random;
 use hapax::Digester;
 use std::collections::HashSet;
 

@@ -47,7 +47,7 @@ impl Child {
     /// Starts it, with these variables.
     pub fn start<'v>(variables: impl IntoIterator<Item = (&'v str, String)>) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "child", "--nocapture"]).stdout(Stdio::piped()).stderr(Stdio::null());
+        command.args(["--exact", "crash::child", "--nocapture"]).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut process = command.envs(variables).spawn().unwrap();
         let (output, said) = (process.stdout.take().unwrap(), Arc::new(Mutex::new(Said::default())));
         let latest = Arc::clone(&said);

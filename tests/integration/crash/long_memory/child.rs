@@ -1,14 +1,14 @@
 //! The process that dies: an engine with a long memory that does what the script says.
 
 use super::script::{Deed, Op, RETENTION, Script, WINDOW, Way, time};
-use crate::process::{Life, say_what_is_wrong};
+use crate::crash::process::{Life, say_what_is_wrong};
 use hapax::{Attempt, Certainty, Dedup, Error, Forgotten, Int, JournalError, JournalOptions, LongMemory, SyncMode};
 use std::collections::HashMap;
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use crate::process::Child;
+pub use crate::crash::process::Child;
 
 const DIRECTORY: &str = "HAPAX_LONG_MEMORY_DIRECTORY";
 const SCRIPT: &str = "HAPAX_LONG_MEMORY_SCRIPT";

@@ -1,13 +1,15 @@
 //! Pairs of ids that are made to collide.
 
-use crate::Random;
-use crate::xxh3::Likely;
+use super::Random;
+use super::xxh3::Likely;
 use hapax::{Dedup, Digester};
 use std::thread;
+use testkit::long;
 
 /// Returns the number of pairs, of all kinds.
 fn pairs() -> usize {
-    std::env::var("HAPAX_PAIRS").ok().and_then(|pairs| pairs.parse().ok()).unwrap_or(10_000_000)
+    let given = std::env::var("HAPAX_PAIRS").ok().and_then(|pairs| pairs.parse().ok());
+    given.unwrap_or_else(|| long(2_000_000, 10_000_000))
 }
 
 /// Pairs under a key.
@@ -106,8 +108,8 @@ fn colliding(random: Random, pairs: usize, digester: impl Fn(u64) -> Digester) -
 }
 
 #[test]
-fn of_ten_million_chosen_pairs_none_collides() {
-    let mut random = Random::new("ten million pairs");
+fn of_millions_of_chosen_pairs_none_collides() {
+    let mut random = Random::new("millions of pairs");
     let seeds = [random.next(), random.next()];
     let half = |seed| move || colliding(Random::of(seed), pairs() / 2, Digester::with_seed);
     let halves = seeds.map(|seed| thread::spawn(half(seed)));

@@ -8,7 +8,7 @@
 //! both high bits of the keys are. That takes `lo32(d1 ^ d2) == lo32(k1 ^ k2)`, which has a most
 //! frequent value.
 
-use crate::Random;
+use super::Random;
 use xxhash_rust::const_xxh3::const_custom_default_secret;
 
 /// Bytes in a stripe.

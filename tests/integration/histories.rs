@@ -1,10 +1,10 @@
 //! Recorded histories: threads on the real engine, and a checker that looks for an order in which
 //! every answer is right.
 //!
-//! Ten million operations, or `HAPAX_HISTORIES_OPERATIONS`, from `HAPAX_HISTORIES_SEED`;
+//! A million and a half operations, ten million with `HAPAX_LONG`, or `HAPAX_HISTORIES_OPERATIONS`, from `HAPAX_HISTORIES_SEED`;
 //! `scripts/histories` runs a campaign.
 
-use testkit::{corpus, threads};
+use testkit::{corpus, long, threads};
 
 use hapax::{Builder, Dedup, Unconfirmed};
 use hapax_testing::{Clocks, Report, Semantics, Workload, verify};
@@ -26,7 +26,9 @@ fn engine() -> Builder {
 }
 
 fn workload() -> Workload {
-    Workload { forgets: 2, ..Workload::of_window(WINDOW) }
+    // (So that the few operations of a short run take some windows, too.)
+    let operations_per_window = long(25_000, 100_000);
+    Workload { forgets: 2, operations_per_window, ..Workload::of_window(WINDOW) }
 }
 
 fn cases() -> Vec<Case> {
@@ -111,7 +113,7 @@ fn run(case: Case, operations: u64, seed: u64) -> Report {
 
 #[test]
 fn every_recorded_history_is_right() {
-    let operations = variable("HAPAX_HISTORIES_OPERATIONS", 10_000_000);
+    let operations = variable("HAPAX_HISTORIES_OPERATIONS", long(1_500_000, 10_000_000));
     let seed = variable("HAPAX_HISTORIES_SEED", 1);
     let cases = cases();
     let share = operations.div_ceil(cases.len() as u64).next_multiple_of(8);

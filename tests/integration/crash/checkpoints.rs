@@ -81,7 +81,7 @@ fn consumers_that_are_killed_handle_every_message_and_none_again_that_lies_befor
     let (mut starts, mut came_to) = (Vec::new(), 0);
     for kill in 0..kills {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "child", "--nocapture"]).stdout(Stdio::null()).stderr(Stdio::null());
+        command.args(["--exact", "crash::child", "--nocapture"]).stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = command.env(DIRECTORY, &path).spawn().unwrap();
         // From its start on: it is to die while it opens the journal, too.
         std::thread::sleep(Duration::from_micros(random.below(60_000)));

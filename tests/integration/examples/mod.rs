@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-#[path = "../../examples/durable_consumer.rs"]
+#[path = "../../../examples/durable_consumer.rs"]
 #[allow(dead_code)] // its broker, and main
 mod durable_consumer;
 
-#[path = "../../examples/log_consumer.rs"]
+#[path = "../../../examples/log_consumer.rs"]
 #[allow(dead_code)] // main
 mod log_consumer;
 
@@ -38,11 +38,11 @@ fn what_is_shown_is_what_is_tested() {
     let shown = [
         ("docs/guide/2-durability.md", "examples/durable_consumer.rs", "/// Handles what is new of a batch."),
         ("docs/guide/2-durability.md", "examples/log_consumer.rs", "/// Handles what is new of a batch that begins"),
-        ("docs/guide/3-sharing.md", "tests/examples/shown.rs", "/// Handles a message,"),
+        ("docs/guide/3-sharing.md", "tests/integration/examples/shown.rs", "/// Handles a message,"),
         ("docs/patterns.md", "crates/hapax-http/examples/http_server.rs", "/// Lets in who shows a token"),
-        ("docs/guide/2-durability.md", "tests/examples/shown.rs", "/// Charges an order,"),
-        ("docs/scaling-out.md", "tests/examples/shown.rs", "/// Handles a message,"),
-        ("docs/scaling-out.md", "tests/examples/shown.rs", "/// Handles what is new of a batch."),
+        ("docs/guide/2-durability.md", "tests/integration/examples/shown.rs", "/// Charges an order,"),
+        ("docs/scaling-out.md", "tests/integration/examples/shown.rs", "/// Handles a message,"),
+        ("docs/scaling-out.md", "tests/integration/examples/shown.rs", "/// Handles what is new of a batch."),
     ];
     for (document, file, begins) in shown {
         let function = function(file, begins);

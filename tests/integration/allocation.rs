@@ -1,4 +1,5 @@
-//! No check allocates: counted by the allocator itself.
+//! No check allocates: counted by the allocator itself, thread by thread. It serves all of this
+//! program, and does nothing else but what the system's does.
 
 use hapax::{Dedup, Int, Timestamp, Unconfirmed};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -11,12 +12,29 @@ thread_local! {
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
 }
 
+fn count() {
+    let _ = ALLOCATIONS.try_with(|n| n.set(n.get() + 1));
+}
+
 // SAFETY: every call goes to the system's allocator as it is.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let _ = ALLOCATIONS.try_with(|n| n.set(n.get() + 1));
+        count();
         // SAFETY: as the caller promises.
         unsafe { System.alloc(layout) }
+    }
+
+    // (Else zeros would be written, and memory that nobody has touched would be in use.)
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        count();
+        // SAFETY: as the caller promises.
+        unsafe { System.realloc(ptr, layout, new_size) }
     }
 
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
