@@ -148,8 +148,8 @@ pub fn forks_at_full_speed() {
     let directory = Directory::new("speed");
     // Small and short, so that tables are started and retired all the time: in a hundred rounds a
     // window has passed. For a child time stands still, however long it is kept waiting.
-    let builder = builder(&directory.0).capacity(100).window(Duration::from_millis(300));
-    let dedup = builder.clock(clock.clone()).build().unwrap();
+    let small = builder(&directory.0).capacity(100).window(Duration::from_millis(300));
+    let dedup = small.clock(clock.clone()).build().unwrap();
     let (is_done, next) = (AtomicBool::new(false), AtomicU64::new(0));
     let work = |thread: u64| {
         let (mut verdicts, mut round) = (Vec::new(), 0);

@@ -159,12 +159,11 @@ fn events_of_the_past_keep_the_times_that_their_callers_gave() {
 
 #[test]
 fn a_journal_keeps_the_times_to_within_three_ticks() {
-    let directory = std::env::temp_dir().join(format!("hapax-first-seen-{}", std::process::id()));
-    let _ = std::fs::remove_dir_all(&directory);
+    let directory = testkit::directory::Directory::new("first-seen");
     let clock = ManualClock::new();
     let open = || {
         let builder = Dedup::builder().window(secs(600)).clock(clock.clone());
-        builder.journal(&directory, JournalOptions::new()).build().unwrap()
+        builder.journal(directory.path(), JournalOptions::new()).build().unwrap()
     };
     let at = |id: u64| 1_000_000_000_000 + id * 77_777_777;
     let dedup = open();
@@ -181,8 +180,6 @@ fn a_journal_keeps_the_times_to_within_three_ticks() {
         assert!(verdict.is_duplicate() && contains(&first, at(id)), "{id}: {} {first:?}", at(id));
         assert!(first.latest() - first.earliest() <= 3 * dedup.tick(), "{first:?}");
     }
-    drop(dedup);
-    std::fs::remove_dir_all(&directory).unwrap();
 }
 
 /// Threads check while time goes on by whole windows: whatever a duplicate is said to be, some

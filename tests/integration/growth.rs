@@ -299,47 +299,6 @@ fn a_thread_does_the_same_in_the_background() {
     }
 }
 
-/// Checks new ids in a rush, as after a restart: as fast as threads can, from room for 1,000, with
-/// the default options; all of them twice. Returns how many were lost early, and how many of the
-/// second round were called fresh.
-fn rush(threads: u64, ids: u64, in_batches: bool, refresh: bool) -> (u64, u64) {
-    let builder = Dedup::builder().seed(7).window(Duration::from_secs(3_600)).capacity(1_000);
-    let dedup = &builder.refresh_on_duplicate(refresh).build().unwrap();
-    let round = |in_batches: bool| {
-        let share = |thread: u64| thread * ids / threads..(thread + 1) * ids / threads;
-        let one_by_one =
-            |mine: std::ops::Range<u64>| mine.filter(|id| dedup.check(Int::from(*id)).is_fresh()).count() as u64;
-        std::thread::scope(|scope| {
-            let rush = |mine| scope.spawn(move || if in_batches { fresh(dedup, mine) } else { one_by_one(mine) });
-            let threads: Vec<_> = (0..threads).map(|thread| rush(share(thread))).collect();
-            threads.into_iter().map(|thread| thread.join().unwrap()).sum::<u64>()
-        })
-    };
-    assert_eq!(round(in_batches), ids, "of ids that never came before");
-    let lost = window(dedup).evicted_live;
-    (lost, round(true))
-}
-
-#[test]
-fn a_rush_from_a_small_window_loses_nothing() {
-    for (threads, in_batches) in [(1, true), (1, false), (2, true), (2, false), (4, true), (4, false)] {
-        let lost = rush(threads, 2_000_000, in_batches, false);
-        assert_eq!(lost, (0, 0), "{threads} threads, {}", if in_batches { "batches" } else { "one by one" });
-    }
-    assert_eq!(rush(2, 500_000, true, true), (0, 0), "with refresh");
-}
-
-#[test]
-fn a_rush_at_one_moment_from_a_small_window_to_many_times_as_many_loses_nothing() {
-    let builder = Dedup::builder().seed(7).window(WINDOW).capacity(1_000).max_memory_bytes(4096 * MIB);
-    let dedup = builder.clock(clock_at_1000()).build().unwrap();
-    assert_eq!(fresh(&dedup, 0..3_000_000), 3_000_000);
-    let stats = window(&dedup);
-    assert_eq!((stats.evicted_live, stats.refused_tables), (0, 0), "{stats:?}");
-    assert!(bytes(&stats.tables) as f64 / 3e6 < 80.0, "{stats:?}");
-    assert_eq!(fresh(&dedup, 0..3_000_000), 0);
-}
-
 #[test]
 fn the_limit_must_have_room_for_the_capacity() {
     let error = Dedup::builder().capacity(1_000_000).max_memory_bytes(MIB).build().unwrap_err();

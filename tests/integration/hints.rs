@@ -58,9 +58,8 @@ fn engines_believe_no_announcement() {
 #[test]
 fn journals_believe_no_announcement() {
     use hapax::JournalOptions;
-    let directory = std::env::temp_dir().join(format!("hapax-hints-{}", std::process::id()));
-    let _ = std::fs::remove_dir_all(&directory);
-    let dedup = Dedup::builder().journal(&directory, JournalOptions::new()).build().unwrap();
+    let directory = testkit::directory::Directory::new("hints");
+    let dedup = Dedup::builder().journal(directory.path(), JournalOptions::new()).build().unwrap();
     check_in_each_way(&dedup);
     let fresh = dedup.check("another");
     let checked = |from: u64| Announcing((from..from + 100).map(|id| (dedup.digest(Int::from(id)), fresh)));
@@ -71,8 +70,6 @@ fn journals_believe_no_announcement() {
     dedup.append_batch_prepared_at(checked(13_000), Timestamp::from_secs(1_000_000)).unwrap();
     assert_eq!(dedup.appended_up_to().unwrap().as_u64() - before.as_u64(), 400);
     dedup.flush().unwrap();
-    drop(dedup);
-    std::fs::remove_dir_all(directory).unwrap();
 }
 
 #[test]

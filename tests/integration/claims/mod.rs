@@ -242,7 +242,7 @@ fn large_batches_over_and_over() {
 
 #[test]
 fn waiting() {
-    let dedup = Dedup::builder().build().unwrap();
+    let (dedup, _) = engine();
     for completes in [true, false] {
         let claim = dedup.claim("a").claimed().unwrap();
         let before = dedup.stats().claims.in_progress;

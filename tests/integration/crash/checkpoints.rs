@@ -5,16 +5,20 @@
 //! consumer, this program once more, writes each message that it handles to a file, with the
 //! checkpoint that it went on from.
 
+use super::process::{Child, Life};
 use super::{seed, times};
 use hapax::{Dedup, Int, JournalOptions};
 use std::collections::HashMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::Duration;
+use testkit::directory::Directory;
+use testkit::long;
 use testkit::random::Random;
 
 const DIRECTORY: &str = "HAPAX_CHECKPOINTS_DIRECTORY";
+const LIFE: Life = Life { from_start: 60_000, from_report: 30_000, progress: 2_000 };
+
 const SOURCE: &str = "log";
 
 /// Returns the id of the message at an offset.
@@ -45,6 +49,7 @@ pub fn run_if_asked() {
     let Ok(path) = std::env::var(DIRECTORY) else { return };
     let path = PathBuf::from(path);
     let dedup = open(&path);
+    let mut output = std::io::stdout();
     let mut effects = std::fs::File::options().append(true).create(true).open(path.join("effects")).unwrap();
     let start = position(&dedup);
     // The last line may be cut off.
@@ -64,6 +69,7 @@ pub fn run_if_asked() {
             _ => {
                 dedup.checkpoint([(SOURCE, next.to_be_bytes())]).unwrap();
                 dedup.flush().unwrap();
+                writeln!(output, "durable {next}.").unwrap();
             }
         }
     }
@@ -71,30 +77,25 @@ pub fn run_if_asked() {
 
 #[test]
 fn consumers_that_are_killed_handle_every_message_and_none_again_that_lies_before_a_checkpoint() {
-    let kills = times("HAPAX_CHECKPOINT_KILLS", 60);
+    let kills = times("HAPAX_CHECKPOINT_KILLS", long(16, 60));
     let seed = seed();
     println!("HAPAX_CRASH_SEED={seed} HAPAX_CHECKPOINT_KILLS={kills}");
     let mut random = Random(seed);
-    let path = std::env::temp_dir().join(format!("hapax-checkpoints-{}", std::process::id()));
-    let _ = std::fs::remove_dir_all(&path);
-    std::fs::create_dir_all(&path).unwrap();
-    let (mut starts, mut came_to) = (Vec::new(), 0);
+    let directory = Directory::new("checkpoints");
+    let path = directory.path();
+    let (mut waited, mut came_to) = (0, 0);
     for kill in 0..kills {
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "crash::child", "--nocapture"]).stdout(Stdio::null()).stderr(Stdio::null());
-        let mut child = command.env(DIRECTORY, &path).spawn().unwrap();
-        // From its start on: it is to die while it opens the journal, too.
-        std::thread::sleep(Duration::from_micros(random.below(60_000)));
-        child.kill().unwrap();
-        child.wait().unwrap();
-        let is_at = position(&open(&path));
-        assert!(is_at >= came_to, "kill {kill}: back at {is_at}, before checkpoint {came_to}");
+        let mut child = Child::start([(DIRECTORY, path.display().to_string())]);
+        waited += u64::from(child.let_it_run(&mut random, &LIFE));
+        let acknowledged = child.kill();
+        let is_at = position(&open(path));
+        let least = acknowledged.max(came_to);
+        assert!(is_at >= least, "kill {kill}: back at {is_at}, before checkpoint {least}");
         came_to = is_at;
-        starts.push(is_at);
     }
-    assert!(came_to > 1_000, "the consumers came to {came_to} only");
-    judge(&path, came_to);
-    std::fs::remove_dir_all(path).unwrap();
+    // A consumer has handled 226 messages when it reports for the first time.
+    assert!(waited > 0 && came_to >= 226 * waited, "{waited} consumers came to {came_to} only");
+    judge(path, came_to);
 }
 
 /// Judges the effects of all consumers, given the last checkpoint.

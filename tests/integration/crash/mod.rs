@@ -14,6 +14,8 @@ mod power;
 mod process;
 
 use child::{Journal, LIFE};
+use testkit::directory::Directory;
+use testkit::long;
 use testkit::random::Random;
 
 /// Returns how many times to repeat, in a campaign.
@@ -35,28 +37,29 @@ fn seed() -> u64 {
 
 #[test]
 fn kill_9_at_any_moment() {
-    let kills = times("HAPAX_KILLS", 200);
+    let kills = times("HAPAX_KILLS", long(40, 200));
     let seed = seed();
     println!("HAPAX_CRASH_SEED={seed} HAPAX_KILLS={kills}");
     let mut random = Random(seed);
-    let path = std::env::temp_dir().join(format!("hapax-crash-{}", std::process::id()));
+    let directory = Directory::new("crash");
+    let path = directory.path().join("journal");
     let mut journal = Journal::new(path.clone());
-    let mut acknowledged_by = 0;
+    let mut waited = 0;
     for kill in 0..kills {
         if kill % ROUND == 0 {
             journal = Journal::new(path.clone());
         }
         let mut child = journal.start();
-        child.let_it_run(&mut random, &LIFE);
+        let waits = child.let_it_run(&mut random, &LIFE);
         let acknowledged = child.kill();
-        acknowledged_by += u32::from(acknowledged > 0);
+        waited += u32::from(waits);
+        assert!(acknowledged > 0 || !waits, "child {kill} has ended by itself");
         journal.verify(acknowledged, &format!("kill {kill}"));
         if kill % 500 == 499 {
             println!("{} kills, none of the ids lost that were acknowledged", kill + 1);
         }
     }
-    assert!(acknowledged_by > kills / 3, "only {acknowledged_by} of {kills} children acknowledged anything");
-    std::fs::remove_dir_all(path).unwrap();
+    assert!(waited > kills / 10, "only {waited} of {kills} children were to acknowledge anything");
 }
 
 /// Runs the child; this is no test.

@@ -7,6 +7,7 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::process::Command;
+use testkit::long;
 use testkit::mounted::Mounted;
 use testkit::random::Random;
 
@@ -67,7 +68,7 @@ impl Drop for FileSystem {
 
 #[test]
 fn power_cuts_at_any_moment() {
-    let cuts = times("HAPAX_POWER_CUTS", 50);
+    let cuts = times("HAPAX_POWER_CUTS", long(12, 50));
     let mut files = match FileSystem::new("power") {
         Ok(files) => files,
         // `.ci/run` asks for the same, and says it aloud.
@@ -77,7 +78,7 @@ fn power_cuts_at_any_moment() {
     println!("HAPAX_CRASH_SEED={seed} HAPAX_POWER_CUTS={cuts}");
     let mut random = Random(seed);
     let mut journal = Journal::new(files.mount().join("journal"));
-    let mut acknowledged_by = 0;
+    let mut waited = 0;
     for cut in 0..cuts {
         if cut % ROUND == 0 {
             // The new journal has another name: the removal of the old one might not survive the
@@ -86,7 +87,7 @@ fn power_cuts_at_any_moment() {
             journal = Journal::new(files.mount().join(format!("journal-{cut}")));
         }
         let mut child = journal.start();
-        child.let_it_run(&mut random, &LIFE);
+        let waits = child.let_it_run(&mut random, &LIFE);
         // Reports from now on would never have left a machine without power. (And they would be
         // wrong sometimes: when the log is aborted while a sync waits for it, ext4 finds nothing
         // left to wait for.)
@@ -94,11 +95,12 @@ fn power_cuts_at_any_moment() {
         files.cut_the_power();
         child.kill();
         files.start_again();
-        acknowledged_by += u32::from(acknowledged > 0);
+        waited += u32::from(waits);
+        assert!(acknowledged > 0 || !waits, "child {cut} has ended by itself");
         journal.verify(acknowledged, &format!("power cut {cut}"));
         if cut % 100 == 99 {
             println!("{} power cuts, none of the ids lost that were acknowledged", cut + 1);
         }
     }
-    assert!(acknowledged_by > cuts / 3, "only {acknowledged_by} of {cuts} children acknowledged anything");
+    assert!(waited > 0, "none of {cuts} children was to acknowledge anything");
 }

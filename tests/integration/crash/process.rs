@@ -67,23 +67,33 @@ impl Child {
         Child { process, reader: Some(reader), said }
     }
 
-    /// Waits for a random time.
-    pub fn let_it_run(&self, random: &mut Random, life: &Life) {
-        let longest_micros = match random.below(2) {
-            0 => life.from_start,
-            _ => {
-                self.wait_for(1);
-                self.wait_for(self.acknowledged() + random.below(life.progress + 1));
-                life.from_report
-            }
-        };
+    /// Waits for a random time. Returns true if that began with a report, so that something is
+    /// durable, however busy the machine is.
+    pub fn let_it_run(&self, random: &mut Random, life: &Life) -> bool {
+        let waits = random.below(2) == 1;
+        if waits {
+            self.wait_for(1);
+            self.wait_for(self.acknowledged() + random.below(life.progress + 1));
+        }
+        let longest_micros = if waits { life.from_report } else { life.from_start };
         std::thread::sleep(Duration::from_micros(random.below(longest_micros)));
+        waits
     }
 
-    /// Waits until it has acknowledged this much.
+    /// Waits until it has come as far as children come.
+    #[cfg(feature = "long-memory")]
+    pub fn let_it_come_far(&self, life: &Life) {
+        self.wait_for(1);
+        self.wait_for(self.acknowledged() + life.progress);
+    }
+
+    /// Waits until it has acknowledged this much, or has ended by itself.
     fn wait_for(&self, acknowledged: u64) {
         let began = Instant::now();
-        while self.acknowledged() < acknowledged && began.elapsed() < Duration::from_secs(20) {
+        let has_ended = || self.reader.as_ref().is_none_or(JoinHandle::is_finished);
+        while self.acknowledged() < acknowledged && !has_ended() {
+            // A guard against hanging alone.
+            assert!(began.elapsed() < Duration::from_secs(120), "it does not come to {acknowledged}");
             std::thread::sleep(Duration::from_micros(200));
         }
     }
