@@ -96,12 +96,12 @@ pub fn a_child_does_not_keep_what_its_parent_dies_with() {
     let directory = Directory::new("dies");
     let mut parent = Part::Parent.start(&directory.0);
     // Until this goes, the child of the fork lives.
-    let stdin = parent.stdin.take();
+    let stdin = parent.0.stdin.take();
     let mut line = [0; 1];
-    parent.stdout.as_mut().unwrap().read_exact(&mut line).unwrap();
+    parent.0.stdout.as_mut().unwrap().read_exact(&mut line).unwrap();
     assert!(!directory.can_be_opened_elsewhere());
-    parent.kill().unwrap();
-    parent.wait().unwrap();
+    parent.0.kill().unwrap();
+    parent.0.wait().unwrap();
     assert!(directory.can_be_opened_elsewhere(), "an orphan keeps its dead parent's directory");
     drop(stdin);
 }

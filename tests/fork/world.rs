@@ -70,7 +70,7 @@ impl Directory {
     /// Returns true if another process can open it, one that is no child of a fork.
     pub fn can_be_opened_elsewhere(&self) -> bool {
         let mut child = Part::Open.start(&self.0);
-        let status = child.wait().unwrap();
+        let status = child.0.wait().unwrap();
         assert!(matches!(status.code(), Some(0 | 3)), "{status}");
         status.success()
     }
@@ -95,6 +95,16 @@ pub enum Part {
     Parent,
 }
 
+/// A process that plays a part. It ends with its case, also if that panics.
+pub struct Started(pub Child);
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 const PART: &str = "HAPAX_FORK_PART";
 const DIRECTORY: &str = "HAPAX_FORK_DIRECTORY";
 
@@ -104,10 +114,10 @@ impl Part {
         [Part::Open, Part::Parent].into_iter().find(|known| format!("{known:?}") == part)
     }
 
-    pub fn start(self, directory: &Path) -> Child {
+    pub fn start(self, directory: &Path) -> Started {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.env(PART, format!("{self:?}")).env(DIRECTORY, directory);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
+        Started(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap())
     }
 
     pub fn run(self) {

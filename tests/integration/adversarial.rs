@@ -1,6 +1,6 @@
-//! Ids chosen to harm: two or ten million that share prefixes, suffixes and lengths, count, have few bits
-//! set, or collide under XXH3 without a seed. Under a key they fall on buckets as random ones do;
-//! where ids are trusted and the seed is known they do not.
+//! Ids chosen to harm: two or ten million that share prefixes, suffixes and lengths, count, have
+//! few bits set, or collide under XXH3 without a seed. Under a key they fall on buckets as random
+//! ones do; where ids are trusted and the seed is known they do not.
 
 use hapax::{Builder, Dedup, Digester, WindowStats};
 use std::time::Duration;

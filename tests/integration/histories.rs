@@ -1,8 +1,8 @@
 //! Recorded histories: threads on the real engine, and a checker that looks for an order in which
 //! every answer is right.
 //!
-//! A million and a half operations, ten million with `HAPAX_LONG`, or `HAPAX_HISTORIES_OPERATIONS`, from `HAPAX_HISTORIES_SEED`;
-//! `scripts/histories` runs a campaign.
+//! A million and a half operations, ten million with `HAPAX_LONG`, or `HAPAX_HISTORIES_OPERATIONS`,
+//! from `HAPAX_HISTORIES_SEED`; `scripts/histories` runs a campaign.
 
 use testkit::{corpus, long, threads};
 
@@ -96,7 +96,7 @@ fn cases() -> Vec<Case> {
             "many threads that drift apart",
             engine(),
             semantics,
-            // (By a quarter of a window at most: the system may keep a thread waiting for any time.)
+            // (By a quarter of a window at most: the system may keep a thread waiting for long.)
             Workload { threads: 8, meet_every: drift, skew: WINDOW / 5, ..workload() },
         ),
     ]

@@ -5,16 +5,20 @@ use testkit::traces as common;
 use common::PUBLISHED;
 use hapax::{Dedup, Int, Timestamp};
 use std::time::Duration;
+use testkit::long;
 
 #[test]
 fn real_traces_get_the_exact_answers() {
     for (file, ms_a_unit, answers) in PUBLISHED {
         let Some(path) = common::data(file) else { continue };
         let rows = common::trace(&path, ms_a_unit);
-        for &(seconds, fresh, fresh_if_refreshed) in answers {
+        for (n, &(seconds, fresh, fresh_if_refreshed)) in answers.iter().enumerate() {
             for (refresh, published) in [(false, fresh), (true, fresh_if_refreshed)] {
                 let window_ms = seconds * 1_000;
-                assert_eq!(common::exact_fresh(&rows, window_ms, refresh), published, "the reference itself");
+                if n == 0 || long(false, true) {
+                    let exact = common::exact_fresh(&rows, window_ms, refresh);
+                    assert_eq!(exact, published, "the reference itself");
+                }
 
                 let dedup = Dedup::builder()
                     .window(Duration::from_millis(window_ms))

@@ -11,9 +11,17 @@ use crate::window::survey::Survey;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The longest that a caller waits before it goes on with a table that is overfull. (Tests must not
-/// lose ids because the system runs something else than the thread that they wait for.)
-const PATIENCE: Duration = if cfg!(test) { Duration::from_secs(60) } else { Duration::from_millis(10) };
+/// The longest that a caller waits before it goes on with a table that is overfull.
+const PATIENCE: Duration = Duration::from_millis(10);
+
+/// Returns the longest that this thread waits.
+fn patience() -> Duration {
+    #[cfg(all(test, not(modelled)))]
+    if tests::IS_PATIENT.get() {
+        return Duration::from_secs(60);
+    }
+    PATIENCE
+}
 
 /// The most parts of a table that the caller that needs it in a rush makes ready: a thread would
 /// come too late.
@@ -86,7 +94,7 @@ impl Growth {
             let under_way = self.state().under_way.clone();
             under_way.map_or_else(|| !self.busy.load(Ordering::Relaxed), |preparation| preparation.has_more())
         };
-        while self.tables.roster() == roster && !is_due() && since.elapsed() < PATIENCE {
+        while self.tables.roster() == roster && !is_due() && since.elapsed() < patience() {
             std::thread::yield_now();
         }
     }
