@@ -201,6 +201,8 @@ pub mod plan;
 
 mod hint;
 mod id_set;
+#[cfg(test)]
+mod long;
 mod memory;
 mod process;
 mod rules;

@@ -10,6 +10,7 @@
 //! They also test those of claims, to `AnnounceFirst`, `AnnounceInOrder`, `KeepTakenBack` and
 //! `TokenHolds` (here, leases last).
 
+use crate::long::long;
 use crate::rules::{Rule, be_interrupted, leave_out};
 use crate::window::scale;
 use crate::{Dedup, Digester, Forgotten, Int};
@@ -186,5 +187,5 @@ fn it_is_noticed_when_a_rule_is_left_out() {
 
 #[test]
 fn nothing_is_noticed_when_none_is_left_out() {
-    assert_eq!(noticed(None, "", 3), None);
+    assert_eq!(noticed(None, "", long(1, 3)), None);
 }

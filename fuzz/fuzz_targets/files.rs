@@ -1,4 +1,5 @@
-//! Damaged segments of a journal, and snapshots. The body is shared with `tests/fuzz_files.rs`.
+//! Damaged segments of a journal, and snapshots. The body is shared with
+//! `tests/integration/fuzz_files.rs`.
 #![cfg_attr(fuzzing, no_main)]
 
 use testkit::files;

@@ -1,4 +1,5 @@
-//! The engine with a history against a model. The body is shared with `tests/fuzz_corpus.rs`.
+//! The engine with a history against a model. The body is shared with
+//! `tests/integration/fuzz_corpus.rs`.
 #![cfg_attr(fuzzing, no_main)]
 
 use testkit::decode;

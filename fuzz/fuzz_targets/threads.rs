@@ -1,5 +1,5 @@
 //! Threads on one engine: their answers must have an order in which they are right. The body is
-//! shared with `tests/histories.rs`.
+//! shared with `tests/integration/histories.rs`.
 #![cfg_attr(fuzzing, no_main)]
 
 use testkit::threads;

@@ -5,6 +5,7 @@ use super::options::Damage;
 use super::payload::Kind;
 use super::reopen::Reopened;
 use super::simulated::{Call, Fault, Simulated};
+use crate::long::long;
 use std::time::Duration;
 
 /// The calls that may fail while a journal is reopened: those that change something, and looks at
@@ -17,43 +18,45 @@ const CALLS_MAX: u64 = 40;
 #[test]
 fn whatever_call_fails_while_a_journal_is_reopened_it_has_everything_once_when_it_is_tried_again() {
     let mut failed_again = 0;
-    for fault in [Fault::Error(EIO), Fault::Error(ENOSPC), Fault::HalfThenFull] {
-        for (calls, again) in (0..disk_calls()).flat_map(|calls| AGAIN.map(|again| (calls, again))) {
-            for after in 0..CALLS_MAX {
-                let disk = Simulated::new();
-                let what = format!("{fault:?} of call {calls}, then of {again:?} after {after}");
-                let (shared, ..) = go_on(&disk, rules(Duration::from_secs(4), 10 * RETENTION), Damage::Refuse).unwrap();
-                disk.plan(None, calls, fault);
-                let failed = (0..IDS).find(|&n| {
-                    shared.append(Kind::Accepted, second(n), [id(n)]);
-                    shared.flush().is_err()
-                });
-                let Some(failed) = failed else { break };
-                disk.set_capacity(None);
-                disk.heal();
-                disk.plan(again, after, Fault::Error(EIO));
-                let is_done = shared.reopen().is_ok();
-                disk.heal();
-                if !is_done {
-                    failed_again += 1;
-                    let reopened = shared.reopen().unwrap_or_else(|error| panic!("{what}: {error}"));
-                    assert_eq!((reopened.files_lost, reopened.ids_lost), (0, 0), "{what}: nothing is gone");
-                }
-                for n in failed + 1..IDS {
-                    shared.append(Kind::Accepted, second(n), [id(n)]);
-                    shared.flush().unwrap_or_else(|error| panic!("{what}: {error}"));
-                }
-                disk.crash(calls);
-                let (_, recovered, ids) = open(&disk, Damage::Refuse).unwrap_or_else(|error| panic!("{what}: {error}"));
-                assert_eq!(ids, (0..IDS).collect::<Vec<_>>(), "{what}");
-                assert!(recovered.recovery.torn.is_empty(), "{what}: {:?}", recovered.recovery);
-                if is_done {
-                    break;
-                }
+    let faults = [Fault::Error(EIO), Fault::Error(ENOSPC), Fault::HalfThenFull];
+    let ways = faults.into_iter().flat_map(|fault| AGAIN.map(|again| (fault, again)));
+    // A short run has each call fail in one of the six ways, in another one than the call before.
+    let cases = (0..disk_calls()).flat_map(|calls| ways.clone().map(move |(fault, again)| (calls, fault, again)));
+    for (calls, fault, again) in cases.step_by(long(5, 1)) {
+        for after in 0..CALLS_MAX {
+            let disk = Simulated::new();
+            let what = format!("{fault:?} of call {calls}, then of {again:?} after {after}");
+            let (shared, ..) = go_on(&disk, rules(Duration::from_secs(4), 10 * RETENTION), Damage::Refuse).unwrap();
+            disk.plan(None, calls, fault);
+            let failed = (0..IDS).find(|&n| {
+                shared.append(Kind::Accepted, second(n), [id(n)]);
+                shared.flush().is_err()
+            });
+            let Some(failed) = failed else { break };
+            disk.set_capacity(None);
+            disk.heal();
+            disk.plan(again, after, Fault::Error(EIO));
+            let is_done = shared.reopen().is_ok();
+            disk.heal();
+            if !is_done {
+                failed_again += 1;
+                let reopened = shared.reopen().unwrap_or_else(|error| panic!("{what}: {error}"));
+                assert_eq!((reopened.files_lost, reopened.ids_lost), (0, 0), "{what}: nothing is gone");
+            }
+            for n in failed + 1..IDS {
+                shared.append(Kind::Accepted, second(n), [id(n)]);
+                shared.flush().unwrap_or_else(|error| panic!("{what}: {error}"));
+            }
+            disk.crash(calls);
+            let (_, recovered, ids) = open(&disk, Damage::Refuse).unwrap_or_else(|error| panic!("{what}: {error}"));
+            assert_eq!(ids, (0..IDS).collect::<Vec<_>>(), "{what}");
+            assert!(recovered.recovery.torn.is_empty(), "{what}: {:?}", recovered.recovery);
+            if is_done {
+                break;
             }
         }
     }
-    assert!(failed_again > 1_000, "{failed_again}");
+    assert!(failed_again > long(200, 1_000), "{failed_again}");
 }
 
 #[test]

@@ -133,6 +133,7 @@ fn entry_of(word: u64) -> u32 {
 #[cfg(all(test, not(modelled)))]
 mod tests {
     use super::*;
+    use crate::long::long;
     use proptest::prelude::*;
     use std::collections::HashMap;
 
@@ -141,7 +142,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(2_000))]
+        #![proptest_config(ProptestConfig::with_cases(long(500, 2_000)))]
         /// Few homes, at both ends and in the middle, so that runs are long and wrap around.
         #[test]
         fn it_is_a_map(operations in proptest::collection::vec((any::<bool>(), 0..12_u64, 0..3_u64), 0..200)) {

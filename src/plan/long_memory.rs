@@ -59,14 +59,15 @@ mod tests {
     use super::*;
     use crate::journal::restarts::{builder, clock};
     use crate::journal::simulated::Simulated;
+    use crate::long::long;
     use crate::segments::LIVE_MAX;
     use crate::{JournalOptions, LongMemory};
 
     #[test]
     fn segments_take_what_was_planned_and_never_more_than_was_said() {
-        const RATE: u64 = 4_000;
+        let rate: u64 = long(2_000, 4_000);
         let (window, retention) = (Duration::from_secs(40), Duration::from_secs(240));
-        let plan = Demand::new(RATE as f64, window).long_memory(retention).plan().unwrap();
+        let plan = Demand::new(rate as f64, window).long_memory(retention).plan().unwrap();
         let planned = plan.long_memory.unwrap();
         // (Without a thread, whoever checks seals and merges.)
         let (disk, clock) = (Simulated::new(), clock());
@@ -74,7 +75,7 @@ mod tests {
         let dedup = builder.long_memory("/long", LongMemory::new(retention)).build().unwrap();
         let (mut memory, mut disk, mut verdicts) = (Vec::new(), Vec::new(), Vec::new());
         for second in 0..3 * retention.as_secs() {
-            let ids: Vec<_> = (second * RATE..(second + 1) * RATE).map(u64::to_be_bytes).collect();
+            let ids: Vec<_> = (second * rate..(second + 1) * rate).map(u64::to_be_bytes).collect();
             clock.advance(Duration::from_secs(1));
             dedup.check_batch(&ids, &mut verdicts);
             assert!(verdicts.iter().all(|verdict| verdict.is_fresh()));

@@ -12,6 +12,7 @@ use super::set::Segments;
 use super::sort::{Event, EventKind};
 use crate::digest::{DigestKey, Digester, WantedKey};
 use crate::journal::simulated::Simulated;
+use crate::long::long;
 use crate::random::Random;
 use crate::rules::{Rule, leave_out};
 use crate::{Digest, SegmentError, Timestamp};
@@ -108,7 +109,7 @@ fn each_flipped_byte_is_noticed() {
         let bytes = whole.read(&file).unwrap();
         // Each byte of the trailer and of the manifest, and every so many of the rest.
         let close = bytes.len().saturating_sub(2 * TRAILER_BYTES);
-        for at in (0..bytes.len()).filter(|at| *at >= close || at % 37 == 0 || at % PAGE_BYTES < 18) {
+        for at in (0..bytes.len()).filter(|at| *at >= close || at % long(74, 37) == 0 || at % PAGE_BYTES < 18) {
             let disk = whole.copy();
             disk.flip(&file, 8 * at as u64 + at as u64 % 8);
             let noticed = notice(&disk, &file, true, &format!("byte {at} of {}", file.display()));

@@ -3,6 +3,7 @@
 
 use super::model::{Op, World};
 use crate::journal::simulated::Fault;
+use crate::long::long;
 
 const EIO: i32 = 5;
 const ENOSPC: i32 = 28;
@@ -43,11 +44,12 @@ fn run(after: u64, fault: Fault, cut: bool) -> u64 {
 fn whatever_call_fails_the_directory_has_what_was_durable() {
     let calls = run(u64::MAX, Fault::Dead, false);
     assert!(calls > 100, "{calls}");
-    for fault in [Fault::Error(EIO), Fault::Error(ENOSPC), Fault::HalfThenFull, Fault::Short, Fault::Dead] {
-        for after in 0..calls {
-            for cut in [false, true] {
-                run(after, fault, cut);
-            }
-        }
+    let faults = [Fault::Error(EIO), Fault::Error(ENOSPC), Fault::HalfThenFull, Fault::Short, Fault::Dead];
+    let ways = faults.into_iter().flat_map(|fault| [(fault, false), (fault, true)]);
+    // A short run has each call fail in three of the ten ways, others for the next call.
+    for (after, (fault, cut)) in
+        (0..calls).flat_map(|after| ways.clone().map(move |way| (after, way))).step_by(long(3, 1))
+    {
+        run(after, fault, cut);
     }
 }

@@ -30,7 +30,8 @@ pub fn main() {
     if let [case, run] = &arguments[..]
         && run == "--run"
     {
-        alarm(60);
+        // A guard against hanging alone.
+        alarm(300);
         let (_, case) = CASES.iter().find(|(name, _)| name == case).expect("a case");
         return case();
     }

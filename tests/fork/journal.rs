@@ -1,12 +1,13 @@
 //! Engines with a journal.
 
 use super::world::{Directory, Part, become_child, builder, fork, must_end_well, pipe};
-use hapax::{Dedup, Int, JournalError, JournalOptions};
+use hapax::{Dedup, Int, JournalError, JournalOptions, ManualClock};
 use std::future::Future;
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
+use testkit::long;
 
 fn is_forked<T: std::fmt::Debug>(result: Result<T, JournalError>) {
     let error = result.unwrap_err();
@@ -95,12 +96,12 @@ pub fn a_child_does_not_keep_what_its_parent_dies_with() {
     let directory = Directory::new("dies");
     let mut parent = Part::Parent.start(&directory.0);
     // Until this goes, the child of the fork lives.
-    let stdin = parent.stdin.take();
+    let stdin = parent.0.stdin.take();
     let mut line = [0; 1];
-    parent.stdout.as_mut().unwrap().read_exact(&mut line).unwrap();
+    parent.0.stdout.as_mut().unwrap().read_exact(&mut line).unwrap();
     assert!(!directory.can_be_opened_elsewhere());
-    parent.kill().unwrap();
-    parent.wait().unwrap();
+    parent.0.kill().unwrap();
+    parent.0.wait().unwrap();
     assert!(directory.can_be_opened_elsewhere(), "an orphan keeps its dead parent's directory");
     drop(stdin);
 }
@@ -143,15 +144,18 @@ pub fn a_child_that_the_library_does_not_know_of() {
 
 /// Lets other threads check, claim, forget, grow, append and flush while this one forks.
 pub fn forks_at_full_speed() {
-    const FORKS: u64 = 200;
+    let (forks, clock) = (long(50, 200), ManualClock::new());
     let directory = Directory::new("speed");
-    // Small and short, so that tables are started and retired all the time.
-    let dedup = builder(&directory.0).capacity(100).window(Duration::from_millis(300)).build().unwrap();
+    // Small and short, so that tables are started and retired all the time: in a hundred rounds a
+    // window has passed. For a child time stands still, however long it is kept waiting.
+    let small = builder(&directory.0).capacity(100).window(Duration::from_millis(300));
+    let dedup = small.clock(clock.clone()).build().unwrap();
     let (is_done, next) = (AtomicBool::new(false), AtomicU64::new(0));
     let work = |thread: u64| {
         let (mut verdicts, mut round) = (Vec::new(), 0);
         while !is_done.load(Ordering::Relaxed) {
             let first = next.fetch_add(1_000, Ordering::Relaxed);
+            clock.advance(Duration::from_millis(3));
             dedup.check_batch((first..first + 500).map(Int::from), &mut verdicts);
             for id in first + 500..first + 600 {
                 if let Some(claim) = dedup.claim(Int::from(id)).claimed() {
@@ -171,7 +175,7 @@ pub fn forks_at_full_speed() {
         let work = &work;
         let dedup = &dedup;
         (0..3).for_each(|thread| drop(scope.spawn(move || work(thread))));
-        for _ in 0..FORKS {
+        for _ in 0..forks {
             let first = next.fetch_add(10_000, Ordering::Relaxed);
             must_end_well(fork(|| {
                 let mut verdicts = Vec::new();

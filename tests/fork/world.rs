@@ -7,13 +7,17 @@ use std::os::fd::FromRawFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+/// The seconds after which a process hangs: far more than the busiest machine takes.
+const HANGS_AFTER: u32 = 120;
+
 /// Kills this process after this many seconds, whatever it waits for.
 pub fn alarm(seconds: u32) {
     // SAFETY: it takes a number and gives one.
     unsafe { libc::alarm(seconds) };
 }
 
-/// Forks. The child runs the closure, never returns, and has eight seconds. Returns its process id.
+/// Forks. The child runs the closure, never returns, and is killed if it hangs. Returns its process
+/// id.
 pub fn fork(child: impl FnOnce()) -> libc::pid_t {
     // SAFETY: the child goes on with the closure, as the test is about that, and then ends.
     match unsafe { libc::fork() } {
@@ -24,7 +28,7 @@ pub fn fork(child: impl FnOnce()) -> libc::pid_t {
 }
 
 pub fn become_child(child: impl FnOnce()) -> ! {
-    alarm(8);
+    alarm(HANGS_AFTER);
     let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(child));
     // SAFETY: it ends the process at once.
     unsafe { libc::_exit(if done.is_ok() { 0 } else { 17 }) }
@@ -66,7 +70,7 @@ impl Directory {
     /// Returns true if another process can open it, one that is no child of a fork.
     pub fn can_be_opened_elsewhere(&self) -> bool {
         let mut child = Part::Open.start(&self.0);
-        let status = child.wait().unwrap();
+        let status = child.0.wait().unwrap();
         assert!(matches!(status.code(), Some(0 | 3)), "{status}");
         status.success()
     }
@@ -91,6 +95,16 @@ pub enum Part {
     Parent,
 }
 
+/// A process that plays a part. It ends with its case, also if that panics.
+pub struct Started(pub Child);
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 const PART: &str = "HAPAX_FORK_PART";
 const DIRECTORY: &str = "HAPAX_FORK_DIRECTORY";
 
@@ -100,14 +114,14 @@ impl Part {
         [Part::Open, Part::Parent].into_iter().find(|known| format!("{known:?}") == part)
     }
 
-    pub fn start(self, directory: &Path) -> Child {
+    pub fn start(self, directory: &Path) -> Started {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.env(PART, format!("{self:?}")).env(DIRECTORY, directory);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
+        Started(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap())
     }
 
     pub fn run(self) {
-        alarm(20);
+        alarm(HANGS_AFTER);
         let directory = PathBuf::from(std::env::var_os(DIRECTORY).unwrap());
         let opened = builder(&directory).build();
         match self {
@@ -122,7 +136,10 @@ impl Part {
                 // The child lives until the process that started us closes our standard input.
                 let child = fork(|| drop(std::io::stdin().read(&mut [0])));
                 println!("{child}");
-                std::thread::sleep(std::time::Duration::from_secs(30));
+                // Until it is killed.
+                loop {
+                    std::thread::park();
+                }
             }
         }
     }

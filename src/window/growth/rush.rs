@@ -14,6 +14,15 @@ use std::time::{Duration, Instant};
 /// The longest that a caller waits before it goes on with a table that is overfull.
 const PATIENCE: Duration = Duration::from_millis(10);
 
+/// Returns the longest that this thread waits.
+fn patience() -> Duration {
+    #[cfg(all(test, not(modelled)))]
+    if tests::IS_PATIENT.get() {
+        return Duration::from_secs(60);
+    }
+    PATIENCE
+}
+
 /// The most parts of a table that the caller that needs it in a rush makes ready: a thread would
 /// come too late.
 const SMALL_PARTS: usize = 1;
@@ -85,7 +94,7 @@ impl Growth {
             let under_way = self.state().under_way.clone();
             under_way.map_or_else(|| !self.busy.load(Ordering::Relaxed), |preparation| preparation.has_more())
         };
-        while self.tables.roster() == roster && !is_due() && since.elapsed() < PATIENCE {
+        while self.tables.roster() == roster && !is_due() && since.elapsed() < patience() {
             std::thread::yield_now();
         }
     }
@@ -119,3 +128,6 @@ impl Growth {
         is_ahead && is_free && self.reserve(size) == Reserved::Yes
     }
 }
+
+#[cfg(all(test, not(modelled)))]
+mod tests;

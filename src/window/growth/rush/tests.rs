@@ -1,0 +1,83 @@
+//! Rushes: new ids as fast as threads can bring them, into a window with little room.
+
+use crate::long::long;
+use crate::{Dedup, Int, ManualClock, TableStats, WindowStats};
+use std::cell::Cell;
+use std::time::Duration;
+
+thread_local! {
+    /// True in a thread that must lose no id because the system runs something else than the thread
+    /// that makes the next table ready.
+    pub(super) static IS_PATIENT: Cell<bool> = const { Cell::new(false) };
+}
+
+const WINDOW: Duration = Duration::from_secs(100);
+
+/// Checks ids in batches. Returns how many are fresh.
+fn fresh(dedup: &Dedup, ids: std::ops::Range<u64>) -> u64 {
+    let mut verdicts = Vec::new();
+    let batches = ids.clone().step_by(1_000).map(|from| from..ids.end.min(from + 1_000));
+    batches
+        .map(|batch| {
+            dedup.check_batch(batch.map(Int::from), &mut verdicts);
+            verdicts.iter().filter(|verdict| verdict.is_fresh()).count() as u64
+        })
+        .sum()
+}
+
+fn window(dedup: &Dedup) -> WindowStats {
+    dedup.stats().window
+}
+
+fn bytes(tables: &[TableStats]) -> usize {
+    tables.iter().map(|table| table.bytes).sum()
+}
+
+/// Checks new ids in a rush, as after a restart: as fast as threads can, from room for 1,000, with
+/// the default options; all of them twice. Returns how many were lost early, and how many of the
+/// second round were called fresh.
+fn rush(threads: u64, ids: u64, in_batches: bool, refresh: bool) -> (u64, u64) {
+    let builder = Dedup::builder().seed(7).window(Duration::from_secs(3_600)).capacity(1_000);
+    let dedup = &builder.refresh_on_duplicate(refresh).build().unwrap();
+    let round = |in_batches: bool| {
+        let share = |thread: u64| thread * ids / threads..(thread + 1) * ids / threads;
+        let one_by_one =
+            |mine: std::ops::Range<u64>| mine.filter(|id| dedup.check(Int::from(*id)).is_fresh()).count() as u64;
+        std::thread::scope(|scope| {
+            let rush = |mine| {
+                scope.spawn(move || {
+                    IS_PATIENT.set(true);
+                    if in_batches { fresh(dedup, mine) } else { one_by_one(mine) }
+                })
+            };
+            let threads: Vec<_> = (0..threads).map(|thread| rush(share(thread))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum::<u64>()
+        })
+    };
+    assert_eq!(round(in_batches), ids, "of ids that never came before");
+    let lost = window(dedup).evicted_live;
+    (lost, round(true))
+}
+
+#[test]
+fn a_rush_from_a_small_window_loses_nothing() {
+    for (threads, in_batches) in [(1, true), (1, false), (2, true), (2, false), (4, true), (4, false)] {
+        let lost = rush(threads, long(400_000, 2_000_000), in_batches, false);
+        assert_eq!(lost, (0, 0), "{threads} threads, {}", if in_batches { "batches" } else { "one by one" });
+    }
+    assert_eq!(rush(2, long(200_000, 500_000), true, true), (0, 0), "with refresh");
+}
+
+#[test]
+fn a_rush_at_one_moment_from_a_small_window_to_many_times_as_many_loses_nothing() {
+    IS_PATIENT.set(true);
+    let (clock, ids) = (ManualClock::new(), long(600_000, 3_000_000));
+    clock.advance(Duration::from_secs(1_000));
+    let builder = Dedup::builder().seed(7).window(WINDOW).capacity(1_000).max_memory_bytes(4096 << 20);
+    let dedup = builder.clock(clock).build().unwrap();
+    assert_eq!(fresh(&dedup, 0..ids), ids);
+    let stats = window(&dedup);
+    assert_eq!((stats.evicted_live, stats.refused_tables), (0, 0), "{stats:?}");
+    assert!(bytes(&stats.tables) as f64 / (ids as f64) < 80.0, "{stats:?}");
+    assert_eq!(fresh(&dedup, 0..ids), 0);
+}

@@ -1,0 +1,36 @@
+//! Replays the corpus that `cargo fuzz` has collected for the files of journals and snapshots, and
+//! damage drawn at random; see `fuzz/README.md`.
+
+use testkit::{corpus, files};
+
+use files::Read;
+use proptest::prelude::*;
+
+#[test]
+fn damaged_files_are_read_in_part_or_refused_on_the_corpus() {
+    let (mut refused, mut read) = (0, 0);
+    let files = corpus::replay("files", |bytes| match files::fuzz(bytes) {
+        Some(Read::Refused) => refused += 1,
+        Some(Read::Ids(_)) => read += 1,
+        None => {}
+    });
+    println!("{files} files: {refused} refused, {read} read");
+    assert!(files == 0 || (refused > 0 && read > 0), "the corpus has been outgrown by the format");
+}
+
+#[test]
+fn undamaged_files_are_read() {
+    assert_eq!(files::fuzz(&[0]), Some(Read::Ids(40)));
+    assert_eq!(files::fuzz(&[2]), Some(Read::Ids(40)));
+    assert_eq!(files::fuzz(&[1, 1, 2, 3]), Some(Read::Ids(0)));
+    assert_eq!(files::fuzz(&[3, 1, 2, 3]), Some(Read::Refused));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(testkit::long(250, 1_000)))]
+
+    #[test]
+    fn damaged_files_are_read_in_part_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..30)) {
+        files::fuzz(&bytes);
+    }
+}

@@ -1,0 +1,27 @@
+//! The tests of the engine from outside, in one program, which is compiled and linked once. What
+//! needs a process without a harness or without other threads has a program of its own: `fork`,
+//! `threads`. `crash` starts this program once more, as the processes that it kills.
+//!
+//! Campaigns and long runs take `HAPAX_LONG` (`testkit::long`), which CI sets.
+
+mod adversarial;
+mod allocation;
+mod arrivals;
+mod behaviours;
+mod claims;
+mod crash;
+mod digest;
+mod documents;
+mod event_time;
+mod examples;
+mod first_seen;
+mod fuzz_corpus;
+mod fuzz_files;
+mod growth;
+mod hints;
+mod histories;
+mod journal;
+mod model;
+mod snapshot;
+mod statistics;
+mod traces;
