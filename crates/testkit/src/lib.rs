@@ -8,6 +8,7 @@ pub mod corpus;
 pub mod decode;
 pub mod directory;
 pub mod files;
+mod long;
 pub mod model;
 pub mod moto_server;
 #[cfg(target_os = "linux")]
@@ -18,6 +19,8 @@ pub mod random;
 pub mod threads;
 pub mod traces;
 pub mod world;
+
+pub use long::long;
 
 #[cfg(feature = "servers")]
 pub mod postgres_pooler;
