@@ -62,7 +62,8 @@ async fn server(layer: IdempotencyLayer<Faulty>, handled: Handled) -> Server {
     };
     let authenticate = async |mut request: Request, next: Next| -> Response {
         let token = request.headers().get("authorization").and_then(|value| value.to_str().ok());
-        let tenant = ["hostile"].into_iter().chain(OTHERS).find(|name| token == Some(format!("Bearer {name}'s").as_str()));
+        let tenant =
+            ["hostile"].into_iter().chain(OTHERS).find(|name| token == Some(format!("Bearer {name}'s").as_str()));
         let Some(tenant) = tenant else { return StatusCode::UNAUTHORIZED.into_response() };
         request.extensions_mut().insert(Tenant(tenant));
         next.run(request).await

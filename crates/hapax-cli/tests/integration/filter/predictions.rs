@@ -1,10 +1,10 @@
 //! A plan's predictions, compared with an engine that is built as planned and driven on a manual
 //! clock at the planned rate: within 10 %.
 
+use crate::filter::until;
 use hapax::plan::{Demand, Plan};
 use hapax::{Dedup, Int, JournalOptions, ManualClock, SyncMode, Verdict};
 use std::time::Duration;
-use crate::filter::until;
 use testkit::random::Random;
 
 const SEED: u64 = 0x9a7e;

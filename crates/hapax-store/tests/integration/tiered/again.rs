@@ -136,7 +136,7 @@ async fn in_batches<S: hapax_store::Store>(engine: TieredDedup<S>) {
 
 #[tokio::test]
 async fn a_lost_answer_that_is_asked_for_again_at_once_on_one_thread() {
-    for seed in 0..3 {
+    for seed in 0..testkit::long(1, 3) {
         eprintln!("seed {seed}");
         let (engine, at_once) = losing(seed).await;
         one_by_one(engine).await;
@@ -151,7 +151,7 @@ async fn a_lost_answer_that_is_asked_for_again_at_once_on_one_thread() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_lost_answer_that_is_asked_for_again_at_once_one_by_one() {
-    for seed in 0..3 {
+    for seed in 0..testkit::long(1, 3) {
         eprintln!("seed {seed}");
         let (engine, at_once) = losing(seed).await;
         one_by_one(engine).await;
@@ -161,7 +161,7 @@ async fn a_lost_answer_that_is_asked_for_again_at_once_one_by_one() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_lost_answer_that_is_asked_for_again_at_once_sixteen_at_a_time() {
-    for seed in 0..3 {
+    for seed in 0..testkit::long(1, 3) {
         eprintln!("seed {seed}");
         let (engine, at_once) = losing(seed).await;
         sixteen_at_a_time(engine).await;
@@ -171,7 +171,7 @@ async fn a_lost_answer_that_is_asked_for_again_at_once_sixteen_at_a_time() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_lost_answer_that_is_asked_for_again_at_once_in_batches() {
-    for seed in 0..3 {
+    for seed in 0..testkit::long(1, 3) {
         eprintln!("seed {seed}");
         let (engine, at_once) = losing(seed).await;
         in_batches(engine).await;
@@ -372,14 +372,14 @@ async fn all_give_up(seed: u64) {
 
 #[tokio::test]
 async fn whoever_gives_up_at_any_time_on_one_thread() {
-    for seed in 0..3 {
+    for seed in 0..testkit::long(1, 3) {
         all_give_up(seed).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn whoever_gives_up_at_any_time_on_many_threads() {
-    for seed in 0..3 {
+    for seed in 0..testkit::long(1, 3) {
         all_give_up(seed).await;
     }
 }

@@ -142,8 +142,10 @@ async fn a_handler_that_blocks_its_thread_cannot_hold_up_a_revocation_and_is_not
     let broker = Broker::new(&world.store, Acks::Each);
     broker.send(0, "blocks");
     let (unblock, blocked) = std::sync::mpsc::channel::<()>();
-    let blocked = std::sync::Mutex::new(blocked);
+    let (blocked, begun) = (std::sync::Mutex::new(blocked), Arc::new(tokio::sync::Notify::new()));
+    let begins = Arc::clone(&begun);
     let handler = move |_: Delivery<Message>| {
+        begins.notify_one();
         let _ = blocked.lock().unwrap().recv();
         std::future::ready(Ok::<(), String>(()))
     };
@@ -151,13 +153,15 @@ async fn a_handler_that_blocks_its_thread_cannot_hold_up_a_revocation_and_is_not
     let stop = tokio::sync::Notify::new();
     let run = consumer.run(&broker, handler, stop.notified());
     let (stats, ()) = tokio::join!(run, async {
-        tokio::time::sleep(5 * MOMENT).await;
+        begun.notified().await;
         broker.revoke([0]);
         while broker.state().releases.is_empty() {
             tokio::time::sleep(MOMENT).await;
         }
         unblock.send(()).unwrap();
-        tokio::time::sleep(5 * MOMENT).await;
+        while !engine.claim("blocks").await.unwrap().is_duplicate() {
+            tokio::time::sleep(MOMENT).await;
+        }
         stop.notify_one();
     });
     assert_eq!((stats.unwrap().acknowledged, broker.out()), (0, vec![0]));
