@@ -188,6 +188,21 @@ async fn an_owner_that_goes_waits_for_nothing() {
     assert!(began.elapsed() < HANGS, "{:?}", began.elapsed());
 }
 
+/// Lets the time of a paused runtime go on, in which a blocking call is under way: that stops it. (No
+/// faster than real time, so that what is done beside it does not look slow.)
+async fn while_time_passes<T>(work: impl Future<Output = T>) -> T {
+    let passing = async {
+        loop {
+            tokio::time::advance(Duration::from_millis(1)).await;
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    tokio::select! {
+        done = work => done,
+        () = passing => unreachable!("it never ends"),
+    }
+}
+
 /// However an owner hears that it is fenced, in a publication or by the renewal of its lease, whose
 /// time is the runtime's.
 #[tokio::test(start_paused = true)]
@@ -206,7 +221,8 @@ async fn an_owner_that_hears_that_it_is_fenced_tells_who_waits_for_that_and_wait
         assert!(!check.is_finished(), "it waits for a page");
         let began = Instant::now();
         world.store.reads(Reads::NoFiles);
-        let _next = world.handover.acquire("3", &world.directory.0.join("c")).await.unwrap();
+        let directory = world.directory.0.join("c");
+        let _next = while_time_passes(world.handover.acquire("3", &directory)).await.unwrap();
         let hears = async {
             if publishes {
                 let error = owned.publish().await.unwrap_err();
@@ -215,7 +231,8 @@ async fn an_owner_that_hears_that_it_is_fenced_tells_who_waits_for_that_and_wait
                 tokio::time::advance(lease).await;
             }
         };
-        let (error, (), verdict) = tokio::join!(owned.fenced(), hears, check);
+        let all = async { tokio::join!(owned.fenced(), hears, check) };
+        let (error, (), verdict) = while_time_passes(all).await;
         assert!(matches!(error, HandoverError::Fenced { epoch: 2, by: 3, .. }), "{error}");
         assert_eq!(verdict.unwrap().certainty(), Certainty::Guess);
         assert!(began.elapsed() < HANGS, "{publishes}: it waits");

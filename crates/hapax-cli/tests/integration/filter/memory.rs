@@ -32,7 +32,7 @@ pub fn peak_mb(command: &Command, input: impl Into<Stdio>) -> u64 {
 fn measures() {
     let Ok(args) = std::env::var(MEASURED) else { return };
     let mut command = Command::new(env!("CARGO_BIN_EXE_hapax"));
-    #[expect(clippy::zombie_processes, reason = "it is waited for below, by its number")]
+    #[allow(clippy::zombie_processes, reason = "it is waited for below, by its number")]
     let child = command.args(args.lines()).stdout(Stdio::null()).spawn().unwrap();
     let mut status = 0;
     // SAFETY: zeros are figures.
