@@ -2,7 +2,7 @@
 //! generations.
 
 use super::broken::{WINDOW, workload};
-use super::judged::{accepted, found};
+use super::judged::{accepted, found, long};
 use super::{Semantics, Subject, Time, verify};
 use hapax::tier::random::mix;
 use hapax::{Outcome, Timestamp};
@@ -122,7 +122,7 @@ fn slots_without_locks_are_found() {
 #[test]
 fn generations_that_are_exchanged_twice_are_found() {
     let semantics = Semantics { slack: WINDOW * 6 / 5, ..Semantics::of_hapax(WINDOW) };
-    for seed in 0..5 {
+    for seed in 0..long(2, 5) {
         accepted(format!("two generations, seed {seed}"), || {
             verify(&Generations::new(true), &workload(seed), &semantics)
         });

@@ -260,7 +260,7 @@ fn a_claim_that_has_lapsed_meanwhile_is_forgotten_again() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(20_000))]
+    #![proptest_config(ProptestConfig::with_cases(crate::judged::long(4_000, 20_000)))]
 
     #[test]
     fn the_checker_finds_what_trying_everything_finds(

@@ -39,7 +39,7 @@ impl World {
             .capacity(10_000)
             .clock(self.clock.clone())
             // Each engine believes the marks of the others at once; otherwise:
-            // crates/hapax-store/tests/tiered/doubt.rs.
+            // crates/hapax-store/tests/integration/tiered/doubt.rs.
             .in_doubt(Duration::ZERO)
             .expiry(None)
     }

@@ -77,7 +77,7 @@ pub enum Change {
 ///
 /// ```
 /// # use hapax_bench::measure::{Report, compare};
-/// # let old = Report::from_json(&std::fs::read_to_string("tests/report/small.json")?)?;
+/// # let old = Report::from_json(&std::fs::read_to_string("tests/integration/report/small.json")?)?;
 /// # let new = old.clone();
 /// let comparison = compare(&old, &new);
 /// assert!(comparison.changes.is_empty());

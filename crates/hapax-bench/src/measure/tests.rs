@@ -123,17 +123,14 @@ impl Strategy<u64> for LookedUpFirst {
 #[test]
 fn ids_that_are_fresh_twice_are_seen() {
     let workload = Workload { duplicates: 0.5, ..setting().workload };
-    let settings = [1, 2].map(|threads| Setting { workload: workload.clone(), threads, ..setting() });
-    let seen = settings.map(|setting| {
-        let run = |seed| measure::<Vec<u64>, LookedUpFirst>(&setting, seed, Effort::Quick).unwrap().answers;
-        (17..20).map(run).fold(Answers::default(), |mut all, one| {
-            all += one;
-            all
-        })
-    });
-    println!("seeds 17 to 19: {seen:?}");
-    assert_eq!((seen[0].missed, seen[0].twice), (0, 0), "alone it is right");
-    assert!(seen[1].twice > 0 && seen[1].missed >= seen[1].twice, "{seen:?}");
+    let [alone, by_two] = [1, 2].map(|threads| Setting { workload: workload.clone(), threads, ..setting() });
+    let run = |setting, seed| measure::<Vec<u64>, LookedUpFirst>(setting, seed, Effort::Quick).unwrap().answers;
+    let right = run(&alone, 17);
+    assert_eq!((right.missed, right.twice), (0, 0), "alone it is right: {right:?}");
+    // Each of the first seeds shows it, unless others leave the two threads only one processor.
+    let seen = (17..117).map(|seed| run(&by_two, seed)).find(|seen| seen.twice > 0).expect("one of 100 shows it");
+    println!("{seen:?}");
+    assert!(seen.missed >= seen.twice, "{seen:?}");
 }
 
 #[test]
@@ -210,14 +207,14 @@ fn the_roofline_is_measured_like_a_strategy() {
 
 #[test]
 fn every_event_of_a_trace_is_checked_once_a_pass() {
-    let path = std::env::temp_dir().join(format!("hapax-measured-{}", std::process::id()));
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("measured");
     let mut trace = Trace::new(None);
     (0..3_000_u64).for_each(|i| trace.push(&(i % 1_000).to_le_bytes(), None).unwrap());
     trace.write(&path).unwrap();
     let workload = Workload { shape: Shape::Trace { path: path.clone() }, ..setting().workload };
     let setting = Setting { workload, live: 1_000, threads: 2, ..setting() };
     let seen = run::<0>(&setting).unwrap();
-    std::fs::remove_file(&path).unwrap();
     let passes = seen.checks / 3_000;
     assert!(passes >= 1 && seen.checks == passes * 3_000);
     assert_eq!(seen.answers.fresh, passes * 1_000);

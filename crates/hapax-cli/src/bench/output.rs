@@ -201,7 +201,7 @@ mod tests {
     }
 
     fn report() -> Report {
-        read(Path::new("../hapax-bench/tests/report/small.json")).unwrap()
+        read(Path::new("../hapax-bench/tests/integration/report/small.json")).unwrap()
     }
 
     #[test]

@@ -196,8 +196,8 @@ mod tests {
     fn blocks_are_whole_lines_and_together_the_input() {
         let long = [vec![b'x'; 3 * BLOCK_BYTES], b"\ny\n".to_vec()].concat();
         for input in [&b""[..], b"a", b"a\n", b"a\nb", b"\n\n", b"a\r\nb\0\xff\n", &long] {
-            for at_once in [1, 2, 7, 1 << 20] {
-                if at_once < 7 && input.len() > BLOCK_BYTES {
+            for at_once in [1, 2, 7, 9_999, 1 << 20] {
+                if at_once <= 7 && input.len() > BLOCK_BYTES {
                     continue;
                 }
                 let (all, too_long) = blocks(input, at_once, usize::MAX);
@@ -214,7 +214,7 @@ mod tests {
     fn lines_that_are_too_long_are_skipped_and_reported() {
         let long = vec![b'x'; 2 * BLOCK_BYTES];
         let input = [b"a\n", &long[..], b"\nb\n", &long[..], b"\n", &long[..]].concat();
-        for at_once in [1_000, 1 << 20] {
+        for at_once in [9_999, 1 << 20] {
             let (all, too_long) = blocks(&input, at_once, BLOCK_BYTES);
             assert_eq!((all.as_slice(), too_long), (&b"a\nb\n"[..], 3));
         }

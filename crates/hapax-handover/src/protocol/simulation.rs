@@ -387,10 +387,12 @@ fn run(seed: u64, rebalances: u64) -> (u64, [u64; 4]) {
 }
 
 #[test]
-fn ten_thousand_rebalances_lose_nothing_and_a_seed_gives_the_same_trace_twice() {
+fn rebalances_lose_nothing_and_a_seed_gives_the_same_trace_twice() {
     let first = std::env::var("HAPAX_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
     let mut sums = [0; 4];
-    for seed in first..first + 20 {
+    // (20 seeds are 10,000 rebalances.)
+    let seeds = testkit::long(4, 20);
+    for seed in first..first + seeds {
         println!("seed {seed}");
         let (trace, figures) = run(seed, 500);
         assert_eq!(run(seed, 500).0, trace, "seed {seed}: another trace");
@@ -398,5 +400,5 @@ fn ten_thousand_rebalances_lose_nothing_and_a_seed_gives_the_same_trace_twice() 
     }
     let [acquired, fenced, committed, again] = sums;
     println!("{acquired} acquired, {fenced} fenced, {committed} messages committed, {again} handled again");
-    assert!(acquired >= 10_000 && fenced > 100 && committed > 10_000 && again > 0);
+    assert!(acquired >= 500 * seeds && fenced > 5 * seeds && committed > 500 * seeds && again > 0);
 }

@@ -146,7 +146,7 @@ async fn fenced(flaw: Flaw) -> End {
     End { position, committed, handled: handled.load(Ordering::Relaxed), ended: ended.map(drop) }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_consumer_that_is_fenced_ends_and_has_committed_nothing_that_the_next_owner_does_not_know() {
     let End { position, committed, handled, ended } = fenced(Flaw::None).await;
     let Err(ConsumerError::Memory(error)) = ended else { panic!("{ended:?}") };
@@ -155,7 +155,7 @@ async fn a_consumer_that_is_fenced_ends_and_has_committed_nothing_that_the_next_
     assert!(handled < MESSAGES, "it went on");
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn flaws_of_consumers_are_noticed() {
     let End { position, committed, .. } = fenced(Flaw::CommitsUnpublished).await;
     assert!(committed > position, "{committed} were committed, {position} handed over");

@@ -12,8 +12,10 @@ use hapax_handover::object_store::{
 };
 use hapax_handover::{Acquired, Handover, HandoverError, Owned};
 use std::fmt;
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::task::Poll;
 
 pub(crate) async fn paths(store: &InMemory) -> Vec<Path> {
     store.list(None).map_ok(|meta| meta.location).try_collect().await.unwrap()
@@ -50,6 +52,8 @@ pub(crate) struct Faulty {
     pub(crate) inner: InMemory,
     random: Mutex<Random>,
     reads: Mutex<Reads>,
+    /// The number of pages that were asked for while nobody answered, or all was gone.
+    pub(crate) in_vain: AtomicUsize,
     /// True if other requests fail, too.
     is_faulty: bool,
 }
@@ -66,15 +70,18 @@ fn fault() -> Error {
 
 impl Faulty {
     pub(crate) fn new(seed: u64) -> Arc<Self> {
-        let (inner, random, reads) = (InMemory::new(), Mutex::new(Random::new(seed)), Mutex::new(Reads::Drawn));
-        Arc::new(Faulty { inner, random, reads, is_faulty: true })
+        Self::with(seed, Reads::Drawn, true)
     }
 
     /// Returns a store in which nothing fails until something is to.
     #[cfg(feature = "long-memory")]
     pub(crate) fn well() -> Arc<Self> {
-        let (inner, random, reads) = (InMemory::new(), Mutex::new(Random::new(0)), Mutex::new(Reads::Well));
-        Arc::new(Faulty { inner, random, reads, is_faulty: false })
+        Self::with(0, Reads::Well, false)
+    }
+
+    fn with(seed: u64, reads: Reads, is_faulty: bool) -> Arc<Self> {
+        let (random, reads) = (Mutex::new(Random::new(seed)), Mutex::new(reads));
+        Arc::new(Faulty { inner: InMemory::new(), random, reads, in_vain: AtomicUsize::new(0), is_faulty })
     }
 
     #[cfg(feature = "long-memory")]
@@ -120,6 +127,9 @@ impl ObjectStore for Faulty {
     async fn get_opts(&self, at: &Path, options: GetOptions) -> Result<GetResult> {
         let is_file = matches!(&options.range, Some(GetRange::Bounded(range)) if range.start == 0 && range.end > 4096);
         let reads = *self.reads.lock().unwrap();
+        if !is_file && matches!(reads, Reads::Gone | Reads::Hang) {
+            self.in_vain.fetch_add(1, Ordering::Relaxed);
+        }
         match reads {
             Reads::Drawn if self.draw().0 => return Err(fault()),
             Reads::Gone => return Err(fault()),
@@ -154,12 +164,30 @@ pub(crate) fn seed() -> u64 {
     seed
 }
 
+/// Runs some work for this many steps at most: it is polled so often, and then dropped. (Steps, not
+/// time: a busy machine gets as far in them as an idle one.)
+async fn steps<T>(count: u64, work: impl Future<Output = T>) -> Option<T> {
+    let (mut work, mut left) = (pin!(work), count);
+    std::future::poll_fn(|context| {
+        if left == 0 {
+            return Poll::Ready(None);
+        }
+        left -= 1;
+        let polled = work.as_mut().poll(context).map(Some);
+        if left == 0 {
+            context.waker().wake_by_ref();
+        }
+        polled
+    })
+    .await
+}
+
 /// Hands a partition over many times, by owners that publish some times, and may be dropped in the
-/// middle of that: after so many microseconds at most. Checks what each of them knows. Calls
-/// `after` after each publication. Returns the last position of which one was told that it is
+/// middle of that: after so many steps at most. Checks what each of them knows. Calls `after` after
+/// each publication. Returns the last position of which one was told that it is
 /// published.
 pub(crate) async fn hands_over_at_random(
-    (handover, seed, micros): (Handover, u64, u64),
+    (handover, seed, steps_max): (Handover, u64, u64),
     open: impl AsyncFn(Acquired) -> Owned,
     mut after: impl FnMut(&Owned, &mut Random),
 ) -> u64 {
@@ -176,11 +204,10 @@ pub(crate) async fn hands_over_at_random(
             assert_eq!(take(&owned, next..next + 40), 40, "and nothing else");
             next += 40;
             at_most = at_most.max(next);
-            let limit = Duration::from_micros(random.below(micros));
-            match tokio::time::timeout(limit, owned.publish()).await {
-                Ok(Ok(_)) => committed = next,
-                Ok(Err(error)) => assert!(!matches!(error, HandoverError::Fenced { .. }), "{error}"),
-                Err(_) => {} // whoever waited for it has gone
+            match steps(random.below(steps_max), owned.publish()).await {
+                Some(Ok(_)) => committed = next,
+                Some(Err(error)) => assert!(!matches!(error, HandoverError::Fenced { .. }), "{error}"),
+                None => {} // whoever waited for it has gone
             }
             after(&owned, &mut random);
         }
@@ -188,12 +215,15 @@ pub(crate) async fn hands_over_at_random(
     committed
 }
 
+/// Twice as many steps as a publication takes.
+pub(crate) const STEPS_MAX: u64 = 40;
+
 /// Real engines, handed over while the store fails one request in three, and owners are dropped in
 /// the middle of a publication.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_lost_or_fresh_again_over_a_store_with_faults() {
     let seed = seed();
     let handover = Handover::new(Faulty::new(seed + 1), "hapax", options().attempts(20)).unwrap();
-    let committed = hands_over_at_random((handover, seed, 20_000), open, |_, _| ()).await;
+    let committed = hands_over_at_random((handover, seed, STEPS_MAX), open, |_, _| ()).await;
     assert!(committed > 200, "{committed}");
 }

@@ -135,9 +135,9 @@ async fn a_release_that_fails_ends_with_the_lease() {
 async fn a_store_that_hangs_is_503_in_time() {
     let world = World::new();
     let dedup = world.engine().timeout(Duration::from_millis(50)).build().await.unwrap();
-    let layer = IdempotencyLayer::builder(dedup).global_scope();
-    let server = world.counting(layer).await;
+    let impatient = world.counting(IdempotencyLayer::builder(dedup).global_scope()).await;
     world.store.next(Fault::Hangs);
-    server.post("k", "").await.is_problem(Problem::StoreUnavailable);
-    server.post("k", "").await.is_run(1, "");
+    impatient.post("k", "").await.is_problem(Problem::StoreUnavailable);
+    // (By a server that waits for longer: what a busy machine has in 50 ms is no matter.)
+    world.counting(world.layer().await).await.post("k", "").await.is_run(1, "");
 }

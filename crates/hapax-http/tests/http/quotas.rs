@@ -8,7 +8,7 @@ use hapax_http::{HttpStats, IdempotencyLayer, fingerprint};
 use http::{Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 use tokio::task::JoinHandle;
 use tower_layer::Layer;
@@ -169,20 +169,29 @@ async fn responses_count_until_the_client_has_them_and_replays_wait_for_room() {
 async fn of_one_scope_one_large_body_at_a_time_is_looked_at() {
     let world = World::new();
     // The number of each that are looked at now, and the most at once.
-    let looked = Arc::new(Mutex::new(HashMap::<&str, (u32, u32)>::new()));
+    let looked = Arc::new((Mutex::new(HashMap::<&str, (u32, u32)>::new()), Condvar::new()));
     let looks = Arc::clone(&looked);
     let layer = builder(&world).await.fingerprint(move |parts, body| {
         let tenant = parts.extensions.get::<Tenant>().unwrap().0;
         let change = |more: i32| {
-            let mut looked = looks.lock().unwrap();
+            let mut looked = looks.0.lock().unwrap();
             let (now, most) = looked.entry(tenant).or_default();
             *now = now.checked_add_signed(more).unwrap();
             *most = (*most).max(*now);
+            looks.1.notify_all();
+            looked
         };
-        change(1);
-        // As long as a body of many megabytes takes; the processor is not free meanwhile.
-        std::thread::sleep(Duration::from_millis(2));
-        change(-1);
+        let met = |looked: &mut HashMap<&str, (u32, u32)>| looked[tenant].1 < 2;
+        let looked = change(1);
+        if tenant == "small" {
+            // The first small one waits for another one, for a minute if none is let in.
+            drop(looks.1.wait_timeout_while(looked, Duration::from_secs(60), met).unwrap());
+        } else {
+            drop(looked);
+            // As long as a body of many megabytes takes; the processor is not free meanwhile.
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        drop(change(-1));
         fingerprint::exact(parts, body)
     });
     let layer = layer.build().unwrap();
@@ -198,7 +207,7 @@ async fn of_one_scope_one_large_body_at_a_time_is_looked_at() {
     for sent in sent {
         assert_eq!(sent.await.unwrap(), StatusCode::CREATED);
     }
-    let looked = looked.lock().unwrap();
+    let looked = looked.0.lock().unwrap();
     assert_eq!(["hostile", "a"].map(|tenant| looked[tenant]), [(0, 1), (0, 1)]);
     // Small ones wait for nobody. That several of them are looked at here at once also shows that
     // the test could see it.

@@ -11,6 +11,7 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
+use testkit::long;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, Sleep};
 use tower_layer::Layer;
@@ -108,7 +109,12 @@ pub fn request(tenant: &'static str, key: &str, body: Slow, takes: Duration) -> 
     request.extension(Tenant(tenant)).extension(Takes(takes)).body(body).unwrap()
 }
 
-/// The kinds of attack.
+/// The part of the layer's own limits, and of the attackers, with which this runs.
+fn part() -> usize {
+    long(8, 1)
+}
+
+/// The kinds of attack. (An eighth of all but `Large` without `HAPAX_LONG`.)
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Attack {
     None,
@@ -129,8 +135,8 @@ fn attack(attack: Attack, service: &Served) -> JoinSet<()> {
     let mut attackers = JoinSet::new();
     let (count, takes) = match attack {
         Attack::None => (0, TAKES),
-        Attack::Idle | Attack::Trickle => (10_000, TAKES),
-        Attack::Hang => (10_000, FOR_EVER),
+        Attack::Idle | Attack::Trickle => (10_000 / part() as u32, TAKES),
+        Attack::Hang => (10_000 / part() as u32, FOR_EVER),
         Attack::Large => (2_000, TAKES),
         Attack::Keys => (50, Duration::ZERO),
     };
@@ -206,7 +212,8 @@ async fn one_hostile_tenant_harms_nobody_else() {
     let mut alone = Duration::MAX;
     for kind in [Attack::None, Attack::Idle, Attack::Trickle, Attack::Large, Attack::Hang, Attack::Keys] {
         let world = World::new();
-        let layer = builder(&world).await.build().unwrap();
+        let limit = 4_096 / part();
+        let layer = builder(&world).await.max_in_flight(limit).max_reading(limit).build().unwrap();
         let service = layer.layer(Handler);
         let attackers = attack(kind, &service);
         // It waits until the attack is at its worst.
@@ -215,6 +222,9 @@ async fn one_hostile_tenant_harms_nobody_else() {
         println!("{kind:?}: p99 {:?}, {} refused; {:?}", seen.p99, seen.refused, layer.stats());
         if kind == Attack::None {
             alone = seen.p99;
+        }
+        if let Attack::Idle | Attack::Trickle | Attack::Hang = kind {
+            assert!(layer.stats().over_quota > 0, "its share is full: {:?}", layer.stats());
         }
         assert!(seen.p99 <= 2 * alone, "{kind:?}: p99 {:?}, alone {alone:?}", seen.p99);
         assert_eq!(seen.refused, 0, "{kind:?}: none of the others is refused");

@@ -210,5 +210,5 @@ pub async fn until(what: &str, is_so: impl Fn() -> bool) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
-    assert!(tokio::time::timeout(Duration::from_secs(20), waited).await.is_ok(), "waited in vain: {what}");
+    assert!(tokio::time::timeout(Duration::from_secs(60), waited).await.is_ok(), "waited in vain: {what}");
 }

@@ -59,16 +59,24 @@ fn ids_are_numbers_texts_or_bytes() {
 
 #[test]
 fn a_closure_that_looks_and_then_inserts_is_rejected() {
-    let seen = Seen::new();
-    let subject = subject_fn(|id: String, at| {
-        let is_fresh = !seen.has(&id, at);
-        std::thread::yield_now();
-        if is_fresh {
-            seen.insert(id, at);
-        }
-        is_fresh
+    rejected(|| {
+        let seen = Seen::new();
+        let subject = subject_fn(|id: String, at| {
+            let is_fresh = !seen.has(&id, at);
+            std::thread::yield_now();
+            if is_fresh {
+                seen.insert(id, at);
+            }
+            is_fresh
+        });
+        verify(&subject, &workload(), &semantics()).is_err()
     });
-    verify(&subject, &workload(), &semantics()).unwrap_err();
+}
+
+/// Checks that a subject which is wrong is seen to be: in its first run, unless others leave its
+/// threads a part of one processor, where they seldom meet.
+fn rejected(mut is_seen: impl FnMut() -> bool) {
+    assert!((0..100).any(|_| is_seen()), "it passes a hundred times");
 }
 
 #[test]
@@ -122,17 +130,19 @@ fn a_future_that_does_one_thing_at_once_passes_and_one_that_waits_in_between_doe
     });
     verify(&right, &workload(), &semantics()).unwrap();
 
-    let seen = &Seen::new();
-    let wrong = subject_async(runtime.handle().clone(), PATIENCE, |id: String, at| async move {
-        let is_fresh = !seen.has(&id, at);
-        std::thread::yield_now();
-        tokio::task::yield_now().await;
-        if is_fresh {
-            seen.insert(id, at);
-        }
-        Ok::<bool, std::io::Error>(is_fresh)
+    rejected(|| {
+        let seen = &Seen::new();
+        let wrong = subject_async(runtime.handle().clone(), PATIENCE, |id: String, at| async move {
+            let is_fresh = !seen.has(&id, at);
+            std::thread::yield_now();
+            tokio::task::yield_now().await;
+            if is_fresh {
+                seen.insert(id, at);
+            }
+            Ok::<bool, std::io::Error>(is_fresh)
+        });
+        verify(&wrong, &workload(), &semantics()).is_err()
     });
-    verify(&wrong, &workload(), &semantics()).unwrap_err();
 }
 
 /// One call in a hundred never returns, after it has inserted or before: nobody knows, and both are

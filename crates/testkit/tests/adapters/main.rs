@@ -1,5 +1,6 @@
 //! Checks the examples that verify the servers that others deduplicate with: what is one atomic
-//! call passes, and what looks first is caught. (Maps: `crates/hapax-testing/tests/maps.rs`.)
+//! call passes, and what looks first is caught. (Maps:
+//! `crates/hapax-testing/tests/integration/maps.rs`.)
 
 #[path = "../../../hapax-testing/examples/verify_postgres.rs"]
 #[allow(dead_code)]

@@ -71,7 +71,7 @@ const COLUMNS: [Column; 39] = [
 ///
 /// ```
 /// # use hapax_bench::measure::{Report, render};
-/// # let report = Report::from_json(&std::fs::read_to_string("tests/report/small.json")?)?;
+/// # let report = Report::from_json(&std::fs::read_to_string("tests/integration/report/small.json")?)?;
 /// assert!(render::csv(&report).starts_with("strategy,sort,shape,"));
 /// # Ok::<(), hapax_bench::strategy::Failure>(())
 /// ```

@@ -11,7 +11,7 @@ use crate::measure::Report;
 ///
 /// ```
 /// # use hapax_bench::measure::{Report, render};
-/// # let report = Report::from_json(&std::fs::read_to_string("tests/report/small.json")?)?;
+/// # let report = Report::from_json(&std::fs::read_to_string("tests/integration/report/small.json")?)?;
 /// let page = render::html(&report);
 /// assert!(page.starts_with("<!DOCTYPE html>") && !page.contains("<script"));
 /// # Ok::<(), hapax_bench::strategy::Failure>(())

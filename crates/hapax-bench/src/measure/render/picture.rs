@@ -17,7 +17,7 @@ const FIGURES: usize = 190;
 ///
 /// ```
 /// # use hapax_bench::measure::{Report, render};
-/// # let report = Report::from_json(&std::fs::read_to_string("tests/report/small.json")?)?;
+/// # let report = Report::from_json(&std::fs::read_to_string("tests/integration/report/small.json")?)?;
 /// for (name, svg) in render::svg(&report) {
 ///     assert!(name.ends_with(".svg") && svg.starts_with("<svg"));
 /// }

@@ -17,7 +17,7 @@ const WIDTH_COLUMNS_MIN: usize = 60;
 ///
 /// ```
 /// # use hapax_bench::measure::{Report, render};
-/// # let text = std::fs::read_to_string("tests/report/small.json")?;
+/// # let text = std::fs::read_to_string("tests/integration/report/small.json")?;
 /// let report = Report::from_json(&text)?;
 /// print!("{}", render::table(&report));
 /// # Ok::<(), hapax_bench::strategy::Failure>(())
@@ -48,7 +48,7 @@ pub fn table_within(report: &Report, width_columns: usize) -> String {
 ///
 /// ```
 /// # use hapax_bench::measure::{Report, render};
-/// # let report = Report::from_json(&std::fs::read_to_string("tests/report/small.json")?)?;
+/// # let report = Report::from_json(&std::fs::read_to_string("tests/integration/report/small.json")?)?;
 /// assert!(render::markdown(&report).contains("| **hapax window** |"));
 /// # Ok::<(), hapax_bench::strategy::Failure>(())
 /// ```

@@ -82,7 +82,7 @@ mod tests {
     fn this_process_takes_time() {
         let begun = std::time::Instant::now();
         while cpu_of_tree(std::process::id()).expect("we are here").is_zero() {
-            assert!(begun.elapsed() < Duration::from_secs(20), "work that takes no time");
+            assert!(begun.elapsed() < Duration::from_secs(60), "work that takes no time");
             std::hint::black_box((0..1_000_000_u64).sum::<u64>());
         }
     }

@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn a_plain_set_finds_the_same_whatever_the_sizes() {
         let (mut most_divided, mut most_written) = (0, 0);
-        for seed in 1..=60 {
+        for seed in 1..=testkit::long(20, 60) {
             println!("seed {seed}");
             let mut random = Random(seed);
             let budget = Budget {

@@ -161,7 +161,8 @@ mod tests {
             assert_eq!(read.header(), trace.header());
             assert!(read.events().eq(trace.events()));
         }
-        let path = std::env::temp_dir().join(format!("hapax-trace-{}", std::process::id()));
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("trace");
         example().write(&path).unwrap();
         let (read, header) = (Trace::read(&path), Trace::read_header(&path));
         std::fs::remove_file(&path).unwrap();

@@ -1,0 +1,6 @@
+//! The command, from outside.
+
+mod filter;
+mod marks;
+mod store;
+mod verify;

@@ -1,0 +1,180 @@
+//! `hapax store`, from outside, on stores that the test makes: a file of SQLite and a directory of
+//! fjall; and on servers of its own.
+
+mod servers;
+
+use hapax::Key;
+use hapax_fjall::FjallStore;
+use hapax_sqlite::SqliteStore;
+use hapax_store::*;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::Duration;
+
+const YEARS: Duration = Duration::from_secs(10 * 366 * 86_400);
+
+/// A directory of the test's own, which ends with it.
+struct Temporary(PathBuf);
+
+impl Temporary {
+    fn new(name: &str) -> Self {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("store-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).unwrap();
+        Temporary(path)
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+pub(crate) fn wait<A>(work: impl Future<Output = A>) -> A {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
+}
+
+/// Returns the output of `hapax store`.
+pub(crate) fn hapax(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_hapax")).arg("store").args(args).output().expect("the command runs")
+}
+
+pub(crate) fn printed(args: &[&str]) -> String {
+    let output = hapax(args);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{args:?}: {} {errors}", output.status);
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Fills a store with records in each state.
+pub(crate) async fn fill(store: &impl Store) {
+    let orders = Scope::new("orders").unwrap();
+    let key = |id: &[u8]| RecordKey::new(&orders, id);
+    let claim = async |id: &[u8], attempt| {
+        let claim = ClaimRequest { key: key(id), attempt, lease: YEARS, fingerprint: None };
+        match store.claim(&[claim]).await.unwrap().remove(0).unwrap() {
+            Claimed::Claimed { token } => Hold { key: key(id), token },
+            other => panic!("{other:?}"),
+        }
+    };
+    let mark = |key: RecordKey| Mark { key, attempt: 17, retention: YEARS };
+    store.mark(&[mark(key(b"order-17")), mark(RecordKey::new(&Scope::default(), "m-1"))]).await.unwrap();
+    claim(b"order-18", 1).await;
+    let failed = ClaimFailure { hold: claim(b"order-19", 2).await, retry_after: YEARS };
+    store.fail(&[failed]).await.unwrap().remove(0).unwrap();
+    let hold = claim(Key::new().text("eu").int(20).as_ref(), 3).await;
+    let done = Completion { hold, retention: YEARS, result: Some(b"paid".to_vec()) };
+    store.complete(&[done]).await.unwrap().remove(0).unwrap();
+    store.mark(&[mark(key(b"https://example.com/21")), mark(key(&[0, 255])), mark(key(&[b'x'; 60]))]).await.unwrap();
+    let over = claim(b"over", 4).await;
+    store.release(&[over]).await.unwrap().remove(0).unwrap();
+}
+
+/// Runs every command in `golden/`, on stores that are made for it. `TRYCMD=overwrite` writes the
+/// current output into the copies below `target/tmp`, which are then kept.
+#[test]
+fn golden() {
+    let made = Temporary::new("golden");
+    for file in std::fs::read_dir("tests/integration/store/golden").unwrap() {
+        let (file, to) = (file.unwrap().path(), &made.0);
+        std::fs::copy(&file, to.join(file.file_name().unwrap())).unwrap();
+        let stores = to.join(file.with_extension("in").file_name().unwrap());
+        std::fs::create_dir(&stores).unwrap();
+        std::fs::write(stores.join("letter.txt"), "Dear hapax").unwrap();
+        wait(async {
+            fill(&SqliteStore::open(stores.join("ids.db")).await.unwrap()).await;
+            fill(&FjallStore::open(stores.join("ids")).await.unwrap()).await;
+        });
+    }
+    trycmd::TestCases::new().case(made.0.join("*.md").to_str().unwrap()).run();
+    if std::env::var_os("TRYCMD").is_some() {
+        println!("kept: {}", made.0.display());
+        std::mem::forget(made);
+    }
+}
+
+/// A list has all that is stored, and each line of it finds its record again.
+#[test]
+fn each_id_that_is_listed_is_found_by_its_text() {
+    let made = Temporary::new("round");
+    let (file, directory) = (made.0.join("ids.db"), made.0.join("ids"));
+    wait(async {
+        fill(&SqliteStore::open(&file).await.unwrap()).await;
+        fill(&FjallStore::open(&directory).await.unwrap()).await;
+    });
+    for place in [&file, &directory].map(|path| path.to_str().unwrap()) {
+        let listed = printed(&["list", place, "--json"]);
+        assert_eq!(listed.lines().count(), 8, "{listed}");
+        for line in listed.lines() {
+            let listed: serde_json::Value = serde_json::from_str(line).unwrap();
+            let (scope, id) = (listed["scope"].as_str().unwrap(), listed["id"].as_str().unwrap());
+            let got = printed(&["get", place, "--json", "--scope", scope, "--", id]);
+            let got: serde_json::Value = serde_json::from_str(&got).unwrap();
+            assert_eq!((&got["id"], &got["state"]), (&listed["id"], &listed["state"]), "{got}");
+        }
+    }
+}
+
+#[test]
+fn what_is_forgotten_is_said_and_is_new_to_who_asks_next() {
+    let made = Temporary::new("forget");
+    let file = made.0.join("ids.db");
+    wait(async { fill(&SqliteStore::open(&file).await.unwrap()).await });
+    let place = file.to_str().unwrap();
+    let named = printed(&["forget", place, "--scope", "orders", "order-17", "eu/20", "never"]);
+    assert_eq!(
+        named,
+        "unknown    orders/never\n\
+         forgotten  orders/order-17 (it was marked)\n\
+         forgotten  orders/eu/20 (it was completed)\n"
+    );
+    let refused = hapax(&["forget", place, "--scope", "orders", "order-19", "order-18"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("orders/order-18 is claimed"));
+    assert!(printed(&["get", place, "--scope", "orders", "order-19"]).contains("failed"), "nothing was forgotten");
+    printed(&["forget", place, "--scope", "orders", "--yes", "order-18"]);
+
+    let chosen = hapax(&["forget", place, "--scope", "orders"]);
+    assert_eq!(chosen.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&chosen.stderr).contains("would forget 4 records"), "{chosen:?}");
+    let all = printed(&["forget", place, "--scope", "orders", "--yes"]);
+    assert!(all.ends_with("4 records forgotten\n") && all.lines().count() == 5, "{all}");
+    let left = printed(&["list", place, "--json"]);
+    assert_eq!(left.lines().count(), 1, "{left}");
+    let marked = wait(async {
+        let store = SqliteStore::open(&file).await.unwrap();
+        let key = RecordKey::new(&Scope::new("orders").unwrap(), "order-17");
+        store.mark(&[Mark { key, attempt: 99, retention: YEARS }]).await.unwrap().remove(0).unwrap()
+    });
+    assert_eq!(marked, Marked::Fresh);
+}
+
+#[test]
+fn a_store_that_a_process_has_to_itself_is_left_to_it() {
+    let made = Temporary::new("locked");
+    let directory = made.0.join("ids");
+    let output = wait(async {
+        let _open = FjallStore::open(&directory).await.unwrap();
+        hapax(&["list", directory.to_str().unwrap()])
+    });
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("conflict"), "{output:?}");
+}
+
+#[test]
+fn nothing_is_made_where_there_is_no_store() {
+    let made = Temporary::new("nothing");
+    let (directory, file) = (made.0.join("empty"), made.0.join("empty.db"));
+    std::fs::create_dir(&directory).unwrap();
+    std::fs::write(&file, "").unwrap();
+    for place in [&directory, &file].map(|path| path.to_str().unwrap()) {
+        for command in [vec!["list", place], vec!["forget", place, "order-17"], vec!["stats", place]] {
+            let output = hapax(&command);
+            assert_eq!(output.status.code(), Some(2), "{output:?}");
+            assert!(String::from_utf8_lossy(&output.stderr).contains("there is no store"), "{output:?}");
+        }
+    }
+    assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0);
+    assert_eq!(std::fs::metadata(&file).unwrap().len(), 0);
+}

@@ -1,0 +1,64 @@
+//! The asynchronous engine, over a store in memory that fails when it is told to. The stores' own
+//! tests: `crates/testkit/tests/stores`.
+
+#[macro_use]
+mod forward;
+
+mod again;
+mod batching;
+mod cancelling;
+mod claims;
+mod collisions;
+mod completing;
+mod doubt;
+mod exclusive;
+mod failing;
+mod memory;
+mod nodes;
+mod options;
+mod overdue;
+mod policies;
+mod running;
+mod running_unverified;
+mod shared;
+use testkit::world;
+
+use hapax_store::{TieredBuilder, TieredDedup};
+use std::sync::Arc;
+use std::time::Duration;
+use world::*;
+
+type Engine = TieredDedup<Store>;
+
+/// The engines that these tests use.
+trait Engines {
+    async fn shared(&self) -> Engine;
+    async fn exclusive(&self) -> Engine;
+}
+
+impl Engines for World {
+    async fn shared(&self) -> Engine {
+        self.engine().build().await.unwrap()
+    }
+
+    /// Builds an exclusive engine with a history that is complete.
+    async fn exclusive(&self) -> Engine {
+        let engine = self
+            .engine()
+            .ownership(hapax_store::Ownership::Exclusive)
+            .owner("test")
+            .history(1e-6, 100_000)
+            .build()
+            .await
+            .unwrap();
+        engine.warm().await.unwrap();
+        engine
+    }
+}
+
+/// Returns true if an id is fresh, and false if it is a duplicate. An error is neither.
+async fn is_fresh(engine: &Engine, id: &str) -> bool {
+    let verdict = engine.check(id).await.unwrap();
+    assert!(verdict.is_fresh() != verdict.is_duplicate());
+    verdict.is_fresh()
+}

@@ -1,0 +1,4 @@
+//! What others have built is judged: consumers in simulations, and maps.
+
+mod consumer;
+mod maps;
