@@ -55,8 +55,9 @@ fn goes_on_beside(ill: &'static str, error: &'static str) {
         // An outage would end it.
         let worker = |lease| place.worker("c").lease(lease).unwrap().longest_outage(Duration::ZERO);
         // While its lease lasts, nobody gives the ill one up: who waited for it would wait in vain.
+        let patient = worker(HOUR);
         tokio::select! {
-            () = run(&worker(HOUR), &handler, std::future::pending()) => unreachable!("nobody stops it"),
+            () = run(&patient, &handler, std::future::pending()) => unreachable!("nobody stops it"),
             () = until("the good ones are handled", async || handler.good() == GOOD) => {}
         }
         crate::workers::release_all(&place, &client).await;

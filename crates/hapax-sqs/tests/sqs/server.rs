@@ -49,8 +49,9 @@ impl Server {
     }
 
     pub fn options(&self) -> SqsOptions {
-        let short = Duration::from_secs(2);
-        SqsOptions::new(&self.queue, &self.dead).visibility(short).wait(Duration::from_secs(1)).outage(short)
+        // Nothing comes again because a machine is slow.
+        let options = SqsOptions::new(&self.queue, &self.dead).visibility(Duration::from_secs(3_600));
+        options.wait(Duration::from_secs(1)).outage(Duration::from_secs(60))
     }
 
     pub async fn source(&self) -> Sqs {

@@ -32,7 +32,7 @@ fn store(address: SocketAddr, timeout: Duration, try_timeout: Duration) -> Dynam
 fn a_claim_whose_answers_were_lost_on_the_way_is_its_owners() {
     let Some(server) = MotoServer::start_without_threads() else { return };
     let direct = SocketAddr::from(([127, 0, 0, 1], server.port()));
-    let minute = Duration::from_secs(60);
+    let minute = Duration::from_secs(300);
     runtime().block_on(async {
         let other = store(direct, minute, minute);
         other.create_table().await.unwrap();
@@ -76,7 +76,7 @@ fn a_service_that_cannot_be_reached_is_an_error_in_time_and_comes_back() {
             let began = std::time::Instant::now();
             let error = hasty.mark(&[mark_of("a", DAY)]).await.unwrap().remove(0).unwrap_err();
             assert!(kinds.contains(&error.kind()), "{mode:?}: {error}");
-            assert!(began.elapsed() < Duration::from_secs(30), "{mode:?}");
+            assert!(began.elapsed() < testkit::processes::PATIENCE, "{mode:?}");
         }
         proxy.cut();
         proxy.set(Mode::Pass);

@@ -9,6 +9,7 @@ use hapax_testing::store::{Fixture, StoreTime, verify_store};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use testkit::long;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -79,7 +80,7 @@ fn it_is_what_stores_promise_when_almost_every_case_has_buckets_of_its_own() {
 
 #[test]
 fn kill_9_loses_nothing_that_was_acknowledged() {
-    runtime().block_on(killed::kill_9("fjall", killed::kills(100), |path| {
+    runtime().block_on(killed::kill_9("fjall", killed::kills(long(25, 100)), |path| {
         let path = path.to_path_buf();
         async move { open_small_buckets(&path).await }
     }));

@@ -4,7 +4,7 @@
 use crate::common::*;
 use hapax_sqlite::SqliteStore;
 use hapax_store::*;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -31,12 +31,12 @@ impl Drop for Guard {
 }
 
 pub fn start(backend: &str, path: &Path, first: u64) -> Guard {
-    let child = Command::new(std::env::current_exe().unwrap())
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child
         .args(["--exact", "killed::child", "--nocapture", "--test-threads=1"])
         .env(CHILD, format!("{backend} {first} {}", path.display()))
-        .stdout(Stdio::piped())
-        .spawn();
-    Guard(child.expect("this program can be started again"))
+        .stdout(Stdio::piped());
+    Guard(testkit::children::started(child))
 }
 
 /// Returns the ids of the child's batch number n.
@@ -53,7 +53,6 @@ pub async fn kill_9<S: Store, F: Future<Output = Result<S, StoreError>>>(
     let mut random = seeded();
     println!("HAPAX_KILLS={kills}");
     let (mut directory, mut next, mut have_written) = (Directory::made(backend), 0, 0);
-    let mut longest_us = 60_000;
     let mut acknowledged: Vec<u64> = Vec::new();
     for kill in 0..kills {
         if kill % ROUND == 0 {
@@ -62,19 +61,20 @@ pub async fn kill_9<S: Store, F: Future<Output = Result<S, StoreError>>>(
         }
         let path = directory.path().join("store");
         let mut child = start(backend, &path, next);
-        tokio::time::sleep(Duration::from_micros(random.below(longest_us))).await;
+        let (mut said, mut output) = (String::new(), BufReader::new(child.0.stdout.take().expect("it is a pipe")));
+        // Some die before they have begun; of the others, each has written something, however slow the
+        // machine is.
+        while kill % 4 > 0 && !said.contains("done ") {
+            assert!(output.read_line(&mut said).unwrap() > 0, "it has ended: {said}");
+        }
+        tokio::time::sleep(Duration::from_micros(random.below(60_000))).await;
         child.0.kill().unwrap();
-        let mut said = String::new();
-        child.0.stdout.take().expect("it is a pipe").read_to_string(&mut said).unwrap();
+        output.read_to_string(&mut said).unwrap();
         drop(child);
         // The output of libtest is on other lines; a line without an end does not count.
         let lines = said.split_inclusive('\n').filter_map(|line| line.strip_prefix("done ")?.strip_suffix('\n'));
         let done: Vec<u64> = lines.map(|n| n.parse().unwrap()).collect();
         have_written += u64::from(!done.is_empty());
-        // On a busy machine most would die before they have begun.
-        if have_written <= kill / 2 && longest_us < 2_000_000 {
-            longest_us += longest_us / 8;
-        }
         next = done.last().map_or(next, |last| last + 1) + 1_000_000;
         acknowledged.extend(&done);
 
@@ -90,7 +90,7 @@ pub async fn kill_9<S: Store, F: Future<Output = Result<S, StoreError>>>(
             }
         }
     }
-    assert!(have_written > kills / 4, "only {have_written} of {kills} children came to write anything");
+    assert!(have_written >= kills / 2, "only {have_written} of {kills} children came to write anything");
 }
 
 /// Writes until it is killed: in turns by marks, blind records, and claims that are completed.

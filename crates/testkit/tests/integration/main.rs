@@ -5,6 +5,8 @@ mod adapters;
 mod campaign;
 mod common;
 mod killed;
+#[cfg(target_os = "linux")]
+mod left_behind;
 mod processes;
 mod proxy;
 use testkit::{random, redis_server};

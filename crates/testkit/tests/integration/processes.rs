@@ -15,6 +15,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+use testkit::long;
 
 const CHILD: &str = "HAPAX_PROCESS_CHILD";
 const LEASE: Duration = Duration::from_millis(300);
@@ -280,12 +281,12 @@ impl Drop for Process {
 }
 
 fn start(plan: &Plan, process: u64, log: &Path) -> Process {
-    let child = Command::new(std::env::current_exe().unwrap())
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child
         .args(["--exact", "processes::child", "--nocapture", "--test-threads=1"])
         .env(CHILD, format!("{process} {} {}", log.display(), plan.to_text()))
-        .stdout(Stdio::null())
-        .spawn();
-    Process(child.expect("this program can be started again"))
+        .stdout(Stdio::null());
+    Process(testkit::children::started(child))
 }
 
 /// Lets processes consume everything, kills some on the way, and checks their files.
@@ -374,7 +375,7 @@ fn run(address: String, processes: u64, usual: u64, kills: u64, skewed: bool) {
 fn two_processes_on_redis() {
     if !crate::redis_server::is_missing() {
         let server = crate::redis_server::Server::start(&[]);
-        run(server.url(), 2, 300_000, 8, false);
+        run(server.url(), 2, long(30_000, 300_000), 8, false);
     }
 }
 
@@ -382,7 +383,7 @@ fn two_processes_on_redis() {
 fn four_processes_on_redis() {
     if !crate::redis_server::is_missing() {
         let server = crate::redis_server::Server::start(&[]);
-        run(server.url(), 4, 300_000, 12, false);
+        run(server.url(), 4, long(30_000, 300_000), 12, false);
     }
 }
 
@@ -390,12 +391,12 @@ fn four_processes_on_redis() {
 fn processes_on_redis_whose_clocks_are_an_hour_apart() {
     if !crate::redis_server::is_missing() {
         let server = crate::redis_server::Server::start(&[]);
-        run(server.url(), 2, 60_000, 3, true);
+        run(server.url(), 2, long(9_000, 60_000), 3, true);
     }
 }
 
 #[test]
 fn two_processes_on_postgres() {
     let Some(server) = crate::postgres::server::Server::start(&["fsync=off"]) else { return };
-    run(server.address(), 2, 60_000, 6, false);
+    run(server.address(), 2, long(9_000, 60_000), 6, false);
 }

@@ -18,7 +18,7 @@ pub async fn post_until_done(client: &reqwest::Client, url: &str, headers: &[(&s
             Ok((200, answer)) => return answer,
             // These statuses are final.
             Ok((status @ 400..500, answer)) => panic!("{status}: {}", String::from_utf8_lossy(&answer)),
-            not_yet => assert!(began.elapsed() < Duration::from_secs(20), "no 200 for 20 s: {not_yet:?}"),
+            not_yet => assert!(began.elapsed() < testkit::processes::PATIENCE, "no 200: {not_yet:?}"),
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

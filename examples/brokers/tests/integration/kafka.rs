@@ -14,7 +14,11 @@ use std::time::Duration;
 
 #[path = "../../../../crates/hapax-kafka/tests/kafka/cluster.rs"]
 mod cluster;
-pub use cluster::{PARTITIONS, SESSION_MS, committed, producer, send};
+pub use cluster::{PARTITIONS, committed, producer, send};
+
+/// A session longer than the imitation waits for the first members, 3 s; it waits one second less
+/// for those of a rebalance.
+pub const SESSION_MS: &str = "3500";
 
 const PAYMENTS: usize = 200;
 const KILLS: usize = 2;
@@ -36,14 +40,14 @@ fn id_of_first(brokers: &str, topic: &str) -> Vec<u8> {
     let mut all = TopicPartitionList::new();
     all.add_partition_offset(topic, 0, Offset::Beginning).expect("a partition");
     consumer.assign(&all).expect("an assignment");
-    let message = consumer.poll(Timeout::After(Duration::from_secs(10))).expect("a message").expect("a message");
+    let message = consumer.poll(Timeout::After(testkit::processes::PATIENCE)).expect("a message").expect("a message");
     KafkaMessage::from(message.detach()).header_bytes("id").expect("an id").to_vec()
 }
 
 /// Returns the bookings, and how often each was made.
 fn bookings(database: &str) -> rusqlite::Result<BTreeMap<String, usize>> {
     let books = Connection::open(database)?;
-    books.busy_timeout(Duration::from_secs(5))?;
+    books.busy_timeout(Duration::from_secs(60))?;
     let mut select = books.prepare("SELECT payment, count(*) FROM bookings GROUP BY payment")?;
     let rows = select.query_map((), |row| Ok((row.get(0)?, row.get::<_, u32>(1)? as usize)))?;
     rows.collect()

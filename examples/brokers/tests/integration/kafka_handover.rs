@@ -29,7 +29,7 @@ const TOPIC: &str = "orders";
 /// 64, as in the example.
 const UNPUBLISHED: usize = 256 + 2 * 64;
 /// The time in which all is handled that was sent: a fenced owner waits for two sessions.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = testkit::processes::PATIENCE;
 /// The handlers of a partition.
 const IN_FLIGHT: usize = 4;
 
@@ -123,7 +123,7 @@ impl World {
     fn until_moved(&mut self, one: &Member, other: &Member) {
         let (before, began) = (one.owned(other), Instant::now());
         while one.owned(other) == before {
-            assert!(began.elapsed() < Duration::from_secs(30), "nothing moves: {}", other.said());
+            assert!(began.elapsed() < PATIENCE, "nothing moves: {}", other.said());
             self.go_on(Duration::ZERO, 20..50);
         }
     }
@@ -262,7 +262,7 @@ fn program(server: &Server, brokers: &str, directory: &Directory, name: &str) ->
 #[test]
 fn no_order_is_lost_or_handled_again_after_its_partition_has_moved() {
     let test = "kafka-handover";
-    let Some(server) = Server::start(test) else { return };
+    let Some(server) = Server::start() else { return };
     let (directory, seed) = (Directory::new(test), seed(test));
     let rebalances = std::env::var("HAPAX_REBALANCES").ok().and_then(|many| many.parse().ok()).unwrap_or(3);
     let cluster = MockCluster::new(1).expect("a cluster");

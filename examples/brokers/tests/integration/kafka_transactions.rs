@@ -18,7 +18,7 @@ const PAYMENTS: usize = 300;
 const KILLS: usize = 3;
 /// The size of a batch: up to a whole one has its receipts and is not completed.
 const BATCH: usize = 32;
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The receipts, as they are read one after the other.
 struct Receipts {

@@ -7,9 +7,13 @@ use hapax_redis::{RedisOptions, RedisStream, RedisStreamError, RedisStreamOption
 use hapax_stream::Source;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use testkit::processes::PATIENCE;
 use testkit::redis_server::{Server, is_missing};
 
 const IDLE: Duration = Duration::from_millis(400);
+const HOUR: Duration = Duration::from_secs(3_600);
+/// The time between two searches for idle entries, at most.
+const SEARCH: Duration = Duration::from_secs(1);
 
 fn options(consumer: &str) -> RedisStreamOptions {
     RedisStreamOptions::new("orders", "billing", consumer).idle(IDLE)
@@ -30,7 +34,7 @@ fn add(server: &Server, numbers: std::ops::Range<usize>) {
 async fn receive(stream: &RedisStream, many: usize) -> Vec<Arc<StreamEntry>> {
     let (mut entries, began) = (Vec::new(), Instant::now());
     while entries.len() < many {
-        assert!(began.elapsed() < Duration::from_secs(30), "{} of {many}", entries.len());
+        assert!(began.elapsed() < PATIENCE, "{} of {many}", entries.len());
         let received = stream.receive(many - entries.len()).await.expect("entries").expect("no end");
         entries.extend(received.into_iter().map(Arc::new));
     }
@@ -81,21 +85,28 @@ async fn an_entry_that_is_worked_on_is_nobody_elses() {
     }
     let server = Server::start(&[]);
     add(&server, 0..1);
+    let options = |consumer| options(consumer).idle(HOUR);
     let (first, second) = (connect(&server, options("one")).await, connect(&server, options("two")).await);
+    assert_eq!(first.heartbeat(), Some(HOUR / 3));
     let entry = receive(&first, 1).await;
-    let began = Instant::now();
-    let working = async {
-        while began.elapsed() < 4 * IDLE {
-            first.extend(&entry).await.expect("extended");
-            tokio::time::sleep(first.heartbeat().expect("a heartbeat")).await;
-        }
+    // Time passes at the server, which is told that nobody has said anything for so long.
+    let pass = |time: Duration| {
+        let (id, idle) = (entry[0].entry_id(), time.as_millis().to_string());
+        server.ask::<redis::Value>(&["XCLAIM", "orders", "billing", "one", "0", id, "IDLE", &idle, "JUSTID"]);
     };
-    let (none, ()) = tokio::join!(receive_for(&second, 4 * IDLE), working);
-    assert_eq!(none, [], "it was taken over");
+    for _ in 0..3 {
+        pass(HOUR * 9 / 10);
+        assert_eq!(receive_for(&second, 2 * SEARCH).await, [], "it was taken over");
+        first.extend(&entry).await.expect("extended");
+        let (_, _, idle, _): (String, String, u64, u64) =
+            server.ask::<Vec<_>>(&["XPENDING", "orders", "billing", "-", "+", "1"]).remove(0);
+        assert!(Duration::from_millis(idle) < HOUR / 2, "it counts from now: {idle} ms");
+    }
+    pass(HOUR);
     assert_eq!(receive(&second, 1).await[0].entry_id(), entry[0].entry_id(), "it is, when nobody says so any more");
     first.acknowledge(&entry).await.expect("acknowledged");
     first.extend(&entry).await.expect("too late, and no error");
-    assert_eq!(receive_for(&second, 2 * IDLE).await, [], "what is acknowledged is not pending");
+    assert_eq!(receive_for(&second, 2 * SEARCH).await, [], "what is acknowledged is not pending");
 }
 
 #[tokio::test]
@@ -105,13 +116,13 @@ async fn an_entry_that_is_given_back_comes_again_when_it_is_due() {
     }
     let server = Server::start(&[]);
     add(&server, 0..2);
-    let stream = connect(&server, options("one").idle(Duration::from_secs(20))).await;
+    let stream = connect(&server, options("one").idle(HOUR)).await;
     let entries = receive(&stream, 2).await;
     stream.retry(&entries[0], Duration::from_secs(1)).await.expect("given back");
     let began = Instant::now();
     assert_eq!(receive(&stream, 1).await[0].entry_id(), entries[0].entry_id());
     let took = began.elapsed();
-    assert!((Duration::from_millis(950)..Duration::from_secs(10)).contains(&took), "{took:?}");
+    assert!((Duration::from_millis(950)..PATIENCE).contains(&took), "{took:?}");
 }
 
 #[tokio::test]

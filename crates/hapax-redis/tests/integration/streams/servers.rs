@@ -95,7 +95,7 @@ async fn a_master_that_takes_over_is_found_by_its_sentinels() {
     add(&watched.master, 2..4);
     let began = Instant::now();
     while watched.replica.ask::<u32>(&["XLEN", "orders"]) < 4 {
-        assert!(began.elapsed() < Duration::from_secs(10), "it is not replicated");
+        assert!(began.elapsed() < testkit::processes::PATIENCE, "it is not replicated");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     watched.master.kill();

@@ -99,12 +99,12 @@ impl Backend {
             });
             return Worker::Runtime(runtime, working);
         }
-        let child = Command::new(std::env::current_exe().expect("this program"))
+        let mut child = Command::new(std::env::current_exe().expect("this program"));
+        child
             .args(["--exact", "campaign::child", "--nocapture", "--test-threads=1"])
             .env(CHILD, part.to_text())
-            .stdout(Stdio::null())
-            .spawn();
-        Worker::Process(child.expect("this program can be started again"))
+            .stdout(Stdio::null());
+        Worker::Process(testkit::children::started(child))
     }
 
     /// Causes one fault, for a while. Returns which, and how long it lasted.

@@ -210,6 +210,13 @@ impl Broker {
         self.lock().sends = false;
     }
 
+    /// Returns the number of messages that are done, and the number of faults.
+    pub fn progress(&self) -> (u64, u64) {
+        let state = self.lock();
+        let unjudged = state.stories.values().filter(|open| open.closed.is_some()).count() as u64;
+        (state.tally.messages + unjudged, state.tally.faults)
+    }
+
     /// Returns how many messages are left to be done.
     pub fn open(&self) -> usize {
         self.lock().sent.len()

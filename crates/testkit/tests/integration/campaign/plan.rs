@@ -81,7 +81,7 @@ impl Plan {
     /// Returns the longest time without any effect. A killed process keeps its ids for a lease;
     /// more than that is too long.
     pub fn standstill_max(&self) -> Duration {
-        self.lease() + Duration::from_secs(15)
+        self.lease() + Duration::from_secs(if self.is_short { 120 } else { 15 })
     }
 }
 
