@@ -52,27 +52,34 @@ async fn a_partition_is_read_from_its_position_whatever_was_fetched_before() {
 }
 
 /// A client that does not know yet where the partition begins or ends must not go there later.
+async fn is_read_from_its_position_for_good(reset: &str) {
+    let cluster = cluster(&[(TOPIC, MESSAGES * PARTITIONS)]);
+    let mut config = config(&cluster, "hasty");
+    config.set("partition.assignment.strategy", "cooperative-sticky").set("auto.offset.reset", reset);
+    cluster.broker_round_trip_time(1, Duration::from_millis(300)).expect("a slow broker");
+    let mut group = KafkaPartitions::subscribe(&config, &[TOPIC], KafkaOptions::new()).expect("a member");
+    for _ in 0..PARTITIONS {
+        let assigned = tokio::time::timeout(PATIENCE, group.assigned()).await.expect("in time");
+        let mut assigned = assigned.expect("a partition");
+        assigned.start(Some(&4_u64.to_be_bytes())).await.expect("started");
+        assigned.start(None).await.expect("started");
+        assigned.start(Some(&4_u64.to_be_bytes())).await.expect("started");
+        assert_eq!(receive(&assigned, 2).await, [4, 5], "{reset}");
+        let more = tokio::time::timeout(Duration::from_secs(1), receive(&assigned, MESSAGES)).await;
+        assert!(more.is_err(), "{reset}: it went elsewhere: {more:?}");
+        assigned.start(Some(&8_u64.to_be_bytes())).await.expect("started");
+        assert_eq!(receive(&assigned, 2).await, [8, 9], "{reset}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_partition_that_is_started_at_once_is_read_from_its_position_for_good() {
-    for reset in ["earliest", "latest"] {
-        let cluster = cluster(&[(TOPIC, MESSAGES * PARTITIONS)]);
-        let mut config = config(&cluster, "hasty");
-        config.set("partition.assignment.strategy", "cooperative-sticky").set("auto.offset.reset", reset);
-        cluster.broker_round_trip_time(1, Duration::from_millis(300)).expect("a slow broker");
-        let mut group = KafkaPartitions::subscribe(&config, &[TOPIC], KafkaOptions::new()).expect("a member");
-        for _ in 0..PARTITIONS {
-            let assigned = tokio::time::timeout(PATIENCE, group.assigned()).await.expect("in time");
-            let mut assigned = assigned.expect("a partition");
-            assigned.start(Some(&4_u64.to_be_bytes())).await.expect("started");
-            assigned.start(None).await.expect("started");
-            assigned.start(Some(&4_u64.to_be_bytes())).await.expect("started");
-            assert_eq!(receive(&assigned, 2).await, [4, 5], "{reset}");
-            let more = tokio::time::timeout(Duration::from_secs(1), receive(&assigned, MESSAGES)).await;
-            assert!(more.is_err(), "{reset}: it went elsewhere: {more:?}");
-            assigned.start(Some(&8_u64.to_be_bytes())).await.expect("started");
-            assert_eq!(receive(&assigned, 2).await, [8, 9], "{reset}");
-        }
-    }
+    is_read_from_its_position_for_good("earliest").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn so_is_one_whose_client_would_go_to_the_end() {
+    is_read_from_its_position_for_good("latest").await;
 }
 
 /// Its owner has published the end of the partition, and died before that was committed.
