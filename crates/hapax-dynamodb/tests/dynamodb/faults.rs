@@ -153,7 +153,7 @@ async fn throttled_requests_are_tried_again_each_kind_of_them() {
 #[tokio::test(flavor = "multi_thread")]
 async fn throttling_that_does_not_end_is_unavailable_after_eight_tries() {
     let Some(table) = Table::start().await else { return };
-    let store = table.with(table.options().timeout(Duration::from_secs(600)));
+    let store = table.with(table.options().timeout(Duration::from_secs(300)));
     table.wire.always(Refused(THROTTLED[0], 400));
     let began = std::time::Instant::now();
     let answers = store.mark(&[mark("a", 1), mark("b", 2)]).await.unwrap();
@@ -177,7 +177,7 @@ async fn throttling_that_does_not_end_is_unavailable_after_eight_tries() {
 async fn a_try_without_an_answer_is_given_up_and_a_call_without_one_is_a_timeout() {
     let Some(table) = Table::start().await else { return };
     // All tests share the server, which answers one request after the other: the second try has time.
-    let patient = table.options().timeout(Duration::from_secs(600));
+    let patient = table.options().timeout(Duration::from_secs(300));
     let store = table.with(patient.try_timeout(Duration::from_secs(10)));
     let token = token(&store, "a", 1).await;
     table.wire.fails([Silence]);
@@ -222,7 +222,7 @@ async fn keys_that_a_batch_leaves_out_are_asked_for_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn batches_stay_within_the_services_limits_and_ours() {
     let Some(table) = Table::start().await else { return };
-    let patience = Duration::from_secs(600);
+    let patience = Duration::from_secs(300);
     let store = table.with(table.options().timeout(patience).try_timeout(patience).concurrency(7));
     let marks: Vec<Mark> = (0..250).map(|i| mark(&format!("{i}"), i)).collect();
     let marked = store.mark(&marks).await.unwrap();

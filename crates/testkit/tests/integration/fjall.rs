@@ -66,6 +66,11 @@ impl Fixture for Reopening {
     fn time(&self) -> StoreTime {
         StoreTime::EXACT
     }
+
+    /// It syncs all that it writes.
+    fn is_slow(&self) -> bool {
+        long(true, false)
+    }
 }
 
 #[test]

@@ -4,7 +4,6 @@ use super::*;
 use crate::proxy::{Mode, Proxy};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
-use testkit::long;
 use testkit::processes::PATIENCE;
 use tokio::sync::Semaphore;
 
