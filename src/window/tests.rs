@@ -24,7 +24,7 @@ fn small(buckets: usize, kernel: Kernel, refresh: bool) -> Window {
 fn kernels() -> Vec<Kernel> {
     let kernels: Vec<_> = Kernel::all().collect();
     if cfg!(target_arch = "x86_64") && kernels.len() < 3 {
-        println!("SKIPPED: this processor has not all of AVX2 and AVX-512; tested: {kernels:?}");
+        testkit::skipped(format_args!("this processor has not all of AVX2 and AVX-512; tested: {kernels:?}"));
     }
     kernels
 }

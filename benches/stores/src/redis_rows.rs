@@ -99,7 +99,7 @@ fn used_memory(server: &Server) -> f64 {
 }
 
 pub async fn run() {
-    if crate::redis_server::is_missing("Redis") {
+    if crate::redis_server::is_missing() {
         return;
     }
     throughput().await;

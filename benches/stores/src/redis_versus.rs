@@ -234,7 +234,7 @@ fn spread(values: impl Iterator<Item = f64>) -> (f64, f64, f64) {
 
 /// Runs `HAPAX_ROUNDS` (9) rounds of `HAPAX_SCALE` (2,000) ids a caller.
 pub async fn run() {
-    if crate::redis_server::is_missing("Redis") {
+    if crate::redis_server::is_missing() {
         return;
     }
     let number = |name: &str, default: u64| std::env::var(name).ok().and_then(|it| it.parse().ok()).unwrap_or(default);

@@ -13,7 +13,7 @@ pub struct Nats {
 
 impl Nats {
     pub fn start(test: &str) -> Option<Self> {
-        if is_missing(test, "nats-server") {
+        if is_missing("nats-server") {
             return None;
         }
         let (directory, port) = (Directory::new(&format!("{test}-nats")), free_port());
@@ -59,7 +59,7 @@ impl Rabbit {
         let script = std::fs::read_dir("/usr/lib/rabbitmq/lib").into_iter().flatten().flatten();
         let script = script.map(|version| version.path().join("sbin/rabbitmq-server")).find(|path| path.exists());
         let Some(script) = script else {
-            println!("SKIPPED: {test}: rabbitmq-server is not installed in /usr/lib/rabbitmq");
+            crate::skipped_without("rabbitmq-server", "rabbitmq-server");
             return None;
         };
         let directory = Directory::new(&format!("{test}-rabbit"));
@@ -86,6 +86,8 @@ impl Rabbit {
         for (name, file) in [("CONFIG_FILE", "none"), ("CONF_ENV_FILE", "none"), ("ENABLED_PLUGINS_FILE", "plugins")] {
             node.env(format!("RABBITMQ_{name}"), directory.path().join(file));
         }
+        // The script becomes the node: one that waited for it would be killed, and the node would stay.
+        node.env("RUNNING_UNDER_SYSTEMD", "true");
         std::fs::write(directory.path().join("plugins"), "[].").expect("a list of no plugins");
         node.env("RABBITMQ_LOGS", "-");
         let log = directory.path().join("rabbit.log");

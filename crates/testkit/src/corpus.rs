@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 pub fn replay(target: &str, mut body: impl FnMut(&[u8])) -> usize {
     let fuzz = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz");
     if !fuzz.exists() {
-        println!("SKIPPED: no {} (a published package has none)", fuzz.display());
+        crate::skipped(format_args!("no {} (a published package has none)", fuzz.display()));
         return 0;
     }
     let folder = fuzz.join("corpus").join(target);

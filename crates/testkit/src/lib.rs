@@ -4,18 +4,23 @@
 
 #[cfg(unix)]
 pub mod brokers;
+pub mod children;
 pub mod corpus;
 pub mod decode;
 pub mod directory;
 pub mod files;
 mod long;
 pub mod model;
+#[cfg(unix)]
 pub mod moto_server;
 #[cfg(target_os = "linux")]
 pub mod mounted;
 #[cfg(unix)]
 pub mod processes;
 pub mod random;
+#[cfg(unix)]
+pub mod shared;
+mod skipped;
 pub mod threads;
 pub mod traces;
 pub mod world;
@@ -28,6 +33,9 @@ pub mod postgres_pooler;
 pub mod postgres_server;
 #[cfg(feature = "servers")]
 pub mod redis_server;
+
+pub use long::long;
+pub use skipped::{skipped, skipped_without};
 
 #[cfg(doctest)]
 mod documents;

@@ -1,6 +1,8 @@
 //! A server of a test's own that behaves as AWS's services do: moto's, on loopback.
 
-use std::net::{TcpListener, TcpStream};
+use crate::children;
+use crate::processes::{PATIENCE, free_port};
+use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -21,34 +23,32 @@ pub struct MotoServer {
 
 impl MotoServer {
     /// Starts a server; none, loudly, if there is no Python or no moto.
-    pub fn start(test: &str) -> Option<Self> {
-        Self::start_with(test, "threads")
+    pub fn start() -> Option<Self> {
+        Self::start_with("threads")
     }
 
     /// Starts a server that answers one request after the other: moto's threads interrupt one
     /// another between a condition and the write that depends on it. None, loudly, if there is no
     /// Python or no moto.
-    pub fn start_without_threads(test: &str) -> Option<Self> {
-        Self::start_with(test, "one")
+    pub fn start_without_threads() -> Option<Self> {
+        Self::start_with("one")
     }
 
-    fn start_with(test: &str, threads: &str) -> Option<Self> {
+    fn start_with(threads: &str) -> Option<Self> {
         let has_moto = ["-c", "import moto.server, flask"];
         let python = Command::new("python3").args(has_moto).stdout(Stdio::null()).stderr(Stdio::null()).status();
         if !python.is_ok_and(|status| status.success()) {
-            println!("SKIPPED: {test}: there is no moto (python3 -m pip install 'moto[server]')");
+            crate::skipped("tests with moto: it is not installed (PyPI: moto[server])");
             return None;
         }
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port on loopback");
-        let port = listener.local_addr().expect("the address that was bound").port();
-        drop(listener);
+        let port = free_port();
         let mut command = Command::new("python3");
         command.args(["-c", PROGRAM, &port.to_string(), threads]);
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        let server = MotoServer { child: child.expect("moto starts"), port };
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let server = MotoServer { child: children::started(command), port };
         let began = Instant::now();
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(began.elapsed() < Duration::from_secs(60), "moto does not answer");
+            assert!(began.elapsed() < PATIENCE, "moto does not answer");
             std::thread::sleep(Duration::from_millis(50));
         }
         Some(server)

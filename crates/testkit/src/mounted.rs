@@ -130,7 +130,8 @@ mod tests {
             std::fs::create_dir(&at).unwrap();
             std::fs::File::create(&image).unwrap().set_len(8 << 20).unwrap();
             let made = run("mkfs.ext4", &[OsStr::new("-q")], &[&image]).and_then(|_| Mounted::image(&image, &at));
-            made.inspect_err(|why| println!("SKIPPED: a file system takes root and a loop device: {why}")).ok()
+            made.inspect_err(|why| crate::skipped(format_args!("a file system takes root and a loop device: {why}")))
+                .ok()
         }
     }
 

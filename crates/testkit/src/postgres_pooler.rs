@@ -2,9 +2,11 @@
 //! ended with the test.
 
 use super::postgres_server::{Server, UNPRIVILEGED, is_root};
+use crate::children;
+use crate::processes::{PATIENCE, free_port};
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,13 +25,13 @@ impl Pooler {
     pub fn start(server: &Server, connections: usize, settings: &[&str]) -> Option<Pooler> {
         static POOLERS: AtomicU64 = AtomicU64::new(0);
         let Some(binary) = binary() else {
-            println!("SKIPPED: there is no pgbouncer in PATH or /usr/sbin");
+            crate::skipped_without("pgbouncer", "pgbouncer");
             return None;
         };
         let name = format!("hapax-pgbouncer-{}-{}", std::process::id(), POOLERS.fetch_add(1, Ordering::Relaxed));
         let dir = std::env::temp_dir().join(name);
         fs::create_dir_all(&dir).expect("a temporary directory");
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port();
+        let port = free_port();
         let mut pooler = Pooler { dir, port, process: None };
         let configuration = format!(
             "[databases]\npostgres = host=127.0.0.1 port={} dbname=postgres user=postgres\n\
@@ -50,13 +52,13 @@ impl Pooler {
         };
         let log = fs::File::create(pooler.dir.join("log")).expect("a log");
         command.arg(&file).current_dir("/").stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-        pooler.process = Some(command.spawn().expect("pgbouncer starts"));
+        pooler.process = Some(children::started(command));
         pooler.wait();
         Some(pooler)
     }
 
     fn wait(&mut self) {
-        let end = Instant::now() + Duration::from_secs(10);
+        let end = Instant::now() + PATIENCE;
         while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
             let ended = self.process.as_mut().and_then(|process| process.try_wait().expect("its state"));
             let log = || fs::read_to_string(self.dir.join("log")).unwrap_or_default();

@@ -1,17 +1,20 @@
 //! A PostgreSQL server of a test's own: in a temporary directory, on a Unix socket and a port of
 //! the loopback, ended with the test.
 
+use crate::children;
+use crate::processes::{PATIENCE, free_port};
+use crate::shared::Shared;
 use hapax_store::sync::lock;
-use std::fs;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
-/// The user that the server runs as if this process is root, which it refuses.
-pub const UNPRIVILEGED: [&str; 3] = ["--reuid=nobody", "--regid=nogroup", "--clear-groups"];
+/// The user that the server runs as if this process is root, which it refuses. (Whoever becomes
+/// another user is no longer killed with its parent, unless it asks for that again.)
+pub const UNPRIVILEGED: [&str; 4] = ["--reuid=nobody", "--regid=nogroup", "--clear-groups", "--pdeathsig=KILL"];
 
 pub struct Server {
     dir: PathBuf,
@@ -22,42 +25,63 @@ pub struct Server {
 }
 
 impl Server {
-    /// Returns a server that tests share while any of them holds it. None if there is no PostgreSQL
-    /// here.
+    /// Returns the server that the tests of a program share. None if there is no PostgreSQL here.
     pub fn shared() -> Option<Arc<Server>> {
-        static RUNNING: Mutex<Weak<Server>> = Mutex::new(Weak::new());
-        let mut running = lock(&RUNNING);
-        if let Some(server) = running.upgrade() {
-            return Some(server);
-        }
-        let server = Arc::new(Server::start(&["fsync=off", "full_page_writes=off"])?);
-        *running = Arc::downgrade(&server);
-        Some(server)
+        static RUNNING: Shared<Server> = Shared::new();
+        RUNNING.get(|| Server::start(&["fsync=off", "full_page_writes=off"]))
     }
 
     /// Starts a server with these settings. None if there is no PostgreSQL here, which is printed.
     pub fn start(settings: &[&str]) -> Option<Server> {
         static SERVERS: AtomicU64 = AtomicU64::new(0);
         let Some(binaries) = binaries() else {
-            println!("SKIPPED: there is no initdb in PATH or /usr/lib/postgresql");
+            crate::skipped_without("PostgreSQL", "postgresql");
             return None;
         };
         let name = format!("hapax-postgres-{}-{}", std::process::id(), SERVERS.fetch_add(1, Ordering::Relaxed));
         let dir = std::env::temp_dir().join(name);
         let _ = fs::remove_dir_all(&dir);
         fs::create_dir_all(&dir).expect("a temporary directory");
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port();
+        let port = free_port();
         let settings = settings.iter().map(|setting| setting.to_string()).collect();
         // From here on it is removed again, whatever fails.
         let server = Server { dir, binaries, port, settings, process: Mutex::new(None) };
         server.own(&server.dir);
-        let locale = ["--no-locale", "--encoding=UTF8", "--username=postgres", "--no-sync", "-A", "trust"];
-        run(server.command("initdb").args(locale).arg("-D").arg(server.data()));
-        let rules = server.data().join("pg_hba.conf");
-        let trusting = fs::read_to_string(&rules).expect("pg_hba.conf");
-        fs::write(&rules, format!("host all guarded 127.0.0.1/32 scram-sha-256\n{trusting}")).expect("pg_hba.conf");
+        server.make_data();
         server.launch();
         Some(server)
+    }
+
+    /// Makes the files of an empty server, or copies those that were made before in the build's
+    /// directory, which takes a tenth of the time.
+    fn make_data(&self) {
+        let template = self.template();
+        if template.as_ref().is_some_and(|template| copy(template, &self.data()).is_ok()) {
+            return;
+        }
+        let locale = ["--no-locale", "--encoding=UTF8", "--username=postgres", "--no-sync", "-A", "trust"];
+        run(self.command("initdb").args(locale).arg("-D").arg(self.data()));
+        let rules = self.data().join("pg_hba.conf");
+        let trusting = fs::read_to_string(&rules).expect("pg_hba.conf");
+        fs::write(&rules, format!("host all guarded 127.0.0.1/32 scram-sha-256\n{trusting}")).expect("pg_hba.conf");
+        // Whole or not at all; of several that are made at a time, the first stays.
+        let Some(template) = template else { return };
+        let part = template.with_extension(format!("{}-part", self.port));
+        if copy(&self.data(), &part).and_then(|()| fs::rename(&part, &template)).is_err() {
+            let _ = fs::remove_dir_all(&part);
+        }
+    }
+
+    /// Returns where the files of an empty server of this version and user are between runs: where
+    /// Cargo has the tests put what they keep. None where no Cargo has built this program.
+    fn template(&self) -> Option<PathBuf> {
+        use std::os::unix::fs::MetadataExt as _;
+        let program = std::env::current_exe().ok()?;
+        let target = program.ancestors().find(|directory| directory.join("CACHEDIR.TAG").exists())?;
+        fs::create_dir_all(target.join("tmp")).ok()?;
+        let (postgres, us) = (self.binaries.join("postgres").metadata().ok()?, fs::metadata("/proc/self").ok()?);
+        let name = format!("hapax-postgres-{}-{}-{}", us.uid(), postgres.mtime(), postgres.size());
+        Some(target.join("tmp").join(name))
     }
 
     /// Returns an address for the driver, by the socket.
@@ -83,7 +107,7 @@ impl Server {
 
     /// Starts the server, and waits until it answers.
     pub fn launch(&self) {
-        let end = Instant::now() + Duration::from_secs(30);
+        let end = Instant::now() + PATIENCE;
         let log = || fs::OpenOptions::new().create(true).append(true).open(self.dir.join("log")).expect("a log");
         loop {
             let mut command = self.command("postgres");
@@ -94,13 +118,17 @@ impl Server {
             for setting in &self.settings {
                 command.arg("-c").arg(setting);
             }
-            let mut child = command.stdout(log()).stderr(log()).spawn().expect("postgres starts");
+            command.stdout(log()).stderr(log());
+            let mut child = children::started(command);
             while child.try_wait().expect("its state").is_none() {
                 if self.answers() {
                     *self.process() = Some(child);
                     return;
                 }
-                assert!(Instant::now() < end, "no answer: {}", self.log());
+                if Instant::now() >= end {
+                    *self.process() = Some(child); // which is killed with this
+                    panic!("no answer: {}", self.log());
+                }
                 std::thread::sleep(Duration::from_millis(10));
             }
             // A killed server may not be gone yet.
@@ -198,6 +226,12 @@ pub fn is_root() -> bool {
 fn run(command: &mut Command) {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Copies files with their owners.
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    let copied = Command::new("cp").arg("-a").arg(from).arg(to).stderr(Stdio::null()).status()?;
+    if copied.success() { Ok(()) } else { Err(io::Error::other("it is not copied")) }
 }
 
 fn children_of(parent: u32) -> Vec<String> {

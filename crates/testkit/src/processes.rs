@@ -1,5 +1,6 @@
 //! Processes that end with their test, also by a panic.
 
+use crate::children;
 use std::fs::File;
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
@@ -19,7 +20,7 @@ impl Process {
         command.stdin(Stdio::null()).stdout(file).stderr(errors).current_dir(directory);
         // Servers that have helpers are killed with them.
         command.process_group(0);
-        Process { child: command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}")) }
+        Process { child: children::started(command) }
     }
 
     /// Kills it, as `kill -9`.
@@ -38,7 +39,7 @@ impl Process {
             if let Ok(Some(status)) = self.child.try_wait() {
                 return status;
             }
-            assert!(began.elapsed() < Duration::from_secs(20), "it does not end");
+            assert!(began.elapsed() < PATIENCE, "it does not end");
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -71,10 +72,10 @@ impl Drop for Process {
 }
 
 /// Returns true if a program is not installed; prints that the test is skipped.
-pub fn is_missing(test: &str, program: &str) -> bool {
+pub fn is_missing(program: &str) -> bool {
     let missing = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err();
     if missing {
-        println!("SKIPPED: {test}: {program} is not installed");
+        crate::skipped_without(program, program);
     }
     missing
 }
@@ -90,13 +91,16 @@ pub fn await_port(port: u16, log: &Path) {
     await_until(log, || TcpStream::connect(("127.0.0.1", port)).is_ok());
 }
 
-/// Waits until a condition holds, for up to a minute: on a busy machine, RabbitMQ takes half of
-/// that to start.
+/// The time after which what is waited for does not come: much longer than a busy machine takes to
+/// start RabbitMQ.
+pub const PATIENCE: Duration = Duration::from_secs(180);
+
+/// Waits until a condition holds, and not for ever.
 pub fn await_until(log: &Path, mut so: impl FnMut() -> bool) {
     let began = Instant::now();
     while !so() {
         let said = || std::fs::read_to_string(log).unwrap_or_default();
-        assert!(began.elapsed() < Duration::from_secs(60), "nothing for a minute; {}: {}", log.display(), said());
+        assert!(began.elapsed() < PATIENCE, "nothing happens; {}: {}", log.display(), said());
         std::thread::sleep(Duration::from_millis(5));
     }
 }

@@ -1,7 +1,10 @@
 //! Redis servers of a test's own, which end with it.
 
+use crate::children;
+pub use crate::processes::free_port;
+use crate::processes::{self, PATIENCE};
 use hapax_store::sync::lock;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
@@ -18,19 +21,9 @@ pub struct Server {
     running: Mutex<Option<Child>>,
 }
 
-/// Returns true if no server is available; prints that the test is skipped.
-pub fn is_missing(test: &str) -> bool {
-    let missing = Command::new("redis-server").arg("--version").stdout(Stdio::null()).status().is_err();
-    if missing {
-        println!("SKIPPED: {test}: redis-server is not installed");
-    }
-    missing
-}
-
-/// Returns a port on loopback that is free.
-pub fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port on loopback");
-    listener.local_addr().expect("the address that was bound").port()
+/// Returns true if no server is available; says that the test is skipped.
+pub fn is_missing() -> bool {
+    processes::is_missing("redis-server")
 }
 
 impl Server {
@@ -98,11 +91,11 @@ impl Server {
         } else {
             self.configure(&mut command);
         }
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("redis-server starts");
-        *self.running() = Some(child);
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        *self.running() = Some(children::started(command));
         let began = Instant::now();
         while !self.answers() {
-            assert!(began.elapsed() < Duration::from_secs(20), "no answer; its log: {}", self.log());
+            assert!(began.elapsed() < PATIENCE, "no answer; its log: {}", self.log());
             std::thread::sleep(Duration::from_millis(2));
         }
     }
@@ -231,7 +224,7 @@ impl Watched {
         };
         let began = Instant::now();
         while !sentinels.iter().all(knows_all) {
-            assert!(began.elapsed() < Duration::from_secs(30), "the Sentinels do not find each other");
+            assert!(began.elapsed() < PATIENCE, "the Sentinels do not find each other");
             std::thread::sleep(Duration::from_millis(20));
         }
         Watched { master, replica, sentinels }
@@ -256,7 +249,7 @@ pub fn follow(replica: &Server, master: &Server) {
     replica.ask::<()>(&["REPLICAOF", "127.0.0.1", &port]);
     let began = Instant::now();
     while !replica.ask::<String>(&["INFO", "replication"]).contains("master_link_status:up") {
-        assert!(began.elapsed() < Duration::from_secs(20), "the replica does not catch up");
+        assert!(began.elapsed() < PATIENCE, "the replica does not catch up");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -303,7 +296,7 @@ impl Cluster {
                 .all(|line| info.contains(line))
         };
         while !nodes.iter().all(knows_all) {
-            assert!(began.elapsed() < Duration::from_secs(20), "the nodes do not find each other");
+            assert!(began.elapsed() < PATIENCE, "the nodes do not find each other");
             std::thread::sleep(Duration::from_millis(10));
         }
         Cluster { nodes }
@@ -324,7 +317,7 @@ impl Cluster {
         let master: String = self.nodes[0].ask(&["CLUSTER", "MYID"]);
         let began = Instant::now();
         let wait = |what: &str| {
-            assert!(began.elapsed() < Duration::from_secs(20), "not yet: {what}");
+            assert!(began.elapsed() < PATIENCE, "not yet: {what}");
             std::thread::sleep(Duration::from_millis(10));
         };
         while replica.try_ask::<()>(&["CLUSTER", "REPLICATE", &master]).is_err() {

@@ -25,7 +25,7 @@ pub fn data(file: &str) -> Option<PathBuf> {
     let folder = std::env::var_os("HAPAX_DATA").map_or_else(|| PathBuf::from(beside), PathBuf::from);
     let path = folder.join(file);
     if !path.exists() {
-        println!("SKIPPED: no {} (HAPAX_DATA says where the traces are)", path.display());
+        crate::skipped(format_args!("no {} (HAPAX_DATA says where the traces are)", path.display()));
         return None;
     }
     Some(path)

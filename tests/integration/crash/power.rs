@@ -72,7 +72,7 @@ fn power_cuts_at_any_moment() {
     let mut files = match FileSystem::new("power") {
         Ok(files) => files,
         // `.ci/run` asks for the same, and says it aloud.
-        Err(why) => return println!("SKIPPED: power cuts take root and a loop device: {why}"),
+        Err(why) => return testkit::skipped(format_args!("power cuts take root and a loop device: {why}")),
     };
     let seed = seed();
     println!("HAPAX_CRASH_SEED={seed} HAPAX_POWER_CUTS={cuts}");

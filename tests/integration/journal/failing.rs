@@ -65,7 +65,7 @@ fn a_full_disk_is_said_and_when_there_is_room_it_goes_on() {
     fs::create_dir(&disk.0).unwrap();
     let _mounted = match Mounted::in_memory(&disk.0, "300k") {
         Ok(mounted) => mounted,
-        Err(why) => return println!("SKIPPED: a file system of its own takes root: {why}"),
+        Err(why) => return testkit::skipped(format_args!("a file system of its own takes root: {why}")),
     };
     let ballast = disk.0.join("ballast");
     fs::write(&ballast, vec![1; 150_000]).unwrap();

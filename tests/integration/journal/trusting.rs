@@ -181,7 +181,7 @@ fn is_root() -> bool {
 #[test]
 fn what_others_own_is_refused() {
     if !is_root() {
-        println!("SKIPPED: not root, who alone can give files away");
+        testkit::skipped("files that others own: root alone can give files away");
         return;
     }
     let give = |path: &Path| std::os::unix::fs::chown(path, Some(4_711), None).unwrap();

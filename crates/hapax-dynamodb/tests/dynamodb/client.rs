@@ -6,34 +6,41 @@ use hapax_dynamodb::aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Reg
 use hapax_dynamodb::aws_sdk_dynamodb::{Client, Config};
 use hapax_dynamodb::{DynamoDbOptions, DynamoDbStore};
 use hapax_store::*;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use testkit::moto_server::MotoServer;
+use testkit::shared::Shared;
 
-pub const TABLE: &str = "hapax";
 pub const LEASE: Duration = Duration::from_secs(30);
 pub const HOUR: Duration = Duration::from_secs(3_600);
 
 pub struct Table {
-    pub server: MotoServer,
+    server: Arc<MotoServer>,
+    pub name: String,
     pub clock: ManualClock,
     pub wire: Wire,
 }
 
 impl Table {
-    /// Starts a server with a table; none, loudly, where there is none to start.
-    pub async fn start(test: &str) -> Option<Table> {
-        let table = Table::missing(test)?;
+    /// Makes a table of the test's own on the server of all tests; none, loudly, where there is none
+    /// to start.
+    pub async fn start() -> Option<Table> {
+        let table = Table::missing()?;
         table.store().create_table().await.unwrap();
         table.wire.forget_all();
         Some(table)
     }
 
-    /// Starts a server without a table.
-    pub fn missing(test: &str) -> Option<Table> {
-        let server = MotoServer::start_without_threads(test)?;
+    /// Returns a table that is not made yet.
+    pub fn missing() -> Option<Table> {
+        static SERVER: Shared<MotoServer> = Shared::new();
+        static TABLES: AtomicU64 = AtomicU64::new(0);
+        let server = SERVER.get(MotoServer::start_without_threads)?;
+        let name = format!("hapax-{}", TABLES.fetch_add(1, Ordering::Relaxed));
         let clock = ManualClock::new();
         clock.set(Timestamp::from_secs(1_900_000_000));
-        Some(Table { server, clock, wire: Wire::new() })
+        Some(Table { server, name, clock, wire: Wire::new() })
     }
 
     pub fn client(&self) -> Client {
@@ -46,6 +53,10 @@ impl Table {
         Client::from_conf(config.build())
     }
 
+    pub fn options(&self) -> DynamoDbOptions {
+        DynamoDbOptions::new(&self.name)
+    }
+
     pub fn with(&self, options: DynamoDbOptions) -> DynamoDbStore {
         DynamoDbStore::new(&self.client(), options).unwrap().with_clock(self.clock.clone())
     }
@@ -54,7 +65,7 @@ impl Table {
     pub fn store(&self) -> DynamoDbStore {
         let patience = Duration::from_secs(300);
         // The server takes one request after the other: more would only queue up before it.
-        self.with(DynamoDbOptions::new(TABLE).timeout(patience).try_timeout(patience).concurrency(4))
+        self.with(self.options().timeout(patience).try_timeout(patience).concurrency(4))
     }
 }
 

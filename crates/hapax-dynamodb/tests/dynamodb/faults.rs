@@ -12,7 +12,7 @@ const THROTTLED: [&str; 3] = ["ProvisionedThroughputExceededException", "Throttl
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_claimed_is_not_told_that_it_is_a_duplicate_when_the_answer_was_lost() {
-    let Some(table) = Table::start("lost answers").await else { return };
+    let Some(table) = Table::start().await else { return };
     let store = table.store();
     for (attempt, fault) in (1..).zip(LOST) {
         let id = format!("{fault:?}");
@@ -39,7 +39,7 @@ async fn whoever_claimed_is_not_told_that_it_is_a_duplicate_when_the_answer_was_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_marked_is_not_told_that_it_is_a_duplicate_when_the_answer_was_lost() {
-    let Some(table) = Table::start("lost answers").await else { return };
+    let Some(table) = Table::start().await else { return };
     let store = table.store();
     for (attempt, fault) in (1..).zip(LOST) {
         let id = format!("{fault:?}");
@@ -56,7 +56,7 @@ async fn whoever_marked_is_not_told_that_it_is_a_duplicate_when_the_answer_was_l
 /// The first try of a request comes after the second one, and after what others did then.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_try_that_comes_late_undoes_nothing() {
-    let Some(table) = Table::start("late tries").await else { return };
+    let Some(table) = Table::start().await else { return };
     let store = table.store();
     let second = Duration::from_secs(1);
     let recorded = |id: &str| Record { key: key(id), retention: HOUR, fingerprint: None, result: None };
@@ -100,7 +100,7 @@ async fn a_try_that_comes_late_undoes_nothing() {
 /// A second try would be told that there is nothing to end, though it was the first one's doing.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_told_apart_from_anothers_doing_is_an_error_and_not_repeated() {
-    let Some(table) = Table::start("lost answers").await else { return };
+    let Some(table) = Table::start().await else { return };
     let store = table.store();
     for fault in LOST {
         for (attempt, how) in (1..).zip(["release", "fail", "forget", "unmark"]) {
@@ -133,7 +133,7 @@ async fn what_cannot_be_told_apart_from_anothers_doing_is_an_error_and_not_repea
 
 #[tokio::test(flavor = "multi_thread")]
 async fn throttled_requests_are_tried_again_each_kind_of_them() {
-    let Some(table) = Table::start("throttled").await else { return };
+    let Some(table) = Table::start().await else { return };
     let store = table.store();
     for (attempt, code) in (1..).zip(THROTTLED) {
         table.wire.fails([Refused(code, 400), Refused(code, 400), Passes]);
@@ -152,8 +152,8 @@ async fn throttled_requests_are_tried_again_each_kind_of_them() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn throttling_that_does_not_end_is_unavailable_after_eight_tries() {
-    let Some(table) = Table::start("throttled").await else { return };
-    let store = table.with(DynamoDbOptions::new(TABLE).timeout(Duration::from_secs(60)));
+    let Some(table) = Table::start().await else { return };
+    let store = table.with(table.options().timeout(Duration::from_secs(300)));
     table.wire.always(Refused(THROTTLED[0], 400));
     let began = std::time::Instant::now();
     let answers = store.mark(&[mark("a", 1), mark("b", 2)]).await.unwrap();
@@ -168,23 +168,24 @@ async fn throttling_that_does_not_end_is_unavailable_after_eight_tries() {
     assert_eq!(table.wire.forget_all().len(), 16);
     // No wait goes beyond the time of the call.
     table.wire.always(Refused(THROTTLED[0], 400));
-    let hasty = table.with(DynamoDbOptions::new(TABLE).timeout(Duration::from_millis(200)));
+    let hasty = table.with(table.options().timeout(Duration::from_millis(200)));
     assert_eq!(one(hasty.mark(&[mark("c", 1)]).await).unwrap_err().kind(), ErrorKind::Unavailable);
     assert!(table.wire.forget_all().len() < 8);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_try_without_an_answer_is_given_up_and_a_call_without_one_is_a_timeout() {
-    let Some(table) = Table::start("silence").await else { return };
-    let patient = DynamoDbOptions::new(TABLE).timeout(Duration::from_secs(60));
-    let store = table.with(patient.try_timeout(Duration::from_secs(3)));
+    let Some(table) = Table::start().await else { return };
+    // All tests share the server, which answers one request after the other: the second try has time.
+    let patient = table.options().timeout(Duration::from_secs(300));
+    let store = table.with(patient.try_timeout(Duration::from_secs(10)));
     let token = token(&store, "a", 1).await;
     table.wire.fails([Silence]);
     let done = Completion { hold: hold("a", token), retention: HOUR, result: None };
     assert_eq!(one(store.complete(&[done]).await).unwrap(), Held::Done);
 
     let brief = Duration::from_millis(300);
-    let store = table.with(DynamoDbOptions::new(TABLE).timeout(brief).try_timeout(brief));
+    let store = table.with(table.options().timeout(brief).try_timeout(brief));
     table.wire.always(Silence);
     let error = one(store.claim(&[claim("b", 2)]).await).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
@@ -195,7 +196,7 @@ async fn a_try_without_an_answer_is_given_up_and_a_call_without_one_is_a_timeout
 
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_that_a_batch_leaves_out_are_asked_for_again() {
-    let Some(table) = Table::start("left out").await else { return };
+    let Some(table) = Table::start().await else { return };
     let store = table.store();
     for id in ["c", "d"] {
         one(store.mark(&[mark(id, 1)]).await).unwrap();
@@ -220,9 +221,9 @@ async fn keys_that_a_batch_leaves_out_are_asked_for_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn batches_stay_within_the_services_limits_and_ours() {
-    let Some(table) = Table::start("batches").await else { return };
-    let patience = Duration::from_secs(120);
-    let store = table.with(DynamoDbOptions::new(TABLE).timeout(patience).try_timeout(patience).concurrency(7));
+    let Some(table) = Table::start().await else { return };
+    let patience = Duration::from_secs(300);
+    let store = table.with(table.options().timeout(patience).try_timeout(patience).concurrency(7));
     let marks: Vec<Mark> = (0..250).map(|i| mark(&format!("{i}"), i)).collect();
     let marked = store.mark(&marks).await.unwrap();
     assert!(marked.iter().all(|marked| matches!(marked, Ok(Marked::Fresh))));
@@ -237,7 +238,7 @@ async fn batches_stay_within_the_services_limits_and_ours() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn refusals_that_last_are_not_repeated_and_say_what_to_do() {
-    let Some(table) = Table::start("refused").await else { return };
+    let Some(table) = Table::start().await else { return };
     let store = table.store();
     for code in ["AccessDeniedException", "ValidationException"] {
         table.wire.fails([Refused(code, 400)]);

@@ -9,7 +9,7 @@ use std::time::Duration;
 /// A process whose clock is behind takes over what another one had, after its end.
 #[tokio::test(flavor = "multi_thread")]
 async fn tokens_grow_also_where_a_clock_is_behind() {
-    let Some(table) = Table::start("clocks").await else { return };
+    let Some(table) = Table::start().await else { return };
     let ahead = table.store();
     let first = token(&ahead, "a", 1).await;
     assert_eq!(one(ahead.release(&[hold("a", first)]).await).unwrap(), Held::Done);
@@ -30,12 +30,13 @@ async fn tokens_grow_also_where_a_clock_is_behind() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn items_are_readable_and_outlive_their_end_by_an_hour() {
-    let Some(table) = Table::start("items").await else { return };
+    let Some(table) = Table::start().await else { return };
     let store = table.store();
     one(store.mark(&[mark("order-17", 4711)]).await).unwrap();
     let client = table.client();
     let text = |text: &str| AttributeValue::S(text.into());
-    let got = client.get_item().table_name(TABLE).key("id", text("order-17")).key("scope", text("test")).send().await;
+    let got =
+        client.get_item().table_name(&table.name).key("id", text("order-17")).key("scope", text("test")).send().await;
     let item = got.unwrap().item.expect("it is there, under its own id");
     assert_eq!(item["state"], text("completed"));
     assert_eq!(item["attempt"], AttributeValue::N("4711".into()));
@@ -44,17 +45,17 @@ async fn items_are_readable_and_outlive_their_end_by_an_hour() {
 
     // The service removes it, some day: then it is as if it had never been.
     let key = |name: &str| item[name].clone();
-    client.delete_item().table_name(TABLE).key("id", key("id")).key("scope", key("scope")).send().await.unwrap();
+    client.delete_item().table_name(&table.name).key("id", key("id")).key("scope", key("scope")).send().await.unwrap();
     assert_eq!(one(store.mark(&[mark("order-17", 2)]).await).unwrap(), Marked::Fresh);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn items_of_others_are_corrupt_and_named_and_stop_nobody_else() {
-    let Some(table) = Table::start("foreign").await else { return };
+    let Some(table) = Table::start().await else { return };
     let store = table.store();
     one(store.mark(&[mark("good", 1)]).await).unwrap();
     let text = |text: &str| AttributeValue::S(text.into());
-    let put = table.client().put_item().table_name(TABLE).item("id", text("foreign")).item("scope", text("test"));
+    let put = table.client().put_item().table_name(&table.name).item("id", text("foreign")).item("scope", text("test"));
     put.item("state", text("shipped"))
         .item("until_ns", AttributeValue::N("9000000000000000000".into()))
         .send()
@@ -72,7 +73,7 @@ async fn items_of_others_are_corrupt_and_named_and_stop_nobody_else() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_result_has_the_services_size_at_most() {
-    let Some(table) = Table::start("results").await else { return };
+    let Some(table) = Table::start().await else { return };
     let store = table.store();
     let most = (400 << 10) - (1 << 10);
     let key = key("a");
@@ -99,7 +100,7 @@ async fn a_result_has_the_services_size_at_most() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn people_see_records_in_each_state() {
-    let Some(table) = Table::start("inspect").await else { return };
+    let Some(table) = Table::start().await else { return };
     let store = table.store();
     let claimed = token(&store, "claimed", 1).await;
     let failed = token(&store, "failed", 2).await;

@@ -32,6 +32,6 @@ impl Fixture for Table {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_is_what_stores_promise() {
-    let Some(table) = Table::start("it_is_what_stores_promise").await else { return };
+    let Some(table) = Table::start().await else { return };
     println!("{}", verify_store(&table).await.unwrap());
 }

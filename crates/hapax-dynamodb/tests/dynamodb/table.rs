@@ -8,7 +8,7 @@ use hapax_store::*;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_table_is_made_once_by_any_number_of_processes() {
-    let Some(table) = Table::missing("tables") else { return };
+    let Some(table) = Table::missing() else { return };
     let store = table.store();
     let error = store.verify_table().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Misconfigured);
@@ -19,7 +19,7 @@ async fn a_table_is_made_once_by_any_number_of_processes() {
     second.unwrap();
     store.create_table().await.unwrap();
     store.verify_table().await.unwrap();
-    let described = table.client().describe_table().table_name(TABLE).send().await.unwrap();
+    let described = table.client().describe_table().table_name(&table.name).send().await.unwrap();
     let billing = described.table.unwrap().billing_mode_summary.unwrap().billing_mode;
     assert_eq!(billing, Some(BillingMode::PayPerRequest));
 }
@@ -27,7 +27,7 @@ async fn a_table_is_made_once_by_any_number_of_processes() {
 /// Makes a table by other means.
 async fn make(table: &Table, keys: &[(&str, KeyType, ScalarAttributeType)]) {
     let client = table.client();
-    let mut request = client.create_table().table_name(TABLE).billing_mode(BillingMode::PayPerRequest);
+    let mut request = client.create_table().table_name(&table.name).billing_mode(BillingMode::PayPerRequest);
     for (name, kind, of) in keys {
         let key = KeySchemaElement::builder().attribute_name(*name).key_type(kind.clone()).build().unwrap();
         let of = AttributeDefinition::builder().attribute_name(*name).attribute_type(of.clone()).build().unwrap();
@@ -46,8 +46,8 @@ async fn refusal(table: &Table) -> String {
 async fn other_tables_are_refused_with_what_they_lack() {
     use KeyType::{Hash, Range};
     use ScalarAttributeType::{B, S};
-    let Some(table) = Table::missing("tables") else { return };
-    let gone = async || drop(table.client().delete_table().table_name(TABLE).send().await.unwrap());
+    let Some(table) = Table::missing() else { return };
+    let gone = async || drop(table.client().delete_table().table_name(&table.name).send().await.unwrap());
 
     make(&table, &[("id", Hash, S)]).await;
     assert!(refusal(&table).await.contains("the sort key `scope`, got [(\"id\", \"HASH\")]"));
@@ -61,7 +61,14 @@ async fn other_tables_are_refused_with_what_they_lack() {
     make(&table, &[("id", Hash, S), ("scope", Range, S)]).await;
     assert!(refusal(&table).await.contains("got none: call `create_table`"));
     let other = TimeToLiveSpecification::builder().enabled(true).attribute_name("expires").build().unwrap();
-    table.client().update_time_to_live().table_name(TABLE).time_to_live_specification(other).send().await.unwrap();
+    table
+        .client()
+        .update_time_to_live()
+        .table_name(&table.name)
+        .time_to_live_specification(other)
+        .send()
+        .await
+        .unwrap();
     assert!(refusal(&table).await.contains("got one by `expires`"));
     gone().await;
 

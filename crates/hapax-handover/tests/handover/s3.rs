@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_partition_is_handed_over_through_s3() {
-    let Some(server) = Server::start("a_partition_is_handed_over_through_s3") else { return };
+    let Some(server) = Server::start() else { return };
     let _ = rustls::crypto::ring::default_provider().install_default();
     let store = AmazonS3Builder::new()
         .with_endpoint(server.url())

@@ -9,8 +9,8 @@ pub(crate) struct Server(MotoServer);
 
 impl Server {
     /// Starts a server; none, loudly, if there is no Python or no moto.
-    pub(crate) fn start(test: &str) -> Option<Self> {
-        let server = Server(MotoServer::start(test)?);
+    pub(crate) fn start() -> Option<Self> {
+        let server = Server(MotoServer::start()?);
         server.make_bucket().expect("a bucket");
         Some(server)
     }

@@ -88,7 +88,7 @@ async fn a_record_and_sqlite_take_what_is_predicted() {
 
 #[tokio::test]
 async fn redis_takes_what_is_predicted() {
-    if crate::redis_server::is_missing("redis_takes_what_is_predicted") {
+    if crate::redis_server::is_missing() {
         return;
     }
     let server = crate::redis_server::Server::start(&[]);

@@ -113,7 +113,7 @@ async fn over_a_directory() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn over_redis() {
-    if crate::redis_server::is_missing("over_redis") {
+    if crate::redis_server::is_missing() {
         return;
     }
     let server = crate::redis_server::Server::start(&[]);

@@ -7,10 +7,10 @@ use rdkafka::{ClientConfig, TopicPartitionList};
 use std::time::Duration;
 use tokio::runtime::Builder;
 
+/// The time after which what is waited for does not come: much longer than a busy machine takes.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
 pub const PARTITIONS: i32 = 4;
-/// A session longer than the imitation waits for the first members, 3 s; it waits one second less
-/// for those of a rebalance.
-pub const SESSION_MS: &str = "3500";
 
 pub fn producer(brokers: &str) -> FutureProducer {
     ClientConfig::new().set("bootstrap.servers", brokers).set("linger.ms", "0").create().expect("a producer")
@@ -42,7 +42,7 @@ pub fn committed(brokers: &str, topic: &str, group: &str) -> i64 {
         .expect("a client that is no member");
     let mut asked = TopicPartitionList::new();
     asked.add_partition_range(topic, 0, PARTITIONS - 1);
-    let committed = consumer.committed_offsets(asked, Timeout::After(Duration::from_secs(5)));
+    let committed = consumer.committed_offsets(asked, Timeout::After(PATIENCE));
     let committed = committed.expect("offsets");
     committed.elements().iter().filter_map(|partition| partition.offset().to_raw()).map(|offset| offset.max(0)).sum()
 }

@@ -1,7 +1,7 @@
 //! Partitions that are started where their memories say.
 
-use crate::cluster::{committed, producer, send};
-use crate::source::{Cluster, cluster, config};
+use crate::cluster::{PATIENCE, committed, producer, send};
+use crate::source::{Cluster, cluster, config, config_of_many};
 use hapax_kafka::{AssignedPartition, KafkaOptions, KafkaPartitions, KafkaSourceError};
 use hapax_stream::Source;
 use std::time::{Duration, Instant};
@@ -15,12 +15,12 @@ async fn member(group: &str) -> (Cluster, KafkaPartitions, Vec<AssignedPartition
     let cluster = cluster(&[(TOPIC, 0)]);
     let messages: Vec<_> = (0..MESSAGES).map(|number| (number * PARTITIONS, format!("o-{number}"))).collect();
     tokio::task::block_in_place(|| send(&producer(&cluster.bootstrap_servers()), TOPIC, messages.into_iter()));
-    let mut config = config(&cluster, group);
+    let mut config = config_of_many(&cluster, group);
     config.set("partition.assignment.strategy", "cooperative-sticky");
     let mut group = KafkaPartitions::subscribe(&config, &[TOPIC], KafkaOptions::new()).expect("a member");
     let mut all = Vec::new();
     while all.len() < PARTITIONS {
-        let assigned = tokio::time::timeout(Duration::from_secs(30), group.assigned()).await.expect("in time");
+        let assigned = tokio::time::timeout(PATIENCE, group.assigned()).await.expect("in time");
         all.push(assigned.expect("a partition"));
     }
     all.sort_by_key(|assigned| assigned.partition().number);
@@ -52,27 +52,34 @@ async fn a_partition_is_read_from_its_position_whatever_was_fetched_before() {
 }
 
 /// A client that does not know yet where the partition begins or ends must not go there later.
+async fn is_read_from_its_position_for_good(reset: &str) {
+    let cluster = cluster(&[(TOPIC, MESSAGES * PARTITIONS)]);
+    let mut config = config(&cluster, "hasty");
+    config.set("partition.assignment.strategy", "cooperative-sticky").set("auto.offset.reset", reset);
+    cluster.broker_round_trip_time(1, Duration::from_millis(300)).expect("a slow broker");
+    let mut group = KafkaPartitions::subscribe(&config, &[TOPIC], KafkaOptions::new()).expect("a member");
+    for _ in 0..PARTITIONS {
+        let assigned = tokio::time::timeout(PATIENCE, group.assigned()).await.expect("in time");
+        let mut assigned = assigned.expect("a partition");
+        assigned.start(Some(&4_u64.to_be_bytes())).await.expect("started");
+        assigned.start(None).await.expect("started");
+        assigned.start(Some(&4_u64.to_be_bytes())).await.expect("started");
+        assert_eq!(receive(&assigned, 2).await, [4, 5], "{reset}");
+        let more = tokio::time::timeout(Duration::from_secs(1), receive(&assigned, MESSAGES)).await;
+        assert!(more.is_err(), "{reset}: it went elsewhere: {more:?}");
+        assigned.start(Some(&8_u64.to_be_bytes())).await.expect("started");
+        assert_eq!(receive(&assigned, 2).await, [8, 9], "{reset}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_partition_that_is_started_at_once_is_read_from_its_position_for_good() {
-    for reset in ["earliest", "latest"] {
-        let cluster = cluster(&[(TOPIC, MESSAGES * PARTITIONS)]);
-        let mut config = config(&cluster, "hasty");
-        config.set("partition.assignment.strategy", "cooperative-sticky").set("auto.offset.reset", reset);
-        cluster.broker_round_trip_time(1, Duration::from_millis(300)).expect("a slow broker");
-        let mut group = KafkaPartitions::subscribe(&config, &[TOPIC], KafkaOptions::new()).expect("a member");
-        for _ in 0..PARTITIONS {
-            let assigned = tokio::time::timeout(Duration::from_secs(60), group.assigned()).await.expect("in time");
-            let mut assigned = assigned.expect("a partition");
-            assigned.start(Some(&4_u64.to_be_bytes())).await.expect("started");
-            assigned.start(None).await.expect("started");
-            assigned.start(Some(&4_u64.to_be_bytes())).await.expect("started");
-            assert_eq!(receive(&assigned, 2).await, [4, 5], "{reset}");
-            let more = tokio::time::timeout(Duration::from_secs(2), receive(&assigned, MESSAGES)).await;
-            assert!(more.is_err(), "{reset}: it went elsewhere: {more:?}");
-            assigned.start(Some(&8_u64.to_be_bytes())).await.expect("started");
-            assert_eq!(receive(&assigned, 2).await, [8, 9], "{reset}");
-        }
-    }
+    is_read_from_its_position_for_good("earliest").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn so_is_one_whose_client_would_go_to_the_end() {
+    is_read_from_its_position_for_good("latest").await;
 }
 
 /// Its owner has published the end of the partition, and died before that was committed.
@@ -82,7 +89,7 @@ async fn a_position_is_committed_though_nothing_comes_after_it() {
     all[0].start(Some(&(MESSAGES as u64).to_be_bytes())).await.expect("started");
     let (brokers, began) = (cluster.bootstrap_servers(), Instant::now());
     while tokio::task::block_in_place(|| committed(&brokers, TOPIC, "committing")) != MESSAGES as i64 {
-        assert!(began.elapsed() < Duration::from_secs(20), "it is not committed");
+        assert!(began.elapsed() < PATIENCE, "it is not committed");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
@@ -101,7 +108,7 @@ async fn a_position_behind_the_end_is_not_committed() {
     all[0].acknowledge(&orders).await.expect("acknowledged");
     let began = Instant::now();
     while is() != 4 {
-        assert!(began.elapsed() < Duration::from_secs(20), "{}", is());
+        assert!(began.elapsed() < PATIENCE, "{}", is());
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
@@ -110,7 +117,7 @@ async fn a_position_behind_the_end_is_not_committed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_partition_is_released_when_it_is_dropped() {
     let (cluster, first, mut all) = member("moving").await;
-    let mut config = config(&cluster, "moving");
+    let mut config = config_of_many(&cluster, "moving");
     config.set("partition.assignment.strategy", "cooperative-sticky");
     let mut second = KafkaPartitions::subscribe(&config, &[TOPIC], KafkaOptions::new()).expect("a member");
     let mut revoked = Vec::new();
@@ -123,7 +130,7 @@ async fn a_partition_is_released_when_it_is_dropped() {
     let early = tokio::time::timeout(Duration::from_secs(2), second.assigned()).await;
     assert!(early.is_err(), "its owner has it still");
     drop(revoked);
-    let moved = tokio::time::timeout(Duration::from_secs(30), second.assigned()).await.expect("in time");
+    let moved = tokio::time::timeout(PATIENCE, second.assigned()).await.expect("in time");
     let moved = moved.expect("a partition");
     assert!(all.iter().all(|kept| kept.partition() != moved.partition() && !is_ready(kept.revoked())));
     drop((moved, second, all, first));

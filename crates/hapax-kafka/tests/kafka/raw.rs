@@ -1,8 +1,8 @@
 //! Messages that no client of this language sends.
 
+use crate::cluster::PATIENCE;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
 
 /// Sends a message to partition 0 with these headers, whose names need not be text: no client here
 /// sends such ones, and those of other languages do. All lengths must be below 64.
@@ -29,7 +29,7 @@ pub fn send_raw(brokers: &str, topic: &str, headers: &[(&[u8], &[u8])]) {
     request.extend([&1_i32.to_be_bytes()[..], &text(topic), &1_i32.to_be_bytes(), &0_i32.to_be_bytes()].concat());
     request.extend([&(batch.len() as i32).to_be_bytes()[..], &batch].concat());
     let mut stream = TcpStream::connect(brokers).expect("a connection");
-    stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a time-out");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a time-out");
     stream.write_all(&(request.len() as i32).to_be_bytes()).expect("sent");
     stream.write_all(&request).expect("sent");
     let mut length = [0; 4];

@@ -1,8 +1,8 @@
 //! Members that come and go, with both protocols. Here nothing recognizes a message that another
 //! member has handled, so each must come to one member only.
 
-use crate::cluster::{PARTITIONS, committed, producer, send};
-use crate::source::{Cluster, cluster, config, receive};
+use crate::cluster::{PARTITIONS, PATIENCE, committed, producer, send};
+use crate::source::{Cluster, cluster, config_of_many, receive};
 use hapax_kafka::{KafkaMessage, KafkaOptions, KafkaSource, KafkaSourceError};
 use hapax_store::{InMemoryStore, TieredDedup};
 use hapax_stream::{Acks, Consumer, Delivery, Partition, Source};
@@ -68,7 +68,7 @@ type Handled = Arc<Mutex<BTreeMap<String, Vec<&'static str>>>>;
 
 impl Member {
     async fn start(cluster: &Cluster, strategy: &str, name: &'static str, handled: &Handled) -> Self {
-        let mut config = config(cluster, "moving");
+        let mut config = config_of_many(cluster, "moving");
         config.set("partition.assignment.strategy", strategy);
         let source = KafkaSource::subscribe(&config, &["orders"], KafkaOptions::new()).expect("a member");
         let revoked = Arc::<Mutex<Vec<usize>>>::default();
@@ -97,14 +97,14 @@ impl Member {
 
     async fn stop(self) -> u64 {
         let _ = self.stop.send(());
-        tokio::time::timeout(Duration::from_secs(30), self.running).await.expect("it ends").expect("no panic")
+        tokio::time::timeout(PATIENCE, self.running).await.expect("it ends").expect("no panic")
     }
 }
 
 async fn until(what: &str, mut so: impl FnMut() -> bool) {
     let began = Instant::now();
     while !so() {
-        assert!(began.elapsed() < Duration::from_secs(30), "not yet: {what}");
+        assert!(began.elapsed() < PATIENCE, "not yet: {what}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
@@ -167,13 +167,13 @@ async fn partitions_that_move_are_revoked_and_nothing_is_handled_twice() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_member_that_does_not_release_delays_others_for_a_time_and_receives_nothing_meanwhile() {
     let cluster = cluster(&[("orders", 40)]);
-    let mut config = config(&cluster, "hanging");
+    let mut config = config_of_many(&cluster, "hanging");
     config.set("partition.assignment.strategy", "range");
     let options = || KafkaOptions::new().release_within(Duration::from_secs(1));
     let first = KafkaSource::subscribe(&config, &["orders"], options()).expect("a member");
     assert_eq!(receive(&first, 40).await.len(), 40);
     let second = KafkaSource::subscribe(&config, &["orders"], options()).expect("a member");
-    let revoked = tokio::time::timeout(Duration::from_secs(20), first.revoked()).await.expect("in time");
+    let revoked = tokio::time::timeout(PATIENCE, first.revoked()).await.expect("in time");
     assert_eq!(revoked.len(), PARTITIONS as usize);
     let moved = receive(&second, 20).await;
     let moved: BTreeSet<Partition> = moved.iter().map(|order| order.partition()).collect();

@@ -1,6 +1,6 @@
 //! A member that reads all of its partitions.
 
-use crate::cluster::{PARTITIONS, SESSION_MS, committed, producer, send};
+use crate::cluster::{PARTITIONS, PATIENCE, committed, producer, send};
 use crate::raw::send_raw;
 use hapax_kafka::{KafkaMessage, KafkaOptions, KafkaSource};
 use hapax_message::Described;
@@ -14,6 +14,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::task::block_in_place;
+
+/// The session of members that nobody joins: a busy machine that stands still ends none.
+const SESSION_MS: &str = "60000";
+/// The session of members that join others, or that do not come to say that they leave. The
+/// imitation waits for one second less at each rebalance; and for the first members 3 s, which must
+/// be less.
+const SHORT_SESSION_MS: &str = "8000";
 
 pub type Cluster = MockCluster<'static, DefaultProducerContext>;
 
@@ -36,11 +43,18 @@ pub fn config(cluster: &Cluster, group: &str) -> ClientConfig {
     config
 }
 
+/// Returns the same with a session that ends soon.
+pub fn config_of_many(cluster: &Cluster, group: &str) -> ClientConfig {
+    let mut config = config(cluster, group);
+    config.set("session.timeout.ms", SHORT_SESSION_MS);
+    config
+}
+
 /// Receives some messages.
 pub async fn receive(source: &impl Source<Message = KafkaMessage>, many: usize) -> Vec<Arc<KafkaMessage>> {
     let (mut messages, began) = (Vec::new(), Instant::now());
     while messages.len() < many {
-        let received = tokio::time::timeout(Duration::from_secs(20), source.receive(many - messages.len())).await;
+        let received = tokio::time::timeout(PATIENCE, source.receive(many - messages.len())).await;
         let received = received.unwrap_or_else(|_| panic!("{} of {many} after {:?}", messages.len(), began.elapsed()));
         messages.extend(received.expect("messages").expect("no end").into_iter().map(Arc::new));
     }
@@ -177,13 +191,14 @@ async fn a_large_message_is_put_aside_whatever_the_reason_is() {
 async fn a_member_that_receives_nothing_stays_one() {
     let cluster = cluster(&[("orders", 400)]);
     let mut config = config(&cluster, "slow");
-    config.set("max.poll.interval.ms", "4000");
+    // Whoever does not poll for so long, or send a heartbeat, is a member no longer.
+    config.set("max.poll.interval.ms", SHORT_SESSION_MS).set("session.timeout.ms", SHORT_SESSION_MS);
     let options = KafkaOptions::new().release_within(Duration::from_secs(1)).offsets_within(Duration::from_secs(2));
     let source = KafkaSource::subscribe(&config, &["orders"], options).expect("a member");
     let mut all = receive(&source, 10).await;
     tokio::select! {
         revoked = source.revoked() => panic!("{revoked:?} were revoked"),
-        () = tokio::time::sleep(Duration::from_secs(10)) => {}
+        () = tokio::time::sleep(Duration::from_secs(12)) => {}
     }
     all.extend(receive(&source, 390).await);
     assert_eq!((ids(&all).len(), source.recovered()), (400, 0), "nothing was fetched again, and no error was met");
@@ -202,7 +217,7 @@ async fn the_lag_is_that_of_what_is_not_acknowledged() {
     let began = Instant::now();
     let lag = || source.lag().iter().map(|one| (one.partition.number, one.messages)).collect::<Vec<_>>();
     while lag() != [(0, 6), (1, 6), (2, 6), (3, 6)] {
-        assert!(began.elapsed() < Duration::from_secs(20), "{:?}", source.lag());
+        assert!(began.elapsed() < PATIENCE, "{:?}", source.lag());
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     source.close().await;

@@ -7,13 +7,15 @@ use async_nats::{HeaderMap, jetstream};
 use futures_util::StreamExt;
 use hapax_nats::NatsError;
 use hapax_stream::Source;
-use std::time::Duration;
+use testkit::processes::PATIENCE;
 
 async fn dead_letters(server: &Server) -> Vec<(jetstream::Message, HeaderMap)> {
     let dead = server.context.get_stream("DEAD").await.expect("a stream");
     let reader = pull::Config { ack_policy: AckPolicy::None, ..pull::Config::default() };
     let reader = dead.create_consumer(reader).await.expect("a consumer");
-    let batch = reader.fetch().max_messages(100).expires(Duration::from_secs(1)).messages().await.expect("a batch");
+    // As many as are stored, so that it need not wait for more.
+    let stored = dead.cached_info().state.messages as usize;
+    let batch = reader.fetch().max_messages(stored).expires(PATIENCE).messages().await.expect("a batch");
     let messages: Vec<jetstream::Message> = batch.map(|message| message.expect("a message")).collect().await;
     let with_headers = |message: jetstream::Message| (message.clone(), message.headers.clone().expect("headers"));
     messages.into_iter().map(with_headers).collect()
@@ -65,7 +67,7 @@ async fn its_delivery_is_terminated_when_it_is_acknowledged() {
     assert_eq!(server.unacknowledged().await, 2, "not yet");
     source.acknowledge(&messages).await.unwrap();
     assert_eq!(server.unacknowledged().await, 0);
-    let next = tokio::time::timeout(Duration::from_secs(5), terminated.next()).await.expect("an advisory").unwrap();
+    let next = tokio::time::timeout(PATIENCE, terminated.next()).await.expect("an advisory").unwrap();
     let advisory = String::from_utf8(next.payload.to_vec()).unwrap();
     assert!(advisory.contains("\"stream_seq\":2"), "{advisory}");
 }

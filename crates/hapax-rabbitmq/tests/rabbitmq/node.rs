@@ -69,7 +69,7 @@ impl Node {
 pub async fn receive(source: &RabbitMq, messages: usize) -> Vec<Arc<Message>> {
     let mut received = Vec::new();
     while received.len() < messages {
-        let more = tokio::time::timeout(Duration::from_secs(20), source.receive(messages - received.len()));
+        let more = tokio::time::timeout(testkit::processes::PATIENCE, source.receive(messages - received.len()));
         let more = more.await.expect("a message").expect("received").expect("more");
         received.extend(more.into_iter().map(Arc::new));
     }

@@ -88,7 +88,7 @@ async fn only_what_has_failed_is_deleted_again() {
 
 #[tokio::test]
 async fn what_cannot_be_deleted_is_an_error_after_the_limit() {
-    let outage = Duration::from_millis(500);
+    let outage = Duration::from_secs(5);
     let (source, asked) =
         source(outage, |_, asked, _| batch(asked, |receipt| (receipt == "r-11").then_some(("InternalError", false))))
             .await;
@@ -97,9 +97,9 @@ async fn what_cannot_be_deleted_is_an_error_after_the_limit() {
         Err(SqsError::Entries { failed: 1, code, is_transient: true, .. }) => assert_eq!(code, "InternalError"),
         other => panic!("{other:?}"),
     }
-    assert!(began.elapsed() <= outage + Duration::from_millis(500), "{:?}", began.elapsed());
+    assert!(began.elapsed() < testkit::processes::PATIENCE, "{:?}", began.elapsed());
     let asked = receipts(&asked.lock().unwrap(), "DeleteMessageBatch").len();
-    assert!((3..20).contains(&asked), "{asked} requests");
+    assert!((3..100).contains(&asked), "{asked} requests");
 }
 
 #[tokio::test]

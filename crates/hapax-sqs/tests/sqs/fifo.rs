@@ -31,10 +31,11 @@ async fn a_group_waits_for_the_message_that_is_given_back() {
         (key, message.deduplication_id().map(str::to_owned))
     };
     assert_eq!(described(&first), (Some("a".into()), Some("a-1".into())));
-    source.retry(&first, Duration::from_secs(2)).await.unwrap();
+    source.retry(&first, Duration::from_secs(3_600)).await.unwrap();
     let other = receive(&source, 1).await;
     assert_eq!(other[0].body(), Some("b-1"), "the group is blocked");
     source.acknowledge(&other).await.unwrap();
+    source.retry(&first, Duration::ZERO).await.unwrap();
     let again = receive(&source, 1).await;
     assert_eq!((again[0].body(), source.deliveries(&again[0])), (Some("a-1"), Some(2)));
     source.acknowledge(&again).await.unwrap();

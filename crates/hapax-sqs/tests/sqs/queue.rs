@@ -25,7 +25,8 @@ impl Server {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_that_is_hidden_again_and_again_is_delivered_to_nobody_else() {
     let Some(server) = Server::start("sqs_heartbeat", "").await else { return };
-    let source = server.source().await;
+    let options = server.options().visibility(Duration::from_secs(2));
+    let source = Sqs::new(server.client.clone(), options).await.unwrap();
     for body in ["extended", "forgotten"] {
         server.send(body, &[]).await;
     }
@@ -35,12 +36,20 @@ async fn a_message_that_is_hidden_again_and_again_is_delivered_to_nobody_else() 
     let extended = messages.iter().find(|message| message.body() == Some("extended")).unwrap().clone();
     let extend = async {
         // Twice as long as it is hidden.
+        let (mut last, mut longest) = (Instant::now(), Duration::ZERO);
         for _ in 0..6 {
             tokio::time::sleep(every).await;
             source.extend(std::slice::from_ref(&extended)).await.unwrap();
+            longest = longest.max(last.elapsed());
+            last = Instant::now();
         }
+        longest
     };
-    let (again, ()) = tokio::join!(receive(&source, 1), extend);
+    let (again, longest) = tokio::join!(receive(&source, 1), extend);
+    // On a machine that has stood still for as long as it is hidden, this says nothing.
+    if longest > Duration::from_millis(1_800) {
+        return println!("it was hidden again after {longest:?}");
+    }
     assert_eq!(again[0].body(), Some("forgotten"));
     assert_eq!((source.deliveries(&extended), source.deliveries(&again[0])), (Some(1), Some(2)));
     // The receipts of before are over, and no error.
@@ -67,7 +76,7 @@ async fn batches_are_deleted_ten_at_a_time_and_an_empty_queue_answers() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_is_given_back_for_as_long_as_is_asked() {
     let Some(server) = Server::start("sqs_back", "").await else { return };
-    let source = Sqs::new(server.client.clone(), server.options().visibility(Duration::from_secs(60))).await.unwrap();
+    let source = Sqs::new(server.client.clone(), server.options()).await.unwrap();
     server.send("order", &[]).await;
     let mut message = receive(&source, 1).await.remove(0);
     // SQS counts whole seconds.
@@ -76,7 +85,7 @@ async fn a_message_is_given_back_for_as_long_as_is_asked() {
         source.retry(&message, delay).await.unwrap();
         message = receive(&source, 1).await.remove(0);
         let (took, seconds) = (began.elapsed(), Duration::from_secs(seconds));
-        assert!(took + Duration::from_millis(500) >= seconds && took < seconds + Duration::from_secs(3), "{took:?}");
+        assert!(took + Duration::from_millis(500) >= seconds && took < testkit::processes::PATIENCE, "{took:?}");
         assert_eq!(source.deliveries(&message), Some(deliveries));
     }
 }

@@ -8,9 +8,10 @@ use hapax_stream::Source;
 use std::sync::Arc;
 use std::time::Duration;
 use testkit::moto_server::MotoServer;
+use testkit::shared::Shared;
 
 pub struct Server {
-    _moto: MotoServer,
+    _moto: Arc<MotoServer>,
     pub client: Client,
     pub queue: String,
     pub dead: String,
@@ -28,13 +29,15 @@ pub fn client(endpoint: &str, http: SharedHttpClient) -> Client {
 }
 
 impl Server {
-    /// Starts a server with a queue, and one for dead letters; none, loudly, if there is no moto.
+    /// Makes a queue of the test's own, and one for dead letters, on the server of all tests; none,
+    /// loudly, if there is no moto.
     pub async fn start(test: &str, suffix: &str) -> Option<Server> {
-        let moto = MotoServer::start(test)?;
+        static MOTO: Shared<MotoServer> = Shared::new();
+        let moto = MOTO.get(MotoServer::start)?;
         let client = client(&moto.url(), aws_smithy_http_client::Builder::new().build_http());
         let mut urls = Vec::new();
         for name in ["orders", "dead"] {
-            let mut queue = client.create_queue().queue_name(format!("{name}{suffix}"));
+            let mut queue = client.create_queue().queue_name(format!("{test}-{name}{suffix}"));
             if suffix == ".fifo" {
                 queue = queue.attributes(QueueAttributeName::FifoQueue, "true");
             }
@@ -46,8 +49,9 @@ impl Server {
     }
 
     pub fn options(&self) -> SqsOptions {
-        let short = Duration::from_secs(2);
-        SqsOptions::new(&self.queue, &self.dead).visibility(short).wait(Duration::from_secs(1)).outage(short)
+        // Nothing comes again because a machine is slow.
+        let options = SqsOptions::new(&self.queue, &self.dead).visibility(Duration::from_secs(3_600));
+        options.wait(Duration::from_secs(1)).outage(Duration::from_secs(60))
     }
 
     pub async fn source(&self) -> Sqs {

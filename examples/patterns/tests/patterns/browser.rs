@@ -10,7 +10,10 @@ fn run(command: &mut Command) -> Option<Output> {
     match command.output() {
         Ok(output) => Some(output),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            println!("SKIPPED: a submit in the browser: {:?} is not installed", command.get_program());
+            testkit::skipped(format_args!(
+                "a submit in the browser: {:?} is not installed (Debian: nodejs, node-typescript)",
+                command.get_program()
+            ));
             None
         }
         Err(error) => panic!("{command:?}: {error}"),

@@ -20,7 +20,6 @@ pub type Failed = Box<dyn std::error::Error + Send + Sync>;
 const DELIVERIES_MAX: usize = 30;
 /// The number of awaits in a handler: more than any has.
 const STEPS_MAX: usize = 200;
-const ROUNDS: i64 = 20;
 
 /// A server, and a schema of a test's own.
 pub struct Place {
@@ -124,7 +123,11 @@ pub async fn outcomes(
     effect: impl AsyncFn(&Client, i64) -> String,
 ) -> Result<(usize, Outcomes), String> {
     let observer = place.connect().await;
-    let mut stage = Stage { place, trial, handle, observer, key: 0, at: evening(), trials: 0 };
+    let mut survivors = Vec::new();
+    for _ in 0..4 {
+        survivors.push(place.connect().await);
+    }
+    let mut stage = Stage { place, trial, handle, observer, survivors, key: 0, at: evening(), trials: 0 };
     let mut outcomes = Outcomes::new();
     for order in trial.orders {
         for death in [Death::Process, Death::Connection] {
@@ -141,7 +144,7 @@ pub async fn outcomes(
             }
         }
     }
-    for round in 0..ROUNDS {
+    for round in 0..testkit::long(5, 20) {
         let order = trial.orders[round as usize % trial.orders.len()];
         stage.at_once(order).await?;
         let way = format!("{order:?}, each to four consumers at once, round {round}");
@@ -160,6 +163,8 @@ struct Stage<'t, H> {
     trial: &'t Trial<'t>,
     handle: H,
     observer: Process,
+    /// Those that do not die, of all trials: a connection costs more than what is done with it.
+    survivors: Vec<Process>,
     key: i64,
     at: SystemTime,
     trials: usize,
@@ -185,7 +190,6 @@ impl<H: AsyncFn(&mut Client, Delivery) -> Result<(), Failed>> Stage<'_, H> {
     /// done before it could die.
     async fn with_death(&mut self, order: &[i64], death: Death, victim: usize, step: usize) -> Result<bool, String> {
         self.begin().await;
-        let mut survivor = self.place.connect().await;
         let (mut has_died, mut failure) = (false, String::new());
         let mut queue = VecDeque::from(order.to_vec());
         for position in 0..DELIVERIES_MAX {
@@ -196,7 +200,7 @@ impl<H: AsyncFn(&mut Client, Delivery) -> Result<(), Failed>> Stage<'_, H> {
                 let Process { client, connection } = &mut process;
                 dying((self.handle)(client, delivery), death, step, &mut has_died, || connection.abort()).await
             } else {
-                Some((self.handle)(&mut survivor.client, delivery).await)
+                Some((self.handle)(&mut self.survivors[0].client, delivery).await)
             };
             match done {
                 Some(Ok(())) => {}
@@ -215,16 +219,12 @@ impl<H: AsyncFn(&mut Client, Delivery) -> Result<(), Failed>> Stage<'_, H> {
     /// Delivers each message to four consumers at once.
     async fn at_once(&mut self, order: &[i64]) -> Result<(), String> {
         self.begin().await;
-        let mut processes = Vec::new();
-        for _ in 0..4 {
-            processes.push(self.place.connect().await);
-        }
         let mut queue = VecDeque::from(order.to_vec());
         for _ in 0..DELIVERIES_MAX {
             let Some(message) = queue.pop_front() else { return Ok(()) };
             let delivery = self.delivery(message);
             let handle = &self.handle;
-            let all = processes.iter_mut().map(|process| handle(&mut process.client, delivery));
+            let all = self.survivors.iter_mut().map(|process| handle(&mut process.client, delivery));
             // Who has failed gets it again.
             if join_all(all).await.iter().any(Result::is_err) {
                 queue.push_back(message);

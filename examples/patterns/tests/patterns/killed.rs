@@ -83,7 +83,8 @@ impl Consumer {
     fn start(address: &str) -> Self {
         let mut command = Command::new(std::env::current_exe().expect("this test"));
         command.args(["--exact", "killed::consumer"]).env(ADDRESS, address);
-        Consumer(command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("it starts"))
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        Consumer(testkit::children::started(command))
     }
 
     fn kill(&mut self) {

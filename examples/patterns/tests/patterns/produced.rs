@@ -21,7 +21,7 @@ fn fresh(brokers: &str, count: usize, key: impl Fn(&rdkafka::message::BorrowedMe
     consumer.assign(&all).expect("an assignment");
     let seen = Dedup::builder().window(Duration::from_secs(600)).build().expect("an engine");
     let (mut fresh, mut read) = (Vec::new(), 0);
-    let end = Instant::now() + Duration::from_secs(20);
+    let end = Instant::now() + testkit::processes::PATIENCE;
     while read < count {
         assert!(Instant::now() < end, "{read} of {count} events have come");
         let Some(message) = consumer.poll(Duration::from_millis(100)) else { continue };

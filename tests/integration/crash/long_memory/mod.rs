@@ -171,7 +171,7 @@ fn segments_that_are_lost_are_noticed() {
 #[cfg(target_os = "linux")]
 fn cut(name: &str, random: &mut Random, cuts: u32, flaw: Flaw) -> Option<Result<Sums, String>> {
     // `.ci/run` asks for the same, and says it aloud.
-    let skipped = |why| println!("SKIPPED: power cuts take root and a loop device: {why}");
+    let skipped = |why| testkit::skipped(format_args!("power cuts take root and a loop device: {why}"));
     let mut files = FileSystem::new(name).map_err(skipped).ok()?;
     let mut judge = begin([&files.mount(); 2], 0, random);
     let mut sums = Sums::default();

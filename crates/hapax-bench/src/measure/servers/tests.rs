@@ -6,7 +6,7 @@ use std::time::Instant;
 
 /// Returns true if no server is available; prints that the test is skipped.
 fn is_skipped(test: &str, needs: Needs) -> bool {
-    missing(needs).inspect(|reason| println!("SKIPPED: {test}: {reason}")).is_some()
+    missing(needs).inspect(|reason| testkit::skipped(format_args!("{test}: {reason}"))).is_some()
 }
 
 fn directory_of(provided: &Provided) -> PathBuf {

@@ -43,7 +43,7 @@ fn emptied(provided: &Provided, n: usize) -> Place {
 fn each<I: Id + ?Sized, T: Visitor<I, Output = ()>>(needs: Needs, test: impl Fn(Plan) -> T) -> Option<Provided> {
     let strategies: Vec<Listed> = listed::<I>().into_iter().filter(|strategy| strategy.needs == needs).collect();
     if let Some(reason) = missing(needs) {
-        println!("SKIPPED: {} strategies: {reason}", strategies.len());
+        testkit::skipped(format_args!("{} strategies: {reason}", strategies.len()));
         return None;
     }
     let provided = (!strategies.is_empty()).then(|| provide(needs).unwrap())?;
@@ -188,7 +188,7 @@ impl Visitor<u64> for Orphaned {
 #[test]
 fn a_server_that_is_gone_ends_the_run_with_the_reason() {
     if let Some(reason) = missing(Needs::Redis) {
-        return println!("SKIPPED: a_server_that_is_gone_ends_the_run_with_the_reason: {reason}");
+        return testkit::skipped(format_args!("a strategy whose server is gone: {reason}"));
     }
     for strategy in listed::<u64>().into_iter().filter(|strategy| strategy.needs == Needs::Redis) {
         let provided = provide(Needs::Redis).unwrap();

@@ -109,7 +109,7 @@ fn prepare(scheme: &str, html: &str) -> PathBuf {
 #[test]
 fn the_page_is_readable_in_a_browser() {
     if !has_chromium() {
-        println!("SKIPPED: there is no `chromium` on the PATH");
+        testkit::skipped_without("chromium", "chromium");
         return;
     }
     let began = Instant::now();

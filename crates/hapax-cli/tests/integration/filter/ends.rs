@@ -94,7 +94,7 @@ fn memory_is_constant() {
     let bytes: usize = match std::env::var_os("HAPAX_LARGE") {
         Some(_) => 1 << 30,
         None => {
-            println!("SKIPPED: 1 GB of input takes HAPAX_LARGE=1; 64 MB instead");
+            testkit::skipped("1 GB of input takes HAPAX_LARGE=1; 64 MB instead");
             64 << 20
         }
     };

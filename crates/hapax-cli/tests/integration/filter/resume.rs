@@ -409,7 +409,7 @@ fn a_full_disk_is_an_error_that_names_it() {
              echo $? > code; mount -o remount,size=16m x m && timeout 60 \"$0\" filter --state m/st in >> out; echo $? > again' \"$0\""
         }
         false => {
-            println!("SKIPPED: no file system can be mounted here; the length of files is limited instead");
+            testkit::skipped("a full file system takes root to mount one; the length of files is limited instead");
             "trap '' XFSZ; (ulimit -f 400; timeout 60 \"$0\" filter --state st in | cat >> out; timeout 60 \"$0\" filter --state st2 in > \
              /dev/null; echo $? > code); timeout 60 \"$0\" filter --state st in >> out; echo $? > again"
         }

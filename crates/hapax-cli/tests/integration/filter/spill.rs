@@ -269,7 +269,7 @@ fn a_full_disk_is_an_error_that_names_the_directory_and_nothing_is_printed() {
     let file = directory.file("in", input.as_bytes());
     let disk = match Mounted::in_memory(&spill.0.0, "1m") {
         Ok(disk) => disk,
-        Err(why) => return println!("SKIPPED: a small file system takes root: {why}"),
+        Err(why) => return testkit::skipped(format_args!("a small file system takes root: {why}")),
     };
     for output in [spill.filter(&[&file]).output().unwrap(), run(spill.filter(&[]), input.as_bytes())] {
         let (code, errors) = code_and_errors(&output);

@@ -43,7 +43,7 @@ fn is_shown(place: &str, options: &[&str]) {
 
 #[test]
 fn redis_is_shown() {
-    if redis_server::is_missing("redis_is_shown") {
+    if redis_server::is_missing() {
         return;
     }
     let server = redis_server::Server::start(&[]);

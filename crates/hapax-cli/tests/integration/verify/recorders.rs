@@ -146,7 +146,8 @@ fn shown(tag: &str) -> String {
 fn is_there(program: &str, arguments: &[&str]) -> bool {
     let is_there = Command::new(program).args(arguments).output().is_ok_and(|output| output.status.success());
     if !is_there {
-        println!("SKIPPED: a recorder of docs/verify.md: `{program} {}` does not run here", arguments.join(" "));
+        let call = arguments.join(" ");
+        testkit::skipped(format_args!("a recorder of docs/verify.md: `{program} {call}` does not run here"));
     }
     is_there
 }

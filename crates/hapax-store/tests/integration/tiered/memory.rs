@@ -112,7 +112,7 @@ async fn child() {
     }
     world.store.always(Fault::Hangs);
     attempts(&engine, what, 0).await;
-    let Some(before) = resident_kib() else { return println!("SKIPPED: memory is known on Linux only") };
+    let Some(before) = resident_kib() else { return testkit::skipped("memory is known on Linux only") };
     attempts(&engine, what, attempts_at_once()).await;
     let after = resident_kib().unwrap_or(u64::MAX);
     let unresolved = engine.stats().unresolved;

@@ -1,5 +1,5 @@
 //! The asynchronous engine, over a store in memory that fails when it is told to. The stores' own
-//! tests: `crates/testkit/tests/stores`.
+//! tests: `crates/testkit/tests/integration`.
 
 #[macro_use]
 mod forward;

@@ -356,7 +356,7 @@ async fn an_option_that_cannot_be_is_an_error_that_names_it() {
 
 #[tokio::test]
 async fn over_a_real_redis() {
-    if redis_server::is_missing("over_a_real_redis") {
+    if redis_server::is_missing() {
         return;
     }
     let server = redis_server::Server::start(&[]);

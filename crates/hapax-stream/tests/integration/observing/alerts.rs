@@ -94,7 +94,7 @@ fn tried(rules: &str) -> Option<(bool, String)> {
             Some((output.status.success(), String::from_utf8_lossy(&said).into_owned()))
         }
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            println!("SKIPPED: docs/alerts.yml: promtool is not installed (Debian: prometheus)");
+            testkit::skipped_without("promtool", "prometheus");
             None
         }
         Err(error) => panic!("promtool: {error}"),

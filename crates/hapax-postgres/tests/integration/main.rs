@@ -1,0 +1,192 @@
+//! Exactly once in PostgreSQL: on servers that the tests start and stop themselves. Without
+//! PostgreSQL they say SKIPPED.
+
+use testkit::long;
+use testkit::postgres_server as server;
+use testkit::processes::PATIENCE;
+use testkit::random::Random;
+
+use testkit::postgres_pooler as pooler;
+
+mod brokers;
+mod campaign;
+#[cfg(feature = "metrics")]
+mod counting;
+mod crash;
+mod described;
+mod flawed;
+mod handled;
+mod hanging;
+mod hostile;
+mod marks;
+#[cfg(feature = "metrics")]
+mod metered;
+mod migrations;
+mod pooled;
+mod prepared;
+mod queue;
+mod relays;
+mod requeued;
+mod rotation;
+mod routed;
+#[cfg(feature = "tracing")]
+mod spans;
+#[cfg(feature = "sqlx")]
+mod sqlx;
+mod upgrade;
+mod versions;
+mod workers;
+
+use hapax_postgres::{PostgresOptions, *};
+use server::Server;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio_postgres::{Client, NoTls};
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+const fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// A server, and tables of a test's own.
+struct Place {
+    server: Arc<Server>,
+    tables: Tables,
+    prefix: String,
+}
+
+impl Place {
+    /// Runs a test where there is a PostgreSQL.
+    fn run<F: Future<Output = ()>>(test: impl FnOnce(Place) -> F) {
+        if let Some(server) = Server::shared() {
+            Self::run_at(server, test);
+        }
+    }
+
+    /// Runs a test on a server that no other test has, so that it can be killed.
+    fn run_alone<F: Future<Output = ()>>(test: impl FnOnce(Place) -> F) {
+        if let Some(server) = Server::start(&["fsync=off", "full_page_writes=off"]) {
+            Self::run_at(Arc::new(server), test);
+        }
+    }
+
+    /// Runs a test on a server of its own that loses nothing when it is killed.
+    fn run_durable<F: Future<Output = ()>>(test: impl FnOnce(Place) -> F) {
+        if let Some(server) = Server::start(&["max_connections=200"]) {
+            Self::run_at(Arc::new(server), test);
+        }
+    }
+
+    fn run_at<F: Future<Output = ()>>(server: Arc<Server>, test: impl FnOnce(Place) -> F) {
+        static PLACES: AtomicU64 = AtomicU64::new(0);
+        let prefix = format!("p{}", PLACES.fetch_add(1, Ordering::Relaxed));
+        let tables = Tables::new("public", &prefix).expect("a name");
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+        runtime.expect("a runtime").block_on(async {
+            let place = Place { server, tables, prefix };
+            place.tables.migrate(&place.client().await).await.expect("tables");
+            test(place).await;
+        });
+    }
+
+    fn options(&self) -> PostgresOptions {
+        options(&self.server.address())
+    }
+
+    async fn client(&self) -> Client {
+        client(&self.server.address()).await
+    }
+
+    /// Returns a worker that finds due messages soon.
+    fn worker(&self, consumer: &str) -> Worker {
+        Worker::new(self.options(), self.tables.clone(), consumer).unwrap().poll(ms(20)).unwrap().retry(soon(None))
+    }
+
+    fn relay(&self) -> Relay {
+        Relay::new(self.options(), self.tables.clone()).poll(ms(20)).unwrap().retry(soon(None))
+    }
+
+    async fn receive(&self, client: &mut Client, consumer: &str, message: NewMessage<'_>) -> Seen {
+        let mut tx = client.transaction().await.unwrap();
+        let seen = inbox::receive(&mut tx, &self.tables, consumer, message).await.unwrap();
+        tx.commit().await.unwrap();
+        seen
+    }
+
+    async fn enqueue(&self, client: &mut Client, topic: &str, message: NewMessage<'_>) {
+        let mut tx = client.transaction().await.unwrap();
+        outbox::enqueue(&mut tx, &self.tables, topic, message).await.unwrap();
+        tx.commit().await.unwrap();
+    }
+
+    /// Enqueues messages in one transaction.
+    async fn enqueue_all<'m>(
+        &self,
+        client: &mut Client,
+        topic: &str,
+        messages: impl IntoIterator<Item = NewMessage<'m>>,
+    ) {
+        let messages: Vec<_> = messages.into_iter().collect();
+        let mut tx = client.transaction().await.unwrap();
+        outbox::enqueue_batch(&mut tx, &self.tables, topic, &messages).await.unwrap();
+        tx.commit().await.unwrap();
+    }
+
+    async fn count(&self, client: &Client, sql: &str) -> i64 {
+        let sql = sql.replace("{p}", &self.prefix);
+        client.query_one(&sql, &[]).await.unwrap_or_else(|error| panic!("{sql}: {error}")).get(0)
+    }
+
+    async fn execute(&self, client: &Client, sql: &str) {
+        let sql = sql.replace("{p}", &self.prefix);
+        client.batch_execute(&sql).await.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+    }
+}
+
+fn options(address: &str) -> PostgresOptions {
+    PostgresOptions::parse(address).expect("an address")
+}
+
+async fn client(address: &str) -> Client {
+    let (client, connection) = tokio_postgres::connect(address, NoTls).await.expect("a connection");
+    tokio::spawn(connection);
+    client
+}
+
+/// Returns delays that a test can wait for.
+fn soon(attempts_max: Option<u32>) -> Retry {
+    Retry::new(ms(1), ms(4)).unwrap().attempts_max(attempts_max).unwrap()
+}
+
+/// Waits until a condition holds, and not forever: for much longer than a busy machine takes.
+async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    let end = tokio::time::Instant::now() + PATIENCE;
+    while !is_so().await {
+        assert!(tokio::time::Instant::now() < end, "waited for ever: {what}");
+        tokio::time::sleep(ms(5)).await;
+    }
+}
+
+/// Waits until another transaction waits for a lock that we hold.
+async fn until_somebody_waits(client: &Client, for_pid: i32) {
+    until("somebody waits", async || {
+        let sql = "SELECT count(*) FROM pg_stat_activity WHERE $1 = ANY(pg_blocking_pids(pid))";
+        client.query_one(sql, &[&for_pid]).await.unwrap().get::<_, i64>(0) > 0
+    })
+    .await;
+}
+
+async fn pid(client: &impl tokio_postgres::GenericClient) -> i32 {
+    client.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0)
+}
+
+/// Returns random numbers that are different from run to run. The seed is printed.
+fn random() -> Random {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
+    let given = std::env::var("HAPAX_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed = given.unwrap_or(now.as_nanos() as u64);
+    println!("HAPAX_SEED={seed}");
+    Random(seed)
+}

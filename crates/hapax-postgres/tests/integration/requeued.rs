@@ -1,0 +1,271 @@
+//! Finished messages that are handled once more on purpose, whoever dies meanwhile.
+
+use crate::described::Keeps;
+use crate::handled::{list, text};
+use crate::*;
+use hapax_postgres::inbox::{Finished, HandledQuery};
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
+use tokio::sync::Notify;
+
+async fn requeue(place: &Place, client: &Client, numbers: &[i64]) -> u64 {
+    inbox::requeue_handled(client, &place.tables, Finished::At(numbers)).await.unwrap()
+}
+
+async fn numbers(place: &Place, client: &Client) -> Vec<i64> {
+    let events = list(place, client, HandledQuery::all().limit(1_000)).await;
+    events.iter().filter(|event| event.is_kept && event.requeued_at.is_none()).map(|event| event.number).collect()
+}
+
+#[test]
+fn what_was_kept_is_handled_once_more_as_the_last_of_its_key() {
+    Place::run(async |place| {
+        let mut client = place.client().await;
+        let (worker, keeps) = (place.worker("c").keep(Keep::Messages), Arc::new(Keeps::default()));
+        let headers = [("a", "b"), ("traceparent", "x")];
+        let first =
+            NewMessage::new("m", "payload").key("k").kind("paid").subject("order-17").source("/").headers(&headers);
+        assert!(place.receive(&mut client, "c", first).await.is_first());
+        assert_eq!(worker.step(&keeps).await.unwrap(), 1);
+        let _ = place.receive(&mut client, "c", NewMessage::new("n", "").key("k")).await;
+        let number = numbers(&place, &client).await;
+        assert_eq!(requeue(&place, &client, &number).await, 1);
+        assert_eq!(requeue(&place, &client, &number).await, 0, "it waits");
+        assert!(!place.receive(&mut client, "c", first).await.is_first(), "a redelivery is a duplicate meanwhile");
+        let before = keeps.taken();
+        assert_eq!(worker.step(&keeps).await.unwrap(), 2);
+        let again = keeps.taken();
+        assert_eq!(again.iter().map(|message| text(&message.id)).collect::<Vec<_>>(), ["n", "m"]);
+        let mut same = again[1].clone();
+        same.enqueued_at = before[0].enqueued_at;
+        assert_eq!(same, before[0], "all of it comes again, with all attempts before it");
+        assert!(!place.receive(&mut client, "c", first).await.is_first(), "and after it");
+        assert_eq!(requeue(&place, &client, &number).await, 0, "that row was requeued");
+        let events = list(&place, &client, HandledQuery::of_subject("order-17")).await;
+        assert_eq!(events.iter().map(|event| event.requeued_at.is_some()).collect::<Vec<_>>(), [true, false]);
+
+        // By its id, and of that consumer alone.
+        let ids = [b"m".to_vec(), b"none".to_vec()];
+        assert_eq!(inbox::requeue_handled(&client, &place.tables, Finished::Ids("d", &ids)).await.unwrap(), 0);
+        assert_eq!(inbox::requeue_handled(&client, &place.tables, Finished::Ids("c", &ids)).await.unwrap(), 1);
+        // If its mark is gone, too, it waits once.
+        place.execute(&client, "DELETE FROM {p}_marks").await;
+        assert!(!place.receive(&mut client, "c", first).await.is_first());
+        assert_eq!(worker.step(&keeps).await.unwrap(), 1);
+        // Of what is not kept nothing is requeued.
+        let record = place.worker("c").keep(Keep::Described);
+        let _ = place.receive(&mut client, "c", NewMessage::new("record", "").kind("a")).await;
+        record.step(&keeps).await.unwrap();
+        let ids = [b"record".to_vec()];
+        assert_eq!(inbox::requeue_handled(&client, &place.tables, Finished::Ids("c", &ids)).await.unwrap(), 0);
+    });
+}
+
+/// Requeues every message by many operators at once, while workers handle them: the judge of flawed
+/// versions. Each row is requeued once, and each requeueing is an attempt.
+pub async fn operators(place: &Place, client: &mut Client, messages: usize) -> Result<(), String> {
+    let effects = Arc::new(Keeps::default());
+    let worker = place.worker("c").keep(Keep::Messages);
+    for n in 0..messages {
+        let (id, key) = (n.to_string(), (n % 3).to_string());
+        let message = NewMessage::new(&id, "");
+        let message = if n % 2 == 0 { message } else { message.key(&key) };
+        assert!(place.receive(client, "c", message).await.is_first());
+    }
+    while worker.step(&effects).await.unwrap() > 0 {}
+    let given = numbers(place, client).await;
+    let stop = Notify::new();
+    let requeued = AtomicU64::new(0);
+    let works = worker.run(Arc::clone(&effects), stop.notified());
+    let operators = async {
+        let operator = async || {
+            let client = place.client().await;
+            for _ in 0..4 {
+                requeued.fetch_add(requeue(place, &client, &given).await, Ordering::Relaxed);
+                tokio::time::sleep(ms(20)).await;
+            }
+        };
+        tokio::join!(operator(), operator(), operator(), operator());
+        until("all are handled", async || place.count(client, "SELECT count(*) FROM {p}_inbox").await == 0).await;
+        stop.notify_one();
+    };
+    let (worked, ()) = tokio::join!(works, operators);
+    worked.unwrap();
+    let (effects, requeued) = (effects.taken().len(), requeued.load(Ordering::Relaxed) as usize);
+    match (effects, requeued) == (2 * messages, messages) {
+        true => Ok(()),
+        false => Err(format!("{messages} messages, requeued {requeued} times, handled {effects} times")),
+    }
+}
+
+#[test]
+fn operators_who_requeue_at_once_requeue_each_message_once() {
+    Place::run(async |place| {
+        let mut client = place.client().await;
+        operators(&place, &mut client, 60).await.unwrap();
+    });
+}
+
+/// A handler that stands still until it is told to go on.
+#[derive(Default)]
+struct Still {
+    is_there: Notify,
+    goes_on: Notify,
+    fails: AtomicBool,
+}
+
+impl Handler for Still {
+    async fn handle(&self, _: &mut tokio_postgres::Transaction<'_>, _: &Message) -> Result<(), BoxError> {
+        self.is_there.notify_one();
+        self.goes_on.notified().await;
+        if self.fails.load(Ordering::Relaxed) { Err(GiveUp::because("no").into()) } else { Ok(()) }
+    }
+}
+
+#[test]
+fn what_a_worker_has_is_not_requeued_before_it_is_committed() {
+    Place::run(async |place| {
+        let mut client = place.client().await;
+        let (worker, still) = (place.worker("c").keep(Keep::Messages), Arc::new(Still::default()));
+        let _ = place.receive(&mut client, "c", NewMessage::new("m", "").key("k")).await;
+        let ids = [b"m".to_vec()];
+        let requeue = async || inbox::requeue_handled(&client, &place.tables, Finished::Ids("c", &ids)).await.unwrap();
+        for round in 0..2 {
+            let step = worker.step(&still);
+            let meets = async {
+                still.is_there.notified().await;
+                assert_eq!(requeue().await, 0, "the worker has it");
+                still.goes_on.notify_one();
+            };
+            assert_eq!(tokio::join!(step, meets).0.unwrap(), 1);
+            assert_eq!(requeue().await, u64::from(round == 0));
+            if round == 0 {
+                // The same for a dead letter, by the other call.
+                still.fails.store(true, Ordering::Relaxed);
+            }
+        }
+        let letters = inbox::dead_letters(&client, &place.tables, Some("c"), 0, 10).await.unwrap();
+        let letter = Letters::At(&[letters[0].position]);
+        let both = tokio::join!(async { inbox::requeue(&client, &place.tables, letter).await.unwrap() }, async {
+            inbox::requeue(&place.client().await, &place.tables, letter).await.unwrap()
+        });
+        assert_eq!(both.0 + both.1, 1);
+        assert_eq!(place.count(&client, "SELECT count(*) FROM {p}_inbox WHERE dead_at IS NULL").await, 1);
+        // A worker that has stood still for longer than its lease does nothing to what was
+        // requeued.
+        still.fails.store(false, Ordering::Relaxed);
+        let late = place.worker("c").lease(ms(100)).unwrap().retry(soon(Some(1)));
+        assert_eq!(late.step(&still).await.unwrap(), 1);
+        let letters = inbox::dead_letters(&client, &place.tables, Some("c"), 0, 10).await.unwrap();
+        assert_eq!(inbox::requeue(&client, &place.tables, Letters::At(&[letters[0].position])).await.unwrap(), 1);
+        let keeps = Arc::new(Keeps::default());
+        assert_eq!(place.worker("c").step(&keeps).await.unwrap(), 1);
+        assert_eq!(keeps.taken().len(), 1);
+    });
+}
+
+/// A handler that has an effect, in the database.
+struct Effect(String, Mutex<BTreeMap<Vec<u8>, u32>>);
+
+impl Handler for Effect {
+    async fn handle(&self, tx: &mut tokio_postgres::Transaction<'_>, message: &Message) -> Result<(), BoxError> {
+        tx.execute(&format!("INSERT INTO {}_effects (id) VALUES ($1)", self.0), &[&message.id]).await?;
+        *self.1.lock().unwrap().entry(message.id.clone()).or_default() += 1;
+        Ok(())
+    }
+}
+
+/// Kills the server, and sessions of workers and operators, while messages are received, handled,
+/// kept, requeued and listed, and partitions begin: each effect has its row, and each row that was
+/// requeued has another one of its message.
+#[test]
+fn whatever_dies_each_effect_is_written_down_and_each_requeueing_is_one_effect() {
+    let rounds =
+        std::env::var("HAPAX_ROUNDS").map_or(long(3, 10), |rounds| rounds.parse().expect("HAPAX_ROUNDS is a number"));
+    println!("HAPAX_ROUNDS={rounds}");
+    Place::run_alone(async |place| {
+        let mut random = crate::random();
+        let client = place.client().await;
+        place.execute(&client, "CREATE TABLE {p}_effects (id bytea)").await;
+        let handler = Arc::new(Effect(place.prefix.clone(), Mutex::default()));
+        let worker = || place.worker("c").keep(Keep::Messages).lease(ms(500)).unwrap().processor("p").unwrap();
+        let stop = tokio::sync::watch::channel(false);
+        let stopped = || {
+            let mut stopped = stop.1.clone();
+            async move { drop(stopped.wait_for(|stop| *stop).await) }
+        };
+        let (one, other) = (worker(), worker());
+        let (place, mut requeued) = (&place, 0);
+        let deaths = async {
+            let mut next = 0;
+            for round in 0..rounds {
+                for _ in 0..20 {
+                    requeued += try_to_requeue(place, &mut next).await.unwrap_or(0);
+                    tokio::time::sleep(ms(random.below(10))).await;
+                }
+                match round % 3 {
+                    0 => {
+                        place.server.kill();
+                        place.server.launch();
+                    }
+                    1 => terminate_all(place).await,
+                    _ => {
+                        let client = place.client().await;
+                        let sql = "UPDATE {p}_mark_buckets SET opened_at = opened_at - interval '2 hours'";
+                        place.execute(&client, sql).await;
+                        let _ = Retention::new(60 * HOUR, HOUR).unwrap().expire(&client, &place.tables).await;
+                    }
+                }
+            }
+            until("all is handled", async || {
+                let client = place.client().await;
+                place.count(&client, "SELECT count(*) FROM {p}_inbox").await == 0
+            })
+            .await;
+            stop.0.send(true).unwrap();
+        };
+        let (a, b, ()) =
+            tokio::join!(one.run(Arc::clone(&handler), stopped()), other.run(Arc::clone(&handler), stopped()), deaths);
+        a.and(b).unwrap();
+        let client = place.client().await;
+        let [effects, rows, again, received, ids] = [
+            "SELECT count(*) FROM {p}_effects",
+            "SELECT count(*) FROM {p}_handled",
+            "SELECT count(*) FROM {p}_handled WHERE requeued_at IS NOT NULL",
+            "SELECT count(DISTINCT id) FROM {p}_effects",
+            "SELECT count(*) FROM (SELECT id FROM {p}_handled GROUP BY id \
+             HAVING count(*) <> 1 + count(requeued_at) OR count(*) <> (SELECT count(*) FROM {p}_effects e WHERE e.id = {p}_handled.id)) w",
+        ];
+        let mut counts = Vec::new();
+        for sql in [effects, rows, again, received, ids] {
+            counts.push(place.count(&client, sql).await);
+        }
+        println!("{requeued} answered; effects, rows, requeued, messages, wrong: {counts:?}");
+        let [effects, rows, again, received, wrong] = counts[..] else { panic!() };
+        assert_eq!((effects, rows, wrong), (rows, received + again, 0));
+        assert!(again >= requeued as i64 && again > 0, "what was answered is there");
+    });
+}
+
+/// Delivers a message, and requeues some that are finished. None if the server went away.
+async fn try_to_requeue(place: &Place, next: &mut u64) -> Option<u64> {
+    let (mut client, connection) = tokio_postgres::connect(&place.server.address(), NoTls).await.ok()?;
+    tokio::spawn(connection);
+    let (id, key) = (format!("{next}"), format!("{}", *next % 3));
+    let mut tx = client.transaction().await.ok()?;
+    let message = NewMessage::new(&id, "").key(&key).kind("a");
+    let _ = inbox::receive(&mut tx, &place.tables, "c", message).await.ok()?;
+    tx.commit().await.ok()?;
+    *next += 1;
+    let query = HandledQuery::all().behind(*next as i64 / 2).limit(5);
+    let events = inbox::handled(&client, &place.tables, query).await.ok()?;
+    let numbers: Vec<i64> = events.iter().map(|event| event.number).collect();
+    inbox::requeue_handled(&client, &place.tables, Finished::At(&numbers)).await.ok()
+}
+
+async fn terminate_all(place: &Place) {
+    let client = place.client().await;
+    let sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'";
+    client.execute(sql, &[]).await.unwrap();
+}

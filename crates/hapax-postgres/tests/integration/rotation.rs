@@ -1,0 +1,326 @@
+//! Partitions begin and are dropped, and no transaction waits meanwhile.
+
+use crate::*;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+use tokio::task::JoinSet;
+use tokio_postgres::IsolationLevel;
+
+const LEVELS: [IsolationLevel; 3] =
+    [IsolationLevel::ReadCommitted, IsolationLevel::RepeatableRead, IsolationLevel::Serializable];
+
+fn retention() -> Retention {
+    Retention::new(60 * HOUR, HOUR).unwrap()
+}
+
+/// Makes the newest partition due, and cleans up.
+async fn expire(place: &Place, client: &Client) -> Cleanup {
+    place.execute(client, "UPDATE {p}_mark_buckets SET opened_at = opened_at - interval '2 hours'").await;
+    retention().expire(client, &place.tables).await.unwrap()
+}
+
+/// A clean-up that began and dropped so many partitions.
+fn cleanup(begun: u32, dropped: u32, put_off: bool) -> Cleanup {
+    let mut cleanup = Cleanup::default();
+    (cleanup.begun, cleanup.dropped, cleanup.put_off) = (begun, dropped, put_off);
+    cleanup
+}
+
+/// Drops all that is closed, and begins a partition.
+async fn expire_all(place: &Place, client: &Client) -> Cleanup {
+    place.execute(client, "UPDATE {p}_mark_buckets SET closed_at = closed_at - interval '90 hours'").await;
+    let mut all = Cleanup::default();
+    loop {
+        let done = retention().expire(client, &place.tables).await.unwrap();
+        (all.begun, all.dropped, all.put_off) = (all.begun + done.begun, all.dropped + done.dropped, done.put_off);
+        if !done.more {
+            return all;
+        }
+    }
+}
+
+async fn once(place: &Place, client: &mut Client, id: impl AsRef<[u8]>) -> Seen {
+    let mut tx = client.transaction().await.unwrap();
+    let seen = inbox::once(&mut tx, &place.tables, "c", id).await.unwrap();
+    tx.commit().await.unwrap();
+    seen
+}
+
+/// Marks new ids one after the other until it is told to stop. Returns how many, and how long the
+/// slowest took.
+async fn mark_on(place: Arc<Place>, writer: u64, stop: Arc<AtomicBool>) -> (u64, Duration) {
+    let (mut client, mut marked, mut longest) = (place.client().await, 0_u64, Duration::ZERO);
+    while !stop.load(Ordering::Relaxed) {
+        let began = Instant::now();
+        let id = [writer.to_be_bytes(), marked.to_be_bytes()].concat();
+        assert!(once(&place, &mut client, id).await.is_first());
+        longest = longest.max(began.elapsed());
+        marked += 1;
+    }
+    (marked, longest)
+}
+
+#[test]
+fn readers_put_steps_off_and_no_writer_waits() {
+    // The reader reads until so many tries are over: whoever waited for it would wait for ever.
+    const TRIES: u32 = 100;
+    // Fewer than there are slots: when all are in use, one more is begun as soon as one is free.
+    const BEGUN_MAX: u32 = 30;
+    Place::run(async |place| {
+        let (place, stop) = (Arc::new(place), Arc::new(AtomicBool::new(false)));
+        let (reader, cleaner) = (place.client().await, place.client().await);
+        expire(&place, &cleaner).await;
+        // This is what pg_dump does, and a client that has forgotten to commit.
+        let reads = "BEGIN; SELECT count(*) FROM {p}_marks; LOCK TABLE {p}_marks IN ACCESS SHARE MODE";
+        place.execute(&reader, reads).await;
+        let mut writers = JoinSet::new();
+        for writer in 0..4 {
+            writers.spawn(mark_on(Arc::clone(&place), writer, Arc::clone(&stop)));
+        }
+        let (mut all, mut longest) = (Cleanup::default(), Duration::ZERO);
+        for _ in 0..TRIES {
+            let began = Instant::now();
+            place.execute(&cleaner, "UPDATE {p}_mark_buckets SET closed_at = closed_at - interval '90 hours'").await;
+            let done = tokio::time::timeout(PATIENCE, async {
+                match all.begun < BEGUN_MAX {
+                    true => expire(&place, &cleaner).await,
+                    false => retention().expire(&cleaner, &place.tables).await.unwrap(),
+                }
+            });
+            let done = done.await.expect("it waits for the reader");
+            longest = longest.max(began.elapsed());
+            (all.begun, all.dropped) = (all.begun + done.begun, all.dropped + done.dropped);
+            tokio::time::sleep(ms(10)).await;
+        }
+        stop.store(true, Ordering::Relaxed);
+        let written = tokio::time::timeout(PATIENCE, writers.join_all()).await.expect("a writer waits for the reader");
+        println!("{all:?} in up to {longest:?}; {written:?}");
+        assert!(written.iter().all(|(marked, _)| *marked > 0), "{written:?}");
+        // Partitions begin, but those that the reader has looked at stay; all later ones may be
+        // dropped.
+        assert!(all.begun > 3, "{all:?}");
+        let has = "SELECT count(*) FROM {p}_mark_buckets WHERE bucket <= 2";
+        assert_eq!(place.count(&cleaner, has).await, 2);
+        assert!(expire_all(&place, &cleaner).await.put_off);
+        reader.batch_execute("COMMIT").await.unwrap();
+        let done = expire_all(&place, &cleaner).await;
+        assert!(done.dropped >= 2 && !done.put_off, "{done:?}");
+        assert_eq!(place.count(&cleaner, "SELECT count(*) FROM {p}_mark_buckets").await, 1);
+    });
+}
+
+/// Stops a writer that read the old state, while the next partition begins: only transactions with
+/// its ids wait for it.
+#[test]
+fn who_stands_still_while_a_partition_begins_is_waited_for_by_its_own_ids_only() {
+    Place::run(async |place| {
+        for (level, commits) in LEVELS.into_iter().flat_map(|level| [(level, true), (level, false)]) {
+            let (mut still, mut other, cleaner) = (place.client().await, place.client().await, place.client().await);
+            let id = |what: &str| format!("{what} {level:?} {commits}");
+            let mut tx = still.build_transaction().isolation_level(level).start().await.unwrap();
+            let holder = pid(&tx).await;
+            assert!(inbox::once(&mut tx, &place.tables, "c", id("its")).await.unwrap().is_first());
+            let batch = inbox::once_batch(&mut tx, &place.tables, "c", &[id("b1"), id("b2")]).await.unwrap();
+            assert!(batch.iter().all(|seen| seen.is_first()));
+
+            // The next one has begun, and the one before is written into as long as that stands.
+            let begun = expire(&place, &cleaner).await;
+            assert_eq!((begun.begun, begun.put_off), (1, true), "{level:?}");
+            assert_eq!(expire(&place, &cleaner).await, Cleanup { put_off: true, ..Cleanup::default() });
+            assert!(once(&place, &mut other, id("new")).await.is_first());
+            assert!(!once(&place, &mut other, id("new")).await.is_first());
+
+            let watcher = place.client().await;
+            let waits = async { once(&place, &mut other, id("its")).await.is_first() };
+            let ends = async {
+                until_somebody_waits(&watcher, holder).await;
+                match commits {
+                    true => tx.commit().await.unwrap(),
+                    false => tx.rollback().await.unwrap(),
+                }
+            };
+            assert_eq!(tokio::join!(waits, ends).0, !commits, "{level:?}");
+            let mut tx = other.transaction().await.unwrap();
+            let batch = inbox::once_batch(&mut tx, &place.tables, "c", &[id("b1"), id("b2")]).await.unwrap();
+            assert!(batch.iter().all(|seen| seen.is_first() != commits), "{level:?}");
+            tx.commit().await.unwrap();
+
+            assert!(!expire(&place, &cleaner).await.put_off);
+            for what in ["its", "b1", "b2", "new"] {
+                assert!(!once(&place, &mut other, id(what)).await.is_first(), "{what} {level:?}");
+            }
+        }
+    });
+}
+
+/// Stops a transaction that writes into two partitions, while the older of them is closed.
+#[test]
+fn who_stands_still_while_a_partition_is_closed_is_waited_for_too() {
+    Place::run(async |place| {
+        for level in LEVELS {
+            let (mut before, mut still, mut other, cleaner) =
+                (place.client().await, place.client().await, place.client().await, place.client().await);
+            let mut holds = before.transaction().await.unwrap();
+            let _ = inbox::once(&mut holds, &place.tables, "c", format!("hold {level:?}")).await.unwrap();
+            assert!(expire(&place, &cleaner).await.put_off);
+            let mut tx = still.build_transaction().isolation_level(level).start().await.unwrap();
+            let holder = pid(&tx).await;
+            let id = format!("its {level:?}");
+            assert!(inbox::once(&mut tx, &place.tables, "c", &id).await.unwrap().is_first());
+            holds.rollback().await.unwrap();
+            place.execute(&cleaner, "UPDATE {p}_mark_buckets SET opened_at = clock_timestamp()").await;
+            assert!(!retention().expire(&cleaner, &place.tables).await.unwrap().put_off);
+            assert_eq!(place.count(&cleaner, "SELECT count(*) FROM {p}_mark_state WHERE NOT is_double").await, 1);
+
+            let watcher = place.client().await;
+            let waits = async { once(&place, &mut other, &id).await.is_first() };
+            let ends = async {
+                until_somebody_waits(&watcher, holder).await;
+                tx.commit().await.unwrap();
+            };
+            assert!(!tokio::join!(waits, ends).0, "{level:?}");
+        }
+    });
+}
+
+/// Makes the partition while a transaction that marks is open: it goes on marking, into both.
+#[test]
+fn a_transaction_marks_on_while_partitions_begin() {
+    Place::run(async |place| {
+        let (mut client, cleaner) = (place.client().await, place.client().await);
+        for round in 0..3 {
+            let mut tx = client.transaction().await.unwrap();
+            assert!(inbox::once(&mut tx, &place.tables, "c", format!("a{round}")).await.unwrap().is_first());
+            assert_eq!(expire(&place, &cleaner).await.begun, 1);
+            assert!(inbox::once(&mut tx, &place.tables, "c", format!("b{round}")).await.unwrap().is_first());
+            let ids = ["a", "b", "c"].map(|id| format!("{id}{round}"));
+            let batch = inbox::once_batch(&mut tx, &place.tables, "c", &ids).await.unwrap();
+            assert_eq!(batch.iter().map(|seen| seen.is_first()).collect::<Vec<_>>(), [false, false, true]);
+            tx.commit().await.unwrap();
+            assert!(!expire(&place, &cleaner).await.put_off);
+        }
+    });
+}
+
+/// Begins another partition, after a transaction that came while one began: the server must tell it
+/// of both.
+#[test]
+fn a_transaction_marks_on_while_two_partitions_begin() {
+    Place::run(async |place| {
+        let (mut before, mut client, cleaner) = (place.client().await, place.client().await, place.client().await);
+        for round in 0..3 {
+            let mut holds = before.transaction().await.unwrap();
+            let _ = inbox::once(&mut holds, &place.tables, "c", format!("hold{round}")).await.unwrap();
+            assert_eq!(expire(&place, &cleaner).await, cleanup(1, 0, true));
+            let mut tx = client.transaction().await.unwrap();
+            assert!(inbox::once(&mut tx, &place.tables, "c", format!("a{round}")).await.unwrap().is_first());
+            holds.commit().await.unwrap();
+            assert_eq!(expire(&place, &cleaner).await, cleanup(1, 0, true));
+            let ids = ["a", "b", "c"].map(|id| format!("{id}{round}"));
+            assert!(inbox::once(&mut tx, &place.tables, "c", &ids[1]).await.unwrap().is_first());
+            let batch = inbox::once_batch(&mut tx, &place.tables, "c", &ids).await.unwrap();
+            assert_eq!(batch.iter().map(|seen| seen.is_first()).collect::<Vec<_>>(), [false, false, true]);
+            tx.commit().await.unwrap();
+            assert!(!expire(&place, &cleaner).await.put_off);
+        }
+    });
+}
+
+/// Begins partitions as often as there are slots, and more: full slots put it off, and a slot that
+/// comes again has no old marks.
+#[test]
+fn partitions_come_round() {
+    Place::run(async |place| {
+        let (mut client, cleaner) = (place.client().await, place.client().await);
+        let mut ids = 0_u32;
+        loop {
+            assert!(once(&place, &mut client, ids.to_be_bytes()).await.is_first());
+            ids += 1;
+            let done = expire(&place, &cleaner).await;
+            if done.put_off {
+                assert_eq!(done.begun, 0);
+                break;
+            }
+            assert_eq!(done.begun, 1);
+        }
+        assert_eq!(ids, 64);
+        let all: Vec<[u8; 4]> = (0..ids).map(u32::to_be_bytes).collect();
+        for id in &all {
+            assert!(!once(&place, &mut client, id).await.is_first(), "{id:?}");
+        }
+        let mut tx = client.transaction().await.unwrap();
+        let batch = inbox::once_batch(&mut tx, &place.tables, "c", &all).await.unwrap();
+        assert!(batch.iter().all(|seen| !seen.is_first()));
+        // Dropped, it would be rolled back some time later, and might put the removal off.
+        tx.rollback().await.unwrap();
+        assert_eq!(expire_all(&place, &cleaner).await, cleanup(1, 63, false));
+        let mut tx = client.transaction().await.unwrap();
+        let batch = inbox::once_batch(&mut tx, &place.tables, "c", &all).await.unwrap();
+        let first = batch.iter().filter(|seen| seen.is_first()).count();
+        assert_eq!(first, 63, "all but the one in the last partition");
+    });
+}
+
+#[test]
+fn of_many_that_race_while_partitions_begin_one_is_first() {
+    Place::run(async |place| {
+        let (place, ids) = (Arc::new(place), 120_u64);
+        let (mut races, mut random) = (JoinSet::new(), crate::random());
+        for racer in 0..6 {
+            let (place, mut order) = (Arc::clone(&place), (0..ids).collect::<Vec<_>>());
+            // Neighbours are swapped: all threads race, each in an order of its own.
+            (0..ids as usize - 1).for_each(|i| order.swap(i, i + random.below(2) as usize));
+            races.spawn(async move { race(&place, LEVELS[racer % 3], racer >= 3, &order).await });
+        }
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut cleaners = JoinSet::new();
+        for _ in 0..2 {
+            let (place, stop) = (Arc::clone(&place), Arc::clone(&stop));
+            cleaners.spawn(async move {
+                let (client, mut begun) = (place.client().await, 0);
+                // Not so many that there is no slot left.
+                while !stop.load(Ordering::Relaxed) && begun < 20 {
+                    begun += expire(&place, &client).await.begun;
+                    tokio::time::sleep(ms(10)).await;
+                }
+                begun
+            });
+        }
+        let (mut first, mut refused) = (Vec::new(), 0);
+        for (ids, again) in races.join_all().await {
+            first.extend(ids);
+            refused += again;
+        }
+        stop.store(true, Ordering::Relaxed);
+        let begun: u32 = cleaners.join_all().await.into_iter().sum();
+        first.sort_unstable();
+        println!("{begun} partitions begun, {refused} transactions refused");
+        assert_eq!(first, (0..ids).collect::<Vec<_>>());
+        assert!(begun > 3, "only {begun} partitions were begun");
+    });
+}
+
+/// Marks ids in this order, some of them in batches, each until it is not refused. Returns those
+/// that were first, and how many transactions were refused.
+async fn race(place: &Place, level: IsolationLevel, batches: bool, order: &[u64]) -> (Vec<u64>, u64) {
+    let (mut client, mut first, mut refused) = (place.client().await, Vec::new(), 0);
+    for ids in order.chunks(if batches { 5 } else { 1 }) {
+        let bytes: Vec<[u8; 8]> = ids.iter().map(|id| id.to_be_bytes()).collect();
+        loop {
+            let mut tx = client.build_transaction().isolation_level(level).start().await.unwrap();
+            let seen = match batches {
+                true => inbox::once_batch(&mut tx, &place.tables, "c", &bytes).await,
+                false => inbox::once(&mut tx, &place.tables, "c", bytes[0]).await.map(|seen| vec![seen]),
+            };
+            // A transaction may be refused when it commits, too, if it is serializable.
+            if let Ok(seen) = seen
+                && tx.commit().await.is_ok()
+            {
+                first.extend(ids.iter().zip(seen).filter(|(_, seen)| seen.is_first()).map(|(id, _)| *id));
+                break;
+            }
+            refused += 1;
+        }
+    }
+    (first, refused)
+}

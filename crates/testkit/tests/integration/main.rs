@@ -1,0 +1,23 @@
+//! Checks that each store keeps its promises: on servers that the tests start and stop themselves,
+//! in directories of their own, behind bad networks, and after kill -9.
+
+mod adapters;
+mod campaign;
+mod common;
+mod killed;
+#[cfg(target_os = "linux")]
+mod left_behind;
+mod processes;
+mod proxy;
+use testkit::{random, redis_server};
+
+mod dynamodb;
+mod fjall;
+mod postgres;
+mod redis;
+mod redis_cluster;
+mod redis_failover;
+mod redis_forgetful;
+mod redis_silence;
+mod sqlite;
+mod tokens;

@@ -1,0 +1,85 @@
+//! Every order is sent twice, and comes again if it was received and not deleted in time.
+
+use crate::directory::Directory;
+use crate::killed::{Consumer, POISON, check_effects, effects, seed};
+use crate::servers::Redis;
+use aws_sdk_sqs::Client;
+use aws_sdk_sqs::config::{Credentials, Region};
+use aws_sdk_sqs::types::QueueAttributeName;
+use hapax_brokers::ledger;
+use testkit::moto_server::MotoServer;
+use tokio::runtime::Runtime;
+
+const ORDERS: usize = 150;
+const KILLS: usize = 4;
+/// Eight are handled, and as many are being completed.
+const IN_FLIGHT: usize = 16;
+
+fn client(endpoint: &str) -> Client {
+    let config = aws_sdk_sqs::Config::builder()
+        .endpoint_url(endpoint)
+        .region(Region::new("us-east-1"))
+        .credentials_provider(Credentials::new("nobody", "nothing", None, None, "loopback"))
+        .http_client(aws_smithy_http_client::Builder::new().build_http());
+    Client::from_conf(config.behavior_version_latest().build())
+}
+
+/// Returns the number of messages that are visible or hidden.
+async fn left(client: &Client, url: &str) -> usize {
+    use QueueAttributeName::{ApproximateNumberOfMessages as Visible, ApproximateNumberOfMessagesNotVisible as Hidden};
+    let asked = client.get_queue_attributes().queue_url(url).attribute_names(Visible).attribute_names(Hidden);
+    let answer = asked.send().await.expect("an answer");
+    let counts = answer.attributes.unwrap_or_default();
+    [Visible, Hidden].iter().map(|name| counts[name].parse::<usize>().expect("a number")).sum()
+}
+
+/// Takes all messages out of a queue. Returns their bodies.
+async fn taken(client: &Client, url: &str) -> Vec<String> {
+    let mut bodies = Vec::new();
+    loop {
+        let answer =
+            client.receive_message().queue_url(url).max_number_of_messages(10).send().await.expect("an answer");
+        let messages = answer.messages.unwrap_or_default();
+        if messages.is_empty() {
+            return bodies;
+        }
+        bodies.extend(messages.into_iter().filter_map(|message| message.body));
+    }
+}
+
+#[test]
+fn each_order_is_billed_once_however_often_it_becomes_visible() {
+    let (Some(moto), Some(redis)) = (MotoServer::start(), Redis::start("sqs")) else { return };
+    let (directory, seed, runtime) = (Directory::new("sqs"), seed("sqs"), Runtime::new().expect("a runtime"));
+    let client = client(&moto.url());
+    let [queue, dead_queue] = ["orders", "orders-dead"].map(|name| {
+        runtime.block_on(client.create_queue().queue_name(name).send()).expect("a queue");
+        format!("{}/123456789012/{name}", moto.url())
+    });
+    let send = |body: &str| {
+        let sent = client.send_message().queue_url(&queue).message_body(body).send();
+        runtime.block_on(sent).expect("sent");
+    };
+    let ids: Vec<String> = (0..ORDERS).map(|number| format!("o-{number}")).collect();
+    for id in ids.iter().chain(&ids) {
+        send(&format!("{{\"id\":\"{id}\",\"cents\":100}}"));
+    }
+
+    let poison = format!("{{\"id\":\"{POISON}\"}}");
+    // These messages fail, or cannot be read.
+    let dead = ["not json", "{}", "{\"cents\":100}", &poison];
+    dead.iter().for_each(|body| send(body));
+
+    let ledger = directory.file("ledger");
+    let arguments = vec![moto.url(), redis.url(), ledger.clone()];
+    let log = directory.path().join("billing.log");
+    let mut billing = Consumer::start(env!("CARGO_BIN_EXE_sqs"), arguments, &log, seed);
+    billing.kill_at_random(KILLS, ORDERS, || effects(&ledger));
+    billing.await_until(|| runtime.block_on(left(&client, &queue)) == 0);
+    billing.stop();
+    let put_aside: std::collections::BTreeSet<String> =
+        runtime.block_on(taken(&client, &dead_queue)).into_iter().collect();
+    // A message that was put aside when its consumer was killed is put aside again.
+    assert_eq!(put_aside, dead.iter().map(|body| (*body).to_owned()).collect());
+    check_effects("sqs", &ids, &ledger::count(&ledger).expect("a ledger"), billing.kills, IN_FLIGHT);
+}
