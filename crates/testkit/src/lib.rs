@@ -25,8 +25,6 @@ pub mod threads;
 pub mod traces;
 pub mod world;
 
-pub use long::long;
-
 #[cfg(feature = "servers")]
 pub mod postgres_pooler;
 #[cfg(feature = "servers")]

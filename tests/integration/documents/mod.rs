@@ -211,7 +211,7 @@ fn the_readme_is_one_screen_and_has_the_two_commands() {
     assert!(shown.count() <= 160, "README.md: what is more goes to docs/");
     for command in [
         "cargo run --release -p hapax-cli -- filter --column id --stats examples/blocks.tsv.gz",
-        "cargo test --workspace --all-features",
+        "scripts/test",
     ] {
         assert!(readme.lines().any(|line| line == command), "README.md does not say: {command}");
     }
