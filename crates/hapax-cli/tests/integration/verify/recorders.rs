@@ -5,6 +5,7 @@
 use super::{code, error, out};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use testkit::directory::Directory;
 
 /// The wrong one, and what comes before the answer of the command: `order-7` is fresh twice.
 const FINDING: &str = "id \"order-7\": fresh to two overlapping calls";
