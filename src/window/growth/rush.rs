@@ -14,15 +14,6 @@ use std::time::{Duration, Instant};
 /// The longest that a caller waits before it goes on with a table that is overfull.
 const PATIENCE: Duration = Duration::from_millis(10);
 
-/// Returns the longest that this thread waits.
-fn patience() -> Duration {
-    #[cfg(all(test, not(modelled)))]
-    if tests::IS_PATIENT.get() {
-        return Duration::from_secs(60);
-    }
-    PATIENCE
-}
-
 /// The most parts of a table that the caller that needs it in a rush makes ready: a thread would
 /// come too late.
 const SMALL_PARTS: usize = 1;
@@ -94,9 +85,11 @@ impl Growth {
             let under_way = self.state().under_way.clone();
             under_way.map_or_else(|| !self.busy.load(Ordering::Relaxed), |preparation| preparation.has_more())
         };
-        while self.tables.roster() == roster && !is_due() && since.elapsed() < patience() {
+        while self.tables.roster() == roster && !is_due() && since.elapsed() < PATIENCE {
             std::thread::yield_now();
         }
+        #[cfg(all(test, not(modelled)))]
+        tests::IMPATIENT.set(tests::IMPATIENT.get() + u64::from(since.elapsed() >= PATIENCE));
     }
 
     pub(super) fn help_with_all(self: &Arc<Self>) {

@@ -193,10 +193,11 @@ impl Drop for Place {
 
 struct Run {
     config: Config,
-    place: Place,
     clock: ManualClock,
-    dedup: Dedup,
     held: Vec<(Id, hapax::Claim<'static>)>,
+    dedup: Dedup,
+    // Removed after the engine, which writes into it until its end.
+    place: Place,
     model: Model,
     others: u32,
 }
