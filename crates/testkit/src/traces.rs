@@ -40,12 +40,17 @@ pub fn lines(path: &PathBuf) -> impl Iterator<Item = String> {
 
 /// Reads a trace's times, in milliseconds, and ids: the first two columns.
 pub fn trace(path: &PathBuf, ms_a_unit: u64) -> Vec<(u64, String)> {
+    rows(lines(path), ms_a_unit)
+}
+
+/// Reads times and ids in lines behind a header.
+pub fn rows(lines: impl Iterator<Item = String>, ms_a_unit: u64) -> Vec<(u64, String)> {
     let row = |line: String| {
         let mut columns = line.split('\t');
         let time: u64 = columns.next().unwrap().parse().expect("the first column is a time");
         (time * ms_a_unit, columns.next().expect("the second column is the id").to_string())
     };
-    lines(path).skip(1).map(row).collect()
+    lines.skip(1).map(row).collect()
 }
 
 /// Returns how many ids are fresh, exactly: not accepted (or, if duplicates refresh, not seen)

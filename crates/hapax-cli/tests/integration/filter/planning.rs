@@ -3,11 +3,21 @@
 use crate::filter::{filter, run};
 use hapax::plan::Profile;
 use hapax::{Digester, Int, Timestamp};
-use std::path::Path;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use testkit::directory::Directory;
 use testkit::traces::{self, PUBLISHED};
+
+/// Returns the trace that is in the repository, and its times and ids.
+fn blocks() -> (PathBuf, Vec<(u64, String)>) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/blocks.tsv.gz");
+    let unzipped = BufReader::new(flate2::read::GzDecoder::new(File::open(&path).unwrap()));
+    let rows = traces::rows(unzipped.lines().map(Result::unwrap), 1);
+    (path, rows)
+}
 
 /// Returns the output of `hapax plan` as JSON.
 fn planned(options: &[&str], file: &Path) -> serde_json::Value {
@@ -75,8 +85,7 @@ fn two_repeats_far_away_do_not_make_a_window_of_weeks() {
 /// Checks that neither the plan nor its figures depend on when the records came.
 #[test]
 fn a_plan_is_the_same_at_another_time() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/blocks.tsv.gz");
-    let rows = traces::trace(&path, 1);
+    let (_, rows) = blocks();
     let digester = Digester::with_seed(3);
     let at = |offset: u64| {
         let mut profile = Profile::new(rows.len());
@@ -96,10 +105,9 @@ fn a_plan_is_the_same_at_another_time() {
 
 #[test]
 fn a_trace_that_is_in_the_repository() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/blocks.tsv.gz");
+    let (path, rows) = blocks();
     let lines = ["--header", "--column", "id", "--time-column", "ts_ms", "--time-format", "ms"];
     let plan = planned(&[&lines[..], &["--catch", "99.9%"]].concat(), &path);
-    let rows = traces::trace(&path, 1);
     let ids: std::collections::HashSet<_> = rows.iter().map(|(_, id)| id).collect();
     let seen = &plan["seen"];
     assert_eq!((&seen["records"], &seen["ids"]), (&rows.len().into(), &ids.len().into()));
@@ -197,16 +205,16 @@ fn block_numbers_without_time() {
 /// early and never grows.
 #[test]
 fn an_engine_as_planned_for_a_trace_suffices_for_it() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/blocks.tsv.gz");
+    let (_, blocks) = blocks();
     let (digester, mut profile) = (Digester::with_seed(3), Profile::new(10_000));
     // The trace is sped up, so that the window has something to hold: ten thousand records within
     // ten windows.
     let rows: Vec<(u64, String)> = (0..10)
         .flat_map(|copy| {
-            let rows = traces::trace(&path, 1);
-            let first = rows[0].0;
-            let end = (rows[rows.len() - 1].0 - first) / 1_000 + 1;
-            rows.into_iter()
+            let first = blocks[0].0;
+            let end = (blocks[blocks.len() - 1].0 - first) / 1_000 + 1;
+            blocks
+                .iter()
                 .map(move |(ms, id)| ((ms - first) / 1_000 + copy * end, format!("{id}{copy}")))
                 .collect::<Vec<_>>()
         })

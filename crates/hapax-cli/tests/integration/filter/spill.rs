@@ -421,11 +421,17 @@ fn the_whole_process_stays_within_its_memory() {
         ("lines that are too long", &long, &["--on-bad", "skip", "--line-bytes-max", "14M"], 64 + 2 * 16),
     ] {
         let named = peak_mb(&spill.filter(&[options, &[input]].concat()), Stdio::null());
+        println!("{what}: {named} MB");
+        assert!(named < most, "{what}: {named} MB");
+        // A pipe is copied first, whatever is in it.
+        if what != "many ids" && testkit::long(true, false) {
+            continue;
+        }
         let open = File::open(Path::new(input)).unwrap();
         let mut cat = Command::new("cat").stdin(open).stdout(Stdio::piped()).spawn().unwrap();
         let piped = peak_mb(&spill.filter(options), cat.stdout.take().unwrap());
         assert!(cat.wait().unwrap().success());
-        println!("{what}: {named} MB, {piped} MB from a pipe");
-        assert!(named < most && piped < most, "{what}: {named} MB, {piped} MB from a pipe");
+        println!("{what}: {piped} MB from a pipe");
+        assert!(piped < most, "{what}: {piped} MB from a pipe");
     }
 }

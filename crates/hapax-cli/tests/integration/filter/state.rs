@@ -152,17 +152,19 @@ fn damage_is_refused_or_said_with_an_exit_code_of_its_own() {
 fn a_torn_end_is_a_note() {
     let state = State::new("torn");
     state.lines(&[], "a\nb\n");
+    let before = files(&state).iter().map(|file| std::fs::metadata(file).unwrap().len()).sum::<u64>();
     let mut killed = state.filter(&[]).stdin(Stdio::piped()).spawn().unwrap();
     killed.stdin.as_mut().unwrap().write_all(b"c\n").unwrap();
     BufReader::new(killed.stdout.as_mut().unwrap()).read_line(&mut String::new()).unwrap();
-    // What comes after it is in the file, so it is, too.
-    let file = files(&state).pop().unwrap();
-    let length = || std::fs::metadata(&file).unwrap().len();
-    let before = length();
+    // A file is begun with the first one; the next one is written behind it.
+    let bytes = || files(&state).iter().map(|file| std::fs::metadata(file).unwrap().len()).sum::<u64>();
+    until("the first one is in a file", || bytes() > before);
+    let first = bytes();
     killed.stdin.as_mut().unwrap().write_all(b"d\n").unwrap();
-    until("it is in the file", || length() > before);
+    until("the next one is in the file", || bytes() > first);
     killed.kill().unwrap();
     killed.wait().unwrap();
+    let file = files(&state).pop().unwrap();
     let bytes = std::fs::read(&file).unwrap();
     std::fs::write(&file, &bytes[..bytes.len() - 1]).unwrap();
     let output = run(state.filter(&[]), b"e\nb\n");

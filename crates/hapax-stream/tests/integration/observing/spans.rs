@@ -8,6 +8,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
+use tracing::subscriber::Interest;
 use tracing::{Event, Metadata, Subscriber};
 
 /// The recorded lines, one for each span and event.
@@ -36,6 +37,12 @@ impl Lines {
 }
 
 impl Subscriber for Lines {
+    /// Asked each time, and of each thread: else other tests' threads, which have no subscriber, make
+    /// spans, too, while this one is there.
+    fn register_callsite(&self, _: &'static Metadata<'static>) -> Interest {
+        Interest::sometimes()
+    }
+
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         metadata.target().starts_with("hapax")
     }
