@@ -209,10 +209,9 @@ fn the_readme_is_one_screen_and_has_the_two_commands() {
     let readme = fs::read_to_string(root().join("README.md")).expect("it is text");
     let shown = readme.lines().filter(|line| !line.starts_with("<!--"));
     assert!(shown.count() <= 160, "README.md: what is more goes to docs/");
-    for command in [
-        "cargo run --release -p hapax-cli -- filter --column id --stats examples/blocks.tsv.gz",
-        "scripts/test",
-    ] {
+    for command in
+        ["cargo run --release -p hapax-cli -- filter --column id --stats examples/blocks.tsv.gz", "scripts/test"]
+    {
         assert!(readme.lines().any(|line| line == command), "README.md does not say: {command}");
     }
 }
