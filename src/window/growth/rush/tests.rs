@@ -58,7 +58,7 @@ fn rush(threads: u64, ids: u64, in_batches: bool, refresh: bool) -> (u64, u64) {
                 })
             };
             let threads: Vec<_> = (0..threads).map(|thread| rush(share(thread))).collect();
-            let sum = |(fresh, impatient): (u64, u64), (more, others)| (fresh + more, impatient + others);
+            let sum = |(fresh, impatient): (u64, u64), (more, others): (u64, u64)| (fresh + more, impatient + others);
             threads.into_iter().map(|thread| thread.join().unwrap()).fold((0, 0), sum)
         })
     };
