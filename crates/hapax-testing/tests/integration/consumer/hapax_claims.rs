@@ -1,5 +1,6 @@
 //! hapax's own claims, on a store that all processes share: claim, work, complete.
 
+use crate::long;
 use hapax_store::{InMemoryStore, TieredAttempt, TieredDedup};
 use hapax_testing::consumer::{Consumer, Expect, Failed, Message, Problem, SimulatedStore, Simulation, World};
 use std::collections::BTreeMap;
@@ -89,7 +90,7 @@ const PLACES: [&str; 4] = ["store: claim", "store: complete", "store: release", 
 #[test]
 fn claim_work_complete_loses_nothing() {
     let simulation = Simulation::new(Claims { is_fenced: false }).expect(Expect::AtLeastOnce).places(&PLACES);
-    let report = simulation.schedules_max(600).seeds(0..150).run().unwrap_or_else(|finding| panic!("{finding}"));
+    let report = simulation.schedules_max(long(200, 600)).seeds(0..long(50, 150)).run().unwrap_or_else(|finding| panic!("{finding}"));
     println!("{report}");
     assert!(report.never_reached().is_empty(), "{report}");
 }
@@ -97,7 +98,7 @@ fn claim_work_complete_loses_nothing() {
 #[test]
 fn claims_whose_ledger_knows_ids_and_tokens_are_exactly_once() {
     let simulation = Simulation::new(Claims { is_fenced: true }).places(&PLACES);
-    let report = simulation.schedules_max(600).seeds(0..150).run().unwrap_or_else(|finding| panic!("{finding}"));
+    let report = simulation.schedules_max(long(200, 600)).seeds(0..long(50, 150)).run().unwrap_or_else(|finding| panic!("{finding}"));
     println!("{report}");
     assert!(report.never_reached().is_empty(), "{report}");
 }
@@ -112,7 +113,7 @@ fn claims_alone_are_not_exactly_once() {
 #[test]
 fn a_seed_stands_for_one_story_of_engines() {
     let simulation = Simulation::new(Claims { is_fenced: true });
-    for seed in 0..50 {
+    for seed in 0..long(15, 50) {
         assert_eq!(simulation.trace(seed).unwrap(), simulation.trace(seed).unwrap(), "seed {seed}");
     }
 }
