@@ -86,7 +86,7 @@ all_tests() {
 core_tests() { cargo test -p hapax --all-features --lib --test integration; }
 
 # Those that a busy machine has failed before, beside load.
-tests_beside_load() { scripts/busy 3; }
+tests_beside_load() { scripts/busy 1; }
 
 # As the tests have built them. (Those that take a broker's address are begun by nobody here: the
 # programs of examples/brokers, which its tests run against brokers, are the same.)

@@ -86,7 +86,8 @@ impl Rabbit {
         for (name, file) in [("CONFIG_FILE", "none"), ("CONF_ENV_FILE", "none"), ("ENABLED_PLUGINS_FILE", "plugins")] {
             node.env(format!("RABBITMQ_{name}"), directory.path().join(file));
         }
-        // The script becomes the node: one that waited for it would be killed, and the node would stay.
+        // The script becomes the node: one that waited for it would be killed, and the node would
+        // stay.
         node.env("RUNNING_UNDER_SYSTEMD", "true");
         std::fs::write(directory.path().join("plugins"), "[].").expect("a list of no plugins");
         node.env("RABBITMQ_LOGS", "-");

@@ -23,8 +23,8 @@ pub struct Table {
 }
 
 impl Table {
-    /// Makes a table of the test's own on the server of all tests; none, loudly, where there is none
-    /// to start.
+    /// Makes a table of the test's own on the server of all tests; none, loudly, where there is
+    /// none to start.
     pub async fn start() -> Option<Table> {
         let table = Table::missing()?;
         table.store().create_table().await.unwrap();

@@ -176,7 +176,8 @@ async fn throttling_that_does_not_end_is_unavailable_after_eight_tries() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_try_without_an_answer_is_given_up_and_a_call_without_one_is_a_timeout() {
     let Some(table) = Table::start().await else { return };
-    // All tests share the server, which answers one request after the other: the second try has time.
+    // All tests share the server, which answers one request after the other: the second try has
+    // time.
     let patient = table.options().timeout(Duration::from_secs(300));
     let store = table.with(patient.try_timeout(Duration::from_secs(10)));
     let token = token(&store, "a", 1).await;

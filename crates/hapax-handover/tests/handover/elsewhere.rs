@@ -68,8 +68,8 @@ fn check(owned: &Owned, id: u64) -> Verdict {
     owned.engine().unwrap().check(id.to_le_bytes())
 }
 
-/// Waits for other threads, whatever the runtime's clock says. The limit only ends a test that would
-/// hang.
+/// Waits for other threads, whatever the runtime's clock says. The limit only ends a test that
+/// would hang.
 async fn until(mut is_so: impl FnMut() -> bool) {
     let began = Instant::now();
     while !is_so() {
@@ -188,8 +188,8 @@ async fn an_owner_that_goes_waits_for_nothing() {
     assert!(began.elapsed() < HANGS, "{:?}", began.elapsed());
 }
 
-/// Lets the time of a paused runtime go on, in which a blocking call is under way: that stops it. (No
-/// faster than real time, so that what is done beside it does not look slow.)
+/// Lets the time of a paused runtime go on, in which a blocking call is under way: that stops it.
+/// (No faster than real time, so that what is done beside it does not look slow.)
 async fn while_time_passes<T>(work: impl Future<Output = T>) -> T {
     let passing = async {
         loop {

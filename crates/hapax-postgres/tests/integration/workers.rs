@@ -37,8 +37,8 @@ fn text(bytes: &[u8]) -> String {
 }
 
 /// Makes all messages due that wait for a back-off or a lease.
-/// Makes what dead workers have claimed claimable, as when their leases are over, and ends what they
-/// have left at work in the database.
+/// Makes what dead workers have claimed claimable, as when their leases are over, and ends what
+/// they have left at work in the database.
 pub async fn release_all(place: &Place, client: &Client) {
     let left = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep%'";
     place.execute(client, left).await;

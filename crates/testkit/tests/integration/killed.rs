@@ -62,8 +62,8 @@ pub async fn kill_9<S: Store, F: Future<Output = Result<S, StoreError>>>(
         let path = directory.path().join("store");
         let mut child = start(backend, &path, next);
         let (mut said, mut output) = (String::new(), BufReader::new(child.0.stdout.take().expect("it is a pipe")));
-        // Some die before they have begun; of the others, each has written something, however slow the
-        // machine is.
+        // Some die before they have begun; of the others, each has written something, however slow
+        // the machine is.
         while kill % 4 > 0 && !said.contains("done ") {
             assert!(output.read_line(&mut said).unwrap() > 0, "it has ended: {said}");
         }

@@ -1,7 +1,7 @@
 //! Tests that panic, and tests that are killed, leave no server behind.
 //!
-//! A child, this program once more, starts one of each kind, with a variable in its environment that
-//! all of its descendants have, too.
+//! A child, this program once more, starts one of each kind, with a variable in its environment
+//! that all of its descendants have, too.
 
 use crate::common::Directory;
 use std::io::{BufRead, BufReader};

@@ -86,18 +86,11 @@ fn completions_and_manual_pages_are_generated() {
     assert!(page.contains("Exit codes") && hapax(&["filter", "--help"]).contains("Exit codes"));
 }
 
-/// Filters 1 GB, when asked for:
-/// `HAPAX_LARGE=1 cargo test -p hapax-cli --all-features --test integration -- --nocapture constant`.
+/// 64 MB go through the command, 1 GB with `HAPAX_LONG`.
 #[test]
 #[cfg(target_os = "linux")]
 fn memory_is_constant() {
-    let bytes: usize = match std::env::var_os("HAPAX_LARGE") {
-        Some(_) => 1 << 30,
-        None => {
-            testkit::skipped("1 GB of input takes HAPAX_LARGE=1; 64 MB instead");
-            64 << 20
-        }
-    };
+    let bytes: usize = testkit::long(64 << 20, 1 << 30);
     // Address space is limited, which counts even what is never touched.
     let mut command = Command::new("sh");
     let script = "ulimit -v 500000; exec \"$0\" filter --capacity 100000 --stats=json";

@@ -289,7 +289,8 @@ fn signals_end_at_a_whole_line_and_are_remembered() {
             send(signal, &child);
             (state, file, child.wait().unwrap().code())
         };
-        // Whatever this machine does meanwhile: of enough lines it is not done before the signal comes.
+        // Whatever this machine does meanwhile: of enough lines it is not done before the signal
+        // comes.
         let mut text = lines(600_000);
         let (mut state, mut file, mut ended) = interrupted(&text);
         while ended == Some(0) && text.len() < 1 << 30 {

@@ -105,8 +105,8 @@ fn what_is_emitted_is_documented_and_the_other_way_round() {
             }
         }
         let names: BTreeSet<&String> = emitted.keys().map(|(name, _)| name).collect();
-        // Those of inbox and outbox are seen in crates/hapax-postgres/tests/integration (metered.rs,
-        // counting.rs).
+        // Those of inbox and outbox are seen in crates/hapax-postgres/tests/integration
+        // (metered.rs, counting.rs).
         let is_of_queues = |name: &String| {
             ["hapax_queue_", "hapax_relay_", "hapax_once_", "hapax_router_"].iter().any(|of| name.starts_with(of))
         };

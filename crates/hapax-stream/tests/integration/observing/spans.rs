@@ -37,8 +37,8 @@ impl Lines {
 }
 
 impl Subscriber for Lines {
-    /// Asked each time, and of each thread: else other tests' threads, which have no subscriber, make
-    /// spans, too, while this one is there.
+    /// Asked each time, and of each thread: else other tests' threads, which have no subscriber,
+    /// make spans, too, while this one is there.
     fn register_callsite(&self, _: &'static Metadata<'static>) -> Interest {
         Interest::sometimes()
     }

@@ -90,7 +90,11 @@ const PLACES: [&str; 4] = ["store: claim", "store: complete", "store: release", 
 #[test]
 fn claim_work_complete_loses_nothing() {
     let simulation = Simulation::new(Claims { is_fenced: false }).expect(Expect::AtLeastOnce).places(&PLACES);
-    let report = simulation.schedules_max(long(200, 600)).seeds(0..long(50, 150)).run().unwrap_or_else(|finding| panic!("{finding}"));
+    let report = simulation
+        .schedules_max(long(200, 600))
+        .seeds(0..long(50, 150))
+        .run()
+        .unwrap_or_else(|finding| panic!("{finding}"));
     println!("{report}");
     assert!(report.never_reached().is_empty(), "{report}");
 }
@@ -98,7 +102,11 @@ fn claim_work_complete_loses_nothing() {
 #[test]
 fn claims_whose_ledger_knows_ids_and_tokens_are_exactly_once() {
     let simulation = Simulation::new(Claims { is_fenced: true }).places(&PLACES);
-    let report = simulation.schedules_max(long(200, 600)).seeds(0..long(50, 150)).run().unwrap_or_else(|finding| panic!("{finding}"));
+    let report = simulation
+        .schedules_max(long(200, 600))
+        .seeds(0..long(50, 150))
+        .run()
+        .unwrap_or_else(|finding| panic!("{finding}"));
     println!("{report}");
     assert!(report.never_reached().is_empty(), "{report}");
 }
