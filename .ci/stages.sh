@@ -54,7 +54,16 @@ lints() {
     env "${with_rocksdb[@]}" cargo clippy --workspace --all-features --all-targets --profile test -- -D warnings
 }
 
-each_feature_alone() { scripts/features; }
+# With flags and profile of the lints, so that what crates depend on is not checked once more.
+each_feature_alone() {
+    local manifest crate feature
+    for manifest in Cargo.toml crates/*/Cargo.toml; do
+        crate=$(sed -n 's/^name = "\(.*\)"/\1/p' "$manifest" | head -n 1)
+        for feature in $(sed -n '/^\[features\]/,/^\[[a-eg-z]/s/^\([a-z0-9_-]*\) = .*/\1/p' "$manifest"); do
+            env "${with_rocksdb[@]}" cargo clippy --quiet --profile test -p "$crate" --features "$feature" -- -D warnings
+        done
+    done
+}
 
 dependencies() {
     local tree
@@ -86,7 +95,7 @@ all_tests() {
 core_tests() { cargo test -p hapax --all-features --lib --test integration; }
 
 # Those that a busy machine has failed before, beside load.
-tests_beside_load() { scripts/busy 1; }
+tests_beside_load() { env "${with_rocksdb[@]}" scripts/busy 1; }
 
 # As the tests have built them. (Those that take a broker's address are begun by nobody here: the
 # programs of examples/brokers, which its tests run against brokers, are the same.)

@@ -1,4 +1,5 @@
-//! What the tests of a program share: made by the first that wants it, ended with the program.
+//! Servers that the tests of a program share: made by the first that wants one, ended with the
+//! program.
 
 use std::any::Any;
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError, Weak};

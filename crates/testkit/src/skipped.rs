@@ -1,4 +1,4 @@
-//! What tests could not do here, and why. One place says it, so that the test command can list it.
+//! The one place that says what tests could not do here, so that the test command can list it.
 
 use std::fmt::Display;
 use std::fs::File;

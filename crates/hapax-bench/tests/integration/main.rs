@@ -1,4 +1,4 @@
-//! What is made of reports, and the figures that documents quote.
+//! Tests of reports, and of the figures that documents quote.
 
 #![cfg(not(modelled))]
 

@@ -1,4 +1,4 @@
-//! What others have built is judged: consumers in simulations, and maps.
+//! Tests that judge what others have built: consumers in simulations, and maps.
 
 mod consumer;
 mod maps;

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use testkit::processes::PATIENCE;
 use tokio::time::sleep;
 
-/// What has to happen in a second of a campaign, or in the more time that it has.
+/// Messages that a campaign has to see for each of its seconds, in whatever time.
 const PER_SECOND: u64 = 20;
 
 fn variable(name: &str, usual: &str) -> String {
