@@ -51,9 +51,10 @@ end_times() {
     printf '\n=== processor time, in seconds; in brackets, what %s would have here\n' "$kept"
     awk 'FNR == NR { if ($1 != "#") { was[$1, $2] = $3 / $4 }; next }
         {
-            expected = was[$1, $2] * $4
-            late = ($1, $2) in was && $3 > 1.5 * expected && $3 > expected + 5
-            printf "%-8s %-20s %7.1f (%s)%s\n", $1, $2, $3, ($1, $2) in was ? sprintf("%.1f", expected) : "new", late ? "  TOO MUCH" : ""
+            known = ($1, $2) in was
+            expected = known ? was[$1, $2] * $4 : 0
+            late = known && $3 > 1.5 * expected && $3 > expected + 5
+            printf "%-8s %-20s %7.1f (%s)%s\n", $1, $2, $3, known ? sprintf("%.1f", expected) : "new", late ? "  TOO MUCH" : ""
             failed += late
         }
         END { exit failed > 0 }' "$kept" "$HAPAX_TIMES/measured" ||

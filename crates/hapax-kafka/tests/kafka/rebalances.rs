@@ -153,7 +153,9 @@ async fn each_order_comes_to_one_member(strategy: &str) -> Vec<usize> {
 #[tokio::test(flavor = "multi_thread")]
 async fn all_partitions_are_revoked_and_nothing_is_handled_twice() {
     let revoked = each_order_comes_to_one_member("range").await;
-    assert_eq!(revoked, [PARTITIONS as usize], "the first gets its half anew");
+    assert_eq!(revoked[0], PARTITIONS as usize, "the first gets its half anew");
+    // Where members stood still for a while, the group has shared out anew, and all were revoked.
+    assert!(revoked[1..].iter().all(|half| *half == PARTITIONS as usize / 2), "{revoked:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

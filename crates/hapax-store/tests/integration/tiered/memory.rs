@@ -5,7 +5,6 @@ use super::*;
 use hapax_store::Ownership;
 use hapax_testing::store::Fault;
 use std::process::Command;
-use testkit::long;
 use tokio::task::JoinSet;
 
 const CHILD: &str = "HAPAX_MEMORY_CHILD";
@@ -18,13 +17,10 @@ const CALLERS: u64 = 512;
 /// The memory that an engine may take besides its window: the requests that wait, a thousand of
 /// which take less than a megabyte, and 65,536 attempts whose outcome is unknown, at 25 bytes and
 /// as much again for growing.
-fn bound_kib() -> u64 {
-    long(4 << 10, 8 << 10)
-}
+const BOUND_KIB: u64 = 8 << 10;
 
-fn attempts_at_once() -> u64 {
-    long(30_000, 100_000)
-}
+/// More than the attempts whose outcome may be unknown at once: from there on nothing may grow.
+const ATTEMPTS: u64 = 100_000;
 
 /// Returns the resident memory of this process, in KiB.
 fn resident_kib() -> Option<u64> {
@@ -59,7 +55,7 @@ async fn attempts(engine: &Engine, what: What, first: u64) {
     for caller in 0..CALLERS {
         let engine = engine.clone();
         callers.spawn(async move {
-            for id in (first + caller..first + attempts_at_once()).step_by(CALLERS as usize) {
+            for id in (first + caller..first + ATTEMPTS).step_by(CALLERS as usize) {
                 attempt(&engine, what, id).await;
                 if id % 64 != 0 {
                     continue;
@@ -80,7 +76,7 @@ async fn attempts(engine: &Engine, what: What, first: u64) {
 /// Claims many while the store answers; then it does not, and all are dropped at once.
 async fn dropped_claims(world: &World, engine: &Engine, first: u64) {
     world.store.always(Fault::None);
-    let ids: Vec<String> = (first..first + attempts_at_once()).map(|id| format!("{id}")).collect();
+    let ids: Vec<String> = (first..first + ATTEMPTS).map(|id| format!("{id}")).collect();
     let claims = engine.claim_batch(&ids).await;
     assert!(claims.iter().all(Result::is_ok));
     world.store.always(Fault::Hangs);
@@ -113,14 +109,13 @@ async fn child() {
     world.store.always(Fault::Hangs);
     attempts(&engine, what, 0).await;
     let Some(before) = resident_kib() else { return testkit::skipped("memory is known on Linux only") };
-    attempts(&engine, what, attempts_at_once()).await;
+    attempts(&engine, what, ATTEMPTS).await;
     let after = resident_kib().unwrap_or(u64::MAX);
     let unresolved = engine.stats().unresolved;
-    let attempts = attempts_at_once();
     println!(
-        "{asked}: {before} KiB after {attempts} attempts, {after} KiB after twice as many, {unresolved} unresolved"
+        "{asked}: {before} KiB after {ATTEMPTS} attempts, {after} KiB after twice as many, {unresolved} unresolved"
     );
-    assert!(after <= before + bound_kib(), "{asked}: {before} KiB have become {after} KiB");
+    assert!(after <= before + BOUND_KIB, "{asked}: {before} KiB have become {after} KiB");
 }
 
 #[test]
