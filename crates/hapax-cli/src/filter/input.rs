@@ -269,14 +269,14 @@ pub mod tests {
             encoder.write_all(text).unwrap();
             encoder.finish().unwrap()
         };
-        let mut inputs = vec![text.clone(), gzip(&text), [gzip(&text[..100]), gzip(&text[100..])].concat()];
-        let mut cut = vec![gzip(&text)];
+        let inputs = vec![text.clone(), gzip(&text), [gzip(&text[..100]), gzip(&text[100..])].concat()];
+        let cut = vec![gzip(&text)];
         #[cfg(feature = "zstd")]
-        {
+        let (inputs, cut) = {
             let zstd = |text: &[u8]| zstd::encode_all(text, 3).unwrap();
-            inputs.extend([zstd(&text), [zstd(&text[..100]), zstd(&text[100..])].concat()]);
-            cut.push(zstd(&text));
-        }
+            let more = [zstd(&text), [zstd(&text[..100]), zstd(&text[100..])].concat()];
+            ([inputs, more.into()].concat(), [cut, vec![zstd(&text)]].concat())
+        };
         for input in inputs {
             for at_once in [1, 1 << 20] {
                 let mut output = Vec::new();
