@@ -3,9 +3,8 @@
 # Nothing is compiled twice here, nor debugged: all have the tests' profile, and C the flags of
 # scripts/test, so that what others have written is compiled once.
 export CARGO_INCREMENTAL=0 CARGO_PROFILE_RELEASE_DEBUG=0 RUST_BACKTRACE=0 CFLAGS="${CFLAGS--O0 -g0}"
-# Random tests have more seeds, campaigns take longer, and 1 GB goes through the command.
-export HAPAX_LONG="${HAPAX_LONG-1}"
-[ -n "$HAPAX_LONG" ] || unset HAPAX_LONG
+# (With HAPAX_LONG=1 random tests have more seeds, campaigns take longer, and 1 GB goes through the
+# command.)
 
 skip() { printf 'SKIPPED: %s\n' "$1"; }
 has_toolchain() { cargo "+$1" --version >/dev/null 2>&1; }
