@@ -14,7 +14,7 @@ pub(super) fn timed<T>(subject: impl fmt::Debug, judge: impl FnOnce() -> T, verd
     judged
 }
 
-/// Returns the first number, or the second one where `HAPAX_LONG` asks for campaigns, as CI does.
+/// Returns the first number, or the second one where `HAPAX_LONG` asks for campaigns.
 /// (testkit's: testkit depends on this crate.)
 pub(super) fn long<T>(short: T, long: T) -> T {
     if std::env::var_os("HAPAX_LONG").is_some() { long } else { short }
