@@ -84,9 +84,11 @@ impl Filter {
 mod tests {
     use super::*;
     use crate::Digester;
+    use std::sync::LazyLock;
 
     fn id(n: u64) -> Digest {
-        Digester::with_seed(3).digest(n.to_le_bytes())
+        static DIGESTER: LazyLock<Digester> = LazyLock::new(|| Digester::with_seed(3));
+        DIGESTER.digest(n.to_le_bytes())
     }
 
     #[test]

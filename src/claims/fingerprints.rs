@@ -164,9 +164,11 @@ impl Known {
 mod tests {
     use super::*;
     use crate::Digester;
+    use std::sync::LazyLock;
 
     fn digest(n: u64) -> Digest {
-        Digester::with_seed(5).digest(n.to_le_bytes())
+        static DIGESTER: LazyLock<Digester> = LazyLock::new(|| Digester::with_seed(5));
+        DIGESTER.digest(n.to_le_bytes())
     }
 
     fn at(secs: u64) -> Timestamp {

@@ -42,7 +42,8 @@ mod tests {
     fn a_history_comes_back_as_it_was() {
         let new = || History::new(Duration::from_secs(100), 1e-4, 5_000).unwrap();
         let (history, restored) = (new(), new());
-        let digest = |n: u64| Digester::with_seed(1).digest(n.to_le_bytes());
+        let digester = Digester::with_seed(1);
+        let digest = |n: u64| digester.digest(n.to_le_bytes());
         (0..5_000).for_each(|n| history.insert(digest(n), Timestamp::from_millis(n * 30)));
         assert_eq!(history.words().count(), history.words_len());
         restored.restore(history.words());

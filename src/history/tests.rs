@@ -7,6 +7,7 @@ use super::sizing::Size;
 use super::turn::Turn;
 use crate::sync::Ordering;
 use crate::{Digest, Digester, Outcome, Timestamp};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -55,10 +56,11 @@ fn an_id_is_remembered_for_a_horizon_to_the_tick_and_not_for_two() {
     const MILLISECOND: Duration = Duration::from_millis(1);
     let horizon = MILLISECOND.as_nanos() as u64 / TICK_NANOS;
     let history = History::new(MILLISECOND, 1e-9, 1_000).unwrap();
-    let digest = |tick: u64| Digester::with_seed(4).digest(tick.to_le_bytes());
+    let digester = Digester::with_seed(4);
+    let digest = |tick: u64| digester.digest(tick.to_le_bytes());
     // Something is inserted at every tick, so each generation begins as early as it can. It is the
     // same each time: nothing fills up.
-    let filler = Digester::with_seed(4).digest("filler");
+    let filler = digester.digest("filler");
     let is_probe = |tick: u64| tick <= horizon + 40 && (tick % horizon <= 40 || tick % horizon >= horizon - 40);
     let probes: Vec<u64> = (1..=horizon + 40).filter(|&tick| is_probe(tick)).collect();
     for tick in 1..=3 * horizon + 80 {
@@ -129,7 +131,8 @@ fn of_one_block() -> History {
 }
 
 fn digest(id: u64) -> Digest {
-    Digester::with_seed(4).digest(id.to_le_bytes())
+    static DIGESTER: LazyLock<Digester> = LazyLock::new(|| Digester::with_seed(4));
+    DIGESTER.digest(id.to_le_bytes())
 }
 
 fn turn_of(history: &History) -> Turn {
@@ -179,7 +182,8 @@ fn a_caller_that_is_earlier_than_the_clearing_changes_nothing() {
 #[test]
 fn the_last_moments_are_too() {
     let history = History::new(HOUR, 1e-6, 1_000).unwrap();
-    let digest = |id: u64| Digester::with_seed(4).digest(id.to_le_bytes());
+    let digester = Digester::with_seed(4);
+    let digest = |id: u64| digester.digest(id.to_le_bytes());
     let horizon = HOUR.as_nanos() as u64;
     let times: Vec<_> =
         (0..6).rev().map(|horizons| Timestamp::from_nanos(u64::MAX).as_nanos() - horizons * horizon).collect();

@@ -96,7 +96,8 @@ mod tests {
 
     fn push(held: &mut Held, ids: u64) -> u64 {
         let at = Stamp { reading: Timestamp::from_secs(1).into(), tick: 1 };
-        let digests = (0..ids).map(|n| Digester::with_seed(1).digest(n.to_le_bytes()));
+        let digester = Digester::with_seed(1);
+        let digests = (0..ids).map(|n| digester.digest(n.to_le_bytes()));
         held.push(|payload| payload.push(Kind::Accepted, at, digests))
     }
 

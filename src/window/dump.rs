@@ -127,7 +127,8 @@ mod tests {
 
     #[test]
     fn all_live_ids_come_back_with_their_stamps() {
-        let digest = |n: u64| crate::Digester::with_seed(3).digest(n.to_le_bytes());
+        let digester = crate::Digester::with_seed(3);
+        let digest = |n: u64| digester.digest(n.to_le_bytes());
         let new = || Window::with_growth(Duration::from_secs(100), 20_000, None, false).unwrap();
         let window = new();
         // The window grows meanwhile, and a part expires.
@@ -174,7 +175,8 @@ mod tests {
         let mut lost = 0;
         let seeds = long(10, 20);
         for seed in 0..seeds {
-            let digest = |n: u64| crate::Digester::with_seed(seed).digest(n.to_le_bytes());
+            let digester = crate::Digester::with_seed(seed);
+            let digest = |n: u64| digester.digest(n.to_le_bytes());
             let new = || Window::with_growth(Duration::from_secs(100), 50_000, Some(1 << 20), false).unwrap();
             let (window, restored) = (new(), new());
             let at = Timestamp::from_secs(100);

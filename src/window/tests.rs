@@ -7,6 +7,7 @@ use crate::rules;
 use crate::sync::Ordering;
 use proptest::prelude::*;
 use std::collections::HashMap;
+use std::sync::LazyLock;
 
 mod growing;
 mod stalls;
@@ -30,7 +31,8 @@ fn kernels() -> Vec<Kernel> {
 }
 
 fn digest(id: u64) -> Digest {
-    crate::Digester::with_seed(99).digest(id.to_le_bytes())
+    static DIGESTER: LazyLock<crate::Digester> = LazyLock::new(|| crate::Digester::with_seed(99));
+    DIGESTER.digest(id.to_le_bytes())
 }
 
 /// The model: ids that must be remembered, and ids that may be.

@@ -1,27 +1,7 @@
 //! An attribute that makes an asynchronous function idempotent, over a `TieredDedup` of
 //! `hapax-store` (feature `json`).
 //!
-//! ```
-//! use hapax_store::{IdempotencyError, InMemoryStore, TieredDedup};
-//!
-//! type Dedup = TieredDedup<InMemoryStore>; // or over Redis, PostgreSQL, SQLite
-//! type Error = Box<dyn std::error::Error + Send + Sync>;
-//!
-//! #[hapax_macros::once(dedup = dedup, key = order_id, fingerprint = cents.to_be_bytes())]
-//! async fn charge(dedup: &Dedup, order_id: &str, cents: u64) -> Result<String, Error> {
-//!     Ok(format!("charged {cents} for {order_id}")) // … the call that must not happen twice …
-//! }
-//!
-//! # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
-//! let dedup = TieredDedup::builder(InMemoryStore::new()).build().await?;
-//! let receipt = charge(&dedup, "order-17", 100).await?;
-//! assert_eq!(charge(&dedup, "order-17", 100).await?, receipt); // a retry: it does not run again
-//! let error = charge(&dedup, "order-17", 999).await.unwrap_err();
-//! assert!(matches!(error.downcast_ref(), Some(IdempotencyError::Mismatch)));
-//! # Ok::<(), Error>(())
-//! # })?;
-//! # Ok::<(), Error>(())
-//! ```
+#![doc = include_str!("example.md")] // hapax-store tests it, and the other one
 
 mod arguments;
 mod expand;
@@ -62,14 +42,7 @@ use proc_macro::TokenStream;
 /// A function that is not `async` or returns nothing, and an argument that is missing, unknown or
 /// given twice:
 ///
-/// ```compile_fail
-/// use hapax_store::{IdempotencyError, InMemoryStore, TieredDedup};
-///
-/// #[hapax_macros::once(dedup = dedup, key = id)]
-/// fn charge(dedup: &TieredDedup<InMemoryStore>, id: &str) -> Result<(), IdempotencyError> {
-///     Ok(()) // it is not `async`
-/// }
-/// ```
+#[doc = include_str!("refused.md")]
 #[proc_macro_attribute]
 pub fn once(arguments: TokenStream, item: TokenStream) -> TokenStream {
     expand::expand(arguments.into(), item.into()).unwrap_or_else(syn::Error::into_compile_error).into()

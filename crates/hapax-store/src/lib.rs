@@ -102,3 +102,12 @@ pub use tiered_latest::{TieredLatest, TieredLatestBuilder, TieredLatestStats};
 #[doc(hidden)]
 pub use versions::record as version_record;
 pub use versions::{Advance, Advanced, VersionStore};
+
+/// The examples of `hapax-macros`, which must not depend on this crate.
+#[cfg(all(doctest, feature = "json"))]
+mod macros {
+    #[doc = include_str!("../../hapax-macros/src/example.md")]
+    struct Example;
+    #[doc = include_str!("../../hapax-macros/src/refused.md")]
+    struct Refused;
+}

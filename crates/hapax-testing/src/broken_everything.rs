@@ -1,13 +1,15 @@
 //! Subjects with claims that expire, tokens, fingerprints and restarts, right ones and wrong ones:
-//! the workload that turns everything on must tell them apart.
+//! the workload that turns everything on must tell them apart, in virtual time.
 
 use super::judged::{accepted, found};
-use super::{Attempt, Lease, Report, Semantics, Subject, Violation, Workload, verify};
-use hapax::{Outcome, Timestamp};
+use super::subject::Time;
+use super::told::Told;
+use super::{Attempt, Clocks, Lease, Report, Semantics, Subject, Violation, Workload, verify};
+use hapax::{Clock, Outcome, Timestamp};
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::thread::yield_now;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const WINDOW: Duration = Duration::from_millis(50);
 
@@ -46,10 +48,10 @@ enum Flaw {
     StoresLate,
 }
 
-/// A map behind a lock, with a clock of its own.
+/// A map behind a lock.
 struct Map {
     flaw: Flaw,
-    origin: Instant,
+    clock: Told,
     state: Mutex<State>,
 }
 
@@ -94,7 +96,7 @@ impl State {
 
 impl Map {
     fn new(flaw: Flaw) -> Self {
-        Map { flaw, origin: Instant::now(), state: Mutex::default() }
+        Map { flaw, clock: Told::default(), state: Mutex::default() }
     }
 
     fn lease(&self) -> Duration {
@@ -105,9 +107,15 @@ impl Map {
         }
     }
 
-    fn attempt(&self, id: u64, fingerprint: u8) -> Tried {
+    /// Returns the time, which is read under the lock.
+    fn now(&self, at: Timestamp) -> Duration {
+        self.clock.tell(at);
+        self.clock.now().since(Timestamp::default())
+    }
+
+    fn attempt(&self, id: u64, fingerprint: u8, at: Timestamp) -> Tried {
         let mut state = self.state.lock().unwrap();
-        let now = self.origin.elapsed();
+        let now = self.now(at);
         let differs = match state.fingerprints.get(&id) {
             Some(known) => fingerprint != 0 && *known != fingerprint,
             None => fingerprint != 0 && self.flaw == Flaw::MismatchOfNone,
@@ -147,8 +155,8 @@ impl Map {
         Tried::Got { key, token }
     }
 
-    fn attempt_by(&self, id: u64, fingerprint: u8) -> Attempt<'_> {
-        match self.attempt(id, fingerprint) {
+    fn attempt_by(&self, id: u64, fingerprint: u8, at: Timestamp) -> Attempt<'_> {
+        match self.attempt(id, fingerprint, at) {
             Tried::Not(attempt) => attempt,
             Tried::Got { key, token } => Attempt::Leased(Box::new(Held { map: self, id, key, token })),
         }
@@ -165,9 +173,9 @@ struct Held<'m> {
 
 impl Held<'_> {
     /// Does something to the id, if it is the holder's.
-    fn act(&self, ignores_others: bool, act: impl FnOnce(&mut State, Duration)) -> bool {
+    fn act(&self, ignores_others: bool, at: Timestamp, act: impl FnOnce(&mut State, Duration)) -> bool {
         let mut state = self.map.state.lock().unwrap();
-        let now = self.map.origin.elapsed();
+        let now = self.map.now(at);
         let held = match state.ids.get(&self.id) {
             Some(Known::Claimed { since, .. })
                 if self.map.flaw == Flaw::RefusesLateHolders && now - *since >= WINDOW / 2 =>
@@ -189,19 +197,19 @@ impl Lease for Held<'_> {
         Some(self.token)
     }
 
-    fn renew(&mut self, _at: Timestamp) -> Option<bool> {
+    fn renew(&mut self, at: Timestamp) -> Option<bool> {
         let flaw = self.map.flaw;
-        Some(self.act(flaw == Flaw::LateHoldersRenew, |state, since| {
+        Some(self.act(flaw == Flaw::LateHoldersRenew, at, |state, since| {
             if flaw != Flaw::RenewsNothing {
                 state.ids.insert(self.id, Known::Claimed { key: self.key, since });
             }
         }))
     }
 
-    fn end(self: Box<Self>, completes: bool, _at: Timestamp) -> bool {
+    fn end(self: Box<Self>, completes: bool, at: Timestamp) -> bool {
         let flaw = self.map.flaw;
         let ignores_others = flaw == if completes { Flaw::LateHoldersComplete } else { Flaw::LateHoldersRelease };
-        self.act(ignores_others, |state, now| {
+        self.act(ignores_others, at, |state, now| {
             if completes {
                 state.ids.insert(self.id, Known::Accepted(now));
             } else {
@@ -216,9 +224,9 @@ impl Lease for Held<'_> {
 }
 
 impl Subject for Map {
-    fn check(&self, id: u64, _at: Timestamp) -> Option<Outcome> {
+    fn check(&self, id: u64, at: Timestamp) -> Option<Outcome> {
         let mut state = self.state.lock().unwrap();
-        let now = self.origin.elapsed();
+        let now = self.now(at);
         Some(match state.known(id, now, self.lease()) {
             Some(Known::Claimed { .. }) => Outcome::InProgress,
             Some(Known::Accepted(_)) => {
@@ -232,9 +240,9 @@ impl Subject for Map {
         })
     }
 
-    fn forget(&self, id: u64, _at: Timestamp) -> bool {
+    fn forget(&self, id: u64, at: Timestamp) -> bool {
         let mut state = self.state.lock().unwrap();
-        let known = state.known(id, self.origin.elapsed(), self.lease());
+        let known = state.known(id, self.now(at), self.lease());
         if matches!(known, Some(Known::Claimed { .. })) && self.flaw != Flaw::ForgetsClaims {
             return false;
         }
@@ -245,17 +253,17 @@ impl Subject for Map {
         true
     }
 
-    fn claim(&self, id: u64, _at: Timestamp) -> Option<Attempt<'_>> {
-        Some(self.attempt_by(id, 0))
+    fn claim(&self, id: u64, at: Timestamp) -> Option<Attempt<'_>> {
+        Some(self.attempt_by(id, 0, at))
     }
 
-    fn claim_with(&self, id: u64, fingerprint: u8, _at: Timestamp) -> Option<Attempt<'_>> {
-        Some(self.attempt_by(id, fingerprint))
+    fn claim_with(&self, id: u64, fingerprint: u8, at: Timestamp) -> Option<Attempt<'_>> {
+        Some(self.attempt_by(id, fingerprint, at))
     }
 
     fn restart(&self) -> bool {
         let mut state = self.state.lock().unwrap();
-        let now = self.origin.elapsed();
+        let now = self.now(Timestamp::default());
         match self.flaw {
             Flaw::ForgetsAtRestart => state.ids.clear(),
             Flaw::StoresLate => {
@@ -275,9 +283,9 @@ impl Subject for Map {
 }
 
 fn judged(flaw: Flaw, seed: u64) -> Result<Report, Box<Violation>> {
-    let workload = Workload { seed, ..Workload::of_everything(WINDOW) };
-    let semantics =
-        Semantics { forgets_meanwhile: false, accepts_meanwhile: false, ..Semantics::of_everything(WINDOW) };
+    let workload = Workload { seed, clocks: Clocks::Virtual, ..Workload::of_everything(WINDOW) };
+    let exact = Semantics { forgets_meanwhile: false, accepts_meanwhile: false, ..Semantics::of_everything(WINDOW) };
+    let semantics = Semantics { time: Time::LargestSoFar, ..exact };
     verify(&Map::new(flaw), &workload, &semantics)
 }
 

@@ -1,41 +1,22 @@
 //! The engine by its own clock, with all that it has: claims, fingerprints, a journal, and
 //! restarts.
 //!
-//! The clock is virtual: its time passes with the threads' operations. A thread that the system
-//! keeps waiting keeps the others waiting at their next meeting, after 64 steps at most, which are
-//! less than a twentieth of any window and of any lease here. So no stall is as long as a window,
-//! however busy the machine is. (What a stall of a window can do is in docs/testing.md.)
+//! Its time is virtual: 64 steps, after which threads meet, are less than a twentieth of any window
+//! and of any lease here. (What a stall of a window can do is in docs/testing.md.)
 
 use super::subject::Time;
+use super::told::Told;
 use super::{Attempt, Clocks, Lease, Report, Semantics, Subject, Workload, verify};
 use hapax::{
-    Builder, Claim, ClaimOptions, Clock, Dedup, Forgotten, Int, JournalOptions, LongMemory, Outcome, SyncMode,
-    Timestamp,
+    Builder, Claim, ClaimOptions, Dedup, Forgotten, Int, JournalOptions, LongMemory, Outcome, SyncMode, Timestamp,
 };
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 const WINDOW: Duration = Duration::from_millis(100);
 /// Two ticks of the window are not remembered exactly.
 const LEASE: Duration = Duration::from_millis(50);
-
-/// A clock that shows the largest time that any thread has given.
-#[derive(Clone, Default)]
-struct Told(Arc<AtomicU64>);
-
-impl Told {
-    fn tell(&self, at: Timestamp) {
-        self.0.fetch_max(at.as_nanos(), Ordering::SeqCst);
-    }
-}
-
-impl Clock for Told {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_nanos(self.0.load(Ordering::SeqCst))
-    }
-}
 
 /// An engine that is stopped and started.
 struct Engine {

@@ -147,6 +147,8 @@ mod subject;
 #[cfg(test)]
 mod tests;
 mod tokens;
+#[cfg(test)]
+mod told;
 mod violation;
 mod walk;
 mod workload;

@@ -186,8 +186,9 @@ mod tests {
 
     fn profile(records: &[(u64, u8)]) -> Profile {
         let mut profile = Profile::new(records.len());
+        let digester = crate::Digester::with_seed(1);
         for &(millis, id) in records {
-            let digest = crate::Digester::with_seed(1).digest([id]);
+            let digest = digester.digest([id]);
             profile.see(digest, Some(Timestamp::from_millis(millis))).unwrap();
         }
         profile

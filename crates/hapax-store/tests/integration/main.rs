@@ -1,4 +1,5 @@
-//! The asynchronous engine, and versions in memory in front of a store.
+//! The asynchronous engine, versions in memory in front of a store, and functions that run once.
 
+mod once;
 mod tiered;
 mod tiered_latest;

@@ -72,18 +72,18 @@ fn rush(threads: u64, ids: u64, in_batches: bool, refresh: bool) -> (u64, u64) {
 #[test]
 fn a_rush_from_a_small_window_loses_nothing() {
     for (threads, in_batches) in [(1, true), (1, false), (2, true), (2, false), (4, true), (4, false)] {
-        let ids = long(400_000, 2_000_000);
+        let ids = long(150_000, 2_000_000);
         let (lost, impatient) = rush(threads, ids, in_batches, false);
         assert_few(lost, impatient, ids, &format!("{threads} threads, in batches: {in_batches}"));
     }
-    let ids = long(200_000, 500_000);
+    let ids = long(100_000, 500_000);
     let (lost, impatient) = rush(2, ids, true, true);
     assert_few(lost, impatient, ids, "with refresh");
 }
 
 #[test]
 fn a_rush_at_one_moment_from_a_small_window_to_many_times_as_many_loses_nothing() {
-    let (clock, ids) = (ManualClock::new(), long(600_000, 3_000_000));
+    let (clock, ids) = (ManualClock::new(), long(300_000, 3_000_000));
     clock.advance(Duration::from_secs(1_000));
     let builder = Dedup::builder().seed(7).window(WINDOW).capacity(1_000).max_memory_bytes(4096 << 20);
     let dedup = builder.clock(clock).build().unwrap();
