@@ -12,10 +12,12 @@ fn real_traces_get_the_exact_answers() {
     for (file, ms_a_unit, answers) in PUBLISHED {
         let Some(path) = common::data(file) else { continue };
         let rows = common::trace(&path, ms_a_unit);
-        for (n, &(seconds, fresh, fresh_if_refreshed)) in answers.iter().enumerate() {
+        // Of the one with a million rows, one window; the reference is judged by the others.
+        let all = rows.len() < 100_000 || long(false, true);
+        for &(seconds, fresh, fresh_if_refreshed) in &answers[..if all { answers.len() } else { 1 }] {
             for (refresh, published) in [(false, fresh), (true, fresh_if_refreshed)] {
                 let window_ms = seconds * 1_000;
-                if n == 0 || long(false, true) {
+                if all {
                     let exact = common::exact_fresh(&rows, window_ms, refresh);
                     assert_eq!(exact, published, "the reference itself");
                 }

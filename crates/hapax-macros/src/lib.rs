@@ -1,7 +1,7 @@
 //! An attribute that makes an asynchronous function idempotent, over a `TieredDedup` of
 //! `hapax-store` (feature `json`).
 //!
-#![doc = include_str!("example.md")] // hapax-store tests it, and the other one
+#![cfg_attr(not(doctest), doc = include_str!("example.md"))] // hapax-store tests it, and the other one
 
 mod arguments;
 mod expand;
@@ -42,7 +42,7 @@ use proc_macro::TokenStream;
 /// A function that is not `async` or returns nothing, and an argument that is missing, unknown or
 /// given twice:
 ///
-#[doc = include_str!("refused.md")]
+#[cfg_attr(not(doctest), doc = include_str!("refused.md"))]
 #[proc_macro_attribute]
 pub fn once(arguments: TokenStream, item: TokenStream) -> TokenStream {
     expand::expand(arguments.into(), item.into()).unwrap_or_else(syn::Error::into_compile_error).into()

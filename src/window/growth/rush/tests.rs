@@ -83,7 +83,7 @@ fn a_rush_from_a_small_window_loses_nothing() {
 
 #[test]
 fn a_rush_at_one_moment_from_a_small_window_to_many_times_as_many_loses_nothing() {
-    let (clock, ids) = (ManualClock::new(), long(300_000, 3_000_000));
+    let (clock, ids) = (ManualClock::new(), long(600_000, 3_000_000));
     clock.advance(Duration::from_secs(1_000));
     let builder = Dedup::builder().seed(7).window(WINDOW).capacity(1_000).max_memory_bytes(4096 << 20);
     let dedup = builder.clock(clock).build().unwrap();

@@ -154,13 +154,18 @@ fn a_torn_end_is_a_note() {
     state.lines(&[], "a\nb\n");
     let before = files(&state).iter().map(|file| std::fs::metadata(file).unwrap().len()).sum::<u64>();
     let mut killed = state.filter(&[]).stdin(Stdio::piped()).spawn().unwrap();
-    killed.stdin.as_mut().unwrap().write_all(b"c\n").unwrap();
-    BufReader::new(killed.stdout.as_mut().unwrap()).read_line(&mut String::new()).unwrap();
-    // A file is begun with the first one; the next one is written behind it.
+    let (mut input, mut output) = (killed.stdin.take().unwrap(), BufReader::new(killed.stdout.take().unwrap()));
+    // A line is recorded when its reader has taken it.
+    let mut pass = |line: &str| {
+        input.write_all(line.as_bytes()).unwrap();
+        output.read_line(&mut String::new()).unwrap();
+    };
+    // A file is begun, whose header has 104 bytes; the next line is written behind the first.
     let bytes = || files(&state).iter().map(|file| std::fs::metadata(file).unwrap().len()).sum::<u64>();
-    until("the first one is in a file", || bytes() > before);
+    pass("c\n");
+    until("the first one is in a file", || bytes() > before + 104);
     let first = bytes();
-    killed.stdin.as_mut().unwrap().write_all(b"d\n").unwrap();
+    pass("d\n");
     until("the next one is in the file", || bytes() > first);
     killed.kill().unwrap();
     killed.wait().unwrap();
