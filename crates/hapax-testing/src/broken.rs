@@ -22,7 +22,7 @@ enum Flaw {
     LooksForTheWholeBatch,
     ForgetsEarly,
     RemembersTooLong,
-    /// Does not remember one id in ten thousand.
+    /// Does not remember one id in ten thousand (or four thousand, in a smaller workload).
     LosesOne,
     /// Loses as many, and counts every other one.
     CountsTooFew,
@@ -91,7 +91,8 @@ impl Map {
 
     fn accept(&self, accepted: &mut HashMap<u64, u64>, id: u64, now: u64) {
         let count = self.accepted.fetch_add(1, Ordering::Relaxed) + 1;
-        let loses = matches!(self.flaw, Flaw::LosesOne | Flaw::CountsTooFew) && count.is_multiple_of(10_000);
+        let loses =
+            matches!(self.flaw, Flaw::LosesOne | Flaw::CountsTooFew) && count.is_multiple_of(long(4_000, 10_000));
         if loses {
             self.lost.fetch_add(1, Ordering::Relaxed);
         } else if self.flaw == Flaw::WritesBehind {
@@ -208,9 +209,9 @@ pub(super) fn workload(seed: u64) -> Workload {
     Workload {
         seed,
         threads: 3,
-        operations: 60_000,
-        operations_per_window: 10_000,
-        ids: 5_000,
+        operations: long(24_000, 60_000),
+        operations_per_window: long(4_000, 10_000),
+        ids: long(2_000, 5_000),
         forgets: 2,
         ..Workload::of_window(WINDOW)
     }

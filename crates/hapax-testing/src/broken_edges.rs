@@ -1,6 +1,6 @@
 //! Strategies that are wrong at an edge, by a nanosecond: the default workload must find each.
 
-use super::judged::{accepted, found};
+use super::judged::{accepted, found, long};
 use super::problem::name;
 use super::{Attempt, Lease, Problem, Rule, Semantics, Subject, Time, Workload, verify};
 use hapax::{Outcome, Timestamp};
@@ -93,7 +93,8 @@ const EXACT: u64 = WINDOW.as_nanos() as u64;
 
 #[test]
 fn one_nanosecond_is_found_by_default() {
-    let workload = Workload::of_window(WINDOW);
+    let by_default = Workload::of_window(WINDOW);
+    let workload = Workload { operations: long(200_000, by_default.operations), ..by_default };
     let semantics = Semantics::of_window(WINDOW);
     let judged = |map: &Map| verify(map, &workload, &semantics);
     let report = accepted("exact", || judged(&Map::new(EXACT)));
@@ -152,7 +153,7 @@ impl Subject for LeastRecent {
 
 #[test]
 fn too_little_room_is_found_and_enough_by_chance_is_said_to_be_untested() {
-    let workload = Workload { operations: 300_000, skew: Duration::ZERO, ..Workload::of_window(WINDOW) };
+    let workload = Workload { operations: long(150_000, 300_000), skew: Duration::ZERO, ..Workload::of_window(WINDOW) };
     let semantics = Semantics { time: Time::AsGiven, ..Semantics::of_window(WINDOW) };
     let with_room = |room| verify(&LeastRecent { room, state: Mutex::default() }, &workload, &semantics);
     let plenty = accepted("room for all ids", || with_room(usize::MAX)).live_max as usize;

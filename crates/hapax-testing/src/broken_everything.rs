@@ -1,7 +1,7 @@
 //! Subjects with claims that expire, tokens, fingerprints and restarts, right ones and wrong ones:
 //! the workload that turns everything on must tell them apart, in virtual time.
 
-use super::judged::{accepted, found};
+use super::judged::{accepted, found, long};
 use super::subject::Time;
 use super::told::Told;
 use super::{Attempt, Clocks, Lease, Report, Semantics, Subject, Violation, Workload, verify};
@@ -283,7 +283,9 @@ impl Subject for Map {
 }
 
 fn judged(flaw: Flaw, seed: u64) -> Result<Report, Box<Violation>> {
-    let workload = Workload { seed, clocks: Clocks::Virtual, ..Workload::of_everything(WINDOW) };
+    let everything = Workload::of_everything(WINDOW);
+    let (operations, restart_every) = long((60_000, 20_000), (everything.operations, everything.restart_every));
+    let workload = Workload { seed, operations, restart_every, clocks: Clocks::Virtual, ..everything };
     let exact = Semantics { forgets_meanwhile: false, accepts_meanwhile: false, ..Semantics::of_everything(WINDOW) };
     let semantics = Semantics { time: Time::LargestSoFar, ..exact };
     verify(&Map::new(flaw), &workload, &semantics)

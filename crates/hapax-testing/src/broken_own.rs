@@ -2,7 +2,7 @@
 //! apart. They run in real time, for as short as it takes; however busy the machine is, a right one
 //! is never rejected.
 
-use super::judged::{accepted, found};
+use super::judged::{accepted, found, long};
 use super::{Semantics, Subject, Workload, verify};
 use hapax::tier::random::mix;
 use hapax::{Outcome, Timestamp};
@@ -105,7 +105,13 @@ impl Subject for Map {
 
 /// Returns a workload of three windows.
 fn workload(seed: u64) -> Workload {
-    Workload { seed, operations: 60_000, forgets: 2, ..Workload::of_own_clock(WINDOW) }
+    Workload {
+        seed,
+        operations: long(30_000, 60_000),
+        operations_per_window: long(10_000, 20_000),
+        forgets: 2,
+        ..Workload::of_own_clock(WINDOW)
+    }
 }
 
 #[track_caller]

@@ -2,6 +2,7 @@
 //! impossible.
 
 use super::check::{Given, effective_times};
+use super::judged::long;
 use super::{Checker, Event, Interval, Operation, Problem, Semantics, Time, check_history};
 use hapax::Timestamp;
 use hapax::tier::random::Random;
@@ -86,7 +87,7 @@ fn history(seed: u64, len: u64, unusual: Unusual) -> (Vec<Operation>, u64) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(500))]
+    #![proptest_config(ProptestConfig::with_cases(long(150, 500)))]
 
     #[test]
     fn what_a_model_answers_is_right(

@@ -91,8 +91,8 @@ const PLACES: [&str; 4] = ["store: claim", "store: complete", "store: release", 
 fn claim_work_complete_loses_nothing() {
     let simulation = Simulation::new(Claims { is_fenced: false }).expect(Expect::AtLeastOnce).places(&PLACES);
     let report = simulation
-        .schedules_max(long(200, 600))
-        .seeds(0..long(50, 150))
+        .schedules_max(long(100, 600))
+        .seeds(0..long(25, 150))
         .run()
         .unwrap_or_else(|finding| panic!("{finding}"));
     println!("{report}");
@@ -103,8 +103,8 @@ fn claim_work_complete_loses_nothing() {
 fn claims_whose_ledger_knows_ids_and_tokens_are_exactly_once() {
     let simulation = Simulation::new(Claims { is_fenced: true }).places(&PLACES);
     let report = simulation
-        .schedules_max(long(200, 600))
-        .seeds(0..long(50, 150))
+        .schedules_max(long(100, 600))
+        .seeds(0..long(25, 150))
         .run()
         .unwrap_or_else(|finding| panic!("{finding}"));
     println!("{report}");
