@@ -181,38 +181,37 @@ async fn what_is_handled_beside_a_message_that_kills_its_consumers_is_not_put_as
 async fn a_store_that_fails_while_attempts_are_counted_loses_none_and_counts_none_twice() {
     // The number of calls that succeed first: the claim, the look-up, the record, the recorded end,
     // the failed claim.
-    for after in 0..10 {
-        for away in [5 * SECOND, 2 * LEASE] {
-            let world = World::new();
-            let (queue, begun) = (Queue::of(SECOND, ["a"]), Begun::default());
-            queue.receive_in_vain();
-            tokio::time::sleep(SECOND).await;
-            let engine = world.engine().retries(0).build().await.unwrap();
-            let consumer = of_queue(&engine).max_attempts(9).build().unwrap();
-            let started = world.store.calls();
-            let (stats, ()) = tokio::join!(consumer.run(&queue, handler(&begun, MOMENT, 2), queue.emptied()), async {
-                while world.store.calls() < started + after {
-                    tokio::time::sleep(Duration::from_micros(100)).await;
-                }
-                world.store.always(Fault::Fails(ErrorKind::Unavailable));
-                tokio::time::sleep(away).await;
-                world.store.always(Fault::None);
-            });
-            let (stats, calls) = (stats.unwrap(), of(&begun, "a"));
-            assert_eq!((stats.dead_lettered, queue.is_empty()), (0, true), "{after} {away:?}");
-            assert!(stats.store_errors > 0 || stats.handled == 1, "{after} {away:?}: {stats:?}");
-            let attempts: Vec<u32> = calls.iter().map(|call| call.0).collect();
-            // An attempt that was lost with its lease is counted, also if its handler was not
-            // called yet; none is counted twice.
-            assert!(attempts.is_sorted() && attempts.len() >= 3, "{after} {away:?}: {attempts:?}");
-            assert!(attempts[0] <= 2 && attempts.windows(2).all(|pair| pair[1] - pair[0] <= 2), "{attempts:?}");
-        }
+    let cases = (0..10).flat_map(|after| [(after, 5 * SECOND), (after, 2 * LEASE)]);
+    for (after, away) in cases.step_by(testkit::long(3, 1)) {
+        let world = World::new();
+        let (queue, begun) = (Queue::of(SECOND, ["a"]), Begun::default());
+        queue.receive_in_vain();
+        tokio::time::sleep(SECOND).await;
+        let engine = world.engine().retries(0).build().await.unwrap();
+        let consumer = of_queue(&engine).max_attempts(9).build().unwrap();
+        let started = world.store.calls();
+        let (stats, ()) = tokio::join!(consumer.run(&queue, handler(&begun, MOMENT, 2), queue.emptied()), async {
+            while world.store.calls() < started + after {
+                tokio::time::sleep(Duration::from_micros(100)).await;
+            }
+            world.store.always(Fault::Fails(ErrorKind::Unavailable));
+            tokio::time::sleep(away).await;
+            world.store.always(Fault::None);
+        });
+        let (stats, calls) = (stats.unwrap(), of(&begun, "a"));
+        assert_eq!((stats.dead_lettered, queue.is_empty()), (0, true), "{after} {away:?}");
+        assert!(stats.store_errors > 0 || stats.handled == 1, "{after} {away:?}: {stats:?}");
+        let attempts: Vec<u32> = calls.iter().map(|call| call.0).collect();
+        // An attempt that was lost with its lease is counted, also if its handler was not
+        // called yet; none is counted twice.
+        assert!(attempts.is_sorted() && attempts.len() >= 3, "{after} {away:?}: {attempts:?}");
+        assert!(attempts[0] <= 2 && attempts.windows(2).all(|pair| pair[1] - pair[0] <= 2), "{attempts:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn faults_of_the_store_and_lapsing_visibility_put_nothing_aside_that_would_be_handled() {
-    for seed in 1..=8 {
+    for seed in 1..=testkit::long(3, 8) {
         println!("seed {seed}");
         let world = World::new();
         let engine = world.engine().retries(1).attempt_seed(seed).build().await.unwrap();
