@@ -85,7 +85,7 @@ fn it_is_what_stores_promise_when_almost_every_case_has_buckets_of_its_own() {
 
 #[test]
 fn kill_9_loses_nothing_that_was_acknowledged() {
-    runtime().block_on(killed::kill_9("fjall", killed::kills(long(25, 100)), |path| {
+    runtime().block_on(killed::kill_9("fjall", killed::kills(long(8, 100)), |path| {
         let path = path.to_path_buf();
         async move { open_small_buckets(&path).await }
     }));
@@ -109,7 +109,7 @@ fn only_one_has_it_open() {
 #[test]
 fn what_expires_is_dropped_bucket_after_bucket_and_the_disk_shrinks() {
     let (directory, clock) = (Directory::new("fjall"), clock());
-    let an_hour: u64 = long(4_000, 10_000);
+    let an_hour: u64 = long(1_600, 10_000);
     runtime().block_on(async {
         let mut store = open(directory.path(), &clock).await;
         let mut sizes = Vec::new();
@@ -314,7 +314,7 @@ fn a_store_whose_making_was_interrupted_is_made() {
 #[test]
 fn a_full_disk_is_an_error_until_it_is_reopened_and_loses_nothing() {
     let disk = Directory::made("small-disk");
-    let _mounted = match testkit::mounted::Mounted::in_memory(disk.path(), "24m") {
+    let _mounted = match testkit::mounted::Mounted::in_memory(disk.path(), long("16m", "24m")) {
         Ok(mounted) => mounted,
         Err(why) => return testkit::skipped(format_args!("a file system of its own takes root: {why}")),
     };
@@ -332,7 +332,7 @@ fn a_full_disk_is_an_error_until_it_is_reopened_and_loses_nothing() {
                 }
             }
         }
-        let failed = failed.expect("24 MiB are not enough for a million ids");
+        let failed = failed.expect("so few MiB are not enough for a million ids");
         println!("after {acknowledged} batches: {failed}");
         assert_eq!(failed.kind(), ErrorKind::Unavailable);
         for _ in 0..3 {

@@ -375,7 +375,7 @@ fn run(address: String, processes: u64, usual: u64, kills: u64, skewed: bool) {
 fn two_processes_on_redis() {
     if !crate::redis_server::is_missing() {
         let server = crate::redis_server::Server::start(&[]);
-        run(server.url(), 2, long(30_000, 300_000), 8, false);
+        run(server.url(), 2, long(10_000, 300_000), 8, false);
     }
 }
 
@@ -383,7 +383,7 @@ fn two_processes_on_redis() {
 fn four_processes_on_redis() {
     if !crate::redis_server::is_missing() {
         let server = crate::redis_server::Server::start(&[]);
-        run(server.url(), 4, long(30_000, 300_000), 12, false);
+        run(server.url(), 4, long(10_000, 300_000), 12, false);
     }
 }
 
@@ -391,12 +391,12 @@ fn four_processes_on_redis() {
 fn processes_on_redis_whose_clocks_are_an_hour_apart() {
     if !crate::redis_server::is_missing() {
         let server = crate::redis_server::Server::start(&[]);
-        run(server.url(), 2, long(9_000, 60_000), 3, true);
+        run(server.url(), 2, long(4_000, 60_000), 3, true);
     }
 }
 
 #[test]
 fn two_processes_on_postgres() {
     let Some(server) = crate::postgres::server::Server::start(&["fsync=off"]) else { return };
-    run(server.address(), 2, long(9_000, 60_000), 6, false);
+    run(server.address(), 2, long(4_000, 60_000), 6, false);
 }

@@ -43,7 +43,8 @@ fn filtered(options: &[&str], file: &Path) -> serde_json::Value {
 
 #[test]
 fn windows_catch_what_is_published_and_what_the_filter_drops() {
-    for (file, ms_a_unit, answers) in PUBLISHED {
+    // (Time that moves on with each record costs most where nothing is optimized.)
+    for (file, ms_a_unit, answers) in PUBLISHED.into_iter().skip(testkit::long(2, 0)) {
         let Some(path) = traces::data(file) else { continue };
         let format = if ms_a_unit == 1 { "ms" } else { "s" };
         for &(seconds, fresh, _) in &answers[..testkit::long(1, answers.len())] {

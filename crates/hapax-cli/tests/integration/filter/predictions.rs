@@ -5,6 +5,7 @@ use crate::filter::until;
 use hapax::plan::{Demand, Plan};
 use hapax::{Dedup, Int, JournalOptions, ManualClock, SyncMode, Verdict};
 use std::time::Duration;
+use testkit::long;
 use testkit::random::Random;
 
 const SEED: u64 = 0x9a7e;
@@ -54,7 +55,7 @@ const WINDOW: Duration = Duration::from_secs(10);
 
 #[test]
 fn memory_of_a_window_before_and_after_it_has_grown() {
-    for rate in [100.0, 20_000.0] {
+    for rate in [100.0, long(5_000.0, 20_000.0)] {
         let plan = Demand::new(rate, WINDOW).growth(2.0).plan().unwrap();
         let mut driven = Driven::new(plan.builder());
         let (step, ids) = (Duration::from_millis(50), (rate / 20.0) as u64);
@@ -79,11 +80,12 @@ fn memory_of_a_window_before_and_after_it_has_grown() {
 
 #[test]
 fn ids_forgotten_early() {
+    let planned = long(2_000.0, 8_000.0);
     for (window, times) in [(10, 1.4), (10, 1.7), (24, 2.2), (10, 4.0)] {
         let window = Duration::from_secs(window);
-        let plan = Demand::new(8_000.0, window).growth(1.0).plan().unwrap();
+        let plan = Demand::new(planned, window).growth(1.0).plan().unwrap();
         let mut driven = Driven::new(plan.builder());
-        let (steps, rate) = (400, 8_000.0 * times);
+        let (steps, rate) = (400, planned * times);
         let step = window / steps;
         let ids = (rate * step.as_secs_f64()) as u64;
         (0..2 * steps).for_each(|_| driven.step(step, ids));
@@ -98,22 +100,24 @@ fn ids_forgotten_early() {
 
 #[test]
 fn a_history_and_its_false_positives() {
-    for (rate, budget) in [(Some(0.03), None), (Some(1e-3), None), (Some(1e-5), None), (None, Some(1_800_000))] {
-        let demand = Demand::new(20_000.0, Duration::from_secs(1)).growth(1.0).history(Duration::from_secs(10));
+    let (a_step, budget) = long((50, 450_000), (200, 1_800_000));
+    for (rate, budget) in [(Some(0.03), None), (Some(1e-3), None), (Some(1e-5), None), (None, Some(budget))] {
+        let demand =
+            Demand::new(100.0 * a_step as f64, Duration::from_secs(1)).growth(1.0).history(Duration::from_secs(10));
         let demand = rate.map_or(demand.clone(), |rate| demand.clone().false_positive_rate(rate));
         let plan = budget.map_or(demand.clone(), |bytes| demand.clone().memory_bytes(bytes)).plan().unwrap();
         let history = plan.history.as_ref().unwrap();
         let mut driven = Driven::new(plan.builder());
         let step = Duration::from_millis(10);
         let generation = 1_000;
-        (0..2 * generation).for_each(|_| driven.step(step, 200));
+        (0..2 * generation).for_each(|_| driven.step(step, a_step));
         let before = driven.dedup.stats();
         // Whole generations are measured, since the rate grows within each. The rate by the
         // filter's bits is known more exactly than the counted one.
         let (generations, looks) = (3, 40);
         let mut mean = 0.0;
         for _ in 0..generations * looks {
-            (0..generation / looks).for_each(|_| driven.step(step, 200));
+            (0..generation / looks).for_each(|_| driven.step(step, a_step));
             let stats = driven.dedup.stats().history.unwrap();
             mean += stats.false_positive_rate / f64::from(generations * looks);
         }
@@ -190,13 +194,15 @@ fn false_positives_at_the_planned_load() {
     let demand = |rate: f64, window: u64, horizon: u64| {
         Demand::new(rate, Duration::from_secs(window)).history(Duration::from_secs(horizon))
     };
+    let share = long(4, 1);
+    let part = |of: f64| of / f64::from(share);
     let plans = [
-        (demand(10_000.0, 1, 10).false_positive_rate(0.01), 10.0),
-        (demand(2_000.0, 2, 60).false_positive_rate(0.02).duplicates(0.3), 5.0),
-        (demand(5_000.0, 1, 20).memory_bytes(600_000), 10.0),
+        (demand(part(10_000.0), 1, 10).false_positive_rate(0.01), 10.0),
+        (demand(part(2_000.0), 2, 60).false_positive_rate(0.02).duplicates(0.3), 5.0),
+        (demand(part(5_000.0), 1, 20).memory_bytes(600_000 / share as usize), 10.0),
         // Few ids in a horizon: it matters that a generation begins with one.
-        (demand(24.0, 1, 1).false_positive_rate(0.05), 40_000.0),
-        (demand(0.5, 10, 60).false_positive_rate(0.2), 10_000.0),
+        (demand(24.0, 1, 1).false_positive_rate(0.05), part(40_000.0)),
+        (demand(0.5, 10, 60).false_positive_rate(0.2), part(10_000.0)),
     ];
     for (demand, horizons) in plans {
         let plan = demand.plan().unwrap();
@@ -216,18 +222,19 @@ fn false_positives_at_the_planned_load() {
 /// Checks that a plan with a peak is right on average, and that the peak is as promised.
 #[test]
 fn false_positives_at_the_planned_peak() {
-    let demand = Demand::new(1_000.0, Duration::from_secs(1)).history(Duration::from_secs(20));
+    let rate = long(250.0, 1_000.0);
+    let demand = Demand::new(rate, Duration::from_secs(1)).history(Duration::from_secs(20));
     let demand = demand.false_positive_rate(0.1).duplicates(0.2);
     let plan = demand.clone().peak(2.0).history_peak(2.0).plan().unwrap();
     let history = plan.history.as_ref().unwrap();
     let mut arrivals = Arrivals::new(&plan);
-    arrivals.come(&plan, 1_000.0, 3.0);
-    let counted = arrivals.come(&plan, 1_000.0, 20.0);
+    arrivals.come(&plan, rate, 3.0);
+    let counted = arrivals.come(&plan, rate, 20.0);
     assert_mistaken("on average", history.mean_false_positive_rate, counted);
-    arrivals.come(&plan, 2_000.0, 3.0);
-    let (new, mistaken) = arrivals.come(&plan, 2_000.0, 20.0);
+    arrivals.come(&plan, 2.0 * rate, 3.0);
+    let (new, mistaken) = arrivals.come(&plan, 2.0 * rate, 20.0);
     // A plan for the peak alone has the same history, which it says more about.
-    let at_peak = Demand::new(2_000.0, Duration::from_secs(1)).duplicates(0.2);
+    let at_peak = Demand::new(2.0 * rate, Duration::from_secs(1)).duplicates(0.2);
     let at_peak = at_peak.history(Duration::from_secs(20)).false_positive_rate(0.1).plan().unwrap().history.unwrap();
     assert_eq!((at_peak.ids, at_peak.bytes), (history.ids, history.bytes));
     assert_mistaken("at the peak", at_peak.mean_false_positive_rate, (new, mistaken));

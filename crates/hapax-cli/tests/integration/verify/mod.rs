@@ -136,7 +136,7 @@ fn what_cannot_be_read_is_said_with_its_line() {
 
 #[test]
 fn many_calls_are_judged() {
-    let calls: u64 = testkit::long(200_000, 1_000_000);
+    let calls: u64 = testkit::long(80_000, 1_000_000);
     let call = |n: u64| {
         let (id, answer) = (n / 2, if n.is_multiple_of(2) { "fresh" } else { "duplicate" });
         format!(
