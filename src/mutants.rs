@@ -153,7 +153,9 @@ fn noticed(rule: Option<Rule>, likely: &str, seeds: u64) -> Option<String> {
         // would hide flaws.
         let accepts_meanwhile = workload.forgets > 0;
         let semantics = Semantics { refresh_on_duplicate: refresh, accepts_meanwhile, ..Semantics::of_hapax(WINDOW) };
-        let violation = verify(&subject, &Workload { seed, ..workload }, &semantics).err()?;
+        // Who looks for a flaw goes on until it is found.
+        let operations = if rule.is_none() { long(30_000, workload.operations) } else { workload.operations };
+        let violation = verify(&subject, &Workload { seed, operations, ..workload }, &semantics).err()?;
         Some(format!("{name}, seed {seed}: {violation}"))
     })
 }

@@ -325,7 +325,7 @@ fn seeds() -> std::ops::Range<u64> {
     let number =
         |variable: &str, default| std::env::var(variable).map_or(default, |text| text.parse().expect("a number"));
     let first = number("HAPAX_SEED", 1);
-    first..first + number("HAPAX_SEQUENCES", long(100, 400))
+    first..first + number("HAPAX_SEQUENCES", long(50, 400))
 }
 
 #[test]

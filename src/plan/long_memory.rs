@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn segments_take_what_was_planned_and_never_more_than_was_said() {
-        let rate: u64 = long(500, 4_000);
+        let rate: u64 = long(250, 4_000);
         let (window, retention) = (Duration::from_secs(40), Duration::from_secs(240));
         let plan = Demand::new(rate as f64, window).long_memory(retention).plan().unwrap();
         let planned = plan.long_memory.unwrap();

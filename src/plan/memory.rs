@@ -316,7 +316,7 @@ mod tests {
 
     proptest! {
         // Each case takes some densities, and a density takes some milliseconds.
-        #![proptest_config(ProptestConfig::with_cases(48))]
+        #![proptest_config(ProptestConfig::with_cases(crate::long::long(16, 48)))]
 
         #[test]
         fn any_demand_gets_a_plan_or_a_reason(

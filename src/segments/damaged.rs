@@ -109,7 +109,7 @@ fn each_flipped_byte_is_noticed() {
         let bytes = whole.read(&file).unwrap();
         // Each byte of the trailer and of the manifest, and every so many of the rest.
         let close = bytes.len().saturating_sub(2 * TRAILER_BYTES);
-        for at in (0..bytes.len()).filter(|at| *at >= close || at % long(74, 37) == 0 || at % PAGE_BYTES < 18) {
+        for at in (0..bytes.len()).filter(|at| *at >= close || at % long(185, 37) == 0 || at % PAGE_BYTES < 18) {
             let disk = whole.copy();
             disk.flip(&file, 8 * at as u64 + at as u64 % 8);
             let noticed = notice(&disk, &file, true, &format!("byte {at} of {}", file.display()));

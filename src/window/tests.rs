@@ -180,7 +180,7 @@ fn run(window: &Window, ops: &[Op], refresh: bool) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(long(50, 200)))]
+    #![proptest_config(ProptestConfig::with_cases(long(25, 200)))]
 
     #[test]
     fn a_tiny_window_agrees_with_the_model(ops in ops(24), half in 1..4_usize, refresh: bool) {

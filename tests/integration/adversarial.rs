@@ -1,4 +1,4 @@
-//! Ids chosen to harm: two or ten million that share prefixes, suffixes and lengths, count, have
+//! Ids chosen to harm: one or ten million that share prefixes, suffixes and lengths, count, have
 //! few bits set, or collide under XXH3 without a seed. Under a key they fall on buckets as random
 //! ones do; where ids are trusted and the seed is known they do not.
 
@@ -9,7 +9,7 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
 /// Returns the number of ids of each kind.
 fn each() -> u64 {
-    long(200_000, 1_000_000)
+    long(100_000, 1_000_000)
 }
 
 /// Seeds that were not known when the ids were chosen.

@@ -27,7 +27,7 @@ fn undamaged_files_are_read() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(testkit::long(250, 1_000)))]
+    #![proptest_config(ProptestConfig::with_cases(testkit::long(100, 1_000)))]
 
     #[test]
     fn damaged_files_are_read_in_part_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..30)) {

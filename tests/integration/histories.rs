@@ -31,7 +31,7 @@ fn engine() -> Builder {
 
 fn workload() -> Workload {
     // (So that the few operations of a short run take some windows, too.)
-    let operations_per_window = long(25_000, 100_000);
+    let operations_per_window = long(10_000, 100_000);
     Workload { forgets: 2, operations_per_window, ..Workload::of_window(WINDOW) }
 }
 
@@ -121,7 +121,7 @@ fn run(case: Case, operations: u64, seed: u64) -> Report {
 
 #[test]
 fn every_recorded_history_is_right() {
-    let operations = variable("HAPAX_HISTORIES_OPERATIONS", long(1_500_000, 10_000_000));
+    let operations = variable("HAPAX_HISTORIES_OPERATIONS", long(600_000, 10_000_000));
     let seed = variable("HAPAX_HISTORIES_SEED", 1);
     let cases = cases();
     let share = operations.div_ceil(cases.len() as u64).next_multiple_of(8);

@@ -40,7 +40,7 @@ fn by_the_clock(op: &mut Op) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(testkit::long(64, 256)))]
+    #![proptest_config(ProptestConfig::with_cases(testkit::long(24, 256)))]
 
     #[test]
     fn the_engine_agrees_with_the_model(

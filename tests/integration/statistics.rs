@@ -44,17 +44,17 @@ fn false_positive_rate(rate: f64, ids: u64, asked: u64) -> f64 {
 #[test]
 fn the_false_positive_rate_is_what_was_asked_for() {
     let rates = [
-        (1e-1, long(50_000, 200_000)),
-        (1e-2, long(150_000, 400_000)),
-        (1e-3, long(300_000, 2_000_000)),
-        (1e-4, long(600_000, 8_000_000)),
-        (1e-5, long(1_000_000, 16_000_000)),
-        (1e-6, long(2_000_000, 30_000_000)),
+        (1e-1, long(30_000, 200_000)),
+        (1e-2, long(60_000, 400_000)),
+        (1e-3, long(120_000, 2_000_000)),
+        (1e-4, long(200_000, 8_000_000)),
+        (1e-5, long(300_000, 16_000_000)),
+        (1e-6, long(600_000, 30_000_000)),
     ];
     for (rate, asked) in rates {
         // The smaller the history, the more its blocks differ from the mean, so the larger the
         // deviation by chance.
-        let many = long(200_000, 1_000_000);
+        let many = long(80_000, 1_000_000);
         for ids in [1_000, 30_000, many] {
             let measured = false_positive_rate(rate, ids, asked);
             let limit = *plausible(1.1 * rate * asked as f64).end() / asked as f64;
@@ -96,7 +96,7 @@ fn generations_turn_without_forgetting() {
     // New ids are found no more often than the rate.
     let digester = Digester::with_seed(31);
     let digest = |id: u64| digester.digest(id.to_le_bytes());
-    let per_second = 20;
+    let per_second = long(10, 20);
     let history = History::new(HOUR, 1e-4, 3_600 * per_second as usize).unwrap();
     let seconds = 20 * 3_600_u64;
     let mut inserted = vec![];
@@ -120,7 +120,7 @@ fn generations_turn_without_forgetting() {
 
 #[test]
 fn at_most_three_in_a_million_are_lost_at_the_rated_capacity() {
-    let (capacity, windows, seed) = (500_000_u64, long(4, 10), 41);
+    let (capacity, windows, seed) = (long(200_000_u64, 500_000), long(4, 10), 41);
     let dedup = Dedup::builder().window(100 * HOUR).capacity(capacity as usize).seed(seed).build().unwrap();
     let hours = 100 * windows;
     let per_hour = capacity / 100;

@@ -9,7 +9,8 @@ use testkit::long;
 
 #[test]
 fn real_traces_get_the_exact_answers() {
-    for (file, ms_a_unit, answers) in PUBLISHED {
+    // (Time that moves on with each record costs most where nothing is optimized.)
+    for (file, ms_a_unit, answers) in PUBLISHED.into_iter().skip(long(1, 0)) {
         let Some(path) = common::data(file) else { continue };
         let rows = common::trace(&path, ms_a_unit);
         for &(seconds, fresh, fresh_if_refreshed) in &answers[..long(1, answers.len())] {
@@ -47,7 +48,8 @@ fn real_traces_get_the_exact_answers() {
 #[test]
 fn batches_answer_as_single_checks_do() {
     let Some(path) = common::data("bitcoin_blocks/trace.tsv.zst") else { return };
-    let rows = common::trace(&path, 1);
+    let mut rows = common::trace(&path, 1);
+    rows.truncate(long(20_000, usize::MAX));
     let engine = || Dedup::builder().window(Duration::from_secs(60)).seed(1).build().unwrap();
     let (single, batched) = (engine(), engine());
     let mut verdicts = Vec::new();

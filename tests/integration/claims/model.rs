@@ -356,7 +356,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(testkit::long(80, 400)))]
+    #![proptest_config(ProptestConfig::with_cases(testkit::long(30, 400)))]
 
     #[test]
     fn a_mismatch_is_certain_or_is_not_said(ops in ops(), slides: bool, history in 0..3_u8, crowded: bool) {

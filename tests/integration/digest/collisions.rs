@@ -9,7 +9,7 @@ use testkit::long;
 /// Returns the number of pairs, of all kinds.
 fn pairs() -> usize {
     let given = std::env::var("HAPAX_PAIRS").ok().and_then(|pairs| pairs.parse().ok());
-    given.unwrap_or_else(|| long(2_000_000, 10_000_000))
+    given.unwrap_or_else(|| long(600_000, 10_000_000))
 }
 
 /// Pairs under a key.

@@ -98,7 +98,8 @@ fn attacked(engine: &Dedup, seed: u64, random: Random) -> (Vec<u64>, usize, usiz
 fn answers_give_the_seed_away_if_ids_are_trusted() {
     let mut random = Random::new("recovery");
     let mut found = 0;
-    for _ in 0..4 {
+    let engines = testkit::long(2, 4);
+    for _ in 0..engines {
         let seed = random.next();
         let engine = Dedup::builder().capacity(100_000).seed(seed).trusted_ids().build().unwrap();
         let (seeds, questions, collisions) = attacked(&engine, seed, Random::of(random.next()));
@@ -106,13 +107,13 @@ fn answers_give_the_seed_away_if_ids_are_trusted() {
         // The highest bit changes no key's difference.
         found += usize::from(seeds.len() <= 4 && seeds.contains(&seed));
     }
-    assert!(found >= 2, "{found} of 4 seeds were found");
+    assert!(found >= engines / 2, "{found} of {engines} seeds were found");
 }
 
 #[test]
 fn answers_say_nothing_of_a_key() {
     let mut random = Random::new("no recovery");
-    for _ in 0..testkit::long(5, 20) {
+    for _ in 0..testkit::long(2, 20) {
         let seed = random.next();
         let engine = Dedup::builder().capacity(100_000).seed(seed).build().unwrap();
         let (seeds, questions, collisions) = attacked(&engine, seed, Random::of(random.next()));

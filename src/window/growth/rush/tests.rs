@@ -72,11 +72,11 @@ fn rush(threads: u64, ids: u64, in_batches: bool, refresh: bool) -> (u64, u64) {
 #[test]
 fn a_rush_from_a_small_window_loses_nothing() {
     for (threads, in_batches) in [(1, true), (1, false), (2, true), (2, false), (4, true), (4, false)] {
-        let ids = long(150_000, 2_000_000);
+        let ids = long(60_000, 2_000_000);
         let (lost, impatient) = rush(threads, ids, in_batches, false);
         assert_few(lost, impatient, ids, &format!("{threads} threads, in batches: {in_batches}"));
     }
-    let ids = long(100_000, 500_000);
+    let ids = long(60_000, 500_000);
     let (lost, impatient) = rush(2, ids, true, true);
     assert_few(lost, impatient, ids, "with refresh");
 }
