@@ -271,6 +271,8 @@ impl Dedup {
     /// it in between (or had accepted it and not returned: it may do so once more), or the history
     /// remembers it. This holds at any time, and after a restart.
     ///
+    /// It costs no other id its place. Its own counts for memory as if the id had stayed.
+    ///
     /// A check that is under way while its id is forgotten, and then claimed, finds the id in
     /// progress, though another check may have been told Duplicate because of it: its caller tries
     /// again, so nothing is lost.

@@ -4,7 +4,7 @@
 //! interrupted now and then where a rule is asked for (without these interruptions, on one
 //! processor nothing shows). The others matter only if a thread is interrupted at one of a few
 //! instructions while others do a certain thing (`ValidView`, `SourceAgain`, `HomeFirst`,
-//! `ForgetVacancy`, `NewestAgain`, `ForgetAgain`, `SweepWhileDue`, `SweepAgain`, …), on weaker
+//! `CancelReserved`, `NewestAgain`, `ForgetAgain`, `SweepWhileDue`, `SweepAgain`, …), on weaker
 //! memory (`Acquire`, `NewestInOrder`), or with clocks that differ by a tick at one moment
 //! (`KeepGrace`, `CountKept`, `FlagGrace`, `RefreshLater`): the models and the explorer test these.
 //! They also test those of claims, to `AnnounceFirst`, `AnnounceInOrder`, `KeepTakenBack` and
@@ -170,7 +170,6 @@ fn it_is_noticed_when_a_rule_is_left_out() {
         (Rule::RelocateFirst, "crowded"),
         (Rule::Flag, "crowded"),
         (Rule::Overtaken, "slow"),
-        (Rule::ForgetHomeVacancy, "crowded, refreshing"),
         (Rule::SweepFirst, "crowded"),
         (Rule::LookOlder, "growing"),
         (Rule::OwnEntry, "growing"),

@@ -40,10 +40,10 @@ pub(crate) enum Rule {
     Overtaken,
     /// A refresh never makes an entry older.
     RefreshLater,
-    /// Forgetting inserts a vacancy into the alternate bucket.
-    ForgetVacancy,
-    /// Forgetting inserts a vacancy into the home bucket where refreshing checks may be under way.
-    ForgetHomeVacancy,
+    /// A slot is reserved for a copy before it is seen whether the original still is there.
+    ReserveFirst,
+    /// Forgetting cancels what is reserved.
+    CancelReserved,
     /// Nothing is refreshed by a new entry while everything is being forgotten.
     RestWhileCleared,
     /// A bucket that is never valid again is repaired.
@@ -67,6 +67,9 @@ pub(crate) enum Rule {
     /// A caller that inserts into a newer table as well does not count the entry that it left in
     /// the older one.
     OwnEntry,
+    /// A caller that was not the first in a newer table looks whether what it left in the older one
+    /// may have been an answer to others.
+    OwnStillThere,
     /// With refresh, an entry of a table that was the newest just before is refreshed where it is,
     /// not copied.
     SpareYoung,
@@ -133,6 +136,8 @@ pub(crate) enum Rule {
     /// An id that was forgotten after a check has accepted it, or extended its stay, is not
     /// recorded after that.
     ForgottenIsNotRecorded,
+    /// A journal that was reopened says how time is counted, though nothing else is written.
+    TimeIsSaid,
     /// A flush checks whether the journal still is where it was.
     LookForDirectory,
     /// Blocks and files that a journal misses are noticed.
@@ -215,6 +220,8 @@ pub(crate) enum Rule {
     /// An id that a claim has found in segments stays in the window only if nothing was forgotten
     /// since.
     KnownStillStays,
+    /// A claim asks segments again if time has moved between its two looks at the window.
+    SegmentsAgain,
     /// Segments are taken before the journal, to be handed over.
     #[cfg(feature = "long-memory")]
     SegmentsFirst,

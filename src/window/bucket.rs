@@ -7,17 +7,20 @@
 //! |------|---------|----|----|
 //! | head of the ring | an entry, version + 1 | [`push`] | the slot is what the view showed |
 //! | any | the same, later tick | [`check`] with refresh | it holds the id, live |
-//! | any | vacant, same version | forget | it holds the id |
+//! | any | forgotten, same version | forget | it holds the id, or is reserved |
+//! | one that is reserved | the entry, same version | [`copy`] | that is still to be copied |
 //! | any | empty, same version | sweep | it is long expired |
 //! | any but 0 | the same, version of slot 0 | [`repair`] | two looks show one and the same broken ring |
 
 use super::bucket_memory::{BucketMemory, Lost, Overtaken, Place};
-use super::slot::{Key, SLOTS, Slot, Tag};
+use super::chain::Chain;
+use super::patience::Patience;
+use super::slot::{Slot, Tag};
 use super::tick::{Moment, Tick};
-use super::view::{Ring, View};
+use super::view::Ring;
 use crate::Outcome;
 use crate::rules::{Rule, obeys};
-use crate::sync::spin_loop;
+use crate::sync::complete_seq_cst;
 
 /// The decision on an id that is not in a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,8 +47,7 @@ enum Pushed {
 /// Of any number of callers with one id exactly one is told `Fresh`: an insertion is decided on a
 /// view that shows every entry of the bucket, and succeeds only if nothing was inserted since.
 ///
-/// If the id is not here, `elsewhere` is asked: after the look that the insertion is decided on, so
-/// that a caller that forgets the id there and then inserts anything here makes the insertion fail.
+/// If the id is not here, `elsewhere` is asked: after the look that the insertion is decided on.
 #[inline(always)]
 pub(crate) fn check<M: BucketMemory>(
     memory: &M,
@@ -75,13 +77,9 @@ pub(crate) fn check<M: BucketMemory>(
                     return Ok(Outcome::Duplicate);
                 }
                 // The id is known, and to be remembered from now on: a new entry at home does that.
-                // But not while everything is being forgotten: the entry would be left behind. And
-                // not if the id has just been forgotten in this way.
+                // But not while everything is being forgotten: the entry would be left behind.
                 if memory.is_clearing() && obeys(Rule::RestWhileCleared) {
                     return Ok(Outcome::Duplicate);
-                }
-                if !is_away(memory, id, moment) && obeys(Rule::RestWhileCleared) {
-                    continue;
                 }
                 outcome = Outcome::Duplicate;
             }
@@ -97,11 +95,136 @@ pub(crate) fn check<M: BucketMemory>(
                 Elsewhere::Settled(outcome) => return Ok(outcome),
             }
         }
-        match push(memory, id.bucket, view.ring, Slot::accepted(id.tag, moment), moment, &Chain::none()) {
-            Pushed::Done => return Ok(outcome),
-            Pushed::Stale => continue,
-            Pushed::Overtaken => return Err(Overtaken),
+        let entry = Slot::accepted(id.tag, moment);
+        // What another caller is about to copy here would be no insertion, so that ours would not
+        // notice it: such a slot is filled, or not reserved any more, before we decide.
+        let reserved = if refresh && view.spilled { reserved_at_home(memory, id, moment) } else { None };
+        if reserved.is_some_and(|(_, entry)| entry.matches(id.tag.at_home())) {
+            continue;
         }
+        if outcome == Outcome::Fresh {
+            if let Some((slot, reserved)) = reserved {
+                // (By a time that has passed the id may seem to have expired, or not yet.)
+                if memory.overtaken(moment) {
+                    return Err(Overtaken);
+                }
+                if !memory.replace(id.bucket, slot, reserved, reserved.tombstone(), None) {
+                    continue;
+                }
+            }
+            match push(memory, id.bucket, view.ring, entry, moment, &Chain::none()) {
+                Pushed::Done => return Ok(outcome),
+                Pushed::Stale => continue,
+                Pushed::Overtaken => return Err(Overtaken),
+            }
+        }
+        // Somebody may forget it meanwhile, where we have found it.
+        let is_known = || {
+            let is_known = is_away(memory, id, moment) || elsewhere()? == Elsewhere::Known;
+            Ok(is_known && !(memory.is_clearing() && obeys(Rule::RestWhileCleared)))
+        };
+        let copied = match reserved {
+            Some((slot, reserved)) => fill(memory, id.bucket, slot, reserved, entry, is_known),
+            None => copy(memory, id.bucket, view.ring, entry, moment, &Chain::none(), is_known),
+        };
+        match copied? {
+            Copied::Done => return Ok(outcome),
+            Copied::Displaced => {
+                memory.lost(id.bucket, entry, Lost::now(entry, moment));
+                return Ok(outcome);
+            }
+            Copied::Stale | Copied::Gone => continue,
+            // (Whoever has cancelled may have done so since the id has expired by a later time.)
+            Copied::Cancelled | Copied::Overtaken => return Err(Overtaken),
+        }
+    }
+}
+
+/// Returns the slot at home that is reserved for an id that is known elsewhere, or was filled.
+fn reserved_at_home<M: BucketMemory>(memory: &M, id: Place, moment: &Moment) -> Option<(usize, Slot)> {
+    let mut entries = (0..M::SLOTS).map(|slot| (slot, memory.load(id.bucket, slot)));
+    entries.find(|(_, entry)| {
+        entry.is_reserved(id.tag, true) || (entry.matches(id.tag.at_home()) && moment.is_live(entry.0))
+    })
+}
+
+/// The result of an attempt to copy an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Copied {
+    Done,
+    /// The bucket has changed since the view.
+    Stale,
+    /// Somebody has forgotten the id, or accepts it.
+    Cancelled,
+    Overtaken,
+    /// The original is gone.
+    Gone,
+    /// As many insertions as the bucket has slots have displaced the copy already.
+    Displaced,
+}
+
+/// Inserts a copy of an entry that is somewhere else, unless that is gone.
+///
+/// The slot is reserved first; then `is_there` looks whether the entry still is where it was found;
+/// then the slot is filled. Who forgets an id removes it there, and then what is reserved for it
+/// here: so either this finds the entry gone, or the slot is not reserved any more.
+#[inline(never)]
+fn copy<M: BucketMemory>(
+    memory: &M,
+    bucket: usize,
+    ring: Ring,
+    entry: Slot,
+    moment: &Moment,
+    chain: &Chain,
+    is_there: impl FnOnce() -> Result<bool, Overtaken>,
+) -> Result<Copied, Overtaken> {
+    if !obeys(Rule::ReserveFirst) {
+        let is_there = is_there()?;
+        return Ok(match push(memory, bucket, ring, entry, moment, chain) {
+            _ if !is_there => Copied::Gone,
+            Pushed::Done => Copied::Done,
+            Pushed::Stale => Copied::Stale,
+            Pushed::Overtaken => Copied::Overtaken,
+        });
+    }
+    match push(memory, bucket, ring, entry.reserved(), moment, chain) {
+        Pushed::Done => {
+            let reserved = memory.load(bucket, ring.head);
+            match reserved.version(M::VERSION_MASK) == ring.version && reserved.is_reserved_for(entry) {
+                true => fill(memory, bucket, ring.head, reserved, entry, is_there),
+                false => Ok(gone(memory, bucket, ring.head, ring.version)),
+            }
+        }
+        Pushed::Stale => Ok(Copied::Stale),
+        Pushed::Overtaken => Ok(Copied::Overtaken),
+    }
+}
+
+/// Fills a slot that is reserved for an entry, by whomever.
+fn fill<M: BucketMemory>(
+    memory: &M,
+    bucket: usize,
+    slot: usize,
+    reserved: Slot,
+    entry: Slot,
+    is_there: impl FnOnce() -> Result<bool, Overtaken>,
+) -> Result<Copied, Overtaken> {
+    // Sequentially consistent, like the looks that follow: partner of the fence in `forget`.
+    complete_seq_cst();
+    if !is_there()? {
+        return Ok(Copied::Gone);
+    }
+    if memory.replace(bucket, slot, reserved, reserved.filled(entry), None) {
+        return Ok(Copied::Done);
+    }
+    Ok(gone(memory, bucket, slot, reserved.version(M::VERSION_MASK)))
+}
+
+/// Returns why a slot that was reserved in this version is not reserved any more.
+fn gone<M: BucketMemory>(memory: &M, bucket: usize, slot: usize, version: u64) -> Copied {
+    match memory.load(bucket, slot).version(M::VERSION_MASK) == version {
+        true => Copied::Cancelled,
+        false => Copied::Displaced,
     }
 }
 
@@ -209,10 +332,10 @@ fn push<M: BucketMemory>(memory: &M, bucket: usize, ring: Ring, entry: Slot, mom
         let home_tag = victim.tag().filter(|_| !victim.is_away());
         match home_tag.and_then(|tag| Some((tag, chain.extend(memory, bucket, tag)?))) {
             Some((tag, longer)) if obeys(Rule::Relocate) => {
+                let displaced = Displaced { entry: victim, tag, bucket, slot: ring.head };
                 match obeys(Rule::RelocateFirst) {
-                    true => {
-                        relocate(memory, &Displaced { entry: victim, tag, bucket, slot: ring.head }, moment, &longer)
-                    }
+                    true if relocate(memory, &displaced, moment, &longer) => (),
+                    true => lost = Some(Lost::now(victim, moment)),
                     false => moved_late = Some((tag, longer)),
                 }
                 spilled |= obeys(Rule::Flag);
@@ -254,137 +377,39 @@ struct Displaced {
 
 /// Copies an entry to its alternate bucket, before it is overwritten where it is. Returns when it
 /// is there, or when its own slot has changed, so that the caller that wanted to overwrite it must
-/// fail anyway.
-fn relocate<M: BucketMemory>(memory: &M, displaced: &Displaced, moment: &Moment, chain: &Chain) {
+/// fail anyway: true, unless the copy was displaced at once, and is lost.
+fn relocate<M: BucketMemory>(memory: &M, displaced: &Displaced, moment: &Moment, chain: &Chain) -> bool {
     let &Displaced { entry, tag, bucket: from, slot } = displaced;
     debug_assert!(!entry.is_away(), "an entry moves once");
     let to = chain.end();
     let moved = entry.moved_away();
     let not_older = moment.not_older_than(entry.0);
+    let is_there = || {
+        let looks = obeys(Rule::SourceAgain) && obeys(Rule::RelocateFirst);
+        !looks || memory.load_in_order(from, slot) == entry
+    };
     let mut patience = Patience::new();
     memory.ready(to, moment);
     loop {
         let view = memory.view(to, tag.away(), &not_older);
         if view.hit {
-            return;
+            return true;
         }
         if !view.valid {
             patience.invalid_view(memory, to);
             continue;
         }
-        // After the view: if the entry is forgotten meanwhile, this finds its slot changed, or
-        // forgetting finds the view outdated (see forget.rs).
-        let is_there = memory.load(from, slot) == entry;
-        if !is_there && obeys(Rule::SourceAgain) && obeys(Rule::RelocateFirst) {
-            return;
-        }
-        match push(memory, to, view.ring, moved, moment, chain) {
-            Pushed::Done | Pushed::Overtaken => return,
-            Pushed::Stale => continue,
-        }
-    }
-}
-
-/// Inserts a vacancy: a caller that decided on an earlier view of this bucket will find it
-/// outdated.
-pub(crate) fn push_vacancy<M: BucketMemory>(memory: &M, bucket: usize, moment: &Moment) -> Result<(), Overtaken> {
-    let mut patience = Patience::new();
-    memory.ready(bucket, moment);
-    loop {
-        let view = memory.view(bucket, Key::NONE, moment);
-        if !view.valid {
-            patience.invalid_view(memory, bucket);
-            continue;
-        }
-        match push(memory, bucket, view.ring, Slot::vacant(moment), moment, &Chain::none()) {
-            Pushed::Done => return Ok(()),
-            Pushed::Stale => continue,
-            Pushed::Overtaken => return Err(Overtaken),
+        // Another caller may be about to do the same.
+        let newest = (view.ring.head + M::SLOTS - 1) % M::SLOTS;
+        let reserved = memory.load(to, newest);
+        let copied = match reserved.is_reserved(tag, false) {
+            true => fill(memory, to, newest, reserved, moved, || Ok(is_there())),
+            false => copy(memory, to, view.ring, moved, moment, chain, || Ok(is_there())),
+        };
+        match copied {
+            Ok(Copied::Displaced) => return false,
+            Ok(Copied::Stale | Copied::Cancelled) if is_there() => continue,
+            Ok(_) | Err(Overtaken) => return true,
         }
     }
-}
-
-/// A chain of displacements: the buckets that it has come through, each an entry's home, and where
-/// it goes next.
-struct Chain {
-    buckets: [usize; Self::BUCKETS_MAX],
-    len: usize,
-}
-
-impl Chain {
-    /// The longest chain. At the rated load three in a hundred insertions displace an entry that
-    /// must be kept. Six in a row: 1e-9.
-    const BUCKETS_MAX: usize = 6;
-
-    fn none() -> Self {
-        Chain { buckets: [0; Self::BUCKETS_MAX], len: 0 }
-    }
-
-    /// Returns the chain that goes on to the alternate bucket of an entry of `bucket`, unless it is
-    /// long enough or has been there.
-    fn extend<M: BucketMemory>(&self, memory: &M, bucket: usize, tag: Tag) -> Option<Self> {
-        let next = tag.alternate(bucket, memory.buckets());
-        let mut buckets = self.buckets;
-        let mut len = self.len;
-        if len == 0 {
-            buckets[0] = bucket;
-            len = 1;
-        }
-        if len == Self::BUCKETS_MAX || buckets[..len].contains(&next) {
-            return None;
-        }
-        buckets[len] = next;
-        Some(Chain { buckets, len: len + 1 })
-    }
-
-    fn end(&self) -> usize {
-        self.buckets[self.len - 1]
-    }
-}
-
-/// The bound of looks at a bucket whose ring is broken.
-struct Patience(u32);
-
-impl Patience {
-    /// The most invalid views in a row. A view is invalid while others insert, so rarely twice in a
-    /// row.
-    const LOOKS_MAX: u32 = if cfg!(modelled) { 2 } else { 64 };
-
-    fn new() -> Self {
-        Patience(0)
-    }
-
-    fn invalid_view<M: BucketMemory>(&mut self, memory: &M, bucket: usize) {
-        self.0 += 1;
-        if self.0.is_multiple_of(Self::LOOKS_MAX) && obeys(Rule::Repair) {
-            repair(memory, bucket);
-        } else {
-            spin_loop();
-        }
-    }
-}
-
-/// Mends a bucket whose versions a stalled caller has broken after the version wrapped: no view of
-/// it will ever be valid, so no caller inserts, and the bucket stays as it is. Every slot gets the
-/// version of slot 0, which no repair changes, so that repairs at the same time agree.
-#[cold]
-fn repair<M: BucketMemory>(memory: &M, bucket: usize) {
-    let mut first = [Slot::default(); SLOTS];
-    let slots = &mut first[..M::SLOTS];
-    for (i, slot) in slots.iter_mut().enumerate() {
-        *slot = memory.load(bucket, i);
-    }
-    // Two looks that show the same are one look at one moment: a slot that was written in between
-    // has another version.
-    let changed = (0..M::SLOTS).any(|i| memory.load(bucket, i) != slots[i]);
-    if changed || View::is_ring(slots, M::VERSION_MASK) {
-        return;
-    }
-    let version = slots[0].version(M::VERSION_MASK);
-    for (i, slot) in slots.iter().enumerate().skip(1) {
-        if slot.version(M::VERSION_MASK) != version {
-            memory.replace(bucket, i, *slot, slot.with_version(version), None);
-        }
-    }
-    memory.repaired();
 }

@@ -25,8 +25,10 @@ pub(crate) trait BucketMemory: Sized {
     fn view_with_head(&self, bucket: usize, key: Key, moment: &Moment) -> (View, Slot);
     /// Loads one slot, Acquire.
     fn load(&self, bucket: usize, slot: usize) -> Slot;
-    /// Replaces a slot by a compare-and-swap, Release on success. `lost` is an entry that goes for
-    /// good with it, and is then counted.
+    /// Loads one slot, sequentially consistent.
+    fn load_in_order(&self, bucket: usize, slot: usize) -> Slot;
+    /// Replaces a slot by a compare-and-swap, sequentially consistent on success. `lost` is an
+    /// entry that goes for good with it, and is then counted.
     fn replace(&self, bucket: usize, slot: usize, old: Slot, new: Slot, lost: Option<Lost>) -> bool;
     /// Asks for a bucket that will be needed soon.
     #[inline(always)]
@@ -49,6 +51,8 @@ pub(crate) trait BucketMemory: Sized {
     fn ready(&self, bucket: usize, moment: &Moment);
     /// Returns true if others' time is ahead of the moment by more than the protocol allows.
     fn overtaken(&self, moment: &Moment) -> bool;
+    /// Counts an entry of a bucket that has gone for good.
+    fn lost(&self, bucket: usize, entry: Slot, lost: Lost);
     /// Counts a broken bucket that was repaired.
     fn repaired(&self);
     /// Returns true if a caller is forgetting everything.

@@ -1,17 +1,21 @@
 //! Forgetting an id, or all of them, while others insert and relocate.
 //!
-//! The difficulty is a relocation under way: it may copy an entry to its alternate bucket after
-//! both buckets were cleaned. A relocation reads the alternate bucket, then looks whether the
-//! entry's own slot still is as it was, then inserts. So a caller that has removed the entry from
-//! its home and then *inserts a vacancy* into the alternate bucket knows: a relocation that viewed
-//! that bucket before fails; one that views it afterwards finds the entry's slot changed. An entry
-//! that got in between is removed after that.
+//! The difficulty is a copy that is being made: a relocation may copy an entry to its alternate
+//! bucket after both buckets were cleaned, and so may a check that refreshes what it has found
+//! away. Both reserve a slot for the copy first, then look whether the original still is there, and
+//! fill the slot then (`copy` in [`bucket`](super::bucket)). So a caller that has removed the
+//! original, and then what is reserved where the copy would be, knows: whoever has reserved a slot
+//! before that cannot fill it; who does so afterwards finds the original gone. A copy that got in
+//! between is removed with what was reserved.
+//!
+//! Nothing of this takes a place in a ring, so an id that is forgotten costs no other id its own.
 
-use super::bucket::push_vacancy;
-use super::bucket_memory::{BucketMemory, Overtaken, Place};
-use super::slot::{Key, Slot};
+use super::bucket_memory::{BucketMemory, Place};
+use super::patience::insertions;
+use super::slot::{Slot, Tag};
 use super::tick::Moment;
 use crate::rules::{Rule, obeys};
+use crate::sync::{Ordering, fence};
 
 /// Forgets an id. Returns true if it was remembered.
 ///
@@ -21,40 +25,28 @@ pub(crate) fn forget<M: BucketMemory>(memory: &M, id: Place, moment: impl Fn() -
     let alternate = id.tag.alternate(id.bucket, memory.buckets());
     memory.ready(id.bucket, &moment());
     memory.ready(alternate, &moment());
-    let (mut remembered, mut home_is_outdated) = (false, false);
+    let mut remembered = false;
     loop {
-        let at_home = remove(memory, id.bucket, id.tag.at_home());
-        let mut away = remove(memory, alternate, id.tag.away()).is_some();
-        remembered |= at_home.is_some() | away;
-        let relocatable = match at_home {
-            // Removed from a slot that is neither the next to be overwritten nor overwritten by
-            // now: no caller was relocating it.
-            Some((slot, version)) => {
-                let view = memory.view(id.bucket, Key::NONE, &moment());
-                let untouched = memory.load(id.bucket, slot).version(M::VERSION_MASK) == version;
-                !(untouched && view.valid && view.ring.head != slot)
-            }
-            None => !away,
-        };
-        if relocatable && obeys(Rule::ForgetVacancy) {
-            insert_vacancy(memory, alternate, &moment);
-            away |= remove(memory, alternate, id.tag.away()).is_some();
+        let before = refresh.then(|| insertions(memory, id.bucket, &moment()));
+        remembered |= remove(memory, id.bucket, id.tag, true);
+        let was_away = remove(memory, alternate, id.tag, false);
+        remembered |= was_away;
+        if !(was_away || refresh) {
+            return remembered;
         }
         // The id may have been accepted again since we looked at its home, and the entry that we
         // found away may be the copy of that one, which is about to be overwritten: then that must
-        // go as well, or the id would disappear when we are gone.
-        if away && remove(memory, id.bucket, id.tag.at_home()).is_some() {
-            continue;
-        }
-        // With refresh, a check that found the id away may be about to insert it at home, on a view
-        // from before. Even if the id is not found anywhere, there may be such a check: it may have
-        // displaced the entry that it found, or our vacancy may have.
-        let refreshable = away || (relocatable && !home_is_outdated);
-        if !(refresh && refreshable && obeys(Rule::ForgetHomeVacancy)) {
+        // go as well, or the id would disappear when we are gone. With refresh, a check that found
+        // the id away may have copied it to its home, or be about to.
+        let was_home_again = remove(memory, id.bucket, id.tag, true);
+        // (And that may have moved away behind us, if there was time for as many insertions.)
+        let went_round = before.is_some_and(|before| {
+            let all = (M::VERSION_MASK + 1) * M::SLOTS as u64;
+            (insertions(memory, id.bucket, &moment()) + all - before) % all >= M::SLOTS as u64
+        });
+        if !was_home_again && !went_round {
             return remembered;
         }
-        insert_vacancy(memory, id.bucket, &moment);
-        home_is_outdated = true;
     }
 }
 
@@ -62,23 +54,18 @@ pub(crate) fn forget<M: BucketMemory>(memory: &M, id: Place, moment: impl Fn() -
 /// forgotten, too.
 ///
 /// With refresh, only while no entry is refreshed by a new one
-/// ([`SharedState::while_clearing`](super::shared_state::SharedState::while_clearing)). A caller
-/// that has seen before that an id is away, and is about to insert it at home, has looked at its
-/// home before; so a vacancy there makes the insertion fail, or finds it done.
+/// ([`SharedState::while_clearing`](super::shared_state::SharedState::while_clearing)): whoever has
+/// reserved a slot for that looks whether this is under way before it is filled.
 pub(crate) fn forget_all<M: BucketMemory>(memory: &M, moment: impl Fn() -> Moment, refresh: bool) {
     for bucket in 0..memory.buckets() {
         memory.ready(bucket, &moment());
-        remove_all(memory, bucket);
-        if refresh {
-            insert_vacancy(memory, bucket, &moment);
-            remove_all(memory, bucket);
-        }
+        remove_where(memory, bucket, |entry| !entry.is_vacant() || entry.is_reserved_for_any());
     }
-    // Entries that relocations have carried behind our back are away. Such an entry may as well be
-    // the copy of an id that was accepted meanwhile: then that must go, too, or the id would
-    // disappear when it is overwritten.
+    // Entries that relocations have carried behind our back are away, or about to be. Such an entry
+    // may as well be the copy of an id that was accepted meanwhile: then that must go, too, or the
+    // id would disappear when it is overwritten.
     for bucket in 0..memory.buckets() {
-        insert_vacancy(memory, bucket, &moment);
+        remove_where(memory, bucket, |entry| entry.is_reserved_for_any() && obeys(Rule::CancelReserved));
         for slot in 0..M::SLOTS {
             let entry = memory.load(bucket, slot);
             if let Some(tag) = entry.tag().filter(|_| entry.is_away()) {
@@ -89,53 +76,36 @@ pub(crate) fn forget_all<M: BucketMemory>(memory: &M, moment: impl Fn() -> Momen
     }
 }
 
-fn remove_all<M: BucketMemory>(memory: &M, bucket: usize) {
-    for slot in 0..M::SLOTS {
-        replace_while(memory, bucket, slot, |entry| (!entry.is_vacant()).then(|| entry.tombstone()));
-    }
-}
-
-fn insert_vacancy<M: BucketMemory>(memory: &M, bucket: usize, moment: &impl Fn() -> Moment) {
-    let insert = || while push_vacancy(memory, bucket, &moment()) == Err(Overtaken) {};
-    #[cfg(explore)]
-    return crate::sync::explored::sum_up(insert, |_| 0);
-    #[cfg(not(explore))]
-    insert()
-}
-
-/// Removes an entry from a bucket. Returns where it was found: slot and version.
-fn remove<M: BucketMemory>(memory: &M, bucket: usize, key: Key) -> Option<(usize, u64)> {
+/// Removes an entry from a bucket, with what is reserved there for its id. Returns true if it was
+/// there.
+fn remove<M: BucketMemory>(memory: &M, bucket: usize, tag: Tag, is_home: bool) -> bool {
+    let key = if is_home { tag.at_home() } else { tag.away() };
     let remove = || {
-        let mut found = None;
-        for slot in 0..M::SLOTS {
-            let removed = replace_while(memory, bucket, slot, |entry| entry.matches(key).then(|| entry.tombstone()));
-            if let Some(entry) = removed {
-                found = Some((slot, entry.version(M::VERSION_MASK)));
-            }
-        }
+        let mut found = false;
+        remove_where(memory, bucket, |entry| {
+            let is_it = entry.matches(key);
+            found |= is_it;
+            is_it || (entry.is_reserved(tag, is_home) && obeys(Rule::CancelReserved))
+        });
         found
     };
     #[cfg(explore)]
-    return crate::sync::explored::sum_up(remove, |found| {
-        found.map_or(0, |(slot, version)| 1 + slot as u64 + (version << 8))
-    });
+    return crate::sync::explored::sum_up(remove, |found| u64::from(*found));
     #[cfg(not(explore))]
     remove()
 }
 
-/// Replaces a slot's content for as long as there is a replacement. Returns the content that was
-/// replaced.
-fn replace_while<M: BucketMemory>(
-    memory: &M,
-    bucket: usize,
-    slot: usize,
-    replacement: impl Fn(Slot) -> Option<Slot>,
-) -> Option<Slot> {
-    loop {
-        let old = memory.load(bucket, slot);
-        let new = replacement(old)?;
-        if memory.replace(bucket, slot, old, new, None) {
-            return Some(old);
+/// Removes from a bucket what is to go.
+fn remove_where<M: BucketMemory>(memory: &M, bucket: usize, mut is_to_go: impl FnMut(Slot) -> bool) {
+    // Partner of the sequentially consistent accesses of `copy`: if we come too early to see
+    // that a slot is reserved, then whoever reserves it sees what we have removed before.
+    fence(Ordering::SeqCst);
+    for slot in 0..M::SLOTS {
+        loop {
+            let old = memory.load(bucket, slot);
+            if !is_to_go(old) || memory.replace(bucket, slot, old, old.tombstone(), None) {
+                break;
+            }
         }
     }
 }

@@ -289,8 +289,16 @@ mod vector {
             self.table.overtaken(moment)
         }
 
+        fn lost(&self, bucket: usize, entry: Slot, lost: Lost) {
+            self.table.lost(bucket, entry, lost);
+        }
+
         fn repaired(&self) {
             self.table.repaired();
+        }
+
+        fn load_in_order(&self, bucket: usize, slot: usize) -> Slot {
+            self.table.load_in_order(bucket, slot)
         }
 
         fn is_clearing(&self) -> bool {

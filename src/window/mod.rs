@@ -1,10 +1,11 @@
 //! Tier 1: ids that were seen within the window, exactly.
 //!
 //! From below: [`slot`] and [`tick`] are the bits, [`view`] the result of a look at a bucket,
-//! [`bucket`] the protocol, written over [`bucket_memory`]; [`table`] is the memory that it runs
-//! on, [`tables`] the protocol of several of them, [`growth`] starts and retires them. [`batch`] is
-//! the bucket's protocol in the common case, made fast, [`kernel`] compiles it for the vectors that
-//! the processor has, and [`chunks`] sends many digests through that.
+//! [`bucket`] the protocol, written over [`bucket_memory`], with [`chain`] and [`patience`];
+//! [`table`] is the memory that it runs on, [`tables`] the protocol of several of them, [`growth`]
+//! starts and retires them. [`batch`] is the bucket's protocol in the common case, made fast,
+//! [`kernel`] compiles it for the vectors that the processor has, and [`chunks`] sends many digests
+//! through that.
 
 #[cfg(all(target_arch = "x86_64", not(modelled)))]
 mod avx2;
@@ -13,6 +14,7 @@ mod avx512;
 mod batch;
 mod bucket;
 mod bucket_memory;
+mod chain;
 mod chunks;
 mod counters;
 mod division;
@@ -27,6 +29,7 @@ mod kernel;
 mod models;
 #[cfg(all(target_arch = "aarch64", target_endian = "little", not(modelled)))]
 mod neon;
+mod patience;
 mod preparation;
 mod roster;
 mod shared_state;
@@ -391,6 +394,12 @@ impl Window {
     pub(crate) fn latest(&self) -> Timestamp {
         rules::meanwhile(rules::Place::WindowRead);
         self.ticks.end_of(self.tables().shared.latest())
+    }
+
+    /// Returns the latest tick that was given to a call: while it stays the same, nothing expires.
+    pub(crate) fn latest_tick(&self) -> u64 {
+        rules::meanwhile(rules::Place::WindowRead);
+        self.tables().shared.latest()
     }
 
     /// Returns the first moment of the latest tick that was given to a call, if there was a call.

@@ -102,9 +102,9 @@ impl SharedState {
 
     /// Does something while no entry is refreshed by a new one.
     pub(crate) fn while_clearing(&self, clear: impl FnOnce()) {
-        // Release, together with the insertions of vacancies that follow: a thread that sees one of
-        // those sees this.
-        self.clearing.fetch_add(1, Ordering::AcqRel);
+        // Sequentially consistent, before the buckets are cleaned: partner of the look in
+        // `is_clearing`, by a caller that has reserved a slot too late for us to see it.
+        self.clearing.fetch_add(1, Ordering::SeqCst);
         clear();
         // Release: partner of the acquire below.
         self.clearing.fetch_sub(1, Ordering::AcqRel);
@@ -113,7 +113,7 @@ impl SharedState {
     /// Returns true if a caller is forgetting everything. If not, the entries that earlier such
     /// callers have removed are not seen any more.
     pub(crate) fn is_clearing(&self) -> bool {
-        self.clearing.load(Ordering::Acquire) != 0
+        self.clearing.load(Ordering::SeqCst) != 0
     }
 
     /// Forgets the callers that were forgetting everything: they are in another process.

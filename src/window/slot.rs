@@ -7,7 +7,7 @@
 //!
 //! | field   | meaning |
 //! |---------|---------|
-//! | tag     | tells an id from its neighbours in the bucket; 0: vacant |
+//! | tag     | tells an id from its neighbours in the bucket; below 2^12: vacant |
 //! | away    | the entry is in its alternate bucket, not in its home bucket |
 //! | tick    | the tick when the id was accepted, modulo 2^10 |
 //! | spilled | entries of this bucket have moved to their alternate buckets: look there, too |
@@ -19,6 +19,10 @@
 //! that takes a stall of half a million insertions, exact to a single one. Two bits moved from tag
 //! to version would make that two million and the false duplicates 2e-13, a rate that shows at 10^7
 //! checks a second.
+//!
+//! A vacant slot's tag says why: 0, nothing was ever there, or long ago; 1, it was forgotten; else
+//! the slot is *reserved* for an entry that somebody is about to copy here, unless that is
+//! forgotten first, and the tag has 10 bits of the entry's.
 
 #![allow(clippy::cast_possible_truncation, reason = "bits are cut out of words")]
 
@@ -34,8 +38,16 @@ const SPILLED: u64 = 1 << 6;
 const AWAY: u64 = 1 << 17;
 const TAG_SHIFT: u32 = 18;
 const TAG: u64 = !0 << TAG_SHIFT;
+/// The tag of a vacant slot whose entry was forgotten …
+const FORGOTTEN: u64 = 1 << TAG_SHIFT;
+/// … those of slots that are reserved, in the alternate bucket and at home …
+const RESERVED: [u64; 2] = [1 << (TAG_SHIFT + 10), 3 << (TAG_SHIFT + 10)];
+/// … and the first one of an id. (A comparison with a constant of more bits takes two
+/// instructions.)
+const FIRST_TAG: u64 = 1 << (TAG_SHIFT + 12);
 /// The bits of tag and away: two entries are the same if they agree in these.
 const KEY: u64 = TAG | AWAY;
+const TICK: u64 = stamp_bits(u64::MAX);
 
 const _: () = assert!(TICK_SHIFT == 7 && TICK_SHIFT + TICK_BITS == 17);
 const _: () = assert!(KEY == !0 << (TAG_SHIFT - 1));
@@ -47,7 +59,7 @@ pub(crate) fn false_match_rate(live: f64, buckets: f64) -> f64 {
     live / buckets * (-f64::from(u64::BITS - TAG_SHIFT)).exp2()
 }
 
-/// A tag, in its place in a slot. Never 0 except by default.
+/// A tag, in its place in a slot. Never that of a vacant slot except by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tag(u64);
 
@@ -64,15 +76,15 @@ impl Tag {
     #[inline(always)]
     pub(crate) fn of(mark: u64) -> Self {
         match mark & TAG {
-            0 => Self::instead_of_zero(),
+            bits if bits < FIRST_TAG => Self::instead_of(bits),
             bits => Tag(bits),
         }
     }
 
-    /// Returns a tag for a half of a digest that has none: so rarely that a branch is free.
+    /// Returns a tag instead of one that a vacant slot has: so rarely that a branch is free.
     #[cold]
-    fn instead_of_zero() -> Self {
-        Tag(1 << TAG_SHIFT)
+    fn instead_of(bits: u64) -> Self {
+        Tag(bits | 1 << 63)
     }
 
     /// Returns a half of a digest that has this tag.
@@ -136,13 +148,31 @@ impl Slot {
     /// insertion.)
     #[inline(always)]
     pub(crate) fn accepted(tag: Tag, moment: &Moment) -> Self {
-        debug_assert!(tag.0 != 0);
+        debug_assert!(tag.0 >= FIRST_TAG);
         Slot(tag.0 | moment.stamp_bits())
     }
 
-    /// Returns a slot without an entry, as of now.
-    pub(crate) fn vacant(moment: &Moment) -> Self {
-        Slot(moment.stamp_bits())
+    /// Returns a slot that is reserved for this entry. It is marked as away, since a flag counts at
+    /// any age there; at home it has one, so that no check of the id takes the short way past it.
+    pub(crate) fn reserved(self) -> Self {
+        let is_home = !self.is_away();
+        Slot(self.0 & !TAG | Self::reserved_tag(Tag(self.0 & TAG), is_home) | AWAY | u64::from(is_home) << 6)
+    }
+
+    fn reserved_tag(tag: Tag, is_home: bool) -> u64 {
+        RESERVED[usize::from(is_home)] | tag.0 >> (u64::BITS - 10) << TAG_SHIFT
+    }
+
+    /// Returns this slot, which was reserved for an entry, with that entry.
+    pub(crate) fn filled(self, entry: Slot) -> Self {
+        debug_assert!(self.is_reserved(Tag(entry.0 & TAG), !entry.is_away()), "reserved for another one");
+        const OF_SLOT: u64 = SPILLED | VERSION_FIELD;
+        Slot(self.0 & OF_SLOT | entry.0 & !OF_SLOT)
+    }
+
+    /// Returns true if the slot is reserved for an id with this tag, at its home or away.
+    pub(crate) fn is_reserved(self, tag: Tag, is_home: bool) -> bool {
+        self.0 & TAG == Self::reserved_tag(tag, is_home)
     }
 
     /// Returns this entry as it will be in its alternate bucket.
@@ -153,14 +183,14 @@ impl Slot {
     /// Returns this entry, inserted with this flag and version.
     #[inline(always)]
     pub(crate) fn inserted(self, spilled: bool, version: u64) -> Self {
-        debug_assert!(self.0 & (SPILLED | VERSION_FIELD) == 0 && version & !VERSION_FIELD == 0);
+        debug_assert!(self.0 & VERSION_FIELD == 0 && version & !VERSION_FIELD == 0);
         Slot(self.0 | u64::from(spilled) << 6 | version)
     }
 
     /// Returns this slot with its entry removed: flag, tick and version stay, since others rely on
     /// them.
     pub(crate) fn tombstone(self) -> Self {
-        Slot(self.0 & !TAG)
+        Slot(self.0 & !TAG | FORGOTTEN)
     }
 
     /// Returns this slot with everything removed but the version.
@@ -175,17 +205,30 @@ impl Slot {
 
     /// Returns this entry, accepted again now.
     pub(crate) fn refreshed(self, moment: &Moment) -> Self {
-        const TICK: u64 = stamp_bits(u64::MAX);
         Slot(self.0 & !TICK | moment.stamp_bits())
     }
 
     pub(crate) fn tag(self) -> Option<Tag> {
-        (self.0 & TAG != 0).then_some(Tag(self.0 & TAG))
+        (!self.is_vacant()).then_some(Tag(self.0 & TAG))
+    }
+
+    pub(crate) fn is_reserved_for(self, entry: Slot) -> bool {
+        self.is_reserved(Tag(entry.0 & TAG), !entry.is_away())
+    }
+
+    pub(crate) fn is_reserved_for_any(self) -> bool {
+        self.is_vacant() && self.0 >= RESERVED[0]
+    }
+
+    /// Returns true if an entry is there, or was until it was forgotten: it takes a place of the
+    /// ring either way.
+    pub(crate) fn is_taken(self) -> bool {
+        self.0 & TAG != 0
     }
 
     #[inline(always)]
     pub(crate) fn is_vacant(self) -> bool {
-        self.0 < 1 << TAG_SHIFT
+        self.0 < FIRST_TAG
     }
 
     #[inline(always)]
@@ -270,8 +313,16 @@ mod tests {
             prop_assert_eq!((away.spilled(), away.version(63), away.is_away()), (!spilled, version ^ 1, true));
             prop_assert_eq!(at.age(away.0), at.age(home.0));
 
+            for (is_home, filled) in [(true, Slot::accepted(tag, &at)), (false, home.moved_away())] {
+                let reserved = filled.reserved().inserted(spilled, version);
+                prop_assert!(reserved.is_reserved(tag, is_home) && !reserved.is_reserved(tag, !is_home));
+                prop_assert!(reserved.is_vacant() && reserved.is_taken() && !reserved.keep(&at));
+                prop_assert_eq!(reserved.carries(&moment(now + 900)), spilled || is_home);
+                prop_assert_eq!(reserved.filled(filled), filled.inserted(spilled || is_home, version));
+            }
+
             let gone = away.tombstone();
-            prop_assert!(gone.is_vacant() && gone.tag().is_none());
+            prop_assert!(gone.is_vacant() && gone.is_taken() && gone.tag().is_none());
             prop_assert_eq!((gone.spilled(), gone.version(63), gone.is_away()), (!spilled, version ^ 1, true));
             prop_assert_eq!(home.swept(), Slot(version));
             prop_assert_eq!(home.with_version(version ^ 5).version(63), version ^ 5);

@@ -126,14 +126,14 @@ impl<const SLOTS: usize, const VERSION_BITS: u32> Table<SLOTS, VERSION_BITS> {
     }
 
     /// Shows the ages of the slots of some buckets, up to about `buckets`, spread over the table;
-    /// `u64::MAX`: vacant.
+    /// `u64::MAX`: never taken. What was forgotten takes its place until the ring comes round.
     pub(crate) fn sample(&self, buckets: usize, now: u64, mut show: impl FnMut(u64)) {
         let step = self.buckets().div_ceil(buckets);
         for (at, bucket) in self.buckets.iter().enumerate().step_by(step) {
             let ages = self.sweeps.ages(at, now);
             for slot in &bucket.0 {
                 let slot = Slot(slot.load(Ordering::Relaxed));
-                show(if slot.is_vacant() { u64::MAX } else { ages.age_ticks(slot.0) });
+                show(if slot.is_taken() { ages.age_ticks(slot.0) } else { u64::MAX });
             }
         }
     }
@@ -245,6 +245,11 @@ impl<const SLOTS: usize, const VERSION_BITS: u32> BucketMemory for TableMemory<'
     }
 
     #[inline(always)]
+    fn load_in_order(&self, bucket: usize, slot: usize) -> Slot {
+        Slot(self.bucket(bucket)[slot].load(Ordering::SeqCst))
+    }
+
+    #[inline(always)]
     fn replace(&self, bucket: usize, slot: usize, old: Slot, new: Slot, lost: Option<Lost>) -> bool {
         let slot = &self.bucket(bucket)[slot];
         // Release: partner of the acquire fence in `view`. Sequentially consistent, too: partner of
@@ -259,9 +264,7 @@ impl<const SLOTS: usize, const VERSION_BITS: u32> BucketMemory for TableMemory<'
             }
         };
         if let (true, Some(lost)) = (done, lost) {
-            self.shared.counters.evicted(lost);
-            #[cfg(explore)]
-            crate::sync::explored::happened(crate::sync::explored::Effect::Lost(self.bucket(bucket)[0].word(), old.0));
+            self.lost(bucket, old, lost);
         }
         done
     }
@@ -287,6 +290,13 @@ impl<const SLOTS: usize, const VERSION_BITS: u32> BucketMemory for TableMemory<'
     #[inline(always)]
     fn overtaken(&self, moment: &Moment) -> bool {
         self.shared.overtaken(moment)
+    }
+
+    #[cfg_attr(not(explore), expect(unused_variables, reason = "only models tell who it was"))]
+    fn lost(&self, bucket: usize, entry: Slot, lost: Lost) {
+        self.shared.counters.evicted(lost);
+        #[cfg(explore)]
+        crate::sync::explored::happened(crate::sync::explored::Effect::Lost(self.bucket(bucket)[0].word(), entry.0));
     }
 
     fn repaired(&self) {

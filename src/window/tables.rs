@@ -17,7 +17,7 @@ use super::roster::{INDICES, Roster};
 use super::shared_state::SharedState;
 use super::slot::{SLOTS, Tag, VERSION_BITS, scale};
 use super::table::{Table, TableMemory};
-use super::tick::{GRACE, Moment, Tick};
+use super::tick::{GRACE, Moment, SWEEP_KEEPS, Tick, stamp_bits};
 use crate::digest::Digest;
 use crate::rules::{self, Rule, meanwhile, obeys};
 use crate::sync::{AtomicU64, Ordering, complete_seq_cst, fence};
@@ -138,7 +138,10 @@ impl<const SLOTS: usize, const VERSION_BITS: u32> Tables<SLOTS, VERSION_BITS> {
             let moment = &self.shared.moment(tick);
             let roster = self.roster();
             let newer = own.map_or(roster.len(), |own| roster.started_since(own.roster));
-            if newer == 0 {
+            // With refresh, others may copy our entry, if we have stalled for longer than they
+            // spare it: we could not tell whose it is. Handling the id twice is better than never.
+            let has_stalled = refresh && own.is_some_and(|own| tick.now > own.tick.now + GRACE);
+            if newer == 0 || has_stalled {
                 return Outcome::Fresh;
             }
             roster.indices().take(newer).for_each(|index| self.prefetch(index, id));
@@ -146,11 +149,13 @@ impl<const SLOTS: usize, const VERSION_BITS: u32> Tables<SLOTS, VERSION_BITS> {
             let elsewhere = || self.look_in_older(roster, newer, id, moment, refresh);
             match bucket::check(&newest, place(&newest, id), moment, refresh, elsewhere) {
                 Err(Overtaken) => continue,
-                // Others may have copied our entry, with refresh, since we have stalled for longer
-                // than they spare it. Or another caller was first: we cannot tell. Handling the id
-                // twice is better than never.
-                Ok(Outcome::Duplicate) if refresh && own.is_some_and(|own| self.has_stalled(own)) => {
-                    return Outcome::Fresh;
+                Ok(Outcome::Duplicate) if own.is_some() && obeys(Rule::OwnStillThere) => {
+                    match own.and_then(|own| self.is_duplicate_of_another(id, own, roster)) {
+                        _ if refresh && self.shared.overtaken(moment) => continue,
+                        Some(true) => return Outcome::Duplicate,
+                        Some(false) => return Outcome::Fresh,
+                        None => continue,
+                    }
                 }
                 Ok(Outcome::Fresh) if self.is_current(roster) => return Outcome::Fresh,
                 Ok(Outcome::Fresh) => own = obeys(Rule::OwnEntry).then_some(OwnInsertion { roster, tick }),
@@ -159,8 +164,32 @@ impl<const SLOTS: usize, const VERSION_BITS: u32> Tables<SLOTS, VERSION_BITS> {
         }
     }
 
-    fn has_stalled(&self, own: OwnInsertion) -> bool {
-        self.shared.overtaken(&self.shared.moment(own.tick))
+    /// Returns true if an id that was found in a table that is newer than that of the caller's own
+    /// insertion was accepted by another caller before: then the caller's own came too late. `None`
+    /// if it is gone by now.
+    ///
+    /// It does not count if the caller's own may have been an answer to others by then, so that
+    /// nobody would handle what they were told is a duplicate. Where we cannot tell, handling the
+    /// id twice is better than never.
+    #[cold]
+    fn is_duplicate_of_another(&self, id: Digest, own: OwnInsertion, roster: Roster) -> Option<bool> {
+        let agreed = self.shared.agreed();
+        let moment = &self.shared.moment(agreed);
+        let newer = roster.started_since(own.roster);
+        let stamp_in = |index| {
+            let memory = self.memory(index);
+            bucket::stamp_of(&memory, place(&memory, id), moment)
+        };
+        let stamp = roster.indices().take(newer).find_map(stamp_in)?;
+        // Somebody who looked for ours when it had expired has accepted the id for the next window.
+        let expired = own.tick.stamp + self.shared.window_ticks;
+        if stamp >= expired || agreed.now >= own.tick.stamp + SWEEP_KEEPS {
+            return Some(false);
+        }
+        // Somebody has forgotten ours.
+        let memory = self.memory(own.roster.newest());
+        let since = moment.not_older_than(stamp_bits(own.tick.stamp));
+        Some(bucket::contains(&memory, place(&memory, id), &since))
     }
 
     /// Looks for an id in the newest `among` tables except the newest one.
@@ -185,9 +214,6 @@ impl<const SLOTS: usize, const VERSION_BITS: u32> Tables<SLOTS, VERSION_BITS> {
             if refresh && bucket::contains(&memory, id, moment) {
                 if self.shared.is_clearing() && obeys(Rule::RestWhileCleared) {
                     return Ok(Elsewhere::Settled(Outcome::Duplicate));
-                }
-                if !bucket::contains(&memory, id, moment) && obeys(Rule::RestWhileCleared) {
-                    continue;
                 }
                 if !self.refreshes_in_place(index, moment) {
                     return Ok(Elsewhere::Known);
@@ -284,9 +310,9 @@ impl<const SLOTS: usize, const VERSION_BITS: u32> Tables<SLOTS, VERSION_BITS> {
     pub(crate) fn forget(&self, id: Digest, refresh: bool, tick: impl Fn() -> Tick) -> bool {
         let moment = || self.shared.moment(tick());
         let mut remembered = false;
-        self.in_all_tables(refresh, |index| {
+        self.in_all_tables(refresh, |index, is_last| {
             let memory = self.memory(index);
-            remembered |= forget::forget(&memory, place(&memory, id), moment, refresh);
+            remembered |= forget::forget(&memory, place(&memory, id), moment, refresh && is_last);
         });
         remembered
     }
@@ -294,7 +320,7 @@ impl<const SLOTS: usize, const VERSION_BITS: u32> Tables<SLOTS, VERSION_BITS> {
     /// Forgets all ids that were accepted before the call.
     pub(crate) fn forget_all(&self, refresh: bool, tick: impl Fn() -> Tick) {
         let moment = || self.shared.moment(tick());
-        let clear = || self.in_all_tables(refresh, |index| forget::forget_all(&self.memory(index), moment, refresh));
+        let clear = || self.in_all_tables(refresh, |index, _| forget::forget_all(&self.memory(index), moment, refresh));
         self.shared.while_clearing(clear);
     }
 
@@ -306,20 +332,25 @@ impl<const SLOTS: usize, const VERSION_BITS: u32> Tables<SLOTS, VERSION_BITS> {
     /// - With refresh, the newest once more: a caller that found the id in an older table is about
     ///   to insert it there.
     /// - All over again if a table was started meanwhile, for the same reason.
-    fn in_all_tables(&self, refresh: bool, mut forget_in: impl FnMut(usize)) {
+    ///
+    /// `forget_in` is told whether it is the last visit to a table: before that, others may bring
+    /// the id again and again from an older one.
+    fn in_all_tables(&self, refresh: bool, mut forget_in: impl FnMut(usize, bool)) {
         loop {
             let roster = self.roster();
-            let mut visit = |index| {
-                forget_in(index);
+            let comes_again = refresh && !roster.is_single() && obeys(Rule::ForgetNewestFirst);
+            let mut visit = |index, is_last| {
+                forget_in(index, is_last);
                 // Partner of itself in a caller's second look: see above.
                 fence(Ordering::SeqCst);
             };
+            let mut first_visit = |index| visit(index, !comes_again || index != roster.newest());
             match obeys(Rule::ForgetNewestFirst) {
-                true => roster.indices().for_each(&mut visit),
-                false => roster.indices().rev().for_each(&mut visit),
+                true => roster.indices().for_each(&mut first_visit),
+                false => roster.indices().rev().for_each(&mut first_visit),
             }
-            if refresh && !roster.is_single() && obeys(Rule::ForgetNewestFirst) {
-                visit(roster.newest());
+            if comes_again {
+                visit(roster.newest(), true);
             }
             if self.roster() == roster || !obeys(Rule::ForgetAgain) {
                 return;

@@ -15,6 +15,7 @@ mod documents;
 mod event_time;
 mod examples;
 mod first_seen;
+mod forgetting;
 mod fuzz_corpus;
 mod fuzz_files;
 mod growth;

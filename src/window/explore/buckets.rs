@@ -13,21 +13,38 @@ scenarios! {
         Scenario::new(
             vec![check(1, 1), check(6, 2)],
             vec![vec![check(1, 101)], vec![check(1, 100)], vec![check(2, 101)]],
-        );
+        )
+        .large();
     expired_entries_clocks_a_grace_apart: [long, short, refresh]
         Scenario::new(
             vec![check(1, 1), check(6, 2)],
             vec![vec![check(1, 102)], vec![check(1, 101)], vec![check(2, 102)]],
-        );
+        )
+        .large();
     expired_entries_times_within_ticks: [long, short, refresh]
         Scenario::new(
             vec![check_within(1, 1), check(6, 2)],
             vec![vec![check(1, 102)], vec![check_within(1, 101)], vec![check(2, 102)]],
-        );
+        )
+        .large();
     a_full_bucket: [long, short, refresh]
         Scenario::new(
             vec![check(5, 1), check(6, 1)],
             vec![vec![check(1, 1)], vec![check(1, 2)], vec![check(2, 1)]],
+        )
+        .large();
+    a_full_bucket_two_callers: [long, short, refresh]
+        Scenario::new(vec![check(5, 1), check(6, 1)], vec![vec![check(1, 1)], vec![check(1, 2)]]);
+    a_full_bucket_two_ids: [long, short, refresh]
+        Scenario::new(vec![check(5, 1), check(6, 1)], vec![vec![check(1, 1)], vec![check(2, 1)]]);
+    expired_entries_two_callers: [long, short, refresh]
+        Scenario::new(vec![check(1, 1), check(6, 2)], vec![vec![check(1, 102)], vec![check(1, 101)]]);
+    an_entry_is_displaced_while_one_checks_it: [long, short, refresh]
+        Scenario::new(vec![check(1, 1), check(6, 1)], vec![vec![check(2, 1)], vec![check(1, 2)]]);
+    two_buckets_displaced_in_both_directions: [long, short, refresh]
+        Scenario::new(
+            vec![check(1, 1), check(2, 1), check(11, 1), check(12, 1)],
+            vec![vec![check(3, 1)], vec![check(13, 1)]],
         );
     a_full_bucket_more_than_a_round_goes_by: [long, short, refresh]
         Scenario::new(
@@ -38,7 +55,8 @@ scenarios! {
         Scenario::new(
             vec![check(1, 1), check(6, 1)],
             vec![vec![check(2, 1)], vec![check(1, 2)], vec![check(3, 1)]],
-        );
+        )
+        .large();
     an_entry_is_displaced_twice_while_it_is_checked_twice: [long, short, refresh]
         Scenario::new(
             vec![check(1, 1), check(6, 1)],
@@ -49,12 +67,14 @@ scenarios! {
             vec![check(1, 1), check(6, 1), check(7, 1)],
             vec![vec![check(2, 1)], vec![check(1, 2)], vec![check(3, 1)]],
         )
-        .slots(3);
+        .slots(3)
+        .large();
     both_buckets_full_displaced_in_both_directions: [long, short, refresh]
         Scenario::new(
             vec![check(1, 1), check(2, 1), check(11, 1), check(12, 1)],
             vec![vec![check(3, 1)], vec![check(13, 1)], vec![check(1, 1)]],
-        );
+        )
+        .large();
     the_displaced_are_checked_in_both_directions: [long, short, refresh]
         Scenario::new(
             vec![check(1, 1), check(2, 1), check(11, 1), check(12, 1)],
@@ -64,7 +84,8 @@ scenarios! {
         Scenario::new(
             vec![check(1, 1), check(2, 1), check(11, 1), check(12, 1)],
             vec![vec![check(3, 1)], vec![check(11, 2)], vec![check(1, 2)]],
-        );
+        )
+        .large();
     a_chain_through_three_buckets: [long, short, refresh]
         Scenario::new(
             vec![check(1, 1), check(2, 1), check(111, 1), check(112, 1)],
@@ -141,7 +162,8 @@ scenarios! {
         Scenario::new(
             vec![check(1, 1), check(6, 1), check(2, 1)],
             vec![vec![check(1, 50)], vec![check(1, 51)], vec![check(3, 50)]],
-        );
+        )
+        .large();
     /// Found by random scenarios: an entry comes home when it is refreshed, while another caller
     /// looks for it in its old place.
     looking_for_what_comes_home: [long, refresh]

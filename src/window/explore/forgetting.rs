@@ -43,7 +43,8 @@ scenarios! {
         Scenario::new(
             vec![check(1, 1), check(6, 1)],
             vec![vec![check(2, 1)], vec![forget(1, 1), check(1, 1), check(3, 1), check(4, 1), check(1, 1)]],
-        );
+        )
+        .large();
     f_e_refreshing_what_is_forgotten_and_away: [long, refresh, short_refresh]
         Scenario::new(
             vec![check(1, 1), check(6, 1), check(2, 1)],
@@ -53,7 +54,8 @@ scenarios! {
         Scenario::new(
             about_to_displace(),
             vec![vec![check(2, 1)], vec![forget(1, 1), check(1, 1)], vec![check(3, 1)]],
-        );
+        )
+        .large();
     f_g_two_are_forgotten: [long]
         Scenario::new(
             about_to_displace(),
@@ -75,9 +77,13 @@ scenarios! {
             vec![vec![forget(1, 201), check(1, 200)], vec![check(16, 201)]],
         )
         .slots(3);
-    /// Found by random scenarios: the vacancy that forgetting inserts displaces the very copy that
-    /// a refreshing check has found.
-    a_vacancy_displaces_what_is_forgotten_and_refreshed: [long, refresh]
+    what_is_away_is_refreshed_and_forgotten_twice_at_once: [refresh]
+        Scenario::new(
+            vec![check(1, 1), check(6, 1), check(2, 1)],
+            vec![vec![check(1, 2)], vec![forget(1, 2), check(1, 2)], vec![forget(1, 2)]],
+        )
+        .large();
+    what_is_forgotten_is_refreshed_and_checked: [long, refresh]
         Scenario::new(
             vec![check(2, 1), check(15, 1), check(7, 2)],
             vec![vec![forget(2, 3)], vec![check(9, 3), check(2, 3)]],
@@ -91,7 +97,8 @@ scenarios! {
         Scenario::new(
             vec![check(5, 1), check(6, 1), check(1, 1)],
             vec![vec![forget(1, 1), check(1, 1)], vec![check(1, 1)], vec![check(2, 1), check(3, 1)]],
-        );
+        )
+        .large();
     what_is_accepted_while_all_are_forgotten_is_displaced: [long, refresh]
         Scenario::new(
             vec![check(1, 1), check(6, 1)],
@@ -112,9 +119,7 @@ scenarios! {
             vec![check(1, 1), check(6, 1), check(2, 1)],
             vec![vec![check(1, 2)], vec![forget_all(2), check(1, 2)]],
         );
-    /// Found by random scenarios: an id is forgotten, moved into buckets that were cleaned already,
-    /// by vacancies, and refreshed.
-    forgetting_all_moves_what_is_refreshed: [long, refresh]
+    forgetting_all_while_what_is_away_is_refreshed: [long, refresh]
         Scenario::new(
             vec![check(12, 1), check(15, 1), check(11, 1)],
             vec![vec![check(11, 2)], vec![forget_all(2)]],

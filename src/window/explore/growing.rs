@@ -8,6 +8,26 @@ scenarios! {
         Scenario::new(vec![], vec![vec![check(1, 1)], vec![check(1, 1)], vec![Start(1)]]).spares(&[2]);
     two_check_an_id_while_two_tables_are_started: [long, short, refresh]
         Scenario::new(vec![], vec![vec![check(1, 1)], vec![check(1, 1)], vec![Start(1), Start(2)]]).spares(&[2, 4]);
+    /// An event that is a window ahead comes while a table is started: the first caller finds the
+    /// id accepted for the next window, after others were told that it is handling it.
+    the_next_window_comes_while_a_table_is_started: [long, short, refresh]
+        Scenario::new(vec![], vec![vec![check(1, 1)], vec![Start(1), check(1, 1), check(1, 101)]]).spares(&[2]);
+    two_windows_come_while_two_tables_are_started: [long]
+        Scenario::new(
+            vec![],
+            vec![vec![check(1, 1)], vec![Start(1), check(1, 1), check(1, 101), Start(2), check(1, 201)]],
+        )
+        .spares(&[2, 2]);
+    /// The same, if it is forgotten and accepted by another caller.
+    what_the_first_has_accepted_is_forgotten_while_a_table_is_started: [long, short, refresh]
+        Scenario::new(vec![], vec![vec![check(1, 1)], vec![Start(1), check(1, 1), forget(1, 1), check(1, 1)]])
+            .spares(&[2]);
+    what_the_first_has_accepted_is_displaced_while_a_table_is_started: [long]
+        Scenario::new(
+            vec![check(6, 1)],
+            vec![vec![check(1, 1)], vec![check(2, 1)], vec![Start(1), check(1, 1), check(1, 101)]],
+        )
+        .spares(&[2]);
     an_id_is_checked_again_while_a_table_is_started: [long, short, refresh]
         Scenario::new(
             vec![check(1, 1), check(6, 1)],

@@ -24,13 +24,13 @@ pub(crate) struct Pending {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Act {
     /// A check. `again`: when it has accepted the id, it may do so once more, in a table that was
-    /// started meanwhile; and if the id that it accepted was forgotten, and accepted by another
-    /// caller, it may find that. (The other callers that found the id known before it was forgotten
-    /// were right all the same: a caller is handling it.)
+    /// started meanwhile. `lenient`: if the id that it accepted was forgotten, and accepted by
+    /// another caller in the same table, it may find that.
     Check {
         tick: Tick,
         refresh: bool,
         again: bool,
+        lenient: bool,
     },
     Contains {
         tick: Tick,
@@ -74,6 +74,12 @@ impl Monitor {
         }
         self.tidy();
         !self.0.is_empty()
+    }
+
+    /// Adds the states of another monitor.
+    pub(crate) fn join(&mut self, other: Monitor) {
+        self.0.extend(other.0);
+        self.tidy();
     }
 
     /// Notes that an operation goes on at another tick than that in `pending`, and may have taken
@@ -133,13 +139,13 @@ impl State {
     fn again(self, operation: &Pending, window_ticks: u64) -> [Option<State>; 2] {
         match operation.act {
             Act::Forget => [Some(self.forget()), None],
-            Act::Check { tick, again: true, .. } if self.fresh & operation.bit != 0 => {
+            Act::Check { tick, again: true, lenient, .. } if self.fresh & operation.bit != 0 => {
                 let forgotten = self.forgotten & !operation.bit;
                 let accepted = State { stamp: Some(tick.stamp), lost: false, forgotten, ..self };
                 // The id that it accepted was forgotten, and another caller was faster to accept it
                 // again.
                 let found = State { fresh: self.fresh & !operation.bit, forgotten, ..self };
-                let was_forgotten = self.forgotten != forgotten;
+                let was_forgotten = lenient && self.forgotten != forgotten;
                 let finds = was_forgotten && self.stamp.is_some_and(|stamp| tick.now < stamp + window_ticks);
                 [(self.stamp < Some(tick.stamp)).then_some(accepted), finds.then_some(found)]
             }
@@ -180,7 +186,7 @@ mod tests {
         Pending {
             bit,
             after: 0,
-            act: Act::Check { tick: Tick { now: tick, stamp: tick }, refresh: false, again: false },
+            act: Act::Check { tick: Tick { now: tick, stamp: tick }, refresh: false, again: false, lenient: false },
         }
     }
 
@@ -240,7 +246,8 @@ mod tests {
 
     #[test]
     fn a_refreshing_check_prolongs() {
-        let check = |tick| Pending { bit: 1, after: 0, act: Act::Check { tick, refresh: true, again: false } };
+        let check =
+            |tick| Pending { bit: 1, after: 0, act: Act::Check { tick, refresh: true, again: false, lenient: false } };
         let at = |tick| check(Tick { now: tick, stamp: tick });
         let mut monitor = Monitor::new();
         assert!(ended(&mut monitor, 1, true, &[at(5)]));

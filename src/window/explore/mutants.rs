@@ -10,8 +10,8 @@ use super::{buckets, forgetting, growing, sweeping};
 use crate::rules::Rule;
 
 /// Each rule with a scenario that needs it.
-const MUTANTS: [(Rule, &str); 31] = [
-    (Rule::ValidView, "refreshing_what_is_away"),
+const MUTANTS: [(Rule, &str); 33] = [
+    (Rule::ValidView, "what_is_accepted_while_forgotten_is_displaced_by_another"),
     (Rule::VictimVersion, "an_empty_bucket"),
     (Rule::Compare, "an_empty_bucket"),
     (Rule::Ring, "an_empty_bucket"),
@@ -28,14 +28,16 @@ const MUTANTS: [(Rule, &str); 31] = [
     (Rule::MatchPlace, "equal_tags_are_told_apart_by_place_in_one_bucket"),
     (Rule::Overtaken, "a_caller_that_stalled_is_overtaken"),
     (Rule::RefreshLater, "refreshing_never_makes_an_entry_older"),
-    (Rule::ForgetVacancy, "f_b_the_forgotten_is_fresh_at_once"),
-    (Rule::ForgetHomeVacancy, "f_e_refreshing_what_is_forgotten_and_away"),
+    (Rule::ReserveFirst, "f_b_the_forgotten_is_fresh_at_once"),
+    (Rule::CancelReserved, "f_b_the_forgotten_is_fresh_at_once"),
     (Rule::RestWhileCleared, "forgetting_all_while_refreshed"),
     (Rule::SweepFirst, "an_entry_looks_young_after_ticks_have_wrapped"),
     (Rule::SweepWhileDue, "two_sweep_at_once"),
     (Rule::SweepAgain, "a_sweep_is_beaten_by_one_for_a_time_long_past"),
     (Rule::LookOlder, "two_check_an_id_while_a_table_is_started"),
     (Rule::NewestAgain, "two_check_an_id_while_a_table_is_started"),
+    (Rule::OwnStillThere, "the_next_window_comes_while_a_table_is_started"),
+    (Rule::OwnStillThere, "what_the_first_has_accepted_is_forgotten_while_a_table_is_started"),
     (Rule::OwnEntry, "two_check_an_id_while_a_table_is_started"),
     (Rule::RetireLate, "a_table_is_retired_no_earlier_than_those_that_are_behind_allow"),
     (Rule::ForgetNewestFirst, "a_caller_inserts_into_the_older_table_while_the_id_is_forgotten"),

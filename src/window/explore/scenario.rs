@@ -105,9 +105,17 @@ impl Op {
 
     /// Returns the operation's effects on one id, at the tick that it has agreed on. Its bits are
     /// `shift` up.
-    pub(crate) fn on(&self, id: Id, tick: Tick, refresh: bool, again: bool, shift: usize) -> Vec<Pending> {
+    pub(crate) fn on(
+        &self,
+        id: Id,
+        tick: Tick,
+        refresh: bool,
+        again: bool,
+        lenient: bool,
+        shift: usize,
+    ) -> Vec<Pending> {
         let act = match self {
-            Op::Check(..) | Op::CheckLate(..) | Op::Batch(..) => Act::Check { tick, refresh, again },
+            Op::Check(..) | Op::CheckLate(..) | Op::Batch(..) => Act::Check { tick, refresh, again, lenient },
             Op::Contains(..) => Act::Contains { tick },
             Op::Forget(..) | Op::ForgetAll(_) => Act::Forget,
             Op::Sweep(..) | Op::Start(_) | Op::Retire | Op::Revive(_) => return Vec::new(),
@@ -142,6 +150,12 @@ pub(crate) struct Scenario {
     pub(crate) short_way: bool,
     /// True if buckets may have to be repaired.
     pub(crate) breaks: bool,
+    /// True if there are too many states to visit all of them: then it says how many it has.
+    pub(crate) large: bool,
+    /// True if it is allowed what takes two insertions of an id into one table, with a forgetting
+    /// between them, all while the next table is started: the first of both callers may be told
+    /// that the second one is handling it, though others were told before that the first one is.
+    pub(crate) lenient: bool,
     /// The operations that are done before, by one caller.
     pub(crate) before: Vec<Op>,
     /// The operations that are done at the same time, each list by a caller of its own.
@@ -166,6 +180,8 @@ impl Scenario {
             backward: false,
             short_way: false,
             breaks: false,
+            large: false,
+            lenient: false,
             before,
             callers,
             end,
@@ -191,6 +207,11 @@ impl Scenario {
 
     pub(crate) fn version_bits(self, version_bits: u32) -> Self {
         Scenario { version_bits, ..self }
+    }
+
+    /// Visits some of the states.
+    pub(crate) fn large(self) -> Self {
+        Scenario { large: true, ..self }
     }
 
     /// Allows that buckets have to be repaired.

@@ -120,31 +120,34 @@ fn fields(slot: Slot, now: u64, moment: Moment) {
     let was = Fields::of(slot);
     let stamp = moment.tick.stamp & 1023;
     let key = Tag::of(slot.0);
-    assert_eq!(slot.tag().is_none(), was.tag == 0);
-    assert_eq!(slot.is_vacant(), was.tag == 0);
+    assert_eq!(slot.tag().is_none(), was.tag < 1 << 12);
+    assert_eq!((slot.is_vacant(), slot.is_taken()), (was.tag < 1 << 12, was.tag > 0));
     assert!(slot.tag().is_none_or(|tag| tag == key) && key.at_home() != key.away());
     assert_eq!((slot.is_away(), slot.spilled()), (was.away == 1, was.spilled == 1));
     assert_eq!(slot.version(VERSION_MASK), was.version);
-    assert_eq!(slot.matches(key.at_home()), was.tag != 0 && was.away == 0);
-    assert_eq!(slot.matches(key.away()), was.tag != 0 && was.away == 1);
+    assert_eq!(slot.matches(key.at_home()), was.tag >= 1 << 12 && was.away == 0);
+    assert_eq!(slot.matches(key.away()), was.tag >= 1 << 12 && was.away == 1);
 
     // Ages run from -16 to 1007: ten bits.
     let age = (now + 16).wrapping_sub(was.tick) & 1023;
     assert_eq!(moment.age_ticks(slot.0), age.saturating_sub(16));
     assert_eq!(moment.is_live(slot.0), age < 116);
-    assert_eq!(slot.keep(&moment), was.tag != 0 && age < 118);
+    assert_eq!(slot.keep(&moment), was.tag >= 1 << 12 && age < 118);
     assert_eq!(slot.carries(&moment), was.spilled == 1 && (was.away == 1 || age < 120));
     assert!(!slot.keep(&moment) || moment.not_older_than(slot.0).is_live(slot.0));
 
     let changed = |slot: Slot, fields: Fields| assert_eq!(Fields::of(slot), fields);
-    changed(slot.tombstone(), Fields { tag: 0, ..was });
+    changed(slot.tombstone(), Fields { tag: 1, ..was });
+    let (spilled, kind) = if was.away == 0 { (1, 3) } else { (was.spilled, 1) };
+    let reserved = slot.reserved();
+    changed(reserved, Fields { tag: kind << 10 | was.tag >> 36, away: 1, spilled, ..was });
+    changed(reserved.filled(slot), Fields { spilled, ..was });
     changed(slot.swept(), Fields { tag: 0, away: 0, tick: 0, spilled: 0, ..was });
     changed(slot.with_version(was.version ^ 63), Fields { version: was.version ^ 63, ..was });
     changed(slot.refreshed(&moment), Fields { tick: stamp, ..was });
     changed(slot.moved_away(), Fields { away: 1, spilled: 0, version: 0, ..was });
     changed(slot.moved_away().inserted(true, was.version), Fields { away: 1, spilled: 1, ..was });
-    changed(Slot::vacant(&moment), Fields { tag: 0, away: 0, tick: stamp, spilled: 0, version: 0 });
-    let tag = if was.tag == 0 { 1 } else { was.tag };
+    let tag = if was.tag < 1 << 12 { was.tag | 1 << 45 } else { was.tag };
     let accepted = Slot::accepted(key, &moment).inserted(was.spilled == 1, was.version);
     changed(accepted, Fields { tag, away: 0, tick: stamp, spilled: was.spilled, version: was.version });
     assert!(moment.is_live(accepted.0) && accepted.keep(&moment));

@@ -18,9 +18,9 @@ const MISSED_BY_LOOM: &[(Rule, &str)] = &[
 
 /// The rules whose scenarios take loom too long.
 const MISSED_BY_SHUTTLE: &[(Rule, &str)] = &[
+    (AwayFlag, "a_flag_on_an_old_entry"),
     (ValidView, "more_than_a_round_goes_by"),
     (FlagGrace, "a_flag_older_than_what_it_protects"),
-    (ForgetHomeVacancy, "an_away_entry_is_forgotten_while_it_is_refreshed"),
     (SweepWhileDue, "a_sweep_and_an_insertion"),
     (ForgetNewestFirst, "forgotten_behind_the_back_of_a_late_caller"),
     (ForgetAgain, "forgotten_while_it_is_copied_into_a_table_just_started"),
@@ -37,14 +37,14 @@ const MISSED: &[(Rule, &str)] = &[
     (SourceAgain, "an_entry_is_forgotten_while_it_is_displaced"),
     (Flag, "an_entry_is_displaced_while_it_is_checked"),
     (InheritFlag, "a_flag_is_displaced"),
-    (AwayFlag, "a_flag_on_an_old_entry"),
     (HomeFirst, "an_entry_is_refreshed_while_it_is_displaced"),
     (KeepGrace, "live_for_one_and_dropped_by_the_other"),
     (CountKept, "live_for_one_and_counted_by_the_other"),
     (MatchPlace, "equal_tags_in_two_buckets"),
     (Overtaken, "a_caller_is_overtaken"),
     (RefreshLater, "an_entry_is_refreshed_by_two"),
-    (ForgetVacancy, "an_entry_is_forgotten_while_it_is_displaced"),
+    (ReserveFirst, "an_entry_is_forgotten_while_it_is_displaced"),
+    (CancelReserved, "an_entry_is_forgotten_while_it_is_displaced"),
     (Repair, "a_broken_bucket"),
     (SweepFirst, "a_sweep_and_a_look"),
     (LookOlder, "an_entry_of_the_older_table"),

@@ -70,6 +70,14 @@ impl BucketMemory for Stalling<'_> {
         self.table().overtaken(moment)
     }
 
+    fn load_in_order(&self, bucket: usize, slot: usize) -> Slot {
+        self.table().load_in_order(bucket, slot)
+    }
+
+    fn lost(&self, bucket: usize, entry: Slot, lost: Lost) {
+        self.table.lost(bucket, entry, lost);
+    }
+
     fn repaired(&self) {
         self.table.repaired();
     }
@@ -267,7 +275,7 @@ fn stalled_across(window: &Window, access: usize, meanwhile: impl Fn()) -> (Outc
 }
 
 #[test]
-fn a_table_that_is_started_and_retired_during_a_stall_changes_nothing() {
+fn a_table_that_is_started_and_retired_during_a_stall_costs_no_delivery() {
     for others in [0, 5, 12] {
         for ticks in [0, 1, 3, 50, 104, 300, 1_000, 1_024, 5_000] {
             for access in 0.. {
@@ -284,7 +292,11 @@ fn a_table_that_is_started_and_retired_during_a_stall_changes_nothing() {
                     by_another.set(fresh(&window, MINE, START + ticks));
                 });
                 let times = by_another.get() + u64::from(mine == Outcome::Fresh);
-                assert_eq!(times, 1, "{others} others, a stall of {ticks} ticks before access {access}");
+                // After a window, one who has inserted into the older table cannot tell who was
+                // first.
+                let most = if ticks < 100 { 1 } else { 2 };
+                let what = format!("{others} others, a stall of {ticks} ticks before access {access}");
+                assert!((1..=most).contains(&times), "{what}: {times} were told fresh");
                 if is_last {
                     break;
                 }
@@ -294,7 +306,7 @@ fn a_table_that_is_started_and_retired_during_a_stall_changes_nothing() {
 }
 
 #[test]
-fn a_stall_of_a_window_while_a_table_is_started_can_cost_a_delivery() {
+fn a_stall_of_a_window_while_a_table_is_started_costs_no_delivery() {
     let window = window_with(0);
     let (mine, _) = stalled_across(&window, usize::MAX, || {
         // The first delivery's entry is there, so a second one is a duplicate of it; in the next
@@ -304,9 +316,9 @@ fn a_stall_of_a_window_while_a_table_is_started_can_cost_a_delivery() {
         assert!(window.tables().start(2));
         assert_eq!(fresh(&window, MINE, START + 103), 1);
     });
-    // So is the first, to its caller, now that it looks again: no caller has handled it for a
-    // window.
-    assert_eq!(mine, Outcome::Duplicate);
+    // The first one's caller finds that when it looks again, and yet has to handle it: the second
+    // one was dropped because of it.
+    assert_eq!(mine, Outcome::Fresh);
 }
 
 #[test]

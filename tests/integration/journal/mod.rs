@@ -24,10 +24,10 @@ use std::time::Duration;
 const WINDOW: Duration = Duration::from_secs(600);
 
 /// A directory of a test's own, removed when this is dropped.
-struct Directory(PathBuf);
+pub(crate) struct Directory(pub(crate) PathBuf);
 
 impl Directory {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("hapax-journal-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
         Directory(path)
