@@ -147,8 +147,8 @@ impl Claims {
         &self.shards[Self::shard_of(id)]
     }
 
-    /// Tries to claim an id.
-    pub(crate) fn claim(&self, request: &Request, done: &impl DoneIds) -> Begun {
+    /// Tries to claim an id, given a way to tell whether it is done.
+    pub(crate) fn claim(&self, request: &Request, done: &impl DoneIds, is_done: impl FnOnce() -> bool) -> Begun {
         self.note_use();
         let shard = self.shard(request.id);
         let mut map = shard.lock();
@@ -160,7 +160,7 @@ impl Claims {
                     shard.announce(request.id);
                     Shard::after_announcing();
                 }
-                let is_done = done.contains(request.id) && obeys(Rule::ClaimLooks);
+                let is_done = is_done() && obeys(Rule::ClaimLooks);
                 if !obeys(Rule::AnnounceFirst) {
                     shard.announce(request.id);
                 }

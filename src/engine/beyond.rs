@@ -129,6 +129,17 @@ impl Engine {
         self.asking(&[id]).is_some_and(|asking| matches!(asking.one(id, at), Beyond::Known))
     }
 
+    /// Returns true if a long memory has an id that the window does not have now, and may have had
+    /// when its latest tick was `before`: then [`claim_beyond`](Self::claim_beyond) has not looked
+    /// for it where it is now.
+    #[inline(always)]
+    pub(super) fn has_left_for_segments(&self, id: Digest, at: Reading, before: u64) -> bool {
+        self.long.is_some()
+            && self.window.latest_tick() != before
+            && obeys(Rule::SegmentsAgain)
+            && self.is_known_beyond(id, at)
+    }
+
     /// Returns the result of an attempt to claim an id that a long memory has.
     pub(super) fn claim_beyond(&self, request: &Request, at: Reading) -> Option<Tried> {
         /// More than meet a forgetting by chance. Any id that is forgotten counts, and each try may

@@ -49,6 +49,7 @@ impl Engine {
                 !is_known
             });
         }
+        let before = self.window.latest_tick();
         if self.long.is_some() {
             order.retain(|&i| {
                 let known = self.claim_beyond(&request(usize::from(i)), at);
@@ -66,7 +67,8 @@ impl Engine {
                     ahead.ask();
                 }
                 let (request, done) = (request(i), At(self, at));
-                let begun = map.attempt(&request, || done.now(), || seen.contains(k));
+                let is_done = || seen.contains(k) || self.has_left_for_segments(ids[i], at, before);
+                let begun = map.attempt(&request, || done.now(), is_done);
                 map.settle(&request, begun, &done);
                 map.count(begun);
                 tried[i] = begun.into();

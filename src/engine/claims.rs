@@ -187,10 +187,19 @@ impl Engine {
         {
             return self.claim_known(history, request, at);
         }
+        let before = self.window.latest_tick();
         if let Some(tried) = self.claim_beyond(request, at) {
             return tried;
         }
-        self.claims.claim(request, &At(self, at)).into()
+        let done = At(self, at);
+        let is_done = || done.contains(request.id) || self.has_left_for_segments(request.id, at, before);
+        self.claims.claim(request, &done, is_done).into()
+    }
+
+    /// Tries to claim an id of which nothing but the window can know that it is done.
+    pub(crate) fn claim_in_memory(&self, request: &Request, at: Reading) -> Begun {
+        let done = At(self, at);
+        self.claims.claim(request, &done, || done.contains(request.id))
     }
 
     /// Tries to claim an id that the history may have seen, which counts as done.

@@ -9,7 +9,7 @@ use super::witness::Witness;
 use crate::claims::{Begun, Ended, Request};
 use crate::clock::Reading;
 use crate::digest::{Digest, Digester};
-use crate::engine::{At, Engine, Tried};
+use crate::engine::{Engine, Tried};
 use crate::{Certainty, Dedup, Error, Outcome, Stats, Tier, Verdict};
 use std::sync::Arc;
 use std::time::Duration;
@@ -169,7 +169,7 @@ impl Memory {
     pub fn claim(&self, id: Digest, lease: Duration, fingerprint: Option<&[u8]>) -> Tried {
         let with_fingerprint = fingerprint.map(|fingerprint| self.engine.unscoped.digest_with(id, fingerprint));
         let request: Request = self.engine.request(id, lease, with_fingerprint);
-        let begun: Begun = self.engine.claims.claim(&request, &At(&self.engine, self.engine.now()));
+        let begun: Begun = self.engine.claim_in_memory(&request, self.engine.now());
         match begun.into() {
             // The window takes it for another one: see `check_unknown`.
             Tried::Duplicate(_) if !self.witness.knows(id, self.engine.now()) => Tried::InProgress(lease),

@@ -109,7 +109,7 @@ impl World {
             Op::Check(now) => self.check(at(now)),
             Op::Claim(now, until) => {
                 let request = Request { id: ID, with_fingerprint: None, now: at(now), until: at(until) };
-                match claims.claim(&request, mark) {
+                match claims.claim(&request, mark, || mark.contains(ID)) {
                     Begun::Claimed(token) => Answer::Claimed(token),
                     Begun::InProgress(_) => Answer::InProgress,
                     Begun::Done => Answer::Duplicate,

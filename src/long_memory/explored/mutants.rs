@@ -2,12 +2,12 @@
 
 use super::scenario::Scenario;
 use super::scenarios::{
-    claimed, cleared, dies_merging, dies_sealing, fails_once, forgotten, held, leaves_the_window, merged,
-    sealed_as_forgotten, sealed_up_to, tombstone_merged,
+    claimed, claimed_as_a_batch_while_it_leaves, claimed_while_it_leaves, cleared, dies_merging, dies_sealing,
+    fails_once, forgotten, held, leaves_the_window, merged, sealed_as_forgotten, sealed_up_to, tombstone_merged,
 };
 use crate::rules::Rule;
 
-const MUTANTS: [(Rule, fn() -> Scenario); 16] = [
+const MUTANTS: [(Rule, fn() -> Scenario); 18] = [
     // The tail is given up before its segment is published.
     (Rule::PublishedFirst, leaves_the_window),
     (Rule::SealedUpTo, sealed_up_to),
@@ -29,6 +29,9 @@ const MUTANTS: [(Rule, fn() -> Scenario); 16] = [
     (Rule::SegmentsForgottenFirst, cleared),
     (Rule::KnownStillStays, claimed),
     (Rule::NewestRecord, tombstone_merged),
+    // Segments were asked while the window had the id.
+    (Rule::SegmentsAgain, claimed_while_it_leaves),
+    (Rule::SegmentsAgain, claimed_as_a_batch_while_it_leaves),
 ];
 
 #[test]

@@ -4,7 +4,7 @@ use super::super::sealing::Sealing;
 use super::super::tests::World;
 use super::judge::{Deed, Done, are_explained};
 use crate::digest::Digest;
-use crate::engine::Tried;
+use crate::engine::{Buffers, Tried};
 use crate::journal::simulated::{Call, Fault, Simulated};
 use crate::rules::{Rule, leave_out};
 use crate::sync::turns::{CALLS, DISK, Kind, Report, explore, step};
@@ -26,6 +26,8 @@ pub(super) enum Op {
     Batch(&'static [u64], u64),
     /// Claims an id, and completes that.
     Claim(u64, u64),
+    /// Claims ids at once, by the clock, and completes what it got.
+    ClaimBatch(&'static [u64]),
     Forget(u64),
     Clear,
     /// Seals all that the journal has.
@@ -163,6 +165,18 @@ impl Play {
                     engine.complete(request.id, token);
                 }
                 vec![(*id, Deed::Asked { is_fresh: Some(matches!(tried, Tried::Claimed(_))) })]
+            }
+            Op::ClaimBatch(ids) => {
+                let mut buffers = Buffers::default();
+                let digests: Vec<_> = ids.iter().map(|id| self.digest(*id)).collect();
+                let tried = engine.claim_block(&digests, Duration::from_secs(1), &mut buffers);
+                let deeds = ids.iter().zip(tried).zip(&digests).map(|((id, tried), digest)| {
+                    if let Tried::Claimed(token) = tried {
+                        engine.complete(*digest, *token);
+                    }
+                    (*id, Deed::Asked { is_fresh: Some(matches!(tried, Tried::Claimed(_))) })
+                });
+                deeds.collect()
             }
             // (Of one that is claimed that is refused.)
             Op::Forget(id) => engine.forget(self.digest(*id)).then_some((*id, Deed::Forgotten)).into_iter().collect(),

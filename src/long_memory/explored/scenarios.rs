@@ -1,6 +1,6 @@
 //! The scenarios.
 
-use super::scenario::Op::{Batch, Check, Checkpoint, Claim, Clear, Die, Fail, Flush, Forget, Seal, Tidy};
+use super::scenario::Op::{Batch, Check, Checkpoint, Claim, ClaimBatch, Clear, Die, Fail, Flush, Forget, Seal, Tidy};
 use super::scenario::Scenario;
 
 /// An id leaves the window while it is sealed, and asked for; nobody has written it before.
@@ -115,6 +115,27 @@ pub(super) fn claimed() -> Scenario {
     }
 }
 
+/// An id leaves the window between the two looks of those that claim it.
+pub(super) fn claimed_while_it_leaves() -> Scenario {
+    Scenario {
+        name: "claimed while it leaves",
+        before: &[Check(1, 0), Seal(5), Check(2, 98)],
+        threads: &[&[Claim(1, 98)], &[Check(3, 103)]],
+        after: &[Claim(1, 104)],
+        known: &[1, 2],
+        ..Scenario::default()
+    }
+}
+
+/// The same of many at once.
+pub(super) fn claimed_as_a_batch_while_it_leaves() -> Scenario {
+    Scenario {
+        name: "claimed as a batch while it leaves",
+        threads: &[&[ClaimBatch(&[2, 1, 4])], &[Check(3, 103)]],
+        ..claimed_while_it_leaves()
+    }
+}
+
 /// Everything is forgotten while an id is claimed.
 pub(super) fn claimed_and_cleared() -> Scenario {
     Scenario { name: "claimed and cleared", threads: &[&[Clear], &[Claim(1, 130)]], ..claimed() }
@@ -216,7 +237,7 @@ pub(super) fn dies_merging() -> Scenario {
     }
 }
 
-const ALL: [fn() -> Scenario; 17] = [
+const ALL: [fn() -> Scenario; 19] = [
     leaves_the_window,
     fresh_for_one,
     sealed_up_to,
@@ -228,6 +249,8 @@ const ALL: [fn() -> Scenario; 17] = [
     sealed_as_forgotten,
     tombstone_merged,
     claimed,
+    claimed_while_it_leaves,
+    claimed_as_a_batch_while_it_leaves,
     claimed_and_cleared,
     cleared,
     expired,
