@@ -183,7 +183,8 @@ const MENDS: [Rule; 14] = [
 ];
 
 /// The same, of engines with a long memory.
-const MENDS_BEYOND: [Rule; 4] = [Rule::BehindIsInDoubt, Rule::InsertAgain, Rule::SealedFirst, Rule::VoidAtOnce];
+const MENDS_BEYOND: [Rule; 5] =
+    [Rule::BehindIsInDoubt, Rule::InsertAgain, Rule::SealedFirst, Rule::TimeIsSaid, Rule::VoidAtOnce];
 
 /// Checks each mend by a sequence that is kept; or, if `HAPAX_MUTANTS` says how many to try, by
 /// those of seeds, which are shrunk.

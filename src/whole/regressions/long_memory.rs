@@ -131,4 +131,18 @@ pub(super) fn all(add: Add<'_>) {
             Check { id: 0 },
         ],
     );
+    add(
+        "a journal that was gone, and reopened with nothing to write, did not say how its events' time is counted",
+        Some(Rule::TimeIsSaid),
+        Config { window_secs: 10, refresh: true, long: Some(2_000), lateness: None, ..EVENTS },
+        &[
+            CheckBatch { first: 2, ids: 5 },
+            Event { id: 1, milliwindows: 33 },
+            Restart { milliwindows: 0 },
+            RemoveDirectory,
+            ReopenJournal,
+            Crash { seed: 25_299 },
+            Event { id: 6, milliwindows: 14_121 },
+        ],
+    );
 }
