@@ -85,6 +85,12 @@ impl Shared {
         self.lock().held.is_some()
     }
 
+    /// Returns the number of the oldest block that there is; that of the next one, if there is
+    /// none.
+    pub(crate) fn first_block(&self) -> u64 {
+        self.lock_writer().first_block()
+    }
+
     /// Returns the time of the first of the ids that wait for a checkpoint.
     pub(crate) fn earliest_held(&self) -> Option<Timestamp> {
         self.lock().held.as_ref().and_then(|held| held.earliest())

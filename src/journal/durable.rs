@@ -74,12 +74,15 @@ impl Shared {
             // Nobody knows what the disk has behind the last block.
             return Err(failed);
         }
-        let first = writer.segments().next().map_or(writer.number, |oldest| oldest.first);
-        Ok((first <= block).then(|| writer.durable_files()))
+        Ok((writer.first_block() <= block).then(|| writer.durable_files()))
     }
 }
 
 impl Writer {
+    pub(super) fn first_block(&self) -> u64 {
+        self.segments().next().map_or(self.number, |oldest| oldest.first)
+    }
+
     fn durable_files(&self) -> DurableFiles {
         let current = self.current.as_ref().map(|current| &*current.segment.path);
         let file = |segment: &Segment| DurableFile {

@@ -21,6 +21,8 @@ mod tier;
 mod worker;
 
 #[cfg(test)]
+mod directories;
+#[cfg(test)]
 mod events;
 #[cfg(test)]
 mod explored;

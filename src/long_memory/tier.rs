@@ -17,6 +17,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// The most live segments with which an engine goes on, instead of merging them first: three times
+/// as many as there are while merges keep pace.
+const LIVE_AT_START_MAX: u64 = 30;
+
 /// The knowledge of an id that the window does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Beyond {
@@ -85,8 +89,24 @@ impl LongTier {
                 ("the next block", next.to_string(), format!("at least {sealed}, as segments say"));
             return Err(SegmentError::NotOurs { path: directory, what, got, expected });
         }
+        // It was written without these segments for a while, or they are an older copy: what is
+        // between both is in neither. (Where nothing was sealed yet, a long memory begins.)
+        let first = journal.first_block();
+        if sealed > 0 && first > sealed {
+            let (what, got) = ("the oldest block", first.to_string());
+            let expected = format!(
+                "at most {sealed}, where the segments in {} end; without those segments a new long memory begins here",
+                segments.directory.display()
+            );
+            return Err(SegmentError::NotOurs { path: directory, what, got, expected });
+        }
         let sealing = Arc::new(Sealing::new(segments, journal, (window, lateness), has_thread));
         sealing.seal(now)?;
+        // Each start makes a segment of what it finds. A process that dies soon after each has no
+        // time to merge, and each segment is an open file.
+        if sealing.segments.stats().segments > LIVE_AT_START_MAX {
+            sealing.tidy(now, || true)?;
+        }
         let start = || Worker::start(Arc::clone(&sealing)).map_err(SegmentError::io("start the thread of", &directory));
         let worker = has_thread.then(start).transpose()?;
         let brings = has_thread && sealing.segments.stats().remote > 0;

@@ -62,7 +62,7 @@ const LOCK: &str = "lock";
 /// have the id: 0.2 % of them, for an id that is unknown.
 pub struct Segments {
     pub(super) disk: Arc<dyn Disk>,
-    pub(super) directory: PathBuf,
+    pub(crate) directory: PathBuf,
     pub(super) options: SegmentOptions,
     pub(super) keys: Keys,
     /// The live segments, the oldest first.

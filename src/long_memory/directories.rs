@@ -1,0 +1,120 @@
+//! A journal and segments that do not belong together: every pair of directories of different ages.
+//! A pair is refused, by name, if ids between both are in neither.
+
+use super::tests::World;
+use crate::journal::restarts::builder;
+use crate::journal::simulated::Simulated;
+use crate::{Dedup, JournalOptions};
+use std::path::Path;
+
+/// The hours, so to say, after each of which a state of both directories is kept.
+const STEP: u64 = 130;
+
+/// Lets an engine accept an id now and then, and everything before leave the window.
+fn pass_a_step(world: &World, dedup: &Dedup, name: &str) {
+    for i in 0..4 {
+        world.pass(STEP / 4);
+        assert!(dedup.check(format!("{name}-{i}")).is_fresh());
+        dedup.flush().unwrap();
+    }
+}
+
+/// Returns a disk with the journal of one and the segments of another.
+fn put_together(journal: Option<&Simulated>, segments: Option<&Simulated>) -> Simulated {
+    let disk = Simulated::new();
+    for (from, folder) in [(journal, "/journal"), (segments, "/long")] {
+        let Some(from) = from else { continue };
+        for path in from.paths().into_iter().filter(|path| path.starts_with(folder)) {
+            disk.put(&path, from.read(&path).expect("it was listed just now"));
+        }
+    }
+    disk
+}
+
+/// Returns the state of the disk after a step with a long memory, after two, and after two without.
+fn states(world: &World) -> [Simulated; 3] {
+    let end = |dedup: Dedup, disk: &Simulated| {
+        drop(dedup);
+        disk.copy()
+    };
+    let dedup = world.open();
+    pass_a_step(world, &dedup, "a");
+    let old = end(dedup, &world.disk);
+    let dedup = world.open();
+    pass_a_step(world, &dedup, "b");
+    let new = end(dedup, &world.disk);
+    // A rollback: the version before knows nothing of segments.
+    let dedup = builder(&world.disk, &world.clock, JournalOptions::new()).window(super::tests::WINDOW).build().unwrap();
+    pass_a_step(world, &dedup, "c");
+    pass_a_step(world, &dedup, "d");
+    [old, new, end(dedup, &world.disk)]
+}
+
+#[test]
+fn directories_of_different_ages_are_refused_where_ids_are_in_neither() {
+    let world = World::new();
+    let [old, new, without] = states(&world);
+    let refused = |journal: Option<&Simulated>, segments: Option<&Simulated>| {
+        let world = World { disk: put_together(journal, segments), clock: world.clock.clone(), ..World::new() };
+        world.build().err().map(|error| error.to_string())
+    };
+    let begins_behind = "the oldest block";
+    let ends_before = "the next block";
+    for (name, journal, segments, expected) in [
+        ("old and old", Some(&old), Some(&old), None),
+        ("new and new", Some(&new), Some(&new), None),
+        ("an older journal", Some(&old), Some(&new), Some(ends_before)),
+        ("no journal", None, Some(&new), Some(ends_before)),
+        ("older segments", Some(&without), Some(&old), Some(begins_behind)),
+        ("after a rollback", Some(&without), Some(&new), Some(begins_behind)),
+        // A long memory begins with what the journal has.
+        ("no segments", Some(&new), None, None),
+    ] {
+        let wrong = refused(journal, segments);
+        println!("{name}: {wrong:?}");
+        match expected {
+            None => assert_eq!(wrong, None, "{name}"),
+            Some(what) => assert!(wrong.as_ref().is_some_and(|wrong| wrong.contains(what)), "{name}: {wrong:?}"),
+        }
+    }
+}
+
+#[test]
+fn older_segments_are_taken_if_the_journal_has_all_that_came_since() {
+    let world = World::new();
+    let dedup = world.open();
+    assert!(dedup.check("a").is_fresh());
+    drop(dedup);
+    let old = world.disk.copy();
+    let dedup = world.open();
+    assert!(dedup.check("b").is_fresh());
+    drop(dedup);
+    let disk = put_together(Some(&world.disk), Some(&old));
+    assert!(disk.paths().iter().any(|path| path.starts_with(Path::new("/long"))));
+    let dedup = World { disk, clock: world.clock.clone(), ..World::new() }.open();
+    world.pass(300);
+    for id in ["a", "b"] {
+        assert!(dedup.check(id).is_duplicate(), "{id}");
+    }
+}
+
+#[test]
+fn a_process_that_dies_soon_after_each_start_leaves_few_segments() {
+    let world = World::new();
+    let names: Vec<_> = (0..300).map(|start| format!("{start}")).collect();
+    for (start, name) in names.iter().enumerate() {
+        let dedup = world.open();
+        let live = dedup.stats().long_memory.expect("it has one").segments.segments;
+        assert!(live <= 31, "start {start}: {live} segments");
+        assert!(dedup.check(name).is_fresh());
+        dedup.flush().unwrap();
+        world.disk.kill();
+        drop(dedup);
+        world.disk.heal();
+    }
+    let dedup = world.open();
+    world.pass(200);
+    for name in &names {
+        assert!(dedup.check(name).is_duplicate(), "{name}");
+    }
+}
