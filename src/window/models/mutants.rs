@@ -18,7 +18,6 @@ const MISSED_BY_LOOM: &[(Rule, &str)] = &[
 
 /// The rules whose scenarios take loom too long.
 const MISSED_BY_SHUTTLE: &[(Rule, &str)] = &[
-    (AwayFlag, "a_flag_on_an_old_entry"),
     (ValidView, "more_than_a_round_goes_by"),
     (FlagGrace, "a_flag_older_than_what_it_protects"),
     (SweepWhileDue, "a_sweep_and_an_insertion"),
@@ -37,6 +36,7 @@ const MISSED: &[(Rule, &str)] = &[
     (SourceAgain, "an_entry_is_forgotten_while_it_is_displaced"),
     (Flag, "an_entry_is_displaced_while_it_is_checked"),
     (InheritFlag, "a_flag_is_displaced"),
+    (AwayFlag, "a_flag_on_an_old_entry"),
     (HomeFirst, "an_entry_is_refreshed_while_it_is_displaced"),
     (KeepGrace, "live_for_one_and_dropped_by_the_other"),
     (CountKept, "live_for_one_and_counted_by_the_other"),

@@ -194,5 +194,5 @@ impl World {
 fn digest(id: Id) -> Digest {
     let (bucket, tag) = (id / 100, id % 100);
     let high = if tag >= 50 { 1 << 63 } else { 0 };
-    Digest { place: bucket.reverse_bits(), mark: tag << 18 | high }
+    Digest { place: bucket.reverse_bits(), mark: tag << 32 | high }
 }
