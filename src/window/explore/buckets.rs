@@ -50,7 +50,8 @@ scenarios! {
         Scenario::new(
             vec![check(5, 1), check(6, 1)],
             vec![vec![check(1, 1), check(1, 2)], vec![check(2, 1), check(3, 1), check(1, 1)]],
-        );
+        )
+        .large();
     an_entry_is_displaced_while_it_is_checked: [long, short, refresh]
         Scenario::new(
             vec![check(1, 1), check(6, 1)],
