@@ -36,7 +36,8 @@ pub(crate) enum Elsewhere {
 /// The result of an attempt to insert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pushed {
-    Done,
+    /// This slot has this content now.
+    Done(usize, Slot),
     /// The bucket has changed since the view.
     Stale,
     Overtaken,
@@ -113,7 +114,7 @@ pub(crate) fn check<M: BucketMemory>(
                 }
             }
             match push(memory, id.bucket, view.ring, entry, moment, &Chain::none()) {
-                Pushed::Done => return Ok(outcome),
+                Pushed::Done(..) => return Ok(outcome),
                 Pushed::Stale => continue,
                 Pushed::Overtaken => return Err(Overtaken),
             }
@@ -182,19 +183,13 @@ fn copy<M: BucketMemory>(
         let is_there = is_there()?;
         return Ok(match push(memory, bucket, ring, entry, moment, chain) {
             _ if !is_there => Copied::Gone,
-            Pushed::Done => Copied::Done,
+            Pushed::Done(..) => Copied::Done,
             Pushed::Stale => Copied::Stale,
             Pushed::Overtaken => Copied::Overtaken,
         });
     }
     match push(memory, bucket, ring, entry.reserved(), moment, chain) {
-        Pushed::Done => {
-            let reserved = memory.load(bucket, ring.head);
-            match reserved.version(M::VERSION_MASK) == ring.version && reserved.is_reserved_for(entry) {
-                true => fill(memory, bucket, ring.head, reserved, entry, is_there),
-                false => Ok(gone(memory, bucket, ring.head, ring.version)),
-            }
-        }
+        Pushed::Done(slot, reserved) => fill(memory, bucket, slot, reserved, entry, is_there),
         Pushed::Stale => Ok(Copied::Stale),
         Pushed::Overtaken => Ok(Copied::Overtaken),
     }
@@ -217,15 +212,9 @@ fn fill<M: BucketMemory>(
     if memory.replace(bucket, slot, reserved, reserved.filled(entry), None) {
         return Ok(Copied::Done);
     }
-    Ok(gone(memory, bucket, slot, reserved.version(M::VERSION_MASK)))
-}
-
-/// Returns why a slot that was reserved in this version is not reserved any more.
-fn gone<M: BucketMemory>(memory: &M, bucket: usize, slot: usize, version: u64) -> Copied {
-    match memory.load(bucket, slot).version(M::VERSION_MASK) == version {
-        true => Copied::Cancelled,
-        false => Copied::Displaced,
-    }
+    let version = |slot: Slot| slot.version(M::VERSION_MASK);
+    let is_displaced = version(memory.load(bucket, slot)) != version(reserved);
+    Ok(if is_displaced { Copied::Displaced } else { Copied::Cancelled })
 }
 
 /// Checks an id in the only table that there is.
@@ -355,7 +344,7 @@ fn push<M: BucketMemory>(memory: &M, bucket: usize, ring: Ring, entry: Slot, mom
     if let Some((tag, longer)) = moved_late {
         relocate(memory, &Displaced { entry: victim, tag, bucket, slot: ring.head }, moment, &longer);
     }
-    Pushed::Done
+    Pushed::Done(ring.head, entry)
 }
 
 /// Inserts as a protocol without a ring would: into the first slot that holds nothing live, if

@@ -212,10 +212,6 @@ impl Slot {
         (!self.is_vacant()).then_some(Tag(self.0 & TAG))
     }
 
-    pub(crate) fn is_reserved_for(self, entry: Slot) -> bool {
-        self.is_reserved(Tag(entry.0 & TAG), !entry.is_away())
-    }
-
     pub(crate) fn is_reserved_for_any(self) -> bool {
         self.is_vacant() && self.0 >= RESERVED[0]
     }
