@@ -81,7 +81,10 @@ impl OnDisk {
             snapshot.restore(engine)?;
         }
         #[cfg(all(feature = "long-memory", not(modelled)))]
-        let is_inline = self.journal.as_ref().is_some_and(Opened::is_inline);
+        let (is_inline, keeps_damage) = match &self.journal {
+            Some(journal) => (journal.is_inline(), journal.keeps_damage()),
+            None => (false, false),
+        };
         let mut resumed = self.snapshot.as_ref().map(Snapshot::resumed);
         let machine = self.journal.as_ref().map_or_else(|| engine.machine(), Opened::machine);
         #[allow(unused_mut, reason = "a long memory changes it")]
@@ -102,8 +105,13 @@ impl OnDisk {
             let now = engine.no_later_than_events(engine.now_at_rest().time);
             // (Deferred ids are to be appended within half a window.)
             let lateness = if journal.notes_checks() { Duration::ZERO } else { options.window / 2 };
-            let long = LongTier::go_on(segments, shared, (options.window, lateness, now), !is_inline)?;
+            let sealed = segments.sealed();
+            let missing = if sealed > 0 { shared.first_block().saturating_sub(sealed) } else { 0 };
+            let long = LongTier::go_on(segments, shared, (options.window, lateness, now), (!is_inline, keeps_damage))?;
             engine.long = Some(Box::new(long));
+            if let Some(journal) = &mut engine.journal {
+                journal.misses(missing);
+            }
         }
         Ok(())
     }

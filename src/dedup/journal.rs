@@ -141,7 +141,11 @@ impl Dedup {
     /// process that has the journal. Otherwise the reason why it cannot go on; then it is as it
     /// was, and can be tried again. [`JournalError::NotConfigured`] without a journal.
     pub fn reopen_journal(&self) -> Result<Reopened, JournalError> {
-        self.journal()?.shared.reopen()
+        let reopened = self.journal()?.shared.reopen()?;
+        if reopened.files_lost > 0 {
+            self.engine.go_on_without_lost();
+        }
+        Ok(reopened)
     }
 
     /// Returns the journal's files, up to what is durable: a directory with a copy of them, and

@@ -390,14 +390,10 @@ impl Shared {
         let mut state = self.lock();
         let (target, latest) = (state.take(&mut payload), state.latest);
         drop(state);
-        let events = payload.events();
-        // Where no file is left, nothing says how time is counted: a segment that is made of what
-        // was in them has times of a kind that the next process would not know.
-        let is_gone = writer.sealed.is_some_and(|sealed| sealed > 0) && writer.segments().next().is_none();
-        if is_gone && obeys(Rule::TimeIsSaid) {
-            payload.push_time_base(writer.rules.time.get());
-        }
-        let outcome = if payload.bytes().is_empty() { Ok(()) } else { writer.commit(&payload, latest) };
+        let outcome = writer.say_time(latest).and_then(|()| match payload.bytes() {
+            [] => Ok(()),
+            _ => writer.commit(&payload, latest),
+        });
         let mut state = self.lock();
         state.written(writer, outcome.is_ok().then_some(target));
         if let Err(error) = outcome {
@@ -406,7 +402,7 @@ impl Shared {
             self.wake(state);
             return Err(error);
         }
-        Ok(events)
+        Ok(payload.events())
     }
 
     /// Goes on, since it can be written again; returns what was dropped until now, and lost.

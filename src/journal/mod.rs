@@ -168,6 +168,12 @@ impl Opened {
         Arc::clone(&self.found.disk)
     }
 
+    /// Returns true if it is to be opened with what is left of it.
+    #[cfg(all(feature = "long-memory", not(modelled)))]
+    pub(crate) fn keeps_damage(&self) -> bool {
+        self.options.damage == Damage::Keep
+    }
+
     /// Returns true if callers write what they flush, rather than a thread.
     #[cfg(all(feature = "long-memory", not(modelled)))]
     pub(crate) fn is_inline(&self) -> bool {
@@ -321,6 +327,13 @@ impl Journal {
     /// Returns the time of the last write.
     pub(crate) fn resumed(&self) -> Resumed {
         self.resumed
+    }
+
+    /// Notes that this many blocks are in no segment and not here, unless it is known already that
+    /// blocks are lost.
+    #[cfg(all(feature = "long-memory", not(modelled)))]
+    pub(crate) fn misses(&mut self, blocks: u64) {
+        self.recovery.blocks_lost = self.recovery.blocks_lost.max(blocks);
     }
 
     /// Notes that the clock went on from what was recovered, and that time is counted in this way.

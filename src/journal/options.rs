@@ -47,7 +47,8 @@ pub enum Damage {
     #[default]
     Refuse,
     /// Every block that is whole is kept; damaged files are moved aside, under their name with
-    /// `.damaged` behind it. [`Recovery`](crate::Recovery) says what is lost.
+    /// `.damaged` behind it. [`Recovery`](crate::Recovery) says what is lost. So it does of blocks
+    /// that a long memory would have to have, and has not: of a time without it, say.
     Keep,
 }
 

@@ -42,7 +42,8 @@ pub struct Recovery {
     pub damage: Vec<Defect>,
     /// The number of files of [`damage`](Recovery::damage) that were missing.
     pub files_lost: u64,
-    /// The number of blocks that are lost by it.
+    /// The number of blocks that are lost by it; or that are in no segment of a long memory either,
+    /// since the journal was written without it for a while.
     pub blocks_lost: u64,
     /// The number of ids that are lost by it.
     pub ids_lost: Loss,

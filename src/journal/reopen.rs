@@ -5,9 +5,12 @@ use super::damage::Lost;
 use super::disk::Identity;
 use super::format::HEADER_BYTES;
 use super::options::SyncMode;
+use super::payload::Payload;
 use super::watch::{LOCK, Watch};
 use super::writer::{Current, Segment, Writer, is_segment, lock, number_of};
+use crate::Timestamp;
 use crate::error::JournalError;
+use crate::rules::{Rule, obeys};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -84,6 +87,24 @@ impl Writer {
         }
         self.is_broken = false;
         Ok(())
+    }
+
+    /// Writes how time is counted, where no file is left that says so: a segment that was made of
+    /// what was in them has times of a kind that the next process would not know.
+    pub(super) fn say_time(&mut self, latest: Timestamp) -> Result<(), JournalError> {
+        let is_gone = self.sealed.is_some_and(|sealed| sealed > 0) && self.segments().next().is_none();
+        if !is_gone || !obeys(Rule::TimeIsSaid) {
+            return Ok(());
+        }
+        let mut payload = Payload::default();
+        payload.push_time_base(self.rules.time.get());
+        // In a file of its own, without the positions: where they are a checkpoint's, what belongs
+        // to it is gone.
+        let positions = std::mem::take(&mut self.positions);
+        let written = self.commit(&payload, latest);
+        self.positions = positions;
+        self.close_file();
+        written
     }
 
     /// Cuts off bytes that may have been written and are not known to be durable: they are written

@@ -50,6 +50,10 @@ fn states(world: &World) -> [Simulated; 3] {
     [old, new, end(dedup, &world.disk)]
 }
 
+fn blocks_lost(dedup: &Dedup) -> u64 {
+    dedup.stats().journal.expect("it has one").recovery.blocks_lost
+}
+
 #[test]
 fn directories_of_different_ages_are_refused_where_ids_are_in_neither() {
     let world = World::new();
@@ -76,6 +80,46 @@ fn directories_of_different_ages_are_refused_where_ids_are_in_neither() {
             None => assert_eq!(wrong, None, "{name}"),
             Some(what) => assert!(wrong.as_ref().is_some_and(|wrong| wrong.contains(what)), "{name}: {wrong:?}"),
         }
+    }
+}
+
+#[test]
+fn who_keeps_damage_goes_on_over_a_gap_and_is_told_how_many_blocks_it_has() {
+    let world = World::new();
+    let [_, new, without] = states(&world);
+    let disk = put_together(Some(&without), Some(&new));
+    let world = World { disk, clock: world.clock.clone(), keeps_damage: true, ..World::new() };
+    let dedup = world.open();
+    assert!(blocks_lost(&dedup) > 0);
+    // Of before the gap, and of after it.
+    for id in ["b-0", "d-3"] {
+        assert!(dedup.check(id).is_duplicate(), "{id}");
+    }
+    drop(dedup);
+    // What it had is in segments now.
+    let dedup = World { disk: world.disk.copy(), clock: world.clock.clone(), ..World::new() }.open();
+    assert_eq!(blocks_lost(&dedup), 0);
+}
+
+#[test]
+fn a_journal_that_was_deleted_and_reopened_goes_on_with_what_is_sealed() {
+    for dies in [false, true] {
+        let world = World::new();
+        let dedup = world.open();
+        assert!(dedup.check("a").is_fresh());
+        world.pass(70);
+        // By now the first is sealed; this one will not be.
+        assert!(dedup.check("b").is_fresh());
+        dedup.flush().unwrap();
+        world.disk.delete_directory(Path::new("/journal"));
+        assert!(dedup.reopen_journal().unwrap().files_lost > 0);
+        if dies {
+            world.disk.kill();
+        }
+        drop(dedup);
+        world.disk.heal();
+        let dedup = world.open();
+        assert!(dedup.check("a").is_duplicate() && dedup.check("b").is_fresh(), "dies: {dies}");
     }
 }
 

@@ -7,8 +7,8 @@ use crate::rules::{Place, Rule, at, leave_out};
 use crate::segments::elsewhere::{Elsewhere, Mood};
 use crate::sync::{Ordering, StdAtomicU64};
 use crate::{
-    Attempt, Builder, Certainty, Dedup, DurableFiles, DurableSegments, Error, Forgotten, JournalError, JournalOptions,
-    LongMemory, ManualClock, Tier, Timestamp,
+    Attempt, Builder, Certainty, Damage, Dedup, DurableFiles, DurableSegments, Error, Forgotten, JournalError,
+    JournalOptions, LongMemory, ManualClock, Tier, Timestamp,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,6 +27,7 @@ pub(super) struct World {
     pub(super) checkpoints: bool,
     /// True if callers tell the journal of their checks.
     pub(super) deferred: bool,
+    pub(super) keeps_damage: bool,
     pub(super) refreshes: bool,
     /// The segments of earlier owners, if it is handed over.
     pub(super) source: Option<Elsewhere>,
@@ -35,7 +36,8 @@ pub(super) struct World {
 impl World {
     pub(super) fn new() -> Self {
         let (checkpoints, deferred, refreshes) = (false, false, false);
-        World { disk: Simulated::new(), clock: clock(), checkpoints, deferred, refreshes, source: None }
+        let (disk, clock, keeps_damage) = (Simulated::new(), clock(), false);
+        World { disk, clock, checkpoints, deferred, keeps_damage, refreshes, source: None }
     }
 
     pub(super) fn open(&self) -> Dedup {
@@ -43,7 +45,8 @@ impl World {
     }
 
     pub(super) fn build(&self) -> Result<Dedup, Error> {
-        let options = JournalOptions::new().checkpoints(self.checkpoints).deferred(self.deferred);
+        let damage = if self.keeps_damage { Damage::Keep } else { Damage::Refuse };
+        let options = JournalOptions::new().checkpoints(self.checkpoints).deferred(self.deferred).damage(damage);
         let builder = builder(&self.disk, &self.clock, options);
         // (With one key, filters let the same ids pass each time.)
         let key = DigestKey { kind: WantedKey::default().kind, bits: 7 };

@@ -74,12 +74,13 @@ impl LongTier {
 
     /// Goes on from what the segments and the journal have: everything that is in the journal alone
     /// is sealed first; it was accepted before `now`, and up to `lateness` before the journal had
-    /// it. Without a thread, callers do all of it.
+    /// it. Without a thread, callers do all of it. A gap between both is refused, unless it
+    /// `keeps_damage`.
     pub(crate) fn go_on(
         segments: Arc<Segments>,
         journal: Arc<Shared>,
         (window, lateness, now): (Duration, Duration, Timestamp),
-        has_thread: bool,
+        (has_thread, keeps_damage): (bool, bool),
     ) -> Result<Self, SegmentError> {
         let directory = journal.directory().to_owned();
         let origin = Origin::here().map_err(SegmentError::io("watch for forks of", &directory))?;
@@ -92,10 +93,10 @@ impl LongTier {
         // It was written without these segments for a while, or they are an older copy: what is
         // between both is in neither. (Where nothing was sealed yet, a long memory begins.)
         let first = journal.first_block();
-        if sealed > 0 && first > sealed {
+        if sealed > 0 && first > sealed && !keeps_damage {
             let (what, got) = ("the oldest block", first.to_string());
             let expected = format!(
-                "at most {sealed}, where the segments in {} end; without those segments a new long memory begins here",
+                "at most {sealed}, where the segments in {} end; with Damage::Keep it goes on without what is between",
                 segments.directory.display()
             );
             return Err(SegmentError::NotOurs { path: directory, what, got, expected });
@@ -216,6 +217,15 @@ impl LongTier {
         if self.origin.is_here() {
             // If it fails, the record in the journal clears them when that is sealed.
             let _ = self.sealing.clear();
+        }
+    }
+
+    /// Goes on without what the journal has lost, which somebody was told: what is left of it is
+    /// sealed, so that the next process finds no gap.
+    pub(crate) fn go_on_without(&self, now: Timestamp) {
+        if self.origin.is_here() {
+            // If it fails, the error is in the statistics, and the gap is refused.
+            let _ = self.sealing.seal(now);
         }
     }
 

@@ -8,9 +8,9 @@
 //! | head of the ring | an entry, version + 1 | [`push`] | the slot is what the view showed |
 //! | any | the same, later tick | [`check`] with refresh | it holds the id, live |
 //! | any | forgotten, same version | forget | it holds the id, or is reserved |
-//! | one that is reserved | the entry, same version | [`copy`] | that is still to be copied |
+//! | one that is reserved | the entry, same version | [`fill`] | the original still is there |
 //! | any | empty, same version | sweep | it is long expired |
-//! | any but 0 | the same, version of slot 0 | [`repair`] | two looks show one and the same broken ring |
+//! | any but 0 | the same, version of slot 0 | `repair` in [`patience`](super::patience) | two looks show one and the same broken ring |
 
 use super::bucket_memory::{BucketMemory, Lost, Overtaken, Place};
 use super::chain::Chain;

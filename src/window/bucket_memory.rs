@@ -25,7 +25,7 @@ pub(crate) trait BucketMemory: Sized {
     fn view_with_head(&self, bucket: usize, key: Key, moment: &Moment) -> (View, Slot);
     /// Loads one slot, Acquire.
     fn load(&self, bucket: usize, slot: usize) -> Slot;
-    /// Loads one slot, sequentially consistent.
+    /// Loads one slot, sequentially consistent: partner of the fence of whoever forgets.
     fn load_in_order(&self, bucket: usize, slot: usize) -> Slot;
     /// Replaces a slot by a compare-and-swap, sequentially consistent on success. `lost` is an
     /// entry that goes for good with it, and is then counted.

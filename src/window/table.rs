@@ -254,7 +254,8 @@ impl<const SLOTS: usize, const VERSION_BITS: u32> BucketMemory for TableMemory<'
         let slot = &self.bucket(bucket)[slot];
         // Release: partner of the acquire fence in `view`. Sequentially consistent, too: partner of
         // the fence in `Tables::order_looks`, for a caller that looks afterwards which table is the
-        // newest. A failure says nothing but that it failed.
+        // newest; and of that in `forget`, for one that has reserved a slot. A failure says nothing
+        // but that it failed.
         let order = if obeys(Rule::NewestInOrder) { Ordering::SeqCst } else { Ordering::Release };
         let done = match obeys(Rule::Compare) {
             true => slot.compare_exchange(old.0, new.0, order, Ordering::Relaxed).is_ok(),

@@ -10,11 +10,11 @@ use testkit::long;
 
 const WINDOW: Duration = Duration::from_secs(100);
 
-fn engine(capacity: u64) -> Dedup {
+fn engine(capacity: u64, refresh: bool) -> Dedup {
     let clock = ManualClock::new();
     clock.advance(WINDOW);
     let builder = Dedup::builder().seed(7).window(WINDOW).capacity(capacity as usize).growth_thread(false);
-    builder.clock(clock).build().unwrap()
+    builder.refresh_on_duplicate(refresh).clock(clock).build().unwrap()
 }
 
 /// Checks ids in batches. Returns how many were fresh.
@@ -45,20 +45,22 @@ fn are_there(dedup: &Dedup, ids: std::ops::Range<u64>, what: &str) {
 #[test]
 fn ids_that_a_window_does_not_have_cost_it_nothing_if_they_are_forgotten() {
     // Grown from room for one to several tables, all full but the last.
-    let (dedup, live) = (engine(1), long(100_000, 1_000_000));
-    assert_eq!(fresh(&dedup, 0..live), live);
-    for unknown in 1..=10 {
-        forget(&dedup, unknown << 40..(unknown << 40) + live / 10);
+    for refresh in [false, true] {
+        let (dedup, live) = (engine(1, refresh), long(100_000, 1_000_000));
+        assert_eq!(fresh(&dedup, 0..live), live);
+        for unknown in 1..=10 {
+            forget(&dedup, unknown << 40..(unknown << 40) + live / 10);
+        }
+        assert_eq!(dedup.stats().window.evicted_live, 0);
+        are_there(&dedup, 0..live, &format!("as many unknown ids forgotten, refresh {refresh}"));
     }
-    assert_eq!(dedup.stats().window.evicted_live, 0);
-    are_there(&dedup, 0..live, "a million of unknown ids forgotten");
 }
 
 #[test]
 fn outages_cost_other_ids_nothing() {
-    for (capacity, live) in [(10, 3), (3, 3)] {
+    for (capacity, live, refresh) in [(10, 3, false), (3, 3, false), (3, 3, true)] {
         let unit = long(10_000, 100_000);
-        let dedup = engine(capacity * unit);
+        let dedup = engine(capacity * unit, refresh);
         assert_eq!(fresh(&dedup, 0..live * unit), live * unit);
         for outage in 1..=10 {
             let failed = outage << 40..(outage << 40) + unit;
@@ -72,7 +74,7 @@ fn outages_cost_other_ids_nothing() {
 #[test]
 fn work_that_fails_now_and_then_costs_other_ids_nothing() {
     for (capacity, one_in) in [(1_000, 100), (1_000, 10), (1_000, 2), (long(50_000, 1_000_000), 10)] {
-        let (dedup, messages) = (engine(capacity), long(150_000, 3_000_000));
+        let (dedup, messages) = (engine(capacity, false), long(150_000, 3_000_000));
         for from in (0..messages).step_by(100) {
             let batch = from..from + 100;
             assert_eq!(fresh(&dedup, batch.clone()), 100);

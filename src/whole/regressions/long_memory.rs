@@ -145,4 +145,25 @@ pub(super) fn all(add: Add<'_>) {
             Event { id: 6, milliwindows: 14_121 },
         ],
     );
+    add(
+        "a journal that was gone, and reopened, was at a checkpoint whose ids were gone",
+        None,
+        Config { refresh: true, deferred: true, long: Some(5_000), ..CHECKPOINTS },
+        &[Checkpoint, Contains { id: 3 }, Check { id: 3 }, RemoveDirectory, ReopenJournal, Crash { seed: 49_113 }],
+    );
+    add(
+        "a journal that was gone, and reopened, was refused by the next engine, though its loss was told",
+        None,
+        Config { window_secs: 10, long: Some(2_000), ..PLAIN },
+        &[
+            Check { id: 0 },
+            Flush,
+            Crash { seed: 12_774 },
+            Check { id: 6 },
+            Flush,
+            RemoveDirectory,
+            ReopenJournal,
+            Restart { milliwindows: 0 },
+        ],
+    );
 }
