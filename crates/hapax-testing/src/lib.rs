@@ -121,6 +121,7 @@ mod exercise;
 #[cfg(test)]
 mod exercised;
 mod follow;
+mod frontier;
 #[cfg(test)]
 mod judged;
 #[cfg(test)]

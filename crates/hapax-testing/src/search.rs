@@ -6,9 +6,9 @@
 //! search by Wing and Gong). Between returns, the search keeps a set of [`Configuration`]s: the
 //! possible ones, each once.
 
+use super::frontier::{Configuration, Frontier};
 use super::operation::Event;
 use super::state::{Act, Effective, Specification, State};
-use std::collections::HashSet;
 
 /// An operation on the id, as far as the search needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,16 +21,6 @@ pub(super) struct Step {
     pub(super) optional: bool,
     /// True if it stands for any number of such operations.
     pub(super) endless: bool,
-}
-
-/// One way in which everything so far can have happened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Configuration {
-    pub(super) state: State,
-    /// The operations under way that have happened: a bit each.
-    done: u128,
-    /// The number of evictions that this way takes.
-    pub(super) evictions: u32,
 }
 
 /// An operation that was invoked and has not returned, at the bit of its index.
@@ -50,8 +40,10 @@ pub(super) enum Failed {
     TooMany,
 }
 
-/// The largest number of configurations that are tried for one return.
-const CONFIGURATIONS_MAX: usize = 20_000;
+/// The largest number of configurations that are tried for one return, if few were for those before
+/// it; and what each return adds to the number that may be tried.
+const CONFIGURATIONS_MAX: usize = 40_000;
+const CONFIGURATIONS_A_RETURN: usize = 1_000;
 
 /// The largest number of operations on one id that may never have happened and are kept apart: of
 /// more, it is not known how many happen.
@@ -66,8 +58,9 @@ pub(super) struct Search {
     pending_bits: u128,
     optional_bits: u128,
     evictions_allowed: bool,
-    stack: Vec<Configuration>,
-    tried: HashSet<Configuration>,
+    frontier: Frontier,
+    /// The number of configurations that may be tried.
+    budget: usize,
 }
 
 /// The result of one id's search that later operations begin with.
@@ -85,14 +78,15 @@ impl Search {
             pending_bits: 0,
             optional_bits: 0,
             evictions_allowed,
-            stack: Vec::new(),
-            tried: HashSet::new(),
+            frontier: Frontier::default(),
+            budget: CONFIGURATIONS_MAX,
         }
     }
 
     /// Starts with another id, where an earlier search for it has ended.
     pub(super) fn start(&mut self, remainder: Option<&Remainder>) -> Result<(), Failed> {
         self.configurations.clear();
+        self.budget = CONFIGURATIONS_MAX;
         self.pending_bits = 0;
         self.optional_bits = 0;
         match remainder {
@@ -195,10 +189,8 @@ impl Search {
         // An operation that has not returned, but happened before this one, took no later time than
         // this one may have.
         let latest = self.pending[index].map_or(u64::MAX, |pending| pending.step.effective.latest);
-        self.tried.clear();
-        self.stack.clear();
-        self.stack.append(&mut self.configurations);
-        while let Some(from) = self.stack.pop() {
+        self.frontier.start(&mut self.configurations);
+        while let Some(from) = self.frontier.next() {
             if from.done & bit != 0 {
                 self.configurations.push(Configuration { done: from.done & !bit, ..from });
                 // An operation that may happen again may do so until it returns, after any
@@ -208,10 +200,11 @@ impl Search {
                 }
             }
             self.step_from(spec, from, latest);
-            if self.tried.len() > CONFIGURATIONS_MAX {
+            if self.frontier.tried() > self.budget {
                 return Err(Failed::TooMany);
             }
         }
+        self.budget = CONFIGURATIONS_MAX.min(self.budget - self.frontier.tried() + CONFIGURATIONS_A_RETURN);
         let settled = self.pending[index].map(|pending| pending.step);
         self.pending_bits &= !bit;
         for i in bits(self.pending_bits) {
@@ -237,14 +230,23 @@ impl Search {
         let open = self.pending_bits & !from.done;
         // An operation that never changes anything may go first: from any other place in an order,
         // it can be taken away and put here. The exception: its thread then cannot forget again an
-        // id that it is forgetting.
-        let may_go_first = |i: &usize| !spec.refreshes() && self.pending[*i].is_some_and(|pending| pending.after == 0);
+        // id that it is forgetting. But it can if this is what it does: who forgets an unknown id
+        // has changed nothing, and may do so again.
+        let is_of = |i: usize, event: Event| self.pending[i].is_some_and(|pending| pending.step.act.event == event);
+        let may_go_first = |i: usize| {
+            let after = self.pending[i].map_or(0, |pending| pending.after);
+            !spec.refreshes() && !bits(after).any(|before| is_of(before, Event::Forget))
+        };
         let is_only_look = |event| is_look(event) && !may_accept_before(spec, event);
-        let idle = bits(open & !self.optional_bits).filter(may_go_first).find(|&i| {
-            next(i).is_some_and(|(step, next)| is_only_look(step.act.event) && next.state == Some(from.state))
+        let is_forgetting = |event| event == Event::Forget && spec.forgets_meanwhile();
+        let idle = bits(open & !self.optional_bits).find(|&i| {
+            next(i).is_some_and(|(step, next)| {
+                let event = step.act.event;
+                next.state == Some(from.state) && (is_forgetting(event) || is_only_look(event) && may_go_first(i))
+            })
         });
         if let Some(i) = idle {
-            self.stack.push(Configuration { done: from.done | 1 << i, ..from });
+            self.frontier.add(Configuration { done: from.done | 1 << i, ..from });
             return;
         }
         let again = bits(self.pending_bits & from.done).filter(|&i| self.is_repeatable(spec, from.done, i));
@@ -260,9 +262,7 @@ impl Search {
                 .then(|| spec.next(from.state, Act { event: Event::Fresh, ..step.act }, step.effective.until(latest)));
             let before = before.and_then(|next| next.state).map(|state| Configuration { state, ..from });
             for to in regular.into_iter().chain(evicted).chain(before) {
-                if self.tried.insert(to) {
-                    self.stack.push(to);
-                }
+                self.frontier.add(to);
             }
         }
     }

@@ -1,7 +1,8 @@
 //! A walk through one id's operations, in the order of their invocation.
 
+use super::frontier::Configuration;
 use super::operation::Event;
-use super::search::{Configuration, Failed, Remainder, Search, Step};
+use super::search::{Failed, Remainder, Search, Step};
 use super::state::Specification;
 
 /// A walk through one id's operations, and the part to show if it ends early.
