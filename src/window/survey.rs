@@ -75,6 +75,12 @@ impl Survey {
         self.rushed > full.load
     }
 
+    /// Returns true if the table has so much room that it would be full once in a thousand times,
+    /// were this a quick survey.
+    pub(crate) fn has_room(&self, full: Full) -> bool {
+        self.load < full.load - 0.033
+    }
+
     /// Returns true if the table is of the size that was asked for: it has room for the capacity.
     pub(crate) fn is_first(&self) -> bool {
         self.size == 0
