@@ -34,15 +34,15 @@ impl Done {
 
 /// Returns true if there is an order of these calls, all of one id, that explains their answers. Of
 /// two checks at once one may be fresh beside the other if the id was forgotten while it was under
-/// way: it is handled once more, and not lost.
-pub(super) fn are_explained(calls: &[Done], is_known: bool) -> bool {
+/// way, or, if so it is said, in any case: it is handled once more, and not lost.
+pub(super) fn are_explained(calls: &[Done], is_known: bool, may_be_twice: bool) -> bool {
     let forgotten: Vec<_> = calls.iter().filter(|call| call.deed == Deed::Forgotten).copied().collect();
     let mut calls = calls.to_vec();
     let fresh: Vec<_> = calls.iter().filter(|call| call.deed == Deed::FRESH).copied().collect();
     let is_beside = |call: &Done, others: &[Done]| others.iter().filter(|other| call.overlaps(other)).count();
     for call in &mut calls {
-        // (It overlaps with itself.)
-        if call.deed == Deed::FRESH && is_beside(call, &forgotten) > 0 && is_beside(call, &fresh) > 1 {
+        let may_be_twice = may_be_twice || is_beside(call, &forgotten) > 0;
+        if call.deed == Deed::FRESH && may_be_twice && is_beside(call, &fresh) > 1 {
             call.deed = Deed::Asked { is_fresh: None };
         }
     }
@@ -83,12 +83,17 @@ fn an_id_is_fresh_once_and_again_when_it_was_forgotten() {
     assert!(!is_explained(&[forgotten(0, 1), asked(2, 3, false)], true));
     // Two at once that it is forgotten for: each may be fresh. Who comes later is, too.
     let both = [forgotten(0, 3), asked(1, 4, true), asked(2, 5, true)];
-    assert!(!is_explained(&both, true) && are_explained(&both, true));
-    assert!(are_explained(&[forgotten(0, 1), asked(2, 4, true), asked(3, 5, false)], true));
-    assert!(!are_explained(&[forgotten(0, 1), asked(2, 4, true), asked(3, 5, true)], true));
-    assert!(!are_explained(&[forgotten(0, 2), asked(1, 3, true), asked(4, 5, true)], true));
-    assert!(!are_explained(&[forgotten(0, 2), asked(1, 3, false), asked(4, 5, false)], true));
+    assert!(!is_explained(&both, true) && are_explained(&both, true, false));
+    let twice = [asked(1, 4, true), asked(2, 3, true), asked(5, 6, false)];
+    assert!(!are_explained(&twice, false, false) && are_explained(&twice, false, true));
+    let never = [asked(1, 4, false), asked(2, 3, false), asked(5, 6, false)];
+    let thrice = [asked(1, 4, true), asked(2, 3, true), asked(5, 6, true)];
+    assert!(!are_explained(&never, false, true) && !are_explained(&thrice, false, true));
+    assert!(are_explained(&[forgotten(0, 1), asked(2, 4, true), asked(3, 5, false)], true, false));
+    assert!(!are_explained(&[forgotten(0, 1), asked(2, 4, true), asked(3, 5, true)], true, false));
+    assert!(!are_explained(&[forgotten(0, 2), asked(1, 3, true), asked(4, 5, true)], true, false));
+    assert!(!are_explained(&[forgotten(0, 2), asked(1, 3, false), asked(4, 5, false)], true, false));
     let cleared = [forgotten(0, 3), Done { deed: Deed::MayBeForgotten, ..forgotten(0, 3) }];
-    assert!(are_explained(&[&cleared[..], &[asked(1, 2, true), asked(4, 5, true)]].concat(), true));
-    assert!(!are_explained(&[&cleared[..], &[asked(1, 2, false), asked(4, 5, false)]].concat(), true));
+    assert!(are_explained(&[&cleared[..], &[asked(1, 2, true), asked(4, 5, true)]].concat(), true, false));
+    assert!(!are_explained(&[&cleared[..], &[asked(1, 2, false), asked(4, 5, false)]].concat(), true, false));
 }

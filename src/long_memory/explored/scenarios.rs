@@ -15,6 +15,21 @@ pub(super) fn leaves_the_window() -> Scenario {
     }
 }
 
+/// A window passes while a check is under way: it has left the window before it is recorded, and so
+/// sealed. It is handled twice then, never not at all.
+pub(super) fn outlives_its_window() -> Scenario {
+    Scenario {
+        name: "outlives its window",
+        before: &[Check(2, 0)],
+        threads: &[&[Check(1, 1)], &[Check(1, 104)]],
+        after: &[Check(1, 105), Check(1, 300)],
+        known: &[2],
+        may_doubt: true,
+        may_be_twice: true,
+        ..Scenario::default()
+    }
+}
+
 /// Two ask for an id that nobody has, while its file may be sealed.
 pub(super) fn fresh_for_one() -> Scenario {
     Scenario {
@@ -51,6 +66,7 @@ pub(super) fn held() -> Scenario {
         after: &[Check(1, 104), Checkpoint, Check(2, 120)],
         known: &[1],
         may_doubt: true,
+        ..Scenario::default()
     }
 }
 
@@ -237,7 +253,8 @@ pub(super) fn dies_merging() -> Scenario {
     }
 }
 
-const ALL: [fn() -> Scenario; 19] = [
+const ALL: [fn() -> Scenario; 20] = [
+    outlives_its_window,
     leaves_the_window,
     fresh_for_one,
     sealed_up_to,
@@ -270,6 +287,13 @@ const MORE_DEATHS: [fn() -> Scenario; 2] = [
     || Scenario { threads: &[&[Batch(&[2, 1], 130)], &[Forget(1), Check(2, 130)]], ..batches() },
     || Scenario { threads: &[&[Tidy(30)], &[Die], &[Seal(30)]], ..dies_merging() },
 ];
+
+#[test]
+fn a_check_that_outlives_its_window_may_be_fresh_beside_another() {
+    let once = Scenario { may_be_twice: false, ..outlives_its_window() };
+    let found = once.explore().expect_err("it needs the condition that long_memory's documentation names");
+    assert_eq!(found.matches("is_fresh: Some(true)").count(), 2, "{found}");
+}
 
 /// Explores scenarios, and says how many orders there are.
 fn explore(scenarios: &[fn() -> Scenario]) {
