@@ -220,6 +220,8 @@ pub(crate) enum Rule {
     /// An id that a claim has found in segments stays in the window only if nothing was forgotten
     /// since.
     KnownStillStays,
+    /// A claim asks the window again if the fingerprint that differs has expired meanwhile.
+    AskAgain,
     /// A claim asks segments again if time has moved between its two looks at the window.
     SegmentsAgain,
     /// Segments are taken before the journal, to be handed over.
@@ -290,7 +292,15 @@ mod models {
     use std::cell::Cell;
     use std::time::{Duration, Instant};
 
-    type Meanwhile = (Place, Box<dyn FnOnce()>);
+    /// The place where something happens, once.
+    #[derive(Clone, Copy)]
+    enum When {
+        At(Place),
+        /// At a look at the window, after so many others.
+        AfterLooks(u8),
+    }
+
+    type Meanwhile = (When, Box<dyn FnOnce()>);
 
     /// The most times that a rule is asked for, more than anything that ends asks.
     const ASKED_MAX: u64 = 1 << 24;
@@ -329,14 +339,30 @@ mod models {
             _ => {}
         }
         match MEANWHILE.take() {
-            Some((at, act)) if at == place => act(),
+            Some((When::At(at), act)) if at == place => act(),
+            Some((When::AfterLooks(looks), act)) if matches!(place, Place::Window | Place::WindowRead) => {
+                match looks.checked_sub(1) {
+                    Some(looks) => MEANWHILE.set(Some((When::AfterLooks(looks), act))),
+                    None => act(),
+                }
+            }
             other => MEANWHILE.set(other),
         }
     }
 
     /// Sets what happens, once, when a thread comes to a place.
     pub(crate) fn at(place: Place, act: impl FnOnce() + 'static) {
-        MEANWHILE.set(Some((place, Box::new(act))));
+        MEANWHILE.set(Some((When::At(place), Box::new(act))));
+    }
+
+    /// Sets what happens, once, when a thread looks at the window again after so many looks.
+    pub(crate) fn after_looks(looks: u8, act: impl FnOnce() + 'static) {
+        MEANWHILE.set(Some((When::AfterLooks(looks), Box::new(act))));
+    }
+
+    /// Sets that nothing happens. Returns true if nothing had been left to.
+    pub(crate) fn nothing_meanwhile() -> bool {
+        MEANWHILE.take().is_none()
     }
 
     /// Interrupts this thread from now on every now and then where a rule is asked for, which is

@@ -132,11 +132,14 @@ impl Map {
         &mut self,
         request: &Request,
         windows: impl Fn() -> Timestamp,
-        is_done: impl FnOnce() -> bool,
+        is_done: impl Fn() -> bool,
     ) -> Begun {
-        let begun = self.attempt_any(request, &windows, is_done);
-        match begun {
-            Begun::Done if self.fingerprints.differ(request.id, request.with_fingerprint, windows) => Begun::Mismatch,
+        let differs = |map: &Map| map.fingerprints.differ(request.id, request.with_fingerprint, &windows);
+        let differed = differs(self);
+        match self.attempt_any(request, &windows, &is_done) {
+            Begun::Done if differs(self) => Begun::Mismatch,
+            // It has expired since the window was asked, and perhaps the id with it.
+            Begun::Done if differed && obeys(Rule::AskAgain) => self.attempt_any(request, &windows, is_done),
             begun => begun,
         }
     }

@@ -148,7 +148,7 @@ impl Claims {
     }
 
     /// Tries to claim an id, given a way to tell whether it is done.
-    pub(crate) fn claim(&self, request: &Request, done: &impl DoneIds, is_done: impl FnOnce() -> bool) -> Begun {
+    pub(crate) fn claim(&self, request: &Request, done: &impl DoneIds, is_done: impl Fn() -> bool) -> Begun {
         self.note_use();
         let shard = self.shard(request.id);
         let mut map = shard.lock();

@@ -43,9 +43,9 @@ impl Builder {
     /// - As long as the window does not forget early
     ///   ([`evicted_live`](crate::WindowStats::evicted_live)): an id that it has evicted is fresh
     ///   until it is in a segment.
-    /// - As long as no check takes longer than the window: one that did (its thread was stopped, or
-    ///   an event a window ahead came meanwhile) may be fresh beside another check of the same id.
-    ///   Handled twice, then, never not at all.
+    /// - As long as no check takes longer than a quarter of the window. If one did (its thread was
+    ///   stopped, or an event that far ahead came meanwhile), its id may be fresh once more, beside
+    ///   it or until it is in a segment: handled twice, then, never not at all.
     /// - With a [deferred](crate::JournalOptions::deferred) journal: as long as each id is
     ///   [appended](crate::Dedup::append) within half a window, and a checkpoint, if there are any,
     ///   is taken as often. Later, an id that the window has forgotten is fresh until it is sealed.

@@ -104,7 +104,7 @@ impl Sequence {
 
     fn may_doubt(&self) -> bool {
         // What waits for a checkpoint is in no file, so it cannot be sealed.
-        let is_held = self.world.checkpoints && self.now - self.checkpoint >= WINDOW.as_secs();
+        let is_held = self.world.checkpoints && self.now - self.checkpoint >= WINDOW.as_secs() / 4 * 3;
         self.is_faulty || is_held || self.is_unwell && self.stats().segments.remote > 0
     }
 

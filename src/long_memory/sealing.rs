@@ -49,8 +49,8 @@ struct Progress {
 }
 
 impl Sealing {
-    /// An id was accepted up to `lateness` before the journal had it. Without a thread, callers try
-    /// again at once.
+    /// An id was accepted up to `lateness` before the journal had it, or up to a quarter of the
+    /// window, which a check may take. Without a thread, callers try again at once.
     pub(super) fn new(
         segments: Arc<Segments>,
         journal: Arc<Shared>,
@@ -58,7 +58,7 @@ impl Sealing {
         has_thread: bool,
     ) -> Self {
         let rest = if has_thread { REST } else { Duration::ZERO };
-        let behind = window.saturating_sub(lateness);
+        let behind = window.saturating_sub(lateness.max(window / 4));
         let late = (window / 4 * 3).min(behind).max(window / 2);
         // What is sealed at a time is what the window has to hold for it: the later, the shorter a
         // window has as few segments. A quarter of it is left for the thread, and one for callers.

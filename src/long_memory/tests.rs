@@ -171,9 +171,9 @@ fn what_cannot_be_sealed_in_time_is_in_doubt_and_counted_and_certain_again_when_
     let dedup = world.open();
     assert!(dedup.check("a").is_fresh());
     world.disk.set_capacity(Some(0));
-    world.pass(99);
+    world.pass(74);
     assert_eq!(dedup.check("b").certainty(), Certainty::Exact, "the window has all of it");
-    world.pass(10);
+    world.pass(35);
     let verdict = dedup.check("a");
     assert_eq!((verdict.is_fresh(), verdict.certainty()), (true, Certainty::Guess));
     let stats = dedup.stats();

@@ -16,7 +16,9 @@ pub(super) struct Held {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct InFlight {
     pub(super) number: u64,
+    /// The end of its lease, at the earliest and at the latest.
     pub(super) until: u64,
+    pub(super) until_at_most: u64,
     pub(super) fingerprint: Option<u8>,
     pub(super) failed: bool,
 }
@@ -31,7 +33,7 @@ pub(super) enum How {
 
 impl World {
     pub(super) fn claim(&mut self, id: Id, fingerprint: Option<u8>) -> Result<(), Wrong> {
-        let now = self.moment(false);
+        let now = self.begin();
         let text = fingerprint.map(|fingerprint| [fingerprint]);
         let mut options = ClaimOptions::new().lease(self.lease());
         if let Some(text) = &text {
@@ -39,15 +41,17 @@ impl World {
         }
         let dedup = self.dedup().clone();
         let attempt = dedup.claim_with(name(id), options);
+        let now = self.end(now);
         self.judge_claim(id, fingerprint, attempt, now)
     }
 
     pub(super) fn claim_batch(&mut self, first: Id, ids: u8) -> Result<(), Wrong> {
-        let now = self.moment(false);
+        let now = self.begin();
         let ids: Vec<_> = (0..ids).map(|i| (first + i) % IDS).collect();
         let dedup = self.dedup().clone();
         let mut attempts = Vec::new();
         dedup.claim_batch(ids.iter().map(|id| name(*id)), &mut attempts);
+        let now = self.end(now);
         ids.into_iter().zip(attempts).try_for_each(|(id, attempt)| self.judge_claim(id, None, attempt, now))
     }
 
@@ -58,10 +62,10 @@ impl World {
         attempt: Attempt<'_>,
         now: Moment,
     ) -> Result<(), Wrong> {
-        let (clock, lag, at) = (self.machine.clock_nanos(), self.machine.lag_nanos(), id as usize);
+        let (clock, lag, at) = (self.machine.clock_nanos(), self.lag_nanos, id as usize);
         let (mut must, mut may) = (false, false);
         if let Some(claim) = self.in_flight[at] {
-            (must, may) = (clock < claim.until, clock <= claim.until + lag);
+            (must, may) = (clock < claim.until, clock <= claim.until_at_most + lag);
         }
         let said = match &attempt {
             Attempt::Claimed(_) => Answer::Claimed,
@@ -92,12 +96,14 @@ impl World {
         match attempt {
             Attempt::Claimed(claim) => {
                 let number = claim.token().as_u64();
-                let until = self.until(self.lease());
-                self.in_flight[at] = Some(InFlight { number, until, fingerprint, failed: false });
+                let until_at_most = self.until(self.lease());
+                let until = until_at_most - lag;
+                self.in_flight[at] = Some(InFlight { number, until, until_at_most, fingerprint, failed: false });
                 self.held.push(Held { claim: claim.into_owned(), id, number });
             }
             _ => {
-                if said == Answer::Duplicate && self.rules.horizon.is_none() {
+                // (Segments may have learnt meanwhile that the id is done: the claim stays.)
+                if said == Answer::Duplicate && self.rules.horizon.is_none() && self.rules.retention.is_none() {
                     self.in_flight[at] = None;
                 }
                 if rules.refresh && said != Answer::Mismatch {
@@ -116,7 +122,7 @@ impl World {
         self.machine.clock_nanos() + lease.as_nanos() as u64
     }
 
-    pub(super) fn end(&mut self, which: u8, how: How) -> Result<(), Wrong> {
+    pub(super) fn end_claim(&mut self, which: u8, how: How) -> Result<(), Wrong> {
         if self.held.is_empty() {
             return Ok(());
         }
@@ -127,7 +133,8 @@ impl World {
             let renewed = self.held[which].claim.renew(lease).is_ok();
             let (id, number) = (self.held[which].id, self.held[which].number);
             let until = self.until(lease);
-            return self.ended(id, number, renewed, now, |claim| Some(InFlight { until, ..claim }));
+            return self
+                .ended(id, number, renewed, now, |claim| Some(InFlight { until, until_at_most: until, ..claim }));
         }
         let Held { claim, id, number } = self.held.remove(which);
         match how {
@@ -142,7 +149,9 @@ impl World {
             How::Fail(rest) => {
                 let until = self.until(rest);
                 let held = claim.fail(rest).is_ok();
-                self.ended(id, number, held, now, |claim| Some(InFlight { until, failed: true, ..claim }))
+                self.ended(id, number, held, now, |claim| {
+                    Some(InFlight { until, until_at_most: until, failed: true, ..claim })
+                })
             }
             How::Renew => unreachable!("above"),
         }
@@ -212,14 +221,15 @@ impl World {
         after: impl Fn(InFlight) -> Option<InFlight>,
     ) -> Result<(), Wrong> {
         self.note(format_args!("ended {id} {held}"));
+        let may_be_taken_over = self.rules.horizon.is_some() || self.rules.retention.is_some();
         let place = &mut self.in_flight[id as usize];
         match place.filter(|claim| claim.number == number && !claim.failed) {
             Some(claim) if held => {
                 *place = after(claim);
                 Ok(())
             }
-            // It had expired, and a guess may have taken it over.
-            Some(claim) if self.rules.horizon.is_some() && self.machine.clock_nanos() >= claim.until => {
+            // It had expired, and a guess may have taken it over, or who found that the id is done.
+            Some(claim) if may_be_taken_over && self.machine.clock_nanos() >= claim.until => {
                 *place = None;
                 Ok(())
             }

@@ -10,6 +10,8 @@ pub(super) struct Met {
     pub(super) claims_known_beyond: u64,
     pub(super) in_doubt: u64,
     pub(super) forgotten_meanwhile: u64,
+    /// Calls in the midst of which time has passed.
+    pub(super) meanwhile: u64,
     /// Events that ask for a time before the latest.
     pub(super) late: u64,
     pub(super) restarts: u64,
@@ -45,8 +47,9 @@ impl Met {
     }
 
     /// Returns all counts by their names.
-    pub(super) fn named(&self) -> [(&'static str, u64); 11] {
-        let Met { fresh_beyond, known_beyond, claims_known_beyond, in_doubt, forgotten_meanwhile, .. } = *self;
+    pub(super) fn named(&self) -> [(&'static str, u64); 12] {
+        let Met { fresh_beyond, known_beyond, claims_known_beyond, in_doubt, forgotten_meanwhile, meanwhile, .. } =
+            *self;
         let Met { late, restarts, not_ours, segments, merged, tombstones, .. } = *self;
         [
             ("fresh beyond the window", fresh_beyond),
@@ -54,6 +57,7 @@ impl Met {
             ("claims of what is known beyond the window", claims_known_beyond),
             ("in doubt", in_doubt),
             ("forgotten while it was asked for", forgotten_meanwhile),
+            ("a call in the midst of which time has passed", meanwhile),
             ("late events", late),
             ("restarts", restarts),
             ("segments of another journal", not_ours),

@@ -19,6 +19,7 @@ mod claiming;
 mod config;
 mod journaling;
 mod machine;
+mod meanwhile;
 mod met;
 mod op;
 mod regressions;
@@ -165,7 +166,8 @@ fn what_has_failed_once_does_not_fail_again() {
 }
 
 /// The mends that these sequences are about: if one of them is left out, some sequence fails.
-const MENDS: [Rule; 14] = [
+const MENDS: [Rule; 15] = [
+    Rule::AskAgain,
     Rule::CertainMismatch,
     Rule::CheckpointAsOne,
     Rule::ClearedFirst,
@@ -183,8 +185,14 @@ const MENDS: [Rule; 14] = [
 ];
 
 /// The same, of engines with a long memory.
-const MENDS_BEYOND: [Rule; 5] =
-    [Rule::BehindIsInDoubt, Rule::InsertAgain, Rule::SealedFirst, Rule::TimeIsSaid, Rule::VoidAtOnce];
+const MENDS_BEYOND: [Rule; 6] = [
+    Rule::BehindIsInDoubt,
+    Rule::InsertAgain,
+    Rule::SealedFirst,
+    Rule::SegmentsAgain,
+    Rule::TimeIsSaid,
+    Rule::VoidAtOnce,
+];
 
 /// Checks each mend by a sequence that is kept; or, if `HAPAX_MUTANTS` says how many to try, by
 /// those of seeds, which are shrunk.

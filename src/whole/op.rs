@@ -49,6 +49,13 @@ pub(super) enum Op {
     Contains {
         id: Id,
     },
+    /// In the midst of the next call that asks the window, after it has looked there so often: all
+    /// clocks advance, by this many thousandths of a window, and other callers insert so many ids.
+    Meanwhile {
+        looks: u8,
+        milliwindows: u32,
+        others: u16,
+    },
     Stats,
     Claim {
         id: Id,
@@ -183,9 +190,43 @@ impl Sequence {
             5..9 if in_bursts => Op::AdvanceHorizon,
             _ => draw(random, &config),
         };
-        let ops = (0..len).map(op).collect();
+        let ops: Vec<_> = (0..len).map(op).collect();
+        // (Drawn apart, so that the other operations are what they were without.)
+        let random = &mut Random::new(seed.rotate_left(32) ^ 0x6d65_616e);
+        let with_meanwhile = |op| match op {
+            Op::Claim { id, .. } if random.below(4) == 0 => at_the_edge(random, id, op),
+            _ if random.below(4) == 0 => vec![meanwhile(random), op],
+            _ => vec![op],
+        };
+        let ops = ops.into_iter().flat_map(with_meanwhile).collect();
         Sequence { config, ops }
     }
+}
+
+/// Draws what happens in the midst of the next call: mostly time passes, often no more than a tick
+/// or two; now and then a table fills.
+fn meanwhile(random: &mut Random) -> Op {
+    let milliwindows = match random.below(8) {
+        0..4 => random.below(30),
+        4..6 => random.below(1_200),
+        6 => 985 + random.below(60),
+        _ => random.below(5_000),
+    };
+    let others = if random.below(16) == 0 { 3_000 } else { random.below(3) };
+    Op::Meanwhile { looks: random.below(6) as u8, milliwindows: milliwindows as u32, others: others as u16 }
+}
+
+/// Returns a call about an id that is about to leave the window, and does in its midst.
+fn at_the_edge(random: &mut Random, id: Id, op: Op) -> Vec<Op> {
+    let first = match random.below(2) {
+        0 => vec![Op::Check { id }],
+        _ => vec![Op::Claim { id, fingerprint: Some(0) }, Op::Complete { claim: 0 }],
+    };
+    let edge = Op::Advance { milliwindows: 980 + random.below(20) as u32 };
+    // (Another call finds that it is time to seal.)
+    let other = Op::Check { id: (id + 1) % IDS };
+    let passes = Op::Meanwhile { looks: random.below(8) as u8, milliwindows: 10 + random.below(60) as u32, others: 0 };
+    [first, vec![edge, other, passes, op]].concat()
 }
 
 fn draw(random: &mut Random, config: &Config) -> Op {

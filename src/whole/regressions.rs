@@ -51,6 +51,18 @@ fn of_the_audit(add: Add<'_>) {
         &[Check { id: 6 }, Claim { id: 6, fingerprint: Some(2) }],
     );
     add(
+        "a fingerprint that differs expired in the midst of a claim, which was told duplicate",
+        Some(Rule::AskAgain),
+        PLAIN,
+        &[
+            Claim { id: 2, fingerprint: Some(0) },
+            Complete { claim: 0 },
+            Advance { milliwindows: 990 },
+            Meanwhile { looks: 5, milliwindows: 20, others: 2 },
+            Claim { id: 2, fingerprint: Some(2) },
+        ],
+    );
+    add(
         "what was flushed while all was cleared was gone after a restart",
         Some(Rule::ClearedFirst),
         PLAIN,

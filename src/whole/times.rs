@@ -42,9 +42,11 @@ impl World {
         // What waits for a checkpoint is in no file, so it cannot be sealed. (What is appended
         // later than it was checked is up to half a window older than the journal knows.)
         let held = self.held_since.filter(|_| self.config.checkpoints);
-        let behind = if self.config.deferred { self.rules.window / 2 } else { self.rules.window };
+        let behind = if self.config.deferred { self.rules.window / 2 } else { self.rules.window / 4 * 3 };
         let is_held = held.is_some_and(|since| now.real - since.min(now.real) + 2 * self.rules.tick >= behind);
-        let may_doubt = self.rules.retention.is_some() && (self.journal.may_fail() || is_held);
+        // (Nothing is sealed in the midst of a call.)
+        let is_behind = is_held || self.took_too_long();
+        let may_doubt = self.rules.retention.is_some() && (self.journal.may_fail() || is_behind);
         Rules { may_doubt, ..self.rules }
     }
 

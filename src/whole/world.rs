@@ -6,6 +6,7 @@ use super::claiming::{Held, How, InFlight};
 use super::config::{Config, HistoryConfig, Kind};
 use super::journaling::JournalModel;
 use super::machine::Machine;
+use super::meanwhile::ToCome;
 use super::met::Met;
 use super::op::{Harm, IDS, Id, Op};
 use super::restarts::Left;
@@ -33,6 +34,11 @@ pub(super) struct World {
     pub(super) is_adrift: bool,
     /// The time since when something waits for a checkpoint, at the earliest.
     pub(super) held_since: Option<u64>,
+    /// The event in the midst of the next call, and the time that has passed in the last one.
+    pub(super) to_come: Option<ToCome>,
+    pub(super) lag_nanos: u64,
+    /// The number of other callers' ids so far.
+    pub(super) others: u64,
     pub(super) met: Met,
     /// A digest of all observations, to show that a seed repeats itself.
     pub(super) trace: u64,
@@ -58,6 +64,9 @@ impl World {
             bursts: Bursts::default(),
             is_adrift: false,
             held_since: None,
+            to_come: None,
+            lag_nanos: 0,
+            others: 0,
             met: Met::default(),
             trace: 0,
         })
@@ -69,6 +78,7 @@ impl World {
 
     /// Does an operation. Fails with what is wrong with its answer.
     pub(super) fn run(&mut self, op: Op) -> Result<(), Wrong> {
+        self.lag_nanos = 0;
         if self.stream.is_lost || (self.stream.rests && !op.is_timed_or_reads()) {
             return Ok(());
         }
@@ -106,13 +116,16 @@ impl World {
             Op::CheckPrepared { id } => self.check_prepared(id)?,
             Op::ForgottenMeanwhile { id } => self.check_forgotten(id)?,
             Op::Contains { id } => self.contains(id)?,
+            Op::Meanwhile { looks, milliwindows, others } => {
+                self.to_come = Some(ToCome { looks, by: part(milliwindows), others });
+            }
             Op::Stats => self.stats()?,
             Op::Claim { id, fingerprint } => self.claim(id, fingerprint)?,
             Op::ClaimBatch { first, ids } => self.claim_batch(first, ids)?,
-            Op::Complete { claim } => self.end(claim, How::Complete)?,
-            Op::Release { claim } => self.end(claim, How::Release)?,
-            Op::Fail { claim, milliwindows } => self.end(claim, How::Fail(part(milliwindows)))?,
-            Op::Renew { claim } => self.end(claim, How::Renew)?,
+            Op::Complete { claim } => self.end_claim(claim, How::Complete)?,
+            Op::Release { claim } => self.end_claim(claim, How::Release)?,
+            Op::Fail { claim, milliwindows } => self.end_claim(claim, How::Fail(part(milliwindows)))?,
+            Op::Renew { claim } => self.end_claim(claim, How::Renew)?,
             Op::CompleteBatch { claims, panics_after } => self.complete_batch(claims, panics_after)?,
             Op::Forget { id } => self.forget(id)?,
             Op::Clear => self.clear(None)?,

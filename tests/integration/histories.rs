@@ -158,8 +158,8 @@ fn threads_are_answered_right_on_the_corpus() {
     assert!(files == 0 || (duplicates > 0 && evicted > 0), "the corpus has been outgrown by the format");
 }
 
-/// Each call under way that forgets an id doubled the number of orders once, and so did each other
-/// call after it: the checker gave up on all of the first kind, and on one in seventy of the second.
+/// Each call under way that forgets an id doubled the number of orders once, and so did each call
+/// after it: the checker gave up on all of the first kind, and on one in seventy of the second.
 /// It may give up on one in ten: how many calls overlap is the machine's.
 #[test]
 fn much_forgetting_of_few_ids_is_decided() {

@@ -47,9 +47,9 @@ pub(super) fn fresh_for_one() -> Scenario {
 pub(super) fn sealed_up_to() -> Scenario {
     Scenario {
         name: "sealed up to",
-        before: &[Check(1, 0)],
-        threads: &[&[Check(2, 30), Check(3, 32)], &[Seal(10)]],
-        after: &[Fail, Check(2, 131)],
+        before: &[Check(1, 0), Seal(9)],
+        threads: &[&[Check(2, 30), Check(3, 58)], &[Seal(10)]],
+        after: &[Fail, Check(2, 132)],
         known: &[1],
         may_doubt: true,
         ..Scenario::default()

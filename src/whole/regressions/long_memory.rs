@@ -50,6 +50,29 @@ pub(super) fn all(add: Add<'_>) {
         ],
     );
     add(
+        "an id that left the window in the midst of a claim was granted, though segments had it",
+        Some(Rule::SegmentsAgain),
+        Config { long: Some(5_000), ..PLAIN },
+        &[
+            Check { id: 2 },
+            Advance { milliwindows: 985 },
+            Check { id: 3 },
+            Meanwhile { looks: 3, milliwindows: 20, others: 1 },
+            Claim { id: 2, fingerprint: None },
+        ],
+    );
+    add(
+        "what a check accepted that took half a window was fresh without a doubt before it was sealed",
+        None,
+        Config { refresh: true, long: Some(12_000), ..CHECKPOINTS },
+        &[
+            Meanwhile { looks: 2, milliwindows: 449, others: 2 },
+            CheckBatch { first: 4, ids: 4 },
+            Advance { milliwindows: 990 },
+            CheckBatch { first: 5, ids: 10 },
+        ],
+    );
+    add(
         "what could not be sealed in time was fresh without a doubt",
         Some(Rule::BehindIsInDoubt),
         Config { long: Some(12_000), ..PLAIN },
