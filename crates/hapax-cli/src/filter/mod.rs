@@ -27,6 +27,7 @@ mod output;
 mod parse;
 mod pattern;
 mod pending;
+mod pieces;
 mod plan;
 mod print;
 mod progress;

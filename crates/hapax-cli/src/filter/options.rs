@@ -91,11 +91,13 @@ pub struct FilterArgs {
     /// However a run ends, the next one with the same inputs goes on from there: no line is
     /// missing, none is glued to another, and what is printed again is at most what was printed
     /// last. To a file, what was written counts as printed (half a line at its end is cut off); to
-    /// a pipe, what its reader has taken; to anything else, what was written. A file that was
-    /// replaced or cut short is new, and so is a stream that begins otherwise; one that begins the
-    /// same is skipped up to where it was, unless it was read to its end and --window goes by the
-    /// time of arrival. With other options for what events are, or for what is printed, an input is
-    /// read from its beginning
+    /// a pipe, what its reader has taken; to anything else, what was written. In a pipe that nobody
+    /// else writes to, a run that is killed leaves whole lines; only of one of more than 4,096
+    /// bytes (PIPE_BUF, on Linux) it may leave a part, and the next run begins right behind it. A
+    /// file that was replaced or cut short is new, and so is a stream that begins otherwise; one
+    /// that begins the same is skipped up to where it was, unless it was read to its end and
+    /// --window goes by the time of arrival. With other options for what events are, or for what is
+    /// printed, an input is read from its beginning
     #[arg(long, value_name = "DIR", help_heading = "Memory")]
     pub state: Option<PathBuf>,
 

@@ -2,6 +2,7 @@
 //! taken.
 
 use super::input::{enlarge_pipe, identity};
+use super::pieces;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::time::Duration;
@@ -63,7 +64,7 @@ impl Output {
     /// unread in a pipe. If others write to it, too, their bytes count as ours.
     pub fn taken(&self) -> u64 {
         match self.kind {
-            Kind::Pipe => self.written.saturating_sub(unread(&self.file)),
+            Kind::Pipe => self.written.saturating_sub(unread(&self.file).unwrap_or(0)),
             Kind::File(_) | Kind::Other => self.written,
         }
     }
@@ -127,8 +128,11 @@ const OWN_PATH: &str = "/proc/self/fd/1";
 const OWN_PATH: &str = "/dev/fd/1";
 
 impl Write for Output {
+    /// Writes lines; to a pipe so many at a time that a kill leaves whole ones there.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.file.write(bytes)?;
+        let is_divided = self.kind == Kind::Pipe && bytes.len() > pieces::PIPE_BUF;
+        let piece = if is_divided { pieces::next(bytes, room(&self.file)) } else { bytes };
+        let written = self.file.write(piece)?;
         self.written += written as u64;
         Ok(written)
     }
@@ -145,8 +149,10 @@ fn stdout() -> io::Result<File> {
     return std::os::windows::io::AsHandle::as_handle(&io::stdout()).try_clone_to_owned().map(File::from);
 }
 
+#[cfg(all(target_os = "linux", test))]
+pub use of_unix::page_size;
 #[cfg(unix)]
-use of_unix::{appends, has_lost_its_reader, is_pipe, unread};
+use of_unix::{appends, has_lost_its_reader, is_pipe, room, unread};
 
 #[cfg(unix)]
 mod of_unix {
@@ -159,13 +165,35 @@ mod of_unix {
         meta.file_type().is_fifo()
     }
 
-    /// Returns the unread bytes in a pipe; zero if the system does not say.
-    pub fn unread(pipe: &File) -> u64 {
+    /// Returns the unread bytes in a pipe; none if the system does not say.
+    pub fn unread(pipe: &File) -> Option<u64> {
         let mut unread: libc::c_int = 0;
         // SAFETY: the descriptor is open as long as `pipe` is, and FIONREAD writes one c_int, to
         // where there is one.
         let result = unsafe { libc::ioctl(pipe.as_raw_fd(), libc::FIONREAD as _, &raw mut unread) };
-        if result == 0 { u64::try_from(unread).unwrap_or(0) } else { 0 }
+        if result == 0 { u64::try_from(unread).ok() } else { None }
+    }
+
+    /// Returns the number of bytes that a pipe takes without waiting for its reader, as long as
+    /// nobody else writes to it; zero if the system does not say.
+    #[cfg(target_os = "linux")]
+    pub fn room(pipe: &File) -> usize {
+        let size = rustix::pipe::fcntl_getpipe_size(pipe).ok();
+        size.zip(unread(pipe)).map_or(0, |(size, unread)| super::pieces::room(size, unread as usize, page_size()))
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub fn room(_: &File) -> usize {
+        0
+    }
+
+    /// Returns the size of the pages that a pipe consists of.
+    #[cfg(target_os = "linux")]
+    pub fn page_size() -> usize {
+        // SAFETY: asking for a constant of the system changes nothing.
+        let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+        // A larger one than there is leaves less room.
+        usize::try_from(size).unwrap_or(64 << 10)
     }
 
     /// Returns true as soon as a pipe has no reader; false after this time.
@@ -187,7 +215,7 @@ mod of_unix {
 }
 
 #[cfg(not(unix))]
-use elsewhere::{appends, has_lost_its_reader, is_pipe, unread};
+use elsewhere::{appends, has_lost_its_reader, is_pipe, room, unread};
 
 /// A replacement for other systems: all that was written counts as taken, since nobody can ask.
 #[cfg(not(unix))]
@@ -199,7 +227,11 @@ mod elsewhere {
         false
     }
 
-    pub fn unread(_: &File) -> u64 {
+    pub fn unread(_: &File) -> Option<u64> {
+        None
+    }
+
+    pub fn room(_: &File) -> usize {
         0
     }
 

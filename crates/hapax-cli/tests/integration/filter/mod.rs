@@ -9,6 +9,8 @@ mod inputs;
 #[cfg(unix)]
 mod kills;
 mod memory;
+#[cfg(unix)]
+mod pipes;
 mod planning;
 mod predictions;
 mod refusing;
