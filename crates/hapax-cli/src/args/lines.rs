@@ -89,7 +89,8 @@ pub struct IdArgs {
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub column: Vec<String>,
     /// Lines are JSON, and the id is the string, number or boolean at this pointer (RFC 6901, like
-    /// /message/id)
+    /// /message/id). Its type counts ("1" is not 1), and so does the way a number is written (1.0
+    /// is not 1)
     #[arg(long, value_name = "POINTER", value_parser = pointer)]
     pub json: Option<String>,
     /// The id is what the group `id` of this regular expression captures, or else its first group,

@@ -2,7 +2,7 @@
 
 use super::fields::{Dialect, Splitter, Unbalanced};
 use super::hints::with_another_delimiter;
-use super::json::Pointer;
+use super::json::{self, Pointer};
 use super::pattern::Pattern;
 use super::time;
 use crate::args::{LineArgs, Quote, TimeFormat};
@@ -79,10 +79,12 @@ impl Extractor {
         })
     }
 
-    /// Returns the parts of an id: the values of several fields or columns, or all of it.
+    /// Returns the parts of an id as lines have them: the values of several fields or columns, or
+    /// all of it.
     pub fn parts_of<'i>(&self, id: &'i [u8]) -> Vec<&'i [u8]> {
         match &self.id {
             Checkpoint::Several(_) => divide(id),
+            Checkpoint::Json(_) => vec![json::shown(id)],
             _ => vec![id],
         }
     }
@@ -132,7 +134,11 @@ impl Extractor {
     /// Returns the id and the time of a line, without its end. An error says what is wrong with the
     /// line.
     pub fn extract<'a>(&self, line: &'a [u8]) -> Result<Extracted<'a>, String> {
-        let Some(id) = self.id.find(line, &self.splitter)?.filter(|id| !id.trim_ascii().is_empty()) else {
+        let found = match &self.id {
+            Checkpoint::Json(pointer) => pointer.find_id(line)?,
+            place => place.find(line, &self.splitter)?,
+        };
+        let Some(id) = found.filter(|id| !id.trim_ascii().is_empty()) else {
             return Ok(Extracted::Missing);
         };
         let at = match &self.time {

@@ -7,7 +7,7 @@ use super::cut::Cutter;
 use super::extract::Extractor;
 use super::fields::{Dialect, Splitter};
 use super::input::decompress;
-use super::json::Pointer;
+use super::json::{self, Pointer};
 use super::lines::{Line, Lines, each_record};
 use super::options::{self, FilterArgs};
 use super::{state, time};
@@ -133,6 +133,9 @@ fn pointer(bytes: &[u8]) -> bool {
             (expected, found) => panic!("{expected:?} is not {found:?}"),
         }
     }
+    let id = Pointer::new(text).find_id(line);
+    let shown = id.as_ref().map(|id| id.as_deref().map(json::shown));
+    assert_eq!(shown, found.as_ref().map(Option::as_deref), "an id is shown as its text");
     found.is_ok()
 }
 

@@ -18,17 +18,31 @@ impl Pointer {
     /// Returns the text of the string, number or boolean there; none if there is null or no value.
     /// Numbers are as they are written, so that none loses digits.
     pub fn find<'a>(&self, line: &'a [u8]) -> Result<Option<Cow<'a, [u8]>>, String> {
+        Ok(self.plain(line)?.map(|(_, text)| text))
+    }
+
+    /// Returns the same text as an id. A string is never the id of a number or of a boolean: one
+    /// that might be their text has a mark before it.
+    pub fn find_id<'a>(&self, line: &'a [u8]) -> Result<Option<Cow<'a, [u8]>>, String> {
+        Ok(self.plain(line)?.map(|(is_string, text)| match is_string && is_ambiguous(&text) {
+            true => Cow::Owned([&[MARK], &*text].concat()),
+            false => text,
+        }))
+    }
+
+    /// Returns the text of a plain value, and whether it is a string.
+    fn plain<'a>(&self, line: &'a [u8]) -> Result<Option<(bool, Cow<'a, [u8]>)>, String> {
         let found = walk(line, &self.0).or_else(|error| self.step_by_step(line).map_err(|_| describe(error)))?;
         let Some(value) = found.map(RawValue::get) else { return Ok(None) };
         match value.as_bytes()[0] {
             b'n' => Ok(None),
             b'"' => {
                 let text: Text = serde_json::from_str(value).map_err(describe)?;
-                Ok(Some(text.0))
+                Ok(Some((true, text.0)))
             }
             b'{' => Err("the value at the pointer is an object".to_string()),
             b'[' => Err("the value at the pointer is an array".to_string()),
-            _ => Ok(Some(Cow::Borrowed(value.as_bytes()))),
+            _ => Ok(Some((false, Cow::Borrowed(value.as_bytes())))),
         }
     }
 
@@ -47,6 +61,26 @@ impl Pointer {
         }
         Ok(Some(value))
     }
+}
+
+/// The byte before an id that is a string and might be taken for a number or a boolean. No text has
+/// it, so such an id is no other one. Numbers and booleans have no mark: states of earlier versions
+/// have their ids without, and so they can be borrowed.
+const MARK: u8 = 0xff;
+
+/// Returns true if a string might be the text of a number or of a boolean.
+fn is_ambiguous(text: &[u8]) -> bool {
+    let is_of_numbers = |byte: &u8| matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E');
+    match text {
+        b"true" | b"false" => true,
+        [b'0'..=b'9' | b'-', rest @ ..] => rest.iter().all(is_of_numbers),
+        _ => false,
+    }
+}
+
+/// Returns the text of an id, as it is in the document.
+pub fn shown(id: &[u8]) -> &[u8] {
+    id.strip_prefix(&[MARK]).unwrap_or(id)
 }
 
 /// Returns the value at these tokens of a document, all of which must be JSON.
@@ -197,6 +231,23 @@ mod tests {
         assert_eq!(find("", "\"whole\""), Ok(Some("whole".to_string())));
         assert_eq!(find("/a", r#"{"a": 1, "a": 2}"#), Ok(Some("2".to_string())));
         assert_eq!(find("/a", "5"), Ok(None));
+    }
+
+    #[test]
+    fn ids_of_different_types_are_different() {
+        let id = |value: &str| Pointer::new("").find_id(value.as_bytes()).unwrap().map(Cow::into_owned);
+        let values = ["1", "-1", "0.5e+7", "1E9", "12345678901234567890123", "true", "false"];
+        for value in values {
+            let string = format!("\"{value}\"");
+            let (plain, string) = (id(value).unwrap(), id(&string).unwrap());
+            assert_ne!(plain, string);
+            assert_eq!([&plain[..], shown(&plain), shown(&string)], [value.as_bytes(); 3]);
+        }
+        // Strings that are no such text are ids as they are.
+        for text in ["", "a", "tru", "truer", "e", "+1", ".5", "1 ", "3f2e", "1\u{ff}", "\u{ff}1"] {
+            assert_eq!(id(&format!("\"{text}\"")).unwrap(), text.as_bytes());
+        }
+        assert_eq!(id("null"), None);
     }
 
     #[test]

@@ -192,3 +192,32 @@ fn records_of_many_lines_and_blocks_are_bounded() {
     assert_eq!(code, Some(3));
     assert!(errors.contains("line 2: field 2: a quoted field does not end"), "{errors}");
 }
+
+#[test]
+fn in_json_a_number_is_not_the_string_of_its_digits() {
+    let directory = Directory::new("json-types");
+    let lines = [
+        "{\"id\": 1}",
+        "{\"id\": \"1\"}",
+        "{\"id\": true}",
+        "{\"id\": \"true\"}",
+        "{\"id\": 1.0}",
+        "{\"id\": 1e0}",
+        "{\"id\": \"\\u00ff1\"}",
+    ];
+    let once = lines.join("\n") + "\n";
+    let spill = directory.0.to_str().unwrap();
+    for how in [&[][..], &["--spill", spill], &["--window", "1h"]] {
+        let options = [&["--json", "/id"], how].concat();
+        assert_eq!(String::from_utf8(printed(&options, once.repeat(2).as_bytes())).unwrap(), once, "{how:?}");
+    }
+    // What is shown of an id is its text, as before.
+    let counts = directory.0.join("counts");
+    let path = directory.file("in", format!("{once}{once}{0}\n{0}\n", lines[0]).as_bytes());
+    printed(&["--json", "/id", "--count", counts.to_str().unwrap(), &path], b"");
+    let counts = std::fs::read_to_string(counts).unwrap();
+    let mut shown: Vec<_> = counts.lines().skip(2).collect();
+    shown.sort_unstable();
+    assert_eq!(counts.lines().nth(1), Some("3\t3\t1"));
+    assert_eq!(shown, ["1\t1\t1", "1\t1\t1.0", "1\t1\t1e0", "1\t1\ttrue", "1\t1\ttrue", "1\t1\t\u{ff}1"]);
+}
