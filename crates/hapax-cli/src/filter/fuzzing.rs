@@ -188,7 +188,7 @@ fn decompressed(content: &[u8], at_once: usize) -> Option<(Vec<u8>, bool)> {
     const ENOUGH: u64 = 256 << 10;
     let trickle = Trickle(Cursor::new(content.to_vec()), at_once);
     let mut output = Vec::new();
-    let is_good = decompress(trickle, None).ok()?.take(ENOUGH).read_to_end(&mut output).is_ok();
+    let is_good = decompress(trickle).ok()?.take(ENOUGH).read_to_end(&mut output).is_ok();
     // The output before an error depends on the size of the reads.
     Some(if is_good { (output, true) } else { (Vec::new(), false) })
 }

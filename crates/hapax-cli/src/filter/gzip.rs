@@ -1,10 +1,9 @@
 //! Reads gzip like `gzip -d`: members one after the other. Zeros after the last member are padding,
-//! and anything else there is ignored with a warning. A member that is cut off or damaged is an
-//! error.
+//! and anything else there is an error, as is a member that is cut off or damaged.
 
+use super::behind::{Positioned, next_byte, unexpected};
 use flate2::bufread::GzDecoder;
 use std::io::{self, BufRead, Read};
-use std::path::PathBuf;
 
 /// The bytes that each member begins with.
 const MAGIC: [u8; 2] = [0x1f, 0x8b];
@@ -12,28 +11,13 @@ const MAGIC: [u8; 2] = [0x1f, 0x8b];
 /// Decompresses members one after the other.
 pub struct Members<R> {
     /// The member under way, with the input after it; none once all is read.
-    member: Option<GzDecoder<AfterMagic<R>>>,
-    /// The name of the input in a warning, if one is wanted.
-    name: Option<PathBuf>,
-}
-
-/// The kind of the bytes after a member.
-enum Behind {
-    Member,
-    Nothing,
-    Garbage,
+    member: Option<GzDecoder<AfterMagic<Positioned<R>>>>,
 }
 
 impl<R: BufRead> Members<R> {
     /// Creates a reader of input that begins with a member.
-    pub fn new(input: R, name: Option<PathBuf>) -> Self {
-        Members { member: Some(GzDecoder::new(AfterMagic { magic: &[], input })), name }
-    }
-
-    fn warn(&self) {
-        if let Some(name) = &self.name {
-            eprintln!("hapax: {}: decompression OK, trailing garbage ignored", name.display());
-        }
+    pub fn new(input: R) -> Self {
+        Members { member: Some(GzDecoder::new(AfterMagic { magic: &[], input: Positioned::new(input) })) }
     }
 }
 
@@ -45,50 +29,44 @@ impl<R: BufRead> Read for Members<R> {
                 return Ok(read);
             }
             let mut input = self.member.take().map(GzDecoder::into_inner).expect("it is there").input;
-            match behind(&mut input)? {
+            if is_member_behind(&mut input)? {
                 // Its magic was read already.
-                Behind::Member => self.member = Some(GzDecoder::new(AfterMagic { magic: &MAGIC, input })),
-                Behind::Nothing => {}
-                Behind::Garbage => self.warn(),
+                self.member = Some(GzDecoder::new(AfterMagic { magic: &MAGIC, input }));
             }
         }
         Ok(0)
     }
 }
 
-/// Reads on after a member, past the magic of the next one if there is one.
-fn behind(input: &mut impl BufRead) -> io::Result<Behind> {
+/// Reads on after a member, past the magic of the next one if there is one: then it returns true.
+fn is_member_behind<R: BufRead>(input: &mut Positioned<R>) -> io::Result<bool> {
+    let mut begun = Vec::new();
     match next_byte(input)? {
-        None => Ok(Behind::Nothing),
-        Some(0) => Ok(if is_all_zeros(input)? { Behind::Nothing } else { Behind::Garbage }),
-        Some(first) if first == MAGIC[0] && next_byte(input)? == Some(MAGIC[1]) => Ok(Behind::Member),
-        Some(_) => Ok(Behind::Garbage),
-    }
-}
-
-fn next_byte(input: &mut impl BufRead) -> io::Result<Option<u8>> {
-    let mut byte = [0];
-    loop {
-        match input.read(&mut byte) {
-            Ok(0) => return Ok(None),
-            Ok(_) => return Ok(Some(byte[0])),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
+        None => return Ok(false),
+        Some(0) if skip_zeros(input)? => return Ok(false),
+        Some(0) => {}
+        Some(first) => {
+            begun.push(first);
+            if first == MAGIC[0] {
+                begun.extend(next_byte(input)?);
+            }
         }
     }
+    if begun == MAGIC { Ok(true) } else { Err(unexpected("gzip", begun, input)) }
 }
 
-fn is_all_zeros(input: &mut impl BufRead) -> io::Result<bool> {
+/// Reads zeros. Returns true if they go on to the end.
+fn skip_zeros(input: &mut impl BufRead) -> io::Result<bool> {
     loop {
         let piece = match input.fill_buf() {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             piece => piece?,
         };
-        let length = piece.len();
-        if length == 0 || piece.iter().any(|byte| *byte != 0) {
+        let (length, zeros) = (piece.len(), piece.iter().take_while(|byte| **byte == 0).count());
+        input.consume(zeros);
+        if length == 0 || zeros < length {
             return Ok(length == 0);
         }
-        input.consume(length);
     }
 }
 

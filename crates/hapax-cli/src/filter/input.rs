@@ -1,5 +1,7 @@
 //! Inputs, decompressed.
 
+#[cfg(feature = "zstd")]
+use super::frames::Frames;
 use super::gzip::Members;
 use crate::closed;
 use crate::error::CommandError;
@@ -77,8 +79,7 @@ impl Source {
 
     /// Opens the file, and counts what is read of it before decompressing.
     pub fn read(&self, bytes_read: Arc<AtomicU64>) -> Result<Box<dyn Read + Send>, CommandError> {
-        decompress(Counted { file: self.open()?, bytes_read }, Some(self.name()))
-            .map_err(|e| CommandError::input(self.name(), e))
+        decompress(Counted { file: self.open()?, bytes_read }).map_err(|e| CommandError::input(self.name(), e))
     }
 }
 
@@ -185,9 +186,27 @@ const SIGNATURES: [Signature; 5] = [
 ];
 
 impl Compression {
+    /// Returns the name of the compression of content with this beginning, or none if it has none
+    /// that we know; nothing if it takes more bytes to tell.
+    pub fn name_of(beginning: &[u8]) -> Option<Option<&'static str>> {
+        let name = |compression| match compression {
+            Ok(Compression::None) => None,
+            Ok(Compression::Gzip) => Some("gzip"),
+            Ok(Compression::Zstd) => Some("zstd"),
+            Err(name) => Some(name),
+        };
+        Self::told(beginning).map(name)
+    }
+
     /// Returns the compression of content with this beginning; none if it takes more bytes to tell.
     pub fn of(beginning: &[u8]) -> io::Result<Option<Self>> {
-        let mut told = Some(Compression::None);
+        Self::told(beginning).transpose().map_err(|name| {
+            io::Error::other(format!("it is compressed with {name}, which is not supported (gzip and zstd are)"))
+        })
+    }
+
+    fn told(beginning: &[u8]) -> Option<Result<Self, &'static str>> {
+        let mut told = Some(Ok(Compression::None));
         for (compression, least, greatest) in SIGNATURES {
             let bounds = least.iter().zip(greatest);
             if !beginning.iter().zip(bounds).all(|(byte, (least, greatest))| (least..=greatest).contains(&byte)) {
@@ -197,17 +216,14 @@ impl Compression {
                 told = None;
                 continue;
             }
-            return compression.map(Some).map_err(|name| {
-                io::Error::other(format!("it is compressed with {name}, which is not supported (gzip and zstd are)"))
-            });
+            return Some(compression);
         }
-        Ok(told)
+        told
     }
 }
 
-/// Decompresses compressed content, which it recognizes by its beginning. If the input has a name,
-/// an odd end of it causes a warning.
-pub fn decompress<R: Read + Send + 'static>(input: R, name: Option<&Path>) -> io::Result<Box<dyn Read + Send>> {
+/// Decompresses compressed content, which it recognizes by its beginning.
+pub fn decompress<R: Read + Send + 'static>(input: R) -> io::Result<Box<dyn Read + Send>> {
     let mut input = input;
     let mut beginning = Vec::new();
     // It reads no more than it takes to tell: the first line of a pipe is not to wait for the
@@ -225,7 +241,7 @@ pub fn decompress<R: Read + Send + 'static>(input: R, name: Option<&Path>) -> io
     let whole = io::Cursor::new(beginning).chain(input);
     Ok(match compression {
         Compression::None => Box::new(whole),
-        Compression::Gzip => Box::new(Members::new(buffered(whole), name.map(Path::to_path_buf))),
+        Compression::Gzip => Box::new(Members::new(buffered(whole))),
         Compression::Zstd => zstd(buffered(whole))?,
     })
 }
@@ -233,7 +249,7 @@ pub fn decompress<R: Read + Send + 'static>(input: R, name: Option<&Path>) -> io
 /// Decompresses zstd, in a command that is compiled with it.
 #[cfg(feature = "zstd")]
 fn zstd(input: impl BufRead + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
-    Ok(Box::new(zstd::Decoder::with_buffer(input)?))
+    Ok(Box::new(Frames::new(input)?))
 }
 
 /// Returns an error that says how to get a command that decompresses zstd.
@@ -280,18 +296,15 @@ pub mod tests {
         for input in inputs {
             for at_once in [1, 1 << 20] {
                 let mut output = Vec::new();
-                decompress(Trickle(io::Cursor::new(input.clone()), at_once), None)
-                    .unwrap()
-                    .read_to_end(&mut output)
-                    .unwrap();
+                decompress(Trickle(io::Cursor::new(input.clone()), at_once)).unwrap().read_to_end(&mut output).unwrap();
                 assert!(output == text);
             }
         }
         for cut in cut {
             let input = io::Cursor::new(cut[..cut.len() - 10].to_vec());
-            assert!(decompress(input, None).unwrap().read_to_end(&mut Vec::new()).is_err(), "cut off");
+            assert!(decompress(input).unwrap().read_to_end(&mut Vec::new()).is_err(), "cut off");
         }
-        assert!(decompress(&b"\xfd7zXZ\0..."[..], None).err().unwrap().to_string().contains("xz"));
-        assert!(decompress(&b"\x1f"[..], None).is_ok() && decompress(&b""[..], None).is_ok());
+        assert!(decompress(&b"\xfd7zXZ\0..."[..]).err().unwrap().to_string().contains("xz"));
+        assert!(decompress(&b"\x1f"[..]).is_ok() && decompress(&b""[..]).is_ok());
     }
 }

@@ -5,6 +5,7 @@
 //! ([`mod@print`]), and [`state`] records what was taken; then the empty batch goes back. There are
 //! a few batches in all, so memory stays the same however long the input is.
 
+mod behind;
 mod beside;
 pub mod blocks;
 mod check;
@@ -14,6 +15,8 @@ pub mod cut;
 mod engine_errors;
 pub mod extract;
 mod fields;
+#[cfg(feature = "zstd")]
+mod frames;
 #[cfg(any(fuzzing, test))]
 mod fuzzing;
 mod gzip;

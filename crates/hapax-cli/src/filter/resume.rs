@@ -80,7 +80,7 @@ impl Inputs for Resume {
         let known = self.known(&input, &opened, source).filter(|_| !anew);
         let place = Checkpoint { input, options: self.options, run: self.run, ..Checkpoint::default() };
         let content = Counted { file: opened.file.try_clone().map_err(failed)?, bytes_read: self.bytes_read.clone() };
-        let mut content = decompress(content, Some(source.name())).map_err(failed)?;
+        let mut content = decompress(content).map_err(failed)?;
         let Some(known) = known else {
             let blocks = Blocks::new(content, lines.cutter(), lines.line_bytes_max());
             return Ok(Reading { blocks, place, may_be_short: false, header: None });

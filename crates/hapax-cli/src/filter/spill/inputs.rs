@@ -89,7 +89,7 @@ impl Inputs for First {
         drop(recorded);
         let input = file.take(length.map_or(u64::MAX, |length| length.saturating_sub(at)));
         let chunks = Chunks::new(Recording { input, recorded: self.recorded.clone() }, self.bytes_read.clone());
-        opened(decompress(chunks, Some(source.name())).map_err(failed)?, lines)
+        opened(decompress(chunks).map_err(failed)?, lines)
     }
 }
 
@@ -115,8 +115,7 @@ impl Inputs for Again {
         let input = self.inputs.next().ok_or_else(missing)?;
         let file = if input.is_copied { self.copy.clone().ok_or_else(missing)? } else { Arc::new(source.open()?) };
         let comparing = Comparing { file, name: source.name().to_path_buf(), input, chunk: 0 };
-        // What is odd about its end was said at first.
-        opened(decompress(Chunks::new(comparing, self.bytes_read.clone()), None).map_err(failed)?, lines)
+        opened(decompress(Chunks::new(comparing, self.bytes_read.clone())).map_err(failed)?, lines)
     }
 }
 

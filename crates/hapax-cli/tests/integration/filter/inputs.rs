@@ -1,7 +1,7 @@
 //! Input that other programs accept, too, and input that must be refused: closed descriptors, the
-//! output itself, padded and damaged gzip, odd JSON, quoted fields with line breaks.
+//! output itself, padded and damaged gzip, other content behind it, odd JSON, quoted fields with line breaks.
 
-use crate::filter::bytes::gzip;
+use crate::filter::bytes::{gzip, zstd};
 use crate::filter::{filter, printed, run};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
@@ -100,7 +100,7 @@ fn input_that_is_the_output_is_refused() {
 }
 
 #[test]
-fn gzip_is_taken_with_padding_and_with_other_garbage_as_gzip_takes_it() {
+fn gzip_is_taken_with_padding_and_with_nothing_else_behind_it() {
     let first = gzip(b"a\nb\n");
     let second = gzip(b"b\nc\n");
     let zeros = [0; 700];
@@ -112,25 +112,62 @@ fn gzip_is_taken_with_padding_and_with_other_garbage_as_gzip_takes_it() {
         assert!(output.stdout.starts_with(b"a\nb\n"));
     }
     let directory = Directory::new("garbage");
-    for garbage in [&b"garbage"[..], b"\0\0\0garbage", b"\x1f", b"\x1fx", b"a"] {
+    let end = first.len() + second.len();
+    let more = zstd(b"d\n");
+    for (garbage, zeros, what) in [
+        (&b"garbage"[..], 0, "`garbage`"),
+        (b"\0\0\0garbage", 3, "`garbage`"),
+        (b"gar\0\xffe or more", 0, "`gar\\x00\\xffe o`"),
+        (b"\x1f", 0, "`\\x1f`"),
+        (b"\x1fx", 0, "`\\x1fx`"),
+        (&more, 0, "zstd"),
+        (b"\xfd7zXZ\0", 0, "xz"),
+        // gzip, too, takes none behind zeros.
+        (&[&zeros[..], &second].concat(), 700, "gzip again"),
+    ] {
         let path = directory.file("in.gz", &[&first[..], &second, garbage].concat());
-        let (code, output, errors) = said(&filter(&[&path]).output().unwrap());
-        let warning = format!("hapax: {path}: decompression OK, trailing garbage ignored\n");
-        assert_eq!((code, output.as_str()), (Some(0), "a\nb\nc\n"), "{}", garbage.escape_ascii());
-        assert_eq!(errors, warning, "{}", garbage.escape_ascii());
+        let reason = match what {
+            "gzip again" => "after zeros, and gzip does not read on there",
+            _ => "and no longer gzip",
+        };
+        let error = format!("hapax: {path}: from offset {} on it is {what}, {reason}\n", end + zeros);
+        assert_eq!(said(&filter(&[&path]).output().unwrap()), (Some(1), "a\nb\nc\n".to_string(), error));
+        // A state goes on behind what was printed, and finds the same again.
+        let state = directory.0.join(format!("state-{}", garbage.len()));
+        for printed in ["a\nb\nc\n", ""] {
+            let output = filter(&["--state", state.to_str().unwrap(), &path]).output().unwrap();
+            assert_eq!((said(&output).0, said(&output).1.as_str()), (Some(1), printed));
+        }
+        let spilled = filter(&["--spill", directory.0.to_str().unwrap(), &path]).output().unwrap();
+        assert_eq!((said(&spilled).0, said(&spilled).1.as_str()), (Some(1), ""));
     }
-    // Zeros and then a member are garbage to gzip, and so they are here.
-    let (code, output, errors) = said(&run(filter(&[]), &[&first[..], b"\0", &second].concat()));
-    assert_eq!((code, output.as_str()), (Some(0), "a\nb\n"));
-    assert!(errors.contains("standard input: decompression OK, trailing garbage ignored"), "{errors}");
-    // A member that is cut off, anywhere, or damaged stays an error.
+    // A member that is cut off, anywhere, or damaged is an error.
     for cut in 1..second.len() {
         let (code, ..) = said(&run(filter(&[]), &[&first[..], &second[..cut]].concat()));
-        assert_eq!(code, Some(if cut == 1 { 0 } else { 1 }), "cut at {cut}");
+        assert_eq!(code, Some(1), "cut at {cut}");
     }
     let mut damaged = second.clone();
     *damaged.last_mut().unwrap() ^= 1;
     assert_eq!(said(&run(filter(&[]), &[&first[..], &damaged].concat())).0, Some(1));
+}
+
+#[test]
+fn what_is_behind_zstd_is_said() {
+    let directory = Directory::new("behind-zstd");
+    let content = [zstd(b"a\n"), zstd(b"b\n")].concat();
+    let rest = gzip(b"c\n");
+    for (garbage, what) in [(&rest[..], "gzip"), (b"garbage", "`garbage`")] {
+        let path = directory.file("in.zst", &[&content[..], garbage].concat());
+        let (code, output, errors) = said(&filter(&[&path]).output().unwrap());
+        assert_eq!((code, output.as_str()), (Some(1), "a\nb\n"));
+        let end = content.len();
+        assert_eq!(errors, format!("hapax: {path}: from offset {end} on it is {what}, and no longer zstd\n"));
+    }
+    // What is damaged elsewhere is told as the library has it.
+    let mut damaged = content.clone();
+    damaged[4] ^= 0x08; // a bit that is reserved
+    let (code, _, errors) = said(&run(filter(&[]), &damaged));
+    assert!(code == Some(1) && !errors.contains("no longer"), "{errors}");
 }
 
 #[test]
