@@ -1,6 +1,6 @@
 //! The end of compressed content, and what comes behind it.
 
-use super::input::Compression;
+use super::compression::Compression;
 use std::io::{self, BufRead, Read};
 
 /// Input that knows its offset.

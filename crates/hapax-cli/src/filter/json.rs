@@ -18,31 +18,38 @@ impl Pointer {
     /// Returns the text of the string, number or boolean there; none if there is null or no value.
     /// Numbers are as they are written, so that none loses digits.
     pub fn find<'a>(&self, line: &'a [u8]) -> Result<Option<Cow<'a, [u8]>>, String> {
-        Ok(self.plain(line)?.map(|(_, text)| text))
+        Ok(self.plain(line)?.map(|plain| match plain {
+            Plain::String { text, .. } => text,
+            Plain::Other(text) => Cow::Borrowed(text),
+        }))
     }
 
     /// Returns the same text as an id. A string is never the id of a number or of a boolean: one
     /// that might be their text has a mark before it.
     pub fn find_id<'a>(&self, line: &'a [u8]) -> Result<Option<Cow<'a, [u8]>>, String> {
-        Ok(self.plain(line)?.map(|(is_string, text)| match is_string && is_ambiguous(&text) {
-            true => Cow::Owned([&[MARK], &*text].concat()),
-            false => text,
+        Ok(self.plain(line)?.map(|plain| match plain {
+            Plain::String { text, .. } if !is_marked(&text) => text,
+            // The quote that it begins with is its mark.
+            Plain::String { written, text: Cow::Borrowed(text) } => Cow::Borrowed(&written[..=text.len()]),
+            Plain::String { text, .. } => Cow::Owned([&[MARK], &*text].concat()),
+            Plain::Other(text) => Cow::Borrowed(text),
         }))
     }
 
-    /// Returns the text of a plain value, and whether it is a string.
-    fn plain<'a>(&self, line: &'a [u8]) -> Result<Option<(bool, Cow<'a, [u8]>)>, String> {
+    /// Returns the string, number or boolean there; none if there is null or no value.
+    fn plain<'a>(&self, line: &'a [u8]) -> Result<Option<Plain<'a>>, String> {
         let found = walk(line, &self.0).or_else(|error| self.step_by_step(line).map_err(|_| describe(error)))?;
         let Some(value) = found.map(RawValue::get) else { return Ok(None) };
-        match value.as_bytes()[0] {
+        let written = value.as_bytes();
+        match written[0] {
             b'n' => Ok(None),
             b'"' => {
                 let text: Text = serde_json::from_str(value).map_err(describe)?;
-                Ok(Some((true, text.0)))
+                Ok(Some(Plain::String { written, text: text.0 }))
             }
             b'{' => Err("the value at the pointer is an object".to_string()),
             b'[' => Err("the value at the pointer is an array".to_string()),
-            _ => Ok(Some((false, Cow::Borrowed(value.as_bytes())))),
+            _ => Ok(Some(Plain::Other(written))),
         }
     }
 
@@ -63,16 +70,21 @@ impl Pointer {
     }
 }
 
-/// The byte before an id that is a string and might be taken for a number or a boolean. No text has
-/// it, so such an id is no other one. Numbers and booleans have no mark: states of earlier versions
-/// have their ids without, and so they can be borrowed.
-const MARK: u8 = 0xff;
+/// A string, as it is written and as text; or a number or boolean as it is written.
+enum Plain<'a> {
+    String { written: &'a [u8], text: Cow<'a, [u8]> },
+    Other(&'a [u8]),
+}
 
-/// Returns true if a string might be the text of a number or of a boolean.
-fn is_ambiguous(text: &[u8]) -> bool {
+/// The byte before an id that is a string and might be taken for a number or a boolean. No other id
+/// begins with it. Those without a mark are known to states of earlier versions.
+const MARK: u8 = b'"';
+
+/// Returns true if a string might be the text of a number or of a boolean, or of a marked id.
+fn is_marked(text: &[u8]) -> bool {
     let is_of_numbers = |byte: &u8| matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E');
     match text {
-        b"true" | b"false" => true,
+        b"true" | b"false" | [MARK, ..] => true,
         [b'0'..=b'9' | b'-', rest @ ..] => rest.iter().all(is_of_numbers),
         _ => false,
     }
@@ -244,9 +256,14 @@ mod tests {
             assert_eq!([&plain[..], shown(&plain), shown(&string)], [value.as_bytes(); 3]);
         }
         // Strings that are no such text are ids as they are.
-        for text in ["", "a", "tru", "truer", "e", "+1", ".5", "1 ", "3f2e", "1\u{ff}", "\u{ff}1"] {
+        for text in ["", "a", "tru", "truer", "e", "+1", ".5", "1 ", "3f2e", "1\u{ff}"] {
             assert_eq!(id(&format!("\"{text}\"")).unwrap(), text.as_bytes());
         }
+        // A mark that a string has itself is none, and how a string is written does not count.
+        let quoted = id(r#""\"1""#).unwrap();
+        assert_eq!(shown(&quoted), b"\"1");
+        assert_ne!(Some(quoted), id("\"1\""));
+        assert_eq!(id(r#""\u0031""#), id("\"1\""));
         assert_eq!(id("null"), None);
     }
 

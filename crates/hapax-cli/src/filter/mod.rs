@@ -10,6 +10,7 @@ mod beside;
 pub mod blocks;
 mod check;
 mod checkpoint;
+mod compression;
 mod count;
 pub mod cut;
 mod engine_errors;

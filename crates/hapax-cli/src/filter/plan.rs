@@ -1,8 +1,9 @@
 //! Decides, before the first line, how large the engine must be.
 
+use super::compression::Compression;
 use super::engine_errors;
 use super::extract::Extractor;
-use super::input::{Compression, Source, decompress, read_at};
+use super::input::{Source, decompress, read_at};
 use super::options::{Damage, FilterArgs, Unconfirmed};
 use super::sample;
 use crate::error::CommandError;

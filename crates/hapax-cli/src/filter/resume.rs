@@ -3,7 +3,8 @@
 
 use super::blocks::Blocks;
 use super::checkpoint::{BEGINNING_BYTES, Beginning, Checkpoint, is_same};
-use super::input::{Compression, Counted, Source, decompress, identity, read_at};
+use super::compression::Compression;
+use super::input::{Counted, Source, decompress, identity, read_at};
 use super::lines::Lines;
 use super::reading::{Inputs, Reading};
 use crate::error::CommandError;

@@ -1,8 +1,9 @@
 //! Estimates, before the first line, how many different ids a file has, by those in some places of
 //! it.
 
+use super::compression::Compression;
 use super::extract::{Extracted, Extractor};
-use super::input::{Compression, Source, read_at};
+use super::input::{Source, read_at};
 use super::lines::without_end;
 use std::fs::File;
 use xxhash_rust::xxh3::xxh3_64;

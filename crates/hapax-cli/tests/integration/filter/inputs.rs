@@ -240,7 +240,7 @@ fn in_json_a_number_is_not_the_string_of_its_digits() {
         "{\"id\": \"true\"}",
         "{\"id\": 1.0}",
         "{\"id\": 1e0}",
-        "{\"id\": \"\\u00ff1\"}",
+        "{\"id\": \"\\\"1\"}",
     ];
     let once = lines.join("\n") + "\n";
     let spill = directory.0.to_str().unwrap();
@@ -256,5 +256,5 @@ fn in_json_a_number_is_not_the_string_of_its_digits() {
     let mut shown: Vec<_> = counts.lines().skip(2).collect();
     shown.sort_unstable();
     assert_eq!(counts.lines().nth(1), Some("3\t3\t1"));
-    assert_eq!(shown, ["1\t1\t1", "1\t1\t1.0", "1\t1\t1e0", "1\t1\ttrue", "1\t1\ttrue", "1\t1\t\u{ff}1"]);
+    assert_eq!(shown, ["1\t1\t\"1", "1\t1\t1", "1\t1\t1.0", "1\t1\t1e0", "1\t1\ttrue", "1\t1\ttrue"]);
 }
