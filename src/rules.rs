@@ -220,6 +220,8 @@ pub(crate) enum Rule {
     /// An id that a claim has found in segments stays in the window only if nothing was forgotten
     /// since.
     KnownStillStays,
+    /// The fingerprint of an id that was asked for again stays longer as of the time of the question.
+    SlidesAsAsked,
     /// A claim asks the window again if the fingerprint that differs has expired meanwhile.
     AskAgain,
     /// A claim asks segments again if time has moved between its two looks at the window.

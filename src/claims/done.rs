@@ -13,6 +13,10 @@ pub(crate) trait DoneIds {
     fn forget(&self, id: Digest);
     /// Returns the present of the window. (Leases may run by another clock.)
     fn now(&self) -> Timestamp;
+    /// Returns the time of the call, which others' may be ahead of.
+    fn asked_at(&self) -> Timestamp {
+        self.now()
+    }
     /// Returns the time when the window will have forgotten an id that it is told of now.
     fn until(&self) -> Timestamp;
     /// Notes that an id is done, and was asked for again: it may stay longer because of that.

@@ -71,7 +71,10 @@ impl Map {
     /// Extends the stay of the fingerprint of an id that is done and was asked for again: it stays
     /// for as long as its id.
     pub(super) fn slide(&mut self, id: Digest, done: &impl DoneIds, by_claim: bool) {
-        if let Some(digest) = self.fingerprints.extend(id, done.until(), || done.now()) {
+        // As of when the id was asked for: if others' time has gone on since, it may seem to have
+        // expired, although its id stays.
+        let asked_at = || if obeys(Rule::SlidesAsAsked) { done.asked_at() } else { done.now() };
+        if let Some(digest) = self.fingerprints.extend(id, done.until(), asked_at) {
             done.slid(id, digest, by_claim);
         }
     }

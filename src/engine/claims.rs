@@ -32,6 +32,10 @@ impl DoneIds for At<'_> {
         self.0.window.latest().max(self.1.time)
     }
 
+    fn asked_at(&self) -> Timestamp {
+        self.1.time
+    }
+
     fn until(&self) -> Timestamp {
         self.0.window.forgets_at(self.1)
     }

@@ -63,6 +63,19 @@ fn of_the_audit(add: Add<'_>) {
         ],
     );
     add(
+        "a fingerprint expired in the midst of a claim, and its id stayed",
+        Some(Rule::SlidesAsAsked),
+        Config { refresh: true, ..PLAIN },
+        &[
+            Claim { id: 1, fingerprint: Some(0) },
+            Complete { claim: 0 },
+            Advance { milliwindows: 985 },
+            Meanwhile { looks: 5, milliwindows: 33, others: 0 },
+            Claim { id: 1, fingerprint: Some(0) },
+            Claim { id: 1, fingerprint: Some(2) },
+        ],
+    );
+    add(
         "what was flushed while all was cleared was gone after a restart",
         Some(Rule::ClearedFirst),
         PLAIN,

@@ -6,6 +6,7 @@
 
 mod adversarial;
 mod allocation;
+mod amounts;
 mod arrivals;
 mod behaviours;
 mod claims;
