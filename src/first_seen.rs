@@ -25,32 +25,43 @@ use std::time::Duration;
 ///
 /// Times are those of the engine: its clock's, or those of the events, if callers give times. An
 /// event that came late counts as of the latest one at that moment, here as everywhere.
+///
+/// The two ages are as far apart as the two times, and as much farther as the present is unsure: by
+/// the clock's lag; or with times of events by a tick, since the window knows the latest event to
+/// within one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FirstSeen {
+    pub(crate) seen: Span,
+    pub(crate) now: Span,
+}
+
+/// A time, as far as it is known: it lies between these, or is one of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Span {
     pub(crate) earliest: Timestamp,
     pub(crate) latest: Timestamp,
-    pub(crate) now: Timestamp,
 }
 
 impl FirstSeen {
     /// Returns the earliest time that it can have been.
     pub fn earliest(&self) -> Timestamp {
-        self.earliest
+        self.seen.earliest
     }
 
     /// Returns the latest time that it can have been: a tick after the earliest, and as much as the
     /// clock may lag. With a journal, up to three ticks.
     pub fn latest(&self) -> Timestamp {
-        self.latest
+        self.seen.latest
     }
 
-    /// Returns the least time that can have passed since then, until the call.
+    /// Returns the least time that can have passed since then, until the call: until the time that
+    /// its caller gave, if it gave one and is not late.
     pub fn age_at_least(&self) -> Duration {
-        self.now.since(self.latest)
+        self.now.earliest.since(self.seen.latest)
     }
 
     /// Returns the most time that can have passed since then, until the call.
     pub fn age_at_most(&self) -> Duration {
-        self.now.since(self.earliest)
+        self.now.latest.since(self.seen.earliest)
     }
 }

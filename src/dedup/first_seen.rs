@@ -26,7 +26,8 @@ impl Dedup {
     /// - Of an id that was restored from a journal or a snapshot of a window with longer ticks, the
     ///   earliest time may be too late by two of those.
     pub fn first_seen(&self, id: impl AsRef<[u8]>) -> Option<FirstSeen> {
-        self.engine.first_seen(self.digester.digest(id), self.engine.now_at_rest())
+        let seen = self.engine.accepted(self.digester.digest(id))?;
+        Some(self.engine.first_seen(seen, None))
     }
 
     /// Checks an id now, as [`check`](Dedup::check) does; and if the window has it, returns when it
@@ -51,22 +52,30 @@ impl Dedup {
     /// It costs a second look at the id's bucket, for duplicates only (with refresh, for all);
     /// `check` itself takes no instruction more for it.
     pub fn check_first_seen(&self, id: impl AsRef<[u8]>) -> (Verdict, Option<FirstSeen>) {
-        self.with_first_seen(self.prepare(id), |id| self.check_prepared(id))
+        self.with_first_seen(self.prepare(id), None, |id| self.check_prepared(id))
     }
 
     /// Checks an id at a time that the caller gives, as [`check_at`](Dedup::check_at) does; and if
     /// the window has it, returns when it was [first seen](Dedup::first_seen).
     pub fn check_first_seen_at(&self, id: impl AsRef<[u8]>, at: Timestamp) -> (Verdict, Option<FirstSeen>) {
-        self.with_first_seen(self.prepare(id), |id| self.check_prepared_at(id, at))
+        self.with_first_seen(self.prepare(id), Some(at), |id| self.check_prepared_at(id, at))
     }
 
-    fn with_first_seen(&self, id: Prepared, check: impl FnOnce(Prepared) -> Verdict) -> (Verdict, Option<FirstSeen>) {
-        let look = || self.engine.first_seen(id.0, self.engine.now_at_rest());
+    fn with_first_seen(
+        &self,
+        id: Prepared,
+        event: Option<Timestamp>,
+        check: impl FnOnce(Prepared) -> Verdict,
+    ) -> (Verdict, Option<FirstSeen>) {
+        let look = || self.engine.accepted(id.0);
         // Where a duplicate extends the stay of its id, the window knows the time before that only
         // until then.
         let before = self.engine.refresh_on_duplicate.then(look).flatten();
         let verdict = check(id);
         let is_in_window = verdict.is_duplicate() && verdict.tier() == Tier::Window;
-        (verdict, before.filter(|_| is_in_window).or_else(|| is_in_window.then(look).flatten()))
+        let seen = before.filter(|_| is_in_window).or_else(|| is_in_window.then(look).flatten());
+        // Only now: the check has told the window of its time, and if it is the first with a time,
+        // has decided what times mean.
+        (verdict, seen.map(|seen| self.engine.first_seen(seen, event)))
     }
 }

@@ -250,19 +250,24 @@ pub(crate) fn contains<M: BucketMemory>(memory: &M, id: Place, moment: &Moment) 
     }
 }
 
-/// Returns the tick with which an id's entry is stamped, if it was seen within the window. As with
-/// [`contains`], a "no" counts only for a caller that is not overtaken afterwards.
+/// Returns the tick with which an id's newest entry is stamped, if it was seen within the window.
+/// As with [`contains`], a "no" counts only for a caller that is not overtaken afterwards.
 pub(crate) fn stamp_of<M: BucketMemory>(memory: &M, id: Place, moment: &Moment) -> Option<u64> {
     let alternate = id.tag.alternate(id.bucket, memory.buckets());
     memory.ready(id.bucket, moment);
     memory.ready(alternate, moment);
     let find = |bucket, key| {
-        let mut entries = (0..M::SLOTS).map(|slot| memory.load(bucket, slot));
-        entries.find(|entry| entry.matches(key) && moment.is_live(entry.0)).map(|entry| moment.stamp_of(entry.0))
+        let entries = (0..M::SLOTS).map(|slot| memory.load(bucket, slot));
+        entries
+            .filter(|entry| entry.matches(key) && moment.is_live(entry.0))
+            .map(|entry| moment.stamp_of(entry.0))
+            .max()
     };
     loop {
-        // The home bucket first, as in a check.
-        let found = find(id.bucket, id.tag.at_home()).or_else(|| find(alternate, id.tag.away()));
+        // The home bucket first, as in a check. With refresh, an id whose entry is away gets a
+        // newer one at home, which may move away, too: all are looked at.
+        let at_home = find(id.bucket, id.tag.at_home());
+        let found = at_home.max(find(alternate, id.tag.away()));
         // If it is there all the same, it has moved meanwhile.
         if found.is_some() || !contains(memory, id, moment) {
             return found;

@@ -396,6 +396,13 @@ impl Window {
         self.ticks.end_of(self.tables().shared.latest())
     }
 
+    /// Returns the first and the last moment of the latest tick that was given to a call.
+    pub(crate) fn latest_span(&self) -> (Timestamp, Timestamp) {
+        rules::meanwhile(rules::Place::WindowRead);
+        let latest = self.tables().shared.latest();
+        (self.ticks.start_of(latest), self.ticks.end_of(latest))
+    }
+
     /// Returns the latest tick that was given to a call: while it stays the same, nothing expires.
     pub(crate) fn latest_tick(&self) -> u64 {
         rules::meanwhile(rules::Place::WindowRead);

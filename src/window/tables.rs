@@ -289,8 +289,8 @@ impl<const SLOTS: usize, const VERSION_BITS: u32> Tables<SLOTS, VERSION_BITS> {
                 let memory = self.memory(index);
                 bucket::stamp_of(&memory, place(&memory, id), moment)
             };
-            // The newest table first: with refresh, it has the latest stamp.
-            let found = self.roster().indices().find_map(stamp_in);
+            // With refresh, several tables may have it.
+            let found = self.roster().indices().filter_map(stamp_in).max();
             // Also if it was found: once the bits of a tick have wrapped around, the entry is not
             // as old as it seems.
             if !(self.shared.overtaken(moment) && obeys(Rule::StampNow)) {
