@@ -91,7 +91,9 @@ impl OnDisk {
         if let Some(mut journal) = self.journal {
             #[cfg(all(feature = "long-memory", not(modelled)))]
             if let Some(segments) = &self.segments {
-                journal.keep_unsealed(segments.sealed());
+                // (Another journal's segments have nothing of this one: see `LongTier::go_on`.)
+                let is_ours = journal.identity().is_none_or(|journal| segments.may_be_of(journal));
+                journal.keep_unsealed(if is_ours { segments.sealed() } else { 0 });
             }
             let by_journal = replay(journal, engine, key, self.snapshot.is_none(), options)?;
             resumed = Some(by_journal).filter(|resumed| resumed.clocks.is_some()).or(resumed);

@@ -48,6 +48,17 @@ pub enum SegmentError {
         /// The value that it should have.
         expected: String,
     },
+    /// The segments were made of another journal, which has the same key: they end where nothing
+    /// ends in this one. Nothing of them was changed.
+    ///
+    /// [`Damage::Keep`](crate::Damage::Keep) goes on with both if this journal begins behind what
+    /// was sealed of the other: then nothing in it is taken for sealed.
+    AnotherJournal {
+        /// The directory of the segments.
+        segments: PathBuf,
+        /// The directory of the journal.
+        journal: PathBuf,
+    },
     /// A file is damaged or missing, in a way that no crash leaves. Nothing was changed.
     Damaged {
         /// The file.
@@ -107,6 +118,13 @@ impl fmt::Display for SegmentError {
             SegmentError::NotOurs { path, what, got, expected } => {
                 write!(f, "{}: {what} is {got}, expected {expected}. Nothing was changed", path.display())
             }
+            SegmentError::AnotherJournal { segments, journal } => write!(
+                f,
+                "the segments in {} were made of another journal than the one in {}, which has the same key. Open them \
+                 with the journal that they were made of; or this one with an empty directory for segments",
+                segments.display(),
+                journal.display()
+            ),
             SegmentError::Damaged { path, offset, what } => write!(
                 f,
                 "{}: {what}, at offset {offset}. Nothing was changed. Bring the file back; or begin with an empty directory, \

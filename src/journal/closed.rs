@@ -66,6 +66,12 @@ impl Shared {
         self.wake_writer(&state);
     }
 
+    /// Returns a random number that all files of this journal have, and no other journal: also when
+    /// they are copied, or made again while an engine has it open.
+    pub(crate) fn identity(&self) -> u64 {
+        self.lock_writer().rules.salt
+    }
+
     pub(crate) fn directory(&self) -> &Path {
         &self.directory
     }

@@ -162,6 +162,12 @@ impl Opened {
         self.sealed = Some(sealed);
     }
 
+    /// Returns the identity of the journal, if there is one yet; see [`Shared::identity`].
+    #[cfg(all(feature = "long-memory", not(modelled)))]
+    pub(crate) fn identity(&self) -> Option<u64> {
+        self.found.salt()
+    }
+
     /// Returns the disk that it is on.
     #[cfg(all(feature = "long-memory", not(modelled)))]
     pub(crate) fn disk(&self) -> Arc<dyn Disk> {

@@ -114,6 +114,12 @@ impl Found {
         Ok(Found { disk, directory: directory.into(), listing, lock })
     }
 
+    /// Returns the salt of its checksums, if there are any files.
+    #[cfg(all(feature = "long-memory", not(modelled)))]
+    pub(super) fn salt(&self) -> Option<u64> {
+        self.listing.keys.map(|keys| keys.salt)
+    }
+
     /// Returns the key of the digests in it, if there are any, and if it is the one that is wanted.
     pub(super) fn key(&self, wanted: WantedKey) -> Result<Option<DigestKey>, JournalError> {
         let Some(Keys { key, .. }) = self.listing.keys else { return Ok(None) };

@@ -4,7 +4,7 @@
 use super::tests::World;
 use crate::journal::restarts::builder;
 use crate::journal::simulated::Simulated;
-use crate::{Dedup, JournalOptions};
+use crate::{Dedup, Error, JournalOptions, SegmentError};
 use std::path::Path;
 
 /// The hours, so to say, after each of which a state of both directories is kept.
@@ -58,12 +58,15 @@ fn blocks_lost(dedup: &Dedup) -> u64 {
 fn directories_of_different_ages_are_refused_where_ids_are_in_neither() {
     let world = World::new();
     let [old, new, without] = states(&world);
+    // Another engine's, with the same key.
+    let [old_other, new_other, without_other] = states(&World::new());
     let refused = |journal: Option<&Simulated>, segments: Option<&Simulated>| {
         let world = World { disk: put_together(journal, segments), clock: world.clock.clone(), ..World::new() };
         world.build().err().map(|error| error.to_string())
     };
     let begins_behind = "the oldest block";
     let ends_before = "the next block";
+    let another = "another journal";
     for (name, journal, segments, expected) in [
         ("old and old", Some(&old), Some(&old), None),
         ("new and new", Some(&new), Some(&new), None),
@@ -73,6 +76,11 @@ fn directories_of_different_ages_are_refused_where_ids_are_in_neither() {
         ("after a rollback", Some(&without), Some(&new), Some(begins_behind)),
         // A long memory begins with what the journal has.
         ("no segments", Some(&new), None, None),
+        ("another engine's of the same age", Some(&new), Some(&new_other), Some(another)),
+        ("another engine's, both young", Some(&old), Some(&old_other), Some(another)),
+        ("another engine's segments, older ones", Some(&new), Some(&old_other), Some(another)),
+        ("another engine's segments, newer ones", Some(&old), Some(&new_other), Some(another)),
+        ("another engine's journal after a rollback", Some(&without_other), Some(&new), Some(another)),
     ] {
         let wrong = refused(journal, segments);
         println!("{name}: {wrong:?}");
@@ -99,6 +107,31 @@ fn who_keeps_damage_goes_on_over_a_gap_and_is_told_how_many_blocks_it_has() {
     // What it had is in segments now.
     let dedup = World { disk: world.disk.copy(), clock: world.clock.clone(), ..World::new() }.open();
     assert_eq!(blocks_lost(&dedup), 0);
+}
+
+/// Blocks of another engine's journal pass for those of which segments were made, unless they all
+/// come after these.
+#[test]
+fn who_keeps_damage_goes_on_with_another_engines_segments_only_over_a_gap() {
+    let world = World::new();
+    let [old, ..] = states(&world);
+    let [old_other, _, without_other] = states(&World::new());
+    let keeping = |journal, segments, keeps_damage| {
+        let disk = put_together(Some(journal), Some(segments));
+        World { disk, clock: world.clock.clone(), keeps_damage, ..World::new() }
+    };
+    for keeps_damage in [false, true] {
+        let refused = keeping(&old, &old_other, keeps_damage).build().map(drop).expect_err("it is another's");
+        let Error::Segments(SegmentError::AnotherJournal { segments, journal }) = refused else { panic!("{refused}") };
+        assert_eq!((segments, journal), ("/long".into(), "/journal".into()));
+    }
+    let world = keeping(&without_other, &old, true);
+    let dedup = world.open();
+    assert!(blocks_lost(&dedup) > 0 && dedup.check("d-3").is_duplicate());
+    drop(dedup);
+    // From now on they are this journal's.
+    let world = World { disk: world.disk.copy(), clock: world.clock.clone(), ..World::new() };
+    assert_eq!(blocks_lost(&world.open()), 0);
 }
 
 #[test]

@@ -75,7 +75,7 @@ impl LongTier {
     /// Goes on from what the segments and the journal have: everything that is in the journal alone
     /// is sealed first; it was accepted before `now`, and up to `lateness` before the journal had
     /// it. Without a thread, callers do all of it. A gap between both is refused, unless it
-    /// `keeps_damage`.
+    /// `keeps_damage`; and so are segments of another journal, unless there is such a gap.
     pub(crate) fn go_on(
         segments: Arc<Segments>,
         journal: Arc<Shared>,
@@ -84,7 +84,15 @@ impl LongTier {
     ) -> Result<Self, SegmentError> {
         let directory = journal.directory().to_owned();
         let origin = Origin::here().map_err(SegmentError::io("watch for forks of", &directory))?;
-        let (next, sealed) = (journal.next_block(), segments.sealed());
+        let (first, next, sealed) = (journal.first_block(), journal.next_block(), segments.sealed());
+        let is_gap = sealed > 0 && first > sealed;
+        // Blocks of the one would pass for those of the other. (A journal that has none yet is what
+        // is left if it was deleted: see below.)
+        let is_ours = next == 0 || segments.may_be_of(journal.identity());
+        if !(is_ours || is_gap && keeps_damage) {
+            let segments = segments.directory.clone();
+            return Err(SegmentError::AnotherJournal { segments, journal: directory });
+        }
         if next < sealed {
             let (what, got, expected) =
                 ("the next block", next.to_string(), format!("at least {sealed}, as segments say"));
@@ -92,8 +100,7 @@ impl LongTier {
         }
         // It was written without these segments for a while, or they are an older copy: what is
         // between both is in neither. (Where nothing was sealed yet, a long memory begins.)
-        let first = journal.first_block();
-        if sealed > 0 && first > sealed && !keeps_damage {
+        if is_gap && !keeps_damage {
             let (what, got) = ("the oldest block", first.to_string());
             let expected = format!(
                 "at most {sealed}, where the segments in {} end; with Damage::Keep it goes on without what is between",
@@ -101,6 +108,7 @@ impl LongTier {
             );
             return Err(SegmentError::NotOurs { path: directory, what, got, expected });
         }
+        segments.belong_to(journal.identity());
         let sealing = Arc::new(Sealing::new(segments, journal, (window, lateness), has_thread));
         sealing.seal(now)?;
         // Each start makes a segment of what it finds. A process that dies soon after each has no

@@ -11,9 +11,9 @@
 //!           | shift 8 | pages 8 | lines 8 | checksum of the index 8 | of the filter 8 | first span 8
 //!           | last span 8 | zero 8 | checksum 8
 //! manifest  magic 8 | byte order 4 | version 4 | kind of digests 8 | their key 16 | salt 8 | edition 8
-//!           | next number 8 | next span 8 | sealed up to 8 | segments 8 | checksum 8 | then 24 bytes
-//!           a segment, the oldest first: number 8 | bytes 8 | checksum of its trailer 8 | and at the
-//!           end the checksum of all of them 8
+//!           | next number 8 | next span 8 | sealed up to 8 | journal 8 | segments 8 | checksum 8
+//!           | then 24 bytes a segment, the oldest first: number 8 | bytes 8 | checksum of its
+//!           trailer 8 | and at the end the checksum of all of them 8
 //! ```
 //!
 //! What is known only at the end of a segment is at its end, so that it is written in one go; and
@@ -34,12 +34,12 @@ const TRAILER_WORDS: usize = 21;
 pub(super) const INDEX_BYTES: usize = 12;
 pub(super) const LINE_BYTES: usize = 64;
 const MANIFEST_BYTES: usize = 16 + 8 * MANIFEST_WORDS + 8;
-const MANIFEST_WORDS: usize = 9;
+const MANIFEST_WORDS: usize = 10;
 const LISTED_BYTES: usize = 24;
 
 const MAGIC: [u8; 8] = *b"HAPAXSEG";
 const MANIFEST_MAGIC: [u8; 8] = *b"HAPAXMAN";
-const VERSION: (u32, &str) = (1, "this program reads no other");
+const VERSION: (u32, &str) = (2, "this program reads no other");
 
 /// The key of the digests of a directory, and the salt of its checksums.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -169,6 +169,9 @@ pub(super) struct Manifest {
     pub(super) next_span: u64,
     /// The caller's own number of what is sealed.
     pub(super) sealed: u64,
+    /// The identity of the journal that they were sealed from; 0 if it is not known yet, or if
+    /// there is none.
+    pub(super) journal: u64,
     /// The segments, the oldest first.
     pub(super) segments: Vec<Listed>,
 }
@@ -176,9 +179,9 @@ pub(super) struct Manifest {
 impl Manifest {
     pub(super) fn encode(&self) -> Vec<u8> {
         let [kind, low, high] = self.keys.key.words();
-        let Manifest { edition, next_number, next_span, sealed, .. } = *self;
+        let Manifest { edition, next_number, next_span, sealed, journal, .. } = *self;
         let count = self.segments.len() as u64;
-        let words = [kind, low, high, self.keys.salt, edition, next_number, next_span, sealed, count];
+        let words = [kind, low, high, self.keys.salt, edition, next_number, next_span, sealed, journal, count];
         let mut bytes = seal_as::<MANIFEST_WORDS, MANIFEST_BYTES>(MANIFEST_MAGIC, VERSION.0, words).to_vec();
         for Listed { number, bytes: size, checksum } in &self.segments {
             bytes.extend([number, size, checksum].into_iter().flat_map(|word| word.to_le_bytes()));
@@ -195,7 +198,7 @@ impl Manifest {
             return wrong("length", bytes.len() as u64, MANIFEST_BYTES as u64);
         };
         let words = unseal_as::<MANIFEST_WORDS>(head, MANIFEST_MAGIC, VERSION)?;
-        let [kind, low, high, salt, edition, next_number, next_span, sealed, count] = words;
+        let [kind, low, high, salt, edition, next_number, next_span, sealed, journal, count] = words;
         within_reach([edition, next_number, next_span, count])?;
         let expected = count.saturating_mul(LISTED_BYTES as u64).saturating_add(MANIFEST_BYTES as u64 + 8);
         if bytes.len() as u64 != expected {
@@ -212,7 +215,7 @@ impl Manifest {
             return wrong("number of a segment", unnamed.number, next_number);
         }
         let keys = Keys { key: digest_key([kind, low, high])?, salt };
-        Ok(Manifest { keys, edition, next_number, next_span, sealed, segments })
+        Ok(Manifest { keys, edition, next_number, next_span, sealed, journal, segments })
     }
 }
 

@@ -169,6 +169,17 @@ impl Segments {
         self.state().manifest.sealed
     }
 
+    /// Returns true unless what is sealed is of another journal than the one of this identity.
+    pub(crate) fn may_be_of(&self, journal: u64) -> bool {
+        let state = self.state();
+        state.manifest.sealed == 0 || [0, journal].contains(&state.manifest.journal)
+    }
+
+    /// Notes the identity of the journal that is sealed from now on: the next manifest has it.
+    pub(crate) fn belong_to(&self, journal: u64) {
+        self.state().manifest.journal = journal;
+    }
+
     /// Answers for each id whether it was accepted within the retention, in order. Waits for the
     /// disk where a page is not in memory: for all pages of a batch together, by the threads that
     /// the options allow.
@@ -373,7 +384,8 @@ fn begin(disk: &dyn Disk, directory: &Path, ours: &[PathBuf], wanted: WantedKey)
         .or_random()
         .map_err(|error| SegmentError::io("make a random key for", directory)(std::io::Error::other(error)))?;
     let keys = Keys { key, salt: random::any() };
-    let manifest = Manifest { keys, edition: 0, next_number: 0, next_span: 0, sealed: 0, segments: Vec::new() };
+    let (edition, next_number, next_span, sealed, journal) = (0, 0, 0, 0, 0);
+    let manifest = Manifest { keys, edition, next_number, next_span, sealed, journal, segments: Vec::new() };
     manifest::write(disk, directory, &manifest)?;
     Ok(manifest)
 }
