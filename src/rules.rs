@@ -220,7 +220,7 @@ pub(crate) enum Rule {
     /// An id that a claim has found in segments stays in the window only if nothing was forgotten
     /// since.
     KnownStillStays,
-    /// The fingerprint of an id that was asked for again stays longer as of the time of the question.
+    /// The fingerprint of an id that was asked for again stays as of the time of the question.
     SlidesAsAsked,
     /// A claim asks the window again if the fingerprint that differs has expired meanwhile.
     AskAgain,

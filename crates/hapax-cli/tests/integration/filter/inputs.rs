@@ -1,5 +1,6 @@
 //! Input that other programs accept, too, and input that must be refused: closed descriptors, the
-//! output itself, padded and damaged gzip, other content behind it, odd JSON, quoted fields with line breaks.
+//! output itself, padded and damaged gzip, other content behind it, odd JSON, quoted fields with
+//! line breaks.
 
 use crate::filter::bytes::{gzip, zstd};
 use crate::filter::{filter, printed, run};

@@ -1,4 +1,4 @@
-//! What the reader of a pipe has got when its writer is killed while the pipe is full: whole lines,
+//! Pipes: that which a reader has got when its writer is killed while the pipe is full: whole lines,
 //! if none is longer than a pipe takes at once.
 
 use crate::filter::inputs::Directory;
