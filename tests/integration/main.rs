@@ -2,7 +2,7 @@
 //! needs a process without a harness or without other threads has a program of its own: `fork`,
 //! `threads`. `crash` starts this program once more, as the processes that it kills.
 //!
-//! Campaigns and long runs take `HAPAX_LONG` (`testkit::long`), which CI sets.
+//! Campaigns and long runs take `HAPAX_LONG` (`testkit::long`): docs/testing.md has them.
 
 mod adversarial;
 mod allocation;
