@@ -1,5 +1,5 @@
-//! Pipes: that which a reader has got when its writer is killed while the pipe is full: whole lines,
-//! if none is longer than a pipe takes at once.
+//! Pipes: that which a reader has got when its writer is killed while the pipe is full: whole
+//! lines, if none is longer than a pipe takes at once.
 
 use crate::filter::inputs::Directory;
 use crate::filter::{filter, until};
