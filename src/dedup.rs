@@ -45,7 +45,8 @@ use std::time::Duration;
 /// # Guarantees
 ///
 /// - Of any number of threads that check one id within the window, exactly one is told that it is
-///   fresh.
+///   fresh; more than one, never none, if the id is [forgotten](Dedup::forget) meanwhile, or if a
+///   call takes longer than the window while that grows.
 /// - An id accepted at t is a duplicate at every t' with t' - t < W, and never (by the window) once
 ///   t' - t >= W + 2 ticks. Both are times of the engine. If callers give times, the engine's time
 ///   is *stream time*, the latest given so far; an event that comes late counts as of that, not as
