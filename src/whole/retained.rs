@@ -46,7 +46,7 @@ impl State {
     /// Returns the state after segments have known it: the window has it again.
     fn found(self, now: Moment, rules: &Rules) -> Self {
         match rules.refresh {
-            true => self.expired().accepted(now, rules, None),
+            true => self.expired().accepted(now, rules, self.done.and_then(|done| done.fingerprint)),
             false => State { done: self.done.map(|done| Done { inserted: now.latest, ..done }), ..self },
         }
     }

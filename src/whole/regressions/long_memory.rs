@@ -73,6 +73,19 @@ pub(super) fn all(add: Add<'_>) {
         ],
     );
     add(
+        "(the reference:) a fingerprint stays with an id that leaves the window in the midst of a claim",
+        None,
+        Config { refresh: true, deferred: true, long: Some(5_000), ..PLAIN },
+        &[
+            Claim { id: 3, fingerprint: Some(0) },
+            Complete { claim: 0 },
+            Advance { milliwindows: 980 },
+            Meanwhile { looks: 5, milliwindows: 39, others: 0 },
+            Claim { id: 3, fingerprint: Some(1) },
+            Claim { id: 3, fingerprint: Some(1) },
+        ],
+    );
+    add(
         "what could not be sealed in time was fresh without a doubt",
         Some(Rule::BehindIsInDoubt),
         Config { long: Some(12_000), ..PLAIN },
