@@ -134,13 +134,16 @@ impl Map {
         windows: impl Fn() -> Timestamp,
         is_done: impl Fn() -> bool,
     ) -> Begun {
-        let differs = |map: &Map| map.fingerprints.differ(request.id, request.with_fingerprint, &windows);
-        let differed = differs(self);
-        match self.attempt_any(request, &windows, &is_done) {
-            Begun::Done if differs(self) => Begun::Mismatch,
+        let before = request.with_fingerprint.map(|_| windows());
+        let begun = self.attempt_any(request, &windows, &is_done);
+        let differs = |at: Timestamp| self.fingerprints.differ(request.id, request.with_fingerprint, || at);
+        match (begun, before) {
+            (Begun::Done, Some(_)) if differs(windows()) => Begun::Mismatch,
             // It has expired since the window was asked, and perhaps the id with it.
-            Begun::Done if differed && obeys(Rule::AskAgain) => self.attempt_any(request, &windows, is_done),
-            begun => begun,
+            (Begun::Done, Some(before)) if differs(before) && obeys(Rule::AskAgain) => {
+                self.attempt_any(request, &windows, is_done)
+            }
+            (begun, _) => begun,
         }
     }
 

@@ -134,6 +134,10 @@ impl Dedup {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
+    /// With a long memory, what is left after files were lost is sealed at once. If that fails
+    /// (`LongMemoryStats::failed`) and the process ends before a later try succeeds, the next
+    /// engine is refused for the gap, and goes on with [`Damage::Keep`](crate::Damage::Keep).
+    ///
     /// # Errors
     ///
     /// [`JournalError::InUse`] or [`JournalError::NotOurs`] if the lock was gone, and another

@@ -2,7 +2,6 @@
 //! callers fill tables.
 
 use super::belief::Moment;
-use super::config::Kind;
 use super::world::World;
 use crate::digest::Digest;
 use crate::random::mix;
@@ -24,8 +23,7 @@ impl World {
     /// Begins a call, in the midst of which happens what is to come. Returns the time.
     pub(super) fn begin(&mut self) -> Moment {
         let before = self.moment(false);
-        // (What time it is by events is decided by events.)
-        if let Some(to_come) = self.to_come.filter(|_| self.config.kind != Kind::Events) {
+        if let Some(to_come) = self.to_come {
             let (advance, engine, from) = (self.machine.clocks(), self.dedup().engine.clone(), self.others);
             self.others += u64::from(to_come.others);
             after_looks(to_come.looks, move || {
@@ -42,7 +40,7 @@ impl World {
     /// Ends a call that began at a time. Returns its time: if some has passed, any between.
     pub(super) fn end(&mut self, before: Moment) -> Moment {
         let has_come = nothing_meanwhile();
-        let to_come = self.to_come.take().filter(|_| has_come && self.config.kind != Kind::Events);
+        let to_come = self.to_come.take().filter(|_| has_come);
         let Some(to_come) = to_come else { return before };
         self.lag_nanos = to_come.by.as_nanos() as u64;
         self.met.meanwhile += 1;

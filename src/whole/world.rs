@@ -117,7 +117,9 @@ impl World {
             Op::ForgottenMeanwhile { id } => self.check_forgotten(id)?,
             Op::Contains { id } => self.contains(id)?,
             Op::Meanwhile { looks, milliwindows, others } => {
-                self.to_come = Some(ToCome { looks, by: part(milliwindows), others });
+                // (What time it is by events is decided by events.)
+                let to_come = ToCome { looks, by: part(milliwindows), others };
+                self.to_come = (self.config.kind != Kind::Events).then_some(to_come);
             }
             Op::Stats => self.stats()?,
             Op::Claim { id, fingerprint } => self.claim(id, fingerprint)?,

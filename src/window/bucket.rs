@@ -10,7 +10,7 @@
 //! | any | forgotten, same version | forget | it holds the id, or is reserved |
 //! | one that is reserved | the entry, same version | [`fill`] | the original still is there |
 //! | any | empty, same version | sweep | it is long expired |
-//! | any but 0 | the same, version of slot 0 | `repair` in [`patience`](super::patience) | two looks show one and the same broken ring |
+//! | any but 0 | the same, version of slot 0 | `patience` | two looks show one broken ring |
 
 use super::bucket_memory::{BucketMemory, Lost, Overtaken, Place};
 use super::chain::Chain;
