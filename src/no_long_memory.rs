@@ -46,10 +46,6 @@ impl LongTier {
         match *self {}
     }
 
-    pub(crate) fn go_on_without(&self, _: Timestamp) {
-        match *self {}
-    }
-
     pub(crate) fn durable_files(&self, _: &Shared) -> Result<DurableFiles, JournalError> {
         match *self {}
     }

@@ -138,6 +138,8 @@ pub(crate) enum Rule {
     ForgottenIsNotRecorded,
     /// A journal that was reopened says how time is counted, though nothing else is written.
     TimeIsSaid,
+    /// A journal that was reopened notes which of its blocks were lost.
+    LossIsMarked,
     /// A flush checks whether the journal still is where it was.
     LookForDirectory,
     /// Blocks and files that a journal misses are noticed.

@@ -134,9 +134,8 @@ impl Dedup {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// With a long memory, what is left after files were lost is sealed at once. If that fails
-    /// (`LongMemoryStats::failed`) and the process ends before a later try succeeds, the next
-    /// engine is refused for the gap, and goes on with [`Damage::Keep`](crate::Damage::Keep).
+    /// What is lost is told once: the journal notes it, and an engine that is built later goes on
+    /// with what is left, also in a [long memory](crate::Builder::long_memory).
     ///
     /// # Errors
     ///
@@ -145,11 +144,7 @@ impl Dedup {
     /// process that has the journal. Otherwise the reason why it cannot go on; then it is as it
     /// was, and can be tried again. [`JournalError::NotConfigured`] without a journal.
     pub fn reopen_journal(&self) -> Result<Reopened, JournalError> {
-        let reopened = self.journal()?.shared.reopen()?;
-        if reopened.files_lost > 0 {
-            self.engine.go_on_without_lost();
-        }
-        Ok(reopened)
+        Ok(self.journal()?.shared.reopen()?)
     }
 
     /// Returns the journal's files, up to what is durable: a directory with a copy of them, and

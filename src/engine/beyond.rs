@@ -176,13 +176,6 @@ impl Engine {
         }
     }
 
-    /// Notes that files of the journal are gone, as whoever has reopened it is told.
-    pub(crate) fn go_on_without_lost(&self) {
-        if let Some(long) = &self.long {
-            long.go_on_without(self.no_later_than_events(self.now_at_rest().time));
-        }
-    }
-
     /// Forgets everything that the window does not have.
     pub(crate) fn clear_beyond(&self) {
         if let Some(long) = &self.long {

@@ -3,6 +3,7 @@
 
 use super::commit::Shared;
 use super::disk::Disk;
+use super::gap::Gap;
 use super::payload::{Run, runs};
 use super::scan::{Item, scan};
 use super::writer::ClosedFile;
@@ -95,6 +96,11 @@ impl Shared {
     /// none.
     pub(crate) fn first_block(&self) -> u64 {
         self.lock_writer().first_block()
+    }
+
+    /// Returns the blocks that were lost, as somebody was told.
+    pub(crate) fn gap(&self) -> Gap {
+        self.lock_writer().gap
     }
 
     /// Returns the time of the first of the ids that wait for a checkpoint.

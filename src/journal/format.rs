@@ -12,8 +12,8 @@
 //!           how time is counted: offset 8 | kind 8 (count is 16)
 //!           ids accepted with a fingerprint: 32 bytes an id: place 8 | mark 8 | digest with it 16 (count is twice as many)
 //!           nothing, if all ids were forgotten, or if it says what time it is
-//! mark      96 bytes: magic 8 | byte order 4 | version 4 | kind of digests 8 | their key 16 | salt 8 | clean 8
-//!           | number 8 | ids 8 | first 8 | ids before the first 8 | checksum 8
+//! mark      112 bytes: magic 8 | byte order 4 | version 4 | kind of digests 8 | their key 16 | salt 8 | clean 8
+//!           | number 8 | ids 8 | first 8 | ids before the first 8 | gap: its first block 8, the first after it 8 | checksum 8
 //! ```
 //!
 //! A block is written and synced as one. Its checksum covers its header and payload under the
@@ -27,8 +27,9 @@
 //! The mark is a small file that is replaced as a whole. It names the file that was begun last,
 //! which is there from then on, and says that all before it is complete; or, after a clean stop, up
 //! to which block everything is. So a file that is missing at the end, or a tail, is told from what
-//! a crash leaves.
+//! a crash leaves. It also has the blocks that were lost while an engine ran, as somebody was told.
 
+use super::gap::Gap;
 use crate::Timestamp;
 use crate::clock::{Clocks, TimeBase};
 use crate::digest::DigestKey;
@@ -38,7 +39,7 @@ pub(crate) const HEADER_BYTES: usize = 104;
 pub(crate) const BLOCK_HEADER_BYTES: usize = 88;
 pub(crate) const RUN_HEADER_BYTES: usize = 24;
 pub(crate) const ID_BYTES: usize = 16;
-pub(crate) const MARK_BYTES: usize = 96;
+pub(crate) const MARK_BYTES: usize = 112;
 
 const MAGIC: [u8; 8] = *b"HAPAXJNL";
 const MARK_MAGIC: [u8; 8] = *b"HAPAXMRK";
@@ -113,19 +114,24 @@ pub(crate) struct Mark {
     /// The oldest block that was kept then.
     pub(crate) first: u64,
     pub(crate) first_ids: u64,
+    pub(crate) gap: Gap,
 }
 
 impl Mark {
     pub(crate) fn encode(&self) -> [u8; MARK_BYTES] {
         let clean = u64::from(self.is_clean);
         let [kind, low, high] = self.key.words();
-        seal(MARK_MAGIC, [kind, low, high, self.salt, clean, self.number, self.ids, self.first, self.first_ids])
+        let Mark { salt, number, ids, first, first_ids, gap: Gap { from, upto }, .. } = *self;
+        seal(MARK_MAGIC, [kind, low, high, salt, clean, number, ids, first, first_ids, from, upto])
     }
 
     pub(crate) fn decode(bytes: &[u8; MARK_BYTES]) -> Result<Self, NotOurs> {
-        let [kind, low, high, salt, clean, number, ids, first, first_ids] = unseal::<9>(bytes, MARK_MAGIC)?;
+        let [kind, low, high, salt, clean, number, ids, first, first_ids, from, upto] =
+            unseal::<11>(bytes, MARK_MAGIC)?;
         within_reach([number, ids, first, first_ids])?;
-        Ok(Mark { key: digest_key([kind, low, high])?, salt, is_clean: clean != 0, number, ids, first, first_ids })
+        within_reach([from, upto])?;
+        let (key, gap) = (digest_key([kind, low, high])?, Gap { from, upto });
+        Ok(Mark { key, salt, is_clean: clean != 0, number, ids, first, first_ids, gap })
     }
 }
 
@@ -312,7 +318,8 @@ mod tests {
         boot: 6,
         time: TimeBase { offset_nanos: -7, kind: 1 },
     };
-    const MARK: Mark = Mark { key: KEY, salt: 2, is_clean: true, number: 3, ids: 4, first: 5, first_ids: 6 };
+    const GAP: Gap = Gap { from: 7, upto: 8 };
+    const MARK: Mark = Mark { key: KEY, salt: 2, is_clean: true, number: 3, ids: 4, first: 5, first_ids: 6, gap: GAP };
     /// The step between tested bits: Miri tests only some.
     const EVERY: usize = if cfg!(miri) { 61 } else { 1 };
 
@@ -349,7 +356,8 @@ mod tests {
             for header in [Header { number: beyond, ..HEADER }, Header { ids: beyond, ..HEADER }] {
                 assert_eq!(Header::decode(&header.encode()).unwrap_err().what, "number");
             }
-            for mark in [Mark { number: beyond, ..MARK }, Mark { first_ids: beyond, ..MARK }] {
+            let gap = Gap { upto: beyond, ..GAP };
+            for mark in [Mark { number: beyond, ..MARK }, Mark { first_ids: beyond, ..MARK }, Mark { gap, ..MARK }] {
                 assert_eq!(Mark::decode(&mark.encode()).unwrap_err().what, "number");
             }
             let skipping = BlockHeader { number: 5, skipped: 6, ..BlockHeader::default() };

@@ -4,6 +4,7 @@
 use super::damage::{Defect, Sum};
 use super::disk::{Disk, Held};
 use super::format::{ID_BYTES, Mark};
+use super::gap::Gap;
 use super::listing::{Keys, Listing, list};
 use super::mark;
 use super::options::{Damage, Reopening, SyncMode};
@@ -211,7 +212,11 @@ impl Found {
         let Verdict { number, ids, first, first_ids, .. } = *verdict;
         let mut is_clean =
             matches!(self.listing.mark, mark::Found::Here(mark) if mark.is_clean && mark.number == number);
-        let mark = Mark { key, salt, is_clean: true, number, ids, first, first_ids };
+        let gap = match self.listing.mark {
+            mark::Found::Here(mark) => mark.gap,
+            _ => Gap::default(),
+        };
+        let mark = Mark { key, salt, is_clean: true, number, ids, first, first_ids, gap };
         let has_nothing = |file: &&Judged| file.blocks == 0;
         let empty: Vec<_> = verdict.files.iter().filter(has_nothing).collect();
         // First, since half a block is damage where the mark says that all is complete.
@@ -246,7 +251,7 @@ impl Found {
         let stand_ins = verdict.stand_ins.iter().map(|missing| salvage::segment_of(&self.directory, missing));
         let mut old: Vec<_> = kept.chain(stand_ins).collect();
         old.sort_by_key(|segment| segment.first);
-        Ok(Start { old, number, ids, positions: Positions::default(), is_clean })
+        Ok(Start { old, number, ids, positions: Positions::default(), is_clean, gap })
     }
 }
 

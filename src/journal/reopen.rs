@@ -4,6 +4,7 @@ use super::commit::Shared;
 use super::damage::Lost;
 use super::disk::Identity;
 use super::format::HEADER_BYTES;
+use super::gap::Gap;
 use super::options::SyncMode;
 use super::payload::Payload;
 use super::watch::{LOCK, Watch};
@@ -82,7 +83,7 @@ impl Writer {
         self.watch = Arc::new(Watch { file: None, ..Watch::clone(&self.watch) });
         if !self.is_marked {
             // Otherwise the next process that opens a directory that was created again would miss
-            // its mark.
+            // its mark, and refuse segments for what this one tells.
             self.write_mark(true)?;
         }
         self.is_broken = false;
@@ -148,14 +149,14 @@ impl Writer {
         let is_current = |current: &Current| self.exists(&current.segment.path, Some(current.identity));
         let (old, is_current) = (old?, self.current.as_ref().map_or(Ok(true), is_current)?);
 
-        let mut lost = Lost::default();
-        let mut upto = self.ids;
+        let (mut lost, mut upto, mut from) = (Lost::default(), self.ids, self.number);
         if let Some(current) = self.current.take() {
-            let ids = upto - current.segment.first_ids;
-            upto = current.segment.first_ids;
+            let Segment { first, first_ids, .. } = current.segment;
+            let ids = upto - first_ids;
+            upto = first_ids;
             match is_current {
                 true => self.current = Some(current),
-                false => lost = Lost { files: 1, ids },
+                false => (lost, from) = (Lost { files: 1, ids }, first),
             }
         }
         for (segment, is_there) in std::mem::take(&mut self.old).into_iter().zip(old).rev() {
@@ -163,8 +164,15 @@ impl Writer {
             upto = segment.first_ids;
             match is_there {
                 true => self.old.push_front(segment),
-                false => lost = Lost { files: lost.files + 1, ids: lost.ids + ids },
+                false => (lost, from) = (Lost { files: lost.files + 1, ids: lost.ids + ids }, segment.first),
             }
+        }
+        // What is in segments is not lost; and what is behind a file that is left, the next process
+        // misses by itself.
+        let gap = Gap { from: self.sealed.map_or(from, |sealed| from.max(sealed)), upto: self.first_block() };
+        if lost.files > 0 && obeys(Rule::LossIsMarked) {
+            self.gap = self.gap.and(gap);
+            self.is_marked = false;
         }
         Ok(lost)
     }

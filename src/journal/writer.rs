@@ -3,6 +3,7 @@
 
 use super::disk::{Disk, DiskFile, Held, Identity, NotLocked, write_all};
 use super::format::{BLOCK_HEADER_BYTES, BlockHeader, HEADER_BYTES, Header, Mark, REACH};
+use super::gap::Gap;
 use super::mark;
 use super::options::SyncMode;
 use super::payload::Payload;
@@ -73,6 +74,7 @@ pub(super) struct Start {
     pub(super) positions: Positions,
     /// True if the mark says that this is all.
     pub(super) is_clean: bool,
+    pub(super) gap: Gap,
 }
 
 pub(super) struct Writer {
@@ -93,7 +95,10 @@ pub(super) struct Writer {
     /// The positions as written.
     pub(super) positions: Positions,
     pub(super) is_clean: bool,
-    /// True if the directory has a mark; one that was created again has none yet.
+    /// The blocks that were lost, as somebody was told.
+    pub(super) gap: Gap,
+    /// True if the directory has a mark that says what it must; one that was created again has none
+    /// yet.
     pub(super) is_marked: bool,
     /// True if it is unknown what the last write has left.
     pub(super) is_broken: bool,
@@ -117,7 +122,7 @@ impl Writer {
         rules: Rules,
         start: Start,
     ) -> Result<Self, JournalError> {
-        let Start { old, number, ids, positions, is_clean } = start;
+        let Start { old, number, ids, positions, is_clean, gap } = start;
         let latest = old.iter().map(|segment| segment.latest).max().unwrap_or_default();
         let directory = rules.directory.clone();
         let identity = disk.identity(&directory).map_err(JournalError::io("look at", &directory))?;
@@ -136,6 +141,7 @@ impl Writer {
             latest,
             positions,
             is_clean,
+            gap,
             is_marked: true,
             is_broken,
             lock,
@@ -273,7 +279,8 @@ impl Writer {
         // then their positions are only there.
         let needed = self.expired.first().map(|oldest| (oldest.first, oldest.first_ids));
         let (first, first_ids) = needed.unwrap_or_else(|| self.oldest());
-        Mark { key, salt, is_clean: false, number: self.number, ids: self.ids, first, first_ids }
+        let gap = self.gap;
+        Mark { key, salt, is_clean: false, number: self.number, ids: self.ids, first, first_ids, gap }
     }
 
     /// Returns the oldest block that is kept, and the number of ids that were accepted before it.

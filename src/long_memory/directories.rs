@@ -157,6 +157,34 @@ fn a_journal_that_was_deleted_and_reopened_goes_on_with_what_is_sealed() {
 }
 
 #[test]
+fn a_loss_that_was_told_is_no_reason_to_refuse_and_only_that() {
+    let world = World::new();
+    let dedup = world.open();
+    pass_a_step(&world, &dedup, "a");
+    let old = world.disk.copy();
+    pass_a_step(&world, &dedup, "b");
+    // In no segment, and never will be: its file goes, and nothing can be sealed after that.
+    assert!(dedup.check("lost").is_fresh());
+    dedup.flush().unwrap();
+    world.disk.delete_directory(Path::new("/journal"));
+    assert!(dedup.reopen_journal().unwrap().ids_lost > 0);
+    assert!(dedup.check("kept").is_fresh());
+    dedup.flush().unwrap();
+    world.disk.kill();
+    drop(dedup);
+    world.disk.heal();
+    let disk = world.disk.copy();
+    let dedup = world.open();
+    assert!(["a-0", "b-0", "kept"].iter().all(|id| dedup.check(id).is_duplicate()));
+    assert!(dedup.check("lost").is_fresh());
+    drop(dedup);
+    // Segments of before have less than was told.
+    let world = World { disk: put_together(Some(&disk), Some(&old)), clock: world.clock.clone(), ..World::new() };
+    let error = world.build().err().map(|error| error.to_string()).unwrap_or_default();
+    assert!(error.contains("the oldest block"), "{error}");
+}
+
+#[test]
 fn older_segments_are_taken_if_the_journal_has_all_that_came_since() {
     let world = World::new();
     let dedup = world.open();

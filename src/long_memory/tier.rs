@@ -74,8 +74,9 @@ impl LongTier {
 
     /// Goes on from what the segments and the journal have: everything that is in the journal alone
     /// is sealed first; it was accepted before `now`, and up to `lateness` before the journal had
-    /// it. Without a thread, callers do all of it. A gap between both is refused, unless it
-    /// `keeps_damage`; and so are segments of another journal, unless there is such a gap.
+    /// it. Without a thread, callers do all of it. A gap between both is refused, unless somebody
+    /// was told of it when the journal was reopened, or it `keeps_damage`; and so are segments of
+    /// another journal, unless damage is kept.
     pub(crate) fn go_on(
         segments: Arc<Segments>,
         journal: Arc<Shared>,
@@ -100,7 +101,7 @@ impl LongTier {
         }
         // It was written without these segments for a while, or they are an older copy: what is
         // between both is in neither. (Where nothing was sealed yet, a long memory begins.)
-        if is_gap && !keeps_damage {
+        if is_gap && !keeps_damage && !journal.gap().covers(sealed, first) {
             let (what, got) = ("the oldest block", first.to_string());
             let expected = format!(
                 "at most {sealed}, where the segments in {} end; with Damage::Keep it goes on without what is between",
@@ -225,15 +226,6 @@ impl LongTier {
         if self.origin.is_here() {
             // If it fails, the record in the journal clears them when that is sealed.
             let _ = self.sealing.clear();
-        }
-    }
-
-    /// Goes on without what the journal has lost, which somebody was told: what is left of it is
-    /// sealed, so that the next process finds no gap.
-    pub(crate) fn go_on_without(&self, now: Timestamp) {
-        if self.origin.is_here() {
-            // If it fails, the error is in the statistics, and the gap is refused.
-            let _ = self.sealing.seal(now);
         }
     }
 

@@ -186,12 +186,13 @@ const MENDS: [Rule; 16] = [
 ];
 
 /// The same, of engines with a long memory.
-const MENDS_BEYOND: [Rule; 6] = [
+const MENDS_BEYOND: [Rule; 7] = [
     Rule::BehindIsInDoubt,
     Rule::InsertAgain,
     Rule::SealedFirst,
     Rule::SegmentsAgain,
     Rule::TimeIsSaid,
+    Rule::LossIsMarked,
     Rule::VoidAtOnce,
 ];
 

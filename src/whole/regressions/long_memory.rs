@@ -1,6 +1,7 @@
 //! Findings about a long memory.
 
 use super::super::config::Config;
+use super::super::op::Harm;
 use super::super::op::Op::*;
 use super::{Add, CHECKPOINTS, EVENTS, PLAIN, SYSTEM};
 use crate::rules::Rule;
@@ -188,8 +189,28 @@ pub(super) fn all(add: Add<'_>) {
         &[Checkpoint, Contains { id: 3 }, Check { id: 3 }, RemoveDirectory, ReopenJournal, Crash { seed: 49_113 }],
     );
     add(
+        "the same, where the disk was full: nothing of what was left was sealed",
+        Some(Rule::LossIsMarked),
+        Config { window_secs: 10, long: Some(1_100), ..PLAIN },
+        &[
+            Check { id: 2 },
+            Restart { milliwindows: 0 },
+            AdvanceHorizon,
+            Damage { how: Harm::ZeroHeader, which: 23 },
+            Full { full: true },
+            Check { id: 3 },
+            Meanwhile { looks: 2, milliwindows: 999, others: 1 },
+            Claim { id: 0, fingerprint: Some(0) },
+            ReopenJournal,
+            RemoveDirectory,
+            Forget { id: 5 },
+            ReopenJournal,
+            Restart { milliwindows: 1_500 },
+        ],
+    );
+    add(
         "a journal that was gone, and reopened, was refused by the next engine, though its loss was told",
-        None,
+        Some(Rule::LossIsMarked),
         Config { window_secs: 10, long: Some(2_000), ..PLAIN },
         &[
             Check { id: 0 },
