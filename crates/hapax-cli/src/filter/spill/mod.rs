@@ -5,6 +5,7 @@
 //! a table that fits into memory ([`find`]); then the input is read again, and lines are printed by
 //! their marks. Nothing is printed before all of the input was read and all duplicates are known.
 
+mod allocator;
 mod budget;
 mod find;
 mod inputs;
@@ -61,6 +62,7 @@ const BATCHES: usize = 4;
 pub fn run(job: Job) -> Result<(), CommandError> {
     let Job { args, directory, sources, output, beside, counter, start } = job;
     let budget = budget_of(args)?;
+    allocator::give_back_long_buffers();
     let bytes_read = Arc::new(AtomicU64::new(0));
     let size = size_of(&sources).map(|size| Size { bytes: 2 * size.bytes, ..size });
     let progress = Progress::new(!args.no_progress, size, bytes_read.clone());
