@@ -131,8 +131,9 @@ impl Builder {
     /// go on to overfill the table: one check in some thousands makes 2 MiB of the next one ready,
     /// which takes 0.2 to 3 ms, or, if others have begun the last part, waits for them, at most 10
     /// ms. (A table of up to 2 MiB, 100,000 ids, is made ready by the check that needs it.) So as
-    /// long as the budget has room, hardly anything is forgotten early: of ids that fill tables for
-    /// the first time, 5 in 10^9 were, and each is counted.
+    /// long as the budget has room, hardly anything is forgotten early: of ids that fill a window
+    /// and outgrow its capacity, 2 in 10^7 were, without a thread 5 in 10^9; where every second id
+    /// is [forgotten](crate::Dedup::forget) and comes again, 10 in a million. Each is counted.
     ///
     /// Memory is given back when a call notices that it is not needed: a check, a claim, or
     /// [`stats`](crate::Dedup::stats). An engine that is never called keeps what it has.

@@ -6,9 +6,9 @@
 //! disk, with a [`mark`] that says how far it has come. [`recovery`] reads it again: [`listing`]
 //! finds the files, [`scan`] their blocks, [`survey`] everything that there is, [`verdict`] what is
 //! missing, [`replay`] what an engine is told, and [`salvage`] keeps the blocks that are whole.
-//! [`reopen`] goes on after a failure, and notes a [`gap`] that it leaves; [`durable`] says what a copy takes. [`trust`] says which
-//! files are used at all. Nothing here knows the engine, which tells the journal what it accepts,
-//! and is told what is read.
+//! [`reopen`] goes on after a failure, and notes a [`gap`] that it leaves; [`durable`] says what a
+//! copy takes. [`trust`] says which files are used at all. Nothing here knows the engine, which
+//! tells the journal what it accepts, and is told what is read.
 
 mod checkpoint;
 #[cfg(test)]
