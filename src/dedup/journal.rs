@@ -144,7 +144,7 @@ impl Dedup {
     /// process that has the journal. Otherwise the reason why it cannot go on; then it is as it
     /// was, and can be tried again. [`JournalError::NotConfigured`] without a journal.
     pub fn reopen_journal(&self) -> Result<Reopened, JournalError> {
-        Ok(self.journal()?.shared.reopen()?)
+        self.journal()?.shared.reopen()
     }
 
     /// Returns the journal's files, up to what is durable: a directory with a copy of them, and

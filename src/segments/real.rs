@@ -162,3 +162,32 @@ fn a_read_that_hangs_leaves_its_id_in_doubt_and_no_other() {
     segments.look(&digests, now, &mut answers).unwrap();
     assert!(answers.iter().all(|answer| matches!(answer, Answer::Known(_))));
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn of_any_number_of_segments_few_files_are_open_until_they_are_merged() {
+    let directory = testkit::directory::Directory::new("segments-many");
+    let path = directory.path().join("segments");
+    let open = || Segments::open(&path, SegmentOptions::new(Duration::from_secs(100))).unwrap();
+    let are_open = || {
+        let links = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+        links.filter(|link| std::fs::read_link(link.path()).is_ok_and(|to| to.starts_with(&path))).count()
+    };
+    let (now, many) = (Timestamp::from_secs(50), 300);
+    let segments = open();
+    let digester = Digester::from(segments.key());
+    let ids = |span: u64| events(&digester, 10 * span..10 * span + 10, 10);
+    (0..many).for_each(|span| segments.seal(&mut &ids(span)[..], span).unwrap());
+    drop(segments);
+    let segments = open();
+    assert!(segments.stats().segments == many && are_open() < 70, "{} of {many}", are_open());
+    for is_merged in [false, true] {
+        for span in 0..many {
+            let mut answers = Vec::new();
+            segments.look(&digests(&ids(span)), now, &mut answers).unwrap();
+            assert!(answers.iter().all(|answer| matches!(answer, Answer::Known(_))), "{span} {is_merged}");
+        }
+        merge_all(&segments, now);
+        assert!(segments.stats().segments < 10 && are_open() < 12, "{}", are_open());
+    }
+}

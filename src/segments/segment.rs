@@ -84,6 +84,14 @@ impl Segment {
         Ok(segment)
     }
 
+    /// Keeps no file open from now on.
+    pub(super) fn opened_each_time(self, disk: &Arc<dyn Disk>) -> Self {
+        match self.is_here() {
+            true => Segment { place: Place::opened_each_time(Arc::clone(disk), self.path.clone()), ..self },
+            false => self,
+        }
+    }
+
     /// Opens a segment that was just written.
     pub(super) fn of(disk: &dyn Disk, written: Written) -> Result<Self, SegmentError> {
         let Written { path, trailer, index, filter } = written;

@@ -23,6 +23,11 @@ use std::sync::Arc;
 
 const LOCK: &str = "lock";
 
+/// The most segments of a directory whose files stay open: several times as many as there are while
+/// merges keep pace. More may lie there, and a process has few descriptors: those are opened for
+/// each read, until they are merged.
+const OPEN_MAX: usize = 64;
+
 /// The ids of a long time, in sorted files of a directory.
 ///
 /// ```
@@ -133,7 +138,7 @@ impl Segments {
             let (path, got, expected) = (directory.join(manifest::NAME), got.into(), expected.into());
             return Err(SegmentError::NotOurs { path, what, got, expected });
         }
-        let segments = open_all(&*disk, directory, &manifest, source.as_ref(), options.read_threads)?;
+        let segments = open_all(&disk, directory, &manifest, source.as_ref(), options.read_threads)?;
         let is_named = |path: &PathBuf| {
             number_of(path).is_some_and(|number| manifest.segments.iter().any(|listed| listed.number == number))
         };
@@ -343,21 +348,23 @@ impl Segments {
 
 /// Opens the segments of a manifest: side by side, if some may have to be waited for.
 fn open_all(
-    disk: &dyn Disk,
+    disk: &Arc<dyn Disk>,
     directory: &Path,
     manifest: &Manifest,
     source: Option<&Arc<dyn SegmentSource>>,
     threads: usize,
 ) -> Result<Vec<Arc<Segment>>, SegmentError> {
-    let open = |listed: &Listed| {
+    let open = |&(place, listed): &(usize, Listed)| {
         let path = directory.join(name(listed.number));
-        Segment::open(disk, &path, *listed, manifest.keys, source).map(Arc::new)
+        let segment = Segment::open(&**disk, &path, listed, manifest.keys, source)?;
+        Ok(Arc::new(if place < OPEN_MAX { segment } else { segment.opened_each_time(disk) }))
     };
+    let all: Vec<_> = manifest.segments.iter().copied().enumerate().collect();
     if source.is_none() || threads == 0 {
-        return manifest.segments.iter().map(open).collect();
+        return all.iter().map(open).collect();
     }
     let open = &open;
-    let side_by_side = |some: &[Listed]| {
+    let side_by_side = |some: &[(usize, Listed)]| {
         std::thread::scope(|scope| {
             let thread = || std::thread::Builder::new().name("hapax-open".into());
             let threads: Vec<_> =
@@ -370,7 +377,7 @@ fn open_all(
             opened.collect::<Vec<_>>()
         })
     };
-    manifest.segments.chunks(threads).flat_map(side_by_side).collect()
+    all.chunks(threads).flat_map(side_by_side).collect()
 }
 
 /// Writes the first manifest of a directory.

@@ -1,7 +1,9 @@
 //! The source of a segment's bytes: its file, or, until that is here, a place elsewhere.
 
+use crate::journal::disk::Disk;
 use crate::journal::pages::{PageFile, read_pages};
 use std::io;
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 /// The segments of a [long memory](crate::Builder::long_memory) that are not on this disk yet: in
@@ -50,7 +52,27 @@ struct Remote {
     name: String,
 }
 
+/// A file that is opened for each read: that takes longer, and no descriptor in between.
+struct OpenedEachTime {
+    disk: Arc<dyn Disk>,
+    path: PathBuf,
+}
+
+impl PageFile for OpenedEachTime {
+    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
+        self.disk.open_pages(&self.path)?.read_at(offset, bytes)
+    }
+
+    fn read_cached(&self, _: u64, _: &mut [u8]) -> io::Result<Option<usize>> {
+        Ok(None)
+    }
+}
+
 impl Place {
+    pub(super) fn opened_each_time(disk: Arc<dyn Disk>, path: PathBuf) -> Self {
+        Place::here(Box::new(OpenedEachTime { disk, path }))
+    }
+
     pub(super) fn here(file: Box<dyn PageFile>) -> Self {
         Place { here: OnceLock::from(file), elsewhere: None }
     }
