@@ -11,7 +11,9 @@ mod filter;
 mod journal;
 #[cfg(feature = "marks")]
 mod marks;
+#[cfg(feature = "plan")]
 mod plan;
+#[cfg(any(feature = "bench", feature = "plan"))]
 mod records;
 mod shell;
 #[cfg(feature = "store")]
@@ -20,7 +22,9 @@ mod store;
 mod verify;
 
 use clap::error::{ContextKind, ContextValue};
-use clap::{CommandFactory, Parser, Subcommand};
+#[cfg(any(feature = "man", test))]
+use clap::CommandFactory;
+use clap::{Parser, Subcommand};
 use error::CommandError;
 use std::io::Write;
 use std::process::ExitCode;
@@ -39,6 +43,7 @@ enum Command {
     #[command(long_about = filter::ABOUT)]
     Filter(Box<filter::FilterArgs>),
     /// Say how to configure an engine, what it will cost and what it will miss
+    #[cfg(feature = "plan")]
     #[command(long_about = plan::ABOUT)]
     Plan(Box<plan::PlanArgs>),
     /// Compare ways to deduplicate: how fast, how large, how often wrong
@@ -60,8 +65,10 @@ enum Command {
     #[command(subcommand)]
     Store(Box<store::StoreCommand>),
     /// Print a completion script for a shell
+    #[cfg(feature = "man")]
     Completions { shell: clap_complete::Shell },
     /// Print the manual page of hapax, or of one of its commands
+    #[cfg(feature = "man")]
     Man { command: Option<String> },
 }
 
@@ -85,6 +92,7 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Result<(), CommandError> {
     match command {
         Command::Filter(options) => filter::run(*options),
+        #[cfg(feature = "plan")]
         Command::Plan(options) => plan::run(*options),
         #[cfg(feature = "bench")]
         Command::Bench(options) => bench::run(*options),
@@ -95,11 +103,13 @@ fn run(command: Command) -> Result<(), CommandError> {
         Command::Journal(command) => journal::run(command),
         #[cfg(feature = "store")]
         Command::Store(command) => store::run(*command),
+        #[cfg(feature = "man")]
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Args::command(), "hapax", &mut script);
             print(&script)
         }
+        #[cfg(feature = "man")]
         Command::Man { command } => man_page(command.as_deref()),
     }
 }
@@ -115,21 +125,25 @@ fn unparsed(error: &clap::Error) -> Result<(), CommandError> {
 
 /// Describes how to get a command that this build has been made without.
 fn left_out(name: &str) -> Option<CommandError> {
-    let why = match name {
-        "bench" if !cfg!(feature = "bench") => "compiles all that it compares",
-        "marks" if !cfg!(feature = "marks") => "compiles a driver of PostgreSQL",
-        "store" if !cfg!(feature = "store") => "compiles the clients of all stores",
-        "verify" if !cfg!(feature = "verify") => "compiles a test harness",
+    let (why, feature) = match name {
+        "bench" if !cfg!(feature = "bench") => ("compiles all that it compares", name),
+        "completions" | "man" if !cfg!(feature = "man") => ("compiles what writes them", "man"),
+        "marks" if !cfg!(feature = "marks") => ("compiles a driver of PostgreSQL", name),
+        "plan" if !cfg!(feature = "plan") => ("compiles more of the library", name),
+        "store" if !cfg!(feature = "store") => ("compiles the clients of all stores", name),
+        "verify" if !cfg!(feature = "verify") => ("compiles a test harness", name),
         _ => return None,
     };
-    Some(CommandError::Usage(error::left_out(&format!("`{name}`"), why, name)))
+    Some(CommandError::Usage(error::left_out(&format!("`{name}`"), why, feature)))
 }
 
+#[cfg(feature = "man")]
 fn print(page: &[u8]) -> Result<(), CommandError> {
     std::io::stdout().write_all(page).map_err(CommandError::output)
 }
 
 /// Prints the manual page of `hapax`, or of one of its commands.
+#[cfg(feature = "man")]
 fn man_page(command: Option<&str>) -> Result<(), CommandError> {
     let mut hapax = Args::command();
     hapax.build();
@@ -171,8 +185,8 @@ mod tests {
 
     #[test]
     fn long_help_says_more_than_one_line() {
-        for (command, says) in [("filter", "first sighting of each id"), ("plan", "found out from ids that have come")]
-        {
+        let of_plan = cfg!(feature = "plan").then_some(("plan", "found out from ids that have come"));
+        for (command, says) in [("filter", "first sighting of each id")].into_iter().chain(of_plan) {
             let help = Args::command().find_subcommand_mut(command).unwrap().render_long_help().to_string();
             assert!(help.contains(says), "{help}");
         }

@@ -6,7 +6,9 @@ mod lines;
 pub mod units;
 mod values;
 
-pub use lines::{BadLineArgs, LineArgs, Missing, OF_RECORDS, OnBad, TimeFormat};
+#[cfg(any(feature = "bench", feature = "plan"))]
+pub use lines::OF_RECORDS;
+pub use lines::{BadLineArgs, LineArgs, Missing, OnBad, TimeFormat};
 #[cfg(feature = "bench")]
 pub use units::{capacity, duration, rate};
 pub use values::Quote;

@@ -33,6 +33,7 @@ pub fn capacity(text: &str) -> Result<usize, String> {
 }
 
 /// Parses a number, with a decimal suffix or none.
+#[cfg(any(feature = "bench", feature = "plan", fuzzing, test))]
 pub fn rate(text: &str) -> Result<f64, String> {
     decimal(text).ok_or_else(|| "it is no number (like 20000, 20k or 1.5M)".to_string())
 }
@@ -87,6 +88,7 @@ pub fn bytes(text: &str) -> Result<usize, String> {
 }
 
 /// Parses a share, also in percent.
+#[cfg(any(feature = "plan", fuzzing, test))]
 pub fn share(text: &str) -> Result<f64, String> {
     let share = match text.strip_suffix('%') {
         // The percentage is parsed as text, so that 99.9 % is exactly 0.999, without the rounding
