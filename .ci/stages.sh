@@ -3,8 +3,6 @@
 # Nothing is compiled twice here, nor debugged: all have the tests' profile, and C the flags of
 # scripts/test, so that what others have written is compiled once.
 export CARGO_INCREMENTAL=0 CARGO_PROFILE_RELEASE_DEBUG=0 RUST_BACKTRACE=0 CFLAGS="${CFLAGS--O0 -g0}"
-# (With HAPAX_LONG=1 random tests have more seeds, campaigns take longer, and 1 GB goes through the
-# command.)
 
 skip() { printf 'SKIPPED: %s\n' "$1"; }
 has_toolchain() { cargo "+$1" --version >/dev/null 2>&1; }
@@ -53,16 +51,8 @@ lints() {
     env "${with_rocksdb[@]}" cargo clippy --workspace --all-features --all-targets --profile test -- -D warnings
 }
 
-# With flags and profile of the lints, so that what crates depend on is not checked once more.
-each_feature_alone() {
-    local manifest crate feature
-    for manifest in Cargo.toml crates/*/Cargo.toml; do
-        crate=$(sed -n 's/^name = "\(.*\)"/\1/p' "$manifest" | head -n 1)
-        for feature in $(sed -n '/^\[features\]/,/^\[[a-eg-z]/s/^\([a-z0-9_-]*\) = .*/\1/p' "$manifest"); do
-            env "${with_rocksdb[@]}" cargo clippy --quiet --profile test -p "$crate" --features "$feature" -- -D warnings
-        done
-    done
-}
+# With flags and profile of the lints, so that what others have written is not checked once more.
+each_feature_alone() { env "${with_rocksdb[@]}" scripts/features; }
 
 dependencies() {
     local tree
@@ -120,10 +110,10 @@ model() { # which, which tests
 }
 # Every interleaving of the protocols, judged at each completion: the same ones every time
 # (scripts/explore draws others).
-explorer() { HAPAX_EXPLORE_SEED=1 HAPAX_EXPLORE_SCENARIOS=400 model explore explore; }
+explorer() { HAPAX_EXPLORE_SEED=1 HAPAX_EXPLORE_SCENARIOS=100 model explore explore; }
 # The memory orderings, complete up to three preemptions.
 loom() { model loom models; }
-# Two million random schedules.
+# Three hundred thousand random schedules.
 shuttle() { model shuttle models; }
 
 fuzz_targets() {
@@ -165,6 +155,18 @@ packages() {
     cargo package -p hapax
     cargo publish --workspace --dry-run --no-verify
 }
+
+# The long forms, which a week's run has and no other: random tests have more seeds, campaigns take
+# longer, and 1 GB goes through the command. Optimized, they are over in less time.
+long_tests() { HAPAX_LONG=1 CARGO_PROFILE_TEST_OPT_LEVEL=1 CARGO_TARGET_DIR=target/long scripts/test; }
+# All random scenarios, and two million schedules.
+long_models() {
+    export HAPAX_LONG=1
+    model explore explore
+    model shuttle models
+}
+# What others have written has no more features than each crate asks for by itself.
+long_features() { CARGO_TARGET_DIR=target/alone scripts/features alone; }
 
 nothing_left_behind() {
     local untracked

@@ -20,7 +20,7 @@ pub(crate) fn explore(model: impl Fn() + Send + Sync + Clone + 'static) -> u64 {
 /// does.
 pub(crate) fn rejects(rule: Rule, model: impl Fn() + Send + Sync + Clone + 'static) -> Option<u64> {
     /// The factors by which more schedules may be drawn than for a sound model.
-    const MORE: [u64; 3] = [1, 4, 16];
+    const MORE: [u64; 4] = [1, 4, 16, 96];
     let executions = Arc::new(StdAtomicU64::new(0));
     rules::leave_out(Some(rule));
     let parts = MORE.iter().take(if cfg!(loom) { 1 } else { MORE.len() });
@@ -106,10 +106,12 @@ pub(crate) fn run_at_once(threads: Vec<Box<dyn FnOnce() + Send>>) {
     others.into_iter().for_each(|other| other.join().unwrap());
 }
 
-/// The number of a model's schedules: half of them drawn at random at each step, half by PCT
-/// (Burckhardt et al., ASPLOS 2010) at depth 3.
+/// Returns the number of a model's schedules: half of them drawn at random at each step, half by
+/// PCT (Burckhardt et al., ASPLOS 2010) at depth 3.
 #[cfg(shuttle)]
-pub(crate) const SCHEDULES: u64 = 30_000;
+pub(crate) fn schedules() -> u64 {
+    crate::long::long(5_000, 30_000) * setting("HAPAX_SHUTTLE_SCHEDULES", 1)
+}
 
 #[cfg(shuttle)]
 fn run(more: u64, model: impl Fn() + Send + Sync + Clone + 'static) {
@@ -117,7 +119,7 @@ fn run(more: u64, model: impl Fn() + Send + Sync + Clone + 'static) {
     use shuttle::{Config, FailurePersistence, Runner};
     const DEPTH: usize = 3;
     // One of four parts: forward or backward, at random or by PCT.
-    let part = (SCHEDULES / 4 * more * setting("HAPAX_SHUTTLE_SCHEDULES", 1)) as usize;
+    let part = (schedules() / 4 * more) as usize;
     let config = || {
         let mut config = Config::new();
         config.failure_persistence = FailurePersistence::None;
@@ -147,7 +149,7 @@ pub(crate) fn check(name: &str, model: impl Fn() + Send + Sync + Clone + 'static
     #[cfg(shuttle)]
     {
         println!("{name}: {executions} schedules, HAPAX_SHUTTLE_SEED={}", seed());
-        assert_eq!(executions, SCHEDULES * setting("HAPAX_SHUTTLE_SCHEDULES", 1));
+        assert_eq!(executions, schedules());
     }
 }
 
