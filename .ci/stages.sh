@@ -81,7 +81,7 @@ all_tests() {
 }
 
 # What decides, and what documents say.
-core_tests() { cargo test -p hapax --all-features --lib --test integration; }
+core_tests() { env "${with_rocksdb[@]}" cargo test -p hapax --all-features --lib --test integration; }
 
 # Those that a busy machine has failed before, beside load.
 tests_beside_load() { env "${with_rocksdb[@]}" scripts/busy 1; }
