@@ -249,9 +249,17 @@ fn no_id_is_found_for_the_sake_of_others() {
 
 #[test]
 fn rules_are_missed() {
-    for rule in [Rule::ClearFirst, Rule::ClearOnce, Rule::PutOff] {
-        let by =
-            SCENARIOS.iter().find_map(|(name, scenario)| Some((name, model::rejects(rule, move || run(scenario))?)));
+    // Scenarios that notice nothing take longest, so the one that is known to comes first.
+    for (rule, known) in [
+        (Rule::ClearFirst, "two_callers_turn"),
+        (Rule::ClearOnce, "the_first_ids"),
+        (Rule::PutOff, "one_turns_while_another_inserts_what_is_later"),
+    ] {
+        let mut scenarios: Vec<_> = SCENARIOS.iter().collect();
+        scenarios.sort_by_key(|(name, _)| *name != known);
+        let by = scenarios
+            .into_iter()
+            .find_map(|(name, scenario)| Some((name, model::rejects(rule, move || run(scenario))?)));
         println!("{}: without {rule:?}: {by:?}", model::CHECKER);
         assert!(by.is_some(), "nobody notices that {rule:?} is missing");
     }
