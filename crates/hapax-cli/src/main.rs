@@ -21,9 +21,9 @@ mod store;
 #[cfg(feature = "verify")]
 mod verify;
 
-use clap::error::{ContextKind, ContextValue};
 #[cfg(any(feature = "man", test))]
 use clap::CommandFactory;
+use clap::error::{ContextKind, ContextValue};
 use clap::{Parser, Subcommand};
 use error::CommandError;
 use std::io::Write;
