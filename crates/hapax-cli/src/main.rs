@@ -137,7 +137,7 @@ fn left_out(name: &str) -> Option<CommandError> {
     Some(CommandError::Usage(error::left_out(&format!("`{name}`"), why, feature)))
 }
 
-#[cfg(any(feature = "bench", feature = "man"))]
+#[cfg(any(feature = "bench", feature = "man", feature = "marks", feature = "store", feature = "verify"))]
 fn print(page: &[u8]) -> Result<(), CommandError> {
     std::io::stdout().write_all(page).map_err(CommandError::output)
 }

@@ -127,6 +127,9 @@ pub(super) fn check(info: &ConnectionInfo) -> Result<(), StoreError> {
 async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
     let stream = TcpStream::connect((host, port)).await?;
     stream.set_nodelay(true)?;
+    // A connection that is given up is reset: the kernel keeps nothing of it that it would send
+    // again when the network is back. What was given up by then must not be carried out later.
+    stream.set_zero_linger()?;
     Ok(stream)
 }
 

@@ -15,6 +15,8 @@ pub mod model;
 pub mod moto_server;
 #[cfg(target_os = "linux")]
 pub mod mounted;
+#[cfg(target_os = "linux")]
+pub mod namespaces;
 #[cfg(unix)]
 pub mod processes;
 pub mod random;

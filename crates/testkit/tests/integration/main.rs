@@ -18,6 +18,8 @@ mod redis;
 mod redis_cluster;
 mod redis_failover;
 mod redis_forgetful;
+#[cfg(target_os = "linux")]
+mod redis_partition;
 mod redis_silence;
 mod sqlite;
 mod tokens;
