@@ -1,7 +1,7 @@
 //! The function that the attribute makes of another one.
 
 use super::arguments::Arguments;
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens as _, quote, quote_spanned};
 use syn::spanned::Spanned as _;
 use syn::{Error, Expr, ItemFn, ReturnType};
@@ -20,11 +20,12 @@ pub(super) fn expand(arguments: TokenStream, item: TokenStream) -> syn::Result<T
         return Err(Error::new(function.sig.ident.span(), text));
     };
     let Arguments { dedup, key, fingerprint, options, name } = arguments;
-    let name = match name {
-        Some(name) => quote!(#name),
+    let (name, is_free) = match name {
+        Some(name) => (quote!(#name), TokenStream::new()),
         None => {
+            let is_free = is_one_function(&function)?;
             let name = function.sig.ident.to_string();
-            quote!(::core::concat!(::core::module_path!(), "::", #name))
+            (quote!(::core::concat!(::core::module_path!(), "::", #name)), is_free)
         }
     };
     // Names of its own: the function's arguments may have the same ones.
@@ -41,6 +42,7 @@ pub(super) fn expand(arguments: TokenStream, item: TokenStream) -> syn::Result<T
     let key = quote_spanned!(at(&key)=> ::hapax_store::of_macros::key(#name, &(#key)));
     let body = &function.block;
     let block = quote! {{
+        #is_free
         let #engine = (#dedup).clone();
         let #id = #key;
         #options
@@ -57,6 +59,46 @@ pub(super) fn expand(arguments: TokenStream, item: TokenStream) -> syn::Result<T
     }};
     function.block = Box::new(syn::parse2(block)?);
     Ok(function.into_token_stream())
+}
+
+/// Refuses a function of which module and name do not say which one it is: keys do not know types,
+/// so calls for one type would be answered with the results of another. Returns code that compiles
+/// only if the function is a free one: it can be named as it is nowhere else.
+fn is_one_function(function: &ItemFn) -> syn::Result<TokenStream> {
+    let signature = &function.sig;
+    let refuse = |at: Span, what: &str| {
+        let text = format!("{what} needs a name of its own, which keys have: `#[once(…, name = \"…\")]`");
+        Err(Error::new(at, text))
+    };
+    let is_type = |param: &&syn::GenericParam| !matches!(param, syn::GenericParam::Lifetime(_));
+    if let Some(param) = signature.generics.params.iter().find(is_type) {
+        return refuse(param.span(), "a generic function");
+    }
+    if let Some(at) = signature.inputs.iter().find_map(|input| named(input.to_token_stream(), "impl")) {
+        return refuse(at, "a generic function");
+    }
+    if let Some(receiver) = signature.receiver() {
+        return refuse(receiver.span(), "a method");
+    }
+    if let Some(at) = named(function.to_token_stream(), "Self") {
+        return refuse(at, "a function of a type");
+    }
+    let name = &signature.ident;
+    Ok(quote! {
+        #[allow(dead_code)]
+        fn a_function_of_a_type_needs_a_name_of_its_own() {
+            let _ = #name;
+        }
+    })
+}
+
+/// Returns the first place at which a word stands.
+fn named(tokens: TokenStream, word: &str) -> Option<Span> {
+    tokens.into_iter().find_map(|token| match token {
+        TokenTree::Ident(ident) => (ident == word).then(|| ident.span()),
+        TokenTree::Group(group) => named(group.stream(), word),
+        TokenTree::Punct(_) | TokenTree::Literal(_) => None,
+    })
 }
 
 /// Returns the place of an expression, for errors. Tokens there are the attribute's own, so that
@@ -89,6 +131,18 @@ mod tests {
     }
 
     #[test]
+    fn with_a_name_of_its_own_any_function_goes() {
+        for item in [
+            "async fn charge<T>(of: &impl Order) -> Result<T, E> {}",
+            "async fn charge(&self) -> Result<Self, E> {}",
+        ] {
+            let made = expanded("dedup = d, key = k, name = \"pay\"", item).unwrap().to_string();
+            assert!(!made.contains("needs_a_name"), "{made}");
+        }
+        assert!(expanded("dedup = d, key = k", FUNCTION).unwrap().to_string().contains("let _ = charge"));
+    }
+
+    #[test]
     fn what_is_wrong_is_said() {
         let cases = [
             ("dedup = d, key = k", "fn charge() -> Result<(), E> {}", "expected `async fn`"),
@@ -103,6 +157,12 @@ mod tests {
             ("dedup = d, key(a)", FUNCTION, "expected `=` after `key`"),
             ("dedup = d key = a", FUNCTION, "expected `,` between arguments"),
             ("dedup = d, key = a, name = charge", FUNCTION, "expected a text"),
+            ("dedup = d, key = k", "async fn charge<T>() -> Result<T, E> {}", "a generic function needs a name"),
+            ("dedup = d, key = k", "async fn charge<const N: u8>() -> Result<(), E> {}", "a generic function needs"),
+            ("dedup = d, key = k", "async fn charge(of: &impl Order) -> Result<(), E> {}", "a generic function needs"),
+            ("dedup = d, key = k", "async fn charge(&self) -> Result<(), E> {}", "a method needs a name"),
+            ("dedup = d, key = k", "async fn charge() -> Result<Self, E> {}", "a function of a type needs a name"),
+            ("dedup = d, key = k", "async fn charge() -> Result<(), E> { Self::pay() }", "a function of a type needs"),
         ];
         for (arguments, item, says) in cases {
             let error = expanded(arguments, item).unwrap_err().to_string();

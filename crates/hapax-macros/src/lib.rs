@@ -27,7 +27,9 @@ use proc_macro::TokenStream;
 /// a variant with `#[from]`, or `Box<dyn Error + Send + Sync>`, or `anyhow::Error`.
 ///
 /// The keys of each function are its own, since its module and name are part of them. A function
-/// that is renamed or moved, and methods of one name in one module, need a `name`.
+/// that is renamed or moved needs a `name`. So does a function that is one for each type: generic
+/// ones, methods and functions of types are refused without. With one, calls for all types share
+/// their keys and results: where they must not, the type goes into the key.
 ///
 /// # Guarantees and errors
 ///
@@ -39,8 +41,8 @@ use proc_macro::TokenStream;
 ///
 /// # Compile errors
 ///
-/// A function that is not `async` or returns nothing, and an argument that is missing, unknown or
-/// given twice:
+/// A function that is not `async` or returns nothing, one that needs a `name`, and an argument that
+/// is missing, unknown or given twice:
 ///
 #[cfg_attr(not(doctest), doc = include_str!("refused.md"))]
 #[proc_macro_attribute]

@@ -18,7 +18,12 @@ struct Bank {
 }
 
 impl Bank {
-    #[hapax_macros::once(dedup = self.dedup, key = order_id, fingerprint = cents.to_be_bytes())]
+    #[hapax_macros::once(
+        dedup = self.dedup,
+        key = order_id,
+        fingerprint = cents.to_be_bytes(),
+        name = "charge" // keys do not know the type of a method
+    )]
     async fn charge(&self, order_id: &str, cents: u32) -> Result<String, Error> {
         // 2: here the bank's own call, with `order_id` as its idempotency key.
         let total = CHARGED.fetch_add(cents, Ordering::Relaxed) + cents;

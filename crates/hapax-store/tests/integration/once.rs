@@ -48,7 +48,12 @@ impl Bank {
         Bank { dedup: Arc::new(dedup), charges: AtomicU32::new(0) }
     }
 
-    #[hapax_macros::once(dedup = self.dedup, key = order.id, fingerprint = order.cents.to_be_bytes())]
+    #[hapax_macros::once(
+        dedup = self.dedup,
+        key = order.id,
+        fingerprint = order.cents.to_be_bytes(),
+        name = "charge"
+    )]
     async fn charge(&self, order: Order) -> Result<u32, ChargeError> {
         if order.cents > 1_000 {
             return Err(ChargeError::Declined(order.cents));
@@ -57,13 +62,18 @@ impl Bank {
         Ok(self.charges.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
-    #[hapax_macros::once(dedup = self.dedup, key = id)]
+    #[hapax_macros::once(dedup = self.dedup, key = id, name = "ship")]
     async fn ship(&self, id: &str) -> Result<String> {
         let number: u32 = id.parse()?;
         Ok(format!("shipped {number}"))
     }
 
-    #[hapax_macros::once(dedup = self.dedup, key = id, options = RunOptions::new().max_result_bytes(0))]
+    #[hapax_macros::once(
+        dedup = self.dedup,
+        key = id,
+        options = RunOptions::new().max_result_bytes(0),
+        name = "audit"
+    )]
     async fn audit(&self, id: &str) -> Result<u32, ChargeError> {
         let _id = id;
         Ok(self.charges.fetch_add(1, Ordering::Relaxed))
