@@ -132,10 +132,9 @@ mod tests {
 
     #[test]
     fn with_a_name_of_its_own_any_function_goes() {
-        for item in [
-            "async fn charge<T>(of: &impl Order) -> Result<T, E> {}",
-            "async fn charge(&self) -> Result<Self, E> {}",
-        ] {
+        for item in
+            ["async fn charge<T>(of: &impl Order) -> Result<T, E> {}", "async fn charge(&self) -> Result<Self, E> {}"]
+        {
             let made = expanded("dedup = d, key = k, name = \"pay\"", item).unwrap().to_string();
             assert!(!made.contains("needs_a_name"), "{made}");
         }

@@ -56,8 +56,8 @@ async fn consume<S: Store>(dedup: &TieredDedup<S>, first: u64) -> Result<(), Fai
     for batch in ids.chunks(64) {
         let mut done = Vec::new();
         for attempt in dedup.claim_batch(batch).await {
-            // … handle the message, if it is a claim …
-            done.extend(attempt?.claimed());
+            // … handle the message, if it is a claim; if that failed, it comes again …
+            done.extend(attempt.ok().and_then(|attempt| attempt.claimed()));
         }
         for completed in dedup.complete_batch(done).await {
             completed?;

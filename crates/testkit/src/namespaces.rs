@@ -1,6 +1,6 @@
 //! Two machines, so to say, with a router between: network namespaces of Linux. What is sent while
-//! they are apart is lost in silence, and the kernel sends it again, as over a real network; a proxy
-//! cannot do that.
+//! they are apart is lost in silence, and the kernel sends it again, as over a real network; a
+//! proxy cannot do that.
 
 use crate::skipped::skipped;
 use std::fs::File;

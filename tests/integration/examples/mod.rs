@@ -5,7 +5,8 @@
 mod shown;
 
 use hapax::{Dedup, JournalOptions, ManualClock};
-use hapax_store::{InMemoryStore, Ownership, TieredAttempt, TieredDedup};
+use hapax_store::{ErrorKind, InMemoryStore, Ownership, TieredAttempt, TieredDedup};
+use hapax_testing::store::{Fault, FaultyStore};
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -202,6 +203,29 @@ fn one_message_of_several_instances_is_acknowledged_if_it_is_done() {
         assert!(shown::deliver(green, "a", async |_| panic!("it is done")).await.unwrap());
         blue.shutdown(Duration::from_secs(5)).await.unwrap();
         green.shutdown(Duration::from_secs(5)).await.unwrap();
+    });
+}
+
+#[test]
+fn a_batch_in_which_an_id_cannot_be_claimed_handles_no_other_one_again() {
+    block_on(async {
+        let store = Arc::new(FaultyStore::new(InMemoryStore::new()));
+        let dedup = &TieredDedup::builder(Arc::clone(&store)).build().await.unwrap();
+        let mut effects = Vec::new();
+        for delivery in 0..5 {
+            store.next(Fault::FailsOne(ErrorKind::Corrupt));
+            let handle = async |id: &str| -> Result<(), Failure> {
+                effects.push(id.to_string());
+                Ok(())
+            };
+            let done = shown::consume(dedup, &["a", "b", "c"], handle).await.unwrap();
+            assert_eq!(done.len(), 2, "delivery {delivery}: {done:?}");
+        }
+        assert_eq!(effects.len(), 2, "{effects:?}");
+        let mut done = shown::consume(dedup, &["a", "b", "c"], async |_| Ok(())).await.unwrap();
+        done.sort_unstable();
+        assert_eq!(done, ["a", "b", "c"]);
+        dedup.shutdown(Duration::from_secs(5)).await.unwrap();
     });
 }
 

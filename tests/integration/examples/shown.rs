@@ -42,16 +42,17 @@ pub async fn consume<'m, S: Store>(
 ) -> Result<Vec<&'m str>, Failure> {
     let (mut claims, mut handled, mut done) = (Vec::new(), Vec::new(), Vec::new());
     for (&id, attempt) in batch.iter().zip(dedup.claim_batch(batch).await) {
-        match attempt? {
-            TieredAttempt::Claimed(claim) => match handle(id).await {
+        match attempt {
+            Ok(TieredAttempt::Claimed(claim)) => match handle(id).await {
                 Ok(()) => {
                     claims.push(claim);
                     handled.push(id);
                 }
                 Err(_) => drop(claim), // it is given back, and comes again
             },
-            TieredAttempt::Duplicate(_) => done.push(id),
-            _ => {} // somebody is at it, perhaps this very batch: it comes again
+            Ok(TieredAttempt::Duplicate(_)) => done.push(id),
+            Ok(_) => {} // somebody is at it, perhaps this very batch: it comes again
+            Err(error) => eprintln!("{id}: {error}"), // no `?`: what was handled above is not completed yet
         }
     }
     let ended = dedup.complete_batch(claims).await;

@@ -47,8 +47,8 @@ async fn take_back_due(client: &Arc<Client>, memory: &Arc<Memory>, tries: u32) -
     });
     let answers: Vec<Result<Unmarked, StoreError>> = client.ask::<Unmarks>(memory, asked.collect()).await;
     let again = Instant::now() + back_off(tries, client.caller.random.next());
-    // A request that was given up has been carried out by then, or never will be. (So a store resets
-    // the connections that it gives up: else the kernel sends again what they had not delivered.)
+    // A request that was given up has been carried out by then, or never will be. (So a store
+    // resets connections that it gives up: else the kernel sends what they have not delivered.)
     let (settled, mut all) = (client.caller.patience(), true);
     let mut doubts = client.lost_marks.lock();
     for ((attempt, _), answer) in due.iter().zip(answers) {
