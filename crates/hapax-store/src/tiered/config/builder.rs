@@ -194,7 +194,9 @@ impl<S: Store> TieredBuilder<S> {
     /// work: a [`claim`](TieredDedup::claim) has no such gap.
     ///
     /// All engines of a scope must have one retention: a mark's age is computed from its remaining
-    /// time. A store that does not keep attempts believes all marks at once.
+    /// time. (Where the store's clock was set back by up to an hour, marks stay in doubt for as
+    /// long as that; so do marks of an engine whose retention is longer by up to an hour.) A store
+    /// that does not keep attempts believes all marks at once.
     ///
     /// # Cost
     ///

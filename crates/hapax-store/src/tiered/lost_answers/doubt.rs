@@ -37,12 +37,14 @@ pub(crate) fn is_own(attempt: u64, key: u64) -> bool {
 /// Returns the time for which a mark remains in doubt, if it is, given that it was made for
 /// `retention` and expires in `expires_in`.
 ///
-/// The retention is the reader's own. Where another instance has another one, a mark's age cannot
-/// be computed, and the mark is believed if it is to last longer than it could.
+/// The retention is the reader's own. A mark that is to last longer than that has an age below
+/// zero: the store's clock was set back, and it is as young as can be. Or another instance has a
+/// longer retention, whose marks would be in doubt for the difference: beyond an hour of it they
+/// are believed.
 pub(crate) fn left(grace: Duration, retention: Duration, expires_in: Duration) -> Option<Duration> {
-    /// The unit in which a store may count.
-    const UNIT: Duration = Duration::from_secs(1);
-    if expires_in > retention.saturating_add(UNIT) {
+    /// The most by which a clock is believed to have been set back.
+    const SET_BACK_MAX: Duration = Duration::from_secs(3_600);
+    if expires_in > retention.saturating_add(SET_BACK_MAX) {
         return None;
     }
     let age = retention.saturating_sub(expires_in);
@@ -203,9 +205,11 @@ mod tests {
                 }
             }
         }
-        // A store whose clock was set back, or whose marks are made for longer than this reader's.
-        assert_eq!(left(8 * SECOND, 100 * SECOND, 102 * SECOND), None);
-        assert_eq!(left(8 * SECOND, 100 * SECOND, 101 * SECOND), Some(8 * SECOND), "what a store may round up");
+        // A store whose clock was set back, or that rounds up; and marks that are made for much
+        // longer than this reader's.
+        assert_eq!(left(8 * SECOND, 100 * SECOND, 101 * SECOND), Some(8 * SECOND));
+        assert_eq!(left(8 * SECOND, 100 * SECOND, 3_700 * SECOND), Some(8 * SECOND));
+        assert_eq!(left(8 * SECOND, 100 * SECOND, 3_701 * SECOND), None);
     }
 
     #[test]
