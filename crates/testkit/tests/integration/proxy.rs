@@ -121,6 +121,7 @@ async fn pump(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut rules: watch:
             return;
         }
         tokio::select! {
+            biased; // what comes after a change is treated as changed, also if this task is late
             changed = rules.changed() => {
                 if changed.is_err() {
                     return;

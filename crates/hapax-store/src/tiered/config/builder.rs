@@ -179,7 +179,7 @@ impl<S: Store> TieredBuilder<S> {
     /// Sets the time for which a mark that another engine has made is *in doubt*: until it is that
     /// old, a [`check`](TieredDedup::check) that meets it answers that the id is in progress, not
     /// that it is a duplicate. Default: twice as long as a call may take with its retries, 8
-    /// seconds. Zero: no mark is in doubt.
+    /// seconds. Zero: no mark is in doubt. It must be less than the retention.
     ///
     /// The store may have marked an id and its answer may have been lost. Then no caller was told
     /// that the id is fresh, and its message comes again, perhaps to another instance. It must not

@@ -17,6 +17,9 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// The shortest lease.
+const LEASE_MIN: Duration = Duration::from_millis(1);
+
 /// The options that [`TieredBuilder`](super::TieredBuilder) configures.
 pub(super) struct Options {
     pub(super) ownership: Ownership,
@@ -217,9 +220,15 @@ impl Options {
             let (window, retention, resolved) = policy(given);
             let lease = resolved.lease.unwrap_or(self.lease);
             times::check(&format!("lease of scope {name:?}"), lease)?;
+            let expected = "at least a millisecond: it is renewed over the network";
+            option::check("hapax", lease >= LEASE_MIN, &format!("lease of scope {name:?}"), &lease, expected)?;
             let expected = format!("at least the window, {window:?}, and at most 100 years");
             let is_valid = (window..=HUNDRED_YEARS).contains(&retention);
             option::check("hapax", is_valid, &format!("retention of scope {name:?}"), &retention, &expected)?;
+            // Otherwise a mark would be in doubt until it is gone, and its message be handled again.
+            let grace = self.in_doubt.unwrap_or_default();
+            let expected = format!("less than the retention of scope {name:?}, {retention:?}");
+            option::check("hapax", grace < retention, "in_doubt", &grace, &expected)?;
             let longest =
                 all.iter().map(|(_, given)| policy(given)).filter(|other| other.0 == window).map(|other| other.1).max();
             let memory = match memories.get(&window) {

@@ -46,8 +46,11 @@ async fn of(engine: &Engine) {
 async fn a_time_that_cannot_be_is_an_error_that_names_it() {
     of(&World::new().shared().await).await;
     of(&World::new().exclusive().await).await;
-    let error = World::new().engine().in_doubt(Duration::MAX).build().await.unwrap_err();
-    names(&error, "in_doubt");
+    let builder = || World::new().engine();
+    for grace in [Duration::MAX, RETENTION] {
+        names(&builder().in_doubt(grace).build().await.unwrap_err(), "in_doubt");
+    }
+    names(&builder().lease(Duration::from_nanos(1)).build().await.unwrap_err(), "lease of scope \"*\"");
 }
 
 #[tokio::test(start_paused = true)]
