@@ -29,8 +29,8 @@ pub(super) fn expand(arguments: TokenStream, item: TokenStream) -> syn::Result<T
         }
     };
     // Names of its own: the function's arguments may have the same ones.
-    let [engine, id, chosen, work] =
-        ["dedup", "key", "options", "function"].map(|name| Ident::new(name, Span::mixed_site()));
+    let [place, engine, id, chosen, work] =
+        ["place", "dedup", "key", "options", "function"].map(|name| Ident::new(name, Span::mixed_site()));
     let options = match options {
         Some(options) => quote_spanned!(at(&options)=> let #chosen: ::hapax_store::RunOptions = #options;),
         None => quote!(let #chosen = ::hapax_store::RunOptions::new();),
@@ -43,6 +43,11 @@ pub(super) fn expand(arguments: TokenStream, item: TokenStream) -> syn::Result<T
     let body = &function.block;
     let block = quote! {{
         #is_free
+        let #place = {
+            static PLACE: ::hapax_store::of_macros::Place =
+                ::hapax_store::of_macros::Place::new(#name, ::core::file!(), ::core::line!());
+            &PLACE
+        };
         let #engine = (#dedup).clone();
         let #id = #key;
         #options
@@ -55,7 +60,12 @@ pub(super) fn expand(arguments: TokenStream, item: TokenStream) -> syn::Result<T
             }
             #body
         };
-        #engine.run_with(#id, #chosen, #work).await.map_err(::hapax_store::RunError::into_error)
+        let #work = match #place.check() {
+            ::core::result::Result::Ok(()) => #engine.run_with(#id, #chosen, #work).await,
+            ::core::result::Result::Err(twice) =>
+                ::core::result::Result::Err(::hapax_store::RunError::NotRun(twice)),
+        };
+        #work.map_err(::hapax_store::RunError::into_error)
     }};
     function.block = Box::new(syn::parse2(block)?);
     Ok(function.into_token_stream())

@@ -29,7 +29,8 @@ use proc_macro::TokenStream;
 /// The keys of each function are its own, since its module and name are part of them. A function
 /// that is renamed or moved needs a `name`. So does a function that is one for each type: generic
 /// ones, methods and functions of types are refused without. With one, calls for all types share
-/// their keys and results: where they must not, the type goes into the key.
+/// their keys and results: where they must not, the type goes into the key. Of two functions of one
+/// name in one process the second one is an error, which names both places.
 ///
 /// # Guarantees and errors
 ///

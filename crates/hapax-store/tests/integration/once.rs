@@ -1,6 +1,6 @@
 //! The attribute on functions of every shape.
 
-use hapax_store::{IdempotencyError, InMemoryStore, RunOptions, TieredDedup};
+use hapax_store::{ErrorKind, IdempotencyError, InMemoryStore, RunOptions, TieredDedup};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -144,4 +144,26 @@ async fn options_and_generics() {
     let again = bank.refund(("x", 1)).await.unwrap_err();
     assert!(matches!(again.downcast_ref(), Some(IdempotencyError::FailedBefore { .. })), "{again}");
     assert_eq!(bank.charges.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
+async fn two_functions_of_one_name_are_noticed_at_the_first_call_of_the_second() {
+    #[hapax_macros::once(dedup = dedup, key = id, name = "twin")]
+    async fn first(dedup: &Engine, id: &str) -> Result<u32, ChargeError> {
+        Ok(id.len() as u32)
+    }
+    #[hapax_macros::once(dedup = dedup, key = id, name = "twin")]
+    async fn second(dedup: &Engine, id: &str) -> Result<u32, ChargeError> {
+        Ok(100 + id.len() as u32)
+    }
+    let bank = Bank::new().await;
+    for _ in 0..2 {
+        assert_eq!(first(&bank.dedup, "17").await.unwrap(), 2);
+        let ChargeError::Idempotency(IdempotencyError::Claim(error)) = second(&bank.dedup, "17").await.unwrap_err()
+        else {
+            panic!("it is refused")
+        };
+        let text = error.to_string();
+        assert!(error.kind() == ErrorKind::Misconfigured && text.matches("once.rs:").count() == 2, "{text}");
+    }
 }
