@@ -225,7 +225,7 @@ impl Options {
             let expected = format!("at least the window, {window:?}, and at most 100 years");
             let is_valid = (window..=HUNDRED_YEARS).contains(&retention);
             option::check("hapax", is_valid, &format!("retention of scope {name:?}"), &retention, &expected)?;
-            // Otherwise a mark would be in doubt until it is gone, and its message be handled again.
+            // Otherwise a mark would be in doubt until it is gone, and its message handled again.
             let grace = self.in_doubt.unwrap_or_default();
             let expected = format!("less than the retention of scope {name:?}, {retention:?}");
             option::check("hapax", grace < retention, "in_doubt", &grace, &expected)?;
