@@ -134,8 +134,8 @@ impl Dedup {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// What is lost is told once: the journal notes it, and an engine that is built later goes on
-    /// with what is left, also in a [long memory](crate::Builder::long_memory).
+    /// A loss is told once: the journal notes it, and an engine that is built later goes on with
+    /// what is left, also in a [long memory](crate::Builder::long_memory).
     ///
     /// # Errors
     ///

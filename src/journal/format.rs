@@ -12,8 +12,9 @@
 //!           how time is counted: offset 8 | kind 8 (count is 16)
 //!           ids accepted with a fingerprint: 32 bytes an id: place 8 | mark 8 | digest with it 16 (count is twice as many)
 //!           nothing, if all ids were forgotten, or if it says what time it is
-//! mark      112 bytes: magic 8 | byte order 4 | version 4 | kind of digests 8 | their key 16 | salt 8 | clean 8
-//!           | number 8 | ids 8 | first 8 | ids before the first 8 | gap: its first block 8, the first after it 8 | checksum 8
+//! mark      112 bytes: magic 8 | byte order 4 | version 4 | kind of digests 8 | their key 16
+//!           | salt 8 | clean 8 | number 8 | ids 8 | first 8 | ids before the first 8
+//!           | gap: its first block 8, the first after it 8 | checksum 8
 //! ```
 //!
 //! A block is written and synced as one. Its checksum covers its header and payload under the

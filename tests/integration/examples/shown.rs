@@ -52,7 +52,7 @@ pub async fn consume<'m, S: Store>(
             },
             Ok(TieredAttempt::Duplicate(_)) => done.push(id),
             Ok(_) => {} // somebody is at it, perhaps this very batch: it comes again
-            Err(error) => eprintln!("{id}: {error}"), // no `?`: what was handled above is not completed yet
+            Err(error) => eprintln!("{id}: {error}"), // no `?`: the handled ones are completed below
         }
     }
     let ended = dedup.complete_batch(claims).await;
