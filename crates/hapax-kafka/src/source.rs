@@ -186,6 +186,10 @@ impl Source for KafkaSource {
         Err(KafkaSourceError::NoRetry)
     }
 
+    fn sent_as(&self, message: &KafkaMessage) -> Option<Vec<u8>> {
+        Some(format!("{}/{}", message.partition(), message.offset()).into())
+    }
+
     async fn dead_letter(&self, message: &Arc<KafkaMessage>, why: &str) -> Result<(), KafkaSourceError> {
         self.member.dead_letters.put(message, why).await
     }

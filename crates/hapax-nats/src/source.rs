@@ -209,6 +209,11 @@ impl Source for JetStream {
     fn deliveries(&self, message: &Message) -> Option<u32> {
         message.info().ok().and_then(|info| u32::try_from(info.delivered).ok())
     }
+
+    /// Returns the stream, and the number that it gave the message.
+    fn sent_as(&self, message: &Message) -> Option<Vec<u8>> {
+        message.info().ok().map(|info| format!("{}/{}", info.stream, info.stream_sequence).into())
+    }
 }
 
 impl std::fmt::Debug for JetStream {

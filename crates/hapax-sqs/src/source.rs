@@ -213,6 +213,11 @@ impl Source for Sqs {
     fn deliveries(&self, message: &Message) -> Option<u32> {
         message.receive_count()
     }
+
+    /// Returns the id that the service gave it: a redrive gives another one.
+    fn sent_as(&self, message: &Message) -> Option<Vec<u8>> {
+        message.broker_id().map(|id| id.as_bytes().to_vec())
+    }
 }
 
 impl std::fmt::Debug for Sqs {

@@ -1,5 +1,6 @@
 //! The actions that a run of a consumer begins, and their conditions.
 
+use super::attempt_count::Sent;
 use super::calls::Dead;
 use super::error::ConsumerError;
 use super::messages::{Message, Stage};
@@ -24,6 +25,13 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
         let source = self.source;
         if self.calls.revoked.is_none() {
             self.calls.revoked = Some(Box::pin(source.revoked()));
+        }
+        if self.calls.switched.is_none() {
+            let mut paused = self.shared.standing.paused.subscribe();
+            self.calls.switched = Some(Box::pin(async move {
+                // (Its other end is there as long as this run.)
+                let _ = paused.changed().await;
+            }));
         }
         self.begin_receiving();
         if let Some(heartbeat) = &mut self.heartbeat {
@@ -82,15 +90,19 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
             return;
         }
         let mut dead: Vec<Dead<S>> = std::mem::take(&mut self.dead);
-        // A message that is no longer held is not put aside here, so its id must not be completed.
-        dead.retain(|(ticket, ..)| self.messages.get(*ticket).is_some());
-        let messages = self.messages.of(&dead.iter().map(|(ticket, ..)| *ticket).collect::<Vec<Ticket>>());
-        let source = self.source;
+        // A message that is no longer held is not put aside here.
+        dead.retain(|dead| self.messages.get(dead.ticket).is_some());
+        let messages = self.messages.of(&dead.iter().map(|dead| dead.ticket).collect::<Vec<Ticket>>());
+        let sent: Vec<Sent> = dead.iter().filter_map(|dead| Some(self.messages.get(dead.ticket)?.sent)).collect();
+        let (source, kept_for) = (self.source, self.shared.options.back_off(self.acks).max.saturating_mul(2));
         self.calls.dead_letter = Some(Box::pin(async move {
-            for ((_, why, _), message) in dead.iter().zip(&messages) {
-                if let Err(error) = source.dead_letter(message, why).await {
+            for (dying, message) in dead.iter().map(|dead| &dead.dying).zip(&messages) {
+                if let Err(error) = source.dead_letter(message, &dying.why).await {
                     return (dead, Err(error));
                 }
+            }
+            for (dead, sent) in dead.iter_mut().zip(sent) {
+                dead.dying.is_put_aside(sent, kept_for).await;
             }
             (dead, Ok(()))
         }));
@@ -99,11 +111,12 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
     /// Claims as many messages as there are free handlers, so that no lease passes while its
     /// message waits.
     fn begin_claiming(&mut self) {
-        let room = self.shared.options.max_in_flight.saturating_sub(self.tasks.len());
+        let room = self.room_for_claims();
         if self.calls.claim.is_some() || room == 0 || !self.messages.has_waiting() {
             return;
         }
         let tickets = self.messages.take_waiting(room.min(self.shared.options.batch));
+        self.probe = tickets.first().copied().filter(|_| self.shared.standing.outage().since().is_some());
         let (mut claimed, mut ids) = (Vec::new(), Vec::new());
         for ticket in tickets {
             match self.messages.get(ticket).and_then(|held| held.id.clone()) {
@@ -127,6 +140,22 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
                 self.fail(ConsumerError::Store(error));
             }
         }
+    }
+
+    /// Returns the number of messages that may be claimed: in an outage one at a time, now and then,
+    /// and first of all one that was never tried.
+    fn room_for_claims(&mut self) -> usize {
+        if self.is_paused() {
+            return 0;
+        }
+        let Some(next) = self.shared.standing.outage().next() else {
+            return self.shared.options.max_in_flight.saturating_sub(self.tasks.len());
+        };
+        if self.is_probing() || Instant::now() < next {
+            return 0;
+        }
+        self.messages.new_ones_first();
+        1
     }
 
     /// Returns the engine with the scope of a message's partition.

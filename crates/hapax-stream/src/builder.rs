@@ -3,11 +3,13 @@
 use super::consumer::Consumer;
 #[cfg(feature = "tracing")]
 use super::delivery::Delivery;
+use super::failure::OnError;
 use super::handler::Shown;
 use super::kinds::{Description, Kinds};
 use super::options::{IdOf, OnMissing, Options};
 use super::shared::Shared;
 use super::source::Partition;
+use super::standing::Standing;
 use super::stats::Counts;
 use hapax_message::Described;
 #[cfg(doc)]
@@ -108,7 +110,8 @@ impl<S: Store, M> ConsumerBuilder<S, M> {
     }
 
     /// Sets the number of [attempts](super::Delivery::attempt) after which a message is put aside.
-    /// Default: 5.
+    /// Default: 10; with [`Acks::Cumulative`](super::Acks::Cumulative), where it stands before all
+    /// others of its partition, 5.
     ///
     /// The message is put aside when the last attempt fails. If the broker [counts
     /// deliveries](super::Source::deliveries), attempts that never ended count, too: a message that
@@ -128,7 +131,34 @@ impl<S: Store, M> ConsumerBuilder<S, M> {
     /// again, the count begins anew. [`forget`](hapax_store::TieredDedup::forget) forgets it with
     /// the id.
     pub fn max_attempts(self, attempts: u32) -> Self {
-        self.with(|options| options.max_attempts = attempts)
+        self.with(|options| options.max_attempts = Some(attempts))
+    }
+
+    /// Sets what errors of handlers mean for the next attempt: this is asked about each error in the
+    /// chain of causes, until one means something else than an attempt that has failed. What says
+    /// [`Later`](super::Later) or [`GiveUp`](super::GiveUp) itself is not asked about. Default: each
+    /// is an attempt that has failed.
+    ///
+    /// ```
+    /// # use hapax_store::{InMemoryStore, TieredDedup};
+    /// # use hapax_stream::{Consumer, OnError};
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// # let engine = TieredDedup::builder(InMemoryStore::new()).build().await?;
+    /// let consumer = Consumer::builder(engine, |message: &&str| Some(*message))
+    ///     .on_error(|error| match error.downcast_ref::<std::fmt::Error>() {
+    ///         Some(_) => OnError::GiveUp,
+    ///         None => OnError::common(error), // of the network: later
+    ///     })
+    ///     .build()?;
+    /// # Ok::<(), hapax_store::StoreError>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn on_error(
+        self,
+        meaning: impl Fn(&(dyn std::error::Error + 'static)) -> OnError + Send + Sync + 'static,
+    ) -> Self {
+        self.with(|options| options.on_error = Some(Arc::new(meaning)))
     }
 
     /// Sets the time that a handler may take. Then it is dropped where it awaits, its attempt has
@@ -153,9 +183,10 @@ impl<S: Store, M> ConsumerBuilder<S, M> {
 
     /// Sets the wait before a failed message is tried again: twice as long each time, up to a
     /// limit, and shortened at random by up to a half. The limit holds for messages in progress
-    /// elsewhere, too. Default: half a second, a minute.
+    /// elsewhere, too. Default: a second and five minutes, so that ten attempts take four to nine
+    /// minutes; with [`Acks::Cumulative`](super::Acks::Cumulative) half a second and a minute.
     pub fn retry_delay(self, first: Duration, max: Duration) -> Self {
-        self.with(|options| options.back_off = BackOff { first, max })
+        self.with(|options| options.back_off = Some(BackOff { first, max }))
     }
 
     /// Sets the time for which handlers may go on when the consumer is shut down, or their
@@ -284,7 +315,8 @@ impl<S: Store, M> ConsumerBuilder<S, M> {
         let ConsumerBuilder { engine, id_of, key_of, shown, options } = self;
         options.validate()?;
         let (shown, counts) = (shown.under(&options.name)?, Arc::new(Counts::new(&options.name)));
-        Ok(Consumer { shared: Shared { engine, id_of, key_of, options, counts, shown } })
+        let standing = Arc::new(Standing::new());
+        Ok(Consumer { shared: Shared { engine, id_of, key_of, options, counts, standing, shown } })
     }
 }
 

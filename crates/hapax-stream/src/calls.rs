@@ -1,9 +1,10 @@
 //! The futures that a consumer awaits: one call of each kind at most, its handlers, and a timer.
 
-use super::handle::Ended;
+use super::attempt_count::AttemptCount;
+use super::handle::{Dying, Ended};
 use super::order::Ticket;
 use super::source::{Partition, Source};
-use hapax_store::{NotCompleted, Store, StoreError, TieredAttempt, TieredClaim};
+use hapax_store::{NotCompleted, Store, StoreError, TieredAttempt};
 use std::collections::HashSet;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -21,8 +22,18 @@ type Attempts<S> = Vec<Result<TieredAttempt<S>, StoreError>>;
 /// A claim that was to be completed: its message, a flag that it was verified, and the result.
 pub(super) type Completed<S> = (Ticket, bool, Result<(), NotCompleted<S>>);
 
-/// A message that is to be put aside, the reason, and its claim.
-pub(super) type Dead<S> = (Ticket, String, Option<TieredClaim<S>>);
+/// A message that is to be put aside.
+pub(super) struct Dead<S: Store> {
+    pub(super) ticket: Ticket,
+    pub(super) dying: Dying<S>,
+}
+
+impl<S: Store> Dead<S> {
+    /// Returns one that nobody has claimed.
+    pub(super) fn unclaimed(ticket: Ticket, why: String) -> Self {
+        Dead { ticket, dying: Dying { why, claim: None, count: AttemptCount::default(), again: false } }
+    }
+}
 
 /// An event of a run.
 pub(super) enum Happened<S: Store, Src: Source> {
@@ -48,6 +59,8 @@ pub(super) enum Happened<S: Store, Src: Source> {
 pub(super) struct Calls<'r, S: Store, Src: Source> {
     pub(super) shutdown: Call<'r, ()>,
     pub(super) revoked: Call<'r, Vec<Partition>>,
+    /// Waits until the consumer is paused, or goes on.
+    pub(super) switched: Call<'r, ()>,
     pub(super) released: Call<'r, ()>,
     pub(super) complete: Call<'r, Vec<Completed<S>>>,
     pub(super) completing_since: Instant,
@@ -70,6 +83,7 @@ impl<'r, S: Store, Src: Source> Calls<'r, S, Src> {
         Calls {
             shutdown,
             revoked: None,
+            switched: None,
             released: None,
             complete: None,
             completing_since: Instant::now(),
@@ -117,6 +131,9 @@ impl<'r, S: Store, Src: Source> Calls<'r, S, Src> {
         }
         if poll(&mut self.released, cx).is_ready() {
             return Poll::Ready(Happened::Released);
+        }
+        if poll(&mut self.switched, cx).is_ready() {
+            return Poll::Ready(Happened::Due);
         }
         if timed && self.timer.as_mut().poll(cx).is_ready() {
             return Poll::Ready(Happened::Due);

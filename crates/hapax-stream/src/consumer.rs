@@ -6,10 +6,12 @@ use super::handler::handler;
 use super::run::Run;
 use super::shared::Shared;
 use super::source::Source;
+use super::standing::Health;
 use super::stats::ConsumerStats;
 use hapax_store::Store;
 use std::fmt;
 use std::sync::Arc;
+use tokio::time::Instant;
 
 /// A consumer: it receives from a broker, handles each message once, and acknowledges it when it is
 /// done.
@@ -76,9 +78,20 @@ use std::sync::Arc;
 /// - At most [`max_unacknowledged`](super::ConsumerBuilder::max_unacknowledged) messages are held;
 ///   while that many are held, none is received.
 ///
-/// A message that is put aside has its id completed, so that another delivery of it does not run.
-/// To replay dead letters, [forget](hapax_store::TieredDedup::forget) the id first, and its
-/// attempts with it.
+/// # What fails
+///
+/// A message that is put aside is not done, and its id is free: a copy that is sent anew, as any
+/// replay of dead letters does, is handled, with all its attempts. One that the broker only repeats,
+/// since it has missed that it was put aside, is [put aside again](ConsumerStats::aside_again):
+/// brokers tell them apart by the count of deliveries or by [the name](Source::sent_as) of each.
+///
+/// A handler whose message is not to blame says [`Later`](super::Later), which is no attempt;
+/// [`OnError`](super::OnError) finds that in common errors. When five different messages fail one
+/// after another, and none succeeds between them, it is not the messages, either: then nothing more
+/// is received than one message to try, one is handled at a time, every half second at first and
+/// every half minute at last, and what fails is no attempt, until one is handled. After an hour
+/// failures count again: where nothing is left but messages that fail by their own fault, these are
+/// put aside then.
 ///
 /// If the engine [admits](hapax_store::OnStoreError::Admit) messages while the store cannot be
 /// asked, these are handled and acknowledged even if their completion cannot be recorded either
@@ -129,14 +142,33 @@ impl<S: Store, M: Send + Sync + 'static> Consumer<S, M> {
         Src: Source<Message = M>,
         H: Fn(Delivery<M>) -> F + Send + Sync + 'static,
         F: Future<Output = Result<(), E>> + Send + 'static,
-        E: fmt::Display + 'static,
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         if self.shared.key_of.is_some() && !source.keeps_received() {
             return Err(ConsumerError::OrderNotKept);
         }
-        let handler = handler(handle, Arc::clone(&self.shared.shown));
+        let handler = handler(handle, Arc::clone(&self.shared.shown), self.shared.options.on_error.clone());
         Run::new(&self.shared, source, handler, Box::pin(shutdown)).run().await?;
         Ok(self.stats())
+    }
+
+    /// Stops receiving and handling until it is [resumed](Self::resume), also before it runs.
+    /// Handlers that run go on to their end. Messages that were received stay here, and their
+    /// broker is told that they are worked on, if it [wants to know](Source::heartbeat); a broker
+    /// that gives them to others after a time does so.
+    pub fn pause(&self) {
+        self.shared.standing.paused.send_replace(true);
+    }
+
+    /// Goes on after a [pause](Self::pause).
+    pub fn resume(&self) {
+        self.shared.standing.paused.send_replace(false);
+    }
+
+    /// Returns whether it gets on, also while it runs: for a check of health, which should report
+    /// [`Health::Stalled`], and perhaps the others.
+    pub fn health(&self) -> Health {
+        self.shared.standing.health(Instant::now())
     }
 
     /// Returns the counts so far, also while it runs.

@@ -11,6 +11,7 @@ pub(super) enum Event {
     Panicked,
     TimedOut,
     GaveUp,
+    Later,
     Lost,
     Refused,
     StoreError,
@@ -18,13 +19,14 @@ pub(super) enum Event {
     Missing,
     Retried,
     DeadLettered,
+    AsideAgain,
     Acknowledged,
     Abandoned,
     Unextended,
 }
 
 impl Event {
-    pub(super) const ALL: [Event; 18] = {
+    pub(super) const ALL: [Event; 20] = {
         use Event::*;
         [
             Received,
@@ -35,6 +37,7 @@ impl Event {
             Panicked,
             TimedOut,
             GaveUp,
+            Later,
             Lost,
             Refused,
             StoreError,
@@ -42,6 +45,7 @@ impl Event {
             Missing,
             Retried,
             DeadLettered,
+            AsideAgain,
             Acknowledged,
             Abandoned,
             Unextended,
@@ -60,6 +64,7 @@ impl Event {
             Event::Panicked => "panicked",
             Event::TimedOut => "timed_out",
             Event::GaveUp => "gave_up",
+            Event::Later => "later",
             Event::Lost => "lost",
             Event::Refused => "refused",
             Event::StoreError => "store_error",
@@ -67,6 +72,7 @@ impl Event {
             Event::Missing => "missing",
             Event::Retried => "retried",
             Event::DeadLettered => "dead_lettered",
+            Event::AsideAgain => "aside_again",
             Event::Acknowledged => "acknowledged",
             Event::Abandoned => "abandoned",
             Event::Unextended => "unextended",

@@ -1,16 +1,17 @@
 //! One message in its handler, as a task: its attempt is counted, the lease is renewed, a panic is
 //! a failure, and a stop ends it.
 
-use super::attempt_count::{AttemptCount, Counting};
+use super::attempt_count::{AttemptCount, Counting, Sent};
 use super::delivery::Delivery;
 use super::event::Event;
-use super::handler::{FailureKind, Handler, call};
+use super::handler::{FailureKind, Handler, LATEST, call};
 use super::meters::KindMeters;
+use super::standing::Standing;
 use super::stats::Counts;
 use hapax::Token;
 use hapax::tier::random::mix;
 use hapax_store::back_off::BackOff;
-use hapax_store::{Note, Store, StoreError, TieredClaim};
+use hapax_store::{Note, Store, StoreError, StoredId, TieredClaim};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -22,12 +23,12 @@ pub(super) enum Ended<S: Store> {
     /// It is handled, and its claim is to be completed.
     Done(Option<TieredClaim<S>>),
     /// It failed, and its claim was failed, for this long.
-    Failed { why: String, how: FailureKind, after: Duration },
+    Failed { why: String, how: FailureKind, counts: bool, after: Duration },
     /// It failed for the last time. The claim is held until the message is put aside.
-    Exhausted { why: String, how: FailureKind, claim: Option<TieredClaim<S>> },
-    /// It was not handled: all its attempts have begun before. The claim is held until it is put
-    /// aside.
-    Overdue { why: String, claim: Option<TieredClaim<S>> },
+    Exhausted { how: FailureKind, dead: Dying<S> },
+    /// It was not handled: all its attempts have begun before, or it was put aside already. The
+    /// claim is held until it is put aside.
+    Overdue(Dying<S>),
     /// It was not handled: the store does not report the number of the attempt, and a further call
     /// would not help soon.
     Uncounted(StoreError),
@@ -35,6 +36,28 @@ pub(super) enum Ended<S: Store> {
     Lost,
     /// It was told to stop, and the claim is released.
     Stopped,
+}
+
+/// The end of a message that is to be put aside.
+pub(super) struct Dying<S: Store> {
+    pub(super) why: String,
+    pub(super) claim: Option<TieredClaim<S>>,
+    pub(super) count: AttemptCount,
+    /// True if it was put aside already, and the broker has missed it.
+    pub(super) again: bool,
+}
+
+impl<S: Store> Dying<S> {
+    /// Notes in the store that this delivery was put aside, and gives the id free: what is put aside
+    /// is not done, and whoever sends it anew has it handled. If the store cannot be told, a
+    /// repetition of this delivery is tried again.
+    pub(super) async fn is_put_aside(&mut self, sent: Sent, kept_for: Duration) {
+        let Some(claim) = self.claim.take() else { return };
+        if let Some(note) = claim.note() {
+            let _ = note.write(self.count.put_aside(sent).encode(), kept_for).await;
+        }
+        let _ = claim.release().await;
+    }
 }
 
 /// A message to be handled, its claim and its stop.
@@ -48,18 +71,23 @@ pub(super) struct Work<S: Store, M> {
 pub(super) struct Task<M> {
     pub(super) handler: Handler<M>,
     pub(super) message: Arc<M>,
+    /// The id, or another name of the message, if it has none.
+    pub(super) id: StoredId,
+    pub(super) sent: Sent,
     pub(super) token: Token,
     pub(super) counting: Counting,
     pub(super) max_attempts: u32,
     /// The handler's time-out.
     pub(super) timeout: Duration,
     pub(super) back_off: BackOff,
+    pub(super) store_back_off: BackOff,
     /// This message's number for waits, which differ from those of others.
     pub(super) random: u64,
     /// A permit for one: an attempt that may be the one that has killed its process is the only
     /// last attempt under way.
     pub(super) alone: Arc<Semaphore>,
     pub(super) counts: Arc<Counts>,
+    pub(super) standing: Arc<Standing>,
     /// The metrics of the message's kind, if it is told apart.
     pub(super) kind: Option<Arc<KindMeters>>,
 }
@@ -79,13 +107,18 @@ struct Failure {
     how: FailureKind,
     attempt: u32,
     is_last: bool,
+    /// True if it was an attempt.
+    counts: bool,
+    /// True if the message was put aside before.
+    again: bool,
+    count: AttemptCount,
 }
 
 /// The end that the task came to by itself.
 enum Worked {
     /// Its handler has ended, and has failed if there is a failure.
     Handled,
-    Overdue(u32),
+    Overdue(AttemptCount),
     Uncounted(StoreError),
 }
 
@@ -121,7 +154,8 @@ impl<S: Store, M: Send + Sync + 'static> Work<S, M> {
             task.counts.of(task.kind.as_deref()).handled(since.elapsed());
         }
         if let Some(failure) = progress.failure {
-            return failed(failure, claim, task.back_off, task.random).await;
+            let deliveries = task.sent.deliveries.unwrap_or(0);
+            return failed(failure, claim, deliveries, |failures| task.back_off.after(failures, task.random)).await;
         }
         match worked {
             Ok(Worked::Handled) => {
@@ -130,9 +164,13 @@ impl<S: Store, M: Send + Sync + 'static> Work<S, M> {
                 claim.iter_mut().for_each(TieredClaim::work_is_done);
                 Ended::Done(claim)
             }
-            Ok(Worked::Overdue(began)) => {
-                let max = task.max_attempts;
-                Ended::Overdue { why: format!("{began} of {max} attempts have begun, and none has handled it"), claim }
+            Ok(Worked::Overdue(count)) => {
+                let (again, began, max) = (count.is_put_aside(task.sent), count.began, task.max_attempts);
+                let why = match again {
+                    true => "it was put aside before, and its broker has missed that".to_owned(),
+                    false => format!("{began} of {max} attempts have begun, and none has handled it"),
+                };
+                Ended::Overdue(Dying { why, claim, count, again })
             }
             Ok(Worked::Uncounted(error)) => released(claim, Ended::Uncounted(error)).await,
             Err(Interrupted::Stopped) => {
@@ -145,18 +183,28 @@ impl<S: Store, M: Send + Sync + 'static> Work<S, M> {
     }
 }
 
-async fn failed<S: Store>(failure: Failure, claim: Option<TieredClaim<S>>, back_off: BackOff, random: u64) -> Ended<S> {
-    let Failure { why, how, attempt, is_last } = failure;
+async fn failed<S: Store>(
+    failure: Failure,
+    claim: Option<TieredClaim<S>>,
+    deliveries: u32,
+    back_off: impl Fn(u32) -> Duration,
+) -> Ended<S> {
+    let Failure { why, how, attempt, is_last, counts, again, count } = failure;
     if is_last {
-        return Ended::Exhausted { why, how, claim };
+        return Ended::Exhausted { how, dead: Dying { why, claim, count, again } };
     }
     // One wait for both: a message that came before its claim has ended would find it in progress.
-    let after = back_off.after(attempt, random);
+    let after = match how {
+        FailureKind::Later(Some(after)) => after.min(LATEST),
+        _ if counts => back_off(attempt),
+        // Its attempts stay as many as they are, so the deliveries say how long it has been so.
+        _ => back_off(attempt.max(deliveries)),
+    };
     if let Some(claim) = claim {
         // If that fails, the lease ends by itself, and the message comes again all the same.
         let _ = claim.fail(after).await;
     }
-    Ended::Failed { why, how, after }
+    Ended::Failed { why, how, counts, after }
 }
 
 async fn released<S: Store>(claim: Option<TieredClaim<S>>, ended: Ended<S>) -> Ended<S> {
@@ -181,26 +229,47 @@ impl<M: Send + Sync + 'static> Task<M> {
         let handled = call(&self.handler, delivery, self.timeout).await;
         progress.since = None;
         self.counts.of(self.kind.as_deref()).handled(since.elapsed());
-        let Err((why, how)) = handled else { return Worked::Handled };
-        let is_last = is_last || how == FailureKind::GaveUp;
-        let failure = progress.failure.insert(Failure { why, how, attempt, is_last });
-        if !is_last {
-            failure.is_last = self.count_failed(progress.begun).await;
+        let Err((why, how)) = handled else {
+            self.standing.outage().succeeded();
+            return Worked::Handled;
+        };
+        let begun = progress.begun;
+        let count = begun.unwrap_or_default();
+        let counts = self.is_attempt(how);
+        let failed = Failure { why, how, attempt, is_last: false, counts, again: false, count };
+        let failure = progress.failure.insert(failed);
+        if !counts {
+            self.take_back(begun).await;
+            return Worked::Handled;
         }
+        failure.is_last = is_last || how == FailureKind::GaveUp;
+        (failure.count, failure.again) = self.count_failed(begun, attempt).await;
+        failure.is_last |= failure.again || failure.count.began >= self.max_attempts;
         Worked::Handled
+    }
+
+    /// Returns true if a failure says something about the message. One that gives up says it itself.
+    fn is_attempt(&self, how: FailureKind) -> bool {
+        match how {
+            FailureKind::Later(_) => false,
+            FailureKind::GaveUp => true,
+            FailureKind::Failed | FailureKind::Panicked | FailureKind::TimedOut => {
+                self.standing.outage().failed(self.id, tokio::time::Instant::now(), self.random)
+            }
+        }
     }
 
     /// Returns the number of the attempt, once it is known, and the store knows that the attempt
     /// has begun.
     async fn begin(&self, progress: &mut Progress) -> Result<(u32, Option<SemaphorePermit<'_>>), Worked> {
         let note = match &self.counting {
-            Counting::Here(failures) => return Ok((failures.saturating_add(1), None)),
+            Counting::Here(failures, _) => return Ok((failures.saturating_add(1), None)),
             Counting::WhenFailed(_) => return Ok((1, None)),
             Counting::Before(note) => note,
         };
-        let tally = self.read(note).await.map_err(Worked::Uncounted)?;
-        if tally.began >= self.max_attempts {
-            return Err(Worked::Overdue(tally.began));
+        let tally = self.read(note).await.map_err(Worked::Uncounted)?.of(self.sent);
+        if tally.is_put_aside(self.sent) || tally.began >= self.max_attempts {
+            return Err(Worked::Overdue(tally));
         }
         let begun = tally.with_one_begun();
         // Of the messages that were in progress when a process died, one may have killed it, and
@@ -212,23 +281,31 @@ impl<M: Send + Sync + 'static> Task<M> {
         Ok((begun.began, alone))
     }
 
-    /// Counts a failure, where that is done in the store. Returns true if it was the last attempt.
-    async fn count_failed(&self, begun: Option<AttemptCount>) -> bool {
+    /// Counts a failure, in the store if that is done there. Returns the count, and true if the
+    /// message was put aside before.
+    async fn count_failed(&self, begun: Option<AttemptCount>, attempt: u32) -> (AttemptCount, bool) {
+        let known = AttemptCount::failures(attempt);
         match (&self.counting, begun) {
             (Counting::WhenFailed(note), _) => {
                 // Copies of the message may have been tried, which the broker counts apart.
-                let Ok(tally) = self.read(note).await else { return false };
-                let failed = tally.with_one_begun().with_one_failed();
+                let Ok(tally) = self.read(note).await else { return (known, false) };
+                let failed = tally.of(self.sent).with_one_begun().with_one_failed();
                 // If the store cannot be told, there is one attempt more.
                 let _ = self.write(note, failed).await;
-                failed.began >= self.max_attempts
+                (failed, false)
             }
             (Counting::Before(note), Some(begun)) => {
                 // It is counted already; this only notes that it has not killed its process.
-                let _ = note.write(begun.with_one_failed().encode(), self.at_least()).await;
-                false
+                let failed = begun.with_one_failed();
+                let _ = note.write(failed.encode(), self.at_least()).await;
+                (failed, false)
             }
-            _ => false,
+            // The first failure here may be of what was put aside.
+            (Counting::Here(0, Some(note)), _) => {
+                let again = self.read(note).await.is_ok_and(|kept| kept.is_put_aside(self.sent));
+                (known, again)
+            }
+            _ => (known, false),
         }
     }
 
@@ -263,7 +340,8 @@ impl<M: Send + Sync + 'static> Task<M> {
             match ask().await {
                 Err(error) if error.kind().is_transient() => {
                     self.counts.add_of(self.kind.as_deref(), Event::StoreError, 1);
-                    tokio::time::sleep(self.back_off.after(failures, mix(self.random ^ u64::from(failures)))).await;
+                    let wait = self.store_back_off.after(failures, mix(self.random ^ u64::from(failures)));
+                    tokio::time::sleep(wait).await;
                 }
                 answer => return answer,
             }

@@ -2,11 +2,10 @@
 
 use super::delivery::Delivery;
 use super::event::Event;
-use super::give_up::Unhandled;
+use super::failure::{BoxError, OnError, OnErrorBy, Unhandled};
 use super::kinds::Description;
 use super::meters::{ConsumerMeters, KindMeters};
 use hapax_store::{StoreError, unwind};
-use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +13,9 @@ use std::time::Duration;
 /// The largest length of the reason of a failure, in bytes: brokers limit headers and messages, and
 /// a parser's error may quote all of a payload.
 const REASON_MAX: usize = 1_024;
+
+/// The longest wait that a handler can ask for: a year.
+pub(super) const LATEST: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// A handler of any type, and its future.
 pub(super) type Handler<M> = Arc<dyn Fn(Delivery<M>) -> Handling + Send + Sync>;
@@ -25,18 +27,21 @@ pub(super) enum FailureKind {
     Failed,
     /// It says that another attempt cannot help.
     GaveUp,
+    /// It says that this was no attempt, and perhaps after how long another one is to be made.
+    Later(Option<Duration>),
     Panicked,
     TimedOut,
 }
 
 impl FailureKind {
-    /// Returns the event that is counted beside a failure.
-    pub(super) fn event(self) -> Option<Event> {
+    /// Returns the events that are counted.
+    pub(super) fn events(self) -> &'static [Event] {
         match self {
-            FailureKind::Failed => None,
-            FailureKind::GaveUp => Some(Event::GaveUp),
-            FailureKind::Panicked => Some(Event::Panicked),
-            FailureKind::TimedOut => Some(Event::TimedOut),
+            FailureKind::Failed => &[Event::Failed],
+            FailureKind::GaveUp => &[Event::Failed, Event::GaveUp],
+            FailureKind::Later(_) => &[Event::Later],
+            FailureKind::Panicked => &[Event::Failed, Event::Panicked],
+            FailureKind::TimedOut => &[Event::Failed, Event::TimedOut],
         }
     }
 }
@@ -51,8 +56,9 @@ pub(super) async fn call<M>(
     let handling = async move { handler(delivery).await };
     let (mut why, how) = match tokio::time::timeout(timeout, unwind::caught(handling)).await {
         Ok(Ok(Ok(()))) => return Ok(()),
-        Ok(Ok(Err(Unhandled { why, gives_up: true }))) => (why, FailureKind::GaveUp),
-        Ok(Ok(Err(Unhandled { why, .. }))) => (why, FailureKind::Failed),
+        Ok(Ok(Err(Unhandled { why, then: OnError::GiveUp }))) => (why, FailureKind::GaveUp),
+        Ok(Ok(Err(Unhandled { why, then: OnError::Later(after) }))) => (why, FailureKind::Later(after)),
+        Ok(Ok(Err(Unhandled { why, then: OnError::Attempt }))) => (why, FailureKind::Failed),
         Ok(Err(panic)) => (format!("the handler panicked: {}", unwind::said(&*panic)), FailureKind::Panicked),
         Err(_) => {
             (format!("the handler was not done within {timeout:?}: option `handler_timeout`"), FailureKind::TimedOut)
@@ -135,12 +141,12 @@ impl<M> Shown<M> {
 }
 
 /// Returns a handler of any type as one of this crate's. It is called where its panics are caught.
-pub(super) fn handler<M, H, F, E>(handle: H, shown: Arc<Shown<M>>) -> Handler<M>
+pub(super) fn handler<M, H, F, E>(handle: H, shown: Arc<Shown<M>>, on_error: Option<OnErrorBy>) -> Handler<M>
 where
     M: Send + Sync + 'static,
     H: Fn(Delivery<M>) -> F + Send + Sync + 'static,
     F: Future<Output = Result<(), E>> + Send + 'static,
-    E: fmt::Display + 'static,
+    E: Into<BoxError>,
 {
     Arc::new(move |delivery| {
         #[cfg(feature = "tracing")]
@@ -152,6 +158,7 @@ where
             let _ = &shown;
             handle(delivery)
         };
-        Box::pin(async move { handling.await.map_err(|error| Unhandled::of(&error)) })
+        let on_error = on_error.clone();
+        Box::pin(async move { handling.await.map_err(|error| Unhandled::of(&*error.into(), on_error.as_ref())) })
     })
 }

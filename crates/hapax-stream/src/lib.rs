@@ -7,7 +7,7 @@
 //! receive ─► claim ─┬─ claimed ─────► handle ─┬─ done ──► complete ─► flush ─► acknowledge
 //!                   │                         ├─ failed ─► retry, later        ▲
 //!                   │                         └─ failed N times,               │
-//!                   │                            or given up ─► dead letter ───┤ (completed, too)
+//!                   │                            or given up ─► dead letter ───┤ (not completed)
 //!                   ├─ duplicate ──────────────────────────────────────────────┘
 //!                   └─ in progress elsewhere ─► retry, when the lease has passed
 //! ```
@@ -15,8 +15,8 @@
 //! [`LogConsumer`] does it for logs that can be read again, with one sync for each batch and no
 //! store: check, handle, checkpoint, acknowledge.
 //!
-//! A [`Router`] has a handler for each kind of message, and an error with [`GiveUp`] says that no
-//! other attempt can help. A [`Consumer`] handles messages of a key [in
+//! A [`Router`] has a handler for each kind of message. An error with [`GiveUp`] says that no other
+//! attempt can help, one with [`Later`] that it was none. A [`Consumer`] handles messages of a key [in
 //! order](ConsumerBuilder::in_order_by) if it is told to. Where their ids come from is in
 //! [`hapax_message`].
 //!
@@ -36,7 +36,7 @@ mod drains;
 mod error;
 mod event;
 mod ext;
-mod give_up;
+mod failure;
 mod handle;
 mod handler;
 mod heartbeat;
@@ -56,6 +56,7 @@ mod meters;
 mod meters;
 mod options;
 mod order;
+mod outage;
 mod outcomes;
 mod receive;
 mod retry_for;
@@ -63,6 +64,7 @@ mod router;
 mod run;
 mod shared;
 mod source;
+mod standing;
 mod stats;
 
 pub use builder::ConsumerBuilder;
@@ -70,7 +72,7 @@ pub use consumer::Consumer;
 pub use delivery::Delivery;
 pub use error::ConsumerError;
 pub use ext::{ClaimBy, DedupBy, StreamExt, Undecided, Why};
-pub use give_up::GiveUp;
+pub use failure::{GiveUp, Later, OnError};
 pub use kinds::Kinds;
 pub use log_consumer::{LogConsumer, LogConsumerBuilder};
 pub use memory::Memory;
@@ -78,4 +80,5 @@ pub use options::OnMissing;
 pub use retry_for::retry_for;
 pub use router::{OnUnknown, Routed, Router, RouterBuilder, RouterError, RouterStats};
 pub use source::{Acks, Partition, Source};
+pub use standing::Health;
 pub use stats::ConsumerStats;

@@ -3,16 +3,18 @@
 use super::delivery::Delivery;
 use super::error::ConsumerError;
 use super::event::Event;
-use super::handler::{FailureKind, Handler, call};
+use super::handler::{FailureKind, Handler, LATEST, call};
 use super::log_shared::{Held, LogShared};
 use super::memory::Memory;
 use super::order::Ticket;
-use super::source::Source;
+use super::source::{Acks, Source};
 use hapax::tier::random;
+use hapax_store::StoredId;
 use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use tokio::sync::SemaphorePermit;
 use tokio::time::Instant;
 
 pub(super) type Boxed<'r, T> = Pin<Box<dyn Future<Output = T> + Send + 'r>>;
@@ -30,6 +32,7 @@ pub(super) async fn settle<Src: Source, K: Memory>(
     let messages: Vec<_> = ready.iter().map(|held| Arc::clone(&held.message)).collect();
     source.acknowledge(&messages).await.map_err(ConsumerError::Source)?;
     ready.iter().for_each(|held| consumer.count(held, Event::Acknowledged));
+    consumer.standing.went_on();
     Ok(())
 }
 
@@ -61,32 +64,65 @@ pub(super) async fn attempts<M: Send + Sync + 'static, K: Memory>(
     consumer: &LogShared<M, K>,
     handler: &Handler<M>,
     held: &Held<M>,
+    id: StoredId,
 ) -> Result<(), String> {
     let (options, counts) = (&consumer.options, &consumer.counts);
+    let (max_attempts, back_off) = (options.max_attempts(Acks::Cumulative), options.back_off(Acks::Cumulative));
     let count = |event| consumer.count(held, event);
-    let mut attempt = 0_u32;
+    let mut failures = 0_u32;
     loop {
-        attempt = attempt.saturating_add(1);
-        let mut is_last = attempt >= options.max_attempts;
+        let alone = turn(consumer).await;
+        let attempt = failures.saturating_add(1);
+        let mut is_last = attempt >= max_attempts;
         let message = Arc::clone(&held.message);
         let delivery = Delivery { message, token: consumer.memory.token(), attempt, is_last };
         let since = Instant::now();
         let handled = call(handler, delivery, options.handler_timeout).await;
         counts.of(held.kind.as_deref()).handled(since.elapsed());
         let Err((why, how)) = handled else {
+            consumer.standing.outage().succeeded();
             count(Event::Handled);
             return Ok(());
         };
-        count(Event::Failed);
-        how.event().into_iter().for_each(count);
-        is_last |= how == FailureKind::GaveUp;
+        let now = Instant::now();
+        if alone.is_some() {
+            consumer.standing.outage().tried_in_vain(now, random::any());
+        }
+        drop(alone);
+        if let Some(since) = consumer.standing.met(&why, now) {
+            counts.stalled(since, &why);
+        }
+        how.events().iter().for_each(|&event| count(event));
+        let counts_as_one = match how {
+            FailureKind::Later(_) => false,
+            FailureKind::GaveUp => true,
+            _ => consumer.standing.outage().failed(id, now, random::any()),
+        };
+        is_last = counts_as_one && (is_last || how == FailureKind::GaveUp);
         counts.failed(&why, is_last);
         if is_last {
             return Err(why);
         }
+        failures = failures.saturating_add(u32::from(counts_as_one));
         count(Event::Retried);
-        tokio::time::sleep(options.back_off.after(attempt, random::any())).await;
+        let wait = match how {
+            FailureKind::Later(Some(after)) => after.min(LATEST),
+            _ => back_off.after(attempt, random::any()),
+        };
+        tokio::time::sleep(wait).await;
     }
+}
+
+/// Waits until a message may be tried: in an outage they take turns, with a permit.
+async fn turn<M, K>(consumer: &LogShared<M, K>) -> Option<SemaphorePermit<'_>> {
+    consumer.standing.outage().since()?;
+    let alone = consumer.alone.acquire().await.ok();
+    let next = || consumer.standing.outage().next();
+    while let Some(next) = next().filter(|next| *next > Instant::now()) {
+        tokio::time::sleep_until(next).await;
+    }
+    // If it is over by now, all go on.
+    alone.filter(|_| next().is_some())
 }
 
 /// Tells the source again and again that messages are worked on, if it wants to know. Never ends.

@@ -2,6 +2,7 @@
 
 use super::delivery::Delivery;
 use super::error::ConsumerError;
+use super::failure::OnError;
 use super::handler::{Shown, handler};
 use super::kinds::{Description, Kinds};
 use super::log_run::LogRun;
@@ -10,6 +11,7 @@ use super::marks::Marks;
 use super::memory::Memory;
 use super::options::{IdOf, OnMissing, Options};
 use super::source::Source;
+use super::standing::{Health, Standing};
 use super::stats::{ConsumerStats, Counts};
 use hapax::Dedup;
 use hapax_message::Described;
@@ -18,6 +20,8 @@ use hapax_store::back_off::BackOff;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
 
 /// A consumer of a log that can be read again: it marks messages at sight, handles those that are
 /// new, takes a [checkpoint](hapax::Dedup::checkpoint), and acknowledges. It takes no claim and no
@@ -57,7 +61,11 @@ use std::time::Duration;
 /// ```
 ///
 /// A batch is received, checked, and its new messages are handled, some at a time. A message whose
-/// handler fails is tried again here, after a while, and put aside after a number of attempts. When
+/// handler fails is tried again here, after a while, and put aside after a number of attempts: then
+/// it is forgotten, so that a copy that is sent anew is handled (unless the engine has a history,
+/// which cannot forget, and may take it for a duplicate). What a handler's error says about the next
+/// attempt, and what happens when different messages fail one after another, is as in a
+/// [`Consumer`](super::Consumer). When
 /// all of the batch is done, the checkpoint is taken; while the next batch is being handled, it is
 /// made durable, and after that the messages are acknowledged.
 ///
@@ -132,9 +140,9 @@ impl<M: Send + Sync + 'static, K: Memory> LogConsumer<M, K> {
         Src: Source<Message = M>,
         H: Fn(Delivery<M>) -> F + Send + Sync + 'static,
         F: Future<Output = Result<(), E>> + Send + 'static,
-        E: fmt::Display + 'static,
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let handler = handler(handle, Arc::clone(&self.shared.shown));
+        let handler = handler(handle, Arc::clone(&self.shared.shown), self.shared.options.on_error.clone());
         LogRun::new(&self.shared, source, handler).run(Box::pin(shutdown)).await?;
         Ok(self.stats())
     }
@@ -142,6 +150,11 @@ impl<M: Send + Sync + 'static, K: Memory> LogConsumer<M, K> {
     /// Returns the counts so far, also while it runs.
     pub fn stats(&self) -> ConsumerStats {
         self.shared.counts.stats()
+    }
+
+    /// Returns whether it gets on, also while it runs.
+    pub fn health(&self) -> Health {
+        self.shared.standing.health(Instant::now())
     }
 }
 
@@ -210,7 +223,17 @@ impl<M, K> LogConsumerBuilder<M, K> {
     /// Sets the number of attempts after which a message is put aside. They are counted here, so a
     /// message that kills its process comes again each time. Default: 5.
     pub fn max_attempts(self, attempts: u32) -> Self {
-        self.with(|options| options.max_attempts = attempts)
+        self.with(|options| options.max_attempts = Some(attempts))
+    }
+
+    /// Sets what errors of handlers mean for the next attempt, as
+    /// [`ConsumerBuilder::on_error`](super::ConsumerBuilder::on_error) does. Default: each is an
+    /// attempt that has failed.
+    pub fn on_error(
+        self,
+        meaning: impl Fn(&(dyn std::error::Error + 'static)) -> OnError + Send + Sync + 'static,
+    ) -> Self {
+        self.with(|options| options.on_error = Some(Arc::new(meaning)))
     }
 
     /// Sets the time that a handler may take. Then it is dropped where it awaits, and its attempt
@@ -223,7 +246,7 @@ impl<M, K> LogConsumerBuilder<M, K> {
     /// limit, and shortened at random by up to a half. The rest of its batch goes on meanwhile, and
     /// the next batch waits. Default: half a second, a minute.
     pub fn retry_delay(self, first: Duration, max: Duration) -> Self {
-        self.with(|options| options.back_off = BackOff { first, max })
+        self.with(|options| options.back_off = Some(BackOff { first, max }))
     }
 
     /// Sets the time for which handlers may go on when the consumer is shut down, or their
@@ -284,7 +307,8 @@ impl<M, K> LogConsumerBuilder<M, K> {
         options.validate()?;
         let (shown, counts) = (shown.under(&options.name)?, Arc::new(Counts::new(&options.name)));
         let marks = Arc::new(Marks::new(memory.engine().clone()));
-        Ok(LogConsumer { shared: LogShared { memory, marks, id_of, options, counts, shown } })
+        let (standing, alone) = (Arc::new(Standing::new()), Semaphore::new(1));
+        Ok(LogConsumer { shared: LogShared { memory, marks, id_of, options, counts, standing, alone, shown } })
     }
 }
 

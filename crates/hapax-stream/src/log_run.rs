@@ -11,6 +11,7 @@ use super::options::OnMissing;
 use super::order::{Order, Ticket};
 use super::source::{Acks, Partition, Source};
 use hapax::{Outcome, Verdict};
+use hapax_store::StoredId;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -55,13 +56,20 @@ impl Step {
     }
 }
 
+/// The end of a message.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    Handled,
+    PutAside,
+}
+
 /// A message to be handled.
 struct Work<'r, E> {
     ticket: Ticket,
     partition: Partition,
     /// `None` for a message that has no id.
     mark: Option<Mark>,
-    handling: Boxed<'r, Result<(), E>>,
+    handling: Boxed<'r, Result<Ended, E>>,
 }
 
 /// A request to stop handling, by a deadline.
@@ -144,6 +152,7 @@ impl<'r, Src: Source, K: Memory> LogRun<'r, Src, K> {
                 return Ok(());
             }
             consumer.counts.meters.holds(self.held.len() + ready.len());
+            consumer.counts.meters.stands(&consumer.standing.health(Instant::now()));
         }
     }
 
@@ -266,6 +275,7 @@ impl<'r, Src: Source, K: Memory> LogRun<'r, Src, K> {
         let consumer = self.consumer;
         let counts = &consumer.counts;
         let is_missing = id.is_none();
+        let whose = id.as_ref().map_or_else(|| StoredId::new(&ticket.to_le_bytes()), |id| StoredId::new(id));
         if is_missing {
             consumer.count(&held, Event::Missing);
             counts.missing(partition);
@@ -285,16 +295,15 @@ impl<'r, Src: Source, K: Memory> LogRun<'r, Src, K> {
         };
         let puts_aside = is_missing && consumer.options.on_missing == OnMissing::DeadLetter;
         let (source, handler) = (self.source, Arc::clone(&self.handler));
-        let handling: Boxed<'r, Result<(), Src::Error>> = Box::pin(async move {
-            let why = match puts_aside {
+        let handling: Boxed<'r, Result<Ended, Src::Error>> = Box::pin(async move {
+            let handled = match puts_aside {
                 true => Err("it has no id, or a blank one".to_owned()),
-                false => attempts(consumer, &handler, &held).await,
+                false => attempts(consumer, &handler, &held, whose).await,
             };
-            if let Err(why) = why {
-                source.dead_letter(&held.message, &why).await?;
-                consumer.count(&held, Event::DeadLettered);
-            }
-            Ok(())
+            let Err(why) = handled else { return Ok(Ended::Handled) };
+            source.dead_letter(&held.message, &why).await?;
+            consumer.count(&held, Event::DeadLettered);
+            Ok(Ended::PutAside)
         });
         Some(Work { ticket, partition: partition.clone(), mark, handling })
     }
@@ -329,9 +338,10 @@ impl<'r, Src: Source, K: Memory> LogRun<'r, Src, K> {
                 while let Some(work) = running.get_mut(i) {
                     match work.handling.as_mut().poll(cx) {
                         Poll::Pending => i += 1,
-                        Poll::Ready(Ok(())) => {
+                        Poll::Ready(Ok(ended)) => {
                             let Work { ticket, partition, mark, .. } = running.swap_remove(i);
-                            mark.into_iter().for_each(Mark::keep);
+                            let end = if ended == Ended::Handled { Mark::keep } else { Mark::put_aside };
+                            mark.into_iter().for_each(end);
                             self.order.done(&partition, ticket);
                         }
                         Poll::Ready(Err(error)) => return Poll::Ready(Err(ConsumerError::Source(error))),

@@ -5,8 +5,10 @@ use super::handler::Shown;
 use super::marks::Marks;
 use super::meters::KindMeters;
 use super::options::{IdOf, Options};
+use super::standing::Standing;
 use super::stats::Counts;
 use std::sync::Arc;
+use tokio::sync::Semaphore;
 
 pub(super) struct LogShared<M, K> {
     pub(super) memory: K,
@@ -14,6 +16,9 @@ pub(super) struct LogShared<M, K> {
     pub(super) id_of: IdOf<M>,
     pub(super) options: Options,
     pub(super) counts: Arc<Counts>,
+    pub(super) standing: Arc<Standing>,
+    /// A permit for the one message that is tried in an outage.
+    pub(super) alone: Semaphore,
     pub(super) shown: Arc<Shown<M>>,
 }
 

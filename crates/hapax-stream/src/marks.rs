@@ -36,6 +36,13 @@ impl Mark {
         Mark { marks: Arc::clone(marks), id, is_done: false }
     }
 
+    /// Takes the mark back: its message is put aside, and not done. (A history cannot forget, and
+    /// may take a copy that is sent anew for a duplicate.)
+    pub(super) fn put_aside(mut self) {
+        self.is_done = true;
+        self.marks.engine.forget(&self.id);
+    }
+
     /// Keeps the mark: its message is done.
     pub(super) fn keep(mut self) {
         self.is_done = true;

@@ -1,10 +1,11 @@
 //! The messages that a consumer holds: received and not acknowledged.
 
+use super::attempt_count::Sent;
 use super::lanes::Lanes;
 use super::meters::KindMeters;
 use super::order::Ticket;
 use super::source::Partition;
-use hapax_store::Note;
+use hapax_store::{Note, StoredId};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use tokio::sync::oneshot;
@@ -20,12 +21,14 @@ pub(super) struct Message<M> {
     pub(super) lane: Option<Arc<[u8]>>,
     /// The metrics of its kind, if it is told apart.
     pub(super) kind: Option<Arc<KindMeters>>,
-    /// The number of deliveries, as reported by the broker.
-    pub(super) deliveries: Option<u32>,
+    /// How the broker has delivered it.
+    pub(super) sent: Sent,
     /// The number of failures, as far as they are known here.
     pub(super) failures: u32,
     /// True if its failures are counted here, and not in the store.
     pub(super) counts_here: bool,
+    /// True if a handler has begun with it here.
+    pub(super) was_tried: bool,
     /// The place where the store keeps its count, if it has one.
     pub(super) note: Option<Note>,
     /// True if something is under way for it: not while it waits to be claimed or tried again, or
@@ -36,6 +39,18 @@ pub(super) struct Message<M> {
     pub(super) stage: Stage,
     /// The stop of its handler, which works by dropping, too.
     pub(super) stop: Option<oneshot::Sender<()>>,
+}
+
+impl<M> Message<M> {
+    /// Returns the id by which failures are told apart: another name, if it has none.
+    pub(super) fn whose(&self, ticket: Ticket) -> StoredId {
+        self.id.as_ref().map_or_else(|| StoredId::new(&ticket.to_le_bytes()), |id| StoredId::new(id))
+    }
+
+    /// Returns true if it was never tried, as far as this is known.
+    fn is_new(&self) -> bool {
+        !self.was_tried && self.sent.deliveries.is_none_or(|deliveries| deliveries <= 1)
+    }
 }
 
 /// The progress of a message, as its broker sees it.
@@ -190,6 +205,18 @@ impl<M> Messages<M> {
 
     pub(super) fn has_waiting(&self) -> bool {
         !self.waiting.is_empty()
+    }
+
+    /// Puts the first one that was never tried before all others that wait to be claimed. Returns
+    /// true if there is one.
+    pub(super) fn new_ones_first(&mut self) -> bool {
+        let held = &self.held;
+        let is_new = |ticket: &Ticket| held.get(ticket).is_some_and(|held| held.is_new() && !held.is_busy);
+        let Some(at) = self.waiting.iter().position(is_new) else { return false };
+        if let Some(ticket) = self.waiting.remove(at) {
+            self.waiting.push_front(ticket);
+        }
+        true
     }
 
     /// Takes the first waiting messages, which are busy from now on. A message whose id is in

@@ -1,6 +1,7 @@
 //! Metrics of consumers, as `docs/metrics.md` lists them.
 
 use super::event::Event;
+use super::standing::Health;
 use hapax::Dedup;
 use hapax_store::{EngineMetrics, SAMPLED_EVERY, sampled};
 use metrics::{Counter, Gauge, Histogram, Unit, counter, gauge, histogram};
@@ -12,6 +13,9 @@ use tokio::sync::Mutex;
 const MESSAGES: &str = "hapax_consumer_messages_total";
 const HANDLING: &str = "hapax_consumer_handling_seconds";
 const HELD: &str = "hapax_consumer_held_messages";
+const PAUSED: &str = "hapax_consumer_paused";
+const OUTAGE: &str = "hapax_consumer_outage_seconds";
+const STALLED: &str = "hapax_consumer_stalled_seconds";
 
 /// The label of messages whose kind is not told apart.
 const OTHERS: &str = "*";
@@ -21,6 +25,9 @@ pub(super) struct ConsumerMeters {
     consumer: String,
     others: KindMeters,
     held: Gauge,
+    paused: Gauge,
+    outage: Gauge,
+    stalled: Gauge,
     /// Locked while a window is read, perhaps by a thread.
     reading: Arc<Mutex<()>>,
 }
@@ -36,10 +43,17 @@ impl ConsumerMeters {
         metrics::describe_counter!(MESSAGES, Unit::Count, "what became of messages that were received");
         metrics::describe_histogram!(HANDLING, Unit::Seconds, "how long handlers took");
         metrics::describe_gauge!(HELD, Unit::Count, "messages received and not acknowledged");
+        metrics::describe_gauge!(PAUSED, Unit::Count, "one while the consumer is paused");
+        metrics::describe_gauge!(OUTAGE, Unit::Seconds, "since when different messages fail one after another");
+        metrics::describe_gauge!(STALLED, Unit::Seconds, "since when there is nothing but errors, after a minute");
+        let gauge = |name: &'static str| gauge!(name, "consumer" => consumer.to_owned());
         ConsumerMeters {
             consumer: consumer.to_owned(),
             others: KindMeters::new(consumer, OTHERS),
-            held: gauge!(HELD, "consumer" => consumer.to_owned()),
+            held: gauge(HELD),
+            paused: gauge(PAUSED),
+            outage: gauge(OUTAGE),
+            stalled: gauge(STALLED),
             reading: Arc::default(),
         }
     }
@@ -56,6 +70,19 @@ impl ConsumerMeters {
 
     pub(super) fn holds(&self, messages: usize) {
         self.held.set(messages as f64);
+    }
+
+    pub(super) fn stands(&self, health: &Health) {
+        let seconds = |time: &Duration| time.as_secs_f64();
+        let (paused, outage, stalled) = match health {
+            Health::Good => (0.0, 0.0, 0.0),
+            Health::Paused => (1.0, 0.0, 0.0),
+            Health::Outage(since) => (0.0, seconds(since), 0.0),
+            Health::Stalled { since, .. } => (0.0, 0.0, seconds(since)),
+        };
+        self.paused.set(paused);
+        self.outage.set(outage);
+        self.stalled.set(stalled);
     }
 
     /// Shows the memory of an engine under the consumer's name, again and again.

@@ -1,6 +1,7 @@
 //! The stand-in for metrics without the feature `metrics`.
 
 use super::event::Event;
+use super::standing::Health;
 use hapax::Dedup;
 use std::convert::Infallible;
 use std::time::Duration;
@@ -23,6 +24,8 @@ impl ConsumerMeters {
     }
 
     pub(super) fn holds(&self, _: usize) {}
+
+    pub(super) fn stands(&self, _: &Health) {}
 
     pub(super) async fn at_rest(&self) {}
 

@@ -1,6 +1,7 @@
 //! The options of a consumer, and their checks.
 
-use super::source::Partition;
+use super::failure::OnErrorBy;
+use super::source::{Acks, Partition};
 use hapax_store::back_off::BackOff;
 use hapax_store::{Scope, StoreError, option};
 use std::fmt;
@@ -35,9 +36,12 @@ pub(super) struct Options {
     pub(super) max_in_flight: usize,
     pub(super) batch: usize,
     pub(super) max_unacknowledged: usize,
-    pub(super) max_attempts: u32,
+    /// `None`: as it suits the broker's acknowledgements.
+    pub(super) max_attempts: Option<u32>,
     pub(super) handler_timeout: Duration,
-    pub(super) back_off: BackOff,
+    /// The same.
+    pub(super) back_off: Option<BackOff>,
+    pub(super) on_error: Option<OnErrorBy>,
     pub(super) drain: Duration,
     /// The time, and the number of messages, after which what is done is made durable.
     pub(super) persist_every: (Duration, usize),
@@ -52,9 +56,10 @@ impl Default for Options {
             max_in_flight: 64,
             batch: 256,
             max_unacknowledged: 1_024,
-            max_attempts: 5,
+            max_attempts: None,
             handler_timeout: Duration::from_secs(600),
-            back_off: BackOff { first: Duration::from_millis(500), max: Duration::from_secs(60) },
+            back_off: None,
+            on_error: None,
             drain: Duration::from_secs(10),
             persist_every: (Duration::ZERO, 1),
             scope_of: None,
@@ -63,6 +68,31 @@ impl Default for Options {
 }
 
 impl Options {
+    /// Returns the number of attempts, which are spread over minutes where the broker holds a
+    /// message meanwhile, and over seconds where it stands before all others of its partition.
+    pub(super) fn max_attempts(&self, acks: Acks) -> u32 {
+        self.max_attempts.unwrap_or(match acks {
+            Acks::Each => 10,
+            Acks::Cumulative => 5,
+        })
+    }
+
+    /// Returns the waits between attempts.
+    pub(super) fn back_off(&self, acks: Acks) -> BackOff {
+        let [first, max] = match acks {
+            Acks::Each => [1, 300].map(Duration::from_secs),
+            Acks::Cumulative => [500, 60_000].map(Duration::from_millis),
+        };
+        self.back_off.unwrap_or(BackOff { first, max })
+    }
+
+    /// Returns the waits while the store cannot be asked, which are shorter: all messages wait.
+    pub(super) fn store_back_off(&self, acks: Acks) -> BackOff {
+        const MAX: Duration = Duration::from_secs(30);
+        let BackOff { first, max } = self.back_off(acks);
+        BackOff { first: first.min(MAX), max: max.min(MAX) }
+    }
+
     pub(super) fn validate(&self) -> Result<(), StoreError> {
         let check = |valid: bool, option: &str, got: &dyn fmt::Debug, expected: &str| {
             option::check("hapax", valid, option, got, expected)
@@ -80,10 +110,10 @@ impl Options {
             &self.max_unacknowledged,
             expected,
         )?;
-        check(self.max_attempts > 0, "max_attempts", &self.max_attempts, "at least 1")?;
+        check(self.max_attempts != Some(0), "max_attempts", &0, "at least 1")?;
         let expected = "a duration of up to a year, not none";
         check(sane(self.handler_timeout), "handler_timeout", &self.handler_timeout, expected)?;
-        let BackOff { first, max } = self.back_off;
+        let BackOff { first, max } = self.back_off(Acks::Each);
         let delays = sane(first) && sane(max) && first <= max;
         check(delays, "retry_delay", &(first, max), "two durations of up to a year, not none, the first not longer")?;
         check(self.drain <= MAX, "drain", &self.drain, "a duration of up to a year")?;

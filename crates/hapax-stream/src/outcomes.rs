@@ -19,10 +19,13 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
             // A value that the handler holds has panicked while it was dropped.
             Err(error) => {
                 let how = if error.is_panic() { FailureKind::Panicked } else { FailureKind::Failed };
-                (error.id(), Ended::Failed { why: error.to_string(), how, after: self.back_off(1) })
+                (error.id(), Ended::Failed { why: error.to_string(), how, counts: true, after: self.back_off(1) })
             }
         };
         let Some(ticket) = self.tasks.remove(&task) else { return };
+        if self.probe.take_if(|probe| *probe == ticket).is_some() && !matches!(ended, Ended::Done(_)) {
+            self.shared.standing.outage().tried_in_vain(Instant::now(), self.shared.engine.random());
+        }
         let Some(held) = self.messages.get_mut(ticket) else {
             // Too late to be acknowledged. If the claim is still good, the work is recorded, so
             // that the next owner does not do it again.
@@ -40,19 +43,19 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
                     None => self.done(ticket),
                 }
             }
-            Ended::Failed { why, how, after } => {
+            Ended::Failed { why, how, counts, after } => {
                 self.shared.counts.failed(&why, false);
-                self.failed(ticket, how);
+                self.failed(ticket, &why, how, counts);
                 self.again(ticket, after);
             }
-            Ended::Exhausted { why, how, claim } => {
-                self.shared.counts.failed(&why, true);
-                self.failed(ticket, how);
-                self.put_aside((ticket, why, claim));
+            Ended::Exhausted { how, dead: dying } => {
+                self.shared.counts.failed(&dying.why, true);
+                self.failed(ticket, &dying.why, how, true);
+                self.put_aside(Dead { ticket, dying });
             }
-            Ended::Overdue { why, claim } => {
-                self.shared.counts.failed(&why, true);
-                self.put_aside((ticket, why, claim));
+            Ended::Overdue(dying) => {
+                self.shared.counts.failed(&dying.why, true);
+                self.put_aside(Dead { ticket, dying });
             }
             Ended::Uncounted(error) => self.store_failed(ticket, error),
             Ended::Lost => {
@@ -66,10 +69,11 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
         }
     }
 
-    fn failed(&mut self, ticket: Ticket, how: FailureKind) {
-        self.count_of(ticket, Event::Failed);
-        how.event().into_iter().for_each(|event| self.count_of(ticket, event));
-        let Some(held) = self.messages.get_mut(ticket) else { return };
+    /// Counts a failure, and as an attempt if it counts as one.
+    fn failed(&mut self, ticket: Ticket, why: &str, how: FailureKind, counts: bool) {
+        self.met(why);
+        how.events().iter().for_each(|&event| self.count_of(ticket, event));
+        let Some(held) = self.messages.get_mut(ticket).filter(|_| counts) else { return };
         held.failures = held.failures.saturating_add(1);
         if let Some(id) = &held.id
             && held.counts_here
@@ -85,6 +89,7 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
                 for message in tickets.into_iter().filter_map(|ticket| self.messages.remove(ticket)) {
                     self.shared.counts.add_of(message.kind.as_deref(), Event::Acknowledged, 1);
                 }
+                self.shared.standing.went_on();
             }
             Ok(Err(error)) => {
                 tickets.into_iter().for_each(|ticket| drop(self.messages.remove(ticket)));
@@ -92,9 +97,10 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
             }
             Err(error) => {
                 self.count(Event::StoreError, 1);
+                self.met(&error.to_string());
                 tickets.iter().for_each(|&ticket| self.messages.set_stage(Stage::Handled, ticket));
                 self.order.again(tickets);
-                self.unflushed = Some(Instant::now() + self.shared.options.back_off.first);
+                self.unflushed = Some(Instant::now() + self.shared.options.back_off(self.acks).first);
                 if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Misconfigured) {
                     self.fail(ConsumerError::Store(error));
                 }
@@ -112,15 +118,15 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
     pub(super) fn dead_lettered(&mut self, dead: Vec<Dead<S>>, put_aside: Told<Src>) {
         if let Err(error) = put_aside {
             // Some may have been put aside; all come again.
-            dead.iter().for_each(|(ticket, ..)| drop(self.messages.remove(*ticket)));
+            dead.iter().for_each(|dead| drop(self.messages.remove(dead.ticket)));
             return self.fail(ConsumerError::Source(error));
         }
-        for (ticket, _, claim) in dead {
+        for Dead { ticket, dying } in dead {
             self.count_of(ticket, Event::DeadLettered);
-            match claim {
-                Some(claim) => self.queue_completion(ticket, claim),
-                None => self.done(ticket),
+            if dying.again {
+                self.count_of(ticket, Event::AsideAgain);
             }
+            self.is_put_aside(ticket);
         }
     }
 }

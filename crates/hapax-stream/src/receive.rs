@@ -1,5 +1,7 @@
 //! Received messages: each gets its id, its partition, and a place in the queue.
 
+use super::attempt_count::Sent;
+use super::calls::Dead;
 use super::error::ConsumerError;
 use super::event::Event;
 use super::messages::{Message, Stage};
@@ -12,7 +14,7 @@ use std::sync::Arc;
 
 impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
     pub(super) fn begin_receiving(&mut self) {
-        if !self.is_receiving || self.calls.receive.is_some() {
+        if !self.is_receiving || self.calls.receive.is_some() || self.is_paused() {
             return;
         }
         let (options, source) = (&self.shared.options, self.source);
@@ -20,6 +22,15 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
         if !self.keeps_received {
             // Messages that wait here may be delivered to another consumer.
             room = room.min(options.max_in_flight.saturating_sub(self.messages.unhandled()));
+        }
+        if self.shared.standing.outage().since().is_some() {
+            // One that may succeed, if none is here; and no more than one at all, if it may be
+            // delivered again while it waits.
+            let is_here = match self.keeps_received {
+                true => self.messages.new_ones_first(),
+                false => self.messages.unhandled() > 0,
+            };
+            room = room.min(usize::from(!is_here));
         }
         if room > 0 {
             self.calls.receive = Some(Box::pin(async move {
@@ -49,6 +60,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
             self.shared.counts.add_of(kind.as_deref(), Event::Received, 1);
             let id = (self.shared.id_of)(&message).filter(|id| !id.trim_ascii().is_empty());
             let deliveries = self.source.deliveries(&message);
+            let sent = Sent::new(deliveries, self.source.sent_as(&message).as_deref());
             let failures = match &id {
                 Some(id) => self.attempts.failures(&StoredId::new(id)),
                 // There is nothing by which the store could count.
@@ -62,9 +74,10 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
                 id,
                 lane,
                 kind,
-                deliveries,
+                sent,
                 failures,
                 counts_here: true,
+                was_tried: false,
                 note: None,
                 is_busy: false,
                 is_done: false,
@@ -88,7 +101,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
         match self.shared.options.on_missing {
             OnMissing::Pass => self.messages.wait(ticket),
             OnMissing::Drop => self.done(ticket),
-            OnMissing::DeadLetter => self.put_aside((ticket, "it has no id, or a blank one".to_owned(), None)),
+            OnMissing::DeadLetter => self.put_aside(Dead::unclaimed(ticket, "it has no id, or a blank one".to_owned())),
             OnMissing::Error => {
                 if let Some(held) = self.messages.remove(ticket) {
                     self.fail(ConsumerError::MissingId { partition: held.partition });

@@ -1,7 +1,7 @@
 //! Handlers by the kind of message.
 
 use super::delivery::Delivery;
-use super::give_up::{BoxError, GiveUp};
+use super::failure::{BoxError, GiveUp};
 use super::kinds::{self, KindOf};
 use hapax_message::Described;
 use hapax_store::sync::{Ordering, StdAtomicU64};

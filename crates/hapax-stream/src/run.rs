@@ -1,6 +1,6 @@
 //! A run of a consumer: the consequences of each event. Nothing is awaited here but the next event.
 
-use super::attempt_count::Counting;
+use super::attempt_count::{Counting, SentAs};
 use super::attempts::Attempts;
 use super::calls::{Calls, Dead, Happened};
 use super::drains::Drains;
@@ -14,7 +14,7 @@ use super::order::{Order, Ticket};
 use super::shared::Shared;
 use super::source::{Acks, Partition, Source};
 use hapax_store::{ErrorKind, Store, StoreError, StoredId, TieredAttempt, TieredClaim};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,11 +42,15 @@ pub(super) struct Run<'r, S: Store, Src: Source> {
     pub(super) handled: Vec<(Ticket, TieredClaim<S>)>,
     /// Messages to be given back to the broker.
     pub(super) retries: Vec<(Ticket, Duration)>,
+    /// The names of deliveries that were put aside in this run.
+    aside: HashSet<SentAs>,
     /// Messages to be put aside.
     pub(super) dead: Vec<Dead<S>>,
     /// The earliest time of the next acknowledgement, after a failed flush.
     pub(super) unflushed: Option<Instant>,
     store_failures: u32,
+    /// The message that is tried in an outage of what handlers depend on.
+    pub(super) probe: Option<Ticket>,
     pub(super) drains: Drains,
     /// True if there may be more to receive.
     pub(super) is_receiving: bool,
@@ -77,9 +81,11 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
             tasks: HashMap::new(),
             handled: Vec::new(),
             retries: Vec::new(),
+            aside: HashSet::new(),
             dead: Vec::new(),
             unflushed: None,
             store_failures: 0,
+            probe: None,
             drains: Drains::default(),
             is_receiving: true,
             keeps_received: source.keeps_received(),
@@ -101,6 +107,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
                 self.drains.next_deadline(),
                 self.completions_wait_until(),
                 self.next_heartbeat(),
+                self.next_probe(),
             ];
             match self.calls.next(until.into_iter().flatten().min()).await {
                 Happened::Shutdown => self.shut_down(),
@@ -118,6 +125,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
                 Happened::DeadLettered(dead, put_aside) => self.dead_lettered(dead, put_aside),
             }
             self.shared.counts.meters.holds(self.messages.len());
+            self.shared.counts.meters.stands(&self.shared.standing.health(Instant::now()));
         }
     }
 
@@ -151,6 +159,22 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
         Instant::now() + self.shared.options.drain
     }
 
+    pub(super) fn is_paused(&self) -> bool {
+        *self.shared.standing.paused.borrow()
+    }
+
+    /// Returns the time at which a message that waits is tried in an outage.
+    fn next_probe(&self) -> Option<Instant> {
+        let waits =
+            self.calls.claim.is_none() && self.messages.has_waiting() && !self.is_paused() && !self.is_probing();
+        self.shared.standing.outage().next().filter(|_| waits)
+    }
+
+    /// Returns true if a message is tried in an outage now.
+    pub(super) fn is_probing(&self) -> bool {
+        self.probe.is_some_and(|probe| self.tasks.values().any(|&ticket| ticket == probe))
+    }
+
     fn next_heartbeat(&self) -> Option<Instant> {
         let is_waiting = self.calls.extend.is_none() && self.messages.len() > 0;
         self.heartbeat.as_ref().filter(|_| is_waiting).map(Heartbeat::next)
@@ -168,7 +192,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
         for (ticket, attempt) in tickets.into_iter().zip(attempts) {
             // A claim of a message that is no longer held is dropped, which releases it.
             let Some(held) = self.messages.get(ticket) else { continue };
-            let tries = held.deliveries.unwrap_or(held.failures.saturating_add(1));
+            let tries = held.sent.deliveries.unwrap_or(held.failures.saturating_add(1));
             match attempt {
                 Ok(TieredAttempt::Claimed(claim)) => self.handle(ticket, Some(claim)),
                 Ok(TieredAttempt::Duplicate(_)) => {
@@ -177,7 +201,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
                 }
                 Ok(TieredAttempt::InProgress { lease_left }) => {
                     self.count_of(ticket, Event::InProgress);
-                    let back_off = self.shared.options.back_off;
+                    let back_off = self.shared.options.back_off(self.acks);
                     let longest = match self.is_kept(ticket) {
                         false => back_off.max,
                         // Others wait for it here, so it asks again soon.
@@ -191,9 +215,13 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
                     };
                     self.again(ticket, after.min(longest));
                 }
-                Ok(TieredAttempt::Mismatch | TieredAttempt::TooMany) => {
+                Ok(TieredAttempt::TooMany) => {
                     self.count_of(ticket, Event::Refused);
                     self.again(ticket, self.back_off(tries));
+                }
+                Ok(TieredAttempt::Mismatch) => {
+                    self.count_of(ticket, Event::Refused);
+                    self.unusable(ticket, "its id belongs to another message in the store".to_owned());
                 }
                 Err(error) => self.store_failed(ticket, error),
             }
@@ -205,15 +233,41 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
     /// queue into retries.
     pub(super) fn store_failed(&mut self, ticket: Ticket, error: StoreError) {
         self.count_of(ticket, Event::StoreError);
-        self.later(ticket, self.back_off(self.store_failures));
+        self.met(&error.to_string());
+        if error.kind() == ErrorKind::Corrupt {
+            return self.unusable(ticket, format!("its record in the store cannot be used: {error}"));
+        }
+        let back_off = self.shared.options.store_back_off(self.acks);
+        self.later(ticket, back_off.after(self.store_failures, self.shared.engine.random()));
         if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Misconfigured) {
             self.fail(ConsumerError::Store(error));
         }
     }
 
+    /// Handles what is wrong with one message's record, and would be so for ever: an attempt has
+    /// failed, and the last one puts the message aside.
+    fn unusable(&mut self, ticket: Ticket, why: String) {
+        let Some(held) = self.messages.get_mut(ticket) else { return };
+        held.failures = held.failures.saturating_add(1);
+        let failures = held.failures;
+        let is_last = failures >= self.shared.options.max_attempts(self.acks);
+        self.shared.counts.failed(&why, is_last);
+        match is_last {
+            true => self.put_aside(Dead::unclaimed(ticket, why)),
+            false => self.later(ticket, self.back_off(failures)),
+        }
+    }
+
+    /// Notes an error of this consumer's, for its health.
+    pub(super) fn met(&self, why: &str) {
+        if let Some(since) = self.shared.standing.met(why, Instant::now()) {
+            self.shared.counts.stalled(since, why);
+        }
+    }
+
     /// Returns the wait after this many failures, which is jittered.
     pub(super) fn back_off(&self, failures: u32) -> Duration {
-        self.shared.options.back_off.after(failures, self.shared.engine.random())
+        self.shared.options.back_off(self.acks).after(failures, self.shared.engine.random())
     }
 
     /// Counts calls without a result.
@@ -226,29 +280,34 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
         let (stop, stopped) = tokio::sync::oneshot::channel();
         let Some(held) = self.messages.get_mut(ticket) else { return };
         let note = claim.as_ref().and_then(TieredClaim::note);
-        let counting = match (held.deliveries, note) {
+        let counting = match (held.sent.deliveries, note) {
             (Some(..=1), Some(note)) if held.failures == 0 => Counting::WhenFailed(note),
             (Some(_), Some(note)) => Counting::Before(note),
-            _ => Counting::Here(held.failures),
+            (_, note) => Counting::Here(held.failures, note),
         };
-        held.counts_here = matches!(counting, Counting::Here(_));
+        held.counts_here = matches!(counting, Counting::Here(..));
         if let Counting::Before(note) = &counting {
             held.note = Some(note.clone());
         }
         held.is_busy = true;
+        held.was_tried = true;
         // A handler that must not begin any more is stopped before it is called.
         held.stop = (!self.drains.covers(&held.partition)).then_some(stop);
         let task = Task {
             handler: Arc::clone(&self.handler),
             message: Arc::clone(&held.message),
+            id: held.whose(ticket),
+            sent: held.sent,
             token: claim.as_ref().map_or(hapax::Token::from_u64(0), TieredClaim::token),
             counting,
-            max_attempts: options.max_attempts,
+            max_attempts: options.max_attempts(self.acks),
             timeout: options.handler_timeout,
-            back_off: options.back_off,
+            back_off: options.back_off(self.acks),
+            store_back_off: options.store_back_off(self.acks),
             random: self.shared.engine.random(),
             alone: Arc::clone(&self.alone),
             counts: Arc::clone(&self.shared.counts),
+            standing: Arc::clone(&self.shared.standing),
             kind: held.kind.clone(),
         };
         let work = Work { task, claim, stop: stopped };
@@ -268,9 +327,29 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
     }
 
     pub(super) fn put_aside(&mut self, dead: Dead<S>) {
-        self.set_busy(dead.0, true);
-        self.messages.set_stage(Stage::Handled, dead.0);
+        let name = self.messages.get(dead.ticket).and_then(|held| held.sent.name);
+        if dead.dying.again && name.is_some_and(|name| self.aside.contains(&name)) {
+            // A copy of the same delivery, whose dead letter is there. Its claim is dropped.
+            self.count_of(dead.ticket, Event::AsideAgain);
+            return self.is_put_aside(dead.ticket);
+        }
+        self.set_busy(dead.ticket, true);
+        self.messages.set_stage(Stage::Handled, dead.ticket);
         self.dead.push(dead);
+    }
+
+    /// Notes that the broker has the dead letter of a message. (If there are too many, all are
+    /// forgotten: copies of them get dead letters of their own.)
+    pub(super) fn is_put_aside(&mut self, ticket: Ticket) {
+        let Some(held) = self.messages.get_mut(ticket) else { return };
+        // Its count is kept: it says that this delivery is put aside.
+        held.note = None;
+        let name = held.sent.name;
+        if self.aside.len() >= MAX_COUNTED {
+            self.aside.clear();
+        }
+        self.aside.extend(name);
+        self.done(ticket);
     }
 
     /// Has a message tried again, after this long: by the broker, if it takes messages back and

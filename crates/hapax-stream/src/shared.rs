@@ -2,6 +2,7 @@
 
 use super::handler::Shown;
 use super::options::{IdOf, Options};
+use super::standing::Standing;
 use super::stats::Counts;
 use hapax_store::{Store, TieredDedup};
 use std::sync::Arc;
@@ -13,5 +14,6 @@ pub(super) struct Shared<S: Store, M> {
     pub(super) key_of: Option<IdOf<M>>,
     pub(super) options: Options,
     pub(super) counts: Arc<Counts>,
+    pub(super) standing: Arc<Standing>,
     pub(super) shown: Arc<Shown<M>>,
 }

@@ -126,7 +126,7 @@ pub trait Source: Send + Sync {
 
     /// Puts a message aside that has failed too often, or has killed too many consumers: keep a
     /// copy in a place that people look at. It is then [acknowledged](Source::acknowledge) like one
-    /// that is done, and its id is completed, so that another delivery is a duplicate. A broker
+    /// that is done, but its id is free: a copy that is sent anew is handled. A broker
     /// whose own dead letters work by a refusal remembers that here, and refuses when it is to
     /// acknowledge. The reason has 1,024 bytes at most: it may quote what somebody has sent.
     fn dead_letter(
@@ -165,6 +165,18 @@ pub trait Source: Send + Sync {
     /// are two calls for each batch of messages. A broker that knows only that it has delivered a
     /// message before returns two.
     fn deliveries(&self, message: &Self::Message) -> Option<u32> {
+        let _ = message;
+        None
+    }
+
+    /// Returns the name under which the broker delivers this message until it is acknowledged: the
+    /// same at each delivery, and another one when the message is sent once more. An offset with
+    /// its partition is one, and so is the number that a stream gives to each entry. Default: none.
+    ///
+    /// A message that was put aside is handled when it is sent anew, and put aside again when the
+    /// broker only repeats it. Where neither this nor [`deliveries`](Self::deliveries) tells them
+    /// apart, it is handled.
+    fn sent_as(&self, message: &Self::Message) -> Option<Vec<u8>> {
         let _ = message;
         None
     }

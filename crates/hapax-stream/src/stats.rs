@@ -4,6 +4,7 @@ use super::event::Event;
 use super::meters::{ConsumerMeters, KindMeters};
 use super::source::Partition;
 use hapax_store::sync::{Ordering, StdAtomicU64};
+use std::time::Duration;
 
 /// Counts, under the name of a consumer.
 pub(super) struct Counts {
@@ -35,6 +36,18 @@ impl Counts {
         #[cfg(feature = "tracing")]
         tracing::warn!(consumer = self.consumer, why, "the broker could not be told that messages are still worked on");
         let _ = why;
+    }
+
+    /// Reports that there was nothing but errors for a while.
+    pub(super) fn stalled(&self, since: Duration, why: &str) {
+        #[cfg(feature = "tracing")]
+        tracing::error!(
+            consumer = self.consumer,
+            ?since,
+            why,
+            "nothing was acknowledged, and one error follows the other"
+        );
+        let _ = (since, why);
     }
 
     /// Reports that a message has no id.
@@ -71,6 +84,7 @@ impl Counts {
             panicked: of(Event::Panicked),
             timed_out: of(Event::TimedOut),
             gave_up: of(Event::GaveUp),
+            later: of(Event::Later),
             lost: of(Event::Lost),
             refused: of(Event::Refused),
             store_errors: of(Event::StoreError),
@@ -78,6 +92,7 @@ impl Counts {
             missing: of(Event::Missing),
             retried: of(Event::Retried),
             dead_lettered: of(Event::DeadLettered),
+            aside_again: of(Event::AsideAgain),
             acknowledged: of(Event::Acknowledged),
             abandoned: of(Event::Abandoned),
             unextended: of(Event::Unextended),
@@ -107,6 +122,8 @@ pub struct ConsumerStats {
     /// Handlers that failed with [`GiveUp`](super::GiveUp), so that the message was put aside at
     /// once.
     pub gave_up: u64,
+    /// Handlers that said [`Later`](super::Later): these were no attempts.
+    pub later: u64,
     /// Claims whose lease had expired before they were completed.
     pub lost: u64,
     /// Claims that were refused: another fingerprint, or too many in flight.
@@ -122,6 +139,9 @@ pub struct ConsumerStats {
     pub retried: u64,
     /// Messages put aside.
     pub dead_lettered: u64,
+    /// Messages of these that had been put aside before, and came again since the broker had missed
+    /// it: there may be a second copy among the dead letters.
+    pub aside_again: u64,
     /// Messages acknowledged.
     pub acknowledged: u64,
     /// Messages whose handling was stopped by a deadline.

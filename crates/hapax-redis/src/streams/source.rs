@@ -299,6 +299,10 @@ impl Source for RedisStream {
         Some(if entry.is_again { 2 } else { 1 })
     }
 
+    fn sent_as(&self, entry: &StreamEntry) -> Option<Vec<u8>> {
+        Some([self.options.stream.as_str(), entry.entry_id()].join("/").into())
+    }
+
     fn heartbeat(&self) -> Option<Duration> {
         Some(self.options.idle / 3)
     }

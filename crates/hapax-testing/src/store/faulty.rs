@@ -56,6 +56,7 @@ struct Script {
     next: VecDeque<Fault>,
     otherwise: Fault,
     random: Option<(Random, Vec<(u64, Fault)>)>,
+    damaged: Vec<RecordKey>,
 }
 
 impl<S: Store> FaultyStore<S> {
@@ -79,6 +80,11 @@ impl<S: Store> FaultyStore<S> {
     /// Sets the fates of this many of a thousand calls, from now on, the same for the same seed.
     pub fn at_random(&self, seed: u64, per_thousand: impl Into<Vec<(u64, Fault)>>) {
         self.script().random = Some((Random::new(seed), per_thousand.into()));
+    }
+
+    /// Damages the record of an id: from now on each claim of it is [`ErrorKind::Corrupt`].
+    pub fn damage(&self, key: RecordKey) {
+        self.script().damaged.push(key);
     }
 
     /// Makes the store private from now on: as if no other process could have it open.
@@ -193,7 +199,11 @@ impl<S: Store> Store for FaultyStore<S> {
     }
 
     async fn claim(&self, claims: &[ClaimRequest]) -> Answers<Claimed> {
-        self.call(claims, |claims| self.inner.claim(claims)).await
+        let mut answers = self.call(claims, |claims| self.inner.claim(claims)).await?;
+        let damaged = &self.script().damaged;
+        let of_damaged = claims.iter().zip(&mut answers).filter(|(claim, _)| damaged.contains(&claim.key));
+        of_damaged.for_each(|(_, answer)| *answer = Err(Self::error(ErrorKind::Corrupt)));
+        Ok(answers)
     }
 
     async fn complete(&self, completions: &[Completion]) -> Answers<Held> {

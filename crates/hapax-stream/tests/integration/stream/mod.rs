@@ -14,6 +14,7 @@ mod log_memory;
 mod logs;
 mod order_ends;
 mod ordering;
+mod outage;
 mod queue;
 mod routing;
 mod standing;

@@ -83,7 +83,11 @@ impl Disturbed {
         let keys: Vec<RecordKey> =
             before.iter().map(|other| RecordKey::new(&Scope::default(), other.id.as_bytes())).collect();
         let known = self.store.inner().look_up(&keys).await.unwrap();
-        let open = before.iter().zip(known).find(|(_, known)| !matches!(known, Ok(Known::Completed(_))));
+        let aside: std::collections::BTreeSet<usize> = self.broker.state().dead.keys().copied().collect();
+        let is_aside =
+            |other: &Planned| self.plan.iter().enumerate().any(|(n, of)| of.id == other.id && aside.contains(&n));
+        let is_open = |known: &Result<Known, hapax_store::StoreError>| !matches!(known, Ok(Known::Completed(_)));
+        let open = before.iter().zip(known).find(|(other, known)| is_open(known) && !is_aside(other));
         let mut record = self.record.lock().unwrap();
         let beside = record.running.iter().find(|&&other| !key.is_empty() && self.plan[other].key == *key);
         let beside = beside.map(|&other| format!("{id} begins while {} runs", self.plan[other].id));

@@ -9,6 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::time::Instant;
 
+static NUMBER: AtomicU64 = AtomicU64::new(0);
+
 /// A received message.
 #[derive(Clone, Debug)]
 pub struct Received {
@@ -58,6 +60,8 @@ pub struct Queue {
     /// The number of extensions with a receipt that was not valid any more.
     pub extended_late: AtomicU64,
     pub most_extended: AtomicU64,
+    /// The number of this queue in its process.
+    number: u64,
     sent: Mutex<Vec<Sent>>,
     dead: Mutex<HashMap<String, Vec<String>>>,
     visibility: Duration,
@@ -72,6 +76,7 @@ impl Queue {
             is_hoarded: false,
             extended_late: AtomicU64::new(0),
             most_extended: AtomicU64::new(0),
+            number: NUMBER.fetch_add(1, Ordering::Relaxed),
             sent: Mutex::default(),
             dead: Mutex::default(),
             visibility,
@@ -92,6 +97,13 @@ impl Queue {
 
     fn sent(&self) -> MutexGuard<'_, Vec<Sent>> {
         lock(&self.sent)
+    }
+
+    /// Delivers messages of this id again, as a queue does that has missed that they were deleted.
+    pub fn restore(&self, id: &str) {
+        for sent in self.sent().iter_mut().filter(|sent| sent.id == id) {
+            (sent.is_deleted, sent.visible) = (false, Instant::now());
+        }
     }
 
     /// Returns the reasons for which messages of this id were put aside, each time.
@@ -194,5 +206,9 @@ impl Source for Queue {
 
     fn deliveries(&self, message: &Received) -> Option<u32> {
         Some(message.deliveries)
+    }
+
+    fn sent_as(&self, message: &Received) -> Option<Vec<u8>> {
+        Some(format!("{}/{}", self.number, message.place).into())
     }
 }
