@@ -216,7 +216,7 @@ impl Source for Sqs {
 
     /// Returns the id that the service gave it: a redrive gives another one.
     fn sent_as(&self, message: &Message) -> Option<Vec<u8>> {
-        message.broker_id().map(|id| id.as_bytes().to_vec())
+        message.message_id().map(|id| id.as_bytes().to_vec())
     }
 }
 

@@ -50,6 +50,8 @@ mod tiered;
 mod tiered_latest;
 
 #[doc(hidden)]
+pub mod attempt_count;
+#[doc(hidden)]
 pub mod back_off;
 #[doc(hidden)]
 pub mod codec;
@@ -97,7 +99,7 @@ pub use tiered::{
 #[cfg(feature = "json")]
 pub use tiered::{IdempotencyError, RunError, RunOptions};
 #[doc(hidden)]
-pub use tiered::{Name, Note};
+pub use tiered::{Name, Note, note_key};
 pub use tiered_latest::{TieredLatest, TieredLatestBuilder, TieredLatestStats};
 #[doc(hidden)]
 pub use versions::record as version_record;

@@ -1,12 +1,12 @@
 //! The actions that a run of a consumer begins, and their conditions.
 
-use super::attempt_count::Sent;
 use super::calls::Dead;
 use super::error::ConsumerError;
 use super::messages::{Message, Stage};
 use super::order::Ticket;
 use super::run::Run;
 use super::source::Source;
+use hapax_store::attempt_count::Sent;
 use hapax_store::{Note, Store, StoreError, TieredDedup};
 use std::sync::Arc;
 use tokio::time::Instant;

@@ -1,9 +1,9 @@
 //! The futures that a consumer awaits: one call of each kind at most, its handlers, and a timer.
 
-use super::attempt_count::AttemptCount;
 use super::handle::{Dying, Ended};
 use super::order::Ticket;
 use super::source::{Partition, Source};
+use hapax_store::attempt_count::AttemptCount;
 use hapax_store::{NotCompleted, Store, StoreError, TieredAttempt};
 use std::collections::HashSet;
 use std::pin::Pin;

@@ -8,7 +8,7 @@ use super::shared::Shared;
 use super::source::Source;
 use super::standing::Health;
 use super::stats::ConsumerStats;
-use hapax_store::Store;
+use hapax_store::{Store, StoreError};
 use std::fmt;
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -163,6 +163,19 @@ impl<S: Store, M: Send + Sync + 'static> Consumer<S, M> {
     /// Goes on after a [pause](Self::pause).
     pub fn resume(&self) {
         self.shared.standing.paused.send_replace(false);
+    }
+
+    /// Has a message that was put aside handled again, even if it comes as the same delivery once
+    /// more. Returns true if its id was put aside; one that is done or in progress is left alone.
+    ///
+    /// What is sent anew, as replays of dead letters do, is handled without this: see
+    /// [`TieredDedup::redrive`](hapax_store::TieredDedup::redrive).
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn redrive(&self, id: impl AsRef<[u8]>) -> Result<bool, StoreError> {
+        self.shared.engine.redrive(id).await
     }
 
     /// Returns whether it gets on, also while it runs: for a check of health, which should report

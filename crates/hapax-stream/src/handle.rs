@@ -1,7 +1,7 @@
 //! One message in its handler, as a task: its attempt is counted, the lease is renewed, a panic is
 //! a failure, and a stop ends it.
 
-use super::attempt_count::{AttemptCount, Counting, Sent};
+use super::counting::Counting;
 use super::delivery::Delivery;
 use super::event::Event;
 use super::handler::{FailureKind, Handler, LATEST, call};
@@ -10,6 +10,7 @@ use super::standing::Standing;
 use super::stats::Counts;
 use hapax::Token;
 use hapax::tier::random::mix;
+use hapax_store::attempt_count::{AttemptCount, Sent};
 use hapax_store::back_off::BackOff;
 use hapax_store::{Note, Store, StoreError, StoredId, TieredClaim};
 use std::pin::pin;

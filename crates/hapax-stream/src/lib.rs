@@ -23,7 +23,6 @@
 //! [`StreamExt`] does less, for any stream: it [leaves out](StreamExt::dedup_by) duplicates, or
 //! [claims](StreamExt::claim_by) each item.
 
-mod attempt_count;
 mod attempts;
 mod batched;
 mod begin;
@@ -31,6 +30,7 @@ mod builder;
 mod calls;
 mod completing;
 mod consumer;
+mod counting;
 mod delivery;
 mod drains;
 mod error;

@@ -1,10 +1,10 @@
 //! The messages that a consumer holds: received and not acknowledged.
 
-use super::attempt_count::Sent;
 use super::lanes::Lanes;
 use super::meters::KindMeters;
 use super::order::Ticket;
 use super::source::Partition;
+use hapax_store::attempt_count::Sent;
 use hapax_store::{Note, StoredId};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;

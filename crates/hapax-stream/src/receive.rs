@@ -1,6 +1,5 @@
 //! Received messages: each gets its id, its partition, and a place in the queue.
 
-use super::attempt_count::Sent;
 use super::calls::Dead;
 use super::error::ConsumerError;
 use super::event::Event;
@@ -9,6 +8,7 @@ use super::options::OnMissing;
 use super::order::Ticket;
 use super::run::Run;
 use super::source::Source;
+use hapax_store::attempt_count::Sent;
 use hapax_store::{Store, StoredId};
 use std::sync::Arc;
 

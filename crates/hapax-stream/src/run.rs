@@ -1,8 +1,8 @@
 //! A run of a consumer: the consequences of each event. Nothing is awaited here but the next event.
 
-use super::attempt_count::{Counting, SentAs};
 use super::attempts::Attempts;
 use super::calls::{Calls, Dead, Happened};
+use super::counting::Counting;
 use super::drains::Drains;
 use super::error::ConsumerError;
 use super::event::Event;
@@ -13,6 +13,7 @@ use super::messages::{Messages, Stage};
 use super::order::{Order, Ticket};
 use super::shared::Shared;
 use super::source::{Acks, Partition, Source};
+use hapax_store::attempt_count::SentAs;
 use hapax_store::{ErrorKind, Store, StoreError, StoredId, TieredAttempt, TieredClaim};
 use std::collections::{HashMap, HashSet};
 use std::pin::Pin;

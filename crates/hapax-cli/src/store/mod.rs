@@ -1,8 +1,10 @@
-//! `hapax store`: prints what a store has of ids, for people, and forgets ids.
+//! `hapax store`: prints what a store has of ids, for people, forgets ids, and has what was put aside
+//! handled again.
 
 mod counts;
 mod forget;
 mod open;
+mod redrive;
 mod show;
 
 use crate::error::CommandError;
@@ -55,6 +57,23 @@ pub enum StoreCommand {
         /// Forget also ids that are claimed now, and all that the options choose
         #[arg(long)]
         yes: bool,
+        /// Print one JSON object a line
+        #[arg(long)]
+        json: bool,
+    },
+    /// Have ids that a consumer has put aside handled again, whatever delivery of them comes next
+    ///
+    /// What is sent anew is handled without this: it is for messages that are moved back by hand, and
+    /// reach their consumer as the same delivery once more. Ids that are done are left alone.
+    Redrive {
+        #[command(flatten)]
+        place: Place,
+        /// Ids
+        #[arg(required = true)]
+        ids: Vec<String>,
+        /// Scope of the ids
+        #[arg(long, default_value = "")]
+        scope: String,
         /// Print one JSON object a line
         #[arg(long)]
         json: bool,
@@ -127,6 +146,9 @@ pub fn run(command: StoreCommand) -> Result<(), CommandError> {
             StoreCommand::Forget { place, ids, filter, yes, json } => {
                 open::with(&place, forget::Forget::new(&ids, filter, yes, json)?).await
             }
+            StoreCommand::Redrive { place, ids, scope, json } => {
+                open::with(&place, redrive::Redrive { keys: keys(&ids, &scope)?, json }).await
+            }
             StoreCommand::Stats { place, limit, json } => open::with(&place, counts::Stats { limit, json }).await,
         }
     })
@@ -140,9 +162,10 @@ struct Get {
 impl open::Work for Get {
     async fn on(self, store: impl Inspect) -> Result<(), CommandError> {
         let answers = store.inspect(&self.keys).await.map_err(failed)?;
+        let attempts = redrive::attempts(&store, &self.keys).await?;
         let mut page = String::new();
-        for (key, answer) in self.keys.iter().zip(answers) {
-            let shown = Shown { key, record: answer.map_err(failed)? };
+        for ((key, answer), attempts) in self.keys.iter().zip(answers).zip(attempts) {
+            let shown = Shown { key, record: answer.map_err(failed)?, attempts };
             page += &if self.json { shown.json() } else { shown.text() };
         }
         crate::print(page.as_bytes())

@@ -2,6 +2,7 @@
 
 use hapax::Key;
 use hapax::plan::Time;
+use hapax_store::attempt_count::AttemptCount;
 use hapax_store::{Inspected, Listed, RecordKey, RecordState};
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -14,6 +15,7 @@ const RESULT_CHARS: usize = 2_000;
 pub struct Shown<'k> {
     pub key: &'k RecordKey,
     pub record: Option<Inspected>,
+    pub attempts: AttemptCount,
 }
 
 /// Returns the name of a state, which options have, too.
@@ -31,7 +33,14 @@ pub fn state(state: RecordState) -> String {
 impl Shown<'_> {
     pub fn text(&self) -> String {
         let mut text = format!("{}\n", self.key);
-        let Some(record) = &self.record else { return text + "  state        no record: whoever asks next gets it\n" };
+        let attempts = match (self.attempts.began, self.attempts.waits_aside()) {
+            (0, false) => String::new(),
+            (began, false) => format!("  attempts     {began}\n"),
+            (began, true) => format!("  attempts     {began}: it was put aside, and is handled when it is sent anew\n"),
+        };
+        let Some(record) = &self.record else {
+            return text + "  state        no record: whoever asks next gets it\n" + &attempts;
+        };
         let means = match record.state {
             RecordState::Claimed => "somebody works on it; a lease",
             RecordState::Failed => "nobody gets it",
@@ -49,11 +58,15 @@ impl Shown<'_> {
         if let Some(result) = &record.result {
             let _ = writeln!(text, "  result       {} bytes{}", result.len(), readable(result));
         }
-        text
+        text + &attempts
     }
 
     pub fn json(&self) -> String {
         let mut object = named(self.key);
+        if self.attempts != AttemptCount::default() {
+            object["attempts"] = self.attempts.began.into();
+            object["put_aside"] = self.attempts.waits_aside().into();
+        }
         let Some(record) = &self.record else {
             object["state"] = Value::Null;
             return json_line(&object);
@@ -171,7 +184,9 @@ mod tests {
 
     #[test]
     fn a_record_is_printed_with_all_that_is_known_of_it() {
-        let text = Shown { key: &key(), record: Some(done(Some(b"paid\n\x1b[31m"))) }.text();
+        let text =
+            Shown { key: &key(), record: Some(done(Some(b"paid\n\x1b[31m"))), attempts: AttemptCount::default() }
+                .text();
         assert!(text.starts_with("orders/eu/17\n  state        completed: a duplicate"), "{text}");
         assert!(text.contains("for another 1m30s (until 2"), "{text}");
         assert!(text.contains("  token        7\n") && text.contains("  fingerprint  abab"), "{text}");
@@ -179,9 +194,18 @@ mod tests {
             text.ends_with("  result       10 bytes: paid\\n\\u{1b}[31m\n"),
             "no terminal is told anything: {text}"
         );
-        let absent = Shown { key: &key(), record: None };
+        let absent = Shown { key: &key(), record: None, attempts: AttemptCount::default() };
         assert!(absent.text().contains("no record"));
         assert_eq!(absent.json(), "{\"id\":\"eu/17\",\"scope\":\"orders\",\"state\":null}\n");
+    }
+
+    #[test]
+    fn what_was_put_aside_is_not_called_done() {
+        let sent = hapax_store::attempt_count::Sent::new(Some(3), None);
+        let attempts = AttemptCount::failures(5).put_aside(sent);
+        let shown = Shown { key: &key(), record: None, attempts };
+        assert!(shown.text().ends_with("  attempts     5: it was put aside, and is handled when it is sent anew\n"));
+        assert!(shown.json().contains("\"attempts\":5") && shown.json().contains("\"put_aside\":true"));
     }
 
     #[test]
@@ -189,7 +213,9 @@ mod tests {
         let hostile = "{\"a\": \"\\n\"} \u{9b}31m \u{202e}dlog \u{7f}\u{e0001} ka\u{308}se";
         let printed = readable(hostile.as_bytes());
         assert_eq!(printed, ": {\"a\": \"\\n\"} \\u{9b}31m \\u{202e}dlog \\u{7f}\\u{e0001} ka\u{308}se");
-        let line = Shown { key: &key(), record: Some(done(Some(hostile.as_bytes()))) }.json();
+        let line =
+            Shown { key: &key(), record: Some(done(Some(hostile.as_bytes()))), attempts: AttemptCount::default() }
+                .json();
         assert!(line.trim_end().chars().all(is_printable), "{line:?}");
         assert!(line.contains("\\u009b31m") && line.contains("\\udb40\\udc01 ka\u{308}se"), "{line}");
         let read: Value = serde_json::from_str(&line).unwrap();
@@ -207,7 +233,7 @@ mod tests {
     #[test]
     fn programs_get_results_whole_as_text_or_as_digits() {
         let json = |result: Option<&[u8]>| {
-            let line = Shown { key: &key(), record: Some(done(result)) }.json();
+            let line = Shown { key: &key(), record: Some(done(result)), attempts: AttemptCount::default() }.json();
             serde_json::from_str::<Value>(&line).unwrap()
         };
         let long = json(Some(&b"x".repeat(3_000)));

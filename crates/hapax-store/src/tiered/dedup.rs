@@ -116,6 +116,20 @@ impl<S: Store> TieredDedup<S> {
         async move { self.engine.forget(name).await }
     }
 
+    /// Has an id that a consumer has put aside handled again, whatever delivery of it comes next.
+    /// Returns true if it was put aside. Ids that are done or in progress are left alone.
+    ///
+    /// A message that is sent anew is handled without this. It is for what reaches a consumer as the
+    /// same delivery once more, since it was moved back by hand, and would be put aside again.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub fn redrive(&self, id: impl AsRef<[u8]>) -> impl Future<Output = Result<bool, StoreError>> + Send {
+        let name = self.engine.name(id);
+        async move { self.engine.redrive(name).await }
+    }
+
     /// Waits until everything that was accepted before the call is durable in the store: a consumer
     /// of an exclusive engine awaits this before it acknowledges its messages. (A shared engine has
     /// asked the store already.)

@@ -50,6 +50,6 @@ pub use claim::{
 };
 pub use config::TieredBuilder;
 pub use dedup::TieredDedup;
-pub use engine::{Name, NodeStats, Note, OnStoreError, Ownership, Policy, ScopeStats, TieredStats};
+pub use engine::{Name, NodeStats, Note, OnStoreError, Ownership, Policy, ScopeStats, TieredStats, note_key};
 #[cfg(feature = "json")]
 pub use run::{IdempotencyError, RunError, RunOptions};

@@ -4,10 +4,11 @@
 //! A call of the store is a future behind a pointer for the same reason, one allocation for a round
 //! trip. An answer from memory is not.
 
-use super::note;
+use super::note::{self, Note};
 use super::policy::PolicyState;
 use super::standing::Standing;
 use super::stats::TieredStats;
+use crate::attempt_count::AttemptCount;
 use crate::erased::Answering;
 use crate::tiered::batching::{Client, Forgets, LookUps, ended, in_order};
 use crate::tiered::digest::{digest, digest_of};
@@ -84,6 +85,17 @@ impl Engine {
             self.policy.memory.forget(id);
             let forgotten = answers.next().unwrap_or_else(|| Err(ended()));
             answers.next().unwrap_or_else(|| Err(ended())).and(forgotten)
+        })
+    }
+
+    pub(crate) fn redrive(&self, (key, _): Name) -> Answering<'_, Result<bool, StoreError>> {
+        Box::pin(async move {
+            let note = Note::new(&self.client, &self.policy, &key);
+            let waits = AttemptCount::decode(note.read().await?).waits_aside();
+            if waits {
+                note.forgotten().await?;
+            }
+            Ok(waits)
         })
     }
 

@@ -11,7 +11,7 @@ mod stats;
 
 pub(super) use engine::Engine;
 pub use engine::Name;
-pub use note::Note;
+pub use note::{Note, key_of as note_key};
 pub(super) use owner_lease::{LEASE, OwnerLease, only, owner_key};
 pub(super) use policy::PolicyState;
 pub use policy::{OnStoreError, Policy};

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Returns the key of an id's note: in a scope that no user can name, under its scope and id.
-pub(crate) fn key_of(key: &RecordKey) -> RecordKey {
+pub fn key_of(key: &RecordKey) -> RecordKey {
     let mut noted = Key::new();
     noted.text(key.scope.as_str()).bytes(key.id.as_bytes());
     RecordKey::new(&Scope::reserved("note"), noted)
@@ -49,6 +49,11 @@ impl Note {
         let ((key, id), retention) = (self.name.clone(), self.policy.retention.max(at_least));
         let record = Record { key, retention, fingerprint: None, result: Some(text) };
         self.client.ask_one::<Records>(&self.policy.memory, record, id).await
+    }
+
+    pub(crate) async fn forgotten(self) -> Result<bool, StoreError> {
+        let (key, id) = self.name;
+        self.client.ask_one::<Forgets>(&self.policy.memory, key, id).await
     }
 
     /// Forgets notes of one engine. Those that the store cannot forget now expire.

@@ -232,9 +232,13 @@ async fn what_was_put_aside_and_is_only_repeated_is_put_aside_again_unhandled() 
     let second = builder().build().unwrap();
     let stats = second.run(&queue, handler(), queue.emptied()).await.unwrap();
     assert_eq!((*calls.lock().unwrap(), stats.dead_lettered, stats.aside_again), (2, 1, 1), "{stats:?}");
+    assert!(second.redrive("a").await.unwrap() && !second.redrive("a").await.unwrap());
+    queue.restore("a");
+    let stats = builder().build().unwrap().run(&queue, handler(), queue.emptied()).await.unwrap();
+    assert_eq!((*calls.lock().unwrap(), stats.dead_lettered, stats.aside_again), (4, 1, 0), "redriven: {stats:?}");
     queue.send("a");
     let stats = second.run(&queue, handler(), queue.emptied()).await.unwrap();
-    assert_eq!((*calls.lock().unwrap(), stats.dead_lettered, stats.aside_again), (4, 2, 1), "sent anew: {stats:?}");
+    assert_eq!((*calls.lock().unwrap(), stats.dead_lettered, stats.aside_again), (6, 2, 1), "sent anew: {stats:?}");
 }
 
 #[tokio::test(start_paused = true)]

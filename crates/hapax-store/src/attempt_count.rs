@@ -1,14 +1,14 @@
 //! What the store keeps of the attempts at a message beside its id: how many have begun, by all
 //! consumers, or that it was put aside.
 
-use hapax_store::{Fingerprint, Note};
+use super::request::Fingerprint;
 
 /// Attempts at an id. They are counted when they begin, so that one that kills its process is
 /// counted, too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct AttemptCount {
+pub struct AttemptCount {
     /// The number of attempts that have begun.
-    pub(super) began: u32,
+    pub began: u32,
     /// The number of attempts that have reported a failure.
     failed: u32,
     /// The delivery after which the message was put aside, if it was.
@@ -16,26 +16,26 @@ pub(super) struct AttemptCount {
 }
 
 /// The name of a delivery, shortened; all zeros if the broker gives none.
-pub(super) type SentAs = [u8; 16];
+pub type SentAs = [u8; 16];
 
 /// A message as its broker delivers it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sent {
+pub struct Sent {
     /// The number of deliveries, if the broker counts them.
-    pub(super) deliveries: Option<u32>,
-    /// The [name](super::Source::sent_as) of the delivery.
-    pub(super) name: Option<SentAs>,
+    pub deliveries: Option<u32>,
+    /// The name of the delivery: the same until the message is sent once more.
+    pub name: Option<SentAs>,
 }
 
 impl Sent {
-    pub(super) fn new(deliveries: Option<u32>, name: Option<&[u8]>) -> Self {
+    pub fn new(deliveries: Option<u32>, name: Option<&[u8]>) -> Self {
         Sent { deliveries, name: name.map(|name| Fingerprint::of(name).0) }
     }
 }
 
 impl AttemptCount {
     /// Reads a stored count; zero, if there is none, or it is from a version with another encoding.
-    pub(super) fn decode(kept: Option<Vec<u8>>) -> Self {
+    pub fn decode(kept: Option<Vec<u8>>) -> Self {
         let kept = kept.unwrap_or_default();
         let (count, aside) = kept.split_at(kept.len().min(8));
         let (Ok([a, b, c, d, e, f, g, h]), true) = (<[u8; 8]>::try_from(count), matches!(aside.len(), 0 | 16)) else {
@@ -50,45 +50,50 @@ impl AttemptCount {
 
     /// Returns the stored form: both numbers, little-endian, and the delivery after which the
     /// message was put aside.
-    pub(super) fn encode(self) -> Vec<u8> {
+    pub fn encode(self) -> Vec<u8> {
         let mut kept = [self.began.to_le_bytes(), self.failed.to_le_bytes()].concat();
         kept.extend(self.aside.into_iter().flatten());
         kept
     }
 
     /// Returns the count of attempts that have all failed.
-    pub(super) fn failures(attempts: u32) -> Self {
+    pub fn failures(attempts: u32) -> Self {
         AttemptCount { began: attempts, failed: attempts, aside: None }
     }
 
-    pub(super) fn with_one_begun(self) -> Self {
+    pub fn with_one_begun(self) -> Self {
         AttemptCount { began: self.began.saturating_add(1), ..self }
     }
 
-    pub(super) fn with_one_failed(self) -> Self {
+    pub fn with_one_failed(self) -> Self {
         AttemptCount { failed: self.failed.saturating_add(1), ..self }
     }
 
     /// Returns the count without the last attempt that has begun, which was stopped.
-    pub(super) fn with_one_taken_back(self) -> Self {
+    pub fn with_one_taken_back(self) -> Self {
         AttemptCount { began: self.began.saturating_sub(1), ..self }
     }
 
     /// Returns what is kept of a message that is put aside.
-    pub(super) fn put_aside(self, sent: Sent) -> Self {
+    pub fn put_aside(self, sent: Sent) -> Self {
         AttemptCount { aside: Some(sent.name.unwrap_or_default()), ..self }
+    }
+
+    /// Returns true if the message was put aside, and not sent anew since.
+    pub fn waits_aside(self) -> bool {
+        self.aside.is_some()
     }
 
     /// Returns true if an attempt has begun that never reported its end, so that it may have killed
     /// its process.
-    pub(super) fn is_suspect(self) -> bool {
+    pub fn is_suspect(self) -> bool {
         self.began > self.failed
     }
 
     /// Returns true if the message was put aside, and this is the same delivery of it once more: the
     /// broker has missed that. What is sent anew has a first delivery, or another name; where
     /// neither can be told, it is rather tried again than taken for a repetition.
-    pub(super) fn is_put_aside(self, sent: Sent) -> bool {
+    pub fn is_put_aside(self, sent: Sent) -> bool {
         match (self.aside, sent) {
             (None, _) | (_, Sent { deliveries: Some(..=1), .. }) => false,
             (Some(aside), Sent { name: Some(name), .. }) if aside != SentAs::default() => aside == name,
@@ -97,21 +102,9 @@ impl AttemptCount {
     }
 
     /// Returns the count for a delivery: what was put aside, and was sent anew, begins anew.
-    pub(super) fn of(self, sent: Sent) -> Self {
+    pub fn of(self, sent: Sent) -> Self {
         if self.aside.is_some() && !self.is_put_aside(sent) { AttemptCount::default() } else { self }
     }
-}
-
-/// The place where the attempts at a message are counted.
-pub(super) enum Counting {
-    /// Here: this many have failed before. The broker does not count deliveries, or there is no
-    /// claim under which the store could be told. If there is, its note says whether the message
-    /// was put aside.
-    Here(u32, Option<Note>),
-    /// In the store, if this one fails: this is the broker's first delivery of the message.
-    WhenFailed(Note),
-    /// In the store, before it begins: an earlier delivery may have been tried.
-    Before(Note),
 }
 
 #[cfg(test)]
