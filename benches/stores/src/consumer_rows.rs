@@ -48,7 +48,7 @@ pub async fn run() {
     for _ in 0..ROUNDS {
         let engine = TieredDedup::builder(InMemoryStore::new()).build().await.expect("an engine");
         let consumer =
-            Consumer::builder(engine, |number: &u64| Some(number.to_le_bytes())).build().expect("a consumer");
+            Consumer::builder("orders", engine, |number: &u64| Some(number.to_le_bytes())).build().expect("a consumer");
         for nanos in [&mut new, &mut duplicate] {
             let (source, begun) = (Numbers(Mutex::new(0..MESSAGES)), Instant::now());
             consumer.run(&source, handle, std::future::pending()).await.expect("an end");
@@ -77,7 +77,7 @@ async fn log(claimed: f64) {
             let engine = Dedup::builder().journal(path, JournalOptions::new().checkpoints(true));
             let engine = engine.capacity(5 * MESSAGES as usize).build().expect("an engine");
             let id_of = |number: &u64| Some(number.to_le_bytes());
-            let consumer = LogConsumer::builder(engine, id_of).batch(batch).build().expect("a consumer");
+            let consumer = LogConsumer::builder("orders", engine, id_of).batch(batch).build().expect("a consumer");
             let (source, begun) = (Numbers(Mutex::new(0..5 * MESSAGES)), Instant::now());
             let stats = consumer.run(&source, handle, std::future::pending()).await.expect("an end");
             new.push(begun.elapsed().as_nanos() as f64 / (5 * MESSAGES) as f64);

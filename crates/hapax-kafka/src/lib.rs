@@ -17,7 +17,7 @@
 //! // A store that all members share, such as `RedisStore` of `hapax-redis`, or `PostgresStore`.
 //! let billed = TieredDedup::builder(InMemoryStore::new()).retention(Duration::from_secs(7 * 86_400)).build().await?;
 //! let id_of = |order: &KafkaMessage| order.id().map(|id| id.into_owned()); // by CloudEvents
-//! let consumer = Consumer::builder(billed, id_of)
+//! let consumer = Consumer::builder("billing", billed, id_of)
 //!     .in_order_by(|order: &KafkaMessage| order.key().map(<[u8]>::to_vec))
 //!     .max_in_flight(16)
 //!     .build()?;

@@ -37,7 +37,7 @@ const SEEKING: Duration = Duration::from_secs(10);
 ///         println!("shipped: {:?}", order.key());
 ///         Ok::<(), std::io::Error>(())
 ///     };
-///     LogConsumer::builder(seen, id_of).build()?.run(&orders, ship, orders.revoked()).await?;
+///     LogConsumer::builder("billing", seen, id_of).build()?.run(&orders, ship, orders.revoked()).await?;
 ///     Ok(())
 /// }
 ///

@@ -20,10 +20,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let context = async_nats::jetstream::new(async_nats::connect(nats).await?);
     let billing = context.get_consumer_from_stream("billing", "ORDERS").await?;
     let orders = JetStream::new(context, billing, JetStreamOptions::new("dead.billing")).await?;
-    let store = RedisStore::connect(RedisOptions::single(redis).namespace("billing")).await?;
+    let store = RedisStore::connect(RedisOptions::single(redis, "billing")).await?;
     // Longer than the stream keeps its messages.
     let engine = TieredDedup::builder(store).retention(Duration::from_secs(7 * 24 * 3_600)).build().await?;
-    let consumer = Consumer::builder(engine, |order: &Message| order.id().map(|id| id.into_owned()))
+    let consumer = Consumer::builder("billing", engine, |order: &Message| order.id().map(|id| id.into_owned()))
         .handler_timeout(Duration::from_secs(60))
         .build()?;
     let bill = |order: Delivery<Message>| async move {

@@ -21,7 +21,7 @@
 //!
 //! // (Several processes share a store: that of `hapax-redis` or `hapax-postgres`.)
 //! let engine = TieredDedup::builder(InMemoryStore::new()).build().await?;
-//! let consumer = Consumer::builder(engine, |order: &Message| order.id().map(|id| id.into_owned())).build()?;
+//! let consumer = Consumer::builder("billing", engine, |order: &Message| order.id().map(|id| id.into_owned())).build()?;
 //! let bill = |order: Delivery<Message>| async move {
 //!     println!("{} bytes about {}", order.payload.len(), order.subject);
 //!     Ok::<(), std::io::Error>(())

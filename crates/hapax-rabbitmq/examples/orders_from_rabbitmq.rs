@@ -22,7 +22,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let orders = RabbitMq::new(Arc::clone(&connection), options).await?;
     let store = SqliteStore::open(database).await?;
     let engine = TieredDedup::builder(store).retention(Duration::from_secs(7 * 24 * 3_600)).build().await?;
-    let consumer = Consumer::builder(engine, |order: &Message| order.id().map(|id| id.into_owned()))
+    let consumer = Consumer::builder("billing", engine, |order: &Message| order.id().map(|id| id.into_owned()))
         .handler_timeout(Duration::from_secs(60)) // the broker closes the channel after half an hour
         .build()?;
     let bill = |order: Delivery<Message>| async move {

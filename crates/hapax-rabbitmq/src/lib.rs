@@ -22,7 +22,7 @@
 //!
 //! // (Several processes share a store: that of `hapax-redis` or `hapax-postgres`.)
 //! let engine = TieredDedup::builder(InMemoryStore::new()).build().await?;
-//! let consumer = Consumer::builder(engine, |order: &Message| order.id().map(|id| id.into_owned())).build()?;
+//! let consumer = Consumer::builder("billing", engine, |order: &Message| order.id().map(|id| id.into_owned())).build()?;
 //! let bill = |order: Delivery<Message>| async move {
 //!     println!("{} bytes for {}", order.data.len(), order.routing_key);
 //!     Ok::<(), std::io::Error>(())

@@ -57,7 +57,7 @@ use std::time::Duration;
 /// use std::time::Duration;
 ///
 /// # async fn example() -> Result<(), hapax_store::StoreError> {
-/// let store = RedisStore::connect(RedisOptions::single("redis://127.0.0.1/")).await?;
+/// let store = RedisStore::connect(RedisOptions::single("redis://127.0.0.1/", "orders")).await?;
 /// let key = RecordKey::new(&Scope::new("orders")?, "order-17");
 /// let mark = Mark { key, attempt: 4711, retention: Duration::from_secs(86_400) };
 /// assert_eq!(store.mark(&[mark]).await?.remove(0)?, Marked::Fresh);
@@ -147,7 +147,7 @@ impl RedisStore {
     /// ```no_run
     /// # use hapax_redis::{RedisOptions, RedisStore};
     /// # async fn example() -> Result<(), hapax_store::StoreError> {
-    /// let store = RedisStore::connect(RedisOptions::single("redis://127.0.0.1/")).await?;
+    /// let store = RedisStore::connect(RedisOptions::single("redis://127.0.0.1/", "orders")).await?;
     /// for warning in store.warnings() {
     ///     eprintln!("{warning}"); // 127.0.0.1:6379: it evicts ids when its memory is full …
     /// }

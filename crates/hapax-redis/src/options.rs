@@ -16,19 +16,23 @@ use std::time::Duration;
 /// use hapax_redis::RedisOptions;
 /// use std::time::Duration;
 ///
-/// let options = RedisOptions::single("redis://:password@127.0.0.1:6379/0")
-///     .namespace("orders")
+/// let options = RedisOptions::single("redis://:password@127.0.0.1:6379/0", "billing")
 ///     .response_timeout(Duration::from_secs(1));
 /// # assert!(!format!("{options:?}").contains("password@"));
-/// let cluster = RedisOptions::cluster(["redis://10.0.0.1:7000", "redis://10.0.0.2:7000"]);
+/// let cluster = RedisOptions::cluster(["redis://10.0.0.1:7000", "redis://10.0.0.2:7000"], "billing");
 /// let sentinels = ["redis://10.0.0.1:26379", "redis://10.0.0.2:26379", "redis://10.0.0.3:26379"];
-/// let master = RedisOptions::sentinel("redis://:password@mymaster/0", sentinels);
+/// let master = RedisOptions::sentinel("redis://:password@mymaster/0", sentinels, "billing");
 /// ```
+///
+/// The *namespace* is the beginning of the names of all keys, before a colon: 1 to 32 of `A-Z a-z
+/// 0-9 _ . -`. Two services on one server have different ones, or each would take the other's ids
+/// for its own. All instances of a service have the same one, from one version to the next: a
+/// service whose namespace changes knows no ids.
 ///
 /// Nothing is checked before a store connects.
 ///
 /// With the feature `serde` they are read and written, with the passwords that their URLs have;
-/// only `urls` must be there. Certificates are left out: set them afterwards.
+/// only `urls` and `namespace` must be there. Certificates are left out: set them afterwards.
 #[derive(Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
@@ -38,7 +42,6 @@ pub struct RedisOptions {
     pub(super) in_cluster: bool,
     #[cfg_attr(feature = "serde", serde(default))]
     sentinels: Option<Vec<String>>,
-    #[cfg_attr(feature = "serde", serde(default = "default_namespace"))]
     pub(super) namespace: String,
     #[cfg_attr(feature = "serde", serde(default))]
     pub(super) timing: Timing,
@@ -52,14 +55,14 @@ pub struct RedisOptions {
 impl RedisOptions {
     /// Creates options for one server: `redis://[[user]:password@]host[:port][/database]`,
     /// `redis+unix:///path[?db=…&pass=…&user=…]`, and with the feature `tls` `rediss://…`.
-    pub fn single(url: impl Into<String>) -> Self {
-        Self::new(vec![url.into()], false)
+    pub fn single(url: impl Into<String>, namespace: impl Into<String>) -> Self {
+        Self::new(vec![url.into()], false, namespace.into())
     }
 
     /// Creates options for a cluster, by some of its nodes, which name the others. User, password
     /// and TLS are those of the first one.
-    pub fn cluster(urls: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        Self::new(hapax::tier::collect(urls.into_iter().map(Into::into)), true)
+    pub fn cluster(urls: impl IntoIterator<Item = impl Into<String>>, namespace: impl Into<String>) -> Self {
+        Self::new(hapax::tier::collect(urls.into_iter().map(Into::into)), true, namespace.into())
     }
 
     /// Creates options for the master that Sentinels watch, wherever it is: they are asked each
@@ -69,29 +72,26 @@ impl RedisOptions {
     /// Sentinels have for it in place of a host: `redis://:password@mymaster/0`. Name all
     /// Sentinels, each by its URL: they are asked at once, and one answer suffices. It is accepted
     /// only if the server itself reports that it is the master.
-    pub fn sentinel(master: impl Into<String>, sentinels: impl IntoIterator<Item = impl Into<String>>) -> Self {
+    pub fn sentinel(
+        master: impl Into<String>,
+        sentinels: impl IntoIterator<Item = impl Into<String>>,
+        namespace: impl Into<String>,
+    ) -> Self {
         let sentinels = Some(sentinels.into_iter().map(Into::into).collect());
-        RedisOptions { sentinels, ..Self::single(master) }
+        RedisOptions { sentinels, ..Self::single(master, namespace) }
     }
 
-    fn new(urls: Vec<String>, in_cluster: bool) -> Self {
+    fn new(urls: Vec<String>, in_cluster: bool, namespace: String) -> Self {
         RedisOptions {
             urls,
             in_cluster,
             sentinels: None,
-            namespace: default_namespace(),
+            namespace,
             timing: Timing::default(),
             is_durable: false,
             #[cfg(feature = "tls")]
             certificates: Certificates::default(),
         }
-    }
-
-    /// Sets the beginning of the names of all keys, before a colon: 1 to 32 of `A-Z a-z 0-9 _ . -`.
-    /// Default: `h`.
-    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
-        self.namespace = namespace.into();
-        self
     }
 
     /// Sets the time limit for a connection. Default: two seconds.
@@ -157,10 +157,6 @@ impl RedisOptions {
     }
 }
 
-fn default_namespace() -> String {
-    "h".into()
-}
-
 fn address(url: &str) -> Result<ConnectionInfo, StoreError> {
     let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
     if scheme.contains("sentinel") {
@@ -198,8 +194,7 @@ mod tests {
 
     #[test]
     fn options_are_read_as_they_were_written() {
-        let options = RedisOptions::sentinel("redis://:secret@mymaster/1", ["redis://a:26379"])
-            .namespace("orders")
+        let options = RedisOptions::sentinel("redis://:secret@mymaster/1", ["redis://a:26379"], "orders")
             .response_timeout(Duration::from_millis(500))
             .require_durable(true);
         let written = serde_json::to_value(&options).unwrap();
@@ -209,11 +204,19 @@ mod tests {
         assert_eq!((&read.namespace, read.timing, read.is_durable), (&options.namespace, options.timing, true));
 
         let least: RedisOptions =
-            serde_json::from_str(r#"{"urls": ["redis://a", "redis://b"], "cluster": true}"#).unwrap();
-        let same = RedisOptions::cluster(["redis://a", "redis://b"]);
+            serde_json::from_str(r#"{"urls": ["redis://a", "redis://b"], "cluster": true, "namespace": "orders"}"#)
+                .unwrap();
+        let same = RedisOptions::cluster(["redis://a", "redis://b"], "orders");
         assert_eq!(serde_json::to_value(&least).unwrap(), serde_json::to_value(&same).unwrap());
-        for wrong in [r#"{"cluster": true}"#, r#"{"urls": [], "name": "x"}"#, r#"{"urls": [], "timing": {"x": 1}}"#] {
-            assert!(serde_json::from_str::<RedisOptions>(wrong).is_err(), "{wrong}");
+        for wrong in ["name", "timing", "urls", "namespace"] {
+            let mut options = serde_json::to_value(&least).unwrap();
+            options[wrong] = serde_json::json!({"x": 1});
+            assert!(serde_json::from_value::<RedisOptions>(options.clone()).is_err(), "{options}");
+            if wrong == "urls" || wrong == "namespace" {
+                options.as_object_mut().unwrap().remove(wrong);
+                let error = serde_json::from_value::<RedisOptions>(options).unwrap_err();
+                assert!(error.to_string().contains(wrong), "{error}");
+            }
         }
     }
 }

@@ -24,11 +24,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let client = aws_sdk_sqs::Client::from_conf(config.build());
     let queue = format!("{endpoint}/123456789012/orders");
     let orders = Sqs::new(client, SqsOptions::new(&queue, format!("{queue}-dead"))).await?;
-    let store = RedisStore::connect(RedisOptions::single(redis).namespace("billing")).await?;
+    let store = RedisStore::connect(RedisOptions::single(redis, "billing")).await?;
     // SQS keeps messages for up to 14 days.
     let engine = TieredDedup::builder(store).retention(Duration::from_secs(15 * 24 * 3_600)).build().await?;
     let number = |order: &Message| order.header("order-number").map(str::to_owned); // the producer gave it
-    let consumer = Consumer::builder(engine, number).handler_timeout(Duration::from_secs(60)).build()?;
+    let consumer = Consumer::builder("billing", engine, number).handler_timeout(Duration::from_secs(60)).build()?;
     let bill = |order: Delivery<Message>| async move {
         println!("bill {} with token {:?}", order.body().unwrap_or_default(), order.token());
         Ok::<(), std::io::Error>(())

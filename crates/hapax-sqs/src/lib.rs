@@ -22,7 +22,7 @@
 //! let engine = TieredDedup::builder(InMemoryStore::new()).build().await?;
 //! // The producer has given each order an attribute with its number.
 //! let number = |order: &Message| order.header("order-number").map(str::to_owned);
-//! let consumer = Consumer::builder(engine, number).build()?;
+//! let consumer = Consumer::builder("billing", engine, number).build()?;
 //! let bill = |order: Delivery<Message>| async move {
 //!     println!("{}", order.body().unwrap_or_default());
 //!     Ok::<(), std::io::Error>(())

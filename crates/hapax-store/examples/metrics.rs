@@ -112,7 +112,8 @@ async fn main() -> Result<(), Failure> {
         Some(other) => return Err(format!("{other}? --once, or --serve ADDRESS").into()),
     };
     if let Ok(url) = std::env::var("HAPAX_REDIS_URL") {
-        return run(hapax_redis::RedisStore::connect(hapax_redis::RedisOptions::single(url)).await?, address).await;
+        return run(hapax_redis::RedisStore::connect(hapax_redis::RedisOptions::single(url, "orders")).await?, address)
+            .await;
     }
     run(hapax_store::InMemoryStore::new(), address).await
 }

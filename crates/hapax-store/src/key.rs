@@ -44,6 +44,34 @@ impl Scope {
         Ok(Scope(name.into()))
     }
 
+    /// Creates the scope of this name beneath this one: both names, with a slash between them; if
+    /// one of them is empty, the other one.
+    ///
+    /// ```
+    /// use hapax_store::Scope;
+    ///
+    /// let shop = Scope::new("shop")?;
+    /// assert_eq!(shop.beneath("billing")?.as_str(), "shop/billing");
+    /// assert_eq!(Scope::default().beneath("billing")?.as_str(), "billing");
+    /// # Ok::<(), hapax_store::StoreError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`new`](Scope::new).
+    pub fn beneath(&self, name: &str) -> Result<Self, StoreError> {
+        match (self.as_str(), name) {
+            ("", name) => Scope::new(name),
+            (_, "") => Ok(self.clone()),
+            (above, name) => Scope::new(&format!("{above}/{name}")),
+        }
+    }
+
+    /// Returns the names of this scope and of those that it is beneath: `a/b/c`, `a/b`, `a`.
+    pub(crate) fn with_those_above(&self) -> impl Iterator<Item = &str> {
+        std::iter::successors(Some(self.as_str()), |name| Some(name.rsplit_once('/')?.0))
+    }
+
     /// Creates a scope that no user can name: its name begins with a control character.
     pub(crate) fn reserved(name: &str) -> Self {
         Scope(format!("\u{1}{name}").into())
@@ -332,6 +360,19 @@ mod tests {
         }
         for wrong in [b"".as_slice(), b"abc", b"\xff\0a", &[b'x'; 200]] {
             assert_eq!(RecordKey::from_stored(wrong).unwrap_err().kind(), ErrorKind::Corrupt);
+        }
+    }
+
+    #[test]
+    fn scopes_have_others_beneath_them() {
+        let above = |name: &str| Scope::new(name).unwrap().with_those_above().map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(above("a/b/c"), ["a/b/c", "a/b", "a"]);
+        assert_eq!((above(""), above("a")), (vec![String::new()], vec!["a".to_owned()]));
+        let a = Scope::new("a").unwrap();
+        assert_eq!((a.beneath("").unwrap(), Scope::default().beneath("a").unwrap()), (a.clone(), a.clone()));
+        assert_eq!(a.beneath("b/1").unwrap().as_str(), "a/b/1");
+        for wrong in ["x".repeat(127), "\n".to_owned()] {
+            assert_eq!(a.beneath(&wrong).unwrap_err().kind(), ErrorKind::Misconfigured, "{wrong:?}");
         }
     }
 

@@ -65,7 +65,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // The consumer, in about ten lines.
     let engine = TieredDedup::builder(InMemoryStore::new()).ownership(Ownership::Exclusive).build().await?;
-    let consumer = Consumer::builder(engine, |order: &String| Some(order.clone()))
+    let consumer = Consumer::builder("orders", engine, |order: &String| Some(order.clone()))
         .max_in_flight(4)
         .max_attempts(3)
         .retry_delay(Duration::from_millis(10), Duration::from_millis(100))

@@ -161,7 +161,7 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
     /// Returns the engine with the scope of a message's partition.
     fn engine_of(&self, message: &Message<Src::Message>) -> Result<TieredDedup<S>, StoreError> {
         match &self.shared.options.scope_of {
-            Some(scope_of) => self.shared.engine.with_scope(&scope_of(&message.partition)),
+            Some(scope_of) => self.shared.engine.with_subscope(&scope_of(&message.partition)),
             None => Ok(self.shared.engine.clone()),
         }
     }

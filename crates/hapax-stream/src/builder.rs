@@ -31,7 +31,7 @@ use std::time::Duration;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
 /// let engine = TieredDedup::builder(InMemoryStore::new()).build().await?;
-/// let consumer = Consumer::builder(engine, |order: &Order| Some(order.number.clone()))
+/// let consumer = Consumer::builder("orders", engine, |order: &Order| Some(order.number.clone()))
 ///     .on_missing(OnMissing::DeadLetter)
 ///     .max_in_flight(16)
 ///     .max_attempts(3)
@@ -52,10 +52,14 @@ pub struct ConsumerBuilder<S: Store, M> {
 }
 
 impl<S: Store, M: Send + Sync + 'static> Consumer<S, M> {
-    /// Starts configuring a consumer: `id_of` returns the id of a message, for example a header or
+    /// Starts configuring a consumer.
+    ///
+    /// The name says whose ids these are ([`Consumer`], "The name"), and metrics and spans show it:
+    /// 1 to 128 bytes of text, without control characters and `/`. `id_of` returns the id of a message, for example a header or
     /// a field, or one of [`hapax_message::ids`]. `None`, or a blank one, is
     /// [missing](ConsumerBuilder::on_missing): so is that of a message that cannot be parsed.
     pub fn builder<I: AsRef<[u8]>>(
+        name: impl Into<String>,
         engine: TieredDedup<S>,
         id_of: impl Fn(&M) -> Option<I> + Send + Sync + 'static,
     ) -> ConsumerBuilder<S, M> {
@@ -65,7 +69,7 @@ impl<S: Store, M: Send + Sync + 'static> Consumer<S, M> {
             id_of: Arc::new(id_of),
             key_of: None,
             shown: Shown::default(),
-            options: Options::default(),
+            options: Options::new(name.into()),
         }
     }
 }
@@ -75,11 +79,6 @@ impl<S: Store, M> ConsumerBuilder<S, M> {
         let mut changed = self;
         change(&mut changed.options);
         changed
-    }
-
-    /// Sets the name under which metrics and spans show it. Default: none.
-    pub fn name(self, name: impl Into<String>) -> Self {
-        self.with(|options| options.name = name.into())
     }
 
     /// Sets the treatment of a message whose id is missing, or blank, or cannot be found because
@@ -144,7 +143,7 @@ impl<S: Store, M> ConsumerBuilder<S, M> {
     /// # use hapax_stream::{Consumer, OnError};
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
     /// # let engine = TieredDedup::builder(InMemoryStore::new()).build().await?;
-    /// let consumer = Consumer::builder(engine, |message: &&str| Some(*message))
+    /// let consumer = Consumer::builder("orders", engine, |message: &&str| Some(*message))
     ///     .on_error(|error| match error.downcast_ref::<std::fmt::Error>() {
     ///         Some(_) => OnError::GiveUp,
     ///         None => OnError::common(error), // of the network: later
@@ -195,8 +194,10 @@ impl<S: Store, M> ConsumerBuilder<S, M> {
         self.with(|options| options.drain = deadline)
     }
 
-    /// Gives each partition's ids a scope of their own, so that the same id in two partitions is
-    /// two ids, and each may have a policy. Default: all are in the engine's scope.
+    /// Gives each partition's ids a scope of their own beneath the consumer's, so that the same id
+    /// in two partitions is two ids, and each may have a policy: `billing/orders/3` is that of the
+    /// consumer `billing` and the partition's scope `orders/3`. Default: all are in the consumer's
+    /// scope.
     pub fn scope_by(self, scope_of: impl Fn(&Partition) -> String + Send + Sync + 'static) -> Self {
         self.with(|options| options.scope_of = Some(Arc::new(scope_of)))
     }
@@ -210,7 +211,7 @@ impl<S: Store, M> ConsumerBuilder<S, M> {
     /// # struct Order { number: String, change: String }
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
     /// # let engine = TieredDedup::builder(InMemoryStore::new()).build().await?;
-    /// let consumer = Consumer::builder(engine, |order: &Order| Some(order.change.clone()))
+    /// let consumer = Consumer::builder("orders", engine, |order: &Order| Some(order.change.clone()))
     ///     .in_order_by(|order: &Order| Some(order.number.clone()))
     ///     .build()?;
     /// # Ok::<(), hapax_store::StoreError>(())
@@ -294,7 +295,7 @@ impl<S: Store, M> ConsumerBuilder<S, M> {
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
     /// # use hapax_message::Described;
     /// # let engine = TieredDedup::builder(InMemoryStore::new()).build().await?;
-    /// # let builder = Consumer::builder(engine, |event: &Event| event.id().map(|id| id.into_owned()));
+    /// # let builder = Consumer::builder("orders", engine, |event: &Event| event.id().map(|id| id.into_owned()));
     /// let consumer = builder.span_by(span).build()?;
     /// # Ok::<(), hapax_store::StoreError>(())
     /// # })?;
@@ -314,6 +315,7 @@ impl<S: Store, M> ConsumerBuilder<S, M> {
     pub fn build(self) -> Result<Consumer<S, M>, StoreError> {
         let ConsumerBuilder { engine, id_of, key_of, shown, options } = self;
         options.validate()?;
+        let engine = options.scoped(&engine)?;
         let (shown, counts) = (shown.under(&options.name)?, Arc::new(Counts::new(&options.name)));
         let standing = Arc::new(Standing::new());
         Ok(Consumer { shared: Shared { engine, id_of, key_of, options, counts, standing, shown } })

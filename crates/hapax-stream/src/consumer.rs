@@ -34,7 +34,7 @@ use tokio::time::Instant;
 /// # let broker = Broker(Mutex::new(vec![vec!["b", "a"], vec!["a"]]));
 /// # let until_told = std::future::pending();
 /// let engine = TieredDedup::builder(InMemoryStore::new()).build().await?;
-/// let consumer = Consumer::builder(engine, |message: &&str| Some(*message)).build()?;
+/// let consumer = Consumer::builder("orders", engine, |message: &&str| Some(*message)).build()?;
 /// let handle = |message: Delivery<&'static str>| async move {
 ///     println!("{} is handled, with fencing token {:?}", *message, message.token());
 ///     Ok::<(), std::io::Error>(())
@@ -45,6 +45,23 @@ use tokio::time::Instant;
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// # The name
+///
+/// A consumer's name is the scope of its ids in the store, beneath the
+/// [engine's](hapax_store::TieredBuilder::scope): what one has handled, another one has not.
+///
+/// - Consumers that must each handle every message have different names: the services of a fan-out,
+///   and the consumer of a retry topic, whose messages have the ids that the first one has
+///   completed.
+/// - Instances that share the work have the same name, today's and the next version's, too. A
+///   consumer that is renamed knows no ids, and handles what is delivered again.
+/// - Two sources under one name share their ids: a message is handled from one of them, and is a
+///   duplicate from the other. That is right for two queues that carry the same messages, and
+///   loses messages where the ids are unique within each source only:
+///   [`scope_by`](super::ConsumerBuilder::scope_by) tells those apart, or another name.
+///
+/// # What it does
 ///
 /// A message is received, claimed by its id, handled, completed, and acknowledged, in batches where
 /// there are several. A duplicate is acknowledged at once. A message whose id is being handled here

@@ -47,7 +47,7 @@ use tokio::time::Instant;
 /// # let log = Log(Mutex::new(vec![vec!["b", "a"], vec!["a"]]));
 /// # let until_told = std::future::pending();
 /// let engine = Dedup::builder().journal(&directory, JournalOptions::new().checkpoints(true)).build()?;
-/// let consumer = LogConsumer::builder(engine, |message: &&str| Some(*message)).build()?;
+/// let consumer = LogConsumer::builder("orders", engine, |message: &&str| Some(*message)).build()?;
 /// let handle = |message: Delivery<&'static str>| async move {
 ///     println!("{} is handled", *message);
 ///     Ok::<(), std::io::Error>(())
@@ -103,15 +103,17 @@ pub struct LogConsumer<M, K = Dedup> {
 }
 
 impl<M: Send + Sync + 'static, K: Memory> LogConsumer<M, K> {
-    /// Starts configuring a consumer. The memory is an engine, or one that follows a partition:
-    /// [`Memory`]. `id_of` returns the id of a message. `None`, or a blank one,
+    /// Starts configuring a consumer. Metrics and spans show its name, which is as a
+    /// [`Consumer`'s](super::Consumer::builder); it is no scope, since no other consumer has this
+    /// memory. The memory is an engine, or one that follows a partition: [`Memory`]. `id_of` returns the id of a message. `None`, or a blank one,
     /// is [missing](LogConsumerBuilder::on_missing).
     pub fn builder<I: AsRef<[u8]>>(
+        name: impl Into<String>,
         memory: K,
         id_of: impl Fn(&M) -> Option<I> + Send + Sync + 'static,
     ) -> LogConsumerBuilder<M, K> {
         let id_of = move |message: &M| id_of(message).map(|id| id.as_ref().to_vec());
-        let options = Options { batch: 1_024, ..Options::default() };
+        let options = Options { batch: 1_024, ..Options::new(name.into()) };
         LogConsumerBuilder { memory, id_of: Arc::new(id_of), shown: Shown::default(), options }
     }
 
@@ -175,7 +177,7 @@ impl<M, K> fmt::Debug for LogConsumer<M, K> {
 /// struct Order { number: String }
 ///
 /// let engine = Dedup::builder().journal(&directory, JournalOptions::new().checkpoints(true)).build()?;
-/// let consumer = LogConsumer::builder(engine, |order: &Order| Some(order.number.clone()))
+/// let consumer = LogConsumer::builder("orders", engine, |order: &Order| Some(order.number.clone()))
 ///     .batch(4_096)
 ///     .max_in_flight(16)
 ///     .handler_timeout(Duration::from_secs(60))
@@ -197,11 +199,6 @@ impl<M, K> LogConsumerBuilder<M, K> {
         let mut changed = self;
         change(&mut changed.options);
         changed
-    }
-
-    /// Sets the name under which metrics and spans show it. Default: none.
-    pub fn name(self, name: impl Into<String>) -> Self {
-        self.with(|options| options.name = name.into())
     }
 
     /// Sets the treatment of a message whose id is missing, or blank. Default: it is put aside.

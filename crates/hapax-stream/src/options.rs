@@ -3,7 +3,7 @@
 use super::failure::OnErrorBy;
 use super::source::{Acks, Partition};
 use hapax_store::back_off::BackOff;
-use hapax_store::{Scope, StoreError, option};
+use hapax_store::{Scope, Store, StoreError, TieredDedup, option};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,6 +29,9 @@ pub(super) type IdOf<M> = Arc<dyn Fn(&M) -> Option<Vec<u8>> + Send + Sync>;
 /// A function that names the scope of a partition's ids.
 pub(super) type ScopeOf = Arc<dyn Fn(&Partition) -> String + Send + Sync>;
 
+/// The valid names of a consumer. (A slash is between a scope and those beneath it.)
+const NAME: &str = "1 to 128 bytes of text, without control characters and `/`";
+
 #[derive(Clone)]
 pub(super) struct Options {
     pub(super) name: String,
@@ -48,10 +51,10 @@ pub(super) struct Options {
     pub(super) scope_of: Option<ScopeOf>,
 }
 
-impl Default for Options {
-    fn default() -> Self {
+impl Options {
+    pub(super) fn new(name: String) -> Self {
         Options {
-            name: String::new(),
+            name,
             on_missing: OnMissing::default(),
             max_in_flight: 64,
             batch: 256,
@@ -65,9 +68,7 @@ impl Default for Options {
             scope_of: None,
         }
     }
-}
 
-impl Options {
     /// Returns the number of attempts, which are spread over minutes where the broker holds a
     /// message meanwhile, and over seconds where it stands before all others of its partition.
     pub(super) fn max_attempts(&self, acks: Acks) -> u32 {
@@ -93,6 +94,20 @@ impl Options {
         BackOff { first: first.min(MAX), max: max.min(MAX) }
     }
 
+    /// Returns the engine with the consumer's scope.
+    pub(super) fn scoped<S: Store>(&self, engine: &TieredDedup<S>) -> Result<TieredDedup<S>, StoreError> {
+        let engine = engine.with_subscope(&self.name);
+        let expected = "a name of at most 128 bytes together with the engine's scope";
+        option::check("hapax", engine.is_ok(), "name", &self.name, expected)?;
+        let engine = engine?;
+        if let Some(scope_of) = &self.scope_of {
+            let scope = scope_of(&Partition::default());
+            let expected = "text without control characters, of at most 128 bytes together with the consumer's scope";
+            option::check("hapax", engine.with_subscope(&scope).is_ok(), "scope_by", &scope, expected)?;
+        }
+        Ok(engine)
+    }
+
     pub(super) fn validate(&self) -> Result<(), StoreError> {
         let check = |valid: bool, option: &str, got: &dyn fmt::Debug, expected: &str| {
             option::check("hapax", valid, option, got, expected)
@@ -100,6 +115,8 @@ impl Options {
         const MAX: Duration = Duration::from_secs(366 * 24 * 3600);
         let sane = |time: Duration| !time.is_zero() && time <= MAX;
         let several = 1..=1 << 20;
+        let is_name = !self.name.is_empty() && !self.name.contains('/') && Scope::new(&self.name).is_ok();
+        check(is_name, "name", &self.name, NAME)?;
         check(several.contains(&self.max_in_flight), "max_in_flight", &self.max_in_flight, "1 to 2^20")?;
         check(several.contains(&self.batch), "batch", &self.batch, "1 to 2^20")?;
         let unacknowledged = self.max_in_flight..=1 << 20;
@@ -120,9 +137,6 @@ impl Options {
         let (every, messages) = self.persist_every;
         let valid = every <= MAX && several.contains(&messages);
         check(valid, "persist_every", &self.persist_every, "a duration of up to a year, and 1 to 2^20 messages")?;
-        if let Some(scope_of) = &self.scope_of {
-            Scope::new(&scope_of(&Partition::default()))?;
-        }
         Ok(())
     }
 }

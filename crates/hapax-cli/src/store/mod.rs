@@ -26,7 +26,7 @@ pub enum StoreCommand {
         /// Ids, as `list` prints them: order-17, or orders/3/9017 for a key of several parts
         #[arg(required = true)]
         ids: Vec<String>,
-        /// Scope of the ids
+        /// Scope of the ids: that of a consumer is its name, or SCOPE/NAME if its engine has a scope
         #[arg(long, default_value = "")]
         scope: String,
         /// Print one JSON object a line
@@ -94,7 +94,8 @@ pub enum StoreCommand {
 /// The records that a command is about.
 #[derive(Debug, Args)]
 pub struct Filter {
-    /// Scope: only its ids (for `forget` with ids: their scope)
+    /// Scope: only its ids (for `forget` with ids: their scope); that of a consumer is its name, or
+    /// SCOPE/NAME if its engine has a scope
     #[arg(long)]
     scope: Option<String>,
     /// Beginning of the ids, as they are printed

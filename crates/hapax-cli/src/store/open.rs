@@ -16,7 +16,7 @@ pub struct Place {
     /// Address: redis://HOST, postgres://HOST/DATABASE, the directory of fjall, or the file of
     /// SQLite; by TLS: rediss://HOST, postgres://HOST/DATABASE?sslmode=require
     url: String,
-    /// Namespace of the keys (Redis) [default: hapax]
+    /// Namespace of the keys (Redis), without which none is read: that of `RedisOptions`
     #[arg(long, value_name = "NAME", help_heading = "Store")]
     namespace: Option<String>,
     /// The address is that of a node of a cluster (Redis)
@@ -50,13 +50,11 @@ pub async fn with(place: &Place, work: impl Work) -> Result<(), CommandError> {
     place.check(kind)?;
     match kind {
         Kind::Redis => {
-            let mut options = match place.cluster {
-                true => RedisOptions::cluster([place.url.as_str()]),
-                false => RedisOptions::single(place.url.as_str()),
+            let namespace = place.namespace.as_deref().unwrap_or_default();
+            let options = match place.cluster {
+                true => RedisOptions::cluster([place.url.as_str()], namespace),
+                false => RedisOptions::single(place.url.as_str(), namespace),
             };
-            if let Some(namespace) = &place.namespace {
-                options = options.namespace(namespace);
-            }
             work.on(RedisStore::connect(options).await.map_err(failed)?).await
         }
         Kind::Postgres => {
@@ -108,7 +106,7 @@ impl Place {
         }
     }
 
-    /// Refuses options of other stores.
+    /// Refuses options of other stores, and Redis without a namespace.
     fn check(&self, kind: Kind) -> Result<(), CommandError> {
         let options = [
             ("--namespace", self.namespace.is_some(), kind == Kind::Redis, "Redis"),
@@ -116,6 +114,10 @@ impl Place {
             ("--table", self.table.is_some(), matches!(kind, Kind::Postgres | Kind::Sqlite), "PostgreSQL and SQLite"),
             ("--per-scope", self.per_scope, kind == Kind::Postgres, "PostgreSQL"),
         ];
+        if kind == Kind::Redis && self.namespace.is_none() {
+            let why = "--namespace NAME is needed for Redis: the one that the service gives its `RedisOptions`";
+            return Err(CommandError::Usage(why.to_owned()));
+        }
         match options.iter().find(|(_, is_given, is_for_it, _)| *is_given && !is_for_it) {
             None => Ok(()),
             Some((name, _, _, of)) => Err(CommandError::Usage(format!("{name} is for {of} only"))),
@@ -151,10 +153,12 @@ mod tests {
     #[test]
     fn options_of_other_stores_are_refused() {
         let table = Place { table: Some("a".into()), ..place("") };
-        let cluster = Place { cluster: true, ..place("") };
+        let cluster = Place { cluster: true, namespace: Some("billing".into()), ..place("") };
         assert!(table.check(Kind::Sqlite).is_ok() && table.check(Kind::Postgres).is_ok());
         assert!(table.check(Kind::Redis).is_err() && table.check(Kind::Fjall).is_err());
         assert!(cluster.check(Kind::Redis).is_ok() && cluster.check(Kind::Postgres).is_err());
+        let error = Place { namespace: None, ..cluster }.check(Kind::Redis).unwrap_err();
+        assert!(error.to_string().starts_with("--namespace NAME is needed for Redis"), "{error}");
         let error = Place { per_scope: true, ..place("") }.check(Kind::Sqlite).unwrap_err();
         assert_eq!(error.to_string(), "--per-scope is for PostgreSQL only");
     }

@@ -118,7 +118,7 @@ async fn fenced(flaw: Flaw) -> End {
     let first = open(handover.acquire("3", &directory.0.join("a")).await.unwrap()).await;
     let log = Log { next: AtomicU64::new(0), committed: AtomicU64::new(0) };
     let handled = Arc::new(AtomicU64::new(0));
-    let consumer = LogConsumer::builder(Flawed(first, flaw), |number: &u64| Some(number.to_be_bytes()));
+    let consumer = LogConsumer::builder("orders", Flawed(first, flaw), |number: &u64| Some(number.to_be_bytes()));
     let consumer = consumer.batch(32).max_in_flight(2).build().unwrap();
     let counted = Arc::clone(&handled);
     let handle = move |message: Delivery<u64>| {

@@ -92,7 +92,7 @@ async fn redis_takes_what_is_predicted() {
         return;
     }
     let server = crate::redis_server::Server::start(&[]);
-    let store = RedisStore::connect(RedisOptions::single(server.url()).namespace("http")).await.unwrap();
+    let store = RedisStore::connect(RedisOptions::single(server.url(), "http")).await.unwrap();
     let store = Arc::new(store);
     fill(Arc::clone(&store), 10).await; // scripts, buffers
     let used = || {

@@ -117,7 +117,7 @@ async fn over_redis() {
         return;
     }
     let server = crate::redis_server::Server::start(&[]);
-    let store = RedisStore::connect(RedisOptions::single(server.url()).namespace("http")).await.unwrap();
+    let store = RedisStore::connect(RedisOptions::single(server.url(), "http")).await.unwrap();
     cases(store).await;
 }
 

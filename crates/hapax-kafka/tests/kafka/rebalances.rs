@@ -75,7 +75,7 @@ impl Member {
         let source = Watched { source, revoked: Arc::clone(&revoked) };
         let engine = TieredDedup::builder(InMemoryStore::new()).build().await.expect("an engine");
         let id_of = |order: &KafkaMessage| order.header_bytes("id").map(<[u8]>::to_vec);
-        let consumer = Consumer::builder(engine, id_of).max_in_flight(8).build().expect("a consumer");
+        let consumer = Consumer::builder("billing", engine, id_of).max_in_flight(8).build().expect("a consumer");
         let handled = Arc::clone(handled);
         let handle = move |order: Delivery<KafkaMessage>| {
             let handled = Arc::clone(&handled);

@@ -48,7 +48,8 @@ async fn a_consumer_that_is_deleted_ends_the_run() {
     let Some(server) = Server::start("nats_deleted").await else { return };
     let source = server.source().await;
     let engine = TieredDedup::builder(InMemoryStore::new()).build().await.unwrap();
-    let consumer = Consumer::builder(engine, |message: &hapax_nats::Message| Some(message.payload.to_vec())).build();
+    let consumer =
+        Consumer::builder("billing", engine, |message: &hapax_nats::Message| Some(message.payload.to_vec())).build();
     let handle = |_: Delivery<hapax_nats::Message>| async { Ok::<(), std::io::Error>(()) };
     let delete = async {
         tokio::time::sleep(Duration::from_millis(300)).await;

@@ -130,7 +130,7 @@ pub async fn a_consumer_handles_each_order_once_and_puts_aside_what_fails(node: 
     node.publish("without an id", plain()).await;
     let engine = TieredDedup::builder(InMemoryStore::new()).build().await.unwrap();
     let id = |order: &Message| order.id().map(|id| id.into_owned());
-    let consumer = Consumer::builder(engine, id).max_attempts(2);
+    let consumer = Consumer::builder("billing", engine, id).max_attempts(2);
     let consumer = consumer.retry_delay(Duration::from_millis(50), Duration::from_millis(100)).build().unwrap();
     let bill = |order: Delivery<Message>| async move {
         match order.id().as_deref() {

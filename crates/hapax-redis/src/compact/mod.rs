@@ -28,7 +28,7 @@ use std::time::Duration;
 /// # async fn example() -> Result<(), hapax_store::StoreError> {
 /// let retention = Duration::from_secs(86_400);
 /// let options = CompactOptions { retention, expected_ids: 50_000_000 };
-/// let marks = CompactMarks::connect(RedisOptions::single("redis://127.0.0.1/"), options).await?;
+/// let marks = CompactMarks::connect(RedisOptions::single("redis://127.0.0.1/", "orders"), options).await?;
 /// # let poll = || Vec::<String>::new();
 /// # let handle = |order: &str| drop(order.len());
 /// let scope = Scope::new("orders")?;

@@ -33,11 +33,11 @@ const REASON_MAX: usize = 1_024;
 /// use hapax_stream::{Consumer, Delivery};
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// let redis = RedisOptions::single("redis://127.0.0.1/");
+/// let redis = RedisOptions::single("redis://127.0.0.1/", "billing");
 /// let orders = RedisStreamOptions::new("orders", "billing", "billing-1");
 /// let orders = RedisStream::connect(redis.clone(), orders).await?;
 ///
-/// let billed = TieredDedup::builder(RedisStore::connect(redis.namespace("billing")).await?).build().await?;
+/// let billed = TieredDedup::builder(RedisStore::connect(redis).await?).build().await?;
 /// let consumer = Consumer::builder(billed, |order: &StreamEntry| order.field("id").map(<[u8]>::to_vec)).build()?;
 /// let bill = |order: Delivery<StreamEntry>| async move {
 ///     println!("{} is billed, with fencing token {:?}", order.entry_id(), order.token());

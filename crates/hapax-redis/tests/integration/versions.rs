@@ -35,7 +35,7 @@ fn one_server_keeps_the_promises_of_versions() {
         return;
     }
     let server = Server::start(&[]);
-    let options = RedisOptions::single(server.url());
+    let options = RedisOptions::single(server.url(), "test");
     runtime().block_on(verify_versions(&OnServers { servers: &[server], options })).unwrap();
 }
 
@@ -45,7 +45,7 @@ fn a_cluster_keeps_the_promises_of_versions() {
         return;
     }
     let cluster = Cluster::start();
-    let options = RedisOptions::cluster(cluster.urls());
+    let options = RedisOptions::cluster(cluster.urls(), "test");
     runtime().block_on(verify_versions(&OnServers { servers: &cluster.nodes, options })).unwrap();
 }
 
@@ -56,7 +56,7 @@ fn a_server_that_forgets_its_scripts_is_told_again() {
     }
     let server = Server::start(&[]);
     runtime().block_on(async {
-        let store = RedisStore::connect(RedisOptions::single(server.url())).await.unwrap();
+        let store = RedisStore::connect(RedisOptions::single(server.url(), "test")).await.unwrap();
         let key = RecordKey::new(&Scope::new("prices").unwrap(), "a");
         for version in 5..8 {
             server.ask::<()>(&["SCRIPT", "FLUSH"]);

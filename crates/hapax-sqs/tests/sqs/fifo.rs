@@ -74,7 +74,7 @@ async fn a_group_is_handled_in_order_also_when_one_of_it_fails() {
         server.send_to(group, id).await;
     }
     let engine = TieredDedup::builder(InMemoryStore::new()).build().await.unwrap();
-    let consumer = Consumer::builder(engine, |order: &Message| order.body().map(str::to_owned))
+    let consumer = Consumer::builder("billing", engine, |order: &Message| order.body().map(str::to_owned))
         .in_order_by(|order: &Message| order.group_id().map(str::to_owned))
         .max_attempts(3)
         .retry_delay(Duration::from_millis(50), Duration::from_millis(100))

@@ -152,7 +152,7 @@ async fn a_consumer_handles_each_order_once_and_puts_aside_what_fails() {
     server.send("without a number", &[]).await;
     let engine = TieredDedup::builder(InMemoryStore::new()).build().await.unwrap();
     let number = |order: &hapax_sqs::Message| order.header("number").map(str::to_owned);
-    let consumer = Consumer::builder(engine, number).max_attempts(2);
+    let consumer = Consumer::builder("billing", engine, number).max_attempts(2);
     let consumer = consumer.retry_delay(Duration::from_millis(100), Duration::from_millis(200)).build().unwrap();
     let bill = |order: Delivery<hapax_sqs::Message>| async move {
         match order.header("number") {

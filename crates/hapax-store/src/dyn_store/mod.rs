@@ -24,7 +24,7 @@ use std::sync::Arc;
 ///     match setting.split_once(':') {
 ///         None if setting == "memory" => Ok(DynStore::new(InMemoryStore::new())),
 ///         Some(("fjall", path)) => Ok(DynStore::new(FjallStore::open(path).await?)),
-///         Some(("redis", _)) => Ok(DynStore::new(RedisStore::connect(RedisOptions::single(setting)).await?)),
+///         Some(("redis", _)) => Ok(DynStore::new(RedisStore::connect(RedisOptions::single(setting, "orders")).await?)),
 ///         _ => Err(StoreError::new(ErrorKind::Misconfigured, "store", format!("no such store: {setting}"))),
 ///     }
 /// }

@@ -87,6 +87,16 @@ impl<S: Store> TieredDedup<S> {
         Ok(Self::new(Arc::clone(&self.store), self.engine.with_scope(scope)?))
     }
 
+    /// Returns a handle to the same engine for the scope of this name beneath this handle's:
+    /// `shop/billing`, if that is `shop`; `billing`, if it is the one without a name.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`with_scope`](Self::with_scope).
+    pub fn with_subscope(&self, name: &str) -> Result<Self, StoreError> {
+        Ok(Self::new(Arc::clone(&self.store), self.engine.with_subscope(name)?))
+    }
+
     /// Returns a number for a pause, the same in a simulation that is repeated.
     #[doc(hidden)]
     pub fn random(&self) -> u64 {

@@ -30,13 +30,13 @@ async fn main() -> Result<(), Failed> {
 
     // The store is shared by all processes that bill, and keeps ids for longer than the stream
     // keeps its messages.
-    let store = RedisStore::connect(RedisOptions::single(redis).namespace("billing")).await?;
+    let store = RedisStore::connect(RedisOptions::single(redis, "billing")).await?;
     let billed = TieredDedup::builder(store)
         .retention(Duration::from_secs(7 * 24 * 3600))
         .lease(Duration::from_secs(1)) // renewed while the handler runs; so long orders wait after a crash
         .build()
         .await?;
-    let consumer = Consumer::builder(billed, id)
+    let consumer = Consumer::builder("billing", billed, id)
         .max_in_flight(IN_FLIGHT)
         .max_unacknowledged(2 * IN_FLIGHT) // those being billed, and those being completed
         .handler_timeout(Duration::from_secs(60))

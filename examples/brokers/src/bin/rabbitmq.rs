@@ -34,7 +34,7 @@ async fn main() -> Result<(), Failed> {
         .lease(Duration::from_secs(1)) // renewed while the handler runs; so long orders wait after a crash
         .build()
         .await?;
-    let consumer = Consumer::builder(billed, id)
+    let consumer = Consumer::builder("billing", billed, id)
         .max_in_flight(IN_FLIGHT.into())
         .handler_timeout(Duration::from_secs(60)) // the broker itself closes the channel after half an hour
         .max_attempts(3)

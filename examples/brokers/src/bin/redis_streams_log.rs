@@ -18,11 +18,11 @@ async fn main() -> Result<(), Failed> {
     let (interrupted, ledger) = (interrupted()?, Arc::new(Ledger::open(ledger)?));
     // The time after which a process that starts again gets what it had not acknowledged.
     let group = RedisStreamOptions::new(stream, "counting", "one").idle(Duration::from_secs(1));
-    let clicks = RedisStream::connect(RedisOptions::single(redis), group).await?;
+    let clicks = RedisStream::connect(RedisOptions::single(redis, "orders"), group).await?;
 
     let journaled = Dedup::builder().journal(journal, JournalOptions::new().checkpoints(true));
     let seen = journaled.window(Duration::from_secs(3_600)).build()?; // longer than producers try, or this lags
-    let consumer = LogConsumer::builder(seen, |click: &StreamEntry| click.field("id").map(<[u8]>::to_vec))
+    let consumer = LogConsumer::builder("billing", seen, |click: &StreamEntry| click.field("id").map(<[u8]>::to_vec))
         .batch(32) // a crash counts up to two batches again
         .max_in_flight(8)
         .max_attempts(3)

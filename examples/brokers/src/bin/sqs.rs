@@ -43,11 +43,11 @@ async fn main() -> Result<(), Failed> {
     let options = SqsOptions::new(&queue, format!("{queue}-dead")).visibility(2 * lease);
     let orders = Sqs::new(client(&endpoint), options).await?;
 
-    let store = RedisStore::connect(RedisOptions::single(redis).namespace("billing")).await?;
+    let store = RedisStore::connect(RedisOptions::single(redis, "billing")).await?;
     // SQS keeps messages for up to 14 days.
     let retention = Duration::from_secs(15 * 24 * 3600);
     let billed = TieredDedup::builder(store).retention(retention).lease(lease).build().await?;
-    let consumer = Consumer::builder(billed, id)
+    let consumer = Consumer::builder("billing", billed, id)
         .max_in_flight(IN_FLIGHT)
         // Messages that wait here are hidden from other consumers.
         .max_unacknowledged(2 * IN_FLIGHT)

@@ -128,7 +128,7 @@ impl Backend for hapax_redis::RedisStore {
     const NEEDS: Needs = Needs::Redis;
 
     async fn open(plan: &Plan) -> Result<Self, Failure> {
-        let options = hapax_redis::RedisOptions::single(plan.server()?).response_timeout(PATIENCE);
+        let options = hapax_redis::RedisOptions::single(plan.server()?, "orders").response_timeout(PATIENCE);
         Ok(Self::connect(options).await?)
     }
 }

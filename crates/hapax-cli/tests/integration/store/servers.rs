@@ -48,10 +48,12 @@ fn redis_is_shown() {
     }
     let server = redis_server::Server::start(&[]);
     let url = server.url();
-    wait(async { fill(&RedisStore::connect(RedisOptions::single(url.clone())).await.unwrap()).await });
-    is_shown(&url, &[]);
+    wait(async { fill(&RedisStore::connect(RedisOptions::single(url.clone(), "test")).await.unwrap()).await });
+    is_shown(&url, &["--namespace", "test"]);
+    let without = hapax(&["list", &url]);
+    assert_eq!(without.status.code(), Some(2), "{without:?}");
     wait(async {
-        let options = RedisOptions::single(url.clone()).namespace("elsewhere");
+        let options = RedisOptions::single(url.clone(), "elsewhere");
         fill(&RedisStore::connect(options).await.unwrap()).await;
     });
     is_shown(&url, &["--namespace", "elsewhere"]);

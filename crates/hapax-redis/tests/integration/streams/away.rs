@@ -44,7 +44,7 @@ async fn the_wait_for_a_server_has_an_end() {
         return;
     }
     let server = Server::start(&[]);
-    let redis = RedisOptions::single(server.url()).response_timeout(Duration::from_millis(300));
+    let redis = RedisOptions::single(server.url(), "test").response_timeout(Duration::from_millis(300));
     for (wait, least) in [(Duration::ZERO, Duration::ZERO), (Duration::from_secs(2), Duration::from_secs(1))] {
         let stream = RedisStream::connect(redis.clone(), options("one").retry_for(wait)).await.expect("a stream");
         server.pause();
@@ -86,6 +86,6 @@ async fn a_key_that_is_no_stream_is_an_error_at_once() {
     }
     let server = Server::start(&[]);
     server.ask::<String>(&["SET", "orders", "x"]);
-    let refused = RedisStream::connect(RedisOptions::single(server.url()), options("one")).await.map(drop);
+    let refused = RedisStream::connect(RedisOptions::single(server.url(), "test"), options("one")).await.map(drop);
     assert!(matches!(refused, Err(RedisStreamError::Server { .. })), "{refused:?}");
 }

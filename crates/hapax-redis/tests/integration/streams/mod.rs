@@ -20,7 +20,7 @@ fn options(consumer: &str) -> RedisStreamOptions {
 }
 
 async fn connect(server: &Server, options: RedisStreamOptions) -> RedisStream {
-    RedisStream::connect(RedisOptions::single(server.url()), options).await.expect("a stream")
+    RedisStream::connect(RedisOptions::single(server.url(), "test"), options).await.expect("a stream")
 }
 
 /// Adds entries with ids of these numbers.
@@ -185,6 +185,6 @@ async fn a_group_may_begin_at_the_end() {
 #[tokio::test]
 async fn wrong_options_are_named() {
     let wrong = options("one").idle(Duration::ZERO);
-    let refused = RedisStream::connect(RedisOptions::single("redis://127.0.0.1:1"), wrong).await.map(drop);
+    let refused = RedisStream::connect(RedisOptions::single("redis://127.0.0.1:1", "test"), wrong).await.map(drop);
     assert!(matches!(refused, Err(RedisStreamError::Option { name: "idle", .. })), "{refused:?}");
 }

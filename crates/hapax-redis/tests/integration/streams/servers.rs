@@ -24,7 +24,7 @@ async fn a_password_is_that_of_the_url() {
         return;
     }
     let server = Server::start_on_loopback(&["--requirepass", "secret"]);
-    let url = |password: &str| RedisOptions::single(format!("redis://:{password}@{}", server.address()));
+    let url = |password: &str| RedisOptions::single(format!("redis://:{password}@{}", server.address()), "test");
     let refused = RedisStream::connect(url("wrong"), options("one")).await.map(drop);
     assert!(matches!(&refused, Err(RedisStreamError::Server { .. })), "{refused:?}");
     let stream = RedisStream::connect(url("secret"), options("one")).await.expect("a stream");
@@ -48,7 +48,7 @@ async fn connections_are_encrypted() {
     let Some(server) = Server::start_encrypted(&certificate) else {
         return testkit::skipped("encrypted connections: this redis-server knows none (Debian: redis-server)");
     };
-    let redis = RedisOptions::single(server.encrypted_url()).root_certificate(certificate.root_pem());
+    let redis = RedisOptions::single(server.encrypted_url(), "test").root_certificate(certificate.root_pem());
     let stream = RedisStream::connect(redis, options("one")).await.expect("a stream");
     add(&server, 0..2);
     all_is_done(&stream).await;
@@ -60,7 +60,7 @@ async fn a_cluster_has_the_stream_in_one_slot_and_its_dead_letters_in_another() 
         return;
     }
     let cluster = Cluster::start();
-    let redis = RedisOptions::cluster(cluster.urls());
+    let redis = RedisOptions::cluster(cluster.urls(), "test");
     let stream = RedisStream::connect(redis.clone(), options("one")).await.expect("a stream");
     // (A node answers for its own slots only.)
     let added = |words: &[&str]| {
@@ -88,7 +88,7 @@ async fn a_master_that_takes_over_is_found_by_its_sentinels() {
     }
     let watched = Watched::start();
     let master = format!("redis://{}/0", Watched::MASTER);
-    let redis = RedisOptions::sentinel(master, watched.sentinel_urls());
+    let redis = RedisOptions::sentinel(master, watched.sentinel_urls(), "test");
     let stream = RedisStream::connect(redis, options("one")).await.expect("a stream");
     add(&watched.master, 0..2);
     all_is_done(&stream).await;

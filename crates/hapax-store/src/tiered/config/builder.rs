@@ -122,7 +122,9 @@ impl<S: Store> TieredBuilder<S> {
         self
     }
 
-    /// Sets the policy of a scope.
+    /// Sets the policy of a scope, and of those [beneath](crate::Scope::beneath) it that have none
+    /// of their own: `shop` is also that of `shop/billing`. A consumer's scope is its name, beneath
+    /// the [engine's](Self::scope).
     pub fn policy(mut self, scope: impl Into<String>, policy: Policy) -> Self {
         self.options.policies.push((scope.into(), policy));
         self
@@ -157,7 +159,9 @@ impl<S: Store> TieredBuilder<S> {
         self
     }
 
-    /// Sets the namespace of the ids. Default: the one without a name.
+    /// Sets the namespace of the ids. Callers with equal ids that must not take them for the same
+    /// one, such as two services on one store, have different ones. (A consumer of hapax-stream
+    /// adds its name by itself.) Default: the one without a name.
     pub fn scope(mut self, scope: impl Into<String>) -> Self {
         self.options.scope = scope.into();
         self

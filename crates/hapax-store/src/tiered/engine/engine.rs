@@ -42,8 +42,9 @@ impl Engine {
         scope: &str,
     ) -> Result<Self, StoreError> {
         let scope = Scope::new(scope)?;
-        let policy = policies
-            .get(scope.as_str())
+        let policy = scope
+            .with_those_above()
+            .find_map(|name| policies.get(name))
             .or_else(|| policies.get("*"))
             .cloned()
             .ok_or_else(|| StoreError::new(ErrorKind::Misconfigured, "hapax", "an engine without policies"))?;
@@ -58,6 +59,10 @@ impl Engine {
 
     pub(crate) fn with_scope(&self, scope: &str) -> Result<Self, StoreError> {
         Self::new(Arc::clone(&self.client), Arc::clone(&self.policies), scope)
+    }
+
+    pub(crate) fn with_subscope(&self, name: &str) -> Result<Self, StoreError> {
+        self.with_scope(self.scope.beneath(name)?.as_str())
     }
 
     pub(crate) fn name(&self, id: impl AsRef<[u8]>) -> Name {

@@ -361,7 +361,7 @@ async fn over_a_real_redis() {
     }
     let server = redis_server::Server::start(&[]);
     let connect = async || {
-        let store = RedisStore::connect(RedisOptions::single(server.url())).await.unwrap();
+        let store = RedisStore::connect(RedisOptions::single(server.url(), "test")).await.unwrap();
         TieredDedup::builder(store).build().await.unwrap()
     };
     let (here, there) = (connect().await, connect().await);

@@ -38,7 +38,7 @@ impl<M: Clone + Send + Sync + 'static> Source for Queue<M> {
 async fn consume(world: &World) {
     let engine = world.engine().build().await.unwrap();
     engine.claim("done").await.unwrap().claimed().unwrap().complete().await.unwrap();
-    let consumer = Consumer::builder(engine, |message: &&str| Some(*message)).name("orders").max_attempts(1);
+    let consumer = Consumer::builder("orders", engine, |message: &&str| Some(*message)).max_attempts(1);
     let queue = Queue(Mutex::new(vec!["good", "done", "bad"]));
     let handle = |message: Delivery<&'static str>| async move { if *message == "bad" { Err("no") } else { Ok(()) } };
     let stats = consumer.build().unwrap().run(&queue, handle, std::future::pending()).await.unwrap();
@@ -87,8 +87,8 @@ fn event(id: &str, kind: &str) -> Event {
 /// Consumes events of two kinds that are told apart, and of a hundred that somebody has invented.
 async fn consume_kinds(world: &World) {
     let engine = world.engine().build().await.unwrap();
-    let consumer = Consumer::builder(engine, |event: &Event| event.id().map(|id| id.into_owned()));
-    let consumer = consumer.name("orders").max_attempts(1).kinds(Kinds::of(["placed", "paid"])).build().unwrap();
+    let consumer = Consumer::builder("orders", engine, |event: &Event| event.id().map(|id| id.into_owned()));
+    let consumer = consumer.max_attempts(1).kinds(Kinds::of(["placed", "paid"])).build().unwrap();
     let mut events = vec![event("1", "placed"), event("1", "placed"), event("2", "paid"), event("3", "placed")];
     events.extend((0..100).map(|n| event(&format!("x-{n}"), &format!("invented-{n}"))));
     let handle = |event: Delivery<Event>| async move { if event.event_id() == "3" { Err("no") } else { Ok(()) } };
@@ -136,7 +136,7 @@ fn a_span_may_be_the_callers() {
     let _guard = seen.watch();
     run(async {
         let engine = World::new().engine().build().await.unwrap();
-        let consumer = Consumer::builder(engine, |message: &&str| Some(*message));
+        let consumer = Consumer::builder("orders", engine, |message: &&str| Some(*message));
         let span_by = |delivery: &Delivery<&'static str>| tracing::info_span!(target: "hapax_test", "mine", message = **delivery, attempt = delivery.attempt());
         let consumer = consumer.span_by(span_by).build().unwrap();
         let handle = |_: Delivery<&'static str>| async {

@@ -62,7 +62,7 @@ impl Drop for Directory {
 }
 
 pub fn log_consumer(engine: hapax::Dedup) -> LogConsumer<String> {
-    LogConsumer::builder(engine, |message: &String| Some(message.clone())).name("log").build().unwrap()
+    LogConsumer::builder("log", engine, |message: &String| Some(message.clone())).build().unwrap()
 }
 
 #[test]

@@ -158,7 +158,7 @@ async fn live(backlog: Arc<Backlog>, queue: Arc<Queue>, client: usize) -> turmoi
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
         }
     };
-    let consumer = Consumer::builder(engine, |received: &Received| Some(received.message.id.clone()))
+    let consumer = Consumer::builder("orders", engine, |received: &Received| Some(received.message.id.clone()))
         .max_in_flight(backlog.max_in_flight)
         .max_unacknowledged(backlog.max_unacknowledged)
         .max_attempts(MAX_ATTEMPTS)

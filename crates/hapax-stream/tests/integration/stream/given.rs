@@ -54,7 +54,7 @@ async fn a_log_asks_for_id_and_kind_once_and_a_panic_there_loses_no_message() {
             (!of_id).then(|| for_kind.call());
             Some("placed".to_owned())
         };
-        let builder = LogConsumer::builder(journal.open(), id_of);
+        let builder = LogConsumer::builder("orders", journal.open(), id_of);
         let consumer = builder.kinds_by(Kinds::first(1), kind_of).build().unwrap();
         let mut panics = 0;
         while caught(consumer.run(&broker, effects.handler(|_| Duration::ZERO), pending())).await.is_err() {
@@ -99,7 +99,7 @@ async fn consume(acks: Acks, which: Given, at: u32) -> (u32, Vec<String>) {
         }
     };
     let (id, key, kind, scope) = (called(Given::Id), called(Given::Key), called(Given::Kind), called(Given::Scope));
-    let builder = Consumer::builder(engine, move |message: &Message| {
+    let builder = Consumer::builder("orders", engine, move |message: &Message| {
         id();
         message.id.clone()
     });

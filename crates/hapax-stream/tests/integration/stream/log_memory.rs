@@ -81,7 +81,7 @@ fn leased(journal: &Journal) -> (watch::Sender<Lease>, Leased) {
 }
 
 fn consumer(memory: Leased) -> LogConsumerBuilder<Message, Leased> {
-    LogConsumer::builder(memory, |message: &Message| message.id.clone()).max_in_flight(2)
+    LogConsumer::builder("orders", memory, |message: &Message| message.id.clone()).max_in_flight(2)
 }
 
 /// The messages that have begun, or are done.
@@ -216,7 +216,8 @@ async fn it_is_persisted_as_often_as_was_said_with_the_positions_behind_what_is_
     let name = |n| broker::partition(n).to_string().into_bytes();
     let last = [(name(0), b"45".to_vec()), (name(1), b"44".to_vec())];
     assert_eq!(*persisted.1.lock().unwrap(), last, "of each partition, behind its last message");
-    let wrong = LogConsumer::builder(Dedup::builder().build().unwrap(), |message: &Message| message.id.clone());
+    let wrong =
+        LogConsumer::builder("orders", Dedup::builder().build().unwrap(), |message: &Message| message.id.clone());
     let wrong = wrong.persist_every(Duration::ZERO, 0).build().unwrap_err();
     assert!(wrong.to_string().contains("persist_every"), "{wrong}");
 }

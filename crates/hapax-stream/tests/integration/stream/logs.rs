@@ -69,7 +69,7 @@ impl Drop for Journal {
 }
 
 fn log_consumer(engine: &Dedup) -> LogConsumerBuilder<Message> {
-    let builder = LogConsumer::builder(engine.clone(), |message: &Message| message.id.clone());
+    let builder = LogConsumer::builder("orders", engine.clone(), |message: &Message| message.id.clone());
     builder.retry_delay(Duration::from_millis(100), Duration::from_secs(5))
 }
 

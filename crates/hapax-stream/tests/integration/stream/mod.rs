@@ -83,6 +83,6 @@ impl World {
 
 /// Builds a consumer whose messages bring their ids.
 fn consumer(engine: &Engine) -> ConsumerBuilder<Store, Message> {
-    let builder = Consumer::builder(engine.clone(), |message: &Message| message.id.clone());
+    let builder = Consumer::builder("orders", engine.clone(), |message: &Message| message.id.clone());
     builder.retry_delay(Duration::from_millis(100), Duration::from_secs(5))
 }

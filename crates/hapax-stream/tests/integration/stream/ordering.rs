@@ -301,7 +301,7 @@ async fn a_source_that_does_not_keep_messages_is_refused() {
     let engine = world.shared().await;
     let build = |in_order: bool| {
         let builder =
-            Consumer::builder(engine.clone(), |message: &super::queue::Received| Some(message.id.clone())).name("q");
+            Consumer::builder("q", engine.clone(), |message: &super::queue::Received| Some(message.id.clone()));
         let builder = if in_order { builder.in_order_by(|_| Some("key")) } else { builder };
         builder.build().unwrap()
     };

@@ -60,7 +60,7 @@ async fn ten_minutes_away(acks: Acks, counts: bool) {
     broker.close();
     let begin = Instant::now();
     let dependency = Dependency::away(begin + SECOND, begin + 10 * MINUTE);
-    let consumer = Consumer::builder(engine, |message: &Message| message.id.clone())
+    let consumer = Consumer::builder("orders", engine, |message: &Message| message.id.clone())
         .in_order_by(|message: &Message| Some((message.offset % 100).to_string()))
         .build()
         .unwrap();
@@ -107,7 +107,7 @@ async fn in_an_outage_one_is_tried_at_a_time_and_the_health_says_so() {
     broker.close();
     let begin = Instant::now();
     let dependency = Dependency::away(begin, begin + 10 * MINUTE);
-    let consumer = Consumer::builder(engine, |message: &Message| message.id.clone()).build().unwrap();
+    let consumer = Consumer::builder("orders", engine, |message: &Message| message.id.clone()).build().unwrap();
     let at = Arc::clone(&dependency);
     let handle = move |_: Delivery<Message>| {
         let is_away = at.is_away();
@@ -132,7 +132,7 @@ async fn where_nothing_is_left_but_poison_it_is_put_aside_in_the_end_and_others_
     let world = World::new();
     let (engine, mut queue) = (world.shared().await, Queue::of(30 * SECOND, (0..20).map(|n| format!("poison-{n}"))));
     queue.heartbeat = Some(10 * SECOND);
-    let consumer = Consumer::builder(engine, |message: &Received| Some(message.id.clone())).build().unwrap();
+    let consumer = Consumer::builder("orders", engine, |message: &Received| Some(message.id.clone())).build().unwrap();
     let handled = Arc::new(Mutex::new(None));
     let at = Arc::clone(&handled);
     let handle = move |message: Delivery<Received>| {
@@ -160,7 +160,7 @@ async fn later_is_no_attempt_and_comes_when_it_was_asked_for() {
         let (engine, broker) = (world.shared().await, Broker::new(&world.store, acks));
         broker.send(0, "a");
         broker.close();
-        let builder = Consumer::builder(engine, |message: &Message| message.id.clone());
+        let builder = Consumer::builder("orders", engine, |message: &Message| message.id.clone());
         let consumer = builder.max_attempts(2).on_error(OnError::common).build().unwrap();
         let calls = Arc::new(Mutex::new(Vec::new()));
         let at = Arc::clone(&calls);
@@ -192,7 +192,7 @@ async fn a_paused_consumer_takes_nothing_until_it_is_resumed() {
     let world = World::new();
     let (engine, mut queue) = (world.shared().await, Queue::of(30 * SECOND, (0..100).map(|n| n.to_string())));
     queue.heartbeat = Some(10 * SECOND);
-    let builder = Consumer::builder(engine, |message: &Received| Some(message.id.clone()));
+    let builder = Consumer::builder("orders", engine, |message: &Received| Some(message.id.clone()));
     let consumer = builder.max_in_flight(2).batch(10).build().unwrap();
     let handle = |_: Delivery<Received>| async {
         tokio::time::sleep(SECOND).await;
@@ -224,7 +224,8 @@ async fn what_was_put_aside_and_is_only_repeated_is_put_aside_again_unhandled() 
             async { Err("no") }
         }
     };
-    let builder = || Consumer::builder(engine.clone(), |message: &Received| Some(message.id.clone())).max_attempts(2);
+    let builder =
+        || Consumer::builder("orders", engine.clone(), |message: &Received| Some(message.id.clone())).max_attempts(2);
     let first = builder().build().unwrap();
     first.run(&queue, handler(), queue.emptied()).await.unwrap();
     queue.restore("a");
@@ -248,8 +249,8 @@ async fn a_message_whose_record_is_damaged_is_put_aside_and_stops_nobody() {
         let (engine, broker) = (world.engine().retries(0).build().await.unwrap(), Broker::new(&world.store, acks));
         (0..50).for_each(|n| _ = broker.send_id(0, Some(n.to_string())));
         broker.close();
-        world.store.damage(RecordKey::new(&Scope::default(), "7"));
-        let consumer = Consumer::builder(engine, |message: &Message| message.id.clone()).build().unwrap();
+        world.store.damage(RecordKey::new(&Scope::new("orders").unwrap(), "7"));
+        let consumer = Consumer::builder("orders", engine, |message: &Message| message.id.clone()).build().unwrap();
         let stats =
             consumer.run(&broker, |_: Delivery<Message>| async { Ok::<(), &str>(()) }, pending()).await.unwrap();
         assert_eq!((stats.handled, stats.dead_lettered, stats.acknowledged), (49, 1, 50), "{acks:?}: {stats:?}");
@@ -265,7 +266,7 @@ async fn a_store_that_fails_for_minutes_is_in_the_health() {
     broker.send(0, "a");
     broker.close();
     world.store.always(Fault::Fails(ErrorKind::Unavailable));
-    let consumer = Consumer::builder(engine, |message: &Message| message.id.clone()).build().unwrap();
+    let consumer = Consumer::builder("orders", engine, |message: &Message| message.id.clone()).build().unwrap();
     let (stats, ()) =
         tokio::join!(consumer.run(&broker, |_: Delivery<Message>| async { Ok::<(), &str>(()) }, pending()), async {
             tokio::time::sleep(30 * SECOND).await;

@@ -102,10 +102,10 @@ async fn routed(
         let router = build(&seen);
         let stats = if in_a_log {
             let journal = Journal::new(&format!("routing-{name}"));
-            let consumer = LogConsumer::builder(journal.open(), id_of).build().unwrap();
+            let consumer = LogConsumer::builder("orders", journal.open(), id_of).build().unwrap();
             consumer.run(&events, router.handler(), pending()).await.unwrap()
         } else {
-            let consumer = Consumer::builder(World::new().shared().await, id_of).build().unwrap();
+            let consumer = Consumer::builder("orders", World::new().shared().await, id_of).build().unwrap();
             consumer.run(&events, router.handler(), pending()).await.unwrap()
         };
         let mut seen = std::mem::take(&mut *seen.lock().unwrap());
@@ -186,7 +186,7 @@ async fn a_delivery_says_what_its_message_says() {
         assert_eq!(TraceContext::of(&delivery).map(|trace| trace.traceparent()).as_deref(), Some(trace));
         async { Ok::<(), String>(()) }
     };
-    let consumer = Consumer::builder(World::new().shared().await, id_of).max_attempts(1).build().unwrap();
+    let consumer = Consumer::builder("orders", World::new().shared().await, id_of).max_attempts(1).build().unwrap();
     let stats = consumer.run(&events, handle, pending()).await.unwrap();
     assert_eq!(stats.handled, 1, "{stats:?} {:?}", events.dead());
 }
@@ -201,9 +201,9 @@ async fn a_reason_of_any_length_reaches_the_broker_as_its_beginning() {
             _ => panic!("{}", "y".repeat(10_000)),
         }
     };
-    let consumer = Consumer::builder(World::new().shared().await, id_of).max_attempts(1).build().unwrap();
+    let consumer = Consumer::builder("orders", World::new().shared().await, id_of).max_attempts(1).build().unwrap();
     let journal = Journal::new("reasons");
-    let of_log = LogConsumer::builder(journal.open(), id_of).max_attempts(1).build().unwrap();
+    let of_log = LogConsumer::builder("orders", journal.open(), id_of).max_attempts(1).build().unwrap();
     let (events, of_a_log) = (Events::of(&EVENTS[..2]), Events::of(&EVENTS[..2]));
     consumer.run(&events, handle, pending()).await.unwrap();
     of_log.run(&of_a_log, handle, pending()).await.unwrap();

@@ -35,7 +35,7 @@ fn handler(
 }
 
 fn of_queue(engine: &Engine) -> ConsumerBuilder<Store, Received> {
-    Consumer::builder(engine.clone(), |message: &Received| Some(message.id.clone()))
+    Consumer::builder("orders", engine.clone(), |message: &Received| Some(message.id.clone()))
 }
 
 fn hung_and_others() -> Queue {

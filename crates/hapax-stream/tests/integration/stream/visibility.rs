@@ -35,7 +35,7 @@ fn handler(
 }
 
 fn of_queue(engine: &Engine) -> ConsumerBuilder<Store, Received> {
-    let builder = Consumer::builder(engine.clone(), |message: &Received| Some(message.id.clone()));
+    let builder = Consumer::builder("orders", engine.clone(), |message: &Received| Some(message.id.clone()));
     builder.retry_delay(Duration::from_millis(100), Duration::from_secs(5))
 }
 

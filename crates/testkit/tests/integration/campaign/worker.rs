@@ -208,7 +208,7 @@ async fn try_to_work(part: Part, store: impl Store) -> Result<(), Box<dyn std::e
         let line = Line::to(broker, worker).await?;
         tokio::spawn(call(line, engine.clone(), random.fork()));
     }
-    let consumer = Consumer::builder(engine, |received: &Received| Some(received.id.to_string()))
+    let consumer = Consumer::builder("orders", engine, |received: &Received| Some(received.id.to_string()))
         .max_in_flight(8)
         .batch(16)
         .max_attempts(plan.max_attempts())

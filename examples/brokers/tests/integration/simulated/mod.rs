@@ -24,7 +24,7 @@ async fn engine<S: Store>(store: S, world: &World, number: u64) -> Result<Tiered
 }
 
 fn consumer<S: Store>(engine: TieredDedup<S>) -> Result<StreamConsumer<S, Envelope>, Failed> {
-    let builder = StreamConsumer::builder(engine, |envelope: &Envelope| Some(envelope.id.clone()));
+    let builder = StreamConsumer::builder("orders", engine, |envelope: &Envelope| Some(envelope.id.clone()));
     Ok(builder.max_in_flight(8).handler_timeout(Duration::from_secs(60)).build()?)
 }
 
