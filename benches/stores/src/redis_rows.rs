@@ -14,7 +14,7 @@ const RETENTION: Duration = Duration::from_secs(3_600);
 const PREFIX: &str = "h:\0";
 
 async fn engine(server: &Server) -> TieredDedup<RedisStore> {
-    let store = RedisStore::connect(RedisOptions::single(server.url(), "test")).await.expect("a connection");
+    let store = RedisStore::connect(RedisOptions::single(server.url(), "h")).await.expect("a connection");
     TieredDedup::builder(store).retention(RETENTION).timeout(Duration::from_secs(5)).build().await.expect("an engine")
 }
 
@@ -25,7 +25,7 @@ const UNDER_WAY: u64 = 4;
 /// Marks fresh ids compactly. Returns ids a second.
 async fn mark_compactly(server: &Server, batches: u64) -> f64 {
     let compact = CompactOptions { expected_ids: 4_000_000, retention: RETENTION };
-    let marks = CompactMarks::connect(RedisOptions::single(server.url(), "test"), compact).await.expect("a connection");
+    let marks = CompactMarks::connect(RedisOptions::single(server.url(), "h"), compact).await.expect("a connection");
     let (marks, first, begun) = (Arc::new(marks), numbers(batches * BATCH), Instant::now());
     let mut tasks = tokio::task::JoinSet::new();
     for caller in 0..UNDER_WAY {

@@ -127,7 +127,7 @@ async fn pipelines(connections: &[MultiplexedConnection], batches: u64, half: bo
 }
 
 async fn engine(server: &Server) -> TieredDedup<RedisStore> {
-    let store = RedisStore::connect(RedisOptions::single(server.url(), "test")).await.expect("a connection");
+    let store = RedisStore::connect(RedisOptions::single(server.url(), "h")).await.expect("a connection");
     let engine = TieredDedup::builder(store).retention(Duration::from_millis(RETENTION_MS));
     engine.timeout(Duration::from_secs(5)).build().await.expect("an engine")
 }

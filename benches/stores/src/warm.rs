@@ -71,6 +71,6 @@ pub async fn run() {
     let _ = std::fs::remove_dir_all(&path);
     if !redis_server::is_missing() {
         let server = redis_server::Server::start(&[]);
-        warm("Redis", RedisStore::connect(RedisOptions::single(server.url(), "test")).await.expect("a store")).await;
+        warm("Redis", RedisStore::connect(RedisOptions::single(server.url(), "h")).await.expect("a store")).await;
     }
 }

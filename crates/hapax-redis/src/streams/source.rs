@@ -38,7 +38,7 @@ const REASON_MAX: usize = 1_024;
 /// let orders = RedisStream::connect(redis.clone(), orders).await?;
 ///
 /// let billed = TieredDedup::builder(RedisStore::connect(redis).await?).build().await?;
-/// let consumer = Consumer::builder(billed, |order: &StreamEntry| order.field("id").map(<[u8]>::to_vec)).build()?;
+/// let consumer = Consumer::builder("billing", billed, |order: &StreamEntry| order.field("id").map(<[u8]>::to_vec)).build()?;
 /// let bill = |order: Delivery<StreamEntry>| async move {
 ///     println!("{} is billed, with fencing token {:?}", order.entry_id(), order.token());
 ///     Ok::<(), std::io::Error>(())

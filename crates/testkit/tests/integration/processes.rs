@@ -56,7 +56,7 @@ impl Plan {
 
     async fn store(&self) -> DynStore {
         if self.address.contains("://") {
-            return DynStore::new(RedisStore::connect(RedisOptions::single(&self.address, "test")).await.unwrap());
+            return DynStore::new(RedisStore::connect(RedisOptions::single(&self.address, "h")).await.unwrap());
         }
         let store = PostgresStore::new(PostgresOptions::parse(&self.address).unwrap()).unwrap();
         store.migrate().await.unwrap();

@@ -72,7 +72,7 @@ fn one_server_is_what_a_store_promises() {
         return;
     }
     let server = Server::start(&[]);
-    let options = RedisOptions::single(server.url(), "test");
+    let options = RedisOptions::single(server.url(), "h");
     runtime().block_on(verify_store(&OnServers { servers: &[server], options })).unwrap();
 }
 
@@ -104,7 +104,7 @@ fn a_server_that_forgets_its_scripts_is_told_again() {
     }
     let server = Server::start(&[]);
     runtime().block_on(async {
-        let store = Arc::new(connect(RedisOptions::single(server.url(), "test")).await);
+        let store = Arc::new(connect(RedisOptions::single(server.url(), "h")).await);
         let again = Arc::clone(&store);
         let flushing = async {
             for _ in 0..100 {
@@ -146,7 +146,7 @@ fn what_was_acknowledged_survives_kills() {
         std::env::var("HAPAX_KILLS").map_or(long(10, 50), |kills| kills.parse().expect("HAPAX_KILLS is a number"));
     let server = Server::start(&["--appendonly", "yes", "--appendfsync", "always"]);
     runtime().block_on(async {
-        let options = RedisOptions::single(server.url(), "test").reconnect_wait_max(Duration::from_millis(20));
+        let options = RedisOptions::single(server.url(), "h").reconnect_wait_max(Duration::from_millis(20));
         let store = Arc::new(connect(options).await);
         let (mut acknowledged, mut unanswered) = (Vec::new(), 0);
         for kill in 0..kills {
@@ -207,7 +207,7 @@ fn networks_that_misbehave() {
     runtime().block_on(async {
         server.ask::<()>(&["FLUSHALL"]);
         let proxy = Proxy::to(server.address()).await;
-        let options = RedisOptions::single(format!("redis://{}", proxy.address()), "test")
+        let options = RedisOptions::single(format!("redis://{}", proxy.address()), "h")
             .response_timeout(Duration::from_secs(1))
             .connect_timeout(Duration::from_secs(1))
             .reconnect_wait_max(Duration::from_millis(50));
@@ -273,7 +273,7 @@ fn who_restarts_while_nobody_asks_fails_nobody() {
     }
     let server = Server::start(&[]);
     runtime().block_on(async {
-        let store = connect(RedisOptions::single(server.url(), "test")).await;
+        let store = connect(RedisOptions::single(server.url(), "h")).await;
         for _ in 0..4 {
             all(store.look_up(&[key("")]).await);
         }
@@ -293,7 +293,7 @@ fn passwords_are_asked_for() {
     let server = Server::start_on_loopback(&["--requirepass", "s3cret"]);
     runtime().block_on(async {
         let with =
-            |credentials: &str| RedisOptions::single(format!("redis://{credentials}{}", server.address()), "test");
+            |credentials: &str| RedisOptions::single(format!("redis://{credentials}{}", server.address()), "h");
         assert_eq!(one(connect(with(":s3cret@")).await.look_up(&[key("a")]).await), Known::Unknown);
         for wrong in ["", ":wrong@", "nobody:s3cret@"] {
             let error = RedisStore::connect(with(wrong)).await.unwrap_err();
@@ -301,10 +301,10 @@ fn passwords_are_asked_for() {
             assert!(!error.to_string().contains("wrong@"), "{error}");
         }
         for nonsense in ["", "redis://", "http://127.0.0.1", "redis://127.0.0.1:port"] {
-            let error = RedisStore::connect(RedisOptions::single(nonsense, "test")).await.unwrap_err();
+            let error = RedisStore::connect(RedisOptions::single(nonsense, "h")).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Misconfigured, "{nonsense}: {error}");
         }
-        let nobody = RedisOptions::single("redis+unix:///nowhere/redis.sock", "test");
+        let nobody = RedisOptions::single("redis+unix:///nowhere/redis.sock", "h");
         assert_eq!(RedisStore::connect(nobody).await.unwrap_err().kind(), ErrorKind::Unavailable);
     });
 }
@@ -316,7 +316,7 @@ fn what_is_not_hapaxs_is_corrupt_and_disturbs_nobody_else() {
     }
     let server = Server::start(&[]);
     runtime().block_on(async {
-        let store = connect(RedisOptions::single(server.url(), "test")).await;
+        let store = connect(RedisOptions::single(server.url(), "h")).await;
         let keys = [key("a list"), key("a text"), key("nothing")];
         ask_with::<()>(&server, redis_cmd(&["LPUSH"]).arg(b"h:\0a list").arg("x"));
         ask_with::<()>(&server, redis_cmd(&["SET"]).arg(b"h:\0a text").arg("Perhaps"));
@@ -341,8 +341,8 @@ fn compact_marks_are_as_stated() {
         return;
     }
     let (server, cluster) = (Server::start(&[]), Cluster::start());
-    let single = (std::slice::from_ref(&server), RedisOptions::single(server.url(), "test"));
-    let several = (&cluster.nodes[..], RedisOptions::cluster(cluster.urls(), "test"));
+    let single = (std::slice::from_ref(&server), RedisOptions::single(server.url(), "h"));
+    let several = (&cluster.nodes[..], RedisOptions::cluster(cluster.urls(), "h"));
     for (servers, options) in [single, several] {
         runtime().block_on(compact_marks(&OnServers { servers, options }));
     }
@@ -415,7 +415,7 @@ fn compact_marks_notice_what_a_server_loses() {
     let server = Server::start(&[]);
     runtime().block_on(async {
         let compact = CompactOptions { retention: RETENTION, expected_ids: 1 };
-        let marks = CompactMarks::connect(RedisOptions::single(server.url(), "test"), compact).await.expect("marks");
+        let marks = CompactMarks::connect(RedisOptions::single(server.url(), "h"), compact).await.expect("marks");
         assert_eq!(marks.warnings()[0].risk, RedisRisk::NotPersisted);
         assert!(one(marks.mark(&[key("a")]).await).is_fresh());
         server.ask::<()>(&["FLUSHALL"]);
@@ -424,7 +424,7 @@ fn compact_marks_notice_what_a_server_loses() {
         assert_eq!((marks.emptied(), marks.restarted(), marks.evicted()), (1, 0, 0));
         assert!(one(marks.mark(&[key("a")]).await).is_fresh());
         let too_short = CompactOptions { retention: Duration::from_millis(1), ..compact };
-        let error = CompactMarks::connect(RedisOptions::single(server.url(), "test"), too_short).await.unwrap_err();
+        let error = CompactMarks::connect(RedisOptions::single(server.url(), "h"), too_short).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
     });
 }
@@ -443,7 +443,7 @@ fn encrypted_connections_are_as_good_and_strangers_are_not_trusted() {
         return;
     };
     runtime().block_on(async {
-        let options = RedisOptions::single(server.encrypted_url(), "test");
+        let options = RedisOptions::single(server.encrypted_url(), "h");
         let error = RedisStore::connect(options.clone()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         let trusting = options.root_certificate(pair.root_pem());

@@ -12,7 +12,7 @@ fn a_cluster_is_what_a_store_promises() {
         return;
     }
     let cluster = Cluster::start();
-    let options = RedisOptions::cluster([&cluster.urls()[1]], "test");
+    let options = RedisOptions::cluster([&cluster.urls()[1]], "h");
     runtime().block_on(verify_store(&OnServers { servers: &cluster.nodes, options })).unwrap();
     let keys: Vec<u64> = cluster.nodes.iter().map(|node| node.ask(&["DBSIZE"])).collect();
     assert!(keys.iter().all(|&keys| keys > 100), "ids are spread over the nodes: {keys:?}");
@@ -25,7 +25,7 @@ fn slots_and_redirections_are_the_clusters() {
     }
     let cluster = Cluster::start();
     runtime().block_on(async {
-        let store = connect(RedisOptions::cluster(cluster.urls(), "test")).await;
+        let store = connect(RedisOptions::cluster(cluster.urls(), "h")).await;
         let marks = |attempt: u64| (0..200).map(|i| mark_of(format!("{{a}}{i}"), attempt + i)).collect::<Vec<_>>();
         assert!(all(store.mark(&marks(0)).await).iter().all(|marked| *marked == Marked::Fresh));
         // Each request was answered by the owner of its slot, and none was redirected.
@@ -65,7 +65,7 @@ fn a_node_that_is_down_fails_its_own_requests_only() {
     }
     let cluster = Cluster::start();
     runtime().block_on(async {
-        let store = connect(RedisOptions::cluster(cluster.urls(), "test")).await;
+        let store = connect(RedisOptions::cluster(cluster.urls(), "h")).await;
         let marks: Vec<Mark> = (0..300).map(|i| mark_of(format!("{i}"), i)).collect();
         cluster.nodes[1].kill();
         let marked = store.mark(&marks).await.expect("two nodes are there");
@@ -85,7 +85,7 @@ fn a_clusters_node_is_no_single_server() {
     }
     let cluster = Cluster::start();
     runtime().block_on(async {
-        let store = connect(RedisOptions::single(cluster.nodes[0].url(), "test")).await;
+        let store = connect(RedisOptions::single(cluster.nodes[0].url(), "h")).await;
         let marks: Vec<Mark> = (0..50).map(|i| mark_of(format!("{i}"), i)).collect();
         assert_eq!(store.mark(&marks).await.unwrap_err().kind(), ErrorKind::Misconfigured);
     });

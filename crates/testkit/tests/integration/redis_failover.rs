@@ -16,11 +16,11 @@ fn a_replica_is_refused_until_it_is_promoted() {
     }
     let (_master, replica) = pair();
     runtime().block_on(async {
-        let refusal = RedisStore::connect(RedisOptions::single(replica.loopback_url(), "test")).await.unwrap_err();
+        let refusal = RedisStore::connect(RedisOptions::single(replica.loopback_url(), "h")).await.unwrap_err();
         assert_eq!(refusal.kind(), ErrorKind::Unavailable, "{refusal}");
         assert!(refusal.to_string().contains("is a replica of 127.0.0.1:"), "{refusal}");
         replica.ask::<()>(&["REPLICAOF", "NO", "ONE"]);
-        let store = connect(RedisOptions::single(replica.loopback_url(), "test")).await;
+        let store = connect(RedisOptions::single(replica.loopback_url(), "h")).await;
         assert_eq!(one(store.mark(&[mark_of("a", 1)]).await), Marked::Fresh);
     });
 }
@@ -34,7 +34,7 @@ fn a_master_that_was_demoted_is_left_for_whoever_is_behind_its_address_now() {
     runtime().block_on(async {
         // An address that leads elsewhere when the roles change: a service's name, a virtual one.
         let proxy = Proxy::to(master.address()).await;
-        let options = RedisOptions::single(format!("redis://{}", proxy.address()), "test");
+        let options = RedisOptions::single(format!("redis://{}", proxy.address()), "h");
         let store = connect(options.reconnect_wait_max(Duration::from_millis(20))).await;
         assert_eq!(one(store.mark(&[mark_of("before", 1)]).await), Marked::Fresh);
         one(store.claim(&[claim_of("script", 1)]).await);
@@ -65,12 +65,12 @@ fn a_sentinel_is_no_server_of_records() {
     }
     let sentinel = Server::start_sentinel();
     runtime().block_on(async {
-        let refusal = RedisStore::connect(RedisOptions::single(sentinel.loopback_url(), "test")).await.unwrap_err();
+        let refusal = RedisStore::connect(RedisOptions::single(sentinel.loopback_url(), "h")).await.unwrap_err();
         assert_eq!(refusal.kind(), ErrorKind::Misconfigured, "{refusal}");
         assert!(refusal.to_string().contains("RedisOptions::sentinel"), "{refusal}");
         for scheme in ["redis+sentinel", "redis-sentinel", "rediss+sentinel", "sentinel"] {
             let url = format!("{scheme}://:s3cret@127.0.0.1:26379/mymaster/0");
-            let refusal = RedisStore::connect(RedisOptions::single(url, "test")).await.unwrap_err();
+            let refusal = RedisStore::connect(RedisOptions::single(url, "h")).await.unwrap_err();
             assert_eq!(refusal.kind(), ErrorKind::Misconfigured, "{refusal}");
             let text = refusal.to_string();
             assert!(text.contains("RedisOptions::sentinel") && !text.contains("s3cret"), "{refusal}");
@@ -87,7 +87,7 @@ fn sentinels_say_who_is_the_master_also_when_the_old_one_comes_back_empty() {
     runtime().block_on(async {
         let master = format!("redis://{}", Watched::MASTER);
         let options =
-            RedisOptions::sentinel(master, watched.sentinel_urls(), "test").connect_timeout(Duration::from_millis(500));
+            RedisOptions::sentinel(master, watched.sentinel_urls(), "h").connect_timeout(Duration::from_millis(500));
         let options = options.reconnect_wait_max(Duration::from_millis(50));
         let mut store = connect(options.clone()).await;
         assert_eq!(one(store.mark(&[mark_of("before", 1)]).await), Marked::Fresh);
@@ -144,7 +144,7 @@ fn sentinels_that_cannot_say_are_errors_that_say_why() {
     gone.kill();
     runtime().block_on(async {
         let with = async |master: &str, sentinels: Vec<String>| {
-            RedisStore::connect(RedisOptions::sentinel(master, sentinels, "test")).await.unwrap_err()
+            RedisStore::connect(RedisOptions::sentinel(master, sentinels, "h")).await.unwrap_err()
         };
         let refusal = with("redis://nobody", vec![sentinel.loopback_url(), gone.loopback_url()]).await;
         assert_eq!(refusal.kind(), ErrorKind::Misconfigured, "{refusal}");
@@ -180,7 +180,7 @@ fn a_clusters_replica_takes_over_and_only_the_last_marks_can_be_lost() {
     let (master, replica) = (&cluster.nodes[0], cluster.start_replica());
     runtime().block_on(async {
         let store =
-            connect(RedisOptions::cluster(cluster.urls(), "test").response_timeout(Duration::from_secs(1))).await;
+            connect(RedisOptions::cluster(cluster.urls(), "h").response_timeout(Duration::from_secs(1))).await;
         // These are ids of the first master, which then answers nothing more.
         let ids: Vec<String> = (0..).map(|id| id.to_string()).filter(|id| slot(id) <= 5_460).take(300).collect();
         let (before, after) = ids.split_at(200);
@@ -194,7 +194,7 @@ fn a_clusters_replica_takes_over_and_only_the_last_marks_can_be_lost() {
 
         // The old master does not know yet; no request goes there.
         master.resume();
-        mark_each(&connect(RedisOptions::cluster(cluster.urls(), "test")).await, &["back".to_owned()]).await;
+        mark_each(&connect(RedisOptions::cluster(cluster.urls(), "h")).await, &["back".to_owned()]).await;
         let is_replica = async || master.try_ask::<Vec<::redis::Value>>(&["ROLE"]).is_ok_and(|role| role.len() == 5);
         eventually_within(PATIENCE, "the old master follows", is_replica).await;
         println!("{} marks lost of {}", lost(&store, before).await, before.len());

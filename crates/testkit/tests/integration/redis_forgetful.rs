@@ -30,7 +30,7 @@ fn a_server_that_may_forget_is_warned_of_and_refused_if_asked_to() {
             (DURABLE.to_vec(), vec![]),
         ] {
             let server = Server::start(&arguments);
-            let options = RedisOptions::single(server.url(), "test");
+            let options = RedisOptions::single(server.url(), "h");
             let store = connect(options.clone()).await;
             assert_eq!(risks(&store), expected, "{arguments:?}");
             match RedisStore::connect(options.require_durable(true)).await {
@@ -55,7 +55,7 @@ fn who_may_ask_for_nothing_but_records_is_served_and_warned() {
         let rights = |user: &str, rights: &[&str]| {
             let base = ["ACL", "SETUSER", user, "reset", "on", ">s3cret", "~h:*", "+@all"];
             server.ask::<()>(&[&base, rights].concat());
-            RedisOptions::single(format!("redis://{user}:s3cret@{}", server.address()), "test")
+            RedisOptions::single(format!("redis://{user}:s3cret@{}", server.address()), "h")
         };
         // Managed services allow no more: INFO is enough.
         let managed = connect(rights("managed", &["-config"]).require_durable(true)).await;
@@ -77,7 +77,7 @@ fn restarts_flushes_and_evictions_are_noticed() {
     }
     let server = Server::start(&["--maxmemory-policy", "allkeys-lru"]);
     runtime().block_on(async {
-        let store = connect(RedisOptions::single(server.url(), "test")).await;
+        let store = connect(RedisOptions::single(server.url(), "h")).await;
         let noticed = || (store.restarted(), store.emptied(), store.evicted());
         all(store.mark(&[mark_of("a", 1)]).await);
         store.expire(1).await.unwrap();
@@ -122,7 +122,7 @@ fn an_engine_looks_after_its_server() {
     }
     let server = Server::start(&[]);
     runtime().block_on(async {
-        let store = Arc::new(connect(RedisOptions::single(server.url(), "test")).await);
+        let store = Arc::new(connect(RedisOptions::single(server.url(), "h")).await);
         let often = Duration::from_millis(20);
         let dedup = TieredDedup::builder(Arc::clone(&store)).expiry((often, 1)).build().await.expect("an engine");
         assert!(dedup.check("a").await.expect("an answer").is_fresh());

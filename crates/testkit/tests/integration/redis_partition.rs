@@ -39,7 +39,7 @@ fn what_was_asked_for_in_a_partition_is_fresh_for_whoever_gets_it_again() {
 
 async fn partition(network: &Namespaces) {
     let engine = async || {
-        let store = connect(RedisOptions::single(format!("redis://{SERVER}:6379"), "test")).await;
+        let store = connect(RedisOptions::single(format!("redis://{SERVER}:6379"), "h")).await;
         TieredDedup::builder(store).build().await.expect("an engine")
     };
     let (one, another) = (engine().await, engine().await);

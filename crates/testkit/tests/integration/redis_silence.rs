@@ -17,7 +17,7 @@ fn a_connection_that_fell_silent_is_replaced() {
     runtime().block_on(async {
         let proxy = Proxy::to(server.address()).await;
         // All as it is by default.
-        let store = connect(RedisOptions::single(format!("redis://{}", proxy.address()), "test")).await;
+        let store = connect(RedisOptions::single(format!("redis://{}", proxy.address()), "h")).await;
         let dedup = TieredDedup::builder(store).build().await.expect("an engine");
         for number in 0..8 {
             assert!(dedup.check(format!("before {number}")).await.expect("an answer").is_fresh());
@@ -45,7 +45,7 @@ fn a_node_that_hangs_keeps_nobody_from_the_others() {
     }
     let cluster = Cluster::start();
     runtime().block_on(async {
-        let store = std::sync::Arc::new(connect(RedisOptions::cluster(cluster.urls(), "test")).await);
+        let store = std::sync::Arc::new(connect(RedisOptions::cluster(cluster.urls(), "h")).await);
         let dedup = TieredDedup::builder(std::sync::Arc::clone(&store)).build().await.expect("an engine");
         let is_of_hung = |id: &str| slot(id) <= 5_460;
         cluster.nodes[0].pause();
@@ -56,7 +56,7 @@ fn a_node_that_hangs_keeps_nobody_from_the_others() {
 
         // Another process starts meanwhile, whichever node it is told of first.
         let began = Instant::now();
-        let another = connect(RedisOptions::cluster(cluster.urls(), "test")).await;
+        let another = connect(RedisOptions::cluster(cluster.urls(), "h")).await;
         println!("connected in {:?}", began.elapsed());
         let another = TieredDedup::builder(another).build().await.expect("an engine");
         let ids: Vec<String> = (0..320).map(|number| format!("another {number}")).collect();

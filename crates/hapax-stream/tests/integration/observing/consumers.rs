@@ -37,7 +37,7 @@ impl<M: Clone + Send + Sync + 'static> Source for Queue<M> {
 
 async fn consume(world: &World) {
     let engine = world.engine().build().await.unwrap();
-    engine.claim("done").await.unwrap().claimed().unwrap().complete().await.unwrap();
+    engine.with_subscope("orders").unwrap().claim("done").await.unwrap().claimed().unwrap().complete().await.unwrap();
     let consumer = Consumer::builder("orders", engine, |message: &&str| Some(*message)).max_attempts(1);
     let queue = Queue(Mutex::new(vec!["good", "done", "bad"]));
     let handle = |message: Delivery<&'static str>| async move { if *message == "bad" { Err("no") } else { Ok(()) } };

@@ -74,7 +74,7 @@ async fn a_message_in_progress_elsewhere_has_all_its_attempts_when_that_worker_h
     let world = World::new();
     let (queue, begun) = (Queue::of(SECOND, ["a"]), Begun::default());
     let (here, elsewhere) = (world.shared().await, world.shared().await);
-    let mut claim = elsewhere.claim("a").await.unwrap().claimed().unwrap();
+    let mut claim = orders(&elsewhere).claim("a").await.unwrap().claimed().unwrap();
     let consumer = of_queue(&here).max_attempts(4).build().unwrap();
     let (stats, ()) = tokio::join!(consumer.run(&queue, handler(&begun, MOMENT, 2), queue.emptied()), async {
         while queue.deliveries("a") < 10 {
@@ -318,7 +318,7 @@ async fn an_id_that_is_forgotten_while_it_fails_has_all_attempts_again() {
         // It has failed, and is tried again in five seconds at the earliest.
         tokio::time::sleep(SECOND).await;
         assert_eq!(of(&begun, "a").len(), 3);
-        assert!(engine.forget("a").await.unwrap());
+        assert!(orders(&engine).forget("a").await.unwrap());
     });
     assert_eq!(of(&begun, "a").iter().map(|call| call.0).collect::<Vec<_>>(), [1, 2, 3, 1, 2]);
     assert_eq!(stats.unwrap().dead_lettered, 0);

@@ -146,11 +146,11 @@ async fn a_consumer_that_is_stopped_and_does_not_see_the_store_again_leaves_what
         world.store.always(Fault::None);
         tokio::time::sleep(SECOND).await;
         for n in 0..HANDLERS {
-            let attempt = there.claim(n.to_string()).await.unwrap();
+            let attempt = orders(&there).claim(n.to_string()).await.unwrap();
             assert!(attempt.is_in_progress(), "the work is done, and is not given to the next one: {attempt:?}");
         }
         tokio::time::sleep(SHORT).await;
-        assert!(there.claim("0").await.unwrap().claimed().is_some(), "then the lease is over");
+        assert!(orders(&there).claim("0").await.unwrap().claimed().is_some(), "then the lease is over");
     }
 }
 
@@ -168,7 +168,7 @@ async fn a_lease_that_is_lost_while_the_store_is_away_is_not_completed_over_whoe
             let (stats, ()) = tokio::join!(run, async {
                 away(&world, DOWN, SHORT).await;
                 // So far from here alone: another worker sees the store again first.
-                let theirs = there.claim_wait("a", SECOND / 20).await.unwrap().claimed().expect("the lease is over");
+                let theirs = orders(&there).claim_wait("a", SECOND / 20).await.unwrap().claimed().expect("the lease is over");
                 world.store.always(DOWN);
                 tokio::time::sleep(SECOND).await;
                 world.store.always(Fault::None);
@@ -180,7 +180,7 @@ async fn a_lease_that_is_lost_while_the_store_is_away_is_not_completed_over_whoe
             });
             let stats = stats.unwrap();
             assert_eq!((effects.of("a"), stats.acknowledged), (1, 1), "{stats:?}");
-            let key = RecordKey::new(&Scope::default(), "a");
+            let key = RecordKey::new(&Scope::new("orders").unwrap(), "a");
             match world.store.inner().look_up(&[key]).await.unwrap().remove(0).unwrap() {
                 Known::Completed(done) => assert_eq!(done.result.as_deref(), Some(b"theirs".as_slice())),
                 other => panic!("{other:?}"),

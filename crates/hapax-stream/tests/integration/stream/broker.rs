@@ -98,7 +98,7 @@ impl Broker {
             changed: Notify::new(),
             revoke,
             revoked: tokio::sync::Mutex::new(revoked),
-            scope_of: |_| String::new(),
+            scope_of: |_| "orders".to_owned(),
             refuses: Mutex::default(),
             takes: Duration::from_millis(1),
         }

@@ -44,7 +44,7 @@ impl Effects {
     /// done, and its token must be the largest so far.
     pub async fn handle(&self, message: &Delivery<Message>, takes: Duration) {
         let id = message.id.clone().expect("an id");
-        let key = RecordKey::new(&Scope::default(), &id);
+        let key = RecordKey::new(&Scope::new("orders").unwrap(), &id);
         let known = self.store.inner().look_up(&[key]).await.unwrap().remove(0).unwrap();
         assert!(!matches!(known, Known::Completed(_)), "{id} is handled, and done");
         let running = {

@@ -45,7 +45,7 @@ async fn a_shutdown_ends_at_its_deadline_and_releases_what_is_not_done() {
         let acknowledged = if acks == Acks::Each { 5 } else { 1 };
         assert_eq!((stats.handled, stats.abandoned, stats.acknowledged), (5, 5, acknowledged), "{acks:?}");
         for n in 0..10 {
-            let attempt = there.claim(n.to_string()).await.unwrap();
+            let attempt = orders(&there).claim(n.to_string()).await.unwrap();
             assert_eq!((attempt.is_duplicate(), attempt.claimed().is_some()), (n % 2 == 0, n % 2 == 1), "{n}");
         }
     }
@@ -76,7 +76,7 @@ async fn of_a_revoked_partition_what_is_done_by_the_deadline_is_acknowledged_and
             tokio::time::sleep(DEADLINE / 2 + MOMENT).await;
             assert_eq!(broker.state().releases, [[super::broker::partition(7)]]);
             for n in [0, 1, 4, 5, 8, 9, 12, 13] {
-                let attempt = there.claim(n.to_string()).await.unwrap();
+                let attempt = orders(&there).claim(n.to_string()).await.unwrap();
                 let is_done = [0, 4, 8].contains(&n);
                 assert_eq!((attempt.is_duplicate(), attempt.claimed().is_some()), (is_done, !is_done), "{n}");
             }
@@ -159,13 +159,13 @@ async fn a_handler_that_blocks_its_thread_cannot_hold_up_a_revocation_and_is_not
             tokio::time::sleep(MOMENT).await;
         }
         unblock.send(()).unwrap();
-        while !engine.claim("blocks").await.unwrap().is_duplicate() {
+        while !orders(&engine).claim("blocks").await.unwrap().is_duplicate() {
             tokio::time::sleep(MOMENT).await;
         }
         stop.notify_one();
     });
     assert_eq!((stats.unwrap().acknowledged, broker.out()), (0, vec![0]));
-    assert!(engine.claim("blocks").await.unwrap().is_duplicate(), "its claim was good, and it was done");
+    assert!(orders(&engine).claim("blocks").await.unwrap().is_duplicate(), "its claim was good, and it was done");
 }
 
 #[tokio::test(start_paused = true)]
@@ -243,8 +243,8 @@ async fn what_was_not_put_aside_before_the_fence_is_not_completed() {
     });
     assert_eq!(stats.unwrap().acknowledged, 0);
     assert_eq!(broker.state().dead.keys().collect::<Vec<_>>(), [&0]);
-    assert!(engine.claim("first").await.unwrap().claimed().is_some(), "it was put aside, and is not done");
-    assert!(engine.claim("second").await.unwrap().claimed().is_some(), "the next owner's to put aside");
+    assert!(orders(&engine).claim("first").await.unwrap().claimed().is_some(), "it was put aside, and is not done");
+    assert!(orders(&engine).claim("second").await.unwrap().claimed().is_some(), "the next owner's to put aside");
 }
 
 #[tokio::test(start_paused = true)]
@@ -265,7 +265,7 @@ async fn what_comes_of_a_revoked_partition_is_ignored_and_what_is_being_claimed_
             tokio::time::sleep(MOMENT).await;
             broker.send(0, "late");
             tokio::time::sleep(2 * DEADLINE).await;
-            assert!(there.claim("claimed").await.unwrap().claimed().is_some(), "it was given back");
+            assert!(orders(&there).claim("claimed").await.unwrap().claimed().is_some(), "it was given back");
         });
         assert_eq!((stats.unwrap().received, effects.total()), (2, 0), "{acks:?}");
         assert_eq!(broker.state().releases.len(), 1);

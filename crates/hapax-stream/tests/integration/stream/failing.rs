@@ -77,7 +77,7 @@ async fn what_fails_too_often_is_put_aside_until_it_is_sent_anew() {
         assert_eq!(broker.state().dead.get(&first).unwrap(), "a failure that was asked for");
         let stats = stats.unwrap();
         assert_eq!((stats.dead_lettered, stats.duplicates, stats.acknowledged), (2, 0, 2));
-        assert!(engine.claim("poison").await.unwrap().claimed().is_some(), "it is not done");
+        assert!(orders(&engine).claim("poison").await.unwrap().claimed().is_some(), "it is not done");
     }
 }
 
@@ -286,7 +286,7 @@ async fn nothing_is_acknowledged_before_what_an_exclusive_engine_owes_is_durable
     let engine = world.exclusive().await;
     let (broker, effects) = (Broker::new(&world.store, Acks::Each), Effects::new(&world.store));
     world.store.always(Fault::Fails(ErrorKind::Unavailable));
-    assert!(engine.check("checked").await.unwrap().is_fresh(), "it is written behind");
+    assert!(orders(&engine).check("checked").await.unwrap().is_fresh(), "it is written behind");
     broker.send(0, "checked");
     broker.close();
     let consumer = consumer(&engine).build().unwrap();

@@ -84,7 +84,7 @@ async fn consume(acks: Acks, which: Given, at: u32) -> (u32, Vec<String>) {
     let world = World::new();
     let engine = world.shared().await;
     let mut broker = Broker::new(&world.store, acks);
-    broker.scope_of = |partition| partition.to_string();
+    broker.scope_of = |partition| format!("orders/{partition}");
     for (partition, id) in [(0, "a-1"), (1, "b-1"), (0, "a-2"), (1, "b-2"), (0, "a-3")] {
         broker.send(partition, id);
     }

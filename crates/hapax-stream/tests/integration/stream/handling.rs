@@ -67,7 +67,7 @@ async fn what_somebody_else_is_at_comes_again_when_the_lease_has_passed() {
     let world = World::new();
     let (here, there) = (world.shared().await, world.shared().await);
     let (broker, effects) = (Broker::new(&world.store, Acks::Each), Effects::new(&world.store));
-    let TieredAttempt::Claimed(theirs) = there.claim("a").await.unwrap() else { panic!("nobody else has it") };
+    let TieredAttempt::Claimed(theirs) = orders(&there).claim("a").await.unwrap() else { panic!("nobody else has it") };
     broker.send(0, "a");
     broker.close();
     let consumer = consumer(&here).retry_delay(MOMENT, Duration::from_secs(3600)).build().unwrap();
@@ -85,7 +85,7 @@ async fn a_partition_does_not_wait_for_the_whole_lease_of_somebody_who_is_done()
     let world = World::new();
     let (here, there) = (world.shared().await, world.shared().await);
     let broker = Broker::new(&world.store, Acks::Cumulative);
-    let theirs = there.claim("a").await.unwrap().claimed().expect("nobody else has it");
+    let theirs = orders(&there).claim("a").await.unwrap().claimed().expect("nobody else has it");
     broker.send(0, "a");
     broker.close();
     let consumer = consumer(&here).retry_delay(MOMENT, Duration::from_secs(3600)).build().unwrap();
@@ -141,7 +141,9 @@ async fn a_handler_whose_lease_is_lost_is_dropped_and_does_not_complete() {
             world.store.always(Fault::Fails(ErrorKind::Unavailable));
             tokio::time::sleep(LEASE + MOMENT).await;
             world.store.always(Fault::None);
-            let TieredAttempt::Claimed(theirs) = there.claim("a").await.unwrap() else { panic!("the lease is over") };
+            let TieredAttempt::Claimed(theirs) = orders(&there).claim("a").await.unwrap() else {
+                panic!("the lease is over")
+            };
             tokio::time::sleep(LEASE / 2).await;
             assert_eq!((consumer.stats().lost, effects.total()), (1, 0), "its renewal told it");
             theirs.complete().await.unwrap();
@@ -177,12 +179,12 @@ async fn a_lease_is_renewed_while_its_handler_runs() {
         let others = async {
             for _ in 0..99 {
                 tokio::time::sleep(LEASE / 10).await;
-                assert!(there.claim("slow").await.unwrap().is_in_progress());
+                assert!(orders(&there).claim("slow").await.unwrap().is_in_progress());
             }
         };
         let (stats, ()) = tokio::join!(run, others);
         assert_eq!((stats.unwrap().lost, effects.of("slow")), (0, 1));
-        assert!(there.claim("slow").await.unwrap().is_duplicate());
+        assert!(orders(&there).claim("slow").await.unwrap().is_duplicate());
     }
 }
 
@@ -228,14 +230,14 @@ async fn partitions_may_have_scopes_of_their_own() {
     let world = World::new();
     let engine = world.shared().await;
     let mut broker = Broker::new(&world.store, Acks::Cumulative);
-    broker.scope_of = |partition| format!("topic/{partition}");
+    broker.scope_of = |partition| format!("orders/topic/{partition}");
     (0..10).for_each(|n| _ = broker.send(n % 2, ["a", "b"][n as usize / 2 % 2]));
     broker.close();
     let consumer = consumer(&engine).scope_by(ToString::to_string).build().unwrap();
     let stats = consumer.run(&broker, |_| async { Ok::<(), String>(()) }, pending()).await.unwrap();
     assert_eq!((stats.handled, stats.duplicates, stats.acknowledged), (4, 6, 10), "two ids in each of two partitions");
-    assert!(engine.claim("a").await.unwrap().claimed().is_some(), "not in the engine's scope");
-    assert!(engine.with_scope("topic/1").unwrap().claim("a").await.unwrap().is_duplicate());
+    assert!(orders(&engine).claim("a").await.unwrap().claimed().is_some(), "not in the consumer's own scope");
+    assert!(orders(&engine).with_subscope("topic/1").unwrap().claim("a").await.unwrap().is_duplicate());
 }
 
 #[tokio::test]

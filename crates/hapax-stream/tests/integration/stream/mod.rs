@@ -12,6 +12,7 @@ mod given;
 mod handling;
 mod log_memory;
 mod logs;
+mod named;
 mod order_ends;
 mod ordering;
 mod outage;
@@ -85,4 +86,9 @@ impl World {
 fn consumer(engine: &Engine) -> ConsumerBuilder<Store, Message> {
     let builder = Consumer::builder("orders", engine.clone(), |message: &Message| message.id.clone());
     builder.retry_delay(Duration::from_millis(100), Duration::from_secs(5))
+}
+
+/// Returns a handle for the ids of the consumers above.
+fn orders(engine: &Engine) -> Engine {
+    engine.with_subscope("orders").unwrap()
 }

@@ -81,7 +81,7 @@ impl Disturbed {
         let is_before = |other: &&Planned| !key.is_empty() && other.key == *key && other.id != *id;
         let before: Vec<&Planned> = self.plan[..offset].iter().filter(is_before).collect();
         let keys: Vec<RecordKey> =
-            before.iter().map(|other| RecordKey::new(&Scope::default(), other.id.as_bytes())).collect();
+            before.iter().map(|other| RecordKey::new(&Scope::new("orders").unwrap(), other.id.as_bytes())).collect();
         let known = self.store.inner().look_up(&keys).await.unwrap();
         let aside: std::collections::BTreeSet<usize> = self.broker.state().dead.keys().copied().collect();
         let is_aside =

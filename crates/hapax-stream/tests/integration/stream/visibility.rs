@@ -147,7 +147,7 @@ async fn a_handler_that_hangs_is_dropped_in_time_and_its_message_is_somebody_els
     let (stats, ()) = tokio::join!(consumer.run(&queue, hangs, queue.emptied()), async {
         for _ in 0..11 {
             tokio::time::sleep(timeout / 12).await;
-            assert!(there.claim("a").await.unwrap().is_in_progress(), "the lease is renewed");
+            assert!(orders(&there).claim("a").await.unwrap().is_in_progress(), "the lease is renewed");
         }
         tokio::time::sleep(timeout / 12 + Duration::from_millis(10)).await;
         assert_eq!(consumer.stats().timed_out, 1);

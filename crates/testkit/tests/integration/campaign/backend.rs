@@ -260,8 +260,8 @@ pub async fn work_on(part: Part) -> String {
 async fn open(part: &Part) -> Result<DynStore, StoreError> {
     let address = part.store.as_str();
     Ok(match part.plan.backend.as_str() {
-        "redis" => DynStore::new(RedisStore::connect(RedisOptions::single(address, "test")).await?),
-        "cluster" => DynStore::new(RedisStore::connect(RedisOptions::cluster(address.split(','), "test")).await?),
+        "redis" => DynStore::new(RedisStore::connect(RedisOptions::single(address, "h")).await?),
+        "cluster" => DynStore::new(RedisStore::connect(RedisOptions::cluster(address.split(','), "h")).await?),
         "postgres" => {
             let store = PostgresStore::new(PostgresOptions::parse(address)?)?;
             store.migrate().await?;
