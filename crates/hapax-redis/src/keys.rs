@@ -1,8 +1,8 @@
 //! Names of keys, and the slot of a cluster that each is in.
 
 use super::commands::Commands;
-use super::errors::error;
-use hapax_store::{ErrorKind, RecordKey, StoreError};
+use super::errors::{BACKEND, error};
+use hapax_store::{ErrorKind, RecordKey, StoreError, option};
 use std::ops::Range;
 
 /// The number of slots of a cluster.
@@ -20,10 +20,8 @@ impl Keys {
     /// Creates the names of a namespace.
     pub(super) fn new(namespace: &str, in_cluster: bool) -> Result<Self, StoreError> {
         let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
-        if !(1..=32).contains(&namespace.len()) || !namespace.bytes().all(is_valid) {
-            let wrong = format!("a namespace is 1 to 32 of A-Z a-z 0-9 _ . -, not {namespace:?}");
-            return Err(error(ErrorKind::Misconfigured, wrong));
-        }
+        let is_namespace = (1..=32).contains(&namespace.len()) && namespace.bytes().all(is_valid);
+        option::check(BACKEND, is_namespace, "namespace", &namespace, "1 to 32 of A-Z a-z 0-9 _ . -")?;
         // An empty hash tag makes the whole key count. Without it, a client that puts `{…}` into
         // ids would choose their slot.
         let tag = if in_cluster { "{}" } else { "" };

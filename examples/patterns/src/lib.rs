@@ -14,6 +14,7 @@ pub mod absolute;
 pub mod hot_key;
 pub mod idempotent_producer;
 pub mod last_event;
+pub mod named_consumers;
 pub mod once_a_day;
 pub mod reservation;
 pub mod saga;

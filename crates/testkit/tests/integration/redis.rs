@@ -292,8 +292,7 @@ fn passwords_are_asked_for() {
     }
     let server = Server::start_on_loopback(&["--requirepass", "s3cret"]);
     runtime().block_on(async {
-        let with =
-            |credentials: &str| RedisOptions::single(format!("redis://{credentials}{}", server.address()), "h");
+        let with = |credentials: &str| RedisOptions::single(format!("redis://{credentials}{}", server.address()), "h");
         assert_eq!(one(connect(with(":s3cret@")).await.look_up(&[key("a")]).await), Known::Unknown);
         for wrong in ["", ":wrong@", "nobody:s3cret@"] {
             let error = RedisStore::connect(with(wrong)).await.unwrap_err();

@@ -179,8 +179,7 @@ fn a_clusters_replica_takes_over_and_only_the_last_marks_can_be_lost() {
     let cluster = Cluster::start();
     let (master, replica) = (&cluster.nodes[0], cluster.start_replica());
     runtime().block_on(async {
-        let store =
-            connect(RedisOptions::cluster(cluster.urls(), "h").response_timeout(Duration::from_secs(1))).await;
+        let store = connect(RedisOptions::cluster(cluster.urls(), "h").response_timeout(Duration::from_secs(1))).await;
         // These are ids of the first master, which then answers nothing more.
         let ids: Vec<String> = (0..).map(|id| id.to_string()).filter(|id| slot(id) <= 5_460).take(300).collect();
         let (before, after) = ids.split_at(200);

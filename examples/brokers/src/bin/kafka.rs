@@ -66,7 +66,7 @@ async fn main() -> Result<(), Failed> {
         .build()
         .await?;
     let id_of = |payment: &KafkaMessage| payment.header_bytes("id").map(<[u8]>::to_vec);
-    let consumer = Consumer::builder("billing", recent, id_of)
+    let consumer = Consumer::builder("books", recent, id_of)
         .max_in_flight(8)
         .handler_timeout(Duration::from_secs(60))
         .max_attempts(3)

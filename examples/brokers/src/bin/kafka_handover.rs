@@ -44,15 +44,16 @@ impl Orders {
             () = revoked => return Ok(()),
         };
         eprintln!("{name}: acquired, epoch {}", owned.epoch());
-        let consumer =
-            LogConsumer::builder("billing", owned, |order: &KafkaMessage| order.header_bytes("id").map(<[u8]>::to_vec))
-                .batch(64)
-                .max_in_flight(4)
-                .persist_every(Duration::from_millis(200), 256) // a crash handles that again, and two batches
-                .handler_timeout(Duration::from_secs(60))
-                .max_attempts(3)
-                .retry_delay(Duration::from_millis(50), Duration::from_secs(1))
-                .build()?;
+        let consumer = LogConsumer::builder("counting", owned, |order: &KafkaMessage| {
+            order.header_bytes("id").map(<[u8]>::to_vec)
+        })
+        .batch(64)
+        .max_in_flight(4)
+        .persist_every(Duration::from_millis(200), 256) // a crash handles that again, and two batches
+        .handler_timeout(Duration::from_secs(60))
+        .max_attempts(3)
+        .retry_delay(Duration::from_millis(50), Duration::from_secs(1))
+        .build()?;
         let ledger = Arc::clone(&self.ledger);
         let handle = move |order: Delivery<KafkaMessage>| {
             let ledger = Arc::clone(&ledger);

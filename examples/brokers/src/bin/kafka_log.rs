@@ -26,7 +26,7 @@ async fn main() -> Result<(), Failed> {
     let seen = journaled.window(Duration::from_secs(3_600)).build()?; // longer than producers try, or this lags
     let id_of = |click: &KafkaMessage| click.header_bytes("id").map(<[u8]>::to_vec);
     let back_off = (Duration::from_millis(50), Duration::from_secs(1));
-    let consumer = LogConsumer::builder("billing", seen, id_of).batch(32); // a crash counts up to two batches again
+    let consumer = LogConsumer::builder("counting", seen, id_of).batch(32); // a crash counts up to two batches again
     let consumer = consumer.max_in_flight(8).max_attempts(3).retry_delay(back_off.0, back_off.1).build()?;
     let count = move |click: Delivery<KafkaMessage>| {
         let ledger = Arc::clone(&ledger);

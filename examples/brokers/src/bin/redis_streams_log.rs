@@ -22,7 +22,7 @@ async fn main() -> Result<(), Failed> {
 
     let journaled = Dedup::builder().journal(journal, JournalOptions::new().checkpoints(true));
     let seen = journaled.window(Duration::from_secs(3_600)).build()?; // longer than producers try, or this lags
-    let consumer = LogConsumer::builder("billing", seen, |click: &StreamEntry| click.field("id").map(<[u8]>::to_vec))
+    let consumer = LogConsumer::builder("counting", seen, |click: &StreamEntry| click.field("id").map(<[u8]>::to_vec))
         .batch(32) // a crash counts up to two batches again
         .max_in_flight(8)
         .max_attempts(3)

@@ -9,6 +9,7 @@ mod daily;
 mod hot;
 mod killed;
 mod mails;
+mod named;
 mod produced;
 mod rows;
 mod sagas;

@@ -168,7 +168,8 @@ async fn a_lease_that_is_lost_while_the_store_is_away_is_not_completed_over_whoe
             let (stats, ()) = tokio::join!(run, async {
                 away(&world, DOWN, SHORT).await;
                 // So far from here alone: another worker sees the store again first.
-                let theirs = orders(&there).claim_wait("a", SECOND / 20).await.unwrap().claimed().expect("the lease is over");
+                let theirs =
+                    orders(&there).claim_wait("a", SECOND / 20).await.unwrap().claimed().expect("the lease is over");
                 world.store.always(DOWN);
                 tokio::time::sleep(SECOND).await;
                 world.store.always(Fault::None);

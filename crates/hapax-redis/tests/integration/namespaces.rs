@@ -1,0 +1,46 @@
+//! Services on one server: each has its namespace, and none takes another's ids for its own.
+
+use hapax_redis::{CompactMarks, CompactOptions, RedisOptions, RedisStore};
+use hapax_store::{ErrorKind, TieredDedup};
+use std::time::Duration;
+use testkit::redis_server::{Server, is_missing};
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+#[tokio::test]
+async fn services_with_namespaces_of_their_own_share_a_server_and_no_ids() {
+    if is_missing() {
+        return;
+    }
+    let server = Server::start(&[]);
+    for instance in 0..2 {
+        for service in ["billing", "mail", "stock"] {
+            let store = RedisStore::connect(RedisOptions::single(server.url(), service)).await.unwrap();
+            let dedup = TieredDedup::builder(store).build().await.unwrap();
+            let ids = (0..100).map(|n| n.to_string());
+            let verdicts = dedup.check_batch(ids).await;
+            let fresh = verdicts.iter().filter(|verdict| verdict.as_ref().unwrap().is_fresh()).count();
+            assert_eq!(fresh, if instance == 0 { 100 } else { 0 }, "{service}, instance {instance}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_namespace_that_is_none_is_refused() {
+    if is_missing() {
+        return;
+    }
+    let server = Server::start(&[]);
+    for namespace in ["", "a b", "a/b", &"x".repeat(33)] {
+        let options = RedisOptions::single(server.url(), namespace);
+        let error = RedisStore::connect(options.clone()).await.map(drop).unwrap_err();
+        let of_marks = CompactMarks::connect(options, CompactOptions { retention: HOUR, expected_ids: 1_000 })
+            .await
+            .map(drop)
+            .unwrap_err();
+        for error in [error, of_marks] {
+            assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+            assert!(error.to_string().contains("option `namespace`"), "{error}");
+        }
+    }
+}
