@@ -12,7 +12,8 @@ use std::task::{Context, Poll};
 /// The largest number of items that are requested at a time.
 const BATCH: usize = 256;
 
-/// Deduplication for any [`Stream`].
+/// Deduplication for any [`Stream`]. Ids are in the engine's scope: streams that must each return
+/// an item have [scopes](TieredDedup::with_subscope) of their own.
 pub trait StreamExt: Stream + Sized {
     /// Leaves out items whose id was seen before.
     ///

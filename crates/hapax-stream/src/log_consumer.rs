@@ -105,8 +105,10 @@ pub struct LogConsumer<M, K = Dedup> {
 impl<M: Send + Sync + 'static, K: Memory> LogConsumer<M, K> {
     /// Starts configuring a consumer. Metrics and spans show its name, which is as a
     /// [`Consumer`'s](super::Consumer::builder); it is no scope, since no other consumer has this
-    /// memory. The memory is an engine, or one that follows a partition: [`Memory`]. `id_of` returns the id of a message. `None`, or a blank one,
-    /// is [missing](LogConsumerBuilder::on_missing).
+    /// memory.
+    ///
+    /// The memory is an engine, or one that follows a partition: [`Memory`]. `id_of` returns the id
+    /// of a message. `None`, or a blank one, is [missing](LogConsumerBuilder::on_missing).
     pub fn builder<I: AsRef<[u8]>>(
         name: impl Into<String>,
         memory: K,

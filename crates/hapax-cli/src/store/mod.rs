@@ -26,7 +26,8 @@ pub enum StoreCommand {
         /// Ids, as `list` prints them: order-17, or orders/3/9017 for a key of several parts
         #[arg(required = true)]
         ids: Vec<String>,
-        /// Scope of the ids: that of a consumer is its name, or SCOPE/NAME if its engine has a scope
+        /// Scope of the ids: that of a consumer is its name, or SCOPE/NAME if its engine has a
+        /// scope
         #[arg(long, default_value = "")]
         scope: String,
         /// Print one JSON object a line

@@ -107,7 +107,9 @@ impl PostgresOptions {
         })
     }
 
-    /// Sets the schema, and the beginning of each table's name. Default: `public` and `hapax`.
+    /// Sets the schema, and the beginning of each table's name. Services that share a database have
+    /// different ones, or engines with different scopes: otherwise each takes the other's ids for
+    /// its own. Default: `public` and `hapax`.
     ///
     /// # Errors
     ///
