@@ -90,7 +90,8 @@ use std::time::Duration;
 ///   was demoted is closed, and its address resolved anew. With [`RedisOptions::sentinel`] the
 ///   Sentinels are asked for the master each time that a connection is made. A master that was cut
 ///   off and does not know of its successor takes writes that are lost, unless
-///   `min-replicas-to-write` forbids it.
+///   `min-replicas-to-write` forbids it. (Redis 6.0 does not enforce that in scripts, so it takes
+///   claims and completions all the same.)
 /// - *A server that may forget* (it evicts, or keeps nothing on disk) is reported by
 ///   [warnings](RedisStore::warnings), and refused with [`RedisOptions::require_durable`]. A server
 ///   that has forgotten is counted: [`restarted`](RedisStore::restarted),

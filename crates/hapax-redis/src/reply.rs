@@ -207,7 +207,8 @@ impl<'b> Reply<'b> {
 }
 
 impl<'b> Refusal<'b> {
-    /// Returns the first word, the kind of refusal, in capitals.
+    /// Returns the first word, the kind of refusal, in capitals: that of what a script ran into, also
+    /// where the server puts it into a text of its own.
     pub(super) fn code(self) -> &'b str {
         self.split().0
     }
@@ -223,8 +224,26 @@ impl<'b> Refusal<'b> {
             Ok(text) => text,
             Err(wrong) => std::str::from_utf8(&self.0[..wrong.valid_up_to()]).unwrap_or_default(),
         };
-        text.split_once(' ').unwrap_or((text, ""))
+        let text = in_script(text);
+        let (code, details) = text.split_once(' ').unwrap_or((text, ""));
+        if code.bytes().all(|byte| byte.is_ascii_uppercase()) { (code, details) } else { ("ERR", text) }
     }
+}
+
+/// Returns what a script ran into, if this is how a server before Redis 7 reports it: for a whole
+/// script `ERR Error running script (call to f_…): @user_script:12: @user_script: 12: -OOM …`, and
+/// for one of its keys `@user_script: 12: -OOM …`.
+fn in_script(text: &str) -> &str {
+    const PLACE: &str = "@user_script:";
+    let raised = text.strip_prefix("ERR Error running script (call to f_").and_then(|rest| rest.split_once("): "));
+    let mut inner = raised.map_or(text, |(_, inner)| inner);
+    if !inner.starts_with(PLACE) {
+        return text;
+    }
+    while let Some(rest) = inner.strip_prefix(PLACE) {
+        inner = rest.trim_start_matches(|byte: char| byte.is_ascii_digit() || matches!(byte, ' ' | ':'));
+    }
+    inner.strip_prefix('-').unwrap_or(inner)
 }
 
 impl fmt::Display for Refusal<'_> {

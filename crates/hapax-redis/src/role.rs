@@ -58,11 +58,7 @@ impl Role {
 /// Returns true if a refusal means that its server is no longer the master.
 pub(super) fn is_demotion(answer: Reply<'_>) -> bool {
     match answer {
-        // Redis 6 wraps the refusal of a command in a script.
-        Reply::Refusal(refusal) => {
-            matches!(refusal.code(), "READONLY" | "MASTERDOWN")
-                || refusal.code() == "ERR" && refusal.details().contains("-READONLY")
-        }
+        Reply::Refusal(refusal) => matches!(refusal.code(), "READONLY" | "MASTERDOWN"),
         // The refusal for one of a script's keys.
         Reply::Array(mut parts) => parts.any(|part| matches!(part, Reply::Refusal(_)) && is_demotion(part)),
         _ => false,
@@ -100,8 +96,8 @@ mod tests {
     fn who_refuses_to_write_was_demoted() {
         let is_demotion = |answer: &str| is_demotion(read(answer.as_bytes()).expect("an answer"));
         assert!(is_demotion("-READONLY You can't write against a read only replica.\r\n"));
-        assert!(is_demotion("-ERR Error running script: @user_script: 3: -READONLY You can't write\r\n"));
         assert!(is_demotion("*2\r\n:1\r\n-READONLY You can't write against a read only replica.\r\n"));
+        assert!(is_demotion("*1\r\n-@user_script: 11: -READONLY You can't write against a read only replica.\r\n"));
         for other in ["+OK\r\n", "*1\r\n:1\r\n", "-ERR no\r\n", "$8\r\nREADONLY\r\n"] {
             assert!(!is_demotion(other), "{other:?}");
         }
