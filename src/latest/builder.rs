@@ -88,6 +88,12 @@ impl LatestBuilder {
         self.event_time.is_some()
     }
 
+    /// Returns the time for which versions are known.
+    #[doc(hidden)] // for `TieredLatest`, whose store is to know them for as long
+    pub fn known_for(&self) -> Duration {
+        self.retention
+    }
+
     /// Builds the memory.
     ///
     /// # Errors

@@ -336,8 +336,8 @@ impl<S: VersionStore> TieredLatestBuilder<S> {
     }
 
     /// Sets how long the store knows a version, from when it was accepted. Longer than a message
-    /// can be late, and no shorter than the memory's retention: memory goes on to answer when the
-    /// store has forgotten. Default: a day.
+    /// can be late, and no shorter than the memory's [retention](LatestBuilder::retention): memory
+    /// would go on to answer when the store has forgotten. Default: a day.
     pub fn retention(self, retention: Duration) -> Self {
         TieredLatestBuilder { retention, ..self }
     }
@@ -367,6 +367,9 @@ impl<S: VersionStore> TieredLatestBuilder<S> {
         // Without checks that give times, its time would stand still: it would never forget.
         let got = format_args!("one with `event_time`");
         option::check("hapax", !memory.is_by_events(), "memory", &got, "one whose time is a clock's")?;
+        // Otherwise one process says duplicate, by its memory, and another one newer.
+        let expected = format!("at least the memory's retention, {:?}", memory.known_for());
+        option::check("hapax", retention >= memory.known_for(), "retention", &retention, &expected)?;
         let memory = memory.build().map_err(|error| {
             let kind = match &error {
                 hapax::Error::InvalidOption { .. } => ErrorKind::Misconfigured,

@@ -291,6 +291,10 @@ fn options_that_make_no_sense_are_named() {
     assert!(refused(builder().tries(0).build()).contains("`tries`"));
     assert!(refused(builder().retention(Duration::ZERO).build()).contains("`retention`"));
     assert!(refused(builder().timeout(Duration::ZERO).build()).contains("`timeout`"));
+    let shorter = builder().retention(Duration::from_secs(599)).build().unwrap_err();
+    let names = shorter.to_string().contains("`retention`") && shorter.to_string().contains("the memory's retention");
+    assert!(shorter.kind() == ErrorKind::Misconfigured && names, "{shorter}");
+    assert!(builder().retention(Duration::from_secs(600)).build().is_ok());
     let memory = Latest::builder().event_time(hapax::EventTime::unrelated());
     assert!(refused(builder().memory(memory).build()).contains("`memory`"));
     let memory = Latest::builder().capacity(0);

@@ -46,18 +46,16 @@ async fn take_back_due(client: &Arc<Client>, memory: &Arc<Memory>, tries: u32) -
         (unmark, digest_of(memory, key))
     });
     let answers: Vec<Result<Unmarked, StoreError>> = client.ask::<Unmarks>(memory, asked.collect()).await;
-    let again = Instant::now() + back_off(tries, client.caller.random.next());
-    // A request that was given up has been carried out by then, or never will be. (So a store
-    // resets connections that it gives up: else the kernel sends what they have not delivered.)
-    let (settled, mut all) = (client.caller.patience(), true);
+    let (now, pace, mut all) = (Instant::now(), client.lost_marks.pace, true);
+    let pause = pace.after_failure(back_off(tries, client.caller.random.next()));
     let mut doubts = client.lost_marks.lock();
     for ((attempt, _), answer) in due.iter().zip(answers) {
         match answer {
-            Ok(Unmarked::Done | Unmarked::NotThere) => doubts.answered(*attempt, asked_at, settled),
+            Ok(Unmarked::Done | Unmarked::NotThere) => doubts.answered(*attempt, asked_at, pace),
             // It keeps no attempts, and its documentation says so.
             Ok(Unmarked::Unknown) => doubts.remove(*attempt),
             Err(_) => {
-                doubts.failed(*attempt, again);
+                doubts.failed(*attempt, now, pause);
                 all = false;
             }
         }

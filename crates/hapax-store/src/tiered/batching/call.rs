@@ -163,11 +163,10 @@ async fn take_back_met<O: Operation>(
 async fn take_back(client: &Client, node: &Node, unmarks: &[Unmark]) -> Vec<Result<(), StoreError>> {
     let asked_at = tokio::time::Instant::now();
     let answers = client.caller.call::<Unmarks>(&node.breaker, unmarks, &mut false).await;
-    let settled = client.caller.patience();
     let mut doubts = client.lost_marks.lock();
     let gone = unmarks
         .iter()
         .zip(answers)
-        .map(|(unmark, answer)| answer.map(|_| doubts.answered(unmark.attempt, asked_at, settled)));
+        .map(|(unmark, answer)| answer.map(|_| doubts.answered(unmark.attempt, asked_at, client.lost_marks.pace)));
     gone.collect()
 }

@@ -167,7 +167,8 @@ impl<S: Store> TieredBuilder<S> {
         self
     }
 
-    /// Sets the time-out of each call of the store. Default: a second.
+    /// Sets the time-out of each call of the store. Default: a second. With a shorter one, see
+    /// [`in_doubt`](TieredBuilder::in_doubt): a server may carry out later what was given up.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.options.timeout = timeout;
         self
@@ -183,12 +184,15 @@ impl<S: Store> TieredBuilder<S> {
     /// Sets the time for which a mark that another engine has made is *in doubt*: until it is that
     /// old, a [`check`](TieredDedup::check) that meets it answers that the id is in progress, not
     /// that it is a duplicate. Default: twice as long as a call may take with its retries, 8
-    /// seconds. Zero: no mark is in doubt. It must be less than the retention.
+    /// seconds, and at least 5 seconds. Zero: no mark is in doubt. It must be less than the
+    /// retention, also where it is not set.
     ///
     /// The store may have marked an id and its answer may have been lost. Then no caller was told
     /// that the id is fresh, and its message comes again, perhaps to another instance. It must not
     /// be dropped because of that mark. Its maker takes the mark back as soon as the store answers
-    /// again; until then, other engines do not answer "duplicate".
+    /// again, and again for as long as this time: what was given up may be carried out later.
+    /// Until then, other engines do not answer "duplicate". Make it longer than a server may stand
+    /// still, or a network may hold a request back.
     ///
     /// # Guarantees
     ///

@@ -5,7 +5,7 @@ use crate::tiered::background::{expiry, ownership, taking_back};
 use crate::tiered::batching::{Caller, Client, NodeOptions, Nodes, QueueOptions};
 use crate::tiered::breaker::BreakerOptions;
 use crate::tiered::engine::{Engine, OnStoreError, Ownership, Policy, PolicyState, Standing};
-use crate::tiered::lost_answers::LostMarks;
+use crate::tiered::lost_answers::{LostMarks, Pace};
 use crate::tiered::observe::Verdicts;
 use crate::tiered::random::Random;
 use crate::times::{self, HUNDRED_YEARS};
@@ -19,6 +19,10 @@ use std::time::Duration;
 
 /// The shortest lease.
 const LEASE_MIN: Duration = Duration::from_millis(1);
+
+/// The shortest time for which a mark is in doubt by default. A server that stands still for a
+/// second or two carries out what was given up long before, if time-outs are short.
+const IN_DOUBT_MIN: Duration = Duration::from_secs(5);
 
 /// The options that [`TieredBuilder`](super::TieredBuilder) configures.
 pub(super) struct Options {
@@ -89,13 +93,14 @@ impl Options {
         self.validate()?;
         let key = self.key.or_random().map_err(unbuilt)?;
         let standing = Arc::new(Standing::new(self.ownership, store.backend()));
-        let policies = self.policies(key, &standing)?;
+        let in_doubt = self.in_doubt(&*store);
+        let policies = self.policies(key, &standing, in_doubt)?;
         let seed = self.attempt_seed.unwrap_or_else(random::any);
         let random = Arc::new(Random::new(seed));
-        let (lost_marks, some_lost) =
-            LostMarks::new(random::mix(!seed), Arc::clone(&random), self.timeout, self.in_doubt(&*store));
         let nodes = Nodes::new(Arc::clone(&store), self.node_options(store.limits()));
-        let caller = Caller::new(store, self.timeout, self.retries, random);
+        let caller = Caller::new(store, self.timeout, self.retries, Arc::clone(&random));
+        let pace = Pace::new(in_doubt, caller.patience());
+        let (lost_marks, some_lost) = LostMarks::new(random::mix(!seed), random, self.timeout, in_doubt, pace);
         let client = Arc::new(Client::new(caller, nodes, lost_marks, self.max_waiting));
         self.settle_ownership(&client, &standing, &policies).await?;
         if let Some(policy) = policies.get("*") {
@@ -163,12 +168,12 @@ impl Options {
     }
 
     /// Returns the time for which a mark of another engine is in doubt: the time until its maker
-    /// knows that it has no answer, and the same again until it has taken the mark back. Zero where
-    /// no answer can be lost on its way to another engine.
+    /// knows that it has no answer, and the same again until it has taken the mark back; some
+    /// seconds at least. Zero where no answer can be lost on its way to another engine.
     fn in_doubt(&self, store: &dyn Erased) -> Duration {
         let usual = match store.is_private() || store.answers_at_once() {
             true => Duration::ZERO,
-            false => self.timeout.saturating_mul(2 * (self.retries + 1)),
+            false => self.timeout.saturating_mul(2 * (self.retries + 1)).max(IN_DOUBT_MIN),
         };
         self.in_doubt.unwrap_or(usual)
     }
@@ -200,7 +205,7 @@ impl Options {
     }
 
     /// Returns the state of each policy; that of all other scopes has no name.
-    fn policies(&self, key: DigestKey, standing: &Arc<Standing>) -> Result<Policies, StoreError> {
+    fn policies(&self, key: DigestKey, standing: &Arc<Standing>, in_doubt: Duration) -> Result<Policies, StoreError> {
         let policy = |policy: &Policy| {
             let resolved = Policy {
                 window: policy.window.or(Some(self.window)),
@@ -226,9 +231,8 @@ impl Options {
             let is_valid = (window..=HUNDRED_YEARS).contains(&retention);
             option::check("hapax", is_valid, &format!("retention of scope {name:?}"), &retention, &expected)?;
             // Otherwise a mark would be in doubt until it is gone, and its message handled again.
-            let grace = self.in_doubt.unwrap_or_default();
             let expected = format!("less than the retention of scope {name:?}, {retention:?}");
-            option::check("hapax", grace < retention, "in_doubt", &grace, &expected)?;
+            option::check("hapax", in_doubt < retention, "in_doubt", &in_doubt, &expected)?;
             let longest =
                 all.iter().map(|(_, given)| policy(given)).filter(|other| other.0 == window).map(|other| other.1).max();
             let memory = match memories.get(&window) {

@@ -51,12 +51,57 @@ pub(crate) fn left(grace: Duration, retention: Duration, expires_in: Duration) -
     grace.checked_sub(age).filter(|left| !left.is_zero())
 }
 
+/// The times at which the store is asked to take a mark back, given that it has answered.
+///
+/// The answer "not there" is no end: a request that was given up may be on its way still, in the
+/// buffers of a server that stood still, or in a network that sends again. Other engines doubt the
+/// mark for a while after it is made, and it is to be gone before that is over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pace {
+    /// The time after which a request that was given up is not carried out any more.
+    settled: Duration,
+    /// The shortest and the longest pause between two requests.
+    pauses: (Duration, Duration),
+}
+
+impl Pace {
+    /// Returns the pace of an engine whose marks are doubted for this long, and whose calls take up
+    /// to `patience` with their retries.
+    pub(crate) fn new(in_doubt: Duration, patience: Duration) -> Self {
+        let settled = in_doubt.max(patience);
+        let pauses = match in_doubt.is_zero() {
+            true => (settled, settled),
+            false => (in_doubt / 8, (in_doubt / 2).max(PAUSE_MIN)),
+        };
+        Pace { settled, pauses }
+    }
+
+    /// Returns the time of the next request after one that was sent at `asked_at` and answered, for
+    /// a mark about which the store was silent until `silent`; `None` after the last one.
+    fn next(self, silent: Instant, asked_at: Instant) -> Option<Instant> {
+        let last = silent + self.settled;
+        let (pause_min, pause_max) = self.pauses;
+        // Pauses that double: most of what is late is late by little.
+        let pause = asked_at.saturating_duration_since(silent).clamp(pause_min.min(pause_max), pause_max);
+        (asked_at < last).then(|| last.min(asked_at + pause))
+    }
+
+    /// Returns the pause after a request that the store has not answered.
+    pub(crate) fn after_failure(self, back_off: Duration) -> Duration {
+        back_off.min((self.pauses.1 / 2).max(PAUSE_MIN))
+    }
+}
+
+/// The shortest time between two requests about a mark that is doubted for a short time only.
+const PAUSE_MIN: Duration = Duration::from_millis(10);
+
 /// A mark that is to be taken back.
 #[derive(Clone, Debug)]
 struct Lost {
     key: RecordKey,
-    /// The time at which it was given up.
-    at: Instant,
+    /// The time until which the store was silent, as far as is known: at which the mark was given
+    /// up, or a request to take it back.
+    silent: Instant,
     /// The time at which it expires by itself.
     until: Instant,
     /// The time of the next request to the store.
@@ -89,7 +134,7 @@ impl Doubts {
         // (An end beyond the clock's range stands for no end.)
         let until = now.checked_add(retention).unwrap_or_else(|| now + FOR_EVER);
         if self.lost.len() < Self::MAX || self.lost.contains_key(&attempt) {
-            self.lost.insert(attempt, Lost { key, at: now, until, due, asked: false, answered: false });
+            self.lost.insert(attempt, Lost { key, silent: now, until, due, asked: false, answered: false });
         }
     }
 
@@ -134,23 +179,22 @@ impl Doubts {
     }
 
     /// Notes the store's answer to a request that was sent at this time. The mark is finished,
-    /// unless a request that was given up may still arrive: then the store is asked once more,
-    /// `settled` after it was given up.
-    pub(crate) fn answered(&mut self, attempt: u64, asked_at: Instant, settled: Duration) {
+    /// unless a request that was given up may still arrive: then the store is asked once more.
+    pub(crate) fn answered(&mut self, attempt: u64, asked_at: Instant, pace: Pace) {
         if let Some(lost) = self.lost.get_mut(&attempt) {
-            match lost.at + settled {
-                last if asked_at < last => (lost.due, lost.answered) = (last, true),
-                _ => drop(self.lost.remove(&attempt)),
+            match pace.next(lost.silent, asked_at) {
+                Some(next) => (lost.due, lost.answered) = (next, true),
+                None => drop(self.lost.remove(&attempt)),
             }
         }
     }
 
-    /// Notes that the store has not answered, and is asked again at this time; or never, if the
-    /// mark has expired.
-    pub(crate) fn failed(&mut self, attempt: u64, again: Instant) {
+    /// Notes that the store has not answered until now, and is asked again after a pause; or never,
+    /// if the mark has expired.
+    pub(crate) fn failed(&mut self, attempt: u64, now: Instant, pause: Duration) {
         if let Some(lost) = self.lost.get_mut(&attempt) {
-            lost.due = again;
-            if lost.until <= again {
+            (lost.silent, lost.due) = (now, now + pause);
+            if lost.until <= lost.due {
                 self.lost.remove(&attempt);
             }
         }
@@ -227,16 +271,42 @@ mod tests {
         assert!(!doubts.reclaim(4));
     }
 
+    /// Returns the times since the mark was given up at which the store is asked, which answers.
+    fn asked(pace: Pace) -> Vec<Duration> {
+        let (mut doubts, start, mut times) = (Doubts::default(), Instant::now(), vec![]);
+        doubts.insert(1, key(), start, start + SECOND / 10, 100 * SECOND);
+        while let Some(due) = doubts.next_due() {
+            assert_eq!(doubts.take_due(due, 9).len(), 1);
+            doubts.answered(1, due, pace);
+            assert_eq!(doubts.open(), 0, "it was answered");
+            times.push(due - start);
+        }
+        times
+    }
+
     #[test]
-    fn a_mark_is_taken_back_once_more_when_what_was_given_up_cannot_arrive_any_more() {
-        let (mut doubts, now) = (Doubts::default(), Instant::now());
-        doubts.insert(1, key(), now, now, 100 * SECOND);
-        assert_eq!((doubts.take_due(now, 9).len(), doubts.open()), (1, 1));
-        doubts.answered(1, now, 4 * SECOND);
-        assert_eq!((doubts.next_due(), doubts.open()), (Some(now + 4 * SECOND), 0));
-        assert_eq!(doubts.take_due(now + 4 * SECOND, 9).len(), 1);
-        doubts.answered(1, now + 4 * SECOND, 4 * SECOND);
-        assert_eq!((doubts.contains(1), doubts.next_due()), (false, None));
+    fn a_mark_is_taken_back_until_what_was_given_up_cannot_arrive_any_more() {
+        let seconds = |times: Vec<Duration>| times.iter().map(Duration::as_secs_f64).collect::<Vec<_>>();
+        assert_eq!(seconds(asked(Pace::new(8 * SECOND, 4 * SECOND))), [0.1, 1.1, 2.2, 4.4, 8.0]);
+        // Nobody doubts it, or for a shorter time than a call may take.
+        assert_eq!(seconds(asked(Pace::new(Duration::ZERO, 4 * SECOND))), [0.1, 4.0]);
+        let often = asked(Pace::new(SECOND / 5, 4 * SECOND));
+        assert!(often.windows(2).all(|two| two[1] - two[0] <= SECOND / 10) && often.last() == Some(&(4 * SECOND)));
+        assert!(asked(Pace::new(Duration::from_nanos(1), SECOND)).len() <= 100);
+    }
+
+    #[test]
+    fn what_was_given_up_may_arrive_as_long_as_the_store_is_silent() {
+        let (mut doubts, start, pace) = (Doubts::default(), Instant::now(), Pace::new(8 * SECOND, 4 * SECOND));
+        doubts.insert(1, key(), start, start, 100 * SECOND);
+        doubts.failed(1, start + 20 * SECOND, SECOND);
+        assert_eq!((doubts.next_due(), doubts.open()), (Some(start + 21 * SECOND), 1));
+        doubts.answered(1, start + 21 * SECOND, pace);
+        assert!(doubts.contains(1));
+        doubts.answered(1, start + 28 * SECOND, pace);
+        assert!(!doubts.contains(1));
+        assert_eq!(pace.after_failure(SECOND), SECOND);
+        assert_eq!(Pace::new(SECOND, SECOND).after_failure(SECOND), SECOND / 4);
     }
 
     #[test]
@@ -249,9 +319,9 @@ mod tests {
         doubts.insert(0, key(), now, now + SECOND, Duration::MAX);
         doubts.insert(1, key(), now, now + SECOND, 100 * SECOND);
         for attempt in [0, 1] {
-            doubts.failed(attempt, now + 99 * SECOND);
+            doubts.failed(attempt, now + 98 * SECOND, SECOND);
             assert!(doubts.contains(attempt));
-            doubts.failed(attempt, now + 100 * SECOND);
+            doubts.failed(attempt, now + 98 * SECOND, 2 * SECOND);
         }
         assert!(doubts.contains(0) && !doubts.contains(1), "its mark has expired");
     }

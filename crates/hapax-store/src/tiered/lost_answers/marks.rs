@@ -1,6 +1,6 @@
 //! The marks of an engine whose answers were lost, and how it understands marks that it meets.
 
-use super::doubt::{self, Doubts};
+use super::doubt::{self, Doubts, Pace};
 use crate::sync::{Mutex, MutexGuard, lock};
 use crate::tiered::breaker::back_off;
 use crate::tiered::random::Random;
@@ -23,6 +23,7 @@ pub(crate) struct LostMarks {
     timeout: Duration,
     /// The time for which a mark of another engine is in doubt.
     in_doubt: Duration,
+    pub(crate) pace: Pace,
     /// Tells the task that takes marks back that there are some.
     wake: mpsc::Sender<()>,
 }
@@ -35,9 +36,10 @@ impl LostMarks {
         random: Arc<Random>,
         timeout: Duration,
         in_doubt: Duration,
+        pace: Pace,
     ) -> (Self, mpsc::Receiver<()>) {
         let (wake, woken) = mpsc::channel(1);
-        (LostMarks { doubts: Mutex::default(), own, random, timeout, in_doubt, wake }, woken)
+        (LostMarks { doubts: Mutex::default(), own, random, timeout, in_doubt, pace, wake }, woken)
     }
 
     /// Returns a number that no other attempt has: 63 bits.

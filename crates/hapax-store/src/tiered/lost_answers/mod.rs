@@ -10,4 +10,5 @@ mod marks;
 mod unresolved;
 
 pub(super) use attempts::LostAttempts;
+pub(super) use doubt::Pace;
 pub(super) use marks::LostMarks;

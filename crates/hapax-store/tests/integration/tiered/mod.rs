@@ -21,6 +21,7 @@ mod policies;
 mod running;
 mod running_unverified;
 mod shared;
+mod standing_still;
 use testkit::world;
 
 use hapax_store::{TieredBuilder, TieredDedup};
