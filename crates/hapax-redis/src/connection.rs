@@ -3,6 +3,8 @@
 use super::commands::Commands;
 use super::endpoint::{Endpoint, Timing};
 use super::errors::{error, handshake_failed};
+#[cfg(feature = "tracing")]
+use super::reply::Reply;
 use super::sentinel::Sentinels;
 use super::server_info::{ServerInfo, info_commands};
 use super::watch::Watch;
@@ -30,6 +32,8 @@ struct Shared {
     requirements: Requirements,
     watch: Arc<Watch>,
     wire: Mutex<Option<Wire>>,
+    /// The last connection that was used, by the server's names.
+    last: Mutex<Option<Known>>,
     connecting: Arc<tokio::sync::Mutex<Option<Failed>>>,
 }
 
@@ -49,6 +53,13 @@ pub(super) enum Target {
     Master(Box<Endpoint>, Box<Sentinels>),
 }
 
+/// A connection, as its server knows it.
+#[derive(Clone)]
+struct Known {
+    run_id: String,
+    client_id: u64,
+}
+
 struct Failed {
     times: u32,
     not_before: Instant,
@@ -58,8 +69,18 @@ struct Failed {
 impl Connection {
     /// Creates a connection that is made when it is first used.
     pub(super) fn new(target: Target, timing: Timing, requirements: Requirements, watch: Arc<Watch>) -> Self {
-        let (wire, connecting) = (Mutex::new(None), Arc::default());
-        Connection(Arc::new(Shared { target, timing, requirements, watch, wire, connecting }))
+        let (wire, last, connecting) = (Mutex::new(None), Mutex::new(None), Arc::default());
+        Connection(Arc::new(Shared { target, timing, requirements, watch, wire, last, connecting }))
+    }
+
+    /// Makes the connection anew, in the background, if it has ended: so that what was given up
+    /// with it ends at the server, too.
+    pub(super) fn mend(&self) {
+        let has_ended = lock(&self.0.wire).as_ref().is_some_and(Wire::has_ended);
+        if has_ended && self.0.connecting.try_lock().is_ok() {
+            let connection = self.clone();
+            tokio::spawn(async move { connection.connected().await });
+        }
     }
 
     /// Sends commands once, and returns the answers.
@@ -153,6 +174,7 @@ impl Shared {
         let server = ServerInfo::read(answered.replies(), &address)?;
         server.role.refuse(&address, self.requirements.in_cluster)?;
         self.watch.observe(&address, &server);
+        self.end_last(&wire, &server).await.map_err(|why| handshake_failed(why, &address))?;
         match server.risks.first().filter(|_| self.requirements.is_durable) {
             Some(risk) => Err(error(
                 ErrorKind::Misconfigured,
@@ -160,6 +182,26 @@ impl Shared {
             )),
             None => Ok(wire),
         }
+    }
+
+    /// Ends the last connection at its server, if that is this one: whatever was sent over it and
+    /// has not arrived, is never carried out, wherever it is kept.
+    async fn end_last(&self, wire: &Wire, server: &ServerInfo) -> Result<(), StoreError> {
+        // One that was left, since its server was demoted, still answers those who wait.
+        let has_ended = lock(&self.wire).as_ref().is_none_or(Wire::has_ended);
+        let is_here = |last: &Known| has_ended && server.run_id.as_ref() == Some(&last.run_id);
+        let last = lock(&self.last).clone().filter(is_here);
+        if let Some(last) = last {
+            let end = Commands::of(&["CLIENT", "KILL", "ID", &last.client_id.to_string()]);
+            let _ended = wire.ask(Arc::new(end)).await?;
+            #[cfg(feature = "tracing")]
+            if let Some(Reply::Refusal(refusal)) = _ended.replies().next() {
+                tracing::warn!(backend = "redis", "what was given up may be carried out late: {refusal}");
+            }
+        }
+        let known = server.run_id.clone().zip(server.client_id);
+        *lock(&self.last) = known.map(|(run_id, client_id)| Known { run_id, client_id });
+        Ok(())
     }
 }
 

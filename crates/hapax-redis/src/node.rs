@@ -48,6 +48,7 @@ impl Node {
     }
 
     pub(super) async fn ask(&self, commands: Arc<Commands>) -> Result<Answered, StoreError> {
+        self.connections.iter().for_each(Connection::mend);
         let turn = self.turn.fetch_add(1, Ordering::Relaxed) as usize;
         self.connections[turn % self.connections.len()].send(commands).await
     }

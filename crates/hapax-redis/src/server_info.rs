@@ -14,6 +14,8 @@ pub(super) struct ServerInfo {
     pub(super) role: Role,
     /// The run id, which is another one each time that a server starts.
     pub(super) run_id: Option<String>,
+    /// The number that it has given to the connection over which it was asked.
+    pub(super) client_id: Option<u64>,
     pub(super) is_empty: bool,
     /// The number of keys that it removed before their time since it started, for lack of memory.
     pub(super) evicted: Option<u64>,
@@ -23,7 +25,7 @@ pub(super) struct ServerInfo {
 }
 
 /// The commands whose answers are the information.
-const COMMANDS: [&[&str]; 8] = [
+const COMMANDS: [&[&str]; 9] = [
     &["ROLE"],
     &["INFO", "server"],
     &["INFO", "memory"],
@@ -32,6 +34,7 @@ const COMMANDS: [&[&str]; 8] = [
     &["INFO", "commandstats"],
     &["CONFIG", "GET", "save"],
     &["DBSIZE"],
+    &["CLIENT", "ID"],
 ];
 
 /// Returns the commands that ask a server for its information: one round trip.
@@ -49,7 +52,8 @@ impl ServerInfo {
     /// The server is too old, or does not let us in.
     pub(super) fn read(answers: Replies<'_>, address: &str) -> Result<Self, StoreError> {
         let wrong = || error(ErrorKind::Corrupt, format!("{address} does not introduce itself, but says {answers:?}"));
-        let [role, server, memory, persistence, stats, commands, save, keys] = answers.all().ok_or_else(wrong)?;
+        let [role, server, memory, persistence, stats, commands, save, keys, client] =
+            answers.all().ok_or_else(wrong)?;
         match server {
             // The user may lack the permission for a question; without that for a mark, the first
             // mark fails.
@@ -63,6 +67,7 @@ impl ServerInfo {
         Ok(ServerInfo {
             role: Role::of(role),
             run_id: field(server, "run_id").filter(|id| !id.is_empty()).map(Into::into),
+            client_id: if let Reply::Int(id) = client { id.try_into().ok() } else { None },
             is_empty: keys == Reply::Int(0),
             evicted: field(stats, "evicted_keys").and_then(|count| count.parse().ok()),
             flushed: calls("flushall").zip(calls("flushdb")).map(|(all, one)| all + one),
@@ -118,8 +123,8 @@ mod tests {
             Some(b'*' | b':' | b'-' | b'$') => answer.to_owned(),
             _ => format!("${}\r\n{answer}\r\n", answer.len()),
         };
-        let answers = answers.map(bytes).concat();
-        ServerInfo::read(Replies::new(8, answers.as_bytes()), "here")
+        let answers = answers.map(bytes).concat() + ":42\r\n";
+        ServerInfo::read(Replies::new(9, answers.as_bytes()), "here")
     }
 
     #[test]
@@ -132,6 +137,7 @@ mod tests {
         let expected = ServerInfo {
             role: Role::Master,
             run_id: Some("0123abc".into()),
+            client_id: Some(42),
             is_empty: true,
             evicted: Some(17),
             flushed: Some(5),

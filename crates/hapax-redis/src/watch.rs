@@ -116,7 +116,8 @@ mod tests {
 
     fn server(run_id: Option<&str>, is_empty: bool) -> ServerInfo {
         let run_id = run_id.map(Into::into);
-        ServerInfo { role: Role::Master, run_id, is_empty, evicted: Some(0), flushed: Some(0), risks: vec![] }
+        let (evicted, flushed) = (Some(0), Some(0));
+        ServerInfo { role: Role::Master, run_id, client_id: None, is_empty, evicted, flushed, risks: vec![] }
     }
 
     #[test]

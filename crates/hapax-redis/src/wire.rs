@@ -74,6 +74,11 @@ impl Wire {
         !self.requests.is_closed() && !self.is_left.load(Ordering::Relaxed)
     }
 
+    /// Returns true if the connection has ended, and all who waited were told.
+    pub(super) fn has_ended(&self) -> bool {
+        self.requests.is_closed()
+    }
+
     /// Lets no further request in. Those that wait still get an answer.
     pub(super) fn leave(&self) {
         self.is_left.store(true, Ordering::Relaxed);

@@ -1,0 +1,205 @@
+//! Requests that were given up, and that something on the way to the server delivers much later.
+
+use hapax_redis::{RedisOptions, RedisStore};
+use hapax_store::sync::{Mutex, lock};
+use hapax_store::*;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use testkit::processes::PATIENCE;
+use testkit::redis_server::{Server, is_missing};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+const LATE: Duration = Duration::from_millis(300);
+const RETENTION: Duration = Duration::from_secs(600);
+
+fn block_on(work: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap().block_on(work);
+}
+
+/// A middlebox. Told to hold, it keeps what clients send over the connections that it has, and its
+/// own connections to the server, also if the client is gone; new connections pass.
+struct Middlebox {
+    address: SocketAddr,
+    /// The number of times that it was told to hold, and of those the last that it was told to let
+    /// go.
+    held: watch::Sender<(u64, u64)>,
+    bytes_held: Arc<Mutex<usize>>,
+}
+
+impl Middlebox {
+    async fn to(server: SocketAddr) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("its address");
+        let (held, receiver) = watch::channel((0, 0));
+        let bytes_held = Arc::<Mutex<usize>>::default();
+        let count = Arc::clone(&bytes_held);
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                tokio::spawn(forward(client, server, receiver.clone(), Arc::clone(&count)));
+            }
+        });
+        Middlebox { address, held, bytes_held }
+    }
+
+    fn hold(&self) {
+        self.held.send_modify(|held| held.0 += 1);
+    }
+
+    fn let_go(&self) {
+        self.held.send_modify(|held| held.1 = held.0);
+    }
+}
+
+async fn forward(
+    client: TcpStream,
+    server: SocketAddr,
+    mut held: watch::Receiver<(u64, u64)>,
+    count: Arc<Mutex<usize>>,
+) {
+    let began_at = held.borrow().0;
+    let Ok(server) = TcpStream::connect(server).await else { return };
+    let (mut from_client, mut to_client) = client.into_split();
+    let (mut from_server, mut to_server) = server.into_split();
+    tokio::spawn(async move { tokio::io::copy(&mut from_server, &mut to_client).await });
+    let mut bytes = vec![0; 64 << 10];
+    while let Ok(len @ 1..) = from_client.read(&mut bytes).await {
+        let is_held = |held: &(u64, u64)| held.0 > began_at && held.1 <= began_at;
+        if is_held(&held.borrow()) {
+            *lock(&count) += len;
+            if held.wait_for(|held| !is_held(held)).await.is_err() {
+                return;
+            }
+        }
+        if to_server.write_all(&bytes[..len]).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn connect(address: SocketAddr) -> RedisStore {
+    let options = RedisOptions::single(format!("redis://{address}")).response_timeout(LATE);
+    RedisStore::connect(options).await.expect("a store")
+}
+
+fn key(id: &str) -> RecordKey {
+    RecordKey::new(&Scope::default(), id)
+}
+
+/// Returns the first answer that is no error: of a busy machine one may be late.
+async fn answer<A>(ask: impl AsyncFn() -> Result<A, StoreError>) -> A {
+    let answered = async {
+        loop {
+            match ask().await {
+                Ok(answer) => break answer,
+                Err(_) => sleep(LATE / 10).await,
+            }
+        }
+    };
+    timeout(PATIENCE, answered).await.expect("an answer in time")
+}
+
+/// Uses both connections of a store.
+async fn look(store: &RedisStore, ids: &[&str]) -> Vec<Known> {
+    let keys: Vec<RecordKey> = ids.iter().map(|id| key(id)).collect();
+    let mut known = Vec::new();
+    for _ in 0..8 {
+        let answers = answer(async || store.look_up(&keys).await).await;
+        known = answers.into_iter().map(|answer| answer.expect("a state")).collect();
+    }
+    known
+}
+
+#[test]
+fn what_was_given_up_is_not_carried_out_when_the_network_delivers_it() {
+    if is_missing() {
+        return;
+    }
+    let server = Server::start_on_loopback(&[]);
+    block_on(async {
+        let middlebox = Middlebox::to(server.address()).await;
+        let store = connect(middlebox.address).await;
+        let ids = ["marked", "claimed", "recorded"];
+        look(&store, &ids).await;
+        // The server knows the script.
+        let other = ClaimRequest { key: key("other"), attempt: 7, lease: RETENTION, fingerprint: None };
+        assert!(store.claim(&[other]).await.is_ok());
+        middlebox.hold();
+        let (retention, lease) = (RETENTION, RETENTION);
+        let mark = [Mark { key: key("marked"), attempt: 7, retention }];
+        let claim = [ClaimRequest { key: key("claimed"), attempt: 7, lease, fingerprint: None }];
+        let record = [Record { key: key("recorded"), retention, fingerprint: None, result: None }];
+        let (marked, claimed, recorded) = tokio::join!(store.mark(&mark), store.claim(&claim), store.record(&record));
+        let given_up = [marked.err(), claimed.err(), recorded.err()].map(|error| error.map(|error| error.kind()));
+        assert_eq!(given_up, [Some(ErrorKind::Timeout); 3]);
+        assert!(look(&store, &ids).await.iter().all(|known| *known == Known::Unknown));
+        middlebox.let_go();
+        sleep(LATE).await;
+        assert!(*lock(&middlebox.bytes_held) > 0, "nothing was held");
+        assert_eq!(look(&store, &ids).await, [Known::Unknown, Known::Unknown, Known::Unknown]);
+    });
+}
+
+#[test]
+fn a_user_who_may_not_end_connections_connects_anew_all_the_same() {
+    if is_missing() {
+        return;
+    }
+    let server = Server::start_on_loopback(&[]);
+    let user = ["ACL", "SETUSER", "u", "on", ">p", "~*", "+@all", "-client|kill"];
+    assert_eq!(server.ask::<String>(&user), "OK");
+    block_on(async {
+        let middlebox = Middlebox::to(server.address()).await;
+        let options = RedisOptions::single(format!("redis://u:p@{}", middlebox.address)).response_timeout(LATE);
+        let store = RedisStore::connect(options).await.expect("a store");
+        look(&store, &["a"]).await;
+        middlebox.hold();
+        let keys = [key("a")];
+        let both = tokio::join!(store.look_up(&keys), store.look_up(&keys));
+        assert!(both.0.is_err() && both.1.is_err());
+        look(&store, &["a"]).await;
+    });
+}
+
+#[test]
+fn a_check_that_was_given_up_loses_no_message_however_late_it_is_delivered() {
+    if is_missing() {
+        return;
+    }
+    let server = Server::start_on_loopback(&[]);
+    block_on(async {
+        let middlebox = Middlebox::to(server.address()).await;
+        let grace = LATE * 5;
+        let engine = async |address| {
+            let engine = TieredDedup::builder(connect(address).await).timeout(LATE / 2).retries(0).in_doubt(grace);
+            engine.circuit_breaker(u32::MAX, LATE).build().await.expect("an engine")
+        };
+        let (here, there) = (engine(middlebox.address).await, engine(server.address()).await);
+        for id in 0..8 {
+            assert!(answer(async || here.check(format!("before {id}")).await).await.is_fresh());
+        }
+        middlebox.hold();
+        let mut asked = JoinSet::new();
+        for id in 0..40 {
+            let here = here.clone();
+            asked.spawn(async move { here.check(format!("{id}")).await.is_err().then_some(id) });
+        }
+        let given_up: Vec<i32> = asked.join_all().await.into_iter().flatten().collect();
+        assert!(given_up.len() >= 30, "{given_up:?}");
+        // Longer than the store waits for answers, and than marks are taken back.
+        sleep(LATE * 2 + grace * 2).await;
+        middlebox.let_go();
+        sleep(grace + LATE).await;
+        let mut lost = Vec::new();
+        for id in &given_up {
+            let verdict = answer(async || there.check(format!("{id}")).await).await;
+            lost.extend((!verdict.is_fresh()).then_some(*id));
+        }
+        println!("{} were given up; of these are lost: {lost:?}", given_up.len());
+        assert!(lost.is_empty(), "{lost:?}");
+    });
+}
