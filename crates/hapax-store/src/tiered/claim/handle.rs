@@ -129,6 +129,8 @@ impl<S: Store> TieredClaim<S> {
     /// future. The id is not released then either: its lease ends.
     ///
     /// A claim that is not [verified](Self::is_verified) has no lease, and is not tried again here.
+    /// While the store is away its completion is an error, but this process remembers it: the next
+    /// copy that comes here within the window is a duplicate.
     ///
     /// # Errors
     ///

@@ -220,9 +220,12 @@ impl Holder {
                 Ok(())
             }
             Where::Admitted => {
-                self.record(result).await?;
-                self.learn();
-                Ok(())
+                let recorded = self.record(result).await;
+                // Also if the store is away still: the next copy that comes here is a duplicate.
+                if !matches!(&recorded, Err(ClaimError::Store(error)) if !error.kind().is_transient()) {
+                    self.learn();
+                }
+                recorded
             }
         }
     }
@@ -237,6 +240,14 @@ impl Holder {
             // Otherwise the history takes it for new, and the store is not asked.
             memory.warm(&[self.id]);
         }
+    }
+
+    /// Makes memory forget an id that nobody verified and whose work, done once, is to be done again.
+    fn unlearned(&self, state: State) -> Result<(), ClaimError> {
+        if state == State::Done {
+            self.policy.memory.forget(self.id);
+        }
+        Ok(())
     }
 
     fn count(&self, end: End) {
@@ -267,9 +278,10 @@ impl Holder {
 
     pub(super) fn release(mut self) -> Answering<'static, Result<(), ClaimError>> {
         Box::pin(async move {
-            self.state = State::Ended;
+            let state = std::mem::replace(&mut self.state, State::Ended);
             let released = match self.held {
-                Where::Admitted | Where::Shadow => Ok(()),
+                Where::Admitted => self.unlearned(state),
+                Where::Shadow => Ok(()),
                 Where::Here { token } => self.check_held(self.policy.memory.release(self.id, token)),
                 Where::Store { .. } => {
                     self.held(self.client.ask_one::<Releases>(&self.policy.memory, self.hold(), self.id).await)
@@ -284,9 +296,10 @@ impl Holder {
         Box::pin(async move {
             // Otherwise it is dropped, which releases it: a wrong option must not burn the id.
             times::check_or_none("retry_after", retry_after).map_err(ClaimError::Store)?;
-            self.state = State::Ended;
+            let state = std::mem::replace(&mut self.state, State::Ended);
             let failed = match self.held {
-                Where::Admitted | Where::Shadow => Ok(()),
+                Where::Admitted => self.unlearned(state),
+                Where::Shadow => Ok(()),
                 Where::Here { token } => self.check_held(self.policy.memory.extend(self.id, token, retry_after, true)),
                 Where::Store { .. } => {
                     let failure = ClaimFailure { hold: self.hold(), retry_after };

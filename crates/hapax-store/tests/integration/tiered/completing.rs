@@ -3,7 +3,8 @@
 
 use super::*;
 use hapax_store::{
-    ClaimError, ErrorKind, NotCompleted, RecordKey, Scope, Store as _, TieredClaim, TieredOnce, TieredOnceError,
+    ClaimError, ErrorKind, NotCompleted, OnStoreError, RecordKey, Scope, Store as _, TieredAttempt, TieredClaim,
+    TieredOnce, TieredOnceError,
 };
 use hapax_testing::store::Fault;
 use std::convert::Infallible;
@@ -181,12 +182,49 @@ async fn an_engine_that_was_shut_down_and_a_claim_that_nobody_verified_are_not_w
     engine.shutdown(LEASE).await.unwrap();
     let begun = Instant::now();
     assert!(held.complete().await.is_err());
-    let open = world.engine().on_store_error(hapax_store::OnStoreError::Admit).retries(0).build().await.unwrap();
+    let open = world.engine().on_store_error(OnStoreError::Admit).retries(0).build().await.unwrap();
     world.store.always(DOWN);
     let admitted = claim(&open, "b").await;
     assert!(!admitted.is_verified());
     assert!(admitted.complete().await.is_err());
     assert_eq!(begun.elapsed(), Duration::ZERO);
+}
+
+/// Delivers a message as docs/scaling-out.md does, and returns true if it may be acknowledged.
+async fn deliver(engine: &Engine, id: &str, effects: &mut u32) -> Result<bool, ClaimError> {
+    match engine.claim(id).await.map_err(ClaimError::Store)? {
+        TieredAttempt::Claimed(claim) => {
+            *effects += 1;
+            claim.complete().await?;
+            Ok(true)
+        }
+        TieredAttempt::Duplicate(_) => Ok(true),
+        _ => Ok(false),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_knows_what_it_has_done_while_the_store_was_away() {
+    let world = World::new();
+    let engine = world.engine().on_store_error(OnStoreError::Admit).retries(0).build().await.unwrap();
+    world.store.always(DOWN);
+    let (mut effects, mut acknowledged) = (0, 0);
+    for _ in 0..40 {
+        acknowledged += u32::from(matches!(deliver(&engine, "a", &mut effects).await, Ok(true)));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!((effects, acknowledged), (1, 39));
+    let all = engine.claim_batch(["b", "b"]).await.into_iter().map(|it| it.unwrap().claimed().unwrap());
+    assert!(engine.complete_batch(all).await.iter().all(Result::is_err));
+    assert!(engine.claim("b").await.unwrap().is_duplicate());
+    // A caller that gives up its work leaves nothing behind.
+    drop(claim(&engine, "c").await);
+    assert!(!claim(&engine, "c").await.is_verified());
+    let not_completed = claim(&engine, "c").await.complete().await.unwrap_err();
+    assert!(engine.claim("c").await.unwrap().is_duplicate());
+    // Its work is to be done again.
+    not_completed.into_claim().release().await.unwrap();
+    assert!(!claim(&engine, "c").await.is_verified());
 }
 
 #[tokio::test(start_paused = true)]
