@@ -134,13 +134,14 @@ pub struct RedisStore {
 }
 
 impl RedisStore {
-    /// Connects to a server, and waits until it answers.
+    /// Connects to a server, and waits until it answers. A connection that fails is tried again,
+    /// for up to [`connect_timeout`](RedisOptions::connect_timeout).
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Misconfigured`] if an option or the
+    /// [`ErrorKind::Misconfigured`], at once, if an option or the
     /// password is wrong, or the server is older than Redis 6.0;
-    /// [`ErrorKind::Unavailable`] if no server answers.
+    /// [`ErrorKind::Unavailable`] if no server answers by then.
     pub async fn connect(options: RedisOptions) -> Result<Self, StoreError> {
         let keys = Keys::new(&options.namespace, options.in_cluster)?;
         Ok(RedisStore { servers: Servers::connect(&options).await?, keys, scripts: Scripts::new() })

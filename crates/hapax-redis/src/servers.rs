@@ -8,7 +8,7 @@
 mod refresh;
 
 use super::commands::Commands;
-use super::endpoint::moved;
+use super::endpoint::{Timing, moved};
 use super::errors::{error, refused};
 use super::node::{Connector, Node};
 use super::options::RedisOptions;
@@ -21,6 +21,8 @@ use super::warning::RedisWarning;
 use super::watch::Losses;
 use super::wire::Answered;
 use ::redis::ConnectionInfo;
+use hapax::tier::random;
+use hapax_store::back_off::BackOff;
 use hapax_store::sync::{Mutex, Ordering, StdAtomicBool, StdAtomicU64, lock};
 use hapax_store::{Answers, ErrorKind, StoreError};
 use std::sync::Arc;
@@ -99,11 +101,32 @@ impl Servers {
             is_stale: StdAtomicBool::new(false),
             refreshing: Arc::default(),
         });
-        if options.in_cluster {
-            servers.refresh(0).await?;
-        }
-        servers.connect_to_owners().await?;
+        servers.reach(options.timing).await?;
         Ok(servers)
+    }
+
+    /// Reaches the servers, and tries again for as long as one connection may take: one that is
+    /// reset, or a server that is just starting, ends no program. What is wrong is told at once.
+    async fn reach(&self, timing: Timing) -> Result<(), StoreError> {
+        let back_off = BackOff { first: Duration::from_millis(10), max: timing.reconnect_wait_max };
+        let (began, mut failures) = (Instant::now(), 0);
+        loop {
+            let reached = match self.in_cluster {
+                true => self.refresh(failures as usize).await,
+                false => Ok(()),
+            };
+            let why = match reached {
+                Ok(()) => self.connect_to_owners().await.err(),
+                Err(why) => Some(why),
+            };
+            let Some(why) = why else { return Ok(()) };
+            failures += 1;
+            let pause = back_off.after(failures, random::any());
+            if !why.kind().is_transient() || began.elapsed() + pause >= timing.connect_timeout {
+                return Err(why);
+            }
+            tokio::time::sleep(pause).await;
+        }
     }
 
     /// Connects to the owners of slots: one of them must answer, and none refuse us. Others are

@@ -17,7 +17,7 @@ use tokio::time::{sleep, timeout};
 const LATE: Duration = Duration::from_millis(300);
 const RETENTION: Duration = Duration::from_secs(600);
 
-fn block_on(work: impl Future<Output = ()>) {
+pub(crate) fn block_on(work: impl Future<Output = ()>) {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap().block_on(work);
 }
 

@@ -1,10 +1,9 @@
-//! Namespaces, versions and streams in Redis, on servers that the tests start and stop themselves.
+//! Namespaces, versions and streams in Redis, requests that were given up, and connections that are
+//! made in vain, on servers that the tests start and stop themselves.
 
-mod namespaces;
-//! Versions and streams in Redis, and requests that were given up, on servers that the tests start
-//! and stop themselves.
-
+mod connecting;
 mod given_up;
+mod namespaces;
 #[cfg(feature = "streams")]
 mod streams;
 mod versions;
