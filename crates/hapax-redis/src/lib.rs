@@ -85,11 +85,12 @@ use std::time::Duration;
 ///   double and are jittered; meanwhile, requests fail at once. So is a connection that fell
 ///   silent: if nothing is answered for [`response_timeout`](RedisOptions::response_timeout), also
 ///   if the caller has given up long before.
-/// - *What was given up* with a connection that ended, and has not arrived, is never carried out: the
-///   next connection to that server has it end the last one first (`CLIENT KILL ID`), wherever
+/// - *What was given up* with a connection that ended, and has not arrived, is never carried out:
+///   the next connection to that server has it end the last one first (`CLIENT KILL ID`), wherever
 ///   requests are kept on the way. For a user who may not do that (`CLIENT ID`, `CLIENT KILL`, and
 ///   `INFO` for the server's run id), it may be carried out late; with the feature `tracing` a
-///   refusal is an event of level WARN. So it may if this process dies before it has connected anew.
+///   refusal is an event of level WARN. So it may be if this process dies before it has connected
+///   anew.
 /// - *The master* is verified with each connection (`ROLE`). A replica is refused as unavailable, a
 ///   Sentinel's port as misconfigured; the connection to a server that refuses to write since it
 ///   was demoted is closed, and its address resolved anew. With [`RedisOptions::sentinel`] the

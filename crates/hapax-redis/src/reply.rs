@@ -207,8 +207,8 @@ impl<'b> Reply<'b> {
 }
 
 impl<'b> Refusal<'b> {
-    /// Returns the first word, the kind of refusal, in capitals: that of what a script ran into, also
-    /// where the server puts it into a text of its own.
+    /// Returns the first word, the kind of refusal, in capitals: that of what a script ran into,
+    /// also where the server puts it into a text of its own.
     pub(super) fn code(self) -> &'b str {
         self.split().0
     }
@@ -230,9 +230,9 @@ impl<'b> Refusal<'b> {
     }
 }
 
-/// Returns what a script ran into, if this is how a server before Redis 7 reports it: for a whole
-/// script `ERR Error running script (call to f_…): @user_script:12: @user_script: 12: -OOM …`, and
-/// for one of its keys `@user_script: 12: -OOM …`.
+/// Returns what a script ran into, if this is how a server before Redis 7 reports it. For a script:
+/// `ERR Error running script (call to f_…): @user_script:12: @user_script: 12: -OOM …`; for one of
+/// its keys: `@user_script: 12: -OOM …`.
 fn in_script(text: &str) -> &str {
     const PLACE: &str = "@user_script:";
     let raised = text.strip_prefix("ERR Error running script (call to f_").and_then(|rest| rest.split_once("): "));

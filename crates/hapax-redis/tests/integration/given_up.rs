@@ -1,5 +1,6 @@
 //! Requests that were given up, and that something on the way to the server delivers much later.
 
+use hapax::Outcome;
 use hapax_redis::{RedisOptions, RedisStore};
 use hapax_store::sync::{Mutex, lock};
 use hapax_store::*;
@@ -201,5 +202,62 @@ fn a_check_that_was_given_up_loses_no_message_however_late_it_is_delivered() {
         }
         println!("{} were given up; of these are lost: {lost:?}", given_up.len());
         assert!(lost.is_empty(), "{lost:?}");
+    });
+}
+
+/// Asks an instance while the server stands still, and gives the messages to another one after
+/// 0.2 s, each until it is decided. Returns the number of messages that were lost.
+async fn stands_still(server: &Server, round: u32, time: Duration) -> usize {
+    const MESSAGES: usize = 100;
+    let engine = async || {
+        let store = RedisStore::connect(RedisOptions::single(format!("redis://{}", server.address()))).await;
+        let engine = TieredDedup::builder(store.expect("a store")).timeout(Duration::from_millis(50)).retries(0);
+        engine.circuit_breaker(u32::MAX, LATE).build().await.expect("an engine")
+    };
+    let (here, there) = (engine().await, engine().await);
+    let id = |message: usize| format!("{round}/{message}");
+    for dedup in [&here, &there] {
+        answer(async || dedup.check(format!("before {round}")).await).await;
+    }
+    server.pause();
+    let mut asked = JoinSet::new();
+    for message in 0..MESSAGES {
+        let (here, id) = (here.clone(), id(message));
+        asked.spawn(async move { here.check(id).await.is_err() });
+    }
+    assert!(asked.join_all().await.into_iter().all(|is_given_up| is_given_up));
+    sleep(Duration::from_millis(200)).await;
+    let mut decided = JoinSet::new();
+    for message in 0..MESSAGES {
+        let (there, id) = (there.clone(), id(message));
+        decided.spawn(async move {
+            loop {
+                match there.check(&id).await.map(|verdict| verdict.outcome()) {
+                    Ok(Outcome::Fresh) => break false,
+                    Ok(Outcome::Duplicate) => break true,
+                    _ => sleep(Duration::from_millis(20)).await,
+                }
+            }
+        });
+    }
+    sleep(time).await;
+    server.resume();
+    let lost = timeout(PATIENCE, decided.join_all()).await.expect("decided in time");
+    lost.into_iter().filter(|is_lost| *is_lost).count()
+}
+
+#[test]
+fn a_server_that_stands_still_loses_no_message_though_time_outs_are_short() {
+    if is_missing() {
+        return;
+    }
+    let server = Server::start_on_loopback(&[]);
+    block_on(async {
+        // Shorter and longer than marks are doubted, and than the store waits for answers.
+        for (round, ms) in [(1, 400), (2, 1_500), (3, 6_000)] {
+            let lost = stands_still(&server, round, Duration::from_millis(ms)).await;
+            println!("{ms} ms: {lost} lost");
+            assert_eq!(lost, 0, "{ms} ms");
+        }
     });
 }

@@ -242,7 +242,7 @@ impl Holder {
         }
     }
 
-    /// Makes memory forget an id that nobody verified and whose work, done once, is to be done again.
+    /// Makes memory forget an id that nobody verified, whose work is done and is to be done again.
     fn unlearned(&self, state: State) -> Result<(), ClaimError> {
         if state == State::Done {
             self.policy.memory.forget(self.id);
