@@ -73,11 +73,11 @@ impl Connection {
         Connection(Arc::new(Shared { target, timing, requirements, watch, wire, last, connecting }))
     }
 
-    /// Makes the connection anew, in the background, if it has ended: so that what was given up
-    /// with it ends at the server, too.
+    /// Makes the connection anew, in the background, if the last one has ended: so that what was
+    /// given up with it ends at the server, too.
     pub(super) fn mend(&self) {
-        let has_ended = lock(&self.0.wire).as_ref().is_some_and(Wire::has_ended);
-        if has_ended && self.0.connecting.try_lock().is_ok() {
+        let is_open = lock(&self.0.wire).as_ref().is_some_and(Wire::is_open);
+        if !is_open && lock(&self.0.last).is_some() && self.0.connecting.try_lock().is_ok() {
             let connection = self.clone();
             tokio::spawn(async move { connection.connected().await });
         }

@@ -176,8 +176,11 @@ fn a_check_that_was_given_up_loses_no_message_however_late_it_is_delivered() {
         let middlebox = Middlebox::to(server.address()).await;
         let grace = LATE * 5;
         let engine = async |address| {
-            let engine = TieredDedup::builder(connect(address).await).timeout(LATE / 2).retries(0).in_doubt(grace);
-            engine.circuit_breaker(u32::MAX, LATE).build().await.expect("an engine")
+            answer(async || {
+                let engine = TieredDedup::builder(connect(address).await).timeout(LATE / 2).retries(0).in_doubt(grace);
+                engine.circuit_breaker(u32::MAX, LATE).build().await
+            })
+            .await
         };
         let (here, there) = (engine(middlebox.address).await, engine(server.address()).await);
         for id in 0..8 {
@@ -210,9 +213,12 @@ fn a_check_that_was_given_up_loses_no_message_however_late_it_is_delivered() {
 async fn stands_still(server: &Server, round: u32, time: Duration) -> usize {
     const MESSAGES: usize = 100;
     let engine = async || {
-        let store = RedisStore::connect(RedisOptions::single(format!("redis://{}", server.address()))).await;
-        let engine = TieredDedup::builder(store.expect("a store")).timeout(Duration::from_millis(50)).retries(0);
-        engine.circuit_breaker(u32::MAX, LATE).build().await.expect("an engine")
+        answer(async || {
+            let store = RedisStore::connect(RedisOptions::single(format!("redis://{}", server.address()))).await?;
+            let engine = TieredDedup::builder(store).timeout(Duration::from_millis(50)).retries(0);
+            engine.circuit_breaker(u32::MAX, LATE).build().await
+        })
+        .await
     };
     let (here, there) = (engine().await, engine().await);
     let id = |message: usize| format!("{round}/{message}");
