@@ -184,8 +184,8 @@ impl<S: Store> TieredBuilder<S> {
     /// Sets the time for which a mark that another engine has made is *in doubt*: until it is that
     /// old, a [`check`](TieredDedup::check) that meets it answers that the id is in progress, not
     /// that it is a duplicate. Default: twice as long as a call may take with its retries, 8
-    /// seconds, and at least 5 seconds. Zero: no mark is in doubt. It must be less than the
-    /// retention, also where it is not set.
+    /// seconds; at least 5 seconds, and at most half of the shortest retention. Zero: no mark is in
+    /// doubt. It must be less than the retention.
     ///
     /// The store may have marked an id and its answer may have been lost. Then no caller was told
     /// that the id is fresh, and its message comes again, perhaps to another instance. It must not

@@ -169,13 +169,16 @@ impl Options {
 
     /// Returns the time for which a mark of another engine is in doubt: the time until its maker
     /// knows that it has no answer, and the same again until it has taken the mark back; some
-    /// seconds at least. Zero where no answer can be lost on its way to another engine.
+    /// seconds at least, and half of the shortest retention at most, or it would be in doubt until
+    /// it is gone. Zero where no answer can be lost on its way to another engine.
     fn in_doubt(&self, store: &dyn Erased) -> Duration {
         let usual = match store.is_private() || store.answers_at_once() {
             true => Duration::ZERO,
             false => self.timeout.saturating_mul(2 * (self.retries + 1)).max(IN_DOUBT_MIN),
         };
-        self.in_doubt.unwrap_or(usual)
+        let retentions = self.policies.iter().filter_map(|(_, policy)| policy.retention);
+        let shortest = retentions.fold(self.retention, Duration::min);
+        self.in_doubt.unwrap_or(usual.min(shortest / 2))
     }
 
     fn validate(&self) -> Result<(), StoreError> {

@@ -182,6 +182,21 @@ async fn others_believe_a_mark_after_eight_seconds_by_default() {
     let _: &FaultyStore<InMemoryStore> = &store;
 }
 
+#[tokio::test(start_paused = true)]
+async fn by_default_a_mark_is_in_doubt_for_half_of_a_short_retention() {
+    let (world, retention) = (World::new(), Duration::from_secs(4));
+    let engine = || {
+        let engine = TieredDedup::builder(Arc::clone(&world.store)).retention(retention).window(retention);
+        engine.clock(world.clock.clone()).expiry(None)
+    };
+    let (here, there) = (engine().build().await.unwrap(), engine().build().await.unwrap());
+    assert_eq!(outcome(&here, "a").await, Outcome::Fresh);
+    pass(&world, Duration::from_millis(1_999)).await;
+    assert_eq!(outcome(&there, "a").await, Outcome::InProgress);
+    pass(&world, Duration::from_millis(1)).await;
+    assert_eq!(outcome(&there, "a").await, Outcome::Duplicate);
+}
+
 /// Delivers messages to two instances, with a store that loses answers and is away now and then,
 /// and a broker that gives unacknowledged messages to the other instance at once, and everything
 /// twice. Returns how many messages nobody has handled, and how many were handled twice.

@@ -50,11 +50,6 @@ async fn a_time_that_cannot_be_is_an_error_that_names_it() {
     for grace in [Duration::MAX, RETENTION] {
         names(&builder().in_doubt(grace).build().await.unwrap_err(), "in_doubt");
     }
-    // The default, too: marks of that scope would be in doubt until they are gone.
-    let (world, short) = (World::new(), Duration::from_secs(5));
-    let short = hapax_store::Policy::new().retention(short).window(short);
-    let builder_by_default = TieredDedup::builder(Arc::clone(&world.store)).expiry(None).policy("short", short);
-    names(&builder_by_default.build().await.unwrap_err(), "in_doubt");
     names(&builder().lease(Duration::from_nanos(1)).build().await.unwrap_err(), "lease of scope \"*\"");
 }
 
