@@ -38,7 +38,7 @@ fn connections_that_are_reset_are_made_again() {
     let server = Server::start_on_loopback(&[]);
     block_on(async {
         let (address, count) = resetting(3, server.address()).await;
-        let store = RedisStore::connect(RedisOptions::single(format!("redis://{address}"))).await;
+        let store = RedisStore::connect(RedisOptions::single(format!("redis://{address}"), "orders")).await;
         assert!(store.is_ok(), "{store:?}");
         assert_eq!(count.load(Ordering::SeqCst), 4);
     });
@@ -52,7 +52,8 @@ fn what_is_wrong_is_told_at_once() {
     let server = Server::start_on_loopback(&["--requirepass", "s3cret"]);
     block_on(async {
         let (address, count) = resetting(0, server.address()).await;
-        let error = RedisStore::connect(RedisOptions::single(format!("redis://{address}"))).await.unwrap_err();
+        let error =
+            RedisStore::connect(RedisOptions::single(format!("redis://{address}"), "orders")).await.unwrap_err();
         assert_eq!((error.kind(), count.load(Ordering::SeqCst)), (ErrorKind::Misconfigured, 1));
     });
 }

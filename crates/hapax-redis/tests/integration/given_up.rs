@@ -83,7 +83,7 @@ async fn forward(
 }
 
 async fn connect(address: SocketAddr) -> RedisStore {
-    let options = RedisOptions::single(format!("redis://{address}")).response_timeout(LATE);
+    let options = RedisOptions::single(format!("redis://{address}"), "orders").response_timeout(LATE);
     RedisStore::connect(options).await.expect("a store")
 }
 
@@ -155,7 +155,8 @@ fn a_user_who_may_not_end_connections_connects_anew_all_the_same() {
     assert_eq!(server.ask::<String>(&user), "OK");
     block_on(async {
         let middlebox = Middlebox::to(server.address()).await;
-        let options = RedisOptions::single(format!("redis://u:p@{}", middlebox.address)).response_timeout(LATE);
+        let options =
+            RedisOptions::single(format!("redis://u:p@{}", middlebox.address), "orders").response_timeout(LATE);
         let store = RedisStore::connect(options).await.expect("a store");
         look(&store, &["a"]).await;
         middlebox.hold();
@@ -214,7 +215,8 @@ async fn stands_still(server: &Server, round: u32, time: Duration) -> usize {
     const MESSAGES: usize = 100;
     let engine = async || {
         answer(async || {
-            let store = RedisStore::connect(RedisOptions::single(format!("redis://{}", server.address()))).await?;
+            let store =
+                RedisStore::connect(RedisOptions::single(format!("redis://{}", server.address()), "orders")).await?;
             let engine = TieredDedup::builder(store).timeout(Duration::from_millis(50)).retries(0);
             engine.circuit_breaker(u32::MAX, LATE).build().await
         })
