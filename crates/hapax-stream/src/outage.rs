@@ -19,10 +19,16 @@ const BACK_OFF: BackOff = BackOff { first: Duration::from_millis(500), max: Dura
 /// that fail by their own fault, this is how they end.
 const LONGEST: Duration = Duration::from_secs(3600);
 
+/// The largest number of messages to remember.
+const FORGIVEN_MAX: usize = 1_024;
+
 /// The failures since a message was handled.
 #[derive(Debug, Default)]
 pub(super) struct Outage {
     failed: HashSet<StoredId>,
+    /// Those whose failures counted before they were known to be an outage: each has one attempt
+    /// more.
+    forgiven: HashSet<StoredId>,
     is_on: Option<On>,
 }
 
@@ -43,8 +49,13 @@ impl Outage {
         }
         self.failed.insert(id);
         if self.failed.len() < DIFFERENT {
-            return true;
+            return !self.forgiven.remove(&id);
         }
+        if self.forgiven.len() >= FORGIVEN_MAX {
+            self.forgiven.clear();
+        }
+        self.failed.remove(&id); // Its own does not count now.
+        self.forgiven.extend(self.failed.drain());
         self.is_on = Some(On { since: now, next: now + BACK_OFF.after(1, random), tried: 0 });
         false
     }
@@ -59,7 +70,8 @@ impl Outage {
 
     /// Notes that a message was handled, which ends the outage.
     pub(super) fn succeeded(&mut self) {
-        *self = Outage::default();
+        self.failed.clear();
+        self.is_on = None;
     }
 
     /// Returns the time since which there is an outage.
@@ -99,7 +111,10 @@ mod tests {
         let later = now + LONGEST - Duration::from_nanos(1);
         assert!((0..100).all(|n| !outage.failed(id(n), later, 0)), "none counts");
         outage.succeeded();
-        assert!(outage.since().is_none() && outage.failed(id(0), later, 0));
+        assert!(outage.since().is_none() && outage.failed(id(DIFFERENT), later, 0));
+        for n in 0..DIFFERENT - 2 {
+            assert!(!outage.failed(id(n), later, 0) && outage.failed(id(n), later, 0), "one is given back");
+        }
     }
 
     #[test]
