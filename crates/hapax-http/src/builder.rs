@@ -44,8 +44,8 @@ pub struct LayerBuilder<S: Store, Scope = Scoped> {
 impl<S: Store> IdempotencyLayer<S> {
     /// Starts configuring a layer over an engine. The engine's own scope is the namespace of the
     /// keys, so that other ids are never taken for one: a second service on the same store has
-    /// another one, and so has a consumer, by its name. The engine's retention is the time for which
-    /// keys are remembered.
+    /// another one, and so has a consumer, by its name. The engine's retention is the time for
+    /// which keys are remembered.
     pub fn builder(dedup: TieredDedup<S>) -> LayerBuilder<S, Unscoped> {
         LayerBuilder { dedup, scope: None, options: Options::default() }
     }

@@ -58,8 +58,8 @@ impl<S: Store, M: Send + Sync + 'static> Consumer<S, M> {
     /// 1 to 128 bytes of text, without control characters and `/`.
     ///
     /// `id_of` returns the id of a message, for example a header or a field, or one of
-    /// [`hapax_message::ids`]. `None`, or a blank one, is [missing](ConsumerBuilder::on_missing): so
-    /// is that of a message that cannot be parsed.
+    /// [`hapax_message::ids`]. `None`, or a blank one, is [missing](ConsumerBuilder::on_missing):
+    /// so is that of a message that cannot be parsed.
     pub fn builder<I: AsRef<[u8]>>(
         name: impl Into<String>,
         engine: TieredDedup<S>,

@@ -84,5 +84,5 @@ async fn a_retry_topics_consumer_handles_what_the_first_one_has_sent_on() {
     let again = Queue(Mutex::new(retries.0.lock().unwrap().clone()));
     let naive = of_service("billing", engine(&store).await).unwrap();
     assert_eq!(handled(naive, &again).await, 0, "the first one's name");
-    assert_eq!(handled(of_retries("billing", engine(&store).await).unwrap(), &*retries).await, 100);
+    assert_eq!(handled(of_retries("billing", engine(&store).await).unwrap(), &retries).await, 100);
 }
