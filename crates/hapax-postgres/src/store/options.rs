@@ -57,6 +57,10 @@ pub struct PostgresOptions {
     pub(crate) tls: Option<super::tls::Roots>,
 }
 
+/// The time for which the kernel sends again what a server does not acknowledge: less than the
+/// shortest default of `in_doubt`, since what it has is carried out whenever it arrives.
+const USER_TIMEOUT: Duration = Duration::from_secs(5);
+
 impl PostgresOptions {
     /// Creates options from an address of server, database and user: a URL, or words like
     /// `host=/run/postgresql user=app`. It may name a Unix socket's directory, several hosts, and
@@ -75,7 +79,8 @@ impl PostgresOptions {
     /// Creates options from the server, database and user in the driver's configuration.
     ///
     /// Unless the configuration says otherwise, a connection must be made within 5 seconds, and is
-    /// broken when nothing that was sent has been acknowledged for 30 seconds.
+    /// broken when nothing that was sent has been acknowledged for 5 seconds: that is less than a mark is in doubt, so what was given up is not
+    /// carried out when others believe it.
     ///
     /// # Errors
     ///
@@ -89,7 +94,7 @@ impl PostgresOptions {
             config.connect_timeout(Duration::from_secs(5));
         }
         if config.get_tcp_user_timeout().is_none() {
-            config.tcp_user_timeout(Duration::from_secs(30));
+            config.tcp_user_timeout(USER_TIMEOUT);
         }
         if config.get_application_name().is_none() {
             config.application_name("hapax");
