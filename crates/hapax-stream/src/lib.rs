@@ -28,6 +28,7 @@ mod batched;
 mod begin;
 mod builder;
 mod calls;
+mod claiming;
 mod completing;
 mod consumer;
 mod counting;
