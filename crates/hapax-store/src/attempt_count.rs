@@ -1,5 +1,5 @@
-//! What the store keeps of the attempts at a message beside its id: how many have begun, by all
-//! consumers, or that it was put aside.
+//! The note that the store keeps of the attempts at a message beside its id: the number of those
+//! that have begun, by all consumers, or that it was put aside.
 
 use super::request::Fingerprint;
 
@@ -90,8 +90,8 @@ impl AttemptCount {
         self.began > self.failed
     }
 
-    /// Returns true if the message was put aside, and this is the same delivery of it once more: the
-    /// broker has missed that. What is sent anew has a first delivery, or another name; where
+    /// Returns true if the message was put aside, and this is the same delivery of it once more:
+    /// the broker has missed that. What is sent anew has a first delivery, or another name; where
     /// neither can be told, it is rather tried again than taken for a repetition.
     pub fn is_put_aside(self, sent: Sent) -> bool {
         match (self.aside, sent) {

@@ -142,8 +142,8 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
         }
     }
 
-    /// Returns the number of messages that may be claimed: in an outage one at a time, now and then,
-    /// and first of all one that was never tried.
+    /// Returns the number of messages that may be claimed: in an outage one at a time, now and
+    /// then, and first of all one that was never tried.
     fn room_for_claims(&mut self) -> usize {
         if self.is_paused() {
             return 0;

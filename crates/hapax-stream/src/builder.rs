@@ -135,10 +135,10 @@ impl<S: Store, M> ConsumerBuilder<S, M> {
         self.with(|options| options.max_attempts = Some(attempts))
     }
 
-    /// Sets what errors of handlers mean for the next attempt: this is asked about each error in the
-    /// chain of causes, until one means something else than an attempt that has failed. What says
-    /// [`Later`](super::Later) or [`GiveUp`](super::GiveUp) itself is not asked about. Default: each
-    /// is an attempt that has failed.
+    /// Sets what errors of handlers mean for the next attempt: this is asked about each error in
+    /// the chain of causes, until one means something else than an attempt that has failed. What
+    /// says [`Later`](super::Later) or [`GiveUp`](super::GiveUp) itself is not asked about.
+    /// Default: each is an attempt that has failed.
     ///
     /// ```
     /// # use hapax_store::{InMemoryStore, TieredDedup};

@@ -98,9 +98,10 @@ use tokio::time::Instant;
 /// # What fails
 ///
 /// A message that is put aside is not done, and its id is free: a copy that is sent anew, as any
-/// replay of dead letters does, is handled, with all its attempts. One that the broker only repeats,
-/// since it has missed that it was put aside, is [put aside again](ConsumerStats::aside_again):
-/// brokers tell them apart by the count of deliveries or by [the name](Source::sent_as) of each.
+/// replay of dead letters does, is handled, with all its attempts. One that the broker only
+/// repeats, since it has missed that it was put aside, is [put aside
+/// again](ConsumerStats::aside_again): brokers tell them apart by the count of deliveries or by
+/// [the name](Source::sent_as) of each.
 ///
 /// A handler whose message is not to blame says [`Later`](super::Later), which is no attempt;
 /// [`OnError`](super::OnError) finds that in common errors. When five different messages fail one

@@ -1,4 +1,4 @@
-//! What a handler's error says about the next attempt.
+//! Errors of handlers, and the meaning of each for the next attempt.
 
 use std::error::Error;
 use std::io::ErrorKind::*;
@@ -52,8 +52,8 @@ impl Error for GiveUp {
 }
 
 /// An error that a handler returns when it cannot do its work now, through no fault of the message:
-/// what it depends on is away, or has refused it for a while. It is no attempt: the message is tried
-/// again later, as often as it takes, and is not put aside for it.
+/// what it depends on is away, or has refused it for a while. It is no attempt: the message is
+/// tried again later, as often as it takes, and is not put aside for it.
 ///
 /// ```
 /// use hapax_stream::Later;

@@ -49,8 +49,8 @@ pub(super) struct Dying<S: Store> {
 }
 
 impl<S: Store> Dying<S> {
-    /// Notes in the store that this delivery was put aside, and gives the id free: what is put aside
-    /// is not done, and whoever sends it anew has it handled. If the store cannot be told, a
+    /// Notes in the store that this delivery was put aside, and gives the id free: what is put
+    /// aside is not done, and whoever sends it anew has it handled. If the store cannot be told, a
     /// repetition of this delivery is tried again.
     pub(super) async fn is_put_aside(&mut self, sent: Sent, kept_for: Duration) {
         let Some(claim) = self.claim.take() else { return };
@@ -249,7 +249,8 @@ impl<M: Send + Sync + 'static> Task<M> {
         Worked::Handled
     }
 
-    /// Returns true if a failure says something about the message. One that gives up says it itself.
+    /// Returns true if a failure says something about the message. One that gives up says it
+    /// itself.
     fn is_attempt(&self, how: FailureKind) -> bool {
         match how {
             FailureKind::Later(_) => false,

@@ -16,8 +16,8 @@
 //! store: check, handle, checkpoint, acknowledge.
 //!
 //! A [`Router`] has a handler for each kind of message. An error with [`GiveUp`] says that no other
-//! attempt can help, one with [`Later`] that it was none. A [`Consumer`] handles messages of a key [in
-//! order](ConsumerBuilder::in_order_by) if it is told to. Where their ids come from is in
+//! attempt can help, one with [`Later`] that it was none. A [`Consumer`] handles messages of a key
+//! [in order](ConsumerBuilder::in_order_by) if it is told to. Where their ids come from is in
 //! [`hapax_message`].
 //!
 //! [`StreamExt`] does less, for any stream: it [leaves out](StreamExt::dedup_by) duplicates, or

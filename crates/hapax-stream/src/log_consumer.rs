@@ -63,11 +63,10 @@ use tokio::time::Instant;
 /// A batch is received, checked, and its new messages are handled, some at a time. A message whose
 /// handler fails is tried again here, after a while, and put aside after a number of attempts: then
 /// it is forgotten, so that a copy that is sent anew is handled (unless the engine has a history,
-/// which cannot forget, and may take it for a duplicate). What a handler's error says about the next
-/// attempt, and what happens when different messages fail one after another, is as in a
-/// [`Consumer`](super::Consumer). When
-/// all of the batch is done, the checkpoint is taken; while the next batch is being handled, it is
-/// made durable, and after that the messages are acknowledged.
+/// which cannot forget, and may take it for a duplicate). What a handler's error says about the
+/// next attempt, and what happens when different messages fail one after another, is as in a
+/// [`Consumer`](super::Consumer). When all of the batch is done, the checkpoint is taken; while the
+/// next batch is being handled, it is made durable, and after that the messages are acknowledged.
 ///
 /// # Guarantees
 ///

@@ -21,7 +21,7 @@ pub(super) struct Message<M> {
     pub(super) lane: Option<Arc<[u8]>>,
     /// The metrics of its kind, if it is told apart.
     pub(super) kind: Option<Arc<KindMeters>>,
-    /// How the broker has delivered it.
+    /// The delivery, as its broker tells it.
     pub(super) sent: Sent,
     /// The number of failures, as far as they are known here.
     pub(super) failures: u32,

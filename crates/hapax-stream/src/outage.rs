@@ -1,5 +1,5 @@
-//! Outages of what handlers depend on: when different messages fail one after another, it is not the
-//! messages. Then they are tried one at a time, and no failure counts, until one succeeds.
+//! Outages of what handlers depend on: when different messages fail one after another, it is not
+//! the messages. Then they are tried one at a time, and no failure counts, until one succeeds.
 //!
 //! A circuit breaker (Nygard, *Release It!*, 2007) around the handler.
 

@@ -1,5 +1,5 @@
-//! Whether a consumer gets on: it may be paused, in an outage of what its handlers depend on, or
-//! meet one error after another.
+//! The health of a consumer: it may be paused, in an outage of what its handlers depend on, or meet
+//! one error after another.
 
 use super::outage::Outage;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -58,8 +58,8 @@ impl Standing {
         *locked(&self.errors) = None;
     }
 
-    /// Notes an error. Returns the time since which there were nothing but errors, if it is long and
-    /// was not told in the last minute.
+    /// Notes an error. Returns the time since which there were nothing but errors, if it is long
+    /// and was not told in the last minute.
     pub(super) fn met(&self, why: &str, now: Instant) -> Option<Duration> {
         let mut errors = locked(&self.errors);
         let errors = errors.get_or_insert_with(|| Errors { since: now, told: now, why: String::new() });

@@ -1,5 +1,5 @@
-//! `hapax store`: prints what a store has of ids, for people, forgets ids, and has what was put aside
-//! handled again.
+//! `hapax store`: prints what a store has of ids, for people, forgets ids, and has what was put
+//! aside handled again.
 
 mod counts;
 mod forget;
@@ -64,8 +64,8 @@ pub enum StoreCommand {
     },
     /// Have ids that a consumer has put aside handled again, whatever delivery of them comes next
     ///
-    /// What is sent anew is handled without this: it is for messages that are moved back by hand, and
-    /// reach their consumer as the same delivery once more. Ids that are done are left alone.
+    /// What is sent anew is handled without this: it is for messages that are moved back by hand,
+    /// and reach their consumer as the same delivery once more. Ids that are done are left alone.
     Redrive {
         #[command(flatten)]
         place: Place,

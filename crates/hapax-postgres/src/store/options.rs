@@ -79,8 +79,8 @@ impl PostgresOptions {
     /// Creates options from the server, database and user in the driver's configuration.
     ///
     /// Unless the configuration says otherwise, a connection must be made within 5 seconds, and is
-    /// broken when nothing that was sent has been acknowledged for 5 seconds: that is less than a mark
-    /// is in doubt, so what was given up is not carried out when others believe it.
+    /// broken when nothing that was sent has been acknowledged for 5 seconds: that is less than a
+    /// mark is in doubt, so what was given up is not carried out when others believe it.
     ///
     /// # Errors
     ///

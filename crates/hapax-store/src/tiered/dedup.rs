@@ -129,8 +129,8 @@ impl<S: Store> TieredDedup<S> {
     /// Has an id that a consumer has put aside handled again, whatever delivery of it comes next.
     /// Returns true if it was put aside. Ids that are done or in progress are left alone.
     ///
-    /// A message that is sent anew is handled without this. It is for what reaches a consumer as the
-    /// same delivery once more, since it was moved back by hand, and would be put aside again.
+    /// A message that is sent anew is handled without this. It is for what reaches a consumer as
+    /// the same delivery once more, since it was moved back by hand, and would be put aside again.
     ///
     /// # Errors
     ///

@@ -1,5 +1,5 @@
-//! What handlers depend on is away: nothing is put aside for that, and nothing lost. What is put
-//! aside all the same can be sent anew.
+//! Outages of what handlers depend on: nothing is put aside for that, and nothing lost. A message
+//! that is put aside all the same can be sent anew.
 
 use super::queue::{Queue, Received};
 use super::*;
