@@ -25,13 +25,14 @@ pub(super) type Completed<S> = (Ticket, bool, Result<(), NotCompleted<S>>);
 /// A message that is to be put aside.
 pub(super) struct Dead<S: Store> {
     pub(super) ticket: Ticket,
-    pub(super) dying: Dying<S>,
+    pub(super) dying: Box<Dying<S>>,
 }
 
 impl<S: Store> Dead<S> {
     /// Returns one that nobody has claimed.
     pub(super) fn unclaimed(ticket: Ticket, why: String) -> Self {
-        Dead { ticket, dying: Dying { why, claim: None, count: AttemptCount::default(), again: false } }
+        let dying = Dying { why, claim: None, count: AttemptCount::default(), again: false };
+        Dead { ticket, dying: Box::new(dying) }
     }
 }
 

@@ -26,10 +26,10 @@ pub(super) enum Ended<S: Store> {
     /// It failed, and its claim was failed, for this long.
     Failed { why: String, how: FailureKind, counts: bool, after: Duration },
     /// It failed for the last time. The claim is held until the message is put aside.
-    Exhausted { how: FailureKind, dead: Dying<S> },
+    Exhausted { how: FailureKind, dead: Box<Dying<S>> },
     /// It was not handled: all its attempts have begun before, or it was put aside already. The
     /// claim is held until it is put aside.
-    Overdue(Dying<S>),
+    Overdue(Box<Dying<S>>),
     /// It was not handled: the store does not report the number of the attempt, and a further call
     /// would not help soon.
     Uncounted(StoreError),
@@ -171,7 +171,7 @@ impl<S: Store, M: Send + Sync + 'static> Work<S, M> {
                     true => "it was put aside before, and its broker has missed that".to_owned(),
                     false => format!("{began} of {max} attempts have begun, and none has handled it"),
                 };
-                Ended::Overdue(Dying { why, claim, count, again })
+                Ended::Overdue(Box::new(Dying { why, claim, count, again }))
             }
             Ok(Worked::Uncounted(error)) => released(claim, Ended::Uncounted(error)).await,
             Err(Interrupted::Stopped) => {
@@ -192,7 +192,7 @@ async fn failed<S: Store>(
 ) -> Ended<S> {
     let Failure { why, how, attempt, is_last, counts, again, count } = failure;
     if is_last {
-        return Ended::Exhausted { how, dead: Dying { why, claim, count, again } };
+        return Ended::Exhausted { how, dead: Box::new(Dying { why, claim, count, again }) };
     }
     // One wait for both: a message that came before its claim has ended would find it in progress.
     let after = match how {
