@@ -22,9 +22,10 @@ use proc_macro::TokenStream;
 /// Each is an expression in the function's arguments, and is evaluated before the function. It
 /// borrows them: the function may still consume them.
 ///
-/// The signature stays as it is. The function returns a `Result`; its output is serialized
-/// (`serde::Serialize`, `DeserializeOwned`), its error is `Display` and `From<IdempotencyError>`:
-/// a variant with `#[from]`, or `Box<dyn Error + Send + Sync>`, or `anyhow::Error`.
+/// The signature stays as it is. The function returns a `Result`. Its output is serialized as JSON
+/// (`serde::Serialize`, `DeserializeOwned`): one that JSON does not bring back, such as a NaN, is
+/// `Unwritable`. Its error is `Display` and `From<IdempotencyError>`: a variant with `#[from]`, or
+/// `Box<dyn Error + Send + Sync>`, or `anyhow::Error`.
 ///
 /// The keys of each function are its own, since its module and name are part of them. A function
 /// that is renamed or moved needs a `name`. So does a function that is one for each type: generic

@@ -39,9 +39,11 @@ impl<S: Store> TieredDedup<S> {
     /// with another fingerprint is [`IdempotencyError::Mismatch`]. The key is one of this engine's
     /// ids: two functions need different keys, or [scopes](TieredDedup::with_scope).
     ///
-    /// The result is stored as JSON: what JSON does not bring back (a NaN, the difference between
-    /// `None` and `Some(())`) later callers do not get. A later release of the program reads the
-    /// results of this one: a new field needs `#[serde(default)]`. Of a type that it cannot read,
+    /// The result is stored as JSON, and is read back before: of one that cannot be (a NaN, a map
+    /// whose keys are tuples) all callers get [`Unwritable`](IdempotencyError::Unwritable), the first
+    /// one with the output, and nothing runs again: the effect is done. What JSON does not tell apart
+    /// (`None`, `Some(NaN)` and `Some(())`) later callers do not either. A later release of the
+    /// program reads the results of this one: a new field needs `#[serde(default)]`. Of a type that it cannot read,
     /// retries get [`Unreadable`](IdempotencyError::Unreadable) until the retention ends, and
     /// nothing runs; with another key they would run again. With the attribute `once` of
     /// `hapax-macros` this is one line above a function.
@@ -69,8 +71,9 @@ impl<S: Store> TieredDedup<S> {
     /// # Cost
     ///
     /// Two requests to the store for the first caller, and one every third of the lease; one for a
-    /// later one. Who waits looks every 5 ms at first, and every quarter of a second later on. If
-    /// the store is away when the function is done, the caller waits for as long as a lease.
+    /// later one. The result is written as JSON and read once. Who waits looks every 5 ms at first,
+    /// and every quarter of a second later on. If the store is away when the function is done, the
+    /// caller waits for as long as a lease.
     pub async fn run<T, E, F>(
         &self,
         key: impl AsRef<[u8]>,
@@ -132,7 +135,7 @@ impl<S: Store> TieredDedup<S> {
 
     /// Stores the result, even if the caller goes; or the reason for which there is none, which it
     /// returns.
-    async fn store_result<T: Serialize>(
+    async fn store_result<T: Serialize + DeserializeOwned>(
         &self,
         mut claim: TieredClaim<S>,
         output: &T,

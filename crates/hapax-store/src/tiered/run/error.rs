@@ -77,8 +77,9 @@ pub enum IdempotencyError {
         /// refused the result.
         max: Option<u64>,
     },
-    /// It has run, and its result cannot be written as JSON, for the reason given. It does not run
-    /// again within the retention.
+    /// It has run, and its result cannot be written as JSON and read back, for the reason given,
+    /// which names its type. So it is not stored, and the function does not run again within the
+    /// retention.
     Unwritable(String),
     /// It has run, and what the store has of it is no result of this function, for the reason
     /// given: another version of it, or another function, has used the key. It does not run again
@@ -165,7 +166,10 @@ impl fmt::Display for IdempotencyError {
                 write!(f, "it has run, and its result of {bytes} bytes is not stored: the store refuses it")
             }
             IdempotencyError::Unwritable(why) => {
-                write!(f, "it has run, and its result is not stored, since it cannot be written as JSON: {why}")
+                write!(
+                    f,
+                    "it has run, and its result is not stored, since it cannot be written as JSON and read back: {why}"
+                )
             }
             IdempotencyError::Unreadable(why) => write!(f, "it has run, and its stored result cannot be read: {why}"),
         }

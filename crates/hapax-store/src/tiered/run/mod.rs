@@ -12,7 +12,7 @@
 //! | the function | takes longer than the lease | the claim is renewed every third of it |
 //! | | fails | its error is returned, and the claim released: the next caller runs it; or the error is [kept](RunOptions::keep_errors), and told to all |
 //! | | panics | the panic goes on, and the claim is released |
-//! | | returns what is too large, or cannot be JSON | the caller has the output, in an error; later ones are told that it ran, and why there is no result |
+//! | | returns what is too large, or cannot be written as JSON and read back | the caller has the output, in an error; later ones are told that it ran, and why there is no result |
 //! | the store | is away when the key is claimed, or while a caller waits | [`Claim`](IdempotencyError::Claim), at once; nothing runs here |
 //! | | is away while the function runs, for less than the lease | nothing: renewals are tried again |
 //! | | is away for longer than the lease, or for this process only | who waits elsewhere runs it, and its result stays; here it is [`LostLease`](IdempotencyError::LostLease), with the output |

@@ -4,7 +4,7 @@
 //! version: u8, 1 | kind: u8 | the rest
 //! kind:    0 a result, as JSON
 //!          1 a result that was too large: bytes: u64 | the limit, 2^64 - 1 if it was the store's: u64
-//!          2 a result that cannot be written as JSON: the reason, UTF-8
+//!          2 a result that cannot be written as JSON and read back: the reason, UTF-8
 //!          3 an error of the function: its text, UTF-8
 //! ```
 //! Little-endian. A record with any other content is an error: data from a store may be written by
@@ -32,16 +32,26 @@ const HEAD: usize = 2;
 const MAX_TEXT_BYTES: usize = 4 << 10;
 
 /// Returns the record of a result; or of the reason for which there is none, and the reason.
-pub(super) fn encode<T: Serialize>(output: &T, max: usize) -> Result<Vec<u8>, (Vec<u8>, IdempotencyError)> {
+///
+/// A result is read back here, since nobody could read it later: a NaN is written as `null`.
+pub(super) fn encode<T>(output: &T, max: usize) -> Result<Vec<u8>, (Vec<u8>, IdempotencyError)>
+where
+    T: Serialize + DeserializeOwned,
+{
     let mut record = vec![VERSION, RESULT];
-    if let Err(error) = serde_json::to_writer(&mut record, output) {
-        let why = error.to_string();
-        return Err((encode_text(UNWRITABLE, &why), IdempotencyError::Unwritable(why)));
-    }
+    serde_json::to_writer(&mut record, output).map_err(unwritable::<T>)?;
     match json_bytes(&record) {
-        bytes if bytes <= max as u64 => Ok(record),
-        bytes => Err(too_large(bytes, Some(max as u64))),
+        bytes if bytes <= max as u64 => {}
+        bytes => return Err(too_large(bytes, Some(max as u64))),
     }
+    serde_json::from_slice::<T>(&record[HEAD..]).map_err(unwritable::<T>)?;
+    Ok(record)
+}
+
+/// Returns the record of a result that has no form in JSON, and the reason.
+fn unwritable<T>(error: serde_json::Error) -> (Vec<u8>, IdempotencyError) {
+    let why = format!("{}: {error}", std::any::type_name::<T>());
+    (encode_text(UNWRITABLE, &why), IdempotencyError::Unwritable(why))
 }
 
 /// Returns the size of the result in a record.
@@ -108,19 +118,27 @@ mod tests {
 
     #[test]
     fn every_kind_is_read_as_it_was_written() {
-        let record = encode(&("paid", 17), 100).unwrap();
+        let record = encode(&("paid".to_owned(), 17_u64), 100).unwrap();
         assert_eq!(decode::<(String, u64)>(&record, LEFT).unwrap(), ("paid".into(), 17));
         let json = record.len() - HEAD;
-        assert_eq!(encode(&("paid", 17), json).unwrap(), record, "as many bytes as it may have");
-        let (record, error) = encode(&("paid", 17), json - 1).unwrap_err();
+        assert_eq!(encode(&("paid".to_owned(), 17_u64), json).unwrap(), record, "as many bytes as it may have");
+        let (record, error) = encode(&("paid".to_owned(), 17_u64), json - 1).unwrap_err();
         let expected = |error: &IdempotencyError| matches!(error, IdempotencyError::TooLarge { bytes, max: Some(max) } if *bytes == json as u64 && *max == bytes - 1);
         assert!(expected(&error) && expected(&decode::<()>(&record, LEFT).unwrap_err()), "{error:?}");
         for limit in [None, Some(0), Some(4)] {
             let refused = decode::<()>(&too_large(5, limit).0, LEFT).unwrap_err();
             assert!(matches!(refused, IdempotencyError::TooLarge { bytes: 5, max } if max == limit), "{refused:?}");
         }
-        let (record, _) = encode(&BTreeMap::from([((1, 2), 3)]), 100).unwrap_err();
-        assert!(matches!(decode::<()>(&record, LEFT), Err(IdempotencyError::Unwritable(why)) if why.contains("key")));
+        let unwritable = [
+            (encode(&BTreeMap::from([((1, 2), 3)]), 100).unwrap_err(), "key must be a string"),
+            // Written as `null`: JSON has no such number.
+            (encode(&f64::NAN, 100).unwrap_err(), "f64: invalid type: null"),
+        ];
+        for ((record, error), says) in unwritable {
+            for error in [error, decode::<()>(&record, LEFT).unwrap_err()] {
+                assert!(matches!(&error, IdempotencyError::Unwritable(why) if why.contains(says)), "{error}");
+            }
+        }
         let long = "ä".repeat(MAX_TEXT_BYTES);
         match decode::<()>(&encode_error(&long), LEFT) {
             Err(IdempotencyError::FailedBefore { error, expires_in: LEFT }) => {
@@ -168,7 +186,7 @@ mod tests {
             #[serde(rename = "cents")]
             _cents: u64,
         }
-        let old = encode(&Old { amount: 7 }, 100).unwrap();
+        let old = [&[VERSION, RESULT], &serde_json::to_vec(&Old { amount: 7 }).unwrap()[..]].concat();
         let new = New { amount: 7, currency: String::new() };
         assert_eq!(decode::<New>(&old, LEFT).unwrap(), new);
         assert_eq!(decode::<Strict>(&encode(&new, 100).unwrap(), LEFT).unwrap(), Strict { amount: 7 });
@@ -190,9 +208,6 @@ mod tests {
             }
         }
         assert_eq!(decode::<u128>(&encode(&u128::MAX, 100).unwrap(), LEFT).unwrap(), u128::MAX);
-        // JSON has no such number: the first caller has it, and the later ones an error.
-        let error = decode::<f64>(&encode(&f64::NAN, 100).unwrap(), LEFT).unwrap_err();
-        assert!(matches!(error, IdempotencyError::Unreadable(_)), "{error}");
     }
 
     proptest! {

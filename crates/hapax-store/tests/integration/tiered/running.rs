@@ -7,6 +7,9 @@ use hapax_store::{
     BudgetStore, ErrorKind, IdempotencyError, InMemoryStore, Ownership, RunError, RunOptions, TieredDedup,
 };
 use hapax_testing::store::{Fault, FaultyStore};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -314,6 +317,49 @@ async fn a_result_that_is_too_large_does_not_run_again() {
     }
     let error = not_run(engine.run("a", "", larger).await);
     assert!(matches!(error, IdempotencyError::TooLarge { bytes: 102_402, max: None }), "{error}");
+}
+
+/// A result of which JSON has less than is needed to read it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Receipt {
+    #[serde(skip_serializing)]
+    _number: u64,
+}
+
+/// The first caller learns it, before anything is stored; later ones are told the same, and nothing
+/// runs again: the effect is done.
+async fn is_unwritable<T>(result: T, says: &str)
+where
+    T: Clone + Debug + Serialize + DeserializeOwned,
+{
+    let (world, calls) = (World::new().await, AtomicU32::new(0));
+    let function = || async {
+        calls.fetch_add(1, Ordering::Relaxed);
+        Ok::<_, String>(result.clone())
+    };
+    let is_told = |error: &IdempotencyError| match error {
+        IdempotencyError::Unwritable(why) => assert!(why.contains(says), "{why:?}, expected {says:?} in it"),
+        other => panic!("{other}"),
+    };
+    match world.here.run("a", "", function).await {
+        Err(RunError::NotStored { error, .. }) => is_told(&error),
+        other => panic!("{other:?}"),
+    }
+    for engine in [&world.here, &world.there] {
+        match engine.run("a", "", function).await {
+            Err(RunError::NotRun(error)) => is_told(&error),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(calls.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_result_that_cannot_be_read_back_is_an_error_before_it_is_stored() {
+    is_unwritable(f64::NAN, "f64").await;
+    is_unwritable(vec![1.0, f64::INFINITY], "expected f64").await;
+    is_unwritable(BTreeMap::from([((1, 2), 3)]), "key must be a string").await;
+    is_unwritable(Receipt { _number: 17 }, "Receipt: missing field `_number`").await;
 }
 
 #[tokio::test(start_paused = true)]
