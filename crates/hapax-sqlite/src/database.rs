@@ -1,5 +1,6 @@
 //! The connection: the database that the thread owns.
 
+use super::place::Place;
 use super::table::SqliteTable;
 use super::{BACKEND, failed};
 use hapax::{Clock, Timestamp};
@@ -25,6 +26,7 @@ pub(super) struct Opening {
 
 pub struct Table {
     path: PathBuf,
+    place: Place,
     connection: Connection,
     table: SqliteTable,
     clock: Time,
@@ -41,12 +43,14 @@ impl Table {
         let Opening { path, table, durability, busy_timeout, must_exist, clock } = opening;
         let existing = must_exist.then_some(&table);
         let connection = connect(&path, durability, busy_timeout, existing).map_err(|error| at(&path, error))?;
+        let place = Place::of(&path).map_err(|error| at(&path, error))?;
         let name = table.name.clone();
         connection.execute_batch("BEGIN IMMEDIATE").map_err(|error| at(&path, failed(error, "opening it")))?;
         table.create(&connection).map_err(|error| at(&path, error))?;
         connection.execute_batch("COMMIT").map_err(|error| at(&path, failed(error, "opening it")))?;
         Ok(Table {
             path,
+            place,
             connection,
             table,
             clock: Time::new(clock, Timestamp::default()),
@@ -131,6 +135,7 @@ impl Database for Table {
     const BACKEND: &'static str = BACKEND;
 
     fn begin(&mut self, writes: bool) -> Result<(), StoreError> {
+        self.place.check().map_err(|error| self.at(error))?;
         // Takes the lock for writing at once: a transaction that reads first may find that it
         // cannot write.
         self.execute(if writes { "BEGIN IMMEDIATE" } else { "BEGIN DEFERRED" })?;
@@ -164,7 +169,9 @@ impl Database for Table {
         committed.map_err(|error| match is_sure(&error) && self.roll_back() {
             true => CommitError::Undone(error),
             false => CommitError::Broken(error),
-        })
+        })?;
+        // What is in a file that is gone must not be acknowledged: others do not see it.
+        self.place.check().map_err(|error| CommitError::Broken(self.at(error)))
     }
 
     fn expire(&mut self, limit: usize) -> Result<Expired, StoreError> {

@@ -1,6 +1,7 @@
 //! A store in a table of an SQLite database.
 
 mod database;
+mod place;
 mod table;
 
 use database::{Opening, Table};
@@ -50,6 +51,9 @@ const BACKEND: &str = "sqlite";
 ///   get it.
 /// - After an error that leaves open what reached the disk, every call fails until the store is
 ///   opened again.
+/// - A file that is removed, moved or replaced while it is open is noticed, before a transaction and
+///   after it: nothing is acknowledged that other processes do not see. (On Unix; Windows does not
+///   let go of an open file.)
 /// - Nothing is done on the caller's thread, and a call that is cancelled is carried out
 ///   nevertheless.
 ///
@@ -57,12 +61,27 @@ const BACKEND: &str = "sqlite";
 ///
 /// [`ErrorKind::Unavailable`]: another process held the lock for longer than the [busy
 /// timeout](SqliteOptions::busy_timeout), or the disk fails or is full. [`ErrorKind::Corrupt`]: the
-/// file is damaged, or no database. [`ErrorKind::Misconfigured`]: the file cannot be used, or its
-/// table is not hapax's, or of another version.
+/// file is damaged, or no database. [`ErrorKind::Misconfigured`]: the file cannot be used, or is not
+/// the one that was opened any more (open the store again), or its table is not hapax's, or of
+/// another version.
+///
+/// # A process that stands still
+///
+/// A process that is stopped in a transaction (SIGSTOP, a debugger, a machine that runs out of
+/// memory) has the lock for as long as that: SQLite takes it from nobody that lives. Meanwhile no
+/// other process writes. Its calls get [`ErrorKind::Unavailable`] after the [busy
+/// timeout](SqliteOptions::busy_timeout); those that came while others waited, after twice that
+/// time. (An engine's callers wait no longer than its own time-outs.) When the stopped process goes
+/// on or is killed, so do the others, and nothing is lost.
+///
+/// Leases go on meanwhile, since renewals and completions cannot be stored either; an engine tries
+/// those again. Stopped for less than half of a lease, a process changes nothing. Stopped for
+/// longer, it lets others' leases end, and the work under them may be done again. So leases are
+/// longer than a process may stand still.
 ///
 /// # Cost
 ///
-/// One transaction and one sync for all calls that have gathered while the previous one was
+/// One transaction, one sync and two looks at the file's entry for all calls that have gathered while the previous one was
 /// committed; a look-up by primary key for each id, except for
 /// [`record`](hapax_store::Store::record), and a write to the table and to its index by time.
 /// [`expire`](hapax_store::Store::expire) deletes up to `limit` rows by that index; the file keeps
@@ -127,7 +146,8 @@ impl SqliteOptions {
         SqliteOptions { durability, ..self }
     }
 
-    /// Sets the time that a group of calls waits for another process that is writing. Default: 5 s.
+    /// Sets the time that a group of calls waits for another process that is writing: well below the
+    /// leases, so that who claims is told in time. Default: 5 s.
     pub fn busy_timeout(self, busy_timeout: Duration) -> Self {
         SqliteOptions { busy_timeout, ..self }
     }
