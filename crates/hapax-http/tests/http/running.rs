@@ -211,9 +211,12 @@ async fn a_panic_goes_on_and_releases_the_key() {
     let world = World::new();
     let runs = world.runs.clone();
     let layer = world.layer().await.build().unwrap();
-    let server = Server::start(layer.clone(), move |_: Request| {
-        let run = runs.begin();
+    let server = Server::start(layer.clone(), move |request: Request| {
+        let (run, key) = (runs.begin(), request.extensions().get::<IdempotencyKey>().unwrap().clone());
         async move {
+            if run == 2 {
+                key.begin(); // it makes no difference
+            }
             assert!(run > 2, "this panic belongs to the test");
             Response::new(Body::from("at last"))
         }
