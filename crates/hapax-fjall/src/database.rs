@@ -6,7 +6,7 @@ use fjall::compaction::Leveled;
 use fjall::config::{BloomConstructionPolicy, FilterPolicy, FilterPolicyEntry, PinningPolicy};
 use fjall::{Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode};
 use hapax::{Clock, Timestamp};
-use hapax_store::committer::{CommitError, Database, Durability, Put, Time};
+use hapax_store::committer::{CommitError, Database, Durability, Place, Put, Time};
 use hapax_store::record::StoredRecord;
 use hapax_store::{Cursor, ErrorKind, Expired, Listed, Listing, RecordKey, StoreError, codec};
 use std::ops::Bound;
@@ -38,6 +38,7 @@ pub(super) struct Opening {
 
 pub struct Buckets {
     path: PathBuf,
+    place: Place,
     database: fjall::Database,
     /// The buckets, the oldest first.
     buckets: Vec<Bucket>,
@@ -62,6 +63,7 @@ impl Buckets {
         directory::prepare(&path, must_exist)?;
         let opened = fjall::Database::builder(&path).cache_size(cache_bytes).open();
         let database = opened.map_err(|error| directory::failed(error, &path, "opening it"))?;
+        let place = directory::place(&path)?;
         let mut numbers = Vec::new();
         for name in database.list_keyspace_names() {
             numbers.push(buckets::number(&name).ok_or_else(|| directory::foreign(&path, &name))?);
@@ -77,7 +79,7 @@ impl Buckets {
             Durability::Disk => PersistMode::SyncData,
             Durability::System => PersistMode::Buffer,
         };
-        Ok(Buckets { path, database, buckets, persist, bucket, time: Time::new(clock, seen), spent })
+        Ok(Buckets { path, place, database, buckets, persist, bucket, time: Time::new(clock, seen), spent })
     }
 
     /// Opens an existing bucket. A bucket without a row was being made, and is the newest: it is
@@ -208,11 +210,10 @@ impl Database for Buckets {
     }
 
     fn commit(&mut self, puts: Vec<Put>, spent: u64) -> Result<(), CommitError> {
-        match puts.is_empty() {
-            true => Ok(()),
-            // The library accepts nothing more after a failed write or sync, and neither do we.
-            false => self.write(puts, spent).map_err(CommitError::Broken),
-        }
+        let written = if puts.is_empty() { Ok(()) } else { self.write(puts, spent) };
+        // The library accepts nothing more after a failed write or sync, and neither do we; nor in
+        // a directory that is gone, whose content nobody sees any more.
+        written.and_then(|()| directory::check(&self.place, &self.path)).map_err(CommitError::Broken)
     }
 
     /// Drops the oldest bucket, if all of its records have expired.

@@ -1,6 +1,7 @@
 //! The directory: checks that it is a store's, and translates errors about it.
 
 use super::BACKEND;
+use hapax_store::committer::Place;
 use hapax_store::{ErrorKind, StoreError};
 use std::fs::{self, File};
 use std::io;
@@ -73,6 +74,20 @@ pub(super) fn foreign(path: &Path, keyspace: &str) -> StoreError {
 
 fn misconfigured(path: &Path, wrong: &str) -> StoreError {
     StoreError::new(ErrorKind::Misconfigured, BACKEND, format!("{}: {wrong}", path.display()))
+}
+
+/// Notes the place of a directory that was just opened.
+pub(super) fn place(path: &Path) -> Result<Place, StoreError> {
+    Place::of(path.join(MARKER), BACKEND).map_err(|error| at(path, error))
+}
+
+/// Returns an error if the directory is not the one that was opened any more.
+pub(super) fn check(place: &Place, path: &Path) -> Result<(), StoreError> {
+    place.check().map_err(|error| at(path, error))
+}
+
+fn at(path: &Path, error: StoreError) -> StoreError {
+    StoreError::caused(error.kind(), BACKEND, path.display().to_string(), error)
 }
 
 /// Returns the store's error for an error of the library.

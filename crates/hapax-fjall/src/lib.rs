@@ -51,7 +51,8 @@ const BACKEND: &str = "fjall";
 ///   closed, the store goes on from the last time that it has stored, which is at most a second old
 ///   after a crash. Tokens grow over restarts nevertheless: they begin beyond that second.
 /// - A write or sync that failed is the last one: every call from then on fails, until the store is
-///   opened again.
+///   opened again. So it is when the directory was removed, moved or replaced: nothing is
+///   acknowledged that the next one who opens it does not see. (On Unix.)
 /// - Nothing is done on the caller's thread, and a call that is cancelled is carried out
 ///   nevertheless.
 ///
@@ -59,8 +60,8 @@ const BACKEND: &str = "fjall";
 ///
 /// [`ErrorKind::Unavailable`]: the disk fails or is full, or failed before. [`ErrorKind::Corrupt`]:
 /// the stored data is damaged; the error names the path and the record.
-/// [`ErrorKind::Misconfigured`]: the directory cannot be used, or contains something else, or data
-/// of another version of hapax.
+/// [`ErrorKind::Misconfigured`]: the directory cannot be used, or is not the one that was opened
+/// any more, or contains something else, or data of another version of hapax.
 ///
 /// # Cost
 ///

@@ -1,10 +1,9 @@
 //! The connection: the database that the thread owns.
 
-use super::place::Place;
 use super::table::SqliteTable;
 use super::{BACKEND, failed};
 use hapax::{Clock, Timestamp};
-use hapax_store::committer::{CommitError, Database, Durability, Put, Time};
+use hapax_store::committer::{CommitError, Database, Durability, Place, Put, Time};
 use hapax_store::record::StoredRecord;
 use hapax_store::{Cursor, ErrorKind, Expired, Listed, Listing, RecordKey, StoreError, codec};
 use rusqlite::{Connection, OpenFlags, Row, params};
@@ -43,7 +42,7 @@ impl Table {
         let Opening { path, table, durability, busy_timeout, must_exist, clock } = opening;
         let existing = must_exist.then_some(&table);
         let connection = connect(&path, durability, busy_timeout, existing).map_err(|error| at(&path, error))?;
-        let place = Place::of(&path).map_err(|error| at(&path, error))?;
+        let place = Place::of(&path, BACKEND).map_err(|error| at(&path, error))?;
         let name = table.name.clone();
         connection.execute_batch("BEGIN IMMEDIATE").map_err(|error| at(&path, failed(error, "opening it")))?;
         table.create(&connection).map_err(|error| at(&path, error))?;

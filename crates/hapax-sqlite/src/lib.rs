@@ -1,7 +1,6 @@
 //! A store in a table of an SQLite database.
 
 mod database;
-mod place;
 mod table;
 
 use database::{Opening, Table};
@@ -51,9 +50,9 @@ const BACKEND: &str = "sqlite";
 ///   get it.
 /// - After an error that leaves open what reached the disk, every call fails until the store is
 ///   opened again.
-/// - A file that is removed, moved or replaced while it is open is noticed, before a transaction and
-///   after it: nothing is acknowledged that other processes do not see. (On Unix; Windows does not
-///   let go of an open file.)
+/// - A file that is removed, moved or replaced while it is open is noticed, before and after each
+///   transaction: nothing is acknowledged that other processes do not see. (On Unix; Windows does
+///   not let go of an open file.)
 /// - Nothing is done on the caller's thread, and a call that is cancelled is carried out
 ///   nevertheless.
 ///
@@ -61,8 +60,8 @@ const BACKEND: &str = "sqlite";
 ///
 /// [`ErrorKind::Unavailable`]: another process held the lock for longer than the [busy
 /// timeout](SqliteOptions::busy_timeout), or the disk fails or is full. [`ErrorKind::Corrupt`]: the
-/// file is damaged, or no database. [`ErrorKind::Misconfigured`]: the file cannot be used, or is not
-/// the one that was opened any more (open the store again), or its table is not hapax's, or of
+/// file is damaged, or no database. [`ErrorKind::Misconfigured`]: the file cannot be used, or is
+/// not the one that was opened any more (open the store again), or its table is not hapax's, or of
 /// another version.
 ///
 /// # A process that stands still
@@ -81,8 +80,8 @@ const BACKEND: &str = "sqlite";
 ///
 /// # Cost
 ///
-/// One transaction, one sync and two looks at the file's entry for all calls that have gathered while the previous one was
-/// committed; a look-up by primary key for each id, except for
+/// One transaction, one sync and two looks at the file's entry for all calls that have gathered
+/// while the previous one was committed; a look-up by primary key for each id, except for
 /// [`record`](hapax_store::Store::record), and a write to the table and to its index by time.
 /// [`expire`](hapax_store::Store::expire) deletes up to `limit` rows by that index; the file keeps
 /// its size, and reuses the space. Dropping the store waits until it is closed.
@@ -146,8 +145,8 @@ impl SqliteOptions {
         SqliteOptions { durability, ..self }
     }
 
-    /// Sets the time that a group of calls waits for another process that is writing: well below the
-    /// leases, so that who claims is told in time. Default: 5 s.
+    /// Sets the time that a group of calls waits for another process that is writing: well below
+    /// the leases, so that who claims is told in time. Default: 5 s.
     pub fn busy_timeout(self, busy_timeout: Duration) -> Self {
         SqliteOptions { busy_timeout, ..self }
     }

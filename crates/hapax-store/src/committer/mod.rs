@@ -7,6 +7,7 @@
 
 mod committed;
 mod pending;
+mod place;
 mod time;
 
 use super::codec;
@@ -19,6 +20,7 @@ pub use committed::Committed;
 use hapax::Timestamp;
 use pending::Pending;
 pub use pending::Put;
+pub use place::Place;
 use std::thread::JoinHandle;
 pub use time::Time;
 use tokio::sync::{mpsc, oneshot};
