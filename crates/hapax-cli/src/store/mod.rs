@@ -49,8 +49,8 @@ pub enum StoreCommand {
     },
     /// Forget ids: whoever sees one next is told that it is new
     ///
-    /// An engine that runs and has seen an id calls it a duplicate until its window and two ticks of
-    /// it have passed since then: with the default, 10 minutes and 12 seconds.
+    /// An engine that runs and has seen an id calls it a duplicate until its window and two ticks
+    /// of it have passed since then: with the default, 10 minutes and 12 seconds.
     Forget {
         #[command(flatten)]
         place: Place,

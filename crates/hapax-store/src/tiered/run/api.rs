@@ -40,13 +40,13 @@ impl<S: Store> TieredDedup<S> {
     /// ids: two functions need different keys, or [scopes](TieredDedup::with_scope).
     ///
     /// The result is stored as JSON, and is read back before: of one that cannot be (a NaN, a map
-    /// whose keys are tuples) all callers get [`Unwritable`](IdempotencyError::Unwritable), the first
-    /// one with the output, and nothing runs again: the effect is done. What JSON does not tell apart
-    /// (`None`, `Some(NaN)` and `Some(())`) later callers do not either. A later release of the
-    /// program reads the results of this one: a new field needs `#[serde(default)]`. Of a type that it cannot read,
-    /// retries get [`Unreadable`](IdempotencyError::Unreadable) until the retention ends, and
-    /// nothing runs; with another key they would run again. With the attribute `once` of
-    /// `hapax-macros` this is one line above a function.
+    /// whose keys are tuples) all callers get [`Unwritable`](IdempotencyError::Unwritable), the
+    /// first one with the output, and nothing runs again: the effect is done. What JSON does not
+    /// tell apart (`None`, `Some(NaN)` and `Some(())`) later callers do not either. A later release
+    /// of the program reads the results of this one: a new field needs `#[serde(default)]`. Of a
+    /// type that it cannot read, retries get [`Unreadable`](IdempotencyError::Unreadable) until the
+    /// retention ends, and nothing runs; with another key they would run again. With the attribute
+    /// `once` of `hapax-macros` this is one line above a function.
     ///
     /// # Guarantees
     ///
