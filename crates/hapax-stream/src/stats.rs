@@ -139,8 +139,9 @@ pub struct ConsumerStats {
     pub retried: u64,
     /// Messages put aside.
     pub dead_lettered: u64,
-    /// Messages of these that had been put aside before, and came again since the broker had missed
-    /// it: there may be a second copy among the dead letters.
+    /// Messages that had been put aside before, and came again since the broker had missed it. Those
+    /// of an earlier run, or of a broker that gives deliveries no [names](super::Source::sent_as),
+    /// are among the dead letters a second time, and in `dead_lettered`.
     pub aside_again: u64,
     /// Messages acknowledged.
     pub acknowledged: u64,

@@ -33,6 +33,8 @@ pub mod postgres_pooler;
 pub mod postgres_server;
 #[cfg(feature = "servers")]
 pub mod redis_server;
+#[cfg(all(unix, feature = "consumers"))]
+pub mod redriven;
 
 pub use long::long;
 pub use skipped::{skipped, skipped_without};

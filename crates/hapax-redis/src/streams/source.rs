@@ -71,7 +71,7 @@ const REASON_MAX: usize = 1_024;
 ///   [dead letters](RedisStreamOptions::dead_letters) with its fields, and with the fields
 ///   `dead-letter-reason` (up to 1,024 bytes of it), `-stream`, `-entry` and `-group`, and then
 ///   acknowledged. If the connection is lost between the two, or before the answer, it is there
-///   twice.
+///   twice. `XADD` of its fields to the stream has it handled again; ours may be among them.
 /// - The first delivery of an entry is told from others: entries that kill their consumers are put
 ///   aside after [`max_attempts`](hapax_stream::ConsumerBuilder::max_attempts).
 ///

@@ -1,6 +1,7 @@
 //! Streams of servers of the tests' own: one, with a Sentinel, in a cluster.
 
 mod away;
+mod redriven;
 mod servers;
 
 use hapax_redis::{RedisOptions, RedisStream, RedisStreamError, RedisStreamOptions, StreamEntry};
