@@ -60,6 +60,13 @@
 //!
 //! [`Source::deliveries`]: hapax_stream::Source::deliveries
 //!
+//! # Dead letters
+//!
+//! To have one handled again, publish its payload to the subject in its `Dead-Letter-Subject`, with
+//! its headers, `Dead-Letter-Original-Msg-Id` as `Nats-Msg-Id` again. A stream that has stored this
+//! `Nats-Msg-Id` within its duplicate window, two minutes by default, drops the message and answers
+//! with `duplicate`: publish it once more when the window has passed.
+//!
 //! # Order
 //!
 //! Messages are received in the order of the stream, except those that are delivered again, and

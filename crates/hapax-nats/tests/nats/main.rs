@@ -4,4 +4,5 @@ mod configured;
 mod dead_letters;
 mod delivered;
 mod gone;
+mod redriven;
 mod server;
