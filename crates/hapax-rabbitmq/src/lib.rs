@@ -51,6 +51,14 @@
 //!
 //! [`Source::deliveries`]: hapax_stream::Source::deliveries
 //!
+//! # Dead letters
+//!
+//! One that is published to its queue, as a shovel does it, is handled again; all properties and
+//! headers may stay. RabbitMQ gives deliveries no names: one that a consumer had received and not
+//! tried when it ended looks like a message that was put aside and is repeated, and is put aside
+//! again. [`Consumer::redrive`](hapax_stream::Consumer::redrive) or `hapax store redrive` with its
+//! id, before it is published, has it handled also then.
+//!
 //! # The broker's configuration
 //!
 //! - A message that is to be tried again is held back here until it is time, since RabbitMQ

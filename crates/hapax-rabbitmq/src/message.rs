@@ -17,12 +17,15 @@ pub struct Message(pub(crate) Delivery);
 
 impl Message {
     /// Returns the number of times that the broker has delivered it, as far as it says: quorum
-    /// queues count, others know only that it was delivered before.
+    /// queues count, others know only that it was delivered before. A count in a first delivery is
+    /// that of another queue, from which the message was moved with its headers.
     pub(crate) fn deliveries(&self) -> u32 {
+        if !self.0.redelivered {
+            return 1;
+        }
         let headers = self.0.properties.headers().as_ref();
         let before = headers.and_then(|headers| headers.inner().get("x-delivery-count")).and_then(number).unwrap_or(0);
-        let before = before.max(u32::from(self.0.redelivered));
-        before.saturating_add(1)
+        before.max(1).saturating_add(1)
     }
 
     /// Returns the client's message.
@@ -127,7 +130,8 @@ mod tests {
             (true, count(AMQPValue::ShortShortUInt(6)), 7),
             (true, count(AMQPValue::LongInt(-1)), 2),
             (true, count(text("6")), 2),
-            (false, count(AMQPValue::LongUInt(u32::MAX)), u32::MAX),
+            (true, count(AMQPValue::LongUInt(u32::MAX)), u32::MAX),
+            (false, count(AMQPValue::LongLongInt(6)), 1),
         ];
         for (redelivered, properties, expected) in cases {
             let message = message(redelivered, properties);
