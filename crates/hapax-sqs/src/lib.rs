@@ -78,6 +78,13 @@
 //! message that fails is given back, and those of its group that came with it do not wait.
 //!
 //! What is put aside into a FIFO queue keeps its group; its deduplication id is the `MessageId`.
+//!
+//! # Dead letters
+//!
+//! One that is sent to its queue, and deleted from that for dead letters, is handled again. Send it
+//! to a FIFO queue with its group, and with another deduplication id than the first time, such as
+//! the dead letter's `MessageId`: SQS accepts one that it has seen within five minutes, and delivers
+//! nothing. (A consumer that takes this id for its own needs the same one, five minutes later.)
 
 mod dead_letter;
 mod error;

@@ -4,4 +4,5 @@
 mod answers;
 mod fifo;
 mod queue;
+mod redriven;
 mod server;
