@@ -6,4 +6,5 @@ mod failing;
 mod partitions;
 mod raw;
 mod rebalances;
+mod redriven;
 mod source;
