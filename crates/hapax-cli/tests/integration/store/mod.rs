@@ -1,6 +1,7 @@
 //! `hapax store`, from outside, on stores that the test makes: a file of SQLite and a directory of
 //! fjall; and on servers of its own.
 
+mod aside;
 mod servers;
 
 use hapax::Key;
