@@ -5,13 +5,17 @@ use hapax::Token;
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The effects, a line each: the id, and the token of the claim under which it was done. It cannot
 /// take part in a transaction, like most effects.
+///
+/// A file beside it of the same name with the extension `away` has all work fail, as if a service
+/// were away; one with `healed` has that succeed which fails by its own fault.
 pub struct Ledger {
     file: File,
+    path: PathBuf,
 }
 
 impl Ledger {
@@ -21,17 +25,21 @@ impl Ledger {
     ///
     /// Those of the file.
     pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
-        Ok(Ledger { file: OpenOptions::new().append(true).create(true).open(path)? })
+        let file = OpenOptions::new().append(true).create(true).open(&path)?;
+        Ok(Ledger { file, path: path.as_ref().to_owned() })
     }
 
     /// Does the work for an id.
     ///
     /// # Errors
     ///
-    /// Those of the file, and of an id with a space in it, which cannot be a line: such a message
-    /// fails however often it is tried.
+    /// Those of the file, of all work while it is away, and of an id with a space in it, unless it
+    /// is healed: such a message fails however often it is tried.
     pub async fn work(&self, id: &str, token: Token) -> io::Result<()> {
-        if id.contains(char::is_whitespace) {
+        if self.is_beside("away") {
+            return Err(io::ErrorKind::ConnectionRefused.into());
+        }
+        if id.contains(char::is_whitespace) && !self.is_beside("healed") {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 format!("expected an id without spaces, got {id:?}"),
@@ -42,6 +50,10 @@ impl Ledger {
         // killed.
         tokio::time::sleep(Duration::from_millis(2)).await;
         Ok(())
+    }
+
+    fn is_beside(&self, name: &str) -> bool {
+        self.path.with_extension(name).exists()
     }
 
     /// Appends the line of an id.

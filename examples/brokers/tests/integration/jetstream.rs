@@ -2,13 +2,12 @@
 //! and each message comes again when a consumer dies with it.
 
 use crate::directory::Directory;
-use crate::killed::{Consumer, POISON, check_effects, effects, seed};
+use crate::killed::{Consumer, POISON, check_healed, seed};
 use crate::servers::Redis;
 use async_nats::HeaderMap;
 use async_nats::header::NATS_MESSAGE_ID;
 use async_nats::jetstream::consumer::{AckPolicy, PullConsumer, pull};
 use async_nats::jetstream::{self, stream};
-use hapax_brokers::ledger;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use testkit::brokers::Nats;
@@ -92,16 +91,28 @@ fn each_order_is_billed_once_also_after_the_brokers_own_window() {
     let arguments = vec![nats.url(), redis.url(), ledger.clone()];
     let log = directory.path().join("billing.log");
     let mut billing = Consumer::start(env!("CARGO_BIN_EXE_jetstream"), arguments, &log, seed);
-    billing.kill_at_random(KILLS, ORDERS, || effects(&ledger));
-    billing.await_until(|| {
-        let info = runtime.block_on(orders.info()).expect("what is left");
-        info.num_pending == 0 && info.num_ack_pending == 0
+    billing.kill_at_random_and_in_an_outage(KILLS, ORDERS, &ledger);
+    let mut all_is_done = |billing: &mut Consumer| {
+        billing.await_until(|| {
+            let info = runtime.block_on(orders.info()).expect("what is left");
+            info.num_pending == 0 && info.num_ack_pending == 0
+        });
+        runtime.block_on(orders.info()).expect("what is left").clone()
+    };
+    all_is_done(&mut billing);
+    let dead = runtime.block_on(put_aside(&nats.url()));
+    let expected = BTreeSet::from([POISON.to_owned(), String::new()]);
+    assert_eq!(BTreeSet::from_iter(dead.clone()), expected, "what fails is put aside, and what has no id");
+    billing.heal(&ledger, || {
+        runtime.block_on(async {
+            let context = jetstream::new(async_nats::connect(nats.url()).await.expect("a connection"));
+            publish(&context, &[POISON.into()]).await;
+        });
     });
+    let info = all_is_done(&mut billing);
     billing.stop();
-    let info = runtime.block_on(orders.info()).expect("what is left");
-    assert_eq!(info.ack_floor.stream_sequence, 2 * ORDERS as u64 + 2, "all copies are acknowledged");
-    let dead: BTreeSet<String> = runtime.block_on(put_aside(&nats.url())).into_iter().collect();
-    assert_eq!(dead, [POISON, ""].map(str::to_owned).into(), "what fails is put aside, and what has no id");
+    assert_eq!(info.ack_floor.stream_sequence, 2 * ORDERS as u64 + 3, "all copies are acknowledged");
+    assert_eq!(runtime.block_on(put_aside(&nats.url())), dead, "nothing is put aside any more");
     println!("jetstream: {} deliveries of {} messages", info.delivered.consumer_sequence, 2 * ORDERS);
-    check_effects("jetstream", &ids, &ledger::count(&ledger).expect("a ledger"), billing.kills, IN_FLIGHT);
+    check_healed("jetstream", &ids, &ledger, billing.kills, IN_FLIGHT);
 }

@@ -53,6 +53,28 @@ impl Consumer {
         }
     }
 
+    /// The same; and before the last kill the dependency is away for two seconds, and the consumer
+    /// killed meanwhile.
+    pub fn kill_at_random_and_in_an_outage(&mut self, times: usize, total: usize, ledger: &str) {
+        let share = total / times;
+        self.kill_at_random(times - 1, share * (times - 1), || effects(ledger));
+        let away = Path::new(ledger).with_extension("away");
+        std::fs::write(&away, "").expect("a file");
+        std::thread::sleep(Duration::from_secs(1));
+        self.running.kill();
+        self.kills += 1;
+        self.start_again();
+        std::thread::sleep(Duration::from_secs(1));
+        std::fs::remove_file(&away).expect("a file");
+    }
+
+    /// Heals the poison, has it sent anew, and waits until it is billed.
+    pub fn heal(&mut self, ledger: &str, send_anew: impl FnOnce()) {
+        std::fs::write(Path::new(ledger).with_extension("healed"), "").expect("a file");
+        send_anew();
+        self.await_until(|| hapax_brokers::ledger::count(ledger).is_ok_and(|counts| counts.contains_key(POISON)));
+    }
+
     /// Stops it by Ctrl-C, which it should survive long enough to finish the work that it has
     /// begun.
     pub fn stop(&mut self) {
@@ -79,12 +101,19 @@ impl Consumer {
     }
 }
 
-/// An id that fails however often it is tried.
+/// An id that fails however often it is tried, until it is [healed](Consumer::heal).
 pub const POISON: &str = "o 13";
 
 /// Returns how many effects a ledger has.
 pub fn effects(ledger: &str) -> usize {
     std::fs::read_to_string(ledger).map_or(0, |text| text.lines().count())
+}
+
+/// Checks that poison had its effect once, and all others as [`check_effects`] does.
+pub fn check_healed(test: &str, ids: &[String], ledger: &str, kills: usize, in_flight_max: usize) {
+    let mut counts = hapax_brokers::ledger::count(ledger).expect("a ledger");
+    assert_eq!(counts.remove(POISON), Some(1), "the poison is billed once, when it is healed");
+    check_effects(test, ids, &counts, kills, in_flight_max);
 }
 
 /// Checks that every id had its effect, and that no more ids had more than one than were in

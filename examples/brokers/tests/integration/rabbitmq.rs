@@ -2,9 +2,10 @@
 //! again at once.
 
 use crate::directory::Directory;
-use crate::killed::{Consumer, POISON, check_effects, effects, seed};
+use crate::killed::{Consumer, POISON, check_healed, seed};
 use crate::processes::await_until;
 use hapax_brokers::ledger;
+use lapin::message::Delivery;
 use lapin::options::{BasicGetOptions, BasicPublishOptions, ConfirmSelectOptions, QueueDeclareOptions};
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{BasicProperties, Channel, Connection, ConnectionProperties};
@@ -46,7 +47,7 @@ fn each_order_is_billed_once() {
     let arguments = vec![rabbit.url(), directory.file("billing.db"), ledger.clone()];
     let log = directory.path().join("billing.log");
     let mut billing = Consumer::start(env!("CARGO_BIN_EXE_rabbitmq"), arguments, &log, seed);
-    billing.kill_at_random(KILLS, ORDERS, || effects(&ledger));
+    billing.kill_at_random_and_in_an_outage(KILLS, ORDERS, &ledger);
     let billed = || ledger::count(&ledger).map_or(0, |counts| counts.len());
     billing.await_until(|| billed() >= ORDERS);
     let passive = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
@@ -54,21 +55,34 @@ fn each_order_is_billed_once() {
         let queue = runtime.block_on(channel.queue_declare(name.into(), passive, FieldTable::default()));
         queue.expect("the queue")
     };
-    // Failures are counted by one process, which has to run for that long.
     billing.await_until(|| queue_of("dead").message_count() > 0);
-    let queue = || queue_of("orders");
     // The queue does not report unacknowledged messages: they show when the consumers have ended.
-    loop {
-        billing.await_until(|| queue().message_count() == 0);
-        billing.stop();
-        await_until(&log, || queue().consumer_count() == 0);
-        if queue().message_count() == 0 {
-            break;
+    let finish = |billing: &mut Consumer| {
+        let queue = || queue_of("orders");
+        loop {
+            billing.await_until(|| queue().message_count() == 0);
+            billing.stop();
+            await_until(&log, || queue().consumer_count() == 0);
+            if queue().message_count() == 0 {
+                break;
+            }
+            billing.start_again();
         }
-        billing.start_again();
-    }
-    assert_eq!(queue_of("dead").message_count(), 1, "what fails is put aside");
-    let dead = runtime.block_on(channel.basic_get("dead".into(), BasicGetOptions { no_ack: true })).expect("an answer");
-    assert_eq!(dead.and_then(|dead| dead.properties.message_id().clone()), Some(POISON.into()));
-    check_effects("rabbitmq", &ids, &ledger::count(&ledger).expect("a ledger"), billing.kills, IN_FLIGHT);
+    };
+    finish(&mut billing);
+    let taken = || runtime.block_on(channel.basic_get("dead".into(), BasicGetOptions { no_ack: true }));
+    let dead: Vec<_> = std::iter::from_fn(|| taken().expect("an answer")).map(|dead| dead.delivery).collect();
+    let is_poison = |dead: &Delivery| dead.properties.message_id() == &Some(POISON.into());
+    assert!(!dead.is_empty() && dead.iter().all(is_poison), "what fails is put aside: {dead:?}");
+    billing.start_again();
+    billing.heal(&ledger, || {
+        for Delivery { data, properties, .. } in &dead {
+            let options = BasicPublishOptions::default();
+            let sent = channel.basic_publish("".into(), "orders".into(), options, data, properties.clone());
+            runtime.block_on(async { sent.await.expect("sent").await.expect("stored") });
+        }
+    });
+    finish(&mut billing);
+    assert_eq!(queue_of("dead").message_count(), 0, "nothing is put aside any more");
+    check_healed("rabbitmq", &ids, &ledger, billing.kills, IN_FLIGHT);
 }

@@ -1,10 +1,9 @@
 //! Every order is added twice, and entries that a dead consumer had read are taken over.
 
 use crate::directory::Directory;
-use crate::killed::{Consumer, POISON, check_effects, effects, seed};
+use crate::killed::{Consumer, POISON, check_healed, seed};
 use crate::servers::Redis;
-use hapax_brokers::ledger;
-use redis::streams::{StreamInfoGroupsReply, StreamRangeReply};
+use redis::streams::{StreamId, StreamInfoGroupsReply};
 use redis::{Connection, TypedCommands, cmd};
 use std::collections::BTreeSet;
 
@@ -35,12 +34,21 @@ fn each_order_is_billed_once_also_by_whoever_takes_over() {
     let arguments = vec![redis.url(), "billing-1".into(), ledger.clone()];
     let log = directory.path().join("billing.log");
     let mut billing = Consumer::start(env!("CARGO_BIN_EXE_redis_streams"), arguments, &log, seed);
-    billing.kill_at_random(KILLS, ORDERS, || effects(&ledger));
+    billing.kill_at_random_and_in_an_outage(KILLS, ORDERS, &ledger);
+    billing.await_until(|| left(&mut connection, "orders") == (0, Some(0)));
+    let dead = connection.xrange_all("orders:dead").expect("what was put aside").ids;
+    let id = |entry: &StreamId| entry.get::<String>("id");
+    let expected = BTreeSet::from([None, Some(POISON.to_owned())]);
+    assert_eq!(dead.iter().map(id).collect::<BTreeSet<_>>(), expected, "what fails is put aside, and what has no id");
+    billing.heal(&ledger, || {
+        for entry in dead.iter().filter(|entry| id(entry).is_some()) {
+            let fields: Vec<_> =
+                entry.map.keys().map(|name| (name, entry.get::<String>(name).expect("text"))).collect();
+            connection.xadd("orders", "*", &fields).expect("added anew");
+        }
+    });
     billing.await_until(|| left(&mut connection, "orders") == (0, Some(0)));
     billing.stop();
-    let dead: StreamRangeReply = connection.xrange_all("orders:dead").expect("what was put aside");
-    let dead: BTreeSet<Option<String>> = dead.ids.iter().map(|entry| entry.get("id")).collect();
-    let expected = BTreeSet::from([None, Some(POISON.to_owned())]);
-    assert_eq!(dead, expected, "what fails is put aside, and what has no id");
-    check_effects("redis_streams", &ids, &ledger::count(&ledger).expect("a ledger"), billing.kills, IN_FLIGHT);
+    assert_eq!(connection.xlen("orders:dead"), Ok(dead.len()), "nothing is put aside any more");
+    check_healed("redis_streams", &ids, &ledger, billing.kills, IN_FLIGHT);
 }

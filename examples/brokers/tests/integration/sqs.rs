@@ -1,12 +1,11 @@
 //! Every order is sent twice, and comes again if it was received and not deleted in time.
 
 use crate::directory::Directory;
-use crate::killed::{Consumer, POISON, check_effects, effects, seed};
+use crate::killed::{Consumer, POISON, check_healed, seed};
 use crate::servers::Redis;
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::config::{Credentials, Region};
 use aws_sdk_sqs::types::QueueAttributeName;
-use hapax_brokers::ledger;
 use testkit::moto_server::MotoServer;
 use tokio::runtime::Runtime;
 
@@ -74,12 +73,16 @@ fn each_order_is_billed_once_however_often_it_becomes_visible() {
     let arguments = vec![moto.url(), redis.url(), ledger.clone()];
     let log = directory.path().join("billing.log");
     let mut billing = Consumer::start(env!("CARGO_BIN_EXE_sqs"), arguments, &log, seed);
-    billing.kill_at_random(KILLS, ORDERS, || effects(&ledger));
+    billing.kill_at_random_and_in_an_outage(KILLS, ORDERS, &ledger);
     billing.await_until(|| runtime.block_on(left(&client, &queue)) == 0);
-    billing.stop();
     let put_aside: std::collections::BTreeSet<String> =
         runtime.block_on(taken(&client, &dead_queue)).into_iter().collect();
     // A message that was put aside when its consumer was killed is put aside again.
     assert_eq!(put_aside, dead.iter().map(|body| (*body).to_owned()).collect());
-    check_effects("sqs", &ids, &ledger::count(&ledger).expect("a ledger"), billing.kills, IN_FLIGHT);
+    let letters = runtime.block_on(left(&client, &dead_queue));
+    billing.heal(&ledger, || send(&poison));
+    billing.await_until(|| runtime.block_on(left(&client, &queue)) == 0);
+    billing.stop();
+    assert_eq!(runtime.block_on(left(&client, &dead_queue)), letters, "nothing is put aside any more");
+    check_healed("sqs", &ids, &ledger, billing.kills, IN_FLIGHT);
 }
