@@ -4,6 +4,7 @@
 mod adapters;
 mod campaign;
 mod common;
+mod hostile;
 mod killed;
 #[cfg(target_os = "linux")]
 mod left_behind;

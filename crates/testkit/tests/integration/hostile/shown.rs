@@ -1,0 +1,511 @@
+//! The code of documents, word for word, and how each is called. What a block prints, and what it
+//! builds its engine on, is the harness's here: macros and types of the same names.
+
+use super::broker::{Broker, Carries, Message, Queue};
+use super::{CURRENT, Deliver, Died, Place, Store, TokioClock, Trouble};
+use futures_util::FutureExt;
+use futures_util::future::LocalBoxFuture;
+use hapax::{Dedup, JournalOptions, Key};
+use hapax_store::{Ownership, StoreError, TieredBuilder};
+use hapax_stream::{Consumer, Delivery};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::time::Duration;
+
+#[path = "../../../../../examples/durable_consumer.rs"]
+#[allow(dead_code)] // its broker, and main
+mod durable_consumer;
+#[path = "../../../../../tests/integration/examples/shown.rs"]
+mod examples;
+#[path = "../../../../../examples/patterns/src/hot_key.rs"]
+#[allow(dead_code)] // its errors' texts
+mod hot_key;
+#[path = "../../../../../examples/log_consumer.rs"]
+#[allow(dead_code)] // main
+mod log_consumer;
+#[path = "../../../../../examples/patterns/src/named_consumers.rs"]
+mod named_consumers;
+
+type Failure = Box<dyn std::error::Error>;
+type Started = LocalBoxFuture<'static, Result<Deliver, super::Failure>>;
+
+fn failure(error: super::Failure) -> Failure {
+    error
+}
+
+fn sendable(error: Failure) -> super::Failure {
+    error.to_string().into()
+}
+
+/// Builds an engine of this process, as documents do, on the harness's clock.
+pub fn engine(place: &Place) -> TieredBuilder<Store> {
+    hapax_store::TieredDedup::builder(place.store.clone())
+        .clock(TokioClock(place.world.begun))
+        .retention(Duration::from_secs(7 * 24 * 3_600))
+        .capacity(1_000)
+        .max_memory_bytes(1 << 20)
+        .seed(place.number)
+        .attempt_seed(place.number)
+        .expiry(None)
+}
+
+/// Makes a way to deliver single messages of one.
+pub fn each<D: 'static, F: Future<Output = Result<bool, super::Failure>> + 'static>(
+    dedup: D,
+    deliver: impl Fn(Rc<D>, String) -> F + 'static,
+) -> Deliver {
+    let dedup = Rc::new(dedup);
+    Box::new(move |batch: Vec<String>| {
+        let id = batch[0].clone();
+        let delivered = deliver(dedup.clone(), id.clone());
+        async move { Ok(if delivered.await? { vec![id] } else { vec![] }) }.boxed_local()
+    })
+}
+
+/// Runs code that does not wait, and whose thread may die.
+fn at_once<T>(code: impl FnOnce() -> Result<T, Failure>) -> Result<T, super::Failure> {
+    match catch_unwind(AssertUnwindSafe(code)) {
+        Ok(result) => result.map_err(sendable),
+        Err(_) => Err(Died.into()),
+    }
+}
+
+mod of_memory {
+    use super::*;
+
+    /// Does what is printed.
+    macro_rules! println {
+        ($($text:tt)*) => { do_now(&format!($($text)*)) };
+    }
+
+    fn do_now(text: &str) {
+        let id = text.strip_prefix("handle ").expect("it handles");
+        CURRENT.with(|place| place.work_now(id)).expect("it cannot fail");
+    }
+
+    struct Handled;
+
+    impl Handled {
+        fn push(&mut self, id: &str) {
+            do_now(&format!("handle {id}"));
+        }
+    }
+
+    fn in_the_readme(seen: &Dedup, id: &str) {
+        if seen.check(id).is_fresh() {
+            println!("handle {id}"); // m-1 and m-2: once in ten minutes
+        }
+    }
+
+    fn in_the_first_part(dedup: &Dedup, mut handled: Handled, id: &str) {
+        if dedup.check(id).is_fresh() {
+            handled.push(id);
+        }
+    }
+
+    fn deliver(place: Place, block: fn(&Dedup, &str)) -> Started {
+        async move {
+            let builder = Dedup::builder().window(Duration::from_secs(600));
+            let dedup = builder.clock(TokioClock(place.world.begun)).build()?;
+            let delivered = move |dedup: Rc<Dedup>, id: String| {
+                let code = || CURRENT.sync_scope(place.clone(), || block(&dedup, &id));
+                std::future::ready(at_once(|| Ok((code(), true).1)))
+            };
+            Ok(each(dedup, delivered))
+        }
+        .boxed_local()
+    }
+
+    pub fn readme(place: Place) -> Started {
+        deliver(place, in_the_readme)
+    }
+
+    pub fn first_part(place: Place) -> Started {
+        deliver(place, |dedup, id| in_the_first_part(dedup, Handled, id))
+    }
+}
+
+pub use of_memory::{first_part, readme};
+
+pub fn charge_once(place: Place) -> Started {
+    async move {
+        let dedup = Dedup::builder().clock(TokioClock(place.world.begun)).build()?;
+        let charge = move |dedup: Rc<Dedup>, id: String| {
+            let charge = || place.work_now(&id).map_err(failure);
+            std::future::ready(at_once(|| examples::charge_once(&dedup, &id, charge)))
+        };
+        Ok(each(dedup, charge))
+    }
+    .boxed_local()
+}
+
+/// Opens the journal of a service as a kill has left it: with what was written since the last
+/// flush, or without.
+fn journaled(place: &Place, options: JournalOptions) -> Result<Dedup, Failure> {
+    let [directory, flushed] =
+        ["", "-flushed"].map(|end| place.world.directory.path().join(place.service.to_owned() + end));
+    if flushed.exists() && place.world.below(2) == 0 {
+        std::fs::remove_dir_all(&directory)?;
+        copy(&flushed, &directory)?;
+    }
+    Ok(Dedup::builder().journal(directory, options).clock(TokioClock(place.world.begun)).build()?)
+}
+
+fn copy(from: &std::path::Path, to: &std::path::Path) -> std::io::Result<()> {
+    let _ = std::fs::remove_dir_all(to);
+    std::fs::create_dir(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        std::fs::copy(entry.path(), to.join(entry.file_name()))?;
+    }
+    Ok(())
+}
+
+/// Keeps a copy of a journal that was flushed just now, if its process may be killed.
+fn flushed(place: &Place) -> Result<(), Failure> {
+    if place.world.trouble != Trouble::ProcessDies {
+        return Ok(());
+    }
+    let directory = place.world.directory.path().join(place.service);
+    Ok(copy(&directory, &place.world.directory.path().join(place.service.to_owned() + "-flushed"))?)
+}
+
+pub fn batch_of_a_journal(place: Place) -> Started {
+    async move {
+        let dedup = journaled(&place, JournalOptions::new()).map_err(sendable)?;
+        let deliver: Deliver = Box::new(move |batch| {
+            let consumed = at_once(|| {
+                let ids: Vec<&str> = batch.iter().map(|id| &**id).collect();
+                let handle = |id: &str| place.work_now(id).map_err(failure);
+                let done = durable_consumer::consume(&dedup, &ids, handle)?;
+                flushed(&place)?;
+                Ok(done.into_iter().map(str::to_owned).collect())
+            });
+            std::future::ready(consumed).boxed_local()
+        });
+        Ok(deliver)
+    }
+    .boxed_local()
+}
+
+pub fn log(place: Place, broker: Broker) -> LocalBoxFuture<'static, Result<(), super::Failure>> {
+    async move {
+        let dedup = journaled(&place, JournalOptions::new().checkpoints(true)).map_err(sendable)?;
+        let log = broker.log();
+        let ids: Vec<&str> = log.iter().map(|id| &**id).collect();
+        let mut offset = log_consumer::start(&dedup).map_err(sendable)?;
+        while let batch @ [_, ..] = &ids[offset as usize..ids.len().min(offset as usize + 4)] {
+            let handle = |id: &str| place.work_now(id).map_err(failure);
+            offset = at_once(|| log_consumer::consume(&dedup, offset, batch, handle))?;
+            flushed(&place).map_err(sendable)?;
+            tokio::time::sleep(Duration::from_secs(5)).await;
+        }
+        broker.all_done();
+        Ok(())
+    }
+    .boxed_local()
+}
+
+pub fn deliver(place: Place) -> Started {
+    deliver_by(engine(&place), place)
+}
+
+pub fn deliver_with_options(place: Place) -> Started {
+    let builder = engine(&place).window(Duration::from_secs(600)).retention(Duration::from_secs(24 * 3600));
+    deliver_by(builder.lease(Duration::from_secs(60)), place)
+}
+
+fn deliver_by(builder: TieredBuilder<Store>, place: Place) -> Started {
+    async move {
+        let dedup = builder.scope(place.service).build().await?;
+        Ok(each(dedup, move |dedup, id| {
+            let place = place.clone();
+            async move {
+                let handle = async |_| place.work(&id).await.map_err(failure);
+                examples::deliver(&dedup, &id, handle).await.map_err(sendable)
+            }
+        }))
+    }
+    .boxed_local()
+}
+
+/// Makes a way to deliver batches.
+fn batches(place: Place, dedup: hapax_store::TieredDedup<Store>) -> Deliver {
+    let dedup = Rc::new(dedup);
+    Box::new(move |batch| {
+        let (place, dedup) = (place.clone(), dedup.clone());
+        async move {
+            let ids: Vec<&str> = batch.iter().map(|id| &**id).collect();
+            let handle = async |id: &str| place.work(id).await.map_err(failure);
+            let done = examples::consume(&dedup, &ids, handle).await.map_err(sendable)?;
+            Ok(done.into_iter().map(str::to_owned).collect())
+        }
+        .boxed_local()
+    })
+}
+
+pub fn batch_of_an_owner(place: Place) -> Started {
+    async move {
+        place.store.be_private(); // as fjall's
+        let builder = engine(&place).scope(place.service).ownership(Ownership::Exclusive);
+        let dedup = builder.history(1e-3, 1_000).build().await?;
+        dedup.warm().await?;
+        Ok(batches(place, dedup))
+    }
+    .boxed_local()
+}
+
+pub fn hot_key(place: Place) -> Started {
+    async move {
+        let dedup = engine(&place).scope(place.service).build().await?;
+        Ok(each(dedup, move |dedup, id| {
+            let place = place.clone();
+            async move {
+                let mut key = Key::new();
+                key.text(&id);
+                let turn = hot_key::once_per_key(&dedup, &key, || async { place.work(&id).await }).await;
+                turn.map(|turn| turn == hot_key::Turn::Done).map_err(|error| error.to_string().into())
+            }
+        }))
+    }
+    .boxed_local()
+}
+
+mod of_consumers {
+    use super::*;
+    use hapax_store::{Store, TieredDedup};
+
+    pub struct Order {
+        pub id: String,
+        pub message: Message,
+        pub place: Place,
+    }
+
+    impl Carries for Order {
+        fn of(message: Message, place: &Place) -> Self {
+            Order { id: message.id.clone(), message, place: place.clone() }
+        }
+
+        fn id(&self) -> &str {
+            &self.id
+        }
+
+        fn delivery(&self) -> Option<&Message> {
+            Some(&self.message)
+        }
+    }
+
+    pub fn consumers<S: Store>(dedup: &TieredDedup<S>) -> Result<Vec<Consumer<S, Order>>, StoreError> {
+        let id = |order: &Order| Some(order.id.clone());
+        let consumer = |name: &str| Consumer::builder(name, dedup.clone(), id).build();
+        Ok(vec![
+            consumer("billing")?,       // the same name in all instances of billing, and in its next version
+            consumer("mail")?,          // what billing has done, mail has not
+            consumer("billing-retry")?, // orders with ids that `billing` has completed: it sent them on, and returned `Ok`
+        ])
+    }
+
+    pub mod whole {
+        use super::Order;
+        use crate::hostile::{CURRENT, Store, shown};
+        use hapax_store::TieredBuilder;
+        use hapax_stream::{Consumer, Source};
+        use std::error::Error;
+
+        /// Says nothing.
+        macro_rules! println {
+            ($($text:tt)*) => { drop(format!($($text)*)) };
+        }
+
+        struct InMemoryStore;
+
+        impl InMemoryStore {
+            #[expect(clippy::new_ret_no_self, reason = "the block asks for it so")]
+            fn new() -> Store {
+                CURRENT.with(|place| place.store.clone())
+            }
+        }
+
+        struct TieredDedup;
+
+        impl TieredDedup {
+            fn builder(_: Store) -> TieredBuilder<Store> {
+                CURRENT.with(shown::engine)
+            }
+        }
+
+        async fn charge(order: &Order) -> Result<(), super::super::super::Failure> {
+            order.place.clone().work_in_task(order.id.clone()).await
+        }
+
+        pub async fn consume<B: Source<Message = Order>>(broker: B) -> Result<(), Box<dyn Error>> {
+            let dedup = TieredDedup::builder(InMemoryStore::new()).build().await?; // or Redis, …
+            let id = |order: &Order| Some(order.id.clone());
+            let consumer = Consumer::builder("billing", dedup, id).max_in_flight(64).build()?;
+            let stop = async {
+                let _ = tokio::signal::ctrl_c().await;
+            };
+            let counts = consumer.run(&broker, |order| async move { charge(&order).await }, stop).await?;
+            println!("{counts:?}");
+            Ok(())
+        }
+    }
+}
+
+pub fn whole_consumer(place: Place, broker: Broker) -> LocalBoxFuture<'static, Result<(), super::Failure>> {
+    async move {
+        let consume = of_consumers::whole::consume(Queue::new(broker, place.clone()));
+        CURRENT.scope(place, consume).await.map_err(sendable)
+    }
+    .boxed_local()
+}
+
+/// Runs a consumer until all is done.
+pub async fn run_consumer<M: Carries>(
+    consumer: Consumer<Store, M>,
+    place: Place,
+    broker: Broker,
+) -> Result<(), super::Failure> {
+    let queue = Queue::new(broker, place.clone());
+    let handle = move |order: Delivery<M>| place.clone().work_in_task(order.id().to_owned());
+    consumer.run(&queue, handle, std::future::pending()).await?;
+    Ok(())
+}
+
+pub fn fan_out(place: Place, broker: Broker) -> LocalBoxFuture<'static, Result<(), super::Failure>> {
+    async move {
+        let consumers = of_consumers::consumers(&engine(&place).build().await?)?;
+        let of_service = ["billing", "mail", "billing-retry"].iter().position(|service| *service == place.service);
+        let consumer = consumers.into_iter().nth(of_service.expect("it is one of them")).expect("there are three");
+        run_consumer(consumer, place, broker).await
+    }
+    .boxed_local()
+}
+
+impl Carries for named_consumers::Order {
+    fn of(message: Message, _: &Place) -> Self {
+        named_consumers::Order { id: message.id }
+    }
+
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn delivery(&self) -> Option<&Message> {
+        None
+    }
+}
+
+pub fn of_service(place: Place, broker: Broker) -> LocalBoxFuture<'static, Result<(), super::Failure>> {
+    async move {
+        let engine = engine(&place).build().await?;
+        let consumer = match place.service.strip_suffix("-retry") {
+            Some(service) => named_consumers::of_retries(service, engine)?,
+            None => named_consumers::of_service(place.service, engine)?,
+        };
+        run_consumer(consumer, place, broker).await
+    }
+    .boxed_local()
+}
+
+mod of_functions {
+    use super::*;
+    use hapax_store::TieredDedup;
+
+    type InMemoryStore = Store;
+    type Error = crate::hostile::Failure;
+
+    /// Does what is formatted.
+    macro_rules! format {
+        ($($text:tt)*) => {{
+            let text = std::format!($($text)*);
+            let place = CURRENT.get();
+            place.work(text.rsplit(' ').next().expect("there is a last word")).await?;
+            text
+        }};
+    }
+
+    struct Bank {
+        dedup: TieredDedup<InMemoryStore>, // a service's is over Redis, PostgreSQL or SQLite
+    }
+
+    impl Bank {
+        #[hapax_macros::once(
+            dedup = self.dedup,
+            key = order_id,
+            fingerprint = cents.to_be_bytes(),
+            name = "charge" // keys do not know the type of a method
+        )]
+        async fn charge(&self, order_id: &str, cents: u32) -> Result<String, Error> {
+            Ok(format!("charged {cents} for {order_id}")) // … the call that must not happen twice …
+        }
+    }
+
+    pub fn once(place: Place) -> Started {
+        async move {
+            let bank = Bank { dedup: engine(&place).scope(place.service).build().await? };
+            Ok(each(bank, move |bank, id| {
+                CURRENT.scope(place.clone(), async move { bank.charge(&id, 100).await.map(|_| true) })
+            }))
+        }
+        .boxed_local()
+    }
+}
+
+pub use of_functions::once;
+
+mod of_set_nx {
+    use super::*;
+    use hapax_store::{Store, TieredAttempt, TieredDedup};
+    use std::cell::Cell;
+
+    tokio::task_local! {
+        static ACKNOWLEDGES: Cell<bool>;
+    }
+
+    /// Does what is printed.
+    macro_rules! println {
+        ($($text:tt)*) => { do_it(&format!($($text)*)).await? };
+    }
+
+    async fn do_it(text: &str) -> Result<(), Failure> {
+        if let Some(id) = text.strip_prefix("handle ") {
+            CURRENT.get().work(id).await.map_err(failure)?;
+        }
+        if text.starts_with("acknowledge") {
+            ACKNOWLEDGES.with(|acknowledges| acknowledges.set(true));
+        }
+        Ok(())
+    }
+
+    async fn deliver<S: Store>(dedup: &TieredDedup<S>, id: &str) -> Result<(), Failure> {
+        match dedup.claim(id).await? {
+            TieredAttempt::Claimed(claim) => {
+                println!("handle {id}"); // a crash here: the lease ends, and the redelivery is handled
+                claim.complete().await?;
+                println!("acknowledge");
+            }
+            TieredAttempt::Duplicate(_) => println!("acknowledge: it is done"),
+            _ => println!("somebody is at it: let it come again"),
+        }
+        // …
+        Ok(())
+    }
+
+    pub fn instead_of_set_nx(place: Place) -> Started {
+        async move {
+            let builder = engine(&place).lease(Duration::from_secs(60));
+            let dedup = builder.scope(format!("{}/orders", place.service)).build().await?;
+            Ok(each(dedup, move |dedup, id| {
+                let deliver = async move {
+                    deliver(&dedup, &id).await.map_err(sendable)?;
+                    Ok(ACKNOWLEDGES.with(Cell::get))
+                };
+                ACKNOWLEDGES.scope(Cell::new(false), CURRENT.scope(place.clone(), deliver))
+            }))
+        }
+        .boxed_local()
+    }
+}
+
+pub use of_set_nx::instead_of_set_nx;
