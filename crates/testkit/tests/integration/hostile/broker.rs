@@ -36,7 +36,7 @@ struct Sent {
 pub struct Broker {
     world: Arc<World>,
     sent: Arc<Mutex<Vec<Sent>>>,
-    /// What was put aside, and when it is sent anew.
+    /// Ids that were put aside, and the times at which they are sent anew.
     aside: Arc<Mutex<Vec<(String, Instant)>>>,
 }
 

@@ -1,13 +1,12 @@
 //! The code of documents, word for word, and how each is called. What a block prints, and what it
 //! builds its engine on, is the harness's here: macros and types of the same names.
 
-use super::broker::{Broker, Carries, Message, Queue};
+use super::broker::Broker;
 use super::{CURRENT, Deliver, Died, Place, Store, TokioClock, Trouble};
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
 use hapax::{Dedup, JournalOptions, Key};
-use hapax_store::{Ownership, StoreError, TieredBuilder};
-use hapax_stream::{Consumer, Delivery};
+use hapax_store::{Ownership, TieredBuilder};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::time::Duration;
@@ -23,17 +22,15 @@ mod hot_key;
 #[path = "../../../../../examples/log_consumer.rs"]
 #[allow(dead_code)] // main
 mod log_consumer;
-#[path = "../../../../../examples/patterns/src/named_consumers.rs"]
-mod named_consumers;
 
 type Failure = Box<dyn std::error::Error>;
-type Started = LocalBoxFuture<'static, Result<Deliver, super::Failure>>;
+pub type Started = LocalBoxFuture<'static, Result<Deliver, super::Failure>>;
 
 fn failure(error: super::Failure) -> Failure {
     error
 }
 
-fn sendable(error: Failure) -> super::Failure {
+pub fn sendable(error: Failure) -> super::Failure {
     error.to_string().into()
 }
 
@@ -267,143 +264,6 @@ pub fn hot_key(place: Place) -> Started {
                 turn.map(|turn| turn == hot_key::Turn::Done).map_err(|error| error.to_string().into())
             }
         }))
-    }
-    .boxed_local()
-}
-
-mod of_consumers {
-    use super::*;
-    use hapax_store::{Store, TieredDedup};
-
-    pub struct Order {
-        pub id: String,
-        pub message: Message,
-        pub place: Place,
-    }
-
-    impl Carries for Order {
-        fn of(message: Message, place: &Place) -> Self {
-            Order { id: message.id.clone(), message, place: place.clone() }
-        }
-
-        fn id(&self) -> &str {
-            &self.id
-        }
-
-        fn delivery(&self) -> Option<&Message> {
-            Some(&self.message)
-        }
-    }
-
-    pub fn consumers<S: Store>(dedup: &TieredDedup<S>) -> Result<Vec<Consumer<S, Order>>, StoreError> {
-        let id = |order: &Order| Some(order.id.clone());
-        let consumer = |name: &str| Consumer::builder(name, dedup.clone(), id).build();
-        Ok(vec![
-            consumer("billing")?,       // the same name in all instances of billing, and in its next version
-            consumer("mail")?,          // what billing has done, mail has not
-            consumer("billing-retry")?, // orders with ids that `billing` has completed: it sent them on, and returned `Ok`
-        ])
-    }
-
-    pub mod whole {
-        use super::Order;
-        use crate::hostile::{CURRENT, Store, shown};
-        use hapax_store::TieredBuilder;
-        use hapax_stream::{Consumer, Source};
-        use std::error::Error;
-
-        /// Says nothing.
-        macro_rules! println {
-            ($($text:tt)*) => { drop(format!($($text)*)) };
-        }
-
-        struct InMemoryStore;
-
-        impl InMemoryStore {
-            #[expect(clippy::new_ret_no_self, reason = "the block asks for it so")]
-            fn new() -> Store {
-                CURRENT.with(|place| place.store.clone())
-            }
-        }
-
-        struct TieredDedup;
-
-        impl TieredDedup {
-            fn builder(_: Store) -> TieredBuilder<Store> {
-                CURRENT.with(shown::engine)
-            }
-        }
-
-        async fn charge(order: &Order) -> Result<(), super::super::super::Failure> {
-            order.place.clone().work_in_task(order.id.clone()).await
-        }
-
-        pub async fn consume<B: Source<Message = Order>>(broker: B) -> Result<(), Box<dyn Error>> {
-            let dedup = TieredDedup::builder(InMemoryStore::new()).build().await?; // or Redis, …
-            let id = |order: &Order| Some(order.id.clone());
-            let consumer = Consumer::builder("billing", dedup, id).max_in_flight(64).build()?;
-            let stop = async {
-                let _ = tokio::signal::ctrl_c().await;
-            };
-            let counts = consumer.run(&broker, |order| async move { charge(&order).await }, stop).await?;
-            println!("{counts:?}");
-            Ok(())
-        }
-    }
-}
-
-pub fn whole_consumer(place: Place, broker: Broker) -> LocalBoxFuture<'static, Result<(), super::Failure>> {
-    async move {
-        let consume = of_consumers::whole::consume(Queue::new(broker, place.clone()));
-        CURRENT.scope(place, consume).await.map_err(sendable)
-    }
-    .boxed_local()
-}
-
-/// Runs a consumer until all is done.
-pub async fn run_consumer<M: Carries>(
-    consumer: Consumer<Store, M>,
-    place: Place,
-    broker: Broker,
-) -> Result<(), super::Failure> {
-    let queue = Queue::new(broker, place.clone());
-    let handle = move |order: Delivery<M>| place.clone().work_in_task(order.id().to_owned());
-    consumer.run(&queue, handle, std::future::pending()).await?;
-    Ok(())
-}
-
-pub fn fan_out(place: Place, broker: Broker) -> LocalBoxFuture<'static, Result<(), super::Failure>> {
-    async move {
-        let consumers = of_consumers::consumers(&engine(&place).build().await?)?;
-        let of_service = ["billing", "mail", "billing-retry"].iter().position(|service| *service == place.service);
-        let consumer = consumers.into_iter().nth(of_service.expect("it is one of them")).expect("there are three");
-        run_consumer(consumer, place, broker).await
-    }
-    .boxed_local()
-}
-
-impl Carries for named_consumers::Order {
-    fn of(message: Message, _: &Place) -> Self {
-        named_consumers::Order { id: message.id }
-    }
-
-    fn id(&self) -> &str {
-        &self.id
-    }
-
-    fn delivery(&self) -> Option<&Message> {
-        None
-    }
-}
-
-pub fn of_service(place: Place, broker: Broker) -> LocalBoxFuture<'static, Result<(), super::Failure>> {
-    async move {
-        let engine = engine(&place).build().await?;
-        let consumer = match place.service.strip_suffix("-retry") {
-            Some(service) => named_consumers::of_retries(service, engine)?,
-            None => named_consumers::of_service(place.service, engine)?,
-        };
-        run_consumer(consumer, place, broker).await
     }
     .boxed_local()
 }

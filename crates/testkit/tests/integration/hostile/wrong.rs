@@ -1,7 +1,8 @@
 //! Wrong versions of blocks, each with the promise of the right one: the harness must notice them.
 
 use super::Trouble::{self, *};
-use super::shown::{each, engine, run_consumer};
+use super::consumers::run_consumer;
+use super::shown::{Started, each, engine};
 use super::{Block, Deliver, Drive, Failure, Place, Store, judge};
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
@@ -14,7 +15,6 @@ use std::rc::Rc;
 
 use super::broker::{Broker, Carries, Message};
 
-type Started = LocalBoxFuture<'static, Result<Deliver, Failure>>;
 type Answer = Pin<Box<dyn Future<Output = Result<bool, Failure>>>>;
 
 const RIGHT: Block = Block {
