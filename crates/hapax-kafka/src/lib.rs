@@ -36,8 +36,8 @@
 //! - [`KafkaPartitions`] is for a consumer of each partition, with a memory that follows it.
 //!
 //! A dead letter that is sent to its topic again, or to one for retries that the same consumer
-//! reads, with its key and headers, is handled again. A record that was put aside and is only read again,
-//! since its offset was not committed, is tried once, and put aside again if it fails.
+//! reads, with its key and headers, is handled again. A record that was put aside and is only read
+//! again, since its offset was not committed, is tried once, and put aside again if it fails.
 //!
 //! Brokers, credentials and encryption are settings of the client, as
 //! [librdkafka](https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md) names

@@ -84,7 +84,8 @@
 //! One that is sent to its queue, and deleted from that for dead letters, is handled again. Send it
 //! to a FIFO queue with its group, and with another deduplication id than the first time, such as
 //! the dead letter's `MessageId`: SQS accepts one that it has seen within five minutes, and
-//! delivers nothing. (A consumer that takes this id for its own needs the same one, five minutes later.)
+//! delivers nothing. (A consumer that takes this id for its own needs the same one, five minutes
+//! later.)
 
 mod dead_letter;
 mod error;

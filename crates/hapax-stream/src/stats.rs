@@ -139,9 +139,10 @@ pub struct ConsumerStats {
     pub retried: u64,
     /// Messages put aside.
     pub dead_lettered: u64,
-    /// Messages that had been put aside before, and came again since the broker had missed it. Those
-    /// of an earlier run, or of a broker that gives deliveries no [names](super::Source::sent_as),
-    /// are among the dead letters a second time, and in `dead_lettered`.
+    /// Messages that had been put aside before, and came again since the broker had missed it.
+    /// Those of an earlier run, or of a broker that gives deliveries no
+    /// [names](super::Source::sent_as), are among the dead letters a second time, and in
+    /// `dead_lettered`.
     pub aside_again: u64,
     /// Messages acknowledged.
     pub acknowledged: u64,

@@ -1,5 +1,5 @@
-//! Dead letters that are sent anew, and deliveries that are only repeated: what a consumer does with
-//! them is the same for each broker.
+//! Dead letters that are sent anew, and deliveries that are only repeated: what a consumer does
+//! with them is the same for each broker.
 
 use crate::processes::PATIENCE;
 use hapax_store::{InMemoryStore, TieredDedup};

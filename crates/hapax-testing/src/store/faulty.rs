@@ -199,11 +199,19 @@ impl<S: Store> Store for FaultyStore<S> {
     }
 
     async fn claim(&self, claims: &[ClaimRequest]) -> Answers<Claimed> {
-        let mut answers = self.call(claims, |claims| self.inner.claim(claims)).await?;
-        let damaged = &self.script().damaged;
-        let of_damaged = claims.iter().zip(&mut answers).filter(|(claim, _)| damaged.contains(&claim.key));
-        of_damaged.for_each(|(_, answer)| *answer = Err(Self::error(ErrorKind::Corrupt)));
-        Ok(answers)
+        let is_damaged: Vec<bool> = {
+            let script = self.script();
+            claims.iter().map(|claim| script.damaged.contains(&claim.key)).collect()
+        };
+        if !is_damaged.contains(&true) {
+            return self.call(claims, |claims| self.inner.claim(claims)).await;
+        }
+        let whole = claims.iter().zip(&is_damaged).filter(|(_, is_damaged)| !**is_damaged);
+        let whole: Vec<ClaimRequest> = whole.map(|(claim, _)| claim.clone()).collect();
+        let mut answers = self.call(&whole, |claims| self.inner.claim(claims)).await?.into_iter();
+        let corrupt = || Err(Self::error(ErrorKind::Corrupt));
+        let answer = |is_damaged: bool| if is_damaged { None } else { answers.next() };
+        Ok(is_damaged.into_iter().map(answer).map(|answer| answer.unwrap_or_else(corrupt)).collect())
     }
 
     async fn complete(&self, completions: &[Completion]) -> Answers<Held> {
