@@ -16,8 +16,12 @@ use tokio_postgres::Client;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeadLetter {
-    /// Its number: for [`Letters::At`], and the place from which to continue a list.
+    /// The place from which to continue a list. (It does not name the letter: after a failover
+    /// another one may have it.)
     pub position: i64,
+    /// The random token of the claim that gave it up. Together with the position it is a name that
+    /// no other letter ever has.
+    pub(crate) token: i64,
     /// The message itself.
     pub message: Message,
     /// The error of the last attempt.
@@ -47,8 +51,8 @@ pub struct DeadLetter {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub enum Letters<'l> {
-    /// The letters at these positions.
-    At(&'l [i64]),
+    /// These letters, as they were [listed](super::outbox::dead_letters).
+    These(&'l [DeadLetter]),
     /// All letters of a consumer or a topic; `None`: all there are.
     Of(Option<&'l str>),
     /// Letters as in [`Of`](Self::Of) that were given up at least this long ago.
@@ -59,15 +63,21 @@ pub enum Letters<'l> {
 const LETTERS_MAX: i64 = 1_000;
 
 impl Letters<'_> {
-    /// Returns positions, name and age, as the server's functions take them.
-    fn values(&self) -> Result<[Value<'_>; 3], StoreError> {
-        let (positions, name, age) = match *self {
-            Letters::At(positions) => (Some(positions), None, None),
-            Letters::Of(name) => (None, name, None),
-            Letters::OlderThan(name, age) => (None, name, Some(micros(age))),
+    /// Returns name and age, as the server's functions take them.
+    fn of(&self) -> Result<[Value<'_>; 2], StoreError> {
+        let (name, age) = match *self {
+            Letters::These(_) => (None, None),
+            Letters::Of(name) => (name, None),
+            Letters::OlderThan(name, age) => (name, Some(micros(age))),
         };
         name.map_or(Ok(()), |name| validate_name("a consumer or topic", name))?;
-        Ok([Value::SomeNumbers(positions), Value::OptionalText(name), Value::OptionalReal(age)])
+        Ok([Value::OptionalText(name), Value::OptionalReal(age)])
+    }
+
+    /// Returns the positions and tokens of these letters.
+    fn these(&self) -> Option<(Vec<i64>, Vec<i64>)> {
+        let Letters::These(letters) = self else { return None };
+        Some(letters.iter().map(|letter| (letter.position, letter.token)).unzip())
     }
 }
 
@@ -84,6 +94,7 @@ pub(super) async fn list(
     let letter = |row: &Row| {
         Ok(DeadLetter {
             position: row.get("position")?,
+            token: row.get("token")?,
             message: message(row)?,
             error: row.get::<Option<String>>("error")?.unwrap_or_default(),
             died_at: time(row.get("died_at")?),
@@ -94,8 +105,11 @@ pub(super) async fn list(
 
 /// Requeues or discards letters, by the given statement.
 pub(super) async fn change(client: &Client, doing: &str, sql: &str, letters: Letters<'_>) -> Result<u64, StoreError> {
-    let [positions, name, age] = letters.values()?;
-    let rows = ask(client, doing, sql, &[positions, name, age, Value::Number(LETTERS_MAX)]).await?;
+    let [name, age] = letters.of()?;
+    let these = letters.these();
+    let (positions, tokens) = these.as_ref().map(|(positions, tokens)| (&positions[..], &tokens[..])).unzip();
+    let these = [Value::SomeNumbers(positions), Value::SomeNumbers(tokens)];
+    let rows = ask(client, doing, sql, &[these[0], these[1], name, age, Value::Number(LETTERS_MAX)]).await?;
     let changed: i64 = rows.first().map(|row| row.get("changed")).transpose()?.unwrap_or(0);
     Ok(changed.unsigned_abs())
 }

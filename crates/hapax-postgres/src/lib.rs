@@ -40,7 +40,10 @@
 //! - The effect of a message on this database is there once, whatever crashes: consumer, relay or
 //!   server.
 //! - A message that was received is handled or becomes a dead letter; one that was enqueued is
-//!   published or becomes a dead letter. Nothing is removed otherwise.
+//!   published or becomes a dead letter. Nothing is removed otherwise. What a server loses of its
+//!   commits (in a failover to an asynchronous standby, or when a backup is put back) is lost here,
+//!   too: a message with its effect. A message that is there afterwards keeps these promises,
+//!   whatever relays and workers lived through the loss; it may be published once more.
 //! - Messages of one key (of a consumer, or of a topic) are handled and published in the order in
 //!   which the transactions that stored them were committed, one after the other. A message that
 //!   fails holds up those of its key, and no others.

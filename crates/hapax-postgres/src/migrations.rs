@@ -50,7 +50,7 @@ const FUNCTIONS: [&str; 19] = [
 ];
 
 /// The functions that `handled.sql` makes or calls.
-const HANDLED_FUNCTIONS: [&str; 11] = [
+const HANDLED_FUNCTIONS: [&str; 12] = [
     "once",
     "once_batch",
     "mark",
@@ -59,6 +59,7 @@ const HANDLED_FUNCTIONS: [&str; 11] = [
     "inbox_result",
     "inbox_lock",
     "inbox_store_one",
+    "inbox_settle",
     "handled_slots",
     "handled_list",
     "handled_requeue",

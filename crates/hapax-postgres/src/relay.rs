@@ -59,7 +59,8 @@ const MIB: usize = 1 << 20;
 /// is over, so no two relays have a message in flight at a time. (The exception is a relay whose
 /// process stands still for longer than that, and goes on.) A relay that is killed after it has
 /// published, and before it has settled, leaves the message to be published again after its lease.
-/// So does a server that crashes within a moment after it was told. Even then the *first*
+/// So does a server that crashes within a moment after it was told, or loses the claim: in a
+/// failover all that is in flight may be published once more. Even then the *first*
 /// publications of a key's messages come in order, so a receiver that dedupes by id has all of them
 /// once and in order.
 ///

@@ -58,6 +58,7 @@ async fn settle_some(
     outcomes.iter().for_each(|outcome| columns.add(outcome));
     let values = [
         Value::Numbers(&columns.done),
+        Value::Numbers(&columns.done_tokens),
         Value::Numbers(&columns.positions),
         Value::Numbers(&columns.tokens),
         Value::Numbers(&columns.attempts),
@@ -77,6 +78,7 @@ async fn settle_some(
 #[derive(Default)]
 struct Columns {
     done: Vec<i64>,
+    done_tokens: Vec<i64>,
     positions: Vec<i64>,
     tokens: Vec<i64>,
     attempts: Vec<i64>,
@@ -94,7 +96,10 @@ impl Columns {
         let mut put_off = jittered(outcome.put_off);
         for tried in &outcome.fates {
             match &tried.fate {
-                Fate::Done => self.done.push(tried.position),
+                Fate::Done => {
+                    self.done.push(tried.position);
+                    self.done_tokens.push(outcome.token);
+                }
                 Fate::Failed { error, delay } => {
                     put_off = jittered(*delay);
                     self.tried(outcome.token, tried.position, tried.attempts, Some(error), false, put_off);

@@ -110,7 +110,7 @@ pub(super) fn begin(tables: &Tables, queue: Queue) -> String {
 
 /// Settles claims: see `queue.sql`.
 pub(super) fn settle(tables: &Tables, queue: Queue) -> String {
-    call(tables, queue, "settle", 11)
+    call(tables, queue, "settle", 12)
 }
 
 /// Announces that somebody is awake: see `queue.sql`.
@@ -120,12 +120,12 @@ pub(super) fn awake(tables: &Tables, queue: Queue) -> String {
 
 /// Requeues dead letters: see `queue.sql`.
 pub(super) fn requeue(tables: &Tables, queue: Queue) -> String {
-    call(tables, queue, "requeue", 4)
+    call(tables, queue, "requeue", 5)
 }
 
 /// Removes dead letters: see `queue.sql`.
 pub(super) fn discard(tables: &Tables, queue: Queue) -> String {
-    call(tables, queue, "discard", 4)
+    call(tables, queue, "discard", 5)
 }
 
 /// Counts messages: see `queue.sql`.
@@ -140,7 +140,7 @@ pub(super) fn lock(tables: &Tables, queue: Queue) -> String {
     let table = tables.queue(queue);
     format!(
         "SELECT pg_catalog.pg_backend_pid() AS pid FROM {table} WHERE position {EQ} $1 AND token {EQ} $2 \
-         AND attempts {EQ} $3 FOR UPDATE SKIP LOCKED"
+         AND attempts {EQ} $3 AND dead_at IS NULL FOR UPDATE SKIP LOCKED"
     )
 }
 

@@ -33,23 +33,48 @@ impl Server {
 
     /// Starts a server with these settings. None if there is no PostgreSQL here, which is printed.
     pub fn start(settings: &[&str]) -> Option<Server> {
-        static SERVERS: AtomicU64 = AtomicU64::new(0);
         let Some(binaries) = binaries() else {
             crate::skipped_without("PostgreSQL", "postgresql");
             return None;
         };
+        let server = Server::stopped(binaries, settings.iter().map(|setting| setting.to_string()).collect());
+        server.make_data();
+        server.launch();
+        Some(server)
+    }
+
+    /// Starts a server that follows this one, as an asynchronous standby.
+    pub fn standby(&self) -> Server {
+        let standby = Server::stopped(self.binaries.clone(), self.settings.clone());
+        let port = self.port.to_string();
+        let from = ["-h", self.dir.to_str().expect("a path in ASCII"), "-p", &port, "-U", "postgres"];
+        run(standby.command("pg_basebackup").args(from).args(["-c", "fast", "-R", "-D"]).arg(standby.data()));
+        standby.launch();
+        standby
+    }
+
+    /// Returns a server without files, in a directory of its own.
+    fn stopped(binaries: PathBuf, settings: Vec<String>) -> Server {
+        static SERVERS: AtomicU64 = AtomicU64::new(0);
         let name = format!("hapax-postgres-{}-{}", std::process::id(), SERVERS.fetch_add(1, Ordering::Relaxed));
         let dir = std::env::temp_dir().join(name);
         let _ = fs::remove_dir_all(&dir);
         fs::create_dir_all(&dir).expect("a temporary directory");
-        let port = free_port();
-        let settings = settings.iter().map(|setting| setting.to_string()).collect();
         // From here on it is removed again, whatever fails.
-        let server = Server { dir, binaries, port, settings, process: Mutex::new(None) };
+        let server = Server { dir, binaries, port: free_port(), settings, process: Mutex::new(None) };
         server.own(&server.dir);
-        server.make_data();
-        server.launch();
-        Some(server)
+        server
+    }
+
+    /// Keeps a copy of its files, for [`restore`](Self::restore). It must not run.
+    pub fn back_up(&self) {
+        copy(&self.data(), &self.dir.join("backup")).expect("a copy");
+    }
+
+    /// Puts the copy in the place of its files. It must not run.
+    pub fn restore(&self) {
+        fs::remove_dir_all(self.data()).expect("its files");
+        copy(&self.dir.join("backup"), &self.data()).expect("a copy");
     }
 
     /// Makes the files of an empty server, or copies those that were made before in the build's

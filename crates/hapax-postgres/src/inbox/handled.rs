@@ -9,6 +9,7 @@ use crate::tables::Tables;
 use crate::transaction::{Row, Transaction, Value};
 use crate::{Message, statements};
 use hapax_store::StoreError;
+use std::borrow::Cow;
 use std::time::SystemTime;
 use tokio_postgres::Client;
 
@@ -22,7 +23,8 @@ pub const RESULT_BYTES_MAX: usize = 64 << 10;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Handled {
-    /// Its number: for [`Finished::At`], and the place from which to continue a list.
+    /// The place from which to continue a list. (It does not name the event: after a failover
+    /// another one may have it.)
     pub number: i64,
     /// The consumer that has handled it.
     pub consumer: String,
@@ -228,8 +230,8 @@ fn read(row: &Row) -> Result<Handled, StoreError> {
 /// A selection of messages that were handled and kept.
 #[derive(Clone, Copy, Debug)]
 pub enum Finished<'f> {
-    /// Those with these [numbers](Handled::number).
-    At(&'f [i64]),
+    /// Those of these events, as they were [listed](handled()): each is one handling of a message.
+    These(&'f [Handled]),
     /// Those of this consumer with these ids.
     Ids(&'f str, &'f [Vec<u8>]),
 }
@@ -247,8 +249,7 @@ pub enum Finished<'f> {
 /// let tables = Tables::default();
 /// let query = HandledQuery::of_subject("order-17").consumer("billing");
 /// let kept = inbox::handled(&client, &tables, query).await?;
-/// let numbers: Vec<i64> = kept.iter().filter(|event| event.is_kept).map(|event| event.number).collect();
-/// inbox::requeue_handled(&client, &tables, Finished::At(&numbers)).await?;
+/// inbox::requeue_handled(&client, &tables, Finished::These(&kept)).await?;
 /// # Ok(())
 /// # }
 /// ```
@@ -269,17 +270,22 @@ pub enum Finished<'f> {
 ///
 /// The usual errors if the server does not answer. None of them is requeued then.
 pub async fn requeue_handled(client: &Client, tables: &Tables, finished: Finished<'_>) -> Result<u64, StoreError> {
-    let (numbers, consumer, ids) = match finished {
-        Finished::At(numbers) => (Some(numbers), None, &[][..]),
+    // A number alone may be another event's after a failover.
+    let (numbers, consumers, ids) = match finished {
+        Finished::These(events) => {
+            let ids: Vec<Vec<u8>> = events.iter().map(|event| event.id.clone()).collect();
+            let consumers = events.iter().map(|event| event.consumer.clone()).collect();
+            (Some(events.iter().map(|event| event.number).collect::<Vec<i64>>()), consumers, Cow::Owned(ids))
+        }
         Finished::Ids(consumer, ids) => {
             validate_name("a consumer", consumer)?;
-            (None, Some(consumer), ids)
+            (None, vec![consumer.to_owned()], Cow::Borrowed(ids))
         }
     };
     let values = [
-        Value::SomeNumbers(numbers),
-        Value::OptionalText(consumer),
-        Value::BytesEach(ids),
+        Value::SomeNumbers(numbers.as_deref()),
+        Value::Texts(&consumers),
+        Value::BytesEach(&ids),
         Value::Number(REQUEUED_MAX),
     ];
     let rows = ask(client, "requeue messages", &statements::requeue_handled(tables), &values).await?;

@@ -31,3 +31,24 @@ LANGUAGE sql AS $$
     SELECT t.position, t.name, t.key, t.id, t.payload, t.headers, t.attempts, t.error, t.enqueued_at, t.died_at
     FROM {queue_dead_letters}(_name, _behind, _limit) t
 $$;
+CREATE OR REPLACE FUNCTION {queue_settle}(
+    _done bigint[],
+    _positions bigint[], _tokens bigint[], _attempts bigint[], _errors text[], _dead bigint[], _delays float8[],
+    _names text[], _keys bytea[], _lanes bigint[], _lane_delays float8[]
+) RETURNS SETOF bigint
+LANGUAGE sql AS $$
+    SELECT {queue_settle}(_done, NULL::bigint[], _positions, _tokens, _attempts, _errors, _dead, _delays,
+        _names, _keys, _lanes, _lane_delays)
+$$;
+CREATE OR REPLACE FUNCTION {queue_requeue}(
+    _positions bigint[], _name text, _age float8, _limit bigint, OUT changed bigint
+)
+LANGUAGE sql AS $$
+    SELECT {queue_requeue}(_positions, NULL::bigint[], _name, _age, _limit)
+$$;
+CREATE OR REPLACE FUNCTION {queue_discard}(
+    _positions bigint[], _name text, _age float8, _limit bigint, OUT changed bigint
+)
+LANGUAGE sql AS $$
+    SELECT {queue_discard}(_positions, NULL::bigint[], _name, _age, _limit)
+$$;

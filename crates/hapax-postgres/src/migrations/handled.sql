@@ -144,10 +144,11 @@ BEGIN
 END $$;
 
 -- Lets messages that were handled, and kept, wait again, each as the last of its key: those of
--- these numbers, or of these ids of a consumer. How many. One that waits (or is a dead letter) is
+-- these numbers that are of these consumers and have these ids, or (_numbers is null) those of a
+-- consumer with these ids. A number alone names nothing: see {inbox_settle}. How many. One that waits (or is a dead letter) is
 -- not doubled, and a row is requeued once: whoever comes second finds that it was.
 CREATE OR REPLACE FUNCTION {handled_requeue}(
-    _numbers bigint[], _consumer text, _ids bytea[], _limit bigint, OUT changed bigint
+    _numbers bigint[], _consumers text[], _ids bytea[], _limit bigint, OUT changed bigint
 )
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 #variable_conflict use_column
@@ -160,10 +161,11 @@ BEGIN
         'SELECT r.* FROM (
             SELECT h.number, h.slot, h.consumer, h.key FROM {handled} h
             WHERE h.slot IN (%s) AND h.payload IS NOT NULL AND h.requeued_at IS NULL
-                AND ($1 IS NULL OR h.number = ANY ($1)) AND ($2 IS NULL OR (h.consumer = $2 AND h.id = ANY ($3)))
+                AND CASE WHEN $1 IS NULL THEN h.consumer = $2[1] AND h.id = ANY ($3)
+                ELSE h.number = ANY ($1) AND (h.number, h.consumer, h.id) IN (SELECT * FROM unnest($1, $2, $3)) END
             ORDER BY h.number LIMIT $4
         ) r ORDER BY r.consumer, r.key, r.number', {handled_slots}())
-    USING _numbers, _consumer, _ids, _limit
+    USING _numbers, _consumers, _ids, _limit
     LOOP
         -- The key's lock before the row's: as whoever receives, who holds no row.
         IF _row.key IS NOT NULL THEN

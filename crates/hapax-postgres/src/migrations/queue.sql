@@ -412,8 +412,8 @@ BEGIN
         END IF;
     END IF;
     -- Whoever has its row is still at work on it, though its lease is over.
-    PERFORM FROM {queue} m WHERE m.position = _position AND (_key IS NOT NULL OR m.token = _token) AND m.dead_at IS NULL
-        FOR UPDATE SKIP LOCKED;
+    PERFORM FROM {queue} m WHERE m.position = _position AND m.name = _name AND m.dead_at IS NULL
+        AND CASE WHEN _key IS NULL THEN m.token = _token ELSE m.key = _key END FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
         RETURN NULL;
     END IF;
@@ -422,14 +422,17 @@ BEGIN
     RETURN _attempts;
 END $$;
 
--- Says what came of claims, as far as they still hold. _done was done: it is removed, whoever has a
--- claim on it now. _positions were tried and failed, or (dead) are given up. _names, _keys and
--- _lanes (their tokens) are keys to give back. Returns the positions of messages whose rows
--- somebody has locked: to be said again, with their keys, which are kept until then.
+-- Says what came of claims, as far as they still hold. _done was done: it is removed. _positions
+-- were tried and failed, or (dead) are given up. _names, _keys and _lanes (their tokens) are keys to
+-- give back. Returns the positions of messages whose rows somebody has locked: to be said again,
+-- with their keys, which are kept until then.
+--
+-- A position alone names nothing: after a loss of what was committed last it is another message's. A
+-- token is random. Where a claim's token is, the claim was not lost, nor was what it had found.
 --
 -- Messages are locked before keys, as claims do, and what is locked is not waited for.
 CREATE OR REPLACE FUNCTION {queue_settle}(
-    _done bigint[],
+    _done bigint[], _done_tokens bigint[],
     _positions bigint[], _tokens bigint[], _attempts bigint[], _errors text[], _dead bigint[], _delays float8[],
     _names text[], _keys bytea[], _lanes bigint[], _lane_delays float8[]
 ) RETURNS SETOF bigint
@@ -443,13 +446,15 @@ DECLARE
     _put_off float8[];
 BEGIN
     IF cardinality(_done) > 0 THEN
-        DELETE FROM {queue} m WHERE m.position = ANY (_done);
+        DELETE FROM {queue} m USING unnest(_done, _done_tokens) u(position, token)
+        WHERE m.position = u.position AND m.dead_at IS NULL AND (u.token IS NULL OR m.token = u.token
+            OR EXISTS (SELECT FROM {keys} k WHERE k.name = m.name AND k.key = m.key AND k.token = u.token));
     END IF;
     IF cardinality(_positions) > 0 THEN
         SELECT array_agg(h.position) INTO _held FROM (
             SELECT m.position FROM {queue} m WHERE m.position = ANY (_positions) ORDER BY m.position FOR UPDATE SKIP LOCKED
         ) h;
-        UPDATE {queue} m SET token = 0, attempts = u.attempts, error = coalesce(u.error, m.error),
+        UPDATE {queue} m SET token = u.dead * u.token, attempts = u.attempts, error = coalesce(u.error, m.error),
             dead_at = CASE WHEN u.dead = 1 THEN clock_timestamp() END,
             due_at = CASE WHEN m.key IS NULL AND u.dead = 0
                 THEN clock_timestamp() + u.delay * interval '1 microsecond' END
@@ -481,10 +486,11 @@ BEGIN
     ON CONFLICT (name) DO UPDATE SET awake_until = greatest(b.awake_until, excluded.awake_until);
 END $$;
 
--- Makes dead letters the last of their keys: those at these positions, or the oldest so many of a
--- name (or of all). How many. Each takes its key's lock, as whoever enqueues does.
+-- Makes dead letters the last of their keys: those at these positions with these tokens (of the
+-- claims that made them dead), or the oldest so many of a name (or of all). How many. Each takes its
+-- key's lock, as whoever enqueues does.
 CREATE OR REPLACE FUNCTION {queue_requeue}(
-    _positions bigint[], _name text, _age float8, _limit bigint, OUT changed bigint
+    _positions bigint[], _tokens bigint[], _name text, _age float8, _limit bigint, OUT changed bigint
 )
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
@@ -495,7 +501,10 @@ BEGIN
     FOR _letter IN
         SELECT d.* FROM (
             SELECT m.position, m.name, m.key FROM {queue} m WHERE m.dead_at IS NOT NULL
-                AND (_positions IS NULL OR m.position = ANY (_positions)) AND (_name IS NULL OR m.name = _name)
+                AND (_positions IS NULL OR (m.position = ANY (_positions) AND EXISTS (
+                    SELECT FROM unnest(_positions, _tokens) u(position, token)
+                    WHERE u.position = m.position AND (u.token IS NULL OR u.token = m.token))))
+                AND (_name IS NULL OR m.name = _name)
                 AND (_age IS NULL OR m.dead_at < clock_timestamp() - _age * interval '1 microsecond')
             ORDER BY m.position LIMIT _limit
         ) d ORDER BY d.name, d.key, d.position
@@ -520,28 +529,31 @@ END $$;
 -- Dead letters of a name (or of all) behind a position, oldest first. Times are microseconds since
 -- 1970.
 CREATE OR REPLACE FUNCTION {queue_dead_letters}(_name text, _behind bigint, _limit bigint) RETURNS TABLE (
-    "position" bigint, name text, key bytea, id bytea, payload bytea, headers text[], attempts integer, error text,
-    enqueued_at bigint, died_at bigint, kind text, source text, subject text
+    "position" bigint, token bigint, name text, key bytea, id bytea, payload bytea, headers text[], attempts integer,
+    error text, enqueued_at bigint, died_at bigint, kind text, source text, subject text
 )
 LANGUAGE sql SET search_path = pg_catalog, pg_temp SET jit = off AS $$
-    SELECT m.position, m.name, m.key, m.id, m.payload, m.headers, m.attempts, m.error,
+    SELECT m.position, m.token, m.name, m.key, m.id, m.payload, m.headers, m.attempts, m.error,
         (extract(epoch FROM m.enqueued_at) * 1000000)::bigint, (extract(epoch FROM m.dead_at) * 1000000)::bigint,
         m.kind, m.source, m.subject
     FROM {queue} m WHERE m.dead_at IS NOT NULL AND m.position > _behind AND (_name IS NULL OR m.name = _name)
     ORDER BY m.position LIMIT _limit
 $$;
 
--- Removes dead letters: those at these positions, or the oldest so many of a name (or of all) that
--- died so long ago. How many.
+-- Removes dead letters: those at these positions with these tokens, or the oldest so many of a name
+-- (or of all) that died so long ago. How many.
 CREATE OR REPLACE FUNCTION {queue_discard}(
-    _positions bigint[], _name text, _age float8, _limit bigint, OUT changed bigint
+    _positions bigint[], _tokens bigint[], _name text, _age float8, _limit bigint, OUT changed bigint
 )
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
     DELETE FROM {queue} WHERE position IN (
         SELECT m.position FROM {queue} m WHERE m.dead_at IS NOT NULL
-            AND (_positions IS NULL OR m.position = ANY (_positions)) AND (_name IS NULL OR m.name = _name)
+            AND (_positions IS NULL OR (m.position = ANY (_positions) AND EXISTS (
+                SELECT FROM unnest(_positions, _tokens) u(position, token)
+                WHERE u.position = m.position AND (u.token IS NULL OR u.token = m.token))))
+            AND (_name IS NULL OR m.name = _name)
             AND (_age IS NULL OR m.dead_at < clock_timestamp() - _age * interval '1 microsecond')
         ORDER BY m.position LIMIT _limit
     );

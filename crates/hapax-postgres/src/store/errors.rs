@@ -16,21 +16,21 @@ pub(crate) fn kind(state: &SqlState) -> ErrorKind {
         "57014" => ErrorKind::Timeout,
         // lock_not_available
         "55P03" => ErrorKind::Conflict,
-        // A deadlock or a serialization failure: undone, and worth another try.
-        "40001" | "40P01" => ErrorKind::Unavailable,
         // A row without a bucket, for which there is no partition: its transaction had not begun.
         "23502" | "23514" => ErrorKind::Unavailable,
         // The server found its own files damaged.
         "XX001" | "XX002" => ErrorKind::Corrupt,
-        // A server that only reads, as after a failover.
-        "25006" => ErrorKind::Unavailable,
+        // A server that only reads, as after a failover; the second is what a standby says to whoever
+        // begins a transaction that writes.
+        "25006" | "0A000" => ErrorKind::Unavailable,
         // A prepared statement that is gone, or another one of its name: a pooler has given the
         // transaction another session. It is prepared again, or has no name from then on.
         "26000" | "42P05" => ErrorKind::Unavailable,
         // Sent too late, or the server was about to end the connection.
-        "25P02" | "25P03" => ErrorKind::Unavailable,
+        "25P02" | "25P03" | "25P04" => ErrorKind::Unavailable,
         code => match &code[..code.len().min(2)] {
-            "08" | "53" | "57" | "58" | "XX" => ErrorKind::Unavailable,
+            // Class 40: a deadlock or a serialization failure, undone and worth another try.
+            "08" | "40" | "53" | "57" | "58" | "XX" => ErrorKind::Unavailable,
             _ => ErrorKind::Misconfigured,
         },
     }
@@ -56,6 +56,11 @@ pub(crate) fn unanswered(error: &Error) -> ErrorKind {
     let Some(cause) = error.source() else { return ErrorKind::Unavailable };
     match cause.downcast_ref::<io::Error>() {
         Some(error) if error.kind() == io::ErrorKind::TimedOut => ErrorKind::Timeout,
+        // The driver's own, without a number: no server is the one for which the address asks. A
+        // standby that is not promoted yet only reads. (With one, it is a socket's permissions.)
+        Some(error) if error.kind() == io::ErrorKind::PermissionDenied && error.raw_os_error().is_none() => {
+            ErrorKind::Unavailable
+        }
         Some(error) if error.kind() == io::ErrorKind::PermissionDenied => ErrorKind::Misconfigured,
         // rustls: the certificate is not valid.
         Some(error) if error.kind() == io::ErrorKind::InvalidData => ErrorKind::Misconfigured,
@@ -99,10 +104,17 @@ mod tests {
             ("53300", ErrorKind::Unavailable),
             ("40001", ErrorKind::Unavailable),
             ("40P01", ErrorKind::Unavailable),
+            ("40003", ErrorKind::Unavailable),
             ("25006", ErrorKind::Unavailable),
+            ("0A000", ErrorKind::Unavailable),
+            ("25P02", ErrorKind::Unavailable),
+            ("25P04", ErrorKind::Unavailable),
+            ("53100", ErrorKind::Unavailable),
             ("26000", ErrorKind::Unavailable),
             ("42P05", ErrorKind::Unavailable),
             ("55P03", ErrorKind::Conflict),
+            ("55000", ErrorKind::Misconfigured),
+            ("28000", ErrorKind::Misconfigured),
             ("28P01", ErrorKind::Misconfigured),
             ("3D000", ErrorKind::Misconfigured),
             ("42P01", ErrorKind::Misconfigured),

@@ -248,8 +248,18 @@ pub(super) fn survey(settings: &str, names: &Names, family: i32, bucket: i32) ->
     format!(
         "{begin}UPDATE {buckets} b SET live_until = s.live_until, records = s.records \
          FROM (SELECT coalesce(max(expires_at), '-infinity') AS live_until, count(*) AS records FROM {partition}) s \
-         WHERE b.family = {family} AND b.bucket = {bucket} AND b.live_until IS NULL; \
+         WHERE b.family = {family} AND b.bucket = {bucket} AND b.live_until IS NULL \
+         AND b.bucket < (SELECT max(bucket) FROM {buckets} WHERE family = {family}); \
          COMMIT"
+    )
+}
+
+/// Checks that a bucket is closed, and that its records have all expired.
+pub(super) fn is_over(names: &Names, family: i32, bucket: i32) -> String {
+    let buckets = names.buckets();
+    format!(
+        "SELECT EXISTS (SELECT FROM {buckets} WHERE family = {family} AND bucket = {bucket} \
+         AND live_until <= clock_timestamp() AND bucket < (SELECT max(bucket) FROM {buckets} WHERE family = {family}))"
     )
 }
 

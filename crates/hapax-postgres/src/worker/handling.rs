@@ -189,6 +189,9 @@ impl<H: Send + Sync + 'static> Work<H> {
         self.meters.happened(Event::Released, kinds[begun..].iter().map(Option::as_deref));
         let is_done = |tried: &Tried| tried.fate == Fate::Done;
         let is_gone = run.key.is_none() && begun == count && outcome.fates.iter().all(is_done);
+        // Each was removed together with its effect. If a failover has undone both, it is there
+        // again, under the same claim, and is not done.
+        outcome.fates.retain(|tried| !is_done(tried));
         Handled { outcome: (!is_gone).then_some(outcome), begun, error }
     }
 

@@ -141,7 +141,7 @@ fn nothing_of_somebody_elses_in_the_search_path_is_run() {
         worker.step(&Arc::new(Fails)).await.unwrap();
         let letters = inbox::dead_letters(&victim, &tables, None, 0, 10).await.unwrap();
         assert!(!letters.is_empty());
-        assert!(inbox::requeue(&victim, &tables, Letters::At(&[letters[0].position])).await.unwrap() > 0);
+        assert!(inbox::requeue(&victim, &tables, Letters::These(&letters[..1])).await.unwrap() > 0);
 
         let ids = ["m", "n"].map(|id| NewMessage::new(id, "").key("k"));
         let mut tx = victim.transaction().await.unwrap();

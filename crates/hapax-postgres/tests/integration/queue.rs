@@ -19,7 +19,7 @@ async fn done(place: &Place, client: &Client, name: &str, claimed: &[(i64, Optio
     let positions: Vec<i64> = claimed.iter().map(|(position, _)| *position).collect();
     let keys: Vec<Vec<u8>> = claimed.iter().filter_map(|(_, key)| key.clone()).collect();
     let sql = format!(
-        "SELECT * FROM {}_outbox_settle($1, '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', \
+        "SELECT * FROM {}_outbox_settle($1, array_fill(77::bigint, ARRAY[cardinality($1::bigint[])]), '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', \
          array_fill($2::text, ARRAY[cardinality($3::bytea[])]), $3, array_fill(77::bigint, ARRAY[cardinality($3)]), \
          array_fill(0::float8, ARRAY[cardinality($3)]))",
         place.prefix
@@ -161,7 +161,7 @@ fn requeued_letters_wait_for_their_keys_lock() {
         let mut tx = client.transaction().await.unwrap();
         let holder = pid(&tx).await;
         outbox::enqueue(&mut tx, &place.tables, "t", NewMessage::new("new", "").key("k")).await.unwrap();
-        let requeued = async { outbox::requeue(&other, &place.tables, Letters::At(&[letters[0].position])).await };
+        let requeued = async { outbox::requeue(&other, &place.tables, Letters::These(&letters[..1])).await };
         let watcher = place.client().await;
         let ends = async {
             until_somebody_waits(&watcher, holder).await;

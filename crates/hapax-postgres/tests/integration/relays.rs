@@ -149,7 +149,7 @@ fn a_message_that_fails_holds_up_its_key_alone_until_it_is_a_dead_letter() {
         relay.await.unwrap();
 
         // The operator requeues it, behind messages that were published meanwhile.
-        assert_eq!(outbox::requeue(&client, &place.tables, Letters::At(&[letters[0].position])).await.unwrap(), 1);
+        assert_eq!(outbox::requeue(&client, &place.tables, Letters::These(&letters[..1])).await.unwrap(), 1);
         let repaired = Arc::new(Broker::default());
         let (stop, relay) = start(place.relay(), &repaired);
         until_empty(&place, &client).await;

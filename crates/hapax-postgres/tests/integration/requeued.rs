@@ -3,19 +3,19 @@
 use crate::described::Keeps;
 use crate::handled::{list, text};
 use crate::*;
-use hapax_postgres::inbox::{Finished, HandledQuery};
+use hapax_postgres::inbox::{Finished, Handled, HandledQuery};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use tokio::sync::Notify;
 
-async fn requeue(place: &Place, client: &Client, numbers: &[i64]) -> u64 {
-    inbox::requeue_handled(client, &place.tables, Finished::At(numbers)).await.unwrap()
+async fn requeue(place: &Place, client: &Client, events: &[Handled]) -> u64 {
+    inbox::requeue_handled(client, &place.tables, Finished::These(events)).await.unwrap()
 }
 
-async fn numbers(place: &Place, client: &Client) -> Vec<i64> {
+async fn kept(place: &Place, client: &Client) -> Vec<Handled> {
     let events = list(place, client, HandledQuery::all().limit(1_000)).await;
-    events.iter().filter(|event| event.is_kept && event.requeued_at.is_none()).map(|event| event.number).collect()
+    events.into_iter().filter(|event| event.is_kept && event.requeued_at.is_none()).collect()
 }
 
 #[test]
@@ -29,9 +29,9 @@ fn what_was_kept_is_handled_once_more_as_the_last_of_its_key() {
         assert!(place.receive(&mut client, "c", first).await.is_first());
         assert_eq!(worker.step(&keeps).await.unwrap(), 1);
         let _ = place.receive(&mut client, "c", NewMessage::new("n", "").key("k")).await;
-        let number = numbers(&place, &client).await;
-        assert_eq!(requeue(&place, &client, &number).await, 1);
-        assert_eq!(requeue(&place, &client, &number).await, 0, "it waits");
+        let events = kept(&place, &client).await;
+        assert_eq!(requeue(&place, &client, &events).await, 1);
+        assert_eq!(requeue(&place, &client, &events).await, 0, "it waits");
         assert!(!place.receive(&mut client, "c", first).await.is_first(), "a redelivery is a duplicate meanwhile");
         let before = keeps.taken();
         assert_eq!(worker.step(&keeps).await.unwrap(), 2);
@@ -41,7 +41,7 @@ fn what_was_kept_is_handled_once_more_as_the_last_of_its_key() {
         same.enqueued_at = before[0].enqueued_at;
         assert_eq!(same, before[0], "all of it comes again, with all attempts before it");
         assert!(!place.receive(&mut client, "c", first).await.is_first(), "and after it");
-        assert_eq!(requeue(&place, &client, &number).await, 0, "that row was requeued");
+        assert_eq!(requeue(&place, &client, &events).await, 0, "that row was requeued");
         let events = list(&place, &client, HandledQuery::of_subject("order-17")).await;
         assert_eq!(events.iter().map(|event| event.requeued_at.is_some()).collect::<Vec<_>>(), [true, false]);
 
@@ -74,7 +74,7 @@ pub async fn operators(place: &Place, client: &mut Client, messages: usize) -> R
         assert!(place.receive(client, "c", message).await.is_first());
     }
     while worker.step(&effects).await.unwrap() > 0 {}
-    let given = numbers(place, client).await;
+    let given = kept(place, client).await;
     let stop = Notify::new();
     let requeued = AtomicU64::new(0);
     let works = worker.run(Arc::clone(&effects), stop.notified());
@@ -146,7 +146,7 @@ fn what_a_worker_has_is_not_requeued_before_it_is_committed() {
             }
         }
         let letters = inbox::dead_letters(&client, &place.tables, Some("c"), 0, 10).await.unwrap();
-        let letter = Letters::At(&[letters[0].position]);
+        let letter = Letters::These(&letters[..1]);
         let both = tokio::join!(async { inbox::requeue(&client, &place.tables, letter).await.unwrap() }, async {
             inbox::requeue(&place.client().await, &place.tables, letter).await.unwrap()
         });
@@ -158,7 +158,7 @@ fn what_a_worker_has_is_not_requeued_before_it_is_committed() {
         let late = place.worker("c").lease(ms(100)).unwrap().retry(soon(Some(1)));
         assert_eq!(late.step(&still).await.unwrap(), 1);
         let letters = inbox::dead_letters(&client, &place.tables, Some("c"), 0, 10).await.unwrap();
-        assert_eq!(inbox::requeue(&client, &place.tables, Letters::At(&[letters[0].position])).await.unwrap(), 1);
+        assert_eq!(inbox::requeue(&client, &place.tables, Letters::These(&letters[..1])).await.unwrap(), 1);
         let keeps = Arc::new(Keeps::default());
         assert_eq!(place.worker("c").step(&keeps).await.unwrap(), 1);
         assert_eq!(keeps.taken().len(), 1);
@@ -260,8 +260,7 @@ async fn try_to_requeue(place: &Place, next: &mut u64) -> Option<u64> {
     *next += 1;
     let query = HandledQuery::all().behind(*next as i64 / 2).limit(5);
     let events = inbox::handled(&client, &place.tables, query).await.ok()?;
-    let numbers: Vec<i64> = events.iter().map(|event| event.number).collect();
-    inbox::requeue_handled(&client, &place.tables, Finished::At(&numbers)).await.ok()
+    inbox::requeue_handled(&client, &place.tables, Finished::These(&events)).await.ok()
 }
 
 async fn terminate_all(place: &Place) {

@@ -129,10 +129,10 @@ fn what_fails_is_tried_again_later_and_keeps_its_error_until_it_is_a_dead_letter
         assert_eq!(behind, letters[1..]);
         assert!(!place.receive(&mut client, "c", NewMessage::new("bad", "")).await.is_first());
 
-        let first = Letters::At(&[letters[0].position]);
+        let first = Letters::These(&letters[..1]);
         assert_eq!(inbox::requeue(&client, &place.tables, first).await.unwrap(), 1);
         assert_eq!(inbox::requeue(&client, &place.tables, first).await.unwrap(), 0, "it is not dead any more");
-        assert_eq!(inbox::discard(&client, &place.tables, Letters::At(&[letters[1].position])).await.unwrap(), 1);
+        assert_eq!(inbox::discard(&client, &place.tables, Letters::These(&letters[1..])).await.unwrap(), 1);
         let good = Script::new(|_: &Message| Ok(()));
         assert_eq!(worker.step(&good).await.unwrap(), 1);
         assert_eq!(good.handled(), ["bad"]);

@@ -238,10 +238,10 @@ async fn operate(parent: Arc<Parent>, place: Arc<Place>) {
         let _ = ours::expire(connected, &place.tables, parent.plan).await;
         for side in [Side::Inbox, Side::Outbox] {
             let Ok(letters) = ours::dead_letters(connected, &place.tables, side).await else { break };
-            for (position, id) in letters {
+            for (letter, id) in letters {
                 let now = parent.now();
                 parent.ledger().requeued(id, now);
-                let _ = ours::requeue(connected, &place.tables, side, position).await;
+                let _ = ours::requeue(connected, &place.tables, side, &letter).await;
             }
         }
         if connected.is_closed() {

@@ -58,20 +58,21 @@ pub fn hopeless(why: &str) -> BoxError {
     GiveUp::because(why).into()
 }
 
-/// Returns dead letters: their positions, and their ids.
-pub async fn dead_letters(client: &Client, tables: &Tables, side: Side) -> Result<Vec<(i64, u64)>, StoreError> {
+/// Returns dead letters, and their ids.
+pub async fn dead_letters(client: &Client, tables: &Tables, side: Side) -> Result<Vec<(DeadLetter, u64)>, StoreError> {
     let letters = match side {
         Side::Inbox => inbox::dead_letters(client, tables, None, 0, 1_000).await?,
         Side::Outbox => outbox::dead_letters(client, tables, None, 0, 1_000).await?,
     };
     let id = |letter: &DeadLetter| std::str::from_utf8(&letter.message.id).ok()?.parse().ok();
-    Ok(letters.iter().filter_map(|letter| Some((letter.position, id(letter)?))).collect())
+    Ok(letters.iter().filter_map(|letter| Some((letter.clone(), id(letter)?))).collect())
 }
 
-pub async fn requeue(client: &Client, tables: &Tables, side: Side, position: i64) -> Result<(), StoreError> {
+pub async fn requeue(client: &Client, tables: &Tables, side: Side, letter: &DeadLetter) -> Result<(), StoreError> {
+    let letter = Letters::These(std::slice::from_ref(letter));
     match side {
-        Side::Inbox => inbox::requeue(client, tables, Letters::At(&[position])).await.map(drop),
-        Side::Outbox => outbox::requeue(client, tables, Letters::At(&[position])).await.map(drop),
+        Side::Inbox => inbox::requeue(client, tables, letter).await.map(drop),
+        Side::Outbox => outbox::requeue(client, tables, letter).await.map(drop),
     }
 }
 
