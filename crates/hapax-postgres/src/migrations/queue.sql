@@ -446,9 +446,15 @@ DECLARE
     _put_off float8[];
 BEGIN
     IF cardinality(_done) > 0 THEN
-        DELETE FROM {queue} m USING unnest(_done, _done_tokens) u(position, token)
-        WHERE m.position = u.position AND m.dead_at IS NULL AND (u.token IS NULL OR m.token = u.token
-            OR EXISTS (SELECT FROM {keys} k WHERE k.name = m.name AND k.key = m.key AND k.token = u.token));
+        -- Each is looked up by itself, whatever the statistics say of a table that was empty.
+        DELETE FROM {queue} d WHERE d.ctid = ANY (ARRAY(
+            SELECT f.at FROM unnest(_done, _done_tokens) u(position, token), LATERAL (
+                SELECT m.ctid AS at FROM {queue} m WHERE m.position = u.position AND m.dead_at IS NULL
+                AND (u.token IS NULL OR m.token = u.token
+                    OR EXISTS (SELECT FROM {keys} k WHERE k.name = m.name AND k.key = m.key AND k.token = u.token))
+                OFFSET 0
+            ) f
+        ));
     END IF;
     IF cardinality(_positions) > 0 THEN
         SELECT array_agg(h.position) INTO _held FROM (
