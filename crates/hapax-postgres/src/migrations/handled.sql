@@ -145,8 +145,9 @@ END $$;
 
 -- Lets messages that were handled, and kept, wait again, each as the last of its key: those of
 -- these numbers that are of these consumers and have these ids, or (_numbers is null) those of a
--- consumer with these ids. A number alone names nothing: see {inbox_settle}. How many. One that waits (or is a dead letter) is
--- not doubled, and a row is requeued once: whoever comes second finds that it was.
+-- consumer with these ids. A number alone names nothing: see {inbox_settle}. How many. One that
+-- waits (or is a dead letter) is not doubled, and a row is requeued once: whoever comes second finds
+-- that it was.
 CREATE OR REPLACE FUNCTION {handled_requeue}(
     _numbers bigint[], _consumers text[], _ids bytea[], _limit bigint, OUT changed bigint
 )

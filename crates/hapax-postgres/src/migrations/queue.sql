@@ -423,12 +423,12 @@ BEGIN
 END $$;
 
 -- Says what came of claims, as far as they still hold. _done was done: it is removed. _positions
--- were tried and failed, or (dead) are given up. _names, _keys and _lanes (their tokens) are keys to
--- give back. Returns the positions of messages whose rows somebody has locked: to be said again,
+-- were tried and failed, or (dead) are given up. _names, _keys and _lanes (their tokens) are keys
+-- to give back. Returns the positions of messages whose rows somebody has locked: to be said again,
 -- with their keys, which are kept until then.
 --
--- A position alone names nothing: after a loss of what was committed last it is another message's. A
--- token is random. Where a claim's token is, the claim was not lost, nor was what it had found.
+-- A position alone names nothing: after a loss of what was committed last it is another message's.
+-- A token is random. Where a claim's token is, the claim was not lost, nor was what it had found.
 --
 -- Messages are locked before keys, as claims do, and what is locked is not waited for.
 CREATE OR REPLACE FUNCTION {queue_settle}(
@@ -493,8 +493,8 @@ BEGIN
 END $$;
 
 -- Makes dead letters the last of their keys: those at these positions with these tokens (of the
--- claims that made them dead), or the oldest so many of a name (or of all). How many. Each takes its
--- key's lock, as whoever enqueues does.
+-- claims that made them dead), or the oldest so many of a name (or of all). How many. Each takes
+-- its key's lock, as whoever enqueues does.
 CREATE OR REPLACE FUNCTION {queue_requeue}(
     _positions bigint[], _tokens bigint[], _name text, _age float8, _limit bigint, OUT changed bigint
 )

@@ -20,8 +20,8 @@ pub(crate) fn kind(state: &SqlState) -> ErrorKind {
         "23502" | "23514" => ErrorKind::Unavailable,
         // The server found its own files damaged.
         "XX001" | "XX002" => ErrorKind::Corrupt,
-        // A server that only reads, as after a failover; the second is what a standby says to whoever
-        // begins a transaction that writes.
+        // A server that only reads, as after a failover; the second is what a standby says to
+        // whoever begins a transaction that writes.
         "25006" | "0A000" => ErrorKind::Unavailable,
         // A prepared statement that is gone, or another one of its name: a pooler has given the
         // transaction another session. It is prepared again, or has no name from then on.

@@ -10,8 +10,8 @@ const LOSE: &str = "DELETE FROM {p}_outbox; DELETE FROM {p}_outbox_keys; DELETE 
      DELETE FROM {p}_marks; DELETE FROM {p}_handled; ALTER SEQUENCE {p}_handled_number RESTART; \
      ALTER TABLE {p}_outbox ALTER position RESTART; ALTER TABLE {p}_inbox ALTER position RESTART";
 
-/// What whoever claimed the first message by the token 77 says of it, and what an operator says who
-/// has seen it as a dead letter. K is its key.
+/// Statements of whoever claimed the first message by the token 77, and of an operator who has seen
+/// it as a dead letter. K is its key.
 const STATEMENTS: [(&str, &str); 7] = [
     (
         "done",

@@ -1,4 +1,4 @@
-//! What a real server says, and whether it may pass: see `store/errors.rs`.
+//! Refusals of a real server, and whether they may pass: see `store/errors.rs`.
 
 use crate::*;
 use hapax_store::{ErrorKind, StoreError};
