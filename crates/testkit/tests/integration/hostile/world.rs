@@ -141,7 +141,7 @@ impl Place {
         if world.is_trouble(Trouble::Stumbles) && world.has_damage && world.stores.lock().unwrap().len() == 1 {
             // For this process some ids cannot be claimed: errors in the midst of a batch.
             let scope = Scope::new(service).expect("it is a name");
-            (0..IDS).filter(|n| n % 4 == 2).for_each(|n| store.damage(RecordKey::new(&scope, &format!("m-{n}"))));
+            (0..IDS).filter(|n| n % 4 == 2).for_each(|n| store.damage(RecordKey::new(&scope, format!("m-{n}"))));
         }
         Place { world: Arc::clone(world), service, store, number }
     }

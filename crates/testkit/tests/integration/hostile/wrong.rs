@@ -156,11 +156,9 @@ async fn consume(dedup: &TieredDedup<Store>, place: &Place, batch: &[String]) ->
     let mut done = Vec::new();
     for (id, attempt) in batch.iter().zip(dedup.claim_batch(batch).await) {
         match attempt? {
-            TieredAttempt::Claimed(claim) => {
-                if place.work(id).await.is_ok() {
-                    claims.push(claim);
-                    done.push(id.clone());
-                }
+            TieredAttempt::Claimed(claim) if place.work(id).await.is_ok() => {
+                claims.push(claim);
+                done.push(id.clone());
             }
             TieredAttempt::Duplicate(_) => done.push(id.clone()),
             _ => {}
