@@ -1,43 +1,32 @@
-//! Pauses a relay whose broker is away: a state machine without a clock or a broker.
+//! Pauses topics whose broker is away: a state machine without a clock or a broker.
 //!
-//! If messages fail one after the other, and none succeeds in between, they are not at fault: their
-//! broker is. The relay as a whole pauses then, and probes with one message at a time. (A circuit
-//! breaker: Nygard, *Release It!*, 2007.)
+//! If messages of a topic fail that never failed before, one after the other, and none succeeds in
+//! between, they are not at fault: their broker is. The topic pauses then, and a few messages probe
+//! now and then. (A circuit breaker: Nygard, *Release It!*, 2007.) What fails once more says nothing
+//! of the broker: it has a back-off of its own, and may be refused for good.
 
 use hapax_store::back_off::BackOff;
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The number of different messages or keys that fail in a row before a pause.
-const FAILURES: usize = 8;
+/// The number of messages that fail in a row before a pause.
+const FAILURES: u32 = 8;
+/// The most messages without a key, and the most keys, that probe a topic together.
+pub(super) const PROBES: usize = 8;
 const WAITS: BackOff = BackOff { first: Duration::from_millis(200), max: Duration::from_secs(30) };
-
-/// The share that may be published now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Admission {
-    /// All messages that there is room for.
-    All,
-    /// One message, to see what comes of it.
-    Probe,
-    /// No message until then, or until a probe has ended.
-    None { until: Instant },
-}
-
-/// The kind of a publication that may begin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ticket {
-    Normal,
-    Probe,
-}
+/// The most topics that pause, and the most of which failures are counted. In others each message
+/// has its back-off.
+const TOPICS_MAX: usize = 4_096;
 
 /// The end of a publication, as far as it says something about the broker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Signal {
     Success,
-    /// The failure of a message, or of a key.
-    Failure(u64),
-    /// No information: the message cannot be published, whatever the broker does.
+    /// The failure of a message that had not failed before.
+    Failure,
+    /// No information: the message cannot be published whatever the broker does, or has failed
+    /// before.
     Nothing,
 }
 
@@ -48,206 +37,135 @@ pub(super) enum Change {
     Resumed,
 }
 
-#[derive(Debug)]
-pub(super) enum CircuitBreaker {
-    /// Publishing, with the messages or keys that have failed since something last succeeded.
-    Closed { failing: HashSet<u64> },
-    /// Paused until then, after this many pauses in a row.
-    Open { until: Instant, pauses: u32 },
-    /// Probing with one message in flight, besides those from before the pause. If nobody ever
-    /// reports how it ended, another message probes.
-    HalfOpen { until: Instant, pauses: u32 },
+/// The topics that pause, and those that fail.
+#[derive(Debug, Default)]
+pub(super) struct Breakers {
+    /// The messages that have failed since one last succeeded, for each topic that does not pause.
+    failing: HashMap<String, u32>,
+    paused: HashMap<String, Pause>,
+    /// A time before which no topic is to be probed.
+    probe_at: Option<Instant>,
 }
 
-impl CircuitBreaker {
-    pub(super) fn new() -> Self {
-        CircuitBreaker::Closed { failing: HashSet::new() }
+#[derive(Debug)]
+struct Pause {
+    /// How often in a row the wait has grown.
+    pauses: u32,
+    /// The time of the next probes; while some are in flight, of those that follow if nobody ever
+    /// reports how they ended.
+    until: Instant,
+    /// Probes that were claimed and have not ended.
+    in_flight: usize,
+    /// True if one of these failed that had not failed before.
+    has_news: bool,
+}
+
+impl Breakers {
+    pub(super) fn is_paused(&self, topic: &str) -> bool {
+        self.paused.contains_key(topic)
     }
 
-    pub(super) fn admission(&self, now: Instant) -> Admission {
-        match self {
-            CircuitBreaker::Closed { .. } => Admission::All,
-            CircuitBreaker::Open { until, .. } | CircuitBreaker::HalfOpen { until, .. } if *until <= now => {
-                Admission::Probe
+    /// Returns the number of topics that pause.
+    pub(super) fn paused(&self) -> usize {
+        self.paused.len()
+    }
+
+    /// Returns when to ask for [`probes`](Self::probes), or sooner.
+    pub(super) fn probe_at(&self) -> Option<Instant> {
+        self.probe_at
+    }
+
+    /// Begins to probe topics whose wait is over, up to this many: those first that have waited for
+    /// longest. A probe takes at most `longest`.
+    pub(super) fn probes(&mut self, topics_max: usize, longest: Duration, now: Instant) -> Vec<String> {
+        let mut due: Vec<(&String, &mut Pause)> =
+            self.paused.iter_mut().filter(|(_, pause)| pause.until <= now).collect();
+        due.sort_by_key(|(_, pause)| pause.until);
+        let begin = |(topic, pause): (&String, &mut Pause)| {
+            (pause.until, pause.in_flight, pause.has_news) = (now + 2 * longest, 0, false);
+            topic.clone()
+        };
+        let topics = due.into_iter().take(topics_max).map(begin).collect();
+        self.probe_at = self.paused.values().map(|pause| pause.until).min();
+        topics
+    }
+
+    /// Records how many probes were found for a topic. If there are none it waits as long again.
+    pub(super) fn probing(&mut self, topic: &str, found: usize, now: Instant, random: u64) {
+        if let Some(pause) = self.paused.get_mut(topic) {
+            pause.in_flight = found;
+            if found == 0 {
+                self.wait(topic, now, random);
             }
-            CircuitBreaker::Open { until, .. } => Admission::None { until: *until },
-            CircuitBreaker::HalfOpen { until, .. } => Admission::None { until: *until },
         }
     }
 
-    /// Asks to publish a message that was claimed, and that takes at most `longest`. `None`: it is
-    /// given back.
-    pub(super) fn begin(&mut self, longest: Duration, now: Instant) -> Option<Ticket> {
-        match (self.admission(now), &*self) {
-            (Admission::All, _) => Some(Ticket::Normal),
-            (Admission::Probe, CircuitBreaker::Open { pauses, .. } | CircuitBreaker::HalfOpen { pauses, .. }) => {
-                *self = CircuitBreaker::HalfOpen { until: now + 2 * longest, pauses: *pauses };
-                Some(Ticket::Probe)
+    /// Records that a probe has ended, or was given back: after its signal.
+    pub(super) fn probed(&mut self, topic: &str, now: Instant, random: u64) {
+        if let Some(pause) = self.paused.get_mut(topic)
+            && pause.in_flight > 0
+        {
+            pause.in_flight -= 1;
+            if pause.in_flight == 0 {
+                pause.pauses = pause.pauses.saturating_add(u32::from(pause.has_news));
+                self.wait(topic, now, random);
             }
-            _ => None,
         }
     }
 
-    /// Records how a publication that had begun ended.
+    /// Records how a publication ended.
     pub(super) fn ended(
         &mut self,
-        ticket: Ticket,
+        topic: &str,
+        is_probe: bool,
         signal: Signal,
         now: Instant,
-        random: impl FnOnce() -> u64,
+        random: u64,
     ) -> Option<Change> {
-        match (&mut *self, signal) {
-            (CircuitBreaker::Closed { failing }, Signal::Success) => {
-                failing.clear();
-                None
+        match signal {
+            // A success from before the pause counts, too: the broker is there.
+            Signal::Success => {
+                self.failing.remove(topic);
+                self.paused.remove(topic).map(|_| Change::Resumed)
             }
-            // A success of a publication from before the pause counts, too: the broker is there.
-            (_, Signal::Success) => {
-                *self = CircuitBreaker::new();
-                Some(Change::Resumed)
-            }
-            (CircuitBreaker::Closed { failing }, Signal::Failure(what)) => {
-                failing.insert(what);
-                let is_away = failing.len() >= FAILURES;
-                if is_away {
-                    *self = open(1, now, random());
+            Signal::Failure => match self.paused.get_mut(topic) {
+                // A failure of a publication that began before the pause is no news.
+                Some(pause) => {
+                    pause.has_news |= is_probe;
+                    None
                 }
-                is_away.then_some(Change::Paused)
-            }
-            (CircuitBreaker::HalfOpen { pauses, .. }, Signal::Failure(_)) if ticket == Ticket::Probe => {
-                *self = open(pauses.saturating_add(1), now, random());
-                None
-            }
-            // The next message is a better probe.
-            (CircuitBreaker::HalfOpen { pauses, .. }, Signal::Nothing) if ticket == Ticket::Probe => {
-                *self = CircuitBreaker::Open { until: now, pauses: *pauses };
-                None
-            }
-            // A failure of a publication that began before the pause is no news.
-            (_, Signal::Failure(_) | Signal::Nothing) => None,
+                None => self.failed(topic, now, random),
+            },
+            Signal::Nothing => None,
         }
     }
-}
 
-fn open(pauses: u32, now: Instant, random: u64) -> CircuitBreaker {
-    CircuitBreaker::Open { until: now + WAITS.after(pauses, random), pauses }
+    fn failed(&mut self, topic: &str, now: Instant, random: u64) -> Option<Change> {
+        if !self.failing.contains_key(topic) && self.failing.len() >= TOPICS_MAX {
+            // Forgetting costs a few attempts, if the broker is away.
+            self.failing.clear();
+        }
+        let failed = self.failing.entry(topic.to_owned()).or_default();
+        *failed += 1;
+        if *failed < FAILURES || self.paused.len() >= TOPICS_MAX {
+            return None;
+        }
+        self.failing.remove(topic);
+        let pause = Pause { pauses: 1, until: now, in_flight: 0, has_news: false };
+        self.paused.insert(topic.to_owned(), pause);
+        self.wait(topic, now, random);
+        Some(Change::Paused)
+    }
+
+    fn wait(&mut self, topic: &str, now: Instant, random: u64) {
+        if let Some(pause) = self.paused.get_mut(topic) {
+            pause.until = now + WAITS.after(pause.pauses, random);
+            self.probe_at = Some(self.probe_at.map_or(pause.until, |at| at.min(pause.until)));
+        }
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const LONGEST: Duration = Duration::from_secs(10);
-
-    /// Publishes one message after the other, as long as that is allowed.
-    fn publish(
-        breaker: &mut CircuitBreaker,
-        now: Instant,
-        signals: impl IntoIterator<Item = Signal>,
-    ) -> Vec<Option<Change>> {
-        let mut publish = |signal| breaker.begin(LONGEST, now).map(|ticket| breaker.ended(ticket, signal, now, || 0));
-        signals.into_iter().map_while(&mut publish).collect()
-    }
-
-    fn failures(n: u64) -> impl Iterator<Item = Signal> {
-        (0..n).map(Signal::Failure)
-    }
-
-    fn until(breaker: &CircuitBreaker, now: Instant) -> Instant {
-        match breaker.admission(now) {
-            Admission::None { until } => until,
-            other => panic!("it waits, but says {other:?}"),
-        }
-    }
-
-    #[test]
-    fn different_messages_that_fail_in_a_row_pause_it() {
-        let (mut breaker, now) = (CircuitBreaker::new(), Instant::now());
-        let changes = publish(&mut breaker, now, failures(100));
-        assert_eq!(changes.len(), FAILURES, "nothing begins after that");
-        assert_eq!(changes.last(), Some(&Some(Change::Paused)));
-        assert!(breaker.admission(now) != Admission::All && breaker.begin(LONGEST, now).is_none());
-        assert_eq!(until(&breaker, now), now + WAITS.first);
-    }
-
-    #[test]
-    fn messages_that_fail_beside_others_never_pause_it() {
-        let (mut breaker, now) = (CircuitBreaker::new(), Instant::now());
-        let failing = FAILURES as u64 - 1;
-        for _ in 0..10 {
-            let between = failures(failing).chain([Signal::Success]);
-            assert!(publish(&mut breaker, now, between).iter().all(Option::is_none));
-        }
-        // Nor does one that fails again and again, nor those that cannot be published at all.
-        assert!(publish(&mut breaker, now, [Signal::Failure(1); 100]).iter().all(Option::is_none));
-        assert!(publish(&mut breaker, now, [Signal::Nothing; 100]).iter().all(Option::is_none));
-        assert_eq!(breaker.admission(now), Admission::All);
-    }
-
-    #[test]
-    fn one_message_probes_after_waits_that_double_up_to_a_limit() {
-        let (mut breaker, mut now) = (CircuitBreaker::new(), Instant::now());
-        publish(&mut breaker, now, failures(100));
-        let mut waits = vec![];
-        for _ in 0..10 {
-            let end = until(&breaker, now);
-            waits.push((end - now).as_millis());
-            now = end;
-            assert_eq!(breaker.admission(now), Admission::Probe);
-            assert_eq!(breaker.begin(LONGEST, now), Some(Ticket::Probe));
-            // One at a time.
-            assert_eq!(
-                (breaker.begin(LONGEST, now), breaker.admission(now)),
-                (None, Admission::None { until: now + 2 * LONGEST })
-            );
-            assert_eq!(breaker.ended(Ticket::Probe, Signal::Failure(0), now, || 0), None);
-        }
-        assert_eq!(waits, [200, 400, 800, 1_600, 3_200, 6_400, 12_800, 25_600, 30_000, 30_000]);
-        // An outage of a day costs fewer than 3,000 attempts.
-        let end = until(&breaker, now);
-        assert_eq!(breaker.begin(LONGEST, end), Some(Ticket::Probe));
-        assert_eq!(breaker.ended(Ticket::Probe, Signal::Success, end, || 0), Some(Change::Resumed));
-        assert_eq!(breaker.admission(end), Admission::All);
-        // The next outage begins with the shortest wait.
-        publish(&mut breaker, end, failures(100));
-        assert_eq!(until(&breaker, end), end + WAITS.first);
-    }
-
-    #[test]
-    fn what_began_before_the_pause_does_not_lengthen_it_and_may_end_it() {
-        let (mut breaker, now) = (CircuitBreaker::new(), Instant::now());
-        publish(&mut breaker, now, failures(100));
-        let end = until(&breaker, now);
-        for signal in failures(100).chain([Signal::Nothing]) {
-            assert_eq!(breaker.ended(Ticket::Normal, signal, now, || 0), None);
-        }
-        assert_eq!(until(&breaker, now), end);
-        assert_eq!(breaker.begin(LONGEST, end), Some(Ticket::Probe));
-        assert_eq!(breaker.ended(Ticket::Normal, Signal::Failure(1), end, || 0), None);
-        assert_eq!(breaker.admission(end), Admission::None { until: end + 2 * LONGEST });
-        assert_eq!(breaker.ended(Ticket::Normal, Signal::Success, end, || 0), Some(Change::Resumed));
-        // The probe's own failure is just one of many then.
-        assert_eq!(breaker.ended(Ticket::Probe, Signal::Failure(1), end, || 0), None);
-        assert_eq!(breaker.admission(end), Admission::All);
-    }
-
-    #[test]
-    fn a_probe_of_which_nobody_hears_again_is_followed_by_another() {
-        let (mut breaker, now) = (CircuitBreaker::new(), Instant::now());
-        publish(&mut breaker, now, failures(100));
-        let end = until(&breaker, now);
-        assert_eq!(breaker.begin(LONGEST, end), Some(Ticket::Probe));
-        assert_eq!(breaker.begin(LONGEST, end + LONGEST), None);
-        assert_eq!(breaker.begin(LONGEST, end + 2 * LONGEST), Some(Ticket::Probe));
-    }
-
-    #[test]
-    fn a_probe_that_cannot_be_published_at_all_is_followed_by_another_at_once() {
-        let (mut breaker, now) = (CircuitBreaker::new(), Instant::now());
-        publish(&mut breaker, now, failures(100));
-        let end = until(&breaker, now);
-        assert_eq!(breaker.begin(LONGEST, end), Some(Ticket::Probe));
-        assert_eq!(breaker.ended(Ticket::Probe, Signal::Nothing, end, || 0), None);
-        assert_eq!(breaker.admission(end), Admission::Probe);
-    }
-}
+mod simulation;
+#[cfg(test)]
+mod tests;

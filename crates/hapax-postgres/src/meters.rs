@@ -78,7 +78,7 @@ pub struct QueueStats {
     pub lost: u64,
     /// Messages that were given back untried.
     pub released: u64,
-    /// The number of times that a relay paused because its broker was away.
+    /// The number of times that a topic of a relay paused, as if its broker were away.
     pub pauses: u64,
 }
 
@@ -123,7 +123,7 @@ pub(super) struct Meters {
 impl Drop for Meters {
     fn drop(&mut self) {
         self.recorder.in_flight(0);
-        self.recorder.paused(false);
+        self.recorder.paused(0, false);
     }
 }
 
@@ -171,12 +171,10 @@ impl Meters {
         self.recorder.in_flight(runs);
     }
 
-    /// Records that a relay has paused, or goes on.
-    pub(super) fn paused(&self, is_paused: bool) {
-        if is_paused {
-            self.counts.pauses.fetch_add(1, Ordering::Relaxed);
-        }
-        self.recorder.paused(is_paused);
+    /// Records that so many topics of a relay pause now, and whether one of them has just begun to.
+    pub(super) fn paused(&self, topics: usize, is_new: bool) {
+        self.counts.pauses.fetch_add(u64::from(is_new), Ordering::Relaxed);
+        self.recorder.paused(topics, is_new);
     }
 
     /// Counts the waiting messages now and then, if there is a recorder to tell.

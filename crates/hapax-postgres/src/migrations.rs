@@ -17,6 +17,7 @@ const UPGRADED_FROM: i32 = 2;
 const UPGRADE_TURNS: u32 = 40;
 const BEGIN: &str = include_str!("migrations/version.sql");
 const QUEUE: &str = include_str!("migrations/queue.sql");
+const PROBE: &str = include_str!("migrations/probe.sql");
 const INBOX: &str = include_str!("migrations/inbox.sql");
 const CAPTURE: &str = include_str!("migrations/capture.sql");
 const HANDLED: &str = include_str!("migrations/handled.sql");
@@ -26,8 +27,8 @@ const GRANTED: &str = include_str!("migrations/granted.sql");
 const COMPATIBLE: &str = include_str!("migrations/compatible.sql");
 const COMPATIBLE_ONCE: &str = include_str!("migrations/compatible_once.sql");
 
-/// The functions of a queue, as `queue.sql` makes them.
-const FUNCTIONS: [&str; 19] = [
+/// The functions of a queue, as `queue.sql` and `probe.sql` make them.
+const FUNCTIONS: [&str; 20] = [
     "lock",
     "ring",
     "open",
@@ -39,6 +40,7 @@ const FUNCTIONS: [&str; 19] = [
     "names",
     "claim",
     "take",
+    "probe",
     "begin",
     "settle",
     "awake",
@@ -213,7 +215,7 @@ impl Tables {
         };
         let sequence = format!("pg_get_serial_sequence('{}', 'position')", self.queue(queue));
         let result = if queue == Queue::Inbox { ",\n    result bytea" } else { "" };
-        let mut sql = [QUEUE, COMPATIBLE]
+        let mut sql = [QUEUE, PROBE, COMPATIBLE]
             .concat()
             .replace("{result}", result)
             .replace("{on_conflict}", on_conflict)

@@ -152,13 +152,20 @@ impl Claimer {
         }
     }
 
-    /// Claims the messages that are due, up to a portion. Returns none if nothing is due.
-    pub(super) async fn claim(&mut self, database: &Database, portion: &Portion) -> Result<Vec<Run>, StoreError> {
+    /// Claims the messages that are due, up to a portion; of all names, but none of those that are
+    /// paused. Returns none if nothing is due.
+    pub(super) async fn claim(
+        &mut self,
+        database: &Database,
+        portion: &Portion,
+        is_paused: impl Fn(&str) -> bool + Send,
+    ) -> Result<Vec<Run>, StoreError> {
         if let Some(name) = self.name.clone() {
             return self.claim_of(database, &[name], portion).await;
         }
+        self.names.retain(|name| !is_paused(name));
         if self.names.is_empty() || self.listed.is_none_or(|listed| listed.elapsed() >= LIST_LASTS) {
-            self.list(database).await?;
+            self.list(database, &is_paused).await?;
         }
         while !self.names.is_empty() {
             let some = portion.first.min(NAMES_CLAIMED).min(self.names.len());
@@ -184,10 +191,7 @@ impl Claimer {
         self.since.retain(|_, (_, looked)| now.duration_since(*looked) < SINCE_LASTS);
         let since = names.iter().map(|name| self.since.get(name).map_or([0; 2], |(since, _)| *since));
         let (since, since_positions): (Vec<i64>, Vec<i64>) = since.map(|[since, position]| (since, position)).unzip();
-        // The random token belongs to no other claim: one that was lost in a server's crash is not
-        // given out again.
-        let token = (random::any() >> 1) as i64 | 1;
-        let whole = |number: usize| Value::Number(i64::try_from(number).unwrap_or(i64::MAX));
+        let token = token();
         let values = [
             Value::Texts(names),
             Value::Numbers(&since),
@@ -216,7 +220,7 @@ impl Claimer {
     }
 
     /// Looks for names that have something due: for the next of them, and at most once round.
-    async fn list(&mut self, database: &Database) -> Result<(), StoreError> {
+    async fn list(&mut self, database: &Database, is_paused: impl Fn(&str) -> bool) -> Result<(), StoreError> {
         let sql = statements::names(&self.tables, self.queue);
         let mut is_second = false;
         loop {
@@ -224,7 +228,7 @@ impl Claimer {
             let is_last = rows.len() < NAMES_SEEN;
             for row in &rows {
                 let name: String = row.get("name")?;
-                if row.get("is_due")? && !self.names.contains(&name) {
+                if row.get("is_due")? && !self.names.contains(&name) && !is_paused(&name) {
                     self.names.push_back(name.clone());
                 }
                 self.behind = name;
@@ -239,6 +243,36 @@ impl Claimer {
             is_second |= is_last;
         }
     }
+}
+
+/// Claims messages of these names to probe whether they can be published: of each up to `first`
+/// without a key, and the first messages of as many keys, with up to `bytes` of payload each time.
+pub(super) async fn probe(
+    database: &Database,
+    tables: &Tables,
+    names: &[String],
+    portion: &Portion,
+) -> Result<Vec<Run>, StoreError> {
+    let token = token();
+    let values = [
+        Value::Texts(names),
+        whole(portion.first),
+        whole(portion.bytes),
+        Value::Real(micros(portion.lease)),
+        Value::Number(token),
+    ];
+    let rows = database.call("probe", &statements::probe(tables, Queue::Outbox), &values).await?;
+    runs(&rows, token)
+}
+
+/// Returns a random token, which belongs to no other claim: one that was lost in a server's crash
+/// is not given out again.
+fn token() -> i64 {
+    (random::any() >> 1) as i64 | 1
+}
+
+fn whole(number: usize) -> Value<'static> {
+    Value::Number(i64::try_from(number).unwrap_or(i64::MAX))
 }
 
 /// Groups rows into runs: messages of a key come one after the other.

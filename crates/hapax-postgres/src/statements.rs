@@ -98,6 +98,11 @@ pub(super) fn claim(tables: &Tables, queue: Queue) -> String {
     call(tables, queue, "take", 8)
 }
 
+/// Claims messages to probe whether they can be published: see `probe.sql`.
+pub(super) fn probe(tables: &Tables, queue: Queue) -> String {
+    call(tables, queue, "probe", 5)
+}
+
 /// Looks for names that have something due: see `queue.sql`.
 pub(super) fn names(tables: &Tables, queue: Queue) -> String {
     call(tables, queue, "names", 1)

@@ -20,7 +20,7 @@ impl Recorder {
 
     pub(super) fn in_flight(&self, _: usize) {}
 
-    pub(super) fn paused(&self, _: bool) {}
+    pub(super) fn paused(&self, _: usize, _: bool) {}
 
     pub(super) fn waiting(&self, _: &Backlog) {}
 }

@@ -97,8 +97,12 @@ fn describe() {
     metrics::describe_gauge!(DUE_FOR, Unit::Seconds, "how long the first of these has been due");
     metrics::describe_gauge!(OLDEST, Unit::Seconds, "how old the oldest message is that waits");
     metrics::describe_gauge!(DEAD, Unit::Count, "dead letters");
-    metrics::describe_gauge!(PAUSED, Unit::Count, "whether a relay pauses, since its broker is away");
-    metrics::describe_counter!(PAUSES, Unit::Count, "how often a relay paused");
+    metrics::describe_gauge!(
+        PAUSED,
+        Unit::Count,
+        "topics of a relay that pause, since none of their messages could be published"
+    );
+    metrics::describe_counter!(PAUSES, Unit::Count, "how often a topic paused");
 }
 
 impl Recorder {
@@ -152,12 +156,10 @@ impl Recorder {
         self.in_flight.set(runs as f64);
     }
 
-    pub(super) fn paused(&self, is_paused: bool) {
+    pub(super) fn paused(&self, topics: usize, is_new: bool) {
         let Some((gauge, pauses)) = &self.pause else { return };
-        gauge.set(f64::from(u8::from(is_paused)));
-        if is_paused {
-            pauses.increment(1);
-        }
+        gauge.set(topics as f64);
+        pauses.increment(u64::from(is_new));
     }
 
     pub(super) fn waiting(&self, backlog: &Backlog) {

@@ -1,16 +1,15 @@
 //! Publishes claimed messages: one message after the other, or the first of many keys at once.
 
 use crate::attempt::{self, Cause, Failed};
-use crate::breaker::{Admission, Change, CircuitBreaker, Signal, Ticket};
+use crate::breaker::{Breakers, Change, Signal};
 use crate::meters::{Event, Meters};
 use crate::publisher::Publisher;
 use crate::queue::{Claimed, Fate, Outcome, Run, Tried};
 use crate::retry::Retry;
 use crate::{BoxError, Message, spans};
 use hapax::tier::random;
-use hapax_store::sync::{Mutex, Ordering, StdAtomicBool, StdAtomicU64};
+use hapax_store::sync::{Mutex, MutexGuard, Ordering, StdAtomicBool, StdAtomicU64};
 use std::collections::VecDeque;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -20,7 +19,7 @@ pub(super) struct Publishing<P> {
     publisher: Arc<P>,
     retry: Retry,
     timeout: Duration,
-    breaker: Mutex<CircuitBreaker>,
+    breakers: Mutex<Breakers>,
     /// True if the publisher has batches, once that is known.
     has_batches: OnceLock<bool>,
     in_flight: Arc<InFlight>,
@@ -39,8 +38,8 @@ struct InFlight {
 /// Messages of one key on their way, and the outcome of those in front.
 pub(super) struct OpenRun {
     outcome: Outcome,
-    /// The number by which failures of the same key or message are recognized.
-    key_hash: u64,
+    /// True if it probes whether its topic's messages can be published.
+    is_probe: bool,
     left: VecDeque<Claimed>,
     begin_until: Instant,
     _held: Held,
@@ -71,15 +70,14 @@ pub(super) enum Ended {
 struct Try {
     run: usize,
     position: i64,
-    ticket: Ticket,
 }
 
 impl<P: Publisher> Publishing<P> {
     pub(super) fn new(publisher: Arc<P>, retry: Retry, timeout: Duration, meters: Meters) -> Self {
-        let (breaker, has_batches, in_flight) = (Mutex::new(CircuitBreaker::new()), OnceLock::new(), Arc::default());
+        let (breakers, has_batches, in_flight) = (Mutex::default(), OnceLock::new(), Arc::default());
         let meters = Arc::new(meters);
         let is_stopping = StdAtomicBool::new(false);
-        Publishing { publisher, retry, timeout, breaker, has_batches, in_flight, is_stopping, meters }
+        Publishing { publisher, retry, timeout, breakers, has_batches, in_flight, is_stopping, meters }
     }
 
     /// Begins no more publications.
@@ -94,9 +92,14 @@ impl<P: Publisher> Publishing<P> {
         (of(&self.in_flight.runs), of(&self.in_flight.bytes))
     }
 
-    /// Returns the share that may be claimed now, as far as the broker is concerned.
-    pub(super) fn admission(&self, now: Instant) -> Admission {
-        self.breaker.lock().expect("nothing panics while it holds this").admission(now)
+    /// Returns the topics that pause.
+    pub(super) fn breakers(&self) -> MutexGuard<'_, Breakers> {
+        self.breakers.lock().expect("nothing panics while it holds this")
+    }
+
+    /// Begins to probe some topics that pause, if it is time. Returns them.
+    pub(super) fn probes(&self, topics_max: usize, now: Instant) -> Vec<String> {
+        self.breakers().probes(topics_max, self.timeout, now)
     }
 
     /// Returns true if many messages are given to the publisher at once, as far as is known.
@@ -105,29 +108,23 @@ impl<P: Publisher> Publishing<P> {
     }
 
     /// Wraps claimed messages of which none begins later than `begin_until`.
-    pub(super) fn open(&self, run: Run, begin_until: Instant) -> OpenRun {
+    pub(super) fn open(&self, run: Run, is_probe: bool, begin_until: Instant) -> OpenRun {
         let bytes = run.messages.iter().map(|claimed| bytes(&claimed.message) as u64).sum();
         self.in_flight.runs.fetch_add(1, Ordering::Relaxed);
         self.in_flight.bytes.fetch_add(bytes, Ordering::Relaxed);
         let held = Held { in_flight: Arc::clone(&self.in_flight), bytes };
-        OpenRun {
-            outcome: run.outcome(),
-            key_hash: key_hash(&run),
-            left: run.messages.into(),
-            begin_until,
-            _held: held,
-        }
+        OpenRun { outcome: run.outcome(), is_probe, left: run.messages.into(), begin_until, _held: held }
     }
 
     /// Publishes messages of a key one after the other, up to the first that fails. The others are
     /// given back, and so are those for which no time is left.
     pub(super) async fn singly(&self, mut run: OpenRun) -> Ended {
-        while let Some((claimed, ticket)) = self.next(&mut run) {
+        while let Some(claimed) = self.next(&mut run) {
             let began = Instant::now();
             let publishing = attempt::run(self.timeout, async { self.publisher.publish(&claimed.message).await });
             let tried = spans::publishing(&claimed.message, publishing).await;
             self.meters.took(claimed.message.kind.as_deref(), began.elapsed());
-            if !self.tried(&mut run, claimed.position, &claimed.message, ticket, tried) {
+            if !self.tried(&mut run, claimed.position, &claimed.message, tried) {
                 break;
             }
         }
@@ -147,8 +144,7 @@ impl<P: Publisher> Publishing<P> {
             let publishing = attempt::limited(self.timeout, async { self.publisher.publish_batch(&messages).await });
             let answers = spans::publishing_batch(&messages, publishing).await;
             if matches!(answers, Ok(None)) && !*self.has_batches.get_or_init(|| false) {
-                for (Try { run, position, ticket }, message) in tries.into_iter().zip(messages) {
-                    self.signal(ticket, Signal::Nothing);
+                for (Try { run, position }, message) in tries.into_iter().zip(messages) {
                     runs[run].left.push_front(Claimed { position, message, is_expired: false });
                 }
                 return Ended::Unbatched(runs);
@@ -159,8 +155,8 @@ impl<P: Publisher> Publishing<P> {
             self.meters.took(common_kind(&messages), began.elapsed());
             going.clear();
             let answers = answered(answers, messages.len());
-            for ((Try { run, position, ticket }, message), answer) in tries.iter().zip(&messages).zip(answers) {
-                if self.tried(&mut runs[*run], *position, message, *ticket, answer) {
+            for ((Try { run, position }, message), answer) in tries.iter().zip(&messages).zip(answers) {
+                if self.tried(&mut runs[*run], *position, message, answer) {
                     going.push(*run);
                 }
             }
@@ -168,36 +164,30 @@ impl<P: Publisher> Publishing<P> {
     }
 
     fn head(&self, runs: &mut [OpenRun], run: usize) -> Option<(Try, Message)> {
-        let (Claimed { position, message, .. }, ticket) = self.next(&mut runs[run])?;
-        Some((Try { run, position, ticket }, message))
+        let Claimed { position, message, .. } = self.next(&mut runs[run])?;
+        Some((Try { run, position }, message))
     }
 
     /// Returns the next message, if it may be published now. An expired message becomes a dead
     /// letter, and holds up no other.
-    fn next(&self, run: &mut OpenRun) -> Option<(Claimed, Ticket)> {
+    fn next(&self, run: &mut OpenRun) -> Option<Claimed> {
         while run.left.front()?.is_expired {
             let claimed = run.left.pop_front()?;
             let fate = Fate::dead("it expired before it was published");
             run.outcome.fates.push(Tried { position: claimed.position, attempts: claimed.message.attempts, fate });
             self.meters.happened(Event::Expired, [claimed.message.kind.as_deref()]);
         }
-        let now = Instant::now();
-        if now >= run.begin_until || self.is_stopping.load(Ordering::Relaxed) {
+        if Instant::now() >= run.begin_until || self.is_stopping.load(Ordering::Relaxed) {
             return None;
         }
-        let ticket = self.breaker.lock().expect("nothing panics while it holds this").begin(self.timeout, now)?;
-        Some((run.left.pop_front()?, ticket))
+        if !run.is_probe && self.breakers().is_paused(&run.outcome.name) {
+            return None;
+        }
+        run.left.pop_front()
     }
 
     /// Records how an attempt ended. Returns true if the next message of the key may follow.
-    fn tried(
-        &self,
-        run: &mut OpenRun,
-        position: i64,
-        message: &Message,
-        ticket: Ticket,
-        tried: Result<(), Failed>,
-    ) -> bool {
+    fn tried(&self, run: &mut OpenRun, position: i64, message: &Message, tried: Result<(), Failed>) -> bool {
         let attempts = message.attempts.saturating_add(1);
         let fate = match &tried {
             Ok(()) => {
@@ -211,30 +201,30 @@ impl<P: Publisher> Publishing<P> {
                 fate
             }
         };
-        self.signal(
-            ticket,
-            match &tried {
-                Ok(()) => Signal::Success,
-                Err(Failed { cause: Cause::GaveUp, .. }) => Signal::Nothing,
-                Err(_) => Signal::Failure(run.key_hash),
-            },
-        );
+        let signal = match &tried {
+            Ok(()) => Signal::Success,
+            Err(Failed { cause: Cause::GaveUp, .. }) => Signal::Nothing,
+            Err(_) if message.attempts > 0 => Signal::Nothing,
+            Err(_) => Signal::Failure,
+        };
+        self.signal(&run.outcome.name, run.is_probe, signal);
         run.outcome.fates.push(Tried { position, attempts, fate });
         tried.is_ok()
     }
 
-    fn signal(&self, ticket: Ticket, signal: Signal) {
-        let mut breaker = self.breaker.lock().expect("nothing panics while it holds this");
-        match breaker.ended(ticket, signal, Instant::now(), random::any) {
-            Some(Change::Paused) => self.meters.paused(true),
-            Some(Change::Resumed) => self.meters.paused(false),
-            None => {}
+    fn signal(&self, topic: &str, is_probe: bool, signal: Signal) {
+        let mut breakers = self.breakers();
+        if let Some(change) = breakers.ended(topic, is_probe, signal, Instant::now(), random::any()) {
+            self.meters.paused(breakers.paused(), change == Change::Paused);
         }
     }
 
     /// Ends a run: no more of its messages are published.
     fn over(&self, run: OpenRun) -> Outcome {
         self.meters.happened(Event::Released, run.left.iter().map(|claimed| claimed.message.kind.as_deref()));
+        if run.is_probe {
+            self.breakers().probed(&run.outcome.name, Instant::now(), random::any());
+        }
         run.outcome
     }
 }
@@ -267,15 +257,6 @@ fn bytes(message: &Message) -> usize {
     let described = [&message.kind, &message.source, &message.subject];
     let described: usize = described.into_iter().flatten().map(String::len).sum();
     message.payload.len() + message.id.len() + message.key.as_ref().map_or(0, Vec::len) + headers + described
-}
-
-fn key_hash(run: &Run) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    match &run.key {
-        Some(key) => (&run.name, key).hash(&mut hasher),
-        None => run.messages.first().map(|claimed| claimed.position).hash(&mut hasher),
-    }
-    hasher.finish()
 }
 
 #[cfg(test)]

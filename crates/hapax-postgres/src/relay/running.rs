@@ -1,8 +1,9 @@
 //! Runs a relay: claims, publications and settlements go on concurrently.
 
+mod probing;
+
 use super::Relay;
 use super::publishing::{Ended, OpenRun, Publishing};
-use crate::breaker::Admission;
 use crate::database::Listening;
 use crate::meters::Event;
 use crate::outage::Outage;
@@ -37,6 +38,9 @@ const LONGEST_WAIT: Duration = Duration::from_secs(10);
 enum Said {
     /// A claim's runs, and the time until which they may be begun.
     Claimed(Claimer, Result<Vec<Run>, StoreError>, Instant),
+    /// The topics that were to be probed, the runs that do so, and the time until which they may be
+    /// begun.
+    Probed(Vec<String>, Result<Vec<Run>, StoreError>, Instant),
     /// Outcomes that are still to be settled, and whether that may happen at once.
     Settled(Vec<Outcome>, Result<bool, StoreError>),
     /// The answer to an announcement that a relay is awake.
@@ -49,6 +53,9 @@ pub(super) struct Running<'r, P> {
     calls: FuturesUnordered<BoxFuture<'static, Said>>,
     /// The claimer; none while it is claiming.
     claimer: Option<Claimer>,
+    is_probing: bool,
+    /// The topics that paused when we last looked.
+    paused: usize,
     pace: Pace,
     claimed_at: Instant,
     claims: Outage,
@@ -72,6 +79,8 @@ impl<'r, P: Publisher> Running<'r, P> {
             publishing,
             calls: FuturesUnordered::new(),
             claimer: Some(Claimer::new(&relay.tables, Queue::Outbox, relay.topic.as_deref())),
+            is_probing: false,
+            paused: 0,
             pace: Pace::new(relay.poll, now),
             claimed_at: now,
             claims: Outage::new(relay.longest_outage),
@@ -139,7 +148,11 @@ impl<'r, P: Publisher> Running<'r, P> {
     }
 
     fn is_over(&self) -> bool {
-        self.unsettled.is_empty() && !self.is_settling && self.publications.is_empty() && self.claimer.is_some()
+        self.unsettled.is_empty()
+            && !self.is_settling
+            && self.publications.is_empty()
+            && self.claimer.is_some()
+            && !self.is_probing
     }
 
     /// Makes the calls of the server that are due. Returns when to look again, whatever happens
@@ -156,7 +169,11 @@ impl<'r, P: Publisher> Running<'r, P> {
         {
             self.claim(portion, now);
         }
-        let times = [settle_at.filter(|at| *at > now), portion.err().flatten()];
+        let probe_at = self.probe_when();
+        if probe_at.is_some_and(|at| at <= now) {
+            self.probe(now);
+        }
+        let times = [settle_at, portion.err().flatten(), self.probe_when()].map(|at| at.filter(|at| *at > now));
         times.into_iter().flatten().min().unwrap_or(now + LONGEST_WAIT)
     }
 
@@ -169,7 +186,10 @@ impl<'r, P: Publisher> Running<'r, P> {
         if self.claim_at > now {
             return Err(Some(self.claim_at));
         }
-        let Relay { batch, bytes, .. } = *self.relay;
+        let Relay { batch, bytes, ref topic, .. } = *self.relay;
+        if topic.as_deref().is_some_and(|topic| self.publishing.breakers().is_paused(topic)) {
+            return Err(None);
+        }
         let (runs, bytes_in_flight) = self.publishing.in_flight();
         // Outcomes take little memory, but they should not pile up.
         let room = batch.saturating_sub(runs).min((4 * batch).saturating_sub(self.unsettled.len()));
@@ -181,13 +201,9 @@ impl<'r, P: Publisher> Running<'r, P> {
         if is_little && now < self.claimed_at + GATHER {
             return Err(Some(self.claimed_at + GATHER));
         }
-        let (first, behind) = match self.publishing.admission(now) {
-            // The other half is claimed while these are being published.
-            Admission::All => (room.min(batch.div_ceil(2)), BEHIND),
-            Admission::Probe => (1, 0),
-            Admission::None { until } => return Err(Some(until)),
-        };
-        Ok(Portion { first, behind, bytes: room_bytes, lease: self.relay.lease() })
+        // The other half is claimed while these are being published.
+        let first = room.min(batch.div_ceil(2));
+        Ok(Portion { first, behind: BEHIND, bytes: room_bytes, lease: self.relay.lease() })
     }
 
     fn claim(&mut self, portion: Portion, now: Instant) {
@@ -195,9 +211,10 @@ impl<'r, P: Publisher> Running<'r, P> {
         // The time is taken before the server reads its clock, so that by our clock the lease is
         // never over later than by the server's.
         let begin_until = now + self.relay.window();
-        let database = self.relay.database.clone();
+        let (database, publishing) = (self.relay.database.clone(), Arc::clone(&self.publishing));
         let claim = async move {
-            let runs = claimer.claim(&database, &portion).await;
+            let is_paused = |topic: &str| publishing.breakers().is_paused(topic);
+            let runs = claimer.claim(&database, &portion, is_paused).await;
             Said::Claimed(claimer, runs, begin_until)
         };
         self.calls.push(claim.boxed());
@@ -252,6 +269,10 @@ impl<'r, P: Publisher> Running<'r, P> {
                     Err(error) => self.claim_at = now + self.claims.failed(error, now)?,
                 }
             }
+            Said::Probed(topics, runs, begin_until) => {
+                self.is_probing = false;
+                self.probed(&topics, runs, begin_until, now)?;
+            }
             Said::Settled(left, result) => {
                 self.is_settling = false;
                 self.keep(left, now);
@@ -281,8 +302,13 @@ impl<'r, P: Publisher> Running<'r, P> {
         if let Some(lasts) = self.pace.found(now) {
             self.awake(lasts);
         }
+        self.begin(runs, false, begin_until);
+    }
+
+    fn begin(&mut self, runs: Vec<Run>, is_probe: bool, begin_until: Instant) {
         self.publishing.meters.happened(Event::Claimed, runs.iter().flat_map(Run::kinds));
-        let runs: Vec<OpenRun> = runs.into_iter().map(|run| self.publishing.open(run, begin_until)).collect();
+        let open = |run| self.publishing.open(run, is_probe, begin_until);
+        let runs: Vec<OpenRun> = runs.into_iter().map(open).collect();
         match self.publishing.is_batching() {
             true => {
                 let publishing = Arc::clone(&self.publishing);
@@ -303,6 +329,7 @@ impl<'r, P: Publisher> Running<'r, P> {
     /// Collects all publications that have ended meanwhile. (`None`: a publisher panicked where it
     /// could not be caught, and its messages come again after their lease.)
     fn ended(&mut self, first: Option<Ended>) {
+        let now = Instant::now();
         let (mut next, mut outcomes) = (first, Vec::new());
         loop {
             match next {
@@ -316,7 +343,12 @@ impl<'r, P: Publisher> Running<'r, P> {
                 None => break,
             }
         }
-        self.keep(outcomes, Instant::now());
+        self.keep(outcomes, now);
+        let paused = std::mem::replace(&mut self.paused, self.publishing.breakers().paused());
+        if self.paused < paused {
+            // A topic goes on.
+            self.pace.woken(now);
+        }
         self.publishing.meters.in_flight(self.publishing.in_flight().0);
     }
 

@@ -186,7 +186,7 @@ impl<H: Send + Sync + 'static> Dispatcher<H> {
     /// Claims at most this many runs. Returns how many it has claimed.
     async fn claim(&mut self, first: usize) -> Result<usize, StoreError> {
         let portion = Portion { first, behind: BEHIND, bytes: BYTES_MAX, lease: self.work.leased() };
-        let runs = self.claimer.claim(&self.work.database, &portion).await?;
+        let runs = self.claimer.claim(&self.work.database, &portion, |_| false).await?;
         let found = runs.len();
         self.work.meters.happened(Event::Claimed, runs.iter().flat_map(Run::kinds));
         self.work.waiting.push(runs);

@@ -24,6 +24,7 @@ mod marks;
 mod metered;
 mod migrations;
 mod names;
+mod poison;
 mod pooled;
 mod prepared;
 mod queue;

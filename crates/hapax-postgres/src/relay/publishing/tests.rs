@@ -69,7 +69,7 @@ fn published(publishing: &Publishing<Slow>) -> Vec<u8> {
 /// Publishes messages of one key.
 async fn singly(failing: &'static [u8], timeout_ms: u64, begin_ms: u64) -> (Vec<Fate>, Vec<u8>) {
     let publishing = publishing(failing, None, timeout_ms);
-    let run = publishing.open(run(0, &[1, 8, 2, 9, 4]), Instant::now() + Duration::from_millis(begin_ms));
+    let run = publishing.open(run(0, &[1, 8, 2, 9, 4]), false, Instant::now() + Duration::from_millis(begin_ms));
     assert_eq!(publishing.in_flight(), (1, 5 * 12));
     let Ended::One(outcome) = publishing.singly(run).await else { panic!("one run") };
     assert_eq!(publishing.in_flight(), (0, 0));
@@ -101,7 +101,7 @@ async fn together(failing: &'static [u8], answers: usize, timeout_ms: u64) -> (V
     let publishing = publishing(failing, Some(answers), timeout_ms);
     let until = Instant::now() + Duration::from_secs(60);
     let runs = [run(1, &[1, 2, 3]), run(2, &[8, 4]), run(3, &[5, 7])];
-    let runs = runs.map(|run| publishing.open(run, until)).into();
+    let runs = runs.map(|run| publishing.open(run, false, until)).into();
     let Ended::Many(outcomes) = publishing.together(runs).await else { panic!("three runs") };
     let fates = |outcome: Outcome| outcome.fates.into_iter().map(|tried| tried.fate).collect();
     (outcomes.into_iter().map(fates).collect(), published(&publishing))
@@ -129,7 +129,7 @@ async fn a_batch_has_the_first_of_each_key_and_an_answer_for_each() {
 async fn a_publisher_without_batches_is_asked_once_and_loses_nothing() {
     let publishing = publishing(&[], None, 2_000);
     let until = Instant::now() + Duration::from_secs(60);
-    let runs = [run(1, &[1, 2]), run(2, &[3])].map(|run| publishing.open(run, until)).into();
+    let runs = [run(1, &[1, 2]), run(2, &[3])].map(|run| publishing.open(run, false, until)).into();
     assert!(publishing.is_batching());
     let Ended::Unbatched(runs) = publishing.together(runs).await else { panic!("it has no batches") };
     assert!(!publishing.is_batching());
@@ -140,28 +140,29 @@ async fn a_publisher_without_batches_is_asked_once_and_loses_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_claimed_when_the_broker_went_away_is_given_back_untried() {
-    let publishing = publishing(&[1, 2, 3, 4, 5, 6, 7, 9], None, 2_000);
+async fn what_was_claimed_when_its_topic_paused_is_given_back_untried() {
+    let publishing = publishing(&[1, 9], None, 2_000);
     let until = Instant::now() + Duration::from_secs(60);
-    for id in 1..=20 {
-        let run = publishing.open(run(id, &[if id < 8 { id } else { 9 }]), until);
-        let Ended::One(outcome) = publishing.singly(run).await else { panic!("one run") };
-        assert_eq!(outcome.fates.len(), 1, "giving up does not count");
+    let fates = async |id: u8, attempts: u32, topic: &str, is_probe: bool| {
+        let mut run = run(id, &[id]);
+        run.messages[0].message.attempts = attempts;
+        run.name = topic.into();
+        let Ended::One(outcome) = publishing.singly(publishing.open(run, is_probe, until)).await else {
+            panic!("one run")
+        };
+        outcome.fates.len()
+    };
+    for _ in 0..20 {
+        assert_eq!(fates(9, 0, "t", false).await, 1, "giving up does not count");
+        assert_eq!(fates(1, 2, "t", false).await, 1, "nor does what failed before");
     }
-    let opened = |ids: &[u8]| publishing.open(run(ids[0], ids), until);
-    publishing.singly(opened(&[1])).await;
-    assert_eq!(publishing.admission(Instant::now()), Admission::All, "one that failed before is none more");
-    let Publishing { retry, timeout, .. } = publishing;
-    let away = Publishing::new(
-        Arc::new(Slow { failing: &[1, 2, 3, 4, 5, 6, 10, 11, 12], answers: None, published: Mutex::default() }),
-        retry,
-        timeout,
-        Meters::new(&Arc::<Counts>::default(), Queue::Outbox, None),
-    );
-    for id in [1, 2, 3, 4, 5, 6, 10, 11] {
-        away.singly(away.open(run(id, &[id]), until)).await;
+    for n in 0..20 {
+        assert_eq!(fates(1, 0, "t", false).await, usize::from(n < 8));
     }
-    assert!(matches!(away.admission(Instant::now()), Admission::None { .. }));
-    let Ended::One(untried) = away.singly(away.open(run(12, &[12]), until)).await else { panic!("one run") };
-    assert_eq!(untried.fates, []);
+    assert_eq!(fates(2, 0, "t", false).await, 0);
+    assert_eq!(fates(2, 0, "u", false).await, 1, "another topic goes on");
+    // A probe is published, and those of its topic go on.
+    assert_eq!(fates(3, 0, "t", true).await, 1);
+    assert_eq!(fates(2, 0, "t", false).await, 1);
+    assert_eq!(published(&publishing), [2, 3, 2]);
 }

@@ -1,0 +1,107 @@
+
+-- Claims a few messages of each of these names, to probe whether any can be published: up to _first
+-- without a key, and the first messages of as many keys. Those come first that never failed, the
+-- oldest, and the newest of them (so that it does not wait behind many that cannot be published);
+-- if there are too few, those that have been due for longest. Of each name and kind up to _bytes,
+-- and at least one.
+--
+-- At most 10,000 that have failed are passed over at each end.
+CREATE OR REPLACE FUNCTION {queue_probe}(
+    _names text[], _first bigint, _bytes bigint, _lease float8, _token bigint
+) RETURNS TABLE (
+    "position" bigint, name text, key bytea, id bytea, payload bytea, headers text[], attempts integer,
+    enqueued_at bigint, is_expired boolean, kind text, source text, subject text
+)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET jit = off SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+#variable_conflict use_column
+DECLARE
+    _now timestamptz := clock_timestamp();
+    _name text;
+    _positions bigint[];
+    _keys bytea[];
+    _rows tid[];
+    _empty tid[];
+BEGIN
+    FOREACH _name IN ARRAY _names LOOP
+        IF EXISTS (SELECT FROM {queue} m WHERE m.later AND m.name = _name AND m.due_at <= _now) THEN
+            PERFORM {queue_place}(_name);
+        END IF;
+        _positions := ARRAY(
+            SELECT o.position FROM (
+                SELECT m.position, m.attempts FROM {queue} m WHERE m.name = _name AND m.key IS NULL
+                    AND m.due_at <= _now ORDER BY m.name, m.due_at, m.position LIMIT 10000
+            ) o WHERE o.attempts = 0 LIMIT _first - 1
+        ) || ARRAY(
+            SELECT n.position FROM (
+                SELECT m.position, m.attempts FROM {queue} m WHERE m.name = _name AND m.key IS NULL
+                    AND m.due_at <= _now ORDER BY m.name DESC, m.due_at DESC, m.position DESC LIMIT 10000
+            ) n WHERE n.attempts = 0 LIMIT 1
+        );
+        _positions := _positions || ARRAY(
+            SELECT m.position FROM {queue} m WHERE m.name = _name AND m.key IS NULL AND m.due_at <= _now
+                AND m.attempts > 0 ORDER BY m.name, m.due_at, m.position LIMIT _first - cardinality(_positions)
+        );
+        SELECT array_agg(s.at) INTO _rows FROM (
+            SELECT d.at, sum(d.size) OVER w AS bytes, row_number() OVER w AS n FROM (
+                SELECT m.ctid AS at, m.due_at, m.position, octet_length(m.payload) AS size FROM {queue} m
+                WHERE m.position = ANY (_positions) AND m.key IS NULL AND m.due_at <= _now FOR UPDATE SKIP LOCKED
+            ) d WINDOW w AS (ORDER BY d.due_at, d.position)
+        ) s WHERE s.bytes <= _bytes OR s.n = 1;
+        RETURN QUERY UPDATE {queue} m
+        SET token = _token, due_at = clock_timestamp() + _lease * interval '1 microsecond'
+        WHERE m.ctid = ANY (_rows) RETURNING m.position, m.name, m.key, m.id, m.payload, m.headers, m.attempts,
+            (extract(epoch FROM m.enqueued_at) * 1000000)::bigint, coalesce(m.expires_at <= _now, false),
+            m.kind, m.source, m.subject;
+
+        _keys := ARRAY(
+            SELECT o.key FROM (
+                SELECT k.key FROM {keys} k WHERE k.name = _name AND k.due_at <= _now
+                ORDER BY k.name, k.due_at LIMIT 10000
+            ) o WHERE 0 = (
+                SELECT m.attempts FROM {queue} m WHERE m.name = _name AND m.key = o.key AND m.dead_at IS NULL
+                    AND NOT m.later ORDER BY m.position LIMIT 1
+            ) LIMIT _first - 1
+        ) || ARRAY(
+            SELECT n.key FROM (
+                SELECT k.key FROM {keys} k WHERE k.name = _name AND k.due_at <= _now
+                ORDER BY k.name DESC, k.due_at DESC LIMIT 10000
+            ) n WHERE 0 = (
+                SELECT m.attempts FROM {queue} m WHERE m.name = _name AND m.key = n.key AND m.dead_at IS NULL
+                    AND NOT m.later ORDER BY m.position LIMIT 1
+            ) LIMIT 1
+        );
+        _keys := _keys || ARRAY(
+            SELECT k.key FROM {keys} k WHERE k.name = _name AND k.due_at <= _now AND k.key <> ALL (_keys)
+            ORDER BY k.name, k.due_at LIMIT _first - cardinality(_keys)
+        );
+        SELECT array_agg(d.at), array_agg(d.key) INTO _rows, _keys FROM (
+            SELECT k.ctid AS at, k.key FROM {keys} k
+            WHERE k.name = _name AND k.key = ANY (_keys) AND k.due_at <= _now FOR UPDATE SKIP LOCKED
+        ) d;
+        CONTINUE WHEN _rows IS NULL;
+        -- A statement of its own, which sees what whoever had these keys before has left.
+        WITH found AS MATERIALIZED (
+            SELECT h.at, h.n, f.position, sum(f.size) OVER (ORDER BY f.position) AS bytes,
+                row_number() OVER (ORDER BY f.position) AS nth
+            FROM unnest(_rows, _keys) WITH ORDINALITY h(at, key, n) LEFT JOIN LATERAL (
+                SELECT m.position, octet_length(m.payload) AS size FROM {queue} m
+                WHERE m.name = _name AND m.key = h.key AND m.dead_at IS NULL AND NOT m.later
+                ORDER BY m.position LIMIT 1
+            ) f ON true
+        ) SELECT array_agg(f.position) FILTER (WHERE f.bytes <= _bytes OR f.nth = 1),
+            array_agg(f.at) FILTER (WHERE f.position IS NOT NULL AND (f.bytes <= _bytes OR f.nth = 1)),
+            array_agg(f.at) FILTER (WHERE f.position IS NULL)
+        INTO _positions, _rows, _empty FROM found f;
+        IF _empty IS NOT NULL THEN
+            PERFORM {queue_close}(_empty);
+        END IF;
+        UPDATE {keys} k SET token = _token, due_at = clock_timestamp() + _lease * interval '1 microsecond'
+        WHERE k.ctid = ANY (_rows);
+        RETURN QUERY SELECT m.position, m.name, m.key, m.id, m.payload, m.headers, m.attempts,
+            (extract(epoch FROM m.enqueued_at) * 1000000)::bigint, coalesce(m.expires_at <= _now, false),
+            m.kind, m.source, m.subject
+        FROM {queue} m WHERE m.position = ANY (_positions);
+    END LOOP;
+END $$;
