@@ -66,10 +66,20 @@ const MIB: usize = 1 << 20;
 ///
 /// Topics take turns: one with few messages does not wait for one with millions.
 ///
-/// After eight different messages or keys in a row have failed, and nothing succeeds in between,
-/// the broker is assumed to be away. The relay gives back what it has claimed and pauses, for 200
-/// ms at first and 30 s at last; then it probes with one message. The first success ends the pause.
-/// So an outage costs a few attempts, and does not touch most messages.
+/// If eight messages of a topic fail that never failed before, and none succeeds in between, the
+/// broker is assumed to be away. The topic pauses then, for 200 ms at first and 30 s at last; other
+/// topics go on. What is claimed of it is given back. After each wait up to eight messages without
+/// a key and those of up to eight keys probe whether the broker is back: those first that never
+/// failed, and first of all the newest (of the table's last thousand messages). The first success
+/// ends the pause. So an outage costs a few attempts for each topic, and does not touch most
+/// messages.
+///
+/// Messages that a broker always refuses are retried with their back-off until you set a limit
+/// ([`Retry::attempts_max`]), or say [`GiveUp`](super::GiveUp). They pause their topic when they
+/// come, if there are eight or more, and never again: what fails twice says nothing of the broker.
+/// A message that is enqueued behind them waits for two waits at most, and those after it for none.
+///
+/// At most 4,096 topics pause at a time. In others a message has its back-off, and no pause.
 ///
 /// Attempts are counted when they fail, so a message that kills its relays is tried forever.
 ///

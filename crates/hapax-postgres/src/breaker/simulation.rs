@@ -71,7 +71,9 @@ impl World {
         due.truncate(messages);
         let taken = due.iter().map(|&n| self.kept[n].clone()).collect();
         due.sort_unstable();
-        due.into_iter().rev().for_each(|n| drop(self.kept.remove(n)));
+        for n in due.into_iter().rev() {
+            self.kept.remove(n);
+        }
         taken
     }
 

@@ -1,11 +1,12 @@
 
 -- Claims a few messages of each of these names, to probe whether any can be published: up to _first
--- without a key, and the first messages of as many keys. Those come first that never failed, the
--- oldest, and the newest of them (so that it does not wait behind many that cannot be published);
--- if there are too few, those that have been due for longest. Of each name and kind up to _bytes,
--- and at least one.
+-- without a key, and the first messages of as many keys. Those come first that never failed: the
+-- newest (so that it does not wait behind many that cannot be published), then the oldest. If there
+-- are too few, those that have been due for longest. Of each name and kind up to _bytes, and at
+-- least one.
 --
--- At most 10,000 that have failed are passed over at each end.
+-- The newest is looked for among the last 1,000 of the table, since what is given back has a new
+-- due_at. At most 10,000 that have failed are passed over.
 CREATE OR REPLACE FUNCTION {queue_probe}(
     _names text[], _first bigint, _bytes bigint, _lease float8, _token bigint
 ) RETURNS TABLE (
@@ -19,6 +20,8 @@ SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
     _now timestamptz := clock_timestamp();
     _name text;
+    _newest bigint;
+    _newest_key bytea;
     _positions bigint[];
     _keys bytea[];
     _rows tid[];
@@ -28,16 +31,25 @@ BEGIN
         IF EXISTS (SELECT FROM {queue} m WHERE m.later AND m.name = _name AND m.due_at <= _now) THEN
             PERFORM {queue_place}(_name);
         END IF;
-        _positions := ARRAY(
+        _newest := NULL;
+        _newest_key := NULL;
+        SELECT n.position, n.key INTO _newest, _newest_key FROM (
+            SELECT m.position, m.name, m.key, m.due_at, m.attempts, m.dead_at, m.later FROM {queue} m
+            ORDER BY m.position DESC LIMIT 1000
+        ) n WHERE n.name = _name AND n.attempts = 0 AND n.dead_at IS NULL AND NOT n.later
+            AND CASE WHEN n.key IS NULL THEN n.due_at <= _now ELSE
+                EXISTS (SELECT FROM {keys} k WHERE k.name = _name AND k.key = n.key AND k.due_at <= _now)
+                AND n.position = (
+                    SELECT f.position FROM {queue} f WHERE f.name = _name AND f.key = n.key AND f.dead_at IS NULL
+                        AND NOT f.later ORDER BY f.position LIMIT 1
+                ) END
+        LIMIT 1;
+        _positions := ARRAY(SELECT _newest WHERE _newest_key IS NULL AND _newest IS NOT NULL);
+        _positions := _positions || ARRAY(
             SELECT o.position FROM (
                 SELECT m.position, m.attempts FROM {queue} m WHERE m.name = _name AND m.key IS NULL
                     AND m.due_at <= _now ORDER BY m.name, m.due_at, m.position LIMIT 10000
-            ) o WHERE o.attempts = 0 LIMIT _first - 1
-        ) || ARRAY(
-            SELECT n.position FROM (
-                SELECT m.position, m.attempts FROM {queue} m WHERE m.name = _name AND m.key IS NULL
-                    AND m.due_at <= _now ORDER BY m.name DESC, m.due_at DESC, m.position DESC LIMIT 10000
-            ) n WHERE n.attempts = 0 LIMIT 1
+            ) o WHERE o.attempts = 0 AND o.position <> ALL (_positions) LIMIT _first - cardinality(_positions)
         );
         _positions := _positions || ARRAY(
             SELECT m.position FROM {queue} m WHERE m.name = _name AND m.key IS NULL AND m.due_at <= _now
@@ -55,22 +67,15 @@ BEGIN
             (extract(epoch FROM m.enqueued_at) * 1000000)::bigint, coalesce(m.expires_at <= _now, false),
             m.kind, m.source, m.subject;
 
-        _keys := ARRAY(
+        _keys := ARRAY(SELECT _newest_key WHERE _newest_key IS NOT NULL);
+        _keys := _keys || ARRAY(
             SELECT o.key FROM (
                 SELECT k.key FROM {keys} k WHERE k.name = _name AND k.due_at <= _now
                 ORDER BY k.name, k.due_at LIMIT 10000
-            ) o WHERE 0 = (
+            ) o WHERE o.key <> ALL (_keys) AND 0 = (
                 SELECT m.attempts FROM {queue} m WHERE m.name = _name AND m.key = o.key AND m.dead_at IS NULL
                     AND NOT m.later ORDER BY m.position LIMIT 1
-            ) LIMIT _first - 1
-        ) || ARRAY(
-            SELECT n.key FROM (
-                SELECT k.key FROM {keys} k WHERE k.name = _name AND k.due_at <= _now
-                ORDER BY k.name DESC, k.due_at DESC LIMIT 10000
-            ) n WHERE 0 = (
-                SELECT m.attempts FROM {queue} m WHERE m.name = _name AND m.key = n.key AND m.dead_at IS NULL
-                    AND NOT m.later ORDER BY m.position LIMIT 1
-            ) LIMIT 1
+            ) LIMIT _first - cardinality(_keys)
         );
         _keys := _keys || ARRAY(
             SELECT k.key FROM {keys} k WHERE k.name = _name AND k.due_at <= _now AND k.key <> ALL (_keys)

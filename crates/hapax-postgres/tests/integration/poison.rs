@@ -2,36 +2,41 @@
 
 use crate::relays::{start, until_empty};
 use crate::*;
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::sync::Mutex;
 
-/// A broker that refuses messages whose id begins with "bad", and remembers how often it was asked
-/// for each.
+/// A broker that refuses messages whose id begins with "bad", and remembers what it was asked for.
 #[derive(Default)]
-struct Refusing(Mutex<HashMap<String, u32>>);
+struct Refusing(Mutex<Vec<String>>);
 
 impl Refusing {
     /// Returns how often it was asked for a message.
-    fn asked(&self, id: &str) -> u32 {
-        self.0.lock().unwrap().get(id).copied().unwrap_or(0)
+    fn asked(&self, id: &str) -> usize {
+        self.0.lock().unwrap().iter().filter(|asked| *asked == id).count()
     }
 
     /// Returns how many of these messages it was asked for.
     fn known(&self, ids: &[String]) -> usize {
-        ids.iter().filter(|id| self.asked(id) > 0).count()
+        let asked: HashSet<String> = self.0.lock().unwrap().iter().cloned().collect();
+        ids.iter().filter(|id| asked.contains(*id)).count()
     }
 }
 
 impl Publisher for Refusing {
     async fn publish(&self, message: &Message) -> Result<(), BoxError> {
         let id = String::from_utf8(message.id.clone())?;
-        *self.0.lock().unwrap().entry(id.clone()).or_default() += 1;
+        self.0.lock().unwrap().push(id.clone());
         if id.starts_with("bad") { Err("too large".into()) } else { Ok(()) }
     }
 }
 
 fn ids(what: &str, messages: u32) -> Vec<String> {
     (0..messages).map(|n| format!("{what} {n}")).collect()
+}
+
+fn message(id: &str, is_keyed: bool) -> NewMessage<'_> {
+    let message = NewMessage::new(id, "");
+    if is_keyed { message.key(id) } else { message }
 }
 
 /// The steps that messages took which were enqueued one after the other.
@@ -98,11 +103,7 @@ fn messages_that_fail_again_and_again_are_no_outage() {
         let relay = place.relay();
         let (stop, task) = start(relay.clone(), &broker);
         let bad = ids("bad", 20);
-        let keyed = |(n, id)| {
-            let message = NewMessage::new(id, "");
-            if n % 2 == 0 { message } else { message.key(id) }
-        };
-        place.enqueue_all(&mut client, "t", bad.iter().enumerate().map(keyed)).await;
+        place.enqueue_all(&mut client, "t", bad.iter().enumerate().map(|(n, id)| message(id, n % 2 == 1))).await;
         until("it was paused", async || relay.stats().pauses > 0).await;
         until("each of them was tried", async || broker.known(&bad) == bad.len()).await;
         place.enqueue(&mut client, "t", NewMessage::new("behind", "")).await;
@@ -121,4 +122,28 @@ fn messages_that_fail_again_and_again_are_no_outage() {
         task.await.unwrap();
         assert_eq!(relay.stats().done, 9);
     });
+}
+
+/// Checks that the newest one does not wait until hundreds in front of it were tried, whether they
+/// have keys or not.
+#[test]
+fn the_newest_is_tried_before_hundreds_that_are_refused() {
+    for is_keyed in [false, true] {
+        Place::run(async |place| {
+            let mut client = place.client().await;
+            let broker = Arc::new(Refusing::default());
+            let relay = place.relay().retry(Retry::new(HOUR, HOUR).unwrap());
+            let (stop, task) = start(relay.clone(), &broker);
+            let bad = ids("bad", 600);
+            place.enqueue_all(&mut client, "t", bad.iter().map(|id| message(id, is_keyed))).await;
+            until("it pauses", async || relay.stats().pauses > 0).await;
+            place.enqueue(&mut client, "t", message("behind", is_keyed)).await;
+            until("one behind them is published", async || broker.asked("behind") == 1).await;
+            stop.send(true).unwrap();
+            task.await.unwrap();
+            let asked = broker.0.lock().unwrap().clone();
+            let before = asked.iter().position(|id| id == "behind").unwrap();
+            assert!(before < 100, "it was asked for {before} of {} before", bad.len());
+        });
+    }
 }
