@@ -2,8 +2,8 @@
 //!
 //! If messages of a topic fail that never failed before, one after the other, and none succeeds in
 //! between, they are not at fault: their broker is. The topic pauses then, and a few messages probe
-//! now and then. (A circuit breaker: Nygard, *Release It!*, 2007.) What fails once more says nothing
-//! of the broker: it has a back-off of its own, and may be refused for good.
+//! now and then. (A circuit breaker: Nygard, *Release It!*, 2007.) What fails once more says
+//! nothing of the broker: it has a back-off of its own, and may be refused for good.
 
 use hapax_store::back_off::BackOff;
 use std::collections::HashMap;
@@ -49,7 +49,7 @@ pub(super) struct Breakers {
 
 #[derive(Debug)]
 struct Pause {
-    /// How often in a row the wait has grown.
+    /// The number that the wait grows with: one, and one for each round with news.
     pauses: u32,
     /// The time of the next probes; while some are in flight, of those that follow if nobody ever
     /// reports how they ended.

@@ -23,7 +23,7 @@ struct World {
     kept: Vec<Kept>,
     now: Instant,
     attempts: u32,
-    /// When good messages were published.
+    /// The times at which good messages were published.
     published: Vec<(&'static str, Instant)>,
 }
 
