@@ -1,13 +1,13 @@
 //! Completions of handled messages: together, and if the store cannot record one, by itself, for as
 //! long as its lease. Its message waits for that: it is neither acknowledged nor tried again.
 
-use super::calls::{Completed, Dead};
+use super::calls::Completed;
 use super::event::Event;
 use super::messages::Stage;
 use super::order::Ticket;
 use super::run::Run;
 use super::source::Source;
-use hapax_store::{ClaimError, ErrorKind, Store, TieredClaim};
+use hapax_store::{ClaimError, Store, TieredClaim};
 use std::time::Duration;
 use tokio::task::JoinError;
 use tokio::time::Instant;
@@ -106,13 +106,6 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
             Err(ClaimError::Store(error)) if !is_verified && error.kind().is_transient() => {
                 self.count_of(ticket, Event::Unrecorded);
                 self.done(ticket);
-            }
-            Err(ClaimError::Store(error)) if error.kind() == ErrorKind::Corrupt => {
-                // To try it again would be to do its work again.
-                self.count_of(ticket, Event::StoreError);
-                let why = format!("it was handled, and its record in the store cannot be used: {error}");
-                self.met(&why);
-                self.put_aside(Dead::unclaimed(ticket, why));
             }
             Err(ClaimError::Store(error)) => self.store_failed(ticket, error),
             // Not known to be recorded, whatever the reason will be one day.

@@ -186,7 +186,9 @@ impl<S: Store, M: Send + Sync + 'static> Consumer<S, M> {
     /// Has a message that was put aside handled again, even if it comes as the same delivery once
     /// more. Returns true if its id was put aside; one that is done or in progress is left alone.
     ///
-    /// What is sent anew, as replays of dead letters do, is handled without this: see
+    /// It looks in the consumer's own scope: with
+    /// [`scope_by`](super::ConsumerBuilder::scope_by) ask the engine of a partition's scope. What
+    /// is sent anew, as replays of dead letters do, is handled without this: see
     /// [`TieredDedup::redrive`](hapax_store::TieredDedup::redrive).
     ///
     /// # Errors

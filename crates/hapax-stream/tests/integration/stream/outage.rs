@@ -260,20 +260,6 @@ async fn a_message_whose_record_is_damaged_is_put_aside_and_stops_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_handled_and_cannot_be_recorded_is_put_aside_and_not_handled_again() {
-    let world = World::new();
-    let (engine, broker) = (world.engine().retries(0).build().await.unwrap(), Broker::new(&world.store, Acks::Each));
-    broker.send(0, "a");
-    broker.close();
-    world.store.next(Fault::None); // the claim
-    world.store.next(Fault::FailsOne(ErrorKind::Corrupt));
-    let consumer = Consumer::builder("orders", engine, |message: &Message| message.id.clone()).build().unwrap();
-    let stats = consumer.run(&broker, |_: Delivery<Message>| async { Ok::<(), &str>(()) }, pending()).await.unwrap();
-    assert_eq!((stats.handled, stats.dead_lettered, stats.acknowledged), (1, 1, 1), "{stats:?}");
-    assert!(broker.state().dead[&0].starts_with("it was handled"), "{:?}", broker.state().dead);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_store_that_fails_for_minutes_is_in_the_health() {
     let world = World::new();
     let (engine, broker) = (world.shared().await, Broker::new(&world.store, Acks::Each));
