@@ -40,7 +40,7 @@ async fn main() -> Result<(), Failed> {
         .max_in_flight(IN_FLIGHT)
         .max_unacknowledged(2 * IN_FLIGHT) // those being billed, and those being completed
         .handler_timeout(Duration::from_secs(60))
-        .max_attempts(5)
+        .max_attempts(12)
         .retry_delay(Duration::from_millis(50), Duration::from_secs(1))
         .build()?;
 

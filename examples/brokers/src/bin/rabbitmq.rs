@@ -37,7 +37,7 @@ async fn main() -> Result<(), Failed> {
     let consumer = Consumer::builder("billing", billed, id)
         .max_in_flight(IN_FLIGHT.into())
         .handler_timeout(Duration::from_secs(60)) // the broker itself closes the channel after half an hour
-        .max_attempts(5)
+        .max_attempts(12)
         .retry_delay(Duration::from_millis(50), Duration::from_secs(1))
         .build()?;
 

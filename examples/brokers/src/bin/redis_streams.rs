@@ -27,7 +27,7 @@ async fn main() -> Result<(), Failed> {
     })
     .max_in_flight(8)
     .handler_timeout(Duration::from_secs(60))
-    .max_attempts(5)
+    .max_attempts(12)
     .retry_delay(Duration::from_millis(50), Duration::from_secs(1))
     .build()?;
     let bill = move |order: Delivery<StreamEntry>| {

@@ -52,7 +52,7 @@ async fn main() -> Result<(), Failed> {
         // Messages that wait here are hidden from other consumers.
         .max_unacknowledged(2 * IN_FLIGHT)
         .handler_timeout(Duration::from_secs(60))
-        .max_attempts(5)
+        .max_attempts(12)
         .retry_delay(Duration::from_millis(50), Duration::from_secs(1))
         .build()?;
 
