@@ -77,7 +77,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let stats = consumer.run(&queue, handle, shutdown).await?;
 
     println!("{stats:#?}");
-    // Both copies of order 3 are put aside: that one was put aside does not make the other one done.
+    // Both copies of order 3 are put aside: that one was put aside does not make the other one
+    // done.
     assert_eq!((stats.received - stats.retried, stats.handled, stats.dead_lettered), (10, 4, 2));
     assert_eq!(stats.acknowledged, 10);
     Ok(())

@@ -74,8 +74,8 @@ fn each_order_is_billed_once_however_often_it_becomes_visible() {
     let log = directory.path().join("billing.log");
     let mut billing = Consumer::start(env!("CARGO_BIN_EXE_sqs"), arguments, &log, seed);
     billing.kill_at_random_and_in_an_outage(KILLS, ORDERS, &ledger);
-    // (The queue's two counts are taken one after the other: what becomes visible between them is in
-    // neither.)
+    // (The queue's two counts are taken one after the other: what becomes visible between them is
+    // in neither.)
     billing.await_until(|| {
         let letters = runtime.block_on(left(&client, &dead_queue));
         letters >= dead.len() && runtime.block_on(left(&client, &queue)) == 0
