@@ -99,7 +99,7 @@ pub use tiered::{
 #[cfg(feature = "json")]
 pub use tiered::{IdempotencyError, RunError, RunOptions};
 #[doc(hidden)]
-pub use tiered::{Name, Note, note_key};
+pub use tiered::{Name, Note, join_all, note_key};
 pub use tiered_latest::{TieredLatest, TieredLatestBuilder, TieredLatestStats};
 #[doc(hidden)]
 pub use versions::record as version_record;

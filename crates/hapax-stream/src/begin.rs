@@ -7,7 +7,7 @@ use super::order::Ticket;
 use super::run::Run;
 use super::source::Source;
 use hapax_store::attempt_count::Sent;
-use hapax_store::{Note, Store, StoreError, TieredDedup};
+use hapax_store::{Note, Store, StoreError, TieredDedup, join_all};
 use std::sync::Arc;
 use tokio::time::Instant;
 
@@ -101,9 +101,7 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
                     return (dead, Err(error));
                 }
             }
-            for (dead, sent) in dead.iter_mut().zip(sent) {
-                dead.dying.is_put_aside(sent, kept_for).await;
-            }
+            join_all(dead.iter_mut().zip(sent).map(|(dead, sent)| dead.dying.is_put_aside(sent, kept_for))).await;
             (dead, Ok(()))
         }));
     }

@@ -225,8 +225,9 @@ impl<S: Store, M> ConsumerBuilder<S, M> {
     /// completion is recorded) or put aside. One that failed, or is in progress elsewhere, is tried
     /// again here, also if the broker would take it back, and those of its key wait for it: for
     /// [`max_attempts`](Self::max_attempts) times the [time-out](Self::handler_timeout) and the
-    /// delays between them, at most. A message that is put aside does not stop its key: an order
-    /// that must not go on without it needs a handler that looks.
+    /// delays between them, and as long as handlers say [`Later`](super::Later) or what they depend
+    /// on is away ([`Health::Outage`](super::Health)). A message that is put aside does not stop
+    /// its key: an order that must not go on without it needs a handler that looks.
     ///
     /// # Conditions
     ///

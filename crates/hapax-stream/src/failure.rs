@@ -73,8 +73,8 @@ impl Error for GiveUp {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
-/// It is found anywhere in the chain of [causes](Error::source) of what a handler returns; before a
-/// [`GiveUp`], if both are there. What says so for ever comes again for ever: it is
+/// It is found anywhere in the chain of [causes](Error::source) of what a handler returns. Of this
+/// and [`GiveUp`] the outer one decides. What says so for ever comes again for ever: it is
 /// [counted](super::ConsumerStats::later).
 #[derive(Debug)]
 pub struct Later {

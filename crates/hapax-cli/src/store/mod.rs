@@ -20,20 +20,7 @@ const PAGE: usize = 500;
 #[derive(Debug, Subcommand)]
 pub enum StoreCommand {
     /// Print what is stored of ids: state, time left, token, result
-    Get {
-        #[command(flatten)]
-        place: Place,
-        /// Ids, as `list` prints them: order-17, or orders/3/9017 for a key of several parts
-        #[arg(required = true)]
-        ids: Vec<String>,
-        /// Scope of the ids: that of a consumer is its name, or SCOPE/NAME if its engine has a
-        /// scope
-        #[arg(long, default_value = "")]
-        scope: String,
-        /// Print one JSON object a line
-        #[arg(long)]
-        json: bool,
-    },
+    Get(Named),
     /// Print ids with their state, in no particular order
     List {
         #[command(flatten)]
@@ -67,21 +54,10 @@ pub enum StoreCommand {
     },
     /// Have ids that a consumer has put aside handled again, whatever delivery of them comes next
     ///
-    /// What is sent anew is handled without this: it is for messages that are moved back by hand,
-    /// and reach their consumer as the same delivery once more. Ids that are done are left alone.
-    Redrive {
-        #[command(flatten)]
-        place: Place,
-        /// Ids
-        #[arg(required = true)]
-        ids: Vec<String>,
-        /// Scope of the ids
-        #[arg(long, default_value = "")]
-        scope: String,
-        /// Print one JSON object a line
-        #[arg(long)]
-        json: bool,
-    },
+    /// It is for messages that are moved back by hand, and reach their consumer as the same
+    /// delivery once more: one that is sent anew is handled without this. Ids that are done are
+    /// left alone.
+    Redrive(Named),
     /// Count records by scope and state
     Stats {
         #[command(flatten)]
@@ -93,6 +69,22 @@ pub enum StoreCommand {
         #[arg(long)]
         json: bool,
     },
+}
+
+/// Ids that are named.
+#[derive(Debug, Args)]
+pub struct Named {
+    #[command(flatten)]
+    place: Place,
+    /// Ids, as `list` prints them: order-17, or orders/3/9017 for a key of several parts
+    #[arg(required = true)]
+    ids: Vec<String>,
+    /// Scope of the ids: that of a consumer is its name, or SCOPE/NAME if its engine has a scope
+    #[arg(long, default_value = "")]
+    scope: String,
+    /// Print one JSON object a line
+    #[arg(long)]
+    json: bool,
 }
 
 /// The records that a command is about.
@@ -143,15 +135,14 @@ pub fn run(command: StoreCommand) -> Result<(), CommandError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(CommandError::output)?;
     runtime.block_on(async {
         match command {
-            StoreCommand::Get { place, ids, scope, json } => {
-                let keys = keys(&ids, &scope)?;
-                open::with(&place, Get { keys, json }).await
+            StoreCommand::Get(Named { place, ids, scope, json }) => {
+                open::with(&place, Get { keys: keys(&ids, &scope)?, json }).await
             }
             StoreCommand::List { place, filter, limit, json } => open::with(&place, List { filter, limit, json }).await,
             StoreCommand::Forget { place, ids, filter, yes, json } => {
                 open::with(&place, forget::Forget::new(&ids, filter, yes, json)?).await
             }
-            StoreCommand::Redrive { place, ids, scope, json } => {
+            StoreCommand::Redrive(Named { place, ids, scope, json }) => {
                 open::with(&place, redrive::Redrive { keys: keys(&ids, &scope)?, json }).await
             }
             StoreCommand::Stats { place, limit, json } => open::with(&place, counts::Stats { limit, json }).await,

@@ -51,5 +51,6 @@ pub use claim::{
 pub use config::TieredBuilder;
 pub use dedup::TieredDedup;
 pub use engine::{Name, NodeStats, Note, OnStoreError, Ownership, Policy, ScopeStats, TieredStats, note_key};
+pub use join_all::join_all;
 #[cfg(feature = "json")]
 pub use run::{IdempotencyError, RunError, RunOptions};

@@ -289,6 +289,19 @@ async fn what_a_history_cannot_forget_ends_the_checkpoints_and_an_engine_built_a
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_is_put_aside_ends_no_run_though_a_history_cannot_forget_it() {
+    let journal = Journal::new("aside");
+    let engine = journal.builder().history(Duration::from_secs(3_600), 1e-3, 10_000).build().unwrap();
+    let (broker, _) = log(Acks::Cumulative);
+    (0..4).for_each(|n| _ = broker.send_id(0, Some(n.to_string())));
+    broker.close();
+    let handler = |message: Delivery<Message>| async move { if message.offset == 1 { Err("no") } else { Ok(()) } };
+    let stats = log_consumer(&engine).max_attempts(2).build().unwrap().run(&broker, handler, pending()).await.unwrap();
+    assert_eq!((stats.handled, stats.dead_lettered, stats.acknowledged), (3, 1, 4));
+    assert!(engine.contains("2").is_some());
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_engine_without_checkpoints_and_a_message_without_an_id_are_errors_that_say_so() {
     let (broker, effects) = log(Acks::Each);
     broker.send(0, None);
