@@ -20,11 +20,11 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The longest time that an option may set: a hundred years, however many of them are leap years.
-pub(crate) const HUNDRED_YEARS: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
+pub const HUNDRED_YEARS: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
 
 /// Returns a duration in nanoseconds; the greatest number for one of more than 584 years.
 #[inline]
-pub(crate) fn nanos_of(duration: Duration) -> u64 {
+pub fn nanos_of(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 

@@ -1,7 +1,6 @@
 //! The configuration of an engine.
 
 mod build;
-#[cfg(all(feature = "long-memory", not(modelled)))]
 mod long_memory;
 mod on_disk;
 
@@ -43,9 +42,7 @@ pub struct Builder {
     key: WantedKey,
     scope: Option<String>,
     journal: Option<(PathBuf, JournalOptions)>,
-    #[cfg(all(feature = "long-memory", not(modelled)))]
     long_memory: Option<(PathBuf, crate::LongMemory)>,
-    #[cfg(all(feature = "long-memory", not(modelled)))]
     segment_source: Option<std::sync::Arc<dyn crate::SegmentSource>>,
     #[cfg(any(fuzzing, test))]
     surroundings: Option<Surroundings>,
@@ -75,9 +72,7 @@ impl Builder {
             key: WantedKey::default(),
             scope: None,
             journal: None,
-            #[cfg(all(feature = "long-memory", not(modelled)))]
             long_memory: None,
-            #[cfg(all(feature = "long-memory", not(modelled)))]
             segment_source: None,
             #[cfg(any(fuzzing, test))]
             surroundings: None,

@@ -287,7 +287,6 @@ impl Engine {
             stream_time_resets: self.stream_time.resets(),
             claims: self.claims.stats(self.clock.now().time, self.window.latest().max(at.time)),
             journal: self.journal.as_ref().map(|journal| journal.stats()),
-            #[cfg(all(feature = "long-memory", not(modelled)))]
             long_memory: self.long.as_ref().map(|long| long.stats(at.time)),
             window,
             history,

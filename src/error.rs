@@ -3,14 +3,12 @@
 mod journal;
 mod loss;
 mod option;
-#[cfg(feature = "long-memory")]
 mod segments;
 mod untrusted;
 
 pub use journal::JournalError;
 pub use loss::Loss;
-pub(crate) use option::{InvalidOption, check};
-#[cfg(feature = "long-memory")]
+pub use option::{InvalidOption, check};
 pub use segments::SegmentError;
 pub(crate) use untrusted::Untrusted;
 
@@ -60,7 +58,6 @@ pub enum Error {
     /// The journal cannot be opened.
     Journal(JournalError),
     /// The segments of a long memory cannot be opened, or made.
-    #[cfg(feature = "long-memory")]
     Segments(SegmentError),
 }
 
@@ -70,7 +67,6 @@ impl From<JournalError> for Error {
     }
 }
 
-#[cfg(feature = "long-memory")]
 impl From<SegmentError> for Error {
     fn from(error: SegmentError) -> Self {
         Error::Segments(error)
@@ -96,7 +92,6 @@ impl fmt::Display for Error {
                 write!(f, "the operating system gives no random key for the digests: {source}; set option `key`")
             }
             Error::Journal(error) => error.fmt(f),
-            #[cfg(feature = "long-memory")]
             Error::Segments(error) => error.fmt(f),
         }
     }
@@ -108,7 +103,6 @@ impl std::error::Error for Error {
             Error::InvalidOption { .. } => None,
             Error::OutOfMemory { source, .. } | Error::NoRandomness { source } => Some(source),
             Error::Journal(error) => error.source(),
-            #[cfg(feature = "long-memory")]
             Error::Segments(error) => error.source(),
         }
     }

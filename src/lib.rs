@@ -181,7 +181,6 @@ mod journal;
 mod snapshot;
 
 // Models are of the engine alone.
-#[cfg(all(feature = "long-memory", not(modelled)))]
 #[doc(hidden)]
 pub mod segments;
 
@@ -190,14 +189,7 @@ pub mod segments;
 #[doc(hidden)]
 pub mod tier;
 
-#[cfg(all(feature = "long-memory", not(modelled)))]
 mod long_memory;
-#[cfg(not(all(feature = "long-memory", not(modelled))))]
-#[path = "no_long_memory.rs"]
-mod long_memory;
-
-#[cfg(feature = "plan")]
-pub mod plan;
 
 mod hint;
 mod id_set;
@@ -220,7 +212,6 @@ pub mod fuzzing {
         crate::journal::fuzzing::hostile(bytes).is_some()
     }
 
-    #[cfg(feature = "long-memory")]
     pub fn segments(bytes: &[u8]) -> bool {
         crate::segments::fuzzing::codecs(bytes)
     }
@@ -239,14 +230,12 @@ pub use dedup::{
 };
 pub use digest::{Digest, Digester};
 pub use engine::Unconfirmed;
-#[cfg(feature = "long-memory")]
 pub use error::SegmentError;
 pub use error::{Error, JournalError, Loss};
 pub use event_time::EventTime;
 pub use first_seen::FirstSeen;
 pub use fresh::{DedupById, DedupIterator};
 pub use history::{History, HistoryStats};
-#[cfg(all(feature = "long-memory", not(modelled)))]
 pub use journal::DurableSegments;
 pub use journal::{
     Damage, Defect, DurableFile, DurableFiles, Flush, Inspection, JournalOptions, JournalStats, Position, Recovery,
@@ -254,9 +243,7 @@ pub use journal::{
 };
 pub use key::{Int, Key, KeyTextError};
 pub use latest::{Latest, LatestBuilder, LatestStats, VersionVerdict};
-#[cfg(all(feature = "long-memory", not(modelled)))]
 pub use long_memory::{LongMemory, LongMemoryStats};
-#[cfg(all(feature = "long-memory", not(modelled)))]
 pub use segments::SegmentSource;
 pub use stats::Stats;
 pub use verdict::{Certainty, Outcome, Refusal, Tier, Verdict};

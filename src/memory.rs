@@ -41,7 +41,7 @@ pub struct Lines<T> {
 pub unsafe trait Zeroed: Default + Sync {}
 
 /// The size of a cache line.
-pub(crate) const LINE_BYTES: usize = 64;
+pub const LINE_BYTES: usize = 64;
 
 /// A line of counters.
 #[repr(align(64))]

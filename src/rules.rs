@@ -169,52 +169,37 @@ pub(crate) enum Rule {
     CountForgotten,
     // Segments:
     /// A segment is on the disk before a manifest names it.
-    #[cfg(feature = "long-memory")]
     SegmentFirst,
     /// A file is deleted after the manifest that no longer names it is on the disk.
-    #[cfg(feature = "long-memory")]
     ManifestFirst,
     /// A tombstone stays while an older segment can hold the id.
-    #[cfg(feature = "long-memory")]
     TombstoneStays,
     /// The record of the newest segment counts.
-    #[cfg(feature = "long-memory")]
     NewestRecord,
     /// An id is out of retention when exactly that time has passed, no sooner.
-    #[cfg(feature = "long-memory")]
     WholeRetention,
     /// A segment is dropped only when no older one is left.
-    #[cfg(feature = "long-memory")]
     OldestFirst,
     /// The checksum of a page is looked at.
-    #[cfg(feature = "long-memory")]
     PageChecksum,
     /// A file that a failed publication may have named is not deleted before the next manifest.
-    #[cfg(feature = "long-memory")]
     KeepDoubtful,
     /// A segment's sources count until it does: both change as one.
-    #[cfg(feature = "long-memory")]
     PublishAsOne,
     /// An accepted id counts as sealed only when its segment can be asked.
-    #[cfg(feature = "long-memory")]
     PublishedFirst,
     /// An id that is accepted while a file is closed does not count as sealed.
-    #[cfg(feature = "long-memory")]
     SealedUpTo,
     /// An id that is held for the next checkpoint does not count as sealed.
-    #[cfg(feature = "long-memory")]
     HeldIsUnsealed,
     /// An id that was forgotten is known to be until segments say so.
-    #[cfg(feature = "long-memory")]
     ForgottenUntilSealed,
     /// Before segments are asked, it is seen whether the window may have forgotten what is not
     /// sealed.
-    #[cfg(feature = "long-memory")]
     LagFirst,
     /// Before the window is asked, it is seen whether an id was forgotten.
     StateBefore,
     /// The same is looked at again before segments are asked.
-    #[cfg(feature = "long-memory")]
     StateAgain,
     /// Segments are forgotten before the window, when everything is: so nobody learns from them
     /// what the window is told then.
@@ -229,16 +214,12 @@ pub(crate) enum Rule {
     /// A claim asks segments again if time has moved between its two looks at the window.
     SegmentsAgain,
     /// Segments are taken before the journal, to be handed over.
-    #[cfg(feature = "long-memory")]
     SegmentsFirst,
     /// The pages of a segment that comes from elsewhere are checked before they are written.
-    #[cfg(feature = "long-memory")]
     BroughtPages,
     /// A segment's part that is no page is checked when it is on the disk.
-    #[cfg(feature = "long-memory")]
     BroughtWhole,
     /// A segment's file gets its name only if the segment is live still.
-    #[cfg(feature = "long-memory")]
     BroughtIfLive,
 }
 
@@ -255,7 +236,6 @@ pub(crate) enum Place {
     /// The window has taken an id for new, and a long memory was not asked yet.
     Inserted,
     /// One of journal and segments was listed, and the other was not yet.
-    #[cfg(feature = "long-memory")]
     Listed,
     /// A check was answered, and the journal does not know yet.
     Checked,
@@ -290,7 +270,7 @@ pub(crate) use self::models::*;
 #[cfg_attr(not(modelled), expect(dead_code, reason = "ordinary tests leave out no rule"))]
 mod models {
     use super::{Place, Rule};
-    #[cfg(all(test, feature = "long-memory", not(modelled)))]
+    #[cfg(all(test, not(modelled)))]
     use crate::sync::turns;
     use crate::sync::{Ordering, StdAtomicU64};
     use std::cell::Cell;
@@ -336,7 +316,7 @@ mod models {
 
     /// Does what a test wants to be done in the midst of a call, at a place.
     pub(crate) fn meanwhile(place: Place) {
-        #[cfg(all(test, feature = "long-memory", not(modelled)))]
+        #[cfg(all(test, not(modelled)))]
         match place {
             Place::Window => turns::step(turns::WINDOW, turns::Kind::Write),
             Place::WindowRead => turns::step(turns::WINDOW, turns::Kind::Read),

@@ -43,7 +43,6 @@ pub struct Stats {
     /// The journal, if there is one.
     pub journal: Option<crate::JournalStats>,
     /// The long memory, if there is one.
-    #[cfg(all(feature = "long-memory", not(modelled)))]
     pub long_memory: Option<crate::LongMemoryStats>,
     /// The history, if there is one.
     pub history: Option<HistoryStats>,

@@ -12,9 +12,9 @@ pub(crate) use std::{
 };
 
 // (The explorer of the window has no locks: it does not explore claims.)
-#[cfg(not(any(loom, shuttle, all(test, feature = "long-memory", not(modelled)))))]
+#[cfg(not(any(loom, shuttle, all(test, not(modelled)))))]
 pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
-#[cfg(all(test, feature = "long-memory", not(modelled)))]
+#[cfg(all(test, not(modelled)))]
 pub(crate) use turns::{Condvar, Mutex, MutexGuard};
 
 #[cfg(loom)]
@@ -40,13 +40,13 @@ pub(crate) use self::explored::{AtomicU64, fence, spin_loop};
 
 /// Locks and atomics of the protocol between a window, its journal and its segments: std's, but in
 /// tests, whose threads may take turns before each access ([`turns`]).
-#[cfg(not(all(test, feature = "long-memory", not(modelled))))]
+#[cfg(not(all(test, not(modelled))))]
 pub(crate) use std::sync::{
     Condvar as DiskCondvar, Mutex as DiskMutex, MutexGuard as DiskMutexGuard, atomic::AtomicU64 as DiskAtomicU64,
 };
-#[cfg(all(feature = "long-memory", not(test), not(modelled)))]
+#[cfg(not(all(test, not(modelled))))]
 pub(crate) use std::sync::{RwLock as DiskRwLock, atomic::AtomicBool as DiskAtomicBool};
-#[cfg(all(test, feature = "long-memory", not(modelled)))]
+#[cfg(all(test, not(modelled)))]
 pub(crate) use turns::{
     AtomicBool as DiskAtomicBool, AtomicU64 as DiskAtomicU64, Condvar as DiskCondvar, Mutex as DiskMutex,
     MutexGuard as DiskMutexGuard, RwLock as DiskRwLock,
@@ -92,5 +92,5 @@ pub(crate) mod explored;
 mod loomed;
 #[cfg(all(test, any(loom, shuttle)))]
 pub(crate) mod model;
-#[cfg(all(test, feature = "long-memory", not(modelled)))]
+#[cfg(all(test, not(modelled)))]
 pub(crate) mod turns;

@@ -3,6 +3,7 @@
 //! crate promises: versions of these crates are used together only.
 
 mod memory;
+pub mod sizing;
 mod witness;
 
 pub use crate::digest::{DigestKey, DigestKind, WantedKey};

@@ -44,7 +44,7 @@ pub enum Tier {
     Claims,
     /// The durable store, behind an asynchronous engine (`hapax-store`).
     Store,
-    /// The segments of a long memory, on the disk, behind the window (feature `long-memory`).
+    /// The segments of a long memory, on the disk, behind the window.
     Segments,
 }
 

@@ -17,7 +17,6 @@ pub(super) const MAX_IDS: usize = 1 << 15;
 const FEW_IDS: usize = 64;
 
 /// Returns the memory that a shard's entries take with this many ids in flight.
-#[cfg(feature = "plan")]
 pub(super) fn bytes_for(ids: usize) -> usize {
     // Only the map knows the steps in which it grows.
     ByName::<Entry>::with_capacity_and_hasher(ids, Default::default()).capacity() * size_of::<(Name, Entry)>()

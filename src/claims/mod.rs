@@ -30,6 +30,5 @@ pub(crate) use effects::Insertion;
 pub(crate) use fingerprints::Fingerprint;
 pub(crate) use map::{Begun, Ended, Request};
 pub(crate) use shards::Claims;
-#[cfg(feature = "plan")]
-pub(crate) use shards::planned;
+pub use shards::planned;
 pub use stats::ClaimStats;

@@ -44,19 +44,18 @@ pub(super) const SHARDS: usize = 32;
 pub(super) const SHARDS: usize = 1;
 
 /// The figures that a plan computes with.
-#[cfg(feature = "plan")]
-pub(crate) mod planned {
+pub mod planned {
     use super::super::map::{MAX_IDS, bytes_for};
     use super::{SHARDS, Shard};
 
     /// The most ids in flight, if they are spread evenly.
-    pub(crate) const IN_FLIGHT_MAX: usize = MAX_IDS * SHARDS;
+    pub const IN_FLIGHT_MAX: usize = MAX_IDS * SHARDS;
 
     /// The memory that claims take before there are any.
-    pub(crate) const BYTES_OF_NONE: usize = size_of::<[Shard; SHARDS]>();
+    pub const BYTES_OF_NONE: usize = size_of::<[Shard; SHARDS]>();
 
     /// Returns the memory that this many ids in flight add.
-    pub(crate) fn bytes(in_flight: usize) -> usize {
+    pub fn bytes(in_flight: usize) -> usize {
         SHARDS * bytes_for(in_flight.div_ceil(SHARDS).min(MAX_IDS))
     }
 }

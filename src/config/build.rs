@@ -46,7 +46,6 @@ impl Builder {
         if let Some(path) = &self.restore {
             check(!has_checkpoints, "restore", path.display(), expected)?;
         }
-        #[cfg(all(feature = "long-memory", not(modelled)))]
         self.validate_long_memory()?;
         let has_end = !self.lease.is_zero() && self.lease <= HUNDRED_YEARS;
         check(has_end, "lease", self.lease, "a duration of up to 100 years, not none")?;
@@ -54,7 +53,6 @@ impl Builder {
         Ok((ticks, policy))
     }
 
-    #[cfg(all(feature = "long-memory", not(modelled)))]
     fn validate_long_memory(&self) -> Result<(), Error> {
         use crate::segments::READ_THREADS_MAX;
         let Some((_, crate::LongMemory { retention, read_threads, sort_memory_bytes })) = self.long_memory else {

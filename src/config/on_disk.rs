@@ -8,27 +8,21 @@ use crate::engine::{Engine, Gathered};
 use crate::journal::{Opened, Resumed};
 use crate::rules::{Rule, obeys};
 use crate::snapshot::Snapshot;
-#[cfg(all(feature = "long-memory", not(modelled)))]
 use crate::{JournalOptions, long_memory::LongTier, segments::Segments};
-#[cfg(all(feature = "long-memory", not(modelled)))]
 use std::sync::Arc;
-#[cfg(all(feature = "long-memory", not(modelled)))]
 use std::time::Duration;
 
 /// An open journal and an open snapshot, of which nothing is remembered yet.
 pub(super) struct OnDisk {
     journal: Option<Opened>,
     snapshot: Option<Snapshot>,
-    #[cfg(all(feature = "long-memory", not(modelled)))]
     segments: Option<Arc<Segments>>,
 }
 
 impl OnDisk {
     /// Opens the files that the options name.
     pub(super) fn open(options: &mut Builder, clock: &EngineClock) -> Result<Self, Error> {
-        #[cfg(all(feature = "long-memory", not(modelled)))]
         let long_memory = options.long_memory.take();
-        #[cfg(all(feature = "long-memory", not(modelled)))]
         if let Some((directory, _)) = &long_memory
             && options.journal.is_none()
         {
@@ -42,7 +36,6 @@ impl OnDisk {
             journal => journal.map(|(path, journal)| Opened::new(&path, journal, clock.machine())).transpose()?,
         };
         let snapshot = options.restore.take().map(|path| Snapshot::read(&path)).transpose()?;
-        #[cfg(all(feature = "long-memory", not(modelled)))]
         let segments = match (long_memory, &journal) {
             (Some((directory, long_memory)), Some(journal)) => {
                 // The journal's key, if it has one, must be that of the segments.
@@ -53,12 +46,7 @@ impl OnDisk {
             }
             _ => None,
         };
-        Ok(OnDisk {
-            journal,
-            snapshot,
-            #[cfg(all(feature = "long-memory", not(modelled)))]
-            segments,
-        })
+        Ok(OnDisk { journal, snapshot, segments })
     }
 
     /// Returns the key of the digests in them, or the one that is wanted.
@@ -66,7 +54,6 @@ impl OnDisk {
         if let Some(snapshot) = &self.snapshot {
             wanted.bits = Some(snapshot.key(wanted)?.bits);
         }
-        #[cfg(all(feature = "long-memory", not(modelled)))]
         if let Some(segments) = &self.segments {
             wanted.bits = Some(segments.key().bits);
         }
@@ -80,7 +67,6 @@ impl OnDisk {
             snapshot.fits(nanos_of(engine.window.tick()))?;
             snapshot.restore(engine)?;
         }
-        #[cfg(all(feature = "long-memory", not(modelled)))]
         let (is_inline, keeps_damage) = match &self.journal {
             Some(journal) => (journal.is_inline(), journal.keeps_damage()),
             None => (false, false),
@@ -89,7 +75,6 @@ impl OnDisk {
         let machine = self.journal.as_ref().map_or_else(|| engine.machine(), Opened::machine);
         #[allow(unused_mut, reason = "a long memory changes it")]
         if let Some(mut journal) = self.journal {
-            #[cfg(all(feature = "long-memory", not(modelled)))]
             if let Some(segments) = &self.segments {
                 // (Another journal's segments have nothing of this one: see `LongTier::go_on`.)
                 let is_ours = journal.identity().is_none_or(|journal| segments.may_be_of(journal));
@@ -101,7 +86,6 @@ impl OnDisk {
         if let Some(resumed) = resumed {
             go_on(engine, &machine, resumed);
         }
-        #[cfg(all(feature = "long-memory", not(modelled)))]
         if let (Some(segments), Some(journal)) = (self.segments, &engine.journal) {
             let shared = Arc::clone(&journal.shared);
             let now = engine.no_later_than_events(engine.now_at_rest().time);

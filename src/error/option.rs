@@ -4,20 +4,24 @@ use std::fmt;
 
 /// An option with a value that it cannot have, as every error of options says it.
 #[derive(Debug)]
-pub(crate) struct InvalidOption {
-    pub(crate) option: &'static str,
-    pub(crate) got: String,
-    pub(crate) expected: String,
+pub struct InvalidOption {
+    /// The name of the option.
+    pub option: &'static str,
+    /// The value that it has.
+    pub got: String,
+    /// Values that it can have.
+    pub expected: String,
 }
 
 impl InvalidOption {
-    pub(crate) fn new(option: &'static str, got: impl fmt::Debug, expected: impl Into<String>) -> Self {
+    /// Returns an error of this option.
+    pub fn new(option: &'static str, got: impl fmt::Debug, expected: impl Into<String>) -> Self {
         InvalidOption { option, got: format!("{got:?}"), expected: expected.into() }
     }
 }
 
 /// Returns an error, unless an option's value is valid.
-pub(crate) fn check(
+pub fn check(
     is_valid: bool,
     option: &'static str,
     got: impl fmt::Debug,

@@ -15,6 +15,4 @@ mod turn;
 
 pub(crate) use rotating::Look;
 pub use rotating::{History, HistoryStats};
-pub use sizing::rate_in;
-#[cfg(feature = "plan")]
-pub(crate) use sizing::{Density, Size};
+pub use sizing::{Density, Size, rate_in};

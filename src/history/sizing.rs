@@ -26,7 +26,7 @@ const WORDS_4_RATE: f64 = 1e-4;
 
 /// A history's dimensions.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Size {
+pub struct Size {
     pub(crate) shape: Shape,
     pub(crate) blocks: usize,
 }
@@ -34,7 +34,7 @@ pub(crate) struct Size {
 /// The number of ids that a block may hold on average at some false-positive rate, however many
 /// blocks there are.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Density {
+pub struct Density {
     shape: Shape,
     load: f64,
 }
@@ -42,7 +42,7 @@ pub(crate) struct Density {
 impl Density {
     /// Returns the largest load at which two generations have a false-positive rate of at most
     /// `rate` together. Takes some milliseconds.
-    pub(crate) fn of(rate: f64) -> Self {
+    pub fn of(rate: f64) -> Self {
         // 1 - (1 - f)^2 = rate, without cancellation for small rates.
         let per_generation = rate / (1.0 + (1.0 - rate).sqrt());
         let words = if rate <= WORDS_4_RATE { 4 } else { 2 };
@@ -53,7 +53,7 @@ impl Density {
     }
 
     /// Returns the smallest size for this many ids in each generation.
-    pub(crate) fn size(self, ids: usize) -> Size {
+    pub fn size(self, ids: usize) -> Size {
         Size { shape: self.shape, blocks: (ids as f64 / self.load).ceil() as usize }
     }
 }
@@ -61,13 +61,12 @@ impl Density {
 impl Size {
     /// Returns the smallest size at which two generations of `ids` ids each have a false-positive
     /// rate of at most `rate` together.
-    pub(crate) fn of(rate: f64, ids: usize) -> Self {
+    pub fn of(rate: f64, ids: usize) -> Self {
         Density::of(rate).size(ids)
     }
 
     /// Returns the false-positive rate of one generation that holds this many ids.
-    #[cfg(feature = "plan")]
-    pub(crate) fn rate_with(&self, ids: f64) -> f64 {
+    pub fn rate_with(&self, ids: f64) -> f64 {
         let load = ids / self.blocks as f64;
         match load > LOAD_MAX as f64 {
             true => 1.0,

@@ -189,7 +189,6 @@ impl Shared {
     }
 
     /// Calls the thread, if another try makes sense.
-    #[cfg(all(feature = "long-memory", not(modelled)))]
     pub(super) fn wake_writer(&self, state: &State) {
         if state.failed.is_some() && state.may_heal() {
             self.work.notify_one();

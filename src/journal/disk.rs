@@ -2,7 +2,6 @@
 //! any call to which fails.
 
 use super::options::JournalOptions;
-#[cfg(feature = "long-memory")]
 use super::pages::PageFile;
 use super::read::read_all;
 use super::trust::{Writers, has_one_name};
@@ -22,7 +21,6 @@ pub(crate) trait Disk: Send + Sync + 'static {
     /// Opens a file, for reading.
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
     /// Opens a file, for reading from several threads at once.
-    #[cfg(feature = "long-memory")]
     fn open_pages(&self, path: &Path) -> io::Result<Box<dyn PageFile>>;
     /// Opens a file, for truncating and appending.
     fn open_to_append(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
@@ -172,7 +170,6 @@ impl Disk for System {
         Ok(Box::new(self.writers.open(OpenOptions::new().read(true), path)?))
     }
 
-    #[cfg(feature = "long-memory")]
     fn open_pages(&self, path: &Path) -> io::Result<Box<dyn PageFile>> {
         Ok(Box::new(self.writers.open(OpenOptions::new().read(true), path)?))
     }

@@ -19,13 +19,11 @@ pub struct DurableFiles {
     pub positions: Vec<(Vec<u8>, Vec<u8>)>,
     /// The segments of a [long memory](crate::Builder::long_memory), if the engine has one. All
     /// that is in them was in the journal before the position.
-    #[cfg(all(feature = "long-memory", not(modelled)))]
     pub segments: Option<DurableSegments>,
 }
 
 /// The segments of a long memory, as [`durable_files`](crate::Dedup::durable_files) returns them: a
 /// directory with a copy of them, and with the manifest, is a long memory's.
-#[cfg(all(feature = "long-memory", not(modelled)))]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DurableSegments {
@@ -36,7 +34,6 @@ pub struct DurableSegments {
     pub manifest: Vec<u8>,
 }
 
-#[cfg(all(feature = "long-memory", not(modelled)))]
 impl DurableSegments {
     /// The name of the file with the manifest.
     pub const MANIFEST: &'static str = "manifest";
@@ -96,7 +93,6 @@ impl Writer {
             files: self.segments().map(file).collect(),
             mark: mark.encode().into(),
             positions,
-            #[cfg(all(feature = "long-memory", not(modelled)))]
             segments: None,
         }
     }

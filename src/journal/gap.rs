@@ -23,7 +23,6 @@ impl Gap {
 
     /// Returns true if nothing else is missing between segments that end with this block, and a
     /// journal that begins with that one.
-    #[cfg_attr(not(feature = "long-memory"), allow(dead_code, reason = "segments ask"))]
     pub(crate) fn covers(self, sealed: u64, first: u64) -> bool {
         self.from <= sealed && first <= self.upto
     }

@@ -1,7 +1,6 @@
 //! Data that waits for the next checkpoint: in memory only, so that a crash takes it back.
 
 use super::payload::Payload;
-#[cfg(all(feature = "long-memory", not(modelled)))]
 use super::payload::runs;
 use crate::Timestamp;
 use crate::error::JournalError;
@@ -72,7 +71,6 @@ impl Held {
     }
 
     /// Returns the time of the first id in it that was accepted.
-    #[cfg(all(feature = "long-memory", not(modelled)))]
     pub(super) fn earliest(&self) -> Option<Timestamp> {
         runs(self.payload.bytes()).flatten().find(|run| run.accepted() > 0).map(|run| run.at.time)
     }

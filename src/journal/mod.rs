@@ -13,7 +13,6 @@
 mod checkpoint;
 #[cfg(test)]
 mod checkpoints;
-#[cfg(all(feature = "long-memory", not(modelled)))]
 pub(crate) mod closed;
 mod commit;
 mod damage;
@@ -35,7 +34,6 @@ mod inspect;
 mod listing;
 mod mark;
 mod options;
-#[cfg(feature = "long-memory")]
 pub(crate) mod pages;
 mod payload;
 mod positions;
@@ -50,7 +48,7 @@ mod scan;
 #[cfg(any(fuzzing, test))]
 #[cfg_attr(fuzzing, allow(dead_code, reason = "tests use the rest"))]
 pub(crate) mod simulated;
-pub(crate) mod sizing;
+pub mod sizing;
 mod state;
 mod stats;
 mod survey;
@@ -64,7 +62,6 @@ mod watch;
 mod writer;
 
 pub use damage::Defect;
-#[cfg(all(feature = "long-memory", not(modelled)))]
 pub use durable::DurableSegments;
 pub use durable::{DurableFile, DurableFiles};
 pub use flush::Flush;
@@ -158,31 +155,26 @@ impl Opened {
     }
 
     /// Keeps the files of which no segment was made: those from this block on.
-    #[cfg(all(feature = "long-memory", not(modelled)))]
     pub(crate) fn keep_unsealed(&mut self, sealed: u64) {
         self.sealed = Some(sealed);
     }
 
     /// Returns the identity of the journal, if there is one yet; see [`Shared::identity`].
-    #[cfg(all(feature = "long-memory", not(modelled)))]
     pub(crate) fn identity(&self) -> Option<u64> {
         self.found.salt()
     }
 
     /// Returns the disk that it is on.
-    #[cfg(all(feature = "long-memory", not(modelled)))]
     pub(crate) fn disk(&self) -> Arc<dyn Disk> {
         Arc::clone(&self.found.disk)
     }
 
     /// Returns true if it is to be opened with what is left of it.
-    #[cfg(all(feature = "long-memory", not(modelled)))]
     pub(crate) fn keeps_damage(&self) -> bool {
         self.options.damage == Damage::Keep
     }
 
     /// Returns true if callers write what they flush, rather than a thread.
-    #[cfg(all(feature = "long-memory", not(modelled)))]
     pub(crate) fn is_inline(&self) -> bool {
         self.is_inline
     }
@@ -338,7 +330,6 @@ impl Journal {
 
     /// Notes that this many blocks are in no segment and not here, unless it is known already that
     /// blocks are lost.
-    #[cfg(all(feature = "long-memory", not(modelled)))]
     pub(crate) fn misses(&mut self, blocks: u64) {
         self.recovery.blocks_lost = self.recovery.blocks_lost.max(blocks);
     }

@@ -83,7 +83,7 @@ pub(super) struct Reopening {
 }
 
 /// The number of waiting bytes that are written without delay, unless the options set another.
-pub(crate) const COMMIT_BYTES: usize = 1 << 20;
+pub const COMMIT_BYTES: usize = 1 << 20;
 
 /// The most bytes that may wait to be written; with more, callers that append wait.
 pub(crate) const MAX_PENDING_BYTES: usize = 64 << 20;

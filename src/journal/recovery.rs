@@ -116,7 +116,6 @@ impl Found {
     }
 
     /// Returns the salt of its checksums, if there are any files.
-    #[cfg(all(feature = "long-memory", not(modelled)))]
     pub(super) fn salt(&self) -> Option<u64> {
         self.listing.keys.map(|keys| keys.salt)
     }

@@ -3,7 +3,7 @@
 
 mod calls;
 
-#[cfg(all(test, feature = "long-memory", not(modelled)))]
+#[cfg(all(test, not(modelled)))]
 use crate::sync::turns;
 use crate::sync::unpoisoned;
 use std::collections::{BTreeMap, BTreeSet};
@@ -81,7 +81,6 @@ struct World {
     /// The number of times that the machine was started again.
     boots: u64,
     /// True if no page is in memory, so that each read waits for the disk.
-    #[cfg(feature = "long-memory")]
     is_cold: bool,
     /// The action that comes during the next call of a kind.
     meanwhile: Option<(Call, Box<dyn FnOnce() + Send>)>,
@@ -154,7 +153,7 @@ impl Simulated {
 
     /// Begins a call. Returns its fault, if it has one.
     fn enter(&self, call: Call) -> io::Result<(MutexGuard<'_, World>, Option<Fault>)> {
-        #[cfg(all(test, feature = "long-memory", not(modelled)))]
+        #[cfg(all(test, not(modelled)))]
         turns::step(turns::DISK, turns::Kind::Read);
         let meanwhile = self.world().meanwhile.take_if(|(when, _)| *when == call);
         if let Some((_, act)) = meanwhile {
@@ -188,7 +187,6 @@ impl Simulated {
     }
 
     /// Takes all pages out of memory.
-    #[cfg(feature = "long-memory")]
     pub(crate) fn be_cold(&self) {
         self.world().is_cold = true;
     }

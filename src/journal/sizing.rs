@@ -1,25 +1,22 @@
 //! The time for which a journal keeps its data, and the amount of the data. Pure.
 
-#[cfg(feature = "plan")]
-pub(crate) use super::options::COMMIT_BYTES;
-#[cfg(feature = "plan")]
-pub(crate) use planned::{DiskUse, Flow};
+pub use super::options::COMMIT_BYTES;
+pub use planned::{DiskUse, Flow};
 use std::time::Duration;
 
 /// Returns the age, relative to the youngest data, up to which data still matters: beyond it
 /// nothing is live, by any clock.
-pub(crate) fn retention(window: Duration, tick: Duration, horizon: Option<Duration>) -> Duration {
+pub fn retention(window: Duration, tick: Duration, horizon: Option<Duration>) -> Duration {
     let window = window + 8 * tick;
     horizon.map_or(window, |horizon| window.max(horizon))
 }
 
 /// Returns the time that a file covers, unless the options set another.
-pub(crate) fn segment_length(retention: Duration) -> Duration {
+pub fn segment_length(retention: Duration) -> Duration {
     (retention / 16).max(Duration::from_nanos(1))
 }
 
 /// The figures that a plan computes with.
-#[cfg(feature = "plan")]
 mod planned {
     use crate::journal::format::{BLOCK_HEADER_BYTES, ID_BYTES, RUN_HEADER_BYTES};
     use crate::journal::writer::MAX_SEGMENT_BYTES;
@@ -27,15 +24,17 @@ mod planned {
 
     /// The data that is appended in a second, on average.
     #[derive(Clone, Copy, Debug, PartialEq)]
-    pub(crate) struct Flow {
-        pub(crate) blocks: f64,
-        pub(crate) bytes: f64,
+    pub struct Flow {
+        /// The number of blocks.
+        pub blocks: f64,
+        /// The number of bytes.
+        pub bytes: f64,
     }
 
     impl Flow {
         /// Returns the flow of this many ids per second, in blocks that are written when their
         /// first id is as old as `commit_interval`, or when they have `commit_bytes`.
-        pub(crate) fn of(ids: f64, commit_interval: Duration, commit_bytes: usize, tick: Duration) -> Self {
+        pub fn of(ids: f64, commit_interval: Duration, commit_bytes: usize, tick: Duration) -> Self {
             let interval = commit_interval.as_secs_f64();
             let by_age = 1.0 / (1.0 / ids + interval);
             let blocks = by_age.max(ids * ID_BYTES as f64 / commit_bytes as f64).min(ids);
@@ -48,19 +47,19 @@ mod planned {
 
     /// The space that a journal takes on the disk.
     #[derive(Clone, Copy, Debug, PartialEq)]
-    pub(crate) struct DiskUse {
+    pub struct DiskUse {
         /// The number of files, on average.
-        pub(crate) segments: f64,
+        pub segments: f64,
         /// The number of bytes, on average over the time it takes to fill a file.
-        pub(crate) bytes: f64,
+        pub bytes: f64,
         /// The number of bytes just before a file is deleted.
-        pub(crate) bytes_max: f64,
+        pub bytes_max: f64,
     }
 
     impl DiskUse {
         /// Returns the data at this many bytes per second, in files that cover `segment_length`
         /// each and are kept until their youngest id is `retention` old.
-        pub(crate) fn of(bytes_per_second: f64, segment_length: Duration, retention: Duration, tick: Duration) -> Self {
+        pub fn of(bytes_per_second: f64, segment_length: Duration, retention: Duration, tick: Duration) -> Self {
             // Times in the journal are whole ticks, so a file covers a whole number of them.
             let ticks = (segment_length.as_secs_f64() / tick.as_secs_f64()).ceil();
             let segment = (ticks * tick.as_secs_f64()).min(MAX_SEGMENT_BYTES as f64 / bytes_per_second);

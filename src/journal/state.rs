@@ -131,7 +131,6 @@ impl State {
 
     /// Returns true if files have expired since a failure for lack of room.
     /// Sets the time after which another try makes sense, if the failure was one of room.
-    #[cfg(all(feature = "long-memory", not(modelled)))]
     pub(super) fn heals_after(&mut self, time: Option<Timestamp>) {
         if let Some(failed) = &mut self.failed
             && matches!(failed.error, JournalError::OverBudget { .. })

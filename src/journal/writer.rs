@@ -38,7 +38,6 @@ pub(super) struct Segment {
 }
 
 /// A complete file, as whoever makes segments sees it.
-#[cfg(all(feature = "long-memory", not(modelled)))]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ClosedFile {
     pub(super) path: PathBuf,
@@ -312,7 +311,6 @@ impl Writer {
     }
 
     /// Returns the complete files of which no segment was made, the oldest first.
-    #[cfg(all(feature = "long-memory", not(modelled)))]
     pub(super) fn unsealed(&self) -> Vec<ClosedFile> {
         let sealed = self.sealed.unwrap_or(0);
         let closed = |(i, file): (usize, &Segment)| ClosedFile { path: file.path.clone(), end: self.end_of(i) };

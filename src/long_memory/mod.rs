@@ -24,10 +24,12 @@ mod worker;
 mod directories;
 #[cfg(test)]
 mod events;
-#[cfg(test)]
+#[cfg(all(test, not(modelled)))]
 mod explored;
 #[cfg(test)]
 mod model;
+#[cfg(all(test, not(modelled)))]
+mod planned;
 #[cfg(test)]
 mod tests;
 

@@ -47,7 +47,7 @@ mod faults;
 pub(crate) mod fuzzing;
 #[cfg(test)]
 mod model;
-#[cfg(test)]
+#[cfg(all(test, not(modelled)))]
 mod real;
 
 pub use change::Merge;

@@ -62,10 +62,10 @@ impl Config {
         }
     }
 
-    /// Gives one engine in four a long memory, if the crate has any. (Apart from `draw`, so that
+    /// Gives one engine in four a long memory. (Apart from `draw`, so that
     /// the others are what they were without.)
     pub(super) fn with_long_memory(self, random: &mut Random) -> Self {
-        if !cfg!(feature = "long-memory") || random.below(4) > 0 {
+        if random.below(4) > 0 {
             return self;
         }
         let retention = [1_100, 2_000, 5_000, 12_000][random.below(4) as usize];

@@ -26,7 +26,6 @@ pub(super) struct Machine {
 }
 
 const DIRECTORY: &str = "/journal";
-#[cfg(feature = "long-memory")]
 const SEGMENTS: &str = "/segments";
 /// The error number of EIO.
 const INPUT_OUTPUT: i32 = 5;
@@ -75,7 +74,6 @@ impl Machine {
             let horizon = history.horizon(config.window());
             builder = builder.history(horizon, history.rate(), HISTORY_IDS).unconfirmed(unconfirmed);
         }
-        #[cfg(feature = "long-memory")]
         if let Some(retention) = config.retention() {
             builder = builder.long_memory(SEGMENTS, crate::LongMemory::new(retention));
         }
@@ -146,7 +144,6 @@ impl Machine {
     }
 
     /// Deletes the directory of segments, since they are not those of this journal.
-    #[cfg(feature = "long-memory")]
     pub(super) fn remove_segments(&mut self) {
         self.disk.delete_directory(Path::new(SEGMENTS));
     }

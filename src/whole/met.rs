@@ -38,7 +38,6 @@ impl Met {
     }
 
     /// Counts what segments are like in the end.
-    #[cfg(feature = "long-memory")]
     pub(super) fn stats(&mut self, stats: &crate::Stats) {
         let Some(long) = &stats.long_memory else { return };
         self.segments += long.segments.segments;

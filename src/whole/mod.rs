@@ -56,7 +56,6 @@ fn observe(sequence: &Sequence) -> Result<(u64, Option<Met>), String> {
         for (i, op) in sequence.ops.iter().enumerate() {
             world.run(*op).map_err(|wrong| format!("operation {i}, {op:?}: {wrong}"))?;
         }
-        #[cfg(feature = "long-memory")]
         world.met.stats(&world.dedup().stats());
         Ok((world.trace, sequence.config.long.map(|_| world.met)))
     });
@@ -202,9 +201,10 @@ const MENDS_BEYOND: [Rule; 7] = [
 fn each_mend_is_missed_if_it_is_left_out() {
     let sequences = number("HAPAX_MUTANTS", 0);
     let only = std::env::var("HAPAX_MUTANT").ok();
-    let beyond = MENDS_BEYOND.into_iter().filter(|_| cfg!(feature = "long-memory"));
-    for mend in
-        MENDS.into_iter().chain(beyond).filter(|mend| only.as_ref().is_none_or(|only| *only == format!("{mend:?}")))
+    for mend in MENDS
+        .into_iter()
+        .chain(MENDS_BEYOND)
+        .filter(|mend| only.as_ref().is_none_or(|only| *only == format!("{mend:?}")))
     {
         let kept: Vec<_> = regressions::all().into_iter().filter(|(_, of, _)| *of == Some(mend)).collect();
         let by_kept = kept.iter().find(|(_, _, sequence)| run_apart(sequence, Some(mend)).is_err());

@@ -34,9 +34,7 @@ pub(super) fn all() -> Vec<Regression> {
     of_lost_checkpoints(&mut add);
     of_fingerprints(&mut add);
     of_damage(&mut add);
-    if cfg!(feature = "long-memory") {
-        long_memory::all(&mut add);
-    }
+    long_memory::all(&mut add);
     all
 }
 

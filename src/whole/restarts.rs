@@ -35,7 +35,6 @@ impl World {
                 Ok(dedup) => return Ok((dedup, damaged)),
                 Err(Error::Journal(JournalError::Damaged { .. })) if may_be_damaged && !damaged => {}
                 // It has lost what segments say that they have.
-                #[cfg(feature = "long-memory")]
                 Err(Error::Segments(crate::SegmentError::NotOurs { .. })) if may_be_damaged => {
                     self.machine.remove_segments();
                     self.met.not_ours += 1;

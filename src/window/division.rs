@@ -63,11 +63,11 @@ const ROUND_TICKS: [u64; 54] = {
 
 /// The division of a window's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ticks {
+pub struct Ticks {
     /// Nanoseconds per tick.
-    pub(crate) nanos: u64,
+    pub nanos: u64,
     /// Ticks per window.
-    pub(crate) window: u64,
+    pub window: u64,
     /// The reciprocal that divides by `nanos`.
     reciprocal: Reciprocal,
 }
@@ -102,7 +102,7 @@ impl Ticks {
     pub(crate) const WINDOW_MAX: Duration = HUNDRED_YEARS;
 
     /// Returns the division of a window.
-    pub(crate) fn of_window(window: Duration) -> Result<Self, InvalidOption> {
+    pub fn of_window(window: Duration) -> Result<Self, InvalidOption> {
         let is_valid = (Self::WINDOW_MIN..=Self::WINDOW_MAX).contains(&window);
         check(is_valid, "window", window, "a duration from 100ns to 100 years")?;
         let window = nanos_of(window);
@@ -119,6 +119,11 @@ impl Ticks {
         let now = self.reciprocal.divide(reading.time.as_nanos());
         let rest = reading.time.as_nanos() - now * self.nanos + reading.lag_nanos;
         Tick { now, stamp: now + u64::from(rest > 0) + u64::from(rest > self.nanos) }
+    }
+
+    /// Returns true if a window still remembers at one time what it accepted at an earlier one.
+    pub fn remembers(&self, accepted: Timestamp, now: Timestamp) -> bool {
+        self.at(now.into()).now < self.at(accepted.into()).stamp + self.window
     }
 
     /// Returns the earliest reading that is this tick.
@@ -152,7 +157,8 @@ impl Ticks {
         self.start_of(tick.stamp.saturating_add(self.window))
     }
 
-    pub(crate) fn tick(&self) -> Duration {
+    /// Returns the length of a tick.
+    pub fn tick(&self) -> Duration {
         Duration::from_nanos(self.nanos)
     }
 }

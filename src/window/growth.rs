@@ -90,7 +90,7 @@ impl Growth {
             state: Mutex::new(State::new()),
             refused: StdAtomicU64::new(0),
         });
-        if growth.sizes.len() > 1 {
+        if growth.sizes.count() > 1 {
             let weak = Arc::downgrade(&growth);
             growth.tables.shared.trigger.connect(move || {
                 weak.upgrade().into_iter().for_each(|growth| growth.handle_trigger());
@@ -116,7 +116,7 @@ impl Growth {
     /// Starts a table of this many buckets; the first takes the place of the existing one. Only
     /// before any other thread knows the window.
     pub(crate) fn restore_table(self: &Arc<Self>, buckets: u64, is_first: bool) -> Result<(), Error> {
-        let sizes = 0..self.sizes.len();
+        let sizes = 0..self.sizes.count();
         let size = sizes.into_iter().find(|&size| self.sizes.buckets(size) as u64 == buckets);
         if is_first && size == Some(0) {
             return Ok(());

@@ -48,25 +48,24 @@ mod view;
 
 pub(crate) use batch::{Chunk, FEW};
 pub(crate) use chunks::Checked;
-pub(crate) use division::Ticks;
+pub use division::Ticks;
 pub(crate) use dump::Dumped;
 pub use stats::{TableStats, WindowStats};
 
 /// The figures that a plan computes with.
-#[cfg(feature = "plan")]
-pub(crate) mod planned {
-    pub(crate) use super::sizes::{SIZES_MAX, Sizes, buckets_for, capacity_of};
-    pub(crate) use super::slot::{SLOTS, false_match_rate};
-    pub(crate) use super::survey::LOSSLESS_SHARE;
-    pub(crate) use super::tick::GRACE;
+pub mod planned {
+    pub use super::sizes::{SIZES_MAX, Sizes, buckets_for, capacity_of};
+    pub use super::slot::{SLOTS, false_match_rate};
+    pub use super::survey::LOSSLESS_SHARE;
+    pub use super::tick::GRACE;
     use crate::window::growth::Growth;
     use crate::window::table::Table;
 
     /// The memory of a window beside its tables.
-    pub(crate) const BYTES_BESIDE_TABLES: usize = size_of::<Growth>();
+    pub const BYTES_BESIDE_TABLES: usize = size_of::<Growth>();
 
     /// Returns the memory of a table of this many buckets.
-    pub(crate) fn table_bytes(buckets: usize) -> usize {
+    pub fn table_bytes(buckets: usize) -> usize {
         Table::<SLOTS>::bytes_of(buckets)
     }
 }

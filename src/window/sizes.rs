@@ -19,7 +19,7 @@ const BUCKETS_MIN: usize = 1024;
 
 /// The most sizes: as many as there are pairs of indices, so that another table of a size can be
 /// started while one of that size expires.
-pub(crate) const SIZES_MAX: usize = super::roster::INDICES / 2;
+pub const SIZES_MAX: usize = super::roster::INDICES / 2;
 
 /// The largest ratio of a size to the one before, if that is possible with this few of them: each
 /// table is looked at as long as something in it is live …
@@ -31,17 +31,17 @@ const LAST_STEPS: usize = 4;
 
 /// The numbers of buckets that a window's tables can have.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Sizes(Vec<usize>);
+pub struct Sizes(Vec<usize>);
 
 /// Returns the number of buckets for a number of live ids.
-pub(crate) fn buckets_for(capacity: usize) -> Option<usize> {
+pub fn buckets_for(capacity: usize) -> Option<usize> {
     let buckets = (capacity as f64 / (SLOTS as f64 * RATED_LOAD)).ceil();
     // Beyond 2^53 an f64 no longer counts; no machine has that much memory.
     (buckets < (1_u64 << 53) as f64).then(|| (buckets as usize).next_multiple_of(2).max(BUCKETS_MIN))
 }
 
 /// Returns the number of live ids at the rated load.
-pub(crate) fn capacity_of(buckets: usize) -> f64 {
+pub fn capacity_of(buckets: usize) -> f64 {
     buckets as f64 * SLOTS as f64 * RATED_LOAD
 }
 
@@ -49,7 +49,7 @@ impl Sizes {
     /// Chooses sizes from a first table on, in steps of equal ratio if that is small enough, so
     /// that one table of each size is within the budget: a window that grows all the way within its
     /// own length needs all of them at once.
-    pub(crate) fn new(first_buckets: usize, budget_bytes: usize) -> Self {
+    pub fn new(first_buckets: usize, budget_bytes: usize) -> Self {
         let budget_buckets = (budget_bytes / LINE_BYTES) as f64;
         let first = first_buckets as f64;
         // A size after this many steps, and all up to it together, in first tables.
@@ -70,18 +70,20 @@ impl Sizes {
         Sizes(std::iter::once(first_buckets).chain(larger).collect())
     }
 
-    pub(crate) fn buckets(&self, size: usize) -> usize {
+    /// Returns the buckets of one of the sizes.
+    pub fn buckets(&self, size: usize) -> usize {
         self.0[size]
     }
 
-    pub(crate) fn len(&self) -> usize {
+    /// Returns the number of sizes.
+    pub fn count(&self) -> usize {
         self.0.len()
     }
 
     /// Returns the smallest size for this many live ids; the largest if none suffices.
-    pub(crate) fn for_live(&self, live: f64) -> usize {
+    pub fn for_live(&self, live: f64) -> usize {
         let smaller = self.0.partition_point(|&buckets| capacity_of(buckets) < live);
-        smaller.min(self.len() - 1)
+        smaller.min(self.count() - 1)
     }
 }
 
@@ -102,7 +104,7 @@ mod tests {
     fn the_last_steps_are_no_larger_than_threefold() {
         for (capacity, budget) in [(1_000, 4_usize << 30), (1, 1 << 40), (65_536, 4 << 30)] {
             let sizes = Sizes::new(buckets_for(capacity).unwrap(), budget);
-            assert_eq!(sizes.len(), SIZES_MAX);
+            assert_eq!(sizes.count(), SIZES_MAX);
             let ratios: Vec<_> = sizes.0.windows(2).map(|pair| pair[1] as f64 / pair[0] as f64).collect();
             assert!(ratios[SIZES_MAX - 1 - LAST_STEPS..].iter().all(|ratio| *ratio < 3.01), "{ratios:?}");
             assert!(ratios.windows(2).all(|pair| pair[1] < pair[0] + 0.01), "{ratios:?}");
@@ -117,12 +119,12 @@ mod tests {
             let first = buckets_for(capacity).unwrap();
             let sizes = Sizes::new(first, budget);
             prop_assert_eq!(sizes.buckets(0), first);
-            prop_assert!(sizes.len() <= SIZES_MAX);
+            prop_assert!(sizes.count() <= SIZES_MAX);
             prop_assert!(sizes.0.iter().all(|buckets| buckets.is_multiple_of(2)));
             prop_assert!(sizes.0.windows(2).all(|pair| pair[0] < pair[1]));
             let sum: usize = sizes.0.iter().map(|buckets| buckets * LINE_BYTES).sum();
-            prop_assert!(sizes.len() == 1 || sum <= budget, "{:?} take {}", sizes, sum);
-            if sizes.len() > 1 {
+            prop_assert!(sizes.count() == 1 || sum <= budget, "{:?} take {}", sizes, sum);
+            if sizes.count() > 1 {
                 prop_assert!(sum as f64 > 0.99 * budget as f64, "{:?} take {}", sizes, sum);
             } else {
                 prop_assert!((budget as f64) < 2.26 * (first * LINE_BYTES) as f64);

@@ -30,7 +30,7 @@ use super::tick::{Moment, TICK_BITS, TICK_SHIFT, stamp_bits};
 use crate::rules::{Rule, obeys};
 
 /// The number of slots in a bucket.
-pub(crate) const SLOTS: usize = 8;
+pub const SLOTS: usize = 8;
 /// The number of bits of a slot's version.
 pub(crate) const VERSION_BITS: u32 = 6;
 
@@ -55,7 +55,7 @@ const _: () = assert!(SPILLED > (1 << VERSION_BITS) - 1);
 
 /// Returns the probability that an id that is not there matches an entry of its bucket: as many
 /// comparisons as a bucket has live entries on average, each of all bits of a tag.
-pub(crate) fn false_match_rate(live: f64, buckets: f64) -> f64 {
+pub fn false_match_rate(live: f64, buckets: f64) -> f64 {
     live / buckets * (-f64::from(u64::BITS - TAG_SHIFT)).exp2()
 }
 

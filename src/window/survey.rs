@@ -5,7 +5,7 @@ use super::sizes::{RATED_LOAD, Sizes, capacity_of};
 
 /// The share of its capacity at which a table is full if nothing may be lost until there is another
 /// one.
-pub(crate) const LOSSLESS_SHARE: f64 = 0.75;
+pub const LOSSLESS_SHARE: f64 = 0.75;
 
 /// The conditions under which a table is full, unless there is a rush.
 #[derive(Clone, Copy, Debug)]
@@ -89,7 +89,7 @@ impl Survey {
     /// Returns the size of the table to start now, if any.
     pub(crate) fn wants(&self, sizes: &Sizes, full: Full) -> Option<usize> {
         if self.load > full.load || self.is_rush() {
-            return (self.size + 1 < sizes.len()).then_some(self.size + 1);
+            return (self.size + 1 < sizes.count()).then_some(self.size + 1);
         }
         // As many as will be live if ids go on to come at this rate; and half of the table empty,
         // to begin with.
@@ -122,7 +122,7 @@ mod tests {
         assert_eq!([rushed(1, 0.3), rushed(1, 0.33), rushed(4, 0.9)], [None, Some(2), None]);
         // A steady rate for which a size is large enough is not one for which it is too large, nor
         // the next one too small.
-        for size in 1..sizes.len() {
+        for size in 1..sizes.count() {
             for load in 1..47 {
                 let load = f64::from(load) / 100.0;
                 let Some(smaller) = wants(size, load, load * RECENTLY, 3.0) else { continue };

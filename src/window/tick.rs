@@ -5,7 +5,7 @@ pub(crate) const TICK_BITS: u32 = 10;
 
 /// The number of ticks by which the clocks of two callers may differ: a caller that finds itself
 /// further behind starts over (see `Table::overtaken`).
-pub(crate) const GRACE: u64 = 2;
+pub const GRACE: u64 = 2;
 
 /// The number of ticks by which a slot's tick may lie ahead of a reader's: GRACE, and two for a
 /// stamp rounded up with a clock that lags.

@@ -18,7 +18,7 @@ mod cases;
 mod journal;
 #[cfg(unix)]
 mod memory;
-#[cfg(all(unix, feature = "long-memory"))]
+#[cfg(unix)]
 mod segments;
 #[cfg(unix)]
 mod world;

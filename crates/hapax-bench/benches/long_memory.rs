@@ -3,7 +3,7 @@
 //! pages that are not in memory. All verdicts are checked. What the machine itself allows is
 //! measured in the same run: plain reads of such pages, and plain stores to memory at that pace.
 //!
-//! `cargo bench -p hapax-bench --features long-memory,fjall,sqlite --bench long_memory [-- IDS
+//! `cargo bench -p hapax-bench --features fjall,sqlite --bench long_memory [-- IDS
 //! [NAME [SECONDS [PART]]]]`: by default 50 million ids within the retention, of which the window
 //! has an 18th (one of `PART`), in `hapax`. The names of rivals are those of `hapax bench --list`
 //! that keep ids in a directory: `fjall`, `rusqlite`, `RocksDB` (with `RUSTFLAGS='--cfg rocksdb'`).

@@ -11,9 +11,7 @@ mod filter;
 mod journal;
 #[cfg(feature = "marks")]
 mod marks;
-#[cfg(feature = "plan")]
 mod plan;
-#[cfg(any(feature = "bench", feature = "plan"))]
 mod records;
 mod shell;
 #[cfg(feature = "store")]
@@ -43,7 +41,6 @@ enum Command {
     #[command(long_about = filter::ABOUT)]
     Filter(Box<filter::FilterArgs>),
     /// Say how to configure an engine, what it will cost and what it will miss
-    #[cfg(feature = "plan")]
     #[command(long_about = plan::ABOUT)]
     Plan(Box<plan::PlanArgs>),
     /// Compare ways to deduplicate: how fast, how large, how often wrong
@@ -92,7 +89,6 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Result<(), CommandError> {
     match command {
         Command::Filter(options) => filter::run(*options),
-        #[cfg(feature = "plan")]
         Command::Plan(options) => plan::run(*options),
         #[cfg(feature = "bench")]
         Command::Bench(options) => bench::run(*options),
@@ -129,7 +125,6 @@ fn left_out(name: &str) -> Option<CommandError> {
         "bench" if !cfg!(feature = "bench") => ("compiles all that it compares", name),
         "completions" | "man" if !cfg!(feature = "man") => ("compiles what writes them", "man"),
         "marks" if !cfg!(feature = "marks") => ("compiles a driver of PostgreSQL", name),
-        "plan" if !cfg!(feature = "plan") => ("compiles more of the library", name),
         "store" if !cfg!(feature = "store") => ("compiles the clients of all stores", name),
         "verify" if !cfg!(feature = "verify") => ("compiles a test harness", name),
         _ => return None,
@@ -185,8 +180,8 @@ mod tests {
 
     #[test]
     fn long_help_says_more_than_one_line() {
-        let of_plan = cfg!(feature = "plan").then_some(("plan", "found out from ids that have come"));
-        for (command, says) in [("filter", "first sighting of each id")].into_iter().chain(of_plan) {
+        let says = [("filter", "first sighting of each id"), ("plan", "found out from ids that have come")];
+        for (command, says) in says {
             let help = Args::command().find_subcommand_mut(command).unwrap().render_long_help().to_string();
             assert!(help.contains(says), "{help}");
         }

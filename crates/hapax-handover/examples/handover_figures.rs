@@ -3,8 +3,8 @@
 //! window in hours, of a long memory of a week, in which a million ids come in an hour.
 //!
 //! `cargo run --release -p hapax-handover --example handover_figures -- 100000000`, and with a long
-//! memory whose window has six hours of ids `cargo run --release -p hapax-handover --features
-//! long-memory --example handover_figures -- 100000000 6`.
+//! memory whose window has six hours of ids `cargo run --release -p hapax-handover --example
+//! handover_figures -- 100000000 6`.
 
 use hapax::{Dedup, JournalOptions, SyncMode};
 use hapax_handover::object_store::aws::AmazonS3Builder;
@@ -35,10 +35,7 @@ async fn main() -> Result<(), Failure> {
     let handover = Handover::new(store()?, "figures", HandoverOptions::new())?;
     match std::env::args().nth(2) {
         None => journal(&handover, &directory, ids).await?,
-        #[cfg(feature = "long-memory")]
         Some(hours) => long(&handover, &directory, ids, hours.parse()?).await?,
-        #[cfg(not(feature = "long-memory"))]
-        Some(_) => return Err("a window in hours is for the feature `long-memory`".into()),
     }
     std::fs::remove_dir_all(directory)?;
     Ok(())
@@ -103,7 +100,6 @@ fn fresh_of(owned: &Owned, ids: u64) -> Result<usize, Failure> {
     Ok(fresh)
 }
 
-#[cfg(feature = "long-memory")]
 async fn long(handover: &Handover, directory: &Path, ids: u64, hours: u64) -> Result<(), Failure> {
     use hapax::{LongMemory, ManualClock, Timestamp};
     let (clock, hour) = (ManualClock::new(), Duration::from_secs(3_600));

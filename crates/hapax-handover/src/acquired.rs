@@ -5,7 +5,6 @@ use crate::HandoverError;
 use crate::drive::{Driver, blocking};
 use crate::manifest::Manifest;
 use crate::owned::Owned;
-#[cfg(feature = "long-memory")]
 use crate::segments::InStore;
 use hapax::{Builder, Damage, JournalOptions};
 use std::fmt;
@@ -95,7 +94,6 @@ impl Acquired {
     /// Replays the journal, as [`open`](Self::open), and makes two requests for each segment, side
     /// by side. Then downloads 1.75 bytes an id for filters, and 12 for files, each byte once. See
     /// [`Builder::segment_source`] for what checks cost meanwhile.
-    #[cfg(feature = "long-memory")]
     pub async fn open_with_long_memory(
         self,
         builder: Builder,

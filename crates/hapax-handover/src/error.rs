@@ -69,7 +69,7 @@ pub enum HandoverError {
         what: String,
     },
     /// The last owner had a long memory, whose segments are not to be left behind. Open it with
-    /// `open_with_long_memory` (feature `long-memory`).
+    /// `open_with_long_memory`.
     LongMemory {
         /// The partition.
         partition: String,
@@ -143,8 +143,8 @@ impl fmt::Display for HandoverError {
             HandoverError::Damaged { path, what } => write!(f, "{path} is not what was published: {what}"),
             HandoverError::LongMemory { partition } => write!(
                 f,
-                "partition {partition}: its last owner had a long memory; open it with `open_with_long_memory` (feature \
-                 `long-memory`), so that nothing is forgotten"
+                "partition {partition}: its last owner had a long memory; open it with `open_with_long_memory`, so that \
+                 nothing is forgotten"
             ),
             HandoverError::Io { doing, path, source } => write!(f, "cannot {doing} {}: {source}", path.display()),
             HandoverError::Journal(error) => error.fmt(f),

@@ -13,9 +13,8 @@
 //! checks, handles, takes checkpoints, publishes and acknowledges; `examples/brokers` has it for
 //! Kafka.
 //!
-//! What travels is the journal, with its window, and with the feature `long-memory` the segments of
-//! a long memory ([`Acquired::open_with_long_memory`]): give [`Acquired::open`] no builder that has
-//! one of its own.
+//! What travels is the journal, with its window, and the segments of a long memory
+//! ([`Acquired::open_with_long_memory`]): give [`Acquired::open`] no builder that has one of its own.
 //!
 //! The protocol, and who checks it: `docs/design/long-memory.md`.
 
@@ -33,7 +32,6 @@ mod plan;
 mod protocol;
 mod remote;
 mod rules;
-#[cfg(feature = "long-memory")]
 mod segments;
 
 pub use acquired::Acquired;

@@ -30,7 +30,6 @@ pub(crate) fn create_directory(path: &Path) -> Result<(), HandoverError> {
 }
 
 /// Returns the directory of an epoch's segments.
-#[cfg(feature = "long-memory")]
 pub(crate) fn segments(directory: &Path) -> PathBuf {
     directory.join("segments")
 }

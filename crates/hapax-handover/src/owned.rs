@@ -40,7 +40,6 @@ struct Inner {
     /// The store has answered: perhaps a lease goes on, perhaps this is fenced.
     answered: Notify,
     /// The segments that are not here yet.
-    #[cfg(feature = "long-memory")]
     segments: std::sync::OnceLock<Arc<crate::segments::InStore>>,
 }
 
@@ -83,7 +82,6 @@ impl Owned {
             confirmed,
             publishing,
             answered: Notify::new(),
-            #[cfg(feature = "long-memory")]
             segments: std::sync::OnceLock::new(),
         };
         let inner = Arc::new(inner);
@@ -91,7 +89,6 @@ impl Owned {
         Owned { inner, renewal }
     }
 
-    #[cfg(feature = "long-memory")]
     pub(crate) fn with_segments(self, segments: Arc<crate::segments::InStore>) -> Self {
         // (It is set once.)
         let _ = self.inner.segments.set(segments);
@@ -107,7 +104,6 @@ impl Owned {
     /// # Errors
     ///
     /// [`HandoverError::Fenced`].
-    #[cfg(feature = "long-memory")]
     pub async fn segments_are_here(&self) -> Result<(), HandoverError> {
         loop {
             self.inner.must_own()?;
@@ -228,7 +224,6 @@ impl Inner {
 
     /// Lets nobody wait for segments any more.
     fn close(&self) {
-        #[cfg(feature = "long-memory")]
         if let Some(segments) = self.segments.get() {
             segments.close();
         }
@@ -351,13 +346,10 @@ fn planned(durable: DurableFiles, known: &Content, part_bytes: u64) -> Result<Pl
         Ok(PlannedFile { file: File { name, is_closed: durable.is_closed, parts }, source, new })
     };
     let files = durable.files.iter().map(planned).collect::<Result<_, HandoverError>>()?;
-    #[cfg(feature = "long-memory")]
     let (manifest, segments) = match durable.segments {
         Some(segments) => (segments.manifest, segments.files.iter().map(planned).collect::<Result<_, _>>()?),
         None => Default::default(),
     };
-    #[cfg(not(feature = "long-memory"))]
-    let (manifest, segments) = Default::default();
     Ok(Planned { files, positions: durable.positions, mark: durable.mark, manifest, segments })
 }
 

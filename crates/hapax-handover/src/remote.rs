@@ -182,7 +182,6 @@ impl Remote {
     }
 
     /// Reads a range of an object: within a time, if somebody waits for it.
-    #[cfg(feature = "long-memory")]
     pub(crate) async fn read_range(
         &self,
         object: &Object,

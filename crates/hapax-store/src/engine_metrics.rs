@@ -60,7 +60,6 @@ pub struct EngineMetrics {
     evicted: Counter,
     effective_seconds: Gauge,
     false_positives: OnceLock<Gauge>,
-    #[cfg(feature = "long-memory")]
     long_memory: OnceLock<long_memory::LongMemoryMetrics>,
 }
 
@@ -81,7 +80,6 @@ impl EngineMetrics {
             evicted: counter!(EVICTED, "policy" => name.clone()),
             effective_seconds: gauge!(EFFECTIVE, "policy" => name.clone()),
             false_positives: OnceLock::new(),
-            #[cfg(feature = "long-memory")]
             long_memory: OnceLock::new(),
             name,
         }
@@ -101,7 +99,6 @@ impl EngineMetrics {
             });
             false_positives.set(history.false_positive_rate);
         }
-        #[cfg(feature = "long-memory")]
         if let Some(stats) = &stats.long_memory {
             self.long_memory.get_or_init(|| long_memory::LongMemoryMetrics::new(&self.name)).show(stats);
         }
@@ -114,7 +111,6 @@ impl fmt::Debug for EngineMetrics {
     }
 }
 
-#[cfg(feature = "long-memory")]
 mod long_memory {
     use hapax::LongMemoryStats;
     use metrics::{Counter, Gauge, Unit, counter, gauge};

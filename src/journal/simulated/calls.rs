@@ -2,7 +2,6 @@
 
 use super::{Call, Change, Contents, Fault, Simulated, parent};
 use crate::journal::disk::{Disk, DiskFile, Held, Identity, NotLocked};
-#[cfg(feature = "long-memory")]
 use crate::journal::pages::PageFile;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -52,7 +51,6 @@ impl Disk for Simulated {
         Ok(Box::new(SimulatedFile { disk: self.clone(), file }))
     }
 
-    #[cfg(feature = "long-memory")]
     fn open_pages(&self, path: &Path) -> io::Result<Box<dyn PageFile>> {
         let (world, _) = self.enter(Call::Open)?;
         let file = world.entry(path)?;
@@ -191,7 +189,6 @@ impl SimulatedFile {
     }
 }
 
-#[cfg(feature = "long-memory")]
 impl PageFile for SimulatedFile {
     fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
         self.read(offset, bytes)

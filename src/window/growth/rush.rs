@@ -113,7 +113,7 @@ impl Growth {
     /// room for both. Returns true if it has.
     pub(super) fn prepare_ahead(&self, survey: &Survey) -> bool {
         let size = survey.size + 1;
-        let is_ahead = self.in_thread() && survey.is_rush_ahead() && size < self.sizes.len() && !self.is_small(size);
+        let is_ahead = self.in_thread() && survey.is_rush_ahead() && size < self.sizes.count() && !self.is_small(size);
         let is_free = {
             let state = self.state();
             state.spare.is_none() && state.under_way.is_none()

@@ -61,7 +61,7 @@ impl Growth {
         let sample = GrowthTrigger::sample(buckets);
         let sampled = |displaced_a_bucket: f64| (((buckets / sample) as f64 * displaced_a_bucket) as u64).max(1);
         let displaced_max = match again {
-            _ if size + 1 == self.sizes.len() => u64::MAX,
+            _ if size + 1 == self.sizes.count() => u64::MAX,
             Again::Soon if size > 0 => sampled(DISPLACED_IN_A_RUSH),
             Again::Soon | Again::Later => sampled(self.full.displaced_a_bucket),
             Again::InVain => sampled(DISPLACED_IN_VAIN).max(DISPLACED_IN_VAIN_MIN),

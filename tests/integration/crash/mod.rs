@@ -7,7 +7,6 @@
 
 mod checkpoints;
 mod child;
-#[cfg(feature = "long-memory")]
 mod long_memory;
 #[cfg(target_os = "linux")]
 mod power;
@@ -67,6 +66,5 @@ fn kill_9_at_any_moment() {
 fn child() {
     child::run_if_asked();
     checkpoints::run_if_asked();
-    #[cfg(feature = "long-memory")]
     long_memory::run_if_asked();
 }

@@ -1,6 +1,5 @@
 //! A process that reports what is durable, and dies.
 
-#[cfg(feature = "long-memory")]
 use std::io::Write;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -35,7 +34,6 @@ struct Said {
 }
 
 /// Has a child say with which panic it ends.
-#[cfg(feature = "long-memory")]
 pub fn say_what_is_wrong() {
     std::panic::set_hook(Box::new(|panic| {
         let text = panic.to_string().replace('\n', " ");
@@ -81,7 +79,6 @@ impl Child {
     }
 
     /// Waits until it has come as far as children come.
-    #[cfg(feature = "long-memory")]
     pub fn let_it_come_far(&self, life: &Life) {
         self.wait_for(1);
         self.wait_for(self.acknowledged() + life.progress);
@@ -113,7 +110,6 @@ impl Child {
     }
 
     /// Returns the panic with which it has ended by itself.
-    #[cfg(feature = "long-memory")]
     pub fn wrong(&self) -> Option<String> {
         self.said().wrong
     }

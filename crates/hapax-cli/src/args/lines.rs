@@ -58,7 +58,6 @@ pub struct BadLineArgs {
 }
 
 /// The options of [`LineArgs`] and [`BadLineArgs`].
-#[cfg(any(feature = "bench", feature = "plan"))]
 pub const OF_RECORDS: [&str; 15] = [
     "field",
     "column",

@@ -6,7 +6,6 @@ mod lines;
 pub mod units;
 mod values;
 
-#[cfg(any(feature = "bench", feature = "plan"))]
 pub use lines::OF_RECORDS;
 pub use lines::{BadLineArgs, LineArgs, Missing, OnBad, TimeFormat};
 #[cfg(feature = "bench")]

@@ -1,4 +1,4 @@
-//! Parsers for numbers with units. [`hapax::plan`] prints them, and they read back what it prints,
+//! Parsers for numbers with units. [`hapax_plan`] prints them, and they read back what it prints,
 //! but for the commas in thousands. Sizes are binary in both.
 
 use jiff::{Span, SpanRelativeTo};
@@ -33,7 +33,6 @@ pub fn capacity(text: &str) -> Result<usize, String> {
 }
 
 /// Parses a number, with a decimal suffix or none.
-#[cfg(any(feature = "bench", feature = "plan", fuzzing, test))]
 pub fn rate(text: &str) -> Result<f64, String> {
     decimal(text).ok_or_else(|| "it is no number (like 20000, 20k or 1.5M)".to_string())
 }
@@ -88,7 +87,6 @@ pub fn bytes(text: &str) -> Result<usize, String> {
 }
 
 /// Parses a share, also in percent.
-#[cfg(any(feature = "plan", fuzzing, test))]
 pub fn share(text: &str) -> Result<f64, String> {
     let share = match text.strip_suffix('%') {
         // The percentage is parsed as text, so that 99.9 % is exactly 0.999, without the rounding
@@ -105,7 +103,7 @@ pub fn share(text: &str) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hapax::plan::{Bytes, BytesNeeded, Time};
+    use hapax_plan::{Bytes, BytesNeeded, Time};
 
     #[test]
     fn values_are_understood() {

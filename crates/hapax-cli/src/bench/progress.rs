@@ -1,8 +1,8 @@
 //! Shows the progress of the comparison: a bar on a terminal, otherwise a line for each case.
 
-use hapax::plan::rough;
 use hapax_bench::measure::render::described;
 use hapax_bench::measure::{Measurement, Row, Setting};
+use hapax_plan::rough;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::Duration;

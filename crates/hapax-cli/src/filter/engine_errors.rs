@@ -2,8 +2,8 @@
 
 use super::options::FilterArgs;
 use crate::error::CommandError;
-use hapax::plan::{Bytes, BytesNeeded};
 use hapax::{Error, JournalError};
+use hapax_plan::{Bytes, BytesNeeded};
 
 /// Describes why there is no engine with these options.
 pub fn failure(error: Error, args: &FilterArgs) -> CommandError {

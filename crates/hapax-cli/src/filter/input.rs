@@ -71,7 +71,6 @@ impl Source {
     }
 
     /// Opens the file, and counts what is read of it before decompressing.
-    #[cfg(any(feature = "bench", feature = "plan"))]
     pub fn read(&self, bytes_read: Arc<AtomicU64>) -> Result<Box<dyn Read + Send>, CommandError> {
         decompress(Counted { file: self.open()?, bytes_read }).map_err(|e| CommandError::input(self.name(), e))
     }

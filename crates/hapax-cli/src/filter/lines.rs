@@ -6,7 +6,7 @@ use super::input::Source;
 use crate::args::{BadLineArgs, LineArgs, Missing, OnBad};
 use crate::error::CommandError;
 use hapax::Timestamp;
-use hapax::plan::Bytes;
+use hapax_plan::Bytes;
 use std::borrow::Cow;
 
 /// Takes lines of files in their order.

@@ -6,8 +6,8 @@ use super::parse::Batch;
 use super::plan::Plan;
 use super::refusing::Refused;
 use crate::error::CommandError;
-use hapax::plan::{Bytes, Time};
 use hapax::{Refusal, Stats};
+use hapax_plan::{Bytes, Time};
 use std::fmt::Write;
 use std::time::Duration;
 

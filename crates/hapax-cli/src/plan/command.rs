@@ -5,7 +5,7 @@ use crate::args::{LineArgs, OF_RECORDS, delimiter};
 use crate::shell::quoted;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, FromArgMatches};
-use hapax::plan::Plan;
+use hapax_plan::Plan;
 use std::ffi::OsString;
 use std::path::PathBuf;
 

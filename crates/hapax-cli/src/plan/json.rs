@@ -1,7 +1,7 @@
 //! The answer for programs.
 
 use super::{Answer, Observed};
-use hapax::plan::{
+use hapax_plan::{
     Burst, ClaimsPlan, CurvePoint, HistoryPlan, JournalPlan, Length, LongMemoryPlan, Plan, Quantile, ResponsesPlan,
     StorePlan, WindowPlan,
 };

@@ -11,7 +11,7 @@ pub use options::{ABOUT, PlanArgs};
 use crate::error::CommandError;
 use crate::records;
 use hapax::Digester;
-use hapax::plan::{Caution, Demand, Excerpt, Plan, PlanError, Profile, Summary, rounded_up};
+use hapax_plan::{Caution, Demand, Excerpt, Plan, PlanError, Profile, Summary, rounded_up};
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::time::Duration;

@@ -2,7 +2,7 @@
 
 use super::command::filter_options;
 use super::{Answer, Observed};
-use hapax::plan::{Bytes, Plan, Time};
+use hapax_plan::{Bytes, Plan, Time};
 use std::fmt::Write;
 
 pub fn answer(answer: &Answer) -> String {

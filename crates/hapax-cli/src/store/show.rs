@@ -1,7 +1,7 @@
 //! Records as text, and as JSON: pure, but for the time at which they end.
 
 use hapax::Key;
-use hapax::plan::Time;
+use hapax_plan::Time;
 use hapax_store::attempt_count::AttemptCount;
 use hapax_store::{Inspected, Listed, RecordKey, RecordState};
 use serde_json::{Value, json};

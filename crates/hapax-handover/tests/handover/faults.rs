@@ -74,7 +74,6 @@ impl Faulty {
     }
 
     /// Returns a store in which nothing fails until something is to.
-    #[cfg(feature = "long-memory")]
     pub(crate) fn well() -> Arc<Self> {
         Self::with(0, Reads::Well, false)
     }
@@ -84,7 +83,6 @@ impl Faulty {
         Arc::new(Faulty { inner: InMemory::new(), random, reads, in_vain: AtomicUsize::new(0), is_faulty })
     }
 
-    #[cfg(feature = "long-memory")]
     pub(crate) fn reads(&self, reads: Reads) {
         *self.reads.lock().unwrap() = reads;
     }

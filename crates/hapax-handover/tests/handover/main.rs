@@ -2,10 +2,8 @@
 
 #[cfg(feature = "stream")]
 mod consumer;
-#[cfg(feature = "long-memory")]
 mod elsewhere;
 mod faults;
-#[cfg(feature = "long-memory")]
 mod long;
 mod s3;
 mod s3_server;

@@ -31,6 +31,5 @@ async fn a_partition_is_handed_over_through_s3() {
     let directory = Temporary::new();
     let store: Arc<dyn ObjectStore> = Arc::new(store);
     hands_over(Arc::clone(&store), &directory.0).await;
-    #[cfg(feature = "long-memory")]
     crate::long::hands_over(store, &directory.0.join("long"), crate::options()).await;
 }

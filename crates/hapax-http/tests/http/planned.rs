@@ -1,11 +1,11 @@
-//! The room that responses take in a store, as `hapax::plan` predicts it.
+//! The room that responses take in a store, as `hapax_plan` predicts it.
 
 use crate::stores::Directory;
 use crate::world::*;
 use axum::extract::Request;
 use axum::response::Response;
-use hapax::plan::{Demand, ResponsesPlan};
 use hapax_http::IdempotencyLayer;
+use hapax_plan::{Demand, ResponsesPlan};
 use hapax_redis::{RedisOptions, RedisStore};
 use hapax_sqlite::SqliteStore;
 use hapax_store::{BudgetStore, Store};

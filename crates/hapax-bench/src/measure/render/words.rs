@@ -2,7 +2,7 @@
 
 use crate::measure::figures::Wrong;
 use crate::measure::{IdKind, Row, Setting, Shape, Sort};
-use hapax::plan::{Bytes, Count, Share, rough};
+use hapax_plan::{Bytes, Count, Share, rough};
 use std::time::Duration;
 
 /// Prints a number with three digits; what is no number is a dash.

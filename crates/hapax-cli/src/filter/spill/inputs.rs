@@ -11,7 +11,7 @@ use super::super::lines::Lines;
 use super::super::reading::{Inputs, Reading};
 use super::nameless::Nameless;
 use crate::error::CommandError;
-use hapax::plan::Bytes;
+use hapax_plan::Bytes;
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};

@@ -32,7 +32,7 @@ impl Nameless {
                 "--spill {}: {error}, after {} of temporary data; nothing is printed. Give a directory with more room: \
                  18 bytes for each line, and as much as the input has if it is a pipe",
                 self.directory.display(),
-                hapax::plan::Bytes(self.written as f64)
+                hapax_plan::Bytes(self.written as f64)
             )),
             _ => failed(&self.directory, &error),
         })?;

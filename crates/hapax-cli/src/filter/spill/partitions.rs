@@ -6,7 +6,7 @@ use super::nameless::Nameless;
 use super::recent::Recent;
 use super::records::{RECORD_BYTES, encode};
 use crate::error::CommandError;
-use hapax::plan::BytesNeeded;
+use hapax_plan::BytesNeeded;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Digests on their way to the disk.

@@ -1,8 +1,8 @@
 //! Runs `hapax plan` on real traces: the published answers, and those of `hapax filter`.
 
 use crate::filter::{filter, run};
-use hapax::plan::Profile;
 use hapax::{Digester, Int, Timestamp};
+use hapax_plan::Profile;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

@@ -2,8 +2,8 @@
 //! clock at the planned rate: within 10 %.
 
 use crate::filter::until;
-use hapax::plan::{Demand, Plan};
 use hapax::{Dedup, Int, JournalOptions, ManualClock, SyncMode, Verdict};
+use hapax_plan::{Demand, Plan};
 use std::time::Duration;
 use testkit::long;
 use testkit::random::Random;

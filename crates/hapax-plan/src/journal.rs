@@ -1,10 +1,10 @@
 //! Plans the journal: what it will write and keep.
 
 use super::Demand;
-use crate::journal::sizing::{COMMIT_BYTES, DiskUse, Flow, retention, segment_length};
+use hapax::tier::sizing::journal::{COMMIT_BYTES, DiskUse, Flow, retention, segment_length};
 use std::time::Duration;
 
-/// The journal of a [`Plan`](super::Plan). Figures are averages, at the mean rate, unless stated
+/// The journal of a [`Plan`](crate::Plan). Figures are averages, at the mean rate, unless stated
 /// otherwise.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]

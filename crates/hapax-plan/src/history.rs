@@ -2,10 +2,10 @@
 
 use super::memory::HistorySize;
 use super::{Demand, SECONDS_A_DAY};
-use crate::history::Size;
+use hapax::tier::sizing::Size;
 use std::time::Duration;
 
-/// The history of a [`Plan`](super::Plan).
+/// The history of a [`Plan`](crate::Plan).
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct HistoryPlan {
@@ -22,7 +22,7 @@ pub struct HistoryPlan {
     /// generation that has just begun and one that is full.
     pub mean_false_positive_rate: f64,
     /// The same as new ids a day. They are dropped, or, with
-    /// [`Unconfirmed::Fresh`](crate::Unconfirmed::Fresh), marked as a guess.
+    /// [`Unconfirmed::Fresh`](hapax::Unconfirmed::Fresh), marked as a guess.
     pub false_positives_a_day: f64,
 }
 

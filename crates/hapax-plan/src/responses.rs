@@ -1,7 +1,6 @@
 //! Plans the responses that a layer for idempotency keys keeps in its store.
 
-use crate::clock::HUNDRED_YEARS;
-use crate::error::{InvalidOption, check};
+use hapax::tier::sizing::{HUNDRED_YEARS, InvalidOption, check};
 use std::time::Duration;
 
 /// The bytes of `hapax-http`'s record besides body, names and values: 20, and 6 for each header.
@@ -30,7 +29,7 @@ const LOCAL_MIN: f64 = 489.0;
 const FILLED: f64 = 0.8;
 const SQLITE_INDEX: f64 = 65.0;
 
-/// The responses of a [`Demand`](super::Demand).
+/// The responses of a [`Demand`](crate::Demand).
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Responses {
     pub(super) per_second: f64,

@@ -25,7 +25,7 @@ impl Profile {
     /// doubling.
     ///
     /// ```
-    /// use hapax::plan::Profile;
+    /// use hapax_plan::Profile;
     /// use hapax::{Digester, Timestamp};
     /// use std::time::Duration;
     ///
@@ -77,7 +77,7 @@ fn knee(caught: &[u64], worth: f64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Digester, Timestamp};
+    use hapax::{Digester, Timestamp};
     use proptest::prelude::*;
 
     /// Returns a profile in which each id comes twice, so many milliseconds apart.

@@ -28,7 +28,6 @@ impl fmt::Display for Plan {
         self.history_rows(rows)?;
         self.claims_rows(rows)?;
         self.journal_rows(rows)?;
-        #[cfg(all(feature = "long-memory", not(modelled)))]
         self.long_memory_rows(rows)?;
         self.total_rows(rows)?;
         self.store_rows(rows)?;
@@ -77,7 +76,6 @@ impl Plan {
         rows.row("read at the start in", format_args!("{} at {rate} ids/s", seconds(journal.replay)))
     }
 
-    #[cfg(all(feature = "long-memory", not(modelled)))]
     fn long_memory_rows(&self, rows: &mut Rows) -> fmt::Result {
         let Some(long_memory) = &self.long_memory else { return Ok(()) };
         rows.title("Long memory")?;

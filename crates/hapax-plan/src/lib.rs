@@ -1,8 +1,7 @@
-//! Plans a configuration: how large it must be, what it will cost, and what it will miss. (Feature
-//! `plan`.)
+//! Plans a configuration: how large it must be, what it will cost, and what it will miss.
 //!
 //! ```
-//! use hapax::plan::Demand;
+//! use hapax_plan::Demand;
 //! use std::time::Duration;
 //!
 //! let plan = Demand::new(10_000.0, Duration::from_secs(600)).duplicates(0.05).plan()?;
@@ -40,7 +39,6 @@ mod demand;
 mod error;
 mod history;
 mod journal;
-#[cfg(all(feature = "long-memory", not(modelled)))]
 mod long_memory;
 mod loss;
 mod memory;
@@ -55,7 +53,6 @@ pub use demand::Demand;
 pub use error::PlanError;
 pub use history::HistoryPlan;
 pub use journal::JournalPlan;
-#[cfg(all(feature = "long-memory", not(modelled)))]
 pub use long_memory::LongMemoryPlan;
 pub use profile::{Burst, Caution, CurvePoint, Excerpt, Length, Profile, Quantile, Summary, rounded_up};
 pub use responses::ResponsesPlan;
@@ -71,13 +68,13 @@ const SECONDS_A_DAY: f64 = 86_400.0;
 /// A configuration, its cost, and what it will miss. Its `Display` prints all of that with units.
 ///
 /// ```
-/// use hapax::plan::Demand;
+/// use hapax_plan::Demand;
 /// use std::time::Duration;
 ///
 /// let plan = Demand::new(1_000.0, Duration::from_secs(60)).plan()?;
 /// assert!(plan.builder_call().starts_with("Dedup::builder()"));
 /// assert!(plan.bytes() as f64 > 18.0 * 60_000.0);
-/// # Ok::<(), hapax::plan::PlanError>(())
+/// # Ok::<(), hapax_plan::PlanError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -97,7 +94,6 @@ pub struct Plan {
     /// The journal, if one is wanted.
     pub journal: Option<JournalPlan>,
     /// The long memory, if one is wanted.
-    #[cfg(all(feature = "long-memory", not(modelled)))]
     pub long_memory: Option<LongMemoryPlan>,
     /// The responses that are kept, if some are.
     pub responses: Option<ResponsesPlan>,
@@ -107,7 +103,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    pub(super) fn of(demand: &Demand) -> Result<Self, PlanError> {
+    fn of(demand: &Demand) -> Result<Self, PlanError> {
         let division = demand.divide()?;
         let ticks = demand.ticks()?;
         let claims = ClaimsPlan::of(demand, &division)?;
@@ -117,7 +113,6 @@ impl Plan {
             responses: demand.responses.as_ref().map(ResponsesPlan::of),
             store: StorePlan::of(demand, history.as_ref()),
             journal: demand.commit_interval().map(|interval| JournalPlan::of(demand, interval, ticks.tick())),
-            #[cfg(all(feature = "long-memory", not(modelled)))]
             long_memory: demand.long_memory.map(|retention| LongMemoryPlan::of(demand, retention)),
             history,
             claims,
@@ -128,7 +123,7 @@ impl Plan {
     }
 
     /// Returns the memory of the engine to begin with, and as long as the load stays within the
-    /// peak: [`Stats::bytes`](crate::Stats::bytes), with the claims that are then in flight, and
+    /// peak: [`Stats::bytes`](hapax::Stats::bytes), with the claims that are then in flight, and
     /// the filters of a long memory.
     pub fn bytes(&self) -> usize {
         self.window.bytes.saturating_add(self.beside_window()).saturating_add(self.long_memory_bytes().0)
@@ -140,14 +135,8 @@ impl Plan {
     }
 
     /// Returns the memory of filters on average, and the most that a long memory takes.
-    #[cfg(all(feature = "long-memory", not(modelled)))]
     fn long_memory_bytes(&self) -> (usize, usize) {
         self.long_memory.as_ref().map_or((0, 0), |long_memory| (long_memory.bytes, long_memory.bytes_max))
-    }
-
-    #[cfg(not(all(feature = "long-memory", not(modelled))))]
-    fn long_memory_bytes(&self) -> (usize, usize) {
-        (0, 0)
     }
 
     fn beside_window(&self) -> usize {
@@ -158,9 +147,9 @@ impl Plan {
 
     /// Returns the builder with this configuration, but without what needs a directory: the journal
     /// and the long memory.
-    pub fn builder(&self) -> crate::Builder {
+    pub fn builder(&self) -> hapax::Builder {
         let window = &self.window;
-        let builder = crate::Dedup::builder()
+        let builder = hapax::Dedup::builder()
             .window(window.duration)
             .capacity(window.capacity)
             .max_memory_bytes(window.max_memory_bytes);

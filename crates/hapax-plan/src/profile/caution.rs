@@ -1,13 +1,13 @@
 //! The limits of a plan, since records are only an excerpt of what comes. Pure.
 
-use crate::plan::units::{Share, Time, rough};
+use crate::units::{Share, Time, rough};
 use std::fmt;
 use std::time::Duration;
 
 /// The extent of the records that a plan comes from.
 ///
 /// ```
-/// use hapax::plan::{Caution, Excerpt};
+/// use hapax_plan::{Caution, Excerpt};
 /// use std::time::Duration;
 ///
 /// let (hour, week) = (Duration::from_secs(3_600), Duration::from_secs(7 * 86_400));

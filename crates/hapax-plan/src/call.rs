@@ -3,7 +3,7 @@
 use super::Plan;
 use super::memory::one_table_bytes;
 use super::units::Time;
-use crate::window::planned::buckets_for;
+use hapax::tier::sizing::window::buckets_for;
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ impl Plan {
     /// Returns the call that builds the engine, as Rust.
     ///
     /// ```
-    /// use hapax::plan::Demand;
+    /// use hapax_plan::Demand;
     /// use std::time::Duration;
     ///
     /// let plan = Demand::new(100.0, Duration::from_secs(60)).plan()?;
@@ -21,7 +21,7 @@ impl Plan {
     ///     .max_memory_bytes(331_392)
     ///     .build()?";
     /// assert_eq!(plan.builder_call(), call);
-    /// # Ok::<(), hapax::plan::PlanError>(())
+    /// # Ok::<(), hapax_plan::PlanError>(())
     /// ```
     pub fn builder_call(&self) -> String {
         let mut call = "Dedup::builder()".to_string();
@@ -36,7 +36,6 @@ impl Plan {
         if let Some(claims) = &self.claims {
             line(format!("lease({})", duration(claims.lease)));
         }
-        #[cfg(all(feature = "long-memory", not(modelled)))]
         if let Some(long_memory) = &self.long_memory {
             let retention = duration(long_memory.retention);
             line(format!("long_memory(\"long-memory\", LongMemory::new({retention}))"));
@@ -55,12 +54,12 @@ impl Plan {
     /// thread that grows its window, so the window grows at three quarters of it.
     ///
     /// ```
-    /// use hapax::plan::Demand;
+    /// use hapax_plan::Demand;
     /// use std::time::Duration;
     ///
     /// let plan = Demand::new(100.0, Duration::from_secs(60)).plan()?;
     /// assert_eq!(plan.filter_options(), "--window 1m --capacity 8000 --max-memory 331392");
-    /// # Ok::<(), hapax::plan::PlanError>(())
+    /// # Ok::<(), hapax_plan::PlanError>(())
     /// ```
     pub fn filter_options(&self) -> String {
         let window = &self.window;

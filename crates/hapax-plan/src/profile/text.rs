@@ -1,8 +1,8 @@
 //! A profile for people: 80 columns of plain characters.
 
 use super::summary::{CurvePoint, Length, Summary};
-use crate::clock::nanos_of;
-use crate::plan::units::{Count, Share, Time, rough};
+use crate::units::{Count, Share, Time, rough};
+use hapax::tier::sizing::nanos_of;
 use std::fmt;
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ impl fmt::Display for Summary {
 impl Summary {
     fn counts(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut row = |name: &str, value: String| writeln!(f, "  {name:<width$}{value}", width = NAME - 2);
-        let exact = |number: u64| crate::plan::units::with_commas(&number.to_string());
+        let exact = |number: u64| crate::units::with_commas(&number.to_string());
         row("records", exact(self.records))?;
         row("ids", exact(self.distinct))?;
         let share = Share(self.repeats as f64 / self.records.max(1) as f64);
@@ -157,8 +157,8 @@ fn marks(points: &[CurvePoint]) -> Vec<(usize, Length)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Profile;
-    use crate::{Digester, Timestamp};
+    use crate::Profile;
+    use hapax::{Digester, Timestamp};
 
     fn profile(has_times: bool) -> Profile {
         let mut profile = Profile::new(10_000);

@@ -1,13 +1,10 @@
 //! Divides memory between window, history and claims. Pure.
 
 use super::{Demand, PlanError};
-use crate::History;
-use crate::claims::planned as claims;
-use crate::engine::Engine;
-use crate::error::InvalidOption;
-use crate::history::{Density, Size, rate_in};
-use crate::memory::LINE_BYTES;
-use crate::window::planned::{BYTES_BESIDE_TABLES, SIZES_MAX, Sizes, buckets_for, capacity_of, table_bytes};
+use hapax::tier::sizing::window::{BYTES_BESIDE_TABLES, SIZES_MAX, Sizes, buckets_for, capacity_of, table_bytes};
+use hapax::tier::sizing::{
+    BYTES_BESIDE_TIERS, Density, InvalidOption, LINE_BYTES, Size, claims, history_bytes, rate_in,
+};
 use std::time::Duration;
 
 /// The memory of each part.
@@ -41,13 +38,13 @@ impl HistorySize {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        History::bytes_of(self.size.blocks)
+        history_bytes(self.size)
     }
 
     /// Returns the history with the lowest rate that fits into this many bytes, rounded up to three
     /// digits, if there is one.
     fn of_bytes(bytes: usize, ids: usize) -> Option<Self> {
-        let least = rate_in(bytes.saturating_sub(size_of::<History>()) as u64, ids).max(RATE_UNASKED_MIN);
+        let least = rate_in(bytes.saturating_sub(history_bytes(Size::of(0.5, 0))) as u64, ids).max(RATE_UNASKED_MIN);
         // A history is made for its rate to within rounding, and so may take a block more than the
         // bytes that its rate was computed from.
         let rates = [1.0, 1.01, 1.02].map(|margin| three_digits(least * margin, f64::ceil));
@@ -57,7 +54,7 @@ impl HistorySize {
 }
 
 /// The memory that every engine takes beside its window, its history and its claims.
-pub(super) const FIXED_BYTES: usize = Engine::BYTES_BESIDE_TIERS + claims::BYTES_OF_NONE;
+pub(super) const FIXED_BYTES: usize = BYTES_BESIDE_TIERS + claims::BYTES_OF_NONE;
 
 /// The most memory beside their buckets that a window's tables take, however many there are, if
 /// their buckets take none.
@@ -106,7 +103,7 @@ fn ids(number: f64) -> usize {
 fn grown_bytes(first_buckets: usize, factor: f64) -> Option<usize> {
     let suffices = |bytes: usize| {
         let sizes = Sizes::new(first_buckets, bytes);
-        sizes.buckets(sizes.len() - 1) as f64 >= first_buckets as f64 * factor
+        sizes.buckets(sizes.count() - 1) as f64 >= first_buckets as f64 * factor
     };
     let first = first_buckets.saturating_mul(LINE_BYTES);
     let (mut low, mut high) = (first, first);
@@ -151,14 +148,8 @@ impl Demand {
         self.in_flight().map_or(0, |in_flight| claims::bytes(in_flight.ceil() as usize))
     }
 
-    #[cfg(all(feature = "long-memory", not(modelled)))]
     fn long_memory_bytes(&self) -> usize {
         self.long_memory.map_or(0, |retention| super::LongMemoryPlan::of(self, retention).bytes_max)
-    }
-
-    #[cfg(not(all(feature = "long-memory", not(modelled))))]
-    fn long_memory_bytes(&self) -> usize {
-        0
     }
 
     /// Returns the density of the history that is asked for, or of the worst one that is worth its
@@ -171,7 +162,7 @@ impl Demand {
     fn bytes_min(&self, density: Option<Density>) -> Option<usize> {
         let first = one_table_bytes(self.first_buckets().ok()?);
         let history = density.zip(self.ids_of_horizon());
-        let history = history.map_or(0, |(density, ids)| History::bytes_of(density.size(ids).blocks));
+        let history = history.map_or(0, |(density, ids)| history_bytes(density.size(ids)));
         first
             .checked_add(history)?
             .checked_add(self.claims_bytes())?
@@ -256,12 +247,12 @@ fn rounded_down(duration: Duration) -> Duration {
 
 /// Returns the largest number of live ids for which there is a table.
 pub(super) fn capacity_max(sizes: &Sizes) -> f64 {
-    capacity_of(sizes.buckets(sizes.len() - 1))
+    capacity_of(sizes.buckets(sizes.count() - 1))
 }
 
 /// Returns the memory of a window with all tables.
 pub(super) fn grown_window_bytes(sizes: &Sizes) -> usize {
-    let tables = (0..sizes.len()).map(|size| table_bytes(sizes.buckets(size)));
+    let tables = (0..sizes.count()).map(|size| table_bytes(sizes.buckets(size)));
     tables.sum::<usize>() + BYTES_BESIDE_TABLES
 }
 
@@ -316,7 +307,7 @@ mod tests {
 
     proptest! {
         // Each case takes some densities, and a density takes some milliseconds.
-        #![proptest_config(ProptestConfig::with_cases(crate::long::long(16, 48)))]
+        #![proptest_config(ProptestConfig::with_cases(testkit::long(16, 48)))]
 
         #[test]
         fn any_demand_gets_a_plan_or_a_reason(

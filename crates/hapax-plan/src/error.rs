@@ -1,14 +1,14 @@
 //! Reasons why there is no plan.
 
 use super::units::{Bytes, BytesNeeded, Count, Time};
-use crate::error::InvalidOption;
+use hapax::tier::sizing::InvalidOption;
 use std::fmt;
 use std::time::Duration;
 
 /// The reason why there is no plan.
 ///
 /// ```
-/// use hapax::plan::{Demand, PlanError};
+/// use hapax_plan::{Demand, PlanError};
 /// use std::time::Duration;
 ///
 /// let error = Demand::new(1e6, Duration::from_secs(3600)).memory_bytes(1 << 30).plan().unwrap_err();
@@ -22,7 +22,7 @@ use std::time::Duration;
 pub enum PlanError {
     /// An option has a value that is not possible, or that contradicts another one.
     Invalid {
-        /// The option: the name of the method of [`Demand`](super::Demand).
+        /// The option: the name of the method of [`Demand`](crate::Demand).
         option: &'static str,
         /// The value that was given.
         got: String,

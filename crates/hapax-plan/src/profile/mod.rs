@@ -14,9 +14,8 @@ pub use replay::rounded_up;
 pub use summary::{CurvePoint, Length, Quantile, Summary};
 
 use super::{Demand, PlanError};
-use crate::error::{InvalidOption, check};
-use crate::window::Ticks;
-use crate::{Digest, Timestamp};
+use hapax::tier::sizing::{InvalidOption, Ticks, check};
+use hapax::{Digest, Timestamp};
 use std::collections::HashMap;
 use std::iter::Peekable;
 use std::time::Duration;
@@ -25,7 +24,7 @@ use std::time::Duration;
 /// are apart, and which of them a window would have caught.
 ///
 /// ```
-/// use hapax::plan::Profile;
+/// use hapax_plan::Profile;
 /// use hapax::{Digester, Timestamp};
 /// use std::time::Duration;
 ///
@@ -52,7 +51,7 @@ use std::time::Duration;
 ///   a repeat does not extend its id's stay, and the window for a share of repeats may be longer
 ///   than their distance.
 /// - Times do not run backwards: an earlier time than one already seen counts as that one, as in
-///   [`Dedup::check_at`](crate::Dedup::check_at).
+///   [`Dedup::check_at`](hapax::Dedup::check_at).
 ///
 /// # Cost
 ///

@@ -2,13 +2,12 @@
 
 use super::memory::{Division, capacity_max, grown_window_bytes, one_table_bytes};
 use super::{Demand, PlanError, SECONDS_A_DAY, loss};
-use crate::claims::planned::IN_FLIGHT_MAX;
-use crate::memory::LINE_BYTES;
-use crate::window::Ticks;
-use crate::window::planned::{LOSSLESS_SHARE, SLOTS, Sizes, buckets_for, false_match_rate};
+use hapax::tier::sizing::claims::IN_FLIGHT_MAX;
+use hapax::tier::sizing::window::{LOSSLESS_SHARE, SLOTS, Sizes, buckets_for, false_match_rate};
+use hapax::tier::sizing::{LINE_BYTES, Ticks};
 use std::time::Duration;
 
-/// The window of a [`Plan`](super::Plan).
+/// The window of a [`Plan`](crate::Plan).
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct WindowPlan {
@@ -69,7 +68,7 @@ impl WindowPlan {
             bytes: one_table_bytes(sizes.buckets(0)),
             max_memory_bytes: division.window_bytes_max,
             grown_bytes: grown_window_bytes(sizes),
-            tables_max: sizes.len(),
+            tables_max: sizes.count(),
             grown_capacity: grown_capacity as usize,
             checks_per_second_max: grown_capacity / window / (1.0 - demand.duplicates),
             load: fresh * demand.peak * window / slots(sizes.buckets(0)),
@@ -91,13 +90,13 @@ impl WindowPlan {
     /// possible one.
     ///
     /// ```
-    /// use hapax::plan::Demand;
+    /// use hapax_plan::Demand;
     /// use std::time::Duration;
     ///
     /// let window = Demand::new(1_000.0, Duration::from_secs(600)).growth(1.0).plan()?.window;
     /// assert!(window.forgotten_early_a_day_at(1_000.0) < 200.0);
     /// assert!(window.forgotten_early_a_day_at(2_000.0) > 0.01 * 2_000.0 * 86_400.0);
-    /// # Ok::<(), hapax::plan::PlanError>(())
+    /// # Ok::<(), hapax_plan::PlanError>(())
     /// ```
     pub fn forgotten_early_a_day_at(&self, checks_per_second: f64) -> f64 {
         let fresh = checks_per_second.max(0.0) * (1.0 - self.duplicates);
@@ -117,7 +116,7 @@ fn lost_a_day(buckets: usize, fresh_per_second: f64, window: Duration, window_ti
     fresh_per_second * SECONDS_A_DAY * loss::share_lost(load, window_ticks)
 }
 
-/// The claims of a [`Plan`](super::Plan).
+/// The claims of a [`Plan`](crate::Plan).
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ClaimsPlan {

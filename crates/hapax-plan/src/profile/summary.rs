@@ -8,7 +8,7 @@ use std::time::Duration;
 /// catches which share of the repeats.
 ///
 /// ```
-/// use hapax::plan::Profile;
+/// use hapax_plan::Profile;
 /// use hapax::{Digester, Timestamp};
 ///
 /// let (digester, mut profile) = (Digester::random()?, Profile::new(100));

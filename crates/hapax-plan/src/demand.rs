@@ -2,16 +2,13 @@
 
 use super::responses::Responses;
 use super::{Plan, PlanError};
-use crate::JournalOptions;
-use crate::clock::HUNDRED_YEARS;
-use crate::error::{InvalidOption, check};
-use crate::window::Ticks;
+use hapax::tier::sizing::{HUNDRED_YEARS, InvalidOption, Ticks, check, commit_interval};
 use std::time::Duration;
 
 /// The load on an engine, and the resources that it may take: the question that a [`Plan`] answers.
 ///
 /// ```
-/// use hapax::plan::Demand;
+/// use hapax_plan::Demand;
 /// use std::time::Duration;
 ///
 /// // 20,000 deliveries a second, a tenth of them redeliveries, up to three times as many in the busiest ten minutes.
@@ -24,7 +21,7 @@ use std::time::Duration;
 /// assert_eq!(plan.window.capacity, 32_400_000);
 /// assert!(plan.history.as_ref().unwrap().false_positives_a_day < 1e-4 * 20_000.0 * 86_400.0);
 /// assert!(demand.peak(0.5).plan().is_err(), "a peak is no less than the mean");
-/// # Ok::<(), hapax::plan::PlanError>(())
+/// # Ok::<(), hapax_plan::PlanError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 #[must_use = "a demand does nothing until `plan` is called"]
@@ -128,17 +125,17 @@ impl Demand {
 
     /// Adds a journal of the accepted ids. They are made durable each time that this much time has
     /// passed since the first id of a group: by a flush, or by
-    /// [`commit_interval`](crate::JournalOptions::commit_interval). Default: no journal.
+    /// [`commit_interval`](hapax::JournalOptions::commit_interval). Default: no journal.
     pub fn journal(self, commit_interval: Duration) -> Self {
         Demand { journal: Some(commit_interval), ..self }
     }
 
-    /// Adds a [long memory](crate::Builder::long_memory), which remembers ids exactly, on the disk,
+    /// Adds a [long memory](hapax::Builder::long_memory), which remembers ids exactly, on the disk,
     /// for this long. It has a journal, with the default interval if [none](Demand::journal) is
     /// set. Default: none.
     ///
     /// ```
-    /// use hapax::plan::Demand;
+    /// use hapax_plan::Demand;
     /// use std::time::Duration;
     ///
     /// let (shift, week) = (Duration::from_secs(10 * 3_600), Duration::from_secs(7 * 24 * 3_600));
@@ -146,9 +143,8 @@ impl Demand {
     /// let long_memory = plan.long_memory.unwrap();
     /// assert_eq!(long_memory.ids, 604_800_000);
     /// assert!(long_memory.disk_bytes_max < 12_000_000_000);
-    /// # Ok::<(), hapax::plan::PlanError>(())
+    /// # Ok::<(), hapax_plan::PlanError>(())
     /// ```
-    #[cfg(all(feature = "long-memory", not(modelled)))]
     pub fn long_memory(self, retention: Duration) -> Self {
         Demand { long_memory: Some(retention), ..self }
     }
@@ -164,13 +160,13 @@ impl Demand {
     /// kept), for so long. They take room in a store, none in the engine. Default: none.
     ///
     /// ```
-    /// use hapax::plan::Demand;
+    /// use hapax_plan::Demand;
     /// use std::time::Duration;
     ///
     /// let (minute, day) = (Duration::from_secs(60), Duration::from_secs(86_400));
     /// let responses = Demand::new(12.0, minute).responses(12.0, 2_000, day).plan()?.responses.unwrap();
     /// assert_eq!((responses.responses, responses.record_bytes), (1_036_800.0, 2_050.0));
-    /// # Ok::<(), hapax::plan::PlanError>(())
+    /// # Ok::<(), hapax_plan::PlanError>(())
     /// ```
     pub fn responses(self, per_second: f64, bytes: usize, retention: Duration) -> Self {
         Demand { responses: Some(Responses { per_second, bytes, retention }), ..self }
@@ -190,7 +186,7 @@ impl Demand {
 
     /// Returns the commit interval of the journal, if there is one.
     pub(super) fn commit_interval(&self) -> Option<Duration> {
-        self.journal.or(self.long_memory.map(|_| JournalOptions::new().commit_interval))
+        self.journal.or(self.long_memory.map(|_| commit_interval()))
     }
 
     /// Returns the new ids a second, on average.

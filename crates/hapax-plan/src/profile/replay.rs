@@ -3,8 +3,8 @@
 
 use super::rates::most_within;
 use super::{PlanError, Profile, Seen, merged};
-use crate::Timestamp;
-use crate::window::Ticks;
+use hapax::Timestamp;
+use hapax::tier::sizing::Ticks;
 use std::time::Duration;
 
 /// The measure of a distance.
@@ -27,8 +27,8 @@ impl Profile {
     /// [`PlanError::Invalid`] for a window outside 100 ns to 100 years.
     pub fn caught_by_engine(&self, window: Duration) -> Result<u64, PlanError> {
         let ticks = Ticks::of_window(window)?;
-        let tick = |nanos: u64| ticks.at(Timestamp::from_nanos(nanos).into());
-        Ok(self.replay(TIME, |then, now| tick(now).now < tick(then).stamp + ticks.window, |_| ()))
+        let time = Timestamp::from_nanos;
+        Ok(self.replay(TIME, |then, now| ticks.remembers(time(then), time(now)), |_| ()))
     }
 
     /// Returns how many repeats are caught by a memory of the last `records` records: one that
@@ -153,7 +153,7 @@ impl Distances {
 /// shorter, and at most a fifth longer.
 ///
 /// ```
-/// use hapax::plan::rounded_up;
+/// use hapax_plan::rounded_up;
 /// use std::time::Duration;
 ///
 /// assert_eq!(rounded_up(Duration::from_secs(1_234)), Duration::from_secs(1_260));
@@ -181,12 +181,12 @@ fn saturating_nanos(duration: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Dedup, Int};
+    use hapax::{Dedup, Int};
     use proptest::prelude::*;
 
     fn profile(records: &[(u64, u8)]) -> Profile {
         let mut profile = Profile::new(records.len());
-        let digester = crate::Digester::with_seed(1);
+        let digester = hapax::Digester::with_seed(1);
         for &(millis, id) in records {
             let digest = digester.digest([id]);
             profile.see(digest, Some(Timestamp::from_millis(millis))).unwrap();
@@ -298,7 +298,7 @@ mod tests {
         assert!(Profile::new(9).demand(Duration::from_secs(1)).is_err());
         assert!(none.caught_by_engine(Duration::ZERO).is_err());
         let mut small = Profile::new(1);
-        let digest = crate::Digester::with_seed(1).digest("a");
+        let digest = hapax::Digester::with_seed(1).digest("a");
         small.see(digest, None).unwrap();
         assert_eq!(small.see(digest, None), Err(PlanError::TooManyRecords { records_max: 1 }));
         let mut mixed = Profile::new(9);

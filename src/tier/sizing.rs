@@ -1,0 +1,26 @@
+//! What the engine's parts take, and the lengths of its ticks: what `hapax-plan` computes with.
+
+pub use crate::claims::planned as claims;
+pub use crate::clock::{HUNDRED_YEARS, nanos_of};
+pub use crate::error::{InvalidOption, check};
+pub use crate::history::{Density, Size, rate_in};
+pub use crate::journal::sizing as journal;
+pub use crate::memory::LINE_BYTES;
+pub use crate::segments::{Needs, SPANS_PER_RETENTION_MAX};
+pub use crate::window::{Ticks, planned as window};
+
+use crate::{History, JournalOptions};
+use std::time::Duration;
+
+/// Returns the memory of a history of this size.
+pub fn history_bytes(size: Size) -> usize {
+    History::bytes_of(size.blocks)
+}
+
+/// Returns the time within which a journal commits, unless its options say another.
+pub fn commit_interval() -> Duration {
+    JournalOptions::new().commit_interval
+}
+
+/// The memory of an engine beside its tiers.
+pub const BYTES_BESIDE_TIERS: usize = crate::engine::Engine::BYTES_BESIDE_TIERS;
