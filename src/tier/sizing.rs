@@ -1,4 +1,4 @@
-//! What the engine's parts take, and the lengths of its ticks: what `hapax-plan` computes with.
+//! Sizes of the engine's parts, and the lengths of its ticks: `hapax-plan` computes with them.
 
 pub use crate::claims::planned as claims;
 pub use crate::clock::{HUNDRED_YEARS, nanos_of};

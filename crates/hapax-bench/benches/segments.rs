@@ -1,9 +1,9 @@
 //! Segments of many ids: how fast they are sealed, merged and asked, and what they take. All
 //! answers are checked.
 //!
-//! `cargo bench -p hapax-bench --bench segments [-- IDS [SPANS [unmerged]]]`: by default
-//! 100 million ids in 36 spans, which are merged as they come. They are written below the directory of temporary files (`TMPDIR`): 17 bytes an id at most, deleted at
-//! the end.
+//! `cargo bench -p hapax-bench --bench segments [-- IDS [SPANS [unmerged]]]`: by default 100
+//! million ids in 36 spans, which are merged as they come. They are written below the directory of
+//! temporary files (`TMPDIR`): 17 bytes an id at most, deleted at the end.
 
 #[path = "long_memory/peak.rs"]
 mod peak;

@@ -14,7 +14,8 @@
 //! Kafka.
 //!
 //! What travels is the journal, with its window, and the segments of a long memory
-//! ([`Acquired::open_with_long_memory`]): give [`Acquired::open`] no builder that has one of its own.
+//! ([`Acquired::open_with_long_memory`]): give [`Acquired::open`] no builder that has one of its
+//! own.
 //!
 //! The protocol, and who checks it: `docs/design/long-memory.md`.
 

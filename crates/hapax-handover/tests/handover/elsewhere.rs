@@ -127,8 +127,8 @@ async fn while_the_store_is_gone_ids_that_may_be_known_are_in_doubt_and_no_other
             assert!(verdict.is_fresh() && verdict.certainty() == Certainty::Guess, "{id}: {verdict:?}");
         }
         assert!(long(&owned).in_doubt >= 50);
-        // Nobody waits for it again and again: after three requests for a page it is left alone for a
-        // second, however long these checks take here. (An answer from before that was on its way
+        // Nobody waits for it again and again: after three requests for a page it is left alone for
+        // a second, however long these checks take here. (An answer from before that was on its way
         // ends such a rest, once.)
         let (asked, rests) = (world.store.in_vain.load(Ordering::Relaxed), began.elapsed().as_secs() as usize);
         assert!((1..=3 * (rests + 2)).contains(&asked), "asked {asked} times in {rests} s");
