@@ -69,7 +69,7 @@ async fn main() -> Result<(), Failed> {
     let consumer = Consumer::builder("books", recent, id_of)
         .max_in_flight(8)
         .handler_timeout(Duration::from_secs(60))
-        .max_attempts(3)
+        .max_attempts(12) // an outage of seconds is over by then
         .retry_delay(Duration::from_millis(50), Duration::from_secs(1))
         .build()?;
 

@@ -22,6 +22,8 @@ pub const SESSION_MS: &str = "3500";
 
 const PAYMENTS: usize = 200;
 const KILLS: usize = 2;
+/// A payment that the database refuses, until it no longer does.
+const REFUSED: &str = "p 13";
 const LATE: usize = 200;
 
 /// Sends each payment twice, also to two partitions, so that two of them may be handled at a time.
@@ -31,8 +33,8 @@ pub fn payments_twice(cluster: &MockCluster<'_, DefaultProducerContext>, topic: 
     send(&producer(&cluster.bootstrap_servers()), topic, ids.iter().enumerate().chain(again));
 }
 
-/// Returns the id of the first message of a topic with one partition.
-fn id_of_first(brokers: &str, topic: &str) -> Vec<u8> {
+/// Returns the ids of the first messages of a topic with one partition.
+fn ids_of_first<const N: usize>(brokers: &str, topic: &str) -> [Vec<u8>; N] {
     use rdkafka::consumer::{BaseConsumer, Consumer as _};
     let mut config = ClientConfig::new();
     config.set("bootstrap.servers", brokers).set("group.id", "reader");
@@ -40,8 +42,24 @@ fn id_of_first(brokers: &str, topic: &str) -> Vec<u8> {
     let mut all = TopicPartitionList::new();
     all.add_partition_offset(topic, 0, Offset::Beginning).expect("a partition");
     consumer.assign(&all).expect("an assignment");
-    let message = consumer.poll(Timeout::After(testkit::processes::PATIENCE)).expect("a message").expect("a message");
-    KafkaMessage::from(message.detach()).header_bytes("id").expect("an id").to_vec()
+    std::array::from_fn(|_| {
+        let polled = consumer.poll(Timeout::After(testkit::processes::PATIENCE));
+        let message = polled.expect("a message").expect("a message");
+        KafkaMessage::from(message.detach()).header_bytes("id").expect("an id").to_vec()
+    })
+}
+
+/// Returns a connection to a database that refuses one payment, and has none yet.
+fn refusing(database: &str) -> Connection {
+    let books = Connection::open(database).expect("a database");
+    books.busy_timeout(Duration::from_secs(60)).expect("a time-out");
+    let sql = format!(
+        "PRAGMA journal_mode = WAL; CREATE TABLE bookings (payment TEXT NOT NULL);
+         CREATE TRIGGER refuses BEFORE INSERT ON bookings WHEN NEW.payment = '{REFUSED}'
+         BEGIN SELECT RAISE(ABORT, 'the account is closed'); END;"
+    );
+    books.execute_batch(&sql).expect("a table");
+    books
 }
 
 /// Returns the bookings, and how often each was made.
@@ -67,7 +85,8 @@ fn each_payment_is_booked_exactly_once() {
     payments_twice(&cluster, "payments", &ids);
     cluster.create_topic("payments.dead", 1, 1).expect("a topic");
     // An id that is no text cannot be booked, however often it is tried.
-    send(&producer(&brokers), "payments", std::iter::once((0, b"\xff")));
+    send(&producer(&brokers), "payments", [(0, &b"\xff"[..]), (0, REFUSED.as_bytes())].into_iter());
+    let refusing = refusing(&database);
 
     let start = |log: &str| {
         let arguments = vec![brokers.clone(), "payments".into(), SESSION_MS.into(), database.clone()];
@@ -75,9 +94,20 @@ fn each_payment_is_booked_exactly_once() {
     };
     let mut books = start("books.log");
     let booked = || bookings(&database).map_or(0, |bookings| bookings.values().sum());
-    books.kill_at_random(KILLS, PAYMENTS, booked);
-    books.await_until(|| committed(&brokers, "payments", "books") == 2 * PAYMENTS as i64 + 1);
-    assert_eq!(id_of_first(&brokers, "payments.dead"), b"\xff", "what fails is put aside");
+    books.kill_at_random(KILLS - 1, PAYMENTS / 2, booked);
+    // For two seconds nothing can be booked, and it is killed meanwhile.
+    let away = "CREATE TRIGGER away BEFORE INSERT ON bookings BEGIN SELECT RAISE(ABORT, 'away'); END";
+    refusing.execute_batch(away).expect("a trigger");
+    books.kill_in_an_outage();
+    refusing.execute_batch("DROP TRIGGER away").expect("no trigger");
+    books.await_until(|| committed(&brokers, "payments", "books") == 2 * PAYMENTS as i64 + 2);
+    let mut aside: [_; 2] = ids_of_first(&brokers, "payments.dead");
+    aside.sort();
+    assert_eq!(aside, [REFUSED.as_bytes(), b"\xff"], "what fails is put aside, and nothing else");
+    // The account is opened again, and the payment sent anew.
+    refusing.execute_batch("DROP TRIGGER refuses").expect("no trigger");
+    send(&producer(&brokers), "payments", std::iter::once((0, &aside[0])));
+    books.await_until(|| bookings(&database).is_ok_and(|bookings| bookings.contains_key(REFUSED)));
 
     // A second member joins and leaves, while payments come: each time partitions are revoked from
     // their owners.
@@ -94,12 +124,12 @@ fn each_payment_is_booked_exactly_once() {
         std::thread::sleep(Duration::from_millis(25));
     }
     second.stop();
-    books.await_until(|| committed(&brokers, "payments", "books") == 2 * (PAYMENTS + LATE) as i64 + 1);
+    books.await_until(|| committed(&brokers, "payments", "books") == 2 * (PAYMENTS + LATE) as i64 + 3);
     books.stop();
     let received = |consumer: &Consumer| !consumer.said().contains("{ received: 0,");
     assert!(received(&books) && received(&second), "{} {}", books.said(), second.said());
 
     let bookings = bookings(&database).expect("bookings");
     println!("kafka: {} payments, {KILLS} kills, {} bookings", PAYMENTS + LATE, bookings.values().sum::<usize>());
-    assert_eq!(bookings, ids.into_iter().chain(late).map(|id| (id, 1)).collect());
+    assert_eq!(bookings, ids.into_iter().chain(late).chain([REFUSED.into()]).map(|id| (id, 1)).collect());
 }

@@ -60,12 +60,17 @@ impl Consumer {
         self.kill_at_random(times - 1, share * (times - 1), || effects(ledger));
         let away = Path::new(ledger).with_extension("away");
         std::fs::write(&away, "").expect("a file");
+        self.kill_in_an_outage();
+        std::fs::remove_file(&away).expect("a file");
+    }
+
+    /// Kills it in the middle of two seconds, and starts it again.
+    pub fn kill_in_an_outage(&mut self) {
         std::thread::sleep(Duration::from_secs(1));
         self.running.kill();
         self.kills += 1;
         self.start_again();
         std::thread::sleep(Duration::from_secs(1));
-        std::fs::remove_file(&away).expect("a file");
     }
 
     /// Heals the poison, has it sent anew, and waits until it is billed.
