@@ -1,8 +1,8 @@
 //! The rules of the protocols, by name, so that a model can leave one out and show that it would
 //! notice. In a build all of them hold, and asking costs nothing.
 
-/// A rule that some answer depends on. The purpose of each is in ARCHITECTURE.md, "The window's
-/// protocol".
+/// A rule that some answer depends on. The purpose of each is in docs/design: window.md,
+/// claims.md, history.md, long-memory.md and looks.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(not(any(test, modelled)), allow(dead_code, reason = "only models name the rules that they leave out"))]
 pub(crate) enum Rule {

@@ -18,7 +18,7 @@
 //!   and the check learns that it did not come first.
 //!
 //! The protocol assumes that no check stalls for a whole window between its insertion and its look:
-//! ARCHITECTURE.md, "Claims".
+//! docs/design/claims.md.
 
 use super::done::DoneIds;
 use super::effects::Insertion;

@@ -12,7 +12,8 @@
 //! Nothing here knows the engine or the journal's files: it shares the journal's disk, so that
 //! tests can put another one there.
 //!
-//! The design is in `docs/design/long-memory.md`. In no promise: an engine is to be built on it.
+//! The design is in `docs/design/long-memory.md`. The public interface is in no promise: the module
+//! `long_memory` is built on it.
 
 mod bring;
 mod change;

@@ -1,5 +1,5 @@
-//! The protocol of a bucket: look, decide, compare-and-swap. The proof is in ARCHITECTURE.md, "The
-//! window's protocol".
+//! The protocol of a bucket: look, decide, compare-and-swap. The proof is in
+//! docs/design/window.md, "The ring".
 //!
 //! It is written over [`BucketMemory`], so that models explore the code that runs in production.
 //!

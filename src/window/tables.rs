@@ -8,7 +8,7 @@
 //! | start a table | [`Tables::start`] |
 //! | retire the oldest one, when nothing in it can be live | [`Tables::retire`] |
 //!
-//! The reason why a look at the newest table is enough: ARCHITECTURE.md, "Growth".
+//! The reason why a look at the newest table is enough: docs/design/window.md, "Growth".
 
 use super::bucket::{self, Elsewhere};
 use super::bucket_memory::{BucketMemory, Overtaken, Place};

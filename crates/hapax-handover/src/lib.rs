@@ -17,7 +17,7 @@
 //! ([`Acquired::open_with_long_memory`]): give [`Acquired::open`] no builder that has one of its
 //! own.
 //!
-//! The protocol, and who checks it: `docs/design/long-memory.md`.
+//! The protocol, and who checks it: `docs/design/streams.md`.
 
 mod acquired;
 mod drive;

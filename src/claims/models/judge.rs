@@ -4,7 +4,7 @@
 //!
 //! An id that is done while it is being forgotten may be forgotten, too: a forgetting takes effect
 //! at least once between its beginning and its end. And a check that finds the id in progress may
-//! have accepted it before, if it was forgotten since and then claimed (ARCHITECTURE.md, "Claims").
+//! have accepted it before, if it was forgotten since and then claimed (docs/design/claims.md).
 
 use super::Op;
 

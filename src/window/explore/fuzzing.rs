@@ -117,7 +117,7 @@ fn random_scenario(seed: u64) -> Scenario {
     for i in 0..callers.len() as u64 + choices.random.below(more_ops) {
         let caller = if i < callers.len() as u64 { i } else { choices.random.below(callers.len() as u64) };
         // Time moves while callers take turns, by a window as well. (In a stall of ten windows the
-        // bits of a tick wrap around, as ARCHITECTURE.md says.)
+        // bits of a tick wrap around, as docs/design/window.md says.)
         if i > 0 && choices.random.once_in(3) {
             choices.has_moved = true;
             choices.now +=

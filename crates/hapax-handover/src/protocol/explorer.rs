@@ -1,6 +1,6 @@
 //! An explorer of the protocol: every order in which two owners, a store and an operator can act,
 //! up to a bound. The store answers late, twice, or not at all; owners crash; the operator deletes
-//! orphans. Invariants H1 to H4 of docs/design/long-memory.md are asked after every step.
+//! orphans. Invariants H1 to H4 of docs/design/streams.md are asked after every step.
 
 use super::{Action, Answer, Event, State, orphans};
 use crate::manifest::{Content, File, Manifest, Object, Part};
