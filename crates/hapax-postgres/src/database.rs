@@ -10,7 +10,7 @@ pub(super) use listening::Listening;
 #[cfg(feature = "sqlx")]
 use super::errors::misconfigured;
 use super::errors::{failed, unanswered_in};
-use super::migrations::Version;
+use super::migrations::version_of;
 use super::tables::{Queue, Tables};
 use super::transaction::{Row, Value, tokio_driver};
 use crate::PostgresOptions;
@@ -255,7 +255,7 @@ impl Database {
     /// Fails unless the tables are of a version that this code may use.
     pub(super) async fn check(&self, tables: &Tables) -> Result<(), StoreError> {
         let rows = self.call("look at the version", &tables.version(), &[]).await?;
-        tables.expect_version(Version::of(&rows)?)
+        tables.expect_version(version_of(&rows)?)
     }
 
     /// Listens on a connection of its own, which is made again whenever it is lost. Behind a pooler

@@ -26,17 +26,7 @@ CREATE TABLE IF NOT EXISTS {handled} (
 ) PARTITION BY LIST (slot);
 CREATE INDEX IF NOT EXISTS {handled_subject} ON {handled} (subject, number) WHERE subject IS NOT NULL;
 CREATE INDEX IF NOT EXISTS {handled_id} ON {handled} (consumer, id) WHERE payload IS NOT NULL;
-DO $hapax$
-BEGIN
-    -- Nobody makes slots meanwhile.
-    PERFORM FROM {state} s WHERE s.one = 1 FOR UPDATE;
-    FOR slot IN 0..{slot_mask} LOOP
-        IF to_regclass('{slot_prefix}' || slot || '"') IS NOT NULL
-            AND to_regclass('{handled_prefix}' || slot || '"') IS NULL THEN
-            EXECUTE 'CREATE TABLE {handled_prefix}' || slot || '" PARTITION OF {handled} FOR VALUES IN (' || slot || ')';
-        END IF;
-    END LOOP;
-END $hapax$;
+CREATE TABLE IF NOT EXISTS {handled_first_slot} PARTITION OF {handled} FOR VALUES IN (1);
 
 -- Marks an id as {once} does, and writes down what it was. Null if it is the first; otherwise when
 -- that came, in microseconds since 1970. _mark is the id as it is marked.

@@ -450,7 +450,7 @@ BEGIN
         DELETE FROM {queue} d WHERE d.ctid = ANY (ARRAY(
             SELECT f.at FROM unnest(_done, _done_tokens) u(position, token), LATERAL (
                 SELECT m.ctid AS at FROM {queue} m WHERE m.position = u.position AND m.dead_at IS NULL
-                AND (u.token IS NULL OR m.token = u.token
+                AND (m.token = u.token
                     OR EXISTS (SELECT FROM {keys} k WHERE k.name = m.name AND k.key = m.key AND k.token = u.token))
                 OFFSET 0
             ) f
@@ -509,7 +509,7 @@ BEGIN
             SELECT m.position, m.name, m.key FROM {queue} m WHERE m.dead_at IS NOT NULL
                 AND (_positions IS NULL OR (m.position = ANY (_positions) AND EXISTS (
                     SELECT FROM unnest(_positions, _tokens) u(position, token)
-                    WHERE u.position = m.position AND (u.token IS NULL OR u.token = m.token))))
+                    WHERE u.position = m.position AND u.token = m.token)))
                 AND (_name IS NULL OR m.name = _name)
                 AND (_age IS NULL OR m.dead_at < clock_timestamp() - _age * interval '1 microsecond')
             ORDER BY m.position LIMIT _limit
@@ -558,7 +558,7 @@ BEGIN
         SELECT m.position FROM {queue} m WHERE m.dead_at IS NOT NULL
             AND (_positions IS NULL OR (m.position = ANY (_positions) AND EXISTS (
                 SELECT FROM unnest(_positions, _tokens) u(position, token)
-                WHERE u.position = m.position AND (u.token IS NULL OR u.token = m.token))))
+                WHERE u.position = m.position AND u.token = m.token)))
             AND (_name IS NULL OR m.name = _name)
             AND (_age IS NULL OR m.dead_at < clock_timestamp() - _age * interval '1 microsecond')
         ORDER BY m.position LIMIT _limit

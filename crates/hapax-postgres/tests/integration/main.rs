@@ -37,7 +37,6 @@ mod routed;
 mod spans;
 #[cfg(feature = "sqlx")]
 mod sqlx;
-mod upgrade;
 mod versions;
 mod workers;
 
