@@ -1,5 +1,19 @@
 //! `--state`: records in the journal, as one, which ids were printed, and how far each input was.
 //! Output that is unread in a pipe counts as not printed.
+//!
+//! A run that is ended at the worst moment repeats lines, and loses none:
+//!
+//! - A kill between print and record: the next run prints that batch again. Half a line is cut off
+//!   at the recorded length, or behind the last whole line.
+//! - A kill before the first line: the output's identity is durable before it.
+//! - A reader that goes: `FIONREAD` says how much it has not taken, and that is not recorded.
+//! - A slow reader: up to 64 batches wait, then the command does.
+//! - The end of the input: the command waits until the pipe is empty, or nobody reads it.
+//! - SIGINT, SIGTERM: the batch under way is printed whole, and a pipe's reader has 2 s to take
+//!   what is in it. A second signal ends the command at once.
+//! - A full disk: the error names it, and the next run goes on from the journal.
+//! - An input that was replaced, cut short or renamed: device, inode and the hash of its first 64
+//!   KiB tell.
 
 use super::check::Time;
 use super::checkpoint::{Checkpoint, RUNS_MAX};

@@ -4,6 +4,18 @@
 //! ([`partitions`]), most of them on the disk; then the duplicates of each partition are marked, by
 //! a table that fits into memory ([`find`]); then the input is read again, and lines are printed by
 //! their marks. Nothing is printed before all of the input was read and all duplicates are known.
+//!
+//! - *Partitions*, since the input can be read twice, so no id has to be answered at once. A digest
+//!   goes to the partition of its highest bits with its line's distance from the one before: 18
+//!   bytes. A partition with more digests than the table has slots is divided by its next bit.
+//! - *The disk*: one file without a name ([`nameless`]), so nothing is left however the process
+//!   ends. Each block is hashed: other bytes than were written are an error.
+//! - *The input again*: each chunk of 256 KiB is compared with its hash before anything of it is
+//!   printed. A file that was changed or cut short is an error that says where; one that has grown
+//!   is read as far as it was long. A pipe is copied first.
+//! - *The memory* ([`budget`]): 32 MiB for the program; of the rest a quarter for buffers, a
+//!   quarter for tables, and at most half for the marks, a bit a line. More lines than that are
+//!   refused before anything is printed.
 
 mod allocator;
 mod budget;
