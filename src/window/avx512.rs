@@ -4,6 +4,7 @@
 //! Unsafe for the same reason as `avx2`.
 
 use super::slot::{Key, SLOTS, Slot, VERSION_BITS};
+use super::sweep::Sampled;
 use super::tick::{Moment, SinceSweep};
 use super::view::View;
 use crate::sync::AtomicU64;
@@ -72,6 +73,27 @@ pub(crate) fn has_old(bucket: &[AtomicU64; SLOTS], ages: SinceSweep) -> bool {
     let after = _mm512_and_si512(_mm512_sub_epi64(slots, splat(earliest)), splat(mask));
     let used = _mm512_test_epi64_mask(slots, splat(!((1 << VERSION_BITS) - 1)));
     _mm512_mask_cmple_epu64_mask(used, after, splat(old)) != 0
+}
+
+/// Counts the slots of buckets that were taken less than so many ticks ago; see
+/// `sweep::count_younger`.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq,bmi1,bmi2,lzcnt")]
+pub(crate) fn count_younger<'a>(buckets: impl Iterator<Item = Sampled<'a, SLOTS>>, than: [u64; 3]) -> ([u32; 3], u32) {
+    // Each of eight lanes counts for itself.
+    let (mut counts, mut slots) = ([_mm512_setzero_si512(); 3], 0);
+    for (bucket, ages) in buckets {
+        let entries = load(bucket);
+        let (earliest, mask, _) = ages.terms();
+        let after = _mm512_and_si512(_mm512_sub_epi64(entries, splat(earliest)), splat(mask));
+        let taken = _mm512_test_epi64_mask(entries, splat(!0 << Slot::TAG_SHIFT));
+        for (count, ticks) in counts.iter_mut().zip(than) {
+            let younger = _mm512_mask_cmpge_epu64_mask(taken, after, splat(ages.least_of_younger(ticks)));
+            *count = _mm512_mask_add_epi64(*count, younger, *count, splat(1));
+        }
+        slots += SLOTS as u32;
+    }
+    (counts.map(|count| _mm512_reduce_add_epi64(count) as u32), slots)
 }
 
 /// Reads the eight slots.

@@ -3,6 +3,8 @@
 use super::batch::{self, Chunk, Decided};
 use super::bucket;
 use super::bucket_memory::{Overtaken, Place};
+use super::slot::SLOTS;
+use super::sweep::{self, Sampled};
 use super::table::TableMemory;
 use super::tick::{Moment, Tick};
 use crate::Outcome;
@@ -79,6 +81,15 @@ impl Kernel {
         call!(self, contains(table, id, moment), bucket::contains(&table, id, moment))
     }
 
+    /// Calls [`sweep::count_younger`].
+    pub(crate) fn count_younger<'a>(
+        self,
+        buckets: impl Iterator<Item = Sampled<'a, SLOTS>>,
+        than: [u64; 3],
+    ) -> ([u32; 3], u32) {
+        call!(self, count_younger(buckets, than), sweep::count_younger(buckets, than))
+    }
+
     /// Calls [`Chunk::seen_in`].
     #[inline(always)]
     pub(crate) fn seen_in(
@@ -116,7 +127,7 @@ impl Kernel {
 #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), target_endian = "little", not(modelled)))]
 mod vector {
     use super::super::bucket_memory::{BucketMemory, Lost};
-    use super::super::slot::{Key, SLOTS, Slot};
+    use super::super::slot::{Key, Slot};
     use super::super::tick::SinceSweep;
     use super::super::view::View;
     use super::*;
@@ -185,6 +196,15 @@ mod vector {
                     meanwhile: impl FnMut(),
                 ) -> IdSet {
                     chunk.seen_in(&VectorMemory { table, vectors: proof }, todo, tick, meanwhile)
+                }
+
+                #[target_feature(enable = $features)]
+                pub(in super::super) fn count_younger<'a>(
+                    _: $proof,
+                    buckets: impl Iterator<Item = Sampled<'a, SLOTS>>,
+                    than: [u64; 3],
+                ) -> ([u32; 3], u32) {
+                    vectors::count_younger(buckets, than)
                 }
 
                 #[target_feature(enable = $features)]
@@ -361,6 +381,23 @@ mod vector {
             let view = View::of(&slots, key, moment, 63);
             assert_eq!(vectors.view(&bucket.0, key, moment), (view, slots[view.ring.head]));
             assert_eq!(vectors.has_old(&bucket.0, ages), sweep::has_old(&bucket.0, ages));
+        }
+
+        proptest! {
+            #[test]
+            fn vectors_count_what_the_portable_way_counts(
+                buckets in proptest::collection::vec((slots(), 0..1_u64 << 62, prop_oneof![0..2_000_u64, any::<u64>()]), 0..9),
+                than in [1..1_200_u64, 1..300_u64, 1..100_u64],
+            ) {
+                let aged = |(slots, now, idle): &([u64; SLOTS], u64, u64)| {
+                    (Bucket(slots.map(AtomicU64::new)), SinceSweep::new(now.saturating_sub(*idle), *now))
+                };
+                let aged: Vec<_> = buckets.iter().map(aged).collect();
+                let sampled = || aged.iter().map(|(bucket, ages)| (&bucket.0, *ages));
+                for kernel in Kernel::all() {
+                    prop_assert_eq!(kernel.count_younger(sampled(), than), sweep::count_younger(sampled(), than));
+                }
+            }
         }
 
         proptest! {

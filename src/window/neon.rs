@@ -6,6 +6,7 @@
 #![allow(clippy::cast_possible_truncation, reason = "pieces of slots are taken")]
 
 use super::slot::{Key, SLOTS, Slot, VERSION_BITS};
+use super::sweep::Sampled;
 use super::tick::{Moment, SinceSweep, TICK_BITS, TICK_SHIFT};
 use super::view::View;
 use crate::sync::AtomicU64;
@@ -100,6 +101,30 @@ pub(crate) fn has_old(bucket: &[AtomicU64; SLOTS], ages: SinceSweep) -> bool {
     let used = vuzp1q_u16(pieces(used(low.0, high.0)), pieces(used(low.1, high.1)));
     let old = vandq_u16(used, vcleq_u16(after, splat(old >> TICK_SHIFT)));
     word(vmovn_u16(old)) != 0
+}
+
+/// Counts the slots of buckets that were taken less than so many ticks ago; see
+/// `sweep::count_younger`.
+#[inline]
+#[target_feature(enable = "neon")]
+pub(crate) fn count_younger<'a>(buckets: impl Iterator<Item = Sampled<'a, SLOTS>>, than: [u64; 3]) -> ([u32; 3], u32) {
+    let (mut counts, mut slots) = ([0; 3], 0);
+    for (bucket, ages) in buckets {
+        let (low, high) = halves(load(bucket));
+        let (earliest, _, _) = ages.terms();
+        let after = modulo_ticks(vsubq_u16(ticks(low), splat(earliest >> TICK_SHIFT)));
+        let taken = |low, high| {
+            let tag = vorrq_u32(vbicq_u32(low, vdupq_n_u32((1 << Slot::TAG_SHIFT) - 1)), high);
+            vtstq_u32(tag, tag)
+        };
+        let taken = vuzp1q_u16(pieces(taken(low.0, high.0)), pieces(taken(low.1, high.1)));
+        for (count, ticks) in counts.iter_mut().zip(than) {
+            let younger = vcgeq_u16(after, splat(ages.least_of_younger(ticks) >> TICK_SHIFT));
+            *count += u32::from(vaddvq_u16(vshrq_n_u16::<15>(vandq_u16(younger, taken))));
+        }
+        slots += SLOTS as u32;
+    }
+    (counts, slots)
 }
 
 /// Reads the eight slots.

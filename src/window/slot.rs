@@ -268,6 +268,10 @@ impl Slot {
         self.spilled() & ((self.is_away() & obeys(Rule::AwayFlag)) | (moment.age(self.0) < limit))
     }
 
+    /// The number of bits of a slot below its tag.
+    #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), target_endian = "little", not(modelled)))]
+    pub(crate) const TAG_SHIFT: u32 = TAG_SHIFT;
+
     /// The bits that vectors test: `spilled`, `away`.
     #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), target_endian = "little", not(modelled)))]
     pub(crate) const FLAGS: (u64, u64) = (SPILLED, AWAY);

@@ -4,7 +4,7 @@ use super::bucket;
 use super::bucket_memory::{BucketMemory, Lost, Overtaken, Place};
 use super::shared_state::SharedState;
 use super::slot::{Key, SLOTS, Slot, VERSION_BITS};
-use super::sweep::{self, SHARD_BUCKETS, Sweeps};
+use super::sweep::{self, SHARD_BUCKETS, Sampled, Sweeps};
 use super::tick::{Moment, SinceSweep, Tick};
 use super::view::View;
 use crate::memory::{LINE_BYTES, Lines, Zeroed};
@@ -125,17 +125,12 @@ impl<const SLOTS: usize, const VERSION_BITS: u32> Table<SLOTS, VERSION_BITS> {
         self.buckets.chunks(SHARD_BUCKETS).enumerate().map(live_in).sum()
     }
 
-    /// Shows the ages of the slots of some buckets, up to about `buckets`, spread over the table;
-    /// `u64::MAX`: never taken. What was forgotten takes its place until the ring comes round.
-    pub(crate) fn sample(&self, buckets: usize, now: u64, mut show: impl FnMut(u64)) {
+    /// Returns some buckets, up to about `buckets`, spread over the table, with the ages of their
+    /// slots.
+    pub(crate) fn sample(&self, buckets: usize, now: u64) -> impl Iterator<Item = Sampled<'_, SLOTS>> {
         let step = self.buckets().div_ceil(buckets);
-        for (at, bucket) in self.buckets.iter().enumerate().step_by(step) {
-            let ages = self.sweeps.ages(at, now);
-            for slot in &bucket.0 {
-                let slot = Slot(slot.load(Ordering::Relaxed));
-                show(if slot.is_taken() { ages.age_ticks(slot.0) } else { u64::MAX });
-            }
-        }
+        let sampled = self.buckets.iter().enumerate().step_by(step);
+        sampled.map(move |(at, bucket)| (&bucket.0, self.sweeps.ages(at, now)))
     }
 
     pub(crate) fn bytes(&self) -> usize {

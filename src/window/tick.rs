@@ -195,6 +195,14 @@ impl SinceSweep {
     pub(crate) fn terms(&self) -> (u64, u64, u64) {
         (self.earliest, TICK_MASK, self.old)
     }
+
+    /// Returns the least that remains so of a slot that is younger than this many ticks, of which
+    /// there is one at least; more than remains of any, if none is.
+    #[inline(always)]
+    pub(crate) fn least_of_younger(&self, ticks: u64) -> u64 {
+        debug_assert!(ticks > 0, "a stamp that is ahead of now is younger than one tick");
+        (self.oldest_ticks.saturating_add(1)).saturating_sub(ticks).min(1 << TICK_BITS) << TICK_SHIFT
+    }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 
 use super::Growth;
 use super::budget::size_at;
+use crate::window::kernel::Kernel;
 use crate::window::survey::{DISPLACED_IN_A_RUSH, RECENTLY, RUSH, Survey};
 use crate::window::trigger::GrowthTrigger;
 
@@ -32,22 +33,15 @@ impl Growth {
     pub(super) fn survey(&self, buckets: usize) -> Survey {
         let newest = self.tables.roster().newest();
         let (now, window_ticks) = (self.tables.shared.latest(), self.tables.shared.window_ticks);
-        let recently = (window_ticks as f64 * RECENTLY) as u64;
-        let table = self.tables.table(newest);
-        let just_now = (window_ticks as f64 * RUSH) as u64;
-        let (mut slots, mut live, mut recent, mut rushed) = (0_u32, 0_u32, 0_u32, 0_u32);
-        table.sample(buckets, now, |age_ticks| {
-            slots += 1;
-            live += u32::from(age_ticks < window_ticks);
-            recent += u32::from(age_ticks < recently);
-            rushed += u32::from(age_ticks < just_now);
-        });
+        let ticks = [1.0, RECENTLY, RUSH].map(|share| (window_ticks as f64 * share) as u64);
+        let (counts, slots) = Kernel::best().count_younger(self.tables.table(newest).sample(buckets, now), ticks);
+        let [load, recent, rushed] = counts.map(|count| f64::from(count) / f64::from(slots));
         let started = self.tables.times(newest).started;
         Survey {
             size: size_at(newest),
-            load: f64::from(live) / f64::from(slots),
-            recent: f64::from(recent) / f64::from(slots),
-            rushed: f64::from(rushed) / f64::from(slots),
+            load,
+            recent,
+            rushed,
             age: now.saturating_sub(started) as f64 / window_ticks as f64,
         }
     }
