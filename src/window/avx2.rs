@@ -114,7 +114,7 @@ pub(crate) fn count_younger<'a>(buckets: impl Iterator<Item = Sampled<'a, SLOTS>
         let pairs = _mm_add_epi32(halves, _mm_shuffle_epi32::<0b01_00_11_10>(halves));
         _mm_cvtsi128_si32(_mm_add_epi32(pairs, _mm_shuffle_epi32::<0b10_11_00_01>(pairs))) as u32
     };
-    (counts.map(|count| sum(count)), slots)
+    (counts.map(sum), slots)
 }
 
 /// Reads the eight slots.

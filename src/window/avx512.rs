@@ -3,6 +3,8 @@
 //!
 //! Unsafe for the same reason as `avx2`.
 
+#![allow(clippy::cast_possible_truncation, reason = "counts of slots")]
+
 use super::slot::{Key, SLOTS, Slot, VERSION_BITS};
 use super::sweep::Sampled;
 use super::tick::{Moment, SinceSweep};
