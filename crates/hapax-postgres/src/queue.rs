@@ -97,6 +97,14 @@ pub(super) struct Outcome {
     pub put_off: Duration,
 }
 
+impl Outcome {
+    /// Returns the positions of the messages whose rows are to be changed.
+    pub(super) fn positions(&self) -> impl Iterator<Item = i64> {
+        let given_back = self.first.filter(|_| self.fates.is_empty() && self.key.is_none());
+        self.fates.iter().map(|tried| tried.position).chain(given_back.map(|(position, _)| position))
+    }
+}
+
 /// A message that was tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Tried {

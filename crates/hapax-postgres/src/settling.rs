@@ -6,18 +6,70 @@ use super::transaction::Value;
 use super::{Database, statements};
 use hapax::tier::random;
 use hapax_store::StoreError;
+use hapax_store::back_off::BackOff;
+use std::collections::HashSet;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// Keys that are given back in one transaction, each of which may take a lock.
 const KEYS_MAX: usize = 128;
 
+/// The waits between two tries to settle what somebody has locked.
+const LOCKED: BackOff = BackOff { first: Duration::from_millis(10), max: Duration::from_secs(1) };
+/// The outcomes of locked rows that are remembered. Whatever is forgotten comes again after its
+/// lease.
+const LOCKED_MAX: usize = 4_096;
+
+/// Outcomes that could not be settled yet since somebody has locked their rows. They are tried again
+/// by themselves, so nothing else waits for them.
+pub(super) struct Locked {
+    outcomes: Vec<(Outcome, Option<Instant>)>,
+    tries: u32,
+    again_at: Instant,
+}
+
+impl Locked {
+    pub(super) fn new(now: Instant) -> Self {
+        Locked { outcomes: Vec::new(), tries: 0, again_at: now }
+    }
+
+    /// Keeps outcomes that were locked just now, each until a time, if there is one. Those that have
+    /// been kept for longest go first if there are too many.
+    pub(super) fn keep(&mut self, outcomes: impl IntoIterator<Item = (Outcome, Option<Instant>)>, now: Instant) {
+        self.outcomes.extend(outcomes);
+        self.outcomes.retain(|(_, until)| until.is_none_or(|until| until > now));
+        self.outcomes.drain(..self.outcomes.len().saturating_sub(LOCKED_MAX));
+        if self.outcomes.is_empty() {
+            self.tries = 0;
+        } else if now >= self.again_at {
+            self.tries = self.tries.saturating_add(1);
+            self.again_at = now + LOCKED.after(self.tries, random::any());
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.outcomes.is_empty()
+    }
+
+    /// Returns the time at which to try again, if there is anything.
+    pub(super) fn again_at(&self) -> Option<Instant> {
+        (!self.outcomes.is_empty()).then_some(self.again_at)
+    }
+
+    /// Takes all of them, if it is time.
+    pub(super) fn due(&mut self, now: Instant) -> Vec<(Outcome, Option<Instant>)> {
+        if now >= self.again_at { std::mem::take(&mut self.outcomes) } else { Vec::new() }
+    }
+}
+
 /// Settles claims. Claims that were lost to another worker or relay are left alone. Returns which
-/// outcomes could not be settled yet, since somebody is still at work on a message that was given
-/// up.
+/// outcomes could not be settled, since somebody has locked their rows: whoever is still at work on
+/// a message that was given up, or an operator. A key among them is kept for another `lease`.
 pub(super) async fn settle(
     database: &Database,
     tables: &Tables,
     queue: Queue,
+    lease: Duration,
     outcomes: &[Outcome],
 ) -> Result<Vec<usize>, StoreError> {
     let mut again = Vec::new();
@@ -25,12 +77,8 @@ pub(super) async fn settle(
     while at < outcomes.len() {
         let end = portion_of(outcomes, at);
         let some = &outcomes[at..end];
-        let locked = settle_some(database, tables, queue, some).await?;
-        let is_locked = |outcome: &Outcome| {
-            let mut positions = outcome.fates.iter().map(|tried| tried.position);
-            !locked.is_empty() && positions.any(|position| locked.contains(&position))
-        };
-        again.extend((at..end).filter(|&n| is_locked(&outcomes[n])));
+        let locked = settle_some(database, tables, queue, lease, some).await?;
+        again.extend(locked.into_iter().map(|n| at + n));
         at = end;
     }
     Ok(again)
@@ -48,12 +96,14 @@ fn portion_of(outcomes: &[Outcome], from: usize) -> usize {
     outcomes.len()
 }
 
+/// Settles these outcomes in one transaction. Returns which of them are locked, in their order.
 async fn settle_some(
     database: &Database,
     tables: &Tables,
     queue: Queue,
+    lease: Duration,
     outcomes: &[Outcome],
-) -> Result<Vec<i64>, StoreError> {
+) -> Result<Vec<usize>, StoreError> {
     let mut columns = Columns::default();
     outcomes.iter().for_each(|outcome| columns.add(outcome));
     let values = [
@@ -69,9 +119,27 @@ async fn settle_some(
         Value::BytesEach(&columns.keys),
         Value::Numbers(&columns.key_tokens),
         Value::Reals(&columns.key_delays),
+        Value::Real(micros(lease)),
     ];
     let rows = database.call("settle claims", &statements::settle(tables, queue), &values).await?;
-    rows.iter().map(|row| row.get("settle")).collect()
+    if rows.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (mut positions, mut keys) = (HashSet::new(), HashSet::new());
+    for row in &rows {
+        positions.extend(row.get::<Option<i64>>("locked_position")?);
+        keys.extend(row.get::<Option<i64>>("locked_key")?);
+    }
+    // The server counts keys from one.
+    let (mut key, mut locked) = (0, Vec::new());
+    for (n, outcome) in outcomes.iter().enumerate() {
+        key += i64::from(outcome.key.is_some());
+        let is_key_locked = outcome.key.is_some() && keys.contains(&key);
+        if is_key_locked || outcome.positions().any(|position| positions.contains(&position)) {
+            locked.push(n);
+        }
+    }
+    Ok(locked)
 }
 
 /// Outcomes, as they are sent to the server: column by column.
@@ -137,4 +205,39 @@ impl Columns {
 /// failed together do not come back together.
 fn jittered(delay: Duration) -> f64 {
     micros(hapax_store::back_off::jittered(delay, random::any()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(token: i64) -> Outcome {
+        let put_off = Duration::ZERO;
+        Outcome { name: "c".into(), key: None, token, first: None, fates: Vec::new(), put_off }
+    }
+
+    #[test]
+    fn what_is_locked_is_tried_again_ever_later_and_not_for_ever() {
+        let now = Instant::now();
+        let mut locked = Locked::new(now);
+        assert!(locked.is_empty() && locked.again_at().is_none());
+        let until = now + Duration::from_secs(9);
+        locked.keep([(outcome(1), Some(until)), (outcome(2), None)], now);
+        let (mut at, mut waits) = (now, Vec::new());
+        for _ in 0..12 {
+            let again_at = locked.again_at().unwrap();
+            assert!(locked.due(at).is_empty(), "not yet");
+            waits.push(again_at - at);
+            at = again_at;
+            let due = locked.due(at);
+            assert_eq!(due.len(), 2);
+            locked.keep(due, at);
+        }
+        assert!(waits[0] <= LOCKED.first && waits[11] >= LOCKED.max / 2, "{waits:?}");
+        let due = locked.due(locked.again_at);
+        locked.keep(due, until);
+        assert_eq!(locked.outcomes.len(), 1, "the other is over");
+        locked.keep((0..LOCKED_MAX as i64).map(|token| (outcome(token), None)), until);
+        assert_eq!(locked.outcomes.len(), LOCKED_MAX);
+    }
 }

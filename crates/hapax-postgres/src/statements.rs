@@ -115,7 +115,7 @@ pub(super) fn begin(tables: &Tables, queue: Queue) -> String {
 
 /// Settles claims: see `queue.sql`.
 pub(super) fn settle(tables: &Tables, queue: Queue) -> String {
-    call(tables, queue, "settle", 12)
+    call(tables, queue, "settle", 13)
 }
 
 /// Announces that somebody is awake: see `queue.sql`.

@@ -163,7 +163,7 @@ BEGIN
             PERFORM pg_advisory_xact_lock({inbox_lock}(_row.consumer, _row.key));
         END IF;
         SELECT h.* INTO _message FROM {handled} h
-            WHERE h.number = _row.number AND h.slot = _row.slot AND h.requeued_at IS NULL FOR UPDATE;
+            WHERE h.number = _row.number AND h.slot = _row.slot AND h.requeued_at IS NULL FOR UPDATE SKIP LOCKED;
         CONTINUE WHEN NOT FOUND;
         CONTINUE WHEN {inbox_store_one}(_message.consumer, _message.id, _message.key, _message.payload,
             _message.headers::text, NULL, NULL, _message.kind, _message.source, _message.subject) IS NULL;

@@ -406,10 +406,12 @@ DECLARE
     _attempts integer;
 BEGIN
     IF _key IS NOT NULL THEN
-        UPDATE {keys} k SET due_at = _due WHERE k.name = _name AND k.key = _key AND k.token = _token;
+        -- What an operator has locked is not waited for.
+        PERFORM FROM {keys} k WHERE k.name = _name AND k.key = _key AND k.token = _token FOR UPDATE SKIP LOCKED;
         IF NOT FOUND THEN
             RETURN NULL;
         END IF;
+        UPDATE {keys} k SET due_at = _due WHERE k.name = _name AND k.key = _key;
     END IF;
     -- Whoever has its row is still at work on it, though its lease is over.
     PERFORM FROM {queue} m WHERE m.position = _position AND m.name = _name AND m.dead_at IS NULL
@@ -424,37 +426,63 @@ END $$;
 
 -- Says what came of claims, as far as they still hold. _done was done: it is removed. _positions
 -- were tried and failed, or (dead) are given up. _names, _keys and _lanes (their tokens) are keys
--- to give back. Returns the positions of messages whose rows somebody has locked: to be said again,
--- with their keys, which are kept until then.
+-- to give back. Returns what somebody has locked, and so is to be said again: positions of messages,
+-- and which keys (counted from one). A key of such a message is kept, and its lease begins again.
 --
 -- A position alone names nothing: after a loss of what was committed last it is another message's.
 -- A token is random. Where a claim's token is, the claim was not lost, nor was what it had found.
 --
--- Messages are locked before keys, as claims do, and what is locked is not waited for.
+-- Messages are locked before keys, as claims do, and what is locked is not waited for. Hardly
+-- anything ever is. So what was done is removed without being locked before, where nobody has locked
+-- it (xmax), and only the rest is looked at once more. Whoever locks a row in between is waited for,
+-- but not for long.
 CREATE OR REPLACE FUNCTION {queue_settle}(
     _done bigint[], _done_tokens bigint[],
     _positions bigint[], _tokens bigint[], _attempts bigint[], _errors text[], _dead bigint[], _delays float8[],
-    _names text[], _keys bytea[], _lanes bigint[], _lane_delays float8[]
-) RETURNS SETOF bigint
+    _names text[], _keys bytea[], _lanes bigint[], _lane_delays float8[], _lease float8
+) RETURNS TABLE (locked_position bigint, locked_key bigint)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET jit = off SET enable_seqscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off AS $$
+SET enable_mergejoin = off SET lock_timeout = '200ms' AS $$
 #variable_conflict use_column
 DECLARE
+    _removed bigint;
     _held bigint[];
     _locked bigint[];
     _rows tid[];
     _put_off float8[];
+    _kept tid[];
+    _settled bigint[];
 BEGIN
     IF cardinality(_done) > 0 THEN
         -- Each is looked up by itself, whatever the statistics say of a table that was empty.
         DELETE FROM {queue} d WHERE d.ctid = ANY (ARRAY(
             SELECT f.at FROM unnest(_done, _done_tokens) u(position, token), LATERAL (
                 SELECT m.ctid AS at FROM {queue} m WHERE m.position = u.position AND m.dead_at IS NULL
-                AND (m.token = u.token
+                AND m.xmax = '0'::xid AND (m.token = u.token
                     OR EXISTS (SELECT FROM {keys} k WHERE k.name = m.name AND k.key = m.key AND k.token = u.token))
                 OFFSET 0
             ) f
         ));
+        GET DIAGNOSTICS _removed = ROW_COUNT;
+        IF _removed < cardinality(_done) THEN
+            _rows := ARRAY(
+                SELECT f.at FROM unnest(_done, _done_tokens) u(position, token), LATERAL (
+                    SELECT m.ctid AS at FROM {queue} m WHERE m.position = u.position AND m.dead_at IS NULL
+                    AND (m.token = u.token
+                        OR EXISTS (SELECT FROM {keys} k WHERE k.name = m.name AND k.key = m.key AND k.token = u.token))
+                    FOR UPDATE SKIP LOCKED OFFSET 0
+                ) f
+            );
+            DELETE FROM {queue} d WHERE d.ctid = ANY (_rows);
+            _locked := ARRAY(
+                SELECT f.position FROM unnest(_done, _done_tokens) u(position, token), LATERAL (
+                    SELECT m.position FROM {queue} m WHERE m.position = u.position AND m.dead_at IS NULL
+                    AND (m.token = u.token
+                        OR EXISTS (SELECT FROM {keys} k WHERE k.name = m.name AND k.key = m.key AND k.token = u.token))
+                    OFFSET 0
+                ) f
+            );
+        END IF;
     END IF;
     IF cardinality(_positions) > 0 THEN
         SELECT array_agg(h.position) INTO _held FROM (
@@ -467,19 +495,34 @@ BEGIN
         FROM unnest(_positions, _tokens, _attempts, _errors, _dead, _delays) u(position, token, attempts, error, dead, delay)
         WHERE m.position = u.position AND m.position = ANY (_held) AND m.dead_at IS NULL AND (m.token = u.token
             OR EXISTS (SELECT FROM {keys} k WHERE k.name = m.name AND k.key = m.key AND k.token = u.token));
-        SELECT array_agg(m.position) INTO _locked FROM {queue} m
-            WHERE m.position = ANY (_positions) AND m.position <> ALL (coalesce(_held, ARRAY[]::bigint[]));
-        RETURN QUERY SELECT unnest(_locked);
+        IF coalesce(cardinality(_held), 0) < cardinality(_positions) THEN
+            _locked := _locked || ARRAY(
+                SELECT m.position FROM unnest(_positions, _tokens) u(position, token)
+                JOIN {queue} m ON m.position = u.position
+                WHERE m.position <> ALL (coalesce(_held, ARRAY[]::bigint[])) AND m.dead_at IS NULL AND (m.token = u.token
+                    OR EXISTS (SELECT FROM {keys} k WHERE k.name = m.name AND k.key = m.key AND k.token = u.token))
+            );
+        END IF;
     END IF;
+    RETURN QUERY SELECT l.position, NULL::bigint FROM unnest(_locked) l(position);
     IF cardinality(_names) > 0 THEN
-        SELECT array_agg(h.at), array_agg(h.delay) INTO _rows, _put_off FROM (
-            SELECT k.ctid AS at, u.delay FROM unnest(_names, _keys, _lanes, _lane_delays) u(name, key, token, delay)
+        SELECT array_agg(h.at) FILTER (WHERE NOT h.is_kept), array_agg(h.delay) FILTER (WHERE NOT h.is_kept),
+            array_agg(h.at) FILTER (WHERE h.is_kept), array_agg(h.n)
+        INTO _rows, _put_off, _kept, _settled FROM (
+            SELECT k.ctid AS at, u.delay, u.n, coalesce(cardinality(_locked), 0) > 0 AND EXISTS (
+                SELECT FROM {queue} m WHERE m.position = ANY (_locked) AND m.name = u.name AND m.key = u.key) AS is_kept
+            FROM unnest(_names, _keys, _lanes, _lane_delays) WITH ORDINALITY u(name, key, token, delay, n)
             JOIN {keys} k ON k.name = u.name AND k.key = u.key AND k.token = u.token
-            WHERE _locked IS NULL OR NOT EXISTS (
-                SELECT FROM {queue} m WHERE m.position = ANY (_locked) AND m.name = u.name AND m.key = u.key)
-            ORDER BY k.name, k.key FOR UPDATE OF k
+            ORDER BY k.name, k.key FOR UPDATE OF k SKIP LOCKED
         ) h;
         PERFORM {queue_give_back}(_rows, _put_off);
+        UPDATE {keys} k SET due_at = clock_timestamp() + _lease * interval '1 microsecond' WHERE k.ctid = ANY (_kept);
+        IF coalesce(cardinality(_settled), 0) < cardinality(_names) THEN
+            RETURN QUERY SELECT NULL::bigint, u.n
+            FROM unnest(_names, _keys, _lanes) WITH ORDINALITY u(name, key, token, n)
+            JOIN {keys} k ON k.name = u.name AND k.key = u.key AND k.token = u.token
+            WHERE u.n <> ALL (coalesce(_settled, ARRAY[]::bigint[]));
+        END IF;
     END IF;
 END $$;
 
@@ -488,13 +531,18 @@ END $$;
 CREATE OR REPLACE FUNCTION {queue_awake}(_name text, _ms float8) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    INSERT INTO {bell} AS b VALUES (_name, clock_timestamp() + _ms * interval '1 millisecond')
-    ON CONFLICT (name) DO UPDATE SET awake_until = greatest(b.awake_until, excluded.awake_until);
+    UPDATE {bell} b SET awake_until = greatest(b.awake_until, clock_timestamp() + _ms * interval '1 millisecond')
+    WHERE b.ctid = ANY (ARRAY(SELECT l.ctid FROM {bell} l WHERE l.name = _name FOR UPDATE SKIP LOCKED));
+    IF NOT FOUND THEN
+        -- There is none yet; or somebody has locked it, and is not waited for.
+        INSERT INTO {bell} VALUES (_name, clock_timestamp() + _ms * interval '1 millisecond') ON CONFLICT DO NOTHING;
+    END IF;
 END $$;
 
 -- Makes dead letters the last of their keys: those at these positions with these tokens (of the
 -- claims that made them dead), or the oldest so many of a name (or of all). How many. Each takes
--- its key's lock, as whoever enqueues does.
+-- its key's lock, as whoever enqueues does. Letters that somebody has locked are left alone, as
+-- {queue_discard} leaves them.
 CREATE OR REPLACE FUNCTION {queue_requeue}(
     _positions bigint[], _tokens bigint[], _name text, _age float8, _limit bigint, OUT changed bigint
 )
@@ -512,7 +560,7 @@ BEGIN
                     WHERE u.position = m.position AND u.token = m.token)))
                 AND (_name IS NULL OR m.name = _name)
                 AND (_age IS NULL OR m.dead_at < clock_timestamp() - _age * interval '1 microsecond')
-            ORDER BY m.position LIMIT _limit
+            ORDER BY m.position LIMIT _limit FOR UPDATE SKIP LOCKED
         ) d ORDER BY d.name, d.key, d.position
     LOOP
         IF _letter.key IS NOT NULL THEN
@@ -561,7 +609,7 @@ BEGIN
                 WHERE u.position = m.position AND u.token = m.token)))
             AND (_name IS NULL OR m.name = _name)
             AND (_age IS NULL OR m.dead_at < clock_timestamp() - _age * interval '1 microsecond')
-        ORDER BY m.position LIMIT _limit
+        ORDER BY m.position LIMIT _limit FOR UPDATE SKIP LOCKED
     );
     GET DIAGNOSTICS changed = ROW_COUNT;
 END $$;

@@ -10,7 +10,7 @@ use crate::outage::Outage;
 use crate::pace::Pace;
 use crate::publisher::Publisher;
 use crate::queue::{self, Claimer, Outcome, Portion, Run};
-use crate::settling;
+use crate::settling::{self, Locked};
 use crate::tables::Queue;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
@@ -28,9 +28,6 @@ const BEHIND: usize = 31;
 /// this.
 const PART: usize = 8;
 const GATHER: Duration = Duration::from_millis(2);
-/// The time after which outcomes are sent again that could not be settled because somebody is at
-/// work on them.
-const LOCKED: Duration = Duration::from_millis(50);
 /// The longest wait for anything: a safety net for events that were missed.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
@@ -41,8 +38,8 @@ enum Said {
     /// The topics that were to be probed, the runs that do so, and the time until which they may be
     /// begun.
     Probed(Vec<String>, Result<Vec<Run>, StoreError>, Instant),
-    /// Outcomes that are still to be settled, and whether that may happen at once.
-    Settled(Vec<Outcome>, Result<bool, StoreError>),
+    /// Outcomes that are still to be settled: those that are locked, or all after an error.
+    Settled(Vec<Outcome>, Result<(), StoreError>),
     /// The answer to an announcement that a relay is awake.
     Awake(bool),
 }
@@ -61,6 +58,8 @@ pub(super) struct Running<'r, P> {
     claims: Outage,
     publications: JoinSet<Ended>,
     unsettled: Vec<Outcome>,
+    /// Outcomes that somebody's locks keep from being settled.
+    locked: Locked,
     is_settling: bool,
     /// The time since which there is something to settle.
     unsettled_since: Instant,
@@ -69,6 +68,8 @@ pub(super) struct Running<'r, P> {
     settle_at: Instant,
     claim_at: Instant,
     is_stopping: bool,
+    /// The time at which it does not wait any more for locks to be released, once it stops.
+    stop_at: Instant,
 }
 
 impl<'r, P: Publisher> Running<'r, P> {
@@ -86,12 +87,14 @@ impl<'r, P: Publisher> Running<'r, P> {
             claims: Outage::new(relay.longest_outage),
             publications: JoinSet::new(),
             unsettled: Vec::new(),
+            locked: Locked::new(now),
             is_settling: false,
             unsettled_since: now,
             settlements: Outage::new(relay.longest_outage),
             settle_at: now,
             claim_at: now,
             is_stopping: false,
+            stop_at: now,
         }
     }
 
@@ -144,11 +147,13 @@ impl<'r, P: Publisher> Running<'r, P> {
 
     fn stop(&mut self) {
         self.is_stopping = true;
+        self.stop_at = Instant::now() + self.relay.window();
         self.publishing.stop();
     }
 
     fn is_over(&self) -> bool {
         self.unsettled.is_empty()
+            && (self.locked.is_empty() || Instant::now() >= self.stop_at)
             && !self.is_settling
             && self.publications.is_empty()
             && self.claimer.is_some()
@@ -222,26 +227,27 @@ impl<'r, P: Publisher> Running<'r, P> {
 
     /// Returns the time to settle the publications that have ended, if there are any.
     fn settle_when(&self, now: Instant) -> Option<Instant> {
-        if self.is_settling || self.unsettled.is_empty() {
+        if self.is_settling {
             return None;
         }
         let is_enough = self.publications.is_empty() || self.unsettled.len() >= self.relay.batch.div_ceil(PART);
         let at = if is_enough { now } else { self.unsettled_since + GATHER };
+        let at = (!self.unsettled.is_empty()).then_some(at);
+        let at = at.into_iter().chain(self.locked.again_at()).min()?;
         Some(at.max(self.settle_at))
     }
 
     fn settle(&mut self) {
         self.is_settling = true;
-        let outcomes = std::mem::take(&mut self.unsettled);
-        let (database, tables) = (self.relay.database.clone(), self.relay.tables.clone());
+        let mut outcomes = std::mem::take(&mut self.unsettled);
+        outcomes.extend(self.locked.due(Instant::now()).into_iter().map(|(outcome, _)| outcome));
+        let (database, tables, lease) = (self.relay.database.clone(), self.relay.tables.clone(), self.relay.lease());
         let settle = async move {
-            match settling::settle(&database, &tables, Queue::Outbox, &outcomes).await {
+            match settling::settle(&database, &tables, Queue::Outbox, lease, &outcomes).await {
                 Ok(again) => {
-                    let is_all = again.is_empty();
                     let mut again = again.into_iter().peekable();
                     let is_again = |(n, outcome)| (again.next_if_eq(&n).is_some()).then_some(outcome);
-                    let left = outcomes.into_iter().enumerate().filter_map(is_again).collect();
-                    Said::Settled(left, Ok(is_all))
+                    Said::Settled(outcomes.into_iter().enumerate().filter_map(is_again).collect(), Ok(()))
                 }
                 Err(error) => Said::Settled(outcomes, Err(error)),
             }
@@ -275,13 +281,16 @@ impl<'r, P: Publisher> Running<'r, P> {
             }
             Said::Settled(left, result) => {
                 self.is_settling = false;
-                self.keep(left, now);
                 match result {
-                    Ok(is_all) => {
+                    Ok(()) => {
                         self.settlements.end();
-                        self.settle_at = if is_all { now } else { now + LOCKED };
+                        self.settle_at = now;
+                        self.locked.keep(left.into_iter().map(|outcome| (outcome, None)), now);
                     }
-                    Err(error) => self.settle_at = now + self.settlements.failed(error, now)?,
+                    Err(error) => {
+                        self.keep(left, now);
+                        self.settle_at = now + self.settlements.failed(error, now)?;
+                    }
                 }
             }
             Said::Awake(is_said) => {

@@ -6,11 +6,10 @@ use crate::meters::Event;
 use crate::outage::Outage;
 use crate::pace::Pace;
 use crate::queue::{self, BEHIND, Claimer, Outcome, Portion, Run};
-use crate::settling;
+use crate::settling::{self, Locked};
 use crate::tables::Queue;
 use futures_util::FutureExt as _;
 use hapax::tier::random;
-use hapax_store::back_off::BackOff;
 use hapax_store::sync::Ordering;
 use hapax_store::{ErrorKind, StoreError};
 use std::sync::Arc;
@@ -22,9 +21,6 @@ use tokio::time::Instant;
 
 /// The largest payload that one claim returns.
 const BYTES_MAX: usize = 16 << 20;
-/// The waits between two tries to settle a message that somebody has locked.
-const LOCKED: BackOff = BackOff { first: Duration::from_millis(10), max: Duration::from_secs(1) };
-
 /// The time for which an outcome waits for others.
 const TOGETHER: Duration = Duration::from_millis(5);
 
@@ -47,8 +43,8 @@ pub(super) struct Dispatcher<H> {
     says: UnboundedSender<Handled>,
     said: UnboundedReceiver<Handled>,
     unsettled: Vec<Unsettled>,
-    /// Tries in a row in which something was locked.
-    locked: u32,
+    /// Outcomes that somebody's locks keep from being settled.
+    locked: Locked,
     settle_at: Instant,
     /// The error for which runs did not go on, unless that passes.
     error: Option<StoreError>,
@@ -68,7 +64,7 @@ impl<H: Send + Sync + 'static> Dispatcher<H> {
             says,
             said,
             unsettled: Vec::new(),
-            locked: 0,
+            locked: Locked::new(Instant::now()),
             settle_at: Instant::now(),
             error: None,
             begun: 0,
@@ -104,20 +100,20 @@ impl<H: Send + Sync + 'static> Dispatcher<H> {
             }
             self.begin::<S>();
             let is_idle = self.handlers.is_empty() && self.said.is_empty() && self.work.waiting.len() == 0;
-            if is_stopping && is_idle && self.unsettled.is_empty() {
+            if is_stopping && is_idle && self.settle_when().is_none() {
                 return Ok(());
             }
             let woken = listening.as_ref().map_or(&nobody, |listening: &Listening| &listening.woken);
             let is_up = Instant::now() >= resume_at;
             let has_room = self.room() > 0;
-            let late_at = self.work.waiting.until();
+            let (late_at, settle_at) = (self.work.waiting.until(), self.settle_when());
             tokio::select! {
                 biased;
                 () = &mut stop, if !is_stopping => self.work.is_stopping.store(true, Ordering::Relaxed),
                 Some(handled) = self.said.recv() => self.handled(handled),
                 Some(_) = self.handlers.join_next() => {}
                 () = tokio::time::sleep_until(resume_at), if !is_up => {}
-                () = tokio::time::sleep_until(self.settle_at), if is_up && !self.unsettled.is_empty() => {}
+                () = tokio::time::sleep_until(settle_at.unwrap_or(now)), if is_up && settle_at.is_some() => {}
                 () = tokio::time::sleep_until(late_at.unwrap_or(now)), if late_at.is_some() => {}
                 () = pace.is_due(woken), if is_up && has_room && !is_stopping => {}
                 never = &mut watching => match never {},
@@ -214,24 +210,30 @@ impl<H: Send + Sync + 'static> Dispatcher<H> {
         }
     }
 
+    /// Returns the time to settle what has ended, if there is anything.
+    fn settle_when(&self) -> Option<Instant> {
+        let unsettled = (!self.unsettled.is_empty()).then_some(self.settle_at);
+        unsettled.into_iter().chain(self.locked.again_at()).min()
+    }
+
     /// Settles runs. An outcome whose message somebody has locked is sent again later, as long as
     /// its lease is ours.
     async fn settle(&mut self) -> Result<(), StoreError> {
         let now = Instant::now();
         self.unsettled.retain(|unsettled| unsettled.until > now);
-        if self.unsettled.is_empty() || now < self.settle_at {
+        if self.settle_when().is_none_or(|at| at > now) {
             return Ok(());
         }
+        // After an error all of them are settled together.
+        let locked = self.locked.due(now).into_iter();
+        self.unsettled.extend(locked.map(|(outcome, until)| Unsettled { outcome, until: until.unwrap_or(now) }));
         let outcomes: Vec<Outcome> = self.unsettled.iter().map(|unsettled| unsettled.outcome.clone()).collect();
         let Work { database, tables, .. } = &*self.work;
-        let again = settling::settle(database, tables, Queue::Inbox, &outcomes).await?;
-        let mut at = 0;
-        self.unsettled.retain(|_| {
-            at += 1;
-            again.contains(&(at - 1))
-        });
-        self.locked = if self.unsettled.is_empty() { 0 } else { self.locked.saturating_add(1) };
-        self.settle_at = Instant::now() + LOCKED.after(self.locked, random::any());
+        let again = settling::settle(database, tables, Queue::Inbox, self.work.leased(), &outcomes).await?;
+        let mut again = again.into_iter().peekable();
+        let unsettled = std::mem::take(&mut self.unsettled).into_iter().enumerate();
+        let unsettled = unsettled.filter_map(|(n, unsettled)| again.next_if_eq(&n).map(|_| unsettled));
+        self.locked.keep(unsettled.map(|Unsettled { outcome, until }| (outcome, Some(until))), Instant::now());
         Ok(())
     }
 
@@ -246,12 +248,10 @@ impl<H: Send + Sync + 'static> Dispatcher<H> {
         }
         loop {
             self.settle().await?;
-            match (self.unsettled.is_empty(), self.error.take()) {
-                (true, None) => return Ok(self.begun),
-                (true, Some(error)) => return Err(error),
-                (false, error) => self.error = error,
-            }
-            tokio::time::sleep_until(self.settle_at).await;
+            let Some(again_at) = self.settle_when() else {
+                return self.error.take().map_or(Ok(self.begun), Err);
+            };
+            tokio::time::sleep_until(again_at).await;
         }
     }
 }

@@ -19,6 +19,7 @@ mod flawed;
 mod handled;
 mod hanging;
 mod hostile;
+mod locked;
 mod marks;
 #[cfg(feature = "metrics")]
 mod metered;

@@ -15,19 +15,19 @@ const LOSE: &str = "DELETE FROM {p}_outbox; DELETE FROM {p}_outbox_keys; DELETE 
 const STATEMENTS: [(&str, &str); 7] = [
     (
         "done",
-        "SELECT * FROM {p}_outbox_settle('{1}', '{77}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}')",
+        "SELECT * FROM {p}_outbox_settle('{1}', '{77}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', 0)",
     ),
     (
         "failed",
-        "SELECT * FROM {p}_outbox_settle('{}', '{}', '{1}', '{77}', '{1}', '{no}', '{0}', '{0}', '{}', '{}', '{}', '{}')",
+        "SELECT * FROM {p}_outbox_settle('{}', '{}', '{1}', '{77}', '{1}', '{no}', '{0}', '{0}', '{}', '{}', '{}', '{}', 0)",
     ),
     (
         "given up",
-        "SELECT * FROM {p}_outbox_settle('{}', '{}', '{1}', '{77}', '{1}', '{no}', '{1}', '{0}', '{}', '{}', '{}', '{}')",
+        "SELECT * FROM {p}_outbox_settle('{}', '{}', '{1}', '{77}', '{1}', '{no}', '{1}', '{0}', '{}', '{}', '{}', '{}', 0)",
     ),
     (
         "given back",
-        "SELECT * FROM {p}_outbox_settle('{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{t}', ARRAY[K], '{77}', '{0}')",
+        "SELECT * FROM {p}_outbox_settle('{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{t}', ARRAY[K], '{77}', '{0}', 0)",
     ),
     ("begun", "SELECT {p}_outbox_begin('t', K, 1, 77, 1e6)"),
     ("requeued", "SELECT {p}_outbox_requeue('{1}', '{77}', NULL::text, NULL::float8, 10)"),

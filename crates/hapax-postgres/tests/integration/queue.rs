@@ -21,7 +21,7 @@ async fn done(place: &Place, client: &Client, name: &str, claimed: &[(i64, Optio
     let sql = format!(
         "SELECT * FROM {}_outbox_settle($1, array_fill(77::bigint, ARRAY[cardinality($1::bigint[])]), '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', \
          array_fill($2::text, ARRAY[cardinality($3::bytea[])]), $3, array_fill(77::bigint, ARRAY[cardinality($3)]), \
-         array_fill(0::float8, ARRAY[cardinality($3)]))",
+         array_fill(0::float8, ARRAY[cardinality($3)]), 0)",
         place.prefix
     );
     assert!(client.query(&sql, &[&positions, &name, &keys]).await.unwrap().is_empty(), "nobody else is at work");
