@@ -5,7 +5,7 @@ use super::words::{day, figure, millis, paragraph, table};
 use super::{mixes, tables};
 
 /// The names of all passages, sorted.
-pub const NAMES: [&str; 18] = [
+pub const NAMES: [&str; 16] = [
     "against the fastest rival",
     "against the fastest rival, with AVX-512",
     "all strategies",
@@ -13,10 +13,8 @@ pub const NAMES: [&str; 18] = [
     "conditions",
     "filter",
     "filter-spill",
-    "growth",
     "http",
     "journal",
-    "less memory",
     "longest waits",
     "mixes",
     "over servers",
@@ -59,66 +57,35 @@ fn readme(report: &Kept) -> String {
     let million = |strategy: &str, threads: usize, batch: usize| {
         figure(report.better(strategy, At::new(1_000_000, threads, batch), |row| Some(nanos(row))).unwrap())
     };
-    let both = |strategy: &str| format!("{} ({})", million(strategy, 1, 1_024), million(strategy, 1, 1));
     let memory = |strategy: &str| figure(report.memory(strategy, 1_000_000).unwrap());
     let paced = At { paced: true, ..At::new(100_000, 1, 64) };
     let wait = |strategy: &str| millis(report.better(strategy, paced, longest).unwrap());
     let (pipelined, single) = ("Redis SET NX EX, pipelined", "Redis SET NX EX, one at a time");
     let on_the_server = report.better(pipelined, At::new(1_000_000, 2, 1_024), bytes_beside).unwrap();
-    let rows: [[String; 5]; 7] = [
+    let measured = |what: &str, of: &dyn Fn(&str) -> String, redis: String| -> [String; 5] {
+        [what.into(), of("Mutex<HashMap>"), of("moka"), redis, of("hapax window")]
+    };
+    let rows: [[String; 5]; 8] = [
+        measured("ns an id, one by one", &|strategy| million(strategy, 1, 1), million(single, 2, 1_024)),
+        measured("ns an id, in batches", &|strategy| million(strategy, 1, 1_024), million(pipelined, 2, 1_024)),
+        measured("bytes an id (Redis: on its server)", &memory, figure(on_the_server)),
+        measured("longest pause at 100,000 ids a second", &wait, wait(pipelined)),
         [
-            "ns an id in batches (one by one)".into(),
-            both("Mutex<HashMap>"),
-            both("moka"),
-            format!("{} ({})", million(pipelined, 2, 1_024), million(single, 2, 1_024)),
-            format!("{}; over Redis {}", both("hapax window"), million("hapax over Redis", 2, 1_024)),
-        ],
-        [
-            "bytes an id".into(),
-            memory("Mutex<HashMap>"),
-            memory("moka"),
-            format!("{}, on the server", figure(on_the_server)),
-            format!(
-                "{}; [over a store](docs/scaling-out.md#how-large) twice that, and the store's",
-                memory("hapax window")
-            ),
-        ],
-        [
-            "longest pause".into(),
-            wait("Mutex<HashMap>"),
-            wait("moka"),
-            format!("{} in batches", wait(pipelined)),
-            format!(
-                "{}; over Redis {}; [in a rush](#what-that-costs) more",
-                wait("hapax window"),
-                wait("hapax over Redis")
-            ),
-        ],
-        [
-            "a worker that dies at its work",
-            "lost, unless you unmark it",
+            "a worker dies at its work",
+            "the message is lost",
             "the same",
-            "lost, until the key expires",
-            "`check`: lost; `claim`: the next one gets it",
+            "lost until the key expires",
+            "`check`: lost; `claim`: the next worker gets it",
         ]
         .map(String::from),
-        [
-            "a restart",
-            "forgets",
-            "forgets",
-            "knows, as the server is set",
-            "forgets; with a journal or a store it knows",
-        ]
-        .map(String::from),
+        ["a restart", "forgets", "forgets", "remembers, as set", "remembers with a journal or a store"].map(String::from),
         ["several processes", "no", "no", "yes", "over Redis, PostgreSQL, DynamoDB; SQLite on one machine"]
             .map(String::from),
         ["values", "yes", "yes", "yes", "no, but for results of claims over a store"].map(String::from),
     ];
-    let head = ["", "`HashMap`, purged", "moka, time to live", "Redis `SET NX`", "hapax"];
+    let head = ["", "`Mutex<HashMap>`, purged", "moka, time to live", "Redis `SET NX`", "hapax"];
     let note = format!(
-        "One thread (Redis: two), a million live ids, one in ten a redelivery; the map behind a `Mutex`, purged {}; \
-         pauses with 100,000 live ids, as many a second; {}.",
-        if report.has_both_purges() { "as often as is best for each figure" } else { "once a window" },
+        "A million live ids (pauses: 100,000), one in ten a redelivery, one thread (Redis: two). Measured on {}.",
         machine(report)
     );
     // Words are read from the left.
@@ -145,9 +112,10 @@ fn conditions(report: &Kept) -> String {
         false => "Maps are purged once a window.",
     };
     paragraph(&format!(
-        "Nanoseconds an id in batches of up to 1,024 (and one by one); ids are integers, one in ten is a redelivery; \
-         every strategy on the same stream with its answers checked; medians of three runs in turns, each in a process \
-         of its own, {pages} on huge pages ({system}), on {}. Ratios carry over better than nanoseconds. {purges}",
+        "Nanoseconds an id in batches of up to 1,024 (and one by one). Ids are integers, and one in ten is a \
+         redelivery. All strategies get the same stream, and their answers are checked. Medians of three runs in \
+         turns, each in a process of its own, {pages} on huge pages ({system}), on {}. Ratios carry over better than \
+         nanoseconds. {purges}",
         machine(report),
     ))
 }
