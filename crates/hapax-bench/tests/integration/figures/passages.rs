@@ -78,14 +78,16 @@ fn readme(report: &Kept) -> String {
             "`check`: lost; `claim`: the next worker gets it",
         ]
         .map(String::from),
-        ["a restart", "forgets", "forgets", "remembers, as set", "remembers with a journal or a store"].map(String::from),
+        ["a restart", "forgets", "forgets", "remembers, as set", "remembers with a journal or a store"]
+            .map(String::from),
         ["several processes", "no", "no", "yes", "over Redis, PostgreSQL, DynamoDB; SQLite on one machine"]
             .map(String::from),
         ["values", "yes", "yes", "yes", "no, but for results of claims over a store"].map(String::from),
     ];
     let head = ["", "`Mutex<HashMap>`, purged", "moka, time to live", "Redis `SET NX`", "hapax"];
     let note = format!(
-        "A million live ids (pauses: 100,000), one in ten a redelivery, one thread (Redis: two). Measured on {}.",
+        "A million live ids (pauses: 100,000), one in ten a redelivery, one thread (Redis: two). Measured on {}. \
+         [All figures](docs/comparison/README.md), also where hapax loses.",
         machine(report)
     );
     // Words are read from the left.

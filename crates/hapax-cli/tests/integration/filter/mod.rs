@@ -63,5 +63,5 @@ fn printed(options: &[&str], input: &[u8]) -> Vec<u8> {
 /// writes the current output; read the difference.
 #[test]
 fn golden() {
-    trycmd::TestCases::new().case("tests/integration/filter/golden/*.md");
+    trycmd::TestCases::new().case("tests/integration/filter/golden/*.trycmd");
 }

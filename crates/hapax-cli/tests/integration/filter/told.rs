@@ -1,4 +1,4 @@
-//! Messages of the command when something is wrong, where `golden/told.md` cannot show it.
+//! Messages of the command when something is wrong, where `golden/told.trycmd` cannot show it.
 
 use crate::filter::bytes::{gzip, zstd};
 use crate::filter::inputs::Directory;

@@ -88,7 +88,7 @@ fn golden() {
             fill(&FjallStore::open(stores.join("ids")).await.unwrap()).await;
         });
     }
-    trycmd::TestCases::new().case(made.0.join("*.md").to_str().unwrap()).run();
+    trycmd::TestCases::new().case(made.0.join("*.trycmd").to_str().unwrap()).run();
     if std::env::var_os("TRYCMD").is_some() {
         println!("kept: {}", made.0.display());
         std::mem::forget(made);
