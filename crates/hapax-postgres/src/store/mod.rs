@@ -95,7 +95,8 @@ const GRACE: Duration = Duration::from_secs(1);
 ///
 /// *Isolation*: a call waits for a record only if others create or change the same one, and for a
 /// rotation, which stops writers for some milliseconds, once per
-/// [partition](PostgresOptions::partition).
+/// [partition](PostgresOptions::partition). A transaction that reads for long keeps partitions from
+/// being dropped, and nobody waits for it.
 ///
 /// # What it needs
 ///
@@ -119,8 +120,8 @@ const GRACE: Duration = Duration::from_secs(1);
 /// [`ErrorKind::Unavailable`] and [`ErrorKind::Timeout`] when the server cannot be reached, is
 /// shutting down, reads only, or is late; [`ErrorKind::Misconfigured`] for a wrong password or
 /// database, a lack of permission, and tables that are not there or of another layout;
-/// [`ErrorKind::Conflict`] if a rotation had to wait for another client's long transaction, and was
-/// put off; [`ErrorKind::Corrupt`] for rows that hapax could not have written. The store never
+/// [`ErrorKind::Conflict`] if another client's long transaction was in the way of what has expired,
+/// and that was put off; [`ErrorKind::Corrupt`] for rows that hapax could not have written. The store never
 /// repeats a request by itself. A call that failed or was dropped closes its connection. A prepared
 /// statement that is gone, or one of its name that belongs to another client (SQLSTATE 26000,
 /// 42P05), is `Unavailable`: none is used from then on.

@@ -3,14 +3,25 @@
 use super::rows::{column, from_server, micros, state_of};
 use super::session::Session;
 use super::{BACKEND, PostgresStore, SHARED, keys, statements};
+use hapax::tier::random;
+use hapax_store::back_off::BackOff;
 use hapax_store::*;
+use std::collections::HashSet;
 use std::time::Duration;
+use tokio::time::Instant;
 use tokio_postgres::types::Type;
 
-/// The number of partitions that one call of `expire` closes, looks through or drops.
+/// The number of partitions that one call of `expire` closes, looks through or drops, and of those
+/// that it tries to.
 const STEPS_MAX: usize = 4;
-/// The time that a rotation, which stops all writers, waits for readers.
-const LOCK_TIMEOUT: Duration = Duration::from_millis(500);
+const STEPS_TRIED: usize = 16;
+/// The time that a call watches others' transactions that are in the way, while nobody waits.
+const PATIENCE: Duration = Duration::from_millis(300);
+/// The waits between two looks at them.
+const LOOKS: BackOff = BackOff { first: Duration::from_millis(10), max: Duration::from_millis(80) };
+/// The time that a step waits for others, while everybody waits for it; and its tries.
+const LOCK_TIMEOUT: Duration = Duration::from_millis(20);
+const TRIES: u32 = 3;
 /// The largest page of a scan.
 const PAGE_MAX: usize = 100_000;
 
@@ -19,22 +30,33 @@ struct Step {
     family: i32,
     bucket: i32,
     what: String,
-    records: Option<i64>,
 }
 
 impl PostgresStore {
     /// Closes partitions that have been open for their length, and drops those whose records have
-    /// all expired.
+    /// all expired. Steps that others are in the way of are put off, and the others are taken.
     pub(super) async fn clean_up(&self, limit: usize) -> Result<Expired, StoreError> {
         let session = self.session().await?;
-        let mut expired = Expired::default();
+        let (mut expired, mut taken, mut in_the_way) = (Expired::default(), 0, None);
+        let until = Instant::now() + PATIENCE.min(self.options.timeout);
         // A partition is the unit that this store removes at a time.
-        for step in self.due(&session, limit.min(STEPS_MAX)).await? {
-            expired.records += self.step(&session, &step).await?;
+        for step in self.due(&session, STEPS_TRIED).await? {
+            if taken == limit.min(STEPS_MAX) {
+                break;
+            }
+            match self.step(&session, &step, until).await {
+                Ok(records) => (expired.records, taken) = (expired.records + records, taken + 1),
+                Err(error) if error.kind() == ErrorKind::Conflict => in_the_way = Some(error),
+                Err(error) => return Err(error),
+            }
         }
-        expired.more = !self.due(&session, 1).await?.is_empty();
+        let left = match &in_the_way {
+            None => self.due(&session, 1).await?,
+            Some(_) => Vec::new(),
+        };
         session.finish();
-        Ok(expired)
+        expired.more = !left.is_empty();
+        in_the_way.map_or(Ok(expired), Err)
     }
 
     async fn due(&self, session: &Session<'_>, steps: usize) -> Result<Vec<Step>, StoreError> {
@@ -44,63 +66,83 @@ impl PostgresStore {
             .query("look for what has expired", &sql, &[(&length_us, Type::FLOAT8), (&steps, Type::INT8)])
             .await?;
         let step = |row| {
-            Ok(Step {
-                family: column(row, "family")?,
-                bucket: column(row, "bucket")?,
-                what: column(row, "what")?,
-                records: column(row, "records")?,
-            })
+            Ok(Step { family: column(row, "family")?, bucket: column(row, "bucket")?, what: column(row, "what")? })
         };
         rows.iter().map(step).collect()
     }
 
     /// Takes a step. Returns the number of records that it removed.
-    async fn step(&self, session: &Session<'_>, step: &Step) -> Result<u64, StoreError> {
-        let names = &self.options.names;
+    async fn step(&self, session: &Session<'_>, step: &Step, until: Instant) -> Result<u64, StoreError> {
+        let (names, settings) = (&self.options.names, session.settings());
         let (family, bucket) = (step.family, step.bucket);
+        let lock_timeout = LOCK_TIMEOUT.min(self.options.timeout).as_millis();
         match step.what.as_str() {
-            "close" => self.rotate(session, family, bucket).await.map(|()| 0),
+            "close" => {
+                // A new name each time, so not worth keeping prepared. Whatever is written after this
+                // look does no harm.
+                if !session.ask_once("look into a partition", &statements::is_filled(names, family, bucket)).await? {
+                    let reopen = statements::reopen(settings, names, family, bucket);
+                    return session.batch("begin a partition", &reopen).await.map(|()| 0);
+                }
+                let make = statements::make(settings, names, family, bucket.saturating_add(1));
+                self.briefly(session, "make a partition", &make).await?;
+                self.nobody_stays(session, &statements::writers(names, family), until).await?;
+                let rotate = statements::rotate(settings, names, family, bucket, lock_timeout);
+                self.briefly(session, "begin a partition", &rotate).await.map(|_| 0)
+            }
             "survey" => {
-                let survey = statements::survey(session.settings(), names, family, bucket);
+                let survey = statements::survey(settings, names, family, bucket);
                 session.batch("look through a partition", &survey).await.map(|()| 0)
             }
             _ => {
-                self.exclusively(session, family).await?;
-                // Behind a pooler the server may be another one by now, which has lost what made
-                // this partition an old one.
-                let is_over = statements::is_over(names, family, bucket);
-                if !session.ask_once("look at a partition", &is_over).await? {
-                    return session.batch("drop a partition", "COMMIT").await.map(|()| 0);
-                }
-                session.batch("drop a partition", &statements::drop(names, family, bucket)).await?;
-                Ok(step.records.and_then(|records| u64::try_from(records).ok()).unwrap_or(0))
+                self.nobody_stays(session, &statements::users(names, family, bucket), until).await?;
+                let drop = statements::drop(settings, names, family, bucket, lock_timeout);
+                let dropped = self.briefly(session, "drop a partition", &drop).await?;
+                Ok(dropped.and_then(|records| records.parse().ok()).unwrap_or(0))
             }
         }
     }
 
-    /// Begins a transaction during which there is no other writer.
-    async fn exclusively(&self, session: &Session<'_>, family: i32) -> Result<(), StoreError> {
-        let lock_timeout = LOCK_TIMEOUT.min(self.options.timeout).as_millis();
-        let begin = statements::begin_exclusive(session.settings(), &self.options.names, family, lock_timeout);
-        session.batch("stop writers for a moment", &begin).await
+    /// Watches transactions that are in the way until all of those that are there now have ended:
+    /// whoever asked for a lock instead would have everybody else wait behind him.
+    async fn nobody_stays(&self, session: &Session<'_>, holders: &str, until: Instant) -> Result<(), StoreError> {
+        let mut stay: Option<HashSet<String>> = None;
+        for looks in 1.. {
+            let rows = session.ask("look who is at work", holders).await?;
+            let there = rows.iter().map(|row| column(row, "holder")).collect::<Result<HashSet<String>, _>>()?;
+            let staying = match stay {
+                None => there,
+                Some(before) => before.intersection(&there).cloned().collect(),
+            };
+            if staying.is_empty() {
+                break;
+            }
+            if looks > 1 && Instant::now() >= until {
+                let what = format!("expected nobody to be in the way, got {} long transactions", staying.len());
+                return Err(StoreError::new(ErrorKind::Conflict, BACKEND, what));
+            }
+            stay = Some(staying);
+            tokio::time::sleep(LOOKS.after(looks, random::any())).await;
+        }
+        Ok(())
     }
 
-    async fn rotate(&self, session: &Session<'_>, family: i32, bucket: i32) -> Result<(), StoreError> {
-        let names = &self.options.names;
-        self.exclusively(session, family).await?;
-        let rows = session.query_within("find the last partition", &statements::last(names, family), &[]).await?;
-        let last: Option<i32> = column(one(&rows)?, "max")?;
-        if last != Some(bucket) {
-            // Another process was faster.
-            return session.batch("begin a partition", "COMMIT").await;
+    /// Runs a transaction that waits for locks for a moment only. It is tried again, some time later,
+    /// if somebody has them. Returns what was dropped, if anything.
+    async fn briefly(&self, session: &Session<'_>, doing: &str, sql: &str) -> Result<Option<String>, StoreError> {
+        for tries in 1.. {
+            match session.batch_answer(doing, sql, "dropped").await {
+                Err(error) if error.kind() == ErrorKind::Conflict => {
+                    session.batch("roll back", "ROLLBACK").await?;
+                    if tries == TRIES {
+                        return Err(error);
+                    }
+                    tokio::time::sleep(LOOKS.after(tries, random::any())).await;
+                }
+                answer => return answer,
+            }
         }
-        // A new name each time, so not worth keeping prepared.
-        let filled = statements::is_filled(names, family, bucket);
-        let sql = match session.ask_once("look into a partition", &filled).await? {
-            true => statements::rotate(names, family, bucket),
-            false => statements::reopen(names, family, bucket),
-        };
-        session.batch("begin a partition", &sql).await
+        Ok(None)
     }
 
     /// Returns the rows behind a cursor, of one partition.

@@ -8,7 +8,7 @@ use super::statements;
 use deadpool_postgres::{Client, Pool};
 use hapax_store::StoreError;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Error, Row, Statement};
+use tokio_postgres::{Error, Row, SimpleQueryMessage, Statement};
 
 /// The values of a statement, and their types: a statement without a name is told them.
 pub(super) type Values<'v> = &'v [(&'v (dyn ToSql + Sync), Type)];
@@ -87,6 +87,25 @@ impl Session<'_> {
     /// Runs statements without values, one after the other.
     pub(super) async fn batch(&self, doing: &str, sql: &str) -> Result<(), StoreError> {
         self.client().batch_execute(sql).await.map_err(|error| self.failed(doing, error))
+    }
+
+    /// Runs statements without values, one after the other. Returns the first value of this column.
+    pub(super) async fn batch_answer(
+        &self,
+        doing: &str,
+        sql: &str,
+        column: &str,
+    ) -> Result<Option<String>, StoreError> {
+        let messages = self.client().simple_query(sql).await.map_err(|error| self.failed(doing, error))?;
+        Ok(messages.iter().find_map(|message| match message {
+            SimpleQueryMessage::Row(row) => row.try_get(column).ok().flatten().map(str::to_owned),
+            _ => None,
+        }))
+    }
+
+    /// Runs one statement without values that is asked now and then, in a transaction of its own.
+    pub(super) async fn ask(&self, doing: &str, sql: &str) -> Result<Vec<Row>, StoreError> {
+        self.client().query_typed(sql, &[]).await.map_err(|error| self.failed(doing, error))
     }
 
     /// Runs one statement in a transaction of its own.

@@ -50,12 +50,35 @@ pub(super) fn begin(settings: &str, names: &Names, family: i32) -> String {
     format!("{}SELECT pg_advisory_xact_lock_shared({class}, {family})", begin_plain(settings))
 }
 
-/// Begins a transaction that begins or ends partitions, while there are no writers.
-pub(super) fn begin_exclusive(settings: &str, names: &Names, family: i32, lock_timeout_ms: u128) -> String {
-    let class = names.lock_class();
+/// Begins a transaction that waits for locks no longer than this.
+fn begin_briefly(settings: &str, lock_timeout_ms: u128) -> String {
+    format!("{}SET LOCAL lock_timeout = {lock_timeout_ms}; ", begin_plain(settings))
+}
+
+/// Waits for writers that are at work, and lets no others begin until the transaction ends.
+fn stop_writers(names: &Names, family: i32) -> String {
+    format!("SELECT pg_advisory_xact_lock({}, {family}); ", names.lock_class())
+}
+
+/// Selects the transactions that [`rotate`] would wait for: writers.
+pub(super) fn writers(names: &Names, family: i32) -> String {
+    // The server shows the two halves of an advisory lock as unsigned numbers.
+    let (class, object) = (names.lock_class().cast_unsigned(), family.cast_unsigned());
     format!(
-        "{}SET LOCAL lock_timeout = {lock_timeout_ms}; SELECT pg_advisory_xact_lock({class}, {family})",
-        begin_plain(settings)
+        "SELECT l.virtualtransaction AS holder FROM pg_locks l WHERE l.granted AND l.pid IS DISTINCT FROM \
+         pg_backend_pid() AND l.locktype = 'advisory' AND l.classid = {class}::oid AND l.objid = {object}::oid \
+         AND l.objsubid = 2"
+    )
+}
+
+/// Selects the transactions that [`drop`] would wait for: writers and readers.
+pub(super) fn users(names: &Names, family: i32, bucket: i32) -> String {
+    let (records, partition) = (names.records(family), names.partition(family, bucket));
+    format!(
+        "{} UNION SELECT l.virtualtransaction FROM pg_locks l WHERE l.granted AND l.pid IS DISTINCT FROM \
+         pg_backend_pid() AND l.locktype = 'relation' \
+         AND l.relation IN (to_regclass('{records}'), to_regclass('{partition}'))",
+        writers(names, family)
     )
 }
 
@@ -199,24 +222,19 @@ pub(super) fn insert_scopes(names: &Names) -> String {
     format!("INSERT INTO {} (name) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING", names.scopes())
 }
 
-/// Selects the steps of the clean-up, oldest first, at most `$2` of them: partitions that were open
-/// for `$1` microseconds, closed ones whose last expiry is not known yet, and those whose records
-/// have all expired.
+/// Selects the steps of the clean-up, at most `$2` of them: partitions that were open for `$1`
+/// microseconds, closed ones whose last expiry is not known yet, and those whose records have all
+/// expired. Those come first that readers are least in the way of, then the oldest.
 pub(super) fn due(names: &Names) -> String {
     let buckets = names.buckets();
     format!(
         "SELECT family, bucket, \
-         CASE WHEN bucket = last THEN 'close' WHEN live_until IS NULL THEN 'survey' ELSE 'drop' END AS what, records \
+         CASE WHEN bucket = last THEN 'close' WHEN live_until IS NULL THEN 'survey' ELSE 'drop' END AS what \
          FROM (SELECT *, max(bucket) OVER (PARTITION BY family) AS last FROM {buckets}) b \
          WHERE CASE WHEN bucket = last THEN opened_at + $1::float8 * interval '1 microsecond' <= clock_timestamp() \
          ELSE coalesce(live_until <= clock_timestamp(), true) END \
-         ORDER BY opened_at, family, bucket LIMIT $2"
+         ORDER BY bucket = last DESC, live_until IS NULL DESC, opened_at, family, bucket LIMIT $2"
     )
-}
-
-/// Selects the last bucket of a table.
-pub(super) fn last(names: &Names, family: i32) -> String {
-    format!("SELECT max(bucket) FROM {} WHERE family = {family}", names.buckets())
 }
 
 /// Checks for any row in a bucket.
@@ -224,20 +242,43 @@ pub(super) fn is_filled(names: &Names, family: i32, bucket: i32) -> String {
     format!("SELECT EXISTS (SELECT FROM {})", names.partition(family, bucket))
 }
 
-/// Closes a bucket, and opens the next.
-pub(super) fn rotate(names: &Names, family: i32, bucket: i32) -> String {
-    let (buckets, records, next) = (names.buckets(), names.records(family), bucket + 1);
-    let partition = names.partition(family, next);
+/// Checks that a partition of the table of records has the name of this bucket's.
+fn is_made(names: &Names, family: i32, bucket: i32) -> String {
+    let (records, partition) = (names.records(family), names.partition(family, bucket));
     format!(
-        "CREATE TABLE {partition} PARTITION OF {records} FOR VALUES IN ({next}); \
-         INSERT INTO {buckets} (family, bucket) VALUES ({family}, {next}); COMMIT"
+        "EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = '{records}'::regclass AND i.inhrelid = to_regclass('{partition}'))"
+    )
+}
+
+/// Makes the partition of a bucket. It waits for nobody, and nobody who reads or writes waits for
+/// it. A session that comes to the bucket has heard of it: it is opened after this is committed.
+pub(super) fn make(settings: &str, names: &Names, family: i32, bucket: i32) -> String {
+    let (records, partition) = (names.records(family), names.partition(family, bucket));
+    let (begin, is_made) = (begin_plain(settings), is_made(names, family, bucket));
+    format!(
+        "{begin}LOCK TABLE ONLY {records} IN SHARE UPDATE EXCLUSIVE MODE NOWAIT; \
+         DO $hapax$ BEGIN IF NOT {is_made} THEN CREATE TABLE {partition} (LIKE {records} INCLUDING ALL); \
+         ALTER TABLE {records} ATTACH PARTITION {partition} FOR VALUES IN ({bucket}); END IF; END $hapax$; COMMIT"
+    )
+}
+
+/// Closes a bucket, and opens the next, which was [made](make), unless another process was faster.
+pub(super) fn rotate(settings: &str, names: &Names, family: i32, bucket: i32, lock_timeout_ms: u128) -> String {
+    let (buckets, next) = (names.buckets(), bucket + 1);
+    let (begin, is_made) = (begin_briefly(settings, lock_timeout_ms), is_made(names, family, next));
+    let stop_writers = stop_writers(names, family);
+    format!(
+        "{begin}{stop_writers}INSERT INTO {buckets} (family, bucket) SELECT {family}, {next} \
+         WHERE {bucket} = (SELECT max(bucket) FROM {buckets} WHERE family = {family}) AND {is_made}; COMMIT"
     )
 }
 
 /// Reopens an empty bucket, which goes on as a young one.
-pub(super) fn reopen(names: &Names, family: i32, bucket: i32) -> String {
-    let buckets = names.buckets();
-    format!("UPDATE {buckets} SET opened_at = clock_timestamp() WHERE family = {family} AND bucket = {bucket}; COMMIT")
+pub(super) fn reopen(settings: &str, names: &Names, family: i32, bucket: i32) -> String {
+    let (begin, buckets) = (begin_plain(settings), names.buckets());
+    format!(
+        "{begin}UPDATE {buckets} SET opened_at = clock_timestamp() WHERE family = {family} AND bucket = {bucket}; COMMIT"
+    )
 }
 
 /// Finds the last expiry and the number of the records in a closed bucket. Rows only ever leave it,
@@ -254,21 +295,17 @@ pub(super) fn survey(settings: &str, names: &Names, family: i32, bucket: i32) ->
     )
 }
 
-/// Checks that a bucket is closed, and that its records have all expired.
-pub(super) fn is_over(names: &Names, family: i32, bucket: i32) -> String {
-    let buckets = names.buckets();
-    format!(
-        "SELECT EXISTS (SELECT FROM {buckets} WHERE family = {family} AND bucket = {bucket} \
-         AND live_until <= clock_timestamp() AND bucket < (SELECT max(bucket) FROM {buckets} WHERE family = {family}))"
-    )
-}
-
-/// Removes a bucket whose records have all expired: nothing is left to do if another process has
-/// done it.
-pub(super) fn drop(names: &Names, family: i32, bucket: i32) -> String {
+/// Removes a bucket that is closed and whose records have all expired. Answers with the number of
+/// its records, unless another process has done it. Behind a pooler the server may be another one
+/// than the one that was asked what is due, which has lost what made this partition an old one.
+pub(super) fn drop(settings: &str, names: &Names, family: i32, bucket: i32, lock_timeout_ms: u128) -> String {
     let (buckets, partition) = (names.buckets(), names.partition(family, bucket));
+    let (begin, stop_writers) = (begin_briefly(settings, lock_timeout_ms), stop_writers(names, family));
     format!(
-        "DROP TABLE IF EXISTS {partition}; \
-         DELETE FROM {buckets} WHERE family = {family} AND bucket = {bucket}; COMMIT"
+        "{begin}{stop_writers}DELETE FROM {buckets} WHERE family = {family} AND bucket = {bucket} \
+         AND live_until <= clock_timestamp() AND bucket < (SELECT max(bucket) FROM {buckets} WHERE family = {family}) \
+         RETURNING records AS dropped; \
+         DO $hapax$ BEGIN IF NOT EXISTS (SELECT FROM {buckets} WHERE family = {family} AND bucket = {bucket}) THEN \
+         DROP TABLE IF EXISTS {partition}; END IF; END $hapax$; COMMIT"
     )
 }

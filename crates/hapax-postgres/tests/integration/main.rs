@@ -14,6 +14,7 @@ mod campaign;
 mod counting;
 mod crash;
 mod described;
+mod expiring;
 mod failover;
 mod flawed;
 mod handled;
