@@ -1,16 +1,27 @@
 //! Everything at once: engine, journal, history, claims, fingerprints, clocks and disk against one
 //! plain reference.
 //!
-//! Each part has tests of its own; the defects that an audit found were where parts meet. So here a
-//! [sequence](op) of operations in any order, at the worst moments, is done to an engine on a
-//! simulated [machine] (its disk may be full, damaged or gone, its clocks step, it sleeps, it is
+//! Each part has tests of its own; here they meet. A [sequence](op) of operations in any order, at
+//! the worst moments, is done to an engine on a simulated [machine] (its disk may be full, damaged or gone, its clocks step, it sleeps, it is
 //! killed) and to a [reference](world) that knows of each id the [states that it may be
 //! in](belief). An answer that none of them allows is wrong; then the sequence is [shrunk](shrink),
 //! printed, and kept in [regressions] for ever. No thread, no sleep, no real clock: a seed
 //! determines a trace.
 //!
-//! The table of the parts that meet is in docs/testing.md. `HAPAX_SEQUENCES` sets how many
-//! sequences run, `HAPAX_SEED` the first seed; scripts/whole runs a campaign.
+//! | who, at the worst moment | meets | must hold |
+//! |---|---|---|
+//! | a caller whose iterator panics, who brings no time, then times | engine, claims | one Fresh; no claim leaks; reading moves no time |
+//! | an event that is late, ahead, of another century | stream time | it is counted or refused, and then nothing has changed |
+//! | a holder who is late, ends twice, has another fingerprint | window, history | the token decides; a mismatch is certain |
+//! | `forget`, `clear` beside what is accepted, claimed, flushed | claims, journal | a restart gives the answers from before it |
+//! | an engine that is stopped, killed, opened with another window | journal | what was flushed is known for the shortest window since |
+//! | a clock that stands still, steps, differs after a restart | window, journal | no window passes early; time goes on |
+//! | a disk that is full, loses what was not synced, fails a sync | journal | an error, nothing acknowledged; reopened, it goes on |
+//! | an operator who deletes, restores an old one, flips a bit | journal | it is refused, or says how many ids are lost |
+//! | other callers, between two looks of a check or a claim | window, segments | the answer is one of some time of the call |
+//!
+//! `HAPAX_SEQUENCES` sets how many sequences run, `HAPAX_SEED` the first seed; scripts/whole runs a
+//! campaign.
 
 mod belief;
 mod bursts;

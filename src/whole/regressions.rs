@@ -28,7 +28,7 @@ const CHECKPOINTS: Config = Config { checkpoints: true, ..PLAIN };
 pub(super) fn all() -> Vec<Regression> {
     let mut all = Vec::new();
     let mut add = |what, mend, config, ops: &[Op]| all.push((what, mend, Sequence { config, ops: ops.to_vec() }));
-    of_the_audit(&mut add);
+    of_parts_that_meet(&mut add);
     of_time(&mut add);
     of_checkpoints(&mut add);
     of_lost_checkpoints(&mut add);
@@ -40,8 +40,8 @@ pub(super) fn all() -> Vec<Regression> {
 
 type Add<'a> = &'a mut dyn FnMut(&'static str, Option<Rule>, Config, &[Op]);
 
-/// Adds findings of the audit of a4ae98f.
-fn of_the_audit(add: Add<'_>) {
+/// Adds sequences in which a fingerprint, a window or a clearing meets something else.
+fn of_parts_that_meet(add: Add<'_>) {
     add(
         "an id accepted without a fingerprint was a mismatch",
         Some(Rule::CertainMismatch),

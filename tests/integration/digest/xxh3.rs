@@ -1,5 +1,5 @@
-//! Pairs of ids of more than 240 bytes that collide under XXH3-128 for one seed in fifty: the
-//! audit's finding.
+//! Pairs of ids of more than 240 bytes that collide under XXH3-128 for one seed in
+//! fifty.
 //!
 //! Of each stripe of eight words d it adds `lo32(d ^ k) * hi32(d ^ k)` to one of eight sums, and d
 //! to its neighbour. The keys k are known words plus the seed (those at even places) or minus it.

@@ -52,7 +52,7 @@ fn the_same_complete_input_prints_nothing_the_second_time() {
 
 #[test]
 fn what_was_printed_late_in_a_window_is_not_judged_by_an_earlier_run() {
-    // The minimal case of the audit: X, a thousand others, an end, and X again beyond the window.
+    // The minimal case: X, a thousand others, an end, and X again beyond the window.
     let directory = Directory::new("late");
     let state = State::new("late");
     let mut text: String = "X 0\n".to_string() + &(1..=1_000).map(|i| format!("f{i} {i}\n")).collect::<String>();
