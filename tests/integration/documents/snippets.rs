@@ -64,7 +64,7 @@ fn code_that_names_its_source_is_there() {
             assert!(lacking.is_none(), "{source} has no\n{}\nwhich is in {place}", lacking.unwrap_or_default());
         }
     }
-    assert!(count > 12, "there are snippets: {count}");
+    assert!(count > 0, "there are snippets: {count}");
 }
 
 #[test]

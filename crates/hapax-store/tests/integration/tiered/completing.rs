@@ -190,7 +190,7 @@ async fn an_engine_that_was_shut_down_and_a_claim_that_nobody_verified_are_not_w
     assert_eq!(begun.elapsed(), Duration::ZERO);
 }
 
-/// Delivers a message as docs/scaling-out.md does, and returns true if it may be acknowledged.
+/// Delivers a message as docs/guide/3-sharing.md does, and returns true if it may be acknowledged.
 async fn deliver(engine: &Engine, id: &str, effects: &mut u32) -> Result<bool, ClaimError> {
     match engine.claim(id).await.map_err(ClaimError::Store)? {
         TieredAttempt::Claimed(claim) => {

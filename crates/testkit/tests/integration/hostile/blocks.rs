@@ -5,7 +5,7 @@ use super::{Block, Drive, Trouble, consumers, judge, seeds, shown};
 use std::path::Path;
 
 /// The documents whose blocks are looked for.
-const DOCUMENTS: [&str; 10] = [
+const DOCUMENTS: [&str; 9] = [
     "README.md",
     "docs/guide/1-first-consumer.md",
     "docs/guide/2-durability.md",
@@ -14,13 +14,13 @@ const DOCUMENTS: [&str; 10] = [
     "docs/guide/5-inbox-and-outbox.md",
     "docs/patterns.md",
     "docs/scaling-out.md",
-    "docs/idempotent-consumers.md",
     "docs/migrating.md",
 ];
 
 /// Code that consumes has one of these.
-const CONSUMES: [&str; 14] = [
+const CONSUMES: [&str; 15] = [
     ".check(",
+    ".retain_fresh(",
     ".check_at(",
     ".check_batch(",
     ".claim(",
@@ -39,7 +39,7 @@ const CONSUMES: [&str; 14] = [
 /// Blocks that are not driven here: document, heading, how the code is known, and why.
 const EXCEPTIONS: &[(&str, &str, &str, &str)] = &[
     ("docs/guide/1-first-consumer.md", "Three decisions", "Key::new()", "it shows what an id may be"),
-    ("docs/guide/1-first-consumer.md", "In batches", "check_batch", "it counts what is fresh, and does nothing"),
+    ("docs/guide/1-first-consumer.md", "In batches", "retain_fresh", "it shows what is fresh, and does nothing"),
     ("docs/guide/1-first-consumer.md", "Testing your consumer", "ManualClock", "it is a test"),
     ("docs/guide/2-durability.md", "Weeks of ids, and rebalances", "long_memory", "it shows what a restart knows"),
     (
@@ -50,10 +50,7 @@ const EXCEPTIONS: &[(&str, &str, &str, &str)] = &[
     ),
     ("docs/guide/3-sharing.md", "Sharing: several instances, one memory", "blue.claim", "it shows what two are told"),
     ("docs/patterns.md", "Processed table", "inbox::once", "hapax-postgres' crash.rs kills it at each step"),
-    ("docs/patterns.md", "Answers of a language model", "claim_with", "examples/brokers' llm_cache.rs kills it"),
-    ("docs/patterns.md", "Processes", "libc::fork", "it shows where an engine is built; the check is the README's"),
     ("docs/migrating.md", "From moka", "capacity(1_000_000)", "two verdicts, and no effect"),
-    ("docs/migrating.md", "From DashMap, or a `HashMap` behind a lock", "window(Duration", "two verdicts, no effect"),
     ("docs/migrating.md", "From DashMap, or a `HashMap` behind a lock", "seen.once", "it shows what `once` returns"),
 ];
 
@@ -179,13 +176,6 @@ fn in_a_store() -> Vec<Block> {
             ..claims(sharing, "In a consumer", deliver, Drive::Each(1, shown::deliver))
         },
         Block {
-            says: &[
-                "| crash after the work, before completion | none: it was marked | double work |",
-                "nothing, if the store is away for less than is left of the lease, else double work",
-            ],
-            ..claims(scaling, "What to take", deliver, Drive::Each(1, shown::deliver_with_options))
-        },
-        Block {
             // Its store is its own, and is never away.
             services: &["billing"],
             instances: 1,
@@ -197,18 +187,6 @@ fn in_a_store() -> Vec<Block> {
                 "What to take",
                 (EXAMPLES, "/// Handles what is new of a batch."),
                 Drive::Each(4, shown::batch_of_an_owner),
-            )
-        },
-        Block {
-            says: &[
-                OF_A_CLAIM,
-                "| one key, many deliveries | [a claim](#a-hot-key) | `TieredDedup::claim` | as of a claim |",
-            ],
-            ..claims(
-                patterns,
-                "A hot key",
-                ("examples/patterns/src/hot_key.rs", "pub async fn once_per_key"),
-                Drive::Each(1, shown::hot_key),
             )
         },
         Block {
@@ -255,21 +233,11 @@ fn of_consumers() -> Vec<Block> {
         },
         Block {
             services,
-            says: &["as of a claim, for each service", OF_A_CLAIM],
+            says: &["as of a claim, for each service", "as of a claim, for each topic", OF_A_CLAIM],
             ..claims(
                 patterns,
                 "A fan-out, a retry topic",
                 (NAMED, "pub fn of_service"),
-                Drive::Runs(consumers::of_service),
-            )
-        },
-        Block {
-            services: &["billing", "billing-retry"],
-            says: &["as of a claim, for each topic", OF_A_CLAIM],
-            ..claims(
-                patterns,
-                "A fan-out, a retry topic",
-                (NAMED, "pub fn of_retries"),
                 Drive::Runs(consumers::of_service),
             )
         },

@@ -5,7 +5,7 @@ use super::broker::Broker;
 use super::{CURRENT, Deliver, Died, Place, Store, TokioClock, Trouble};
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
-use hapax::{Dedup, JournalOptions, Key};
+use hapax::{Dedup, JournalOptions};
 use hapax_store::{Ownership, TieredBuilder};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -16,9 +16,6 @@ use std::time::Duration;
 mod durable_consumer;
 #[path = "../../../../../tests/integration/examples/shown.rs"]
 mod examples;
-#[path = "../../../../../examples/patterns/src/hot_key.rs"]
-#[allow(dead_code)] // its errors' texts
-mod hot_key;
 #[path = "../../../../../examples/log_consumer.rs"]
 #[allow(dead_code)] // main
 mod log_consumer;
@@ -204,17 +201,8 @@ pub fn log(place: Place, broker: Broker) -> LocalBoxFuture<'static, Result<(), s
 }
 
 pub fn deliver(place: Place) -> Started {
-    deliver_by(engine(&place), place)
-}
-
-pub fn deliver_with_options(place: Place) -> Started {
-    let builder = engine(&place).window(Duration::from_secs(600)).retention(Duration::from_secs(24 * 3600));
-    deliver_by(builder.lease(Duration::from_secs(60)), place)
-}
-
-fn deliver_by(builder: TieredBuilder<Store>, place: Place) -> Started {
     async move {
-        let dedup = builder.scope(place.service).build().await?;
+        let dedup = engine(&place).scope(place.service).build().await?;
         Ok(each(dedup, move |dedup, id| {
             let place = place.clone();
             async move {
@@ -248,22 +236,6 @@ pub fn batch_of_an_owner(place: Place) -> Started {
         let dedup = builder.history(1e-3, 1_000).build().await?;
         dedup.warm().await?;
         Ok(batches(place, dedup))
-    }
-    .boxed_local()
-}
-
-pub fn hot_key(place: Place) -> Started {
-    async move {
-        let dedup = engine(&place).scope(place.service).build().await?;
-        Ok(each(dedup, move |dedup, id| {
-            let place = place.clone();
-            async move {
-                let mut key = Key::new();
-                key.text(&id);
-                let turn = hot_key::once_per_key(&dedup, &key, || async { place.work(&id).await }).await;
-                turn.map(|turn| turn == hot_key::Turn::Done).map_err(|error| error.to_string().into())
-            }
-        }))
     }
     .boxed_local()
 }
