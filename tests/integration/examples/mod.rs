@@ -40,7 +40,6 @@ fn what_is_shown_is_what_is_tested() {
         ("docs/guide/2-durability.md", "examples/durable_consumer.rs", "/// Handles what is new of a batch."),
         ("docs/guide/2-durability.md", "examples/log_consumer.rs", "/// Handles what is new of a batch that begins"),
         ("docs/guide/3-sharing.md", "tests/integration/examples/shown.rs", "/// Handles a message,"),
-        ("docs/patterns.md", "crates/hapax-http/examples/http_server.rs", "/// Lets in who shows a token"),
         ("docs/guide/2-durability.md", "tests/integration/examples/shown.rs", "/// Charges an order,"),
         ("docs/scaling-out.md", "tests/integration/examples/shown.rs", "/// Handles what is new of a batch."),
     ];
