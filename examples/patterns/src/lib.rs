@@ -1,6 +1,6 @@
 //! Patterns against duplicates, each a file to copy from: [docs/patterns.md] says when to use
-//! which, and shows this code. Their tests deliver every message several times, also at once, and
-//! die at each step; they find out the naive version of each.
+//! which. Their tests deliver every message several times, also at once, and die at each step; they
+//! find out the naive version of each.
 //!
 //! Functions that take a [`GenericClient`](tokio_postgres::GenericClient) work alone, or in the
 //! caller's transaction. Those that take a [`Client`](tokio_postgres::Client) must not be in one:
