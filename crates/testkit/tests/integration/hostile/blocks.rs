@@ -42,12 +42,6 @@ const EXCEPTIONS: &[(&str, &str, &str, &str)] = &[
     ("docs/guide/1-first-consumer.md", "In batches", "retain_fresh", "it shows what is fresh, and does nothing"),
     ("docs/guide/1-first-consumer.md", "Testing your consumer", "ManualClock", "it is a test"),
     ("docs/guide/2-durability.md", "Weeks of ids, and rebalances", "long_memory", "it shows what a restart knows"),
-    (
-        "docs/guide/2-durability.md",
-        "The memory follows the partition",
-        "LogConsumer::builder",
-        "examples/brokers/tests/integration/kafka_handover.rs kills and pauses the whole consumer",
-    ),
     ("docs/guide/3-sharing.md", "Sharing: several instances, one memory", "blue.claim", "it shows what two are told"),
     ("docs/patterns.md", "Processed table", "inbox::once", "hapax-postgres' crash.rs kills it at each step"),
     ("docs/migrating.md", "From moka", "capacity(1_000_000)", "two verdicts, and no effect"),
@@ -108,7 +102,7 @@ fn in_memory() -> Vec<Block> {
     vec![
         Block {
             says: &[
-                "A check marks an id at sight: if the work then fails, or its worker dies, the message is lost.",
+                "A check marks an id at once: if the work then fails, or its worker dies, the message is lost.",
                 "a restart | forgets",
             ],
             ..of_memory("README.md", "hapax", "        if seen.check(id)", Drive::Each(1, shown::readme))
