@@ -1,4 +1,4 @@
-//! A consumer of a log that can be read again, as Kafka's or a file: check at sight, handle,
+//! A consumer of a log that can be read again, as Kafka's or a file: check on sight, handle,
 //! checkpoint, flush, commit. It takes no claim, loses no message, and after a crash handles again
 //! only what came after the last checkpoint. Here a handler fails, then the consumer crashes.
 
@@ -24,7 +24,7 @@ pub fn consume(
     for (i, (id, _)) in new.by_ref() {
         if let Err(error) = handle(id) {
             eprintln!("{id} comes again: {error}");
-            // It was marked at sight, and so was what is new behind it: both come again.
+            // It was marked on sight, and so was what is new behind it: both come again.
             dedup.forget(id);
             for (_, (id, _)) in new {
                 dedup.forget(id);
