@@ -5,7 +5,7 @@ use super::words::{day, figure, millis, paragraph, table};
 use super::{mixes, tables};
 
 /// The names of all passages, sorted.
-pub const NAMES: [&str; 16] = [
+pub const NAMES: [&str; 15] = [
     "against the fastest rival",
     "against the fastest rival, with AVX-512",
     "all strategies",
@@ -13,7 +13,6 @@ pub const NAMES: [&str; 16] = [
     "conditions",
     "filter",
     "filter-spill",
-    "http",
     "journal",
     "longest waits",
     "mixes",
