@@ -2,11 +2,11 @@
 //! plain reference.
 //!
 //! Each part has tests of its own; here they meet. A [sequence](op) of operations in any order, at
-//! the worst moments, is done to an engine on a simulated [machine] (its disk may be full, damaged or gone, its clocks step, it sleeps, it is
-//! killed) and to a [reference](world) that knows of each id the [states that it may be
-//! in](belief). An answer that none of them allows is wrong; then the sequence is [shrunk](shrink),
-//! printed, and kept in [regressions] for ever. No thread, no sleep, no real clock: a seed
-//! determines a trace.
+//! the worst moments, is done to an engine on a simulated [machine]: its disk may be full, damaged
+//! or gone, its clocks step, it sleeps, it is killed. A [reference](world) knows of each id the
+//! [states that it may be in](belief). An answer that none of them allows is wrong; then the
+//! sequence is [shrunk](shrink), printed, and kept in [regressions] for ever. No thread, no sleep,
+//! no real clock: a seed determines a trace.
 //!
 //! | who, at the worst moment | meets | must hold |
 //! |---|---|---|
