@@ -28,6 +28,21 @@ pub(super) fn refused(doing: &str, state: &SqlState, error: impl Error + Send + 
     StoreError::caused(kind(state), BACKEND, what, error)
 }
 
+/// Returns true if the database has no character for one that it was given: its encoding is not
+/// UTF-8.
+pub(super) fn is_untranslatable(error: &StoreError) -> bool {
+    let cause = error.source();
+    let state = cause.and_then(|cause| cause.downcast_ref::<tokio_postgres::Error>()).and_then(|error| error.code());
+    let is_it = state == Some(&SqlState::UNTRANSLATABLE_CHARACTER);
+    #[cfg(feature = "sqlx")]
+    let is_it = is_it
+        || cause
+            .and_then(|cause| cause.downcast_ref::<sqlx::Error>())
+            .and_then(sqlx::Error::as_database_error)
+            .is_some_and(|answer| answer.code().as_deref() == Some(SqlState::UNTRANSLATABLE_CHARACTER.code()));
+    is_it
+}
+
 /// The error if the server did not answer in time.
 pub(super) fn unanswered_in(limit: std::time::Duration, doing: &str) -> StoreError {
     let what = format!("expected an answer to {doing} within {limit:?}");

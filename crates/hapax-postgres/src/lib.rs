@@ -57,7 +57,8 @@
 //!
 //! # What it needs
 //!
-//! PostgreSQL 14 or later, no extension, no superuser. [`Tables::migrate`] and
+//! PostgreSQL 14 or later, no extension, no superuser. In a database that is not in UTF-8, a text
+//! that it cannot spell is refused, and an error's text is kept escaped. [`Tables::migrate`] and
 //! [`Retention::expire`] make and empty tables: their role owns them and has `CREATE` on the
 //! schema. All other roles need `SELECT`, `INSERT`, `UPDATE` and `DELETE` on them, `USAGE` on the
 //! sequences, and `EXECUTE` on the functions, which everybody has unless it was revoked. A pooler

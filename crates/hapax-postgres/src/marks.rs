@@ -30,11 +30,10 @@ const LOOK_BATCH: &str = "
                             SELECT o.first_at FROM {marks} o
                             WHERE o.slot = {slot} AND o.consumer = $1 AND o.id = u.id OFFSET 0
                         ) m;";
-/// Removes marks of one slot. It names the slot's own table, which is there, though this session
-/// may not have heard yet that it is a partition.
+/// Removes marks of one slot.
 const LOOK_FORGET: &str = "
                     WITH removed AS (
-                        DELETE FROM {slot_prefix}{slot}\" m WHERE m.consumer = $1 AND m.id = ANY ($2) RETURNING m.id
+                        DELETE FROM {marks} m WHERE m.slot = {slot} AND m.consumer = $1 AND m.id = ANY ($2) RETURNING m.id
                     ) SELECT gone || array_agg(r.id) INTO gone FROM removed r;";
 
 /// Returns the SQL that makes the tables and functions that are missing.
@@ -51,22 +50,25 @@ pub(super) fn made(tables: &Tables) -> String {
         .replace("{marks}", &tables.marks())
         .replace("{first_slot}", &format!("{slots}1\""))
         .replace("{slot_prefix}", &slots)
+        .replace("{slot_name}", bare(&slots))
+        .replace("{handled_name}", bare(&tables.handled_prefix()))
+        .replace("{slots_of}", &tables.function("slots_of"))
+        .replace("{slots_make}", &tables.function("slots_make"))
         .replace("{handled_prefix}", &tables.handled_prefix())
         .replace("{handled}", &tables.handled())
         .replace("{slots}", &SLOTS.to_string())
         .replace("{slot_mask}", &(SLOTS - 1).to_string())
         .replace("{turns}", &TURNS.to_string())
-        .replace("{lock}", &first_lock(tables).to_string())
+        .replace("{lock}", &tables.lock_class("marks").to_string())
         .replace("{once}", &tables.function("once"))
         .replace("{once_batch}", &tables.function("once_batch"))
         .replace("{rotate}", &tables.function("rotate"))
         .replace("{forget}", &tables.function("forget"))
 }
 
-/// Returns the number of bucket 0's advisory lock. Those of the other buckets follow it, as
-/// consecutive numbers.
-fn first_lock(tables: &Tables) -> i64 {
-    tables.lock("marks", &[]) >> 1
+/// Returns the beginning of a name without its schema and quotes.
+fn bare(prefix: &str) -> &str {
+    prefix.rsplit('"').next().unwrap_or(prefix)
 }
 
 /// Looks into the slots of buckets from `oldest`; their number is `looked`.
@@ -96,18 +98,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_is_filled_in_and_no_lock_is_beyond_the_last_number() {
+    fn all_is_filled_in() {
         let tables = Tables::new("app", &"p".repeat(41)).unwrap();
         let sql = made(&tables);
         assert!(!sql.contains('{') && !sql.contains('}'), "{sql}");
-        assert!(first_lock(&tables).checked_add(i64::from(i32::MAX)).is_some());
         for slot in 0..SLOTS {
-            assert_eq!(sql.matches(&format!("slot = {slot} ")).count(), 2, "{slot}");
-            assert_eq!(
-                sql.matches(&format!("DELETE FROM {}{slot}\" ", tables.partition_prefix())).count(),
-                1,
-                "{slot}"
-            );
+            assert_eq!(sql.matches(&format!("slot = {slot} ")).count(), 3, "{slot}");
         }
         assert!(SLOTS.is_power_of_two() && SLOTS.is_multiple_of(GROUP));
     }

@@ -5,6 +5,7 @@ use super::errors::failed;
 use super::marks;
 use super::tables::{Queue, Tables};
 use super::transaction::{Row, tokio_driver};
+use crate::store::owned;
 use hapax_store::{ErrorKind, StoreError};
 
 /// The version of the tables that this code makes and uses.
@@ -17,8 +18,9 @@ const CAPTURE: &str = include_str!("migrations/capture.sql");
 const HANDLED: &str = include_str!("migrations/handled.sql");
 
 /// The functions of a queue, as `queue.sql` and `probe.sql` make them.
-const FUNCTIONS: [&str; 18] = [
+const FUNCTIONS: [&str; 19] = [
     "lock",
+    "micros",
     "ring",
     "open",
     "store",
@@ -39,7 +41,7 @@ const FUNCTIONS: [&str; 18] = [
 ];
 
 /// The functions that `handled.sql` makes or calls.
-const HANDLED_FUNCTIONS: [&str; 12] = [
+const HANDLED_FUNCTIONS: [&str; 13] = [
     "once",
     "once_batch",
     "mark",
@@ -47,6 +49,7 @@ const HANDLED_FUNCTIONS: [&str; 12] = [
     "inbox_finish",
     "inbox_result",
     "inbox_lock",
+    "inbox_micros",
     "inbox_store_one",
     "inbox_settle",
     "handled_slots",
@@ -62,6 +65,10 @@ pub(super) fn version_of(rows: &[Row]) -> Result<Option<i32>, StoreError> {
 impl Tables {
     /// Makes the tables that are missing, in a transaction of its own. Any number of processes may
     /// call it at once, whatever isolation level they have by default.
+    ///
+    /// It makes nothing by the name of what belongs to somebody else, and says so. But whoever uses
+    /// tables that are there runs their owner's functions: let nobody else make things in their
+    /// schema before they are made.
     ///
     /// Tables have a version. [`Worker`](super::Worker) and [`Relay`](super::Relay) look at it when
     /// they begin, and refuse tables of another one.
@@ -100,13 +107,18 @@ impl Tables {
             .replace("{inbox_id}", &self.index("inbox_id"))
             .replace("{inbox_receive}", &self.function("inbox_receive"))
             .replace("{inbox_lock}", &self.function("inbox_lock"))
+            .replace("{inbox_micros}", &self.function("inbox_micros"))
             .replace("{inbox_store_one}", &self.function("inbox_store_one"))
             .replace("{once}", &self.function("once"))
             .replace("{inbox}", &inbox_table)
             .replace("{capture_expire}", &self.function("capture_expire"))
             .replace("{capture_insert}", &self.function("capture"))
             .replace("{capture}", &capture_table);
-        let version = format!("INSERT INTO {versions} (version) VALUES ({VERSION}) ON CONFLICT DO NOTHING;\n");
+        let handled = self.handled_made();
+        let made = [marks, queues, handled, inbox].concat();
+        let names = [begin.as_str(), &made].concat();
+        let owned = owned::owned(self.schema(), &names);
+        let replaced = owned::made(self.schema(), self.prefix());
         // `IF NOT EXISTS` alone is no protection against two migrations at once, and the second
         // must see the tables that the first has made. The path keeps the names that follow from
         // meaning anybody else's functions and operators.
@@ -115,8 +127,7 @@ impl Tables {
             "BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE;\nSET LOCAL search_path = pg_catalog, pg_temp;\n\
              SELECT pg_advisory_xact_lock({lock});\n"
         );
-        let handled = self.handled_made();
-        [together, begin, marks, queues, handled, inbox, version, "COMMIT;\n".into()].concat()
+        [together, owned, begin, made, replaced, "COMMIT;\n".into()].concat()
     }
 
     /// Returns the SQL that makes the table of what was handled.
@@ -150,9 +161,11 @@ impl Tables {
             .replace("{result}", result)
             .replace("{on_conflict}", on_conflict)
             .replace("{sequence}", &sequence)
-            .replace("{seed}", &self.lock("key", &[name.as_bytes()]).to_string())
+            .replace("{migrations}", &self.versions())
+            .replace("{version}", &VERSION.to_string())
+            .replace("{queue_name}", name)
             .replace("{channel}", &self.channel(queue))
-            .replace("{bell_lock}", &self.lock("bell", &[name.as_bytes()]).to_string())
+            .replace("{bell_lock}", &self.lock_class(&format!("bell {name}")).to_string())
             .replace("{queue}", &self.queue(queue))
             .replace("{keys}", &self.table(&format!("{name}_keys")))
             .replace("{keys_due}", &self.index(&format!("{name}_keys_due")))
@@ -172,6 +185,12 @@ impl Tables {
     }
 
     async fn found(&self, client: &tokio_postgres::Client) -> Result<Option<i32>, StoreError> {
+        let asked = owned::is_table(self.schema(), &format!("{}_flow_migrations", self.prefix()));
+        let rows = tokio_driver::rows(client, &asked, &[]).await.map_err(|error| failed("look for tables", error))?;
+        // What is no table may run code of somebody else's when it is read.
+        if !rows.first().is_some_and(|row| row.get("is_table").unwrap_or(false)) {
+            return Ok(None);
+        }
         let rows = tokio_driver::rows(client, &self.version(), &[]).await;
         version_of(&rows.map_err(|error| failed("look at the version", error))?)
     }
@@ -203,6 +222,8 @@ mod tests {
     fn the_names_in_the_statements_need_no_escaping_and_are_not_cut() {
         let sql = Tables::new("s", &"a".repeat(41)).unwrap().migrations();
         assert!(!sql.contains('{') && sql.starts_with("BEGIN ") && sql.ends_with("COMMIT;\n"), "{sql}");
+        // A database of any encoding takes it.
+        assert!(sql.is_ascii(), "{sql}");
         // A slot's name is put together from its beginning and its number.
         let mut names = sql.split('"').skip(1).step_by(2).filter(|name| !name.contains('\''));
         assert!(names.all(|name| name.len() <= 63), "{sql}");

@@ -41,8 +41,17 @@ pub(super) struct Portion {
 pub(super) struct Claimed {
     pub position: i64,
     pub message: Message,
-    /// True if it is of no use any more.
-    pub is_expired: bool,
+    /// The reason for which it becomes a dead letter untried.
+    pub unfit: Option<Unfit>,
+}
+
+/// The reason for which a message is not tried.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Unfit {
+    /// It is of no use any more.
+    Expired,
+    /// Its row has something that hapax has not written. What it is, in words.
+    Unreadable(String),
 }
 
 /// Messages of one key, in order, or one that has none.
@@ -287,8 +296,12 @@ fn whole(number: usize) -> Value<'static> {
 fn runs(rows: &[Row], token: i64) -> Result<Vec<Run>, StoreError> {
     let mut runs: Vec<Run> = Vec::new();
     for row in rows {
-        let claimed =
-            Claimed { position: row.get("position")?, message: message(row)?, is_expired: row.get("is_expired")? };
+        let (message, unreadable) = read(row)?;
+        let unfit = match unreadable {
+            Some(what) => Some(Unfit::Unreadable(what)),
+            None => row.get::<bool>("is_expired")?.then_some(Unfit::Expired),
+        };
+        let claimed = Claimed { position: row.get("position")?, message, unfit };
         match runs.last_mut() {
             Some(run) if run.key.is_some() && run.key == claimed.message.key && run.name == claimed.message.name => {
                 run.messages.push(claimed);
@@ -334,19 +347,33 @@ pub(super) fn headers(row: &Row) -> Result<Vec<(String, String)>, StoreError> {
     Ok(headers.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect())
 }
 
+/// Reads a message, without the parts that cannot be read.
 pub(super) fn message(row: &Row) -> Result<Message, StoreError> {
-    Ok(Message {
+    Ok(read(row)?.0)
+}
+
+/// Reads a message. What only somebody else can have written is left out, and said.
+fn read(row: &Row) -> Result<(Message, Option<String>), StoreError> {
+    let (headers, error) = match headers(row) {
+        Ok(headers) => (headers, None),
+        Err(error) => (Vec::new(), Some(format!("its row cannot be read: {error}"))),
+    };
+    let attempts: i32 = row.get("attempts")?;
+    let uncounted = || format!("its row cannot be read: expected attempts from 0 to {}, got {attempts}", i32::MAX - 1);
+    let unreadable = error.or_else(|| (!(0..i32::MAX).contains(&attempts)).then(uncounted));
+    let message = Message {
         name: row.get("name")?,
         id: row.get("id")?,
         key: row.get("key")?,
         kind: row.get("kind")?,
         source: row.get("source")?,
         subject: row.get("subject")?,
-        headers: headers(row)?,
+        headers,
         payload: row.get("payload")?,
-        attempts: attempts(row.get("attempts")?),
+        attempts: self::attempts(attempts),
         enqueued_at: time(row.get("enqueued_at")?),
-    })
+    };
+    Ok((message, unreadable))
 }
 
 /// Returns the number of attempts that the server has, which has no unsigned numbers: zero for a

@@ -1,8 +1,10 @@
 //! Settles claims: tells the server what became of the claimed messages.
 
+use super::errors::is_untranslatable;
+use super::message::kept_error;
 use super::queue::{Fate, Outcome, micros};
 use super::tables::{Queue, Tables};
-use super::transaction::Value;
+use super::transaction::{Row, Value};
 use super::{Database, statements};
 use hapax::tier::random;
 use hapax_store::StoreError;
@@ -106,22 +108,15 @@ async fn settle_some(
 ) -> Result<Vec<usize>, StoreError> {
     let mut columns = Columns::default();
     outcomes.iter().for_each(|outcome| columns.add(outcome));
-    let values = [
-        Value::Numbers(&columns.done),
-        Value::Numbers(&columns.done_tokens),
-        Value::Numbers(&columns.positions),
-        Value::Numbers(&columns.tokens),
-        Value::Numbers(&columns.attempts),
-        Value::OptionalTextEach(&columns.errors),
-        Value::Numbers(&columns.dead),
-        Value::Reals(&columns.delays),
-        Value::Texts(&columns.names),
-        Value::BytesEach(&columns.keys),
-        Value::Numbers(&columns.key_tokens),
-        Value::Reals(&columns.key_delays),
-        Value::Real(micros(lease)),
-    ];
-    let rows = database.call("settle claims", &statements::settle(tables, queue), &values).await?;
+    let sent = send(database, tables, queue, lease, &columns).await;
+    let rows = match sent {
+        // The texts of errors are the only ones that did not come from the database.
+        Err(error) if is_untranslatable(&error) => {
+            columns.errors.iter_mut().flatten().for_each(|error| *error = kept_error(&escaped(error)));
+            send(database, tables, queue, lease, &columns).await?
+        }
+        sent => sent?,
+    };
     if rows.is_empty() {
         return Ok(Vec::new());
     }
@@ -140,6 +135,37 @@ async fn settle_some(
         }
     }
     Ok(locked)
+}
+
+/// Returns a text in ASCII, which every database can keep.
+fn escaped(text: &str) -> String {
+    let escape = |c: char| if c.is_ascii() { c.to_string() } else { c.escape_unicode().to_string() };
+    text.chars().map(escape).collect()
+}
+
+async fn send(
+    database: &Database,
+    tables: &Tables,
+    queue: Queue,
+    lease: Duration,
+    columns: &Columns,
+) -> Result<Vec<Row>, StoreError> {
+    let values = [
+        Value::Numbers(&columns.done),
+        Value::Numbers(&columns.done_tokens),
+        Value::Numbers(&columns.positions),
+        Value::Numbers(&columns.tokens),
+        Value::Numbers(&columns.attempts),
+        Value::OptionalTextEach(&columns.errors),
+        Value::Numbers(&columns.dead),
+        Value::Reals(&columns.delays),
+        Value::Texts(&columns.names),
+        Value::BytesEach(&columns.keys),
+        Value::Numbers(&columns.key_tokens),
+        Value::Reals(&columns.key_delays),
+        Value::Real(micros(lease)),
+    ];
+    database.call("settle claims", &statements::settle(tables, queue), &values).await
 }
 
 /// Outcomes, as they are sent to the server: column by column.

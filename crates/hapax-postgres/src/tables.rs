@@ -61,6 +61,14 @@ impl Tables {
         Ok(Tables { schema: schema.into(), prefix: prefix.into() })
     }
 
+    pub(super) fn schema(&self) -> &str {
+        &self.schema
+    }
+
+    pub(super) fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
     /// Returns these names for errors.
     pub(super) fn shown(&self) -> String {
         format!("{}.{}_*", self.schema, self.prefix)
@@ -129,6 +137,12 @@ impl Tables {
     /// and a name of at most 63 bytes.
     pub(super) fn channel(&self, queue: Queue) -> String {
         format!("hapax_{:016x}", self.lock("channel", &[queue.name().as_bytes()]))
+    }
+
+    /// Returns the first of the two numbers of an advisory lock. Locks of two numbers are never
+    /// those of keys, which have one.
+    pub(super) fn lock_class(&self, what: &str) -> i32 {
+        (self.lock(what, &[]) >> 32) as i32
     }
 
     /// Returns the number of an advisory lock. Two things that got the same number by chance would

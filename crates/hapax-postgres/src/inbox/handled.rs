@@ -218,7 +218,8 @@ fn read(row: &Row) -> Result<Handled, StoreError> {
             kind: handled.kind.clone(),
             source: handled.source.clone(),
             subject: handled.subject.clone(),
-            headers: headers(row)?,
+            // Those that somebody else has written, and that cannot be read, do not end the list.
+            headers: headers(row).unwrap_or_default(),
             payload,
             attempts: handled.attempts,
             enqueued_at: received_at.unwrap_or(handled_at),

@@ -219,6 +219,7 @@ pub async fn mark_batch(
 ///
 /// Until the commit all others are told that the ids are duplicates; after it one is told that it
 /// is the first. A mark of a transaction that is open meanwhile is not removed, and not waited for.
+/// Until it ends, the transaction puts partitions off as one that marks does.
 ///
 /// What was written down of the ids stays: they *were* handled. A message that waits, or is a dead
 /// letter, is a duplicate without its mark, too. To handle one again that was kept, use

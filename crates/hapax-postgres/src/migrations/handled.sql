@@ -125,8 +125,8 @@ BEGIN
     RETURN QUERY EXECUTE format(
         'SELECT h.number, h.consumer, h.processor, h.kind, h.source, h.subject, h.id, h.key, h.headers,
             CASE WHEN $7 THEN h.payload END, h.payload IS NOT NULL, h.error, h.result, h.attempts,
-            (extract(epoch FROM h.received_at) * 1000000)::bigint, (extract(epoch FROM h.handled_at) * 1000000)::bigint,
-            (extract(epoch FROM h.requeued_at) * 1000000)::bigint
+            {inbox_micros}(h.received_at), {inbox_micros}(h.handled_at),
+            {inbox_micros}(h.requeued_at)
         FROM {handled} h WHERE h.slot IN (%s) AND h.number > $5 AND ($1 IS NULL OR h.subject = $1)
             AND ($2 IS NULL OR h.consumer = $2) AND ($3 IS NULL OR h.kind = $3) AND ($4 IS NULL OR h.processor = $4)
         ORDER BY h.number LIMIT $6', {handled_slots}())
@@ -166,7 +166,7 @@ BEGIN
             WHERE h.number = _row.number AND h.slot = _row.slot AND h.requeued_at IS NULL FOR UPDATE SKIP LOCKED;
         CONTINUE WHEN NOT FOUND;
         CONTINUE WHEN {inbox_store_one}(_message.consumer, _message.id, _message.key, _message.payload,
-            _message.headers::text, NULL, NULL, _message.kind, _message.source, _message.subject) IS NULL;
+            _message.headers::text, NULL::float8, NULL::float8, _message.kind, _message.source, _message.subject) IS NULL;
         UPDATE {handled} h SET requeued_at = clock_timestamp() WHERE h.number = _row.number AND h.slot = _row.slot;
         changed := changed + 1;
     END LOOP;

@@ -23,7 +23,7 @@ BEGIN
     IF _first_at IS NULL AND {inbox_store_one}(_name, _id, _key, _payload, _headers, _due, _expires,
         _kind, _source, _subject) IS NULL THEN
         -- It may have been handled meanwhile, and be gone: it is no less a duplicate.
-        SELECT (extract(epoch FROM coalesce(min(m.enqueued_at), clock_timestamp())) * 1000000)::bigint INTO _first_at
+        SELECT {inbox_micros}(coalesce(min(m.enqueued_at), clock_timestamp())) INTO _first_at
         FROM {inbox} m WHERE m.name = _name AND m.id = _id;
     END IF;
     RETURN _first_at;

@@ -64,7 +64,7 @@ BEGIN
         RETURN QUERY UPDATE {queue} m
         SET token = _token, due_at = clock_timestamp() + _lease * interval '1 microsecond'
         WHERE m.ctid = ANY (_rows) RETURNING m.position, m.name, m.key, m.id, m.payload, m.headers, m.attempts,
-            (extract(epoch FROM m.enqueued_at) * 1000000)::bigint, coalesce(m.expires_at <= _now, false),
+            {queue_micros}(m.enqueued_at), coalesce(m.expires_at <= _now, false),
             m.kind, m.source, m.subject;
 
         _keys := ARRAY(SELECT _newest_key WHERE _newest_key IS NOT NULL);
@@ -105,7 +105,7 @@ BEGIN
         UPDATE {keys} k SET token = _token, due_at = clock_timestamp() + _lease * interval '1 microsecond'
         WHERE k.ctid = ANY (_rows);
         RETURN QUERY SELECT m.position, m.name, m.key, m.id, m.payload, m.headers, m.attempts,
-            (extract(epoch FROM m.enqueued_at) * 1000000)::bigint, coalesce(m.expires_at <= _now, false),
+            {queue_micros}(m.enqueued_at), coalesce(m.expires_at <= _now, false),
             m.kind, m.source, m.subject
         FROM {queue} m WHERE m.position = ANY (_positions);
     END LOOP;

@@ -53,11 +53,23 @@ CREATE TABLE IF NOT EXISTS {bell} (
 ) WITH (fillfactor = 50);
 
 -- The number of a key's advisory lock. Two that got the same one by chance would wait for each
--- other, and nothing else.
-CREATE OR REPLACE FUNCTION {queue_lock}(_name text, _key bytea) RETURNS bigint
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN pg_catalog.hashtextextended(_name OPERATOR(pg_catalog.||) ' '::text OPERATOR(pg_catalog.||)
-    pg_catalog.encode(_key, 'hex'::text), {seed}::bigint);
+-- other, and nothing else. The seed is these tables' own, so that whoever chooses keys cannot choose
+-- those that have the lock of somebody else's. The locks of buckets have two numbers, and are never
+-- those of keys.
+DO $hapax$
+BEGIN
+    EXECUTE format($lock$CREATE OR REPLACE FUNCTION {queue_lock}(_name text, _key bytea) RETURNS bigint
+        LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+        RETURN ('x' || encode(substr(sha256(
+            %L::bytea || int8send(hashtextextended('{queue_name} ' || _name, 0)) || _key
+        ), 1, 8), 'hex'))::bit(64)::bigint$lock$, (SELECT v.seed FROM {migrations} v WHERE v.version = {version}));
+END $hapax$;
+
+-- A time in microseconds since 1970, also one that somebody else has set and that never comes.
+CREATE OR REPLACE FUNCTION {queue_micros}(_at timestamptz) RETURNS bigint
+LANGUAGE sql STABLE PARALLEL SAFE
+RETURN CASE WHEN isfinite(_at) THEN (extract(epoch FROM _at) * 1000000)::bigint
+    WHEN _at > '2000-01-01 00:00:00+00' THEN 253402300799000000 WHEN _at IS NOT NULL THEN -62135596800000000 END;
 
 -- Tells those who wait, if nobody is awake; when the transaction commits, once, however often it is
 -- said. One transaction at a time does: those that notify commit one after the other, and whoever
@@ -66,7 +78,7 @@ CREATE OR REPLACE FUNCTION {queue_ring}(_name text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF NOT EXISTS (SELECT FROM {bell} b WHERE b.name IN ('', _name) AND b.awake_until > clock_timestamp())
-        AND pg_try_advisory_xact_lock({bell_lock}) THEN
+        AND pg_try_advisory_xact_lock({bell_lock}, 0) THEN
         PERFORM pg_notify('{channel}', '');
     END IF;
 END $$;
@@ -172,7 +184,7 @@ BEGIN
             PERFORM {queue_open}(_name, _key);
         END IF;
     END IF;
-    IF NOT _is_awake AND pg_catalog.pg_try_advisory_xact_lock({bell_lock}) THEN
+    IF NOT _is_awake AND pg_catalog.pg_try_advisory_xact_lock({bell_lock}, 0) THEN
         PERFORM pg_catalog.pg_notify('{channel}', '');
     END IF;
     RETURN _position;
@@ -343,7 +355,7 @@ BEGIN
                 CONTINUE WHEN _rows IS NULL;
                 RETURN QUERY UPDATE {queue} m SET token = _token, due_at = _now + _lease * interval '1 microsecond'
                 WHERE m.ctid = ANY (_rows) RETURNING m.position, m.name, m.key, m.id, m.payload, m.headers, m.attempts,
-                    (extract(epoch FROM m.enqueued_at) * 1000000)::bigint, coalesce(m.expires_at <= _now, false), since,
+                    {queue_micros}(m.enqueued_at), coalesce(m.expires_at <= _now, false), since,
                     since_position, m.kind, m.source, m.subject;
                 _runs := _runs + cardinality(_rows);
                 _left := _left - _size;
@@ -381,7 +393,7 @@ BEGIN
                 UPDATE {keys} k SET token = _token, due_at = _now + _lease * interval '1 microsecond'
                 WHERE k.ctid = ANY (_rows);
                 RETURN QUERY SELECT m.position, m.name, m.key, m.id, m.payload, m.headers, m.attempts,
-                    (extract(epoch FROM m.enqueued_at) * 1000000)::bigint, coalesce(m.expires_at <= _now, false), since,
+                    {queue_micros}(m.enqueued_at), coalesce(m.expires_at <= _now, false), since,
                     since_position, m.kind, m.source, m.subject
                 FROM unnest(_positions) WITH ORDINALITY p(position, n) JOIN {queue} m ON m.position = p.position
                 ORDER BY p.n;
@@ -419,7 +431,7 @@ BEGIN
     IF NOT FOUND THEN
         RETURN NULL;
     END IF;
-    UPDATE {queue} SET attempts = attempts + 1, token = _token, due_at = CASE WHEN key IS NULL THEN _due END
+    UPDATE {queue} SET attempts = least(attempts, 2147483646) + 1, token = _token, due_at = CASE WHEN key IS NULL THEN _due END
     WHERE position = _position RETURNING attempts INTO _attempts;
     RETURN _attempts;
 END $$;
@@ -588,7 +600,7 @@ CREATE OR REPLACE FUNCTION {queue_dead_letters}(_name text, _behind bigint, _lim
 )
 LANGUAGE sql SET search_path = pg_catalog, pg_temp SET jit = off AS $$
     SELECT m.position, m.token, m.name, m.key, m.id, m.payload, m.headers, m.attempts, m.error,
-        (extract(epoch FROM m.enqueued_at) * 1000000)::bigint, (extract(epoch FROM m.dead_at) * 1000000)::bigint,
+        {queue_micros}(m.enqueued_at), {queue_micros}(m.dead_at),
         m.kind, m.source, m.subject
     FROM {queue} m WHERE m.dead_at IS NOT NULL AND m.position > _behind AND (_name IS NULL OR m.name = _name)
     ORDER BY m.position LIMIT _limit
@@ -638,8 +650,9 @@ BEGIN
     SELECT least(
         (SELECT min(m.due_at) FROM {queue} m WHERE m.key IS NULL AND m.due_at IS NOT NULL AND (_name IS NULL OR m.name = _name)),
         (SELECT min(k.due_at) FROM {keys} k WHERE _name IS NULL OR k.name = _name)) INTO _first;
-    due_for := CASE WHEN _first <= _now THEN extract(epoch FROM _now - _first) ELSE 0 END;
-    SELECT extract(epoch FROM _now - m.enqueued_at) INTO oldest FROM {queue} m
+    -- None that is infinite, which somebody else may have set.
+    due_for := CASE WHEN _first <= _now THEN extract(epoch FROM _now - greatest(_first, '1970-01-01 00:00:00+00')) ELSE 0 END;
+    SELECT extract(epoch FROM _now - least(greatest(m.enqueued_at, '1970-01-01 00:00:00+00'), _now)) INTO oldest FROM {queue} m
         WHERE m.dead_at IS NULL AND (_name IS NULL OR m.name = _name) ORDER BY m.position LIMIT 1;
     oldest := coalesce(oldest, 0);
 END $$;

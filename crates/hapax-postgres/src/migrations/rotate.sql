@@ -1,3 +1,30 @@
+-- The partitions for a bucket, as a list of their names: null if they are not made yet. They are
+-- looked up as partitions, since anybody who may make tables may have made something of their names.
+CREATE OR REPLACE FUNCTION {slots_of}(bucket integer) RETURNS text
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $hapax$
+BEGIN
+    RETURN (SELECT string_agg('ONLY ' || i.inhrelid::regclass::text, ', ' ORDER BY c.relname DESC)
+        FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+        WHERE (i.inhparent = '{marks}'::regclass AND c.relname = '{slot_name}' || (bucket & {slot_mask}))
+            OR (i.inhparent = '{handled}'::regclass AND c.relname = '{handled_name}' || (bucket & {slot_mask})));
+END $hapax$;
+
+-- Makes them. Nobody else's table of such a name is taken for one.
+CREATE OR REPLACE FUNCTION {slots_make}(bucket integer) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $hapax$
+DECLARE
+    slot text := '{slot_prefix}' || (bucket & {slot_mask}) || '"';
+    handled text := '{handled_prefix}' || (bucket & {slot_mask}) || '"';
+BEGIN
+    EXECUTE 'CREATE TABLE ' || slot || ' (LIKE {marks} INCLUDING ALL)';
+    EXECUTE 'ALTER TABLE {marks} ATTACH PARTITION ' || slot || ' FOR VALUES IN (' || (bucket & {slot_mask}) || ')';
+    EXECUTE 'CREATE TABLE ' || handled || ' (LIKE {handled} INCLUDING ALL)';
+    EXECUTE 'ALTER TABLE {handled} ATTACH PARTITION ' || handled || ' FOR VALUES IN (' || (bucket & {slot_mask}) || ')';
+EXCEPTION WHEN duplicate_table THEN
+    RAISE EXCEPTION 'expected no % and no %, which are to be partitions: drop what has the name, and let nobody else make tables in this schema',
+        slot, handled USING ERRCODE = 'duplicate_table';
+END $hapax$;
+
 -- One step of what is due: a bucket is begun every so many microseconds, and is kept for so many
 -- after it was closed. What was done: 'made' (a slot), 'begun' (a double state), 'closed' (a single
 -- one again), 'left' (not looked at any more), 'emptied'; 'put off' if somebody is in the way;
@@ -10,8 +37,7 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET lock_timeout = '100ms
 DECLARE
     state record;
     over integer;
-    slot text;
-    handled text;
+    slots text;
     has_rows boolean := false;
     is_in_the_way boolean := false;
 BEGIN
@@ -23,7 +49,7 @@ BEGIN
 
     IF state.is_double THEN
         -- Nobody writes into the older one alone any more, and nobody will.
-        IF pg_try_advisory_xact_lock({lock} + state.newest - 1) THEN
+        IF pg_try_advisory_xact_lock({lock}, state.newest - 1) THEN
             UPDATE {buckets} b SET closed_at = clock_timestamp() WHERE b.bucket = state.newest - 1;
             UPDATE {state} s SET is_double = false WHERE s.one = 1;
             RETURN 'closed';
@@ -36,28 +62,21 @@ BEGIN
             is_in_the_way := true;
         ELSE
             BEGIN
-                slot := '{slot_prefix}' || ((state.newest + 1) & {slot_mask}) || '"';
-                handled := '{handled_prefix}' || ((state.newest + 1) & {slot_mask}) || '"';
                 -- A transaction's changes are seen before other sessions are told of its tables,
                 -- and its locks are held until these are told. So a slot is made in a transaction
                 -- of its own, and written into when whoever made it has let go of this lock.
                 LOCK TABLE ONLY {marks} IN SHARE UPDATE EXCLUSIVE MODE NOWAIT;
                 LOCK TABLE ONLY {handled} IN SHARE UPDATE EXCLUSIVE MODE NOWAIT;
-                IF to_regclass(slot) IS NULL THEN
-                    EXECUTE 'CREATE TABLE ' || slot || ' (LIKE {marks} INCLUDING ALL)';
-                    EXECUTE 'ALTER TABLE {marks} ATTACH PARTITION ' || slot || ' FOR VALUES IN ('
-                        || ((state.newest + 1) & {slot_mask}) || ')';
-                    EXECUTE 'CREATE TABLE ' || handled || ' (LIKE {handled} INCLUDING ALL)';
-                    EXECUTE 'ALTER TABLE {handled} ATTACH PARTITION ' || handled || ' FOR VALUES IN ('
-                        || ((state.newest + 1) & {slot_mask}) || ')';
+                slots := {slots_of}(state.newest + 1);
+                IF slots IS NULL THEN
+                    PERFORM {slots_make}(state.newest + 1);
                     RETURN 'made';
                 END IF;
                 -- Of somebody who wrote by an old state after it was emptied.
-                EXECUTE 'SELECT EXISTS (SELECT FROM ' || slot || ') OR EXISTS (SELECT FROM ' || handled || ')'
-                    INTO has_rows;
+                EXECUTE 'SELECT EXISTS (SELECT FROM ' || replace(slots, ', ', ') OR EXISTS (SELECT FROM ') || ')' INTO has_rows;
                 IF has_rows THEN
-                    EXECUTE 'LOCK TABLE ONLY ' || slot || ', ONLY ' || handled || ' IN ACCESS EXCLUSIVE MODE NOWAIT';
-                    EXECUTE 'TRUNCATE ONLY ' || slot || ', ONLY ' || handled;
+                    EXECUTE 'LOCK TABLE ' || slots || ' IN ACCESS EXCLUSIVE MODE NOWAIT';
+                    EXECUTE 'TRUNCATE ' || slots;
                 END IF;
                 INSERT INTO {buckets} (bucket) VALUES (state.newest + 1);
                 UPDATE {state} s SET newest = s.newest + 1, is_double = true WHERE s.one = 1;
@@ -80,10 +99,9 @@ BEGIN
     SELECT b.bucket INTO over FROM {buckets} b WHERE b.bucket < state.oldest ORDER BY b.bucket LIMIT 1;
     IF FOUND THEN
         BEGIN
-            slot := '{slot_prefix}' || (over & {slot_mask}) || '"';
-            handled := '{handled_prefix}' || (over & {slot_mask}) || '"';
-            EXECUTE 'LOCK TABLE ONLY ' || slot || ', ONLY ' || handled || ' IN ACCESS EXCLUSIVE MODE NOWAIT';
-            EXECUTE 'TRUNCATE ONLY ' || slot || ', ONLY ' || handled;
+            slots := {slots_of}(over);
+            EXECUTE 'LOCK TABLE ' || slots || ' IN ACCESS EXCLUSIVE MODE NOWAIT';
+            EXECUTE 'TRUNCATE ' || slots;
             DELETE FROM {buckets} b WHERE b.bucket = over;
             RETURN 'emptied';
         EXCEPTION WHEN lock_not_available THEN

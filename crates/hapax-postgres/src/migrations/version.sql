@@ -3,6 +3,7 @@ DO $hapax$
 DECLARE
     found integer;
 BEGIN
+    -- A table of the role's own, or the check above would have failed.
     IF to_regclass('{migrations}') IS NOT NULL THEN
         EXECUTE 'SELECT max(version) FROM {migrations}' INTO found;
         IF found <> {version} THEN
@@ -15,5 +16,8 @@ END $hapax$;
 -- names there, so that calls of code that is not for it fail.
 CREATE TABLE IF NOT EXISTS {migrations} (
     version integer PRIMARY KEY,
-    applied_at timestamptz NOT NULL DEFAULT clock_timestamp()
+    applied_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    -- Random, for the locks of keys.
+    seed bytea NOT NULL DEFAULT uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())
 );
+INSERT INTO {migrations} (version) VALUES ({version}) ON CONFLICT DO NOTHING;

@@ -4,7 +4,7 @@ use crate::attempt::{self, Cause, Failed};
 use crate::breaker::{Breakers, Change, Signal};
 use crate::meters::{Event, Meters};
 use crate::publisher::Publisher;
-use crate::queue::{Claimed, Fate, Outcome, Run, Tried};
+use crate::queue::{Claimed, Fate, Outcome, Run, Tried, Unfit};
 use crate::retry::Retry;
 use crate::{BoxError, Message, spans};
 use hapax::tier::random;
@@ -145,7 +145,7 @@ impl<P: Publisher> Publishing<P> {
             let answers = spans::publishing_batch(&messages, publishing).await;
             if matches!(answers, Ok(None)) && !*self.has_batches.get_or_init(|| false) {
                 for (Try { run, position }, message) in tries.into_iter().zip(messages) {
-                    runs[run].left.push_front(Claimed { position, message, is_expired: false });
+                    runs[run].left.push_front(Claimed { position, message, unfit: None });
                 }
                 return Ended::Unbatched(runs);
             }
@@ -168,14 +168,24 @@ impl<P: Publisher> Publishing<P> {
         Some((Try { run, position }, message))
     }
 
-    /// Returns the next message, if it may be published now. An expired message becomes a dead
-    /// letter, and holds up no other.
+    /// Returns the next message, if it may be published now. One that has expired or cannot be read
+    /// becomes a dead letter, and holds up no other.
     fn next(&self, run: &mut OpenRun) -> Option<Claimed> {
-        while run.left.front()?.is_expired {
+        while let Some(unfit) = run.left.front()?.unfit.clone() {
             let claimed = run.left.pop_front()?;
-            let fate = Fate::dead("it expired before it was published");
+            let kind = claimed.message.kind.as_deref();
+            let fate = match unfit {
+                Unfit::Expired => {
+                    self.meters.happened(Event::Expired, [kind]);
+                    Fate::dead("it expired before it was published")
+                }
+                Unfit::Unreadable(what) => {
+                    let fate = Fate::dead(&what);
+                    self.meters.failed(kind, Cause::GaveUp, &fate);
+                    fate
+                }
+            };
             run.outcome.fates.push(Tried { position: claimed.position, attempts: claimed.message.attempts, fate });
-            self.meters.happened(Event::Expired, [claimed.message.kind.as_deref()]);
         }
         if Instant::now() >= run.begin_until || self.is_stopping.load(Ordering::Relaxed) {
             return None;

@@ -36,6 +36,7 @@ mod keys;
 pub(crate) mod names;
 mod operations;
 pub(crate) mod options;
+pub(crate) mod owned;
 mod partitions;
 mod rows;
 mod schema;
@@ -163,8 +164,10 @@ impl PostgresStore {
     pub async fn migrate(&self) -> Result<(), StoreError> {
         self.in_time(async {
             let session = self.connections.session().await?;
-            // A role that may not make tables may call this, too, once there is nothing to make.
-            if self.version(&session).await.is_err() {
+            // A role that may not make tables may call this, too, once there is nothing to make. What
+            // is no table may run code of somebody else's when it is read.
+            let is_there = self.is_there(&session).await? && self.version(&session).await.is_ok();
+            if !is_there {
                 drop(session);
                 let session = self.connections.session().await?;
                 let PostgresOptions { names, layout, .. } = &self.options;
@@ -217,6 +220,11 @@ impl PostgresStore {
         }
         self.checked.store(true, Ordering::Relaxed);
         Ok(())
+    }
+
+    async fn is_there(&self, session: &Session<'_>) -> Result<bool, StoreError> {
+        let rows = session.query("look for tables", &statements::is_there(&self.options.names), &[]).await?;
+        column(partitions::one(&rows)?, "is_table")
     }
 
     async fn version(&self, session: &Session<'_>) -> Result<(i32, String), StoreError> {

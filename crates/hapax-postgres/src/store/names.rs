@@ -21,9 +21,18 @@ impl Names {
         Ok(Names { schema: schema.into(), prefix: prefix.into() })
     }
 
+    pub(super) fn schema(&self) -> &str {
+        &self.schema
+    }
+
     /// Returns these names for errors.
     pub(super) fn shown(&self) -> String {
         format!("{}.{}_*", self.schema, self.prefix)
+    }
+
+    /// Returns a table's name without its schema, and not quoted.
+    pub(super) fn bare(&self, suffix: &str) -> String {
+        format!("{}_{suffix}", self.prefix)
     }
 
     /// Returns a table's name, quoted, since any name may be a reserved word.

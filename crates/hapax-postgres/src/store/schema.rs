@@ -2,6 +2,8 @@
 
 use super::names::{Names, SHARED};
 use super::options::Layout;
+use super::owned::owned;
+use super::statements;
 
 /// The number of the last migration.
 pub(super) const VERSION: i32 = 1;
@@ -21,17 +23,26 @@ pub(super) fn migrations(settings: &str, names: &Names, layout: Layout) -> Strin
         Layout::PerScope => String::new(),
     };
     let (exclusive, versioned) = (exclusive(names), versioned(names, layout));
-    format!("BEGIN;\n{settings}{exclusive};\n{}{shared}{versioned}COMMIT;\n", fill(RECORDS, names))
+    let made = format!("{}{shared}{versioned}", fill(RECORDS, names));
+    let (path, owned) = (statements::PATH, owned(names.schema(), &made));
+    format!("BEGIN;\n{settings}SET LOCAL search_path = {path};\n{exclusive};\n{owned}{made}COMMIT;\n")
 }
 
 /// Returns the statement that keeps others from making tables until the transaction ends: `IF NOT
 /// EXISTS` alone is no protection against two at once.
-pub(super) fn exclusive(names: &Names) -> String {
+fn exclusive(names: &Names) -> String {
     format!("SELECT pg_advisory_xact_lock({}, {MAKING_TABLES})", names.lock_class())
 }
 
+/// Returns the statements that make the table of a scope, in a transaction with the path of our
+/// statements.
+pub(super) fn scopes_own(names: &Names, scope: i32) -> String {
+    let made = family(names, scope);
+    format!("{};\n{}{made}", exclusive(names), owned(names.schema(), &made))
+}
+
 /// Returns a table of records with its first partition.
-pub(super) fn family(names: &Names, family: i32) -> String {
+fn family(names: &Names, family: i32) -> String {
     fill(FAMILY, names)
         .replace("{records}", &names.records(family))
         .replace("{partition}", &names.partition(family, 1))

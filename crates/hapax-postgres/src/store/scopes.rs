@@ -109,6 +109,6 @@ impl Scopes {
 
 async fn make_table(session: &Session<'_>, names: &Names, scope: i32) -> Result<(), StoreError> {
     let sql = statements::begin_plain(session.settings());
-    let sql = format!("{sql}{}; {} COMMIT", schema::exclusive(names), schema::family(names, scope));
+    let sql = format!("{sql}{} COMMIT", schema::scopes_own(names, scope));
     session.batch("make a scope's table", &sql).await
 }

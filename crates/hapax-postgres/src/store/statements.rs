@@ -6,11 +6,16 @@
 
 use super::keys;
 use super::names::Names;
+use super::owned;
+
+/// The path of our statements. Without it, operators, functions and types would be those of
+/// whoever may make some in a schema of the role's path, and run as the role.
+pub(super) const PATH: &str = "pg_catalog,pg_temp";
 
 /// Returns the settings with which every statement of ours is planned and run. The planner then
 /// looks rows up by their key, and plans no statement again at each call. (Nor is any compiled: a
 /// plan that has to use what is switched off counts as so expensive that it would be.)
-fn settings(timeout_ms: u128) -> [(&'static str, String); 8] {
+fn settings(timeout_ms: u128) -> [(&'static str, String); 9] {
     let timeout = || timeout_ms.to_string();
     [
         ("statement_timeout", timeout()),
@@ -21,6 +26,7 @@ fn settings(timeout_ms: u128) -> [(&'static str, String); 8] {
         ("enable_mergejoin", "off".into()),
         ("jit", "off".into()),
         ("client_min_messages", "warning".into()),
+        ("search_path", PATH.into()),
     ]
 }
 
@@ -32,7 +38,7 @@ pub(super) fn startup_options(timeout_ms: u128) -> String {
 }
 
 /// A query for the setting with a name that nobody else has.
-pub(super) const HAS_SETTINGS: &str = "SELECT current_setting('hapax.session', true)";
+pub(super) const HAS_SETTINGS: &str = "SELECT pg_catalog.current_setting('hapax.session', true)";
 
 /// Returns settings for a transaction, behind its `BEGIN`: they end with it.
 pub(super) fn local(timeout_ms: u128) -> String {
@@ -210,6 +216,11 @@ pub(super) fn scopes(names: &Names) -> String {
         "SELECT name, scope, EXISTS (SELECT FROM {buckets} WHERE family = scope) AS has_table \
          FROM {scopes} WHERE name = ANY($1::text[])"
     )
+}
+
+/// Checks whether the table of migrations is one.
+pub(super) fn is_there(names: &Names) -> String {
+    owned::is_table(names.schema(), &names.bare("migrations"))
 }
 
 /// Selects the last migration that has run, and the layout that was chosen then.

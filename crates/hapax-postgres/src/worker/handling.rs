@@ -11,7 +11,7 @@ use crate::attempt::{Cause, Failed};
 use crate::database::{Database, NET};
 use crate::keep::{Keep, Kept};
 use crate::meters::{Event, Meters};
-use crate::queue::{self, Claimed, Fate, Outcome, Run, Tried};
+use crate::queue::{self, Claimed, Fate, Outcome, Run, Tried, Unfit};
 use crate::retry::Retry;
 use crate::tables::{Queue, Tables};
 use crate::transaction::Value;
@@ -251,8 +251,13 @@ impl<H: Send + Sync + 'static> Work<H> {
         run: &Run,
         claimed: Claimed,
     ) -> Result<Attempt, StoreError> {
-        if claimed.is_expired {
-            return Ok(Attempt::Expired { attempts: claimed.message.attempts });
+        match &claimed.unfit {
+            Some(Unfit::Expired) => return Ok(Attempt::Expired { attempts: claimed.message.attempts }),
+            Some(Unfit::Unreadable(what)) => {
+                let failed = Failed::new(Cause::GaveUp, what.clone());
+                return Ok(Attempt::Failed { attempts: claimed.message.attempts, failed, is_broken: false });
+            }
+            None => {}
         }
         let before = claimed.message.attempts;
         let hopeless = (before > 0 && self.retry.is_last(before)).then(|| {

@@ -21,6 +21,7 @@ mod handled;
 mod hanging;
 mod hostile;
 mod locked;
+mod locks;
 mod marks;
 #[cfg(feature = "metrics")]
 mod metered;
@@ -39,6 +40,7 @@ mod routed;
 mod spans;
 #[cfg(feature = "sqlx")]
 mod sqlx;
+mod strange;
 mod versions;
 mod workers;
 

@@ -256,6 +256,9 @@ fn roles_without_privileges_suffice_and_tables_are_made_once() {
                 .await
                 .unwrap();
             Retention::new(HOUR, HOUR).unwrap().expire(&owner, &tables).await.unwrap();
+            let mut tx = clerk.transaction().await.unwrap();
+            assert_eq!(inbox::forget(&mut tx, &tables, "c", &[id]).await.unwrap(), 1);
+            tx.rollback().await.unwrap();
         }
         let worker = Worker::new(options(&address("clerk")), tables.clone(), "d").unwrap();
         assert_eq!(worker.step(&Arc::new(Nothing)).await.unwrap(), 2);

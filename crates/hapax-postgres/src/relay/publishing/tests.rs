@@ -50,7 +50,8 @@ fn run(key: u8, ids: &[u8]) -> Run {
         enqueued_at: SystemTime::now(),
         ..plain()
     };
-    let claimed = |&id: &u8| Claimed { position: id.into(), message: message(id), is_expired: id == 8 };
+    let claimed =
+        |&id: &u8| Claimed { position: id.into(), message: message(id), unfit: (id == 8).then_some(Unfit::Expired) };
     Run { name: "t".into(), key: Some(vec![key]), token: 7, messages: ids.iter().map(claimed).collect() }
 }
 
