@@ -164,8 +164,8 @@ impl PostgresStore {
     pub async fn migrate(&self) -> Result<(), StoreError> {
         self.in_time(async {
             let session = self.connections.session().await?;
-            // A role that may not make tables may call this, too, once there is nothing to make. What
-            // is no table may run code of somebody else's when it is read.
+            // A role that may not make tables may call this, too, once there is nothing to make.
+            // What is no table may run code of somebody else's when it is read.
             let is_there = self.is_there(&session).await? && self.version(&session).await.is_ok();
             if !is_there {
                 drop(session);

@@ -1,4 +1,4 @@
-//! What only others can have written, and databases that cannot keep every text.
+//! Rows that only others can have written, and databases that cannot keep every text.
 
 use crate::*;
 use std::sync::Mutex;
