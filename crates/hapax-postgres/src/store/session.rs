@@ -103,9 +103,17 @@ impl Session<'_> {
         }))
     }
 
-    /// Runs one statement without values that is asked now and then, in a transaction of its own.
+    /// Runs one statement without values that is not worth keeping prepared, in a transaction of its
+    /// own.
     pub(super) async fn ask(&self, doing: &str, sql: &str) -> Result<Vec<Row>, StoreError> {
-        self.client().query_typed(sql, &[]).await.map_err(|error| self.failed(doing, error))
+        let client = self.client();
+        let (before, after) = match self.is_pooled {
+            true => (statements::begin_plain(self.settings()), "COMMIT"),
+            false => (String::new(), ""),
+        };
+        let (before, rows, after) =
+            tokio::join!(biased; in_order(client, &before), client.query_typed(sql, &[]), in_order(client, after));
+        before.and(rows).and_then(|rows| after.map(|()| rows)).map_err(|error| self.failed(doing, error))
     }
 
     /// Runs one statement in a transaction of its own.
@@ -126,11 +134,11 @@ impl Session<'_> {
         self.between(doing, "", (sql, values), "").await
     }
 
-    /// Runs one statement that is asked once, in the open transaction. Returns true if its only
-    /// value is true.
+    /// Runs one statement, as [`ask`](Self::ask) does. Returns true if its only value is true.
     pub(super) async fn ask_once(&self, doing: &str, sql: &str) -> Result<bool, StoreError> {
-        let row = self.client().query_typed_one(sql, &[]).await;
-        row.and_then(|row| row.try_get(0)).map_err(|error| self.failed(doing, error))
+        let rows = self.ask(doing, sql).await?;
+        let is_true = rows.first().map(|row| row.try_get(0)).transpose();
+        is_true.map(|is| is.unwrap_or(false)).map_err(|error| self.failed(doing, error))
     }
 
     /// Runs a statement behind `before` and in front of `after`, in one round trip: all is sent
