@@ -216,8 +216,9 @@ impl<S: Store, Scope> LayerBuilder<S, Scope> {
     }
 
     /// Sets the number of requests of one scope that may be in flight; further ones are refused to
-    /// that scope alone ([`Problem::QuotaExceeded`]). Default: a quarter of
-    /// [`max_in_flight`](LayerBuilder::max_in_flight).
+    /// that scope alone ([`Problem::QuotaExceeded`]). It is never more than half of what is left
+    /// beside the reserve, a quarter of [`max_in_flight`](LayerBuilder::max_in_flight), which is
+    /// for scopes that have none. Default: that alone is the limit.
     pub fn max_in_flight_per_scope(self, requests: usize) -> Self {
         self.with(|it| it.max_in_flight_per_scope = Some(requests))
     }
@@ -230,8 +231,8 @@ impl<S: Store, Scope> LayerBuilder<S, Scope> {
     }
 
     /// Sets the number of requests of one scope that may be in the middle of their bodies; further
-    /// ones are refused to that scope alone ([`Problem::QuotaExceeded`]). Default: a quarter of
-    /// [`max_reading`](LayerBuilder::max_reading).
+    /// ones are refused to that scope alone ([`Problem::QuotaExceeded`]). It is never more than
+    /// half of what is left beside the reserve, as above. Default: that alone is the limit.
     pub fn max_reading_per_scope(self, requests: usize) -> Self {
         self.with(|it| it.max_reading_per_scope = Some(requests))
     }
@@ -247,8 +248,8 @@ impl<S: Store, Scope> LayerBuilder<S, Scope> {
     }
 
     /// Sets the number of these bytes that may be of one scope; beyond that its requests, and no
-    /// others, are refused ([`Problem::QuotaExceeded`]). Default: a quarter of
-    /// [`max_buffered_bytes`](LayerBuilder::max_buffered_bytes).
+    /// others, are refused ([`Problem::QuotaExceeded`]). It is never more than half of what is left
+    /// beside the reserve, as above, or one request. Default: that alone is the limit.
     pub fn max_buffered_bytes_per_scope(self, bytes: usize) -> Self {
         self.with(|it| it.max_buffered_bytes_per_scope = Some(bytes))
     }
@@ -327,7 +328,7 @@ impl<S: Store> LayerBuilder<S, Scoped> {
             scope,
             reservations: self.options.max_kept().map(|max| Reservations::new(max, kept_for)),
             durations: TypicalDurations::new(),
-            permits: Permits::new(self.options.max(), self.options.max_per_scope()),
+            permits: Permits::new(self.options.limits()),
             options: self.options,
             counters: Counters::default(),
             runtime,

@@ -1,7 +1,7 @@
 //! The fields of a response that are stored for retries: one list, for headers and trailers, when a
 //! response is stored and when it is replayed. Pure.
 //!
-//! Registered fields of nine kinds ([`Kind`]) are not stored; all other fields, above all an
+//! Fields of ten kinds ([`Kind`]) are not stored; all other fields, above all an
 //! application's own, are part of its response and stored. `field_names.rs` has the registered
 //! names, each with its fate.
 
@@ -31,6 +31,8 @@ pub(super) enum Kind {
     Proxy,
     /// It belongs to a request: its target, its sender or its conditions.
     Request,
+    /// By its name it carries a secret, or what proves who somebody is.
+    Secret,
 }
 
 impl Kind {
@@ -118,19 +120,74 @@ pub(super) fn kind(name: &HeaderName) -> Option<Kind> {
         name if name.starts_with("x-accel-") || name.starts_with("x-forwarded-") => Kind::Proxy,
         "host" | "expect" | "if" | "range" | "available-dictionary" | "destination" => Kind::Request,
         name if name.starts_with("if-") => Kind::Request,
+        // Registered, and no secrets.
+        "cmcd-session" | "lock-token" => return None,
+        name if names_a_secret(name) => Kind::Secret,
         _ => return None,
     })
 }
 
+/// Returns true for a name of which a word says that the value is a secret, such as `x-auth-token`,
+/// or which ends with the name of a key that is one, such as `x-api-key`.
+fn names_a_secret(name: &str) -> bool {
+    let mut before = "";
+    name.split(['-', '_', '.']).any(|word| {
+        let is_key = word == "key"
+            && matches!(
+                before,
+                "access"
+                    | "account"
+                    | "admin"
+                    | "api"
+                    | "auth"
+                    | "client"
+                    | "customer"
+                    | "encryption"
+                    | "functions"
+                    | "master"
+                    | "private"
+                    | "secret"
+                    | "session"
+                    | "shared"
+                    | "signing"
+                    | "subscription"
+            );
+        before = word;
+        let is_word = matches!(
+            word,
+            "apikey"
+                | "assertion"
+                | "auth"
+                | "authenticate"
+                | "authentication"
+                | "authorization"
+                | "cookie"
+                | "credential"
+                | "credentials"
+                | "csrf"
+                | "jwt"
+                | "nonce"
+                | "otp"
+                | "passwd"
+                | "password"
+                | "secret"
+                | "session"
+                | "sessionid"
+                | "xsrf"
+        );
+        is_key || is_word || word.ends_with("token")
+    })
+}
+
 /// Returns true for the headers and trailers that are stored by default: all that belong to the
-/// response, and none of one message, connection, session or origin.
+/// response, and none of one message, connection, session or origin, or with a secret.
 ///
 /// ```
 /// use hapax_http::keeps_header;
 /// use http::HeaderName;
 ///
 /// let kept = ["content-type", "location", "etag", "cache-control", "link", "x-request-id"];
-/// let not_kept = ["date", "set-cookie", "www-authenticate", "access-control-allow-origin", "alt-svc", "age"];
+/// let not_kept = ["date", "set-cookie", "www-authenticate", "access-control-allow-origin", "x-api-key", "age"];
 /// assert!(kept.iter().all(|name| keeps_header(&HeaderName::from_static(name))));
 /// assert!(!not_kept.iter().any(|name| keeps_header(&HeaderName::from_static(name))));
 /// ```
@@ -145,6 +202,7 @@ pub(super) fn kind(name: &HeaderName) -> Option<Kind> {
 /// | the site | `Alt-Svc`, `Clear-Site-Data`, `Strict-Transport-Security`, `NEL`, `Refresh` | they do more than answer: again, or from a store that another program has written into |
 /// | proxies | `X-Accel-*`, `X-Sendfile`, `Forwarded`, `X-Forwarded-*` | the same |
 /// | requests | `Host`, `Range`, `If-*`, `Sec-*` | no response has them |
+/// | secrets | `X-Api-Key`, `X-Auth-Token`, `X-CSRF-Token`, `X-Amz-Security-Token`, `X-Session-Id`: names with a word such as token, secret, password, session, auth, csrf, jwt, nonce, or api-key | they would be in the store, and the old ones would come back |
 ///
 /// The first two, and `Idempotency-Replayed`, are never stored, whatever a function returns. Of
 /// trailers, those that may not be in a trailer section are left out, too (RFC 9110, 6.5.1): fields

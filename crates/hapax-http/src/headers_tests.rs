@@ -93,6 +93,30 @@ fn unregistered_fields_that_are_known_to_harm_are_not_kept() {
 }
 
 #[test]
+fn fields_that_carry_a_secret_are_kept_only_if_asked_for() {
+    let secrets = "X-Api-Key Api-Key X-Apikey X-Goog-Api-Key X-Auth-Token X-Auth X-Auth-Key X-CSRF-Token X-CSRFToken \
+         X-XSRF-Token X-Amz-Security-Token X-Vault-Token X-Access-Token X-Refresh-Token X-Id-Token Private-Token \
+         Job-Token X-Subject-Token X-Shopify-Access-Token X-Session-Id Mcp-Session-Id X-Session-Token \
+         X-Amzn-Remapped-Authorization X-Amzn-Remapped-WWW-Authenticate X-Amzn-Remapped-Set-Cookie \
+         X-Amzn-Oidc-Accesstoken X-Goog-IAP-JWT-Assertion Cf-Access-Jwt-Assertion X-JWT X-Client-Secret \
+         X-Password X-Functions-Key Ocp-Apim-Subscription-Key X-Amz-Server-Side-Encryption-Customer-Key \
+         X-Secret-Key X-WP-Nonce X-GitHub-OTP X_Auth_Token x.auth.token X-Credentials";
+    for text in secrets.split_ascii_whitespace() {
+        let one = fields(&[(text, "1")]);
+        assert!(kept(one.clone(), &keeps_header).is_empty(), "{text}");
+        assert!(kept_trailers(one.clone(), &keeps_header).is_empty(), "{text} as a trailer");
+        assert_eq!(kept(one.clone(), &|_| true), one, "{text}, asked for");
+    }
+    // Names that only look like it.
+    for text in "Surrogate-Key X-Cache-Key X-RateLimit-Remaining-Tokens X-Author X-Authority Lock-Token CMCD-Session \
+         X-Keyboard X-Secretary Signature ETag"
+        .split_ascii_whitespace()
+    {
+        assert!(keeps_header(&name(text)), "{text}");
+    }
+}
+
+#[test]
 fn what_a_connection_header_names_is_not_kept_whatever_is_asked_for() {
     let headers = fields(&[
         ("connection", "close, X-Hop"),

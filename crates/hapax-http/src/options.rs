@@ -3,7 +3,7 @@
 use super::headers::keeps_header;
 use super::ledger::Charge;
 use super::problem_details::ProblemFormat;
-use super::quota::Amounts;
+use super::quota::{Amounts, Limits};
 use super::{IDEMPOTENCY_KEY, fingerprint};
 use hapax_store::times::HUNDRED_YEARS;
 use hapax_store::{Fingerprint, StoreError, option};
@@ -11,9 +11,6 @@ use http::request::Parts;
 use http::{HeaderName, Method, StatusCode};
 use std::sync::Arc;
 use std::time::Duration;
-
-/// The divisor for the default limits of one scope: it has at most this part of the total.
-const SHARES: usize = 4;
 
 /// A function that returns the owner of a request's key.
 pub(super) type ScopeFn = Arc<dyn Fn(&Parts) -> Option<String> + Send + Sync>;
@@ -133,20 +130,21 @@ impl Options {
 
     /// Returns the limits of all scopes together.
     pub(super) fn max(&self) -> Amounts {
-        let bytes = self.max_buffered_bytes.unwrap_or((256 << 20).max(SHARES * self.max_request_bytes));
+        let bytes = self.max_buffered_bytes.unwrap_or((256 << 20).max(4 * self.max_request_bytes));
         Amounts { reading: self.max_reading, in_flight: self.max_in_flight, bytes }
     }
 
-    /// Returns the limits of one scope.
-    pub(super) fn max_per_scope(&self) -> Amounts {
+    /// Returns the limits of one scope and of all.
+    pub(super) fn limits(&self) -> Limits {
         let max = self.max();
-        let share = |max: usize, least: usize| (max / SHARES).max(least).max(1);
-        Amounts {
-            reading: self.max_reading_per_scope.unwrap_or(share(max.reading, 1)),
-            in_flight: self.max_in_flight_per_scope.unwrap_or(share(max.in_flight, 1)),
-            // Permits for one request, the largest, at least.
-            bytes: self.max_buffered_bytes_per_scope.unwrap_or(share(max.bytes, self.max_request_bytes)),
-        }
+        let max_per_scope = Amounts {
+            reading: self.max_reading_per_scope.unwrap_or(max.reading),
+            in_flight: self.max_in_flight_per_scope.unwrap_or(max.in_flight),
+            bytes: self.max_buffered_bytes_per_scope.unwrap_or(max.bytes),
+        };
+        // A scope alone may always send one request, the largest.
+        let least_per_scope = Amounts { reading: 1, in_flight: 1, bytes: self.max_request_bytes.max(1) };
+        Limits { max, max_per_scope, least_per_scope }
     }
 
     pub(super) fn validate(&self, is_scoped: bool) -> Result<(), StoreError> {

@@ -1,6 +1,6 @@
 //! Permits for limited resources: given back when they are dropped, wherever that is.
 
-use super::quota::{Amounts, Full, Quotas, Resource, Turn};
+use super::quota::{Amounts, Full, Limits, Quotas, Resource, Turn};
 use bytes::Bytes;
 use hapax_store::sync::{Mutex, MutexGuard, lock};
 use std::pin::pin;
@@ -29,8 +29,8 @@ pub(super) struct Permit {
 }
 
 impl Permits {
-    pub(super) fn new(max: Amounts, max_per_scope: Amounts) -> Arc<Self> {
-        let state = Mutex::new(State { quotas: Quotas::new(max, max_per_scope), closing: 0 });
+    pub(super) fn new(limits: Limits) -> Arc<Self> {
+        let state = Mutex::new(State { quotas: Quotas::new(limits), closing: 0 });
         Arc::new(Permits { state, idle: Notify::new() })
     }
 
@@ -166,7 +166,8 @@ mod tests {
 
     fn permits(max: usize) -> Arc<Permits> {
         let amounts = Amounts { reading: max, in_flight: max, bytes: 10 * max };
-        Permits::new(amounts, amounts)
+        let least_per_scope = Amounts { reading: 1, in_flight: 1, bytes: 1 };
+        Permits::new(Limits { max: amounts, max_per_scope: amounts, least_per_scope })
     }
 
     #[test]
@@ -178,7 +179,7 @@ mod tests {
         let running = reading.run().unwrap();
         assert_eq!(permits.used(), Amounts { reading: 0, in_flight: 1, bytes: 0 });
         // A request that could not be run is not read.
-        assert_eq!(permits.enter(Some(&scope)).err(), Some(Full::Scope(Resource::InFlight, 1)));
+        assert_eq!(permits.enter(Some(&scope)).err(), Some(Full::All(Resource::InFlight, 1)));
         drop(running);
         assert!(permits.enter(Some(&scope)).is_ok());
         assert_eq!(permits.used(), Amounts::default());

@@ -7,7 +7,13 @@
 //! bytes        max_buffered_bytes_per_scope   max_buffered_bytes     bodies of requests and responses in memory
 //! ```
 //!
-//! A scope over its own limit is refused alone (429), the limit of all refuses everybody (503). The
+//! A quarter of all is the reserve: for scopes that have nothing. Of the rest a scope has at most
+//! half of what is *left*, and no more than the limit of one scope: the dynamic threshold of
+//! Choudhury and Hahne (1998). So a scope alone takes a quarter, several leave room for more, and
+//! however much others hold, a scope with nothing is let in while the reserve lasts, of which
+//! nobody has more than one request.
+//!
+//! A scope that has its share is refused alone (429); when all is taken, everybody is (503). The
 //! table of scopes has the scopes with current usage, and no others: no client can make it grow
 //! without usage that is itself limited.
 
@@ -52,7 +58,7 @@ impl Amounts {
 /// The reason for which nothing more may be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Full {
-    /// This scope is at its limit.
+    /// This scope has its share, which is this.
     Scope(Resource, usize),
     /// All scopes together are at the limit.
     All(Resource, usize),
@@ -68,18 +74,42 @@ impl fmt::Display for Full {
             Resource::Bytes => "bytes are in memory",
         };
         match *self {
-            Full::Scope(resource, max) => write!(f, "{max} {}, as many as one scope may have", what(resource)),
+            Full::Scope(resource, max) => write!(f, "{max} {}, as many as one scope may have now", what(resource)),
             Full::All(resource, max) => write!(f, "{max} {}, as many as may be", what(resource)),
             Full::Closing => f.write_str("the server ends"),
         }
     }
 }
 
+/// The part of all that is the reserve.
+const RESERVE: usize = 4;
+
+/// The part of what is left beside the reserve that one scope may have.
+const PART: usize = 2;
+
+/// The limits of each resource.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    pub(super) max: Amounts,
+    pub(super) max_per_scope: Amounts,
+    /// The share of a scope when only the reserve is left: one request.
+    pub(super) least_per_scope: Amounts,
+}
+
+impl Limits {
+    /// Returns the share of one scope while this much is used by all.
+    fn share(&self, resource: Resource, used: usize) -> usize {
+        let max = self.max.of(resource);
+        let left = (max - max / RESERVE).saturating_sub(used);
+        let share = left.div_ceil(PART).max(self.least_per_scope.of(resource));
+        share.min(self.max_per_scope.of(resource))
+    }
+}
+
 /// Limits, and the usage.
 #[derive(Debug)]
 pub(super) struct Quotas {
-    max: Amounts,
-    max_per_scope: Amounts,
+    limits: Limits,
     used: Amounts,
     /// The scopes with usage, and no others.
     scopes: HashMap<Arc<str>, OfScope>,
@@ -95,8 +125,8 @@ struct OfScope {
 pub(super) type Turn = Arc<tokio::sync::Mutex<()>>;
 
 impl Quotas {
-    pub(super) fn new(max: Amounts, max_per_scope: Amounts) -> Self {
-        Quotas { max, max_per_scope, used: Amounts::default(), scopes: HashMap::new() }
+    pub(super) fn new(limits: Limits) -> Self {
+        Quotas { limits, used: Amounts::default(), scopes: HashMap::new() }
     }
 
     pub(super) fn used(&self) -> Amounts {
@@ -111,14 +141,16 @@ impl Quotas {
     /// Returns an error if a resource is exhausted: for this scope, or (with or without a scope)
     /// for all.
     pub(super) fn has_room(&self, scope: Option<&Arc<str>>, resource: Resource) -> Result<(), Full> {
-        let of_scope = scope.and_then(|scope| self.scopes.get(scope)).map_or(0, |scope| scope.used.of(resource));
-        let max_of_scope = self.max_per_scope.of(resource);
-        if scope.is_some() && of_scope >= max_of_scope {
-            return Err(Full::Scope(resource, max_of_scope));
+        let (used, max) = (self.used.of(resource), self.limits.max.of(resource));
+        if used >= max {
+            return Err(Full::All(resource, max));
         }
-        match self.used.of(resource) < self.max.of(resource) {
+        let Some(scope) = scope else { return Ok(()) };
+        let of_scope = self.scopes.get(scope).map_or(0, |scope| scope.used.of(resource));
+        let share = self.limits.share(resource, used);
+        match of_scope < share {
             true => Ok(()),
-            false => Err(Full::All(resource, self.max.of(resource))),
+            false => Err(Full::Scope(resource, share)),
         }
     }
 
@@ -172,27 +204,76 @@ mod tests {
 
     fn quotas(max: usize, per_scope: usize) -> Quotas {
         let amounts = |n| Amounts { reading: n, in_flight: n, bytes: n };
-        Quotas::new(amounts(max), amounts(per_scope))
+        Quotas::new(Limits { max: amounts(max), max_per_scope: amounts(per_scope), least_per_scope: amounts(1) })
+    }
+
+    fn names(count: usize) -> Vec<Arc<str>> {
+        (0..count).map(|i| i.to_string().into()).collect()
     }
 
     #[test]
     fn one_scope_takes_its_share_and_all_together_what_there_is() {
-        let [a, b, c]: [Arc<str>; 3] = ["a".into(), "b".into(), "c".into()];
+        let names = names(6);
         for resource in ALL {
-            let mut quotas = quotas(5, 2);
-            for scope in [&a, &a, &b, &b] {
+            let mut quotas = quotas(8, 2);
+            for scope in [&names[0], &names[0], &names[1], &names[1], &names[2], &names[3]] {
                 assert_eq!(quotas.has_room(Some(scope), resource), Ok(()));
                 quotas.take(Some(scope), resource, 1);
             }
-            assert_eq!(quotas.has_room(Some(&a), resource), Err(Full::Scope(resource, 2)));
-            assert_eq!(quotas.has_room(Some(&c), resource), Ok(()));
-            quotas.take(Some(&c), resource, 1);
-            assert_eq!(quotas.has_room(Some(&c), resource), Err(Full::All(resource, 5)));
-            quotas.give_back(Some(&a), resource, 1);
-            assert_eq!(quotas.has_room(Some(&a), resource), Ok(()));
+            assert_eq!(quotas.has_room(Some(&names[0]), resource), Err(Full::Scope(resource, 1)));
+            // Of the reserve nobody gets a second one.
+            assert_eq!(quotas.has_room(Some(&names[3]), resource), Err(Full::Scope(resource, 1)));
+            for scope in &names[4..] {
+                assert_eq!(quotas.has_room(Some(scope), resource), Ok(()));
+                quotas.take(Some(scope), resource, 1);
+            }
+            assert_eq!(quotas.has_room(Some(&names[0]), resource), Err(Full::All(resource, 8)));
+            quotas.give_back(Some(&names[0]), resource, 1);
+            assert_eq!(quotas.has_room(Some(&"new".into()), resource), Ok(()));
             // A request without a scope is limited by the limit of all only.
             quotas.take(None, resource, 1);
-            assert_eq!(quotas.has_room(None, resource), Err(Full::All(resource, 5)));
+            assert_eq!(quotas.has_room(None, resource), Err(Full::All(resource, 8)));
+        }
+    }
+
+    /// Checks what SECURITY.md says of scopes that take all they can and keep it, each before the
+    /// next one comes, which is the worst order.
+    #[test]
+    fn scopes_that_take_all_they_can_leave_a_third_less_each_and_never_the_reserve() {
+        let (mut quotas, names) = (quotas(4_096, 4_096), names(2_000));
+        let take_all = |quotas: &mut Quotas, scope| {
+            let before = quotas.used().reading;
+            while quotas.has_room(Some(scope), Resource::Reading).is_ok() {
+                quotas.take(Some(scope), Resource::Reading, 1);
+            }
+            quotas.used().reading - before
+        };
+        let mut left = vec![3_072_usize];
+        for scope in &names[..20] {
+            let before = *left.last().unwrap();
+            let took = take_all(&mut quotas, scope);
+            assert!(took.abs_diff(before / 3) <= 1, "{took} of {left:?}");
+            left.push(before.saturating_sub(took));
+        }
+        println!("left beside the reserve: {left:?}");
+        assert!(left[1] >= 2_047 && left[4] >= 600 && left[8] >= 100 && left[20] == 0, "{left:?}");
+        // From then on each of the others has one, and they are some 1,024.
+        let reserve = 4_096 - quotas.used().reading;
+        assert!((1_014..=1_024).contains(&reserve), "{reserve} are left");
+        for (n, scope) in names[20..].iter().enumerate() {
+            assert_eq!(take_all(&mut quotas, scope), usize::from(n < reserve), "scope {n} of the others");
+        }
+    }
+
+    #[test]
+    fn one_request_is_a_share_of_the_reserve_however_small_all_is() {
+        let all = Amounts { reading: 1, in_flight: 1, bytes: 1_000 };
+        let mut quotas = Quotas::new(Limits { max: all, max_per_scope: all, least_per_scope: all });
+        let (a, b): (Arc<str>, Arc<str>) = ("a".into(), "b".into());
+        quotas.take(Some(&a), Resource::Bytes, 999);
+        assert_eq!(quotas.has_room(Some(&a), Resource::Bytes), Ok(()));
+        for resource in [Resource::Reading, Resource::InFlight] {
+            assert_eq!(quotas.has_room(Some(&b), resource), Ok(()));
         }
     }
 
@@ -217,7 +298,7 @@ mod tests {
         /// usages, and that the table has only scopes with usage.
         #[test]
         fn sums_agree(steps in proptest::collection::vec((0_usize..4, 0_usize..3, 0_usize..5, any::<bool>()), 0..200)) {
-            let scopes: [Arc<str>; 4] = ["a".into(), "b".into(), "c".into(), "d".into()];
+            let scopes = names(4);
             let (mut quotas, mut model) = (quotas(20, 7), HashMap::<(usize, usize), usize>::new());
             for (scope, resource, amount, takes) in steps {
                 let held = model.entry((scope, resource)).or_default();

@@ -53,17 +53,20 @@ async fn a_scope_that_sends_too_many_bodies_is_told_429_and_the_rest_is_let_in()
     let problem: serde_json::Value = serde_json::from_slice(&problem).unwrap();
     assert_eq!(problem["type"], hapax_http::Problem::QuotaExceeded.type_uri());
     assert_eq!(ask(&service, "b", "k").await, StatusCode::CREATED);
-    // Four scopes with two each: there is no room for anybody, which is nobody's quota.
-    let more: Vec<_> =
-        ["b", "b", "c", "c", "d", "d"].map(|tenant| send(&service, tenant, "idle", Slow::never(), TAKES)).into();
+    // Of the last two, which are for scopes that have none, nobody has a second one.
+    let more: Vec<_> = ["b", "b", "c", "d"].map(|tenant| send(&service, tenant, tenant, Slow::never(), TAKES)).into();
     settle().await;
-    assert_eq!(ask(&service, "e", "k").await, StatusCode::SERVICE_UNAVAILABLE);
-    assert_eq!((layer.stats().over_quota, layer.stats().refused), (1, 2));
+    assert_eq!(ask(&service, "d", "k").await, StatusCode::TOO_MANY_REQUESTS);
+    let last = ["e", "f"].map(|tenant| send(&service, tenant, tenant, Slow::never(), TAKES));
+    settle().await;
+    // There is no room for anybody, which is nobody's quota.
+    assert_eq!(ask(&service, "g", "k").await, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!((layer.stats().over_quota, layer.stats().refused), (2, 3));
     // One that hangs up makes room for another at once, and the time-out for all.
     idle[0].abort();
     settle().await;
-    assert_eq!(ask(&service, "a", "k").await, StatusCode::CREATED);
-    for late in idle.into_iter().skip(1).chain(more) {
+    assert_eq!(ask(&service, "g", "k").await, StatusCode::CREATED);
+    for late in idle.into_iter().skip(1).chain(more).chain(last) {
         assert_eq!(late.await.unwrap(), StatusCode::REQUEST_TIMEOUT);
     }
     assert_eq!(now(&layer), (0, 0, 0));
@@ -72,7 +75,7 @@ async fn a_scope_that_sends_too_many_bodies_is_told_429_and_the_rest_is_let_in()
 #[tokio::test(start_paused = true)]
 async fn a_scope_whose_handlers_hang_is_told_429_before_it_is_read() {
     let world = World::new();
-    let layer = builder(&world).await.max_in_flight(8).max_in_flight_per_scope(3).build().unwrap();
+    let layer = builder(&world).await.max_in_flight(16).max_in_flight_per_scope(3).build().unwrap();
     let service = layer.layer(Handler);
     let hang: Vec<_> = (0..3).map(|i| send(&service, "a", &i.to_string(), Slow::at_once(10), FOR_EVER)).collect();
     settle().await;

@@ -231,3 +231,46 @@ async fn one_hostile_tenant_harms_nobody_else() {
         drop(attackers);
     }
 }
+
+/// Checks that hostile tenants, four or eight, who each ask for a quarter of the room and keep what
+/// they get, leave enough for tenants who had nothing in it: each of twenty has five requests
+/// handled at a time.
+#[tokio::test(start_paused = true)]
+async fn several_hostile_tenants_leave_room_for_whoever_has_none() {
+    const HOSTILE: [&str; 8] = ["h1", "h2", "h3", "h4", "h5", "h6", "h7", "h8"];
+    const HONEST: [&str; 20] =
+        ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q", "r", "s", "t"];
+    for kind in [Attack::Idle, Attack::Hang] {
+        for hostile in [4, 8] {
+            let world = World::new();
+            let layer = builder(&world).await.max_in_flight(4_096).max_reading(4_096);
+            let layer = layer.body_timeout(FOR_EVER).handler_timeout(FOR_EVER).build().unwrap();
+            let service = layer.layer(Handler);
+            let send = |tenant, key: String, body, takes| {
+                let mut service = service.clone();
+                async move { service.call(request(tenant, &key, body, takes)).await.unwrap().status() }
+            };
+            let mut attackers = JoinSet::new();
+            for tenant in &HOSTILE[..hostile] {
+                for i in 0..1_024 {
+                    let idle = kind == Attack::Idle;
+                    let body = if idle { Slow::never() } else { Slow::at_once(10) };
+                    attackers.spawn(send(tenant, i.to_string(), body, FOR_EVER));
+                }
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let held = layer.stats().reading.max(layer.stats().in_flight);
+            let mut asked = JoinSet::new();
+            for tenant in HONEST {
+                for i in 0..5 {
+                    asked.spawn(send(tenant, i.to_string(), Slow::at_once(10), TAKES));
+                }
+            }
+            let answers = asked.join_all().await;
+            let handled = answers.iter().filter(|status| **status == StatusCode::CREATED).count();
+            println!("{kind:?} of {hostile}: they hold {held}; {handled} of {} are handled", answers.len());
+            assert_eq!(handled, answers.len(), "{kind:?} of {hostile}, who hold {held}");
+            assert!(held > 2_048, "{kind:?} of {hostile}: they do what they can, and hold {held}");
+        }
+    }
+}
