@@ -22,6 +22,9 @@
 mod acquired;
 mod drive;
 mod error;
+#[cfg(any(fuzzing, test))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod handover;
 mod local;
 mod manifest;

@@ -16,6 +16,9 @@ use xxhash_rust::xxh3::xxh3_64;
 
 const MAGIC: &[u8; 8] = b"HPXMANI2";
 
+/// The largest epoch, version and sum of bytes: what is added to them never overflows.
+const NUMBER_MAX: u64 = i64::MAX as u64;
+
 /// The name of an object: the owner's epoch, its number in that, and a random number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Object {
@@ -107,6 +110,9 @@ pub(crate) struct Manifest {
 }
 
 impl Manifest {
+    #[cfg(any(fuzzing, test))]
+    pub(crate) const BEGINNING: &[u8] = MAGIC;
+
     /// Returns true if this is what that attempt has written.
     pub(crate) fn is(&self, other: &Manifest) -> bool {
         (self.epoch, self.version, self.attempt) == (other.epoch, other.version, other.attempt)
@@ -139,7 +145,16 @@ impl Manifest {
             return Err("its checksum is wrong");
         }
         let mut from = Reader(&bytes[MAGIC.len()..]);
-        from.manifest().filter(|_| from.0.is_empty()).ok_or("it has what no manifest has")
+        let read = from.manifest().filter(|_| from.0.is_empty()).ok_or("it has what no manifest has")?;
+        read.is_within_reach().then_some(read).ok_or("it has numbers that nobody reaches")
+    }
+
+    /// Returns true if additions to its numbers, and sums of its bytes, do not overflow. (The
+    /// number of an object is only compared.)
+    fn is_within_reach(&self) -> bool {
+        let files = self.content.files.iter().chain(&self.content.segments.files);
+        let bytes = files.flat_map(|file| &file.parts).try_fold(0_u64, |sum, part| sum.checked_add(part.bytes));
+        [Some(self.epoch), Some(self.version), bytes].iter().all(|number| number.is_some_and(|n| n <= NUMBER_MAX))
     }
 }
 
@@ -267,6 +282,35 @@ mod tests {
                     assert_eq!(read.encode(), wrong);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn numbers_that_nobody_reaches_are_refused_with_a_right_checksum_too() {
+        let with = |change: &dyn Fn(&mut Manifest)| {
+            let mut manifest = manifest();
+            change(&mut manifest);
+            Manifest::decode(&manifest.encode()).map(|read| read.content.bytes())
+        };
+        let most = |manifest: &mut Manifest| {
+            let parts = manifest.content.files.iter().chain(&manifest.content.segments.files);
+            let others = parts.map(|file| file.parts.len() as u64).sum::<u64>() - 1;
+            manifest.content.files[0].parts[0].bytes = NUMBER_MAX - 99 * others;
+        };
+        assert_eq!(with(&most), Ok(NUMBER_MAX));
+        let cases: [&dyn Fn(&mut Manifest); 6] = [
+            &|it| it.epoch = NUMBER_MAX + 1,
+            &|it| it.version = u64::MAX,
+            &|it| it.content.files[0].parts[0].bytes = u64::MAX,
+            &|it| it.content.files.iter_mut().for_each(|file| file.parts[0].bytes = NUMBER_MAX),
+            &|it| it.content.segments.files[0].parts[2].bytes = NUMBER_MAX,
+            &|it| {
+                most(it);
+                it.content.segments.files[0].parts[0].bytes += 1;
+            },
+        ];
+        for (n, case) in cases.iter().enumerate() {
+            assert_eq!(with(case), Err("it has numbers that nobody reaches"), "case {n}");
         }
     }
 

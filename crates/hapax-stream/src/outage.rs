@@ -3,6 +3,11 @@
 //!
 //! A circuit breaker (Nygard, *Release It!*, 2007) around the handler.
 
+#[cfg(test)]
+mod mutants;
+mod rules;
+
+use self::rules::{Rule, obeys};
 use hapax_store::StoredId;
 use hapax_store::back_off::BackOff;
 use std::collections::HashSet;
@@ -45,33 +50,43 @@ impl Outage {
     /// Notes that a message could not be handled. Returns true if that counts as an attempt.
     pub(super) fn failed(&mut self, id: StoredId, now: Instant, random: u64) -> bool {
         if let Some(on) = &self.is_on {
-            return now.saturating_duration_since(on.since) >= LONGEST;
+            let is_over = obeys(Rule::Longest) && now.saturating_duration_since(on.since) >= LONGEST;
+            return is_over || !obeys(Rule::NoneCounts);
         }
-        self.failed.insert(id);
-        if self.failed.len() < DIFFERENT {
-            return !self.forgiven.remove(&id);
+        let another = || StoredId::new(&self.failed.len().to_le_bytes());
+        let counted = if obeys(Rule::Different) { id } else { another() };
+        self.failed.insert(counted);
+        if self.failed.len() < DIFFERENT || !obeys(Rule::Enough) {
+            let is_forgiven = if obeys(Rule::Once) { self.forgiven.remove(&id) } else { self.forgiven.contains(&id) };
+            return !is_forgiven;
         }
-        if self.forgiven.len() >= FORGIVEN_MAX {
+        if self.forgiven.len() >= FORGIVEN_MAX && obeys(Rule::Bound) {
             self.forgiven.clear();
         }
-        self.failed.remove(&id); // Its own does not count now.
-        self.forgiven.extend(self.failed.drain());
-        self.is_on = Some(On { since: now, next: now + BACK_OFF.after(1, random), tried: 0 });
+        if obeys(Rule::NotTheLast) {
+            self.failed.remove(&id);
+        }
+        let failed = self.failed.drain().filter(|_| obeys(Rule::Forgive));
+        self.forgiven.extend(failed);
+        let wait = if obeys(Rule::FirstWait) { BACK_OFF.after(1, random) } else { Duration::ZERO };
+        self.is_on = Some(On { since: now, next: now + wait, tried: 0 });
         false
     }
 
     /// Notes that a message that was tried in the outage could not be handled.
     pub(super) fn tried_in_vain(&mut self, now: Instant, random: u64) {
         if let Some(on) = &mut self.is_on {
-            on.tried = on.tried.saturating_add(1);
+            on.tried = if obeys(Rule::LongerWaits) { on.tried.saturating_add(1) } else { 0 };
             on.next = now + BACK_OFF.after(on.tried.saturating_add(1), random);
         }
     }
 
     /// Notes that a message was handled, which ends the outage.
     pub(super) fn succeeded(&mut self) {
-        self.failed.clear();
-        self.is_on = None;
+        if obeys(Rule::Between) {
+            self.failed.clear();
+        }
+        self.is_on = self.is_on.take().filter(|_| !obeys(Rule::Ends));
     }
 
     /// Returns the time since which there is an outage.
