@@ -34,7 +34,7 @@ fn inspect(path: &Path, runs: bool) -> Result<(), CommandError> {
     }
     let mut page = Vec::new();
     describe(&mut page, &inspection, runs).map_err(CommandError::output)?;
-    std::io::stdout().write_all(&page).map_err(CommandError::output)
+    crate::printable::page(&String::from_utf8_lossy(&page))
 }
 
 fn describe(page: &mut impl Write, inspection: &Inspection, runs: bool) -> std::io::Result<()> {

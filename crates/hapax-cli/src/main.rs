@@ -9,9 +9,8 @@ mod closed;
 mod error;
 mod filter;
 mod journal;
-#[cfg(feature = "marks")]
-mod marks;
 mod plan;
+mod printable;
 mod records;
 mod shell;
 #[cfg(feature = "store")]
@@ -24,6 +23,7 @@ use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue};
 use clap::{Parser, Subcommand};
 use error::CommandError;
+#[cfg(any(feature = "bench", feature = "man"))]
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -50,14 +50,11 @@ enum Command {
     #[cfg(feature = "verify")]
     #[command(long_about = verify::ABOUT)]
     Verify(verify::VerifyArgs),
-    /// Print who handled the events of an order, or of another subject, and when
-    #[cfg(feature = "marks")]
-    #[command(long_about = marks::ABOUT)]
-    Marks(Box<marks::MarksArgs>),
     /// Look into a directory that `filter --state`, or an engine with a journal, has left
     #[command(subcommand)]
     Journal(journal::JournalCommand),
-    /// Look into a store (Redis, PostgreSQL, SQLite, fjall): what it has of ids; forget some
+    /// Look into a store (Redis, PostgreSQL, SQLite, fjall): what it has of ids, who handled them;
+    /// forget some
     #[cfg(feature = "store")]
     #[command(subcommand)]
     Store(Box<store::StoreCommand>),
@@ -78,8 +75,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             if let Some(message) = failure.message() {
-                // There may be no reader of standard error.
-                let _ = writeln!(std::io::stderr(), "hapax: {message}");
+                printable::tell(format_args!("hapax: {message}"));
             }
             failure.exit_code()
         }
@@ -94,8 +90,6 @@ fn run(command: Command) -> Result<(), CommandError> {
         Command::Bench(options) => bench::run(*options),
         #[cfg(feature = "verify")]
         Command::Verify(options) => verify::run(options),
-        #[cfg(feature = "marks")]
-        Command::Marks(options) => marks::run(*options),
         Command::Journal(command) => journal::run(command),
         #[cfg(feature = "store")]
         Command::Store(command) => store::run(*command),
@@ -124,7 +118,6 @@ fn left_out(name: &str) -> Option<CommandError> {
     let (why, feature) = match name {
         "bench" if !cfg!(feature = "bench") => ("compiles all that it compares", name),
         "completions" | "man" if !cfg!(feature = "man") => ("compiles what writes them", "man"),
-        "marks" if !cfg!(feature = "marks") => ("compiles a driver of PostgreSQL", name),
         "store" if !cfg!(feature = "store") => ("compiles the clients of all stores", name),
         "verify" if !cfg!(feature = "verify") => ("compiles a test harness", name),
         _ => return None,
@@ -132,7 +125,7 @@ fn left_out(name: &str) -> Option<CommandError> {
     Some(CommandError::Usage(error::left_out(&format!("`{name}`"), why, feature)))
 }
 
-#[cfg(any(feature = "bench", feature = "man", feature = "marks", feature = "store", feature = "verify"))]
+#[cfg(any(feature = "bench", feature = "man"))]
 fn print(page: &[u8]) -> Result<(), CommandError> {
     std::io::stdout().write_all(page).map_err(CommandError::output)
 }

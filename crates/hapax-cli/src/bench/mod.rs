@@ -27,6 +27,7 @@ use self::interrupt::Interrupt;
 use self::progress::Progress;
 use self::scratch::Scratch;
 use crate::error::CommandError;
+use crate::printable::tell;
 use hapax_bench::measure::{Case, Effort, Machine, Report, Row, render};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -43,7 +44,7 @@ pub fn run(args: BenchArgs) -> Result<(), CommandError> {
         return output::write(&output::read(path)?, &args.output);
     }
     if cfg!(debug_assertions) {
-        eprintln!("hapax: built without optimization: these figures say nothing; build with --release");
+        tell(format_args!("hapax: built without optimization: these figures say nothing; build with --release"));
     }
     args.huge_pages.withhold()?;
     let interrupt = Interrupt::listen()?;
@@ -53,7 +54,7 @@ pub fn run(args: BenchArgs) -> Result<(), CommandError> {
     let plan = Plan::new(&args, traced.as_ref(), processors)?;
     let seed = args.seed.unwrap_or_else(random);
     let time = estimate::estimate(&plan.rows, args.rounds(), args.quick, traced.map_or(0, |traced| traced.events));
-    eprintln!("{}", progress::announce(&plan.rows, args.rounds(), time, seed));
+    tell(progress::announce(&plan.rows, args.rounds(), time, seed));
     let began_unix_seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
     let surroundings = Surroundings { directory: scratch.path(), huge_pages: args.huge_pages, interrupt: &interrupt };
     let mut rows = plan.rows;

@@ -141,8 +141,7 @@ fn print(report: &Report, args: &OutputArgs) -> Result<(), CommandError> {
     if let Some(path) = &args.compare {
         page.push_str(&format!("\nSince {}:\n{}", path.display(), compare(&read(path)?, report)));
     }
-    let mut stdout = io::stdout().lock();
-    stdout.write_all(page.as_bytes()).and_then(|()| stdout.flush()).map_err(CommandError::output)
+    crate::printable::page(&page)
 }
 
 /// Returns the width of the terminal; a file is as wide as it needs to be.

@@ -1,5 +1,6 @@
 //! Shows the progress of the comparison: a bar on a terminal, otherwise a line for each case.
 
+use crate::printable::tell;
 use hapax_bench::measure::render::described;
 use hapax_bench::measure::{Measurement, Row, Setting};
 use hapax_plan::rough;
@@ -48,8 +49,8 @@ impl Progress {
         let line = format!("{}, {}: {result}", row.strategy, described(&row.setting));
         match (&self.bar, seen) {
             (Some(bar), Ok(_)) => bar.inc(1),
-            (Some(bar), Err(_)) => bar.suspend(|| eprintln!("{line}")),
-            (None, _) => eprintln!("{} of {}: {line}", self.done, self.cases),
+            (Some(bar), Err(_)) => bar.suspend(|| tell(&line)),
+            (None, _) => tell(format_args!("{} of {}: {line}", self.done, self.cases)),
         }
     }
 

@@ -6,6 +6,7 @@ use super::options::BenchArgs;
 use super::scratch::Scratch;
 use crate::args::LineArgs;
 use crate::error::CommandError;
+use crate::printable::tell;
 use crate::records;
 use hapax_bench::measure::workload::Trace;
 use hapax_bench::measure::{Machine, Row, Shape, Workload};
@@ -48,7 +49,7 @@ pub fn trace(args: &BenchArgs, scratch: &Scratch, interrupt: &Interrupt) -> Resu
     }
     let path = scratch.path().join("trace");
     trace.write(&path).map_err(|error| CommandError::Io(error.to_string()))?;
-    eprintln!(
+    tell(format_args!(
         "{} ids{}, at most {} different ones {}",
         header.events,
         if args.quick && events == QUICK_EVENTS { " (with --quick, no more)" } else { "" },
@@ -57,7 +58,7 @@ pub fn trace(args: &BenchArgs, scratch: &Scratch, interrupt: &Interrupt) -> Resu
             true => "within a window",
             false => "in all; without --window none is forgotten",
         }
-    );
+    ));
     // The last two mean nothing for a trace.
     let workload = Workload { shape: Shape::Trace { path }, duplicates: 0.0, distance_windows: 0.0 };
     Ok(Some(Traced { workload, live: header.live, events: header.events }))

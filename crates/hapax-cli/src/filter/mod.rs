@@ -67,6 +67,7 @@ use self::stages::{BATCHES, Stages};
 use self::state::{Earlier, State};
 use crate::args::LineArgs;
 use crate::error::CommandError;
+use crate::printable::tell;
 use std::fmt::{self, Debug};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -117,16 +118,18 @@ pub fn run(mut args: FilterArgs) -> Result<(), CommandError> {
         last.state.take().map_or(Ok(()), |state| state.end(&last.printer.output, || last.signals.asked().is_err()));
     // Counts of what was read, also after an error.
     let counted = last.counter.take().map_or(Ok(None), Counter::write);
-    let done = done.and(ended).and(counted.map(|notice| notice.iter().for_each(|notice| eprintln!("hapax: {notice}"))));
+    let done = done
+        .and(ended)
+        .and(counted.map(|notice| notice.iter().for_each(|notice| tell(format_args!("hapax: {notice}")))));
     if let Some(refused) = last.counts.refused(args.refusing.refused) {
-        eprintln!("hapax: {refused}");
+        tell(format_args!("hapax: {refused}"));
     }
     // A reader that has closed its pipe may not want any more output.
     if let (Some(format), false) = (args.stats, matches!(done, Err(CommandError::ClosedPipe))) {
         let elapsed = start.elapsed();
         let report =
             Report { counts: last.counts, stats: plan.dedup.stats(), plan: &plan, window: args.window, elapsed };
-        eprintln!("{}", report.text(format));
+        tell(report.text(format));
     }
     done.and(lost.map_or(Ok(()), Err)).and(report::forgotten_early(&plan).map_or(Ok(()), Err))
 }

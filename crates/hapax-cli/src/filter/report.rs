@@ -6,6 +6,7 @@ use super::parse::Batch;
 use super::plan::Plan;
 use super::refusing::Refused;
 use crate::error::CommandError;
+use crate::printable::tell;
 use hapax::{Refusal, Stats};
 use hapax_plan::{Bytes, Time};
 use std::fmt::Write;
@@ -89,16 +90,22 @@ pub fn forgotten_early(plan: &Plan) -> Option<CommandError> {
 pub fn found(stats: &Stats) -> Option<CommandError> {
     let recovery = &stats.journal.as_ref()?.recovery;
     for torn in &recovery.torn {
-        eprintln!(
+        tell(format_args!(
             "hapax: {}: the last run was cut off while it wrote ({} bytes, at most {} ids): what it had printed last may be printed again",
             torn.path.display(),
             torn.bytes,
             torn.ids_at_most
-        );
+        ));
     }
     let first = recovery.damage.first()?;
-    eprintln!("hapax: warning: {first}; in all {} files and {} blocks", recovery.files_lost, recovery.blocks_lost);
-    recovery.moved_aside.iter().for_each(|path| eprintln!("hapax: {}: the damaged file is kept here", path.display()));
+    tell(format_args!(
+        "hapax: warning: {first}; in all {} files and {} blocks",
+        recovery.files_lost, recovery.blocks_lost
+    ));
+    recovery
+        .moved_aside
+        .iter()
+        .for_each(|path| tell(format_args!("hapax: {}: the damaged file is kept here", path.display())));
     let lost = recovery.ids_lost;
     Some(CommandError::Lost(format!("{lost} are lost from the state: duplicates of them may have passed")))
 }

@@ -8,6 +8,7 @@ use super::input::{Counted, Source, decompress, identity, read_at};
 use super::lines::Lines;
 use super::reading::{Inputs, Reading};
 use crate::error::CommandError;
+use crate::printable::tell;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Cursor, Read, Seek, SeekFrom};
@@ -56,11 +57,11 @@ impl Resume {
     fn known(&self, input: &str, opened: &Opened, source: &Source) -> Option<Checkpoint> {
         let known = self.places.get(input)?;
         if known.options != self.options {
-            eprintln!(
+            tell(format_args!(
                 "hapax: {}: an earlier run has read it with other options for what its events are, or which are printed: it is read \
                  from its beginning",
                 source.name().display()
-            );
+            ));
             return None;
         }
         let is_shorter = opened.length.is_some_and(|length| length < known.offset);
@@ -93,13 +94,13 @@ impl Inputs for Resume {
             return Ok(Reading { blocks, place, may_be_short: false, header: None });
         }
         if !opened.is_file && known.offset > 0 {
-            eprintln!(
+            tell(format_args!(
                 "hapax: {}: it begins like the one of an earlier run, which has printed what is to be printed of its first {} lines \
                  ({} bytes): these are skipped",
                 source.name().display(),
                 known.lines,
                 known.offset
-            );
+            ));
         }
         let place = Checkpoint { offset: known.offset, unended: known.unended, ..place };
         let mut reading = Reading { blocks, place, may_be_short: opened.is_file, header: None };

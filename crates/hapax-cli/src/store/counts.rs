@@ -2,6 +2,7 @@
 
 use super::{Records, open, show};
 use crate::error::CommandError;
+use crate::printable;
 use hapax::Key;
 use hapax_store::{Inspect, Listed};
 use serde_json::json;
@@ -31,7 +32,7 @@ impl open::Work for Stats {
             }
         }
         let page = if self.json { counts.json() } else { counts.text() };
-        crate::print(page.as_bytes())
+        printable::page(&page)
     }
 }
 
@@ -64,7 +65,7 @@ impl Counts {
     }
 
     fn json(&self) -> String {
-        show::json_line(&json!({ "scopes": self.by_scope, "records": self.records, "complete": !self.is_cut }))
+        printable::json_line(&json!({ "scopes": self.by_scope, "records": self.records, "complete": !self.is_cut }))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::{Filter, Records, failed, keys, open, show};
 use crate::error::CommandError;
+use crate::printable;
 use hapax_store::{Inspect, Listed, RecordKey, RecordState};
 use serde_json::json;
 
@@ -42,7 +43,7 @@ impl Forget {
         for (key, answer) in self.named.iter().zip(answers) {
             match answer.map_err(failed)? {
                 Some(record) => found.push(Listed::new(key.clone(), record.state, record.expires_in)),
-                None => crate::print(self.line(key, "no record").as_bytes())?,
+                None => printable::page(&self.line(key, "no record"))?,
             }
         }
         Ok(found)
@@ -51,7 +52,7 @@ impl Forget {
     fn line(&self, key: &RecordKey, was: &str) -> String {
         let is_forgotten = was != "no record";
         match (self.json, is_forgotten) {
-            (true, _) => show::json_line(
+            (true, _) => printable::json_line(
                 &json!({ "scope": key.scope.as_str(), "id": key.id.to_string(), "forgotten": is_forgotten, "was": was }),
             ),
             (false, true) => format!("forgotten  {key} (it was {was})\n"),
@@ -68,7 +69,7 @@ impl Forget {
                 let was_there = answer.map_err(failed)?;
                 let was = if was_there { show::state(listed.state) } else { "no record".to_owned() };
                 forgotten += usize::from(was_there);
-                crate::print(self.line(&listed.key, &was).as_bytes())?;
+                printable::page(&self.line(&listed.key, &was))?;
             }
         }
         Ok(forgotten)
@@ -99,7 +100,7 @@ impl open::Work for Forget {
         }
         match self.yes {
             true if self.json => Ok(()),
-            true => crate::print(format!("{forgotten} records forgotten\n").as_bytes()),
+            true => printable::page(&format!("{forgotten} records forgotten\n")),
             false => Err(CommandError::Usage(format!(
                 "that would forget {chosen} records, whose ids would be new to whoever sees them next; nothing was \
                  forgotten (--yes forgets them)"

@@ -3,16 +3,17 @@
 
 mod counts;
 mod forget;
+mod handled;
 mod open;
 mod redrive;
 mod show;
 
 use crate::error::CommandError;
+use crate::printable;
 use clap::{Args, Subcommand, ValueEnum};
 use hapax_store::{Cursor, ErrorKind, Inspect, Listed, RecordKey, RecordState, Scope, StoreError, StoredId};
 use open::Place;
 use show::Shown;
-use std::io::Write;
 
 /// The number of records in one request for a list.
 const PAGE: usize = 500;
@@ -58,6 +59,11 @@ pub enum StoreCommand {
     /// delivery once more: one that is sent anew is handled without this. Ids that are done are
     /// left alone.
     Redrive(Named),
+    /// Print who handled the events of an order, or of another subject, and when (PostgreSQL)
+    ///
+    /// It reads what `inbox::mark` and workers of hapax-postgres have written down beside their
+    /// marks, for as long as those are kept. Nothing is changed.
+    Handled(Box<handled::HandledArgs>),
     /// Count records by scope and state
     Stats {
         #[command(flatten)]
@@ -145,6 +151,7 @@ pub fn run(command: StoreCommand) -> Result<(), CommandError> {
             StoreCommand::Redrive(Named { place, ids, scope, json }) => {
                 open::with(&place, redrive::Redrive { keys: keys(&ids, &scope)?, json }).await
             }
+            StoreCommand::Handled(args) => handled::run(*args).await,
             StoreCommand::Stats { place, limit, json } => open::with(&place, counts::Stats { limit, json }).await,
         }
     })
@@ -164,7 +171,7 @@ impl open::Work for Get {
             let shown = Shown { key, record: answer.map_err(failed)?, attempts };
             page += &if self.json { shown.json() } else { shown.text() };
         }
-        crate::print(page.as_bytes())
+        printable::page(&page)
     }
 }
 
@@ -180,14 +187,13 @@ impl open::Work for List {
         while let Some(page) = records.next().await? {
             for listed in page.iter().filter(|listed| self.filter.takes(listed)) {
                 if printed == self.limit {
-                    // There may be no reader of standard error.
-                    let more = format!("hapax: there are more than {}: see --limit, --scope, --prefix", self.limit);
-                    let _ = writeln!(std::io::stderr(), "{more}");
+                    let limit = self.limit;
+                    printable::tell(format_args!("hapax: there are more than {limit}: see --limit, --scope, --prefix"));
                     return Ok(());
                 }
                 printed += 1;
                 let line = if self.json { show::listed_json(listed) } else { show::listed(listed) };
-                crate::print(line.as_bytes())?;
+                printable::page(&line)?;
             }
         }
         Ok(())

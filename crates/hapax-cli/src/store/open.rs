@@ -8,14 +8,18 @@ use hapax_postgres::{Layout, PostgresOptions, PostgresStore};
 use hapax_redis::{RedisOptions, RedisStore};
 use hapax_sqlite::SqliteOptions;
 use hapax_store::Inspect;
+use std::fmt;
 use std::path::Path;
 
 /// The store.
 #[derive(Debug, Args)]
 pub struct Place {
-    /// Address: redis://HOST, postgres://HOST/DATABASE, the directory of fjall, or the file of
-    /// SQLite; by TLS: rediss://HOST, postgres://HOST/DATABASE?sslmode=require
-    url: String,
+    /// Address: redis://HOST, postgres://HOST/DATABASE, or words like `host=db user=app`, the
+    /// directory of fjall, or the file of SQLite; env:NAME for the one in an environment variable,
+    /// where other users of this machine do not see a password; by TLS: rediss://HOST,
+    /// postgres://HOST/DATABASE?sslmode=verify-full
+    #[arg(value_name = "ADDRESS", value_parser = Address::parse)]
+    url: Address,
     /// Namespace of the keys (Redis), without which none is read: that of `RedisOptions`
     #[arg(long, value_name = "NAME", help_heading = "Store")]
     namespace: Option<String>,
@@ -28,6 +32,40 @@ pub struct Place {
     /// Each scope has a table of its own (PostgreSQL)
     #[arg(long, help_heading = "Store")]
     per_scope: bool,
+}
+
+/// An address. It may contain a password, so it is not shown unless it is a path.
+#[derive(Clone)]
+struct Address {
+    text: String,
+    /// The environment variable that it comes from.
+    variable: Option<String>,
+}
+
+impl Address {
+    fn parse(given: &str) -> Result<Self, String> {
+        let Some(name) = given.strip_prefix("env:") else {
+            return Ok(Address { text: given.to_owned(), variable: None });
+        };
+        let text = std::env::var(name).map_err(|_| format!("no text is in the environment variable {name}"))?;
+        Ok(Address { text, variable: Some(name.to_owned()) })
+    }
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.to_string())
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.variable {
+            Some(name) => write!(f, "the address in {name}"),
+            None if self.text.contains(['@', '=', ':']) => f.write_str("the address"),
+            None => f.write_str(&self.text),
+        }
+    }
 }
 
 /// The kind of store that an address names.
@@ -52,56 +90,60 @@ pub async fn with(place: &Place, work: impl Work) -> Result<(), CommandError> {
         Kind::Redis => {
             let namespace = place.namespace.as_deref().unwrap_or_default();
             let options = match place.cluster {
-                true => RedisOptions::cluster([place.url.as_str()], namespace),
-                false => RedisOptions::single(place.url.as_str(), namespace),
+                true => RedisOptions::cluster([place.url.text.as_str()], namespace),
+                false => RedisOptions::single(place.url.text.as_str(), namespace),
             };
             work.on(RedisStore::connect(options).await.map_err(failed)?).await
         }
         Kind::Postgres => {
-            let mut options = PostgresOptions::parse(&place.url).map_err(failed)?;
-            if is_encrypted(&place.url) {
-                options = options.tls(None).map_err(failed)?;
-            }
-            if let Some(table) = &place.table {
-                let (schema, name) = table.split_once('.').unwrap_or(("public", table));
-                options = options.names(schema, name).map_err(failed)?;
-            }
+            let (schema, name) = place.names();
+            let mut options = place.postgres()?.names(schema, name).map_err(failed)?;
             if place.per_scope {
                 options = options.layout(Layout::PerScope);
             }
             work.on(PostgresStore::new(options).map_err(failed)?).await
         }
-        Kind::Fjall => work.on(FjallOptions::new().must_exist(true).open(&place.url).await.map_err(failed)?).await,
+        Kind::Fjall => work.on(FjallOptions::new().must_exist(true).open(&place.url.text).await.map_err(failed)?).await,
         Kind::Sqlite => {
             let mut options = SqliteOptions::new().must_exist(true);
             if let Some(table) = &place.table {
                 options = options.table(table);
             }
-            work.on(options.open(&place.url).await.map_err(failed)?).await
+            work.on(options.open(&place.url.text).await.map_err(failed)?).await
         }
     }
 }
 
-/// Returns true if the address of a PostgreSQL asks for TLS, as its own tools understand it.
-fn is_encrypted(url: &str) -> bool {
-    let options = url.split_once('?').map_or("", |(_, options)| options);
-    options.split('&').any(|option| option == "sslmode=require")
-}
-
 impl Place {
+    /// Returns options for the address of a PostgreSQL.
+    pub fn postgres(&self) -> Result<PostgresOptions, CommandError> {
+        self.check(Kind::Postgres)?;
+        match self.kind()? {
+            Kind::Postgres => PostgresOptions::parse(&self.url.text).map_err(failed),
+            _ => Err(CommandError::Usage(format!("{}: expected the address of a PostgreSQL", self.url))),
+        }
+    }
+
+    /// Returns the schema of the tables, and the name that they begin with.
+    pub fn names(&self) -> (&str, &str) {
+        let table = self.table.as_deref().unwrap_or("hapax");
+        table.split_once('.').unwrap_or(("public", table))
+    }
+
     fn kind(&self) -> Result<Kind, CommandError> {
-        let scheme = self.url.split_once("://").map(|(scheme, _)| scheme);
-        match scheme {
+        let path = Path::new(&self.url.text);
+        match self.url.text.split_once("://").map(|(scheme, _)| scheme) {
             Some("redis" | "rediss" | "redis+unix" | "rediss+unix" | "unix") => Ok(Kind::Redis),
             Some("postgres" | "postgresql") => Ok(Kind::Postgres),
-            Some(other) => Err(CommandError::Usage(format!(
-                "an address begins with redis:// or postgres://, or is the path of a directory or a file; this one \
-                 begins with {other}://"
+            Some(_) => Err(CommandError::Usage(format!(
+                "{}: expected redis://, rediss:// or postgres:// at its beginning, or the path of a directory or a file",
+                self.url
             ))),
-            None => match std::fs::metadata(Path::new(&self.url)) {
+            None => match std::fs::metadata(path) {
                 Ok(metadata) if metadata.is_dir() => Ok(Kind::Fjall),
                 Ok(_) => Ok(Kind::Sqlite),
-                Err(error) => Err(CommandError::input(Path::new(&self.url), error)),
+                Err(_) if self.url.text.contains('=') => Ok(Kind::Postgres),
+                Err(error) => Err(CommandError::Io(format!("{}: {error}", self.url))),
             },
         }
     }
@@ -130,7 +172,8 @@ mod tests {
     use super::*;
 
     fn place(url: &str) -> Place {
-        Place { url: url.into(), namespace: None, cluster: false, table: None, per_scope: false }
+        let url = Address::parse(url).unwrap();
+        Place { url, namespace: None, cluster: false, table: None, per_scope: false }
     }
 
     #[test]
@@ -138,16 +181,35 @@ mod tests {
         assert_eq!(place("redis://localhost").kind().unwrap(), Kind::Redis);
         assert_eq!(place("rediss://localhost").kind().unwrap(), Kind::Redis);
         assert_eq!(place("postgres://localhost/app").kind().unwrap(), Kind::Postgres);
+        assert_eq!(place("host=/run/postgresql user=app").kind().unwrap(), Kind::Postgres);
         assert_eq!(place("src").kind().unwrap(), Kind::Fjall);
         assert_eq!(place("Cargo.toml").kind().unwrap(), Kind::Sqlite);
-        assert!(matches!(place("mysql://localhost").kind(), Err(CommandError::Usage(why)) if why.contains("mysql://")));
+        assert!(
+            matches!(place("mysql://localhost").kind(), Err(CommandError::Usage(why)) if why.contains("postgres://"))
+        );
         assert!(matches!(place("nowhere").kind(), Err(CommandError::Io(why)) if why.starts_with("nowhere: ")));
+        assert!(place("redis://localhost").postgres().is_err() && place("src").postgres().is_err());
     }
 
     #[test]
-    fn an_address_asks_for_tls_in_the_usual_words() {
-        assert!(is_encrypted("postgres://db/app?sslmode=require") && is_encrypted("postgres://db?a=b&sslmode=require"));
-        assert!(!is_encrypted("postgres://db/app") && !is_encrypted("postgres://db/sslmode=require?sslmode=prefer"));
+    fn an_address_comes_from_the_environment_too_and_is_never_shown() {
+        let path = std::env::var("PATH").unwrap();
+        assert_eq!(place("env:PATH").url.text, path);
+        assert_eq!(Address::parse("env:HAPAX_NONE").unwrap_err(), "no text is in the environment variable HAPAX_NONE");
+        for secret in ["mysql://u:secret@db", "redis:/u:secret@db", "postgres//u:secret@db", "secret://x"] {
+            let place = place(secret);
+            let error = place.kind().unwrap_err();
+            assert!(!format!("{error} {place:?}").contains("secret"), "{error}");
+        }
+        let of_variable = Place { url: Address { text: "secret".into(), variable: Some("URL".into()) }, ..place("") };
+        assert!(of_variable.kind().unwrap_err().to_string().starts_with("the address in URL: "));
+    }
+
+    #[test]
+    fn tables_have_a_schema_and_a_name() {
+        assert_eq!(place("").names(), ("public", "hapax"));
+        assert_eq!(Place { table: Some("seen".into()), ..place("") }.names(), ("public", "seen"));
+        assert_eq!(Place { table: Some("app.seen".into()), ..place("") }.names(), ("app", "seen"));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! `hapax store redrive`, and what consumers keep of the attempts at an id beside its record.
 
-use super::{failed, open, show};
+use super::{failed, open};
 use crate::error::CommandError;
+use crate::printable;
 use hapax_store::attempt_count::AttemptCount;
 use hapax_store::{Inspect, RecordKey, note_key};
 use serde_json::json;
@@ -29,13 +30,13 @@ impl open::Work for Redrive {
                 }
             }
             let line = match (self.json, waits) {
-                (true, _) => show::json_line(
+                (true, _) => printable::json_line(
                     &json!({ "scope": key.scope.as_str(), "id": key.id.to_string(), "redriven": waits }),
                 ),
                 (false, true) => format!("redriven   {key}\n"),
                 (false, false) => format!("not aside  {key}\n"),
             };
-            crate::print(line.as_bytes())?;
+            printable::page(&line)?;
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! Records as text, and as JSON: pure, but for the time at which they end.
 
+use crate::printable::{json_line, line};
 use hapax::Key;
 use hapax_plan::Time;
 use hapax_store::attempt_count::AttemptCount;
@@ -99,28 +100,6 @@ pub fn listed_json(listed: &Listed) -> String {
     json_line(&object)
 }
 
-/// Returns a line with an object. What a terminal would obey, or could not print, is escaped.
-pub fn json_line(object: &Value) -> String {
-    let mut line = String::new();
-    for c in object.to_string().chars() {
-        if is_printable(c) {
-            line.push(c);
-            continue;
-        }
-        for unit in c.encode_utf16(&mut [0; 2]) {
-            // To write to a string never fails.
-            let _ = write!(line, "\\u{unit:04x}");
-        }
-    }
-    line + "\n"
-}
-
-/// Returns true if a character can be printed in a line, by the rule by which Rust escapes text.
-fn is_printable(c: char) -> bool {
-    // (After a letter: a mark that combines with it is printed.)
-    c == ' ' || c.is_ascii_graphic() || format!("a{c}").escape_debug().count() == 2
-}
-
 fn named(key: &RecordKey) -> Value {
     json!({ "scope": key.scope.as_str(), "id": key.id.to_string() })
 }
@@ -153,18 +132,18 @@ fn readable(result: &[u8]) -> String {
     let start: String = text.chars().take(RESULT_CHARS).collect();
     let cut =
         if start.len() < text.len() { format!("… (the first {RESULT_CHARS} characters)") } else { String::new() };
-    let escaped: String =
-        start.chars().map(|c| if is_printable(c) { c.into() } else { c.escape_debug().to_string() }).collect();
-    format!(": {escaped}{cut}")
+    format!(": {}{cut}", line(&start))
 }
 
-fn hex(bytes: &[u8]) -> String {
+/// Returns two hexadecimal digits a byte.
+pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::printable::is_printable;
     use hapax_store::{Fingerprint, Scope};
 
     fn key() -> RecordKey {

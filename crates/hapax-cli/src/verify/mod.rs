@@ -5,6 +5,7 @@ mod history;
 mod report;
 
 use crate::error::CommandError;
+use crate::printable;
 use hapax_testing::{Problem, check_history};
 use std::fs::File;
 use std::io::{BufReader, Read, stdin};
@@ -56,6 +57,6 @@ pub fn run(args: VerifyArgs) -> Result<(), CommandError> {
         )));
     }
     let text = if args.json { report::json(&history, &checked) } else { report::text(&history, &checked) };
-    crate::print(text.as_bytes())?;
+    printable::page(&text)?;
     checked.map(drop).map_err(|_| CommandError::Found)
 }

@@ -1,6 +1,7 @@
 //! The result, for people and for programs.
 
 use super::history::History;
+use crate::printable::json_line;
 use hapax_testing::{Interval, Report, Violation};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -56,5 +57,5 @@ pub fn json(history: &History, checked: &Checked) -> String {
             "diagram": violation.to_string(),
         }),
     };
-    format!("{value}\n")
+    json_line(&value)
 }

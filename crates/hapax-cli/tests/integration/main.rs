@@ -1,6 +1,5 @@
 //! The command, from outside.
 
 mod filter;
-mod marks;
 mod store;
 mod verify;

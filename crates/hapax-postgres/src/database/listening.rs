@@ -71,8 +71,7 @@ pub(super) struct Own(pub(super) Arc<PostgresOptions>);
 impl Listens for Own {
     async fn listen(&self, channel: &str, woken: &Notify) -> Result<(), StoreError> {
         #[cfg(feature = "tls")]
-        if let Some(roots) = &self.0.tls {
-            let connector = crate::store::tls::Connector::new(roots)?;
+        if let Some(connector) = self.0.connector()? {
             let connected = self.0.config.connect(connector).await.map_err(|error| failed("connect", error))?;
             return driven(connected, channel, woken, self.0.timeout + GRACE).await;
         }

@@ -39,8 +39,7 @@ impl PostgresOptions {
     async fn once(&self) -> Result<Client, StoreError> {
         let failed = |error| failed("connect", error);
         #[cfg(feature = "tls")]
-        if let Some(roots) = &self.tls {
-            let connector = crate::store::tls::Connector::new(roots)?;
+        if let Some(connector) = self.connector()? {
             return connecting::drive(&self.config, connector).await.map(|(client, _)| client).map_err(failed);
         }
         connecting::drive(&self.config, NoTls).await.map(|(client, _)| client).map_err(failed)

@@ -56,8 +56,8 @@ pub(crate) fn pool(
 ) -> Result<Pool, StoreError> {
     let (config, connecting) = (options.config.clone(), (settings, pooled));
     #[cfg(feature = "tls")]
-    let manager = match &options.tls {
-        Some(roots) => manager(config, super::tls::Connector::new(roots)?, connecting),
+    let manager = match options.connector()? {
+        Some(connector) => manager(config, connector, connecting),
         None => manager(config, NoTls, connecting),
     };
     #[cfg(not(feature = "tls"))]

@@ -25,6 +25,7 @@
 //! leave a closed bucket. So the latest time in it, found once, remains a bound, and when that time
 //! has passed the bucket is dropped, again under the exclusive lock.
 
+mod address;
 mod batches;
 pub(crate) mod connecting;
 mod entries;

@@ -66,14 +66,30 @@ impl PostgresOptions {
     /// `host=/run/postgresql user=app`. It may name a Unix socket's directory, several hosts, and
     /// `target_session_attrs=read-write`.
     ///
+    /// `sslmode=verify-full` connects by TLS only, and verifies the server's certificate and name,
+    /// by the platform's certificates or those in the file of `sslrootcert`. `require` and
+    /// `verify-ca` do the same, which is more than libpq does. `disable`, or nothing, connects
+    /// without TLS. `allow` and `prefer` are refused: whoever is on the way could turn TLS off.
+    ///
     /// # Errors
     ///
-    /// [`ErrorKind::Misconfigured`] if it is no such address.
+    /// [`ErrorKind::Misconfigured`] if it is no such address, or asks for TLS without the feature
+    /// `tls`, or if the file of `sslrootcert` cannot be read.
     pub fn parse(address: &str) -> Result<Self, StoreError> {
-        let config = address
-            .parse::<Config>()
-            .map_err(|error| StoreError::caused(ErrorKind::Misconfigured, BACKEND, "expected an address", error))?;
-        Self::new(config)
+        let (config, roots) = super::address::parse(address)?;
+        let options = Self::new(config)?;
+        #[cfg(feature = "tls")]
+        if let Some(file) = roots {
+            let unreadable = |error| {
+                let what = format!("sslrootcert: expected a file of certificates, {file:?}");
+                StoreError::caused(ErrorKind::Misconfigured, BACKEND, what, error)
+            };
+            return options.tls(Some(&std::fs::read_to_string(&file).map_err(unreadable)?));
+        }
+        // (Without TLS, `new` has refused all that could have named a file.)
+        #[cfg(not(feature = "tls"))]
+        drop(roots);
+        Ok(options)
     }
 
     /// Creates options from the server, database and user in the driver's configuration.
@@ -84,10 +100,16 @@ impl PostgresOptions {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Misconfigured`] if there is no host.
+    /// [`ErrorKind::Misconfigured`] if there is no host, or if the configuration requires TLS and
+    /// there is no feature `tls`.
     pub fn new(mut config: Config) -> Result<Self, StoreError> {
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
             let what = "expected a host, or the directory of a Unix socket";
+            return Err(StoreError::new(ErrorKind::Misconfigured, BACKEND, what));
+        }
+        #[cfg(not(feature = "tls"))]
+        if config.get_ssl_mode() == tokio_postgres::config::SslMode::Require {
+            let what = "sslmode: expected the feature `tls` of hapax-postgres, for a connection by TLS";
             return Err(StoreError::new(ErrorKind::Misconfigured, BACKEND, what));
         }
         if config.get_connect_timeout().is_none() {
@@ -183,8 +205,8 @@ impl PostgresOptions {
         Ok(self)
     }
 
-    /// Connects by TLS only, and trusts the certificates in this text (PEM), or those of the
-    /// platform if there is none.
+    /// Connects by TLS only, whatever the address says, and trusts the certificates in this text
+    /// (PEM), or those of the platform if there is none. A server's name is verified, too.
     ///
     /// # Errors
     ///
@@ -198,6 +220,17 @@ impl PostgresOptions {
 }
 
 impl PostgresOptions {
+    /// Returns a connector by TLS, if that is asked for: by [`tls`](Self::tls), or by the address.
+    #[cfg(feature = "tls")]
+    pub(crate) fn connector(&self) -> Result<Option<super::tls::Connector>, StoreError> {
+        let roots = match (&self.tls, self.config.get_ssl_mode()) {
+            (Some(roots), _) => roots.clone(),
+            (None, tokio_postgres::config::SslMode::Require) => super::tls::Roots::new(None)?,
+            (None, _) => return Ok(None),
+        };
+        super::tls::Connector::new(&roots).map(Some)
+    }
+
     /// Returns the number of connections of a store.
     pub(crate) fn connections_or_few(&self) -> usize {
         self.connections.unwrap_or(4)

@@ -44,6 +44,7 @@ use super::report::{Counts, Spilled};
 use super::signals::Signals;
 use super::stages::{Next, Stages};
 use crate::error::CommandError;
+use crate::printable::tell;
 use budget::{BYTES_MIN, BYTES_UNASKED, Budget};
 use hapax::{Digester, Outcome, Tier, Verdict};
 use hapax_plan::Bytes;
@@ -118,9 +119,9 @@ pub fn run(job: Job) -> Result<(), CommandError> {
     let done = stages.run(|next| last.take(next));
     last.progress.finish();
     let counted = last.counter.take().map_or(Ok(None), Counter::write);
-    let done = done.and(counted.map(|notice| notice.iter().for_each(|notice| eprintln!("hapax: {notice}"))));
+    let done = done.and(counted.map(|notice| notice.iter().for_each(|notice| tell(format_args!("hapax: {notice}")))));
     if let (Some(format), false) = (args.stats, matches!(done, Err(CommandError::ClosedPipe))) {
-        eprintln!("{}", spilled.text(&last.counts, start.elapsed(), format));
+        tell(spilled.text(&last.counts, start.elapsed(), format));
     }
     done
 }

@@ -1,5 +1,7 @@
 //! Prints what was handled, as a table for people and as JSON.
 
+use crate::printable::{json_line, line};
+use crate::store::show::hex;
 use hapax_postgres::inbox::Handled;
 use serde_json::{Value, json};
 use std::time::SystemTime;
@@ -29,7 +31,7 @@ pub fn table(page: &[Handled], next: Option<i64>) -> String {
 }
 
 fn row(event: &Handled) -> [String; HEAD.len()] {
-    let or_dash = |text: &Option<String>| text.as_deref().map_or_else(|| "-".to_owned(), shown);
+    let or_dash = |text: &Option<String>| text.as_deref().map_or_else(|| "-".to_owned(), line);
     let state = match (event.requeued_at, event.is_kept) {
         (Some(_), _) => "requeued",
         (None, true) => "kept",
@@ -38,23 +40,14 @@ fn row(event: &Handled) -> [String; HEAD.len()] {
     [
         event.number.to_string(),
         at(event.handled_at),
-        shown(&event.consumer),
+        line(&event.consumer),
         or_dash(&event.processor),
         or_dash(&event.kind),
         or_dash(&event.subject),
-        std::str::from_utf8(&event.id).map_or_else(|_| format!("0x{}", hex(&event.id)), shown),
+        std::str::from_utf8(&event.id).map_or_else(|_| format!("0x{}", hex(&event.id)), line),
         event.attempts.to_string(),
         state.to_owned(),
     ]
-}
-
-/// Returns text that does nothing to a terminal.
-fn shown(text: &str) -> String {
-    text.chars().flat_map(|char| if char.is_control() { char.escape_debug().collect() } else { vec![char] }).collect()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Formats a time as RFC 3339 does, in UTC.
@@ -66,7 +59,7 @@ fn at(time: SystemTime) -> String {
 /// result that is no text is in hexadecimal digits, under another name.
 pub fn json(page: &[Handled], next: Option<i64>) -> String {
     let events: Vec<Value> = page.iter().map(event).collect();
-    format!("{:#}\n", json!({ "events": events, "next": next }))
+    json_line(&json!({ "events": events, "next": next }))
 }
 
 fn event(event: &Handled) -> Value {
@@ -92,17 +85,4 @@ fn event(event: &Handled) -> Value {
         }
     }
     object
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nothing_that_is_printed_steers_a_terminal() {
-        assert_eq!(shown("order-17 €"), "order-17 €");
-        assert_eq!(shown("a\u{1b}[2Jb\n"), "a\\u{1b}[2Jb\\n");
-        assert_eq!(hex(&[0, 255]), "00ff");
-        assert_eq!(at(SystemTime::UNIX_EPOCH), "1970-01-01T00:00:00Z");
-    }
 }

@@ -1,4 +1,4 @@
-//! `hapax marks`, from outside, on a PostgreSQL server of the test's own. Without PostgreSQL it
+//! `hapax store handled`, from outside, on a PostgreSQL server of the test's own. Without PostgreSQL it
 //! says SKIPPED.
 
 use hapax_postgres::inbox::NewMark;
@@ -6,9 +6,8 @@ use hapax_postgres::{PostgresOptions, Tables, inbox};
 use std::process::{Command, Output};
 use testkit::postgres_server::Server;
 
-fn marks(address: &str, options: &[&str]) -> Output {
-    let command = env!("CARGO_BIN_EXE_hapax");
-    Command::new(command).env_remove("DATABASE_URL").args(["marks", "--url", address]).args(options).output().unwrap()
+fn handled(address: &str, options: &[&str]) -> Output {
+    super::hapax(&[&["handled", address], options].concat())
 }
 
 fn out(output: &Output) -> String {
@@ -20,7 +19,7 @@ fn error(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// Makes tables, and marks four events.
+/// Makes tables, and marks five events.
 async fn make(address: &str) {
     let mut client = PostgresOptions::parse(address).unwrap().connect().await.unwrap();
     let tables = Tables::new("public", "shop").unwrap();
@@ -31,6 +30,7 @@ async fn make(address: &str) {
         (b"m-1", "shipping", "order-17"),
         (b"m-2", "billing", "order-18"),
         (b"\xff\x00", "billing", "order-17"),
+        ("m\u{202e}3".as_bytes(), "\u{2066}away", "order-\u{202e}19"),
     ] {
         let mark = NewMark::new(id).kind("order.paid").source("/orders").subject(subject).processor("pod-0");
         assert!(inbox::mark(&mut tx, &tables, consumer, mark).await.unwrap().is_first());
@@ -43,9 +43,9 @@ fn who_handled_the_events_of_a_subject_is_printed() {
     let Some(server) = Server::shared() else { return };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     runtime.block_on(make(&server.address()));
-    let marks = |options: &[&str]| marks(&server.address(), &[&["--tables", "public.shop"], options].concat());
+    let handled = |options: &[&str]| handled(&server.address(), &[&["--table", "public.shop"], options].concat());
 
-    let table = out(&marks(&["--subject", "order-17"]));
+    let table = out(&handled(&["--subject", "order-17"]));
     let lines: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(
         lines[0],
@@ -54,13 +54,13 @@ fn who_handled_the_events_of_a_subject_is_printed() {
     let rows: Vec<_> = lines[1..].iter().map(|cells| (cells[2], cells[3], cells[4], cells[5], cells[6])).collect();
     let of = |consumer, id| (consumer, "pod-0", "order.paid", "order-17", id);
     assert_eq!(rows, [of("billing", "m-1"), of("shipping", "m-1"), of("billing", "0xff00")]);
-    assert_eq!(out(&marks(&["--subject", "order-1"])), "nothing was handled that is still known\n");
+    assert_eq!(out(&handled(&["--subject", "order-1"])), "nothing was handled that is still known\n");
 
     // In pages, as JSON.
     let mut behind = "0".to_owned();
     let mut ids = Vec::new();
     loop {
-        let page = out(&marks(&["--consumer", "billing", "--limit", "2", "--behind", &behind, "--json"]));
+        let page = out(&handled(&["--consumer", "billing", "--limit", "2", "--behind", &behind, "--json"]));
         let page: serde_json::Value = serde_json::from_str(&page).unwrap();
         for event in page["events"].as_array().unwrap() {
             assert_eq!((&event["source"], &event["kept"]), (&"/orders".into(), &false.into()));
@@ -73,26 +73,36 @@ fn who_handled_the_events_of_a_subject_is_printed() {
         }
     }
     assert_eq!(ids, ["m-1", "m-2", "ff00"]);
-    let page = out(&marks(&["--kind", "order.paid", "--processor", "pod-0", "--limit", "1"]));
+    let page = out(&handled(&["--kind", "order.paid", "--processor", "pod-0", "--limit", "1"]));
     assert!(page.contains("there are more: --behind "), "{page}");
 
     for (options, code, what) in [
-        (&["--tables", "shop"][..], 2, "expected a schema, a dot and a prefix"),
+        (&["--table", "Shop x"][..], 2, "Shop x"),
         (&["--subject", ""], 2, "a subject of 1 to 1024 bytes"),
         (&["--limit", "0"], 2, "0"),
     ] {
-        let output = self::marks(&server.address(), options);
+        let output = self::handled(&server.address(), options);
         assert!(output.status.code() == Some(code) && error(&output).contains(what), "{options:?}: {output:?}");
     }
-    let none = self::marks(&server.address(), &["--tables", "public.none"]);
+    let none = self::handled(&server.address(), &["--table", "public.none"]);
     assert!(none.status.code() == Some(2) && error(&none).contains("Tables::migrate"), "{none:?}");
-    let away = self::marks("host=127.0.0.1 port=1 user=a", &[]);
+    let away = self::handled("host=127.0.0.1 port=1 user=a", &[]);
     assert_eq!(away.status.code(), Some(1), "{away:?}");
-    let nowhere = Command::new(env!("CARGO_BIN_EXE_hapax")).env_remove("DATABASE_URL").arg("marks").output().unwrap();
-    assert!(nowhere.status.code() == Some(2) && error(&nowhere).contains("DATABASE_URL"), "{nowhere:?}");
     let by_variable = Command::new(env!("CARGO_BIN_EXE_hapax"))
         .env("DATABASE_URL", server.address())
-        .args(["marks", "--tables", "public.shop", "--subject", "order-18"])
+        .args(["store", "handled", "env:DATABASE_URL", "--table", "shop", "--subject", "order-18"])
         .output();
     assert!(out(&by_variable.unwrap()).contains("m-2"));
+
+    // What others have chosen does nothing to a terminal.
+    let hostile = ["--subject", "order-\u{202e}19"];
+    let table = out(&handled(&hostile));
+    assert!(table.contains("\\u{2066}away") && table.contains("order-\\u{202e}19  m\\u{202e}3"), "{table}");
+    let json = out(&handled(&[&hostile[..], &["--json"]].concat()));
+    assert!(![&table, &json].iter().any(|text| text.contains(['\u{202e}', '\u{2066}'])), "{table} {json}");
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(
+        (&json["events"][0]["id"], &json["events"][0]["consumer"]),
+        (&"m\u{202e}3".into(), &"\u{2066}away".into())
+    );
 }

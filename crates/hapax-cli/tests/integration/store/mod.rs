@@ -2,6 +2,7 @@
 //! fjall; and on servers of its own.
 
 mod aside;
+mod handled;
 mod servers;
 
 use hapax::Key;
@@ -178,4 +179,62 @@ fn nothing_is_made_where_there_is_no_store() {
     }
     assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0);
     assert_eq!(std::fs::metadata(&file).unwrap().len(), 0);
+}
+
+/// Checks that what others have chosen does nothing to a terminal: a name of a file, here in an
+/// error, and ids.
+#[test]
+fn nothing_steers_a_terminal() {
+    let made = Temporary::new("terminal");
+    let hostile = "a\u{1b}[31m\u{202e}b\u{2066}";
+    let missing = made.0.join(hostile);
+    let missing = missing.to_str().unwrap();
+    let commands = [vec!["store", "list", missing], vec!["filter", missing], vec!["journal", "inspect", missing]];
+    for command in commands.into_iter().chain([vec!["verify", missing], vec!["plan", "--from", missing]]) {
+        let output = Command::new(env!("CARGO_BIN_EXE_hapax")).args(&command).output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            !output.status.success() && error.contains("a\\u{1b}[31m\\u{202e}b\\u{2066}"),
+            "{command:?}: {error:?}"
+        );
+        assert!(!error.contains(['\u{1b}', '\u{202e}', '\u{2066}']), "{command:?}: {error:?}");
+    }
+    let file = made.0.join("ids.db");
+    wait(async {
+        let store = SqliteStore::open(&file).await.unwrap();
+        let key = RecordKey::new(&Scope::new("orders").unwrap(), hostile);
+        store.mark(&[Mark { key, attempt: 1, retention: YEARS }]).await.unwrap();
+    });
+    let file = file.to_str().unwrap();
+    for options in [vec!["list", file], vec!["list", file, "--json"], vec!["stats", file]] {
+        let printed = printed(&options);
+        assert!(printed.contains("orders") && !printed.contains(['\u{1b}', '\u{202e}', '\u{2066}']), "{printed:?}");
+    }
+}
+
+/// Checks the words of an address about TLS, and that no password is shown.
+#[test]
+fn an_address_asks_for_tls_that_is_verified_or_for_none_and_nothing_shows_it() {
+    let address = |words: &str| format!("postgres://u:secret@127.0.0.1:1/db?{words}");
+    for (words, code, says) in [
+        ("sslmode=verify-full", 1, "unavailable"),
+        ("sslmode=disable", 1, "unavailable"),
+        ("sslmode=prefer", 2, "sslmode: expected disable or verify-full"),
+        ("sslmode=secret", 2, "sslmode: expected disable or verify-full"),
+        ("sslmode=verify-full&sslrootcert=/nowhere/ca.pem", 2, "sslrootcert: expected a file"),
+        ("sslrootcert=/nowhere/ca.pem", 2, "expected sslmode=verify-full beside it"),
+    ] {
+        for command in ["list", "handled"] {
+            let mut hapax = Command::new(env!("CARGO_BIN_EXE_hapax"));
+            hapax.args(["store", command, "env:ADDRESS"]).env("ADDRESS", address(words));
+            for output in [self::hapax(&[command, &address(words)]), hapax.output().unwrap()] {
+                let error = String::from_utf8(output.stderr).unwrap();
+                assert_eq!(output.status.code(), Some(code), "{command} {words}: {error}");
+                assert!(error.contains(says) && !error.contains("secret"), "{command} {words}: {error}");
+            }
+        }
+    }
+    let unset = hapax(&["list", "env:HAPAX_NONE"]);
+    let error = String::from_utf8(unset.stderr).unwrap();
+    assert!(unset.status.code() == Some(2) && error.contains("environment variable HAPAX_NONE"), "{error}");
 }

@@ -73,4 +73,9 @@ fn postgres_is_shown() {
         fill(&store).await;
     });
     is_shown(&url, &[]);
+    assert_eq!(printed(&["list", &words, "--json"]).lines().count(), 4, "an address in words is one, too");
+    // This server speaks no TLS: nothing goes on without it.
+    let unencrypted = hapax(&["list", &format!("{url}?sslmode=verify-full")]);
+    let error = String::from_utf8_lossy(&unencrypted.stderr);
+    assert!(unencrypted.status.code() == Some(1) && error.contains("TLS"), "{error}");
 }
