@@ -77,5 +77,5 @@ fn postgres_is_shown() {
     // This server speaks no TLS: nothing goes on without it.
     let unencrypted = hapax(&["list", &format!("{url}?sslmode=verify-full")]);
     let error = String::from_utf8_lossy(&unencrypted.stderr);
-    assert!(unencrypted.status.code() == Some(1) && error.contains("TLS"), "{error}");
+    assert!(unencrypted.status.code() == Some(2) && error.contains("does not support TLS"), "{error}");
 }
