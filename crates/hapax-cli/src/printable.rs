@@ -1,5 +1,5 @@
-//! What the command says: others have chosen names, ids and errors in it, so it is printed with
-//! nothing that a terminal would obey, or show as something else.
+//! Text of which others have chosen parts (names, ids, errors), printed with nothing that a
+//! terminal would obey, or show as something else.
 
 use crate::error::CommandError;
 use serde_json::Value;
@@ -63,7 +63,7 @@ mod tests {
     fn nothing_that_is_printed_steers_a_terminal_or_looks_like_something_else() {
         assert_eq!(lines("order-17 € ka\u{308}se\n日本"), "order-17 € ka\u{308}se\n日本");
         assert_eq!(line("a\u{1b}[2Jb\n"), "a\\u{1b}[2Jb\\n");
-        // Controls of both kinds; directions and their ends; what has no width; line ends of Unicode; tags.
+        // Controls, directions and their ends, what has no width, line ends of Unicode, tags.
         for c in
             "\0\u{7}\u{8}\t\r\u{1b}\u{7f}\u{85}\u{9b}\u{61c}\u{200b}\u{200e}\u{200f}\u{2028}\u{2029}\u{202a}\u{202b}\
                   \u{202c}\u{202d}\u{202e}\u{2060}\u{2066}\u{2067}\u{2068}\u{2069}\u{feff}\u{fff9}\u{e0001}\u{e0020}"

@@ -1,6 +1,6 @@
-//! Bytes that an object store returns, in the form in which the fuzz target `manifest` gives them to
-//! its decoders: a letter that selects the decoder, and bytes for it. It checks that nothing
-//! panics, and the properties of each decoder.
+//! Bytes that an object store returns, as the fuzz target `manifest` gives them to its decoders: a
+//! letter that selects the decoder, and bytes for it. It checks that nothing panics, and the
+//! properties of each decoder.
 
 use crate::manifest::{Manifest, Object};
 use crate::plan::plan;

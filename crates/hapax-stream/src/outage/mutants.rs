@@ -4,8 +4,8 @@ use super::rules::{Rule, without};
 use super::*;
 
 /// Runs a script, and returns what was seen. A digit: that message fails, and it counts (`+`) or
-/// not (`-`). `v`: a try in vain, `w`: none; both show the wait for the next in half seconds. `s`: a
-/// success. `g`, `h`: almost an hour passes, or an hour. `?`: an outage (`o`), or none (`.`).
+/// not (`-`). `v`: a try in vain, `w`: none; both show the wait for the next in half seconds. `s`:
+/// a success. `g`, `h`: almost an hour passes, or an hour. `?`: an outage (`o`), or none (`.`).
 fn seen(script: &str) -> String {
     let (mut outage, mut now) = (Outage::default(), Instant::now());
     let mut seen = String::new();
