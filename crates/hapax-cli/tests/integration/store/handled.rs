@@ -1,5 +1,5 @@
-//! `hapax store handled`, from outside, on a PostgreSQL server of the test's own. Without PostgreSQL
-//! it says SKIPPED.
+//! `hapax store handled`, from outside, on a PostgreSQL server of the test's own. Without
+//! PostgreSQL it says SKIPPED.
 
 use hapax_postgres::inbox::NewMark;
 use hapax_postgres::{PostgresOptions, Tables, inbox};
