@@ -2,8 +2,7 @@
 //! terminal would obey, or show as something else.
 
 use crate::error::CommandError;
-use serde_json::Value;
-use std::fmt::{Display, Write as _};
+use std::fmt::Display;
 use std::io::Write;
 
 /// Returns true if a character can be printed in a line, by the rule by which Rust escapes text.
@@ -25,12 +24,16 @@ pub fn lines(text: &str) -> String {
 }
 
 /// Returns a text in one line.
+#[cfg(any(feature = "store", test))]
 pub fn line(text: &str) -> String {
     lines(text).replace('\n', "\\n")
 }
 
 /// Returns a line with a JSON value, in which the same is escaped, as JSON does it.
-pub fn json_line(value: &Value) -> String {
+#[cfg(any(feature = "store", feature = "verify"))]
+pub fn json_line(value: &serde_json::Value) -> String {
+    use std::fmt::Write;
+
     let mut line = String::new();
     for c in value.to_string().chars() {
         if is_printable(c) {
