@@ -241,8 +241,8 @@ async fn claim_one_by_one(dedup: &TieredDedup<PostgresStore>) {
 
 async fn engine(server: &Server, table: &str, connections: usize) -> TieredDedup<PostgresStore> {
     let options = PostgresOptions::parse(&server.address()).expect("an address");
-    let options = options.names("public", table).expect("a name").connections(connections).expect("a pool");
-    let store = PostgresStore::new(options).expect("a store");
+    let options = options.connections(connections).expect("a pool");
+    let store = PostgresStore::new(options, table).expect("a store");
     store.migrate().await.expect("tables");
     let retention = Duration::from_secs(24 * 3_600);
     TieredDedup::builder(store).retention(retention).timeout(Duration::from_secs(10)).build().await.expect("an engine")

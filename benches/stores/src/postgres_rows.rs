@@ -30,7 +30,7 @@ async fn naive(server: &Server, ids: u64) -> f64 {
 
 async fn engine(server: &Server) -> TieredDedup<PostgresStore> {
     let options = PostgresOptions::parse(&server.address()).expect("an address");
-    let store = PostgresStore::new(options).expect("a store");
+    let store = PostgresStore::new(options, "hapax").expect("a store");
     store.migrate().await.expect("tables");
     let retention = Duration::from_secs(24 * 3_600);
     TieredDedup::builder(store).retention(retention).timeout(Duration::from_secs(10)).build().await.expect("an engine")

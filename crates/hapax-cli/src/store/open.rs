@@ -20,13 +20,13 @@ pub struct Place {
     /// postgres://HOST/DATABASE?sslmode=verify-full
     #[arg(value_name = "ADDRESS", value_parser = Address::parse)]
     url: Address,
-    /// Namespace of the keys (Redis), without which none is read: that of `RedisOptions`
+    /// Namespace of the keys (Redis) or tables (PostgreSQL), as the service names it
     #[arg(long, value_name = "NAME", help_heading = "Store")]
     namespace: Option<String>,
     /// The address is that of a node of a cluster (Redis)
     #[arg(long, help_heading = "Store")]
     cluster: bool,
-    /// Table (SQLite), or SCHEMA.NAME that the tables begin with (PostgreSQL)
+    /// Table (SQLite)
     #[arg(long, value_name = "NAME", help_heading = "Store")]
     table: Option<String>,
     /// Each scope has a table of its own (PostgreSQL)
@@ -88,7 +88,7 @@ pub async fn with(place: &Place, work: impl Work) -> Result<(), CommandError> {
     place.check(kind)?;
     match kind {
         Kind::Redis => {
-            let namespace = place.namespace.as_deref().unwrap_or_default();
+            let namespace = place.namespace();
             let options = match place.cluster {
                 true => RedisOptions::cluster([place.url.text.as_str()], namespace),
                 false => RedisOptions::single(place.url.text.as_str(), namespace),
@@ -96,12 +96,11 @@ pub async fn with(place: &Place, work: impl Work) -> Result<(), CommandError> {
             work.on(RedisStore::connect(options).await.map_err(failed)?).await
         }
         Kind::Postgres => {
-            let (schema, name) = place.names();
-            let mut options = place.postgres()?.names(schema, name).map_err(failed)?;
+            let mut options = place.postgres()?;
             if place.per_scope {
                 options = options.layout(Layout::PerScope);
             }
-            work.on(PostgresStore::new(options).map_err(failed)?).await
+            work.on(PostgresStore::new(options, place.namespace()).map_err(failed)?).await
         }
         Kind::Fjall => work.on(FjallOptions::new().must_exist(true).open(&place.url.text).await.map_err(failed)?).await,
         Kind::Sqlite => {
@@ -124,10 +123,13 @@ impl Place {
         }
     }
 
+    fn namespace(&self) -> &str {
+        self.namespace.as_deref().unwrap_or_default()
+    }
+
     /// Returns the schema of the tables, and the name that they begin with.
     pub fn names(&self) -> (&str, &str) {
-        let table = self.table.as_deref().unwrap_or("hapax");
-        table.split_once('.').unwrap_or(("public", table))
+        self.namespace().split_once('.').unwrap_or(("public", self.namespace()))
     }
 
     fn kind(&self) -> Result<Kind, CommandError> {
@@ -148,16 +150,18 @@ impl Place {
         }
     }
 
-    /// Refuses options of other stores, and Redis without a namespace.
+    /// Refuses options of other stores, and stores of several services without a namespace.
     fn check(&self, kind: Kind) -> Result<(), CommandError> {
+        let is_shared = matches!(kind, Kind::Redis | Kind::Postgres);
         let options = [
-            ("--namespace", self.namespace.is_some(), kind == Kind::Redis, "Redis"),
+            ("--namespace", self.namespace.is_some(), is_shared, "Redis and PostgreSQL"),
             ("--cluster", self.cluster, kind == Kind::Redis, "Redis"),
-            ("--table", self.table.is_some(), matches!(kind, Kind::Postgres | Kind::Sqlite), "PostgreSQL and SQLite"),
+            ("--table", self.table.is_some(), kind == Kind::Sqlite, "SQLite"),
             ("--per-scope", self.per_scope, kind == Kind::Postgres, "PostgreSQL"),
         ];
-        if kind == Kind::Redis && self.namespace.is_none() {
-            let why = "--namespace NAME is needed for Redis: the one that the service gives its `RedisOptions`";
+        if is_shared && self.namespace.is_none() {
+            let why = "--namespace NAME is needed for Redis and PostgreSQL: the one that the service gives its \
+                 `RedisOptions`, `PostgresStore` or `Tables`";
             return Err(CommandError::Usage(why.to_owned()));
         }
         match options.iter().find(|(_, is_given, is_for_it, _)| *is_given && !is_for_it) {
@@ -207,20 +211,22 @@ mod tests {
 
     #[test]
     fn tables_have_a_schema_and_a_name() {
-        assert_eq!(place("").names(), ("public", "hapax"));
-        assert_eq!(Place { table: Some("seen".into()), ..place("") }.names(), ("public", "seen"));
-        assert_eq!(Place { table: Some("app.seen".into()), ..place("") }.names(), ("app", "seen"));
+        assert_eq!(Place { namespace: Some("seen".into()), ..place("") }.names(), ("public", "seen"));
+        assert_eq!(Place { namespace: Some("app.seen".into()), ..place("") }.names(), ("app", "seen"));
     }
 
     #[test]
     fn options_of_other_stores_are_refused() {
         let table = Place { table: Some("a".into()), ..place("") };
         let cluster = Place { cluster: true, namespace: Some("billing".into()), ..place("") };
-        assert!(table.check(Kind::Sqlite).is_ok() && table.check(Kind::Postgres).is_ok());
-        assert!(table.check(Kind::Redis).is_err() && table.check(Kind::Fjall).is_err());
+        assert!(table.check(Kind::Sqlite).is_ok());
+        assert!([Kind::Redis, Kind::Postgres, Kind::Fjall].into_iter().all(|kind| table.check(kind).is_err()));
         assert!(cluster.check(Kind::Redis).is_ok() && cluster.check(Kind::Postgres).is_err());
-        let error = Place { namespace: None, ..cluster }.check(Kind::Redis).unwrap_err();
-        assert!(error.to_string().starts_with("--namespace NAME is needed for Redis"), "{error}");
+        for kind in [Kind::Redis, Kind::Postgres] {
+            assert!(Place { namespace: Some("billing".into()), ..place("") }.check(kind).is_ok());
+            let error = place("").check(kind).unwrap_err();
+            assert!(error.to_string().starts_with("--namespace NAME is needed for Redis and PostgreSQL"), "{error}");
+        }
         let error = Place { per_scope: true, ..place("") }.check(Kind::Sqlite).unwrap_err();
         assert_eq!(error.to_string(), "--per-scope is for PostgreSQL only");
     }

@@ -124,7 +124,7 @@ async fn over_redis() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn over_postgres() {
     let Some(server) = crate::postgres_server::Server::start(&["fsync=off"]) else { return };
-    let store = PostgresStore::new(PostgresOptions::parse(&server.address()).unwrap()).unwrap();
+    let store = PostgresStore::new(PostgresOptions::parse(&server.address()).unwrap(), "http").unwrap();
     store.migrate().await.unwrap();
     cases(store).await;
 }

@@ -93,7 +93,7 @@ impl PostgresStore {
         let session = self.session().await?;
         let scopes = requests.iter().map(|request| &(operation.key)(request).scope);
         let creates = operation.creation.is_some();
-        let numbers = self.scopes.numbers(&session, &self.options.names, self.options.layout, scopes, creates).await?;
+        let numbers = self.scopes.numbers(&session, &self.names, self.options.layout, scopes, creates).await?;
 
         let mut batch = Batch { operation, requests, order: Vec::new(), answers: Vec::new() };
         let mut wanted = Vec::with_capacity(requests.len());
@@ -176,7 +176,7 @@ impl PostgresStore {
         entries: Vec<Entry>,
     ) -> Result<Vec<Entry>, StoreError> {
         let keys = Keys::of(&entries);
-        let sql = statements::look(&self.options.names, family);
+        let sql = statements::look(&self.names, family);
         let results = batch.operation.answers_results;
         let values: Values<'_> = &[(&keys, Type::BYTEA_ARRAY), (&results, Type::BOOL)];
         let rows = session.query(batch.operation.name, &sql, values).await?;
@@ -203,7 +203,7 @@ impl PostgresStore {
         batch: &mut Batch<'_, R, A>,
         entries: Vec<Entry>,
     ) -> Result<Vec<Entry>, StoreError> {
-        let (names, name) = (&self.options.names, batch.operation.name);
+        let (names, name) = (&self.names, batch.operation.name);
         let (lock, put) = (statements::lock(names, family), statements::put(names, family));
         // Prepared before any lock is taken, so that no other call waits for a lock meanwhile.
         session.prepare(&put).await?;

@@ -59,8 +59,8 @@ impl PostgresStore {
         asked: &Asked<'_>,
     ) -> Result<Vec<Row>, StoreError> {
         let Asked { family, insertion, keys, fresh } = asked;
-        let begin = statements::begin(session.settings(), &self.options.names, *family);
-        let insert = statements::insert(&self.options.names, *family, *insertion);
+        let begin = statements::begin(session.settings(), &self.names, *family);
+        let insert = statements::insert(&self.names, *family, *insertion);
         let attempts: Vec<Option<i64>> = fresh.iter().map(|fresh| fresh.attempt.map(u64::cast_signed)).collect();
         if insertion.is_plain {
             let all_last = fresh.first().map_or(0.0, |fresh| micros(fresh.lasts));

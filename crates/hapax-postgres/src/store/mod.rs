@@ -52,7 +52,7 @@ pub use options::{Layout, PostgresOptions};
 use hapax_store::sync::{Ordering, StdAtomicBool};
 use hapax_store::times::Sound;
 use hapax_store::*;
-use names::SHARED;
+use names::{Names, SHARED};
 use rows::column;
 use scopes::Scopes;
 use session::{Connections, Session};
@@ -72,7 +72,7 @@ const GRACE: Duration = Duration::from_secs(1);
 /// use std::time::Duration;
 ///
 /// # tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
-/// let store = PostgresStore::new(PostgresOptions::parse("postgres://hapax@db.internal/app")?)?;
+/// let store = PostgresStore::new(PostgresOptions::parse("postgres://hapax@db.internal/app")?, "orders")?;
 /// store.migrate().await?;
 ///
 /// let key = RecordKey::new(&Scope::new("orders")?, "order-17");
@@ -139,6 +139,7 @@ const GRACE: Duration = Duration::from_secs(1);
 /// against deadlocks, Havender 1968; fencing tokens, Burrows, OSDI 2006.
 pub struct PostgresStore {
     options: PostgresOptions,
+    names: Names,
     connections: Connections,
     scopes: Scopes,
     /// True once the tables were checked.
@@ -148,12 +149,19 @@ pub struct PostgresStore {
 impl PostgresStore {
     /// Creates a store that connects at the first call.
     ///
+    /// Its *namespace* is the beginning of the names of its tables, as `orders`, or `app.orders` in
+    /// a schema that is not `public`. Services that share a database have different ones: with one
+    /// namespace each takes the other's ids for its own.
+    ///
     /// # Errors
     ///
-    /// [`ErrorKind::Misconfigured`] if the options are invalid.
-    pub fn new(options: PostgresOptions) -> Result<Self, StoreError> {
-        let connections = Connections::new(&options)?;
-        Ok(PostgresStore { options, connections, scopes: Scopes::default(), checked: StdAtomicBool::new(false) })
+    /// [`ErrorKind::Misconfigured`] if the options are invalid, or the namespace is not
+    /// `[a-z_][a-z0-9_]{0,40}`, with or without a schema of that form.
+    pub fn new(options: PostgresOptions, namespace: &str) -> Result<Self, StoreError> {
+        let names = Names::of(namespace)?;
+        let connections = Connections::new(&options, &names)?;
+        let (scopes, checked) = (Scopes::default(), StdAtomicBool::new(false));
+        Ok(PostgresStore { options, names, connections, scopes, checked })
     }
 
     /// Makes the tables that are not there. Any number of processes may do so at once.
@@ -171,8 +179,8 @@ impl PostgresStore {
             if !is_there {
                 drop(session);
                 let session = self.connections.session().await?;
-                let PostgresOptions { names, layout, .. } = &self.options;
-                session.batch("make tables", &schema::migrations(session.settings(), names, *layout)).await?;
+                let made = schema::migrations(session.settings(), &self.names, self.options.layout);
+                session.batch("make tables", &made).await?;
                 self.check(&session).await?;
                 session.finish();
                 return Ok(());
@@ -187,15 +195,19 @@ impl PostgresStore {
     /// Returns the SQL that [`migrate`](Self::migrate) would run, for users that make tables by
     /// other means. It may be run any number of times.
     ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Misconfigured`] if the namespace is none.
+    ///
     /// ```
     /// use hapax_postgres::{PostgresOptions, PostgresStore};
     ///
-    /// let sql = PostgresStore::migrations(&PostgresOptions::parse("host=localhost")?);
-    /// assert!(sql.contains("CREATE TABLE IF NOT EXISTS \"public\".\"hapax_records\""));
+    /// let sql = PostgresStore::migrations(&PostgresOptions::parse("host=localhost")?, "orders")?;
+    /// assert!(sql.contains("CREATE TABLE IF NOT EXISTS \"public\".\"orders_records\""));
     /// # Ok::<(), hapax_store::StoreError>(())
     /// ```
-    pub fn migrations(options: &PostgresOptions) -> String {
-        schema::migrations("", &options.names, options.layout)
+    pub fn migrations(options: &PostgresOptions, namespace: &str) -> Result<String, StoreError> {
+        Ok(schema::migrations("", &Names::of(namespace)?, options.layout))
     }
 
     /// Returns a connection to tables that were checked.
@@ -213,7 +225,7 @@ impl PostgresStore {
         if (version, layout.as_str()) != expected {
             let what = format!(
                 "expected tables {} of version {} with the layout {:?}, got version {version} with {layout:?}",
-                self.options.names.shown(),
+                self.names.shown(),
                 expected.0,
                 expected.1,
             );
@@ -224,12 +236,12 @@ impl PostgresStore {
     }
 
     async fn is_there(&self, session: &Session<'_>) -> Result<bool, StoreError> {
-        let rows = session.query("look for tables", &statements::is_there(&self.options.names), &[]).await?;
+        let rows = session.query("look for tables", &statements::is_there(&self.names), &[]).await?;
         column(partitions::one(&rows)?, "is_table")
     }
 
     async fn version(&self, session: &Session<'_>) -> Result<(i32, String), StoreError> {
-        let rows = session.query("look at the version", &statements::version(&self.options.names), &[]).await?;
+        let rows = session.query("look at the version", &statements::version(&self.names), &[]).await?;
         match rows.first() {
             Some(row) => Ok((column(row, "version")?, column(row, "layout")?)),
             None => Ok((0, String::new())),
@@ -248,7 +260,10 @@ impl PostgresStore {
 
 impl std::fmt::Debug for PostgresStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PostgresStore").field("options", &self.options).finish_non_exhaustive()
+        f.debug_struct("PostgresStore")
+            .field("names", &self.names)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
     }
 }
 

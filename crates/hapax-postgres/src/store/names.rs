@@ -17,8 +17,15 @@ pub(super) struct Names {
 impl Names {
     pub(super) fn new(schema: &str, prefix: &str) -> Result<Self, StoreError> {
         validate("schema", schema)?;
-        validate("table", prefix)?;
+        validate("namespace", prefix)?;
         Ok(Names { schema: schema.into(), prefix: prefix.into() })
+    }
+
+    /// Reads a namespace: the beginning of each table's name, with a schema and a dot in front if it
+    /// is not `public`.
+    pub(super) fn of(namespace: &str) -> Result<Self, StoreError> {
+        let (schema, prefix) = namespace.split_once('.').unwrap_or(("public", namespace));
+        Self::new(schema, prefix)
     }
 
     pub(super) fn schema(&self) -> &str {
@@ -95,6 +102,15 @@ mod tests {
         for bad in ["", "1a", "A", "a b", "a\"b", "a'b", "a;b", "a.b", "ä", "a\0", "a-b", &"a".repeat(42)] {
             assert_eq!(Names::new(bad, "a").unwrap_err().kind(), ErrorKind::Misconfigured, "{bad:?}");
             assert_eq!(Names::new("a", bad).unwrap_err().kind(), ErrorKind::Misconfigured, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_namespace_may_have_a_schema() {
+        assert_eq!(Names::of("orders").unwrap(), Names::new("public", "orders").unwrap());
+        assert_eq!(Names::of("app.orders").unwrap(), Names::new("app", "orders").unwrap());
+        for bad in ["", ".", "app.", ".orders", "a.b.c"] {
+            assert_eq!(Names::of(bad).unwrap_err().kind(), ErrorKind::Misconfigured, "{bad:?}");
         }
     }
 

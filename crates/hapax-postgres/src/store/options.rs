@@ -1,7 +1,6 @@
 //! The address of the server, and the layout of records.
 
 use super::BACKEND;
-use super::names::Names;
 use hapax_store::{ErrorKind, StoreError, option};
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -29,14 +28,14 @@ impl Layout {
     }
 }
 
-/// Options for a [`PostgresStore`](super::PostgresStore).
+/// Options for the connections of a [`PostgresStore`](super::PostgresStore), a
+/// [`Worker`](crate::Worker) or a [`Relay`](crate::Relay).
 ///
 /// ```
 /// use hapax_postgres::{Layout, PostgresOptions};
 /// use std::time::Duration;
 ///
 /// let options = PostgresOptions::parse("postgres://hapax@db.internal/app?connect_timeout=3")?
-///     .names("app", "seen")?                             // app.seen_records, …
 ///     .layout(Layout::PerScope)
 ///     .partition(Duration::from_secs(6 * 3600))?         // with a retention of a day, four or five partitions
 ///     .connections(8)?
@@ -47,7 +46,6 @@ impl Layout {
 #[derive(Clone)]
 pub struct PostgresOptions {
     pub(crate) config: Config,
-    pub(super) names: Names,
     pub(super) layout: Layout,
     pub(super) partition: Duration,
     pub(crate) connections: Option<usize>,
@@ -123,7 +121,6 @@ impl PostgresOptions {
         }
         Ok(PostgresOptions {
             config,
-            names: Names::new("public", "hapax")?,
             layout: Layout::Shared,
             partition: Duration::from_secs(24 * 3600),
             connections: None,
@@ -132,18 +129,6 @@ impl PostgresOptions {
             #[cfg(feature = "tls")]
             tls: None,
         })
-    }
-
-    /// Sets the schema, and the beginning of each table's name. Services that share a database have
-    /// different ones, or engines with different scopes: otherwise each takes the other's ids for
-    /// its own. Default: `public` and `hapax`.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Misconfigured`] unless both are `[a-z_][a-z0-9_]{0,40}`.
-    pub fn names(mut self, schema: &str, table: &str) -> Result<Self, StoreError> {
-        self.names = Names::new(schema, table)?;
-        Ok(self)
     }
 
     /// Sets the assignment of scopes to tables. Tables that were made for one layout are refused by
@@ -243,7 +228,6 @@ impl fmt::Debug for PostgresOptions {
             .field("hosts", &self.config.get_hosts())
             .field("user", &self.config.get_user())
             .field("database", &self.config.get_dbname())
-            .field("names", &self.names)
             .field("layout", &self.layout)
             .field("partition", &self.partition)
             .field("connections", &self.connections)
@@ -277,7 +261,6 @@ mod tests {
         };
         refused(PostgresOptions::parse("nonsense"));
         refused(PostgresOptions::parse("user=a"));
-        refused(options().names("public", "a b"));
         refused(options().partition(Duration::ZERO));
         refused(options().partition(Duration::MAX));
         refused(options().connections(0));

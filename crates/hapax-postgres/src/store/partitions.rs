@@ -61,7 +61,7 @@ impl PostgresStore {
 
     async fn due(&self, session: &Session<'_>, steps: usize) -> Result<Vec<Step>, StoreError> {
         let (length_us, steps) = (micros(self.options.partition), steps as i64);
-        let sql = statements::due(&self.options.names);
+        let sql = statements::due(&self.names);
         let rows = session
             .query("look for what has expired", &sql, &[(&length_us, Type::FLOAT8), (&steps, Type::INT8)])
             .await?;
@@ -73,7 +73,7 @@ impl PostgresStore {
 
     /// Takes a step. Returns the number of records that it removed.
     async fn step(&self, session: &Session<'_>, step: &Step, until: Instant) -> Result<u64, StoreError> {
-        let (names, settings) = (&self.options.names, session.settings());
+        let (names, settings) = (&self.names, session.settings());
         let (family, bucket) = (step.family, step.bucket);
         let lock_timeout = LOCK_TIMEOUT.min(self.options.timeout).as_millis();
         match step.what.as_str() {
@@ -147,7 +147,7 @@ impl PostgresStore {
 
     /// Returns the rows behind a cursor, of one partition.
     pub(super) async fn page(&self, from: Option<&Cursor>, limit: usize) -> Result<Listing, StoreError> {
-        let names = &self.options.names;
+        let names = &self.names;
         let limit = limit.clamp(1, PAGE_MAX);
         let at = from.map_or(Ok(Place::default()), Place::decode)?;
         let session = self.session().await?;

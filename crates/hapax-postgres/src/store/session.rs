@@ -27,12 +27,12 @@ pub(super) struct Connections {
 }
 
 impl Connections {
-    pub(super) fn new(options: &PostgresOptions) -> Result<Self, StoreError> {
+    pub(super) fn new(options: &PostgresOptions, names: &Names) -> Result<Self, StoreError> {
         let timeout_ms = options.timeout.as_millis();
         let pooled = Pooled::new(options.pooled);
         let startup = statements::startup_options(timeout_ms);
         let pool = connecting::pool(options, options.connections_or_few(), startup, pooled.clone())?;
-        Ok(Connections { pool, pooled, names: options.names.clone(), local: statements::local(timeout_ms) })
+        Ok(Connections { pool, pooled, names: names.clone(), local: statements::local(timeout_ms) })
     }
 
     /// Returns a connection for one call.

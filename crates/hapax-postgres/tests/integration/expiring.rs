@@ -42,8 +42,8 @@ async fn look_on(client: Client, reader: i32, stop: Arc<AtomicBool>) -> (u64, u6
 fn readers_put_steps_of_a_store_off_and_no_writer_waits() {
     Place::run(async |place| {
         let table = format!("{}_store", place.prefix);
-        let options = place.options().names("public", &table).unwrap().partition(HOUR).unwrap();
-        let store = Arc::new(PostgresStore::new(options).unwrap());
+        let options = place.options().partition(HOUR).unwrap();
+        let store = Arc::new(PostgresStore::new(options, &table).unwrap());
         store.migrate().await.unwrap();
         let (admin, reader) = (place.client().await, place.client().await);
         let close = format!("UPDATE {table}_buckets SET opened_at = opened_at - interval '2 hours'");

@@ -217,7 +217,7 @@ impl Fixture for AsVictim {
     type Store = PostgresStore;
 
     async fn open(&self) -> PostgresStore {
-        PostgresStore::new(self.options.clone()).unwrap()
+        PostgresStore::new(self.options.clone(), &format!("{}.s", self.prefix)).unwrap()
     }
 
     fn is_slow(&self) -> bool {
@@ -238,7 +238,7 @@ impl Fixture for AsVictim {
 }
 
 fn store_options(place: &Place, layout: Layout) -> PostgresOptions {
-    let options = options(&victims(place)).names(&place.prefix, "s").unwrap().layout(layout);
+    let options = options(&victims(place)).layout(layout);
     options.timeout(Duration::from_secs(20)).unwrap().partition(Duration::from_secs(600)).unwrap()
 }
 
@@ -249,7 +249,7 @@ fn keeps_the_contract(layout: Layout, is_pooled: bool) {
         lay(&place, &admin).await;
         let options = store_options(&place, layout);
         let options = if is_pooled { options.pooled() } else { options };
-        let store = PostgresStore::new(options.clone()).unwrap();
+        let store = PostgresStore::new(options.clone(), &format!("{}.s", place.prefix)).unwrap();
         store.migrate().await.unwrap();
         nothing_fell(&place, &admin, "migrate").await;
         let fixture = AsVictim { options, prefix: place.prefix.clone(), admin: place.client().await };
@@ -273,7 +273,7 @@ fn what_only_has_the_name_of_a_table_of_the_store_is_neither_read_nor_written() 
     Place::run_alone(async |place| {
         let admin = place.client().await;
         lay(&place, &admin).await;
-        let store = PostgresStore::new(store_options(&place, Layout::Shared)).unwrap();
+        let store = PostgresStore::new(store_options(&place, Layout::Shared), &format!("{}.s", place.prefix)).unwrap();
         let trap = "SELECT 1 AS version, 'shared' AS layout WHERE {p}_trap.fall('a view')";
         for name in ["s_migrations", "s_scopes", "s_records", "s_0_1"] {
             place

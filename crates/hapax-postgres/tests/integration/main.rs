@@ -27,6 +27,7 @@ mod marks;
 mod metered;
 mod migrations;
 mod names;
+mod namespaces;
 mod poison;
 mod pooled;
 mod prepared;

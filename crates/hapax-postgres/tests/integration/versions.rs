@@ -20,7 +20,7 @@ impl Fixture for Postgres {
     type Store = PostgresStore;
 
     async fn open(&self) -> PostgresStore {
-        PostgresStore::new(self.options.clone()).expect("options")
+        PostgresStore::new(self.options.clone(), self.table).expect("options")
     }
 
     /// Makes everything in the store older.
@@ -40,11 +40,11 @@ impl Fixture for Postgres {
 fn suite(table: &'static str, layout: Layout) {
     let Some(server) = Server::shared() else { return };
     runtime().block_on(async {
-        let options = PostgresOptions::parse(&server.address()).unwrap().names("public", table).unwrap();
+        let options = PostgresOptions::parse(&server.address()).unwrap();
         let options = options.timeout(Duration::from_secs(20)).unwrap().connections(2).unwrap();
         // Short partitions, so that the cases go through several.
         let options = options.layout(layout).partition(Duration::from_secs(600)).unwrap();
-        PostgresStore::new(options.clone()).unwrap().migrate().await.expect("tables");
+        PostgresStore::new(options.clone(), table).unwrap().migrate().await.expect("tables");
         let (client, connection) = tokio_postgres::connect(&server.address(), NoTls).await.expect("a connection");
         tokio::spawn(connection);
         verify_versions(&Postgres { options, table, client }).await.unwrap();

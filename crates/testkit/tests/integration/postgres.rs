@@ -31,13 +31,13 @@ async fn client(address: &str) -> Client {
     client
 }
 
-fn options(server: &Server, table: &str) -> PostgresOptions {
+fn options(server: &Server) -> PostgresOptions {
     let options = PostgresOptions::parse(&server.address()).expect("an address");
-    options.names("public", table).expect("a name").timeout(Duration::from_secs(20)).expect("a timeout")
+    options.timeout(Duration::from_secs(20)).expect("a timeout")
 }
 
-fn store(options: PostgresOptions) -> PostgresStore {
-    PostgresStore::new(options).expect("options")
+fn store(options: PostgresOptions, namespace: &str) -> PostgresStore {
+    PostgresStore::new(options, namespace).expect("options")
 }
 
 fn mark(id: impl AsRef<[u8]>, attempt: u64, retention: Duration) -> Mark {
@@ -78,7 +78,7 @@ impl Fixture for Postgres {
     type Store = PostgresStore;
 
     async fn open(&self) -> PostgresStore {
-        store(self.options.clone())
+        store(self.options.clone(), self.table)
     }
 
     async fn advance(&self, by: Duration) {
@@ -95,9 +95,9 @@ fn suite(table: &'static str, layout: Layout) {
     let Some(server) = Server::shared() else { return };
     runtime().block_on(async {
         // Short partitions, so that the cases go through several.
-        let options = options(&server, table).layout(layout).partition(Duration::from_secs(600)).unwrap();
+        let options = options(&server).layout(layout).partition(Duration::from_secs(600)).unwrap();
         let options = options.connections(2).unwrap();
-        store(options.clone()).migrate().await.expect("tables");
+        store(options.clone(), table).migrate().await.expect("tables");
         let client = client(&server.address()).await;
         verify_store(&Postgres { options, table, client }).await.unwrap();
     });
@@ -126,38 +126,39 @@ fn tables_are_made_once_by_many_by_an_ordinary_role_and_by_hand() {
             .await
             .expect("a role");
         let options = PostgresOptions::parse(&server.tcp_address("ordinary")).unwrap();
-        let theirs = |table| options.clone().names("theirs", table).unwrap();
 
         for layout in [Layout::Shared, Layout::PerScope] {
-            let options = theirs(if layout == Layout::Shared { "user" } else { "order" }).layout(layout);
+            let namespace = if layout == Layout::Shared { "theirs.user" } else { "theirs.order" };
+            let options = options.clone().layout(layout);
             let mut racers = JoinSet::new();
             for _ in 0..6 {
-                let store = store(options.clone());
+                let store = store(options.clone(), namespace);
                 racers.spawn(async move { store.migrate().await });
             }
             racers.join_all().await.into_iter().for_each(|migrated| migrated.expect("tables"));
-            let store = store(options);
+            let store = store(options, namespace);
             store.migrate().await.expect("nothing to do");
             assert_eq!(all(store.mark(&[mark("a", 1, HOUR)]).await), [Marked::Fresh]);
             store.expire(10).await.expect("nothing to do");
         }
 
         // By hand, twice. (In one go: the statements are a transaction.)
-        let by_hand = theirs("by_hand");
-        let missing = store(by_hand.clone()).mark(&[mark("a", 1, HOUR)]).await.unwrap_err();
+        let by_hand = "theirs.by_hand";
+        let missing = store(options.clone(), by_hand).mark(&[mark("a", 1, HOUR)]).await.unwrap_err();
         assert_eq!(missing.kind(), ErrorKind::Misconfigured);
         assert!(missing.to_string().contains("migrate"), "{missing}");
         let ordinary = client(&server.tcp_address("ordinary")).await;
         for _ in 0..2 {
-            ordinary.batch_execute(&PostgresStore::migrations(&by_hand)).await.expect("what is printed can be run");
+            let printed = PostgresStore::migrations(&options, by_hand).unwrap();
+            ordinary.batch_execute(&printed).await.expect("what is printed can be run");
         }
-        assert_eq!(all(store(by_hand.clone()).mark(&[mark("a", 1, HOUR)]).await), [Marked::Fresh]);
+        assert_eq!(all(store(options.clone(), by_hand).mark(&[mark("a", 1, HOUR)]).await), [Marked::Fresh]);
 
-        let other = store(by_hand.layout(Layout::PerScope)).mark(&[mark("a", 2, HOUR)]).await.unwrap_err();
+        let other = store(options.layout(Layout::PerScope), by_hand).mark(&[mark("a", 2, HOUR)]).await.unwrap_err();
         assert_eq!(other.kind(), ErrorKind::Misconfigured, "{other}");
         admin.batch_execute("CREATE ROLE reader LOGIN; GRANT CONNECT ON DATABASE postgres TO reader").await.unwrap();
-        let reader = PostgresOptions::parse(&server.tcp_address("reader")).unwrap().names("theirs", "by_hand").unwrap();
-        let refused = store(reader).mark(&[mark("a", 2, HOUR)]).await.unwrap_err();
+        let reader = PostgresOptions::parse(&server.tcp_address("reader")).unwrap();
+        let refused = store(reader, by_hand).mark(&[mark("a", 2, HOUR)]).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Misconfigured, "{refused}");
     });
 }
@@ -183,7 +184,7 @@ fn a_server_is_believed_if_its_certificate_is() {
     runtime().block_on(async {
         let encrypted = |roots: &str| {
             let options = PostgresOptions::parse(&server.tcp_address("postgres")).unwrap();
-            store(options.tls(Some(roots)).expect("certificates"))
+            store(options.tls(Some(roots)).expect("certificates"), "tls")
         };
         // It does not speak TLS, and nothing is sent to it in the clear.
         assert_eq!(encrypted(&right).migrate().await.unwrap_err().kind(), ErrorKind::Misconfigured);
@@ -217,8 +218,8 @@ fn wrong_addresses_are_misconfigured_and_closed_ones_unavailable() {
         let admin = client(&server.address()).await;
         admin.batch_execute("CREATE ROLE guarded LOGIN PASSWORD 'right'").await.expect("a role");
         let kind = async |address: String| {
-            let options = PostgresOptions::parse(&address).unwrap().names("public", "nowhere").unwrap();
-            store(options).migrate().await.unwrap_err().kind()
+            let options = PostgresOptions::parse(&address).unwrap();
+            store(options, "nowhere").migrate().await.unwrap_err().kind()
         };
         let guarded = server.tcp_address("guarded");
         assert_eq!(kind(format!("{guarded} password=wrong")).await, ErrorKind::Misconfigured);
@@ -240,9 +241,9 @@ fn no_id_is_fresh_twice_while_partitions_come_and_go() {
     let Some(server) = Server::shared() else { return };
     let seed = seeded().next();
     runtime().block_on(async {
-        let options = options(&server, "rotated").partition(Duration::from_secs(1)).unwrap();
+        let options = options(&server).partition(Duration::from_secs(1)).unwrap();
         let options = options.connections(WORKERS as usize + 1).unwrap();
-        let store = Arc::new(store(options));
+        let store = Arc::new(store(options, "rotated"));
         store.migrate().await.expect("tables");
         let rotations = Arc::new(AtomicU64::new(0));
         let admin = client(&server.address()).await;
@@ -345,8 +346,8 @@ fn overlapping_batches_in_any_order_do_not_deadlock() {
     let Some(server) = Server::shared() else { return };
     let seed = seeded().next();
     runtime().block_on(async {
-        let options = options(&server, "crowded").connections(CONNECTIONS as usize).unwrap();
-        let store = Arc::new(store(options));
+        let options = options(&server).connections(CONNECTIONS as usize).unwrap();
+        let store = Arc::new(store(options, "crowded"));
         store.migrate().await.expect("tables");
         let mut workers = JoinSet::new();
         for worker in 0..CONNECTIONS {

@@ -16,8 +16,8 @@ fn what_was_acknowledged_outlives_kills_of_the_server() {
     let Some(server) = Server::start(&["fsync=off", "checkpoint_timeout=30s"]) else { return };
     let mut random = seeded();
     runtime().block_on(async {
-        let options = options(&server, "killed").timeout(Duration::from_secs(5)).unwrap();
-        let store = Arc::new(store(options));
+        let options = options(&server).timeout(Duration::from_secs(5)).unwrap();
+        let store = Arc::new(store(options, "killed"));
         store.migrate().await.expect("tables");
         for kill in 0..kills {
             let (done, begun) = (Arc::new(AtomicBool::new(false)), Arc::new(Semaphore::new(0)));
@@ -86,8 +86,8 @@ fn a_network_that_misbehaves_gives_errors_in_time_and_loses_no_id() {
     runtime().block_on(async {
         let proxy = Proxy::to(([127, 0, 0, 1], server.port).into()).await;
         let address = format!("host=127.0.0.1 port={} user=postgres dbname=postgres", proxy.address().port());
-        let options = PostgresOptions::parse(&address).unwrap().names("public", "cut").unwrap();
-        let store = store(options.timeout(Duration::from_secs(1)).unwrap());
+        let options = PostgresOptions::parse(&address).unwrap();
+        let store = store(options.timeout(Duration::from_secs(1)).unwrap(), "cut");
         store.migrate().await.expect("tables");
         let mark_it = async |id: &str| store.mark(&[mark(id, 1, HOUR)]).await.map(|answers| all(Ok(answers)));
 
@@ -123,7 +123,7 @@ fn is_transient<A>(answer: &Result<A, StoreError>) -> bool {
 fn a_dropped_call_holds_nothing() {
     let Some(server) = Server::shared() else { return };
     runtime().block_on(async {
-        let store = store(options(&server, "dropped").connections(2).unwrap());
+        let store = store(options(&server).connections(2).unwrap(), "dropped");
         store.migrate().await.expect("tables");
         let records: Vec<Record> = (0..200u32)
             .map(|id| Record {
@@ -157,11 +157,11 @@ fn no_statement_reads_more_than_it_is_asked_for() {
     let Some(server) = Server::shared() else { return };
     runtime().block_on(async {
         let admin = client(&server.address()).await;
-        let options = options(&server, "large");
-        let filling = store(options.clone());
+        let options = options(&server);
+        let filling = store(options.clone(), "large");
         filling.migrate().await.expect("tables");
         // Two partitions, and statements that were first planned when both were empty.
-        let planned = store(options.connections(1).unwrap());
+        let planned = store(options.connections(1).unwrap(), "large");
         touch(&planned, &["first".into()]).await;
         fill(&filling, "old", ROWS).await;
         admin.batch_execute("UPDATE large_buckets SET opened_at = opened_at - interval '2 days'").await.unwrap();

@@ -8,17 +8,17 @@ use hapax_store::TieredDedup;
 /// The connections of the pooler to the server: fewer than the clients that ask at a time.
 const CONNECTIONS: usize = 3;
 
-fn options(pooler: &Pooler, table: &str) -> PostgresOptions {
+fn options(pooler: &Pooler) -> PostgresOptions {
     let options = PostgresOptions::parse(&pooler.address()).expect("an address");
-    options.names("public", table).expect("a name").timeout(Duration::from_secs(20)).expect("a timeout")
+    options.timeout(Duration::from_secs(20)).expect("a timeout")
 }
 
 fn suite(table: &'static str, layout: Layout) {
     let Some(server) = Server::shared() else { return };
     let Some(pooler) = Pooler::start(&server, CONNECTIONS, &[]) else { return };
     runtime().block_on(async {
-        let options = options(&pooler, table).layout(layout).partition(Duration::from_secs(600)).unwrap();
-        store(options.clone()).migrate().await.expect("tables");
+        let options = options(&pooler).layout(layout).partition(Duration::from_secs(600)).unwrap();
+        store(options.clone(), table).migrate().await.expect("tables");
         let client = client(&server.address()).await;
         verify_store(&Postgres { options, table, client }).await.unwrap();
     });
@@ -44,11 +44,11 @@ fn engines_behind_a_pooler_do_nothing_twice_and_leave_no_setting() {
         let Some(pooler) = Pooler::start(&server, CONNECTIONS, settings) else { return };
         runtime().block_on(async {
             let untouched = settings_of(&client(&server.tcp_address("postgres")).await).await;
-            store(options(&pooler, table)).migrate().await.expect("tables");
+            store(options(&pooler), table).migrate().await.expect("tables");
             let worked = Arc::new((0..60).map(|_| AtomicU64::new(0)).collect::<Vec<_>>());
             let mut engines = JoinSet::new();
             for _ in 0..4 {
-                let store = store(options(&pooler, table));
+                let store = store(options(&pooler), table);
                 let dedup = TieredDedup::builder(store).retention(HOUR).build().await.expect("an engine");
                 engines.spawn(work(dedup, Arc::clone(&worked)));
             }
@@ -56,7 +56,7 @@ fn engines_behind_a_pooler_do_nothing_twice_and_leave_no_setting() {
             for (id, times) in worked.iter().enumerate() {
                 assert_eq!(times.load(Ordering::Relaxed), 1, "{id} was worked on so many times");
             }
-            let store = store(options(&pooler, table));
+            let store = store(options(&pooler), table);
             store.expire(4).await.expect("nothing to do");
             store.scan(None, 10).await.expect("a page");
             assert_eq!(left_behind(&pooler, CONNECTIONS, &untouched).await, Vec::<String>::new());
@@ -87,8 +87,8 @@ async fn work(dedup: TieredDedup<PostgresStore>, worked: Arc<Vec<AtomicU64>>) {
 fn a_prepared_statement_that_is_gone_is_made_again() {
     let Some(server) = Server::shared() else { return };
     runtime().block_on(async {
-        let options = super::options(&server, "dealloc").connections(1).unwrap();
-        store(options.clone()).migrate().await.expect("tables");
+        let options = super::options(&server).connections(1).unwrap();
+        store(options.clone(), "dealloc").migrate().await.expect("tables");
         // A transaction that inserts a scope has no prepared statements any more, as on another
         // connection.
         let admin = client(&server.address()).await;
@@ -100,8 +100,8 @@ fn a_prepared_statement_that_is_gone_is_made_again() {
             )
             .await
             .expect("a trigger");
-        let pooled = store(options.clone().pooled());
-        let store = store(options);
+        let pooled = store(options.clone().pooled(), "dealloc");
+        let store = store(options, "dealloc");
         let in_scope =
             |scope: &str| Mark { key: RecordKey::new(&Scope::new(scope).unwrap(), "id"), attempt: 1, retention: HOUR };
         let gone = store.mark(&[in_scope("a")]).await.expect_err("a statement is gone");

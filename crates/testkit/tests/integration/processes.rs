@@ -58,7 +58,7 @@ impl Plan {
         if self.address.contains("://") {
             return DynStore::new(RedisStore::connect(RedisOptions::single(&self.address, "h")).await.unwrap());
         }
-        let store = PostgresStore::new(PostgresOptions::parse(&self.address).unwrap()).unwrap();
+        let store = PostgresStore::new(PostgresOptions::parse(&self.address).unwrap(), "h").unwrap();
         store.migrate().await.unwrap();
         DynStore::new(store)
     }

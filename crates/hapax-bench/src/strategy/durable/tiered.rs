@@ -141,7 +141,7 @@ impl Backend for hapax_postgres::PostgresStore {
 
     async fn open(plan: &Plan) -> Result<Self, Failure> {
         let options = hapax_postgres::PostgresOptions::parse(plan.server()?)?.timeout(PATIENCE)?;
-        let store = Self::new(options)?;
+        let store = Self::new(options, "hapax")?;
         store.migrate().await?;
         Ok(store)
     }

@@ -43,7 +43,7 @@ fn who_handled_the_events_of_a_subject_is_printed() {
     let Some(server) = Server::shared() else { return };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     runtime.block_on(make(&server.address()));
-    let handled = |options: &[&str]| handled(&server.address(), &[&["--table", "public.shop"], options].concat());
+    let handled = |options: &[&str]| handled(&server.address(), &[&["--namespace", "public.shop"], options].concat());
 
     let table = out(&handled(&["--subject", "order-17"]));
     let lines: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
@@ -77,20 +77,20 @@ fn who_handled_the_events_of_a_subject_is_printed() {
     assert!(page.contains("there are more: --behind "), "{page}");
 
     for (options, code, what) in [
-        (&["--table", "Shop x"][..], 2, "Shop x"),
+        (&["--namespace", "Shop x"][..], 2, "Shop x"),
         (&["--subject", ""], 2, "a subject of 1 to 1024 bytes"),
         (&["--limit", "0"], 2, "0"),
     ] {
         let output = self::handled(&server.address(), options);
         assert!(output.status.code() == Some(code) && error(&output).contains(what), "{options:?}: {output:?}");
     }
-    let none = self::handled(&server.address(), &["--table", "public.none"]);
+    let none = self::handled(&server.address(), &["--namespace", "public.none"]);
     assert!(none.status.code() == Some(2) && error(&none).contains("Tables::migrate"), "{none:?}");
     let away = self::handled("host=127.0.0.1 port=1 user=a", &[]);
     assert_eq!(away.status.code(), Some(1), "{away:?}");
     let by_variable = Command::new(env!("CARGO_BIN_EXE_hapax"))
         .env("DATABASE_URL", server.address())
-        .args(["store", "handled", "env:DATABASE_URL", "--table", "shop", "--subject", "order-18"])
+        .args(["store", "handled", "env:DATABASE_URL", "--namespace", "shop", "--subject", "order-18"])
         .output();
     assert!(out(&by_variable.unwrap()).contains("m-2"));
 

@@ -65,17 +65,21 @@ fn postgres_is_shown() {
     let words = server.tcp_address("postgres");
     let port = words.split_whitespace().find_map(|word| word.strip_prefix("port=")).expect("a port");
     let url = format!("postgres://postgres@127.0.0.1:{port}/postgres");
-    let missing = hapax(&["list", &url]);
+    let missing = hapax(&["list", &url, "--namespace", "app.seen"]);
     assert_eq!(missing.status.code(), Some(2), "{missing:?}");
     wait(async {
-        let store = PostgresStore::new(PostgresOptions::parse(&url).unwrap()).unwrap();
+        let store = PostgresStore::new(PostgresOptions::parse(&url).unwrap(), "seen").unwrap();
         store.migrate().await.unwrap();
         fill(&store).await;
     });
-    is_shown(&url, &[]);
-    assert_eq!(printed(&["list", &words, "--json"]).lines().count(), 4, "an address in words is one, too");
+    is_shown(&url, &["--namespace", "seen"]);
+    assert_eq!(
+        printed(&["list", &words, "--namespace", "seen", "--json"]).lines().count(),
+        4,
+        "an address in words is one, too"
+    );
     // This server speaks no TLS: nothing goes on without it.
-    let unencrypted = hapax(&["list", &format!("{url}?sslmode=verify-full")]);
+    let unencrypted = hapax(&["list", &format!("{url}?sslmode=verify-full"), "--namespace", "seen"]);
     let error = String::from_utf8_lossy(&unencrypted.stderr);
     assert!(unencrypted.status.code() == Some(2) && error.contains("does not support TLS"), "{error}");
 }

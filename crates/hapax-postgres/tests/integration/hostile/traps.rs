@@ -106,7 +106,7 @@ const TYPES: &str = "DO $lay$ DECLARE t text; BEGIN FOREACH t IN ARRAY ARRAY['te
 pub(super) async fn lay(place: &Place, admin: &Client) {
     place.execute(admin, SCENE).await;
     place.execute(admin, "SET ROLE {p}_thief").await;
-    let (tables, store) = (place.tables.migrations(), PostgresStore::migrations(&place.options()));
+    let (tables, store) = (place.tables.migrations(), PostgresStore::migrations(&place.options(), "s").unwrap());
     let names: std::collections::BTreeSet<&str> =
         SOURCES.into_iter().chain([tables.as_str(), store.as_str()]).flat_map(called).collect();
     let names = format!("{{{}}}", names.into_iter().collect::<Vec<_>>().join(","));

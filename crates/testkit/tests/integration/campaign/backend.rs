@@ -263,7 +263,7 @@ async fn open(part: &Part) -> Result<DynStore, StoreError> {
         "redis" => DynStore::new(RedisStore::connect(RedisOptions::single(address, "h")).await?),
         "cluster" => DynStore::new(RedisStore::connect(RedisOptions::cluster(address.split(','), "h")).await?),
         "postgres" => {
-            let store = PostgresStore::new(PostgresOptions::parse(address)?)?;
+            let store = PostgresStore::new(PostgresOptions::parse(address)?, "h")?;
             store.migrate().await?;
             DynStore::new(store)
         }
