@@ -81,11 +81,6 @@
 //! that processes share: Redis, PostgreSQL, DynamoDB, fjall, SQLite (a crate each), or one of your
 //! own. See [docs/scaling-out.md](https://github.com/hapax-rs/hapax/blob/main/docs/scaling-out.md).
 //!
-//! # The last, not the first
-//!
-//! Where messages say what something is by now, each with a number that grows, [`Latest`] passes a
-//! version of an id only if it is higher than all before.
-//!
 //! # Processes
 //!
 //! An engine belongs to the process that has built it. A server that forks its workers builds one
@@ -173,7 +168,6 @@ mod engine;
 mod event_time;
 mod first_seen;
 mod fresh;
-mod latest;
 mod stats;
 mod stream_time;
 
@@ -242,7 +236,6 @@ pub use journal::{
     Reopened, RunInfo, SegmentInfo, SyncMode, Torn, inspect,
 };
 pub use key::{Int, Key, KeyTextError};
-pub use latest::{Latest, LatestBuilder, LatestStats, VersionVerdict};
 pub use long_memory::{LongMemory, LongMemoryStats};
 pub use segments::SegmentSource;
 pub use stats::Stats;

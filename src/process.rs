@@ -83,10 +83,9 @@ pub(crate) enum Rank {
     StreamTime,
     Claims,
     Growth,
-    Latest,
 }
 
-const RANKS: [Rank; 4] = [Rank::StreamTime, Rank::Claims, Rank::Growth, Rank::Latest];
+const RANKS: [Rank; 3] = [Rank::StreamTime, Rank::Claims, Rank::Growth];
 
 /// Something that must be at rest while the process forks.
 pub(crate) trait Rest: Send + Sync + 'static {

@@ -160,13 +160,6 @@ pub(crate) enum Rule {
     CertainMismatch,
     /// The time of an entry is read by a caller that is not behind the others' time.
     StampNow,
-    // Versions:
-    /// A version is compared with the known one and recorded under one lock.
-    AdvanceAsOne,
-    /// A version below the known one does not pass.
-    VersionRises,
-    /// A version that goes for want of room is counted.
-    CountForgotten,
     // Segments:
     /// A segment is on the disk before a manifest names it.
     SegmentFirst,

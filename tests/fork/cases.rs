@@ -15,7 +15,6 @@ const CASES: &[Case] = &[
     ("a_child_that_the_library_does_not_know_of", journal::a_child_that_the_library_does_not_know_of),
     ("forks_at_full_speed", journal::forks_at_full_speed),
     ("a_child_goes_on_in_memory", memory::a_child_goes_on_in_memory),
-    ("a_child_goes_on_with_versions", memory::a_child_goes_on_with_versions),
     ("children_draw_different_numbers", memory::children_draw_different_numbers),
     ("a_child_changes_no_segments_of_its_parent", super::segments::a_child_changes_no_segments_of_its_parent),
 ];

@@ -1,7 +1,7 @@
 //! Engines that live in memory alone.
 
 use super::world::{fork, must_end_well, pipe};
-use hapax::{Dedup, Digester, Int, Latest};
+use hapax::{Dedup, Digester, Int};
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use testkit::long;
@@ -40,34 +40,6 @@ pub fn a_child_goes_on_in_memory() {
             is_done.store(true, Ordering::Relaxed);
             must_end_well(pid);
             assert!(dedup.check(Int::from(1_u64 << 40)).is_fresh(), "what a child accepts its parent does not know");
-        });
-    }
-}
-
-/// Checks that no lock of a memory of versions is held in the child by a thread that is not there.
-pub fn a_child_goes_on_with_versions() {
-    for _ in 0..long(15, 50) {
-        let latest = Latest::builder().capacity(10_000).build().unwrap();
-        let (is_done, next) = (AtomicBool::new(false), AtomicU64::new(0));
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                while !is_done.load(Ordering::Relaxed) {
-                    let next = next.fetch_add(1, Ordering::Relaxed);
-                    let _ = latest.check(Int::from(next % 20_000), next);
-                }
-            });
-            while next.load(Ordering::Relaxed) < 1_000 {
-                std::hint::spin_loop();
-            }
-            let pid = fork(|| {
-                for id in 0..5_000_u64 {
-                    assert!(latest.check(Int::from(id), u64::MAX).is_newer());
-                    assert!(latest.check(Int::from(id), 0).is_known());
-                }
-            });
-            is_done.store(true, Ordering::Relaxed);
-            must_end_well(pid);
-            assert!(latest.known(Int::from(0_u64)).is_none_or(|version| version < u64::MAX));
         });
     }
 }

@@ -85,22 +85,3 @@ fn checks_do_not_allocate() {
     }
     assert!(allocations(|| drop(std::hint::black_box(Box::new(1)))) > 0, "the counter counts");
 }
-
-#[test]
-fn no_check_of_a_version_allocates() {
-    let latest = hapax::Latest::builder().capacity(5_000).build().unwrap();
-    let mut verdicts = Vec::with_capacity(1_000);
-    let n = allocations(|| {
-        // Enough to run full, and to forget.
-        for round in 0..20_u64 {
-            for id in 0..1_000_u64 {
-                let _ = latest.check(Int::from(700 * round + id), id % 3);
-                let _ = latest.known(Int::from(id));
-                let _ = latest.forget(Int::from(id / 2));
-            }
-            latest.check_batch((0..1_000_u64).map(|id| (Int::from(500 * round + id), round)), &mut verdicts);
-        }
-        latest.clear();
-    });
-    assert_eq!(n, 0);
-}

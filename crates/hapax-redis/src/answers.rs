@@ -3,8 +3,7 @@
 use super::errors::error;
 use super::reply::Reply;
 use super::value::{self, Kind, Value};
-use hapax_store::version_record::{Foreign, Version};
-use hapax_store::{Advance, Advanced, ClaimRequest, Claimed, ErrorKind, Fingerprint, Known, Mark, Marked, StoreError};
+use hapax_store::{ClaimRequest, Claimed, ErrorKind, Fingerprint, Known, Mark, Marked, StoreError};
 use std::time::Duration;
 
 /// Returns an error for an answer that the protocol does not allow.
@@ -70,20 +69,6 @@ pub(super) fn claimed(claim: &ClaimRequest, answer: Reply<'_>) -> Result<Claimed
         Known::InProgress { lease_left, .. } => Ok(Claimed::InProgress { lease_left }),
         Known::Unknown => Err(unexpected("a claim", Reply::Nil)),
     }
-}
-
-/// Returns the answer to a version: it was recorded, or the existing record says why not.
-pub(super) fn advanced(advance: &Advance, answer: Reply<'_>) -> Result<Result<Advanced, Foreign>, StoreError> {
-    let kept = match answer {
-        Reply::Int(1) => return Ok(Ok(Advanced::Newer)),
-        Reply::Bytes(kept) => Value::decode(kept)?,
-        other => return Err(unexpected("a version", other)),
-    };
-    let known = match &kept {
-        Value::Completed { result, .. } => Version::decode(result.as_deref()),
-        _ => None,
-    };
-    Ok(known.map(|known| known.answer(Version::of(advance))).ok_or(Foreign))
 }
 
 /// Returns the remaining time of a compact mark, if it is known.

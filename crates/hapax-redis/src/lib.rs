@@ -67,9 +67,8 @@ use std::time::Duration;
 ///
 /// # What is guaranteed
 ///
-/// - *Atomicity.* A plain mark is one `SET … NX PX`. Claims, the requests that end them, and
-///   versions ([`VersionStore`]) are one script, called by its digest and loaded again when the
-///   server has lost it.
+/// - *Atomicity.* A plain mark is one `SET … NX PX`. Claims, and the requests that end them,
+///   are one script each, called by its digest and loaded again when the server has lost it.
 /// - *Time* is the server's: retention, lease and the time after a failure are the expiry of a key,
 ///   in milliseconds; tokens are its microseconds. If its clock is set back, a later claim may get
 ///   a smaller token; the store itself compares tokens for equality, so fencing holds here.
@@ -306,15 +305,5 @@ impl Inspect for RedisStore {
     /// As the server's `SCAN`, it may return a record twice while it makes room for more.
     async fn list(&self, from: Option<&Cursor>, limit: usize) -> Result<Listing, StoreError> {
         self.page(from, limit).await
-    }
-}
-
-impl VersionStore for RedisStore {
-    async fn advance(&self, advances: &[Advance]) -> Answers<Advanced> {
-        let asked = Sound::of(advances);
-        let advances = asked.requests();
-        let answers = self.advance_each(advances).await;
-        let answers = version_record::told(errors::BACKEND, advances, answers);
-        asked.answers(answers)
     }
 }

@@ -6,7 +6,6 @@ use super::batch::Calls;
 use super::commands::Commands;
 use super::reply::Reply;
 use super::value::{self, Value};
-use hapax_store::version_record::{self, Foreign, Version};
 use hapax_store::*;
 use std::ops::Range;
 
@@ -74,20 +73,6 @@ impl RedisStore {
             }),
         };
         self.servers.scripted(&self.scripts.claim, claims, calls, answers::claimed).await
-    }
-
-    pub(super) async fn advance_each(&self, advances: &[Advance]) -> Answers<Result<Advanced, Foreign>> {
-        let head = value::recorded(None, Some(version_record::TAG));
-        let calls = Calls {
-            key: |advance: &Advance, commands: &mut Commands| self.keys.write(&advance.key, commands),
-            first: (1, |commands: &mut Commands| commands.word(&head)),
-            each: (3, |advance: &Advance, commands: &mut Commands| {
-                commands.text(&Version::of(advance).digits());
-                commands.word(&advance.attempt.to_be_bytes());
-                commands.number(value::expiry_ms(advance.retention));
-            }),
-        };
-        self.servers.scripted(&self.scripts.advance, advances, calls, answers::advanced).await
     }
 
     /// Reads the stored value, up to a byte (-1: all of it), and its remaining time.

@@ -10,7 +10,6 @@ pub(super) struct Script {
 
 /// The scripts, for requests that take more than one command.
 pub(super) struct Scripts {
-    pub(super) advance: Script,
     pub(super) claim: Script,
     pub(super) hold: Script,
     pub(super) look: Script,
@@ -20,7 +19,6 @@ pub(super) struct Scripts {
 impl Scripts {
     pub(super) fn new() -> Self {
         Scripts {
-            advance: Script::new(include_str!("advance.lua")),
             claim: Script::new(include_str!("claim.lua")),
             hold: Script::new(include_str!("hold.lua")),
             look: Script::new(include_str!("look.lua")),

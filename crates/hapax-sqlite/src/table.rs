@@ -2,9 +2,8 @@
 
 use super::{BACKEND, failed};
 use hapax::Timestamp;
-use hapax::tier::random;
-use hapax_store::record::{Change, Moment, State, StoredRecord, live};
-use hapax_store::{Advance, Advanced, ErrorKind, Marked, RecordKey, Scope, StoreError, codec, times, version_record};
+use hapax_store::record::{State, StoredRecord, live};
+use hapax_store::{ErrorKind, Marked, RecordKey, Scope, StoreError, codec, times};
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use std::time::Duration;
 
@@ -190,65 +189,6 @@ impl SqliteTable {
         now: Timestamp,
     ) -> Result<Vec<Marked>, StoreError> {
         ids.into_iter().map(|id| self.mark(transaction, scope, id, retention, now)).collect()
-    }
-
-    /// Records a version of an id as part of a transaction, if it is higher than the one that is
-    /// known: with the effect of the message, so that both are committed or neither.
-    ///
-    /// ```
-    /// use hapax::Timestamp;
-    /// use hapax_sqlite::SqliteTable;
-    /// use hapax_store::{Advanced, Scope};
-    /// use rusqlite::{Connection, TransactionBehavior};
-    /// use std::time::{Duration, SystemTime};
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut connection = Connection::open_in_memory()?;
-    /// connection.execute_batch("CREATE TABLE prices (article TEXT PRIMARY KEY, cents INTEGER)")?;
-    /// let versions = SqliteTable::new("price_versions")?;
-    /// versions.create(&connection)?;
-    ///
-    /// let (scope, month) = (Scope::new("prices")?, Duration::from_secs(30 * 86_400));
-    /// for (version, cents) in [(5, 990), (7, 1_090), (6, 950)] {
-    ///     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    ///     let now = Timestamp::from(SystemTime::now());
-    ///     if versions.advance(&transaction, &scope, "article-17", version, month, now)? == Advanced::Newer {
-    ///         transaction.execute("INSERT OR REPLACE INTO prices VALUES ('article-17', ?1)", [cents])?;
-    ///     }
-    ///     transaction.commit()?;
-    /// }
-    /// let cents: i64 = connection.query_row("SELECT cents FROM prices", (), |row| row.get(0))?;
-    /// assert_eq!(cents, 1_090); // version 7: 6 came too late
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// There are no attempts: if it is unknown whether the transaction was committed, a duplicate
-    /// says that it was. Nobody removes what has expired, unless a store of this table is told to
-    /// [expire](hapax_store::Store::expire).
-    ///
-    /// # Errors
-    ///
-    /// Those of [`mark`](SqliteTable::mark), and [`ErrorKind::Misconfigured`] if the id was marked,
-    /// claimed or recorded.
-    pub fn advance(
-        &self,
-        transaction: &Transaction<'_>,
-        scope: &Scope,
-        id: impl AsRef<[u8]>,
-        version: u64,
-        retention: Duration,
-        now: Timestamp,
-    ) -> Result<Advanced, StoreError> {
-        times::check("retention", retention)?;
-        let advance = Advance { key: RecordKey::new(scope, id), version, attempt: random::any(), retention };
-        let key = advance.key.to_stored();
-        let kept = self.read(transaction, &key)?;
-        let (answer, change) = version_record::advance(kept.as_ref(), &advance, Moment { now, spent: 0 });
-        if let Change::Put(stored) = change {
-            self.write(transaction, &key, stored.until, &codec::encode(&stored))?;
-        }
-        answer.map_err(|version_record::Foreign| version_record::foreign(BACKEND, &advance.key))
     }
 
     pub(super) fn read(&self, connection: &Connection, key: &[u8]) -> Result<Option<StoredRecord>, StoreError> {

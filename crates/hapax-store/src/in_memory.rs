@@ -7,7 +7,6 @@ use super::key::RecordKey;
 use super::record::{self, Change, Moment, StoredRecord};
 use super::request::*;
 use super::times::Sound;
-use super::versions::{self, Advance, Advanced, VersionStore};
 use crate::sync::{Mutex, lock};
 use hapax::{Clock, MonotonicClock, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
@@ -229,15 +228,5 @@ impl Inspect for InMemoryStore {
             }
         }
         Ok(listing)
-    }
-}
-
-impl VersionStore for InMemoryStore {
-    async fn advance(&self, advances: &[Advance]) -> Answers<Advanced> {
-        let asked = Sound::of(advances);
-        let advances = asked.requests();
-        let answers = self.each(advances, |advance| &advance.key, versions::record::advance);
-        let answers = versions::record::told(self.backend(), advances, answers);
-        asked.answers(answers)
     }
 }

@@ -15,9 +15,6 @@
 //!
 //! Most of them show their records to people, too: [`Inspect`].
 //!
-//! [`VersionStore`] is the same for versions, of which the highest one of each id counts, and
-//! [`TieredLatest`] has [`hapax::Latest`] in front of it.
-//!
 //! Where a setting says which one it is, [`DynStore`] is a store of any backend.
 //!
 //! A function that is to run once, and its result, which callers get again when they call again:
@@ -39,15 +36,12 @@ pub mod erased;
 mod in_memory;
 mod inspect;
 
-mod versions;
-
 mod budgeted;
 
 #[cfg(feature = "metrics")]
 mod engine_metrics;
 
 mod tiered;
-mod tiered_latest;
 
 #[doc(hidden)]
 pub mod attempt_count;
@@ -100,10 +94,6 @@ pub use tiered::{
 pub use tiered::{IdempotencyError, RunError, RunOptions};
 #[doc(hidden)]
 pub use tiered::{Name, Note, join_all, note_key};
-pub use tiered_latest::{TieredLatest, TieredLatestBuilder, TieredLatestStats};
-#[doc(hidden)]
-pub use versions::record as version_record;
-pub use versions::{Advance, Advanced, VersionStore};
 
 /// The examples of `hapax-macros`, which must not depend on this crate.
 #[cfg(all(doctest, feature = "json"))]

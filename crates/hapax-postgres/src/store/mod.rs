@@ -354,14 +354,3 @@ impl Inspect for PostgresStore {
         self.in_time(self.page(from, limit)).await
     }
 }
-
-impl VersionStore for PostgresStore {
-    async fn advance(&self, advances: &[Advance]) -> Answers<Advanced> {
-        let asked = Sound::of(advances);
-        let advances = asked.requests();
-        let requests: Vec<_> = advances.iter().map(operations::Versioned::of).collect();
-        let answers = self.in_time(self.run(&operations::advance(), &requests)).await;
-        let answers = version_record::told(BACKEND, advances, answers);
-        asked.answers(answers)
-    }
-}

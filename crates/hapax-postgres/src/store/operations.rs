@@ -2,7 +2,6 @@
 
 use super::rows::{CLAIMED, COMPLETED, Fresh};
 use hapax_store::record::{self, Change, Moment, StoredRecord};
-use hapax_store::version_record::{self, Foreign, Version};
 use hapax_store::*;
 
 /// A kind of request `R`, answered by `A`.
@@ -102,41 +101,6 @@ pub(super) const RECORD: Operation<Record, ()> = Operation {
     answers_results: false,
     result: |record| record.result.as_ref(),
 };
-
-/// A request for a version, with the result that its record has.
-pub(super) struct Versioned<'r> {
-    pub(super) advance: &'r Advance,
-    pub(super) result: Vec<u8>,
-}
-
-impl<'r> Versioned<'r> {
-    pub(super) fn of(advance: &'r Advance) -> Self {
-        Versioned { advance, result: Version::of(advance).encode() }
-    }
-}
-
-pub(super) const fn advance<'r>() -> Operation<Versioned<'r>, Result<Advanced, Foreign>> {
-    Operation {
-        name: "advance",
-        key: |request| &request.advance.key,
-        decide: |kept, request, at| version_record::advance(kept, request.advance, at),
-        creation: Some(Creation {
-            state: COMPLETED,
-            has_token: false,
-            fresh: |request| Fresh {
-                attempt: None,
-                fingerprint: None,
-                result: Some(&request.result),
-                lasts: request.advance.retention,
-            },
-            answer: |_| Ok(Advanced::Newer),
-        }),
-        looks: true,
-        changes: true,
-        answers_results: true,
-        result: |request| Some(&request.result),
-    }
-}
 
 pub(super) const COMPLETE: Operation<Completion, Held> = Operation {
     result: |completion| completion.result.as_ref(),

@@ -42,7 +42,6 @@ mod spans;
 #[cfg(feature = "sqlx")]
 mod sqlx;
 mod strange;
-mod versions;
 mod workers;
 
 use hapax_postgres::{PostgresOptions, *};

@@ -1,4 +1,4 @@
-//! Namespaces, versions and streams in Redis, requests that were given up, and connections that are
+//! Namespaces and streams in Redis, requests that were given up, and connections that are
 //! made in vain, on servers that the tests start and stop themselves.
 
 mod connecting;
@@ -6,4 +6,3 @@ mod given_up;
 mod namespaces;
 #[cfg(feature = "streams")]
 mod streams;
-mod versions;

@@ -1,5 +1,4 @@
-//! The implementation of `Store`, and `VersionStore`, for a store that leaves everything to the
-//! committer's thread.
+//! The implementation of `Store` for a store that leaves everything to the committer's thread.
 
 use super::{Committer, Database};
 use crate::contract::Store;
@@ -9,7 +8,6 @@ use crate::key::RecordKey;
 use crate::record::{self, StoredRecord};
 use crate::request::*;
 use crate::times::Sound;
-use crate::versions::{self, Advance, Advanced, VersionStore};
 
 /// A store over a committer.
 pub trait Committed: Send + Sync + 'static {
@@ -18,16 +16,6 @@ pub trait Committed: Send + Sync + 'static {
     const IS_PRIVATE: bool;
 
     fn committer(&self) -> &Committer<Self::Database>;
-}
-
-impl<C: Committed> VersionStore for C {
-    async fn advance(&self, advances: &[Advance]) -> Answers<Advanced> {
-        let asked = Sound::of(advances);
-        let advances = asked.requests();
-        let answers = self.committer().change(advances, |advance| &advance.key, versions::record::advance).await;
-        let answers = versions::record::told(C::Database::BACKEND, advances, answers);
-        asked.answers(answers)
-    }
 }
 
 impl<C: Committed> Store for C {

@@ -2,4 +2,3 @@
 
 mod once;
 mod tiered;
-mod tiered_latest;

@@ -257,9 +257,3 @@ impl<S: Store> Store for FaultyStore<S> {
             .remove(0)
     }
 }
-
-impl<S: VersionStore> VersionStore for FaultyStore<S> {
-    async fn advance(&self, advances: &[Advance]) -> Answers<Advanced> {
-        self.call(advances, |advances| self.inner.advance(advances)).await
-    }
-}

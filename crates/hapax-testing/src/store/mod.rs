@@ -45,13 +45,11 @@ mod time;
 mod times;
 mod together;
 mod tokens;
-mod versions;
 
 pub use faulty::{Fault, FaultyStore};
 pub use fixture::Fixture;
 pub use outcome::{Failure, Report};
 pub use time::StoreTime;
-pub use versions::verify_versions;
 
 use fixture::Bench;
 use outcome::{Checked, Wrong};
