@@ -10,7 +10,7 @@ pub(crate) use self::engine::EngineClock;
 pub(crate) use self::engine::SimulatedClock;
 pub use self::going_on::ClockStep;
 pub(crate) use self::going_on::{Left, MachineTime, go_on};
-pub(crate) use self::machine::{Clocks, Machine, SharedTimeBase, TimeBase, boot};
+pub(crate) use self::machine::{Clocks, Machine, SharedTimeBase, TimeBase};
 pub use self::monotonic::MonotonicClock;
 
 use crate::sync::{Ordering, StdAtomicU64};

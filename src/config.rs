@@ -46,7 +46,6 @@ pub struct Builder {
     segment_source: Option<std::sync::Arc<dyn crate::SegmentSource>>,
     #[cfg(any(fuzzing, test))]
     surroundings: Option<Surroundings>,
-    restore: Option<PathBuf>,
 }
 
 impl Dedup {
@@ -76,7 +75,6 @@ impl Builder {
             segment_source: None,
             #[cfg(any(fuzzing, test))]
             surroundings: None,
-            restore: None,
         }
     }
 
@@ -193,8 +191,7 @@ impl Builder {
     }
 
     /// Sets the secret key of the [digests](crate::Digester). Default: that of the
-    /// [journal](Builder::journal) or the [snapshot](Builder::restore); without one, 16 bytes from
-    /// the operating system.
+    /// [journal](Builder::journal); without one, 16 bytes from the operating system.
     ///
     /// Anyone who knows it can construct ids that collide.
     pub fn key(self, key: [u8; 16]) -> Self {
@@ -234,7 +231,7 @@ impl Builder {
     /// duplicate. Without this option no such attack is known, nor to be expected: see
     /// [`Digester`](crate::Digester).
     ///
-    /// A journal or a snapshot of the other kind is refused, since its digests are different.
+    /// A journal of the other kind is refused, since its digests are different.
     pub fn trusted_ids(self) -> Self {
         Builder { key: WantedKey { kind: DigestKind::Trusted, ..self.key }, ..self }
     }
@@ -294,17 +291,6 @@ impl Builder {
     /// as a whole, as in Kafka.
     pub fn journal(self, path: impl Into<PathBuf>, options: JournalOptions) -> Self {
         Builder { journal: Some((path.into(), options)), ..self }
-    }
-
-    /// Starts from the contents of a [`snapshot`](Dedup::snapshot), of an engine with the same
-    /// window, capacity, memory and history, and a clock of the same origin. Ids that have expired
-    /// since are not remembered. With a [`journal`](Builder::journal), too, the journal's ids come
-    /// on top.
-    ///
-    /// The snapshot must be a file, no link, of this process's user, or root, to which nobody else
-    /// may write ([`JournalError::Untrusted`](crate::JournalError::Untrusted)).
-    pub fn restore(self, path: impl Into<PathBuf>) -> Self {
-        Builder { restore: Some(path.into()), ..self }
     }
 
     /// Sets the disk and the clocks of the journal, in a simulation.

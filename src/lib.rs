@@ -172,7 +172,6 @@ mod stats;
 mod stream_time;
 
 mod journal;
-mod snapshot;
 
 // Models are of the engine alone.
 #[doc(hidden)]

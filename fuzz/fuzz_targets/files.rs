@@ -1,4 +1,4 @@
-//! Damaged segments of a journal, and snapshots. The body is shared with
+//! Damaged segments of a journal. The body is shared with
 //! `tests/integration/fuzz_files.rs`.
 #![cfg_attr(fuzzing, no_main)]
 

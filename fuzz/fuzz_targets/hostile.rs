@@ -1,4 +1,4 @@
-//! Journals and snapshots that were forged, with right checksums. The body is
+//! Journals that were forged, with right checksums. The body is
 //! `src/journal/fuzzing/opened.rs`, which the crate's tests replay.
 #![cfg_attr(fuzzing, no_main)]
 

@@ -1,4 +1,4 @@
-//! Each codec of journals and snapshots. The body is `src/journal/fuzzing/codecs.rs`, which the
+//! Each codec of journals. The body is `src/journal/fuzzing/codecs.rs`, which the
 //! crate's tests replay.
 #![cfg_attr(fuzzing, no_main)]
 

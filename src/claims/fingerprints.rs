@@ -103,11 +103,6 @@ impl Fingerprints {
         let each = size_of::<(Name, Entry)>();
         self.0.as_ref().map_or(0, |known| size_of::<Known>() + known.ids.capacity() * each)
     }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = Fingerprint> {
-        let known = self.0.iter().flat_map(|known| &known.ids);
-        known.map(|(name, &Entry { digest, until })| Fingerprint { id: name.digest(), digest, until })
-    }
 }
 
 impl Known {

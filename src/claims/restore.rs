@@ -1,5 +1,4 @@
-//! Completed claims that are stored elsewhere, in a journal, a snapshot or a store: how they come
-//! back, and how they get there.
+//! Completed claims that are stored elsewhere, in a journal or a store: how they come back.
 
 use super::done::DoneIds;
 use super::fingerprints::Fingerprint;
@@ -43,11 +42,6 @@ impl Claims {
             map.fingerprints.remove(id, Timestamp::default);
             shard.publish(&map);
         }
-    }
-
-    /// Returns the fingerprints that there are, a shard at a time.
-    pub(crate) fn fingerprints(&self) -> impl Iterator<Item = Vec<Fingerprint>> {
-        self.shards.iter().map(|shard| shard.lock().fingerprints.iter().collect())
     }
 }
 

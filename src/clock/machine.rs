@@ -81,7 +81,7 @@ fn since_boot() -> u64 {
 }
 
 /// Returns a hash of what Linux calls this boot.
-pub(crate) fn boot() -> u64 {
+fn boot() -> u64 {
     let id = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     if id.is_empty() { 0 } else { xxhash_rust::xxh3::xxh3_64(&id).max(1) }
 }

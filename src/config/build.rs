@@ -41,11 +41,6 @@ impl Builder {
             let expected = "a history, without which it means nothing";
             check(self.history.is_some(), "unconfirmed", unconfirmed, expected)?;
         }
-        let has_checkpoints = self.journal.as_ref().is_some_and(|(_, journal)| journal.checkpoints);
-        let expected = "no snapshot with option `journal.checkpoints`: it has what came after the last checkpoint, too";
-        if let Some(path) = &self.restore {
-            check(!has_checkpoints, "restore", path.display(), expected)?;
-        }
         self.validate_long_memory()?;
         let has_end = !self.lease.is_zero() && self.lease <= HUNDRED_YEARS;
         check(has_end, "lease", self.lease, "a duration of up to 100 years, not none")?;
@@ -68,10 +63,6 @@ impl Builder {
         let expected = "none with option `long_memory`, which knows what a history guesses";
         if let Some((horizon, ..)) = self.history {
             check(false, "history", horizon, expected)?;
-        }
-        let expected = "no snapshot with option `long_memory`: segments have what was accepted since it was made, too";
-        if let Some(path) = &self.restore {
-            check(false, "restore", path.display(), expected)?;
         }
         Ok(())
     }

@@ -34,7 +34,7 @@ impl Builder {
     /// Without a [`journal`](Builder::journal) of your own there is one in the directory `journal`
     /// below this one. Both are for one engine at a time. An engine is built when all that the
     /// journal has is in segments; else there is the error that kept it from that. A
-    /// [`history`](Builder::history) or [`restore`](Builder::restore) cannot be had with it.
+    /// [`history`](Builder::history) cannot be had with it.
     ///
     /// # Guarantees
     ///

@@ -1,21 +1,19 @@
-//! The files that exist when an engine is built: a journal, a snapshot, and how they come back.
+//! The files that exist when an engine is built: a journal, segments, and how they come back.
 
 use super::Builder;
 use crate::Error;
-use crate::clock::{EngineClock, Machine, nanos_of};
+use crate::clock::{EngineClock, Machine};
 use crate::digest::{DigestKey, WantedKey};
 use crate::engine::{Engine, Gathered};
 use crate::journal::{Opened, Resumed};
 use crate::rules::{Rule, obeys};
-use crate::snapshot::Snapshot;
 use crate::{JournalOptions, long_memory::LongTier, segments::Segments};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// An open journal and an open snapshot, of which nothing is remembered yet.
+/// An open journal and open segments, of which nothing is remembered yet.
 pub(super) struct OnDisk {
     journal: Option<Opened>,
-    snapshot: Option<Snapshot>,
     segments: Option<Arc<Segments>>,
 }
 
@@ -35,7 +33,6 @@ impl OnDisk {
             }
             journal => journal.map(|(path, journal)| Opened::new(&path, journal, clock.machine())).transpose()?,
         };
-        let snapshot = options.restore.take().map(|path| Snapshot::read(&path)).transpose()?;
         let segments = match (long_memory, &journal) {
             (Some((directory, long_memory)), Some(journal)) => {
                 // The journal's key, if it has one, must be that of the segments.
@@ -46,14 +43,11 @@ impl OnDisk {
             }
             _ => None,
         };
-        Ok(OnDisk { journal, snapshot, segments })
+        Ok(OnDisk { journal, segments })
     }
 
     /// Returns the key of the digests in them, or the one that is wanted.
     pub(super) fn key(&self, mut wanted: WantedKey) -> Result<DigestKey, Error> {
-        if let Some(snapshot) = &self.snapshot {
-            wanted.bits = Some(snapshot.key(wanted)?.bits);
-        }
         if let Some(segments) = &self.segments {
             wanted.bits = Some(segments.key().bits);
         }
@@ -61,29 +55,17 @@ impl OnDisk {
         known.flatten().map_or_else(|| wanted.or_random(), Ok)
     }
 
-    /// Tells a new engine what is in them: first the snapshot, then the journal, then the time.
+    /// Tells a new engine what is in them: first the journal, then the time.
     pub(super) fn bring_back(self, engine: &mut Engine, key: DigestKey, options: &Builder) -> Result<(), Error> {
-        if let Some(snapshot) = &self.snapshot {
-            snapshot.fits(nanos_of(engine.window.tick()))?;
-            snapshot.restore(engine)?;
+        let Some(mut journal) = self.journal else { return Ok(()) };
+        let (is_inline, keeps_damage, machine) = (journal.is_inline(), journal.keeps_damage(), journal.machine());
+        if let Some(segments) = &self.segments {
+            // (Another journal's segments have nothing of this one: see `LongTier::go_on`.)
+            let is_ours = journal.identity().is_none_or(|journal| segments.may_be_of(journal));
+            journal.keep_unsealed(if is_ours { segments.sealed() } else { 0 });
         }
-        let (is_inline, keeps_damage) = match &self.journal {
-            Some(journal) => (journal.is_inline(), journal.keeps_damage()),
-            None => (false, false),
-        };
-        let mut resumed = self.snapshot.as_ref().map(Snapshot::resumed);
-        let machine = self.journal.as_ref().map_or_else(|| engine.machine(), Opened::machine);
-        #[allow(unused_mut, reason = "a long memory changes it")]
-        if let Some(mut journal) = self.journal {
-            if let Some(segments) = &self.segments {
-                // (Another journal's segments have nothing of this one: see `LongTier::go_on`.)
-                let is_ours = journal.identity().is_none_or(|journal| segments.may_be_of(journal));
-                journal.keep_unsealed(if is_ours { segments.sealed() } else { 0 });
-            }
-            let by_journal = replay(journal, engine, key, self.snapshot.is_none(), options)?;
-            resumed = Some(by_journal).filter(|resumed| resumed.clocks.is_some()).or(resumed);
-        }
-        if let Some(resumed) = resumed {
+        let resumed = replay(journal, engine, key, options)?;
+        if resumed.clocks.is_some() {
             go_on(engine, &machine, resumed);
         }
         if let (Some(segments), Some(journal)) = (self.segments, &engine.journal) {
@@ -105,13 +87,7 @@ impl OnDisk {
 
 /// Replays the journal into an engine, which goes on with it. Returns the time at which it was
 /// written last.
-fn replay(
-    journal: Opened,
-    engine: &mut Engine,
-    key: DigestKey,
-    is_empty: bool,
-    options: &Builder,
-) -> Result<Resumed, Error> {
+fn replay(journal: Opened, engine: &mut Engine, key: DigestKey, options: &Builder) -> Result<Resumed, Error> {
     let horizon = options.history.map(|(horizon, ..)| horizon);
     let retention = crate::journal::sizing::retention(options.window, engine.window.tick(), horizon);
     // Ids that are read must not be lost while memory is made ready for them.
@@ -119,7 +95,7 @@ fn replay(
     // If an id was accepted twice, since the window was shorter then, the last time counts.
     engine.window.set_refresh_on_duplicate(obeys(Rule::LatestAcceptance));
     let mut gathered = Gathered::default();
-    let journal = journal.replay(key, retention, is_empty, |told| engine.learn(told, &mut gathered))?;
+    let journal = journal.replay(key, retention, |told| engine.learn(told, &mut gathered))?;
     engine.learn_gathered(&mut gathered);
     engine.window.set_refresh_on_duplicate(options.refresh_on_duplicate);
     let resumed = journal.resumed();

@@ -115,7 +115,7 @@ impl<'a> ClaimOptions<'a> {
     /// - An id that was accepted without a fingerprint, by a check or by another claim, is a
     ///   [`Duplicate`](Attempt::Duplicate) whatever the fingerprint. So is an id that only the
     ///   history knows, and an id whose fingerprint was dropped to make room.
-    /// - With a [`journal`](crate::Builder::journal) and in a snapshot, fingerprints outlive the
+    /// - With a [`journal`](crate::Builder::journal), fingerprints outlive the
     ///   process.
     ///
     /// # Cost

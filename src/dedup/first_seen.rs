@@ -23,7 +23,7 @@ impl Dedup {
     /// - The history remembers no times, nor does a long memory tell them: of an id that only these
     ///   know there is none. An id that a long memory has recognized is in the window again, as of
     ///   that moment.
-    /// - Of an id that was restored from a journal or a snapshot of a window with longer ticks, the
+    /// - Of an id that was restored from a journal of a window with longer ticks, the
     ///   earliest time may be too late by two of those.
     pub fn first_seen(&self, id: impl AsRef<[u8]>) -> Option<FirstSeen> {
         let seen = self.engine.accepted(self.digester.digest(id))?;

@@ -122,10 +122,6 @@ impl Digester {
         Digester { key, keys, hardware }
     }
 
-    pub(crate) fn key(&self) -> DigestKey {
-        self.key
-    }
-
     /// Returns a digester for the same ids in another namespace: one id in two scopes has two
     /// unrelated digests. It costs about a microsecond.
     pub fn scoped(&self, scope: &str) -> Self {

@@ -40,7 +40,7 @@ fn the_processor_and_plain_rust_agree_on_all_lengths() {
     }
 }
 
-/// Checks the values of digests. Journals and snapshots contain such digests: another function
+/// Checks the values of digests. Journals contain such digests: another function
 /// takes another version of their format. The values are those of another implementation, in Python
 /// over the AES of OpenSSL.
 #[test]

@@ -54,11 +54,7 @@ impl Engine {
                 self.window.forget_at_rest(id);
                 self.forget_fingerprint(id);
             }),
-            Kind::Cleared => {
-                self.clear_tiers();
-                self.claims.clear();
-            }
-            Kind::Time | Kind::Position | Kind::TimeBase => {}
+            Kind::Cleared | Kind::Time | Kind::Position | Kind::TimeBase => {}
         }
         at.time
     }

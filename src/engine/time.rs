@@ -2,7 +2,7 @@
 
 use super::Engine;
 use crate::Timestamp;
-use crate::clock::{ClockStep, Left, Machine, MachineTime, Reading, Stamp, TimeBase, go_on, nanos_of};
+use crate::clock::{ClockStep, Left, MachineTime, Reading, Stamp, TimeBase, go_on, nanos_of};
 use crate::rules::{Rule, obeys};
 use crate::stream_time::{Around, Resumed};
 
@@ -101,11 +101,6 @@ impl From<crate::journal::Resumed> for Predecessor {
 }
 
 impl Engine {
-    /// Returns the machine for the files that outlive the engine.
-    pub(crate) fn machine(&self) -> Machine {
-        self.clock.machine()
-    }
-
     /// Returns the way in which the engine counts time, for the files that outlive it.
     pub(crate) fn time_base(&self) -> TimeBase {
         match self.stream_time.base() {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::{fmt, io};
 
-/// An error of opening, reading or writing a journal or a snapshot.
+/// An error of opening, reading or writing a journal.
 ///
 /// ```
 /// let dedup = hapax::Dedup::builder().build()?;

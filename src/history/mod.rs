@@ -4,7 +4,6 @@
 //! how they are forgotten, [`turn`] the word that decides when.
 
 mod block;
-mod dump;
 #[cfg(all(test, any(loom, shuttle)))]
 mod models;
 mod rotating;

@@ -412,17 +412,6 @@ impl History {
     pub(crate) fn tick(&self, at: Timestamp) -> u64 {
         (at.as_nanos() / TICK_NANOS).max(1)
     }
-
-    /// Returns the word of a shard as it is to be stored for another process: a thread that is
-    /// clearing here will never finish there.
-    pub(super) fn settled(&self, turn: u64) -> u64 {
-        let turn = Turn(turn);
-        match turn.is_clearing() {
-            false => turn.0,
-            // The generation ends where the next one would have begun: after all that is in it.
-            true => Turn::new(turn.began().saturating_sub(self.horizon_ticks), turn.current()).0,
-        }
-    }
 }
 
 impl std::fmt::Debug for History {

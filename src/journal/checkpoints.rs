@@ -1,10 +1,10 @@
-//! Tests of checkpoints where they meet time, failures of the disk, claims and snapshots.
+//! Tests of checkpoints where they meet time, failures of the disk and claims.
 
 use super::faults::directory;
 use super::restarts::{builder, clock};
 use super::simulated::{Call, Fault, Simulated};
 use super::{JournalOptions, Position};
-use crate::{Builder, Dedup, Error, EventTime, JournalError, ManualClock, Timestamp};
+use crate::{Builder, Dedup, EventTime, JournalError, ManualClock, Timestamp};
 use std::time::Duration;
 
 fn with_checkpoints(disk: &Simulated, clock: &ManualClock) -> Builder {
@@ -176,6 +176,4 @@ fn who_has_no_checkpoints_is_told_what_it_takes() {
     assert!(error.ends_with(expected), "{error}");
     let without = Dedup::builder().build().unwrap();
     assert!(matches!(checkpoint(&without, 1), Err(JournalError::NotConfigured)));
-    let restored = Dedup::builder().journal(directory(), JournalOptions::new().checkpoints(true)).restore("snapshot");
-    assert!(matches!(restored.build(), Err(Error::InvalidOption { option: "restore", .. })));
 }

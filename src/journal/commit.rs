@@ -16,7 +16,7 @@ use crate::error::JournalError;
 use crate::process::Origin;
 use crate::rules::{Rule, obeys};
 use crate::sync::{DiskCondvar, DiskMutex, DiskMutexGuard, unpoisoned};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::thread::JoinHandle;
@@ -81,15 +81,6 @@ impl Shared {
         match self.origin.is_surely_here() {
             true => Ok(()),
             false => Err(JournalError::Forked { path: self.directory.clone(), process: self.origin.id() }),
-        }
-    }
-
-    /// Returns an error for the journal's directory in a child of the process that has it.
-    pub(crate) fn may_write_beside(&self, directory: &Path) -> Result<(), JournalError> {
-        let Err(forked) = self.must_be_here() else { return Ok(()) };
-        match (std::fs::canonicalize(directory), std::fs::canonicalize(&self.directory)) {
-            (Ok(directory), Ok(journal)) if directory != journal => Ok(()),
-            _ => Err(forked),
         }
     }
 

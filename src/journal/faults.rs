@@ -62,7 +62,7 @@ pub(super) fn rules(segment_length: Duration, retention: Duration) -> Rules {
 fn reopening(damage: Damage) -> Reopening {
     // (Nothing expires, as these tests count what is there.)
     let retention = std::time::Duration::MAX;
-    Reopening { damage, sync: SyncMode::Disk, key: KEY, boot: 4, wall_nanos: 5, retention, is_empty: true }
+    Reopening { damage, sync: SyncMode::Disk, key: KEY, boot: 4, wall_nanos: 5, retention }
 }
 
 /// Opens the journal that there is. Returns the ids in it, too.

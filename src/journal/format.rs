@@ -78,23 +78,14 @@ pub(crate) struct NotOurs {
 
 impl Header {
     pub(crate) fn encode(&self) -> [u8; HEADER_BYTES] {
-        self.encode_as(MAGIC)
-    }
-
-    /// Encodes the header of another kind of file.
-    pub(crate) fn encode_as(&self, magic: [u8; 8]) -> [u8; HEADER_BYTES] {
         let time = [self.time.offset_nanos as u64, self.time.kind];
         let [kind, low, high] = self.key.words();
         let Header { salt, number, created, ids, boot, .. } = *self;
-        seal(magic, [kind, low, high, salt, number, created, ids, boot, time[0], time[1]])
+        seal(MAGIC, [kind, low, high, salt, number, created, ids, boot, time[0], time[1]])
     }
 
     pub(crate) fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, NotOurs> {
-        Self::decode_as(bytes, MAGIC)
-    }
-
-    pub(crate) fn decode_as(bytes: &[u8; HEADER_BYTES], magic: [u8; 8]) -> Result<Self, NotOurs> {
-        let [kind, low, high, salt, number, created, ids, boot, offset, time] = unseal::<10>(bytes, magic)?;
+        let [kind, low, high, salt, number, created, ids, boot, offset, time] = unseal::<10>(bytes, MAGIC)?;
         let (key, time) = (digest_key([kind, low, high])?, TimeBase { offset_nanos: offset as i64, kind: time });
         within_reach([number, ids])?;
         Ok(Header { key, salt, number, created, ids, boot, time })
@@ -179,8 +170,7 @@ pub(crate) fn seal_as<const WORDS: usize, const BYTES: usize>(
 }
 
 fn unseal<const WORDS: usize>(bytes: &[u8], magic: [u8; 8]) -> Result<[u64; WORDS], NotOurs> {
-    const OTHERS: &str =
-        "this program reads no other (the keys of digests were shorter); begin another journal, or snapshot";
+    const OTHERS: &str = "this program reads no other; begin another journal";
     unseal_as(bytes, magic, (VERSION, OTHERS))
 }
 

@@ -186,18 +186,17 @@ impl Opened {
     }
 
     /// Reads the journal, and goes on from there. `tell` gets what an engine has to know, in order,
-    /// and returns the window's time of it. `is_empty`: the engine remembers nothing yet.
+    /// and returns the window's time of it.
     pub(crate) fn replay(
         self,
         key: DigestKey,
         retention: Duration,
-        is_empty: bool,
         mut tell: impl FnMut(Told<'_>) -> Timestamp,
     ) -> Result<Journal, Error> {
         let Opened { found, options, machine, is_inline, origin, sealed } = self;
         let wall_nanos = (machine.clocks)().wall_nanos;
         let (damage, sync, boot) = (options.damage, options.sync, machine.boot);
-        let reopening = Reopening { damage, sync, key, boot, wall_nanos, retention, is_empty };
+        let reopening = Reopening { damage, sync, key, boot, wall_nanos, retention };
         let mut latest_event = Timestamp::default();
         let recovered = found.replay(&reopening, |told| latest_event = latest_event.max(tell(told)))?;
         let time = Arc::new(SharedTimeBase::default());

@@ -78,8 +78,6 @@ pub(super) struct Reopening {
     pub(super) wall_nanos: u64,
     /// The age, before the latest time, from which on everything has expired.
     pub(super) retention: Duration,
-    /// True if the engine remembers nothing yet.
-    pub(super) is_empty: bool,
 }
 
 /// The number of waiting bytes that are written without delay, unless the options set another.
@@ -166,8 +164,7 @@ impl JournalOptions {
     ///
     /// It holds for everything that the journal records: accepted ids, completed claims, forgotten
     /// ids. [`flush`](crate::Dedup::flush) makes the last checkpoint durable, and nothing that came
-    /// after it. An engine that is [restored](crate::Builder::restore) from a snapshot cannot have
-    /// checkpoints, since a snapshot also has what came after the last of them.
+    /// after it.
     #[must_use]
     pub fn checkpoints(self, checkpoints: bool) -> Self {
         JournalOptions { checkpoints, ..self }

@@ -148,7 +148,7 @@ impl Found {
             return Err(JournalError::Damaged { path, what, offset, defects, files_lost, blocks_lost, ids_lost });
         }
         self.sync_last(&verdict, rules.sync)?;
-        let mut replay = Replay::new(useful, rules.retention, rules.is_empty);
+        let mut replay = Replay::new(useful, rules.retention);
         again(disk, &self.listing, |run| {
             if let Step::Tell(time) = replay.step(run) {
                 time.into_iter().for_each(|time| each(Told::Time(time)));

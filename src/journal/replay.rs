@@ -1,8 +1,8 @@
 //! The part of a journal that an engine must be told: the events after everything was forgotten for
 //! the last time that have not expired by the time with which the journal ends. Pure.
 //!
-//! So opening costs no more than the files' length justifies, whoever wrote them: a run of a few
-//! bytes that clears the memory counts once, and one that lets time go on costs nothing by itself.
+//! So opening costs no more than the files' length justifies, whoever wrote them: runs of a few
+//! bytes that clear the memory, or let time go on, cost nothing by themselves.
 
 use super::payload::{Kind, Run};
 use crate::Timestamp;
@@ -43,17 +43,15 @@ pub(super) struct Replay {
     useful: Useful,
     /// The age, before the latest time, from which on everything has expired.
     retention: Duration,
-    /// True if the engine remembers nothing yet.
-    is_empty: bool,
     next: u64,
     /// The present, if the engine was not told of it yet.
     time: Option<Timestamp>,
 }
 
 impl Replay {
-    /// Creates a second pass; `is_empty`: the engine remembers nothing yet.
-    pub(super) fn new(useful: Useful, retention: Duration, is_empty: bool) -> Self {
-        Replay { useful, retention, is_empty, next: 0, time: None }
+    /// Creates a second pass, for an engine that remembers nothing yet.
+    pub(super) fn new(useful: Useful, retention: Duration) -> Self {
+        Replay { useful, retention, next: 0, time: None }
     }
 
     /// Decides about the next run.
@@ -65,10 +63,9 @@ impl Replay {
         }
         let is_told = match run.kind {
             _ if self.next < self.useful.cleared => false,
-            Kind::Cleared => self.next == self.useful.cleared && !self.is_empty,
             Kind::Accepted | Kind::Fingerprinted => !self.is_over(run),
             Kind::Forgotten => true,
-            Kind::Position | Kind::TimeBase | Kind::Time => false,
+            Kind::Cleared | Kind::Position | Kind::TimeBase | Kind::Time => false,
         };
         match is_told {
             true => Step::Tell(self.time.take_if(|time| *time > run.at.time)),
@@ -103,10 +100,10 @@ mod tests {
     }
 
     /// Decides about the runs of a payload.
-    fn steps(payload: &Payload, is_empty: bool) -> (Vec<Step>, Option<Timestamp>) {
+    fn steps(payload: &Payload) -> (Vec<Step>, Option<Timestamp>) {
         let mut useful = Useful::default();
         runs(payload.bytes()).flatten().for_each(|run| useful.note(&run));
-        let mut replay = Replay::new(useful, HOUR, is_empty);
+        let mut replay = Replay::new(useful, HOUR);
         let steps = runs(payload.bytes()).flatten().map(|run| replay.step(&run)).collect();
         (steps, replay.end())
     }
@@ -117,20 +114,16 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_forgotten_once_at_most() {
+    fn what_was_cleared_is_not_told() {
         let mut payload = Payload::default();
         for second in 1..=20_000 {
             accepted(&mut payload, second);
             payload.push_event(Kind::Cleared, Timestamp::from_secs(second));
         }
         accepted(&mut payload, 20_000);
-        for is_empty in [true, false] {
-            let (steps, _) = steps(&payload, is_empty);
-            let told: Vec<_> = (0..steps.len()).filter(|i| steps[*i] != Step::Pass).collect();
-            // The last clearing, if there is anything to forget, and the run after it.
-            let expected: &[usize] = if is_empty { &[40_000] } else { &[39_999, 40_000] };
-            assert_eq!(told, expected);
-        }
+        let (steps, _) = steps(&payload);
+        let told: Vec<_> = (0..steps.len()).filter(|i| steps[*i] != Step::Pass).collect();
+        assert_eq!(told, [40_000], "the run after the last clearing");
     }
 
     #[test]
@@ -139,7 +132,7 @@ mod tests {
         for second in [1, 5_000, 8_600] {
             accepted(&mut payload, second);
         }
-        let (steps, end) = steps(&payload, true);
+        let (steps, end) = steps(&payload);
         assert_eq!(steps, [Step::Pass, Step::Tell(None), Step::Tell(None)]);
         assert_eq!(end, Some(Timestamp::from_secs(8_600)));
     }
@@ -152,7 +145,7 @@ mod tests {
         accepted(&mut payload, 500);
         accepted(&mut payload, 2_000);
         payload.push_event(Kind::Time, t(3_000));
-        let (steps, end) = steps(&payload, true);
+        let (steps, end) = steps(&payload);
         let told: Vec<_> = steps.iter().copied().filter(|step| *step != Step::Pass).collect();
         assert_eq!(told, [Step::Tell(Some(t(999))), Step::Tell(None)]);
         assert_eq!((steps.len(), end), (1_002, Some(t(3_000))));

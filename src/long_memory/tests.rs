@@ -117,7 +117,6 @@ fn what_cannot_be_is_refused_with_its_option() {
     assert_eq!(refused(10, options.read_threads(65), |builder| builder), "long_memory.read_threads");
     assert_eq!(refused(10, options.sort_memory_bytes(1), |builder| builder), "long_memory.sort_memory_bytes");
     assert_eq!(refused(10, options, |builder| builder.history(RETENTION, 0.01, 1_000)), "history");
-    assert_eq!(refused(10, options, |builder| builder.restore("/nowhere")), "restore");
 }
 
 #[test]

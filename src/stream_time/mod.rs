@@ -321,7 +321,7 @@ impl StreamTime {
         Ok(offset)
     }
 
-    /// Takes over another engine's time from a journal or a snapshot. Called before any other
+    /// Takes over another engine's time from a journal. Called before any other
     /// thread knows this one.
     pub(crate) fn resume(&self, resumed: Resumed) {
         self.rare.lock().resumed = Some(resumed);

@@ -123,7 +123,7 @@ pub(super) struct Before {
     pub(super) latest: Option<u64>,
     /// The clock, if calls without a time went by it.
     pub(super) clock: Option<u64>,
-    /// The time that a journal or a snapshot has told.
+    /// The time that a journal has told.
     pub(super) resumed: Option<Resumed>,
     /// Nanoseconds per tick.
     pub(super) tick: u64,

@@ -23,8 +23,6 @@ use super::sizes::Sizes;
 use super::survey::Full;
 use super::table::Table;
 use super::tables::Tables;
-use crate::Error;
-use crate::error::check;
 use crate::process::{Held, Rank, Rest, at_rest_in_forks};
 use crate::sync::{Ordering, StdAtomicBool, StdAtomicU64, unpoisoned};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -104,30 +102,6 @@ impl Growth {
     /// Sets whether a thread makes memory ready from now on.
     pub(crate) fn grow_in_thread(&self, in_thread: bool) {
         self.in_thread.store(in_thread, Ordering::Relaxed);
-    }
-
-    /// Sets whether callers notice that a table is full or has expired.
-    pub(crate) fn look_after_tables(&self, on: bool) {
-        // Release: partner of the acquire in `begin`.
-        self.busy.store(!on, Ordering::Release);
-        self.set_trigger(Again::Soon);
-    }
-
-    /// Starts a table of this many buckets; the first takes the place of the existing one. Only
-    /// before any other thread knows the window.
-    pub(crate) fn restore_table(self: &Arc<Self>, buckets: u64, is_first: bool) -> Result<(), Error> {
-        let sizes = 0..self.sizes.count();
-        let size = sizes.into_iter().find(|&size| self.sizes.buckets(size) as u64 == buckets);
-        if is_first && size == Some(0) {
-            return Ok(());
-        }
-        let started = size.is_some_and(|size| self.prepare(size) == Started::Yes && self.start_spare(size));
-        let got = format_args!("a snapshot with a table of {buckets} buckets");
-        check(started, "restore", got, "one of an engine with the same capacity and max_memory_bytes")?;
-        if is_first {
-            self.tables.retire(self.tables.shared.latest(), true);
-        }
-        Ok(())
     }
 
     /// Begins to make a table of a size ready; returns false if there is no room for it.

@@ -18,7 +18,6 @@ mod chain;
 mod chunks;
 mod counters;
 mod division;
-mod dump;
 #[cfg(all(test, explore))]
 mod explore;
 mod forget;
@@ -49,7 +48,6 @@ mod view;
 pub(crate) use batch::{Chunk, FEW};
 pub(crate) use chunks::Checked;
 pub use division::Ticks;
-pub(crate) use dump::Dumped;
 pub use stats::{TableStats, WindowStats};
 
 /// The figures that a plan computes with.

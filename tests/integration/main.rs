@@ -24,6 +24,5 @@ mod hints;
 mod histories;
 mod journal;
 mod model;
-mod snapshot;
 mod statistics;
 mod traces;

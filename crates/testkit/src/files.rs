@@ -1,4 +1,4 @@
-//! Damaged files: a journal's segment and a snapshot are opened after damage.
+//! Damaged files: a journal's segment is opened after damage.
 
 use hapax::{Damage, Dedup, Error, Int, JournalError, JournalOptions, ManualClock, Timestamp};
 use std::path::{Path, PathBuf};
@@ -21,9 +21,9 @@ fn builder() -> hapax::Builder {
     Dedup::builder().window(Duration::from_secs(3600)).capacity(1).seed(7).clock(clock)
 }
 
-/// Returns valid files to begin with: a segment, a snapshot, and the mark of the segment's journal.
-fn valid() -> &'static [Vec<u8>; 3] {
-    static VALID: OnceLock<[Vec<u8>; 3]> = OnceLock::new();
+/// Returns valid files to begin with: a segment, and the mark of its journal.
+fn valid() -> &'static [Vec<u8>; 2] {
+    static VALID: OnceLock<[Vec<u8>; 2]> = OnceLock::new();
     VALID.get_or_init(|| {
         let directory = directory();
         let dedup = builder().journal(&directory, JournalOptions::new()).build().unwrap();
@@ -31,9 +31,8 @@ fn valid() -> &'static [Vec<u8>; 3] {
             dedup.check(Int::from(id));
             dedup.flush().unwrap();
         }
-        dedup.snapshot(directory.join("snapshot")).unwrap();
         drop(dedup);
-        let paths = [segment(&directory), directory.join("snapshot"), directory.join("mark")];
+        let paths = [segment(&directory), directory.join("mark")];
         let files = paths.map(|path| std::fs::read(path).unwrap());
         std::fs::remove_dir_all(directory).unwrap();
         files
@@ -54,29 +53,19 @@ fn segment(directory: &Path) -> PathBuf {
     directory.join("00000000000000000000.hapax")
 }
 
-/// Damages a file and reads it. The first byte says which file to damage, the others how: edits of
-/// four bytes each (the position in two, the kind, the value), or, if it is odd, the file itself.
+/// Damages a segment and reads its journal. The bytes after the first say how: edits of four bytes
+/// each (the position in two, the kind, the value), or, if the first is odd, the file itself.
 pub fn fuzz(bytes: &[u8]) -> Option<Read> {
     let (&what, edits) = bytes.split_first()?;
-    let is_snapshot = what & 2 != 0;
-    let mut file = if what & 1 == 0 { valid()[usize::from(is_snapshot)].clone() } else { Vec::new() };
+    let mut file = if what & 1 == 0 { valid()[0].clone() } else { Vec::new() };
     match what & 1 {
         0 => edits.chunks_exact(4).for_each(|edit| damage(&mut file, edit)),
         _ => file.extend_from_slice(edits),
     }
     let directory = directory();
-    let read = match is_snapshot {
-        true => {
-            let path = directory.join("snapshot");
-            std::fs::write(&path, &file).unwrap();
-            read(builder().restore(path).build(), IDS)
-        }
-        false => {
-            std::fs::write(segment(&directory), &file).unwrap();
-            std::fs::write(directory.join("mark"), &valid()[2]).unwrap();
-            read_journal(&directory)
-        }
-    };
+    std::fs::write(segment(&directory), &file).unwrap();
+    std::fs::write(directory.join("mark"), &valid()[1]).unwrap();
+    let read = read_journal(&directory);
     std::fs::remove_dir_all(directory).unwrap();
     Some(read)
 }

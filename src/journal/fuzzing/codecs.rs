@@ -2,7 +2,6 @@
 
 use super::super::format::{BLOCK_HEADER_BYTES, BlockHeader, HEADER_BYTES, Header, MARK_BYTES, Mark};
 use super::super::payload::{Kind, runs};
-use crate::snapshot;
 
 /// Does the work of the fuzz target `journal` with its input: a letter that selects a codec, and
 /// bytes for it. Returns true if the codec accepted them.
@@ -13,8 +12,6 @@ pub(crate) fn fuzz(bytes: &[u8]) -> bool {
         b'm' => mark(bytes),
         b'b' => block(bytes),
         b'p' => payload(bytes),
-        b's' => snapshot::fuzzing::whole(bytes),
-        b'c' => snapshot::fuzzing::sections(bytes),
         _ => false,
     }
 }

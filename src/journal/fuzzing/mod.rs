@@ -1,4 +1,4 @@
-//! Fuzzing with journals and snapshots that are made up, with checksums that are right: the fuzz
+//! Fuzzing with journals that are made up, with checksums that are right: the fuzz
 //! target `hostile` gives them to an engine to open. And fuzzing of each codec with any bytes at
 //! all: the target `journal`.
 //!
@@ -10,9 +10,9 @@ mod fields;
 mod files;
 mod opened;
 
+use self::fields::Fields;
+
 pub(crate) use self::codecs::fuzz as codecs;
-pub(crate) use self::fields::Fields;
-pub(crate) use self::files::damage;
 pub(crate) use self::opened::fuzz as hostile;
 
 #[cfg(test)]

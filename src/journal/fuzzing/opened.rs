@@ -8,7 +8,6 @@ use super::Fields;
 use super::files::{self, Genuine};
 use crate::clock::{Clocks, Machine};
 use crate::error::JournalError;
-use crate::snapshot;
 use crate::{Damage, Dedup, Error, Int, JournalOptions, ManualClock, Timestamp};
 use std::fmt::Write;
 use std::path::Path;
@@ -27,15 +26,12 @@ const DIRECTORY: &str = "/journal";
 const NOW: Timestamp = Timestamp::from_secs(1_795_305_600);
 const WINDOW: Duration = Duration::from_secs(100);
 
-/// Does the work of the fuzz target `hostile` with its input. The first byte says what the file is
-/// and how it is opened; the others are its contents.
+/// Does the work of the fuzz target `hostile` with its input. The first byte says how the files are
+/// opened; the others are their contents.
 pub(crate) fn fuzz(bytes: &[u8]) -> Option<Seen> {
     let (&how, bytes) = bytes.split_first()?;
     let mut fields = Fields::new(bytes);
     let builder = builder(how & 2 != 0);
-    if how & 1 != 0 {
-        return Some(judged(snapshot::fuzzing::restored(builder, &mut fields)));
-    }
     let disk = Simulated::new();
     files::put(&disk, Path::new(DIRECTORY), genuine(), &mut fields);
     let damage = if how & 4 != 0 { Damage::Keep } else { Damage::Refuse };

@@ -34,8 +34,6 @@ enum Op {
     Others(u32),
     /// Builds the engine again: held claims are lost; completed ones are in the journal.
     Restart,
-    /// The same with a snapshot.
-    Move,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -165,7 +163,7 @@ impl Place {
         Place(std::env::temp_dir().join(format!("hapax-claims-{}-{run}", std::process::id())))
     }
 
-    fn build(&self, config: Config, clock: &ManualClock, with_snapshot: bool) -> Dedup {
+    fn build(&self, config: Config, clock: &ManualClock) -> Dedup {
         let builder = Dedup::builder().window(WINDOW).growth_thread(false).lease(10_000 * WINDOW).seed(23);
         let builder = builder.clock(clock.clone()).refresh_on_duplicate(config.slides);
         let builder = match config.crowded {
@@ -177,11 +175,7 @@ impl Place {
             Some(unconfirmed) => builder.history(4 * WINDOW, 1e-12, 20_000).unconfirmed(unconfirmed),
             None => builder,
         };
-        let builder = match with_snapshot {
-            true => builder.restore(self.0.join("snapshot")),
-            false => builder.journal(self.0.join("journal"), hapax::JournalOptions::new()),
-        };
-        builder.build().unwrap()
+        builder.journal(self.0.join("journal"), hapax::JournalOptions::new()).build().unwrap()
     }
 }
 
@@ -206,7 +200,7 @@ impl Run {
     fn new(config: Config) -> Self {
         let (place, clock) = (Place::new(), ManualClock::new());
         clock.advance(Duration::from_secs(1_000_000));
-        let dedup = place.build(config, &clock, false);
+        let dedup = place.build(config, &clock);
         let (now, tick) = (1_000_000_000_000_000, dedup.tick().as_nanos() as u64);
         let model = Model { config, now, tick, done: HashMap::new(), held: HashMap::new(), missed: 0 };
         Run { config, place, clock, dedup, held: Vec::new(), model, others: 0 }
@@ -256,9 +250,8 @@ impl Run {
                 others.for_each(|other| assert!(!self.dedup.check(other.to_le_bytes()).is_in_progress()));
                 self.others += count;
             }
-            Op::Restart if !self.config.crowded => self.restart(false),
-            Op::Move if !self.config.crowded => self.restart(true),
-            Op::Restart | Op::Move => {}
+            Op::Restart if !self.config.crowded => self.restart(),
+            Op::Restart => {}
         }
     }
 
@@ -311,25 +304,13 @@ impl Run {
         }
     }
 
-    fn restart(&mut self, with_snapshot: bool) {
+    fn restart(&mut self) {
         // The held claims are not ended, as if the process had died.
         std::mem::take(&mut self.held).into_iter().for_each(|(_, claim)| drop(claim));
         self.model.held.clear();
-        if with_snapshot {
-            std::fs::create_dir_all(&self.place.0).unwrap();
-            self.dedup.snapshot(self.place.0.join("snapshot")).unwrap();
-            // The engine that continues from a snapshot has another journal.
-            self.dedup = self.place.build(self.config, &self.clock, true);
-            let _ = std::fs::remove_dir_all(self.place.0.join("journal"));
-            return;
-        }
-        // (An engine that came from a snapshot has no journal, so it continues unchanged.)
-        if self.dedup.flush().is_ok() {
-            let without = Dedup::builder().capacity(1).build().unwrap();
-            drop(std::mem::replace(&mut self.dedup, without));
-            self.dedup = self.place.build(self.config, &self.clock, false);
-        }
-        let _ = with_snapshot;
+        let without = Dedup::builder().capacity(1).build().unwrap();
+        drop(std::mem::replace(&mut self.dedup, without));
+        self.dedup = self.place.build(self.config, &self.clock);
     }
 }
 
@@ -350,7 +331,6 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
         10 => secs.prop_map(|secs| Op::Advance(secs * 1_000_000_000)),
         1 => Just(Op::Others(7_000)),
         2 => Just(Op::Restart),
-        1 => Just(Op::Move),
     ];
     proptest::collection::vec(op, 1..120)
 }

@@ -1,4 +1,4 @@
-//! Fingerprints outlive the process: in a journal, and in a snapshot.
+//! Fingerprints outlive the process, in a journal.
 
 use super::fingerprints::{ask, pay};
 use super::*;
@@ -38,94 +38,77 @@ fn builder(clock: &ManualClock, slides: bool) -> Builder {
     builder.refresh_on_duplicate(slides).clock(clock.clone())
 }
 
-/// Ends an engine and begins another with the state that the first has kept.
-type Restart = fn(&Directory, Dedup, Builder) -> Dedup;
-
-fn by_journal(directory: &Directory, old: Dedup, new: Builder) -> Dedup {
+/// Ends an engine and begins another with the journal that the first has kept.
+fn restart(directory: &Directory, old: Dedup, new: Builder) -> Dedup {
     drop(old);
     new.journal(directory.journal(), JournalOptions::new()).build().unwrap()
 }
 
-fn by_snapshot(directory: &Directory, old: Dedup, new: Builder) -> Dedup {
-    let path = directory.0.join("snapshot");
-    old.snapshot(&path).unwrap();
-    drop(old);
-    new.restore(path).build().unwrap()
-}
-
-const WAYS: [(&str, Restart); 2] = [("journal", by_journal), ("snapshot", by_snapshot)];
-
 #[test]
 fn what_ids_are_done_with_is_known_after_a_restart() {
-    for (name, restart) in WAYS {
-        for slides in [false, true] {
-            let (directory, clock) = (Directory::new(&format!("known-{name}-{slides}")), clock());
-            let dedup = builder(&clock, slides).journal(directory.journal(), JournalOptions::new()).build().unwrap();
-            assert!(pay(&dedup, "expired", "one"));
-            clock.advance(WINDOW * 6 / 10);
-            assert!(["id", "forgotten", "again", "rechecked"].into_iter().all(|id| pay(&dedup, id, "one")));
-            assert!((0..2_000_u32).all(|id| pay(&dedup, id.to_be_bytes(), "one")));
-            dedup.forget("forgotten");
-            dedup.forget("again");
-            assert!(pay(&dedup, "again", "two"));
-            dedup.forget("rechecked");
-            dedup.check("rechecked");
-            dedup.check("checked");
-            dedup.claim("without").claimed().unwrap().complete().unwrap();
-            clock.advance(WINDOW * 5 / 10);
+    for slides in [false, true] {
+        let (directory, clock) = (Directory::new(&format!("known-{slides}")), clock());
+        let dedup = builder(&clock, slides).journal(directory.journal(), JournalOptions::new()).build().unwrap();
+        assert!(pay(&dedup, "expired", "one"));
+        clock.advance(WINDOW * 6 / 10);
+        assert!(["id", "forgotten", "again", "rechecked"].into_iter().all(|id| pay(&dedup, id, "one")));
+        assert!((0..2_000_u32).all(|id| pay(&dedup, id.to_be_bytes(), "one")));
+        dedup.forget("forgotten");
+        dedup.forget("again");
+        assert!(pay(&dedup, "again", "two"));
+        dedup.forget("rechecked");
+        dedup.check("rechecked");
+        dedup.check("checked");
+        dedup.claim("without").claimed().unwrap().complete().unwrap();
+        clock.advance(WINDOW * 5 / 10);
 
-            let dedup = restart(&directory, dedup, builder(&clock, slides));
-            let answers = |id: &str, payloads: [&str; 2]| payloads.map(|payload| ask(&dedup, id, payload));
-            assert_eq!(answers("id", ["one", "other"]), ["duplicate", "mismatch"], "{name}, slides: {slides}");
-            assert_eq!(answers("again", ["two", "one"]), ["duplicate", "mismatch"], "{name}, slides: {slides}");
-            assert_eq!(answers("checked", ["one", "other"]), ["duplicate"; 2]);
-            assert_eq!(answers("rechecked", ["one", "other"]), ["duplicate"; 2], "{name}, slides: {slides}");
-            assert_eq!(answers("without", ["one", "other"]), ["duplicate"; 2]);
-            assert_eq!(answers("expired", ["one", "other"]), ["claimed"; 2]);
-            assert_eq!(answers("forgotten", ["one", "other"]), ["claimed"; 2]);
-            assert!((0..2_000_u32).all(|id| ask(&dedup, id.to_be_bytes(), "other") == "mismatch"));
-            assert_eq!(dedup.stats().claims.fingerprints, 2_002);
+        let dedup = restart(&directory, dedup, builder(&clock, slides));
+        let answers = |id: &str, payloads: [&str; 2]| payloads.map(|payload| ask(&dedup, id, payload));
+        assert_eq!(answers("id", ["one", "other"]), ["duplicate", "mismatch"], "slides: {slides}");
+        assert_eq!(answers("again", ["two", "one"]), ["duplicate", "mismatch"], "slides: {slides}");
+        assert_eq!(answers("checked", ["one", "other"]), ["duplicate"; 2]);
+        assert_eq!(answers("rechecked", ["one", "other"]), ["duplicate"; 2], "slides: {slides}");
+        assert_eq!(answers("without", ["one", "other"]), ["duplicate"; 2]);
+        assert_eq!(answers("expired", ["one", "other"]), ["claimed"; 2]);
+        assert_eq!(answers("forgotten", ["one", "other"]), ["claimed"; 2]);
+        assert!((0..2_000_u32).all(|id| ask(&dedup, id.to_be_bytes(), "other") == "mismatch"));
+        assert_eq!(dedup.stats().claims.fingerprints, 2_002);
 
-            // As long as before, and no longer.
-            clock.advance(WINDOW * 5 / 10 - Duration::from_nanos(1));
-            assert_eq!(answers("again", ["one", "two"]), ["mismatch", "duplicate"]);
-            clock.advance(WINDOW + 2 * dedup.tick());
-            assert!(pay(&dedup, "again", "one"));
-        }
+        // As long as before, and no longer.
+        clock.advance(WINDOW * 5 / 10 - Duration::from_nanos(1));
+        assert_eq!(answers("again", ["one", "two"]), ["mismatch", "duplicate"]);
+        clock.advance(WINDOW + 2 * dedup.tick());
+        assert!(pay(&dedup, "again", "one"));
     }
 }
 
 #[test]
 fn a_clearing_takes_fingerprints_with_it_also_after_a_restart() {
-    for (name, restart) in WAYS {
-        let (directory, clock) = (Directory::new(&format!("clear-{name}")), clock());
-        let dedup = builder(&clock, false).journal(directory.journal(), JournalOptions::new()).build().unwrap();
-        assert!(pay(&dedup, "id", "one") && pay(&dedup, "another", "one"));
-        dedup.clear();
-        dedup.check("id");
-        let dedup = restart(&directory, dedup, builder(&clock, false));
-        assert_eq!(ask(&dedup, "id", "other"), "duplicate", "{name}");
-        assert!(dedup.check("another").is_fresh());
-        assert_eq!(ask(&dedup, "another", "other"), "duplicate", "{name}");
-    }
+    let (directory, clock) = (Directory::new("clear"), clock());
+    let dedup = builder(&clock, false).journal(directory.journal(), JournalOptions::new()).build().unwrap();
+    assert!(pay(&dedup, "id", "one") && pay(&dedup, "another", "one"));
+    dedup.clear();
+    dedup.check("id");
+    let dedup = restart(&directory, dedup, builder(&clock, false));
+    assert_eq!(ask(&dedup, "id", "other"), "duplicate");
+    assert!(dedup.check("another").is_fresh());
+    assert_eq!(ask(&dedup, "another", "other"), "duplicate");
 }
 
 #[test]
 fn what_a_window_that_slides_was_asked_for_is_known_as_long_after_a_restart() {
-    for (name, restart) in WAYS {
-        for by_claims in [false, true] {
-            let (directory, clock) = (Directory::new(&format!("slides-{name}-{by_claims}")), clock());
-            let dedup = builder(&clock, true).journal(directory.journal(), JournalOptions::new()).build().unwrap();
-            assert!(pay(&dedup, "id", "one"));
-            for _ in 0..3 {
-                clock.advance(WINDOW * 6 / 10);
-                assert!(if by_claims { dedup.claim("id").is_duplicate() } else { dedup.check("id").is_duplicate() });
-            }
-            let dedup = restart(&directory, dedup, builder(&clock, true));
+    for by_claims in [false, true] {
+        let (directory, clock) = (Directory::new(&format!("slides-{by_claims}")), clock());
+        let dedup = builder(&clock, true).journal(directory.journal(), JournalOptions::new()).build().unwrap();
+        assert!(pay(&dedup, "id", "one"));
+        for _ in 0..3 {
             clock.advance(WINDOW * 6 / 10);
-            assert_eq!(ask(&dedup, "id", "other"), "mismatch", "{name}, by claims: {by_claims}");
-            assert_eq!(ask(&dedup, "id", "one"), "duplicate");
+            assert!(if by_claims { dedup.claim("id").is_duplicate() } else { dedup.check("id").is_duplicate() });
         }
+        let dedup = restart(&directory, dedup, builder(&clock, true));
+        clock.advance(WINDOW * 6 / 10);
+        assert_eq!(ask(&dedup, "id", "other"), "mismatch", "by claims: {by_claims}");
+        assert_eq!(ask(&dedup, "id", "one"), "duplicate");
     }
 }
 
@@ -167,6 +150,6 @@ fn a_fingerprint_takes_32_bytes_with_its_id_and_is_no_id() {
     assert_eq!(runs.iter().map(|run| (run.what, run.ids)).collect::<Vec<_>>(), [("fingerprinted", 1_000)]);
     let bytes = dedup.stats().journal.unwrap().disk_bytes;
     assert!((32_000..33_000).contains(&bytes), "{bytes}");
-    let dedup = by_journal(&directory, dedup, builder(&clock, false));
+    let dedup = restart(&directory, dedup, builder(&clock, false));
     assert_eq!(dedup.stats().journal.unwrap().recovery.ids, 1_000);
 }

@@ -74,34 +74,6 @@ fn a_reset_of_stream_time_survives() {
     assert!(dedup.check_at("b", secs(IN_2020 + 612)).is_fresh());
 }
 
-#[test]
-fn a_snapshot_knows_its_events_time() {
-    for (n, before) in BEFORE.into_iter().enumerate() {
-        let directory = Directory::new(&format!("snapshot-{n}"));
-        let path = directory.0.join("snapshot");
-        let dedup = engine();
-        before(&dedup);
-        assert!(dedup.check_at("a", secs(IN_2020)).is_fresh());
-        dedup.snapshot(&path).unwrap();
-        drop(dedup);
-        let builder = Dedup::builder().window(WINDOW).capacity(10_000).seed(5).restore(&path);
-        let dedup = builder.build().unwrap();
-        assert!(dedup.contains("a").is_some());
-        assert!(dedup.check_at("a", secs(IN_2020 + 590)).is_duplicate());
-        assert!(dedup.check_at("a", secs(IN_2020 + 615)).is_fresh());
-    }
-}
-
-#[test]
-fn a_snapshot_moves_no_time() {
-    let directory = Directory::new("moves");
-    let dedup = engine();
-    dedup.snapshot(directory.0.join("snapshot")).unwrap();
-    for hour in 0..5 {
-        assert!(dedup.check_at("a", secs(IN_2020 + hour * 3_600)).is_fresh(), "hour {hour}");
-    }
-}
-
 /// Opens one journal with an engine by its clock, and then with one by events.
 #[test]
 fn a_journal_of_now_serves_a_replay_of_2020() {

@@ -46,28 +46,9 @@ fn runs_that_clear_everything_are_done_once() {
     dedup.append(|appending| appending.position("source", "17")).unwrap();
     dedup.flush().unwrap();
     drop(dedup);
-    let snapshot = directory.0.join("snapshot");
-    let other = directory.builder(&clock, JournalOptions::new()).build().unwrap();
-    other.snapshot(&snapshot).unwrap();
-    drop(other);
-
     let dedup = opens_soon(&directory, &clock);
     assert!(dedup.contains("after").is_some() && dedup.contains(0_u64.to_be_bytes()).is_none());
     assert_eq!((recovery(&dedup).ids, dedup.positions().unwrap().len()), (clears + 1, 1));
-}
-
-#[test]
-fn a_clear_forgets_what_a_snapshot_has() {
-    let (directory, clock) = (Directory::new("clear-snapshot"), clock());
-    let dedup = directory.open(&clock);
-    dedup.check("before");
-    let snapshot = directory.0.join("snapshot");
-    dedup.snapshot(&snapshot).unwrap();
-    dedup.clear();
-    dedup.check("after");
-    drop(dedup);
-    let dedup = directory.builder(&clock, JournalOptions::new()).restore(&snapshot).build().unwrap();
-    assert!(dedup.contains("before").is_none() && dedup.contains("after").is_some());
 }
 
 #[test]

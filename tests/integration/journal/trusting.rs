@@ -244,33 +244,3 @@ fn a_lock_that_is_gone_is_taken_again() {
     let dedup = directory.open(&clock());
     assert!(dedup.check("a").is_duplicate() && dedup.check("b").is_duplicate());
 }
-
-#[test]
-fn a_snapshot_is_a_file_of_its_own() {
-    let directory = Directory::new("snapshot");
-    make(&directory);
-    let path = directory.0.join("snapshot");
-    let restore = |path: &Path| {
-        let builder = Dedup::builder().clock(clock()).restore(path);
-        within_seconds(120, move || builder.build())
-    };
-    fifo(&path);
-    refused(restore(&path), &path, "a pipe", "delete it");
-    fs::remove_file(&path).unwrap();
-    symlink("/dev/zero", &path).unwrap();
-    refused(restore(&path), &path, "a symbolic link", "delete it");
-
-    // Written beside what is there, which it replaces.
-    let (victim, dedup) = (victim(&directory), Dedup::builder().clock(clock()).build().unwrap());
-    dedup.check("a");
-    fs::remove_file(&path).unwrap();
-    symlink(&victim, &path).unwrap();
-    dedup.snapshot(&path).unwrap();
-    assert_eq!(fs::read_to_string(&victim).unwrap(), SECRET);
-    let written = fs::symlink_metadata(&path).unwrap();
-    assert_eq!((written.is_file(), written.mode() & 0o777), (true, 0o600));
-    assert!(restore(&path).unwrap().check("a").is_duplicate());
-    set_mode(&path, 0o602);
-    refused(restore(&path), &path, "may write", "chmod");
-    fs::remove_file(victim).unwrap();
-}
