@@ -3,10 +3,9 @@
 use crate::load::{CALLERS, check, claim, id, numbers, percentile, times};
 use crate::redis_server::Server;
 use crate::table::{median, row};
-use hapax_redis::{CompactMarks, CompactOptions, RedisOptions, RedisStore};
-use hapax_store::{RecordKey, Scope, TieredDedup};
+use hapax_redis::{RedisOptions, RedisStore};
+use hapax_store::TieredDedup;
 use std::process::Command;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const ROUNDS: usize = 5;
@@ -16,31 +15,6 @@ const PREFIX: &str = "h:\0";
 async fn engine(server: &Server) -> TieredDedup<RedisStore> {
     let store = RedisStore::connect(RedisOptions::single(server.url(), "h")).await.expect("a connection");
     TieredDedup::builder(store).retention(RETENTION).timeout(Duration::from_secs(5)).build().await.expect("an engine")
-}
-
-/// The size of a batch of compact marks, and the number of batches under way: those of an engine.
-const BATCH: u64 = 1_024;
-const UNDER_WAY: u64 = 4;
-
-/// Marks fresh ids compactly. Returns ids a second.
-async fn mark_compactly(server: &Server, batches: u64) -> f64 {
-    let compact = CompactOptions { expected_ids: 4_000_000, retention: RETENTION };
-    let marks = CompactMarks::connect(RedisOptions::single(server.url(), "h"), compact).await.expect("a connection");
-    let (marks, first, begun) = (Arc::new(marks), numbers(batches * BATCH), Instant::now());
-    let mut tasks = tokio::task::JoinSet::new();
-    for caller in 0..UNDER_WAY {
-        let marks = Arc::clone(&marks);
-        tasks.spawn(async move {
-            for batch in (caller..batches).step_by(UNDER_WAY as usize) {
-                let numbers = first + batch * BATCH..first + (batch + 1) * BATCH;
-                let keys: Vec<_> = numbers.map(|number| RecordKey::new(&Scope::default(), id(number))).collect();
-                let marked = marks.mark(&keys).await.expect("answers");
-                assert!(marked.into_iter().all(|marked| marked.expect("an answer").is_fresh()), "wrong answers");
-            }
-        });
-    }
-    tasks.join_all().await;
-    (batches * BATCH) as f64 / begun.elapsed().as_secs_f64()
 }
 
 async fn connection(server: &Server) -> redis::aio::MultiplexedConnection {
@@ -110,7 +84,7 @@ pub async fn run() {
 
 async fn throughput() {
     println!("\n== Redis, shared, {CALLERS} callers at a time, no AOF");
-    let [mut one, mut bench, mut ours, mut half, mut compact, mut claims] = [const { Vec::new() }; 6];
+    let [mut one, mut bench, mut ours, mut half, mut claims] = [const { Vec::new() }; 5];
     // Each case has a server of its own, since a server is slower the more it holds.
     for _ in 0..ROUNDS {
         one.push(naive(&Server::start(&[]), 20_000).await);
@@ -120,11 +94,9 @@ async fn throughput() {
         let server = Server::start(&[]);
         half.push(check(&engine(&server).await, CALLERS, 8_000, 50).await);
         let server = Server::start(&[]);
-        compact.push(mark_compactly(&server, CALLERS * 4_000 / BATCH).await);
-        let server = Server::start(&[]);
         claims.push(claim(&engine(&server).await, CALLERS, 1_000).await);
     }
-    let (one, ours, half, compact) = (median(one), median(ours), median(half), median(compact));
+    let (one, ours, half) = (median(one), median(ours), median(half));
     row("one SET NX at a time", one, "ids/s", None, "");
     row("engine, fresh ids", ours, "ids/s", Some(("one at a time", one)), "target: 20 x");
     match bench.is_empty() {
@@ -135,7 +107,6 @@ async fn throughput() {
             row("engine, fresh ids", ours, "ids/s", Some(("redis-benchmark", bench)), "target: 1.0 x");
         }
     }
-    row("compact marks, fresh ids", compact, "ids/s", Some(("engine, exact", ours)), "");
     row("engine, half are recent redeliveries", half, "ids/s", Some(("fresh ids only", ours)), "target: 1.8 x");
     row("engine, claim and complete", median(claims), "ids/s", Some(("one SET NX at a time", one)), "");
 }
@@ -161,12 +132,6 @@ async fn memory() {
     check(&dedup, CALLERS, 10_000, 0).await;
     let bytes = (used_memory(&server) - before) / (CALLERS * 10_000) as f64;
     row("exact", bytes, "B/id", None, "(112 for a 16-byte key with TTL)");
-
-    let server = Server::start(&[]);
-    let before = used_memory(&server);
-    mark_compactly(&server, CALLERS * 10_000 / BATCH).await;
-    let bytes = (used_memory(&server) - before) / (CALLERS * 10_000) as f64;
-    row("compact", bytes, "B/id", None, "target: 25");
 }
 
 /// Runs from a task, as a consumer would: a caller that blocks a thread on a runtime is slower by

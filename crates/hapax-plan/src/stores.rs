@@ -5,11 +5,8 @@ use std::time::Duration;
 
 // Bytes an id, as measured: docs/scaling-out.md, benches/README.md.
 const REDIS: f64 = 145.0;
-const REDIS_COMPACT: f64 = 9.0;
 const POSTGRES: f64 = 122.0;
 const FJALL: f64 = 39.0;
-/// The factor by which compact marks live longer.
-const COMPACT_RETENTION: f64 = 1.5;
 
 /// The bytes of a store that remembers as long as the history, or the window if there is none; and
 /// the calls that the memory in front of it saves.
@@ -25,8 +22,6 @@ pub struct StorePlan {
     pub ids: f64,
     /// Memory in Redis, a mark with its expiry: 145 bytes an id.
     pub redis_bytes: f64,
-    /// Memory in Redis, compact marks: 9 bytes an id, for half as long again.
-    pub redis_compact_bytes: f64,
     /// Disk in PostgreSQL, row and index: 122 bytes an id.
     pub postgres_bytes: f64,
     /// Disk in fjall, tables and log: 39 bytes an id.
@@ -52,7 +47,6 @@ impl StorePlan {
             retention,
             ids,
             redis_bytes: ids * REDIS,
-            redis_compact_bytes: ids * COMPACT_RETENTION * REDIS_COMPACT,
             postgres_bytes: ids * POSTGRES,
             fjall_bytes: ids * FJALL,
             round_trips_saved_per_second: demand.checks_per_second - fresh,

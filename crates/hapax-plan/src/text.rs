@@ -119,7 +119,6 @@ impl Plan {
         rows.title("The same in a store (bytes an id as measured, ids of 16 bytes)")?;
         rows.row("ids", format_args!("{} within {}", Count(store.ids), Time(store.retention)))?;
         rows.row("Redis, memory", Bytes(store.redis_bytes))?;
-        rows.row("Redis, compact marks", Bytes(store.redis_compact_bytes))?;
         rows.row("PostgreSQL, disk", Bytes(store.postgres_bytes))?;
         rows.row("fjall, disk", Bytes(store.fjall_bytes))?;
         let saved = Count(store.round_trips_saved_per_second);

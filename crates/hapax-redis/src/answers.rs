@@ -71,15 +71,6 @@ pub(super) fn claimed(claim: &ClaimRequest, answer: Reply<'_>) -> Result<Claimed
     }
 }
 
-/// Returns the remaining time of a compact mark, if it is known.
-pub(super) fn ttl_of_member(answer: Reply<'_>) -> Result<Option<Duration>, StoreError> {
-    match answer {
-        Reply::Int(-1) => Ok(None),
-        Reply::Int(left_ms @ 0..) => Ok(Some(Duration::from_millis(left_ms as u64))),
-        other => Err(unexpected("a compact mark", other)),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -107,7 +98,6 @@ mod tests {
         for wrong in ["+OK\r\n", ":-2\r\n", "*0\r\n", "*2\r\n$-1\r\n:1\r\n"] {
             let wrong = read(wrong.as_bytes()).expect("an answer");
             assert!(value_and_ttl(wrong).is_err());
-            assert!(ttl_of_member(wrong).is_err());
         }
         assert_eq!(left(-2), Duration::ZERO);
         assert!(left(-1) > Duration::from_secs(1 << 30));

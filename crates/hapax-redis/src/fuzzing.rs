@@ -133,13 +133,13 @@ fn one(reply: Reply<'_>, depth: u32) -> bool {
     let mark = Mark { key: key.clone(), attempt: 17, retention: Duration::from_secs(1) };
     let claim = ClaimRequest { key, attempt: 17, fingerprint: None, lease: Duration::from_secs(1) };
     let marked = answers::value_and_ttl(reply).and_then(|found| answers::marked(&mark, found));
-    let (claimed, left) = (answers::claimed(&claim, reply), answers::ttl_of_member(reply));
+    let claimed = answers::claimed(&claim, reply);
     let owned = topology::owned(reply, "here");
     let _ = (Role::of(reply), role::is_demotion(reply), format!("{reply:?}"));
     if let Reply::Refusal(refusal) = reply {
         let _ = (refused(refusal), topology::redirection(refusal.details()));
     }
-    let mut is_one = marked.is_ok() || claimed.is_ok() || left.is_ok() || owned.is_ok();
+    let mut is_one = marked.is_ok() || claimed.is_ok() || owned.is_ok();
     if let Reply::Array(parts) = reply {
         is_one |= ServerInfo::read(parts, "here").is_ok();
         if depth < 4 {

@@ -13,7 +13,6 @@ pub(super) const SLOTS: u16 = 16_384;
 pub(super) struct Keys {
     /// The beginning of each name.
     prefix: Vec<u8>,
-    namespace: String,
 }
 
 impl Keys {
@@ -25,7 +24,7 @@ impl Keys {
         // An empty hash tag makes the whole key count. Without it, a client that puts `{…}` into
         // ids would choose their slot.
         let tag = if in_cluster { "{}" } else { "" };
-        Ok(Keys { prefix: format!("{tag}{namespace}:").into(), namespace: namespace.into() })
+        Ok(Keys { prefix: format!("{tag}{namespace}:").into() })
     }
 
     /// Writes the key of a record, and returns its position.
@@ -59,12 +58,6 @@ impl Keys {
     /// globs.
     pub(super) fn pattern(&self) -> Vec<u8> {
         [&self.prefix[..], b"*"].concat()
-    }
-
-    /// Returns the beginning of a compact set's name, up to its time bucket. All buckets of a set
-    /// are in one slot. No record's key begins like it.
-    pub(super) fn of_set<'k>(&'k self, set: &'k str) -> [&'k [u8]; 5] {
-        [b"{", self.namespace.as_bytes(), b"/", set.as_bytes(), b"}"]
     }
 }
 
@@ -146,13 +139,5 @@ mod tests {
             assert_eq!(Keys::new(wrong, false).unwrap_err().kind(), ErrorKind::Misconfigured, "{wrong:?}");
         }
         assert!(Keys::new(&"x".repeat(32), false).is_ok());
-    }
-
-    #[test]
-    fn all_buckets_of_a_set_are_in_one_slot() {
-        let keys = Keys::new("h", true).unwrap();
-        let bucket = |set, bucket: &[u8]| slot(&[keys.of_set(set).concat().as_slice(), bucket].concat());
-        assert_eq!(bucket("abc", b"17"), bucket("abc", b"18"));
-        assert_ne!(bucket("abc", b"17"), bucket("abd", b"17"));
     }
 }

@@ -3,7 +3,6 @@
 mod answers;
 mod batch;
 mod commands;
-mod compact;
 mod connection;
 mod endpoint;
 mod errors;
@@ -34,7 +33,6 @@ mod wire;
 #[doc(hidden)]
 pub mod fuzzing;
 
-pub use compact::{CompactMarked, CompactMarks, CompactOptions};
 pub use options::RedisOptions;
 #[cfg(feature = "streams")]
 pub use streams::{RedisStream, RedisStreamError, RedisStreamOptions, StreamEntry, StreamLag};
@@ -123,7 +121,7 @@ use std::time::Duration;
 ///
 /// One round trip a batch; marks take a second one for the ids that are no longer fresh, to read
 /// the attempt and the remaining time of each. Memory of the server: 129 bytes a mark (ids of 16
-/// bytes); [`CompactMarks`], which promise less and are no [`Store`], take 10.
+/// bytes).
 ///
 /// Ideas: Redis' own pattern of locks with random tokens (`SET NX PX`); effects of scripts rather
 /// than scripts are replicated.

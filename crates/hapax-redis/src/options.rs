@@ -9,8 +9,7 @@ use redis::{ConnectionInfo, IntoConnectionInfo};
 use std::fmt;
 use std::time::Duration;
 
-/// Options for a [`RedisStore`](super::RedisStore), or for [`CompactMarks`](super::CompactMarks):
-/// the servers, and the names of the keys.
+/// Options for a [`RedisStore`](super::RedisStore): the servers, and the names of the keys.
 ///
 /// ```
 /// use hapax_redis::RedisOptions;

@@ -167,7 +167,6 @@ fn store(store: &StorePlan) -> Value {
         "retention_seconds": store.retention.as_secs_f64(),
         "ids": store.ids,
         "redis_bytes": store.redis_bytes,
-        "redis_compact_bytes": store.redis_compact_bytes,
         "postgres_bytes": store.postgres_bytes,
         "fjall_bytes": store.fjall_bytes,
         "round_trips_saved_per_second": store.round_trips_saved_per_second,

@@ -1,9 +1,9 @@
-//! Redis: one server, compact marks; servers that are killed, forget scripts, want passwords;
+//! Redis: one server; servers that are killed, forget scripts, want passwords;
 //! networks that misbehave.
 
 use crate::proxy::{Mode, Proxy};
-use crate::redis_server::{Cluster, Server, is_missing};
-use hapax_redis::{CompactMarked, CompactMarks, CompactOptions, RedisOptions, RedisRisk, RedisStore};
+use crate::redis_server::{Server, is_missing};
+use hapax_redis::{RedisOptions, RedisStore};
 use hapax_store::*;
 use hapax_testing::store::{Fixture, verify_store};
 use std::sync::Arc;
@@ -331,100 +331,6 @@ fn what_is_not_hapaxs_is_corrupt_and_disturbs_nobody_else() {
         let holds = keys.map(|key| Hold { key, token: 1 });
         // A value with an unknown beginning is not a held claim.
         assert_eq!(kinds(store.release(&holds).await), [Some(ErrorKind::Corrupt), None, None]);
-    });
-}
-
-#[test]
-fn compact_marks_are_as_stated() {
-    if is_missing() {
-        return;
-    }
-    let (server, cluster) = (Server::start(&[]), Cluster::start());
-    let single = (std::slice::from_ref(&server), RedisOptions::single(server.url(), "h"));
-    let several = (&cluster.nodes[..], RedisOptions::cluster(cluster.urls(), "h"));
-    for (servers, options) in [single, several] {
-        runtime().block_on(compact_marks(&OnServers { servers, options }));
-    }
-}
-
-async fn compact_marks(fixture: &OnServers<'_>) {
-    let open = || async {
-        let compact = CompactOptions { retention: RETENTION, expected_ids: 20_000 };
-        CompactMarks::connect(fixture.options.clone(), compact).await.expect("marks")
-    };
-    let store = open().await;
-    // What may pass meanwhile, on whatever machine.
-    const SLACK: Duration = Duration::from_secs(600);
-    let ids = |ids: std::ops::Range<u64>| -> Vec<RecordKey> { ids.map(|id| key(format!("{id}"))).collect() };
-    let fresh = |marked: Vec<CompactMarked>| marked.iter().filter(|marked| marked.is_fresh()).count();
-    assert_eq!(fresh(all(store.mark(&ids(0..1_000)).await)), 1_000);
-    for marked in all(store.mark(&ids(0..1_000)).await) {
-        let CompactMarked::Duplicate { expires_in } = marked else { panic!("{marked:?}") };
-        assert!(expires_in >= RETENTION - SLACK && expires_in <= RETENTION * 3 / 2, "{expires_in:?}");
-    }
-    let twice = all(store.mark(&[key("twice"), key("twice")]).await);
-    assert!(twice[0].is_fresh() && !twice[1].is_fresh(), "{twice:?}");
-
-    // Of marks at the same time, one is fresh.
-    let mut racers = tokio::task::JoinSet::new();
-    for _ in 0..8 {
-        let (store, ids) = (open().await, ids(2_000..2_500));
-        racers.spawn(async move { all(store.mark(&ids).await) });
-    }
-    assert_eq!(racers.join_all().await.into_iter().map(fresh).sum::<usize>(), 500);
-
-    // They can be looked at, which marks nothing, and forgotten.
-    assert_eq!(all(store.contains(&[key("7"), key("no such"), key("no such")]).await), [true, false, false]);
-    assert_eq!(all(store.forget(&[key("7"), key("no such")]).await), [true, false]);
-    assert_eq!(all(store.contains(&[key("8"), key("7")]).await), [true, false]);
-    assert_eq!(fresh(all(store.mark(&[key("7"), key("8")]).await)), 1);
-    assert_eq!(store.mark(&[]).await.expect("nothing to do").len(), 0);
-
-    // A store of the same name space neither sees them nor scans them, and marks for itself.
-    let others = fixture.open().await;
-    assert_eq!(one(others.look_up(&[key("8")]).await), Known::Unknown);
-    assert_eq!(one(others.mark(&[mark_of("8", 1)]).await), Marked::Fresh);
-    let mut scanned = (Vec::new(), None);
-    loop {
-        let page = others.scan(scanned.1.as_ref(), 100).await.expect("a page");
-        scanned.0.extend(page.found.into_iter().map(|found| found.key));
-        scanned.1 = page.next;
-        if scanned.1.is_none() {
-            break;
-        }
-    }
-    assert_eq!(scanned.0, [key("8")]);
-    assert_eq!(all(others.forget(&[key("8")]).await), [true]);
-
-    // Not before the retention is over, but half of it later at the latest.
-    fixture.advance(RETENTION - SLACK).await;
-    assert_eq!(fresh(all(store.mark(&ids(0..7)).await)), 0);
-    fixture.advance(RETENTION / 2 + SLACK + Duration::from_secs(10)).await;
-    for server in fixture.servers {
-        assert_eq!(server.ask::<u64>(&["DBSIZE"]), 0, "every set expires");
-    }
-    assert_eq!(fresh(all(store.mark(&ids(0..7)).await)), 7);
-}
-
-#[test]
-fn compact_marks_notice_what_a_server_loses() {
-    if is_missing() {
-        return;
-    }
-    let server = Server::start(&[]);
-    runtime().block_on(async {
-        let compact = CompactOptions { retention: RETENTION, expected_ids: 1 };
-        let marks = CompactMarks::connect(RedisOptions::single(server.url(), "h"), compact).await.expect("marks");
-        assert_eq!(marks.warnings()[0].risk, RedisRisk::NotPersisted);
-        assert!(one(marks.mark(&[key("a")]).await).is_fresh());
-        server.ask::<()>(&["FLUSHALL"]);
-        assert_eq!(marks.emptied(), 0, "nobody has looked");
-        marks.check_servers().await;
-        assert_eq!((marks.emptied(), marks.restarted(), marks.evicted()), (1, 0, 0));
-        assert!(one(marks.mark(&[key("a")]).await).is_fresh());
-        let too_short = CompactOptions { retention: Duration::from_millis(1), ..compact };
-        let error = CompactMarks::connect(RedisOptions::single(server.url(), "h"), too_short).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
     });
 }
 
