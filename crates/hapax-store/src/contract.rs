@@ -3,7 +3,6 @@
 use super::error::StoreError;
 use super::key::RecordKey;
 use super::request::*;
-use std::sync::Arc;
 
 /// The largest number of nodes of a store that an engine tells apart; see [`Store::node_of`].
 pub const MAX_NODES: u32 = 1_024;
@@ -192,75 +191,4 @@ pub trait Store: Send + Sync + 'static {
     /// or from the end of an earlier page. A caller that follows the cursor to its end has seen, at
     /// least once, each id that was completed before the scan and had not expired after it.
     fn scan(&self, from: Option<&Cursor>, limit: usize) -> impl Future<Output = Result<Page, StoreError>> + Send;
-}
-
-/// A store that is shared, for example with a test that injects its faults.
-impl<S: Store> Store for Arc<S> {
-    fn backend(&self) -> &'static str {
-        S::backend(self)
-    }
-
-    fn limits(&self) -> Limits {
-        S::limits(self)
-    }
-
-    fn is_private(&self) -> bool {
-        S::is_private(self)
-    }
-
-    fn answers_at_once(&self) -> bool {
-        S::answers_at_once(self)
-    }
-
-    fn node_of(&self, key: &RecordKey) -> u32 {
-        S::node_of(self, key)
-    }
-
-    fn mark(&self, marks: &[Mark]) -> impl Future<Output = Answers<Marked>> + Send {
-        S::mark(self, marks)
-    }
-
-    fn unmark(&self, marks: &[Unmark]) -> impl Future<Output = Answers<Unmarked>> + Send {
-        S::unmark(self, marks)
-    }
-
-    fn claim(&self, claims: &[ClaimRequest]) -> impl Future<Output = Answers<Claimed>> + Send {
-        S::claim(self, claims)
-    }
-
-    fn complete(&self, completions: &[Completion]) -> impl Future<Output = Answers<Held>> + Send {
-        S::complete(self, completions)
-    }
-
-    fn release(&self, holds: &[Hold]) -> impl Future<Output = Answers<Held>> + Send {
-        S::release(self, holds)
-    }
-
-    fn fail(&self, failures: &[ClaimFailure]) -> impl Future<Output = Answers<Held>> + Send {
-        S::fail(self, failures)
-    }
-
-    fn renew(&self, renewals: &[Renewal]) -> impl Future<Output = Answers<Held>> + Send {
-        S::renew(self, renewals)
-    }
-
-    fn look_up(&self, keys: &[RecordKey]) -> impl Future<Output = Answers<Known>> + Send {
-        S::look_up(self, keys)
-    }
-
-    fn record(&self, records: &[Record]) -> impl Future<Output = Answers<()>> + Send {
-        S::record(self, records)
-    }
-
-    fn forget(&self, keys: &[RecordKey]) -> impl Future<Output = Answers<bool>> + Send {
-        S::forget(self, keys)
-    }
-
-    fn expire(&self, limit: usize) -> impl Future<Output = Result<Expired, StoreError>> + Send {
-        S::expire(self, limit)
-    }
-
-    fn scan(&self, from: Option<&Cursor>, limit: usize) -> impl Future<Output = Result<Page, StoreError>> + Send {
-        S::scan(self, from, limit)
-    }
 }

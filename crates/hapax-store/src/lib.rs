@@ -31,8 +31,6 @@ mod request;
 
 mod contract;
 mod dyn_store;
-#[doc(hidden)]
-pub mod erased;
 mod in_memory;
 mod inspect;
 

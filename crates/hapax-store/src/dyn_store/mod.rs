@@ -1,14 +1,14 @@
-//! A store whose type is chosen while the program runs.
+//! Stores behind pointers: one whose type is chosen while the program runs, and one that is shared.
 
 #[cfg(test)]
 mod tests;
 
 use crate::contract::Store;
-use crate::erased::Erased;
 use crate::error::StoreError;
 use crate::key::RecordKey;
 use crate::request::*;
 use std::fmt;
+use std::pin::Pin;
 use std::sync::Arc;
 
 /// A store of any backend, which is chosen while the program runs: by a setting, say.
@@ -85,72 +85,111 @@ impl fmt::Debug for DynStore {
     }
 }
 
-impl Store for DynStore {
-    fn backend(&self) -> &'static str {
-        self.0.backend()
-    }
+/// A call that is under way.
+pub(crate) type Answering<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-    fn limits(&self) -> Limits {
-        self.0.limits()
-    }
+/// Passes on what a store says of itself.
+macro_rules! speaks_for_itself {
+    ($this:ident, $by:ident, $store:expr) => {
+        fn backend(&$this) -> &'static str {
+            $by::backend($store)
+        }
 
-    fn is_private(&self) -> bool {
-        self.0.is_private()
-    }
+        fn limits(&$this) -> Limits {
+            $by::limits($store)
+        }
 
-    fn answers_at_once(&self) -> bool {
-        self.0.answers_at_once()
-    }
+        fn is_private(&$this) -> bool {
+            $by::is_private($store)
+        }
 
-    fn node_of(&self, key: &RecordKey) -> u32 {
-        self.0.node_of(key)
-    }
+        fn answers_at_once(&$this) -> bool {
+            $by::answers_at_once($store)
+        }
 
-    async fn mark(&self, marks: &[Mark]) -> Answers<Marked> {
-        self.0.mark(marks).await
-    }
+        fn node_of(&$this, key: &RecordKey) -> u32 {
+            $by::node_of($store, key)
+        }
+    };
+}
 
-    async fn unmark(&self, marks: &[Unmark]) -> Answers<Unmarked> {
-        self.0.unmark(marks).await
-    }
+/// Implements [`Store`] for what points to a store, given the request and the answer of each call
+/// for a batch.
+macro_rules! behind_pointers {
+    ($($call:ident: $request:ty => $answer:ty,)*) => {
+        /// A [`Store`] of any type, so that the code that uses it is compiled once.
+        pub(crate) trait Erased: Send + Sync + 'static {
+            fn backend(&self) -> &'static str;
+            fn limits(&self) -> Limits;
+            fn is_private(&self) -> bool;
+            fn answers_at_once(&self) -> bool;
+            fn node_of(&self, key: &RecordKey) -> u32;
+            $(fn $call<'a>(&'a self, requests: &'a [$request]) -> Answering<'a, Answers<$answer>>;)*
+            fn expire(&self, limit: usize) -> Answering<'_, Result<Expired, StoreError>>;
+            fn scan<'a>(&'a self, from: Option<&'a Cursor>, limit: usize) -> Answering<'a, Result<Page, StoreError>>;
+        }
 
-    async fn claim(&self, claims: &[ClaimRequest]) -> Answers<Claimed> {
-        self.0.claim(claims).await
-    }
+        impl<S: Store> Erased for S {
+            speaks_for_itself!(self, Store, self);
+            $(fn $call<'a>(&'a self, requests: &'a [$request]) -> Answering<'a, Answers<$answer>> {
+                Box::pin(Store::$call(self, requests))
+            })*
 
-    async fn complete(&self, completions: &[Completion]) -> Answers<Held> {
-        self.0.complete(completions).await
-    }
+            fn expire(&self, limit: usize) -> Answering<'_, Result<Expired, StoreError>> {
+                Box::pin(Store::expire(self, limit))
+            }
 
-    async fn release(&self, holds: &[Hold]) -> Answers<Held> {
-        self.0.release(holds).await
-    }
+            fn scan<'a>(&'a self, from: Option<&'a Cursor>, limit: usize) -> Answering<'a, Result<Page, StoreError>> {
+                Box::pin(Store::scan(self, from, limit))
+            }
+        }
 
-    async fn fail(&self, failures: &[ClaimFailure]) -> Answers<Held> {
-        self.0.fail(failures).await
-    }
+        impl Store for DynStore {
+            speaks_for_itself!(self, Erased, &*self.0);
+            $(async fn $call(&self, requests: &[$request]) -> Answers<$answer> {
+                self.0.$call(requests).await
+            })*
 
-    async fn renew(&self, renewals: &[Renewal]) -> Answers<Held> {
-        self.0.renew(renewals).await
-    }
+            async fn expire(&self, limit: usize) -> Result<Expired, StoreError> {
+                self.0.expire(limit).await
+            }
 
-    async fn look_up(&self, keys: &[RecordKey]) -> Answers<Known> {
-        self.0.look_up(keys).await
-    }
+            async fn scan(&self, from: Option<&Cursor>, limit: usize) -> Result<Page, StoreError> {
+                self.0.scan(from, limit).await
+            }
+        }
 
-    async fn record(&self, records: &[Record]) -> Answers<()> {
-        self.0.record(records).await
-    }
+        /// A store that is shared, for example with a test that injects its faults.
+        impl<S: Store> Store for Arc<S> {
+            speaks_for_itself!(self, Store, &**self);
+            $(fn $call(&self, requests: &[$request]) -> impl Future<Output = Answers<$answer>> + Send {
+                S::$call(self, requests)
+            })*
 
-    async fn forget(&self, keys: &[RecordKey]) -> Answers<bool> {
-        self.0.forget(keys).await
-    }
+            fn expire(&self, limit: usize) -> impl Future<Output = Result<Expired, StoreError>> + Send {
+                S::expire(self, limit)
+            }
 
-    async fn expire(&self, limit: usize) -> Result<Expired, StoreError> {
-        self.0.expire(limit).await
-    }
+            fn scan(
+                &self,
+                from: Option<&Cursor>,
+                limit: usize,
+            ) -> impl Future<Output = Result<Page, StoreError>> + Send {
+                S::scan(self, from, limit)
+            }
+        }
+    };
+}
 
-    async fn scan(&self, from: Option<&Cursor>, limit: usize) -> Result<Page, StoreError> {
-        self.0.scan(from, limit).await
-    }
+behind_pointers! {
+    mark: Mark => Marked,
+    unmark: Unmark => Unmarked,
+    claim: ClaimRequest => Claimed,
+    complete: Completion => Held,
+    release: Hold => Held,
+    fail: ClaimFailure => Held,
+    renew: Renewal => Held,
+    look_up: RecordKey => Known,
+    record: Record => (),
+    forget: RecordKey => bool,
 }

@@ -4,7 +4,7 @@ use super::batching::{Marks, Node, UNNUMBERED, in_order};
 use super::dedup::TieredDedup;
 use super::engine::{Engine, Name, Ownership};
 use super::join_all::join_all;
-use crate::erased::Answering;
+use crate::dyn_store::Answering;
 use crate::{Known, Mark, Marked, OnStoreError, Record, RecordKey, Store, StoreError};
 use hapax::tier::Guess;
 use hapax::{Digest, Outcome, Tier, Verdict};

@@ -2,9 +2,9 @@
 
 use super::outcome::{Checked, Failure, Report, Wrong, ensure};
 pub(super) use super::time::{NANOSECOND, StoreTime};
-use hapax_store::erased::{Answering, Erased};
 use hapax_store::sync::{Mutex, Ordering, StdAtomicU64, lock};
 use hapax_store::*;
+use std::pin::Pin;
 use std::time::Duration;
 
 /// A backend under test.
@@ -49,9 +49,12 @@ pub trait Fixture: Sync {
     }
 }
 
+/// A call that is under way.
+type Answering<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
 /// A [`Fixture`] of any type.
 pub(super) trait AnyFixture: Sync {
-    fn open(&self) -> Answering<'_, Box<dyn Erased>>;
+    fn open(&self) -> Answering<'_, DynStore>;
     fn advance(&self, by: Duration) -> Answering<'_, ()>;
     fn time(&self) -> StoreTime;
     fn expires_by_record(&self) -> bool;
@@ -60,8 +63,8 @@ pub(super) trait AnyFixture: Sync {
 }
 
 impl<F: Fixture> AnyFixture for F {
-    fn open(&self) -> Answering<'_, Box<dyn Erased>> {
-        Box::pin(async { Box::new(Fixture::open(self).await) as Box<dyn Erased> })
+    fn open(&self) -> Answering<'_, DynStore> {
+        Box::pin(async { DynStore::new(Fixture::open(self).await) })
     }
 
     fn advance(&self, by: Duration) -> Answering<'_, ()> {
@@ -174,7 +177,7 @@ impl<'f> Bench<'f> {
 
 /// A store, and short names for its requests.
 pub(super) struct Case {
-    pub(super) store: Box<dyn Erased>,
+    pub(super) store: DynStore,
     pub(super) scope: Scope,
     first_attempt: u64,
     slack: Duration,
@@ -184,7 +187,7 @@ pub(super) struct Case {
 
 impl Case {
     /// Returns the same case with another handle.
-    pub(super) fn with(&self, store: Box<dyn Erased>) -> Self {
+    pub(super) fn with(&self, store: DynStore) -> Self {
         let Case { first_attempt, slack, .. } = *self;
         Case { store, scope: self.scope.clone(), first_attempt, slack, asked: Mutex::default() }
     }

@@ -2,7 +2,7 @@
 
 use super::answers::Answer;
 use super::operation::Operation;
-use crate::erased::Erased;
+use crate::dyn_store::Erased;
 use crate::sync::{Mutex, Ordering, StdAtomicBool, lock};
 use crate::tiered::breaker::{Breaker, back_off};
 use crate::tiered::observe::{Observer, RequestKind};

@@ -3,7 +3,7 @@
 
 use super::batcher::{Batcher, QueueOptions};
 use super::batchers::{Batched, Batchers};
-use crate::erased::Erased;
+use crate::dyn_store::Erased;
 use crate::sync::{Mutex, MutexGuard, lock};
 use crate::tiered::breaker::{Breaker, BreakerOptions, BreakerState};
 use crate::tiered::join_all::join_all;

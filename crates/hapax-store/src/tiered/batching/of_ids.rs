@@ -1,7 +1,7 @@
 //! The requests about ids, whoever holds them.
 
 use super::operation::Operation;
-use crate::erased::{Answering, Erased};
+use crate::dyn_store::{Answering, Erased};
 use crate::tiered::lost_answers::LostMarks;
 use crate::tiered::observe::RequestKind;
 use crate::*;

@@ -1,6 +1,6 @@
 //! A kind of request to a store, with what is special about it.
 
-use crate::erased::{Answering, Erased};
+use crate::dyn_store::{Answering, Erased};
 use crate::tiered::lost_answers::LostMarks;
 use crate::tiered::observe::RequestKind;
 use crate::{Answers, RecordKey};

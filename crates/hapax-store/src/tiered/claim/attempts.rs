@@ -3,7 +3,7 @@
 use super::holder::{Attempt, Holder, Where};
 use super::options::{Done, TieredClaimOptions};
 use crate::back_off::BackOff;
-use crate::erased::Answering;
+use crate::dyn_store::Answering;
 use crate::tiered::batching::{Claims, UNNUMBERED};
 use crate::tiered::engine::{Engine, Name, Ownership};
 use crate::times::{self, HUNDRED_YEARS};

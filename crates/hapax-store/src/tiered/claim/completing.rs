@@ -2,7 +2,7 @@
 
 use super::holder::{Holder, Unfinished};
 use super::patience::Patience;
-use crate::erased::Answering;
+use crate::dyn_store::Answering;
 use crate::tiered::batching::{Completions, Renewals, in_order};
 use crate::tiered::engine::Engine;
 use crate::tiered::join_all::join_all;

@@ -5,7 +5,7 @@ use super::options::{Done, TieredClaimOptions};
 use super::patience::{Patience, retry_pause};
 use super::releasing::Releasing;
 use crate::back_off::jittered;
-use crate::erased::Answering;
+use crate::dyn_store::Answering;
 use crate::tiered::batching::{Client, Completions, Failures, Records, Releases, Renewals};
 use crate::tiered::engine::{Engine, Name, Note, PolicyState};
 use crate::tiered::observe::End;

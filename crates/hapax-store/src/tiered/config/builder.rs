@@ -1,7 +1,7 @@
 //! The configuration of an asynchronous engine.
 
 use super::options::Options;
-use crate::erased::Erased;
+use crate::dyn_store::Erased;
 use crate::tiered::breaker::BreakerOptions;
 use crate::tiered::dedup::TieredDedup;
 use crate::tiered::engine::{OnStoreError, Ownership, Policy};

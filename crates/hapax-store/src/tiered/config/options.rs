@@ -1,6 +1,6 @@
 //! The construction of an engine from its options, for any store, and the checks of the options.
 
-use crate::erased::{Answering, Erased};
+use crate::dyn_store::{Answering, Erased};
 use crate::tiered::background::{expiry, ownership, taking_back};
 use crate::tiered::batching::{Caller, Client, NodeOptions, Nodes, QueueOptions};
 use crate::tiered::breaker::BreakerOptions;

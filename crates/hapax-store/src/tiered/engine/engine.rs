@@ -9,7 +9,7 @@ use super::policy::PolicyState;
 use super::standing::Standing;
 use super::stats::TieredStats;
 use crate::attempt_count::AttemptCount;
-use crate::erased::Answering;
+use crate::dyn_store::Answering;
 use crate::tiered::batching::{Client, Forgets, LookUps, ended, in_order};
 use crate::tiered::digest::{digest, digest_of};
 use crate::tiered::join_all::join_all;

@@ -1,6 +1,6 @@
 //! The lease of an exclusive engine on its store.
 
-use crate::erased::Erased;
+use crate::dyn_store::Erased;
 use crate::sync::{Ordering, StdAtomicU64};
 use crate::{ErrorKind, Held, Hold, RecordKey, Renewal, Scope, StoreError};
 use std::time::Duration;
