@@ -47,7 +47,7 @@ const MARK_MAGIC: [u8; 8] = *b"HAPAXMRK";
 pub(crate) const BLOCK_MAGIC: [u8; 4] = *b"hxbk";
 /// A word that reads as another number on a machine of the other byte order.
 const BYTE_ORDER: u32 = 0x0102_0304;
-pub(crate) const VERSION: u32 = 3;
+pub(crate) const VERSION: u32 = 1;
 
 /// The header of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -43,7 +43,7 @@ fn states(world: &World) -> [Simulated; 3] {
     let dedup = world.open();
     pass_a_step(world, &dedup, "b");
     let new = end(dedup, &world.disk);
-    // A rollback: the version before knows nothing of segments.
+    // An engine without a long memory knows nothing of segments.
     let dedup = builder(&world.disk, &world.clock, JournalOptions::new()).window(super::tests::WINDOW).build().unwrap();
     pass_a_step(world, &dedup, "c");
     pass_a_step(world, &dedup, "d");

@@ -39,7 +39,7 @@ const LISTED_BYTES: usize = 24;
 
 const MAGIC: [u8; 8] = *b"HAPAXSEG";
 const MANIFEST_MAGIC: [u8; 8] = *b"HAPAXMAN";
-const VERSION: (u32, &str) = (2, "this program reads no other");
+const VERSION: (u32, &str) = (1, "this program reads no other");
 
 /// The key of the digests of a directory, and the salt of its checksums.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -14,7 +14,7 @@
 use std::collections::BTreeSet;
 use xxhash_rust::xxh3::xxh3_64;
 
-const MAGIC: &[u8; 8] = b"HPXMANI2";
+const MAGIC: &[u8; 8] = b"HPXMANI1";
 
 /// The largest epoch, version and sum of bytes: what is added to them never overflows.
 const NUMBER_MAX: u64 = i64::MAX as u64;

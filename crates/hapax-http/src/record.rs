@@ -1,10 +1,9 @@
 //! A response in its stored form: a versioned record. Pure.
 //!
 //! ```text
-//! version 1: u8 | kind: u8 | status: u16 | headers | trailers | body
-//! version 2: the same with, after the status, how long before the record's end it is not sent
-//!            again any more: milliseconds: u64, not 0
-//! kind:      0 a response; 1 one that was not kept, of which only the status is here
+//! record:    version: u8, 1 | kind: u8 | status: u16 | gone for: u64 | headers | trailers | body
+//! kind:      0 a response; 1 one that was not kept, of which there is no more than that
+//! gone for:  how long before the record's end it is not sent again any more: milliseconds
 //! headers:   count: u32 | (name length: u16 | name | value length: u32 | value) …      trailers alike
 //! body:      length: u64 | bytes, to the end of the record
 //! ```
@@ -19,7 +18,6 @@ use std::fmt;
 use std::time::Duration;
 
 const VERSION: u8 = 1;
-const VERSION_GONE: u8 = 2;
 /// The largest number of stored headers, and of trailers, and their bytes: more than any client
 /// takes.
 const MAX_FIELDS: usize = 1_024;
@@ -50,7 +48,6 @@ pub(super) enum RecordError {
     Version(u8),
     Kind(u8),
     Status(u16),
-    Gone,
     Short,
     Long(usize),
     Header,
@@ -80,10 +77,9 @@ pub(super) fn has_content(status: StatusCode) -> bool {
 impl fmt::Display for RecordError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            RecordError::Version(got) => write!(f, "a record of version {got}, expected {VERSION} or {VERSION_GONE}"),
+            RecordError::Version(got) => write!(f, "a record of version {got}, expected {VERSION}"),
             RecordError::Kind(got) => write!(f, "a record of kind {got}, expected 0 or 1"),
             RecordError::Status(got) => write!(f, "status {got}, expected that of a final response, 200 to 999"),
-            RecordError::Gone => f.write_str("a record that is gone for 0 ms, expected version 1"),
             RecordError::Short => f.write_str("the record ends before what it says it holds"),
             RecordError::Long(more) => write!(f, "{more} bytes after the end of the record"),
             RecordError::Header => f.write_str("a header's name or value that no header has"),
@@ -112,11 +108,9 @@ pub(super) fn encode(kept: &StoredResponse) -> Vec<u8> {
 fn head(kind: u8, kept: &StoredResponse, more_bytes: usize) -> Vec<u8> {
     let mut out = Vec::with_capacity(12 + more_bytes);
     let gone_ms = u64::try_from(kept.gone_for.as_millis()).unwrap_or(u64::MAX);
-    out.extend_from_slice(&[if gone_ms > 0 { VERSION_GONE } else { VERSION }, kind]);
+    out.extend_from_slice(&[VERSION, kind]);
     out.extend_from_slice(&kept.status.as_u16().to_le_bytes());
-    if gone_ms > 0 {
-        out.extend_from_slice(&gone_ms.to_le_bytes());
-    }
+    out.extend_from_slice(&gone_ms.to_le_bytes());
     out
 }
 
@@ -139,7 +133,7 @@ pub(super) fn decode(record: Vec<u8>) -> Result<StoredResponse, RecordError> {
     let mut rest = Bytes::from(record);
     let short = |_| RecordError::Short;
     let version = rest.try_get_u8().map_err(short)?;
-    if version != VERSION && version != VERSION_GONE {
+    if version != VERSION {
         return Err(RecordError::Version(version));
     }
     let kind = rest.try_get_u8().map_err(short)?;
@@ -148,13 +142,7 @@ pub(super) fn decode(record: Vec<u8>) -> Result<StoredResponse, RecordError> {
         Ok(code) if !code.is_informational() => code,
         _ => return Err(RecordError::Status(status)),
     };
-    let gone_for = match version {
-        VERSION_GONE => Duration::from_millis(rest.try_get_u64_le().map_err(short)?),
-        _ => Duration::ZERO,
-    };
-    if version == VERSION_GONE && gone_for.is_zero() {
-        return Err(RecordError::Gone);
-    }
+    let gone_for = Duration::from_millis(rest.try_get_u64_le().map_err(short)?);
     let content = match kind {
         0 => {
             let (headers, trailers) = (get_headers(&mut rest)?, get_headers(&mut rest)?);
@@ -269,30 +257,21 @@ mod tests {
     }
 
     #[test]
-    fn the_form_of_version_1_stays() {
+    fn the_form_stays() {
         let mut headers = HeaderMap::new();
         headers.insert("a", HeaderValue::from_static("bc"));
         let content = Content { headers, trailers: HeaderMap::new(), body: Bytes::from_static(b"ok") };
         let kept = StoredResponse { status: StatusCode::CREATED, gone_for: Duration::ZERO, content: Some(content) };
-        let record = b"\x01\x00\xc9\x00\x01\0\0\0\x01\0a\x02\0\0\0bc\0\0\0\0\x02\0\0\0\0\0\0\0ok";
+        let record = b"\x01\x00\xc9\x00\0\0\0\0\0\0\0\0\x01\0\0\0\x01\0a\x02\0\0\0bc\0\0\0\0\x02\0\0\0\0\0\0\0ok";
         assert_eq!(encode(&kept), record);
         assert_eq!(decode(record.to_vec()), Ok(kept));
-        assert_eq!(
-            decode(vec![1, 1, 0xc8, 0]),
-            Ok(StoredResponse { status: StatusCode::OK, gone_for: Duration::ZERO, content: None })
-        );
-        assert_eq!(decode(vec![3, 0, 0, 0]), Err(RecordError::Version(3)));
-        assert_eq!(decode(vec![1, 2, 0xc8, 0]), Err(RecordError::Kind(2)));
-        assert_eq!(decode(vec![1, 0, 0, 0]), Err(RecordError::Status(0)));
-    }
-
-    #[test]
-    fn the_form_of_version_2_stays() {
         let kept = StoredResponse { status: StatusCode::OK, gone_for: Duration::from_millis(0x0102), content: None };
-        assert_eq!(encode(&kept), b"\x02\x01\xc8\0\x02\x01\0\0\0\0\0\0");
+        assert_eq!(encode(&kept), b"\x01\x01\xc8\0\x02\x01\0\0\0\0\0\0");
         assert_eq!(decode(encode(&kept)), Ok(kept));
-        assert_eq!(decode(b"\x02\x01\xc8\0\0\0\0\0\0\0\0\0".to_vec()), Err(RecordError::Gone));
-        assert_eq!(decode(b"\x02\x01\xc8\0\x02\x01\0\0\0\0\0".to_vec()), Err(RecordError::Short));
+        assert_eq!(decode(vec![2, 0, 0, 0]), Err(RecordError::Version(2)));
+        assert_eq!(decode(b"\x01\x02\xc8\0\0\0\0\0\0\0\0\0".to_vec()), Err(RecordError::Kind(2)));
+        assert_eq!(decode(vec![1, 0, 0, 0]), Err(RecordError::Status(0)));
+        assert_eq!(decode(b"\x01\x01\xc8\0\x02\x01\0\0\0\0\0".to_vec()), Err(RecordError::Short));
     }
 
     #[test]

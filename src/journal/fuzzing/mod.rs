@@ -25,7 +25,7 @@ mod tests {
     fn the_corpus_of_the_fuzz_target_journal() {
         let mut taken = 0;
         let files = replay("journal", |bytes| taken += usize::from(super::codecs(bytes)));
-        assert!(files == 0 || taken > 3, "of {files} only {taken} are anything");
+        assert!(files == 0 || taken > 2, "of {files} only {taken} are anything");
     }
 
     /// Runs files: `HAPAX_HOSTILE` sets how many, `HAPAX_HOSTILE_SEED` which.

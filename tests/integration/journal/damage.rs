@@ -82,12 +82,12 @@ fn a_journal_of_another_version_is_refused_and_said() {
     directory.open(&clock).check("a");
     for path in directory.segments().into_iter().chain([directory.0.join("mark")]) {
         let mut bytes = fs::read(&path).unwrap();
-        bytes[12] = 1;
+        bytes[12] = 2;
         fs::write(path, bytes).unwrap();
     }
     for damage in [Damage::Refuse, Damage::Keep] {
         match directory.builder(&clock, JournalOptions::new().damage(damage)).build() {
-            Err(Error::Journal(JournalError::NotOurs { what: "version", got, .. })) => assert_eq!(got, "1"),
+            Err(Error::Journal(JournalError::NotOurs { what: "version", got, .. })) => assert_eq!(got, "2"),
             other => panic!("{other:?}"),
         }
     }

@@ -77,7 +77,7 @@ enum Plain<'a> {
 }
 
 /// The byte before an id that is a string and might be taken for a number or a boolean. No other id
-/// begins with it. Those without a mark are known to states of earlier versions.
+/// begins with it.
 const MARK: u8 = b'"';
 
 /// Returns true if a string might be the text of a number or of a boolean, or of a marked id.

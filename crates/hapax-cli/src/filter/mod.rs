@@ -68,7 +68,6 @@ use self::state::{Earlier, State};
 use crate::args::LineArgs;
 use crate::error::CommandError;
 use crate::printable::tell;
-use std::fmt::{self, Debug};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
@@ -137,23 +136,9 @@ pub fn run(mut args: FilterArgs) -> Result<(), CommandError> {
 /// Hashes the options that say what events are, and which of them are printed.
 fn options(args: &FilterArgs) -> u64 {
     let LineArgs { id, time, format } = &args.lines;
-    let id = (One(&id.field), One(&id.column), &id.json, &id.regex);
+    let id = (&id.field, &id.column, &id.json, &id.regex);
     let time_format = format!("{:?}", time.time_format);
     let time = (time.time_field, &time.time_column, &time.time_json, &time.time_regex, time_format);
     let format = (format.delimiter(), format!("{:?}", format.quote), format.header);
     xxh3_64(format!("{:?}", (id, time, format, args.duplicates, args.mark)).as_bytes())
-}
-
-/// Values of an option, written as when there could be one only: states of earlier versions have
-/// that.
-struct One<'a, T>(&'a [T]);
-
-impl<T: Debug> Debug for One<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            [] => None::<T>.fmt(f),
-            [one] => Some(one).fmt(f),
-            several => several.fmt(f),
-        }
-    }
 }

@@ -280,6 +280,7 @@ async fn of_headers_and_trailers_only_what_is_safe_is_replayed() {
 fn record(status: u16, headers: &HeaderMap, trailers: &HeaderMap, body: &[u8]) -> Vec<u8> {
     let mut record = vec![1, 0];
     record.extend_from_slice(&status.to_le_bytes());
+    record.extend_from_slice(&[0; 8]);
     for fields in [headers, trailers] {
         record.extend_from_slice(&(fields.len() as u32).to_le_bytes());
         for (name, value) in fields {

@@ -11,7 +11,7 @@ use std::path::Path;
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
 /// The beginning of every trace; the last digit is the version.
-const MAGIC: [u8; 8] = *b"hapaxtr2";
+const MAGIC: [u8; 8] = *b"hapaxtr1";
 
 /// The most bytes of what a trace begins with and its header, and the least of an event.
 const HEADER_BYTES_MAX: usize = 64;
