@@ -26,7 +26,7 @@ impl Visitor<u64> for Measure<'_> {
         std::fs::create_dir_all(plan.directory).map_err(|error| error.to_string())?;
         let live = usize::try_from(plan.ids).map_err(|error| error.to_string())?;
         let (window, place) = (Duration::from_secs(1), Place::Directory(plan.directory.into()));
-        let rival = S::new(&strategy::Plan { window, live, threads: 1, budget_bytes: None, place });
+        let rival = S::new(&strategy::Plan { window, live, threads: 1, place });
         let mut load = Load::new(Rival(rival.map_err(|error| error.to_string())?));
         load.fill(plan.ids, plan.at_most)?;
         load.repeat_all("5 % known", plan.at_most)?;

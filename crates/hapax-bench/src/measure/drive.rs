@@ -1,16 +1,44 @@
 //! Runs a strategy over the stream.
 
+use super::Setting;
 use super::answers::Unexpected;
-use super::course::{Course, Crew, Leg};
-use super::gate::Broken;
-use super::phases::Phase;
-use super::watch::Watch;
+use super::pace::Pace;
+use super::phases::{Phase, Phases};
+use super::schedule::{Delays, Schedule};
 use super::workload::{Ids, Stream, time};
 use crate::strategy::Strategy;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Barrier, OnceLock};
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
-/// Single checks between two readings of the clock, which takes longer than a check.
-const SINGLES_TIMED: usize = 64;
+/// The run of a strategy over the stream, and the state that keeps its threads together.
+pub(super) struct Course<'a, B, S> {
+    strategy: &'a S,
+    streams: &'a [Stream<B>],
+    setting: &'a Setting,
+    phases: Phases,
+    pace: Pace,
+    /// Where threads wait before they are measured, and so does the one that reads gauges.
+    barrier: Barrier,
+    /// Decisions to end a phase early after this many ticks of the stream; the first thread there
+    /// decides.
+    stops: Vec<OnceLock<bool>>,
+    /// The times at which ids are due: they begin when the first thread asks.
+    schedule: OnceLock<Schedule>,
+}
+
+/// The results of one thread in a phase.
+pub(super) struct Leg {
+    pub unexpected: Unexpected,
+    pub places: Range<usize>,
+    /// The tick after its last.
+    pub tick: usize,
+    pub begun: Instant,
+    pub ended: Instant,
+    pub delays: Option<Delays>,
+}
 
 /// The results of one thread in all phases.
 pub(super) struct Ride {
@@ -19,148 +47,168 @@ pub(super) struct Ride {
     pub unexpected: Unexpected,
 }
 
-/// Releases the other threads if this thread panics: one of those that check ids, or the one that
-/// reads gauges.
-struct Relief<'a>(&'a Crew, Option<usize>);
-
-impl Drop for Relief<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.1.inspect(|&thread| self.0.pace.leave(thread));
-            self.0.gate.break_down();
+impl<'a, B: Ids, S: Strategy<B::Id>> Course<'a, B, S> {
+    pub fn new(strategy: &'a S, streams: &'a [Stream<B>], setting: &'a Setting, phases: Phases) -> Self {
+        Course {
+            strategy,
+            streams,
+            setting,
+            phases,
+            pace: Pace::new(streams.len()),
+            barrier: Barrier::new(streams.len() + 1),
+            stops: (0..=phases.ticks()).map(|_| OnceLock::new()).collect(),
+            schedule: OnceLock::new(),
         }
     }
-}
 
-impl<B: Ids, S: Strategy<B::Id>> Course<'_, B, S> {
     /// Runs all threads, and reads gauges before and after what is measured. Panics if the strategy
     /// does.
     pub fn run<G>(&self, gauges: impl Fn() -> G) -> (Vec<Ride>, G, G) {
-        let crew = &Crew::new(self.streams.len(), self.phases.ticks());
         std::thread::scope(|scope| {
-            let run = |(thread, stream)| {
-                scope.spawn(move || {
-                    let _relief = Relief(crew, Some(thread));
-                    self.run_thread(crew, thread, stream)
-                })
-            };
+            let run = |(thread, stream)| scope.spawn(move || self.run_thread(thread, stream));
             let threads: Vec<_> = self.streams.iter().enumerate().map(run).collect();
-            let _relief = Relief(crew, None);
-            let read = || -> Result<G, Broken> {
-                crew.gate.wait()?;
-                crew.gate.wait()?;
-                // The system updates a running thread's processor time late, by a timer's
-                // interrupt. After this pause the threads wait at the gate.
-                std::thread::sleep(Duration::from_millis(1));
-                let before = gauges();
-                crew.gate.wait()?;
-                crew.gate.wait()?;
-                Ok(before)
-            };
-            let before = read();
-            let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
-                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            };
-            // All threads are joined, so that the panic is found that broke the gate.
-            let rides: Vec<Result<Ride, Broken>> = threads.into_iter().map(join).collect();
+            self.barrier.wait();
+            // The system updates a running thread's processor time late, by a timer's interrupt.
+            // After this pause the threads wait.
+            std::thread::sleep(Duration::from_millis(1));
+            let before = gauges();
+            self.barrier.wait();
+            let rides: Vec<_> = threads.into_iter().map(ScopedJoinHandle::join).collect();
             let after = gauges(); // when they have ended, for the same reason
-            let rides: Result<Vec<Ride>, Broken> = rides.into_iter().collect();
-            let before = before.expect("no thread has panicked");
-            (rides.expect("no thread has panicked"), before, after)
+            (rides.into_iter().map(|ride| ride.unwrap_or_else(|panic| resume_unwind(panic))).collect(), before, after)
         })
     }
 
-    fn run_thread(&self, crew: &Crew, thread: usize, stream: &Stream<B>) -> Result<Ride, Broken> {
-        let run = |from, phase: Option<Phase>| {
-            crew.pace.enter(thread, from);
-            crew.gate.wait()?;
-            let leg = match (phase, self.setting.rate) {
-                (None, Some(rate)) => self.run_paced(crew, thread, stream, from, rate),
-                (phase, _) => self.run_phase(crew, thread, stream, from, phase.unwrap_or(self.phases.measured)),
-            };
-            crew.pace.leave(thread);
-            crew.gate.wait()?;
-            Ok(leg)
-        };
-        let warm_up = run(0, Some(self.phases.warm_up))?;
-        let mut measured = run(warm_up.tick, None)?;
+    /// Runs one thread. If the strategy panics, the others do not wait for it.
+    fn run_thread(&self, thread: usize, stream: &Stream<B>) -> Ride {
+        let guarded =
+            |phase: &dyn Fn() -> Leg| catch_unwind(AssertUnwindSafe(phase)).inspect_err(|_| self.pace.leave(thread));
+        let warm_up = guarded(&|| self.run_phase(thread, stream, 0, self.phases.warm_up));
+        self.barrier.wait();
+        self.barrier.wait();
+        let warm_up = warm_up.unwrap_or_else(|panic| resume_unwind(panic));
+        let measured = guarded(&|| match self.setting.rate {
+            Some(rate) => self.run_paced(thread, stream, warm_up.tick, rate),
+            None => self.run_phase(thread, stream, warm_up.tick, self.phases.measured),
+        });
+        let mut measured = measured.unwrap_or_else(|panic| resume_unwind(panic));
+        self.pace.leave(thread);
         let unexpected = warm_up.unexpected.then(std::mem::take(&mut measured.unexpected));
-        Ok(Ride { measured, unexpected })
+        Ride { measured, unexpected }
     }
 
     /// Runs a phase as fast as the strategy can.
-    fn run_phase(&self, crew: &Crew, thread: usize, stream: &Stream<B>, from: usize, phase: Phase) -> Leg {
-        let mut unexpected = Unexpected::default();
-        let mut fresh = Vec::with_capacity(self.setting.batch);
+    fn run_phase(&self, thread: usize, stream: &Stream<B>, from: usize, phase: Phase) -> Leg {
+        let (mut unexpected, mut fresh) = (Unexpected::default(), Vec::with_capacity(self.setting.batch));
         let begun = Instant::now();
-        let mut watch = Watch::start();
         let mut tick = from;
         while tick < from + phase.ticks_max {
-            self.run_tick(stream, tick, &mut watch, &mut unexpected, &mut fresh);
+            self.run_tick(stream, tick, &mut unexpected, &mut fresh);
             tick += 1;
             let ticks = tick - from;
-            if ticks >= phase.ticks_min && ticks.is_multiple_of(phase.step) {
-                let stop = &crew.stops[tick];
-                if *stop.get_or_init(|| begun.elapsed() > phase.time_max) {
-                    break;
-                }
+            let may_end = ticks >= phase.ticks_min && ticks.is_multiple_of(phase.step);
+            if may_end && *self.stops[tick].get_or_init(|| begun.elapsed() > phase.time_max) {
+                break;
             }
-            if crew.pace.keep(thread, tick) {
-                watch.skip_to(Instant::now());
-            }
+            self.pace.keep(thread, tick);
         }
-        Leg {
-            unexpected,
-            places: stream.ticks(from..tick),
-            tick,
-            begun,
-            ended: Instant::now(),
-            thought: watch.thought(),
-            pause_nanos: watch.longest_nanos(),
-            delays: None,
-        }
+        let (places, ended) = (stream.ticks(from..tick), Instant::now());
+        Leg { unexpected, places, tick, begun, ended, delays: None }
     }
 
     #[inline(never)]
-    fn run_tick(
-        &self,
-        stream: &Stream<B>,
-        tick: usize,
-        watch: &mut Watch,
-        unexpected: &mut Unexpected,
-        fresh: &mut Vec<bool>,
-    ) {
-        let (now, batch) = (time(tick), self.setting.batch);
-        let think = Duration::from_nanos(self.setting.think_nanos);
+    fn run_tick(&self, stream: &Stream<B>, tick: usize, unexpected: &mut Unexpected, fresh: &mut Vec<bool>) {
+        let (now, places) = (time(tick), stream.tick(tick));
         self.strategy.advance(now);
-        watch.lap();
-        let places = stream.tick(tick);
-        let truth = &stream.truth[places.clone()];
-        if batch == 1 {
-            for (start, truth) in places.step_by(SINGLES_TIMED).zip(truth.chunks(SINGLES_TIMED)) {
-                let ids = stream.ids.range(start..start + truth.len());
-                for ((place, id), &truth) in (start..).zip(ids).zip(truth) {
-                    unexpected.compare(place, truth, self.strategy.check(id, now));
-                    if !think.is_zero() {
-                        watch.think(think);
-                    }
-                }
-                watch.lap();
+        if self.setting.batch == 1 {
+            let all = places.clone().zip(stream.ids.range(places.clone())).zip(&stream.truth[places]);
+            for ((place, id), &truth) in all {
+                unexpected.compare(place, truth, self.strategy.check(id, now));
             }
             return;
         }
-        let mut untimed = 0;
-        for (start, truth) in places.step_by(batch).zip(truth.chunks(batch)) {
-            self.check_batch(stream, start..start + truth.len(), tick, unexpected, fresh);
-            if !think.is_zero() {
-                watch.think(think);
-            }
-            untimed += truth.len();
-            if untimed >= SINGLES_TIMED {
-                watch.lap();
-                untimed = 0;
-            }
+        for start in places.clone().step_by(self.setting.batch) {
+            let end = (start + self.setting.batch).min(places.end);
+            self.check_batch(stream, start..end, tick, unexpected, fresh);
         }
-        watch.lap();
+    }
+
+    /// Hands over some ids of a tick at once, and compares the answers.
+    #[inline(always)]
+    fn check_batch(
+        &self,
+        stream: &Stream<B>,
+        places: Range<usize>,
+        tick: usize,
+        unexpected: &mut Unexpected,
+        fresh: &mut Vec<bool>,
+    ) {
+        self.strategy.check_batch(stream.ids.range(places.clone()), time(tick), fresh);
+        assert_eq!(fresh.len(), places.len(), "one answer for each id");
+        for ((place, &truth), &answer) in places.clone().zip(&stream.truth[places]).zip(&*fresh) {
+            unexpected.compare(place, truth, answer);
+        }
+    }
+
+    /// Checks ids when they are due, even if the strategy is not ready for them: as many as are, up
+    /// to a batch.
+    ///
+    /// A fixed rate shows the waiting times of a caller that cannot slow down its input: if a
+    /// strategy is held up for 10 ms, all ids that were due in that time are late, and each counts
+    /// (Tene, "How NOT to Measure Latency", 2013: coordinated omission). Ends in bounded time; ids
+    /// that were due and not answered then count with the time that they have waited so far.
+    fn run_paced(&self, thread: usize, stream: &Stream<B>, from: usize, rate: f64) -> Leg {
+        let all = stream.ticks(from..from + self.phases.measured.ticks_max);
+        let schedule = *self.schedule.get_or_init(|| Schedule::new(Instant::now(), rate, self.streams.len()));
+        let ids = all.len().min(schedule.due_by(thread, schedule.start + self.phases.due_max));
+        let deadline = schedule.start + (schedule.due(thread, ids) - schedule.start) * 2 + GRACE;
+        let (mut unexpected, mut fresh) = (Unexpected::default(), Vec::with_capacity(self.setting.batch));
+        let (mut delays, begun) = (Delays::new(), Instant::now());
+        let (mut tick, mut done) = (from, 0);
+        self.strategy.advance(time(tick));
+        while done < ids {
+            let place = all.start + done;
+            while stream.tick(tick).end <= place {
+                tick += 1;
+                self.pace.keep(thread, tick);
+                self.strategy.advance(time(tick));
+            }
+            let now = wait_until(schedule.due(thread, done));
+            if now > deadline {
+                break;
+            }
+            let due = schedule.due_by(thread, now).clamp(done + 1, ids);
+            let end = (all.start + due).min(place + self.setting.batch).min(stream.tick(tick).end);
+            match self.setting.batch {
+                1 => unexpected.compare(place, stream.truth[place], self.strategy.check(stream.id(place), time(tick))),
+                _ => self.check_batch(stream, place..end, tick, &mut unexpected, &mut fresh),
+            }
+            let (answered, until) = (Instant::now(), end - all.start);
+            (done..until).for_each(|id| delays.record(answered - schedule.due(thread, id)));
+            done = until;
+        }
+        let ended = Instant::now();
+        for id in done..ids.min(schedule.due_by(thread, ended)) {
+            delays.record(ended - schedule.due(thread, id));
+        }
+        (delays.answered, delays.elapsed) = (done as u64, ended - schedule.start);
+        let places = all.start..all.start + done;
+        Leg { unexpected, places, tick: tick + 1, begun, ended, delays: Some(delays) }
+    }
+}
+
+/// The extra time for answers: as long again as the ids are due, plus this.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// Waits until the time, without giving up the processor for the last part, since the system would
+/// not return it on time.
+fn wait_until(due: Instant) -> Instant {
+    loop {
+        let now = Instant::now();
+        match due.saturating_duration_since(now) {
+            Duration::ZERO => return now,
+            left if left > Duration::from_micros(50) => std::thread::yield_now(),
+            _ => std::hint::spin_loop(),
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Derives figures from the runs of a row.
 
-use super::promises::is_beyond_chance;
+use super::interval::is_beyond_chance;
 use super::{Interval, Latency, Measurement, Row};
 
 /// The number of runs of each side below which no difference can be told.
@@ -46,18 +46,13 @@ impl Wrong {
         self.wrong as f64 / self.of as f64
     }
 
+    /// Returns true if more were wrong than allowed, beyond what chance explains.
+    pub fn is_broken(&self) -> bool {
+        is_beyond_chance(self.wrong, self.of, self.allowed)
+    }
+
     pub fn interval(&self) -> Interval {
         Interval::of(self.wrong, self.of)
-    }
-
-    /// Returns true if none is wrong, as promised.
-    pub fn is_trivial(&self) -> bool {
-        self.wrong == 0 && self.allowed == 0.0
-    }
-
-    /// Returns true if more were wrong than allowed, beyond what chance explains.
-    pub fn breaks_its_promise(&self) -> bool {
-        is_beyond_chance(self.wrong, self.of, self.allowed)
     }
 }
 
@@ -68,15 +63,6 @@ impl std::iter::Sum for Wrong {
             of: sum.of.saturating_add(one.of),
             allowed: sum.allowed.max(one.allowed),
         })
-    }
-}
-
-impl Latency {
-    /// Returns the first quantile that is at least as high, in nanoseconds, if it is near: what
-    /// lies beyond the two differs by a tenth at most.
-    pub(super) fn at(&self, of: f64) -> Option<u64> {
-        let next = self.quantiles.iter().find(|quantile| quantile.of >= of * (1.0 - 1e-12))?;
-        (next.of - of <= 0.1 * (1.0 - of) + 1e-12).then_some(next.nanos)
     }
 }
 
@@ -94,10 +80,6 @@ impl Row {
         Spread::of(self.runs.iter().filter_map(quantity))
     }
 
-    pub(super) fn ids_per_second(&self) -> Option<Spread> {
-        self.spread(|run| per(run.checks as f64 * 1e9, run.nanos))
-    }
-
     pub(super) fn nanos_per_id(&self) -> Option<Spread> {
         self.spread(|run| per(run.nanos as f64, run.checks))
     }
@@ -111,15 +93,10 @@ impl Row {
         self.spread(|run| per(run.server_cpu_nanos? as f64, run.checks))
     }
 
-    /// Returns the ids by which the memory of a run is divided: those that it held, or in a budget
-    /// those that were to be held. None if it held less than half of those, since the memory for so
-    /// few says nothing about more.
+    /// Returns the ids by which the memory of a run is divided: those that it held. None if it held
+    /// less than half of those that are live, since the memory for so few says nothing about more.
     fn ids_held(&self, run: &Measurement) -> Option<u64> {
-        let live = self.setting.live as u64;
-        match self.setting.budget_bytes {
-            Some(_) => Some(live),
-            None => Some(run.held).filter(|&held| held >= live.div_ceil(2)),
-        }
+        Some(run.held).filter(|&held| held >= (self.setting.live as u64).div_ceil(2))
     }
 
     /// Returns the memory of the process in a run. None where the system does not tell, if it is
@@ -147,22 +124,17 @@ impl Row {
         })
     }
 
-    pub(super) fn start_nanos(&self) -> Option<Spread> {
-        self.spread(|run| Some(run.start_nanos as f64))
-    }
-
-    /// Returns the longest pause of all runs, since that is the one to expect.
-    pub(super) fn pause_nanos(&self) -> Option<u64> {
-        self.runs.iter().map(|run| run.pause_nanos).max()
-    }
-
     pub(super) fn reached(&self) -> Option<Spread> {
         self.spread(|run| Some(run.latency.as_ref()?.reached))
     }
 
-    /// Returns the latency that this share of ids did not exceed.
-    pub(super) fn latency_nanos(&self, of: f64) -> Option<Spread> {
-        self.spread(|run| Some(run.latency.as_ref()?.at(of)? as f64))
+    pub(super) fn latency(&self, of: fn(&Latency) -> u64) -> Option<Spread> {
+        self.spread(|run| Some(of(run.latency.as_ref()?) as f64))
+    }
+
+    /// Returns true if it answered noticeably fewer ids than were due.
+    pub(super) fn fell_behind(&self) -> bool {
+        self.reached().zip(self.setting.rate).is_some_and(|(reached, rate)| reached.median < 0.98 * rate)
     }
 
     pub(super) fn missed(&self) -> Wrong {

@@ -1,7 +1,7 @@
-//! Measurements of this process by the system, and the cost of reading the clock.
+//! What the system tells of this process and of this machine.
 
-use std::hint::black_box;
-use std::time::{Duration, Instant};
+use super::Machine;
+use std::time::Duration;
 
 /// Returns the memory that is resident and not a copy of a file, as the program's own code is; 0
 /// where the system does not tell.
@@ -25,23 +25,37 @@ pub(super) fn cpu_time() -> Duration {
     Duration::ZERO
 }
 
-/// Returns the cost of reading the clock, in nanoseconds: the fastest of several tries, since all
-/// others were disturbed.
-pub(super) fn clock_nanos() -> u64 {
-    const READINGS: u32 = 1_000;
-    let try_once = || {
-        let begun = Instant::now();
-        for _ in 0..READINGS {
-            black_box(Instant::now());
-        }
-        begun.elapsed() / READINGS
-    };
-    (0..5).map(|_| try_once()).min().map_or(0, nanos)
-}
-
 /// Returns a duration in whole nanoseconds: 584 years at most.
 pub(super) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl Machine {
+    /// Describes this machine, as far as its system tells.
+    pub fn here() -> Self {
+        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+        let release = read("/proc/sys/kernel/osrelease");
+        Machine {
+            processor: processor(&read("/proc/cpuinfo")).unwrap_or(std::env::consts::ARCH).to_string(),
+            processors: std::thread::available_parallelism().map_or(1, usize::from),
+            system: system(release.trim(), &read("/sys/kernel/mm/transparent_hugepage/enabled")),
+        }
+    }
+}
+
+fn processor(cpuinfo: &str) -> Option<&str> {
+    let line = cpuinfo.lines().find(|line| line.starts_with("model name"))?;
+    line.split_once(':').map(|(_, value)| value.trim())
+}
+
+/// Returns the operating system, and whether huge pages are available: programs that get them are
+/// much faster.
+fn system(release: &str, huge_pages: &str) -> String {
+    let name = format!("{} {release} {}", std::env::consts::OS, std::env::consts::ARCH).replace("  ", " ");
+    match huge_pages.split_once('[').and_then(|(_, rest)| rest.split_once(']')) {
+        Some((mode, _)) => format!("{name}, huge pages: {mode}"),
+        None => name,
+    }
 }
 
 #[cfg(test)]
@@ -52,11 +66,21 @@ mod tests {
     #[cfg(target_os = "linux")]
     fn work_takes_processor_time_and_memory() {
         let cpu = cpu_time();
-        let work = std::thread::spawn(|| black_box(vec![1_u8; 64 << 20]));
+        let work = std::thread::spawn(|| std::hint::black_box(vec![1_u8; 64 << 20]));
         let memory = work.join().expect("it does not panic");
         assert!(cpu_time() > cpu, "also that of a thread that has ended");
         assert!(resident_bytes() >= 64 << 20);
         drop(memory);
-        assert!(clock_nanos() > 0);
+    }
+
+    #[test]
+    fn a_machine_tells_what_it_is() {
+        assert_eq!(
+            processor("processor\t: 0\nmodel name\t: A fine one: 2 GHz\nmodel name\t: B\n"),
+            Some("A fine one: 2 GHz")
+        );
+        assert_eq!(processor("Processor: none\n"), None);
+        assert!(system("6.1", "always [madvise] never").ends_with(", huge pages: madvise"));
+        assert!(!system("", "").contains("huge"));
     }
 }

@@ -66,11 +66,6 @@ impl Interval {
         let upper = bisect(k / n, 1.0, |share| at_most(k, n, share) > TAIL);
         Interval { lower, upper }
     }
-
-    /// Returns true if the two do not overlap.
-    pub fn is_apart_from(&self, other: &Interval) -> bool {
-        self.lower > other.upper || other.lower > self.upper
-    }
 }
 
 fn score(k: f64, n: f64) -> Interval {
@@ -102,7 +97,7 @@ fn bisect(mut low: f64, mut high: f64, holds: impl Fn(f64) -> bool) -> f64 {
 
 /// Returns the probability of this many wrong or more, if each is wrong with probability `share`,
 /// which is above 0 and below the observed share.
-pub(super) fn probability_of_at_least(wrong: u64, asked: u64, share: f64) -> f64 {
+fn probability_of_at_least(wrong: u64, asked: u64, share: f64) -> f64 {
     let (k, n) = (wrong as f64, asked as f64);
     if wrong >= asked {
         return share.powf(n);
@@ -112,6 +107,15 @@ pub(super) fn probability_of_at_least(wrong: u64, asked: u64, share: f64) -> f64
         return (-0.5 * deviations * deviations).exp();
     }
     at_least(k, n, share)
+}
+
+/// The probability with which a row is accused though it keeps its promise.
+const CHANCE: f64 = 1e-6;
+
+/// Returns true if this many are wrong beyond chance, where a share of `allowed` may be.
+pub(super) fn is_beyond_chance(wrong: u64, of: u64, allowed: f64) -> bool {
+    let share = wrong as f64 / of.max(1) as f64;
+    share > allowed && (allowed == 0.0 || probability_of_at_least(wrong, of, allowed) < CHANCE)
 }
 
 /// Returns the probability of k or more of n, if each comes with this share, below k / n.

@@ -15,26 +15,14 @@ pub struct Measurement {
     pub cpu_nanos: u64,
     /// Processor time of the server that it asks, if there is one.
     pub server_cpu_nanos: Option<u64>,
-    /// The time that it takes to build the strategy.
-    pub start_nanos: u64,
-    /// The longest time that a thread was held up by one call: a batch, 64 checks (or as many in
-    /// small batches; one, if ids were due at a rate), or upkeep. It includes what the machine did
-    /// meanwhile, if it took the processor away.
-    pub pause_nanos: u64,
-    /// The time that it takes to read the clock. It is part of each latency once, and of the time
-    /// of each call if a thread thinks between calls.
-    #[serde(default)]
-    pub clock_nanos: u64,
     /// Memory of this process, by difference; 0 where the system does not tell. Less than 256 KiB
     /// may as well be none. If ids were due at a rate, about a MiB of it is for counting latencies.
-    /// Pages leave out both.
+    /// Tables leave out both.
     pub bytes: u64,
     /// Memory or disk outside the process: of a server, of a directory.
     pub beside_bytes: Option<u64>,
     /// Ids that this memory holds.
     pub held: u64,
-    /// Ids that were forgotten before their time, by the strategy's own count.
-    pub evicted: Option<u64>,
     /// Its answers, and how many of them were wrong.
     pub answers: Answers,
     /// The latencies, if ids were due at a rate.
@@ -54,26 +42,22 @@ pub struct Answers {
     pub missed: u64,
     /// Those of the missed that several threads were told at about the same time: a strategy that
     /// looks an id up and inserts it later does that.
-    #[serde(default)]
     pub twice: u64,
 }
 
-/// The latencies of ids. Each counts from when the id was due, so a stall counts for all ids that
-/// wait for its end.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// The latencies of ids, in nanoseconds. Each counts from when the id was due, so a stall counts
+/// for all ids that wait for its end.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
     /// Ids a second that were answered. If that is less than were due, the strategy fell behind,
     /// and latencies show how long that lasted rather than what the strategy can do.
     pub reached: f64,
-    /// The distribution, from the median to the maximum, ascending.
-    pub quantiles: Vec<Quantile>,
-}
-
-/// A share of all ids, and the latency that they did not exceed.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Quantile {
-    /// A share, at most 1.
-    pub of: f64,
-    /// The latency.
-    pub nanos: u64,
+    /// The latency that half of the ids did not exceed.
+    pub p50: u64,
+    /// The latency that 99 % did not exceed.
+    pub p99: u64,
+    /// The latency that 99.9 % did not exceed.
+    pub p99_9: u64,
+    /// The longest.
+    pub longest: u64,
 }

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! A [`Setting`] says what a strategy has to do, one run of it is a [`Measurement`], and a
-//! [`Report`] is the result of a comparison: all of them can be kept as JSON. [`measure`] does one
+//! [`Report`] is the result of a comparison: all of them can be written as JSON. [`measure`] does one
 //! run.
 //!
 //! # A strategy of your own
@@ -37,20 +37,12 @@
 
 mod answers;
 mod case;
-mod compare;
-mod course;
 mod drive;
 mod figures;
-#[cfg(any(fuzzing, test))]
-#[doc(hidden)]
-pub mod fuzzing;
-mod gate;
 mod gauge;
 mod interval;
-mod machine;
 mod measurement;
 mod pace;
-mod paced;
 mod phases;
 mod promises;
 pub mod render;
@@ -62,18 +54,16 @@ pub mod servers;
 mod setting;
 #[cfg(test)]
 mod tests;
-mod watch;
 mod with_others;
 pub mod workload;
 
 pub use crate::strategy::{Absent, Sort};
 pub use case::{Case, listed_for};
-pub use compare::{Change, Changed, Comparison, Figure, compare};
 pub use interval::Interval;
-pub use measurement::{Answers, Latency, Measurement, Quantile};
+pub use measurement::{Answers, Latency, Measurement};
 pub use phases::Effort;
 pub use promises::Broken;
-pub use report::{Library, Machine, Report, Row};
+pub use report::{Machine, Report, Row};
 pub use roofline::ROOFLINE;
 pub use run::measure;
 pub use setting::{IdKind, Setting, Shape, Workload};

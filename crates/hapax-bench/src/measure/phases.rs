@@ -1,7 +1,7 @@
 //! The length of a run.
 
-use super::workload::{WINDOW_TICKS, window_checks};
-use super::{IdKind, Setting, Sort};
+use super::workload::{WINDOW_TICKS, window_bytes, window_checks};
+use super::{Setting, Sort};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -16,24 +16,6 @@ pub enum Effort {
     Quick,
 }
 
-impl Effort {
-    fn due_max(self) -> Duration {
-        match self {
-            Effort::Full => Duration::from_secs(3),
-            Effort::Quick => Duration::from_millis(600),
-        }
-    }
-
-    /// Returns the limit of the time in which the ids of one window are due. Below the limit, work
-    /// that happens once in a window (expiry, purging) has its turn.
-    fn window_due_max(self) -> Duration {
-        match self {
-            Effort::Full => Duration::from_secs(30),
-            Effort::Quick => Duration::from_secs(2),
-        }
-    }
-}
-
 /// A stretch of the stream: this many ticks, or fewer if they take too long.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Phase {
@@ -42,6 +24,20 @@ pub(super) struct Phase {
     /// The number of ticks of which the phase's length is a multiple.
     pub step: usize,
     pub time_max: Duration,
+}
+
+impl Phase {
+    const NONE: Phase = Phase::timed(0, Duration::ZERO);
+
+    /// Returns a phase that ends with its time, wherever that is.
+    const fn timed(ticks_max: usize, time_max: Duration) -> Phase {
+        Phase { ticks_min: if ticks_max == 0 { 0 } else { 1 }, ticks_max, step: 1, time_max }
+    }
+
+    /// Returns a phase of whole windows.
+    fn windows(min: usize, max: usize, time_max: Duration) -> Phase {
+        Phase { ticks_min: min * WINDOW_TICKS, ticks_max: max * WINDOW_TICKS, step: WINDOW_TICKS, time_max }
+    }
 }
 
 /// The phases of a run.
@@ -54,8 +50,6 @@ pub(super) struct Phases {
     /// The longest time for which ids are due, if they come at a rate.
     pub due_max: Duration,
 }
-
-const NOTHING: Phase = Phase { ticks_min: 0, ticks_max: 0, step: 1, time_max: Duration::ZERO };
 
 /// The bytes that a stream does not exceed, if that is possible at all.
 const STREAM_BYTES_WANTED: u64 = 2 << 30;
@@ -73,72 +67,52 @@ impl Phases {
     /// for two, or one. A strategy that survives a crash, or is asked over a socket, takes so long
     /// for each id that it has the same time instead, wherever that ends.
     pub fn of(setting: &Setting, sort: Sort, expires: bool, effort: Effort) -> Self {
-        if !expires {
-            let fill = Phase { ticks_min: WINDOW_TICKS, ticks_max: WINDOW_TICKS, step: 1, time_max: Duration::MAX };
-            return Phases { warm_up: NOTHING, measured: fill, after: 1, due_max: effort.due_max() };
-        }
-        let quick = effort == Effort::Quick;
-        let due_max = effort.due_max().max(window_due(setting).min(effort.window_due_max()));
-        let millis = |full, short| Duration::from_millis(if quick { short } else { full });
-        if matches!(sort, Sort::Durable | Sort::Server) {
-            let some = |time_max| Phase { ticks_min: 1, ticks_max: 2 * WINDOW_TICKS, step: 1, time_max };
-            return Phases { warm_up: some(millis(500, 150)), measured: some(millis(1_500, 350)), after: 0, due_max };
-        }
-        let windows = |min: usize, max: usize, time_max| Phase {
-            ticks_min: min * WINDOW_TICKS,
-            ticks_max: max * WINDOW_TICKS,
-            step: WINDOW_TICKS,
-            time_max,
+        let due_max = due_max(setting, effort);
+        let millis = |full, quick| Duration::from_millis(if effort == Effort::Quick { quick } else { full });
+        let (warm_up, measured, after) = match sort {
+            _ if !expires => (Phase::NONE, Phase::windows(1, 1, Duration::MAX), 1),
+            Sort::Durable | Sort::Server => {
+                let some = |time_max| Phase::timed(2 * WINDOW_TICKS, time_max);
+                (some(millis(500, 150)), some(millis(1_500, 350)), 0)
+            }
+            _ => {
+                let (warm_up_max, measured_max) = match STREAM_BYTES_WANTED / window_bytes(setting).max(1) {
+                    6.. => (4, 2),
+                    4.. => (2, 2),
+                    _ => (2, 1),
+                };
+                let warm_up = Phase::windows(2, warm_up_max, millis(10_000, 1_000));
+                (warm_up, Phase::windows(1, measured_max, millis(5_000, 1_000)), 0)
+            }
         };
-        let window_bytes = window_bytes(setting);
-        let (warm_up_max, measured_max) = match STREAM_BYTES_WANTED / window_bytes.max(1) {
-            6.. => (4, 2),
-            4.. => (2, 2),
-            _ => (2, 1),
-        };
-        Phases {
-            warm_up: windows(2, warm_up_max, millis(10_000, 1_000)),
-            measured: windows(1, measured_max, millis(5_000, 1_000)),
-            after: 0,
-            due_max,
-        }
+        Phases { warm_up, measured, after, due_max }
     }
 
     /// Returns the phases of a pass over a trace: all of it, or its first window for a strategy
     /// that does not forget; a slow one is limited by time.
-    pub fn of_trace(ticks: usize, sort: Sort, expires: bool, effort: Effort) -> Self {
+    pub fn of_trace(setting: &Setting, ticks: usize, sort: Sort, expires: bool, effort: Effort) -> Self {
         let ticks_max = if expires { ticks } else { ticks.min(WINDOW_TICKS) };
         let time_max = match (sort, effort) {
             (Sort::Durable | Sort::Server, Effort::Full) => Duration::from_secs(20),
             (Sort::Durable | Sort::Server, Effort::Quick) => Duration::from_secs(1),
             _ => Duration::MAX,
         };
-        let measured = Phase { ticks_min: 1.min(ticks_max), ticks_max, step: 1, time_max };
-        Phases { warm_up: NOTHING, measured, after: 0, due_max: effort.due_max() }
+        let measured = Phase::timed(ticks_max, time_max);
+        Phases { warm_up: Phase::NONE, measured, after: 0, due_max: due_max(setting, effort) }
     }
 }
 
-/// Returns how long the ids of a window are due, if they come at a rate.
-fn window_due(setting: &Setting) -> Duration {
-    let seconds = setting.rate.map_or(0.0, |rate| window_checks(setting) / rate);
-    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
-}
-
-/// Returns about how many bytes a window of the stream takes.
-pub(super) fn window_bytes(setting: &Setting) -> u64 {
-    let id_bytes = match setting.ids {
-        IdKind::U64 => 8.0,
-        IdKind::Uuid => 16.0,
-        IdKind::UuidText => 36.0,
-        IdKind::Key200 => 200.0,
-        IdKind::Bytes => 50.0,
-    };
-    (window_checks(setting) * (id_bytes + 1.0)) as u64
+/// Returns the longest time for which ids are due that come at a rate: those of a window, in which
+/// work that happens once in a window (expiry, purging) has its turn, unless that takes too long.
+fn due_max(setting: &Setting, effort: Effort) -> Duration {
+    let (least, most) = if effort == Effort::Quick { (0.6, 2.0) } else { (3.0, 30.0) };
+    Duration::from_secs_f64(setting.rate.map_or(least, |rate| (window_checks(setting) / rate).clamp(least, most)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measure::IdKind;
 
     #[test]
     fn what_is_in_memory_runs_for_whole_windows_and_what_is_slow_for_some_time() {
@@ -175,8 +149,9 @@ mod tests {
 
     #[test]
     fn a_pass_is_all_of_a_trace_or_one_window_by_what_does_not_forget() {
-        let ticks = |sort, expires| Phases::of_trace(250, sort, expires, Effort::Full).ticks();
+        let of = |ticks, sort, expires| Phases::of_trace(&Setting::default(), ticks, sort, expires, Effort::Full);
+        let ticks = |sort, expires| of(250, sort, expires).ticks();
         assert_eq!((ticks(Sort::Window, true), ticks(Sort::Filter, false), ticks(Sort::Server, true)), (250, 100, 250));
-        assert_eq!(Phases::of_trace(0, Sort::Window, true, Effort::Full).measured.ticks_min, 0);
+        assert_eq!(of(0, Sort::Window, true).measured.ticks_min, 0);
     }
 }

@@ -1,7 +1,7 @@
 //! Checks that strategies were right as often as they promise.
 
-use super::interval::probability_of_at_least;
-use super::{Answers, Row};
+use super::Row;
+use super::figures::Wrong;
 use std::fmt;
 
 /// A promise that was not kept.
@@ -28,49 +28,35 @@ impl fmt::Display for Broken {
 
 impl Row {
     /// Returns the kinds of answer of which it gave more wrong ones than it promises, where chance
-    /// would do so once in a million times. With a budget of memory, which may be too small,
-    /// nothing is promised.
+    /// would do so once in a million times.
     pub fn broken_promises(&self) -> Vec<Broken> {
-        let mut all = Answers::default();
-        self.runs.iter().for_each(|run| all += run.answers);
+        let (missed, invented) = (self.missed(), self.invented());
+        let twice = self.runs.iter().map(|run| run.answers.twice).fold(0, u64::saturating_add);
         let promises = [
-            ("duplicates were called fresh", all.missed, all.duplicates, self.may_miss),
-            ("ids were called fresh by several threads at once", all.twice, all.duplicates, self.may_miss),
-            ("new ids were called duplicates", all.invented, all.fresh, self.may_invent),
+            ("duplicates were called fresh", missed),
+            ("ids were called fresh by several threads at once", Wrong { wrong: twice, ..missed }),
+            ("new ids were called duplicates", invented),
         ];
-        let is_broken = |(_, wrong, of, allowed): &(_, u64, u64, f64)| {
-            self.setting.budget_bytes.is_none() && is_beyond_chance(*wrong, *of, *allowed)
+        let broken = |(what, it): (&'static str, Wrong)| Broken {
+            strategy: self.strategy.clone(),
+            what,
+            wrong: it.wrong,
+            of: it.of,
+            allowed: it.allowed,
         };
-        let broken = |(what, wrong, of, allowed)| Broken { strategy: self.strategy.clone(), what, wrong, of, allowed };
-        promises.into_iter().filter(is_broken).map(broken).collect()
+        promises.into_iter().filter(|(_, wrong)| wrong.is_broken()).map(broken).collect()
     }
-}
-
-/// The probability with which a row is accused though it keeps its promise.
-const CHANCE: f64 = 1e-6;
-
-/// Returns true if this many are wrong beyond chance, where a share of `allowed` may be.
-pub(super) fn is_beyond_chance(wrong: u64, of: u64, allowed: f64) -> bool {
-    let share = wrong as f64 / of.max(1) as f64;
-    share > allowed && (allowed == 0.0 || probability_of_at_least(wrong, of, allowed) < CHANCE)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::{Measurement, Setting, Sort};
+    use crate::measure::{Answers, Measurement, Setting, Sort};
 
     fn row(may_miss: f64, may_invent: f64, runs: &[Answers]) -> Row {
         let run = |&answers| Measurement { answers, ..Measurement::default() };
-        Row {
-            strategy: "one".into(),
-            sort: Sort::Window,
-            setting: Setting::default(),
-            runs: runs.iter().map(run).collect(),
-            failures: Vec::new(),
-            may_miss,
-            may_invent,
-        }
+        let row = Row::new("one", Sort::Window, &Setting::default(), may_miss, may_invent);
+        Row { runs: runs.iter().map(run).collect(), ..row }
     }
 
     #[test]
@@ -97,14 +83,5 @@ mod tests {
         let missed = |missed| Answers { duplicates: 2_000, missed, ..Answers::default() };
         assert_eq!(row(3e-6, 0.0, &[missed(1)]).broken_promises(), []);
         assert_eq!(row(3e-6, 0.0, &[missed(3)]).broken_promises().len(), 1);
-    }
-
-    #[test]
-    fn with_a_budget_nothing_is_promised() {
-        let all_wrong = Answers { duplicates: 10, missed: 10, ..Answers::default() };
-        let mut row = row(0.5, 0.0, &[all_wrong; 3]);
-        assert_eq!(row.broken_promises().len(), 1);
-        row.setting.budget_bytes = Some(1);
-        assert_eq!(row.broken_promises(), []);
     }
 }

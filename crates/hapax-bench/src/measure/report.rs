@@ -4,11 +4,9 @@ use super::{Measurement, Setting};
 use crate::strategy::{Absent, Failure, Sort};
 use serde::{Deserialize, Serialize};
 
-/// The result of a comparison. This is what is kept as JSON; all pages are made from it.
+/// The result of a comparison: the table and the page are made from it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// The version of this format: [`Report::FORMAT`].
-    pub format: u32,
     /// The time at which it began, in seconds since 1970.
     pub began_unix_seconds: u64,
     /// The command that repeats it.
@@ -25,65 +23,15 @@ pub struct Report {
     pub interrupted: bool,
 }
 
-impl Report {
-    /// The format that this version writes.
-    pub const FORMAT: u32 = 1;
-
-    /// Returns the report as JSON, for [`Report::from_json`].
-    ///
-    /// # Errors
-    ///
-    /// If a path in it is not text.
-    pub fn to_json(&self) -> Result<String, Failure> {
-        Ok(serde_json::to_string_pretty(self)?)
-    }
-
-    /// Reads a report that was kept.
-    ///
-    /// # Errors
-    ///
-    /// If it is not a report, or has a format that this version does not know.
-    pub fn from_json(text: &str) -> Result<Report, Failure> {
-        /// The part that all formats have in common.
-        #[derive(Deserialize)]
-        struct Head {
-            format: u32,
-        }
-        let unreadable = |error: serde_json::Error| format!("not a report: {error}");
-        let Head { format } = serde_json::from_str(text).map_err(unreadable)?;
-        if format != Self::FORMAT {
-            let (whose, ours) = (if format > Self::FORMAT { "a newer" } else { "another" }, Self::FORMAT);
-            let found = format!("a report of format {format}, written by {whose} version of hapax");
-            return Err(format!("{found}; this one reads {ours}").into());
-        }
-        Ok(serde_json::from_str(text).map_err(unreadable)?)
-    }
-}
-
-/// A machine on which something is measured, and the software.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// A machine on which something is measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
     /// The model of its processor.
     pub processor: String,
     /// Logical processors that this process may use.
     pub processors: usize,
-    /// Main memory.
-    pub memory_bytes: u64,
     /// Operating system, and whether it gives huge pages.
     pub system: String,
-    /// The compiler that built the program.
-    pub compiler: String,
-    /// Versions of the libraries and servers that were compared.
-    pub libraries: Vec<Library>,
-}
-
-/// A library or server that was compared.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Library {
-    /// The name of the crate or server.
-    pub name: String,
-    /// The version, as it reports it.
-    pub version: String,
 }
 
 /// All runs of one strategy in one setting.
@@ -99,8 +47,24 @@ pub struct Row {
     pub runs: Vec<Measurement>,
     /// The messages of runs that failed.
     pub failures: Vec<String>,
-    /// Shares of duplicates that it may call fresh, and of new ids that it may call duplicates.
+    /// The share of duplicates that it may call fresh.
     pub may_miss: f64,
-    /// The share of new ids that it may call duplicates: see `may_miss`.
+    /// The share of new ids that it may call duplicates.
     pub may_invent: f64,
+}
+
+impl Row {
+    /// Creates a row without runs: a strategy, its sort, and the wrong answers that it may give.
+    pub fn new(strategy: &str, sort: Sort, setting: &Setting, may_miss: f64, may_invent: f64) -> Row {
+        let (strategy, setting) = (strategy.to_string(), setting.clone());
+        Row { strategy, sort, setting, runs: Vec::new(), failures: Vec::new(), may_miss, may_invent }
+    }
+
+    /// Adds the result of a run.
+    pub fn add(&mut self, seen: Result<Measurement, Failure>) {
+        match seen {
+            Ok(seen) => self.runs.push(seen),
+            Err(failure) => self.failures.push(failure.to_string()),
+        }
+    }
 }

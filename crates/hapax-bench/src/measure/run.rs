@@ -1,10 +1,9 @@
 //! One run of one strategy.
 
 use super::answers::{Answered, Rules, accepted, judge};
-use super::course::{Course, Leg};
-use super::drive::Ride;
-use super::gauge::{clock_nanos, cpu_time, nanos, resident_bytes};
-use super::phases::{Effort, Phases, window_bytes};
+use super::drive::{Course, Leg, Ride};
+use super::gauge::{cpu_time, nanos, resident_bytes};
+use super::phases::{Effort, Phases};
 use super::schedule::latency;
 use super::servers::{Usage, provide};
 use super::workload::{Ids, Stream, Trace, WINDOW_TICKS, streams, time};
@@ -12,7 +11,7 @@ use super::{Answers, Measurement, Setting, Shape, Sort};
 use crate::strategy::{Failure, Needs, Strategy};
 use hapax_store::unwind::said;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The number of ids that are asked for at the end if each takes long.
 const ASKED_APART_MAX: usize = 2_000;
@@ -27,10 +26,7 @@ const PASSES_MAX: usize = 20;
 /// warmed up for some windows, and measured for some more, with expiry under way ([`Effort`]).
 /// Filters that do not forget are filled once. Threads check each other's ids
 /// ([`workload`](super::workload)), and stay within ten hundredths of a window of each other. At
-/// the end, ids are asked for once more: those of the last window, or of filters new ones. Think
-/// time ([`Setting::think_nanos`]) keeps the processor busy between two calls, so that other
-/// threads have the strategy to themselves meanwhile. It is no part of the strategy's time: the
-/// smallest think time of any thread is subtracted from the wall time.
+/// the end, ids are asked for once more: those of the last window, or of filters new ones.
 ///
 /// With a [rate](Setting::rate), ids are handed over as they become due, up to a batch of them at
 /// once.
@@ -44,73 +40,60 @@ pub fn measure<B: Ids, S: Strategy<B::Id>>(
     seed: u64,
     effort: Effort,
 ) -> Result<Measurement, Failure> {
-    check::<B, S>(setting)?;
+    check(setting)?;
     catch_unwind(AssertUnwindSafe(|| match &setting.workload.shape {
         Shape::Trace { path } => {
-            let phases = Phases::of_trace(Trace::read_header(path)?.ticks, S::SORT, S::EXPIRES, effort);
-            run_trace::<B, S>(setting, phases)
+            let trace = Trace::read(path)?;
+            let phases = Phases::of_trace(setting, trace.ticks(), S::SORT, S::EXPIRES, effort);
+            let streams = trace.streams::<B>(setting.ids, setting.threads, phases.ticks())?;
+            drop(trace);
+            run_trace::<B, S>(setting, phases, &streams)
         }
         _ => {
             let phases = Phases::of(setting, S::SORT, S::EXPIRES, effort);
-            fits(setting, phases)?;
             pass::<B, S>(setting, phases, &streams(setting, seed, phases.ticks())?)
         }
     }))
     .unwrap_or_else(|panic| Err(format!("it panicked: {}", said(&*panic)).into()))
 }
 
-fn check<B: Ids, S: Strategy<B::Id>>(setting: &Setting) -> Result<(), Failure> {
+fn check(setting: &Setting) -> Result<(), Failure> {
     if setting.threads == 0 || setting.batch == 0 {
         return Err("there has to be a thread, and an id in a batch".into());
     }
     if setting.rate.is_some_and(|rate| !(rate > 0.0 && rate.is_finite())) {
         return Err(format!("a rate of {:?} ids a second; it has to be above 0", setting.rate).into());
     }
-    if setting.budget_bytes.is_some() && !S::TAKES_BUDGET {
-        return Err(format!("{} takes the memory that it takes, and makes no use of a budget", S::NAME).into());
-    }
     Ok(())
 }
 
-/// Refuses a stream that would leave no memory for the strategy.
-pub(super) fn fits(setting: &Setting, phases: Phases) -> Result<(), Failure> {
-    let bytes = window_bytes(setting).saturating_mul(phases.ticks() as u64) / WINDOW_TICKS as u64;
-    match hapax::tier::available_bytes() {
-        Some(available) if bytes > available as u64 / 2 => {
-            let (gib, of) = (bytes as f64 / (1_u64 << 30) as f64, available as f64 / (1_u64 << 30) as f64);
-            Err(format!("the stream takes about {gib:.1} GiB, more than half of the {of:.1} that are available").into())
-        }
-        _ => Ok(()),
-    }
-}
-
 /// Runs passes over a trace, each with a strategy of its own.
-fn run_trace<B: Ids, S: Strategy<B::Id>>(setting: &Setting, phases: Phases) -> Result<Measurement, Failure> {
-    let streams = streams::<B>(setting, 0, phases.ticks())?;
-    let mut all = pass::<B, S>(setting, phases, &streams)?;
+fn run_trace<B: Ids, S: Strategy<B::Id>>(
+    setting: &Setting,
+    phases: Phases,
+    streams: &[Stream<B>],
+) -> Result<Measurement, Failure> {
+    let mut all = pass::<B, S>(setting, phases, streams)?;
     let passes_max = if S::NEEDS == Needs::Nothing && setting.rate.is_none() { PASSES_MAX } else { 1 };
     for _ in 1..passes_max {
         if all.nanos >= nanos(PASSES_TIME) {
             break;
         }
-        let one = pass::<B, S>(setting, phases, &streams)?;
+        let one = pass::<B, S>(setting, phases, streams)?;
         all.checks += one.checks;
         all.nanos += one.nanos;
         all.cpu_nanos += one.cpu_nanos;
-        all.pause_nanos = all.pause_nanos.max(one.pause_nanos);
-        all.evicted = all.evicted.zip(one.evicted).map(|(all, one)| all + one);
         all.answers += one.answers;
     }
     Ok(all)
 }
 
-/// The readings before and after the measured phase.
+/// The readings before or after the measured phase.
 struct Gauges {
     cpu: Duration,
     usage: Usage,
     /// The processor time again, after `usage` was read, which takes time itself.
     cpu_after: Duration,
-    evicted: Option<u64>,
 }
 
 fn pass<B: Ids, S: Strategy<B::Id>>(
@@ -121,35 +104,26 @@ fn pass<B: Ids, S: Strategy<B::Id>>(
     let provided = provide(S::NEEDS)?;
     let plan = setting.plan(provided.place());
     let bytes_before = resident_bytes();
-    let begun = Instant::now();
     let strategy = S::new(&plan)?;
-    let start = begun.elapsed();
     let read = || {
-        let evicted = strategy.evicted_live();
         let (cpu, usage) = (cpu_time(), provided.usage());
-        Gauges { cpu, usage, cpu_after: cpu_time(), evicted }
+        Gauges { cpu, usage, cpu_after: cpu_time() }
     };
-    let course = Course { strategy: &strategy, streams, setting, phases };
-    let (rides, before, after) = course.run(read);
+    let (rides, before, after) = Course::new(&strategy, streams, setting, phases).run(read);
     let noted: u64 = rides.iter().map(|ride| ride.unexpected.bytes()).sum();
     let bytes = resident_bytes().saturating_sub(bytes_before + noted);
     let cpu = if setting.rate.is_some() { Duration::ZERO } else { after.cpu.saturating_sub(before.cpu_after) };
+    let server_cpu = after.usage.cpu.zip(before.usage.cpu).map(|(after, before)| after.saturating_sub(before));
+    let begun = rides.iter().map(|ride| ride.measured.begun).min();
+    let ended = rides.iter().map(|ride| ride.measured.ended).max();
     let mut seen = Measurement {
         checks: rides.iter().map(|ride| ride.measured.places.len() as u64).sum(),
-        nanos: nanos(wall(&rides)),
-        cpu_nanos: nanos(cpu.saturating_sub(rides.iter().map(|ride| ride.measured.thought).sum())),
-        server_cpu_nanos: after
-            .usage
-            .cpu
-            .zip(before.usage.cpu)
-            .map(|(after, before)| nanos(after.saturating_sub(before))),
-        start_nanos: nanos(start),
-        pause_nanos: rides.iter().map(|ride| ride.measured.pause_nanos).max().unwrap_or(0),
-        clock_nanos: clock_nanos(),
+        nanos: ended.zip(begun).map_or(0, |(ended, begun)| nanos(ended - begun)),
+        cpu_nanos: nanos(cpu),
+        server_cpu_nanos: server_cpu.map(nanos),
         bytes,
         beside_bytes: after.usage.bytes,
         held: strategy.held().unwrap_or_else(|| held::<B>(setting, streams, &rides)),
-        evicted: after.evicted.zip(before.evicted).map(|(after, before)| after.saturating_sub(before)),
         answers: Answers::default(),
         latency: None,
     };
@@ -168,16 +142,6 @@ fn pass<B: Ids, S: Strategy<B::Id>>(
     };
     seen.latency = latency(rides.into_iter().filter_map(|ride| ride.measured.delays));
     Ok(seen)
-}
-
-/// Returns the time from the first thread's start to the last one's end, less the smallest think
-/// time of any thread.
-fn wall(rides: &[Ride]) -> Duration {
-    let begun = rides.iter().map(|ride| ride.measured.begun).min();
-    let ended = rides.iter().map(|ride| ride.measured.ended).max();
-    let thought = rides.iter().map(|ride| ride.measured.thought).min();
-    let wall = ended.zip(begun).map_or(Duration::ZERO, |(ended, begun)| ended - begun);
-    wall.saturating_sub(thought.unwrap_or(Duration::ZERO))
 }
 
 /// Counts the ids that a strategy should hold after the part of the stream that it has seen: the

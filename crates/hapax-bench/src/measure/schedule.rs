@@ -1,7 +1,7 @@
 //! The schedule by which ids are due, and the lateness of their answers.
 
+use super::Latency;
 use super::gauge::nanos;
-use super::{Latency, Quantile};
 use hdrhistogram::Histogram;
 use std::time::{Duration, Instant};
 
@@ -46,17 +46,14 @@ impl Schedule {
 
 impl Delays {
     pub fn new() -> Self {
-        Delays { histogram: histogram(), answered: 0, elapsed: Duration::ZERO }
+        let histogram = Histogram::new_with_bounds(1, LATENCY_NANOS_MAX, 3).expect("the bounds are valid");
+        Delays { histogram, answered: 0, elapsed: Duration::ZERO }
     }
 
     #[inline]
     pub fn record(&mut self, delay: Duration) {
         self.histogram.saturating_record(nanos(delay).max(1));
     }
-}
-
-fn histogram() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, LATENCY_NANOS_MAX, 3).expect("the bounds are valid")
 }
 
 /// Merges the results of all threads.
@@ -68,23 +65,8 @@ pub(super) fn latency(threads: impl Iterator<Item = Delays>) -> Option<Latency> 
         all
     })?;
     let reached = all.answered as f64 / all.elapsed.as_secs_f64().max(1e-9);
-    Some(Latency { reached, quantiles: quantiles(&all.histogram) })
-}
-
-/// The shares of all ids for which the latency is reported.
-const SHARES: [f64; 15] = [0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9998, 0.9999, 1.0];
-
-/// Returns the quantiles that this many ids can show: where the slower ones are less than one, only
-/// the maximum is known.
-fn quantiles(histogram: &Histogram<u64>) -> Vec<Quantile> {
-    let ids = histogram.len() as f64;
-    // The comparison is not with exactly 1, since shares are no binary fractions.
-    let is_known = |&of: &f64| of == 1.0 || (1.0 - of) * ids > 0.999;
-    let shares = SHARES.into_iter().filter(is_known);
-    match histogram.is_empty() {
-        true => Vec::new(),
-        false => shares.map(|of| Quantile { of, nanos: histogram.value_at_quantile(of) }).collect(),
-    }
+    let [p50, p99, p99_9, longest] = [0.5, 0.99, 0.999, 1.0].map(|share| all.histogram.value_at_quantile(share));
+    Some(Latency { reached, p50, p99, p99_9, longest })
 }
 
 #[cfg(test)]
@@ -113,30 +95,24 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_told_that_ids_can_tell() {
-        let mut all = histogram();
-        assert!(quantiles(&all).is_empty());
-        (1..=1_000).for_each(|i| all.record(i * 1_000).unwrap());
-        let told = quantiles(&all);
-        assert_eq!(told.iter().map(|quantile| quantile.of).max_by(f64::total_cmp), Some(1.0));
-        assert!(told.iter().all(|quantile| quantile.of <= 0.999 || quantile.of == 1.0), "{told:?}");
-        for Quantile { of, nanos } in told {
-            // Three significant digits.
-            assert!((nanos as f64 - of * 1e6).abs() <= 2e3, "{of}: {nanos}");
+    fn latencies_are_those_that_were_recorded() {
+        let mut delays = Delays::new();
+        (1..=100_000).for_each(|micros| delays.record(Duration::from_micros(micros)));
+        let seen = latency([delays].into_iter()).unwrap();
+        for (nanos, share) in [(seen.p50, 0.5), (seen.p99, 0.99), (seen.p99_9, 0.999), (seen.longest, 1.0)] {
+            assert!((nanos as f64 / (share * 1e8) - 1.0).abs() < 2e-3, "{share}: {nanos}");
         }
     }
 
     #[test]
     fn threads_add_up() {
         let thread = |nanos: u64, seconds| {
-            let mut histogram = histogram();
-            histogram.record_n(nanos, 10).unwrap();
-            Delays { histogram, answered: 10, elapsed: Duration::from_secs(seconds) }
+            let mut delays = Delays::new();
+            delays.histogram.record_n(nanos, 10).unwrap();
+            Delays { answered: 10, elapsed: Duration::from_secs(seconds), ..delays }
         };
         assert!(latency([].into_iter()).is_none());
         let both = latency([thread(100, 1), thread(900, 2)].into_iter()).unwrap();
-        assert_eq!(both.reached, 10.0);
-        let of = |share| both.quantiles.iter().find(|quantile| quantile.of == share).unwrap().nanos;
-        assert_eq!((of(0.5), of(0.6), of(1.0)), (100, 900, 900));
+        assert_eq!((both.reached, both.p50, both.p99, both.longest), (10.0, 100, 900, 900));
     }
 }

@@ -17,13 +17,9 @@ pub struct Setting {
     pub threads: usize,
     /// Ids that are handed over at once; 1 means one by one.
     pub batch: usize,
-    /// The think time of a thread between two calls, in nanoseconds.
-    pub think_nanos: u64,
     /// Ids a second that are due, of all threads together; if none, each thread goes as fast as it
     /// can.
     pub rate: Option<f64>,
-    /// Memory that the strategy may take, in bytes; if none, what it needs for `live` ids.
-    pub budget_bytes: Option<u64>,
 }
 
 /// A hundred thousand live integers, one of ten a duplicate from the last tenth of the window,
@@ -36,18 +32,8 @@ impl Default for Setting {
             live: 100_000,
             threads: 1,
             batch: 1,
-            think_nanos: 0,
             rate: None,
-            budget_bytes: None,
         }
-    }
-}
-
-impl Setting {
-    /// Returns true if so few ids are live, less than 1,000 for each thread, that advancing the
-    /// time takes longer than checking.
-    pub fn is_sparse(&self) -> bool {
-        self.live < self.threads.saturating_mul(1_000)
     }
 }
 

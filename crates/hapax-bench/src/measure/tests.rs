@@ -67,7 +67,7 @@ fn an_exact_strategy_has_no_wrong_answer_however_it_is_called() {
         assert_eq!((seen.answers.missed, seen.answers.invented), (0, 0), "{setting:?}");
         let share = seen.answers.duplicates as f64 / (seen.answers.duplicates + seen.answers.fresh) as f64;
         assert!(share > setting.workload.duplicates * 0.8, "{setting:?}: {share}");
-        assert!(seen.checks > 0 && seen.nanos > 0 && seen.pause_nanos > 0, "{seen:?}");
+        assert!(seen.checks > 0 && seen.nanos > 0, "{seen:?}");
         assert_eq!(seen.latency.is_some(), setting.rate.is_some());
         // Ids at a rate end when their time is over, wherever that is.
         assert!(setting.rate.is_some() || (seen.checks >= 2_000 && seen.held == 2_000), "{seen:?}");
@@ -155,7 +155,6 @@ fn what_goes_wrong_is_said() {
     assert!(said(run::<0>(&Setting { ids: IdKind::Uuid, ..setting() })).contains("Uuid"));
     assert!(said(run::<0>(&Setting { batch: 0, ..setting() })).contains("batch"));
     assert!(said(run::<0>(&Setting { rate: Some(-1.0), ..setting() })).contains("-1"));
-    assert!(said(run::<0>(&Setting { budget_bytes: Some(1), ..setting() })).contains("budget"));
     assert!(said(run::<0>(&Setting { live: 1 << 45, ..setting() })).contains("GiB"));
     let case = Case { strategy: "none".into(), setting: setting(), seed: 1, effort: Effort::Quick };
     assert!(said(case.measure()).contains("none"));
@@ -192,8 +191,7 @@ fn who_falls_behind_is_said_to_and_its_latencies_grow() {
     assert!(latency.reached < 2_000.0, "{latency:?}");
     // Ids were due within 0.2 s, of which it could answer a tenth: most have waited for longer than
     // one check takes.
-    let median = latency.quantiles.iter().find(|quantile| quantile.of == 0.5).unwrap();
-    assert!(median.nanos > 50_000_000, "{latency:?}");
+    assert!(latency.p50 > 50_000_000, "{latency:?}");
     assert!(seen.answers.missed > 0 && seen.answers.invented == 0, "{:?}", seen.answers);
 }
 
@@ -213,8 +211,9 @@ fn every_event_of_a_trace_is_checked_once_a_pass() {
     (0..3_000_u64).for_each(|i| trace.push(&(i % 1_000).to_le_bytes(), None).unwrap());
     trace.write(&path).unwrap();
     let workload = Workload { shape: Shape::Trace { path: path.clone() }, ..setting().workload };
-    let setting = Setting { workload, live: 1_000, threads: 2, ..setting() };
-    let seen = run::<0>(&setting).unwrap();
+    let setting = Setting { workload, ids: IdKind::Bytes, live: 1_000, threads: 2, ..setting() };
+    let case = Case { strategy: "Mutex<HashMap>".into(), setting, seed: 1, effort: Effort::Quick };
+    let seen = case.measure().unwrap();
     let passes = seen.checks / 3_000;
     assert!(passes >= 1 && seen.checks == passes * 3_000);
     assert_eq!(seen.answers.fresh, passes * 1_000);

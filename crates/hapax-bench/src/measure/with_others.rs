@@ -1,7 +1,7 @@
 //! Measures a strategy of the caller's next to those of this crate.
 
 use super::workload::Ids;
-use super::{Case, Effort, Machine, Measurement, Report, Row, Setting, listed_for, measure};
+use super::{Case, Effort, Machine, Report, Row, Setting, listed_for, measure};
 use crate::strategy::{Allowance, Failure, Place, Strategy};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -61,14 +61,8 @@ pub fn measure_with_others<B: Ids, S: Strategy<B::Id>>(
         found.ok_or_else(|| Failure::from(format!("there is no strategy that is called {name} in this build")))
     };
     let plan = setting.plan(Place::Memory);
-    let row = |strategy: &str, sort, allowance: Allowance| Row {
-        strategy: strategy.to_string(),
-        sort,
-        setting: setting.clone(),
-        runs: Vec::new(),
-        failures: Vec::new(),
-        may_miss: allowance.missed,
-        may_invent: allowance.invented,
+    let row = |strategy: &str, sort, allowance: Allowance| {
+        Row::new(strategy, sort, setting, allowance.missed, allowance.invented)
     };
     let mut rows = vec![row(S::NAME, S::SORT, S::allowance(&plan))];
     for listed in others.iter().map(find).collect::<Result<Vec<_>, _>>()? {
@@ -85,7 +79,6 @@ pub fn measure_with_others<B: Ids, S: Strategy<B::Id>>(
         }
     }
     Ok(Report {
-        format: Report::FORMAT,
         began_unix_seconds,
         command: std::env::args_os().map(|it| it.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" "),
         seed,
@@ -94,14 +87,4 @@ pub fn measure_with_others<B: Ids, S: Strategy<B::Id>>(
         absent: Vec::new(),
         interrupted: false,
     })
-}
-
-impl Row {
-    /// Adds the result of a run.
-    pub fn add(&mut self, seen: Result<Measurement, Failure>) {
-        match seen {
-            Ok(seen) => self.runs.push(seen),
-            Err(failure) => self.failures.push(failure.to_string()),
-        }
-    }
 }

@@ -35,8 +35,6 @@ impl<M> ByDigest<M> {
 
 impl<I: Id + ?Sized, M: Map<Digest>> Map<I> for ByDigest<M> {
     const NAMES: [&'static str; 2] = M::NAMES_OF_DIGESTS;
-    const BATCHES: bool = M::BATCHES;
-    const TAKES_BUDGET: bool = M::TAKES_BUDGET;
     const ANY_LENGTH_ONLY: bool = true;
 
     fn new(ids: usize, plan: &Plan) -> Result<Self, Failure> {

@@ -23,12 +23,6 @@ pub trait Map<I: Id + ?Sized>: Send + Sync + Sized {
     /// See [`Strategy::ANY_LENGTH_ONLY`].
     const ANY_LENGTH_ONLY: bool = false;
 
-    /// See [`Strategy::BATCHES`].
-    const BATCHES: bool = false;
-
-    /// See [`Strategy::TAKES_BUDGET`].
-    const TAKES_BUDGET: bool = false;
-
     /// Creates a map with room for a number of ids: those of the plan, and those that have expired
     /// and were not removed yet.
     ///
@@ -116,12 +110,6 @@ impl Grain {
 }
 
 impl Moment {
-    /// Returns the beginning of time.
-    #[cfg(test)]
-    pub(super) fn at_start(window: Duration) -> Self {
-        Grain::of_window(window).at(Timestamp::default())
-    }
-
     /// Returns the stamp to keep with an id that is accepted now.
     #[inline(always)]
     pub fn stamp(self) -> u32 {
@@ -149,8 +137,6 @@ impl Moment {
 impl<I: Id + ?Sized, M: Map<I>, const PURGES: u32> Strategy<I> for Expiring<M, PURGES> {
     const NAME: &'static str = M::NAMES[(PURGES == OFTEN) as usize];
     const SORT: Sort = Sort::Window;
-    const TAKES_BUDGET: bool = M::TAKES_BUDGET;
-    const BATCHES: bool = M::BATCHES;
     const ANY_LENGTH_ONLY: bool = M::ANY_LENGTH_ONLY;
 
     fn new(plan: &Plan) -> Result<Self, Failure> {
@@ -220,7 +206,7 @@ mod tests {
     fn maps_are_purged_as_often_as_their_names_say_and_have_room_until_then() {
         fn seen<const PURGES: u32>() -> (&'static str, u64, usize) {
             let window = Duration::from_secs(100);
-            let plan = Plan { window, live: 1_000, threads: 1, budget_bytes: None, place: Place::Memory };
+            let plan = Plan { window, live: 1_000, threads: 1, place: Place::Memory };
             let map: Expiring<Counted, PURGES> = Strategy::new(&plan).unwrap();
             (0..=300).for_each(|tick| Strategy::<u64>::advance(&map, Timestamp::from_secs(tick)));
             (<Expiring<Counted, PURGES> as Strategy<u64>>::NAME, map.map.purges.into_inner(), map.map.room)

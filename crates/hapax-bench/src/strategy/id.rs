@@ -18,11 +18,6 @@ pub trait Id: Hash + Eq + Send + Sync + ToOwned<Owned: Hash + Eq + Clone + Send 
     /// Returns the bytes that a digest is made of.
     fn bytes(&self) -> impl AsRef<[u8]>;
 
-    /// Returns the bytes that an owned copy has on the heap.
-    fn heap_bytes(&self) -> usize {
-        0
-    }
-
     /// Returns an id to try things with: another one for each number.
     fn numbered(number: u64) -> Self::Owned;
 }
@@ -75,10 +70,6 @@ impl Id for [u8] {
     #[inline(always)]
     fn bytes(&self) -> impl AsRef<[u8]> {
         self
-    }
-
-    fn heap_bytes(&self) -> usize {
-        self.len()
     }
 
     /// The id is as long as the text of a UUID.

@@ -15,7 +15,6 @@ impl<I: Id + ?Sized> Strategy<I> for Journaled {
     const NAME: &'static str = "hapax window+journal";
     const SORT: Sort = Sort::Durable;
     const NEEDS: Needs = Needs::Directory;
-    const BATCHES: bool = true;
 
     fn new(plan: &Plan) -> Result<Self, Failure> {
         let builder = Dedup::builder().window(plan.window).capacity(plan.live);
@@ -42,11 +41,7 @@ impl<I: Id + ?Sized> Strategy<I> for Journaled {
     }
 
     fn allowance(plan: &Plan) -> Allowance {
-        <Hapax<false> as Strategy<I>>::allowance(&Plan { budget_bytes: None, ..plan.clone() })
-    }
-
-    fn evicted_live(&self) -> Option<u64> {
-        Strategy::<I>::evicted_live(&self.0)
+        <Hapax<false> as Strategy<I>>::allowance(plan)
     }
 }
 
@@ -68,7 +63,7 @@ mod tests {
 
     fn open<I: Id + ?Sized>(place: Place) -> Result<Journaled, Failure> {
         let window = Duration::from_secs(100);
-        <Journaled as Strategy<I>>::new(&Plan { window, live: 4_000, threads: 1, budget_bytes: None, place })
+        <Journaled as Strategy<I>>::new(&Plan { window, live: 4_000, threads: 1, place })
     }
 
     fn remembers<I: Id + ?Sized>(name: &str) {

@@ -68,7 +68,7 @@ pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 ///     }
 /// }
 ///
-/// let plan = Plan { window: Duration::from_secs(60), live: 1, threads: 1, budget_bytes: None, place: Place::Memory };
+/// let plan = Plan { window: Duration::from_secs(60), live: 1, threads: 1, place: Place::Memory };
 /// let strategy = LastId::new(&plan)?;
 /// assert!(strategy.check(&17, Timestamp::from_secs(0)));
 /// assert!(!strategy.check(&17, Timestamp::from_secs(1)));
@@ -94,12 +94,6 @@ pub trait Strategy<I: Id + ?Sized>: Send + Sync + Sized {
     /// The kind of place of its ids. If that is not memory, the caller that builds it provides the
     /// [`Place`].
     const NEEDS: Needs = Needs::Nothing;
-
-    /// True if it makes use of [`Plan::budget_bytes`].
-    const TAKES_BUDGET: bool = false;
-
-    /// True if [`check_batch`](Strategy::check_batch) is more than a loop.
-    const BATCHES: bool = false;
 
     /// True if it is compared only where ids are bytes of any length.
     const ANY_LENGTH_ONLY: bool = false;
@@ -148,11 +142,6 @@ pub trait Strategy<I: Id + ?Sized>: Send + Sync + Sized {
         Allowance::NONE
     }
 
-    /// Returns the number of ids that were forgotten before their time, if it counts them.
-    fn evicted_live(&self) -> Option<u64> {
-        None
-    }
-
     /// Returns the number of ids that it holds now, if the stream does not determine it.
     fn held(&self) -> Option<u64> {
         None
@@ -184,8 +173,6 @@ pub struct Plan {
     pub live: usize,
     /// Threads that use it at the same time.
     pub threads: usize,
-    /// The memory that it may take, in bytes; if none, as much as `live` ids take.
-    pub budget_bytes: Option<u64>,
     /// The place of its ids, of the kind that it [`NEEDS`](Strategy::NEEDS).
     pub place: Place,
 }
@@ -255,7 +242,7 @@ impl Allowance {
     pub const NONE: Allowance = Allowance { missed: 0.0, invented: 0.0 };
 }
 
-/// The rate of all filters in the comparison, unless a budget says otherwise.
+/// The rate of all filters in the comparison.
 pub const FALSE_POSITIVE_RATE: f64 = 1e-3;
 
 /// The properties of a strategy that are known without building it.
@@ -267,10 +254,6 @@ pub struct Listed {
     pub sort: Sort,
     /// [`Strategy::NEEDS`].
     pub needs: Needs,
-    /// [`Strategy::TAKES_BUDGET`].
-    pub takes_budget: bool,
-    /// [`Strategy::BATCHES`].
-    pub batches: bool,
     /// [`Strategy::ANY_LENGTH_ONLY`].
     pub any_length_only: bool,
     /// [`Strategy::EXPIRES`].
@@ -285,8 +268,6 @@ impl Listed {
             name: S::NAME,
             sort: S::SORT,
             needs: S::NEEDS,
-            takes_budget: S::TAKES_BUDGET,
-            batches: S::BATCHES,
             any_length_only: S::ANY_LENGTH_ONLY,
             expires: S::EXPIRES,
             allowance: S::allowance,
@@ -370,9 +351,9 @@ strategies! {
     #[cfg(feature = "postgres")]
     Lasting<durable::HapaxOver<hapax_postgres::PostgresStore>>,
     #[cfg(feature = "postgres")]
-    Lasting<durable::PostgresCopy>,
+    Lasting<durable::Postgres<{ durable::COPIED }>>,
     #[cfg(feature = "postgres")]
-    Lasting<durable::Postgres<true>>,
+    Lasting<durable::Postgres<{ durable::ARRAY }>>,
     #[cfg(feature = "postgres")]
-    Lasting<durable::Postgres<false>>,
+    Lasting<durable::Postgres<{ durable::SINGLE }>>,
 }

@@ -15,44 +15,20 @@ use std::time::{Duration, Instant};
 /// the machine stalls for most of that time, redeliveries are missed.
 pub struct Moka<K>(Cache<K, (), Hasher>);
 
-/// The bytes of an entry besides its key: found by filling a cache.
-const ENTRY_BYTES: usize = 320;
-
 impl<K: std::hash::Hash + Eq + Send + Sync + 'static> Moka<K> {
     fn with_time_to_live(time: Duration, ids: usize) -> Self {
         let cache = Cache::builder().initial_capacity(ids).time_to_live(time);
         Moka(cache.build_with_hasher(Hasher::default()))
-    }
-
-    /// Builds a cache with a budget: beyond it, moka evicts.
-    fn within<I>(time: Duration, plan: &Plan, budget_bytes: u64) -> Result<Self, Failure>
-    where
-        I: Id + ToOwned<Owned = K> + ?Sized,
-        K: Borrow<I>,
-    {
-        let entry_bytes = (ENTRY_BYTES + size_of::<K>()) as u64;
-        if budget_bytes < entry_bytes {
-            return Err(format!("a budget of {budget_bytes} bytes; an entry takes {entry_bytes}").into());
-        }
-        let ids = plan.live.min(usize::try_from(budget_bytes / entry_bytes)?);
-        let weight = |id: &K, _: &()| (ENTRY_BYTES + size_of::<K>() + id.borrow().heap_bytes()) as u32;
-        let cache = Cache::builder().initial_capacity(ids).time_to_live(time);
-        Ok(Moka(cache.weigher(weight).max_capacity(budget_bytes).build_with_hasher(Hasher::default())))
     }
 }
 
 impl<I: Id + ?Sized> Strategy<I> for Moka<I::Owned> {
     const NAME: &'static str = "moka";
     const SORT: Sort = Sort::Window;
-    const TAKES_BUDGET: bool = true;
     const OWN_CLOCK: bool = true;
 
     fn new(plan: &Plan) -> Result<Self, Failure> {
-        let time = window_time::<I>(plan);
-        match plan.budget_bytes {
-            None => Ok(Self::with_time_to_live(time, plan.live)),
-            Some(bytes) => Self::within::<I>(time, plan, bytes),
-        }
+        Ok(Self::with_time_to_live(window_time::<I>(plan), plan.live))
     }
 
     #[inline(always)]
@@ -111,7 +87,6 @@ fn window_time<I: Id + ?Sized>(plan: &Plan) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::strategy::Place;
 
     #[test]
     fn of_threads_that_check_an_id_at_once_one_is_told_that_it_is_fresh() {
@@ -123,23 +98,5 @@ mod tests {
             threads.into_iter().map(|thread| thread.join().unwrap()).sum()
         });
         assert_eq!(fresh, ids as usize);
-    }
-
-    #[test]
-    fn it_holds_what_its_budget_has_room_for() {
-        fn held<I: Id + ?Sized>(entries: u64) -> (u64, u64) {
-            let entry_bytes = (ENTRY_BYTES + size_of::<I::Owned>() + I::numbered(0).borrow().heap_bytes()) as u64;
-            let budget_bytes = entries * entry_bytes;
-            let window = Duration::from_secs(100);
-            let plan = Plan { window, live: 8_000, threads: 1, budget_bytes: Some(budget_bytes), place: Place::Memory };
-            let cache = Moka::<I::Owned>::within::<I>(Duration::from_secs(3_600), &plan, budget_bytes).unwrap();
-            let is_fresh = |number| Strategy::<I>::check(&cache, I::numbered(number).borrow(), Timestamp::default());
-            assert!((0..8_000).all(is_fresh));
-            let held = Strategy::<I>::held(&cache).unwrap();
-            (held, cache.0.weighted_size() / entry_bytes)
-        }
-        assert_eq!(held::<u64>(3_000), (3_000, 3_000));
-        assert_eq!(held::<[u8]>(3_000), (3_000, 3_000));
-        assert_eq!(held::<[u8; 16]>(9_000), (8_000, 8_000));
     }
 }

@@ -12,7 +12,6 @@ pub(super) type Accepted<K> = Mutex<Entries<K>>;
 impl<I: Id + ?Sized> Map<I> for Accepted<I::Key> {
     const NAMES: [&'static str; 2] = names!("Mutex<HashMap>");
     const NAMES_OF_DIGESTS: [&'static str; 2] = names!("Mutex<HashMap> of digests");
-    const BATCHES: bool = true;
 
     fn new(ids: usize, _plan: &Plan) -> Result<Self, Failure> {
         Ok(Mutex::new(HashMap::with_capacity_and_hasher(ids, Hasher::default())))

@@ -8,7 +8,6 @@ pub(super) type Accepted<K> = HashMap<K, u32, Hasher>;
 
 impl<I: Id + ?Sized> Map<I> for Accepted<I::Key> {
     const NAMES: [&'static str; 2] = names!("papaya");
-    const BATCHES: bool = true;
 
     fn new(ids: usize, _plan: &Plan) -> Result<Self, Failure> {
         // Removed entries keep their places until the table is copied, which therefore happens

@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn both_lists_have_the_ids_of_a_window_and_no_others() {
         let window = Duration::from_secs(100);
-        let plan = Plan { window, live: 1_000, threads: 1, budget_bytes: None, place: Place::Memory };
+        let plan = Plan { window, live: 1_000, threads: 1, place: Place::Memory };
         let lists: SkipLists<u64> = Strategy::<u64>::new(&plan).unwrap();
         for second in 0..1_000 {
             assert!(Strategy::<u64>::check(&lists, &(second % 300), Timestamp::from_secs(second)));

@@ -9,8 +9,7 @@ use std::collections::HashMap;
 use std::marker::PhantomData;
 
 const TICK: Duration = Duration::from_secs(1);
-const PLAN: Plan =
-    Plan { window: Duration::from_secs(100), live: 4_000, threads: 2, budget_bytes: None, place: Place::Memory };
+const PLAN: Plan = Plan { window: Duration::from_secs(100), live: 4_000, threads: 2, place: Place::Memory };
 
 /// Returns a time in hundredths of the window.
 fn at(tick: u64) -> Timestamp {
@@ -117,22 +116,18 @@ fn of_two_threads_one_is_told_that_an_id_is_fresh() {
 /// Checks as many ids as are live, the same ones again, others for a while, and then the first
 /// ones.
 #[derive(Clone, Copy)]
-struct FullAndForgotten {
-    live: usize,
-    budget_bytes: Option<u64>,
-}
+struct FullAndForgotten;
 
 impl<I: Id + ?Sized> Visitor<I> for FullAndForgotten {
     type Output = ();
 
     fn visit<S: Strategy<I>>(self) {
-        let FullAndForgotten { live, budget_bytes } = self;
-        let plan = Plan { live, budget_bytes, ..PLAN };
-        let Allowance { missed, invented } = S::allowance(&plan);
-        if missed == 1.0 || (budget_bytes.is_some() && !S::TAKES_BUDGET) {
+        let live = PLAN.live;
+        let Allowance { missed, invented } = S::allowance(&PLAN);
+        if missed == 1.0 {
             return;
         }
-        let strategy = S::new(&plan).unwrap();
+        let strategy = S::new(&PLAN).unwrap();
         let lost_at = |tick: u64, first: usize| {
             strategy.advance(at(tick));
             let ids = first as u64..(first + live) as u64;
@@ -153,35 +148,7 @@ impl<I: Id + ?Sized> Visitor<I> for FullAndForgotten {
 
 #[test]
 fn a_full_strategy_knows_all_its_ids_and_forgets_them() {
-    each(FullAndForgotten { live: 4_000, budget_bytes: None });
-}
-
-#[test]
-fn in_a_budget_it_is_as_wrong_as_it_says() {
-    // A bit more memory than windows need, and much less.
-    for (live, bytes_an_id) in [(20_000, 19), (60_000, 2)] {
-        let budget_bytes = Some(live as u64 * bytes_an_id);
-        each_with::<u64, _>(FullAndForgotten { live, budget_bytes });
-    }
-}
-
-#[test]
-fn a_budget_that_is_too_small_is_an_error() {
-    #[derive(Clone, Copy)]
-    struct Tiny;
-
-    impl<I: Id + ?Sized> Visitor<I> for Tiny {
-        type Output = ();
-
-        fn visit<S: Strategy<I>>(self) {
-            let plan = Plan { budget_bytes: Some(0), ..PLAN };
-            if S::TAKES_BUDGET {
-                let error = S::new(&plan).err().expect(S::NAME).to_string();
-                assert!(error.contains("bytes"), "{}: {error}", S::NAME);
-            }
-        }
-    }
-    each(Tiny);
+    each(FullAndForgotten);
 }
 
 /// Runs a strategy over a stream of every shape, with its true answers.
@@ -206,7 +173,7 @@ const SHAPES: [Shape; 6] = [
 
 fn setting(shape: &Shape, ids: IdKind) -> Setting {
     let workload = Workload { shape: shape.clone(), duplicates: 0.4, distance_windows: 1.0 };
-    Setting { workload, ids, live: 600, threads: 1, batch: 1, think_nanos: 0, rate: None, budget_bytes: None }
+    Setting { workload, ids, live: 600, threads: 1, batch: 1, rate: None }
 }
 
 impl<B: Ids> Visitor<B::Id> for OverStreams<B> {

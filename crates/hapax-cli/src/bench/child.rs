@@ -1,16 +1,13 @@
 //! Runs a case in a process of its own, so that its memory can be told from that of others, and its
 //! crash ends nothing else.
 
-use super::huge_pages::HugePages;
-use super::interrupt::Interrupt;
+use super::Surroundings;
 use crate::error::CommandError;
 use hapax_bench::measure::{Case, Measurement};
 use std::fs::File;
 use std::io::{BufRead, Read, Seek, Write};
-use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
-use tempfile::tempfile_in;
 
 /// The longest time of a case; one that takes longer hangs.
 const TIME_MAX: Duration = Duration::from_secs(15 * 60);
@@ -20,6 +17,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(4);
 
 /// The most that is kept of a process's output.
 const SAID_BYTES_MAX: u64 = 1 << 20;
+
+/// The tunable by which glibc's malloc (2.35 or later) asks for huge pages, as hapax does: a table
+/// far larger than what the TLB maps is much faster on them.
+const TUNABLE: &str = "glibc.malloc.hugetlb=1";
 
 /// The reason why there is no measurement.
 #[derive(Debug)]
@@ -35,35 +36,28 @@ impl From<std::io::Error> for Ended {
     }
 }
 
-/// The circumstances under which processes run.
-pub struct Surroundings<'a> {
-    /// The directory where they may leave files.
-    pub directory: &'a Path,
-    pub huge_pages: HugePages,
-    pub interrupt: &'a Interrupt,
-}
-
 /// Measures a case.
-pub fn measure(case: &Case, surroundings: &Surroundings<'_>) -> Result<Measurement, Ended> {
+pub fn measure(case: &Case, surroundings: &Surroundings) -> Result<Measurement, Ended> {
+    let directory = surroundings.directory.path();
     let mut command = Command::new(std::env::current_exe()?);
-    command.args(["bench", "--case"]).env("TMPDIR", surroundings.directory);
-    surroundings.huge_pages.tell(&mut command);
-    // This process decides what happens at an interrupt from the terminal.
+    let tunables = std::env::var("GLIBC_TUNABLES").map_or(TUNABLE.into(), |users| format!("{users}:{TUNABLE}"));
+    command.args(["bench", "--case"]).env("TMPDIR", directory).env("GLIBC_TUNABLES", tunables);
+    // This process decides what happens at an interrupt from the terminal, and ends the group: the
+    // process, and a server that it has started.
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
     // Into files: it would block on a full pipe.
-    let (answer, complaints) = (tempfile_in(surroundings.directory)?, tempfile_in(surroundings.directory)?);
+    let (answer, complaints) = (tempfile::tempfile_in(directory)?, tempfile::tempfile_in(directory)?);
     command.stdin(Stdio::piped()).stdout(answer.try_clone()?).stderr(complaints.try_clone()?);
-    let mut process = Process(command.spawn()?);
+    let mut process = Process { child: command.spawn()?, is_over: false };
     // It stays open: its end tells the process that we have ended.
-    let mut stdin = process.0.stdin.take();
+    let mut stdin = process.child.stdin.take();
     if let Some(stdin) = &mut stdin {
-        let mut line = serde_json::to_vec(case).map_err(|error| Ended::Failed(error.to_string()))?;
-        line.push(b'\n');
+        let line = serde_json::to_string(case).map_err(|error| Ended::Failed(error.to_string()))?;
         // A process that has died already has reported why.
-        let _ = stdin.write_all(&line);
+        let _ = writeln!(stdin, "{line}");
     }
-    let status = process.wait(surroundings.interrupt)?;
+    let status = process.wait(surroundings)?;
     let (answer, complaints) = (said(answer)?, said(complaints)?);
     match serde_json::from_str::<Result<Measurement, String>>(&answer) {
         Ok(seen) if status.success() => seen.map_err(Ended::Failed),
@@ -71,17 +65,22 @@ pub fn measure(case: &Case, surroundings: &Surroundings<'_>) -> Result<Measureme
     }
 }
 
-/// A process that is killed when nobody waits for it any more.
-struct Process(Child);
+/// A process that is killed, with its group, when nobody waits for it any more.
+struct Process {
+    child: Child,
+    /// True if it has ended well, and has left nothing in its group.
+    is_over: bool,
+}
 
 impl Process {
-    fn wait(&mut self, interrupt: &Interrupt) -> Result<ExitStatus, Ended> {
+    fn wait(&mut self, surroundings: &Surroundings) -> Result<ExitStatus, Ended> {
         let begun = Instant::now();
         loop {
-            if let Some(status) = self.0.try_wait()? {
+            if let Some(status) = self.child.try_wait()? {
+                self.is_over = status.success();
                 return Ok(status);
             }
-            if interrupt.is_wanted() {
+            if surroundings.is_interrupted() {
                 return Err(Ended::Interrupted);
             }
             if begun.elapsed() > TIME_MAX {
@@ -94,9 +93,17 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let _ = self.0.kill(); // it may have ended
-        let _ = self.0.wait();
+        if !self.is_over {
+            kill_group(&format!("-{}", self.child.id()));
+            let _ = self.child.kill(); // it may have ended
+            let _ = self.child.wait();
+        }
     }
+}
+
+/// Kills a group of processes; `0` is our own.
+fn kill_group(group: &str) {
+    let _ = Command::new("kill").args(["-KILL", "--", group]).stderr(Stdio::null()).status();
 }
 
 /// Returns the output of a process, as far as it is kept.
@@ -123,8 +130,9 @@ pub fn answer() -> Result<(), CommandError> {
     let case: Case = serde_json::from_str(&line)
         .map_err(|error| CommandError::Usage(format!("standard input is no case: {error}")))?;
     std::thread::spawn(|| {
-        // When the parent process is gone, nobody needs the result.
+        // When the parent process is gone, nobody needs the result, nor a server.
         let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+        kill_group("0");
         std::process::exit(1);
     });
     let seen = case.measure().map_err(|failure| failure.to_string());

@@ -29,8 +29,7 @@ fn describe(strategy: &Listed) -> String {
         Sort::Durable => "survives a crash",
         Sort::Server => "asks a server",
     };
-    let budget = if strategy.takes_budget { "; takes a budget" } else { "" };
     let forgets = if strategy.expires { "" } else { "; never forgets" };
     let ids = if strategy.any_length_only { "; for ids as text or bytes" } else { "" };
-    format!("{sort}{budget}{forgets}{ids}")
+    format!("{sort}{forgets}{ids}")
 }

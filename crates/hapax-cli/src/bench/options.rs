@@ -1,7 +1,5 @@
 //! The command line of `hapax bench`.
 
-use super::huge_pages::HugePages;
-use super::output::OutputArgs;
 use crate::args::{BadLineArgs, LineArgs, capacity, duration, rate};
 use hapax_bench::measure::{IdKind, Shape};
 use std::path::PathBuf;
@@ -22,7 +20,7 @@ Examples:
   hapax bench --live 1_000_000,10_000_000 --threads 1,2,4 --batch 1024 --only hapax,DashMap,Mutex
   hapax bench --rate 100_000,1_000_000 --batch 64 --without Redis,PostgreSQL
   hapax bench --workload zipf:1.1,retry-storm --duplicates 0.5 --ids u64,uuid-text
-  hapax bench --duplicates 0,0.1,0.5,0.9 --workload uniform,zipf:0.99 --only hapax,scc --budget max";
+  hapax bench --duplicates 0,0.1,0.5,0.9 --workload uniform,zipf:0.99 --only hapax,scc --rate max";
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -30,8 +28,7 @@ Examples:
         memory, how late, and how often wrong.\n\n\
         Without files, ids are generated. Every run is a process of its own, rounds go through all strategies in turn, and \
         every answer is compared with the truth. Options that take lists multiply; numbers may end in k or M. Without \
-        --rate, --budget and --think, ids also come at a rate once, for latencies, and what can do with less memory \
-        gets less; `--rate max --budget max` leaves these out.",
+        --rate, ids also come at a rate once, for latencies; `--rate max` leaves that out.",
     after_help = HELP
 )]
 pub struct BenchArgs {
@@ -39,7 +36,7 @@ pub struct BenchArgs {
     pub workload: WorkloadArgs,
 
     /// Ids within a window; of files they are counted [default: 100k,1M; with --quick 20k,100k;
-    /// with --rate or --budget only the first]
+    /// with --rate only the first]
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = capacity, conflicts_with = "files",
           help_heading = "How it is used")]
     pub live: Vec<usize>,
@@ -49,25 +46,14 @@ pub struct BenchArgs {
     pub threads: Vec<usize>,
 
     /// Ids that are handed over at once; with --rate as many as are due, up to this [default:
-    /// 1,1024; with --rate 64; with --budget 1024]
+    /// 1,1024; with --rate 64]
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = capacity, help_heading = "How it is used")]
     pub batch: Vec<usize>,
 
     /// Ids a second that come, whether or not somebody is ready; `max`: as fast as it goes
-    /// [default: max; and once 100k in batches of up to 64, unless --budget or --think is given]
+    /// [default: max; and once 100k in batches of up to 64]
     #[arg(long, value_name = "IDS,…", value_delimiter = ',', value_parser = limit, help_heading = "How it is used")]
     pub rate: Vec<Limit>,
-
-    /// The time that a thread computes between two calls (like 500ns), which keeps it busy and is
-    /// not counted
-    #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "How it is used")]
-    pub think: Option<Duration>,
-
-    /// Memory that a strategy may take, in bytes for each live id; `max`: what it needs. Those that
-    /// take what they take are measured once [default: max; and once 4,8,12,16,24,48, unless --rate
-    /// or --think is given]
-    #[arg(long, value_name = "BYTES,…", value_delimiter = ',', value_parser = limit, help_heading = "How it is used")]
-    pub budget: Vec<Limit>,
 
     /// Runs of each case [default: 3; with --quick 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000),
@@ -90,16 +76,17 @@ pub struct BenchArgs {
     #[arg(long, help_heading = "What is measured")]
     pub quick: bool,
 
-    /// The strategies that are on huge pages, where the system gives them on request
-    #[arg(long, value_name = "WHOSE", value_enum, default_value_t = HugePages::All, help_heading = "What is measured")]
-    pub huge_pages: HugePages,
-
     /// Print the strategies, and why some cannot be measured
     #[arg(long, help_heading = "What is measured")]
     pub list: bool,
 
-    #[command(flatten)]
-    pub output: OutputArgs,
+    /// Write the report as JSON
+    #[arg(long, value_name = "FILE", help_heading = "Where results go")]
+    pub save: Option<PathBuf>,
+
+    /// Write the report as one page that needs nothing else
+    #[arg(long, value_name = "FILE", help_heading = "Where results go")]
+    pub html: Option<PathBuf>,
 
     /// For how long an id is remembered (like 10m or 36h); without it, for the whole input
     #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Which ids come from files")]
@@ -137,8 +124,7 @@ pub struct WorkloadArgs {
     #[arg(long, value_name = "SHARE,…", value_delimiter = ',', value_parser = share, conflicts_with = "files")]
     pub duplicates: Vec<f64>,
 
-    /// The age of redeliveries, in windows, at most 1 [default: 0.1; with a budget of
-    /// memory 1]
+    /// The age of redeliveries, in windows, at most 1 [default: 0.1]
     #[arg(long, value_name = "WINDOWS", value_parser = distance, conflicts_with = "files")]
     pub distance: Option<f64>,
 

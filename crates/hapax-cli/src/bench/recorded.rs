@@ -1,15 +1,14 @@
 //! Turns ids of files into a trace that all processes read.
 
+use super::Surroundings;
 use super::cases::Traced;
-use super::interrupt::Interrupt;
 use super::options::BenchArgs;
-use super::scratch::Scratch;
 use crate::args::LineArgs;
 use crate::error::CommandError;
 use crate::printable::tell;
 use crate::records;
 use hapax_bench::measure::workload::Trace;
-use hapax_bench::measure::{Machine, Row, Shape, Workload};
+use hapax_bench::measure::{Row, Shape, Workload};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
@@ -21,10 +20,10 @@ const QUICK_EVENTS: u64 = 50_000;
 const SHARE_OF_MEMORY: u64 = 8;
 
 /// The bytes of an event besides its id.
-const EVENT_BYTES: u64 = 16;
+const EVENT_BYTES: u64 = 64;
 
 /// Reads the files, if there are any, and leaves a trace in the directory.
-pub fn trace(args: &BenchArgs, scratch: &Scratch, interrupt: &Interrupt) -> Result<Option<Traced>, CommandError> {
+pub fn trace(args: &BenchArgs, surroundings: &Surroundings) -> Result<Option<Traced>, CommandError> {
     let files = &args.workload.files;
     check(args)?;
     if files.is_empty() {
@@ -32,9 +31,9 @@ pub fn trace(args: &BenchArgs, scratch: &Scratch, interrupt: &Interrupt) -> Resu
     }
     let mut trace = Trace::new(args.window);
     let (mut events, mut bytes) = (0_u64, 0_u64);
-    let memory_bytes = Machine::here().memory_bytes;
+    let memory_bytes = hapax::tier::available_bytes().map_or(0, |bytes| bytes as u64);
     records::read(&args.lines, &args.bad, files, |id, at| {
-        if interrupt.is_wanted() {
+        if surroundings.is_interrupted() {
             return Err(CommandError::Interrupted);
         }
         events += 1;
@@ -43,25 +42,18 @@ pub fn trace(args: &BenchArgs, scratch: &Scratch, interrupt: &Interrupt) -> Resu
         trace.push(id, at).map_err(|error| CommandError::BadInput(format!("id {events}: {error}")))?;
         Ok(if args.quick && events == QUICK_EVENTS { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
-    let header = trace.header();
-    if header.events == 0 {
+    if events == 0 {
         return Err(CommandError::BadInput("there is no id to be checked".to_string()));
     }
-    let path = scratch.path().join("trace");
+    let path = surroundings.directory.path().join("trace");
     trace.write(&path).map_err(|error| CommandError::Io(error.to_string()))?;
-    tell(format_args!(
-        "{} ids{}, at most {} different ones {}",
-        header.events,
-        if args.quick && events == QUICK_EVENTS { " (with --quick, no more)" } else { "" },
-        header.live,
-        match header.has_window {
-            true => "within a window",
-            false => "in all; without --window none is forgotten",
-        }
-    ));
+    let (live, events) = (trace.live(), trace.events());
+    let first = if args.quick && events as u64 == QUICK_EVENTS { " (with --quick, no more)" } else { "" };
+    let within = if args.window.is_some() { "within a window" } else { "in all; without --window none is forgotten" };
+    tell(format_args!("{events} ids{first}, at most {live} different ones {within}"));
     // The last two mean nothing for a trace.
     let workload = Workload { shape: Shape::Trace { path }, duplicates: 0.0, distance_windows: 0.0 };
-    Ok(Some(Traced { workload, live: header.live, events: header.events }))
+    Ok(Some(Traced { workload, live }))
 }
 
 /// Refuses more ids than there is memory for. (Where the system does not tell its memory, it will
@@ -72,7 +64,7 @@ fn fits(bytes: u64, memory_bytes: u64) -> Result<(), CommandError> {
     }
     let most = memory_bytes / SHARE_OF_MEMORY;
     Err(CommandError::BadInput(format!(
-        "the ids take more than {most} bytes, an {SHARE_OF_MEMORY}th of the memory; --quick takes the first {QUICK_EVENTS}"
+        "the ids take more than {most} bytes, an {SHARE_OF_MEMORY}th of the memory that is free; --quick takes the first {QUICK_EVENTS}"
     )))
 }
 

@@ -1,29 +1,18 @@
-//! Pages made of a [`Report`](super::Report): pure functions from the report to text, without a
-//! file, a clock or a terminal.
+//! What is made of a [`Report`](super::Report): a table for a terminal, and a page with pictures.
+//! Pure functions from the report to text, without a file, a clock or a terminal.
 //!
-//! `page` decides what is said, once for all formats; `html` and `text` say it.
-//!
-//! Names, commands and paths in a report are untrusted: wherever they are printed, they are plain
-//! text.
+//! `page` decides what is said, for both. Names, commands and paths in a report are untrusted:
+//! wherever they are printed, they are plain text.
 
-mod answer;
-mod axis;
-mod columns;
-mod csv;
+mod escaped;
 mod html;
-mod matrix;
-mod notes;
 mod page;
 mod picture;
-mod pivot;
-mod table;
-pub(super) mod text;
-mod view;
-pub(super) mod words;
-mod xml;
+mod rivals;
+mod text;
+mod words;
 
-pub use self::csv::csv;
 pub use html::html;
-pub use picture::svg;
-pub use text::{WIDTH_COLUMNS, markdown, table, table_within};
+pub use picture::{Picture, pictures};
+pub use text::table;
 pub use words::described;

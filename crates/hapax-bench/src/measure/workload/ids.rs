@@ -3,6 +3,7 @@
 use crate::measure::IdKind;
 use crate::strategy::{Failure, Id};
 use hapax::tier::random::mix;
+use std::io::Write as _;
 use std::ops::Range;
 
 /// Ids of one kind, one after the other, so that reading them costs next to nothing: no allocation,
@@ -25,19 +26,19 @@ pub trait Ids: Send + Sync + Sized {
     fn with_capacity(kind: IdKind, ids: usize) -> Self;
 
     /// Adds the id of this number; another number is another id. Random numbers make random-looking
-    /// ids.
-    fn push(&mut self, number: u64);
+    /// ids. Or else (`alike`, for numbers below 2^40) an id is as similar to the others as one of
+    /// its kind can be: the common part comes first, and is most of it; in an integer it is the low
+    /// bits.
+    fn push(&mut self, number: u64, alike: bool);
 
-    /// Adds the id of this number, below 2^40, as similar to the others as this kind of id can be.
-    /// The common part comes first, and is most of the id; in an integer it is the low bits.
-    fn push_alike(&mut self, number: u64);
-
-    /// Adds an id that was made elsewhere.
+    /// Adds an id that was recorded.
     ///
     /// # Errors
     ///
-    /// If an id of this kind does not have this many bytes.
-    fn push_bytes(&mut self, id: &[u8]) -> Result<(), Failure>;
+    /// If ids of this kind have one length.
+    fn push_bytes(&mut self, id: &[u8]) -> Result<(), Failure> {
+        Err(format!("a recorded id of {} bytes; those of any length are kept as `Bytes`", id.len()).into())
+    }
 
     /// Returns some ids, by place.
     fn range(&self, places: Range<usize>) -> impl Iterator<Item = &Self::Id>;
@@ -45,17 +46,6 @@ pub trait Ids: Send + Sync + Sized {
 
 /// The low bits that similar integers have in common.
 const ALIKE_LOW_BITS: u32 = 24;
-
-/// Returns an id as an array, if it is as long as one of this kind.
-fn exactly<const LEN: usize>(id: &[u8], kind: IdKind) -> Result<[u8; LEN], Failure> {
-    id.try_into().map_err(|_| {
-        let found = id.len();
-        format!(
-            "an id of {found} bytes; with ids of the kind {kind:?} each has {LEN} (those of any length are `Bytes`)"
-        )
-        .into()
-    })
-}
 
 impl Ids for Vec<u64> {
     type Id = u64;
@@ -68,17 +58,8 @@ impl Ids for Vec<u64> {
         Vec::with_capacity(ids)
     }
 
-    fn push(&mut self, number: u64) {
-        self.push(number);
-    }
-
-    fn push_alike(&mut self, number: u64) {
-        self.push(number << ALIKE_LOW_BITS);
-    }
-
-    fn push_bytes(&mut self, id: &[u8]) -> Result<(), Failure> {
-        self.push(u64::from_le_bytes(exactly(id, IdKind::U64)?));
-        Ok(())
+    fn push(&mut self, number: u64, alike: bool) {
+        self.push(if alike { number << ALIKE_LOW_BITS } else { number });
     }
 
     #[inline(always)]
@@ -87,14 +68,10 @@ impl Ids for Vec<u64> {
     }
 }
 
-/// Returns the bytes of a UUID: the number, and as many bits that follow from it.
-fn uuid(number: u64) -> [u8; 16] {
-    (u128::from(number) << 64 | u128::from(mix(number))).to_be_bytes()
-}
-
-/// Returns UUIDs that differ in their last five bytes.
-fn uuid_alike(number: u64) -> [u8; 16] {
-    (0x0192_3a5c_7e00_7000_8000_0000_0000_0000 | u128::from(number)).to_be_bytes()
+/// Returns both halves of a UUID: the number, and as many bits that follow from it; similar ones
+/// differ in their last five bytes.
+fn uuid(number: u64, alike: bool) -> (u64, u64) {
+    if alike { (0x0192_3a5c_7e00_7000, 0x8000_0000_0000_0000 | number) } else { (number, mix(number)) }
 }
 
 impl Ids for Vec<[u8; 16]> {
@@ -108,58 +85,14 @@ impl Ids for Vec<[u8; 16]> {
         Vec::with_capacity(ids)
     }
 
-    fn push(&mut self, number: u64) {
-        self.push(uuid(number));
-    }
-
-    fn push_alike(&mut self, number: u64) {
-        self.push(uuid_alike(number));
-    }
-
-    fn push_bytes(&mut self, id: &[u8]) -> Result<(), Failure> {
-        self.push(exactly(id, IdKind::Uuid)?);
-        Ok(())
+    fn push(&mut self, number: u64, alike: bool) {
+        let (high, low) = uuid(number, alike);
+        self.push((u128::from(high) << 64 | u128::from(low)).to_be_bytes());
     }
 
     #[inline(always)]
     fn range(&self, places: Range<usize>) -> impl Iterator<Item = &[u8; 16]> {
         self[places].iter()
-    }
-}
-
-/// Appends bytes as hexadecimal digits.
-fn push_hex(text: &mut Vec<u8>, bytes: &[u8]) {
-    const DIGITS: [u8; 16] = *b"0123456789abcdef";
-    text.extend(bytes.iter().flat_map(|byte| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]));
-}
-
-/// Appends a UUID as text, in its five groups.
-fn push_uuid_text(text: &mut Vec<u8>, uuid: [u8; 16]) {
-    for (i, group) in [0..4, 4..6, 6..8, 8..10, 10..16].into_iter().enumerate() {
-        if i > 0 {
-            text.push(b'-');
-        }
-        push_hex(text, &uuid[group]);
-    }
-}
-
-/// Appends a key: 25 times eight digits of different halves of words.
-fn push_key(text: &mut Vec<u8>, number: u64) {
-    push_hex(text, &number.to_be_bytes());
-    let mut word = number;
-    for _ in 0..(KEY_BYTES - 16) / 8 {
-        word = mix(word);
-        push_hex(text, &word.to_be_bytes()[..4]);
-    }
-}
-
-/// Appends an id of 8 to 64 bytes.
-fn push_any(bytes: &mut Vec<u8>, number: u64) {
-    bytes.extend(number.to_le_bytes());
-    let mut word = number;
-    for _ in 0..mix(number) % 8 {
-        word = mix(word);
-        bytes.extend(&word.to_le_bytes()[..1 + word as usize % 7]);
     }
 }
 
@@ -172,12 +105,8 @@ pub struct Bytes {
     bounds: Vec<usize>,
 }
 
-const UUID_TEXT_BYTES: usize = 36;
-const KEY_BYTES: usize = 200;
-
-/// The common prefix of similar ids of any length: longer than what any hash function reads at
-/// once.
-const COMMON_PREFIX: [u8; 96] = [b'/'; 96];
+/// The common prefix of similar ids: longer than what any hash function reads at once.
+const COMMON_PREFIX_BYTES: usize = 96;
 
 impl Ids for Bytes {
     type Id = [u8];
@@ -189,44 +118,45 @@ impl Ids for Bytes {
     fn with_capacity(kind: IdKind, ids: usize) -> Self {
         let mut bounds = Vec::with_capacity(ids + 1);
         bounds.push(0);
-        let bytes = match kind {
-            IdKind::UuidText => ids * UUID_TEXT_BYTES,
-            IdKind::Key200 => ids * KEY_BYTES,
+        let each = match kind {
+            IdKind::UuidText => 36,
+            IdKind::Key200 => 200,
             _ => 0,
         };
-        Bytes { kind, bytes: Vec::with_capacity(bytes), bounds }
+        Bytes { kind, bytes: Vec::with_capacity(each * ids), bounds }
     }
 
-    fn push(&mut self, number: u64) {
-        match self.kind {
-            IdKind::UuidText => push_uuid_text(&mut self.bytes, uuid(number)),
-            IdKind::Key200 => push_key(&mut self.bytes, number),
-            _ => push_any(&mut self.bytes, number),
-        }
-        self.bounds.push(self.bytes.len());
-    }
-
-    fn push_alike(&mut self, number: u64) {
-        match self.kind {
-            IdKind::UuidText => push_uuid_text(&mut self.bytes, uuid_alike(number)),
-            IdKind::Key200 => {
-                self.bytes.resize(self.bytes.len() + KEY_BYTES - 16, b'/');
-                push_hex(&mut self.bytes, &number.to_be_bytes());
+    fn push(&mut self, number: u64, alike: bool) {
+        let begin = self.bytes.len();
+        let written = match (self.kind, alike) {
+            (IdKind::UuidText, _) => {
+                let (a, b) = uuid(number, alike);
+                let groups = (a >> 32, a >> 16 & 0xffff, a & 0xffff, b >> 48, b & 0xffff_ffff_ffff);
+                let (one, two, three, four, five) = groups;
+                write!(self.bytes, "{one:08x}-{two:04x}-{three:04x}-{four:04x}-{five:012x}")
             }
-            _ => {
-                self.bytes.extend(COMMON_PREFIX);
-                self.bytes.extend(number.to_be_bytes());
+            (IdKind::Key200, true) => write!(self.bytes, "{:/>184}{number:016x}", ""),
+            (IdKind::Key200, false) => {
+                let mut words = std::iter::successors(Some(mix(number)), |word| Some(mix(*word))).take(23);
+                write!(self.bytes, "{number:016x}")
+                    .and_then(|()| words.try_for_each(|word| write!(self.bytes, "{:08x}", word >> 32)))
             }
-        }
+            (_, true) => {
+                self.bytes.resize(begin + COMMON_PREFIX_BYTES, b'/');
+                self.bytes.write_all(&number.to_be_bytes())
+            }
+            // From 8 to 64 bytes.
+            (_, false) => {
+                self.bytes.extend(number.to_le_bytes());
+                self.bytes.write_all(&[b'/'; 56][..(mix(number) % 57) as usize])
+            }
+        };
+        debug_assert!(written.is_ok(), "memory can be written");
         self.bounds.push(self.bytes.len());
     }
 
     fn push_bytes(&mut self, id: &[u8]) -> Result<(), Failure> {
-        match self.kind {
-            IdKind::UuidText => self.bytes.extend(exactly::<UUID_TEXT_BYTES>(id, self.kind)?),
-            IdKind::Key200 => self.bytes.extend(exactly::<KEY_BYTES>(id, self.kind)?),
-            _ => self.bytes.extend_from_slice(id),
-        }
+        self.bytes.extend_from_slice(id);
         self.bounds.push(self.bytes.len());
         Ok(())
     }

@@ -11,9 +11,7 @@
 //!     live: 1_000,
 //!     threads: 1,
 //!     batch: 1,
-//!     think_nanos: 0,
 //!     rate: None,
-//!     budget_bytes: None,
 //! };
 //! let streams = streams::<Vec<u64>>(&setting, 17, 200)?; // two windows
 //! let new = streams[0].truth.iter().filter(|&&truth| truth == Truth::New).count();
@@ -52,14 +50,13 @@ mod trace;
 mod truth;
 mod zipf;
 
+pub(super) use self::generate::window_checks;
 pub use self::ids::{Bytes, Ids};
 pub use self::stream::Stream;
-#[cfg(any(fuzzing, all(test, not(modelled))))]
-pub(crate) use self::trace::fuzz as fuzz_trace;
-pub use self::trace::{Trace, TraceHeader};
+pub use self::trace::Trace;
 pub use self::truth::Truth;
 
-use crate::measure::{Setting, Shape};
+use crate::measure::{IdKind, Setting, Shape};
 use crate::strategy::{Failure, Place, Plan};
 use hapax::Timestamp;
 use std::time::Duration;
@@ -82,25 +79,23 @@ pub fn time(tick: usize) -> Timestamp {
     Timestamp::default() + Duration::from_secs(TICK.as_secs() * tick as u64)
 }
 
-/// Returns the checks that are to be expected in a window of a generated stream.
-pub fn window_checks(setting: &Setting) -> f64 {
-    generate::window_checks(setting)
+/// Returns about how many bytes a window of a generated stream takes.
+pub(super) fn window_bytes(setting: &Setting) -> u64 {
+    let id_bytes = match setting.ids {
+        IdKind::U64 => 8.0,
+        IdKind::Uuid => 16.0,
+        IdKind::UuidText => 36.0,
+        IdKind::Key200 => 200.0,
+        IdKind::Bytes => 50.0,
+    };
+    (window_checks(setting) * (id_bytes + 1.0)) as u64
 }
 
 impl Setting {
     /// Returns the plan that a strategy is to be built for.
     pub fn plan(&self, place: Place) -> Plan {
-        let Setting { live, threads, budget_bytes, .. } = *self;
-        Plan { window: WINDOW, live, threads, budget_bytes, place }
-    }
-
-    /// Returns how many ids are handed over at once on average: a batch ends with its hundredth of
-    /// the window. None for a trace, where that depends on when ids come.
-    pub fn batch_on_average(&self) -> Option<f64> {
-        let is_trace = matches!(self.workload.shape, Shape::Trace { .. });
-        let in_tick = window_checks(self) / WINDOW_TICKS as f64 / self.threads.max(1) as f64;
-        let batches = (in_tick / self.batch.max(1) as f64).ceil().max(1.0);
-        (!is_trace && self.rate.is_none()).then_some(in_tick / batches)
+        let Setting { live, threads, .. } = *self;
+        Plan { window: WINDOW, live, threads, place }
     }
 }
 
@@ -112,7 +107,8 @@ impl Setting {
 ///
 /// # Errors
 ///
-/// If the setting makes no sense, or its trace cannot be read, or has ids of another kind.
+/// If the setting makes no sense, if its ids take more than half of the memory, or if its trace
+/// cannot be read or has ids of another kind.
 pub fn streams<B: Ids>(setting: &Setting, seed: u64, ticks: usize) -> Result<Vec<Stream<B>>, Failure> {
     if !B::keeps(setting.ids) {
         let kept = std::any::type_name::<B>();
@@ -120,6 +116,22 @@ pub fn streams<B: Ids>(setting: &Setting, seed: u64, ticks: usize) -> Result<Vec
     }
     match &setting.workload.shape {
         Shape::Trace { path } => Trace::read(path)?.streams(setting.ids, setting.threads, ticks),
-        _ => generate::streams(setting, seed, ticks),
+        _ => {
+            generate::check(setting)?;
+            fits(window_bytes(setting).saturating_mul(ticks as u64) / WINDOW_TICKS as u64)?;
+            generate::streams(setting, seed, ticks)
+        }
+    }
+}
+
+/// Refuses streams that would leave no memory for the strategy.
+fn fits(bytes: u64) -> Result<(), Failure> {
+    let gib = |bytes: u64| bytes as f64 / (1_u64 << 30) as f64;
+    match hapax::tier::available_bytes() {
+        Some(available) if bytes > available as u64 / 2 => {
+            let (takes, of) = (gib(bytes), gib(available as u64));
+            Err(format!("the ids take about {takes:.1} GiB, more than half of the {of:.1} that are available").into())
+        }
+        _ => Ok(()),
     }
 }

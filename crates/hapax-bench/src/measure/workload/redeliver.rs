@@ -5,37 +5,17 @@ use hapax::tier::random::Random;
 use std::ops::Range;
 
 /// Decides, one by one, whether the next id is new.
-pub(super) enum Redeliveries {
-    /// Any recent id, at any time.
-    Evenly { share: f64 },
-    /// Recent ids in bursts: many at once.
-    Bursts(Bursts),
-}
-
-/// Redeliveries in bursts, after enough new ids that their share is right.
-pub(super) struct Bursts {
-    kind: Kind,
+pub(super) struct Redeliveries {
+    shape: Shape,
+    share: f64,
     /// New ids for each redelivery.
     new_ids_each: f64,
+    /// The number of redeliveries in one storm.
+    storm_times: usize,
     /// The number of new ids after which the next burst comes.
     due: f64,
-    burst: Burst,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Kind {
-    /// All new ids within the distance, in their order: the redeliveries to a consumer that takes
-    /// over a partition, from the last committed offset on.
-    Run,
-    /// A few ids, again and again, this many times in all.
-    Storm { times: u64 },
-}
-
-/// The rest of a burst.
-enum Burst {
-    Over,
-    Run(Range<u64>),
-    Storm { ids: [u64; STORM_IDS], left: u64 },
+    /// The rest of a burst, the next one last.
+    burst: Vec<u64>,
 }
 
 /// Ids that are tried again in a storm.
@@ -43,23 +23,26 @@ const STORM_IDS: usize = 4;
 
 /// The number of redeliveries in one storm, unless it would be more than a tenth of a window's
 /// redeliveries.
-const STORM_TIMES: u64 = 256;
+const STORM_TIMES: f64 = 256.0;
 
 impl Redeliveries {
     /// Creates the redeliveries of a workload, where a window brings `live` new ids.
     pub fn new(workload: &Workload, live: usize) -> Self {
         let share = workload.duplicates;
         let new_ids_each = (1.0 - share) / share;
-        let of_window = live as f64 / new_ids_each;
-        let (kind, first) = match workload.shape {
-            Shape::Rebalance => (Kind::Run, live as f64 * workload.distance_windows),
-            Shape::RetryStorm => {
-                let times = (of_window / 10.0).clamp(1.0, STORM_TIMES as f64);
-                (Kind::Storm { times: times as u64 }, times)
-            }
-            _ => return Redeliveries::Evenly { share },
+        let storm_times = (live as f64 / new_ids_each / 10.0).clamp(1.0, STORM_TIMES);
+        let first = match workload.shape {
+            Shape::Rebalance => live as f64 * workload.distance_windows,
+            _ => storm_times,
         };
-        Redeliveries::Bursts(Bursts { kind, new_ids_each, due: first * new_ids_each, burst: Burst::Over })
+        Redeliveries {
+            shape: workload.shape.clone(),
+            share,
+            new_ids_each,
+            storm_times: storm_times as usize,
+            due: first * new_ids_each,
+            burst: Vec::new(),
+        }
     }
 
     /// Returns the redelivery that comes now, out of a range of new ids that have come; if none,
@@ -68,48 +51,23 @@ impl Redeliveries {
         if fresh == 0 {
             return None;
         }
-        match self {
-            Redeliveries::Evenly { share } => (random.unit() < *share).then(|| any_of(&recent(), random)),
-            Redeliveries::Bursts(bursts) => bursts.next(random, fresh, recent),
+        let any_of = |range: &Range<u64>, random: &mut Random| range.start + random.below(range.end - range.start);
+        if !matches!(self.shape, Shape::Rebalance | Shape::RetryStorm) {
+            return (random.unit() < self.share).then(|| any_of(&recent(), random));
         }
+        if self.burst.is_empty() && fresh as f64 >= self.due {
+            let recent = recent();
+            self.burst = match self.shape {
+                // All of them, in their order: the redeliveries to a consumer that takes over a
+                // partition, from the last committed offset on.
+                Shape::Rebalance => recent.rev().collect(),
+                _ => {
+                    let ids: [u64; STORM_IDS] = std::array::from_fn(|_| any_of(&recent, random));
+                    (0..self.storm_times).map(|_| ids[random.below(STORM_IDS as u64) as usize]).collect()
+                }
+            };
+            self.due += self.burst.len() as f64 * self.new_ids_each;
+        }
+        self.burst.pop()
     }
-}
-
-impl Bursts {
-    fn next(&mut self, random: &mut Random, fresh: u64, recent: impl Fn() -> Range<u64>) -> Option<u64> {
-        if let Some(id) = self.burst.next(random) {
-            return Some(id);
-        }
-        if (fresh as f64) < self.due {
-            return None;
-        }
-        let (burst, size) = match self.kind {
-            Kind::Run => (Burst::Run(recent()), recent().end - recent().start),
-            Kind::Storm { times } => {
-                let ids = std::array::from_fn(|_| any_of(&recent(), random));
-                (Burst::Storm { ids, left: times }, times)
-            }
-        };
-        self.burst = burst;
-        self.due += size as f64 * self.new_ids_each;
-        self.burst.next(random)
-    }
-}
-
-impl Burst {
-    fn next(&mut self, random: &mut Random) -> Option<u64> {
-        match self {
-            Burst::Over => None,
-            Burst::Run(run) => run.next(),
-            Burst::Storm { left: 0, .. } => None,
-            Burst::Storm { ids, left } => {
-                *left -= 1;
-                Some(ids[random.below(STORM_IDS as u64) as usize])
-            }
-        }
-    }
-}
-
-fn any_of(range: &Range<u64>, random: &mut Random) -> u64 {
-    range.start + random.below(range.end - range.start)
 }

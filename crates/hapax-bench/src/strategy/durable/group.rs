@@ -1,9 +1,10 @@
 //! Groups of writes that are synced together, for stores that sync when they are told to.
 
 use crate::strategy::Failure;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The longest time that an id waits for others before it is synced: the default of a journal of
 /// this crate.
@@ -12,31 +13,29 @@ const GROUP: Duration = Duration::from_millis(5);
 /// A thread that syncs a store 5 ms after the first write since the last sync. When this is
 /// dropped, what was written is synced.
 pub(super) struct Syncing {
-    group: Arc<Group>,
+    /// Tells of a write; one that is not synced yet is enough.
+    written: Option<SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
-}
-
-/// The writes that are to be synced.
-#[derive(Default)]
-struct Group {
-    state: Mutex<State>,
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct State {
-    /// The time of the first write that is not synced.
-    began: Option<Instant>,
-    is_over: bool,
-    failed: Option<String>,
+    failed: Arc<OnceLock<String>>,
 }
 
 impl Syncing {
     pub fn start(name: &str, sync: impl Fn() -> Result<(), Failure> + Send + 'static) -> Result<Self, Failure> {
-        let group = Arc::new(Group::default());
-        let its_group = Arc::clone(&group);
-        let thread = std::thread::Builder::new().name(format!("{name} sync")).spawn(move || its_group.run(sync))?;
-        Ok(Syncing { group, thread: Some(thread) })
+        let ((written, told), failed) = (sync_channel(1), Arc::new(OnceLock::new()));
+        let says = Arc::clone(&failed);
+        let run = move || {
+            while told.recv().is_ok() {
+                std::thread::sleep(GROUP);
+                // A write that comes from here on is told again.
+                let _ = told.try_recv();
+                if let Err(error) = sync() {
+                    let _ = says.set(error.to_string());
+                    return;
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name(format!("{name} sync")).spawn(run)?;
+        Ok(Syncing { written: Some(written), thread: Some(thread), failed })
     }
 
     /// Records that something was written.
@@ -45,57 +44,17 @@ impl Syncing {
     ///
     /// An earlier sync failed: nothing is synced any more.
     pub fn grows(&self) -> Result<(), Failure> {
-        self.group.grows()
+        // It fails if a write was told already, or the thread has failed.
+        let _ = self.written.as_ref().map(|written| written.try_send(()));
+        self.failed.get().map_or(Ok(()), |failed| Err(format!("syncing failed: {failed}").into()))
     }
 }
 
 impl Drop for Syncing {
     fn drop(&mut self) {
-        self.group.lock().is_over = true;
-        self.group.changed.notify_all();
+        self.written = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join(); // it does not panic, and what it failed at was told
-        }
-    }
-}
-
-impl Group {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn grows(&self) -> Result<(), Failure> {
-        let mut state = self.lock();
-        if let Some(failed) = &state.failed {
-            return Err(format!("syncing failed: {failed}").into());
-        }
-        if state.began.is_none() {
-            state.began = Some(Instant::now());
-            self.changed.notify_all();
-        }
-        Ok(())
-    }
-
-    /// Syncs a while after something was written, until the store is dropped.
-    fn run(&self, sync: impl Fn() -> Result<(), Failure>) {
-        let idle = |state: &mut State| state.began.is_none() && !state.is_over;
-        let gathering = |state: &mut State| !state.is_over;
-        loop {
-            let state = self.changed.wait_while(self.lock(), idle).unwrap_or_else(PoisonError::into_inner);
-            let left = state.began.map_or(Duration::ZERO, |began| GROUP.saturating_sub(began.elapsed()));
-            let gathered = self.changed.wait_timeout_while(state, left, gathering);
-            let mut state = gathered.unwrap_or_else(PoisonError::into_inner).0;
-            let (began, is_over) = (state.began.take(), state.is_over);
-            drop(state);
-            if began.is_some()
-                && let Err(error) = sync()
-            {
-                self.lock().failed = Some(error.to_string());
-                return;
-            }
-            if is_over {
-                return;
-            }
         }
     }
 }
@@ -131,9 +90,9 @@ mod tests {
 
     #[test]
     fn a_sync_that_failed_is_told() {
-        let group = Group::default();
-        group.grows().unwrap();
-        group.run(|| Err("the disk is full".into()));
-        assert_eq!(group.grows().unwrap_err().to_string(), "syncing failed: the disk is full");
+        let mut syncing = Syncing::start("test", || Err("the disk is full".into())).unwrap();
+        syncing.grows().unwrap();
+        syncing.thread.take().unwrap().join().unwrap();
+        assert_eq!(syncing.grows().unwrap_err().to_string(), "syncing failed: the disk is full");
     }
 }

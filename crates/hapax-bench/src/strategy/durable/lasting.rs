@@ -15,9 +15,6 @@ pub trait Keep: Send + Sync + Sized {
     /// See [`Strategy::NEEDS`].
     const NEEDS: Needs;
 
-    /// See [`Strategy::BATCHES`].
-    const BATCHES: bool = true;
-
     /// Opens it in an empty place.
     ///
     /// # Errors
@@ -38,11 +35,20 @@ pub trait Keep: Send + Sync + Sized {
     ///
     /// It cannot be asked, or cannot keep anything.
     fn add_batch<B: AsRef<[u8]>>(&self, ids: impl Iterator<Item = B>, fresh: &mut Vec<bool>) -> Result<(), Failure> {
-        for id in ids {
-            fresh.push(self.add(id.as_ref())?);
-        }
-        Ok(())
+        add_each(self, ids, fresh)
     }
+}
+
+/// Adds ids in order, one by one.
+pub(super) fn add_each<K: Keep, B: AsRef<[u8]>>(
+    keep: &K,
+    ids: impl Iterator<Item = B>,
+    fresh: &mut Vec<bool>,
+) -> Result<(), Failure> {
+    for id in ids {
+        fresh.push(keep.add(id.as_ref())?);
+    }
+    Ok(())
 }
 
 /// A store as a strategy.
@@ -56,7 +62,6 @@ impl<I: Id + ?Sized, K: Keep> Strategy<I> for Lasting<K> {
     const NAME: &'static str = K::NAME;
     const SORT: Sort = K::SORT;
     const NEEDS: Needs = K::NEEDS;
-    const BATCHES: bool = K::BATCHES;
     const OWN_CLOCK: bool = true;
 
     fn new(plan: &Plan) -> Result<Self, Failure> {

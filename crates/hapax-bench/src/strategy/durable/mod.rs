@@ -33,7 +33,7 @@ pub use self::lasting::Lasting;
 #[cfg(feature = "fjall")]
 pub use self::fjall::Fjall;
 #[cfg(feature = "postgres")]
-pub use self::postgres::{Postgres, PostgresCopy};
+pub use self::postgres::{ARRAY, COPIED, Postgres, SINGLE};
 #[cfg(feature = "redis")]
 pub use self::redis::{Multiplexed, Redis};
 #[cfg(rocksdb)]

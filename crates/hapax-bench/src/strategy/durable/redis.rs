@@ -45,7 +45,6 @@ impl<const PIPELINED: bool> Keep for Redis<PIPELINED> {
     const NAME: &'static str = if PIPELINED { "Redis SET NX EX, pipelined" } else { "Redis SET NX EX, one at a time" };
     const SORT: Sort = Sort::Server;
     const NEEDS: Needs = Needs::Redis;
-    const BATCHES: bool = PIPELINED;
 
     fn open(plan: &Plan) -> Result<Self, Failure> {
         Ok(Redis(connections(plan)?))
@@ -58,10 +57,7 @@ impl<const PIPELINED: bool> Keep for Redis<PIPELINED> {
 
     fn add_batch<B: AsRef<[u8]>>(&self, ids: impl Iterator<Item = B>, fresh: &mut Vec<bool>) -> Result<(), Failure> {
         if !PIPELINED {
-            for id in ids {
-                fresh.push(self.add(id.as_ref())?);
-            }
-            return Ok(());
+            return super::lasting::add_each(self, ids, fresh);
         }
         let pipeline = pipeline(ids);
         if !pipeline.is_empty() {

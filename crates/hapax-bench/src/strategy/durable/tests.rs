@@ -12,7 +12,7 @@ const NOW: Timestamp = Timestamp::from_secs(1);
 const SEED: u64 = 0x5eed_0007;
 
 fn plan(place: Place) -> Plan {
-    Plan { window: Duration::from_secs(100), live: 2_000, threads: 2, budget_bytes: None, place }
+    Plan { window: Duration::from_secs(100), live: 2_000, threads: 2, place }
 }
 
 /// Makes an empty place in what was provided, for the n-th strategy that uses it.

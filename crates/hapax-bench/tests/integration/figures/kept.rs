@@ -1,12 +1,16 @@
-//! Kept reports, and the figures in them.
+//! The figures of reports that documents quote: a line for each strategy in a setting.
 
-use hapax_bench::measure::{IdKind, Measurement, Report, Row, Sort};
+use hapax_bench::measure::render::pictures;
+use hapax_bench::measure::{IdKind, Measurement, Report, Sort};
+use serde::{Deserialize, Serialize};
+use std::cell::Cell;
+use std::path::{Path, PathBuf};
 
 /// The end of the name of a map that is purged more often.
 const PURGED_OFTEN: &str = ", 4 purges";
 
 /// A setting in which strategies were compared.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct At {
     pub ids: IdKind,
     pub live: usize,
@@ -14,63 +18,190 @@ pub struct At {
     pub batch: usize,
     /// True if ids were due at a rate.
     pub paced: bool,
-    /// The bytes that a strategy might take for a live id.
-    pub budget: Option<u64>,
 }
 
 impl At {
     pub const fn new(live: usize, threads: usize, batch: usize) -> At {
-        At { ids: IdKind::U64, live, threads, batch, paced: false, budget: None }
+        At { ids: IdKind::U64, live, threads, batch, paced: false }
     }
 }
 
-/// A report that was kept.
-pub struct Kept(pub Report);
+/// A report, and where and when it was measured.
+#[derive(Serialize, Deserialize)]
+struct Origin {
+    report: String,
+    machine: String,
+    system: String,
+}
 
-impl Kept {
-    pub fn read(name: &str) -> Kept {
-        let path = super::root().join("docs/comparison").join(name);
-        let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        Kept(Report::from_json(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display())))
+/// What documents quote of a strategy in a setting.
+#[derive(Serialize, Deserialize)]
+pub struct Row {
+    report: String,
+    pub strategy: String,
+    pub sort: Sort,
+    #[serde(flatten)]
+    at: At,
+    /// Nanoseconds an id, round by round.
+    rounds: Vec<f64>,
+    /// Bytes of the process for each id that is held, if they can be told.
+    pub bytes: Option<f64>,
+    /// Bytes of the server, or on the disk, for each id that is held.
+    pub beside: Option<f64>,
+    /// Processor time for an id, of client and server, in nanoseconds.
+    pub cpu: Option<f64>,
+    /// The longest latency in nanoseconds, if it kept up with the rate.
+    pub longest: Option<f64>,
+    #[serde(skip)]
+    is_quoted: Cell<bool>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub struct Kept {
+    origins: Vec<Origin>,
+    rows: Vec<Row>,
+}
+
+fn file() -> PathBuf {
+    super::root().join("docs/comparison/figures.json")
+}
+
+/// Rounds to five digits, more than documents print.
+fn rounded(value: f64) -> f64 {
+    format!("{value:.4e}").parse().unwrap()
+}
+
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len().checked_sub(1)?;
+    Some(rounded((values[middle / 2] + values[middle.div_ceil(2)]) / 2.0))
+}
+
+impl Row {
+    fn of(report: &str, row: &hapax_bench::measure::Row) -> Row {
+        const TOLD_MIN: u64 = 256 << 10;
+        let (runs, live) = (&row.runs, row.setting.live as u64);
+        let median = |of: &dyn Fn(&Measurement) -> Option<f64>| median(runs.iter().filter_map(of).collect());
+        let reached = median(&|run| Some(run.latency?.reached));
+        let kept_up = reached.zip(row.setting.rate).is_some_and(|(reached, rate)| reached >= 0.97 * rate);
+        let cpu = |run: &Measurement| (run.cpu_nanos + run.server_cpu_nanos.unwrap_or(0)) as f64 / run.checks as f64;
+        let holds_most = |run: &Measurement| run.bytes >= TOLD_MIN && run.held >= live / 2;
+        let setting = &row.setting;
+        Row {
+            report: report.into(),
+            strategy: row.strategy.clone(),
+            sort: row.sort,
+            at: At {
+                ids: setting.ids,
+                paced: setting.rate.is_some(),
+                ..At::new(setting.live, setting.threads, setting.batch)
+            },
+            rounds: runs.iter().map(|run| rounded(run.nanos as f64 / run.checks as f64)).collect(),
+            bytes: median(&|run| holds_most(run).then(|| run.bytes as f64 / run.held as f64)),
+            beside: median(&|run| Some(run.beside_bytes? as f64 / run.held as f64)),
+            cpu: median(&|run| (run.cpu_nanos > 0).then(|| cpu(run))),
+            longest: median(&|run| Some(run.latency?.longest as f64)).filter(|_| kept_up),
+            is_quoted: Cell::new(false),
+        }
     }
 
-    fn rows(&self, at: At) -> impl Iterator<Item = &Row> {
-        self.0.rows.iter().filter(move |row| {
-            let setting = &row.setting;
-            (setting.ids, setting.live, setting.threads) == (at.ids, at.live, at.threads)
-                && (setting.batch, setting.rate.is_some()) == (at.batch, at.paced)
-                && setting.budget_bytes == at.budget.map(|bytes| bytes * at.live as u64)
-                && !row.runs.is_empty()
-        })
+    pub fn is_ours(&self) -> bool {
+        self.strategy.contains("hapax")
+    }
+
+    /// Returns nanoseconds an id.
+    pub fn nanos(&self) -> f64 {
+        median(self.rounds.clone()).expect("it has rounds")
+    }
+
+    /// Returns how many times as fast it is as a rival, round by round: median, least, most.
+    pub fn times(&self, rival: &Row) -> [f64; 3] {
+        let mut rounds: Vec<f64> = self.rounds.iter().zip(&rival.rounds).map(|(ours, its)| its / ours).collect();
+        rounds.sort_by(f64::total_cmp);
+        [rounds[rounds.len() / 2], rounds[0], rounds[rounds.len() - 1]]
+    }
+}
+
+impl Kept {
+    pub fn read() -> Kept {
+        serde_json::from_str(&std::fs::read_to_string(file()).unwrap()).unwrap()
+    }
+
+    /// Takes the reports that were measured anew in the place of those that are kept.
+    pub fn renew(&mut self, measured: &Path) {
+        for entry in std::fs::read_dir(measured).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let Some(name) = path.file_name().and_then(|name| name.to_str()?.strip_suffix(".json")) else { continue };
+            let report: Report = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+            if name == "report" {
+                for picture in pictures(&report) {
+                    let path = file().with_file_name(picture.name).with_extension("svg");
+                    std::fs::write(path, picture.svg()).unwrap();
+                }
+            }
+            self.origins.retain(|origin| origin.report != name);
+            self.rows.retain(|row| row.report != name);
+            let (machine, system) = (super::tables::machine(&report), report.machine.system.clone());
+            self.origins.push(Origin { report: name.into(), machine, system });
+            self.rows.extend(report.rows.iter().filter(|row| !row.runs.is_empty()).map(|row| Row::of(name, row)));
+        }
+    }
+
+    /// Writes what documents quote, a line for each row.
+    pub fn write(&mut self) {
+        self.rows.retain(|row| row.is_quoted.get());
+        let lines = |rows: Vec<String>| rows.join(",\n");
+        let origins = self.origins.iter().map(|origin| serde_json::to_string(origin).unwrap()).collect();
+        let rows = self.rows.iter().map(|row| serde_json::to_string(row).unwrap()).collect();
+        let text = format!("{{\"origins\":[\n{}\n],\"rows\":[\n{}\n]}}\n", lines(origins), lines(rows));
+        std::fs::write(file(), text).unwrap();
+    }
+
+    /// Returns the rows that no table has asked for.
+    pub fn unquoted(&self) -> Vec<String> {
+        let rows = self.rows.iter().filter(|row| !row.is_quoted.get());
+        rows.map(|row| format!("{}: {}, {:?}", row.report, row.strategy, row.at)).collect()
+    }
+
+    /// Returns where and when a report was measured, and the system there.
+    pub fn origin(&self, report: &str) -> (&str, &str) {
+        let origin = self.origins.iter().find(|origin| origin.report == report);
+        let origin = origin.unwrap_or_else(|| panic!("no report {report} is kept"));
+        (&origin.machine, &origin.system)
+    }
+
+    /// Returns the fewest rounds of a row.
+    pub fn rounds(&self, report: &str) -> usize {
+        self.rows.iter().filter(|row| row.report == report).map(|row| row.rounds.len()).min().unwrap_or(0)
+    }
+
+    fn rows<'k>(&'k self, report: &'k str, at: At) -> impl Iterator<Item = &'k Row> {
+        self.rows.iter().filter(move |row| row.report == report && row.at == at)
     }
 
     /// Returns the rows of a strategy: of a map, as often as it is purged.
-    pub fn of(&self, strategy: &str, at: At) -> Vec<&Row> {
-        self.rows(at).filter(|row| plain(&row.strategy) == strategy).collect()
+    pub fn of<'k>(&'k self, report: &'k str, strategy: &str, at: At) -> Vec<&'k Row> {
+        let rows = self.rows(report, at).filter(|row| plain(&row.strategy) == strategy);
+        rows.inspect(|row| row.is_quoted.set(true)).collect()
     }
 
     /// Returns a figure of a strategy: of a map, the better one, however often it is purged.
-    pub fn better(&self, strategy: &str, at: At, of: impl Fn(&Row) -> Option<f64>) -> Option<f64> {
-        self.of(strategy, at).into_iter().filter_map(of).min_by(f64::total_cmp)
+    pub fn better(&self, report: &str, strategy: &str, at: At, of: impl Fn(&Row) -> Option<f64>) -> Option<f64> {
+        self.of(report, strategy, at).into_iter().filter_map(of).min_by(f64::total_cmp)
     }
 
     /// Returns the bytes that a strategy takes for each id that it holds: the least, whether ids
     /// come in batches or one by one, from one thread or two.
-    pub fn memory(&self, strategy: &str, live: usize) -> Option<f64> {
+    pub fn memory(&self, report: &str, strategy: &str, live: usize) -> Option<f64> {
         let settings = [(1, 1), (1, 1_024), (2, 1), (2, 1_024)];
-        let of = |(threads, batch)| self.better(strategy, At::new(live, threads, batch), bytes);
+        let of = |(threads, batch)| self.better(report, strategy, At::new(live, threads, batch), |row| row.bytes);
         settings.into_iter().filter_map(of).min_by(f64::total_cmp)
     }
 
-    /// Returns true if maps were measured with one purge a window and with four.
-    pub fn has_both_purges(&self) -> bool {
-        self.0.rows.iter().any(|row| row.strategy.ends_with(PURGED_OFTEN))
-    }
-
     /// Returns the names of the strategies of a sort, without how often they are purged.
-    pub fn names(&self, sort: Sort, at: At) -> Vec<&str> {
+    pub fn names(&self, report: &str, sort: Sort, at: At) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
-        for row in self.rows(at).filter(|row| row.sort == sort) {
+        for row in self.rows.iter().filter(|row| row.report == report && row.at == at && row.sort == sort) {
             if !names.contains(&plain(&row.strategy)) {
                 names.push(plain(&row.strategy));
             }
@@ -78,78 +209,18 @@ impl Kept {
         names
     }
 
-    /// Returns the fastest of the same sort that isn't ours, in any of some settings.
-    pub fn rival(&self, sort: Sort, settings: &[At]) -> &Row {
-        let rows = settings.iter().flat_map(|at| self.rows(*at));
-        let rivals = rows.filter(|row| row.sort == sort && !is_ours(row));
-        rivals.min_by(|a, b| nanos(a).total_cmp(&nanos(b))).expect("there is a rival")
+    /// Returns the fastest window that isn't ours. A caller with a batch may hand it over one by
+    /// one.
+    pub fn rival<'k>(&'k self, report: &'k str, at: At) -> &'k Row {
+        let settings = if at.batch == 1 { vec![at] } else { vec![at, At { batch: 1, ..at }] };
+        let rows = settings.into_iter().flat_map(|at| self.rows(report, at));
+        let rivals = rows.filter(|row| row.sort == Sort::Window && !row.is_ours());
+        let rivals = rivals.inspect(|row| row.is_quoted.set(true));
+        rivals.min_by(|a, b| a.nanos().total_cmp(&b.nanos())).expect("there is a rival")
     }
 }
 
 /// Returns a strategy's name without how often it is purged.
-pub fn plain(name: &str) -> &str {
+fn plain(name: &str) -> &str {
     name.strip_suffix(PURGED_OFTEN).unwrap_or(name)
-}
-
-pub fn is_ours(row: &Row) -> bool {
-    row.strategy.contains("hapax")
-}
-
-/// Returns the median of the runs, if there is any.
-fn median(row: &Row, of: impl Fn(&Measurement) -> Option<f64>) -> Option<f64> {
-    let mut values: Vec<f64> = row.runs.iter().filter_map(of).collect();
-    values.sort_by(f64::total_cmp);
-    let middle = values.len().checked_sub(1)?;
-    Some((values[middle / 2] + values[middle.div_ceil(2)]) / 2.0)
-}
-
-fn nanos_of(run: &Measurement) -> f64 {
-    run.nanos as f64 / run.checks as f64
-}
-
-/// Returns nanoseconds an id.
-pub fn nanos(row: &Row) -> f64 {
-    median(row, |run| Some(nanos_of(run))).expect("it has runs")
-}
-
-/// Returns bytes of this process for each id that is held, if they can be told.
-pub fn bytes(row: &Row) -> Option<f64> {
-    const TOLD_MIN: u64 = 256 << 10;
-    let holds_most = |run: &Measurement| run.held >= row.setting.live as u64 / 2;
-    median(row, |run| (run.bytes >= TOLD_MIN && holds_most(run)).then(|| run.bytes as f64 / run.held as f64))
-}
-
-/// Returns bytes of the server, or on the disk, for each id that is held.
-pub fn bytes_beside(row: &Row) -> Option<f64> {
-    median(row, |run| Some(run.beside_bytes? as f64 / run.held as f64))
-}
-
-/// Returns processor time for an id, of client and server.
-pub fn processor_nanos(row: &Row) -> Option<f64> {
-    median(row, |run| {
-        (run.cpu_nanos > 0).then(|| (run.cpu_nanos + run.server_cpu_nanos.unwrap_or(0)) as f64 / run.checks as f64)
-    })
-}
-
-/// Returns the longest latency, if it kept up with the rate.
-pub fn longest(row: &Row) -> Option<f64> {
-    let rate = row.setting.rate?;
-    let kept_up = median(row, |run| Some(run.latency.as_ref()?.reached))? >= 0.97 * rate;
-    kept_up.then(|| median(row, |run| Some(run.latency.as_ref()?.quantiles.last()?.nanos as f64)))?
-}
-
-/// Returns the larger share of its answers that was wrong: duplicates missed, or invented.
-pub fn wrong(row: &Row) -> Option<f64> {
-    let sum = |of: fn(&Measurement) -> u64| row.runs.iter().map(of).sum::<u64>() as f64;
-    let missed = sum(|run| run.answers.missed) / sum(|run| run.answers.duplicates);
-    let invented = sum(|run| run.answers.invented) / sum(|run| run.answers.fresh);
-    Some(missed.max(invented))
-}
-
-/// Returns how many times as fast one is as another, round by round: median, least, most.
-pub fn times(ours: &Row, rival: &Row) -> (f64, f64, f64) {
-    let mut rounds: Vec<f64> =
-        ours.runs.iter().zip(&rival.runs).map(|(ours, rival)| nanos_of(rival) / nanos_of(ours)).collect();
-    rounds.sort_by(f64::total_cmp);
-    (rounds[rounds.len() / 2], rounds[0], rounds[rounds.len() - 1])
 }

@@ -1,148 +1,306 @@
-//! Tables of figures.
+//! The tables that documents quote.
 
-use super::kept::{self, At, Kept, bytes, bytes_beside, longest, nanos, processor_nanos};
-use super::words::{figure, millis, share, table};
-use hapax_bench::measure::{IdKind, ROOFLINE, Row, Sort};
+use super::kept::{At, Kept, Row};
+use hapax_bench::measure::{IdKind, ROOFLINE, Report, Sort};
 
-pub const BATCH: usize = 1_024;
+const BATCH: usize = 1_024;
 
-fn live(live: usize) -> String {
-    match live {
-        1_000_000.. => format!("{} M live", live / 1_000_000),
-        _ => format!("{} k live", live / 1_000),
-    }
+/// Returns the table of a name.
+pub fn table(kept: &Kept, name: &str) -> Option<String> {
+    let settings = [At::new(1_000_000, 1, 1), At::new(1_000_000, 2, 1), At::new(100_000, 1, 1)];
+    let machine = |report| kept.origin(report).0;
+    Some(match name {
+        "against the fastest rival" => against_rivals(kept, "report"),
+        "against the fastest rival, with AVX-512" => {
+            let note = format!("On another kind of processor, with AVX-512: {}.", machine("avx512"));
+            format!("{}\n\n{}", paragraph(&note), against_rivals(kept, "avx512"))
+        }
+        "all strategies" => all(kept, "report", &settings),
+        "conditions" => conditions(kept),
+        "longest waits" => waits(kept),
+        "mixes" => mixes(kept),
+        "over servers" => stores(kept),
+        "readme" => readme(kept),
+        "ten million" => {
+            let note = format!("Medians of {} rounds or more; {}.", kept.rounds("large"), machine("large"));
+            format!("{}\n{}", all(kept, "large", &[At::new(10_000_000, 1, 1)]), paragraph(&note))
+        }
+        "text" => text(kept),
+        _ => return None,
+    })
 }
 
-fn threads(threads: usize) -> &'static str {
-    if threads == 1 { "1 thread" } else { "2 threads" }
+/// The comparison on the README's first screen.
+fn readme(kept: &Kept) -> String {
+    let better = |strategy: &str, at, of: fn(&Row) -> Option<f64>| kept.better("report", strategy, at, of).unwrap();
+    let million = |strategy: &str, threads: usize, batch: usize| {
+        figure(better(strategy, At::new(1_000_000, threads, batch), |row| Some(row.nanos())))
+    };
+    let memory = |strategy: &str| figure(kept.memory("report", strategy, 1_000_000).unwrap());
+    let paced = At { paced: true, ..At::new(100_000, 1, 64) };
+    let wait = |strategy: &str| millis(better(strategy, paced, |row| row.longest));
+    let (pipelined, single) = ("Redis SET NX EX, pipelined", "Redis SET NX EX, one at a time");
+    let on_the_server = figure(better(pipelined, At::new(1_000_000, 2, BATCH), |row| row.beside));
+    let measured = |what: &str, of: &dyn Fn(&str) -> String, redis: String| -> [String; 5] {
+        [what.into(), of("Mutex<HashMap>"), of("moka"), redis, of("hapax window")]
+    };
+    let figures = [
+        measured("ns an id, one by one", &|strategy| million(strategy, 1, 1), million(single, 2, BATCH)),
+        measured("ns an id, in batches", &|strategy| million(strategy, 1, BATCH), million(pipelined, 2, BATCH)),
+        measured("bytes an id (Redis: on its server)", &memory, on_the_server),
+        measured("longest pause at 100,000 ids a second", &wait, wait(pipelined)),
+    ];
+    let words = [
+        [
+            "a worker dies at its work",
+            "the message is lost",
+            "the same",
+            "lost until the key expires",
+            "`check`: lost; `claim`: the next worker gets it",
+        ],
+        ["a restart", "forgets", "forgets", "remembers, as set", "remembers with a journal or a store"],
+        ["several processes", "no", "no", "yes", "over Redis, PostgreSQL, DynamoDB; SQLite on one machine"],
+        ["values", "yes", "yes", "yes", "no, but for results of claims over a store"],
+    ];
+    let rows = figures.into_iter().chain(words.map(|row| row.map(String::from)));
+    let head = ["", "`Mutex<HashMap>`, purged", "moka, time to live", "Redis `SET NX`", "hapax"];
+    let note = format!(
+        "A million live ids (pauses: 100,000), one in ten a redelivery, one thread (Redis: two). Measured on {}. \
+         [All figures](docs/comparison/README.md), also where hapax loses.",
+        kept.origin("report").0
+    );
+    // Words are read from the left.
+    format!("{}\n{}", lines(&head, rows.map(Vec::from)).replace("---:", "---"), paragraph(&note))
 }
 
-fn batched(at: &At) -> At {
-    At { batch: BATCH, ..*at }
+fn conditions(kept: &Kept) -> String {
+    let (machine, system) = kept.origin("report");
+    paragraph(&format!(
+        "Nanoseconds an id in batches of up to 1,024 (and one by one). Ids are integers, and one in ten is a \
+         redelivery. All strategies get the same stream, and their answers are checked. Medians of three runs in \
+         turns, each in a process of its own, all on huge pages ({system}), on {machine}. Ratios carry over better than \
+         nanoseconds. Of a map that is purged once a window and four times, each figure is the better one."
+    ))
+}
+
+/// Names the machine of a report, and the day.
+pub fn machine(report: &Report) -> String {
+    let machine = &report.machine;
+    let processors = ["no", "one", "two", "three", "four"].get(machine.processors).copied();
+    let processors = processors.map_or_else(|| machine.processors.to_string(), str::to_string);
+    let seconds = i64::try_from(report.began_unix_seconds).unwrap();
+    let day = jiff::Timestamp::from_second(seconds).unwrap().strftime("%F").to_string();
+    format!("{processors} shared cores of an {}, {day}", machine.processor.replace("(R)", ""))
+}
+
+fn place(at: &At) -> String {
+    let live = match at.live {
+        1_000_000.. => format!("{} M live", at.live / 1_000_000),
+        _ => format!("{} k live", at.live / 1_000),
+    };
+    format!("{live}, {}", if at.threads == 1 { "1 thread" } else { "2 threads" })
 }
 
 /// Returns a name as documents print it: what has brackets is code.
-pub fn name(strategy: &str) -> String {
-    match strategy {
-        ROOFLINE => "*prefetch a line of such a table and add to it*".to_string(),
-        _ if strategy.contains('<') => {
-            let (code, rest) = strategy.split_at(strategy.find('>').map_or(0, |end| end + 1));
-            format!("`{code}`{rest}")
-        }
-        _ => strategy.to_string(),
+fn name(strategy: &str) -> String {
+    match strategy.split_once('>') {
+        _ if strategy == ROOFLINE => "*prefetch a line of such a table and add to it*".to_string(),
+        Some((code, rest)) => format!("`{code}>`{rest}"),
+        None => strategy.to_string(),
     }
+}
+
+fn or_dash(value: Option<f64>) -> String {
+    value.map_or("–".to_string(), figure)
+}
+
+fn times(ours: &Row, rival: &Row) -> String {
+    let [times, least, most] = ours.times(rival).map(|times| format!("{times:.2}"));
+    format!("{times} x ({least} to {most})")
 }
 
 /// Nanoseconds an id of all windows, in batches and one by one, in some settings; the fastest
 /// first.
-pub fn all(report: &Kept, settings: &[At]) -> String {
-    let first = settings[0];
-    let figures = |strategy: &str, at: &At| {
-        let of = |at: At| report.better(strategy, at, |row| Some(nanos(row)));
-        match (of(batched(at)), of(*at)) {
-            // It has no call that takes many.
-            (Some(batched), Some(single)) if batched > 0.95 * single => figure(single.min(batched)),
-            (Some(batched), Some(single)) => format!("{} ({})", figure(batched), figure(single)),
-            (batched, single) => batched.or(single).map_or("–".to_string(), figure),
-        }
+fn all(kept: &Kept, report: &str, settings: &[At]) -> String {
+    let batched = |at: &At| At { batch: BATCH, ..*at };
+    let nanos = |strategy: &str, at| kept.better(report, strategy, at, |row| Some(row.nanos()));
+    let figures = |strategy: &str, at: &At| match (nanos(strategy, batched(at)), nanos(strategy, *at)) {
+        // It has no call that takes many.
+        (Some(batched), Some(single)) if batched > 0.95 * single => figure(single.min(batched)),
+        (Some(batched), Some(single)) => format!("{} ({})", figure(batched), figure(single)),
+        (batched, single) => or_dash(batched.or(single)),
     };
-    let speed = |strategy: &&str| report.better(strategy, batched(&first), |row| Some(nanos(row))).unwrap();
-    let mut names = report.names(Sort::Window, batched(&first));
-    names.sort_by(|a, b| speed(a).total_cmp(&speed(b)));
-    names.extend(report.names(Sort::Roofline, batched(&first)));
+    let first = batched(&settings[0]);
+    let mut names = kept.names(report, Sort::Window, first);
+    names.sort_by(|a, b| nanos(a, first).unwrap().total_cmp(&nanos(b, first).unwrap()));
+    names.extend(kept.names(report, Sort::Roofline, first));
     let row = |strategy: &&str| {
-        let memory = report.memory(strategy, first.live).map_or(String::new(), figure);
+        let memory = kept.memory(report, strategy, first.live).map_or(String::new(), figure);
         let figures = settings.iter().map(|at| figures(strategy, at));
         [name(strategy)].into_iter().chain(figures).chain([memory]).collect()
     };
-    let places: Vec<String> = settings.iter().map(|at| format!("{}, {}", live(at.live), threads(at.threads))).collect();
+    let places: Vec<String> = settings.iter().map(place).collect();
     let head: Vec<&str> =
         [""].into_iter().chain(places.iter().map(String::as_str)).chain(["bytes a live id"]).collect();
-    table(&head, names.iter().map(row))
+    lines(&head, names.iter().map(row))
 }
 
 /// The window, alone and with its history, against the fastest rival of each setting.
-pub fn against_rivals(report: &Kept) -> String {
+fn against_rivals(kept: &Kept, report: &str) -> String {
     let mut rows = Vec::new();
-    for (size, threads_) in [(100_000, 1), (100_000, 2), (1_000_000, 1), (1_000_000, 2)] {
-        for batch in [BATCH, 1] {
-            let at = At::new(size, threads_, batch);
-            // A caller with a batch may hand it over one by one.
-            let settings = if batch == 1 { vec![at] } else { vec![at, At { batch: 1, ..at }] };
-            let rival = report.rival(Sort::Window, &settings);
-            let ours = |strategy: &str| {
-                let (times, least, most) = kept::times(report.of(strategy, at)[0], rival);
-                let spread = [times, least, most].map(|times| format!("{times:.2}"));
-                format!("{} x ({} to {})", spread[0], spread[1], spread[2])
-            };
-            let how = if batch == 1 { "one by one" } else { "batches" };
+    for (live, threads) in [(100_000, 1), (100_000, 2), (1_000_000, 1), (1_000_000, 2)] {
+        for (batch, how) in [(BATCH, "batches"), (1, "one by one")] {
+            let at = At::new(live, threads, batch);
+            let rival = kept.rival(report, at);
+            let ours = |strategy: &str| kept.of(report, strategy, at)[0];
             rows.push(vec![
-                format!("{}, {}, {how}", live(size), threads(threads_)),
-                format!("{}: {}", name(&rival.strategy), figure(nanos(rival))),
-                figure(nanos(report.of("hapax window", at)[0])),
-                ours("hapax window"),
-                ours("hapax window+history"),
+                format!("{}, {how}", place(&at)),
+                format!("{}: {}", name(&rival.strategy), figure(rival.nanos())),
+                figure(ours("hapax window").nanos()),
+                times(ours("hapax window"), rival),
+                times(ours("hapax window+history"), rival),
             ]);
         }
     }
-    table(&["", "fastest rival: ns", "window: ns", "times as fast", "with history"], rows)
+    lines(&["", "fastest rival: ns", "window: ns", "times as fast", "with history"], rows)
+}
+
+/// Other mixes of ids, each a report of its own, and the mean of them.
+fn mixes(kept: &Kept) -> String {
+    const MIXES: [(&str, IdKind, &str); 8] = [
+        ("mix-0", IdKind::U64, "no redeliveries"),
+        ("mix-10", IdKind::U64, "10 % redeliveries"),
+        ("mix-50", IdKind::U64, "50 %"),
+        ("mix-90", IdKind::U64, "90 %"),
+        ("mix-99", IdKind::U64, "99 %"),
+        ("mix-zipf", IdKind::U64, "Zipf 0.99"),
+        ("mix-uuid-text", IdKind::UuidText, "10 %, UUIDs as text"),
+        ("mix-key200", IdKind::Key200, "10 %, ids of 200 bytes"),
+    ];
+    let ours = [BATCH, 1].map(|batch| ["hapax window", "hapax window+history"].map(|strategy| (strategy, batch)));
+    let mut products = [1.0; 4];
+    let mut rows = Vec::new();
+    for (report, ids, words) in MIXES {
+        let at = |batch| At { ids, ..At::new(300_000, 1, batch) };
+        let fastest = kept.rival(report, at(BATCH));
+        let mut row = vec![words.to_string(), format!("{}: {}", name(&fastest.strategy), figure(fastest.nanos()))];
+        for ((strategy, batch), product) in ours.concat().into_iter().zip(&mut products) {
+            let (ours, rival) = (kept.of(report, strategy, at(batch))[0], kept.rival(report, at(batch)));
+            *product *= ours.times(rival)[0];
+            row.push(times(ours, rival));
+        }
+        rows.push(row);
+    }
+    let means = products.map(|product| format!("{:.2} x", f64::powf(product, 1.0 / MIXES.len() as f64)));
+    rows.push(["*geometric mean*".to_string(), String::new()].into_iter().chain(means).collect());
+    let head = ["", "fastest rival: ns", "window", "with history", "one by one", "with history"];
+    let note = format!("Medians of 3 rounds, least and most; {}.", kept.origin("mix-0").0);
+    format!("{}\n{}", lines(&head, rows), paragraph(&note))
 }
 
 /// Ids as text: maps with copies of them, and maps of digests.
-pub fn text(report: &Kept) -> String {
+fn text(kept: &Kept) -> String {
     let at = |live| At { ids: IdKind::UuidText, ..At::new(live, 1, BATCH) };
     let (small, large) = (at(1_000_000), at(10_000_000));
-    let speed = |strategy: &&str| report.better(strategy, large, |row| Some(nanos(row))).unwrap_or(f64::INFINITY);
-    let mut names = report.names(Sort::Window, large);
-    names.sort_by(|a, b| speed(a).total_cmp(&speed(b)));
+    let nanos = |strategy: &str, at| kept.better("text", strategy, at, |row| Some(row.nanos()));
+    let mut names = kept.names("text", Sort::Window, large);
+    names.sort_by(|a, b| nanos(a, large).unwrap().total_cmp(&nanos(b, large).unwrap()));
     let row = |strategy: &&str| {
-        let of = |at, of: fn(&Row) -> Option<f64>| report.better(strategy, at, of).map_or("–".to_string(), figure);
-        let nanos = |row: &Row| Some(nanos(row));
-        vec![name(strategy), of(small, nanos), of(large, nanos), of(large, bytes)]
+        let bytes = kept.better("text", strategy, large, |row| row.bytes);
+        vec![name(strategy), or_dash(nanos(strategy, small)), or_dash(nanos(strategy, large)), or_dash(bytes)]
     };
-    table(&["", "1 M live: ns", "10 M live: ns", "bytes a live id"], names.iter().map(row))
+    lines(&["", "1 M live: ns", "10 M live: ns", "bytes a live id"], names.iter().map(row))
 }
 
 /// The longest wait of ids that were due at a rate.
-pub fn waits(report: &Kept) -> String {
+fn waits(kept: &Kept) -> String {
     let at = At { paced: true, ..At::new(100_000, 1, 64) };
-    let names = [Sort::Window, Sort::Durable, Sort::Server].map(|sort| report.names(sort, at));
-    let told = |strategy: &str| report.better(strategy, at, longest);
-    let mut rows: Vec<(&str, Option<f64>)> = names.concat().into_iter().map(|name| (name, told(name))).collect();
+    let names = [Sort::Window, Sort::Durable, Sort::Server].map(|sort| kept.names("report", sort, at)).concat();
+    let told = |name| (name, kept.better("report", name, at, |row| row.longest));
+    let mut rows: Vec<(&str, Option<f64>)> = names.into_iter().map(told).collect();
     rows.sort_by(|a, b| a.1.unwrap_or(f64::INFINITY).total_cmp(&b.1.unwrap_or(f64::INFINITY)));
     let wait = |wait: Option<f64>| wait.map_or("does not keep up".to_string(), millis);
-    table(&["", "longest wait"], rows.into_iter().map(|(strategy, waited)| vec![name(strategy), wait(waited)]))
+    lines(&["", "longest wait"], rows.into_iter().map(|(strategy, waited)| vec![name(strategy), wait(waited)]))
 }
 
 /// Strategies that survive a crash, and those that ask a server: two threads, batches of 1,024.
-pub fn stores(report: &Kept) -> String {
+fn stores(kept: &Kept) -> String {
     let at = At::new(1_000_000, 2, BATCH);
     let mut rows = Vec::new();
     for sort in [Sort::Durable, Sort::Server] {
-        let mut of_sort: Vec<_> = report.names(sort, at).iter().map(|name| report.of(name, at)[0]).collect();
-        of_sort.sort_by(|a, b| nanos(a).total_cmp(&nanos(b)));
+        let names = kept.names("report", sort, at);
+        let mut of_sort: Vec<&Row> = names.iter().map(|name| kept.of("report", name, at)[0]).collect();
+        of_sort.sort_by(|a, b| a.nanos().total_cmp(&b.nanos()));
         for row in of_sort {
-            rows.push(vec![
-                name(&row.strategy),
-                figure(1e6 / nanos(row)),
-                processor_nanos(row).map_or("–".to_string(), |nanos| figure(nanos / 1e3)),
-                bytes_beside(row).map_or("–".to_string(), figure),
-            ]);
+            let (speed, cpu) = (figure(1e6 / row.nanos()), row.cpu.map(|nanos| nanos / 1e3));
+            rows.push(vec![name(&row.strategy), speed, or_dash(cpu), or_dash(row.beside)]);
         }
     }
-    table(&["", "k ids/s", "processor, us an id", "bytes an id on disk or server"], rows)
+    lines(&["", "k ids/s", "processor, us an id", "bytes an id on disk or server"], rows)
 }
 
-/// Wrong answers of strategies with less memory than they need.
-pub fn budgets(report: &Kept) -> String {
-    const BUDGETS: [u64; 6] = [4, 8, 12, 16, 24, 48];
-    let at = |budget| At { budget: Some(budget), ..At::new(100_000, 1, BATCH) };
-    let names = [Sort::Window, Sort::Filter].map(|sort| report.names(sort, at(BUDGETS[0]))).concat();
-    let wrong = |strategy: &str, budget| report.better(strategy, at(budget), kept::wrong).map_or("–".into(), share);
-    let row = |strategy: &str| {
-        [name(strategy)].into_iter().chain(BUDGETS.map(|budget| wrong(strategy, budget))).collect::<Vec<_>>()
-    };
-    let bytes = BUDGETS.map(|bytes| bytes.to_string());
-    let head: Vec<&str> = ["bytes a live id"].into_iter().chain(bytes.iter().map(String::as_str)).collect();
-    table(&head, names.into_iter().map(row))
+/// Prints two or three significant digits: as many as repeat.
+fn figure(value: f64) -> String {
+    match value {
+        _ if !value.is_finite() => "–".to_string(),
+        _ if value >= 999.5 => grouped(value),
+        _ if value >= 19.95 => format!("{value:.0}"),
+        _ if value >= 0.995 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+/// Prints a whole number with commas, three digits of it being meant.
+fn grouped(value: f64) -> String {
+    let unit = 10_f64.powf(value.log10().floor() - 2.0).max(1.0);
+    let digits = format!("{:.0}", (value / unit).round() * unit);
+    let mut grouped = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i) % 3 == 0 {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+fn millis(nanos: f64) -> String {
+    format!("{} ms", figure(nanos / 1e6))
+}
+
+/// Breaks a paragraph into lines of at most 100 columns.
+fn paragraph(text: &str) -> String {
+    let (mut lines, mut width) = (String::new(), 0);
+    for word in text.split(' ') {
+        let columns = word.chars().count();
+        let is_next = width > 0 && width + 1 + columns <= 100;
+        lines += if is_next {
+            " "
+        } else if width > 0 {
+            "\n"
+        } else {
+            ""
+        };
+        lines += word;
+        width = if is_next { width + 1 + columns } else { columns };
+    }
+    lines
+}
+
+/// Makes a table: the first column is text, the others are figures.
+fn lines(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+    let rules: Vec<&str> = (0..head.len()).map(|i| if i == 0 { "---" } else { "---:" }).collect();
+    let head: Vec<String> = head.iter().map(|cell| cell.to_string()).collect();
+    let rows: String = rows.into_iter().map(|row| line(&row)).collect();
+    format!("{}|{}|\n{rows}", line(&head), rules.join("|")).replace("|  |", "| |")
+}
+
+#[test]
+fn figures_have_the_digits_that_repeat() {
+    let printed = [0.2641, 2.34, 18.42, 40.4, 999.4, 999.6, 2_917.3, 25_049.0, 1_234_567.0].map(figure);
+    assert_eq!(printed, ["0.26", "2.3", "18.4", "40", "999", "1,000", "2,920", "25,000", "1,230,000"]);
+    assert_eq!(millis(261_000.0), "0.26 ms");
+    assert_eq!(lines(&["", "ns"], [vec!["a".into(), "1".into()]]), "| | ns |\n|---|---:|\n| a | 1 |\n");
+    assert_eq!(paragraph(&"ten chars. ".repeat(20)).lines().map(str::len).max(), Some(98));
 }

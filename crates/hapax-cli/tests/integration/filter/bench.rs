@@ -55,11 +55,12 @@ const TINY: [&str; 8] = ["--live", "2000", "--threads", "1,2", "--batch", "1,64"
 fn a_tiny_comparison_has_all_rows_with_right_answers() {
     let folder = Folder::new("tiny");
     let only = ["--only", "hapax window,dashmap,roofline", "--without", "history", "--rounds", "2", "--seed", "17"];
-    let output = folder.bench(&[&TINY[..], &only].concat()).output().unwrap();
+    let output = folder.bench(&[&TINY[..], &only].concat()).arg("--html").arg(folder.path("report.html")).output();
+    let output = output.unwrap();
     assert!(output.status.success(), "{}", said(&output));
     let report = folder.report();
     assert!(!report.interrupted && report.seed == 17 && report.command.starts_with("hapax bench --live 2000"));
-    assert!(report.machine.libraries.iter().any(|library| library.name == "dashmap"), "{:?}", report.machine);
+    assert!(std::fs::read_to_string(folder.path("report.html")).unwrap().contains("DashMap"));
     for strategy in ["hapax window", "DashMap"] {
         let runs = runs(&report, strategy);
         assert_eq!(runs.len(), 2 * 2 * 2 * 2, "settings, rounds");
@@ -75,15 +76,17 @@ fn a_tiny_comparison_has_all_rows_with_right_answers() {
         let paced = row.setting.rate.is_some();
         assert!(row.failures.is_empty() && row.runs.iter().all(|run| run.latency.is_some() == paced), "{row:?}");
     }
-    let again = Folder::new("again");
-    let from = again.bench(&["--from", folder.path("report.json").to_str().unwrap()]).output().unwrap();
-    assert!(from.status.success() && again.report() == report, "{}", said(&from));
+    let table = String::from_utf8(output.stdout.clone()).unwrap();
+    assert!(table.contains("Take ") && table.contains("DashMap") && table.contains("missed"), "{table}");
     let lines = said(&output);
     // Tests are not optimized, and figures from them are worth nothing.
     let warning = lines.lines().next().filter(|line| line.contains("build with --release"));
     assert_eq!(warning.is_some(), cfg!(debug_assertions), "{lines}");
     let lines = lines.trim_start_matches(warning.unwrap_or_default()).trim_start();
-    assert!(lines.starts_with("8 settings, ") && lines.contains("--seed 17") && lines.lines().count() > 32, "{lines}");
+    assert!(
+        lines.starts_with(&format!("{} rows, 2 rounds; --seed 17", report.rows.len())) && lines.lines().count() > 32,
+        "{lines}"
+    );
 }
 
 #[test]
@@ -147,6 +150,55 @@ fn options_that_make_no_sense_are_refused() {
         assert!(output.status.code() == Some(2) && said.contains(reason), "{options:?}: {said}");
     }
     assert!(!folder.path("report.json").exists());
+    let nowhere = folder.path("nowhere/page.html");
+    let output = folder.bench(&["--quick", "--html", nowhere.to_str().unwrap()]).output().unwrap();
+    assert!(output.status.code() == Some(1) && said(&output).contains("nowhere"), "before it measures");
+}
+
+/// Returns the processes that have this text in their environment.
+#[cfg(target_os = "linux")]
+fn processes_with(text: &str) -> Vec<String> {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
+    let environment = |process: &PathBuf| std::fs::read(process.join("environ")).unwrap_or_default();
+    let has_it = |process: &PathBuf| String::from_utf8_lossy(&environment(process)).contains(text);
+    let name = |process: PathBuf| std::fs::read_to_string(process.join("comm")).unwrap_or_default();
+    processes.filter(has_it).map(name).filter(|name| !name.is_empty()).collect()
+}
+
+/// Waits until something is so. The limit only ends a test that would hang.
+#[cfg(target_os = "linux")]
+fn soon(what: &str, is_so: impl Fn() -> bool) {
+    let begun = std::time::Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < std::time::Duration::from_secs(60), "not within a minute: {what}");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
+#[test]
+#[cfg(all(target_os = "linux", feature = "postgres", feature = "redis"))]
+fn no_server_outlives_the_command_however_that_ends() {
+    for (server, strategy) in
+        [("redis-server", "Redis SET NX EX, pipelined"), ("postgres", "PostgreSQL INSERT, batched")]
+    {
+        for signal in ["-INT", "-KILL"] {
+            let folder = Folder::new(&format!("killed-{server}{signal}"));
+            let options = ["--only", strategy, "--live", "2000", "--threads", "1", "--batch", "64", "--rate", "max"];
+            let mut child = folder.bench(&[&options[..], &["--rounds", "1000"]].concat()).spawn().unwrap();
+            // Of the processes with this directory, one is the server.
+            let own = folder.path("tmp").display().to_string();
+            let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+            let first = lines.find(|line| line.starts_with("1 of ") || line.contains("nothing to measure"));
+            if first.is_none_or(|line| line.contains("nothing to measure")) {
+                testkit::skipped_without(server, server);
+                continue;
+            }
+            soon(server, || processes_with(&own).iter().any(|name| name.trim() == server));
+            assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
+            child.wait().unwrap();
+            soon(&format!("no process after {signal}"), || processes_with(&own).is_empty());
+        }
+    }
 }
 
 #[test]

@@ -1,5 +1,5 @@
 use super::*;
-use crate::measure::workload::Truth;
+use crate::measure::workload::{Bytes, Truth};
 use hapax::tier::random::Random;
 use std::collections::HashSet;
 
@@ -10,15 +10,14 @@ fn trace(window_seconds: Option<u64>, events: &[(u64, &str)]) -> Trace {
 }
 
 fn ticks(trace: &Trace) -> Vec<usize> {
-    trace.events().map(|(_, tick)| tick).collect()
+    trace.events.iter().map(|(tick, _)| *tick as usize).collect()
 }
 
 #[test]
 fn ticks_are_hundredths_of_a_window_since_the_first_time() {
     let trace = trace(Some(200), &[(7, "a"), (8, "b"), (9, "c"), (8, "d"), (0, "e"), (107, "f")]);
     assert_eq!(ticks(&trace), [0, 0, 1, 1, 1, 50]);
-    let header = trace.header();
-    assert_eq!(header, TraceHeader { ticks: 51, events: 6, live: 6, has_window: true });
+    assert_eq!((trace.ticks(), trace.events(), trace.live()), (51, 6, 6));
 }
 
 #[test]
@@ -31,20 +30,18 @@ fn a_long_time_without_ids_is_shortened() {
 #[test]
 fn without_a_window_nothing_expires() {
     let trace = trace(None, &[(0, "a"), (1_000_000, "b"), (2_000_000, "a")]);
-    assert_eq!(trace.header(), TraceHeader { ticks: 1, events: 3, live: 2, has_window: false });
+    assert_eq!((trace.ticks(), trace.events(), trace.live()), (1, 3, 2));
     let streams = trace.streams::<Bytes>(IdKind::Bytes, 1, 1).unwrap();
     assert_eq!(streams[0].truth, [Truth::New, Truth::New, Truth::Duplicate]);
 }
 
 #[test]
-fn limits_and_what_cannot_be_continued() {
+fn limits_are_said() {
     let mut long = Trace::new(Some(Duration::from_nanos(100)));
     let mut pushed = (0..TICKS_MAX).step_by(200).map(|tick| long.push(b"x", Some(Timestamp::from_nanos(tick))));
     assert!(pushed.all(|pushed| pushed.is_ok()));
     let error = long.push(b"x", Some(Timestamp::from_nanos(TICKS_MAX + 200))).unwrap_err();
     assert!(error.to_string().contains("windows"), "{error}");
-    let mut read = Trace { clock: None, ..trace(Some(1), &[(0, "a")]) };
-    assert!(read.push(b"b", None).is_err());
     assert!(trace(None, &[]).streams::<Bytes>(IdKind::Bytes, 0, 1).is_err());
     let error = trace(None, &[(0, "a")]).streams::<Vec<u64>>(IdKind::U64, 1, 1).err().unwrap();
     assert!(error.to_string().contains("1 bytes"), "{error}");
@@ -67,14 +64,14 @@ fn random_trace(seed: u64) -> Trace {
 fn live_is_the_most_distinct_ids_in_a_window() {
     for seed in 0..3 {
         let trace = random_trace(seed);
-        let events: Vec<_> = trace.events().collect();
+        let events: Vec<_> = trace.events.iter().map(|(tick, id)| (id, *tick as usize)).collect();
         let within = |end: usize| {
             // (Ticks do not go back.)
             let begin = events.partition_point(|(_, tick)| tick + WINDOW_TICKS <= end);
             let window = events[begin..].iter().take_while(|(_, tick)| *tick <= end);
             window.map(|(id, _)| id).collect::<HashSet<_>>().len()
         };
-        let brute_force = (0..trace.header().ticks).step_by(1 + seed as usize).map(within).max().unwrap();
+        let brute_force = (0..trace.ticks()).step_by(1 + seed as usize).map(within).max().unwrap();
         assert!(brute_force <= trace.live() && (seed > 0 || brute_force == trace.live()));
     }
 }
@@ -82,7 +79,7 @@ fn live_is_the_most_distinct_ids_in_a_window() {
 #[test]
 fn threads_share_the_ids_and_know_the_truth() {
     let trace = random_trace(17);
-    let ticks = trace.header().ticks;
+    let ticks = trace.ticks();
     let whole = &trace.streams::<Bytes>(IdKind::Bytes, 1, ticks).unwrap()[0];
     assert_eq!(whole.truth.len(), 3_000);
     for truth in [Truth::New, Truth::Expired, Truth::Duplicate, Truth::Undecided] {
@@ -103,4 +100,17 @@ fn threads_share_the_ids_and_know_the_truth() {
     assert_eq!(new(&parts), new(std::slice::from_ref(whole)));
     let cut = trace.streams::<Bytes>(IdKind::Bytes, 1, 50).unwrap();
     assert_eq!(cut[0].truth.len(), whole.ticks(0..50).len());
+}
+
+#[test]
+fn what_was_written_is_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("trace");
+    for trace in [random_trace(5), Trace::new(None), trace(Some(1), &[(0, ""), (0, "a")])] {
+        trace.write(&path).unwrap();
+        assert_eq!(Trace::read(&path).unwrap(), trace);
+    }
+    let bytes = std::fs::read(&path).unwrap();
+    std::fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
+    assert!(Trace::read(&path).unwrap_err().to_string().starts_with(path.to_str().unwrap()));
 }

@@ -27,20 +27,6 @@ impl Display for Text<'_> {
     }
 }
 
-/// A page that grows. Writing to memory does not fail, so there is no result to look at.
-#[derive(Default)]
-pub struct Page(String);
-
-impl Page {
-    pub fn add(&mut self, markup: fmt::Arguments<'_>) {
-        let _ = self.0.write_fmt(markup);
-    }
-
-    pub fn into_string(self) -> String {
-        self.0
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
