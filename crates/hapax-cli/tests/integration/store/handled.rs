@@ -78,7 +78,8 @@ fn who_handled_the_events_of_a_subject_is_printed() {
 
     for (options, code, what) in [
         (&["--namespace", "Shop x"][..], 2, "Shop x"),
-        (&["--subject", ""], 2, "a subject of 1 to 1024 bytes"),
+        (&[], 2, "--namespace NAME is needed"),
+        (&["--namespace", "shop", "--subject", ""], 2, "a subject of 1 to 1024 bytes"),
         (&["--limit", "0"], 2, "0"),
     ] {
         let output = self::handled(&server.address(), options);
@@ -86,7 +87,7 @@ fn who_handled_the_events_of_a_subject_is_printed() {
     }
     let none = self::handled(&server.address(), &["--namespace", "public.none"]);
     assert!(none.status.code() == Some(2) && error(&none).contains("Tables::migrate"), "{none:?}");
-    let away = self::handled("host=127.0.0.1 port=1 user=a", &[]);
+    let away = self::handled("host=127.0.0.1 port=1 user=a", &["--namespace", "shop"]);
     assert_eq!(away.status.code(), Some(1), "{away:?}");
     let by_variable = Command::new(env!("CARGO_BIN_EXE_hapax"))
         .env("DATABASE_URL", server.address())
