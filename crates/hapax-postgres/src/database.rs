@@ -2,6 +2,7 @@
 
 mod listening;
 mod outside;
+mod scarce;
 #[cfg(feature = "sqlx")]
 pub(super) mod sqlx_pool;
 
@@ -19,9 +20,11 @@ use crate::store::errors::unconnected;
 use crate::store::options::within;
 use deadpool_postgres::Pool;
 use hapax_store::StoreError;
+use scarce::Scarce;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// The time that we wait longer than the server, so that the server is the one to say that a
 /// statement was not done.
@@ -88,7 +91,7 @@ pub struct Database {
 #[derive(Clone)]
 enum Source {
     /// A pool of our own, and the options to connect outside of it.
-    Own(Pool, Arc<PostgresOptions>),
+    Own(Own),
     Deadpool(Pool),
     #[cfg(feature = "sqlx")]
     Sqlx(sqlx::PgPool),
@@ -96,12 +99,19 @@ enum Source {
     None(StoreError),
 }
 
+#[derive(Clone)]
+struct Own {
+    pool: Pool,
+    options: Arc<PostgresOptions>,
+    scarce: Arc<Scarce>,
+}
+
 impl From<PostgresOptions> for Database {
     fn from(options: PostgresOptions) -> Self {
         let pooled = Pooled::new(options.pooled);
         let (timeout, ours) = (options.timeout, format!("-c {}={}", OURS.0, OURS.1));
         let source = match connecting::pool(&options, options.connections_or_few(), ours, pooled.clone()) {
-            Ok(pool) => Source::Own(pool, Arc::new(options)),
+            Ok(pool) => Source::Own(Own { pool, options: Arc::new(options), scarce: Arc::default() }),
             Err(error) => Source::None(error),
         };
         Database { source, timeout, pooled }
@@ -152,8 +162,8 @@ impl Database {
     ) -> Result<Vec<Row>, StoreError> {
         self.in_time(doing, async {
             match &self.source {
-                Source::Own(pool, _) | Source::Deadpool(pool) => {
-                    let held = held(pool).await?;
+                Source::Own(Own { pool, .. }) | Source::Deadpool(pool) => {
+                    let held = self.take(pool).await?;
                     let rows = self.call_on(&held, doing, sql, values).await?;
                     held.finish();
                     Ok(rows)
@@ -164,6 +174,23 @@ impl Database {
             }
         })
         .await
+    }
+
+    /// Takes a connection of a pool. Where there are no more to be had, it waits for one that others
+    /// use.
+    async fn take(&self, pool: &Pool) -> Result<Held, StoreError> {
+        let scarce = match &self.source {
+            Source::Own(Own { scarce, .. }) => Some(scarce),
+            _ => None,
+        };
+        if let Some(scarce) = scarce {
+            scarce.grow(pool, Instant::now());
+        }
+        let client = match pool.get().await {
+            Err(error) if scarce.is_some_and(|scarce| scarce.found(pool, &error, Instant::now())) => pool.get().await,
+            client => client,
+        };
+        Ok(Held::new(client.map_err(|error| unconnected(error, |error| failed("connect", error)))?))
     }
 
     /// Sends everything before it awaits an answer. The server does nothing of what comes after a
@@ -210,7 +237,7 @@ impl Database {
     /// Takes a connection of tokio-postgres for a transaction that the caller runs.
     pub(super) async fn held(&self) -> Result<Held, StoreError> {
         match &self.source {
-            Source::Own(pool, _) | Source::Deadpool(pool) => self.in_time("connect", held(pool)).await,
+            Source::Own(Own { pool, .. }) | Source::Deadpool(pool) => self.in_time("connect", self.take(pool)).await,
             #[cfg(feature = "sqlx")]
             Source::Sqlx(_) => {
                 let what = "expected connections of tokio-postgres, got a pool of sqlx: handle with run_sqlx";
@@ -237,18 +264,27 @@ impl Database {
     /// configured grows.
     pub(super) fn connections_for(&self, wanted: usize) -> usize {
         match &self.source {
-            Source::Own(pool, options) if options.connections.is_none() => {
+            Source::Own(Own { pool, options, .. }) if options.connections.is_none() => {
                 // Other workers and relays may share the pool.
                 if pool.status().max_size < wanted + options.connections_or_few() {
                     pool.resize(wanted + options.connections_or_few());
                 }
                 wanted
             }
-            Source::Own(pool, _) | Source::Deadpool(pool) => pool.status().max_size.min(wanted),
+            Source::Own(Own { pool, .. }) | Source::Deadpool(pool) => pool.status().max_size.min(wanted),
             #[cfg(feature = "sqlx")]
             Source::Sqlx(pool) => (pool.options().get_max_connections() as usize).min(wanted),
             // Each caller that asks for a connection gets the error.
             Source::None(_) => wanted,
+        }
+    }
+
+    /// Returns how many connections there may be now: fewer than were wanted, where the server gives
+    /// no more.
+    pub(super) fn connections_max(&self) -> usize {
+        match &self.source {
+            Source::Own(Own { pool, .. }) => pool.status().max_size,
+            _ => usize::MAX,
         }
     }
 
@@ -263,12 +299,12 @@ impl Database {
     pub(super) async fn listen(&self, tables: &Tables, queue: Queue) -> Result<Listening, StoreError> {
         let channel = tables.channel(queue);
         match &self.source {
-            Source::Own(pool, options) => {
+            Source::Own(Own { pool, options, scarce }) => {
                 // The first connection shows whether there is a pooler.
-                self.in_time("connect", held(pool)).await?.finish();
+                self.in_time("connect", self.take(pool)).await?.finish();
                 Ok(match self.pooled.get() {
                     true => Listening::to_nobody(),
-                    false => Listening::to(listening::Own(Arc::clone(options)), channel),
+                    false => Listening::to(listening::Own(Arc::clone(options), Arc::clone(scarce)), channel),
                 })
             }
             #[cfg(feature = "sqlx")]
@@ -286,16 +322,11 @@ impl Database {
     }
 }
 
-async fn held(pool: &Pool) -> Result<Held, StoreError> {
-    let client = pool.get().await.map_err(|error| unconnected(error, |error| failed("connect", error)))?;
-    Ok(Held::new(client))
-}
-
 impl fmt::Debug for Database {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Database");
         match &self.source {
-            Source::Own(_, options) => shown.field("options", options),
+            Source::Own(Own { options, .. }) => shown.field("options", options),
             Source::Deadpool(pool) => shown.field("deadpool", &pool.status()),
             #[cfg(feature = "sqlx")]
             Source::Sqlx(pool) => shown.field("sqlx", &pool.size()),

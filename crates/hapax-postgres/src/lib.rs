@@ -71,6 +71,7 @@
 mod attempt;
 mod backlog;
 mod breaker;
+mod claimer;
 pub mod cloudevents;
 #[cfg(feature = "serde")]
 mod config;
@@ -91,6 +92,7 @@ mod migrations;
 mod outage;
 pub mod outbox;
 mod pace;
+mod places;
 mod publisher;
 mod queue;
 mod relay;

@@ -23,6 +23,7 @@ const FUNCTIONS: [&str; 19] = [
     "micros",
     "ring",
     "open",
+    "open_since",
     "store",
     "store_one",
     "place",

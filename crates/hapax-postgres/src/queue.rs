@@ -9,19 +9,10 @@ use super::transaction::{Row, Value};
 use super::{Database, statements};
 use hapax::tier::random;
 use hapax_store::StoreError;
-use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
-use tokio::time::Instant;
 
 /// Messages of a key that are claimed after its first.
 pub(super) const BEHIND: usize = 15;
-/// The most names that one look finds (as `queue.sql` has it), and the most that one claim visits.
-const NAMES_SEEN: usize = 64;
-const NAMES_CLAIMED: usize = 16;
-/// The time for which a list of names is used, while some of them are left.
-const LIST_LASTS: Duration = Duration::from_millis(100);
-/// The time for which claims do not look before the position of the first message that was due.
-const SINCE_LASTS: Duration = Duration::from_millis(500);
 
 /// The size of a claim, and its lease.
 #[derive(Clone, Copy, Debug)]
@@ -141,127 +132,6 @@ impl Run {
     }
 }
 
-/// Claims messages of one name, or of all in turn.
-#[derive(Debug)]
-pub(super) struct Claimer {
-    tables: Tables,
-    queue: Queue,
-    name: Option<String>,
-    /// Names that had something due, and the name after which to look for more.
-    names: VecDeque<String>,
-    behind: String,
-    listed: Option<Instant>,
-    /// The place of the first message of each name that was due (microseconds since 1970, and the
-    /// position), and the time at which we looked.
-    since: HashMap<String, ([i64; 2], Instant)>,
-}
-
-impl Claimer {
-    pub(super) fn new(tables: &Tables, queue: Queue, name: Option<&str>) -> Self {
-        Claimer {
-            tables: tables.clone(),
-            queue,
-            name: name.map(str::to_owned),
-            names: VecDeque::new(),
-            behind: String::new(),
-            listed: None,
-            since: HashMap::new(),
-        }
-    }
-
-    /// Claims the messages that are due, up to a portion; of all names, but none of those that are
-    /// paused. Returns none if nothing is due.
-    pub(super) async fn claim(
-        &mut self,
-        database: &Database,
-        portion: &Portion,
-        is_paused: impl Fn(&str) -> bool + Send,
-    ) -> Result<Vec<Run>, StoreError> {
-        if let Some(name) = self.name.clone() {
-            return self.claim_of(database, &[name], portion).await;
-        }
-        self.names.retain(|name| !is_paused(name));
-        if self.names.is_empty() || self.listed.is_none_or(|listed| listed.elapsed() >= LIST_LASTS) {
-            self.list(database, &is_paused).await?;
-        }
-        while !self.names.is_empty() {
-            let some = portion.first.min(NAMES_CLAIMED).min(self.names.len());
-            let names: Vec<String> = self.names.drain(..some).collect();
-            let runs = self.claim_of(database, &names, portion).await?;
-            // A name that had something may have more: it is visited again after the others.
-            let has_some = |name: &String| runs.iter().any(|run| run.name == *name);
-            self.names.extend(names.into_iter().filter(has_some));
-            if !runs.is_empty() {
-                return Ok(runs);
-            }
-        }
-        Ok(Vec::new())
-    }
-
-    async fn claim_of(
-        &mut self,
-        database: &Database,
-        names: &[String],
-        portion: &Portion,
-    ) -> Result<Vec<Run>, StoreError> {
-        let now = Instant::now();
-        self.since.retain(|_, (_, looked)| now.duration_since(*looked) < SINCE_LASTS);
-        let since = names.iter().map(|name| self.since.get(name).map_or([0; 2], |(since, _)| *since));
-        let (since, since_positions): (Vec<i64>, Vec<i64>) = since.map(|[since, position]| (since, position)).unzip();
-        let token = token();
-        let values = [
-            Value::Texts(names),
-            Value::Numbers(&since),
-            Value::Numbers(&since_positions),
-            whole(portion.first),
-            whole(portion.behind),
-            whole(portion.bytes),
-            Value::Real(micros(portion.lease)),
-            Value::Number(token),
-        ];
-        let rows = database.call("claim messages", &statements::claim(&self.tables, self.queue), &values).await?;
-        let mut found = HashMap::new();
-        for row in &rows {
-            found.entry(row.get::<String>("name")?).or_insert([row.get::<i64>("since")?, row.get("since_position")?]);
-        }
-        for name in names {
-            match found.remove(name) {
-                Some(since) => {
-                    let looked = self.since.get(name).map_or(now, |(_, looked)| *looked);
-                    self.since.insert(name.clone(), (since, looked));
-                }
-                None => drop(self.since.remove(name)),
-            }
-        }
-        runs(&rows, token)
-    }
-
-    /// Looks for names that have something due: for the next of them, and at most once round.
-    async fn list(&mut self, database: &Database, is_paused: impl Fn(&str) -> bool) -> Result<(), StoreError> {
-        let sql = statements::names(&self.tables, self.queue);
-        let mut is_second = false;
-        loop {
-            let rows = database.call("look for names", &sql, &[Value::Text(&self.behind)]).await?;
-            let is_last = rows.len() < NAMES_SEEN;
-            for row in &rows {
-                let name: String = row.get("name")?;
-                if row.get("is_due")? && !self.names.contains(&name) && !is_paused(&name) {
-                    self.names.push_back(name.clone());
-                }
-                self.behind = name;
-            }
-            if is_last {
-                self.behind.clear();
-            }
-            self.listed = Some(Instant::now());
-            if !self.names.is_empty() || (is_last && is_second) {
-                return Ok(());
-            }
-            is_second |= is_last;
-        }
-    }
-}
-
 /// Claims messages of these names to probe whether they can be published: of each up to `first`
 /// without a key, and the first messages of as many keys, with up to `bytes` of payload each time.
 pub(super) async fn probe(
@@ -284,16 +154,16 @@ pub(super) async fn probe(
 
 /// Returns a random token, which belongs to no other claim: one that was lost in a server's crash
 /// is not given out again.
-fn token() -> i64 {
+pub(super) fn token() -> i64 {
     (random::any() >> 1) as i64 | 1
 }
 
-fn whole(number: usize) -> Value<'static> {
+pub(super) fn whole(number: usize) -> Value<'static> {
     Value::Number(i64::try_from(number).unwrap_or(i64::MAX))
 }
 
 /// Groups rows into runs: messages of a key come one after the other.
-fn runs(rows: &[Row], token: i64) -> Result<Vec<Run>, StoreError> {
+pub(super) fn runs<'r>(rows: impl IntoIterator<Item = &'r Row>, token: i64) -> Result<Vec<Run>, StoreError> {
     let mut runs: Vec<Run> = Vec::new();
     for row in rows {
         let (message, unreadable) = read(row)?;

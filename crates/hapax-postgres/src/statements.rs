@@ -95,7 +95,7 @@ pub(super) fn store_one(tables: &Tables, queue: Queue) -> String {
 
 /// Claims messages: see `queue.sql`.
 pub(super) fn claim(tables: &Tables, queue: Queue) -> String {
-    call(tables, queue, "take", 8)
+    call(tables, queue, "take", 11)
 }
 
 /// Claims messages to probe whether they can be published: see `probe.sql`.
@@ -105,7 +105,7 @@ pub(super) fn probe(tables: &Tables, queue: Queue) -> String {
 
 /// Looks for names that have something due: see `queue.sql`.
 pub(super) fn names(tables: &Tables, queue: Queue) -> String {
-    call(tables, queue, "names", 1)
+    call(tables, queue, "names", 6)
 }
 
 /// Begins an attempt: see `queue.sql`.

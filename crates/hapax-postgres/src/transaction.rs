@@ -70,6 +70,8 @@ columns!(
     i32,
     Option<i32>,
     i64,
+    Vec<i64>,
+    Option<Vec<i64>>,
     f64,
     String,
     Vec<u8>,

@@ -71,7 +71,7 @@ async fn show(place: &Place, what: &str, name: &str) {
 
 /// Returns the median of this many claims, the least and the longest, in milliseconds.
 async fn claims(place: &Place, name: &str, of: i64, times: i64) -> (f64, f64, f64) {
-    let sql = "SELECT * FROM {p}_outbox_take(ARRAY[$1::text], ARRAY[$2::bigint], ARRAY[$3::bigint], $4, 15, 16777216, 30000000, $5)";
+    let sql = "SELECT * FROM {p}_outbox_take(ARRAY[$1::text], ARRAY[$2::bigint], ARRAY[$3::bigint], '{}', '{}', true, $4, 15, 16777216, 30000000, $5)";
     let claim = place.admin.prepare(&sql.replace("{p}", &place.prefix)).await.expect("a statement");
     let (mut took, mut since) = (Vec::new(), (0_i64, 0_i64));
     for token in 1..=times {

@@ -1,5 +1,6 @@
 //! A connection that receives notifications of new messages, and is made again whenever it is lost.
 
+use super::scarce::{AGAIN, Scarce};
 use crate::PostgresOptions;
 use crate::database::GRACE;
 use crate::errors::{failed, unanswered_in};
@@ -66,10 +67,23 @@ async fn listen(source: impl Listens, channel: String, woken: Arc<Notify>) {
 }
 
 /// Listens by connections of our own.
-pub(super) struct Own(pub(super) Arc<PostgresOptions>);
+pub(super) struct Own(pub(super) Arc<PostgresOptions>, pub(super) Arc<Scarce>);
 
 impl Listens for Own {
     async fn listen(&self, channel: &str, woken: &Notify) -> Result<(), StoreError> {
+        tokio::select! {
+            ended = self.hear(channel, woken) => ended,
+            () = self.1.gives_up() => {
+                // The connection is closed: those that claim and settle need it. Polling goes on.
+                tokio::time::sleep(AGAIN).await;
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Own {
+    async fn hear(&self, channel: &str, woken: &Notify) -> Result<(), StoreError> {
         #[cfg(feature = "tls")]
         if let Some(connector) = self.0.connector()? {
             let connected = self.0.config.connect(connector).await.map_err(|error| failed("connect", error))?;

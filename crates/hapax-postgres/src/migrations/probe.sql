@@ -24,12 +24,13 @@ DECLARE
     _newest_key bytea;
     _positions bigint[];
     _keys bytea[];
+    _heads bigint[];
     _rows tid[];
     _empty tid[];
 BEGIN
     FOREACH _name IN ARRAY _names LOOP
         IF EXISTS (SELECT FROM {queue} m WHERE m.later AND m.name = _name AND m.due_at <= _now) THEN
-            PERFORM {queue_place}(_name);
+            PERFORM {queue_place}(_name, '-infinity');
         END IF;
         _newest := NULL;
         _newest_key := NULL;
@@ -81,8 +82,8 @@ BEGIN
             SELECT k.key FROM {keys} k WHERE k.name = _name AND k.due_at <= _now AND k.key <> ALL (_keys)
             ORDER BY k.name, k.due_at LIMIT _first - cardinality(_keys)
         );
-        SELECT array_agg(d.at), array_agg(d.key) INTO _rows, _keys FROM (
-            SELECT k.ctid AS at, k.key FROM {keys} k
+        SELECT array_agg(d.at), array_agg(d.key), array_agg(d.head) INTO _rows, _keys, _heads FROM (
+            SELECT k.ctid AS at, k.key, k.head FROM {keys} k
             WHERE k.name = _name AND k.key = ANY (_keys) AND k.due_at <= _now FOR UPDATE SKIP LOCKED
         ) d;
         CONTINUE WHEN _rows IS NULL;
@@ -90,9 +91,9 @@ BEGIN
         WITH found AS MATERIALIZED (
             SELECT h.at, h.n, f.position, sum(f.size) OVER (ORDER BY f.position) AS bytes,
                 row_number() OVER (ORDER BY f.position) AS nth
-            FROM unnest(_rows, _keys) WITH ORDINALITY h(at, key, n) LEFT JOIN LATERAL (
+            FROM unnest(_rows, _keys, _heads) WITH ORDINALITY h(at, key, head, n) LEFT JOIN LATERAL (
                 SELECT m.position, octet_length(m.payload) AS size FROM {queue} m
-                WHERE m.name = _name AND m.key = h.key AND m.dead_at IS NULL AND NOT m.later
+                WHERE m.name = _name AND m.key = h.key AND m.position >= h.head AND m.dead_at IS NULL AND NOT m.later
                 ORDER BY m.position LIMIT 1
             ) f ON true
         ) SELECT array_agg(f.position) FILTER (WHERE f.bytes <= _bytes OR f.nth = 1),

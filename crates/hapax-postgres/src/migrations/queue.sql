@@ -31,7 +31,9 @@ CREATE INDEX IF NOT EXISTS {queue_later} ON {queue} (name, due_at) WHERE later;
 CREATE INDEX IF NOT EXISTS {queue_dead} ON {queue} (name, position) WHERE dead_at IS NOT NULL;
 -- Keys that have messages. due_at is the time from which the first message of a key may be taken,
 -- which a claim puts off by its lease and a failure by its back-off. So what cannot be taken is
--- never in front of what can.
+-- never in front of what can. head: no message of the key that waits has a lower position, nor ever
+-- will. Nobody looks below it, where there may be many rows that are gone, and cannot be removed yet
+-- as long as some transaction may see them.
 --
 -- Who enqueues makes the row, unless it is there, and holds the key's advisory lock until its
 -- transaction ends. Who finds that a key has no messages any more removes the row only if it gets
@@ -41,6 +43,7 @@ CREATE TABLE IF NOT EXISTS {keys} (
     key bytea NOT NULL,
     due_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     token bigint NOT NULL DEFAULT 0,
+    head bigint NOT NULL DEFAULT 0,
     PRIMARY KEY (name, key)
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.02);
 CREATE INDEX IF NOT EXISTS {keys_due} ON {keys} (name, due_at);
@@ -84,16 +87,17 @@ BEGIN
 END $$;
 
 -- Makes a key's row, unless it is there. The caller holds the key's lock, so it is not removed
--- until the caller's transaction ends. Where a transaction sees one state only, ON CONFLICT would
+-- until the caller's transaction ends. If there is none, no message of the key waits but the
+-- caller's, none of which is below _head. Where a transaction sees one state only, ON CONFLICT would
 -- refuse a row that is newer than that.
-CREATE OR REPLACE FUNCTION {queue_open}(_name text, _key bytea) RETURNS void
+CREATE OR REPLACE FUNCTION {queue_open}(_name text, _key bytea, _head bigint) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF current_setting('transaction_isolation') = 'read committed' THEN
-        INSERT INTO {keys} (name, key) VALUES (_name, _key) ON CONFLICT DO NOTHING;
+        INSERT INTO {keys} (name, key, head) VALUES (_name, _key, _head) ON CONFLICT DO NOTHING;
     ELSE
         BEGIN
-            INSERT INTO {keys} (name, key) VALUES (_name, _key);
+            INSERT INTO {keys} (name, key, head) VALUES (_name, _key, _head);
         EXCEPTION WHEN unique_violation THEN
             NULL;
         END;
@@ -103,6 +107,10 @@ END $$;
 -- Stores messages of one name in their order. Headers are the text of an array. Times are seconds
 -- since 1970. Positions of a key are given out while its lock is held, so they have the order in
 -- which transactions commit.
+--
+-- No message is due earlier than it is stored. And a transaction has its number before it reads the
+-- clock: whoever has seen which transactions are open, and looks for what is due later, knows what
+-- they may still commit. See {queue_take}.
 CREATE OR REPLACE FUNCTION {queue_store}(
     _name text, _ids bytea[], _keys bytea[], _payloads bytea[], _headers text[], _due float8[], _expires float8[],
     _kinds text[], _sources text[], _subjects text[]
@@ -112,10 +120,12 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _key bytea;
     _stored bigint;
+    _head bigint;
+    _transaction xid8 := pg_current_xact_id();
 BEGIN
     IF cardinality(array_remove(_keys, NULL)) = 0 THEN
         INSERT INTO {queue} (name, id, payload, headers, due_at, expires_at, kind, source, subject)
-        SELECT _name, g.id, g.payload, g.headers::text[], coalesce(to_timestamp(g.due), clock_timestamp()),
+        SELECT _name, g.id, g.payload, g.headers::text[], greatest(to_timestamp(g.due), clock_timestamp()),
             to_timestamp(g.expires), g.kind, g.source, g.subject
         FROM unnest(_ids, _payloads, _headers, _due, _expires, _kinds, _sources, _subjects)
             g(id, payload, headers, due, expires, kind, source, subject)
@@ -136,13 +146,13 @@ BEGIN
     ), stored AS (
         INSERT INTO {queue} (name, id, key, payload, headers, due_at, expires_at, later, kind, source, subject)
         SELECT _name, g.id, g.key, g.payload, g.headers,
-            CASE WHEN g.key IS NULL THEN coalesce(g.due_at, clock_timestamp()) ELSE g.due_at END,
+            CASE WHEN g.key IS NULL OR g.due_at IS NOT NULL THEN greatest(g.due_at, clock_timestamp()) END,
             g.expires_at, g.key IS NOT NULL AND g.due_at IS NOT NULL, g.kind, g.source, g.subject
         FROM given g ORDER BY g.n
         {on_conflict}
-        RETURNING 1
-    ) SELECT count(*) INTO _stored FROM stored;
-    PERFORM {queue_open}(_name, u.k)
+        RETURNING position
+    ) SELECT count(*), min(s.position) INTO _stored, _head FROM stored s;
+    PERFORM {queue_open}(_name, u.k, coalesce(_head, 0))
     FROM (SELECT DISTINCT g.k FROM unnest(_keys, _due) g(k, d) WHERE g.k IS NOT NULL AND g.d IS NULL ORDER BY g.k) u;
     PERFORM {queue_ring}(_name);
     RETURN _stored;
@@ -160,14 +170,15 @@ LANGUAGE plpgsql AS $$
 DECLARE
     _position bigint;
     _is_awake boolean;
+    _transaction pg_catalog.xid8 := pg_catalog.pg_current_xact_id();
 BEGIN
     IF _key IS NOT NULL THEN
         PERFORM pg_catalog.pg_advisory_xact_lock({queue_lock}(_name, _key));
     END IF;
     INSERT INTO {queue} (name, id, key, payload, headers, due_at, expires_at, later, kind, source, subject)
     VALUES (_name, _id, _key, _payload, _headers::pg_catalog.text[],
-        CASE WHEN _key IS NULL AND _due IS NULL THEN pg_catalog.clock_timestamp()
-            ELSE pg_catalog.to_timestamp(_due) END,
+        CASE WHEN _key IS NULL OR _due IS NOT NULL
+            THEN GREATEST(pg_catalog.to_timestamp(_due), pg_catalog.clock_timestamp()) END,
         pg_catalog.to_timestamp(_expires), _key IS NOT NULL AND _due IS NOT NULL, _kind, _source, _subject)
     {on_conflict}
     RETURNING position, EXISTS (
@@ -179,9 +190,9 @@ BEGIN
     END IF;
     IF _key IS NOT NULL AND _due IS NULL THEN
         IF pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed' THEN
-            INSERT INTO {keys} (name, key) VALUES (_name, _key) ON CONFLICT DO NOTHING;
+            INSERT INTO {keys} (name, key, head) VALUES (_name, _key, _position) ON CONFLICT DO NOTHING;
         ELSE
-            PERFORM {queue_open}(_name, _key);
+            PERFORM {queue_open}(_name, _key, _position);
         END IF;
     END IF;
     IF NOT _is_awake AND pg_catalog.pg_try_advisory_xact_lock({bell_lock}, 0) THEN
@@ -191,22 +202,23 @@ BEGIN
 END $$;
 
 -- Lets messages that are due take their places behind the others of their keys, as if they were
--- enqueued now. Those whose key somebody else is enqueuing for are put off for a moment: nobody is
--- waited for.
-CREATE OR REPLACE FUNCTION {queue_place}(_name text) RETURNS void
+-- enqueued now: of those that have been due since a time. Those whose key somebody else is enqueuing
+-- for are put off for a moment: nobody is waited for.
+CREATE OR REPLACE FUNCTION {queue_place}(_name text, _from timestamptz) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
     _message record;
+    _position bigint;
 BEGIN
     FOR _message IN
         SELECT m.position, m.key FROM {queue} m WHERE m.later AND m.name = _name AND m.due_at <= clock_timestamp()
-        ORDER BY m.due_at LIMIT 64 FOR UPDATE SKIP LOCKED
+            AND m.due_at >= _from ORDER BY m.due_at LIMIT 64 FOR UPDATE SKIP LOCKED
     LOOP
         IF pg_try_advisory_xact_lock({queue_lock}(_name, _message.key)) THEN
             UPDATE {queue} SET position = nextval({sequence}), due_at = NULL, later = false
-            WHERE position = _message.position;
-            PERFORM {queue_open}(_name, _message.key);
+            WHERE position = _message.position RETURNING position INTO _position;
+            PERFORM {queue_open}(_name, _message.key, _position);
         ELSE
             UPDATE {queue} SET due_at = clock_timestamp() + interval '100 milliseconds'
             WHERE position = _message.position;
@@ -224,7 +236,8 @@ DECLARE
 BEGIN
     WITH given AS MATERIALIZED (
         SELECT k.ctid AS at, g.delay, EXISTS (
-            SELECT FROM {queue} m WHERE m.name = k.name AND m.key = k.key AND m.dead_at IS NULL AND NOT m.later OFFSET 0
+            SELECT FROM {queue} m WHERE m.name = k.name AND m.key = k.key AND m.position >= k.head AND m.dead_at IS NULL
+                AND NOT m.later OFFSET 0
         ) AS has_messages
         FROM unnest(_rows, _delays) g(at, delay) JOIN {keys} k ON k.ctid = g.at
     ), kept AS (
@@ -248,38 +261,101 @@ BEGIN
     WHERE k.ctid = ANY (_rows) AND pg_try_advisory_xact_lock({queue_lock}(k.name, k.key));
     -- A statement of its own, which sees whatever was committed before we got the locks.
     DELETE FROM {keys} k WHERE k.ctid = ANY (_ours) AND NOT EXISTS (
-        SELECT FROM {queue} m WHERE m.name = k.name AND m.key = k.key AND m.dead_at IS NULL AND NOT m.later OFFSET 0
+        SELECT FROM {queue} m WHERE m.name = k.name AND m.key = k.key AND m.position >= k.head AND m.dead_at IS NULL
+            AND NOT m.later OFFSET 0
     );
     -- Somebody enqueues, or has: looked at again soon.
     UPDATE {keys} k SET token = 0, due_at = clock_timestamp() + interval '20 milliseconds' WHERE k.ctid = ANY (_rows);
 END $$;
 
+-- Which transactions are open now that have a number (transactions); which of those that the caller
+-- has seen (_open) have ended; and since when the first of these may have written something that is
+-- due (low, of _open_since).
+--
+-- A snapshot does not say which numbers are given out, only up to which one some transaction has
+-- ended. So, if asked to, this takes a number for the caller (_is_marked): all smaller ones that have
+-- not ended are open, and whoever has a larger one began to write later. Otherwise transactions is
+-- null.
+CREATE OR REPLACE FUNCTION {queue_open_since}(
+    _open bigint[], _open_since bigint[], _is_marked boolean,
+    OUT transactions bigint[], OUT ended bigint[], OUT low bigint
+)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _own bigint := CASE WHEN _is_marked THEN pg_current_xact_id()::text::bigint END;
+    _seen pg_snapshot;
+    _behind bigint;
+    _running bigint[];
+BEGIN
+    _seen := pg_current_snapshot();
+    _behind := pg_snapshot_xmax(_seen)::text::bigint;
+    _running := ARRAY(SELECT t::text::bigint FROM pg_snapshot_xip(_seen) t);
+    SELECT coalesce(array_agg(o.number), ARRAY[]::bigint[]), min(o.since) INTO ended, low
+        FROM unnest(_open, _open_since) o(number, since) WHERE o.number < _behind AND o.number <> ALL (_running);
+    IF _is_marked THEN
+        transactions := ARRAY(SELECT t FROM unnest(_running) t WHERE t <> _own
+            UNION SELECT t FROM generate_series(_behind, _own - 1) t);
+    END IF;
+END $$;
+
 -- The first 64 names behind this one that have messages, in order, and which of them have something
--- due.
-CREATE OR REPLACE FUNCTION {queue_names}(_after text) RETURNS TABLE (name text, is_due boolean)
+-- due. _known, in order, are names of which the caller knows since when (in microseconds since 1970)
+-- something may be due, as {queue_take} has said, and so does this. They are looked for from there on,
+-- and others between them.
+CREATE OR REPLACE FUNCTION {queue_names}(
+    _after text, _known text[], _since bigint[], _open bigint[], _open_since bigint[], _is_marked boolean
+) RETURNS TABLE (
+    name text, is_due boolean, since bigint, transactions bigint[], ended bigint[], looked_at bigint
+)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET jit = off SET enable_seqscan = off
 SET enable_bitmapscan = off
 SET enable_sort = off AS $$
 #variable_conflict use_column
 DECLARE
     _now timestamptz := clock_timestamp();
+    -- No name is behind that.
+    _end text := repeat(CASE getdatabaseencoding() WHEN 'UTF8' THEN chr(1114111) ELSE chr(255) END, 300);
     _name text := _after;
+    _next integer := 1;
+    _until text;
+    _low bigint;
+    _from timestamptz;
     _free record;
     _key record;
     _later record;
 BEGIN
+    SELECT o.transactions, o.ended, o.low INTO transactions, ended, _low
+        FROM {queue_open_since}(_open, _open_since, _is_marked) o;
+    looked_at := floor(extract(epoch FROM _now) * 1000000)::bigint;
     FOR _seen IN 1..64 LOOP
+        _until := coalesce(_known[_next], _end);
         SELECT m.name, m.due_at INTO _free FROM {queue} m WHERE m.key IS NULL AND m.due_at IS NOT NULL
-            AND m.name > _name ORDER BY m.name, m.due_at, m.position LIMIT 1;
-        SELECT k.name, k.due_at INTO _key FROM {keys} k WHERE k.name > _name ORDER BY k.name, k.due_at LIMIT 1;
-        SELECT m.name, m.due_at INTO _later FROM {queue} m WHERE m.later AND m.name > _name
+            AND m.name > _name AND m.name < _until ORDER BY m.name, m.due_at, m.position LIMIT 1;
+        SELECT k.name, k.due_at INTO _key FROM {keys} k WHERE k.name > _name AND k.name < _until
+            ORDER BY k.name, k.due_at LIMIT 1;
+        SELECT m.name, m.due_at INTO _later FROM {queue} m WHERE m.later AND m.name > _name AND m.name < _until
             ORDER BY m.name, m.due_at LIMIT 1;
         _name := least(_free.name COLLATE "C", _key.name COLLATE "C", _later.name COLLATE "C");
-        EXIT WHEN _name IS NULL;
+        IF _name IS NULL THEN
+            EXIT WHEN _known[_next] IS NULL;
+            _name := _known[_next];
+            _from := CASE WHEN least(_since[_next], _low) = 0 THEN '-infinity'
+                ELSE '1970-01-01 00:00:00+00'::timestamptz + least(_since[_next], _low) * interval '1 microsecond' END;
+            _next := _next + 1;
+            SELECT m.name, m.due_at INTO _free FROM {queue} m WHERE m.key IS NULL AND m.name = _name
+                AND m.due_at >= _from AND m.due_at <= _now ORDER BY m.name, m.due_at, m.position LIMIT 1;
+            SELECT k.name, k.due_at INTO _key FROM {keys} k WHERE k.name = _name AND k.due_at >= _from
+                AND k.due_at <= _now ORDER BY k.name, k.due_at LIMIT 1;
+            SELECT m.name, m.due_at INTO _later FROM {queue} m WHERE m.later AND m.name = _name
+                AND m.due_at >= _from AND m.due_at <= _now ORDER BY m.name, m.due_at LIMIT 1;
+        END IF;
         name := _name;
         is_due := coalesce(_free.name = _name AND _free.due_at <= _now, false)
             OR coalesce(_key.name = _name AND _key.due_at <= _now, false)
             OR coalesce(_later.name = _name AND _later.due_at <= _now, false);
+        since := floor(extract(epoch FROM greatest('1970-01-01 00:00:00+00', least(_now,
+            CASE WHEN _free.name = _name THEN _free.due_at END, CASE WHEN _key.name = _name THEN _key.due_at END,
+            CASE WHEN _later.name = _name THEN _later.due_at END))) * 1000000)::bigint;
         RETURN NEXT;
     END LOOP;
 END $$;
@@ -287,26 +363,36 @@ END $$;
 -- Claims messages of these names: of each its share of those that are wanted, and of the bytes.
 -- With and without keys, those first that have been due for longer.
 --
--- _since: for each name, from which time on (in microseconds since 1970) due messages are looked
--- for. The column since says where the first one was: for a while the caller need not look in front
--- of that, where there may be millions of rows that are gone and cannot be removed yet, as long as
--- some transaction may see them. _since_positions: of those that have been due since then, and have
--- no key, the first.
+-- In front of what waits there may be millions of rows that are gone and cannot be removed yet, as
+-- long as some transaction may see them. So nobody looks there twice. _since: for each name, from
+-- which time on (in microseconds since 1970, 0 for ever) due messages are looked for.
+-- _since_positions: of those that have been due since then, and have no key, the first. The first row
+-- of each name has no position, and says from where on to look the next time: from the first that
+-- was due, locked or not, but not later than from when we looked.
+--
+-- Only transactions that were open then can commit what is due before that; whatever is written
+-- later is due later. Which those are, see {queue_open_since}. If one of those that the caller names
+-- has ended, its messages are looked for.
 CREATE OR REPLACE FUNCTION {queue_take}(
-    _names text[], _since bigint[], _since_positions bigint[], _first bigint, _behind bigint, _bytes bigint,
-    _lease float8, _token bigint
+    _names text[], _since bigint[], _since_positions bigint[], _open bigint[], _open_since bigint[], _is_marked boolean,
+    _first bigint, _behind bigint, _bytes bigint, _lease float8, _token bigint
 ) RETURNS TABLE (
     "position" bigint, name text, key bytea, id bytea, payload bytea, headers text[], attempts integer,
-    enqueued_at bigint, is_expired boolean, since bigint, since_position bigint, kind text, source text, subject text
+    enqueued_at bigint, is_expired boolean, since bigint, since_position bigint, kind text, source text, subject text,
+    transactions bigint[], ended bigint[], looked_at bigint
 )
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET jit = off SET enable_seqscan = off
 SET enable_bitmapscan = off
 SET enable_hashjoin = off SET enable_mergejoin = off ROWS 1000 AS $$
 #variable_conflict use_column
 DECLARE
+    -- Before it is seen who is open.
     _now timestamptz := clock_timestamp();
+    _low bigint;
     _free timestamptz;
+    _free_position bigint;
     _keyed timestamptz;
+    _later timestamptz;
     _runs bigint;
     _room bigint;
     _left bigint;
@@ -317,29 +403,41 @@ DECLARE
     _from_position bigint;
     _rows tid[];
     _keys bytea[];
+    _heads bigint[];
     _positions bigint[];
     _empty tid[];
     _size bigint;
 BEGIN
+    SELECT o.transactions, o.ended, o.low INTO transactions, ended, _low
+        FROM {queue_open_since}(_open, _open_since, _is_marked) o;
+    looked_at := floor(extract(epoch FROM _now) * 1000000)::bigint;
     FOR _name, _from, _from_position IN
-        SELECT g.name, CASE WHEN g.since = 0 THEN '-infinity'
-            ELSE '1970-01-01 00:00:00+00'::timestamptz + g.since * interval '1 microsecond' END, g.position
+        SELECT g.name, CASE WHEN least(g.since, _low) = 0 THEN '-infinity'
+            ELSE '1970-01-01 00:00:00+00'::timestamptz + least(g.since, _low) * interval '1 microsecond' END,
+            CASE WHEN _low < g.since THEN 0 ELSE g.position END
         FROM unnest(_names, _since, _since_positions) g(name, since, position)
     LOOP
         _room := greatest(ceil(_first::float8 / _to_come)::bigint, 1);
         _budget := greatest(_bytes / _to_come, 0);
         _runs := 0;
         _left := _budget;
-        IF EXISTS (SELECT FROM {queue} m WHERE m.later AND m.name = _name AND m.due_at <= _now) THEN
-            PERFORM {queue_place}(_name);
+        SELECT m.due_at INTO _later FROM {queue} m WHERE m.later AND m.name = _name AND m.due_at <= _now
+            AND m.due_at >= _from ORDER BY m.name, m.due_at LIMIT 1;
+        IF _later IS NOT NULL THEN
+            PERFORM {queue_place}(_name, _from);
         END IF;
-        SELECT m.due_at, m.position INTO _free, since_position FROM {queue} m WHERE m.name = _name AND m.key IS NULL
+        _free_position := NULL;
+        SELECT m.due_at, m.position INTO _free, _free_position FROM {queue} m WHERE m.name = _name AND m.key IS NULL
             AND m.due_at <= _now AND (m.due_at, m.position) >= (_from, _from_position)
             ORDER BY m.name, m.due_at, m.position LIMIT 1;
         SELECT k.due_at INTO _keyed FROM {keys} k WHERE k.name = _name AND k.due_at <= clock_timestamp()
             AND k.due_at >= _from ORDER BY k.name, k.due_at LIMIT 1;
-        since := floor(extract(epoch FROM greatest(least(_free, _keyed), '1970-01-01 00:00:00+00')) * 1000000)::bigint;
-        since_position := CASE WHEN _free <= _keyed OR _keyed IS NULL THEN coalesce(since_position, 0) ELSE 0 END;
+        since := floor(extract(epoch FROM
+            greatest(least(_free, _keyed, _later, _now), '1970-01-01 00:00:00+00')) * 1000000)::bigint;
+        since_position := CASE WHEN _free < _now AND (_free <= _keyed OR _keyed IS NULL)
+            AND (_free < _later OR _later IS NULL) THEN _free_position ELSE 0 END;
+        name := _name;
+        RETURN NEXT;
         FOR _turn IN 1..2 LOOP
             EXIT WHEN _runs >= _room;
             IF (_turn = 1) = (_keyed IS NULL OR coalesce(_free <= _keyed, false)) THEN
@@ -348,22 +446,22 @@ BEGIN
                     SELECT d.at, d.size, sum(d.size) OVER w AS bytes, row_number() OVER w AS n FROM (
                         SELECT m.ctid AS at, m.due_at, m.position, octet_length(m.payload) AS size FROM {queue} m
                         WHERE m.name = _name AND m.key IS NULL AND m.due_at <= _now
-                            AND (m.due_at, m.position) >= (_from, _from_position)
+                            AND (m.due_at, m.position) >= (_free, _free_position)
                         ORDER BY m.due_at, m.position LIMIT _room - _runs FOR UPDATE SKIP LOCKED
                     ) d WINDOW w AS (ORDER BY d.due_at, d.position)
                 ) s WHERE s.bytes <= _left OR (_runs = 0 AND s.n = 1);
                 CONTINUE WHEN _rows IS NULL;
                 RETURN QUERY UPDATE {queue} m SET token = _token, due_at = _now + _lease * interval '1 microsecond'
                 WHERE m.ctid = ANY (_rows) RETURNING m.position, m.name, m.key, m.id, m.payload, m.headers, m.attempts,
-                    {queue_micros}(m.enqueued_at), coalesce(m.expires_at <= _now, false), since,
-                    since_position, m.kind, m.source, m.subject;
+                    {queue_micros}(m.enqueued_at), coalesce(m.expires_at <= _now, false), NULL::bigint,
+                    NULL::bigint, m.kind, m.source, m.subject, NULL::bigint[], NULL::bigint[], NULL::bigint;
                 _runs := _runs + cardinality(_rows);
                 _left := _left - _size;
             ELSE
                 CONTINUE WHEN _keyed IS NULL;
-                SELECT array_agg(d.at), array_agg(d.key) INTO _rows, _keys FROM (
-                    SELECT k.ctid AS at, k.key FROM {keys} k
-                    WHERE k.name = _name AND k.due_at <= clock_timestamp() AND k.due_at >= _from
+                SELECT array_agg(d.at), array_agg(d.key), array_agg(d.head) INTO _rows, _keys, _heads FROM (
+                    SELECT k.ctid AS at, k.key, k.head FROM {keys} k
+                    WHERE k.name = _name AND k.due_at <= clock_timestamp() AND k.due_at >= _keyed
                     ORDER BY k.due_at LIMIT _room - _runs FOR UPDATE SKIP LOCKED
                 ) d;
                 CONTINUE WHEN _rows IS NULL;
@@ -371,10 +469,11 @@ BEGIN
                 -- Firsts of keys before seconds, until there is no room.
                 WITH found AS MATERIALIZED (
                     SELECT h.at, h.n, f.position, f.place, f.size
-                    FROM unnest(_rows, _keys) WITH ORDINALITY h(at, key, n) LEFT JOIN LATERAL (
+                    FROM unnest(_rows, _keys, _heads) WITH ORDINALITY h(at, key, head, n) LEFT JOIN LATERAL (
                         SELECT m.position, row_number() OVER (ORDER BY m.position) AS place,
                             octet_length(m.payload) AS size
-                        FROM {queue} m WHERE m.name = _name AND m.key = h.key AND m.dead_at IS NULL AND NOT m.later
+                        FROM {queue} m WHERE m.name = _name AND m.key = h.key AND m.position >= h.head
+                            AND m.dead_at IS NULL AND NOT m.later
                         ORDER BY m.position LIMIT _behind + 1
                     ) f ON true
                 ), summed AS (
@@ -384,17 +483,17 @@ BEGIN
                     SELECT s.* FROM summed s
                     WHERE s.position IS NOT NULL AND (s.bytes <= _left OR (_runs = 0 AND s.nth = 1))
                 ) SELECT array_agg(t.position ORDER BY t.n, t.place), array_agg(t.at) FILTER (WHERE t.place = 1),
-                    coalesce(sum(t.size), 0), (SELECT array_agg(f.at) FROM found f WHERE f.position IS NULL)
-                INTO _positions, _rows, _size, _empty FROM taken t;
+                    array_agg(t.position) FILTER (WHERE t.place = 1), coalesce(sum(t.size), 0), (SELECT array_agg(f.at) FROM found f WHERE f.position IS NULL)
+                INTO _positions, _rows, _heads, _size, _empty FROM taken t;
                 IF _empty IS NOT NULL THEN
                     PERFORM {queue_close}(_empty);
                 END IF;
                 CONTINUE WHEN _rows IS NULL;
-                UPDATE {keys} k SET token = _token, due_at = _now + _lease * interval '1 microsecond'
-                WHERE k.ctid = ANY (_rows);
+                UPDATE {keys} k SET token = _token, due_at = _now + _lease * interval '1 microsecond', head = u.head
+                FROM unnest(_rows, _heads) u(at, head) WHERE k.ctid = u.at;
                 RETURN QUERY SELECT m.position, m.name, m.key, m.id, m.payload, m.headers, m.attempts,
-                    {queue_micros}(m.enqueued_at), coalesce(m.expires_at <= _now, false), since,
-                    since_position, m.kind, m.source, m.subject
+                    {queue_micros}(m.enqueued_at), coalesce(m.expires_at <= _now, false), NULL::bigint,
+                    NULL::bigint, m.kind, m.source, m.subject, NULL::bigint[], NULL::bigint[], NULL::bigint
                 FROM unnest(_positions) WITH ORDINALITY p(position, n) JOIN {queue} m ON m.position = p.position
                 ORDER BY p.n;
                 _runs := _runs + cardinality(_rows);
@@ -562,6 +661,7 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
     _letter record;
+    _position bigint;
 BEGIN
     changed := 0;
     FOR _letter IN
@@ -581,11 +681,11 @@ BEGIN
         UPDATE {queue} SET dead_at = NULL, attempts = 0, token = 0, expires_at = NULL,
             position = nextval({sequence}),
             due_at = CASE WHEN key IS NULL THEN clock_timestamp() END
-        WHERE position = _letter.position AND dead_at IS NOT NULL;
+        WHERE position = _letter.position AND dead_at IS NOT NULL RETURNING position INTO _position;
         IF FOUND THEN
             changed := changed + 1;
             IF _letter.key IS NOT NULL THEN
-                PERFORM {queue_open}(_letter.name, _letter.key);
+                PERFORM {queue_open}(_letter.name, _letter.key, _position);
             END IF;
             PERFORM {queue_ring}(_letter.name);
         END IF;

@@ -47,6 +47,14 @@ BEGIN
         RETURN 'put off';
     END IF;
 
+    -- The clock was ahead, and is right again: what was begun or closed then was so now, at the
+    -- latest.
+    IF EXISTS (SELECT FROM {buckets} b WHERE greatest(b.opened_at, b.closed_at) > clock_timestamp()) THEN
+        UPDATE {buckets} b SET opened_at = least(b.opened_at, clock_timestamp()),
+            closed_at = CASE WHEN b.closed_at IS NOT NULL THEN least(b.closed_at, clock_timestamp()) END
+        WHERE greatest(b.opened_at, b.closed_at) > clock_timestamp();
+    END IF;
+
     IF state.is_double THEN
         -- Nobody writes into the older one alone any more, and nobody will.
         IF pg_try_advisory_xact_lock({lock}, state.newest - 1) THEN

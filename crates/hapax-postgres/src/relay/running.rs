@@ -4,12 +4,13 @@ mod probing;
 
 use super::Relay;
 use super::publishing::{Ended, OpenRun, Publishing};
+use crate::claimer::Claimer;
 use crate::database::Listening;
 use crate::meters::Event;
 use crate::outage::Outage;
 use crate::pace::Pace;
 use crate::publisher::Publisher;
-use crate::queue::{self, Claimer, Outcome, Portion, Run};
+use crate::queue::{self, Outcome, Portion, Run};
 use crate::settling::{self, Locked};
 use crate::tables::Queue;
 use futures_util::FutureExt as _;
@@ -34,7 +35,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(10);
 /// An answer of the server.
 enum Said {
     /// A claim's runs, and the time until which they may be begun.
-    Claimed(Claimer, Result<Vec<Run>, StoreError>, Instant),
+    Claimed(Box<Claimer>, Result<Vec<Run>, StoreError>, Instant),
     /// The topics that were to be probed, the runs that do so, and the time until which they may be
     /// begun.
     Probed(Vec<String>, Result<Vec<Run>, StoreError>, Instant),
@@ -49,7 +50,7 @@ pub(super) struct Running<'r, P> {
     publishing: Arc<Publishing<P>>,
     calls: FuturesUnordered<BoxFuture<'static, Said>>,
     /// The claimer; none while it is claiming.
-    claimer: Option<Claimer>,
+    claimer: Option<Box<Claimer>>,
     is_probing: bool,
     /// The topics that paused when we last looked.
     paused: usize,
@@ -79,7 +80,7 @@ impl<'r, P: Publisher> Running<'r, P> {
             relay,
             publishing,
             calls: FuturesUnordered::new(),
-            claimer: Some(Claimer::new(&relay.tables, Queue::Outbox, relay.topic.as_deref())),
+            claimer: Some(Box::new(Claimer::new(&relay.tables, Queue::Outbox, relay.topic.as_deref()))),
             is_probing: false,
             paused: 0,
             pace: Pace::new(relay.poll, now),

@@ -235,14 +235,16 @@ pub(super) fn insert_scopes(names: &Names) -> String {
 
 /// Selects the steps of the clean-up, at most `$2` of them: partitions that were open for `$1`
 /// microseconds, closed ones whose last expiry is not known yet, and those whose records have all
-/// expired. Those come first that readers are least in the way of, then the oldest.
+/// expired. Those come first that readers are least in the way of, then the oldest. A partition that was
+/// opened by a clock that was ahead is closed, too.
 pub(super) fn due(names: &Names) -> String {
     let buckets = names.buckets();
     format!(
         "SELECT family, bucket, \
          CASE WHEN bucket = last THEN 'close' WHEN live_until IS NULL THEN 'survey' ELSE 'drop' END AS what \
          FROM (SELECT *, max(bucket) OVER (PARTITION BY family) AS last FROM {buckets}) b \
-         WHERE CASE WHEN bucket = last THEN opened_at + $1::float8 * interval '1 microsecond' <= clock_timestamp() \
+         WHERE CASE WHEN bucket = last THEN opened_at NOT BETWEEN clock_timestamp() - $1::float8 * interval '1 microsecond' \
+         AND clock_timestamp() + $1::float8 * interval '1 microsecond' \
          ELSE coalesce(live_until <= clock_timestamp(), true) END \
          ORDER BY bucket = last DESC, live_until IS NULL DESC, opened_at, family, bucket LIMIT $2"
     )

@@ -1,11 +1,12 @@
 //! Runs a worker: claims runs for handlers that are free, and settles them.
 
 use super::handling::{Handled, Session, Work};
+use crate::claimer::Claimer;
 use crate::database::Listening;
 use crate::meters::Event;
 use crate::outage::Outage;
 use crate::pace::Pace;
-use crate::queue::{self, BEHIND, Claimer, Outcome, Portion, Run};
+use crate::queue::{self, BEHIND, Outcome, Portion, Run};
 use crate::settling::{self, Locked};
 use crate::tables::Queue;
 use futures_util::FutureExt as _;
@@ -122,18 +123,24 @@ impl<H: Send + Sync + 'static> Dispatcher<H> {
         }
     }
 
+    /// Returns the number of handlers that there are connections for.
+    fn concurrency(&self) -> usize {
+        self.concurrency.min(self.work.database.connections_max().saturating_sub(1)).max(1)
+    }
+
     /// Returns the number of runs to claim now: as many as handlers are free, and where they are
     /// quick, half of what they may have waiting or more.
     fn room(&self) -> usize {
-        let most = self.concurrency * self.work.waiting.of_each();
+        let concurrency = self.concurrency();
+        let most = concurrency * self.work.waiting.of_each();
         let free = most.saturating_sub(self.handlers.len() + self.work.waiting.len());
-        if most == self.concurrency || 2 * free >= most { free } else { 0 }
+        if most == concurrency || 2 * free >= most { free } else { 0 }
     }
 
     /// Lets free handlers begin the runs that wait.
     fn begin<S: Session<H>>(&mut self) {
         while self.handlers.try_join_next().is_some() {}
-        let free = self.concurrency.saturating_sub(self.handlers.len());
+        let free = self.concurrency().saturating_sub(self.handlers.len());
         for _ in 0..free.min(self.work.waiting.len()) {
             self.handlers.spawn(Arc::clone(&self.work).work_off::<S>(self.says.clone()));
         }

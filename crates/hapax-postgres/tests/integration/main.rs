@@ -8,6 +8,7 @@ use testkit::random::Random;
 
 use testkit::postgres_pooler as pooler;
 
+mod behind;
 mod brokers;
 mod campaign;
 #[cfg(feature = "metrics")]
@@ -37,6 +38,7 @@ mod relays;
 mod requeued;
 mod rotation;
 mod routed;
+mod scarce;
 #[cfg(feature = "tracing")]
 mod spans;
 #[cfg(feature = "sqlx")]

@@ -39,7 +39,7 @@ const STATES: [(&str, &str); 3] = [
     ("waits", "SELECT"),
     (
         "is claimed",
-        "SELECT FROM {p}_outbox_take('{t}', '{0}', '{0}', 10, 10, 1000000, 1e7, 78); \
+        "SELECT FROM {p}_outbox_take('{t}', '{0}', '{0}', '{}', '{}', false, 10, 10, 1000000, 1e7, 78); \
          UPDATE {p}_outbox SET token = 78, attempts = 1",
     ),
     ("is dead", "UPDATE {p}_outbox SET dead_at = now(), due_at = NULL, token = 78"),

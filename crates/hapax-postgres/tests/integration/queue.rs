@@ -7,7 +7,8 @@ use std::time::SystemTime;
 /// Claims messages. Returns their positions and keys.
 async fn claim(place: &Place, client: &Client, name: &str, first: i64, bytes: i64) -> Vec<(i64, Option<Vec<u8>>)> {
     let sql = format!(
-        "SELECT position, key FROM {}_outbox_take(ARRAY[$1::text], ARRAY[0::bigint], ARRAY[0::bigint], $2, 15, $3, 3e7, 77)",
+        "SELECT position, key FROM {}_outbox_take(ARRAY[$1::text], ARRAY[0::bigint], ARRAY[0::bigint], '{{}}', '{{}}', false, $2, 15, $3, 3e7, 77) \
+         WHERE position IS NOT NULL",
         place.prefix
     );
     let rows = client.query(&sql, &[&name, &first, &bytes]).await.unwrap();
@@ -30,7 +31,7 @@ async fn done(place: &Place, client: &Client, name: &str, claimed: &[(i64, Optio
 /// Returns the pages of tables and indexes that a claim looked at.
 async fn pages(place: &Place, client: &Client, name: &str, first: i64) -> i64 {
     let sql = format!(
-        "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT * FROM {}_outbox_take(ARRAY['{name}'], ARRAY[0::bigint], ARRAY[0::bigint], \
+        "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT * FROM {}_outbox_take(ARRAY['{name}'], ARRAY[0::bigint], ARRAY[0::bigint], '{{}}', '{{}}', true, \
          {first}, 15, 16777216, 3e7, 77)",
         place.prefix
     );
@@ -365,7 +366,10 @@ fn a_relay_of_all_topics_finds_each_of_them() {
         place.execute(&client, filled).await;
         let (mut behind, mut due, mut seen) = (String::new(), 0, 0);
         loop {
-            let sql = format!("SELECT name, is_due FROM {}_outbox_names($1)", place.prefix);
+            let sql = format!(
+                "SELECT name, is_due FROM {}_outbox_names($1, '{{}}', '{{}}', '{{}}', '{{}}', true)",
+                place.prefix
+            );
             let rows = client.query(&sql, &[&behind]).await.unwrap();
             seen += rows.len();
             due += rows.iter().filter(|row| row.get(1)).count();

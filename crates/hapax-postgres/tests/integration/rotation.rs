@@ -324,3 +324,22 @@ async fn race(place: &Place, level: IsolationLevel, batches: bool, order: &[u64]
     }
     (first, refused)
 }
+
+/// A clock that was a year ahead when a partition began or was closed, and is right again.
+#[test]
+fn a_clock_that_was_ahead_keeps_no_partition_for_longer() {
+    Place::run(async |place| {
+        let client = place.client().await;
+        let buckets = "SELECT count(*) FROM {p}_mark_buckets";
+        let ahead = "UPDATE {p}_mark_buckets SET opened_at = opened_at + interval '1 year', closed_at = closed_at + interval '1 year'";
+        place.execute(&client, ahead).await;
+        assert_eq!(retention().expire(&client, &place.tables).await.unwrap(), cleanup(0, 0, false));
+        // An hour passes.
+        assert_eq!(expire(&place, &client).await, cleanup(1, 0, false));
+        place.execute(&client, ahead).await;
+        assert_eq!(retention().expire(&client, &place.tables).await.unwrap(), cleanup(0, 0, false));
+        assert_eq!(place.count(&client, buckets).await, 2, "it is kept for as long as others");
+        assert_eq!(expire_all(&place, &client).await, cleanup(0, 1, false));
+        assert_eq!(expire(&place, &client).await, cleanup(1, 0, false));
+    });
+}

@@ -96,7 +96,8 @@ impl Faults {
                 "immediate stop of the server".to_owned()
             }
             63..80 => self.broker(),
-            80..90 => {
+            80..85 => self.lock_rows(place),
+            85..92 => {
                 let sql = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM {p}_committed";
                 self.leave_open(place, sql);
                 "long transaction".to_owned()
@@ -134,6 +135,34 @@ impl Faults {
         let parent = Arc::clone(&self.parent);
         tokio::spawn(async move { parent.be(mood, length).await });
         format!("broker {what}")
+    }
+
+    /// Lets an operator lock rows in a transaction that stays open: messages, keys, or what says that
+    /// somebody is awake. What is locked waits, and nothing else.
+    fn lock_rows(&mut self, place: &Arc<Place>) -> String {
+        let queue = if self.random.below(2) == 0 { "inbox" } else { "outbox" };
+        let (what, sql) = match self.random.below(5) {
+            0 | 1 => {
+                ("messages", format!("SELECT FROM {{p}}_{queue} ORDER BY random() LIMIT 20 FOR UPDATE SKIP LOCKED"))
+            }
+            2 | 3 => {
+                ("keys", format!("SELECT FROM {{p}}_{queue}_keys ORDER BY random() LIMIT 20 FOR UPDATE SKIP LOCKED"))
+            }
+            _ => ("what rings", format!("SELECT FROM {{p}}_{queue}_bell FOR UPDATE SKIP LOCKED")),
+        };
+        let (sql, length) = (format!("BEGIN; {sql}"), self.parent.plan.while_it_lasts(&mut self.random));
+        let (address, parent, sql) =
+            (place.server.address(), Arc::clone(&self.parent), sql.replace("{p}", &place.prefix));
+        tokio::spawn(async move {
+            if let Some(client) = connect(&address).await {
+                // Messages that are locked wait for as long.
+                let outage = parent.begin_outage(None);
+                let _ = client.batch_execute(&sql).await;
+                sleep(length).await;
+                parent.end_outage(outage);
+            }
+        });
+        format!("locks on {what}")
     }
 
     fn leave_open(&mut self, place: &Arc<Place>, sql: &str) {

@@ -131,7 +131,9 @@ impl Deeds {
             8..25 => Deeds { deed: Deed::Panics, times: 1 + random.below(2) },
             25..40 => Deeds { deed: Deed::PanicsAtOnce, times: 1 + random.below(2) },
             40..48 => Deeds { deed: Deed::GivesUp, times: 1 },
-            48..80 => Deeds { deed: Deed::Fails, times: often(random) },
+            48..78 => Deeds { deed: Deed::Fails, times: often(random) },
+            // Poison: it is a dead letter, and requeued, again and again.
+            78..82 => Deeds { deed: Deed::Fails, times: random.within(2, 8) * u64::from(plan.attempts_max()) },
             _ => Deeds::NONE,
         }
     }
