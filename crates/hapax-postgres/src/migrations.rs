@@ -18,7 +18,7 @@ const CAPTURE: &str = include_str!("migrations/capture.sql");
 const HANDLED: &str = include_str!("migrations/handled.sql");
 
 /// The functions of a queue, as `queue.sql` and `probe.sql` make them.
-const FUNCTIONS: [&str; 19] = [
+const FUNCTIONS: [&str; 20] = [
     "lock",
     "micros",
     "ring",

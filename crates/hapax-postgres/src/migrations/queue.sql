@@ -313,8 +313,6 @@ SET enable_sort = off AS $$
 #variable_conflict use_column
 DECLARE
     _now timestamptz := clock_timestamp();
-    -- No name is behind that.
-    _end text := repeat(CASE getdatabaseencoding() WHEN 'UTF8' THEN chr(1114111) ELSE chr(255) END, 300);
     _name text := _after;
     _next integer := 1;
     _until text;
@@ -328,17 +326,26 @@ BEGIN
         FROM {queue_open_since}(_open, _open_since, _is_marked) o;
     looked_at := floor(extract(epoch FROM _now) * 1000000)::bigint;
     FOR _seen IN 1..64 LOOP
-        _until := coalesce(_known[_next], _end);
-        SELECT m.name, m.due_at INTO _free FROM {queue} m WHERE m.key IS NULL AND m.due_at IS NOT NULL
-            AND m.name > _name AND m.name < _until ORDER BY m.name, m.due_at, m.position LIMIT 1;
-        SELECT k.name, k.due_at INTO _key FROM {keys} k WHERE k.name > _name AND k.name < _until
-            ORDER BY k.name, k.due_at LIMIT 1;
-        SELECT m.name, m.due_at INTO _later FROM {queue} m WHERE m.later AND m.name > _name AND m.name < _until
-            ORDER BY m.name, m.due_at LIMIT 1;
+        _until := _known[_next];
+        -- The first name between, of a message or of a key.
+        IF _until IS NULL THEN
+            SELECT m.name, m.due_at INTO _free FROM {queue} m WHERE m.key IS NULL AND m.due_at IS NOT NULL
+                AND m.name > _name ORDER BY m.name, m.due_at, m.position LIMIT 1;
+            SELECT k.name, k.due_at INTO _key FROM {keys} k WHERE k.name > _name ORDER BY k.name, k.due_at LIMIT 1;
+            SELECT m.name, m.due_at INTO _later FROM {queue} m WHERE m.later AND m.name > _name
+                ORDER BY m.name, m.due_at LIMIT 1;
+        ELSE
+            SELECT m.name, m.due_at INTO _free FROM {queue} m WHERE m.key IS NULL AND m.due_at IS NOT NULL
+                AND m.name > _name AND m.name < _until ORDER BY m.name, m.due_at, m.position LIMIT 1;
+            SELECT k.name, k.due_at INTO _key FROM {keys} k WHERE k.name > _name AND k.name < _until
+                ORDER BY k.name, k.due_at LIMIT 1;
+            SELECT m.name, m.due_at INTO _later FROM {queue} m WHERE m.later AND m.name > _name AND m.name < _until
+                ORDER BY m.name, m.due_at LIMIT 1;
+        END IF;
         _name := least(_free.name COLLATE "C", _key.name COLLATE "C", _later.name COLLATE "C");
         IF _name IS NULL THEN
-            EXIT WHEN _known[_next] IS NULL;
-            _name := _known[_next];
+            EXIT WHEN _until IS NULL;
+            _name := _until;
             _from := CASE WHEN least(_since[_next], _low) = 0 THEN '-infinity'
                 ELSE '1970-01-01 00:00:00+00'::timestamptz + least(_since[_next], _low) * interval '1 microsecond' END;
             _next := _next + 1;
