@@ -176,8 +176,8 @@ impl Database {
         .await
     }
 
-    /// Takes a connection of a pool. Where there are no more to be had, it waits for one that others
-    /// use.
+    /// Takes a connection of a pool. Where there are no more to be had, it waits for one that
+    /// others use.
     async fn take(&self, pool: &Pool) -> Result<Held, StoreError> {
         let scarce = match &self.source {
             Source::Own(Own { scarce, .. }) => Some(scarce),
@@ -279,8 +279,8 @@ impl Database {
         }
     }
 
-    /// Returns how many connections there may be now: fewer than were wanted, where the server gives
-    /// no more.
+    /// Returns how many connections there may be now: fewer than were wanted, where the server
+    /// gives no more.
     pub(super) fn connections_max(&self) -> usize {
         match &self.source {
             Source::Own(Own { pool, .. }) => pool.status().max_size,

@@ -1,16 +1,16 @@
 //! The place from which claims look for messages that are due: a state machine without a server.
 //!
-//! In front of what waits there may be millions of rows that are gone, which the server cannot remove
-//! as long as some transaction may see them. So a claim looks from where the last one found the first
-//! message that was due.
+//! In front of what waits there may be millions of rows that are gone, which the server cannot
+//! remove as long as some transaction may see them. So a claim looks from where the last one found
+//! the first message that was due.
 //!
 //! Why no message is missed: a transaction has its number before it reads the clock, and stores no
-//! message that is due earlier. A marked look reads the clock, takes a number, sees which transactions
-//! with smaller ones are open, and looks. Whatever it does not see is written by one of those, or by
-//! one with a larger number, and then it is due later than the clock was. Each open transaction is
-//! remembered with the clock of the marked look before the one that saw it: once it has ended, the
-//! next look begins there. A look that is not marked sees no more, and so moves no place beyond the
-//! last one that was.
+//! message that is due earlier. A marked look reads the clock, takes a number, sees which
+//! transactions with smaller ones are open, and looks. Whatever it does not see is written by one
+//! of those, or by one with a larger number, and then it is due later than the clock was. Each open
+//! transaction is remembered with the clock of the marked look before the one that saw it: once it
+//! has ended, the next look begins there. A look that is not marked sees no more, and so moves no
+//! place beyond the last one that was.
 //!
 //! For what is outside of this reasoning (a clock that was set back, a crash that undid the last
 //! commits, rows that others have written), everything is looked through now and then, and after
@@ -20,7 +20,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The least time between two looks at everything; and how much longer than the look it is, at least.
+/// The least time between two looks at everything; and how much longer than the look it is, at
+/// least.
 const WHOLE_EVERY: Duration = Duration::from_secs(30);
 const WHOLE_SHARE: u32 = 100;
 /// The time after which everything is looked through again, where that took too long.
@@ -30,8 +31,8 @@ const WHOLE_LATER: Duration = Duration::from_secs(300);
 const MARK_EVERY: Duration = Duration::from_secs(1);
 const NAMES_MAX: usize = 1_024;
 
-/// A place: a time in microseconds since 1970, and of the messages that have been due since then and
-/// have no key, the first position. Zero is the beginning.
+/// A place: a time in microseconds since 1970, and of the messages that have been due since then
+/// and have no key, the first position. Zero is the beginning.
 pub(super) type Place = [i64; 2];
 
 /// The answer to a look.
@@ -71,7 +72,8 @@ impl Places {
         self.of.get(name).filter(|known| now < known.whole_at).map_or([0; 2], |known| known.place)
     }
 
-    /// Returns the transactions that were open, and the time from which on to look if one has ended.
+    /// Returns the transactions that were open, and the time from which on to look if one has
+    /// ended.
     pub(super) fn open(&self) -> (Vec<i64>, Vec<i64>) {
         self.open.iter().unzip()
     }

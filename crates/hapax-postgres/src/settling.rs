@@ -22,8 +22,8 @@ const LOCKED: BackOff = BackOff { first: Duration::from_millis(10), max: Duratio
 /// lease.
 const LOCKED_MAX: usize = 4_096;
 
-/// Outcomes that could not be settled yet since somebody has locked their rows. They are tried again
-/// by themselves, so nothing else waits for them.
+/// Outcomes that could not be settled yet since somebody has locked their rows. They are tried
+/// again by themselves, so nothing else waits for them.
 pub(super) struct Locked {
     outcomes: Vec<(Outcome, Option<Instant>)>,
     tries: u32,
@@ -35,8 +35,8 @@ impl Locked {
         Locked { outcomes: Vec::new(), tries: 0, again_at: now }
     }
 
-    /// Keeps outcomes that were locked just now, each until a time, if there is one. Those that have
-    /// been kept for longest go first if there are too many.
+    /// Keeps outcomes that were locked just now, each until a time, if there is one. Those that
+    /// have been kept for longest go first if there are too many.
     pub(super) fn keep(&mut self, outcomes: impl IntoIterator<Item = (Outcome, Option<Instant>)>, now: Instant) {
         self.outcomes.extend(outcomes);
         self.outcomes.retain(|(_, until)| until.is_none_or(|until| until > now));

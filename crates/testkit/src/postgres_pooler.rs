@@ -116,7 +116,8 @@ pub async fn left_behind(pooler: &Pooler, connections: usize, untouched: &BTreeM
 
 /// Returns all settings of a connection but those that the pooler itself keeps with each client.
 pub async fn settings_of(client: &Client) -> BTreeMap<String, String> {
-    // (Those of PL/pgSQL are listed by sessions that have run something in it, as it is by default.)
+    // (Those of PL/pgSQL are listed by sessions that have run something in it, as it is by
+    // default.)
     let sql = "SELECT name, setting FROM pg_settings WHERE name NOT IN ('application_name', 'client_encoding') \
                AND name NOT LIKE 'plpgsql.%' ORDER BY name";
     let rows = asked(client, sql).await;

@@ -20,7 +20,7 @@ pub(super) struct Course<'a, B, S> {
     setting: &'a Setting,
     phases: Phases,
     pace: Pace,
-    /// Where threads wait before they are measured, and so does the one that reads gauges.
+    /// The place where threads wait before they are measured, with the one that reads gauges.
     barrier: Barrier,
     /// Decisions to end a phase early after this many ticks of the stream; the first thread there
     /// decides.

@@ -1,4 +1,4 @@
-//! What the system tells of this process and of this machine.
+//! Gauges: figures that the system tells of this process and of this machine.
 
 use super::Machine;
 use std::time::Duration;

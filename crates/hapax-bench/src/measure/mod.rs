@@ -12,8 +12,8 @@
 //! ```
 //!
 //! A [`Setting`] says what a strategy has to do, one run of it is a [`Measurement`], and a
-//! [`Report`] is the result of a comparison: all of them can be written as JSON. [`measure`] does one
-//! run.
+//! [`Report`] is the result of a comparison: all of them can be written as JSON. [`measure`] does
+//! one run.
 //!
 //! # A strategy of your own
 //!

@@ -123,10 +123,10 @@ const GRACE: Duration = Duration::from_secs(1);
 /// shutting down, reads only, or is late; [`ErrorKind::Misconfigured`] for a wrong password or
 /// database, a lack of permission, and tables that are not there or of another layout;
 /// [`ErrorKind::Conflict`] if another client's long transaction was in the way of what has expired,
-/// and that was put off; [`ErrorKind::Corrupt`] for rows that hapax could not have written. The store never
-/// repeats a request by itself. A call that failed or was dropped closes its connection. A prepared
-/// statement that is gone, or one of its name that belongs to another client (SQLSTATE 26000,
-/// 42P05), is `Unavailable`: none is used from then on.
+/// and that was put off; [`ErrorKind::Corrupt`] for rows that hapax could not have written. The
+/// store never repeats a request by itself. A call that failed or was dropped closes its
+/// connection. A prepared statement that is gone, or one of its name that belongs to another client
+/// (SQLSTATE 26000, 42P05), is `Unavailable`: none is used from then on.
 ///
 /// # Cost
 ///

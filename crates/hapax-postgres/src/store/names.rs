@@ -21,8 +21,8 @@ impl Names {
         Ok(Names { schema: schema.into(), prefix: prefix.into() })
     }
 
-    /// Reads a namespace: the beginning of each table's name, with a schema and a dot in front if it
-    /// is not `public`.
+    /// Reads a namespace: the beginning of each table's name, with a schema and a dot in front if
+    /// it is not `public`.
     pub(super) fn of(namespace: &str) -> Result<Self, StoreError> {
         let (schema, prefix) = namespace.split_once('.').unwrap_or(("public", namespace));
         Self::new(schema, prefix)

@@ -78,8 +78,8 @@ impl PostgresStore {
         let lock_timeout = LOCK_TIMEOUT.min(self.options.timeout).as_millis();
         match step.what.as_str() {
             "close" => {
-                // A new name each time, so not worth keeping prepared. Whatever is written after this
-                // look does no harm.
+                // A new name each time, so not worth keeping prepared. Whatever is written after
+                // this look does no harm.
                 if !session.ask_once("look into a partition", &statements::is_filled(names, family, bucket)).await? {
                     let reopen = statements::reopen(settings, names, family, bucket);
                     return session.batch("begin a partition", &reopen).await.map(|()| 0);
@@ -127,8 +127,8 @@ impl PostgresStore {
         Ok(())
     }
 
-    /// Runs a transaction that waits for locks for a moment only. It is tried again, some time later,
-    /// if somebody has them. Returns what was dropped, if anything.
+    /// Runs a transaction that waits for locks for a moment only. It is tried again, some time
+    /// later, if somebody has them. Returns what was dropped, if anything.
     async fn briefly(&self, session: &Session<'_>, doing: &str, sql: &str) -> Result<Option<String>, StoreError> {
         for tries in 1.. {
             match session.batch_answer(doing, sql, "dropped").await {

@@ -103,8 +103,8 @@ impl Session<'_> {
         }))
     }
 
-    /// Runs one statement without values that is not worth keeping prepared, in a transaction of its
-    /// own.
+    /// Runs one statement without values that is not worth keeping prepared, in a transaction of
+    /// its own.
     pub(super) async fn ask(&self, doing: &str, sql: &str) -> Result<Vec<Row>, StoreError> {
         let client = self.client();
         let (before, after) = match self.is_pooled {

@@ -235,8 +235,8 @@ pub(super) fn insert_scopes(names: &Names) -> String {
 
 /// Selects the steps of the clean-up, at most `$2` of them: partitions that were open for `$1`
 /// microseconds, closed ones whose last expiry is not known yet, and those whose records have all
-/// expired. Those come first that readers are least in the way of, then the oldest. A partition that was
-/// opened by a clock that was ahead is closed, too.
+/// expired. Those come first that readers are least in the way of, then the oldest. A partition
+/// that was opened by a clock that was ahead is closed, too.
 pub(super) fn due(names: &Names) -> String {
     let buckets = names.buckets();
     format!(

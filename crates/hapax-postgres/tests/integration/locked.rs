@@ -16,7 +16,7 @@ const LOCKED: usize = 10;
 /// in flight.
 struct Counter {
     operator: Client,
-    /// What the operator locks. ID is the message's id.
+    /// The rows that the operator locks. ID is the message's id.
     locks: String,
     locked: Mutex<HashSet<String>>,
     times: Mutex<HashMap<String, u32>>,

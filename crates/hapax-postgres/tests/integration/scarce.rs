@@ -1,5 +1,5 @@
-//! A role that may have one connection, or two: nothing is published or handled sooner by listening,
-//! and all is.
+//! A role that may have one connection, or two: nothing is published or handled sooner by
+//! listening, and all is.
 
 use crate::relays::{start, until_empty};
 use crate::*;

@@ -1,4 +1,4 @@
-//! What is made of a [`Report`](super::Report): a table for a terminal, and a page with pictures.
+//! A [`Report`](super::Report) as a table for a terminal, and as a page with pictures.
 //! Pure functions from the report to text, without a file, a clock or a terminal.
 //!
 //! `page` decides what is said, for both. Names, commands and paths in a report are untrusted:

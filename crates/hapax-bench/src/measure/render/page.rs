@@ -9,12 +9,12 @@ use std::collections::BTreeSet;
 pub struct Page {
     pub title: &'static str,
     pub lead: String,
-    /// What went wrong; then which strategy to take, and where hapax loses.
+    /// Errors; then which strategy to take, and where hapax loses.
     pub warnings: Vec<String>,
     pub sentences: Vec<String>,
     /// A table for each setting.
     pub tables: Vec<Table>,
-    /// What else there is to know: names and values.
+    /// The rest: names and values.
     pub terms: Vec<(String, String)>,
 }
 

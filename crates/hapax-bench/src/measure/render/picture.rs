@@ -16,7 +16,7 @@ const FIGURES: f64 = 190.0;
 pub struct Picture {
     /// A name for a file.
     pub name: &'static str,
-    /// What it shows.
+    /// The quantity that it shows.
     pub title: String,
     /// Names, whether they are ours, and values: of the hollow mark, the filled one, and the end.
     rows: Vec<(String, bool, [Option<f64>; 3])>,

@@ -34,7 +34,7 @@ struct Origin {
     system: String,
 }
 
-/// What documents quote of a strategy in a setting.
+/// The figures that documents quote of a strategy in a setting.
 #[derive(Serialize, Deserialize)]
 pub struct Row {
     report: String,

@@ -137,8 +137,8 @@ impl Faults {
         format!("broker {what}")
     }
 
-    /// Lets an operator lock rows in a transaction that stays open: messages, keys, or what says that
-    /// somebody is awake. What is locked waits, and nothing else.
+    /// Lets an operator lock rows in a transaction that stays open: messages, keys, or what says
+    /// that somebody is awake. What is locked waits, and nothing else.
     fn lock_rows(&mut self, place: &Arc<Place>) -> String {
         let queue = if self.random.below(2) == 0 { "inbox" } else { "outbox" };
         let (what, sql) = match self.random.below(5) {

@@ -2,10 +2,10 @@
 //! published and done: relays and workers that are killed, sessions that are terminated, a server
 //! that is stopped at once and comes back (with fsync), a broker that is away, late, silent, or
 //! publishes and says no, handlers and publishers that hang, fail and panic, producers that roll
-//! back, die, or leave transactions open, long transactions, readers of the marks, rows that operators
-//! lock, messages that always fail, partitions that are begun, operators that requeue dead letters. Nothing that was committed is lost, nothing that
-//! was rolled back appears, effects are there once, each key keeps its order, and nothing stands
-//! still.
+//! back, die, or leave transactions open, long transactions, readers of the marks, rows that
+//! operators lock, messages that always fail, partitions that are begun, operators that requeue
+//! dead letters. Nothing that was committed is lost, nothing that was rolled back appears, effects
+//! are there once, each key keeps its order, and nothing stands still.
 //!
 //! `HAPAX_CAMPAIGN_SECONDS=n` sets the length, `HAPAX_SEED=n` the faults: `scripts/campaign-inbox`.
 
