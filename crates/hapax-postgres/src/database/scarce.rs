@@ -13,7 +13,8 @@ use tokio_postgres::error::SqlState;
 /// The time after which one connection more is asked for, and a listener asks for its own again.
 pub(super) const AGAIN: Duration = Duration::from_secs(30);
 
-/// The knowledge that connections are scarce, as the pool of a [`Database`](super::Database) has found out.
+/// The knowledge that connections are scarce, as the pool of a [`Database`](super::Database) has
+/// found out.
 #[derive(Debug, Default)]
 pub(super) struct Scarce {
     /// Notified when whoever listens is to give its connection up.
