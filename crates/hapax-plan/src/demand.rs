@@ -165,7 +165,7 @@ impl Demand {
     ///
     /// let (minute, day) = (Duration::from_secs(60), Duration::from_secs(86_400));
     /// let responses = Demand::new(12.0, minute).responses(12.0, 2_000, day).plan()?.responses.unwrap();
-    /// assert_eq!((responses.responses, responses.record_bytes), (1_036_800.0, 2_050.0));
+    /// assert_eq!((responses.responses, responses.record_bytes), (1_036_800.0, 2_058.0));
     /// # Ok::<(), hapax_plan::PlanError>(())
     /// ```
     pub fn responses(self, per_second: f64, bytes: usize, retention: Duration) -> Self {
