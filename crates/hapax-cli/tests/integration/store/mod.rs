@@ -226,8 +226,10 @@ fn an_address_asks_for_tls_that_is_verified_or_for_none_and_nothing_shows_it() {
     ] {
         for command in ["list", "handled"] {
             let mut hapax = Command::new(env!("CARGO_BIN_EXE_hapax"));
-            hapax.args(["store", command, "env:ADDRESS"]).env("ADDRESS", address(words));
-            for output in [self::hapax(&[command, &address(words)]), hapax.output().unwrap()] {
+            let namespace = ["--namespace", "seen"];
+            hapax.args(["store", command, "env:ADDRESS"]).args(namespace).env("ADDRESS", address(words));
+            let shown = self::hapax(&[&[command, &address(words)], &namespace[..]].concat());
+            for output in [shown, hapax.output().unwrap()] {
                 let error = String::from_utf8(output.stderr).unwrap();
                 assert_eq!(output.status.code(), Some(code), "{command} {words}: {error}");
                 assert!(error.contains(says) && !error.contains("secret"), "{command} {words}: {error}");
