@@ -159,7 +159,7 @@ impl Claimer {
                 messages.push(row);
                 continue;
             }
-            looked.at = row.get("looked_at")?;
+            (looked.at, looked.backend) = (row.get("looked_at")?, row.get("backend")?);
             looked.open = row.get("transactions")?;
             looked.ended = row.get("ended")?;
             looked.places.push((row.get("name")?, [row.get("since")?, row.get("since_position")?]));
@@ -195,7 +195,7 @@ impl Claimer {
                 if row.get("is_due")? && !is_paused(&name) {
                     self.names.add(name.clone());
                 }
-                looked.at = row.get("looked_at")?;
+                (looked.at, looked.backend) = (row.get("looked_at")?, row.get("backend")?);
                 looked.open = row.get("transactions")?;
                 looked.ended = row.get("ended")?;
                 looked.places.push((name.clone(), [row.get("since")?, 0]));

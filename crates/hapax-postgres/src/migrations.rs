@@ -42,7 +42,7 @@ const FUNCTIONS: [&str; 20] = [
 ];
 
 /// The functions that `handled.sql` makes or calls.
-const HANDLED_FUNCTIONS: [&str; 13] = [
+const HANDLED_FUNCTIONS: [&str; 14] = [
     "once",
     "once_batch",
     "mark",
@@ -54,6 +54,7 @@ const HANDLED_FUNCTIONS: [&str; 13] = [
     "inbox_store_one",
     "inbox_settle",
     "handled_slots",
+    "handled_begin",
     "handled_list",
     "handled_requeue",
 ];
@@ -133,8 +134,12 @@ impl Tables {
 
     /// Returns the SQL that makes the table of what was handled.
     fn handled_made(&self) -> String {
+        let numbers = self.lock_class("numbers");
         let mut sql = HANDLED
             .replace("{handled_number}", &self.table("handled_number"))
+            .replace("{numbers_lock}", &numbers.to_string())
+            .replace("{numbers_class}", &numbers.cast_unsigned().to_string())
+            .replace("{numbered}", &format!("hapax.n{:08x}", numbers.cast_unsigned()))
             .replace("{handled_subject}", &self.index("handled_subject"))
             .replace("{handled_id}", &self.index("handled_id"))
             .replace("{handled_first_slot}", &format!("{}1\"", self.handled_prefix()))

@@ -12,21 +12,24 @@
 //! has ended, the next look begins there. A look that is not marked sees no more, and so moves no
 //! place beyond the last one that was.
 //!
-//! For what is outside of this reasoning (a clock that was set back, a crash that undid the last
-//! commits, rows that others have written), everything is looked through now and then, and after
-//! each error.
+//! A crash or a failover may undo what was committed last, so that a claimed message is due as it was
+//! before. It ends all of the server's processes, too. So whenever one answers that has not answered
+//! before, everything is looked through, and so it is after each error, when the clock was set back,
+//! and now and then for whatever is outside of this reasoning.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 use tokio::time::Instant;
 
 /// The least time between two looks at everything; and how much longer than the look it is, at
 /// least.
 const WHOLE_EVERY: Duration = Duration::from_secs(30);
-const WHOLE_SHARE: u32 = 100;
+const WHOLE_SHARE: u32 = 20;
 /// The time after which everything is looked through again, where that took too long.
 const WHOLE_LATER: Duration = Duration::from_secs(300);
 /// The names whose places are known.
+/// The processes of the server that are remembered.
+const BACKENDS_MAX: usize = 256;
 /// The time between two marked looks that find nothing: each of them uses a number up.
 const MARK_EVERY: Duration = Duration::from_secs(1);
 const NAMES_MAX: usize = 1_024;
@@ -45,6 +48,8 @@ pub(super) struct Looked {
     pub ended: Vec<i64>,
     /// The server's clock before that.
     pub at: i64,
+    /// The server's process.
+    pub backend: i64,
 }
 
 #[derive(Debug, Default)]
@@ -57,6 +62,8 @@ pub(super) struct Places {
     marked_at: i64,
     /// The time at which the next look is to be marked; none: now.
     mark_at: Option<Instant>,
+    /// The server's processes that have answered.
+    backends: HashSet<i64>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -93,9 +100,12 @@ impl Places {
 
     /// Records a look that began and ended at these times.
     pub(super) fn looked(&mut self, looked: Looked, began: Instant, now: Instant) {
-        if looked.at < self.at {
-            // The clock was set back, or this is another server.
-            *self = Places { at: looked.at, ..Places::default() };
+        if self.backends.len() >= BACKENDS_MAX {
+            self.backends.clear();
+        }
+        if self.backends.insert(looked.backend) || looked.at < self.at {
+            // The server may have crashed, or this is another one, or its clock was set back.
+            *self = Places { backends: std::mem::take(&mut self.backends), at: looked.at, ..Places::default() };
             return;
         }
         self.at = looked.at;
@@ -129,7 +139,7 @@ impl Places {
     /// Records a look that failed, and whether that was for want of time.
     pub(super) fn failed(&mut self, names: &[String], was_late: bool, now: Instant) {
         if !was_late {
-            *self = Places::default();
+            *self = Places { backends: std::mem::take(&mut self.backends), ..Places::default() };
             return;
         }
         for name in names {

@@ -66,6 +66,11 @@ const MIB: usize = 1 << 20;
 ///
 /// Topics take turns: one with few messages does not wait for one with millions.
 ///
+/// Nobody waits for rows that others have locked, such as an operator with `SELECT … FOR UPDATE`. All
+/// else is published and settled. A message with a key that is locked while it is in flight is
+/// published once, unless its relay dies. One without is published at most once more, after a lock
+/// that outlasts its lease.
+///
 /// If eight messages of a topic fail that never failed before, and none succeeds in between, the
 /// broker is assumed to be away. The topic pauses then, for 200 ms at first and 30 s at last; other
 /// topics go on. What is claimed of it is given back. After each wait up to eight messages without
@@ -94,6 +99,7 @@ const MIB: usize = 1 << 20;
 /// many). The calls run concurrently with publications and are committed without waiting for the
 /// disk. At most [`batch`](Self::batch) messages are in flight, and at most [`bytes`](Self::bytes)
 /// of payload claimed. It uses up to four connections, and one to listen.
+/// Where the server gives no more (a role's limit), those that it has do, and it polls instead.
 ///
 /// A relay that found something looks again every 5 to 50 ms for two seconds; then it sleeps until
 /// it is notified, or for [`poll`](Self::poll). Behind a pooler nothing is notified.

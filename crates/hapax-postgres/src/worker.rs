@@ -130,7 +130,8 @@ pub trait SqlxHandler: Send + Sync + 'static {
 /// # Cost
 ///
 /// A worker has one connection for each of its [handlers](Self::concurrency), one to claim with,
-/// and one that listens. It claims as many keys as it has free handlers, each with up to 16
+/// and one that listens. Where the server gives fewer, so many handlers fewer are at work, and it
+/// polls instead of listening. It claims as many keys as it has free handlers, each with up to 16
 /// messages, of 16 MiB together. Where a key takes less than 40 ms, it claims some more, up to 16
 /// for each handler; it gives back what it could not begin within 200 ms. Each message takes two
 /// transactions, of which one waits for the disk, and three round trips besides the handler's

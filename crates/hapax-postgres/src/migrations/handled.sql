@@ -28,6 +28,21 @@ CREATE INDEX IF NOT EXISTS {handled_subject} ON {handled} (subject, number) WHER
 CREATE INDEX IF NOT EXISTS {handled_id} ON {handled} (consumer, id) WHERE payload IS NOT NULL;
 CREATE TABLE IF NOT EXISTS {handled_first_slot} PARTITION OF {handled} FOR VALUES IN (1);
 
+-- Lets those who list what was handled know of this transaction, before it takes its first number:
+-- from then on, until it ends, it may commit any number that is larger than the last one now.
+CREATE OR REPLACE FUNCTION {handled_begin}() RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _last bigint;
+BEGIN
+    IF current_setting('{numbered}', true) IS DISTINCT FROM pg_current_xact_id()::text THEN
+        _last := coalesce(pg_sequence_last_value('{handled_number}'::regclass), 0) & 4294967295;
+        PERFORM pg_advisory_xact_lock_shared({numbers_lock},
+            (CASE WHEN _last > 2147483647 THEN _last - 4294967296 ELSE _last END)::integer);
+        PERFORM set_config('{numbered}', pg_current_xact_id()::text, true);
+    END IF;
+END $$;
+
 -- Marks an id as {once} does, and writes down what it was. Null if it is the first; otherwise when
 -- that came, in microseconds since 1970. _mark is the id as it is marked.
 CREATE OR REPLACE FUNCTION {mark}(
@@ -41,6 +56,7 @@ DECLARE
 BEGIN
     _first_at := {once}(_consumer, _mark);
     IF _first_at IS NULL THEN
+        PERFORM {handled_begin}();
         SELECT (s.newest - s.is_double::integer) & {slot_mask} INTO STRICT _slot FROM {state} s WHERE s.one = 1;
         INSERT INTO {handled} (slot, attempts, consumer, processor, kind, source, subject, id)
         VALUES (_slot, 1, _consumer, _processor, _kind, _source, _subject, _id);
@@ -63,6 +79,7 @@ DECLARE
 BEGIN
     SELECT array_agg(m.marked_id), array_agg(m.marked_at), array_agg(m.is_first) INTO _marked, _times, _are_first
         FROM {once_batch}(_consumer, _marks) m;
+    PERFORM {handled_begin}();
     SELECT (s.newest - s.is_double::integer) & {slot_mask} INTO STRICT _slot FROM {state} s WHERE s.one = 1;
     INSERT INTO {handled} (slot, attempts, consumer, processor, kind, source, subject, id)
     SELECT _slot, 1, _consumer, t.processor, t.kind, t.source, t.subject, t.id FROM (
@@ -81,6 +98,7 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _slot integer;
 BEGIN
+    PERFORM {handled_begin}();
     SELECT (s.newest - s.is_double::integer) & {slot_mask} INTO STRICT _slot FROM {state} s WHERE s.one = 1;
     WITH gone AS (
         DELETE FROM {inbox} m WHERE m.position = _position RETURNING m.*
@@ -113,6 +131,10 @@ END $$;
 
 -- What was handled, behind a number, in the order of numbers. Each null is any. Times are
 -- microseconds since 1970.
+--
+-- Numbers are taken before the commit. So none is listed behind which another may still appear: the
+-- last number is read first, then who is open (whoever is not takes larger ones, or has ended), and
+-- then, by a statement of its own, which sees all that has ended, what there is up to there.
 CREATE OR REPLACE FUNCTION {handled_list}(
     _subject text, _consumer text, _kind text, _processor text, _behind bigint, _limit bigint, _is_whole boolean
 ) RETURNS TABLE (
@@ -121,16 +143,24 @@ CREATE OR REPLACE FUNCTION {handled_list}(
     handled_at bigint, requeued_at bigint
 )
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+DECLARE
+    _last bigint := coalesce(pg_sequence_last_value('{handled_number}'::regclass), 0);
+    _open bigint;
 BEGIN
+    SELECT min(_last - ((_last - l.objid::bigint) & 4294967295)) INTO _open FROM pg_locks l
+        WHERE l.locktype = 'advisory' AND l.classid = {numbers_class}::oid AND l.objsubid = 2
+        AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+        AND l.pid IS DISTINCT FROM pg_backend_pid();
+    _last := least(_last, _open);
     RETURN QUERY EXECUTE format(
         'SELECT h.number, h.consumer, h.processor, h.kind, h.source, h.subject, h.id, h.key, h.headers,
             CASE WHEN $7 THEN h.payload END, h.payload IS NOT NULL, h.error, h.result, h.attempts,
             {inbox_micros}(h.received_at), {inbox_micros}(h.handled_at),
             {inbox_micros}(h.requeued_at)
-        FROM {handled} h WHERE h.slot IN (%s) AND h.number > $5 AND ($1 IS NULL OR h.subject = $1)
+        FROM {handled} h WHERE h.slot IN (%s) AND h.number > $5 AND h.number <= $8 AND ($1 IS NULL OR h.subject = $1)
             AND ($2 IS NULL OR h.consumer = $2) AND ($3 IS NULL OR h.kind = $3) AND ($4 IS NULL OR h.processor = $4)
         ORDER BY h.number LIMIT $6', {handled_slots}())
-    USING _subject, _consumer, _kind, _processor, _behind, _limit, _is_whole;
+    USING _subject, _consumer, _kind, _processor, _behind, _limit, _is_whole, _last;
 END $$;
 
 -- Lets messages that were handled, and kept, wait again, each as the last of its key: those of

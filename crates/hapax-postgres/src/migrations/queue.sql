@@ -276,9 +276,12 @@ END $$;
 -- ended. So, if asked to, this takes a number for the caller (_is_marked): all smaller ones that have
 -- not ended are open, and whoever has a larger one began to write later. Otherwise transactions is
 -- null.
+--
+-- backend: the process that says so, which no other process is, nor was before the server last
+-- started. A crash, which may undo what was committed last, ends all of them.
 CREATE OR REPLACE FUNCTION {queue_open_since}(
     _open bigint[], _open_since bigint[], _is_marked boolean,
-    OUT transactions bigint[], OUT ended bigint[], OUT low bigint
+    OUT transactions bigint[], OUT ended bigint[], OUT low bigint, OUT backend bigint
 )
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -287,6 +290,7 @@ DECLARE
     _behind bigint;
     _running bigint[];
 BEGIN
+    backend := extract(epoch FROM pg_postmaster_start_time())::bigint * 4194304 + pg_backend_pid();
     _seen := pg_current_snapshot();
     _behind := pg_snapshot_xmax(_seen)::text::bigint;
     _running := ARRAY(SELECT t::text::bigint FROM pg_snapshot_xip(_seen) t);
@@ -305,7 +309,7 @@ END $$;
 CREATE OR REPLACE FUNCTION {queue_names}(
     _after text, _known text[], _since bigint[], _open bigint[], _open_since bigint[], _is_marked boolean
 ) RETURNS TABLE (
-    name text, is_due boolean, since bigint, transactions bigint[], ended bigint[], looked_at bigint
+    name text, is_due boolean, since bigint, transactions bigint[], ended bigint[], looked_at bigint, backend bigint
 )
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET jit = off SET enable_seqscan = off
 SET enable_bitmapscan = off
@@ -322,7 +326,7 @@ DECLARE
     _key record;
     _later record;
 BEGIN
-    SELECT o.transactions, o.ended, o.low INTO transactions, ended, _low
+    SELECT o.transactions, o.ended, o.low, o.backend INTO transactions, ended, _low, backend
         FROM {queue_open_since}(_open, _open_since, _is_marked) o;
     looked_at := floor(extract(epoch FROM _now) * 1000000)::bigint;
     FOR _seen IN 1..64 LOOP
@@ -386,7 +390,7 @@ CREATE OR REPLACE FUNCTION {queue_take}(
 ) RETURNS TABLE (
     "position" bigint, name text, key bytea, id bytea, payload bytea, headers text[], attempts integer,
     enqueued_at bigint, is_expired boolean, since bigint, since_position bigint, kind text, source text, subject text,
-    transactions bigint[], ended bigint[], looked_at bigint
+    transactions bigint[], ended bigint[], looked_at bigint, backend bigint
 )
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET jit = off SET enable_seqscan = off
 SET enable_bitmapscan = off
@@ -415,7 +419,7 @@ DECLARE
     _empty tid[];
     _size bigint;
 BEGIN
-    SELECT o.transactions, o.ended, o.low INTO transactions, ended, _low
+    SELECT o.transactions, o.ended, o.low, o.backend INTO transactions, ended, _low, backend
         FROM {queue_open_since}(_open, _open_since, _is_marked) o;
     looked_at := floor(extract(epoch FROM _now) * 1000000)::bigint;
     FOR _name, _from, _from_position IN
@@ -461,7 +465,7 @@ BEGIN
                 RETURN QUERY UPDATE {queue} m SET token = _token, due_at = _now + _lease * interval '1 microsecond'
                 WHERE m.ctid = ANY (_rows) RETURNING m.position, m.name, m.key, m.id, m.payload, m.headers, m.attempts,
                     {queue_micros}(m.enqueued_at), coalesce(m.expires_at <= _now, false), NULL::bigint,
-                    NULL::bigint, m.kind, m.source, m.subject, NULL::bigint[], NULL::bigint[], NULL::bigint;
+                    NULL::bigint, m.kind, m.source, m.subject, NULL::bigint[], NULL::bigint[], NULL::bigint, NULL::bigint;
                 _runs := _runs + cardinality(_rows);
                 _left := _left - _size;
             ELSE
@@ -500,7 +504,7 @@ BEGIN
                 FROM unnest(_rows, _heads) u(at, head) WHERE k.ctid = u.at;
                 RETURN QUERY SELECT m.position, m.name, m.key, m.id, m.payload, m.headers, m.attempts,
                     {queue_micros}(m.enqueued_at), coalesce(m.expires_at <= _now, false), NULL::bigint,
-                    NULL::bigint, m.kind, m.source, m.subject, NULL::bigint[], NULL::bigint[], NULL::bigint
+                    NULL::bigint, m.kind, m.source, m.subject, NULL::bigint[], NULL::bigint[], NULL::bigint, NULL::bigint
                 FROM unnest(_positions) WITH ORDINALITY p(position, n) JOIN {queue} m ON m.position = p.position
                 ORDER BY p.n;
                 _runs := _runs + cardinality(_rows);

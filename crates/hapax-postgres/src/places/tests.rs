@@ -2,12 +2,32 @@ use super::*;
 use testkit::random::Random;
 
 fn looked(at: i64, open: &[i64], ended: &[i64], place: Place) -> Looked {
-    Looked { places: vec![("a".into(), place)], open: Some(open.into()), ended: ended.into(), at }
+    Looked { places: vec![("a".into(), place)], open: Some(open.into()), ended: ended.into(), at, backend: 0 }
+}
+
+/// The places of a claimer that the server's process has answered before.
+fn after_one() -> Places {
+    let mut places = Places::default();
+    places.looked(Looked::default(), Instant::now(), Instant::now());
+    places
+}
+
+#[test]
+fn everything_is_looked_through_when_another_process_answers() {
+    let (mut places, now) = (after_one(), Instant::now());
+    places.looked(looked(100, &[], &[], [90, 7]), now, now);
+    assert_eq!(places.of("a", now), [90, 7]);
+    places.looked(Looked { backend: 1, ..looked(200, &[], &[], [200, 0]) }, now, now);
+    assert_eq!(places.of("a", now), [0; 2], "the server may have crashed");
+    for backend in [0, 1, 0] {
+        places.looked(Looked { backend, ..looked(300, &[], &[], [300, 0]) }, now, now);
+        assert_eq!(places.of("a", now), [300, 0], "neither has ended");
+    }
 }
 
 #[test]
 fn a_transaction_that_ends_is_looked_for_from_before_it_was_seen() {
-    let (mut places, now) = (Places::default(), Instant::now());
+    let (mut places, now) = (after_one(), Instant::now());
     places.looked(looked(100, &[], &[], [90, 7]), now, now);
     assert_eq!(places.of("a", now), [90, 7]);
     places.looked(looked(200, &[5], &[], [200, 0]), now, now);
@@ -24,7 +44,7 @@ fn a_transaction_that_ends_is_looked_for_from_before_it_was_seen() {
 
 #[test]
 fn looks_that_find_nothing_are_marked_now_and_then_only() {
-    let (mut places, now) = (Places::default(), Instant::now());
+    let (mut places, now) = (after_one(), Instant::now());
     assert!(places.is_to_mark(now));
     places.looked(looked(100, &[], &[], [100, 0]), now, now);
     assert!(!places.is_to_mark(now) && places.is_to_mark(now + MARK_EVERY));
@@ -34,7 +54,7 @@ fn looks_that_find_nothing_are_marked_now_and_then_only() {
 
 #[test]
 fn everything_is_looked_through_now_and_then_and_after_errors() {
-    let (mut places, began) = (Places::default(), Instant::now());
+    let (mut places, began) = (after_one(), Instant::now());
     let took = Duration::from_secs(2);
     places.looked(looked(100, &[], &[], [90, 7]), began, began + took);
     let whole_at = began + took + took * WHOLE_SHARE;
@@ -116,7 +136,7 @@ impl Server {
         if let Some(own) = own.filter(|own| self.open.contains_key(own)) {
             self.end(own);
         }
-        places.looked(Looked { places: vec![("a".into(), [first, 0])], open, ended, at }, now, now);
+        places.looked(Looked { places: vec![("a".into(), [first, 0])], open, ended, at, backend: 0 }, now, now);
     }
 }
 
@@ -125,7 +145,7 @@ fn nothing_that_is_due_is_in_front_of_the_place() {
     let mut random = Random(0x91ace5);
     for _ in 0..300 {
         let mut server = Server { clock: 1, behind: 1, ..Server::default() };
-        let (mut places, now) = (Places::default(), Instant::now());
+        let (mut places, now) = (after_one(), Instant::now());
         for _ in 0..300 {
             (0..random.below(4)).for_each(|_| server.step(&mut random));
             let claims = random.below(3) > 0;

@@ -410,3 +410,30 @@ fn of_marks_and_forgetting_at_once_each_forgotten_mark_is_one_that_was_made() {
         assert!(first >= forgotten + marked && forgotten > 0, "{first} {forgotten} {marked}");
     });
 }
+
+/// An event whose transaction commits late, and another one that has got a larger number.
+#[test]
+fn whoever_follows_what_was_handled_misses_no_event_that_is_committed_late() {
+    Place::run(async |place| {
+        let (mut late, mut client) = (place.client().await, place.client().await);
+        let mut tx = late.transaction().await.unwrap();
+        let event = |id: &'static str| NewMark::new(id).subject("s");
+        assert!(inbox::mark(&mut tx, &place.tables, "c", event("early")).await.unwrap().is_first());
+        let mut other = client.transaction().await.unwrap();
+        assert!(inbox::mark(&mut other, &place.tables, "c", event("late")).await.unwrap().is_first());
+        other.commit().await.unwrap();
+        let (mut behind, mut followed) = (0, Vec::new());
+        let mut follow = async |client: &Client| {
+            let page =
+                inbox::handled(client, &place.tables, HandledQuery::of_subject("s").behind(behind)).await.unwrap();
+            behind = page.last().map_or(behind, |last| last.number);
+            followed.extend(page.into_iter().map(|event| String::from_utf8(event.id).unwrap()));
+            followed.len()
+        };
+        let beside = follow(&client).await;
+        tx.commit().await.unwrap();
+        follow(&client).await;
+        println!("{beside} beside the open transaction");
+        assert_eq!(followed, ["early", "late"]);
+    });
+}

@@ -183,7 +183,7 @@ fn own(outages: &[Outage], side: Side, since: Duration, now: Duration) -> Durati
             until.saturating_sub(outage.from.max(since))
         })
         .sum();
-    (now - since).saturating_sub(explained)
+    now.saturating_sub(since).saturating_sub(explained)
 }
 
 #[test]
