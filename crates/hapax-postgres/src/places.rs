@@ -12,10 +12,10 @@
 //! has ended, the next look begins there. A look that is not marked sees no more, and so moves no
 //! place beyond the last one that was.
 //!
-//! A crash or a failover may undo what was committed last, so that a claimed message is due as it was
-//! before. It ends all of the server's processes, too. So whenever one answers that has not answered
-//! before, everything is looked through, and so it is after each error, when the clock was set back,
-//! and now and then for whatever is outside of this reasoning.
+//! A crash or a failover may undo what was committed last, so that a claimed message is due as it
+//! was before. It ends all of the server's processes, too. So whenever one answers that has not
+//! answered before, everything is looked through, and so it is after each error, when the clock was
+//! set back, and now and then for whatever is outside of this reasoning.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;

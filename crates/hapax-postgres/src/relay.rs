@@ -66,8 +66,8 @@ const MIB: usize = 1 << 20;
 ///
 /// Topics take turns: one with few messages does not wait for one with millions.
 ///
-/// Nobody waits for rows that others have locked, such as an operator with `SELECT … FOR UPDATE`. All
-/// else is published and settled. A message with a key that is locked while it is in flight is
+/// Nobody waits for rows that others have locked, such as an operator with `SELECT … FOR UPDATE`.
+/// All else is published and settled. A message with a key that is locked while it is in flight is
 /// published once, unless its relay dies. One without is published at most once more, after a lock
 /// that outlasts its lease.
 ///

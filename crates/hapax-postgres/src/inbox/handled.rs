@@ -167,10 +167,10 @@ impl<'q> HandledQuery<'q> {
 /// listed twice. A message without kind and subject is listed if it was kept, or marked with the
 /// name of a processor.
 ///
-/// No event appears later in front of one that was listed, so whoever continues behind the last number
-/// misses none. For that, an event is not listed while a transaction is open that has handled another
-/// one before and not committed. (With an isolation level above READ COMMITTED as the role's default,
-/// or on a standby, one may be missed.)
+/// No event appears later in front of one that was listed, so whoever continues behind the last
+/// number misses none. For that, an event is not listed while a transaction is open that has
+/// handled another one before and not committed. (With an isolation level above READ COMMITTED as
+/// the role's default, or on a standby, one may be missed.)
 ///
 /// # Errors
 ///
