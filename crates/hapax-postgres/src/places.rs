@@ -27,11 +27,11 @@ const WHOLE_EVERY: Duration = Duration::from_secs(30);
 const WHOLE_SHARE: u32 = 20;
 /// The time after which everything is looked through again, where that took too long.
 const WHOLE_LATER: Duration = Duration::from_secs(300);
-/// The names whose places are known.
 /// The processes of the server that are remembered.
 const BACKENDS_MAX: usize = 256;
 /// The time between two marked looks that find nothing: each of them uses a number up.
 const MARK_EVERY: Duration = Duration::from_secs(1);
+/// The names whose places are known.
 const NAMES_MAX: usize = 1_024;
 
 /// A place: a time in microseconds since 1970, and of the messages that have been due since then

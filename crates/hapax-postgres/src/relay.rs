@@ -99,7 +99,7 @@ const MIB: usize = 1 << 20;
 /// many). The calls run concurrently with publications and are committed without waiting for the
 /// disk. At most [`batch`](Self::batch) messages are in flight, and at most [`bytes`](Self::bytes)
 /// of payload claimed. It uses up to four connections, and one to listen.
-/// Where the server gives no more (a role's limit), those that it has do, and it polls instead.
+/// If the server gives no more (a role's limit), those that it has do, and it polls instead.
 ///
 /// A relay that found something looks again every 5 to 50 ms for two seconds; then it sleeps until
 /// it is notified, or for [`poll`](Self::poll). Behind a pooler nothing is notified.

@@ -6,7 +6,7 @@ mod prose;
 mod snippets;
 
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -146,7 +146,12 @@ fn the_readme_names_every_crate_and_feature() {
         readme.lines().filter(|line| line.starts_with('|') && line.contains(&format!("`{name}`"))).collect()
     };
     let manifests = files("toml").into_iter().filter(|path| path.ends_with("Cargo.toml") && !path.starts_with("fuzz"));
-    let mut crates = 0;
+    // The features that a row says, of which each has to belong to one of its crates.
+    let said = |row: &str| -> Vec<String> {
+        let cell = row.trim_end_matches('|').rsplit('|').next().unwrap_or_default();
+        cell.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+    };
+    let (mut crates, mut said_in_vain) = (0, BTreeMap::<String, Vec<String>>::new());
     for path in manifests {
         let manifest = fs::read_to_string(root().join(&path)).expect("it is text");
         if manifest.contains("publish = false") {
@@ -163,7 +168,13 @@ fn the_readme_names_every_crate_and_feature() {
             let is_named = own.iter().any(|row| row.contains(&format!("`{feature}`")));
             assert!(is_named, "README.md: the row of `{name}` does not name its feature `{feature}`");
         }
+        for row in own {
+            let left = said_in_vain.entry(row.to_owned()).or_insert_with(|| said(row));
+            left.retain(|feature| !features.lines().any(|line| line.starts_with(&format!("{feature} = ["))));
+        }
     }
+    said_in_vain.retain(|_, features| !features.is_empty());
+    assert!(said_in_vain.is_empty(), "README.md: features that no crate of the row has: {said_in_vain:?}");
     assert!(crates > 8, "there are crates: {crates}");
 }
 

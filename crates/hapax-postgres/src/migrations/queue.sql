@@ -277,8 +277,9 @@ END $$;
 -- not ended are open, and whoever has a larger one began to write later. Otherwise transactions is
 -- null.
 --
--- backend: the process that says so, which no other process is, nor was before the server last
--- started. A crash, which may undo what was committed last, ends all of them.
+-- backend: the process that says so, by its number and by when its server was started: in
+-- microseconds, since two servers that are started together give out the same numbers. A crash,
+-- which may undo what was committed last, ends all processes.
 CREATE OR REPLACE FUNCTION {queue_open_since}(
     _open bigint[], _open_since bigint[], _is_marked boolean,
     OUT transactions bigint[], OUT ended bigint[], OUT low bigint, OUT backend bigint
@@ -290,7 +291,8 @@ DECLARE
     _behind bigint;
     _running bigint[];
 BEGIN
-    backend := extract(epoch FROM pg_postmaster_start_time())::bigint * 4194304 + pg_backend_pid();
+    backend := ((extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint & 2199023255551) << 22
+        | pg_backend_pid()::bigint;
     _seen := pg_current_snapshot();
     _behind := pg_snapshot_xmax(_seen)::text::bigint;
     _running := ARRAY(SELECT t::text::bigint FROM pg_snapshot_xip(_seen) t);
