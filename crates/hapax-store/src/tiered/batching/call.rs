@@ -1,6 +1,7 @@
 //! Requests under the numbers of attempts: a lost answer is asked for again under the same number.
 
 use super::answers::Answer;
+use super::caller::{Tried, may_be_done};
 use super::client::Client;
 use super::nodes::Node;
 use super::of_ids::Unmarks;
@@ -16,8 +17,7 @@ struct Attempts<'a, O: Operation> {
     ids: &'a [Digest],
     /// Flags of the requests whose number was remembered; empty if there are none.
     remembered: Vec<bool>,
-    /// True if the store may have carried out a request.
-    asked: bool,
+    tried: Tried,
     ended: bool,
 }
 
@@ -25,7 +25,8 @@ impl<'a, O: Operation> Attempts<'a, O> {
     /// Gives each request the number of an earlier attempt at its id with an unknown outcome, or a
     /// new number.
     fn new(client: &'a Client, requests: &'a mut [O::Request], ids: &'a [Digest]) -> Self {
-        let mut attempts = Attempts { client, requests, ids, remembered: Vec::new(), asked: false, ended: false };
+        let mut attempts =
+            Attempts { client, requests, ids, remembered: Vec::new(), tried: Tried::default(), ended: false };
         let mut unresolved = client.lost_attempts.lock();
         for (place, id) in ids.iter().enumerate() {
             let Some(attempt) = O::attempt(&mut attempts.requests[place]) else { break };
@@ -53,12 +54,19 @@ impl<'a, O: Operation> Attempts<'a, O> {
         let Some(mut unresolved) = self.client.lost_attempts.lock() else { return Vec::new() };
         let mut others = Vec::new();
         for (place, answer) in answers.iter().enumerate() {
-            let Some(attempt) = O::attempt(&mut self.requests[place]) else { break };
+            if O::attempt(&mut self.requests[place]).is_none() {
+                break;
+            }
             if answer.as_ref().is_ok_and(|answer| !O::is_granted(answer))
                 && let Some(number) = unresolved.take(self.ids[place])
                 && O::goes_by(&self.client.lost_marks, number)
             {
-                *attempt = number;
+                if self.may_be_late(place) {
+                    O::lost(&self.client.lost_marks, &self.requests[place], true);
+                }
+                if let Some(attempt) = O::attempt(&mut self.requests[place]) {
+                    *attempt = number;
+                }
                 others.push(place);
             }
         }
@@ -70,20 +78,32 @@ impl<'a, O: Operation> Attempts<'a, O> {
     /// Ends the attempts whose outcomes are known, and remembers the numbers of the others.
     fn end(mut self, answers: &[Answer<O>]) {
         self.ended = true;
-        self.remember(|place| match &answers[place] {
-            Ok(_) => None,
-            // The store may have done it, and its answer was not understood.
-            Err(error) => Some(error.kind().is_transient() || error.kind() == ErrorKind::Corrupt),
-        });
+        self.remember(|place| answers[place].as_ref().err().map(may_be_done));
+        for (place, answer) in answers.iter().enumerate() {
+            // It was not granted; but an earlier request under its number may be carried out yet,
+            // when what refused this one is gone.
+            if answer.as_ref().is_ok_and(|answer| !O::is_granted(answer)) && self.may_be_late(place) {
+                O::lost(&self.client.lost_marks, &self.requests[place], true);
+            }
+        }
+    }
+
+    /// Returns true if a request was given up under this one's number.
+    fn may_be_late(&self, place: usize) -> bool {
+        self.tried.gave_up || self.was_remembered(place)
+    }
+
+    fn was_remembered(&self, place: usize) -> bool {
+        self.remembered.get(place).is_some_and(|remembered| *remembered)
     }
 
     /// Remembers the requests with an unknown outcome, for which `unknown` returns `Some`; it
     /// contains true if the request may have been done. A number that was remembered before stays
     /// so, whatever went wrong this time.
     fn remember(&mut self, unknown: impl Fn(usize) -> Option<bool>) {
-        let (asked, remembered) = (self.asked, &self.remembered);
-        let stays = |place: usize| remembered.get(place).is_some_and(|remembered| *remembered);
-        let is_kept = |place: usize| unknown(place).is_some_and(|may_be_done| asked && may_be_done || stays(place));
+        let is_kept = |place: usize| {
+            unknown(place).is_some_and(|may_be_done| self.tried.asked && may_be_done || self.was_remembered(place))
+        };
         let kept: Vec<usize> = (0..self.requests.len()).filter(|place| is_kept(*place)).collect();
         kept.iter().for_each(|place| O::lost(&self.client.lost_marks, &self.requests[*place], false));
         let attempts =
@@ -110,17 +130,17 @@ pub(super) async fn call<O: Operation>(
 ) -> Vec<Answer<O>> {
     debug_assert_eq!(requests.len(), ids.len(), "each request has its id");
     let mut attempts = Attempts::<O>::new(client, requests, ids);
-    let mut answers = client.caller.call::<O>(&node.breaker, attempts.requests, &mut attempts.asked).await;
+    let mut answers = client.caller.call::<O>(&node.breaker, attempts.requests, &mut attempts.tried).await;
     loop {
         let others = attempts.others(&answers);
         if others.is_empty() {
             break;
         }
         let again: Vec<O::Request> = others.iter().map(|&place| attempts.requests[place].clone()).collect();
-        let answered = client.caller.call::<O>(&node.breaker, &again, &mut attempts.asked).await;
+        let answered = client.caller.call::<O>(&node.breaker, &again, &mut attempts.tried).await;
         others.into_iter().zip(answered).for_each(|(place, answer)| answers[place] = answer);
     }
-    take_back_met::<O>(client, node, attempts.requests, &mut answers, &mut attempts.asked).await;
+    take_back_met::<O>(client, node, attempts.requests, &mut answers, &mut attempts.tried).await;
     attempts.end(&answers);
     let judged = |((answer, request), id): ((Answer<O>, &O::Request), &Digest)| {
         let answer = O::judged(&client.lost_marks, request, answer?);
@@ -137,7 +157,7 @@ async fn take_back_met<O: Operation>(
     node: &Node,
     requests: &[O::Request],
     answers: &mut [Answer<O>],
-    asked: &mut bool,
+    tried: &mut Tried,
 ) {
     let met = answers.iter().enumerate().filter_map(|(place, answer)| {
         let attempt = O::met(&client.lost_marks, answer.as_ref().ok()?)?;
@@ -155,14 +175,14 @@ async fn take_back_met<O: Operation>(
         }
     }
     let requests: Vec<O::Request> = again.iter().map(|&place| requests[place].clone()).collect();
-    let answered = client.caller.call::<O>(&node.breaker, &requests, asked).await;
+    let answered = client.caller.call::<O>(&node.breaker, &requests, tried).await;
     again.into_iter().zip(answered).for_each(|(place, answer)| answers[place] = answer);
 }
 
 /// Takes back marks of this engine, now.
 async fn take_back(client: &Client, node: &Node, unmarks: &[Unmark]) -> Vec<Result<(), StoreError>> {
     let asked_at = tokio::time::Instant::now();
-    let answers = client.caller.call::<Unmarks>(&node.breaker, unmarks, &mut false).await;
+    let answers = client.caller.call::<Unmarks>(&node.breaker, unmarks, &mut Tried::default()).await;
     let mut doubts = client.lost_marks.lock();
     let gone = unmarks
         .iter()

@@ -11,6 +11,15 @@ use crate::{ErrorKind, StoreError};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// What may become of requests besides their answers.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tried {
+    /// True if the store may have carried out a request.
+    pub(super) asked: bool,
+    /// True if a request was given up, which the store may carry out later.
+    pub(super) gave_up: bool,
+}
+
 /// The store, and how it is called.
 pub(crate) struct Caller {
     pub(crate) store: Arc<dyn Erased>,
@@ -84,18 +93,18 @@ impl Caller {
         outcome
     }
 
-    /// Calls the store, and repeats failed requests as often as configured. `asked` becomes true if
-    /// the store may have carried out a request.
+    /// Calls the store, and repeats failed requests as often as configured. Adds to `tried` what
+    /// may become of them.
     pub(super) async fn call<O: Operation>(
         &self,
         breaker: &Mutex<Breaker>,
         requests: &[O::Request],
-        asked: &mut bool,
+        tried: &mut Tried,
     ) -> Vec<Answer<O>> {
         if requests.is_empty() {
             return Vec::new();
         }
-        let mut answers = self.call_once::<O>(breaker, requests, asked).await;
+        let mut answers = self.call_once::<O>(breaker, requests, tried).await;
         for tries in 0..self.retries {
             let is_open = |answer: &Answer<O>| matches!(answer, Err(error) if error.kind().is_transient());
             let open: Vec<usize> = (0..answers.len()).filter(|&i| is_open(&answers[i])).collect();
@@ -105,7 +114,7 @@ impl Caller {
             tokio::time::sleep(back_off(tries, self.random.next())).await;
             self.observer.retried(O::KIND);
             let again: Vec<O::Request> = open.iter().map(|&i| requests[i].clone()).collect();
-            for (i, answer) in open.into_iter().zip(self.call_once::<O>(breaker, &again, asked).await) {
+            for (i, answer) in open.into_iter().zip(self.call_once::<O>(breaker, &again, tried).await) {
                 answers[i] = answer.map(O::when_asked_again);
             }
         }
@@ -117,7 +126,7 @@ impl Caller {
         &self,
         breaker: &Mutex<Breaker>,
         requests: &[O::Request],
-        asked: &mut bool,
+        tried: &mut Tried,
     ) -> Vec<Answer<O>> {
         let backend = self.store.backend();
         let everywhere = |error: StoreError| requests.iter().map(|_| Err(error.clone())).collect();
@@ -134,7 +143,7 @@ impl Caller {
             let open = "not asked, since it has failed again and again: the circuit breaker is open";
             return everywhere(StoreError::new(ErrorKind::Unavailable, backend, open));
         }
-        *asked = true;
+        tried.asked = true;
         let call = async {
             let answers = O::call(&*self.store, requests).await?;
             if answers.len() != requests.len() {
@@ -149,10 +158,14 @@ impl Caller {
                     self.observer.closed();
                 }
                 let failed = answers.iter().filter_map(|answer| answer.as_ref().err());
-                failed.for_each(|error| self.observer.meters.request_failed(error.kind()));
+                failed.for_each(|error| {
+                    tried.gave_up |= may_be_done(error);
+                    self.observer.meters.request_failed(error.kind());
+                });
                 answers
             }
             Err(error) => {
+                tried.gave_up |= may_be_done(&error);
                 match error.kind().is_transient() {
                     true if !is_unasked && lock(breaker).failed(now()) => self.observer.opened(),
                     // The store has answered, if only with a refusal.
@@ -163,6 +176,12 @@ impl Caller {
             }
         }
     }
+}
+
+/// Returns true if the store may have done what failed, or do it later; also if its answer was not
+/// understood.
+pub(super) fn may_be_done(error: &StoreError) -> bool {
+    error.kind().is_transient() || error.kind() == ErrorKind::Corrupt
 }
 
 /// Returns the time of the runtime's clock, which a test may stop.
