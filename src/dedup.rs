@@ -20,7 +20,7 @@ use crate::error::InvalidOption;
 use crate::rules::{Place, Rule, meanwhile, obeys};
 use crate::stats::Stats;
 use crate::stream_time::NoReset;
-use crate::{Error, Tier, Timestamp, Verdict};
+use crate::{Error, Id, Tier, Timestamp, Verdict};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -68,11 +68,32 @@ pub struct Dedup {
 
 /// An id whose digest is known, and whose memory may be on its way.
 ///
-/// Made by [`Dedup::prepare`] and [`Dedup::digest`]; valid for the engine that made it, and the
-/// scope of that handle.
+/// Made by [`Dedup::prepare`], and valid for each handle that has the same key and scope: clones,
+/// and handles from [`with_scope`](Dedup::with_scope) with the same name. Another handle panics
+/// when it gets one, since the id would be another one there.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "preparing an id does not check it"]
-pub struct Prepared(pub(crate) Digest);
+pub struct Prepared {
+    pub(crate) digest: Digest,
+    /// The tag of the digester.
+    by: u32,
+}
+
+impl Id for Prepared {
+    #[inline(always)]
+    fn digest_by(&self, digester: &Digester) -> Digest {
+        if self.by != digester.tag {
+            prepared_elsewhere();
+        }
+        self.digest
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn prepared_elsewhere() -> ! {
+    panic!("an id was prepared by a handle with another key or scope than the one that it was given to")
+}
 
 /// The result of [`Dedup::forget`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,8 +133,8 @@ impl Dedup {
     /// Now is the time of the clock; or, if time comes with the events
     /// ([`check_at`](Dedup::check_at)), the latest of these.
     #[inline]
-    pub fn check(&self, id: impl AsRef<[u8]>) -> Verdict {
-        self.engine.check(self.digester.digest(id), self.engine.now())
+    pub fn check(&self, id: impl Id) -> Verdict {
+        self.engine.check(id.digest_by(&self.digester), self.engine.now())
     }
 
     /// Checks an id at a time that the caller gives: that of the event, say.
@@ -148,8 +169,8 @@ impl Dedup {
     /// [`Builder::event_time`](crate::Builder::event_time) says otherwise, such a time is one ahead
     /// of the wall clock by more than the window (at least by more than a minute).
     #[inline]
-    pub fn check_at(&self, id: impl AsRef<[u8]>, at: Timestamp) -> Verdict {
-        self.engine.check_event(self.digester.digest(id), at)
+    pub fn check_at(&self, id: impl Id, at: Timestamp) -> Verdict {
+        self.engine.check_event(id.digest_by(&self.digester), at)
     }
 
     /// Checks many ids, in order, with one reading of the clock: several times as fast as one by
@@ -166,9 +187,9 @@ impl Dedup {
     /// ```
     pub fn check_batch<I>(&self, ids: I, verdicts: &mut Vec<Verdict>)
     where
-        I: IntoIterator<Item: AsRef<[u8]>>,
+        I: IntoIterator<Item: Id>,
     {
-        let digests = ids.into_iter().map(|id| self.digester.digest(id));
+        let digests = ids.into_iter().map(|id| id.digest_by(&self.digester));
         self.engine.check_batch(digests, self.engine.now(), verdicts);
     }
 
@@ -177,82 +198,41 @@ impl Dedup {
     /// not at all; a watermark that is refused changes nothing.
     pub fn check_batch_at<I>(&self, ids: I, at: Timestamp, verdicts: &mut Vec<Verdict>)
     where
-        I: IntoIterator<Item: AsRef<[u8]>>,
+        I: IntoIterator<Item: Id>,
     {
-        let digests = ids.into_iter().map(|id| self.digester.digest(id));
+        let digests = ids.into_iter().map(|id| id.digest_by(&self.digester));
         self.engine.check_events(digests, at, verdicts);
-    }
-
-    /// Checks many ids that were prepared, in order, with one reading of the clock; see
-    /// [`check_batch`](Dedup::check_batch).
-    pub fn check_batch_prepared<I>(&self, ids: I, verdicts: &mut Vec<Verdict>)
-    where
-        I: IntoIterator<Item = Prepared>,
-    {
-        self.engine.check_batch(ids.into_iter().map(|id| id.0), self.engine.now(), verdicts);
-    }
-
-    /// Checks many ids that were prepared, at a time that the caller gives; see
-    /// [`check_at`](Dedup::check_at).
-    pub fn check_batch_prepared_at<I>(&self, ids: I, at: Timestamp, verdicts: &mut Vec<Verdict>)
-    where
-        I: IntoIterator<Item = Prepared>,
-    {
-        self.engine.check_events(ids.into_iter().map(|id| id.0), at, verdicts);
-    }
-
-    /// Digests an id for another thread to check, which is then spared that part of the work.
-    ///
-    /// ```
-    /// let dedup = hapax::Dedup::builder().build()?;
-    /// let ids: Vec<_> = ["a", "b", "a"].map(|id| dedup.digest(id)).into();
-    /// let mut verdicts = Vec::new();
-    /// std::thread::scope(|scope| scope.spawn(|| dedup.check_batch_prepared(ids, &mut verdicts)).join()).unwrap();
-    /// assert!(verdicts[2].is_duplicate());
-    /// # Ok::<(), hapax::Error>(())
-    /// ```
-    #[inline]
-    pub fn digest(&self, id: impl AsRef<[u8]>) -> Prepared {
-        Prepared(self.digester.digest(id))
     }
 
     /// Digests an id and asks for the memory that its check will need, without waiting for it.
     ///
     /// For a consumer that gets ids one by one: prepare on receipt, check after decoding, and the
-    /// memory has arrived.
+    /// memory has arrived. Or for another thread to check, which is then spared a part of the work.
     ///
     /// ```
     /// let dedup = hapax::Dedup::builder().build()?;
     /// let id = dedup.prepare("a");
     /// // … decode the message …
-    /// assert!(dedup.check_prepared(id).is_fresh());
+    /// assert!(dedup.check(id).is_fresh());
     /// # Ok::<(), hapax::Error>(())
     /// ```
     #[inline]
-    pub fn prepare(&self, id: impl AsRef<[u8]>) -> Prepared {
-        let digest = self.digester.digest(id);
+    pub fn prepare(&self, id: impl Id) -> Prepared {
+        let digest = id.digest_by(&self.digester);
         self.engine.prefetch(digest);
-        Prepared(digest)
+        self.prepared(digest)
     }
 
-    /// Checks an id that was prepared, now.
-    #[inline]
-    pub fn check_prepared(&self, id: Prepared) -> Verdict {
-        self.engine.check(id.0, self.engine.now())
-    }
-
-    /// Checks an id that was prepared, at a time that the caller gives; see
-    /// [`check_at`](Dedup::check_at).
-    #[inline]
-    pub fn check_prepared_at(&self, id: Prepared, at: Timestamp) -> Verdict {
-        self.engine.check_event(id.0, at)
+    #[inline(always)]
+    pub(crate) fn prepared(&self, digest: Digest) -> Prepared {
+        Prepared { digest, by: self.digester.tag }
     }
 
     /// Returns the tier that remembers an id, if one does; the history's answer is a guess. Changes
     /// nothing, not even the time, and is not counted. A long memory may read its disk for it, once
     /// it has sealed what is late; if it can't be read, there is no tier, and `in_doubt` counts it.
-    pub fn contains(&self, id: impl AsRef<[u8]>) -> Option<Tier> {
-        let digest = self.digester.digest(id);
+    pub fn contains(&self, id: impl Id) -> Option<Tier> {
+        let digest = id.digest_by(&self.digester);
         let now = self.engine.now_at_rest();
         if !obeys(Rule::ReadingMovesNothing) {
             self.engine.window.advance(now);
@@ -280,8 +260,8 @@ impl Dedup {
     ///
     /// With a long memory, of two checks at once one may be fresh beside the other if the id is
     /// forgotten while it is under way: it is handled once more, and not lost.
-    pub fn forget(&self, id: impl AsRef<[u8]>) -> Forgotten {
-        let digest = self.digester.digest(id);
+    pub fn forget(&self, id: impl Id) -> Forgotten {
+        let digest = id.digest_by(&self.digester);
         if !self.engine.forget(digest) {
             return Forgotten::InProgress;
         }

@@ -59,7 +59,7 @@
 //!
 //! [`Dedup::retain_fresh`] does that to a vector of messages, and [`DedupIterator::dedup_by_id`]
 //! reads an iterator ahead, or [checks](DedupById::check_ahead) it ahead. Where ids come one by
-//! one, [`Dedup::prepare`] on receipt and [`Dedup::check_prepared`] after decoding overlap as well.
+//! one, [`Dedup::prepare`] on receipt and [`Dedup::check`] after decoding overlap as well.
 //!
 //! # If a crash must not lose a message
 //!
@@ -234,7 +234,7 @@ pub use journal::{
     Damage, Defect, DurableFile, DurableFiles, Flush, Inspection, JournalOptions, JournalStats, Position, Recovery,
     Reopened, RunInfo, SegmentInfo, SyncMode, Torn, inspect,
 };
-pub use key::{Int, Key, KeyTextError};
+pub use key::{Id, Int, Key, KeyTextError};
 pub use long_memory::{LongMemory, LongMemoryStats};
 pub use segments::SegmentSource;
 pub use stats::Stats;

@@ -13,6 +13,12 @@ pub use crate::memory::{Line, Lines, available_bytes, prefetch};
 pub use crate::process::salt;
 pub use memory::{Guess, Memory};
 
+/// Digests an id for another thread to check, and asks for no memory of this one's processor.
+#[inline]
+pub fn digested(dedup: &crate::Dedup, id: impl crate::Id) -> crate::Prepared {
+    dedup.prepared(id.digest_by(&dedup.digester))
+}
+
 pub mod random {
     //! Random numbers, and those that are the same for the same seed on every machine.
 

@@ -79,6 +79,7 @@ pub enum Certainty {
 /// # Ok::<(), hapax::Error>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[must_use = "a message whose verdict nobody looks at is handled twice, or not at all"]
 pub struct Verdict(u8);
 
 impl Verdict {

@@ -21,13 +21,13 @@ pub struct Appending<'e> {
 impl Appending<'_> {
     /// Appends ids that were checked now, with their verdicts. Only the ids among them that are to
     /// be remembered are appended. After a restart they count from now; see
-    /// [`append_batch_prepared`](Dedup::append_batch_prepared).
+    /// [`append_batch`](Dedup::append_batch).
     pub fn accepted(&mut self, checked: impl IntoIterator<Item = (Prepared, Verdict)>) {
         self.ids(checked, self.engine.stamp(self.engine.now()));
     }
 
     /// Appends ids that were checked, with their verdicts, at the time that their checks were
-    /// given; see [`append_batch_prepared_at`](Dedup::append_batch_prepared_at).
+    /// given; see [`append_batch_at`](Dedup::append_batch_at).
     pub fn accepted_at(&mut self, checked: impl IntoIterator<Item = (Prepared, Verdict)>, at: Timestamp) {
         let at = self.taken(at);
         self.ids(checked, self.engine.window.stamp_at(at.into()));
@@ -65,7 +65,7 @@ impl Appending<'_> {
         const PART: usize = 1_024;
         let engine = self.engine;
         let extended = checked.into_iter().filter(|(_, verdict)| engine.extends(*verdict));
-        let mut ids = extended.map(|(id, _)| id.0).peekable();
+        let mut ids = extended.map(|(id, _)| id.digest).peekable();
         let mut part = Vec::new();
         while ids.peek().is_some() && self.has_room() {
             // In a buffer of its own, since the caller's iterator may panic, and a run must be
@@ -108,8 +108,8 @@ impl Dedup {
     ///
     /// let open = || Dedup::builder().journal(&directory, JournalOptions::new().deferred(true)).build();
     /// let dedup = open()?;
-    /// let (id, at) = (dedup.digest("a"), Timestamp::from_secs(17));
-    /// let verdict = dedup.check_prepared_at(id, at);
+    /// let (id, at) = (dedup.prepare("a"), Timestamp::from_secs(17));
+    /// let verdict = dedup.check_at(id, at);
     /// // … handle it …
     /// dedup.append(|appending| {
     ///     appending.accepted_at([(id, verdict)], at);
@@ -178,10 +178,10 @@ impl Dedup {
     ///
     /// let open = || Dedup::builder().journal(&directory, JournalOptions::new().deferred(true)).build();
     /// let dedup = open()?;
-    /// let (ids, at, mut verdicts) = (["a", "b"].map(|id| dedup.digest(id)), Timestamp::from_secs(1), Vec::new());
-    /// dedup.check_batch_prepared_at(ids, at, &mut verdicts);
+    /// let (ids, at, mut verdicts) = (["a", "b"].map(|id| dedup.prepare(id)), Timestamp::from_secs(1), Vec::new());
+    /// dedup.check_batch_at(ids, at, &mut verdicts);
     /// // … handle the first, then crash …
-    /// dedup.append_batch_prepared_at(ids.into_iter().zip(verdicts).take(1), at)?;
+    /// dedup.append_batch_at(ids.into_iter().zip(verdicts).take(1), at)?;
     /// # drop(dedup);
     /// let dedup = open()?;
     /// assert!(dedup.check_at("a", at).is_duplicate());
@@ -197,7 +197,7 @@ impl Dedup {
     /// # Errors
     ///
     /// The reason why the journal has failed, if it has; see [`flush`](Dedup::flush).
-    pub fn append_batch_prepared_at<I>(&self, checked: I, at: Timestamp) -> Result<(), JournalError>
+    pub fn append_batch_at<I>(&self, checked: I, at: Timestamp) -> Result<(), JournalError>
     where
         I: IntoIterator<Item = (Prepared, Verdict)>,
     {
@@ -205,7 +205,7 @@ impl Dedup {
     }
 
     /// Appends ids that were checked without a time; see
-    /// [`append_batch_prepared_at`](Dedup::append_batch_prepared_at).
+    /// [`append_batch_at`](Dedup::append_batch_at).
     ///
     /// After a restart they count from the time of this call, not from that of their checks: also
     /// towards the `ids` that a [`history`](crate::Builder::history) is made for. Whoever appends
@@ -214,8 +214,8 @@ impl Dedup {
     ///
     /// # Errors
     ///
-    /// As for [`append_batch_prepared_at`](Dedup::append_batch_prepared_at).
-    pub fn append_batch_prepared<I>(&self, checked: I) -> Result<(), JournalError>
+    /// As for [`append_batch_at`](Dedup::append_batch_at).
+    pub fn append_batch<I>(&self, checked: I) -> Result<(), JournalError>
     where
         I: IntoIterator<Item = (Prepared, Verdict)>,
     {

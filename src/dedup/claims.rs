@@ -3,6 +3,7 @@
 use super::Dedup;
 use super::attempt::{Attempt, ClaimOptions};
 use super::claim::{Claim, LostLease, Once, OnceError};
+use crate::Id;
 use crate::digest::Digest;
 use crate::engine::{BLOCK, Buffers, Engine, Tried};
 use crate::rules::{Rule, obeys};
@@ -44,13 +45,13 @@ impl Dedup {
     /// million ids can be in flight, in about 100 bytes each. Checks pay nothing until there has
     /// been a claim; from then on a look at their shard, and, if that has an id in flight, its
     /// lock. (For the cost of fingerprints see [`ClaimOptions::fingerprint`].)
-    pub fn claim(&self, id: impl AsRef<[u8]>) -> Attempt<'_> {
+    pub fn claim(&self, id: impl Id) -> Attempt<'_> {
         self.claim_with(id, ClaimOptions::new())
     }
 
     /// Claims an id, like [`claim`](Dedup::claim), with a lease of its own, or a fingerprint of the
     /// message; see [`ClaimOptions`].
-    pub fn claim_with(&self, id: impl AsRef<[u8]>, options: ClaimOptions<'_>) -> Attempt<'_> {
+    pub fn claim_with(&self, id: impl Id, options: ClaimOptions<'_>) -> Attempt<'_> {
         let (id, with_fingerprint) = self.digest_with(id, options.fingerprint);
         self.attempt(id, with_fingerprint, options.lease.unwrap_or(self.engine.lease))
     }
@@ -75,7 +76,7 @@ impl Dedup {
     ///
     /// [`Attempt::InProgress`] means that the time is up. A waiting thread is woken when
     /// the id is completed or released; it notices an expiry within 5 ms.
-    pub fn claim_wait(&self, id: impl AsRef<[u8]>, patience: Duration) -> Attempt<'_> {
+    pub fn claim_wait(&self, id: impl Id, patience: Duration) -> Attempt<'_> {
         let began = Instant::now();
         let (id, _) = self.digest_with(id, None);
         loop {
@@ -110,10 +111,10 @@ impl Dedup {
     /// ```
     pub fn claim_batch<'e, I>(&'e self, ids: I, attempts: &mut Vec<Attempt<'e>>)
     where
-        I: IntoIterator<Item: AsRef<[u8]>>,
+        I: IntoIterator<Item: Id>,
     {
         attempts.clear();
-        let mut ids = ids.into_iter().map(|id| self.digester.digest(id));
+        let mut ids = ids.into_iter().map(|id| id.digest_by(&self.digester));
         let (mut block, mut buffers) = (Vec::with_capacity(ids.size_hint().0.min(BLOCK)), Buffers::default());
         loop {
             block.clear();
@@ -175,7 +176,7 @@ impl Dedup {
     /// that another caller got the id.
     pub fn once<'e, T, E>(
         &'e self,
-        id: impl AsRef<[u8]>,
+        id: impl Id,
         work: impl FnOnce(&mut Claim<'e>) -> Result<T, E>,
     ) -> Result<Once<T>, OnceError<T, E>> {
         let mut claim = match self.claim(id) {
@@ -209,8 +210,8 @@ impl Dedup {
     }
 
     /// Returns the digest of an id, and that of the id with a fingerprint.
-    fn digest_with(&self, id: impl AsRef<[u8]>, fingerprint: Option<&[u8]>) -> (Digest, Option<Digest>) {
-        let id = self.digester.digest(id);
+    fn digest_with(&self, id: impl Id, fingerprint: Option<&[u8]>) -> (Digest, Option<Digest>) {
+        let id = id.digest_by(&self.digester);
         (id, fingerprint.map(|fingerprint| self.digester.digest_with(id, fingerprint)))
     }
 }

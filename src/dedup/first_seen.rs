@@ -2,7 +2,7 @@
 
 use super::{Dedup, Prepared};
 use crate::first_seen::FirstSeen;
-use crate::{Tier, Timestamp, Verdict};
+use crate::{Id, Tier, Timestamp, Verdict};
 
 impl Dedup {
     /// Returns when an id was first seen, to within a [tick](Dedup::tick), if the window has it.
@@ -25,8 +25,8 @@ impl Dedup {
     ///   that moment.
     /// - Of an id that was restored from a journal of a window with longer ticks, the
     ///   earliest time may be too late by two of those.
-    pub fn first_seen(&self, id: impl AsRef<[u8]>) -> Option<FirstSeen> {
-        let seen = self.engine.accepted(self.digester.digest(id))?;
+    pub fn first_seen(&self, id: impl Id) -> Option<FirstSeen> {
+        let seen = self.engine.accepted(id.digest_by(&self.digester))?;
         Some(self.engine.first_seen(seen, None))
     }
 
@@ -51,14 +51,14 @@ impl Dedup {
     ///
     /// It costs a second look at the id's bucket, for duplicates only (with refresh, for all);
     /// `check` itself takes no instruction more for it.
-    pub fn check_first_seen(&self, id: impl AsRef<[u8]>) -> (Verdict, Option<FirstSeen>) {
-        self.with_first_seen(self.prepare(id), None, |id| self.check_prepared(id))
+    pub fn check_first_seen(&self, id: impl Id) -> (Verdict, Option<FirstSeen>) {
+        self.with_first_seen(self.prepare(id), None, |id| self.check(id))
     }
 
     /// Checks an id at a time that the caller gives, as [`check_at`](Dedup::check_at) does; and if
     /// the window has it, returns when it was [first seen](Dedup::first_seen).
-    pub fn check_first_seen_at(&self, id: impl AsRef<[u8]>, at: Timestamp) -> (Verdict, Option<FirstSeen>) {
-        self.with_first_seen(self.prepare(id), Some(at), |id| self.check_prepared_at(id, at))
+    pub fn check_first_seen_at(&self, id: impl Id, at: Timestamp) -> (Verdict, Option<FirstSeen>) {
+        self.with_first_seen(self.prepare(id), Some(at), |id| self.check_at(id, at))
     }
 
     fn with_first_seen(
@@ -67,7 +67,7 @@ impl Dedup {
         event: Option<Timestamp>,
         check: impl FnOnce(Prepared) -> Verdict,
     ) -> (Verdict, Option<FirstSeen>) {
-        let look = || self.engine.accepted(id.0);
+        let look = || self.engine.accepted(id.digest);
         // Where a duplicate extends the stay of its id, the window knows the time before that only
         // until then.
         let before = self.engine.refresh_on_duplicate.then(look).flatten();

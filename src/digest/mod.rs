@@ -86,6 +86,8 @@ impl From<Digest> for u128 {
 pub struct Digester {
     key: DigestKey,
     keys: keyed::Keys,
+    /// The same for all digesters with this key, and for hardly any other.
+    pub(crate) tag: u32,
     /// The processor's AES, if it has it and ids are to be digested with it.
     hardware: Option<aes::Hardware>,
 }
@@ -119,7 +121,8 @@ impl Digester {
     pub(crate) fn new(key: DigestKey) -> Self {
         let keys = keyed::Keys::new(key.bits);
         let hardware = aes::Hardware::detect().filter(|_| key.kind == DigestKind::Keyed);
-        Digester { key, keys, hardware }
+        let tag = keys.digest_portably(&[key.kind as u8]) as u32;
+        Digester { key, keys, tag, hardware }
     }
 
     /// Returns a digester for the same ids in another namespace: one id in two scopes has two

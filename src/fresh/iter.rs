@@ -1,6 +1,6 @@
 //! Iterators without their duplicates.
 
-use crate::{Dedup, Prepared, Verdict};
+use crate::{Dedup, Digest, Id, Verdict};
 use std::collections::VecDeque;
 use std::fmt;
 use std::iter::{Fuse, FusedIterator};
@@ -32,7 +32,7 @@ pub trait DedupIterator: Iterator + Sized {
     /// ```
     ///
     /// For ids that are not a part of their item, such as integers and keys of several parts, see
-    /// [`dedup_by_prepared`](DedupIterator::dedup_by_prepared).
+    /// [`dedup_by`](DedupIterator::dedup_by).
     ///
     /// # Guarantees
     ///
@@ -62,17 +62,16 @@ pub trait DedupIterator: Iterator + Sized {
         self,
         dedup: &'d Dedup,
         mut id_of: F,
-    ) -> DedupById<'d, Self, impl FnMut(&Self::Item) -> Prepared>
+    ) -> DedupById<'d, Self, impl FnMut(&Self::Item) -> Digest>
     where
-        I: AsRef<[u8]> + ?Sized,
+        I: Id + ?Sized,
         F: FnMut(&Self::Item) -> &I,
     {
-        self.dedup_by_prepared(dedup, move |item| dedup.digest(id_of(item)))
+        DedupById::new(self, dedup, move |item| id_of(item).digest_by(&dedup.digester))
     }
 
     /// Leaves out items whose id is not fresh; see [`dedup_by_id`](DedupIterator::dedup_by_id).
-    /// `id_of` [digests](Dedup::digest) the id itself, with the same handle, so it can be made on
-    /// the spot.
+    /// `id_of` makes the id on the spot.
     ///
     /// ```
     /// use hapax::{Dedup, DedupIterator, Int};
@@ -80,25 +79,21 @@ pub trait DedupIterator: Iterator + Sized {
     /// fn main() -> Result<(), hapax::Error> {
     ///     let dedup = Dedup::builder().build()?;
     ///     let offsets = [17_u64, 18, 17].into_iter();
-    ///     let fresh = offsets.dedup_by_prepared(&dedup, |offset| dedup.digest(Int::from(*offset)));
+    ///     let fresh = offsets.dedup_by(&dedup, |offset| Int::from(*offset));
     ///     assert!(fresh.eq([17, 18]));
     ///     Ok(())
     /// }
     /// ```
-    fn dedup_by_prepared<F>(self, dedup: &Dedup, id_of: F) -> DedupById<'_, Self, F>
+    fn dedup_by<'d, I, F>(
+        self,
+        dedup: &'d Dedup,
+        mut id_of: F,
+    ) -> DedupById<'d, Self, impl FnMut(&Self::Item) -> Digest>
     where
-        F: FnMut(&Self::Item) -> Prepared,
+        I: Id,
+        F: FnMut(&Self::Item) -> I,
     {
-        DedupById {
-            items: self.fuse(),
-            dedup,
-            id_of,
-            ahead: VecDeque::new(),
-            max_ahead: READ_AHEAD,
-            checks_ahead: false,
-            verdicts: Vec::new(),
-            fresh: VecDeque::new(),
-        }
+        DedupById::new(self, dedup, move |item| id_of(item).digest_by(&dedup.digester))
     }
 }
 
@@ -111,13 +106,28 @@ pub struct DedupById<'d, It: Iterator, F> {
     dedup: &'d Dedup,
     id_of: F,
     /// Items that are read, and not yet checked.
-    ahead: VecDeque<(It::Item, Prepared)>,
+    ahead: VecDeque<(It::Item, Digest)>,
     max_ahead: usize,
     /// True if what is read ahead is checked together, before its turn.
     checks_ahead: bool,
     verdicts: Vec<Verdict>,
     /// Items that were checked before their turn, and are fresh.
     fresh: VecDeque<It::Item>,
+}
+
+impl<'d, It: Iterator, F: FnMut(&It::Item) -> Digest> DedupById<'d, It, F> {
+    fn new(items: It, dedup: &'d Dedup, id_of: F) -> Self {
+        DedupById {
+            items: items.fuse(),
+            dedup,
+            id_of,
+            ahead: VecDeque::new(),
+            max_ahead: READ_AHEAD,
+            checks_ahead: false,
+            verdicts: Vec::new(),
+            fresh: VecDeque::new(),
+        }
+    }
 }
 
 impl<It: Iterator, F> DedupById<'_, It, F> {
@@ -175,7 +185,7 @@ impl<It: Iterator, F> DedupById<'_, It, F> {
     }
 }
 
-impl<It: Iterator, F: FnMut(&It::Item) -> Prepared> DedupById<'_, It, F> {
+impl<It: Iterator, F: FnMut(&It::Item) -> Digest> DedupById<'_, It, F> {
     /// Reads the item whose turn it is, and after it those that are promised. Returns false at the
     /// end.
     fn read(&mut self) -> bool {
@@ -197,20 +207,21 @@ impl<It: Iterator, F: FnMut(&It::Item) -> Prepared> DedupById<'_, It, F> {
         let id = (self.id_of)(&item);
         // (A batch asks for its memory itself.)
         if !self.checks_ahead {
-            self.dedup.engine.prefetch(id.0);
+            self.dedup.engine.prefetch(id);
         }
         self.ahead.push_back((item, id));
     }
 
     /// Checks all that is read, and keeps what is fresh.
     fn check_all(&mut self) {
-        self.dedup.check_batch_prepared(self.ahead.iter().map(|(_, id)| *id), &mut self.verdicts);
+        let engine = &self.dedup.engine;
+        engine.check_batch(self.ahead.iter().map(|(_, id)| *id), engine.now(), &mut self.verdicts);
         let checked = self.ahead.drain(..).zip(&self.verdicts);
         self.fresh.extend(checked.filter(|(_, verdict)| verdict.is_fresh()).map(|((item, _), _)| item));
     }
 }
 
-impl<It: Iterator, F: FnMut(&It::Item) -> Prepared> Iterator for DedupById<'_, It, F> {
+impl<It: Iterator, F: FnMut(&It::Item) -> Digest> Iterator for DedupById<'_, It, F> {
     type Item = It::Item;
 
     fn next(&mut self) -> Option<It::Item> {
@@ -226,7 +237,8 @@ impl<It: Iterator, F: FnMut(&It::Item) -> Prepared> Iterator for DedupById<'_, I
                 continue;
             }
             let (item, id) = self.ahead.pop_front()?;
-            if self.dedup.check_prepared(id).is_fresh() {
+            let engine = &self.dedup.engine;
+            if engine.check(id, engine.now()).is_fresh() {
                 return Some(item);
             }
         }
@@ -239,7 +251,7 @@ impl<It: Iterator, F: FnMut(&It::Item) -> Prepared> Iterator for DedupById<'_, I
     }
 }
 
-impl<It: Iterator, F: FnMut(&It::Item) -> Prepared> FusedIterator for DedupById<'_, It, F> {}
+impl<It: Iterator, F: FnMut(&It::Item) -> Digest> FusedIterator for DedupById<'_, It, F> {}
 
 impl<It: Iterator, F> fmt::Debug for DedupById<'_, It, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

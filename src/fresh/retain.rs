@@ -1,6 +1,6 @@
 //! Vectors without their duplicates.
 
-use crate::{Dedup, Prepared};
+use crate::{Dedup, Digest, Id};
 
 /// The most items that are checked together: enough for their memory accesses to overlap, and for
 /// a journal to write them as one.
@@ -31,7 +31,7 @@ impl Dedup {
     /// ```
     ///
     /// For ids that are not a part of their item, such as integers and keys of several parts, see
-    /// [`retain_fresh_prepared`](Dedup::retain_fresh_prepared).
+    /// [`retain_fresh_by`](Dedup::retain_fresh_by).
     ///
     /// Items whose ids are [claimed](Dedup::claim) are removed, too. A message that is in progress
     /// must come again: where there are claims, use [`check_batch`](Dedup::check_batch), and look
@@ -49,14 +49,14 @@ impl Dedup {
     /// memory during the call, however many items there are.
     pub fn retain_fresh<T, I, F>(&self, items: &mut Vec<T>, mut id_of: F)
     where
-        I: AsRef<[u8]> + ?Sized,
+        I: Id + ?Sized,
         F: FnMut(&T) -> &I,
     {
-        self.retain_fresh_prepared(items, |item| self.digest(id_of(item)));
+        self.retain(items, |item| id_of(item).digest_by(&self.digester));
     }
 
-    /// Keeps the items whose id is fresh; see [`retain_fresh`](Dedup::retain_fresh). `id_of`
-    /// [digests](Dedup::digest) the id itself, with this handle, so it can be made on the spot.
+    /// Keeps the items whose id is fresh; see [`retain_fresh`](Dedup::retain_fresh). `id_of` makes
+    /// the id on the spot, or [prepares](Dedup::prepare) it there.
     ///
     /// ```
     /// use hapax::{Dedup, Int, Key};
@@ -65,13 +65,13 @@ impl Dedup {
     ///     let dedup = Dedup::builder().build()?;
     ///
     ///     let mut numbers = vec![17_u64, 18, 17];
-    ///     dedup.retain_fresh_prepared(&mut numbers, |number| dedup.digest(Int::from(*number)));
+    ///     dedup.retain_fresh_by(&mut numbers, |number| Int::from(*number));
     ///     assert_eq!(numbers, [17, 18]);
     ///
     ///     let mut key = Key::new(); // used again and again
     ///     let mut events = vec![("orders", 17), ("invoices", 17), ("orders", 17)];
-    ///     dedup.retain_fresh_prepared(&mut events, |(topic, offset)| {
-    ///         dedup.digest(key.clear().text(topic).int(*offset))
+    ///     dedup.retain_fresh_by(&mut events, |(topic, offset)| {
+    ///         dedup.prepare(key.clear().text(topic).int(*offset))
     ///     });
     ///     assert_eq!(events, [("orders", 17), ("invoices", 17)]);
     ///     Ok(())
@@ -81,7 +81,11 @@ impl Dedup {
     /// # Panics
     ///
     /// As [`retain_fresh`](Dedup::retain_fresh) does.
-    pub fn retain_fresh_prepared<T>(&self, items: &mut Vec<T>, mut id_of: impl FnMut(&T) -> Prepared) {
+    pub fn retain_fresh_by<T, I: Id>(&self, items: &mut Vec<T>, mut id_of: impl FnMut(&T) -> I) {
+        self.retain(items, |item| id_of(item).digest_by(&self.digester));
+    }
+
+    fn retain<T>(&self, items: &mut Vec<T>, mut id_of: impl FnMut(&T) -> Digest) {
         let batch = items.len().min(BATCH);
         let (mut ids, mut verdicts) = (Vec::with_capacity(batch), Vec::with_capacity(batch));
         // The fresh ones come first, then those that are not, then those that are not yet checked.
@@ -91,7 +95,7 @@ impl Dedup {
             // none of them is marked.
             ids.clear();
             ids.extend(items[checked..].iter().take(BATCH).map(&mut id_of));
-            self.check_batch_prepared(ids.iter().copied(), &mut verdicts);
+            self.engine.check_batch(ids.iter().copied(), self.engine.now(), &mut verdicts);
             for verdict in &verdicts {
                 if verdict.is_fresh() {
                     items.swap(fresh, checked);
@@ -126,7 +130,7 @@ mod tests {
             }
             let expected: Vec<_> = ids.iter().copied().filter(|id| one_by_one.check(Int::from(*id)).is_fresh()).collect();
             let mut kept = ids;
-            batched.retain_fresh_prepared(&mut kept, |id| batched.digest(Int::from(*id)));
+            batched.retain_fresh_by(&mut kept, |id| Int::from(*id));
             prop_assert_eq!(kept, expected);
             prop_assert_eq!(batched.stats().fresh, one_by_one.stats().fresh);
         }
@@ -163,8 +167,8 @@ mod tests {
         assert!(dedup.check("3").is_fresh());
         let all: Vec<_> = (0..2 * BATCH + 9).map(|i| i.to_string()).collect();
         let (mut items, bad) = (all.clone(), (BATCH + 5).to_string());
-        let id_of = |item: &String| if *item == bad { panic!("no id") } else { dedup.digest(item) };
-        let outcome = catch_unwind(AssertUnwindSafe(|| dedup.retain_fresh_prepared(&mut items, id_of)));
+        let id_of = |item: &String| if *item == bad { panic!("no id") } else { dedup.prepare(item) };
+        let outcome = catch_unwind(AssertUnwindSafe(|| dedup.retain_fresh_by(&mut items, id_of)));
         assert!(outcome.is_err());
         for (i, item) in all.iter().enumerate() {
             assert!(items.contains(item), "{item} is lost");

@@ -143,10 +143,10 @@ mod tests {
                 drop(dedup);
                 dedup = open(&disk, &clock).unwrap();
             }
-            dedup.check(n.to_le_bytes());
+            let _ = dedup.check(n.to_le_bytes());
             checkpoint(&dedup, n);
             clock.advance(Duration::from_secs(7));
-            dedup.check((1_000 + n).to_le_bytes()); // in no checkpoint yet
+            let _ = dedup.check((1_000 + n).to_le_bytes()); // in no checkpoint yet
             let durable = dedup.durable_files().unwrap();
             assert_eq!(durable.positions, [(b"log".to_vec(), n.to_be_bytes().to_vec())]);
             assert!(durable.files.iter().rev().skip(1).all(|file| file.is_closed));
@@ -170,7 +170,7 @@ mod tests {
         let dedup = open(&disk, &clock).unwrap();
         let mut before: Vec<(DurableFile, Vec<u8>)> = Vec::new();
         for n in 0..30_u64 {
-            dedup.check(n.to_le_bytes());
+            let _ = dedup.check(n.to_le_bytes());
             checkpoint(&dedup, n);
             clock.advance(Duration::from_secs(7));
             let files = dedup.durable_files().unwrap().files;
@@ -189,7 +189,7 @@ mod tests {
         let (disk, clock) = (Simulated::new(), clock());
         let dedup = open(&disk, &clock).unwrap();
         for n in 0..10_u64 {
-            dedup.check(n.to_le_bytes());
+            let _ = dedup.check(n.to_le_bytes());
             checkpoint(&dedup, n);
             clock.advance(Duration::from_secs(7));
         }
@@ -208,7 +208,7 @@ mod tests {
     fn after_a_failure_there_is_no_durable_part_until_it_goes_on() {
         let (disk, clock) = (Simulated::new(), clock());
         let dedup = open(&disk, &clock).unwrap();
-        dedup.check("a");
+        let _ = dedup.check("a");
         disk.plan(Some(Call::Sync), 0, Fault::Error(5));
         dedup.checkpoint([("log", [1])]).unwrap();
         assert!(dedup.flush().is_err() && dedup.durable_files().is_err());

@@ -148,7 +148,7 @@ impl JournalOptions {
     }
 
     /// Sets whether ids that a check accepts are held back until
-    /// [`append_batch_prepared_at`](crate::Dedup::append_batch_prepared_at) says that they were
+    /// [`append_batch_at`](crate::Dedup::append_batch_at) says that they were
     /// handled, too: for pipelines that check early and work later, and want ids that were not
     /// worked on to be fresh after a crash. (Completed claims are appended in any case.) Default:
     /// accepted ids are appended at once.

@@ -1,8 +1,37 @@
-//! Ids that are not byte strings to begin with: integers, and keys made of several parts.
+//! Ids: byte strings, and what is none to begin with: integers, and keys made of several parts.
 
 mod text;
 
 pub use text::KeyTextError;
+
+use crate::digest::{Digest, Digester};
+
+/// An id, as the calls of an engine take it: bytes in any form, an [`Int`], a [`Key`], or an id
+/// that was [prepared](crate::Dedup::prepare).
+///
+/// ```
+/// use hapax::{Dedup, Id, Int};
+///
+/// fn is_new(dedup: &Dedup, id: impl Id) -> bool {
+///     dedup.check(id).is_fresh()
+/// }
+///
+/// let dedup = Dedup::builder().build()?;
+/// assert!(is_new(&dedup, "order-17") && is_new(&dedup, Int::from(17_u64)));
+/// assert!(!is_new(&dedup, dedup.prepare(b"order-17")));
+/// # Ok::<(), hapax::Error>(())
+/// ```
+pub trait Id {
+    #[doc(hidden)]
+    fn digest_by(&self, digester: &Digester) -> Digest;
+}
+
+impl<I: AsRef<[u8]> + ?Sized> Id for I {
+    #[inline(always)]
+    fn digest_by(&self, digester: &Digester) -> Digest {
+        digester.digest(self)
+    }
+}
 
 /// An integer as an id.
 ///

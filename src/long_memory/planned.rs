@@ -54,11 +54,11 @@ fn with_the_window_that_is_advised_an_id_is_written_three_times_and_ten_segments
         let mut most = 0;
         for second in 0..4 * retention.as_secs() {
             clock.advance(Duration::from_secs(1));
-            let ids: Vec<_> = (second * RATE..(second + 1) * RATE).map(|id| dedup.digest(id.to_be_bytes())).collect();
-            let verdicts: Vec<_> = ids.iter().map(|id| dedup.check_prepared(*id)).collect();
+            let ids: Vec<_> = (second * RATE..(second + 1) * RATE).map(|id| dedup.prepare(id.to_be_bytes())).collect();
+            let verdicts: Vec<_> = ids.iter().map(|id| dedup.check(*id)).collect();
             assert!(verdicts.iter().all(|verdict| verdict.is_fresh()));
             if deferred {
-                dedup.append_batch_prepared(ids.into_iter().zip(verdicts)).unwrap();
+                dedup.append_batch(ids.into_iter().zip(verdicts)).unwrap();
             }
             most = most.max(dedup.stats().long_memory.unwrap().segments.segments);
         }

@@ -36,7 +36,7 @@ impl World {
         let wrong = verdicts.iter().filter(|verdict| verdict.certainty() == Certainty::Guess).count();
         self.note(format_args!("burst {wrong}"));
         if self.config.deferred {
-            let ids = ids.map(|id| self.dedup().digest(id.to_be_bytes()));
+            let ids = ids.map(|id| self.dedup().prepare(id.to_be_bytes()));
             let checked: Vec<_> = ids.zip(&verdicts).map(|(id, verdict)| (None, id, *verdict)).collect();
             self.deferred.extend(checked);
         } else {

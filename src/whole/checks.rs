@@ -66,7 +66,7 @@ impl World {
         if answer == Answer::Fresh || answer == Answer::FreshGuess || rules.refresh {
             match self.config.deferred {
                 false => self.journaled(id),
-                true => self.deferred.push((Some(id), self.dedup().digest(name(id)), verdict)),
+                true => self.deferred.push((Some(id), self.dedup().prepare(name(id)), verdict)),
             }
         }
         Ok(())
@@ -75,7 +75,7 @@ impl World {
     pub(super) fn check_prepared(&mut self, id: Id) -> Result<(), Wrong> {
         let now = self.begin();
         let prepared = self.dedup().prepare(name(id));
-        let verdict = self.dedup().check_prepared(prepared);
+        let verdict = self.dedup().check(prepared);
         let now = self.end(now);
         self.judge_check(id, verdict, now)
     }

@@ -51,7 +51,7 @@ impl World {
         let now = self.moment(false);
         let deferred = std::mem::take(&mut self.deferred);
         let checked = deferred.iter().map(|(_, id, verdict)| (*id, *verdict));
-        let appended = self.dedup().append_batch_prepared(checked);
+        let appended = self.dedup().append_batch(checked);
         self.note(format_args!("append {}", appended.is_ok()));
         if appended.is_err() && !self.journal.may_fail() {
             return Err(format!("append: {appended:?}"));

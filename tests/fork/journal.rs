@@ -26,7 +26,7 @@ fn has_no_journal(dedup: &Dedup) {
     is_forked(dedup.durable_up_to());
     is_forked(dedup.appended_up_to());
     is_forked(dedup.append(|appending| appending.position("source", "1")));
-    is_forked(dedup.append_batch_prepared([]));
+    is_forked(dedup.append_batch([]));
     is_forked(dedup.positions());
     is_forked(dedup.reopen_journal());
     let stats = dedup.stats().journal.unwrap();

@@ -132,7 +132,7 @@ impl Part {
             },
             Part::Parent => {
                 let dedup = opened.unwrap();
-                dedup.check("of the parent");
+                let _ = dedup.check("of the parent");
                 // The child lives until the process that started us closes our standard input.
                 let child = fork(|| drop(std::io::stdin().read(&mut [0])));
                 println!("{child}");

@@ -196,8 +196,8 @@ fn handles_share_the_engine() {
     let clone = dedup.clone();
     assert!(clone.check("1").is_fresh());
     assert!(dedup.check("1").is_duplicate());
-    assert!(dedup.check_prepared(clone.prepare("1")).is_duplicate());
-    assert!(dedup.check_prepared(clone.prepare("2")).is_fresh());
+    assert!(dedup.check(clone.prepare("1")).is_duplicate());
+    assert!(dedup.check(clone.prepare("2")).is_fresh());
     assert_eq!((dedup.stats().fresh, clone.stats().duplicates_by_window), (2, 2));
 }
 
@@ -380,4 +380,24 @@ fn a_history_counts_from_the_largest_time_seen() {
     assert!(dedup.check_at("next", seconds(1_530)).is_fresh());
     let verdict = dedup.check_at("late", seconds(1_531));
     assert!(verdict.is_duplicate(), "accepted at 1,400 s, 131 s ago: {verdict:?}");
+}
+
+#[test]
+fn an_id_that_was_prepared_is_the_same_for_handles_of_its_scope_and_refused_by_others() {
+    let dedup = Dedup::builder().build().unwrap();
+    let prepared = dedup.prepare("a");
+    assert!(dedup.clone().check(prepared).is_fresh());
+    assert!(dedup.check("a").is_duplicate() && dedup.contains(prepared).is_some());
+    let (orders, same) = (dedup.with_scope("orders"), dedup.with_scope("orders"));
+    assert!(orders.check(same.prepare("a")).is_fresh() && orders.check("a").is_duplicate());
+
+    let other = Dedup::builder().build().unwrap();
+    let mut verdicts = Vec::new();
+    for refused in [&orders, &other] {
+        let is_refused = |call: &mut dyn FnMut()| std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)).is_err();
+        assert!(is_refused(&mut || _ = refused.check(prepared)));
+        assert!(is_refused(&mut || drop(refused.claim(prepared))));
+        assert!(is_refused(&mut || refused.check_batch([prepared], &mut verdicts)));
+    }
+    assert!(orders.claim("b").claimed().is_some() && other.check("a").is_fresh());
 }

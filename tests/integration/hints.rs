@@ -23,18 +23,18 @@ fn ids(from: u64) -> Announcing<impl Iterator<Item = Int<8>>> {
 
 /// Runs each batch call that checks, on an engine.
 fn check_in_each_way(dedup: &Dedup) {
-    let prepared = |from: u64| Announcing((from..from + 100).map(|id| dedup.digest(Int::from(id))));
+    let prepared = |from: u64| Announcing((from..from + 100).map(|id| dedup.prepare(Int::from(id))));
     let (at, mut verdicts) = (Timestamp::from_secs(1_000_000), Vec::new());
     let all = |verdicts: &[Verdict], is_right: fn(&Verdict) -> bool| {
         assert!(verdicts.len() == 100 && verdicts.iter().all(is_right), "{verdicts:?}");
     };
     dedup.check_batch(ids(0), &mut verdicts);
     all(&verdicts, |verdict| verdict.is_fresh());
-    dedup.check_batch_prepared(prepared(1_000), &mut verdicts);
+    dedup.check_batch(prepared(1_000), &mut verdicts);
     all(&verdicts, |verdict| verdict.is_fresh());
     dedup.check_batch_at(ids(2_000), at, &mut verdicts);
     all(&verdicts, |verdict| verdict.is_fresh());
-    dedup.check_batch_prepared_at(prepared(3_000), at, &mut verdicts);
+    dedup.check_batch_at(prepared(3_000), at, &mut verdicts);
     all(&verdicts, |verdict| verdict.is_fresh());
     // In five hundred years.
     dedup.check_batch_at(ids(4_000), Timestamp::from_secs(1 << 34), &mut verdicts);
@@ -62,12 +62,12 @@ fn journals_believe_no_announcement() {
     let dedup = Dedup::builder().journal(directory.path(), JournalOptions::new()).build().unwrap();
     check_in_each_way(&dedup);
     let fresh = dedup.check("another");
-    let checked = |from: u64| Announcing((from..from + 100).map(|id| (dedup.digest(Int::from(id)), fresh)));
+    let checked = |from: u64| Announcing((from..from + 100).map(|id| (dedup.prepare(Int::from(id)), fresh)));
     let before = dedup.appended_up_to().unwrap();
     dedup.append(|appending| appending.accepted(checked(10_000))).unwrap();
     dedup.append(|appending| appending.accepted_at(checked(11_000), Timestamp::from_secs(1_000_000))).unwrap();
-    dedup.append_batch_prepared(checked(12_000)).unwrap();
-    dedup.append_batch_prepared_at(checked(13_000), Timestamp::from_secs(1_000_000)).unwrap();
+    dedup.append_batch(checked(12_000)).unwrap();
+    dedup.append_batch_at(checked(13_000), Timestamp::from_secs(1_000_000)).unwrap();
     assert_eq!(dedup.appended_up_to().unwrap().as_u64() - before.as_u64(), 400);
     dedup.flush().unwrap();
 }

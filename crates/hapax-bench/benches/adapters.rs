@@ -21,21 +21,21 @@ type Check = fn(&Dedup, Vec<u64>) -> usize;
 
 const WAYS: [(&str, Check); 6] = [
     ("check, one by one", |dedup, ids| ids.iter().filter(|id| dedup.check(Int::from(**id)).is_fresh()).count()),
-    ("dedup_by_prepared, read_ahead(0)", |dedup, ids| {
-        looped(ids.into_iter().dedup_by_prepared(dedup, |id| prepared(dedup, *id)).read_ahead(0))
+    ("dedup_by, read_ahead(0)", |dedup, ids| {
+        looped(ids.into_iter().dedup_by(dedup, |id| prepared(dedup, *id)).read_ahead(0))
     }),
-    ("dedup_by_prepared", |dedup, ids| looped(ids.into_iter().dedup_by_prepared(dedup, |id| prepared(dedup, *id)))),
-    ("dedup_by_prepared, check_ahead(255)", |dedup, ids| {
-        looped(ids.into_iter().dedup_by_prepared(dedup, |id| prepared(dedup, *id)).check_ahead(255))
+    ("dedup_by", |dedup, ids| looped(ids.into_iter().dedup_by(dedup, |id| prepared(dedup, *id)))),
+    ("dedup_by, check_ahead(255)", |dedup, ids| {
+        looped(ids.into_iter().dedup_by(dedup, |id| prepared(dedup, *id)).check_ahead(255))
     }),
-    ("retain_fresh_prepared", |dedup, mut ids| {
-        dedup.retain_fresh_prepared(&mut ids, |id| prepared(dedup, *id));
+    ("retain_fresh_by", |dedup, mut ids| {
+        dedup.retain_fresh_by(&mut ids, |id| prepared(dedup, *id));
         ids.len()
     }),
-    ("check_batch_prepared", |dedup, ids| {
+    ("check_batch", |dedup, ids| {
         let mut verdicts: Vec<Verdict> = Vec::new();
         let of_batch = |ids: &[u64]| {
-            dedup.check_batch_prepared(ids.iter().map(|id| prepared(dedup, *id)), &mut verdicts);
+            dedup.check_batch(ids.iter().map(|id| prepared(dedup, *id)), &mut verdicts);
             verdicts.iter().filter(|verdict| verdict.is_fresh()).count()
         };
         ids.chunks(BATCH).map(of_batch).sum()
@@ -87,7 +87,7 @@ fn ids(live: usize) -> Vec<u64> {
 }
 
 fn prepared(dedup: &Dedup, id: u64) -> Prepared {
-    dedup.digest(Int::from(id))
+    dedup.prepare(Int::from(id))
 }
 
 /// Counts as a loop does, with `next`.

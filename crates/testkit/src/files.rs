@@ -28,7 +28,7 @@ fn valid() -> &'static [Vec<u8>; 2] {
         let directory = directory();
         let dedup = builder().journal(&directory, JournalOptions::new()).build().unwrap();
         for id in 0..IDS {
-            dedup.check(Int::from(id));
+            let _ = dedup.check(Int::from(id));
             dedup.flush().unwrap();
         }
         drop(dedup);

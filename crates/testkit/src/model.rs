@@ -305,7 +305,7 @@ impl Both {
 
     fn prepared(&mut self, id: u64) -> Prepared {
         let dedup = &self.dedup;
-        self.prepared.remove(&id).unwrap_or_else(|| dedup.digest(Int::from(id)))
+        self.prepared.remove(&id).unwrap_or_else(|| dedup.prepare(Int::from(id)))
     }
 
     fn check(&mut self, how: How, id: u64) {
@@ -316,11 +316,11 @@ impl Both {
             (false, true) => self.dedup.check_at(Int::from(id), at),
             (true, false) => {
                 let prepared = self.prepared(id);
-                self.dedup.check_prepared(prepared)
+                self.dedup.check(prepared)
             }
             (true, true) => {
                 let prepared = self.prepared(id);
-                self.dedup.check_prepared_at(prepared, at)
+                self.dedup.check_at(prepared, at)
             }
         };
         match taken {
@@ -338,8 +338,8 @@ impl Both {
         match (how.prepared, how.at) {
             (false, false) => self.dedup.check_batch(ints, verdicts),
             (false, true) => self.dedup.check_batch_at(ints, at, verdicts),
-            (true, false) => self.dedup.check_batch_prepared(prepared, verdicts),
-            (true, true) => self.dedup.check_batch_prepared_at(prepared, at, verdicts),
+            (true, false) => self.dedup.check_batch(prepared, verdicts),
+            (true, true) => self.dedup.check_batch_at(prepared, at, verdicts),
         }
         assert_eq!(verdicts.len(), ids.len());
         for (&id, verdict) in ids.iter().zip(std::mem::take(&mut self.verdicts)) {

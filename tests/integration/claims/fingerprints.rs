@@ -122,7 +122,7 @@ fn what_only_the_history_guesses_at_is_no_mismatch() {
 fn what_was_accepted_without_a_fingerprint_is_a_duplicate_whatever_the_fingerprint() {
     let (dedup, _) = engine();
     let (mut attempts, mut ended) = (Vec::new(), Vec::new());
-    dedup.check("checked");
+    let _ = dedup.check("checked");
     dedup.claim("claimed").claimed().unwrap().complete().unwrap();
     dedup.claim_batch(["in a batch"], &mut attempts);
     dedup.complete_batch(attempts.drain(..).filter_map(Attempt::claimed), &mut ended);

@@ -21,7 +21,7 @@ fn a_claim_of_what_is_done_slides_the_window() {
         let mut attempts = Vec::new();
         for round in 0..20 {
             clock.advance(WINDOW * 9 / 10);
-            dedup.check(format!("other {round}"));
+            let _ = dedup.check(format!("other {round}"));
             assert!(dedup.claim("one").is_duplicate(), "history: {with_history}, round {round}");
             dedup.claim_batch(["many"], &mut attempts);
             assert!(attempts[0].is_duplicate(), "history: {with_history}, round {round}: {attempts:?}");
@@ -41,7 +41,7 @@ fn a_fingerprint_lives_as_long_as_its_id() {
         done(&dedup);
         for round in 0..10 {
             clock.advance(WINDOW * 6 / 10);
-            dedup.check(format!("other {round}"));
+            let _ = dedup.check(format!("other {round}"));
             assert!(pay(&dedup), "history: {with_history}, round {round}: asked for within a window that slides");
         }
     }

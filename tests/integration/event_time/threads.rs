@@ -21,7 +21,7 @@ fn threads_replay_2020_beside_calls_without_a_time() {
                             dedup.contains("x");
                             dedup.forget("x");
                         } else {
-                            dedup.check("y");
+                            let _ = dedup.check("y");
                             drop(dedup.claim("z"));
                         }
                     }

@@ -8,16 +8,16 @@ fn appending_to_a_journal_that_has_failed_returns_and_says_why() {
     let options = JournalOptions::new().deferred(true).max_disk_bytes(1_000);
     let dedup = directory.builder(&clock, options).build().unwrap();
     let mut verdicts = Vec::new();
-    let ids: Vec<_> = (0..200_000_u32).map(|id| dedup.digest(id.to_be_bytes())).collect();
-    dedup.check_batch_prepared(ids.iter().copied(), &mut verdicts);
+    let ids: Vec<_> = (0..200_000_u32).map(|id| dedup.prepare(id.to_be_bytes())).collect();
+    dedup.check_batch(ids.iter().copied(), &mut verdicts);
     let checked = || ids.iter().copied().zip(verdicts.iter().copied());
-    let failed = dedup.append_batch_prepared(checked()).and_then(|()| dedup.flush()).unwrap_err();
+    let failed = dedup.append_batch(checked()).and_then(|()| dedup.flush()).unwrap_err();
     assert!(matches!(failed, JournalError::OverBudget { .. }), "{failed}");
     for n in [0, 1, 200_000] {
-        let again = dedup.append_batch_prepared(checked().take(n)).unwrap_err();
+        let again = dedup.append_batch(checked().take(n)).unwrap_err();
         assert!(matches!(again, JournalError::OverBudget { .. }), "{again}");
         let at = hapax::Clock::now(&clock);
-        assert!(dedup.append_batch_prepared_at(checked().take(n), at).is_err());
+        assert!(dedup.append_batch_at(checked().take(n), at).is_err());
     }
     assert!(matches!(dedup.append(|_| ()), Err(JournalError::OverBudget { .. })));
 }
@@ -32,9 +32,9 @@ fn what_is_appended_as_one_is_in_one_block_and_the_latest_positions_are_known() 
         dedup
             .append(|appending| {
                 for part in 0..5 {
-                    let id = dedup.digest((round * 5 + part).to_be_bytes());
-                    let verdict = dedup.check_prepared_at(id, at);
-                    appending.accepted_at([(id, verdict), (id, dedup.check_prepared_at(id, at))], at);
+                    let id = dedup.prepare((round * 5 + part).to_be_bytes());
+                    let verdict = dedup.check_at(id, at);
+                    appending.accepted_at([(id, verdict), (id, dedup.check_at(id, at))], at);
                 }
                 appending.position("even or odd", (round % 2).to_be_bytes());
                 appending.position([round as u8 % 3], "an older one");
@@ -60,7 +60,7 @@ fn positions_outlive_the_files_that_they_were_said_in() {
     dedup.flush().unwrap();
     let first = directory.segments();
     for step in 0..40_u32 {
-        dedup.check(step.to_be_bytes());
+        let _ = dedup.check(step.to_be_bytes());
         dedup.flush().unwrap();
         clock.advance(WINDOW / 10);
     }
@@ -121,5 +121,5 @@ fn what_is_too_large_to_be_appended_is_refused_as_a_whole() {
     assert_eq!(directory.open(&clock).positions().unwrap().len(), 65_536);
     let without = Dedup::builder().build().unwrap();
     assert!(matches!(without.append(|_| ()), Err(JournalError::NotConfigured)));
-    assert!(without.append_batch_prepared([]).is_ok() && without.positions().unwrap().is_empty());
+    assert!(without.append_batch([]).is_ok() && without.positions().unwrap().is_empty());
 }

@@ -9,7 +9,7 @@ fn of_files(name: &str, clock: &ManualClock) -> (Directory, Vec<PathBuf>) {
         let dedup = directory.open(clock);
         dedup.check_batch([id.to_be_bytes(), (100 + id).to_be_bytes()], &mut Vec::new());
         dedup.flush().unwrap();
-        dedup.check((200 + id).to_be_bytes());
+        let _ = dedup.check((200 + id).to_be_bytes());
     }
     let segments = directory.segments();
     assert_eq!(segments.len(), 5);
@@ -68,7 +68,7 @@ fn damage_is_refused_and_said_or_what_is_whole_is_kept() {
         assert_eq!(known.count() as u64, 15 - ids_lost, "{name}");
         assert_eq!(recovery.moved_aside.len() as u64, 1 - files_lost, "{name}");
         assert!(recovery.moved_aside.iter().all(|path| fs::read(path).unwrap() == before[file]), "{name}");
-        dedup.check("more");
+        let _ = dedup.check("more");
         drop(dedup);
         let dedup = directory.open(&clock);
         let again = dedup.stats().journal.unwrap().recovery;
@@ -79,7 +79,7 @@ fn damage_is_refused_and_said_or_what_is_whole_is_kept() {
 #[test]
 fn a_journal_of_another_version_is_refused_and_said() {
     let (directory, clock) = (Directory::new("version"), clock());
-    directory.open(&clock).check("a");
+    let _ = directory.open(&clock).check("a");
     for path in directory.segments().into_iter().chain([directory.0.join("mark")]) {
         let mut bytes = fs::read(&path).unwrap();
         bytes[12] = 2;

@@ -11,7 +11,7 @@ fn over_budget_it_fails_and_says_so_and_goes_on_when_there_is_room() {
     let options = JournalOptions::new().max_disk_bytes(2_000);
     let dedup = directory.builder(&clock, options.clone()).build().unwrap();
     let durable = (0..).take_while(|id: &u32| {
-        dedup.check(id.to_be_bytes());
+        let _ = dedup.check(id.to_be_bytes());
         dedup.flush().is_ok()
     });
     let durable = durable.count() as u32;
@@ -21,7 +21,7 @@ fn over_budget_it_fails_and_says_so_and_goes_on_when_there_is_room() {
     assert!(dedup.durable_up_to().is_err());
     assert!(block_on(dedup.flush_async()).is_err());
     assert!(dedup.stats().journal.unwrap().failed.is_some());
-    dedup.check("more"); // in memory it goes on
+    let _ = dedup.check("more"); // in memory it goes on
     assert!(dedup.check("more").is_duplicate());
     drop(dedup);
 
@@ -35,14 +35,14 @@ fn over_budget_it_fails_and_says_so_and_goes_on_when_there_is_room() {
 fn a_directory_that_is_gone_is_noticed_at_the_next_flush_and_can_be_made_again() {
     let (directory, clock) = (Directory::new("gone"), clock());
     let dedup = directory.open(&clock);
-    dedup.check("a");
+    let _ = dedup.check("a");
     dedup.flush().unwrap();
     let moved = Directory::new("gone-elsewhere");
     fs::rename(&directory.0, &moved.0).unwrap();
     assert!(matches!(dedup.flush(), Err(JournalError::Gone { path }) if path == directory.0));
     assert!(dedup.durable_up_to().is_err() && dedup.appended_up_to().is_err());
     assert!(block_on(dedup.flush_async()).is_err());
-    dedup.check("b");
+    let _ = dedup.check("b");
     let reopened = dedup.reopen_journal().unwrap();
     assert_eq!((reopened.written_late, reopened.dropped), (1, 0));
     assert_eq!((reopened.files_lost, reopened.ids_lost), (1, 1));
@@ -51,7 +51,7 @@ fn a_directory_that_is_gone_is_noticed_at_the_next_flush_and_can_be_made_again()
     // The file that is written, too.
     directory.segments().iter().for_each(|path| fs::remove_file(path).unwrap());
     assert!(matches!(dedup.flush(), Err(JournalError::Gone { .. })));
-    dedup.check("c");
+    let _ = dedup.check("c");
     assert_eq!(dedup.reopen_journal().unwrap().written_late, 1);
     drop(dedup);
     let dedup = directory.open(&clock);
@@ -87,8 +87,8 @@ fn a_full_disk_is_said_and_when_there_is_room_it_goes_on() {
     assert!(failed.to_string().contains("/j") && n > 5, "{failed} after {n}");
     dedup.check_batch(batch(n), &mut verdicts);
     assert!(dedup.flush().is_err() && dedup.reopen_journal().is_err(), "there is no room yet");
-    let id = dedup.digest("x");
-    assert!(dedup.append_batch_prepared([(id, dedup.check_prepared(id))]).is_err());
+    let id = dedup.prepare("x");
+    assert!(dedup.append_batch([(id, dedup.check(id))]).is_err());
     fs::remove_file(ballast).unwrap();
     let reopened = dedup.reopen_journal().unwrap();
     assert_eq!((reopened.written_late, reopened.dropped, reopened.files_lost), (1_001, 0, 0));
@@ -108,7 +108,7 @@ fn over_its_budget_it_goes_on_by_itself_when_files_have_expired() {
     let dedup = directory.builder(&clock, options).build().unwrap();
     let mut failures = 0;
     for id in 0..100_u32 {
-        dedup.check(id.to_be_bytes());
+        let _ = dedup.check(id.to_be_bytes());
         let outcome = dedup.flush();
         failures += u32::from(outcome.is_err());
         if outcome.is_err() {
@@ -119,7 +119,7 @@ fn over_its_budget_it_goes_on_by_itself_when_files_have_expired() {
     let stats = dedup.stats().journal.unwrap();
     assert!(failures > 5 && stats.reopened > 0, "{failures} failures, {stats:?}");
     clock.advance(3 * WINDOW);
-    dedup.check("late");
+    let _ = dedup.check("late");
     // By itself, but not at once: what the writer had begun before comes first. (The limit is a
     // guard against hanging alone.)
     let began = Instant::now();

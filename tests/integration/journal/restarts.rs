@@ -24,16 +24,16 @@ fn what_each_way_of_accepting_accepts_is_remembered_and_what_is_claimed_is_not()
     let (directory, clock) = (Directory::new("ways"), clock());
     let dedup = directory.open(&clock);
     let (mut verdicts, mut attempts, mut ended) = (Vec::new(), Vec::new(), Vec::new());
-    dedup.check("one");
+    let _ = dedup.check("one");
     dedup.check_batch((0..5_000_u32).map(u32::to_be_bytes), &mut verdicts);
     dedup.claim("claimed, completed").claimed().unwrap().complete().unwrap();
     dedup.claim_with("with", ClaimOptions::new().fingerprint("x")).claimed().unwrap().complete().unwrap();
     dedup.claim_batch(["batch", "of claims"], &mut attempts);
     dedup.complete_batch(attempts.drain(..).filter_map(Attempt::claimed), &mut ended);
-    dedup.with_scope("scope").check("one, scoped");
+    let _ = dedup.with_scope("scope").check("one, scoped");
     let held = dedup.claim("claimed").claimed().unwrap();
     dedup.claim("released").claimed().unwrap().release().unwrap();
-    dedup.check("forgotten");
+    let _ = dedup.check("forgotten");
     dedup.forget("forgotten");
     dedup.flush().unwrap();
     std::mem::forget(held);
@@ -125,7 +125,7 @@ fn what_a_late_caller_has_accepted_counts_from_the_others_time_across_restarts()
         let (directory, clock) = (Directory::new("late"), clock());
         let dedup = directory.open(&clock);
         let began = Timestamp::from_nanos(clock_now(&clock));
-        dedup.check("first");
+        let _ = dedup.check("first");
         clock.advance(WINDOW / 2);
         // The journal does not have this, as it extends nothing; but it moves the engine's time.
         assert!(dedup.check("first").is_duplicate());
@@ -200,7 +200,7 @@ fn what_a_guess_has_extended_is_remembered_across_restarts() {
 fn it_goes_on_in_a_new_file_and_a_file_of_somebody_else_is_refused() {
     let (directory, clock) = (Directory::new("files"), clock());
     for id in ["a", "b", "c"] {
-        directory.open(&clock).check(id);
+        let _ = directory.open(&clock).check(id);
     }
     directory.open(&clock); // accepts nothing, leaves nothing
     assert_eq!(directory.segments().len(), 3);

@@ -41,8 +41,8 @@ impl Checker {
         let ids = batch.ids.iter().copied();
         batch.runs.clear();
         match self.time {
-            Time::Still => self.dedup.check_batch_prepared_at(ids, Timestamp::default(), &mut batch.verdicts),
-            Time::Arrival => self.dedup.check_batch_prepared(ids, &mut batch.verdicts),
+            Time::Still => self.dedup.check_batch_at(ids, Timestamp::default(), &mut batch.verdicts),
+            Time::Arrival => self.dedup.check_batch(ids, &mut batch.verdicts),
             Time::Event => {
                 batch.verdicts.clear();
                 self.check_events(batch);
@@ -84,7 +84,7 @@ impl Checker {
 
     /// Checks ids at one time. Returns true if they were refused.
     fn check_run(&mut self, ids: &[Prepared], at: Timestamp) -> bool {
-        self.dedup.check_batch_prepared_at(ids.iter().copied(), at, &mut self.verdicts);
+        self.dedup.check_batch_at(ids.iter().copied(), at, &mut self.verdicts);
         self.verdicts.first().is_some_and(|verdict| verdict.refusal().is_some())
     }
 
@@ -152,7 +152,7 @@ mod tests {
         let mut checker = Checker::new(batched.clone(), Time::Event, rules, Timestamp::default());
         let mut verdicts = Vec::new();
         for part in events.chunks(20) {
-            let ids = part.iter().map(|(id, _)| batched.digest(id.to_le_bytes())).collect();
+            let ids = part.iter().map(|(id, _)| batched.prepare(id.to_le_bytes())).collect();
             let times = part.iter().map(|(_, ms)| Timestamp::from_millis(*ms)).collect();
             let mut batch = Batch { ids, times, ..Batch::default() };
             checker.check(&mut batch).unwrap();

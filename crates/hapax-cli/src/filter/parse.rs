@@ -6,6 +6,7 @@ use super::input::Source;
 use super::lines::{BadLine, Line, Lines, Unchecked, each_record, without_end};
 use super::reading::{Inputs, Reading};
 use crate::error::CommandError;
+use hapax::tier::digested;
 use hapax::{Dedup, Digester, Prepared, Timestamp, Verdict};
 use std::sync::mpsc::{Receiver, SyncSender};
 
@@ -243,7 +244,7 @@ impl Parser {
             match self.lines.next(record)? {
                 Line::Event { id, at } => {
                     match &self.digests {
-                        Digests::Prepared(dedup) => batch.ids.push(dedup.digest(id)),
+                        Digests::Prepared(dedup) => batch.ids.push(digested(dedup, id)),
                         Digests::Bare(digester) => batch.digests.push(digester.digest(id).into()),
                         Digests::None => {}
                     }

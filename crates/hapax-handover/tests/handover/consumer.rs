@@ -171,7 +171,7 @@ async fn acquiring_opening_and_publishing_can_be_spawned() {
     let path = directory.0.join("a");
     let owner = tokio::spawn(async move {
         let owned = open(handover.acquire("3", &path).await.unwrap()).await;
-        owned.engine().unwrap().check("a");
+        let _ = owned.engine().unwrap().check("a");
         owned.engine().unwrap().checkpoint([("log", [1])]).unwrap();
         owned.publish().await.unwrap().uploaded
     });

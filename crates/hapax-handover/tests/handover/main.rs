@@ -82,7 +82,7 @@ async fn hands_over(store: Arc<dyn ObjectStore>, directory: &Path) {
             assert!(published.uploaded_bytes >= 8_000 && published.not_deleted == 0, "{published:?}");
         }
         // In no publication: it comes again.
-        owned.engine().unwrap().check(u64::MAX.to_le_bytes());
+        let _ = owned.engine().unwrap().check(u64::MAX.to_le_bytes());
         let (engine, end) = (owned.engine().unwrap(), next + 100);
         (next..end).for_each(|id| assert!(engine.check(id.to_le_bytes()).is_fresh()));
         before = Some(owned);

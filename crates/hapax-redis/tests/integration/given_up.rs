@@ -225,7 +225,7 @@ async fn stands_still(server: &Server, round: u32, time: Duration) -> usize {
     let (here, there) = (engine().await, engine().await);
     let id = |message: usize| format!("{round}/{message}");
     for dedup in [&here, &there] {
-        answer(async || dedup.check(format!("before {round}")).await).await;
+        let _ = answer(async || dedup.check(format!("before {round}")).await).await;
     }
     server.pause();
     let mut asked = JoinSet::new();

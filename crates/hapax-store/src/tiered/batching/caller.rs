@@ -11,7 +11,7 @@ use crate::{ErrorKind, StoreError};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What may become of requests besides their answers.
+/// The effects that requests may have besides their answers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tried {
     /// True if the store may have carried out a request.

@@ -174,8 +174,8 @@ async fn a_mark_that_was_repeated_and_is_carried_out_late_is_no_duplicate_of_its
     }
 }
 
-/// Gives messages to two instances, whose calls are carried out late and in any order, each until it
-/// is decided. Returns how many were lost, and how many handled twice.
+/// Gives messages to two instances, whose calls are carried out late and in any order, each until
+/// it is decided. Returns how many were lost, and how many handled twice.
 async fn delivered_late(seed: u64) -> (usize, usize) {
     let clock = TokioClock(Instant::now());
     let inner = Arc::new(InMemoryStore::with_clock(clock));

@@ -85,7 +85,7 @@ fn what_is_emitted_is_documented_and_the_other_way_round() {
     recorded(async |world, snapshotter| {
         let engine = engine(world).ownership(Ownership::Exclusive).history(1e-3, 10_000);
         let engine = engine.policy("short", Policy::new().window(WINDOW / 2)).build().await.unwrap();
-        engine.check("a").await.unwrap();
+        let _ = engine.check("a").await.unwrap();
         let consumer = Consumer::builder("orders", engine.clone(), |message: &String| Some(message.clone())).build();
         let directory = Directory::new("emitted");
         let log = log_consumer(directory.long_memory());
