@@ -34,7 +34,7 @@ pub fn consume<'m>(
     dedup.complete_batch(claims, &mut ended);
     // Whose lease was lost, somebody else is at.
     done.extend(handled.into_iter().zip(&ended).filter(|(_, ended)| ended.is_ok()).map(|(id, _)| id));
-    dedup.flush()?; // now it survives kill -9 and power cuts
+    dedup.journal()?.flush()?; // now it survives kill -9 and power cuts
     Ok(done)
 }
 

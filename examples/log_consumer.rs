@@ -34,14 +34,14 @@ pub fn consume(
         }
     }
     let next = offset + done as u64;
-    dedup.checkpoint([(SOURCE, next.to_be_bytes())])?;
-    dedup.flush()?; // now it survives kill -9 and power cuts
+    dedup.journal()?.checkpoint([(SOURCE, next.to_be_bytes())])?;
+    dedup.journal()?.flush()?; // now it survives kill -9 and power cuts
     Ok(next)
 }
 
 /// Returns the offset of the last checkpoint, from which a consumer goes on.
 pub fn start(dedup: &Dedup) -> Result<u64, Failure> {
-    let positions = dedup.positions()?;
+    let positions = dedup.journal()?.positions()?;
     let known = positions.iter().find(|(source, _)| source == SOURCE.as_bytes());
     Ok(known.map_or(Ok(0), |(_, position)| position[..].try_into().map(u64::from_be_bytes))?)
 }

@@ -243,7 +243,7 @@ impl Builder {
     }
 
     /// Stores accepted ids in a directory, which is created if there is none, so that they are
-    /// remembered after a crash; see [`flush`](Dedup::flush). One engine at a time.
+    /// remembered after a crash; see [`flush`](crate::JournalHandle::flush). One engine at a time.
     ///
     /// ```
     /// # let directory = std::env::temp_dir().join(format!("hapax-doc-journal-{}", std::process::id()));
@@ -258,9 +258,9 @@ impl Builder {
     ///
     /// # Guarantees
     ///
-    /// - An id that was accepted before a [`flush`](Dedup::flush) that returned `Ok` is remembered
-    ///   by the next engine, for as long as this one would have remembered it. Dropping the last
-    ///   handle flushes, too.
+    /// - An id that was accepted before a [`flush`](crate::JournalHandle::flush) that returned `Ok`
+    ///   is remembered by the next engine, for as long as this one would have remembered it.
+    ///   Dropping the last handle flushes, too.
     /// - An id that was accepted without a flush is durable within
     ///   [`commit_interval`](JournalOptions::commit_interval) and a sync, or not at all.
     /// - An id that is only claimed leaves no trace.

@@ -13,6 +13,7 @@ mod journal;
 pub use append::Appending;
 pub use attempt::{Attempt, ClaimOptions};
 pub use claim::{Claim, LostLease, Once, OnceError, Token};
+pub use journal::JournalHandle;
 
 use crate::digest::{Digest, Digester};
 use crate::engine::Engine;

@@ -219,7 +219,8 @@ pub use claims::ClaimStats;
 pub use clock::{Clock, ClockStep, ManualClock, MonotonicClock, Timestamp};
 pub use config::Builder;
 pub use dedup::{
-    Appending, Attempt, Claim, ClaimOptions, Dedup, Forgotten, LostLease, Once, OnceError, Prepared, Token,
+    Appending, Attempt, Claim, ClaimOptions, Dedup, Forgotten, JournalHandle, LostLease, Once, OnceError, Prepared,
+    Token,
 };
 pub use digest::{Digest, Digester};
 pub use engine::Unconfirmed;

@@ -39,7 +39,8 @@ impl Builder {
     /// # Guarantees
     ///
     /// - An accepted id is a duplicate for the retention, also after a crash, as far as the journal
-    ///   was [flushed](crate::Dedup::flush); for up to a window longer if it was asked for again.
+    ///   was [flushed](crate::JournalHandle::flush); for up to a window longer if it was asked for
+    ///   again.
     /// - As long as the window does not forget early
     ///   ([`evicted_live`](crate::WindowStats::evicted_live)): an id that it has evicted is fresh
     ///   until it is in a segment.
@@ -47,8 +48,9 @@ impl Builder {
     ///   stopped, or an event that far ahead came meanwhile), its id may be fresh once more, beside
     ///   it or until it is in a segment: handled twice, then, never not at all.
     /// - With a [deferred](crate::JournalOptions::deferred) journal: as long as each id is
-    ///   [appended](crate::Dedup::append) within half a window, and a checkpoint, if there are any,
-    ///   is taken as often. Later, an id that the window has forgotten is fresh until it is sealed.
+    ///   [appended](crate::JournalHandle::append) within half a window, and a checkpoint, if there
+    ///   are any, is taken as often. Later, an id that the window has forgotten is fresh until it
+    ///   is sealed.
     /// - Where a page cannot be read, or what the window has forgotten could not be sealed for an
     ///   error of the disk, an id that may have been seen is fresh, as a
     ///   [guess](crate::Certainty::Guess), and counted: it is handled again rather than lost. A
@@ -99,13 +101,13 @@ impl Builder {
     /// let first = build("first").build()?;
     /// let morning = Timestamp::from_secs(1_700_000_000);
     /// first.check_at("m-1", morning);
-    /// first.checkpoint([("orders/3", [1])])?;
-    /// first.flush()?;
+    /// first.journal()?.checkpoint([("orders/3", [1])])?;
+    /// first.journal()?.flush()?;
     /// drop(first);
     /// let first = build("first").build()?; // what the journal has is sealed now
     ///
     /// // What the next one needs is the journal, and the segments' manifest.
-    /// let (durable, next) = (first.durable_files()?, directory.join("next"));
+    /// let (durable, next) = (first.journal()?.files()?, directory.join("next"));
     /// let segments = durable.segments.unwrap_or_default();
     /// fs::create_dir_all(next.join("segments"))?;
     /// for file in &durable.files {

@@ -1,17 +1,18 @@
 //! Appending events as one: ids, and how far their sources have come.
 
+use super::journal::JournalHandle;
 use crate::clock::Stamp;
 use crate::engine::Engine;
 use crate::error::JournalError;
 use crate::journal::{Kind, MAX_PENDING_BYTES, Payload, too_large};
 use crate::rules::{Rule, obeys};
-use crate::{Dedup, Prepared, Timestamp, Verdict};
+use crate::{Prepared, Timestamp, Verdict};
 
 /// The most bytes of the name of a source, and of a position.
 const SOURCE_BYTES_MAX: usize = 1 << 10;
 const POSITION_BYTES_MAX: usize = 64 << 10;
 
-/// The events that are being appended as one; see [`Dedup::append`].
+/// The events that are being appended as one; see [`JournalHandle::append`].
 pub struct Appending<'e> {
     engine: &'e Engine,
     payload: Payload,
@@ -21,20 +22,21 @@ pub struct Appending<'e> {
 impl Appending<'_> {
     /// Appends ids that were checked now, with their verdicts. Only the ids among them that are to
     /// be remembered are appended. After a restart they count from now; see
-    /// [`append_batch`](Dedup::append_batch).
+    /// [`append_batch`](JournalHandle::append_batch).
     pub fn accepted(&mut self, checked: impl IntoIterator<Item = (Prepared, Verdict)>) {
         self.ids(checked, self.engine.stamp(self.engine.now()));
     }
 
     /// Appends ids that were checked, with their verdicts, at the time that their checks were
-    /// given; see [`append_batch_at`](Dedup::append_batch_at).
+    /// given; see [`append_batch_at`](JournalHandle::append_batch_at).
     pub fn accepted_at(&mut self, checked: impl IntoIterator<Item = (Prepared, Verdict)>, at: Timestamp) {
         let at = self.taken(at);
         self.ids(checked, self.engine.window.stamp_at(at.into()));
     }
 
     /// Records how far a source has come, in whatever way it counts: an offset of a partition, of a
-    /// file. The latest position of a source counts; [`positions`](Dedup::positions) returns it.
+    /// file. The latest position of a source counts; [`positions`](JournalHandle::positions)
+    /// returns it.
     pub fn position(&mut self, source: impl AsRef<[u8]>, position: impl AsRef<[u8]>) {
         let (source, position) = (source.as_ref(), position.as_ref());
         let fits = too_large("bytes of the source of a position", source.len(), SOURCE_BYTES_MAX)
@@ -47,7 +49,7 @@ impl Appending<'_> {
     }
 
     /// Records that stream time has come to here, although no id says so: a restart goes on from
-    /// there. A time that a [check](Dedup::check_at) would refuse changes nothing.
+    /// there. A time that a [check](crate::Dedup::check_at) would refuse changes nothing.
     pub fn time(&mut self, at: Timestamp) {
         if let Ok(at) = self.engine.event_time(at)
             && self.has_room()
@@ -95,7 +97,7 @@ impl std::fmt::Debug for Appending<'_> {
     }
 }
 
-impl Dedup {
+impl JournalHandle<'_> {
     /// Appends ids, positions of their sources, and times, as one: after a crash all of it is
     /// there, or nothing.
     ///
@@ -111,49 +113,48 @@ impl Dedup {
     /// let (id, at) = (dedup.prepare("a"), Timestamp::from_secs(17));
     /// let verdict = dedup.check_at(id, at);
     /// // … handle it …
-    /// dedup.append(|appending| {
+    /// dedup.journal()?.append(|appending| {
     ///     appending.accepted_at([(id, verdict)], at);
     ///     appending.position("topic/3", 4_711_u64.to_be_bytes());
     /// })?;
     /// # drop(dedup);
     /// let dedup = open()?;
     /// assert!(dedup.check_at("a", at).is_duplicate());
-    /// assert_eq!(dedup.positions()?, [(b"topic/3".to_vec(), 4_711_u64.to_be_bytes().to_vec())]);
+    /// assert_eq!(dedup.journal()?.positions()?, [(b"topic/3".to_vec(), 4_711_u64.to_be_bytes().to_vec())]);
     /// # drop(dedup);
     /// # std::fs::remove_dir_all(directory)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// It is durable when a [`flush`](Dedup::flush) that is called later has returned. A panic of
-    /// `fill` appends nothing.
+    /// It is durable when a [`flush`](JournalHandle::flush) that is called later has returned. A
+    /// panic of `fill` appends nothing.
     ///
     /// # Errors
     ///
-    /// On an error nothing of it was appended. [`JournalError::NotConfigured`] without a journal;
-    /// [`JournalError::TooLarge`] beyond 64 MiB for all of it, 65,536 sources, 1 KiB for the name
-    /// of one, 64 KiB for a position, and 32 MiB for all positions; and, when the journal has
-    /// failed, the reason.
+    /// On an error nothing of it was appended. [`JournalError::TooLarge`] beyond 64 MiB for all of
+    /// it, 65,536 sources, 1 KiB for the name of one, 64 KiB for a position, and 32 MiB for all
+    /// positions; and, when the journal has failed, the reason.
     ///
     /// # Cost
     ///
     /// Copies the appended events once. Waits while 64 MiB wait to be written.
     pub fn append(&self, fill: impl FnOnce(&mut Appending<'_>)) -> Result<(), JournalError> {
         let payload = self.appending(fill)?;
-        self.journal()?.shared.append_whole(&payload)
+        self.here()?.shared.append_whole(&payload)
     }
 
     /// Returns what is to be appended as one.
     pub(super) fn appending(&self, fill: impl FnOnce(&mut Appending<'_>)) -> Result<Payload, JournalError> {
-        self.journal()?;
-        let mut appending = Appending { engine: &self.engine, payload: Payload::default(), refused: None };
+        self.here()?;
+        let mut appending = Appending { engine: self.engine, payload: Payload::default(), refused: None };
         fill(&mut appending);
         // The last thing that was appended may have been too much.
         appending.has_room();
         appending.refused.map_or(Ok(appending.payload), Err)
     }
 
-    /// Returns the latest position of each source that was [appended](Dedup::append): as recovered,
-    /// and as appended since. In the order of the sources' names; none without a journal.
+    /// Returns the latest position of each source that was [appended](JournalHandle::append): as
+    /// recovered, and as appended since. In the order of the sources' names.
     ///
     /// # Errors
     ///
@@ -161,7 +162,7 @@ impl Dedup {
     #[expect(clippy::type_complexity, reason = "a name of its own would say less than what it is")]
     pub fn positions(&self) -> Result<Vec<(Vec<u8>, Vec<u8>)>, JournalError> {
         match self.engine.journal {
-            Some(_) => Ok(self.journal()?.shared.positions()),
+            Some(_) => Ok(self.here()?.shared.positions()),
             None => Ok(Vec::new()),
         }
     }
@@ -181,7 +182,7 @@ impl Dedup {
     /// let (ids, at, mut verdicts) = (["a", "b"].map(|id| dedup.prepare(id)), Timestamp::from_secs(1), Vec::new());
     /// dedup.check_batch_at(ids, at, &mut verdicts);
     /// // … handle the first, then crash …
-    /// dedup.append_batch_at(ids.into_iter().zip(verdicts).take(1), at)?;
+    /// dedup.journal()?.append_batch_at(ids.into_iter().zip(verdicts).take(1), at)?;
     /// # drop(dedup);
     /// let dedup = open()?;
     /// assert!(dedup.check_at("a", at).is_duplicate());
@@ -191,12 +192,12 @@ impl Dedup {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// Does nothing without a journal. Large batches are not appended as one;
-    /// [`append`](Dedup::append) does that.
+    /// Large batches are not appended as one;
+    /// [`append`](JournalHandle::append) does that.
     ///
     /// # Errors
     ///
-    /// The reason why the journal has failed, if it has; see [`flush`](Dedup::flush).
+    /// The reason why the journal has failed, if it has; see [`flush`](JournalHandle::flush).
     pub fn append_batch_at<I>(&self, checked: I, at: Timestamp) -> Result<(), JournalError>
     where
         I: IntoIterator<Item = (Prepared, Verdict)>,
@@ -205,7 +206,7 @@ impl Dedup {
     }
 
     /// Appends ids that were checked without a time; see
-    /// [`append_batch_at`](Dedup::append_batch_at).
+    /// [`append_batch_at`](JournalHandle::append_batch_at).
     ///
     /// After a restart they count from the time of this call, not from that of their checks: also
     /// towards the `ids` that a [`history`](crate::Builder::history) is made for. Whoever appends
@@ -214,7 +215,7 @@ impl Dedup {
     ///
     /// # Errors
     ///
-    /// As for [`append_batch_at`](Dedup::append_batch_at).
+    /// As for [`append_batch_at`](JournalHandle::append_batch_at).
     pub fn append_batch<I>(&self, checked: I) -> Result<(), JournalError>
     where
         I: IntoIterator<Item = (Prepared, Verdict)>,
@@ -232,9 +233,6 @@ impl Dedup {
         I: IntoIterator<Item = (Prepared, Verdict)>,
     {
         const PART: usize = 65_536;
-        if self.engine.journal.is_none() {
-            return Ok(());
-        }
         let mut checked = checked.into_iter().peekable();
         // Also for no ids at all: a failure of the journal is reported at once.
         loop {

@@ -1,14 +1,14 @@
 //! Checkpoints: what was accepted, tied to how far its sources have come.
 
-use crate::Dedup;
+use super::journal::JournalHandle;
 use crate::error::JournalError;
 use crate::journal::Position;
 
-impl Dedup {
+impl JournalHandle<'_> {
     /// Ties everything that was accepted so far to the positions that its sources have reached, as
     /// one: after a crash the engine remembers exactly what was accepted before the last durable
-    /// checkpoint, and [`positions`](Dedup::positions) returns where to go on. For sources that can
-    /// be read again: logs of brokers, files. It takes a journal with
+    /// checkpoint, and [`positions`](JournalHandle::positions) returns where to go on. For sources
+    /// that can be read again: logs of brokers, files. It takes a journal with
     /// [`checkpoints`](crate::JournalOptions::checkpoints), no claim, and no store.
     ///
     /// A consumer's loop: take a batch, check, handle what is fresh, checkpoint, flush, commit.
@@ -27,8 +27,8 @@ impl Dedup {
     ///         }
     ///     }
     ///     let next = (offset + batch.len()) as u64;
-    ///     dedup.checkpoint([("topic/3", next.to_be_bytes())])?;
-    ///     dedup.flush()?;
+    ///     dedup.journal()?.checkpoint([("topic/3", next.to_be_bytes())])?;
+    ///     dedup.journal()?.flush()?;
     ///     // … commit the offset …
     ///     # if offset == 2 { break; }
     /// }
@@ -36,7 +36,7 @@ impl Dedup {
     /// drop(dedup);
     ///
     /// let dedup = open()?;
-    /// assert_eq!(dedup.positions()?, [(b"topic/3".to_vec(), 4_u64.to_be_bytes().to_vec())]);
+    /// assert_eq!(dedup.journal()?.positions()?, [(b"topic/3".to_vec(), 4_u64.to_be_bytes().to_vec())]);
     /// assert!(dedup.check("c").is_duplicate(), "it was accepted before the checkpoint");
     /// assert!(dedup.check("b2").is_fresh(), "it was not, and comes again");
     /// # drop(dedup);
@@ -44,8 +44,8 @@ impl Dedup {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// It is durable when a [`flush`](Dedup::flush) that is called later has returned, or
-    /// [`durable_up_to`](Dedup::durable_up_to) has reached the position that is returned. Commit
+    /// It is durable when a [`flush`](JournalHandle::flush) that is called later has returned, or
+    /// [`durable`](JournalHandle::durable) has reached the position that is returned. Commit
     /// the sources' positions after that, never before.
     ///
     /// # Guarantees
@@ -58,10 +58,10 @@ impl Dedup {
     /// Both hold if, whenever a checkpoint is taken, all messages that were accepted by then were
     /// handled, and all of them lie before the positions: so threads that share an engine take
     /// checkpoints together, between two batches. If they cannot, each appends its own ids with its
-    /// own positions, when they are handled: [`append`](Dedup::append) and
+    /// own positions, when they are handled: [`append`](JournalHandle::append) and
     /// [`deferred`](crate::JournalOptions::deferred).
     ///
-    /// An id whose handling has failed: [`forget`](Dedup::forget) it before the next checkpoint,
+    /// An id whose handling has failed: [`forget`](crate::Dedup::forget) it before the next checkpoint,
     /// and take no position beyond it. (If it is not [`Entirely`](crate::Forgotten::Entirely)
     /// forgotten, since there is a history, take no checkpoint any more, but build the engine
     /// again: that goes back to the last one.) Claims that are held are in no checkpoint; completed
@@ -70,12 +70,11 @@ impl Dedup {
     /// # Errors
     ///
     /// On an error nothing of it is written, and the next checkpoint has all of it.
-    /// [`JournalError::NotConfigured`] without a journal, [`JournalError::NoCheckpoints`] without
-    /// the option. [`JournalError::TooLarge`] for more sources or longer positions than
-    /// [`append`](Dedup::append) takes; and for good, if more than 64 MiB (four million ids) were
-    /// accepted since the last checkpoint, or more than half of
-    /// [`max_disk_bytes`](crate::JournalOptions::max_disk_bytes): then build the engine again,
-    /// which goes back to the last checkpoint. If the journal has failed, the reason.
+    /// [`JournalError::NoCheckpoints`] without the option. [`JournalError::TooLarge`] for more
+    /// sources or longer positions than [`append`](JournalHandle::append) takes; and for good, if
+    /// more than 64 MiB (four million ids) were accepted since the last checkpoint, or more than
+    /// half of [`max_disk_bytes`](crate::JournalOptions::max_disk_bytes): then build the engine
+    /// again, which goes back to the last checkpoint. If the journal has failed, the reason.
     ///
     /// # Cost
     ///
@@ -91,6 +90,6 @@ impl Dedup {
         let positions = self.appending(|appending| {
             positions.into_iter().for_each(|(source, position)| appending.position(source, position));
         })?;
-        self.journal()?.shared.checkpoint(&positions)
+        self.here()?.shared.checkpoint(&positions)
     }
 }

@@ -1,14 +1,59 @@
 //! The journal as users of an engine see it.
 
 use crate::Dedup;
+use crate::engine::Engine;
 use crate::error::JournalError;
 use crate::journal::{DurableFiles, Flush, Journal, Position, Reopened};
 
 impl Dedup {
+    /// Returns the journal that the engine was [built with](crate::Builder::journal).
+    ///
+    /// # Errors
+    ///
+    /// [`JournalError::NotConfigured`] if it was built without one.
+    #[inline]
+    pub fn journal(&self) -> Result<JournalHandle<'_>, JournalError> {
+        let journal = self.engine.journal.as_deref().ok_or(JournalError::NotConfigured)?;
+        Ok(JournalHandle { journal, engine: &self.engine })
+    }
+}
+
+/// The journal of an engine: [`Dedup::journal`].
+///
+/// ```
+/// # let directory = std::env::temp_dir().join(format!("hapax-doc-handle-{}", std::process::id()));
+/// use hapax::{Dedup, JournalOptions};
+///
+/// let dedup = Dedup::builder().journal(&directory, JournalOptions::new()).build()?;
+/// if dedup.check("order-17").is_fresh() {
+///     // … handle it …
+/// }
+/// dedup.journal()?.flush()?; // from here on it is a duplicate after a crash, too
+/// # drop(dedup);
+/// # std::fs::remove_dir_all(directory)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// All calls return [`JournalError::Forked`] in a child of the process that has the journal.
+#[derive(Clone, Copy)]
+pub struct JournalHandle<'d> {
+    journal: &'d Journal,
+    pub(super) engine: &'d Engine,
+}
+
+impl std::fmt::Debug for JournalHandle<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("JournalHandle").finish_non_exhaustive()
+    }
+}
+
+impl JournalHandle<'_> {
     /// Returns when everything that was accepted before the call, by any thread, is durable: it is
     /// a duplicate after a crash, too. (With [checkpoints](crate::JournalOptions::checkpoints):
     /// everything up to the last one. Files that were durable and that somebody else has deleted
-    /// are an error until [`reopen_journal`](Dedup::reopen_journal) has reported them as lost; they
+    /// are an error until [`reopen`](JournalHandle::reopen) has reported them as lost; they
     /// do not come back.)
     ///
     /// A consumer's loop: take a batch, claim, work, complete, flush, acknowledge.
@@ -22,7 +67,7 @@ impl Dedup {
     /// let claim = dedup.claim("m-17").claimed().unwrap();
     /// // … handle the message …
     /// claim.complete()?;
-    /// dedup.flush()?;
+    /// dedup.journal()?.flush()?;
     /// // … acknowledge it. If the process dies:
     /// drop(dedup);
     /// assert!(open()?.check("m-17").is_duplicate());
@@ -34,20 +79,19 @@ impl Dedup {
     ///
     /// The reason why nothing becomes durable any more: a full disk, an I/O error, a sync that
     /// failed, a directory that is gone. Every later call gets the same error, since nobody knows
-    /// what a disk has after an error, until [`reopen_journal`](Dedup::reopen_journal) has
+    /// what a disk has after an error, until [`reopen`](JournalHandle::reopen) has
     /// succeeded or the engine is built again. (Over its budget of the disk the journal goes on by
-    /// itself, when files have expired.) [`JournalError::NotConfigured`] without a journal;
-    /// [`JournalError::Forked`] in a child of the process that has it, at once.
+    /// itself, when files have expired.)
     ///
     /// # Cost
     ///
     /// A flush takes one write and one sync, shared by all callers that wait at that time.
     pub fn flush(&self) -> Result<(), JournalError> {
-        self.journal()?.shared.flush()
+        self.here()?.shared.flush()
     }
 
     /// Requests a flush for tasks that must not block: asks for it now, and the future is ready
-    /// when [`flush`](Dedup::flush) would return.
+    /// when [`flush`](JournalHandle::flush) would return.
     ///
     /// ```
     /// # let directory = std::env::temp_dir().join(format!("hapax-doc-async-{}", std::process::id()));
@@ -63,7 +107,7 @@ impl Dedup {
     ///         Attempt::Duplicate(_) => {}
     ///         _ => return Ok(()), // somebody is at it: it comes again
     ///     }
-    ///     dedup.flush_async().await?;
+    ///     dedup.journal()?.flush_async().await?;
     ///     acknowledge().await;
     ///     Ok::<(), Box<dyn std::error::Error>>(())
     /// };
@@ -79,7 +123,7 @@ impl Dedup {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn flush_async(&self) -> Flush {
-        match self.journal() {
+        match self.here() {
             Ok(journal) => journal.shared.flush_async(),
             Err(error) => Flush::failed(error),
         }
@@ -89,22 +133,22 @@ impl Dedup {
     ///
     /// # Errors
     ///
-    /// As for [`flush`](Dedup::flush).
-    pub fn durable_up_to(&self) -> Result<Position, JournalError> {
-        let status = self.journal()?.shared.status();
+    /// As for [`flush`](JournalHandle::flush).
+    pub fn durable(&self) -> Result<Position, JournalError> {
+        let status = self.here()?.shared.status();
         status.failed.map_or(Ok(status.durable), Err)
     }
 
     /// Returns the position up to which ids were accepted: when
-    /// [`durable_up_to`](Dedup::durable_up_to) is this or more, everything that was accepted before
+    /// [`durable`](JournalHandle::durable) is this or more, everything that was accepted before
     /// the call is durable.
     ///
     /// # Errors
     ///
-    /// [`JournalError::NotConfigured`] without a journal; and the reason why the journal has
-    /// failed, if it has: ids that were accepted since may never become durable.
-    pub fn appended_up_to(&self) -> Result<Position, JournalError> {
-        let status = self.journal()?.shared.status();
+    /// The reason why the journal has failed, if it has: ids that were accepted since may never
+    /// become durable.
+    pub fn appended(&self) -> Result<Position, JournalError> {
+        let status = self.here()?.shared.status();
         status.failed.map_or(Ok(status.appended), Err)
     }
 
@@ -121,14 +165,14 @@ impl Dedup {
     ///
     /// let dedup = Dedup::builder().journal(&directory, JournalOptions::new()).build()?;
     /// dedup.check("a");
-    /// dedup.flush()?;
+    /// dedup.journal()?.flush()?;
     /// std::fs::remove_dir_all(&directory)?;
     /// dedup.check("b");
-    /// assert!(dedup.flush().is_err());
+    /// assert!(dedup.journal()?.flush().is_err());
     ///
-    /// let reopened = dedup.reopen_journal()?;
+    /// let reopened = dedup.journal()?.reopen()?;
     /// assert_eq!((reopened.written_late, reopened.ids_lost), (1, 1));
-    /// dedup.flush()?;
+    /// dedup.journal()?.flush()?;
     /// # drop(dedup);
     /// # std::fs::remove_dir_all(directory)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -140,11 +184,10 @@ impl Dedup {
     /// # Errors
     ///
     /// [`JournalError::InUse`] or [`JournalError::NotOurs`] if the lock was gone, and another
-    /// process has, or had, the directory meanwhile. [`JournalError::Forked`] in a child of the
-    /// process that has the journal. Otherwise the reason why it cannot go on; then it is as it
-    /// was, and can be tried again. [`JournalError::NotConfigured`] without a journal.
-    pub fn reopen_journal(&self) -> Result<Reopened, JournalError> {
-        self.journal()?.shared.reopen()
+    /// process has, or had, the directory meanwhile. Otherwise the reason why it cannot go on; then
+    /// it is as it was, and can be tried again.
+    pub fn reopen(&self) -> Result<Reopened, JournalError> {
+        self.here()?.shared.reopen()
     }
 
     /// Returns the journal's files, up to what is durable: a directory with a copy of them, and
@@ -161,11 +204,11 @@ impl Dedup {
     /// let open = |path| Dedup::builder().journal(path, JournalOptions::new().checkpoints(true)).build();
     /// let dedup = open(&directory)?;
     /// dedup.check("a");
-    /// dedup.checkpoint([("orders/3", [1])])?;
-    /// dedup.flush()?;
+    /// dedup.journal()?.checkpoint([("orders/3", [1])])?;
+    /// dedup.journal()?.flush()?;
     /// dedup.check("b"); // in no checkpoint yet
     ///
-    /// let durable = dedup.durable_files()?;
+    /// let durable = dedup.journal()?.files()?;
     /// for file in &durable.files {
     ///     let mut bytes = Vec::new();
     ///     fs::File::open(&file.path)?.take(file.bytes).read_to_end(&mut bytes)?;
@@ -174,7 +217,7 @@ impl Dedup {
     /// fs::write(copy.join(DurableFiles::MARK), &durable.mark)?;
     ///
     /// let other = open(&copy)?; // nobody else may write there: see `JournalOptions::file_mode`
-    /// assert_eq!(other.positions()?, durable.positions);
+    /// assert_eq!(other.journal()?.positions()?, durable.positions);
     /// assert!(other.contains("a").is_some() && other.contains("b").is_none());
     /// # drop((dedup, other));
     /// # std::fs::remove_dir_all(directory)?;
@@ -191,21 +234,18 @@ impl Dedup {
     /// # Errors
     ///
     /// The reason why nothing becomes durable any more, if the journal has failed.
-    /// [`JournalError::NotConfigured`] without a journal; [`JournalError::Forked`] in a child of
-    /// the process that has it.
     ///
     /// # Cost
     ///
     /// Waits until a block that is being written is durable. Copies the names and the positions.
-    pub fn durable_files(&self) -> Result<DurableFiles, JournalError> {
-        self.journal()?;
+    pub fn files(&self) -> Result<DurableFiles, JournalError> {
+        self.here()?;
         self.engine.durable_files()
     }
 
-    /// Returns the journal, if there is one and it is this process's.
-    pub(super) fn journal(&self) -> Result<&Journal, JournalError> {
-        let journal = self.engine.journal.as_deref().ok_or(JournalError::NotConfigured)?;
-        journal.shared.must_be_here()?;
-        Ok(journal)
+    /// Returns the journal, if it is this process's.
+    pub(super) fn here(&self) -> Result<&Journal, JournalError> {
+        self.journal.shared.must_be_here()?;
+        Ok(self.journal)
     }
 }

@@ -10,13 +10,13 @@ use std::{fmt, io};
 ///
 /// ```
 /// let dedup = hapax::Dedup::builder().build()?;
-/// assert_eq!(dedup.flush().unwrap_err().to_string(), "nothing is durable: the engine was built without a journal");
+/// assert_eq!(dedup.journal().unwrap_err().to_string(), "nothing is durable: the engine was built without a journal");
 /// # Ok::<(), hapax::Error>(())
 /// ```
 ///
 /// After an error while writing nothing is acknowledged as durable any more: all waiting callers
-/// and every later [`flush`](crate::Dedup::flush) get that error, until
-/// [`reopen_journal`](crate::Dedup::reopen_journal) has succeeded, or the engine is built again. A
+/// and every later [`flush`](crate::JournalHandle::flush) get that error, until
+/// [`reopen`](crate::JournalHandle::reopen) has succeeded, or the engine is built again. A
 /// journal that is over its budget goes on by itself when files have expired.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -84,7 +84,7 @@ pub enum JournalError {
     },
     /// The directory, its lock, or the file that is being written, was deleted or replaced: data
     /// that is written there is lost, or another process may have come.
-    /// [`reopen_journal`](crate::Dedup::reopen_journal) begins again.
+    /// [`reopen`](crate::JournalHandle::reopen) begins again.
     Gone {
         /// The path of the original.
         path: PathBuf,

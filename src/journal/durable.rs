@@ -6,7 +6,7 @@ use super::writer::{Segment, Writer};
 use crate::error::JournalError;
 use std::path::{Path, PathBuf};
 
-/// The durable part of a journal, as [`durable_files`](crate::Dedup::durable_files) returns it.
+/// The durable part of a journal, as [`files`](crate::JournalHandle::files) returns it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DurableFiles {
@@ -22,7 +22,7 @@ pub struct DurableFiles {
     pub segments: Option<DurableSegments>,
 }
 
-/// The segments of a long memory, as [`durable_files`](crate::Dedup::durable_files) returns them: a
+/// The segments of a long memory, as [`files`](crate::JournalHandle::files) returns them: a
 /// directory with a copy of them, and with the manifest, is a long memory's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -114,8 +114,8 @@ mod tests {
     }
 
     fn checkpoint(dedup: &Dedup, position: u64) {
-        dedup.checkpoint([("log", position.to_be_bytes())]).unwrap();
-        dedup.flush().unwrap();
+        dedup.journal().unwrap().checkpoint([("log", position.to_be_bytes())]).unwrap();
+        dedup.journal().unwrap().flush().unwrap();
     }
 
     /// Returns a disk with the durable part of a journal alone.
@@ -136,7 +136,7 @@ mod tests {
         let (disk, clock) = (Simulated::new(), clock());
         let mut copies = Vec::new();
         let mut dedup = open(&disk, &clock).unwrap();
-        let none = dedup.durable_files().unwrap();
+        let none = dedup.journal().unwrap().files().unwrap();
         assert_eq!((none.files.len(), none.positions.len()), (0, 0));
         for n in 0..40_u64 {
             if n == 25 {
@@ -147,7 +147,7 @@ mod tests {
             checkpoint(&dedup, n);
             clock.advance(Duration::from_secs(7));
             let _ = dedup.check((1_000 + n).to_le_bytes()); // in no checkpoint yet
-            let durable = dedup.durable_files().unwrap();
+            let durable = dedup.journal().unwrap().files().unwrap();
             assert_eq!(durable.positions, [(b"log".to_vec(), n.to_be_bytes().to_vec())]);
             assert!(durable.files.iter().rev().skip(1).all(|file| file.is_closed));
             copies.push((n, copied(&disk, &durable), durable));
@@ -156,7 +156,7 @@ mod tests {
         assert!(copies.last().unwrap().2.files.len() > 5, "there are several files");
         for (n, copy, durable) in &copies {
             let again = open(copy, &clock).unwrap();
-            assert_eq!(again.positions().unwrap(), durable.positions);
+            assert_eq!(again.journal().unwrap().positions().unwrap(), durable.positions);
             let recovery = again.stats().journal.unwrap().recovery;
             assert!(recovery.torn.is_empty() && recovery.damage.is_empty(), "after {n}: {recovery:?}");
             let known = |id: u64| again.contains(id.to_le_bytes()).is_some();
@@ -173,7 +173,7 @@ mod tests {
             let _ = dedup.check(n.to_le_bytes());
             checkpoint(&dedup, n);
             clock.advance(Duration::from_secs(7));
-            let files = dedup.durable_files().unwrap().files;
+            let files = dedup.journal().unwrap().files().unwrap().files;
             for (old, bytes) in &before {
                 let Some(new) = files.iter().find(|file| file.path == old.path) else { continue };
                 assert!(new.bytes >= old.bytes && (!old.is_closed || new == old));
@@ -193,7 +193,7 @@ mod tests {
             checkpoint(&dedup, n);
             clock.advance(Duration::from_secs(7));
         }
-        let durable = dedup.durable_files().unwrap();
+        let durable = dedup.journal().unwrap().files().unwrap();
         for file in &durable.files {
             let copy = copied(&disk, &durable);
             copy.cut(&file.path, file.bytes - 1);
@@ -210,11 +210,11 @@ mod tests {
         let dedup = open(&disk, &clock).unwrap();
         let _ = dedup.check("a");
         disk.plan(Some(Call::Sync), 0, Fault::Error(5));
-        dedup.checkpoint([("log", [1])]).unwrap();
-        assert!(dedup.flush().is_err() && dedup.durable_files().is_err());
+        dedup.journal().unwrap().checkpoint([("log", [1])]).unwrap();
+        assert!(dedup.journal().unwrap().flush().is_err() && dedup.journal().unwrap().files().is_err());
         disk.heal();
-        dedup.reopen_journal().unwrap();
-        let durable = dedup.durable_files().unwrap();
+        dedup.journal().unwrap().reopen().unwrap();
+        let durable = dedup.journal().unwrap().files().unwrap();
         assert_eq!(durable.positions, [(b"log".to_vec(), vec![1])]);
         assert!(open(&copied(&disk, &durable), &clock).unwrap().contains("a").is_some());
     }

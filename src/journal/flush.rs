@@ -15,7 +15,7 @@ impl Shared {
 }
 
 /// A future that is ready when everything is durable that was accepted before
-/// [`flush_async`](crate::Dedup::flush_async) was called. Needs no particular executor.
+/// [`flush_async`](crate::JournalHandle::flush_async) was called. Needs no particular executor.
 #[must_use = "nothing is known to be durable before this is ready"]
 pub struct Flush {
     pub(super) journal: Result<Arc<Shared>, JournalError>,

@@ -147,9 +147,9 @@ mod tests {
         meet(&dedup);
         assert_ne!(dedup.contains("a"), Some(Tier::Window), "it was forgotten");
         if checkpoints {
-            dedup.checkpoint([] as [(&str, &str); 0]).unwrap();
+            dedup.journal().unwrap().checkpoint([] as [(&str, &str); 0]).unwrap();
         }
-        dedup.flush().unwrap();
+        dedup.journal().unwrap().flush().unwrap();
         drop(dedup);
         open().contains("a") == Some(Tier::Window)
     }

@@ -68,7 +68,7 @@ pub struct RunInfo {
 ///
 /// let dedup = Dedup::builder().journal(&directory, JournalOptions::new()).build()?;
 /// dedup.check("a");
-/// dedup.flush()?;
+/// dedup.journal()?.flush()?;
 /// let inspection = hapax::inspect(&directory)?;
 /// assert_eq!(inspection.segments[0].runs[0].ids, 1);
 /// # drop(dedup);

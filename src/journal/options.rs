@@ -93,7 +93,7 @@ impl JournalOptions {
     }
 
     /// Sets how long accepted ids wait for company at most before they are written and synced, if
-    /// nobody asks for it by [`flush`](crate::Dedup::flush). Default: 5 ms.
+    /// nobody asks for it by [`flush`](crate::JournalHandle::flush). Default: 5 ms.
     #[must_use]
     pub fn commit_interval(self, commit_interval: Duration) -> Self {
         JournalOptions { commit_interval, ..self }
@@ -148,7 +148,7 @@ impl JournalOptions {
     }
 
     /// Sets whether ids that a check accepts are held back until
-    /// [`append_batch_at`](crate::Dedup::append_batch_at) says that they were
+    /// [`append_batch_at`](crate::JournalHandle::append_batch_at) says that they were
     /// handled, too: for pipelines that check early and work later, and want ids that were not
     /// worked on to be fresh after a crash. (Completed claims are appended in any case.) Default:
     /// accepted ids are appended at once.
@@ -158,13 +158,13 @@ impl JournalOptions {
     }
 
     /// Sets whether what is accepted is held back until the next
-    /// [checkpoint](crate::Dedup::checkpoint): a crash, and the end of the engine as well, takes
-    /// back what was accepted since, so that a consumer that goes on from the checkpoint's
+    /// [checkpoint](crate::JournalHandle::checkpoint): a crash, and the end of the engine as well,
+    /// takes back what was accepted since, so that a consumer that goes on from the checkpoint's
     /// positions handles it again. Default: whatever is accepted becomes durable by itself.
     ///
     /// It holds for everything that the journal records: accepted ids, completed claims, forgotten
-    /// ids. [`flush`](crate::Dedup::flush) makes the last checkpoint durable, and nothing that came
-    /// after it.
+    /// ids. [`flush`](crate::JournalHandle::flush) makes the last checkpoint durable, and nothing
+    /// that came after it.
     #[must_use]
     pub fn checkpoints(self, checkpoints: bool) -> Self {
         JournalOptions { checkpoints, ..self }

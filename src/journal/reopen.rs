@@ -29,8 +29,8 @@ pub struct Reopened {
     /// will not be.
     pub dropped: u64,
     /// The number of files that were durable and are gone, with their directory. They are not
-    /// written again: until the next [checkpoint](crate::Dedup::checkpoint) is durable, a crash
-    /// goes back to the last one that is left, or to none.
+    /// written again: until the next [checkpoint](crate::JournalHandle::checkpoint) is durable, a
+    /// crash goes back to the last one that is left, or to none.
     pub files_lost: u64,
     /// The number of ids that were accepted in them.
     pub ids_lost: u64,

@@ -30,12 +30,12 @@ fn without_a_thread_who_flushes_writes() {
     let open = || builder(&disk, &clock, JournalOptions::new()).build().unwrap();
     let dedup = open();
     let _ = dedup.check("a");
-    let durable = |dedup: &Dedup| dedup.durable_up_to().unwrap().as_u64();
+    let durable = |dedup: &Dedup| dedup.journal().unwrap().durable().unwrap().as_u64();
     assert_eq!(durable(&dedup), 0, "nobody has written it");
     dedup.engine.journal.as_ref().unwrap().step();
     assert_eq!(durable(&dedup), 1);
     let _ = dedup.check("b");
-    dedup.flush().unwrap();
+    dedup.journal().unwrap().flush().unwrap();
     let _ = dedup.check("c");
     disk.crash(0);
     drop(dedup); // too late
@@ -54,16 +54,16 @@ fn ids_of_many_blocks_are_replayed_together_and_in_order() {
         if n % 10 == 0 {
             dedup.forget((n / 2).to_le_bytes());
         }
-        dedup.flush().unwrap();
+        dedup.journal().unwrap().flush().unwrap();
     }
     for _ in 0..2 {
         dedup.forget("forgotten and back");
         assert!(dedup.check("forgotten and back").is_fresh());
-        dedup.flush().unwrap();
+        dedup.journal().unwrap().flush().unwrap();
     }
     clock.advance(Duration::from_secs(60));
     assert!(dedup.check("later").is_fresh());
-    dedup.flush().unwrap();
+    dedup.journal().unwrap().flush().unwrap();
     drop(dedup);
 
     let dedup = open();
@@ -85,10 +85,10 @@ fn how_time_was_counted_and_what_time_it_was_is_known_after_a_restart() {
     assert_eq!((resumed(&dedup).clocks, resumed(&dedup).base), (None, TimeBase::default()));
     // By the clock, which the file's header says; then, within the file, by events that are behind.
     let _ = dedup.check("a");
-    dedup.flush().unwrap();
+    dedup.journal().unwrap().flush().unwrap();
     let base = TimeBase { offset_nanos: 7, kind: 1 };
     let _ = dedup.check_at("b", Timestamp::from_nanos(clock.now().as_nanos() - 7));
-    dedup.flush().unwrap();
+    dedup.journal().unwrap().flush().unwrap();
     drop(dedup);
     let now = clock.now();
     clock.advance(Duration::from_secs(5));
@@ -136,12 +136,12 @@ fn ids_that_are_appended_late_are_in_the_history_at_the_time_of_their_checks_onl
         }
         for (at, checked) in handled {
             let appended = match is_time_given {
-                true => dedup.append_batch_at(checked, at),
-                false => dedup.append_batch(checked),
+                true => dedup.journal().unwrap().append_batch_at(checked, at),
+                false => dedup.journal().unwrap().append_batch(checked),
             };
             appended.unwrap();
         }
-        dedup.flush().unwrap();
+        dedup.journal().unwrap().flush().unwrap();
         drop(dedup);
         let dedup = open();
         clock.advance(HORIZON + Duration::from_secs(1));
@@ -159,7 +159,7 @@ fn it_is_synced_only_if_the_disk_has_to_have_it() {
         let dedup = builder(&disk, &clock, JournalOptions::new().sync(mode)).build().unwrap();
         disk.plan(Some(Call::Sync), 0, Fault::Error(5));
         let _ = dedup.check("a");
-        assert_eq!(dedup.flush().is_err(), is_synced, "{mode:?}");
+        assert_eq!(dedup.journal().unwrap().flush().is_err(), is_synced, "{mode:?}");
     }
 }
 
@@ -170,18 +170,18 @@ fn what_was_dropped_while_it_had_failed_is_counted_and_never_durable() {
     let options = || JournalOptions::new().max_disk_bytes(1 << 20);
     let dedup = builder(&disk, &clock, options()).build().unwrap();
     let _ = dedup.check("a");
-    dedup.flush().unwrap();
+    dedup.journal().unwrap().flush().unwrap();
     disk.set_capacity(Some(disk.used()));
     let mut verdicts = Vec::new();
     dedup.check_batch((0..100_000_u32).map(u32::to_be_bytes), &mut verdicts);
-    assert!(matches!(dedup.flush(), Err(JournalError::Io { .. })));
+    assert!(matches!(dedup.journal().unwrap().flush(), Err(JournalError::Io { .. })));
     let dropped = dedup.stats().journal.unwrap().dropped;
     assert!((50_000..80_000).contains(&dropped), "{dropped}");
     disk.set_capacity(None);
-    let reopened = dedup.reopen_journal().unwrap();
+    let reopened = dedup.journal().unwrap().reopen().unwrap();
     assert_eq!((reopened.dropped, reopened.written_late), (dropped, 100_000 - dropped));
     assert_eq!(reopened.failed_at, Some(Duration::from_secs(1_000_000)));
-    dedup.flush().unwrap();
+    dedup.journal().unwrap().flush().unwrap();
     assert_eq!(dedup.stats().journal.unwrap().dropped, dropped, "also later");
     drop(dedup);
     let dedup = builder(&disk, &clock, options()).build().unwrap();
@@ -220,7 +220,7 @@ fn another_window(seed: u64) {
     for _ in 0..40 {
         accept(&dedup, &clock, events, &mut random, &mut accepted);
         if below(&mut random, 4) == 0 {
-            dedup.flush().unwrap();
+            dedup.journal().unwrap().flush().unwrap();
         }
     }
     let first_tick = dedup.tick();
@@ -273,7 +273,7 @@ fn what_was_read_after_a_failed_sync_is_durable_before_files_are_deleted_for_it(
         let dedup = open().unwrap();
         for id in ["a", "b", "c"] {
             assert!(dedup.check(id).is_fresh());
-            dedup.flush().unwrap();
+            dedup.journal().unwrap().flush().unwrap();
             clock.advance(Duration::from_secs(20));
         }
         // A new file, whose block says that the others have expired; it may be written, and not

@@ -20,9 +20,9 @@ use std::task::{Poll, Waker};
 /// # fn acknowledge() {}
 /// # fn example(dedup: hapax::Dedup) -> Result<(), hapax::JournalError> {
 /// dedup.check("m-17");
-/// let mine = dedup.appended_up_to()?;
+/// let mine = dedup.journal()?.appended()?;
 /// // … later, by whatever flush …
-/// if dedup.durable_up_to()? >= mine {
+/// if dedup.journal()?.durable()? >= mine {
 ///     acknowledge();
 /// }
 /// # Ok(())

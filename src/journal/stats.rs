@@ -12,7 +12,7 @@ use crate::error::JournalError;
 ///
 /// let dedup = Dedup::builder().journal(&directory, JournalOptions::new()).build()?;
 /// dedup.check("a");
-/// dedup.flush()?;
+/// dedup.journal()?.flush()?;
 /// let journal = dedup.stats().journal.unwrap();
 /// assert_eq!((journal.appended.as_u64(), journal.durable), (1, journal.appended));
 /// assert!(journal.failed.is_none());
@@ -29,7 +29,7 @@ pub struct JournalStats {
     pub durable: Position,
     /// The number of bytes that wait to be written.
     pub pending_bytes: usize,
-    /// The number of bytes that wait for the next [checkpoint](crate::Dedup::checkpoint).
+    /// The number of bytes that wait for the next [checkpoint](crate::JournalHandle::checkpoint).
     pub held_bytes: usize,
     /// The number of bytes that all files take.
     pub disk_bytes: u64,
@@ -41,7 +41,7 @@ pub struct JournalStats {
     /// had failed: they are not durable, and will not be.
     pub dropped: u64,
     /// The number of times that it went on after a failure: by itself, or
-    /// [reopened](crate::Dedup::reopen_journal).
+    /// [reopened](crate::JournalHandle::reopen).
     pub reopened: u64,
     /// The reason why nothing becomes durable any more, if that is so. In a
     /// [child](crate::JournalError::Forked) of the process that has the journal nothing else is

@@ -15,7 +15,7 @@ fn pass_a_step(world: &World, dedup: &Dedup, name: &str) {
     for i in 0..4 {
         world.pass(STEP / 4);
         assert!(dedup.check(format!("{name}-{i}")).is_fresh());
-        dedup.flush().unwrap();
+        dedup.journal().unwrap().flush().unwrap();
     }
 }
 
@@ -143,9 +143,9 @@ fn a_journal_that_was_deleted_and_reopened_goes_on_with_what_is_sealed() {
         world.pass(70);
         // By now the first is sealed; this one will not be.
         assert!(dedup.check("b").is_fresh());
-        dedup.flush().unwrap();
+        dedup.journal().unwrap().flush().unwrap();
         world.disk.delete_directory(Path::new("/journal"));
-        assert!(dedup.reopen_journal().unwrap().files_lost > 0);
+        assert!(dedup.journal().unwrap().reopen().unwrap().files_lost > 0);
         if dies {
             world.disk.kill();
         }
@@ -165,11 +165,11 @@ fn a_loss_that_was_told_is_no_reason_to_refuse_and_only_that() {
     pass_a_step(&world, &dedup, "b");
     // In no segment, and never will be: its file goes, and nothing can be sealed after that.
     assert!(dedup.check("lost").is_fresh());
-    dedup.flush().unwrap();
+    dedup.journal().unwrap().flush().unwrap();
     world.disk.delete_directory(Path::new("/journal"));
-    assert!(dedup.reopen_journal().unwrap().ids_lost > 0);
+    assert!(dedup.journal().unwrap().reopen().unwrap().ids_lost > 0);
     assert!(dedup.check("kept").is_fresh());
-    dedup.flush().unwrap();
+    dedup.journal().unwrap().flush().unwrap();
     world.disk.kill();
     drop(dedup);
     world.disk.heal();
@@ -212,7 +212,7 @@ fn a_process_that_dies_soon_after_each_start_leaves_few_segments() {
         let live = dedup.stats().long_memory.expect("it has one").segments.segments;
         assert!(live <= 31, "start {start}: {live} segments");
         assert!(dedup.check(name).is_fresh());
-        dedup.flush().unwrap();
+        dedup.journal().unwrap().flush().unwrap();
         world.disk.kill();
         drop(dedup);
         world.disk.heal();

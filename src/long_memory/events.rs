@@ -50,7 +50,7 @@ fn an_id_of_which_the_journal_is_told_within_half_a_window_is_known_for_the_rete
         world.pass(told_after);
         // What is due is sealed, and has not got it.
         assert!(dedup.check("b").is_fresh());
-        dedup.append_batch([(id, verdict)]).unwrap();
+        dedup.journal().unwrap().append_batch([(id, verdict)]).unwrap();
         for passed in [WINDOW.as_secs() + 1, RETENTION.as_secs() / 2] {
             world.pass(passed - told_after);
             let tier = dedup.contains("a");

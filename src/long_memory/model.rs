@@ -209,10 +209,10 @@ impl Sequence {
     }
 
     fn flush(&mut self) {
-        if self.world.checkpoints && self.dedup().checkpoint([("source", "1")]).is_err() {
+        if self.world.checkpoints && self.dedup().journal().unwrap().checkpoint([("source", "1")]).is_err() {
             return self.mend();
         }
-        match self.dedup().flush() {
+        match self.dedup().journal().unwrap().flush() {
             Ok(()) => {
                 self.trace.push("flushed".into());
                 self.checkpoint = self.now;
@@ -236,7 +236,7 @@ impl Sequence {
         self.world.disk.heal();
         if let Some(dedup) = &self.dedup {
             assert!(self.is_faulty, "the disk is whole");
-            self.is_faulty = dedup.reopen_journal().is_err() || dedup.flush().is_err();
+            self.is_faulty = dedup.journal().unwrap().reopen().is_err() || dedup.journal().unwrap().flush().is_err();
         }
     }
 
@@ -258,7 +258,7 @@ impl Sequence {
 
     /// Another process goes on, elsewhere, with what is durable of this one.
     fn hand_over(&mut self) {
-        match self.dedup().durable_files() {
+        match self.dedup().journal().unwrap().files() {
             Ok(durable) => {
                 let disk = self.world.handed_over(&durable);
                 self.world.disk.kill();

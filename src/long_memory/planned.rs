@@ -58,7 +58,7 @@ fn with_the_window_that_is_advised_an_id_is_written_three_times_and_ten_segments
             let verdicts: Vec<_> = ids.iter().map(|id| dedup.check(*id)).collect();
             assert!(verdicts.iter().all(|verdict| verdict.is_fresh()));
             if deferred {
-                dedup.append_batch(ids.into_iter().zip(verdicts)).unwrap();
+                dedup.journal().unwrap().append_batch(ids.into_iter().zip(verdicts)).unwrap();
             }
             most = most.max(dedup.stats().long_memory.unwrap().segments.segments);
         }

@@ -125,7 +125,7 @@ fn a_journal_that_is_behind_its_segments_is_another_one() {
     let dedup = world.open();
     for id in ["a", "b", "c"] {
         assert!(dedup.check(id).is_fresh());
-        dedup.flush().unwrap();
+        dedup.journal().unwrap().flush().unwrap();
     }
     drop(dedup);
     // Sealed as it is opened.
@@ -181,7 +181,7 @@ fn what_cannot_be_sealed_in_time_is_in_doubt_and_counted_and_certain_again_when_
     assert!(long_memory.failed.is_some() && long_memory.lag >= WINDOW, "{long_memory:?}");
 
     world.disk.set_capacity(None);
-    dedup.reopen_journal().unwrap();
+    dedup.journal().unwrap().reopen().unwrap();
     assert_eq!(dedup.check("c").certainty(), Certainty::Exact);
     world.pass(200);
     assert_eq!(dedup.check("a").tier(), Tier::Segments);
@@ -202,7 +202,7 @@ fn a_journal_over_its_budget_goes_on_when_its_files_are_sealed() {
         verdicts.iter().all(|verdict| verdict.is_fresh() && verdict.certainty() == Certainty::Exact)
     };
     assert!(accept(5_000));
-    dedup.flush().unwrap();
+    dedup.journal().unwrap().flush().unwrap();
     assert!(accept(5_000));
     let failed = dedup.engine.journal.as_ref().map(|journal| {
         journal.step();
@@ -214,7 +214,7 @@ fn a_journal_over_its_budget_goes_on_when_its_files_are_sealed() {
     accept(1);
     clock.advance(Duration::from_secs(1));
     assert!(accept(1) || accept(1));
-    dedup.flush().unwrap();
+    dedup.journal().unwrap().flush().unwrap();
     assert!(dedup.stats().journal.unwrap().failed.is_none());
     assert_eq!(dedup.check(7_u64.to_le_bytes()).tier(), Tier::Segments);
 }
@@ -266,23 +266,23 @@ fn listed_while_it_is_sealed() -> Result<[bool; 2], Error> {
     let mut world = World { checkpoints: true, source: Some(Elsewhere::default()), ..World::new() };
     let dedup = world.open();
     assert!(dedup.check("a").is_fresh());
-    dedup.checkpoint([("log", [1])]).unwrap();
-    dedup.flush().unwrap();
+    dedup.journal().unwrap().checkpoint([("log", [1])]).unwrap();
+    dedup.journal().unwrap().flush().unwrap();
     let (another, clock) = (dedup.clone(), world.clock.clone());
     at(Place::Listed, move || {
         assert!(another.check("b").is_fresh());
-        another.checkpoint([("log", [2])]).unwrap();
-        another.flush().unwrap();
+        another.journal().unwrap().checkpoint([("log", [2])]).unwrap();
+        another.journal().unwrap().flush().unwrap();
         clock.advance(Duration::from_secs(60));
         // Late: who asks seals.
         assert!(another.check("c").is_fresh());
     });
-    let durable = dedup.durable_files().unwrap();
+    let durable = dedup.journal().unwrap().files().unwrap();
     let disk = world.handed_over(&durable);
     drop(dedup);
     world.disk = disk;
     let dedup = world.build()?;
-    let position = dedup.positions()?[0].1[0];
+    let position = dedup.journal().unwrap().positions()?[0].1[0];
     Ok([dedup.contains("a").is_some(), dedup.contains("b").is_some() == (position == 2)])
 }
 
@@ -303,8 +303,8 @@ fn what_is_elsewhere_and_cannot_be_read_is_in_doubt_until_it_is_here() {
     assert!(dedup.check("a").is_fresh() && dedup.check("b").is_fresh());
     world.pass(200);
     assert!(dedup.check("c").is_fresh());
-    dedup.flush().unwrap();
-    let disk = world.handed_over(&dedup.durable_files().unwrap());
+    dedup.journal().unwrap().flush().unwrap();
+    let disk = world.handed_over(&dedup.journal().unwrap().files().unwrap());
     drop(dedup);
     world.disk = disk;
     let dedup = world.open();
@@ -350,7 +350,7 @@ fn calls_without_a_time_forget_nothing_before_the_retention_has_passed_in_events
         // Nor is it deleted by what they have called for.
         let (world, dedup) = accepted_by_events(nanos);
         assert!(dedup.check("another").is_fresh());
-        dedup.flush().unwrap();
+        dedup.journal().unwrap().flush().unwrap();
         drop(dedup);
         assert_eq!(world.open().contains("a"), Some(Tier::Segments), "{nanos}");
     }
@@ -384,7 +384,7 @@ fn events_that_follow_the_clock_are_remembered_for_the_retention() {
         world.pass(50_000);
         let dedup = world.open();
         assert!(dedup.check("by the clock").is_fresh());
-        dedup.flush().unwrap();
+        dedup.journal().unwrap().flush().unwrap();
         drop(dedup);
         world.pass(seconds_off);
         assert!(known_for(&world.open(), 10_000) >= RETENTION.as_secs(), "{seconds_off}");

@@ -170,7 +170,9 @@ impl World {
         let seen = Rc::new(RefCell::new(None));
         if let Some(id) = beside {
             let (dedup, seen) = (self.dedup().clone(), Rc::clone(&seen));
-            at(Place::Clearing, move || *seen.borrow_mut() = Some((dedup.check(name(id)), dedup.flush())));
+            at(Place::Clearing, move || {
+                *seen.borrow_mut() = Some((dedup.check(name(id)), dedup.journal().unwrap().flush()))
+            });
         }
         self.dedup().clear();
         self.note(format_args!("clear"));

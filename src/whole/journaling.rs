@@ -51,7 +51,7 @@ impl World {
         let now = self.moment(false);
         let deferred = std::mem::take(&mut self.deferred);
         let checked = deferred.iter().map(|(_, id, verdict)| (*id, *verdict));
-        let appended = self.dedup().append_batch(checked);
+        let appended = self.dedup().journal().unwrap().append_batch(checked);
         self.note(format_args!("append {}", appended.is_ok()));
         if appended.is_err() && !self.journal.may_fail() {
             return Err(format!("append: {appended:?}"));
@@ -93,7 +93,7 @@ impl World {
 
     pub(super) fn checkpoint(&mut self) -> Result<(), Wrong> {
         let number = self.journal.last_checkpoint + 1;
-        let taken = self.dedup().checkpoint([(SOURCE, number.to_le_bytes())]);
+        let taken = self.dedup().journal().unwrap().checkpoint([(SOURCE, number.to_le_bytes())]);
         self.note(format_args!("checkpoint {}", taken.is_ok()));
         match taken {
             Ok(_) if !self.config.checkpoints => Err("a journal without checkpoints has taken one".to_string()),
@@ -111,7 +111,7 @@ impl World {
     }
 
     pub(super) fn flush(&mut self) -> Result<(), Wrong> {
-        let flushed = self.dedup().flush();
+        let flushed = self.dedup().journal().unwrap().flush();
         self.flushed(flushed)
     }
 
@@ -154,7 +154,7 @@ impl World {
     pub(super) fn reopen(&mut self) -> Result<(), Wrong> {
         self.machine.heal();
         self.journal.sync_fails = false;
-        let reopened = self.dedup().reopen_journal();
+        let reopened = self.dedup().journal().unwrap().reopen();
         self.note(format_args!("reopen {}", reopened.is_ok()));
         match reopened {
             Ok(reopened) => {
@@ -246,7 +246,7 @@ impl JournalModel {
 
 /// Returns the number of the checkpoint that an engine has come back to.
 pub(super) fn checkpoint_of(dedup: &Dedup) -> Result<u64, Wrong> {
-    let positions = dedup.positions().map_err(|error| format!("no positions: {error}"))?;
+    let positions = dedup.journal().unwrap().positions().map_err(|error| format!("no positions: {error}"))?;
     match &positions[..] {
         [] => Ok(0),
         [(source, position)] if source == SOURCE && position.len() == 8 => {

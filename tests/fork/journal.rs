@@ -17,18 +17,18 @@ fn is_forked<T: std::fmt::Debug>(result: Result<T, JournalError>) {
 
 /// Checks that every way to ask for durability reports at once that there is none.
 fn has_no_journal(dedup: &Dedup) {
-    is_forked(dedup.flush());
-    let flush = std::pin::pin!(dedup.flush_async());
+    is_forked(dedup.journal().unwrap().flush());
+    let flush = std::pin::pin!(dedup.journal().unwrap().flush_async());
     match flush.poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(flushed) => is_forked(flushed),
         Poll::Pending => panic!("a flush that nobody will ever end"),
     }
-    is_forked(dedup.durable_up_to());
-    is_forked(dedup.appended_up_to());
-    is_forked(dedup.append(|appending| appending.position("source", "1")));
-    is_forked(dedup.append_batch([]));
-    is_forked(dedup.positions());
-    is_forked(dedup.reopen_journal());
+    is_forked(dedup.journal().unwrap().durable());
+    is_forked(dedup.journal().unwrap().appended());
+    is_forked(dedup.journal().unwrap().append(|appending| appending.position("source", "1")));
+    is_forked(dedup.journal().unwrap().append_batch([]));
+    is_forked(dedup.journal().unwrap().positions());
+    is_forked(dedup.journal().unwrap().reopen());
     let stats = dedup.stats().journal.unwrap();
     assert!(matches!(stats.failed, Some(JournalError::Forked { .. })), "{stats:?}");
 }
@@ -37,8 +37,8 @@ pub fn a_child_has_no_journal() {
     let directory = Directory::new("no-journal");
     let dedup = directory.open().unwrap();
     assert!(dedup.check("a").is_fresh());
-    dedup.flush().unwrap();
-    let mut flush = Some(dedup.flush_async());
+    dedup.journal().unwrap().flush().unwrap();
+    let mut flush = Some(dedup.journal().unwrap().flush_async());
     must_end_well(fork(|| {
         assert!(dedup.check("a").is_duplicate());
         assert!(dedup.check("b").is_fresh() && dedup.check("b").is_duplicate());
@@ -55,7 +55,9 @@ pub fn a_child_has_no_journal() {
 pub fn a_child_gives_up_nothing_of_its_parent() {
     let directory = Directory::new("nothing");
     let mut dedup = Some(directory.open().unwrap());
-    dedup.iter().for_each(|dedup| assert!(dedup.check("before").is_fresh() && dedup.flush().is_ok()));
+    dedup
+        .iter()
+        .for_each(|dedup| assert!(dedup.check("before").is_fresh() && dedup.journal().unwrap().flush().is_ok()));
     let files = || std::fs::read_dir(&directory.0).unwrap().map(|file| file.unwrap().file_name()).collect::<Vec<_>>();
     let before = files();
     must_end_well(fork(|| {
@@ -66,7 +68,7 @@ pub fn a_child_gives_up_nothing_of_its_parent() {
     assert!(!directory.can_be_opened_elsewhere(), "the child's end has let another process in");
     let dedup = dedup.unwrap();
     assert!(dedup.check("after").is_fresh());
-    dedup.flush().unwrap();
+    dedup.journal().unwrap().flush().unwrap();
     drop(dedup);
     let dedup = directory.open().unwrap();
     let known = ["before", "of the child", "after"].map(|id| dedup.contains(id).is_some());
@@ -109,7 +111,7 @@ pub fn a_child_has_a_journal_of_its_own() {
     must_end_well(fork(|| {
         let own = theirs.open().unwrap();
         assert!(own.check("a").is_fresh());
-        own.flush().unwrap();
+        own.journal().unwrap().flush().unwrap();
         assert!(ours.open().is_err(), "its parent has it");
         drop((own, dedup.take()));
         assert!(theirs.open().unwrap().check("a").is_duplicate());
@@ -121,7 +123,7 @@ pub fn a_child_has_a_journal_of_its_own() {
 pub fn a_child_that_the_library_does_not_know_of() {
     let directory = Directory::new("unknown");
     let mut dedup = Some(directory.open().unwrap());
-    dedup.iter().for_each(|dedup| assert!(dedup.check("a").is_fresh() && dedup.flush().is_ok()));
+    dedup.iter().for_each(|dedup| assert!(dedup.check("a").is_fresh() && dedup.journal().unwrap().flush().is_ok()));
     // SAFETY: as fork, of which the library is not told.
     #[cfg(target_os = "linux")]
     let pid = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) } as libc::pid_t;
@@ -135,7 +137,7 @@ pub fn a_child_that_the_library_does_not_know_of() {
     }
     must_end_well(pid);
     assert!(!directory.can_be_opened_elsewhere());
-    dedup.unwrap().flush().unwrap();
+    dedup.unwrap().journal().unwrap().flush().unwrap();
 }
 
 /// Lets other threads check, claim, forget, grow, append and flush while this one forks.
@@ -159,7 +161,7 @@ pub fn forks_at_full_speed() {
                 }
             }
             match (thread + round) % 4 {
-                0 => dedup.flush().unwrap(),
+                0 => dedup.journal().unwrap().flush().unwrap(),
                 1 => drop(dedup.stats()),
                 2 => drop(dedup.forget(Int::from(first))),
                 _ => {}
@@ -190,7 +192,7 @@ pub fn forks_at_full_speed() {
         }
         is_done.store(true, Ordering::Relaxed);
     });
-    dedup.flush().unwrap();
+    dedup.journal().unwrap().flush().unwrap();
     assert!(!directory.can_be_opened_elsewhere());
     drop(dedup);
     builder(&directory.0).journal(&directory.0, JournalOptions::new()).build().unwrap();

@@ -173,7 +173,7 @@ impl World {
     /// Starts an engine anew over the journal.
     fn restart(&mut self) {
         self.counted = self.evicted();
-        self.dedup().flush().expect("the disk has room");
+        self.dedup().journal().unwrap().flush().expect("the disk has room");
         self.dedup = None;
         self.open();
     }

@@ -356,7 +356,7 @@ fn a_journal_keeps_the_times_to_within_three_ticks() {
         clock.set(Timestamp::from_nanos(at(id)));
         assert!(dedup.check(Int::from(id)).is_fresh());
     }
-    dedup.flush().unwrap();
+    dedup.journal().unwrap().flush().unwrap();
     drop(dedup);
     let dedup = open();
     for id in 0..1_000 {

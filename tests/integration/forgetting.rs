@@ -104,7 +104,7 @@ fn a_restart_over_a_journal_loses_nothing_that_was_flushed() {
             forget(&dedup, id..id + 1);
             assert!(dedup.check(Int::from(id)).is_fresh());
         }
-        dedup.flush().unwrap();
+        dedup.journal().unwrap().flush().unwrap();
         drop(dedup);
         are_there(&open(), 0..accepted, &format!("a restart, room for {capacity}"));
     }

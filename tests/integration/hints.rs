@@ -63,13 +63,17 @@ fn journals_believe_no_announcement() {
     check_in_each_way(&dedup);
     let fresh = dedup.check("another");
     let checked = |from: u64| Announcing((from..from + 100).map(|id| (dedup.prepare(Int::from(id)), fresh)));
-    let before = dedup.appended_up_to().unwrap();
-    dedup.append(|appending| appending.accepted(checked(10_000))).unwrap();
-    dedup.append(|appending| appending.accepted_at(checked(11_000), Timestamp::from_secs(1_000_000))).unwrap();
-    dedup.append_batch(checked(12_000)).unwrap();
-    dedup.append_batch_at(checked(13_000), Timestamp::from_secs(1_000_000)).unwrap();
-    assert_eq!(dedup.appended_up_to().unwrap().as_u64() - before.as_u64(), 400);
-    dedup.flush().unwrap();
+    let before = dedup.journal().unwrap().appended().unwrap();
+    dedup.journal().unwrap().append(|appending| appending.accepted(checked(10_000))).unwrap();
+    dedup
+        .journal()
+        .unwrap()
+        .append(|appending| appending.accepted_at(checked(11_000), Timestamp::from_secs(1_000_000)))
+        .unwrap();
+    dedup.journal().unwrap().append_batch(checked(12_000)).unwrap();
+    dedup.journal().unwrap().append_batch_at(checked(13_000), Timestamp::from_secs(1_000_000)).unwrap();
+    assert_eq!(dedup.journal().unwrap().appended().unwrap().as_u64() - before.as_u64(), 400);
+    dedup.journal().unwrap().flush().unwrap();
 }
 
 #[test]

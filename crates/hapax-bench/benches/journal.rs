@@ -91,7 +91,7 @@ impl Round {
         let dedup = open("speed")?;
         let began = Instant::now();
         let with = check_all(&dedup, ids);
-        dedup.flush()?;
+        dedup.journal().unwrap().flush()?;
         let took = began.elapsed();
         let journal = dedup.stats().journal.ok_or("no journal")?;
         drop(dedup);
@@ -134,7 +134,7 @@ fn flushes(dedup: &Dedup) -> Result<Vec<Duration>> {
     let flush = |start: u64| {
         dedup.check_batch((start..start + BATCH).map(Int::from), &mut verdicts);
         let began = Instant::now();
-        dedup.flush()?;
+        dedup.journal().unwrap().flush()?;
         Ok(began.elapsed())
     };
     (0..FLUSHES).map(|n| n * BATCH).map(flush).collect()

@@ -35,7 +35,7 @@ pub async fn consume(owned: &Owned, offset: u64, batch: &[&str], handled: &mut V
     let new = batch.iter().zip(verdicts).filter(|(_, verdict)| verdict.is_fresh());
     handled.extend(new.map(|(id, _)| (*id).to_owned()));
     let next = offset + batch.len() as u64;
-    engine.checkpoint([(SOURCE, next.to_be_bytes())])?;
+    engine.journal()?.checkpoint([(SOURCE, next.to_be_bytes())])?;
     owned.publish().await?; // now the next owner knows it
     Ok(next)
 }

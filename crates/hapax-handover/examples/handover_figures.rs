@@ -51,7 +51,7 @@ async fn fill(first: &Owned, ids: u64, after: impl Fn()) -> Result<u64, Failure>
             first.engine()?.check_batch(batch, &mut verdicts);
             verdicts.clear();
         }
-        first.engine()?.checkpoint([("log", from.to_le_bytes())])?;
+        first.engine()?.journal()?.checkpoint([("log", from.to_le_bytes())])?;
         let publishing = Instant::now();
         uploaded += first.publish().await?.uploaded_bytes;
         (in_publish, longest) = (in_publish + publishing.elapsed(), longest.max(publishing.elapsed()));

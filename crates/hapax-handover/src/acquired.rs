@@ -122,7 +122,7 @@ impl Acquired {
             // Segments are also gone if another has acquired it meanwhile, and published.
             Err(error) => return Err(driver.still_owns(manifest.epoch).await.err().unwrap_or(error)),
         };
-        if engine.positions()? != manifest.content.positions {
+        if engine.journal()?.positions()? != manifest.content.positions {
             let what = "its files have other positions than the manifest".into();
             return Err(HandoverError::Damaged { path: directory.display().to_string(), what });
         }

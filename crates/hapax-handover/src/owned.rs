@@ -162,9 +162,9 @@ impl Owned {
         &self.inner.engine
     }
 
-    /// Ships what is new up to the last [checkpoint](Dedup::checkpoint), and publishes it with that
-    /// checkpoint's positions. Flushes first. Commit the sources' offsets when it has returned,
-    /// never before.
+    /// Ships what is new up to the last [checkpoint](hapax::JournalHandle::checkpoint), and publishes it
+    /// with that checkpoint's positions. Flushes first. Commit the sources' offsets when it has
+    /// returned, never before.
     ///
     /// # Guarantees
     ///
@@ -187,7 +187,7 @@ impl Owned {
         inner.must_own()?;
         let engine = inner.engine.clone();
         // (In a thread of its own: this is fdatasync.)
-        blocking(move || Ok(engine.flush()?)).await?;
+        blocking(move || Ok(engine.journal()?.flush()?)).await?;
         let Prepared { content, sources } = inner.prepare().await.map_err(|error| inner.fenced(error))?;
         let began = Instant::now();
         let (bytes, new): (_, BTreeSet<_>) = (content.bytes(), sources.keys().copied().collect());
@@ -267,7 +267,7 @@ impl Inner {
             listings += 1;
             let known = self.driver.current()?.content;
             let (engine, max) = (self.engine.clone(), self.driver.remote.options.part_bytes);
-            let read = blocking(move || planned(engine.durable_files()?, &known, max));
+            let read = blocking(move || planned(engine.journal()?.files()?, &known, max));
             match read.await {
                 // It has expired since it was listed.
                 Err(HandoverError::Io { source, .. })

@@ -24,8 +24,8 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 /// A consumer of a log that can be read again: it marks messages at sight, handles those that are
-/// new, takes a [checkpoint](hapax::Dedup::checkpoint), and acknowledges. It takes no claim and no
-/// store: the engine is this consumer's alone, with a journal of its own that has
+/// new, takes a [checkpoint](hapax::JournalHandle::checkpoint), and acknowledges. It takes no claim
+/// and no store: the engine is this consumer's alone, with a journal of its own that has
 /// [checkpoints](hapax::JournalOptions::checkpoints).
 ///
 /// ```

@@ -172,7 +172,8 @@ impl<'r, Src: Source, K: Memory> LogRun<'r, Src, K> {
             // (Of a partition the last one counts.)
             positions.extend(done.iter().filter_map(with_position));
         }
-        marks.engine.checkpoint(positions).map(drop).map_err(ConsumerError::Journal)
+        let checkpointed = marks.engine.journal().and_then(|journal| journal.checkpoint(positions));
+        checkpointed.map(drop).map_err(ConsumerError::Journal)
     }
 
     /// Receives a batch, and handles it to its end.

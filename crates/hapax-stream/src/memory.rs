@@ -63,6 +63,6 @@ impl Memory for Dedup {
     }
 
     async fn persist(&self) -> Result<(), JournalError> {
-        self.flush_async().await
+        self.journal()?.flush_async().await
     }
 }

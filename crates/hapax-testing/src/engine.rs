@@ -111,7 +111,7 @@ impl Subject for Engine {
             return false;
         }
         let mut dedup = self.dedup.write().unwrap_or_else(PoisonError::into_inner);
-        dedup.take().expect("it runs").flush().expect("the disk takes it");
+        dedup.take().expect("it runs").journal().unwrap().flush().expect("the disk takes it");
         *dedup = Some((self.build)().build().expect("the journal is what it wrote"));
         true
     }

@@ -29,7 +29,7 @@ fn valid() -> &'static [Vec<u8>; 2] {
         let dedup = builder().journal(&directory, JournalOptions::new()).build().unwrap();
         for id in 0..IDS {
             let _ = dedup.check(Int::from(id));
-            dedup.flush().unwrap();
+            dedup.journal().unwrap().flush().unwrap();
         }
         drop(dedup);
         let paths = [segment(&directory), directory.join("mark")];

@@ -118,7 +118,7 @@ fn judged(opened: Result<Dedup, Error>) -> Seen {
     if stats.journal.is_some() {
         // Stand-ins for blocks that never existed may have expired, and taken a file along: that is
         // reported.
-        let flushed = dedup.flush();
+        let flushed = dedup.journal().unwrap().flush();
         assert!(matches!(flushed, Ok(()) | Err(JournalError::Gone { .. })), "{flushed:?}");
     }
     Seen::Opened
@@ -131,7 +131,7 @@ fn genuine() -> Genuine {
         let disk = Simulated::new();
         let dedup = journal(builder(false), &disk, Damage::Refuse).expect("the directory is empty");
         let _ = dedup.check("an id");
-        dedup.flush().expect("there is room on the disk");
+        dedup.journal().unwrap().flush().expect("there is room on the disk");
         drop(dedup);
         let read = |name: &str| disk.read(&Path::new(DIRECTORY).join(name)).expect("it was written");
         let (segment, mark) = (read(&name(0)), read(mark::NAME));

@@ -196,8 +196,10 @@ impl Play {
         match op {
             Op::Seal(at) => self.sealing().seal(self.at(*at)).map_err(said),
             Op::Tidy(at) => self.sealing().tidy(self.at(*at), || true).map_err(said),
-            Op::Flush => self.dedup.flush().map_err(|error| error.to_string()),
-            Op::Checkpoint => self.dedup.checkpoint([("source", "1")]).map(drop).map_err(|error| error.to_string()),
+            Op::Flush => self.dedup.journal().unwrap().flush().map_err(|error| error.to_string()),
+            Op::Checkpoint => {
+                self.dedup.journal().unwrap().checkpoint([("source", "1")]).map(drop).map_err(|error| error.to_string())
+            }
             Op::Fail => {
                 self.world.disk.plan(Some(Call::Rename), 0, Fault::Error(5));
                 Ok(())

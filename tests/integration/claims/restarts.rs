@@ -145,7 +145,7 @@ fn a_fingerprint_takes_32_bytes_with_its_id_and_is_no_id() {
         .collect();
     dedup.complete_batch(claims, &mut Vec::new());
     assert_eq!(dedup.stats().window.live, 1_000);
-    dedup.flush().unwrap();
+    dedup.journal().unwrap().flush().unwrap();
     let runs: Vec<_> = inspect(directory.journal()).unwrap().segments.into_iter().flat_map(|it| it.runs).collect();
     assert_eq!(runs.iter().map(|run| (run.what, run.ids)).collect::<Vec<_>>(), [("fingerprinted", 1_000)]);
     let bytes = dedup.stats().journal.unwrap().disk_bytes;

@@ -40,7 +40,7 @@ fn open(path: &Path) -> Dedup {
 }
 
 fn position(dedup: &Dedup) -> u64 {
-    let positions = dedup.positions().unwrap();
+    let positions = dedup.journal().unwrap().positions().unwrap();
     positions.first().map_or(0, |(_, position)| u64::from_be_bytes(position[..].try_into().unwrap()))
 }
 
@@ -65,10 +65,10 @@ pub fn run_if_asked() {
         match batch % 5 {
             // Not every batch: a crash takes back several.
             0 | 1 => {}
-            2 => drop(dedup.checkpoint([(SOURCE, next.to_be_bytes())]).unwrap()),
+            2 => drop(dedup.journal().unwrap().checkpoint([(SOURCE, next.to_be_bytes())]).unwrap()),
             _ => {
-                dedup.checkpoint([(SOURCE, next.to_be_bytes())]).unwrap();
-                dedup.flush().unwrap();
+                dedup.journal().unwrap().checkpoint([(SOURCE, next.to_be_bytes())]).unwrap();
+                dedup.journal().unwrap().flush().unwrap();
                 writeln!(output, "durable {next}.").unwrap();
             }
         }

@@ -87,9 +87,9 @@ pub fn run_if_asked() {
         next = ids.end;
         // Not every batch: some are written because they have waited.
         if batch % 4 != 3 {
-            if dedup.flush().is_err() {
+            if dedup.journal().unwrap().flush().is_err() {
                 // The power is off: nothing may be acknowledged any more.
-                assert!(dedup.flush().is_err());
+                assert!(dedup.journal().unwrap().flush().is_err());
                 std::process::exit(1);
             }
             // The point tells a line from one that is cut off.

@@ -8,7 +8,7 @@ fn of_files(name: &str, clock: &ManualClock) -> (Directory, Vec<PathBuf>) {
     for id in 0..5_u32 {
         let dedup = directory.open(clock);
         dedup.check_batch([id.to_be_bytes(), (100 + id).to_be_bytes()], &mut Vec::new());
-        dedup.flush().unwrap();
+        dedup.journal().unwrap().flush().unwrap();
         let _ = dedup.check((200 + id).to_be_bytes());
     }
     let segments = directory.segments();

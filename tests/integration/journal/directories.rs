@@ -10,7 +10,7 @@ fn files_are_deleted_when_all_in_them_has_expired() {
     let mut most = 0;
     for step in 0..200_u32 {
         let _ = dedup.check(step.to_be_bytes());
-        dedup.flush().unwrap();
+        dedup.journal().unwrap().flush().unwrap();
         clock.advance(WINDOW / 20);
         most = most.max(directory.segments().len());
     }
@@ -30,7 +30,7 @@ fn an_id_takes_at_most_24_bytes_on_the_disk() {
         let _ = dedup.check(id.to_be_bytes());
         clock.advance(Duration::from_micros(100));
     }
-    dedup.flush().unwrap();
+    dedup.journal().unwrap().flush().unwrap();
     let bytes = dedup.stats().journal.unwrap().disk_bytes;
     assert!(bytes <= 24 * IDS, "{} bytes an id", bytes as f64 / IDS as f64);
 }
@@ -113,7 +113,7 @@ fn inspection() {
     let _ = dedup.check("b");
     dedup.forget("a");
     dedup.clear();
-    dedup.flush().unwrap();
+    dedup.journal().unwrap().flush().unwrap();
     let inspection = hapax::inspect(&directory.0).unwrap();
     let [segment] = &inspection.segments[..] else { panic!("{inspection:?}") };
     let runs: Vec<_> = segment.runs.iter().map(|run| (run.what, run.ids)).collect();

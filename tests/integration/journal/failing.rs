@@ -12,14 +12,14 @@ fn over_budget_it_fails_and_says_so_and_goes_on_when_there_is_room() {
     let dedup = directory.builder(&clock, options.clone()).build().unwrap();
     let durable = (0..).take_while(|id: &u32| {
         let _ = dedup.check(id.to_be_bytes());
-        dedup.flush().is_ok()
+        dedup.journal().unwrap().flush().is_ok()
     });
     let durable = durable.count() as u32;
     assert!((10..100).contains(&durable), "{durable}");
-    let failed = dedup.flush().unwrap_err();
+    let failed = dedup.journal().unwrap().flush().unwrap_err();
     assert!(failed.to_string().contains("max_disk_bytes` is 2000"), "{failed}");
-    assert!(dedup.durable_up_to().is_err());
-    assert!(block_on(dedup.flush_async()).is_err());
+    assert!(dedup.journal().unwrap().durable().is_err());
+    assert!(block_on(dedup.journal().unwrap().flush_async()).is_err());
     assert!(dedup.stats().journal.unwrap().failed.is_some());
     let _ = dedup.check("more"); // in memory it goes on
     assert!(dedup.check("more").is_duplicate());
@@ -28,7 +28,7 @@ fn over_budget_it_fails_and_says_so_and_goes_on_when_there_is_room() {
     let dedup = directory.builder(&clock, options.max_disk_bytes(1 << 20)).build().unwrap();
     assert!((0..durable).all(|id| dedup.check(id.to_be_bytes()).is_duplicate()));
     assert!(dedup.check("more").is_fresh());
-    dedup.flush().unwrap();
+    dedup.journal().unwrap().flush().unwrap();
 }
 
 #[test]
@@ -36,23 +36,23 @@ fn a_directory_that_is_gone_is_noticed_at_the_next_flush_and_can_be_made_again()
     let (directory, clock) = (Directory::new("gone"), clock());
     let dedup = directory.open(&clock);
     let _ = dedup.check("a");
-    dedup.flush().unwrap();
+    dedup.journal().unwrap().flush().unwrap();
     let moved = Directory::new("gone-elsewhere");
     fs::rename(&directory.0, &moved.0).unwrap();
-    assert!(matches!(dedup.flush(), Err(JournalError::Gone { path }) if path == directory.0));
-    assert!(dedup.durable_up_to().is_err() && dedup.appended_up_to().is_err());
-    assert!(block_on(dedup.flush_async()).is_err());
+    assert!(matches!(dedup.journal().unwrap().flush(), Err(JournalError::Gone { path }) if path == directory.0));
+    assert!(dedup.journal().unwrap().durable().is_err() && dedup.journal().unwrap().appended().is_err());
+    assert!(block_on(dedup.journal().unwrap().flush_async()).is_err());
     let _ = dedup.check("b");
-    let reopened = dedup.reopen_journal().unwrap();
+    let reopened = dedup.journal().unwrap().reopen().unwrap();
     assert_eq!((reopened.written_late, reopened.dropped), (1, 0));
     assert_eq!((reopened.files_lost, reopened.ids_lost), (1, 1));
-    dedup.flush().unwrap();
-    assert_eq!(dedup.reopen_journal().unwrap().failed_at, None);
+    dedup.journal().unwrap().flush().unwrap();
+    assert_eq!(dedup.journal().unwrap().reopen().unwrap().failed_at, None);
     // The file that is written, too.
     directory.segments().iter().for_each(|path| fs::remove_file(path).unwrap());
-    assert!(matches!(dedup.flush(), Err(JournalError::Gone { .. })));
+    assert!(matches!(dedup.journal().unwrap().flush(), Err(JournalError::Gone { .. })));
     let _ = dedup.check("c");
-    assert_eq!(dedup.reopen_journal().unwrap().written_late, 1);
+    assert_eq!(dedup.journal().unwrap().reopen().unwrap().written_late, 1);
     drop(dedup);
     let dedup = directory.open(&clock);
     assert!(dedup.check("c").is_duplicate() && dedup.check("b").is_fresh());
@@ -80,19 +80,22 @@ fn a_full_disk_is_said_and_when_there_is_room_it_goes_on() {
     let failed = loop {
         dedup.check_batch(batch(n), &mut verdicts);
         n += 1;
-        if let Err(error) = dedup.flush() {
+        if let Err(error) = dedup.journal().unwrap().flush() {
             break error;
         }
     };
     assert!(failed.to_string().contains("/j") && n > 5, "{failed} after {n}");
     dedup.check_batch(batch(n), &mut verdicts);
-    assert!(dedup.flush().is_err() && dedup.reopen_journal().is_err(), "there is no room yet");
+    assert!(
+        dedup.journal().unwrap().flush().is_err() && dedup.journal().unwrap().reopen().is_err(),
+        "there is no room yet"
+    );
     let id = dedup.prepare("x");
-    assert!(dedup.append_batch([(id, dedup.check(id))]).is_err());
+    assert!(dedup.journal().unwrap().append_batch([(id, dedup.check(id))]).is_err());
     fs::remove_file(ballast).unwrap();
-    let reopened = dedup.reopen_journal().unwrap();
+    let reopened = dedup.journal().unwrap().reopen().unwrap();
     assert_eq!((reopened.written_late, reopened.dropped, reopened.files_lost), (1_001, 0, 0));
-    dedup.flush().unwrap();
+    dedup.journal().unwrap().flush().unwrap();
     assert_eq!(dedup.stats().journal.unwrap().reopened, 1);
     drop(dedup);
     let dedup = open().unwrap();
@@ -109,7 +112,7 @@ fn over_its_budget_it_goes_on_by_itself_when_files_have_expired() {
     let mut failures = 0;
     for id in 0..100_u32 {
         let _ = dedup.check(id.to_be_bytes());
-        let outcome = dedup.flush();
+        let outcome = dedup.journal().unwrap().flush();
         failures += u32::from(outcome.is_err());
         if outcome.is_err() {
             assert!(matches!(outcome, Err(JournalError::OverBudget { .. })), "{outcome:?}");
@@ -123,7 +126,7 @@ fn over_its_budget_it_goes_on_by_itself_when_files_have_expired() {
     // By itself, but not at once: what the writer had begun before comes first. (The limit is a
     // guard against hanging alone.)
     let began = Instant::now();
-    while let Err(error) = dedup.flush() {
+    while let Err(error) = dedup.journal().unwrap().flush() {
         assert!(began.elapsed() < Duration::from_secs(60), "{error}");
         std::thread::sleep(Duration::from_millis(1));
     }

@@ -7,9 +7,7 @@ use std::time::Instant;
 #[test]
 fn without_a_journal_nothing_is_durable() {
     let dedup = Dedup::builder().build().unwrap();
-    assert!(matches!(dedup.flush(), Err(JournalError::NotConfigured)));
-    assert!(matches!(dedup.durable_up_to(), Err(JournalError::NotConfigured)));
-    assert!(matches!(block_on(dedup.flush_async()), Err(JournalError::NotConfigured)));
+    assert!(matches!(dedup.journal(), Err(JournalError::NotConfigured)));
 }
 
 #[test]
@@ -22,9 +20,14 @@ fn flushes_of_many_threads_and_tasks() {
             scope.spawn(move || {
                 for id in 0..500_u32 {
                     let _ = dedup.check((thread << 16 | id).to_be_bytes());
-                    let mine = dedup.appended_up_to().unwrap();
-                    if thread % 2 == 0 { dedup.flush() } else { block_on(dedup.flush_async()) }.unwrap();
-                    assert!(dedup.durable_up_to().unwrap() >= mine);
+                    let mine = dedup.journal().unwrap().appended().unwrap();
+                    if thread % 2 == 0 {
+                        dedup.journal().unwrap().flush()
+                    } else {
+                        block_on(dedup.journal().unwrap().flush_async())
+                    }
+                    .unwrap();
+                    assert!(dedup.journal().unwrap().durable().unwrap() >= mine);
                 }
             });
         }
@@ -39,10 +42,10 @@ fn a_flush_that_nobody_waits_for_any_more_is_no_trouble() {
     let dedup = directory.open(&clock);
     for id in 0..100_u32 {
         let _ = dedup.check(id.to_be_bytes());
-        let mut flush = Box::pin(dedup.flush_async());
+        let mut flush = Box::pin(dedup.journal().unwrap().flush_async());
         let _ = flush.as_mut().poll(&mut Context::from_waker(std::task::Waker::noop()));
     }
-    dedup.flush().unwrap();
+    dedup.journal().unwrap().flush().unwrap();
 }
 
 #[test]
@@ -70,7 +73,7 @@ fn what_is_accepted_while_it_is_forgotten_is_durable() {
             let _ = (0..3).find(|_| dedup.check((last - 1).to_le_bytes()).is_fresh());
         }
     });
-    dedup.flush().unwrap();
+    dedup.journal().unwrap().flush().unwrap();
     let known: Vec<usize> = (0..IDS).filter(|i| dedup.contains(i.to_le_bytes()).is_some()).collect();
     drop(dedup);
     let dedup = open();
@@ -86,14 +89,14 @@ fn duplicates_are_neither_appended_nor_committed() {
     let ids = || (0..5_000_u32).map(u32::to_be_bytes);
     dedup.check_batch(ids(), &mut verdicts);
     dedup.claim("claimed").claimed().unwrap().complete().unwrap();
-    dedup.flush().unwrap();
+    dedup.journal().unwrap().flush().unwrap();
     let before = dedup.stats().journal.unwrap();
     for _ in 0..20 {
         dedup.check_batch(ids(), &mut verdicts);
-        dedup.append_batch(ids().map(|id| dedup.prepare(id)).zip(verdicts.iter().copied())).unwrap();
+        dedup.journal().unwrap().append_batch(ids().map(|id| dedup.prepare(id)).zip(verdicts.iter().copied())).unwrap();
         let _ = dedup.check(0_u32.to_be_bytes());
         assert!(dedup.claim("claimed").is_duplicate());
-        dedup.flush().unwrap();
+        dedup.journal().unwrap().flush().unwrap();
     }
     assert_eq!(dedup.stats().journal.unwrap(), before);
 }
@@ -120,7 +123,7 @@ fn what_is_accepted_while_all_is_cleared_is_durable() {
                         1 => dedup.check_batch(ids, &mut verdicts),
                         _ => dedup.complete_batch(ids.filter_map(|id| dedup.claim(id).claimed()), &mut ended),
                     }
-                    dedup.flush().unwrap();
+                    dedup.journal().unwrap().flush().unwrap();
                 }
             });
         }
@@ -129,7 +132,7 @@ fn what_is_accepted_while_all_is_cleared_is_durable() {
         }
         done.store(true, std::sync::atomic::Ordering::Release);
     });
-    dedup.flush().unwrap();
+    dedup.journal().unwrap().flush().unwrap();
     let end = next.into_inner();
     let known: Vec<_> = (0..end).filter(|id| dedup.contains(id.to_be_bytes()).is_some()).collect();
     drop(dedup);
@@ -140,8 +143,8 @@ fn what_is_accepted_while_all_is_cleared_is_durable() {
 
 /// Waits until all that was accepted is durable, which nobody has asked for.
 fn wait_until_durable(dedup: &Dedup) {
-    let (mine, began) = (dedup.appended_up_to().unwrap(), Instant::now());
-    while dedup.durable_up_to().unwrap() < mine {
+    let (mine, began) = (dedup.journal().unwrap().appended().unwrap(), Instant::now());
+    while dedup.journal().unwrap().durable().unwrap() < mine {
         assert!(began.elapsed() < Duration::from_secs(60), "nobody writes what was accepted");
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -170,7 +173,7 @@ fn as_many_bytes_as_are_written_without_delay_are_though_nobody_flushes() {
         let _ = dedup.check(id.to_be_bytes());
     }
     let began = Instant::now();
-    while dedup.durable_up_to().unwrap() == Position::default() {
+    while dedup.journal().unwrap().durable().unwrap() == Position::default() {
         assert!(began.elapsed() < Duration::from_secs(60), "nobody writes what was accepted");
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -184,13 +187,13 @@ fn nothing_is_written_before_the_interval_is_over_unless_somebody_flushes() {
     let _ = dedup.check("first");
     // Time for the thread to write what it should not.
     std::thread::sleep(Duration::from_millis(50));
-    assert_eq!(dedup.durable_up_to().unwrap(), Position::default(), "it did not wait for company");
+    assert_eq!(dedup.journal().unwrap().durable().unwrap(), Position::default(), "it did not wait for company");
     for id in ["second", "third"] {
         let (flushed, flushes) = std::sync::mpsc::channel();
         let flusher = dedup.clone();
-        std::thread::spawn(move || flushed.send(flusher.flush()));
+        std::thread::spawn(move || flushed.send(flusher.journal().unwrap().flush()));
         flushes.recv_timeout(Duration::from_secs(60)).expect("a flush waits for the interval").unwrap();
-        assert_eq!(dedup.durable_up_to().unwrap(), dedup.appended_up_to().unwrap());
+        assert_eq!(dedup.journal().unwrap().durable().unwrap(), dedup.journal().unwrap().appended().unwrap());
         let _ = dedup.check(id);
     }
 }

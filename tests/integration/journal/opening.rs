@@ -43,12 +43,12 @@ fn runs_that_clear_everything_are_done_once() {
         dedup.clear();
     }
     let _ = dedup.check("after");
-    dedup.append(|appending| appending.position("source", "17")).unwrap();
-    dedup.flush().unwrap();
+    dedup.journal().unwrap().append(|appending| appending.position("source", "17")).unwrap();
+    dedup.journal().unwrap().flush().unwrap();
     drop(dedup);
     let dedup = opens_soon(&directory, &clock);
     assert!(dedup.contains("after").is_some() && dedup.contains(0_u64.to_be_bytes()).is_none());
-    assert_eq!((recovery(&dedup).ids, dedup.positions().unwrap().len()), (clears + 1, 1));
+    assert_eq!((recovery(&dedup).ids, dedup.journal().unwrap().positions().unwrap().len()), (clears + 1, 1));
 }
 
 #[test]
@@ -58,13 +58,15 @@ fn runs_that_let_time_go_on_cost_nothing_by_themselves() {
     let dedup = unrelated(directory.builder(&clock, JournalOptions::new().deferred(true))).build().unwrap();
     let start = Timestamp::from_secs(1_000_000);
     dedup
+        .journal()
+        .unwrap()
         .append(|appending| {
             for step in 0..200_000 {
                 appending.time(start + step * (WINDOW / 16));
             }
         })
         .unwrap();
-    dedup.flush().unwrap();
+    dedup.journal().unwrap().flush().unwrap();
     drop(dedup);
     let dedup = opens_soon_with(unrelated(Dedup::builder().clock(clock)), &directory);
     let (at, latest) = (dedup.stats().at, start + 199_999 * (WINDOW / 16));

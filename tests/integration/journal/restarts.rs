@@ -35,7 +35,7 @@ fn what_each_way_of_accepting_accepts_is_remembered_and_what_is_claimed_is_not()
     dedup.claim("released").claimed().unwrap().release().unwrap();
     let _ = dedup.check("forgotten");
     dedup.forget("forgotten");
-    dedup.flush().unwrap();
+    dedup.journal().unwrap().flush().unwrap();
     std::mem::forget(held);
     drop(attempts);
     drop(dedup);

@@ -54,7 +54,7 @@ fn open(directory: &Directory) -> Result<Dedup, Error> {
 fn with_a_file(directory: &Directory) -> PathBuf {
     let dedup = directory.open(&clock());
     let _ = dedup.check("a");
-    dedup.flush().unwrap();
+    dedup.journal().unwrap().flush().unwrap();
     drop(dedup);
     directory.segments().pop().unwrap()
 }
@@ -203,23 +203,23 @@ fn a_lock_that_is_gone_is_noticed() {
     let directory = Directory::new("gone-lock");
     let dedup = directory.open(&clock());
     let _ = dedup.check("a");
-    dedup.flush().unwrap();
+    dedup.journal().unwrap().flush().unwrap();
     fs::remove_file(directory.0.join("lock")).unwrap();
     // A second process comes …
     let second = directory.open(&clock());
     assert!(second.check("b").is_fresh());
-    second.flush().unwrap();
+    second.journal().unwrap().flush().unwrap();
     // … and the first notices, at its next flush, also of nothing.
-    let gone = dedup.flush().unwrap_err();
+    let gone = dedup.journal().unwrap().flush().unwrap_err();
     assert!(matches!(&gone, JournalError::Gone { path } if path.ends_with("lock")), "{gone}");
     assert!(gone.to_string().contains("another process"), "{gone}");
     let _ = dedup.check("c");
-    assert!(dedup.flush().is_err());
-    assert!(matches!(dedup.reopen_journal(), Err(JournalError::InUse { .. })));
+    assert!(dedup.journal().unwrap().flush().is_err());
+    assert!(matches!(dedup.journal().unwrap().reopen(), Err(JournalError::InUse { .. })));
     // When the second has gone, its blocks are in the way of the first.
     drop(second);
     let files = directory.segments();
-    let refusal = dedup.reopen_journal().unwrap_err();
+    let refusal = dedup.journal().unwrap().reopen().unwrap_err();
     assert!(refusal.to_string().contains("build the engine again"), "{refusal}");
     assert_eq!(directory.segments(), files);
     drop(dedup);
@@ -232,12 +232,12 @@ fn a_lock_that_is_gone_is_taken_again() {
     let directory = Directory::new("again-lock");
     let dedup = directory.open(&clock());
     let _ = dedup.check("a");
-    dedup.flush().unwrap();
+    dedup.journal().unwrap().flush().unwrap();
     fs::remove_file(directory.0.join("lock")).unwrap();
-    assert!(dedup.flush().is_err());
+    assert!(dedup.journal().unwrap().flush().is_err());
     let _ = dedup.check("b");
-    dedup.reopen_journal().unwrap();
-    dedup.flush().unwrap();
+    dedup.journal().unwrap().reopen().unwrap();
+    dedup.journal().unwrap().flush().unwrap();
     let second = directory.builder(&clock(), JournalOptions::new()).build();
     assert!(matches!(second, Err(Error::Journal(JournalError::InUse { .. }))), "{second:?}");
     drop(dedup);

@@ -93,7 +93,7 @@ pub fn measure(plan: &Plan<'_>) -> Result<(), String> {
     let dedup = builder.build().map_err(|error| error.to_string())?;
     let mut load = Load::new(Ours { dedup, all, accepted: 0, verdicts: Vec::new() });
     load.fill(ids, plan.at_most)?;
-    load.memory.dedup.flush().map_err(|error| error.to_string())?;
+    load.memory.dedup.journal().unwrap().flush().map_err(|error| error.to_string())?;
     println!("sealed after {:.1?}", settle(&load.memory.dedup, RETENTION / plan.part)?);
     let merged = pace(&mut load)?;
     load.repeat_all("5 % from beyond the window", plan.at_most)?;

@@ -7,8 +7,8 @@ use hapax::{Dedup, JournalOptions, Timestamp};
 ///
 /// No check waits for the disk: a group is written and synced after 5 ms, or with a MiB, in a
 /// thread of the journal's own. So its user acknowledges in groups, too, when the journal says that
-/// they are durable ([`Dedup::flush_async`]); a crash loses only ids that were not acknowledged. If
-/// ids come faster than the disk takes them, checks wait.
+/// they are durable (`JournalHandle::flush_async`); a crash loses only ids that were not
+/// acknowledged. If ids come faster than the disk takes them, checks wait.
 pub struct Journaled(Hapax<false>);
 
 impl<I: Id + ?Sized> Strategy<I> for Journaled {
@@ -35,7 +35,7 @@ impl<I: Id + ?Sized> Strategy<I> for Journaled {
     ///
     /// If the journal cannot be written any more: the rest would be measured without it.
     fn advance(&self, _now: Timestamp) {
-        if let Err(error) = self.0.0.durable_up_to() {
+        if let Err(error) = self.0.0.journal().and_then(|journal| journal.durable()) {
             panic!("{}: {error}", <Self as Strategy<I>>::NAME);
         }
     }

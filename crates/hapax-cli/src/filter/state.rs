@@ -21,7 +21,7 @@ use super::output::{Kind, Output};
 use super::parse::Batch;
 use super::pending::Pending;
 use crate::error::CommandError;
-use hapax::{Dedup, Prepared, Timestamp, Verdict};
+use hapax::{Dedup, JournalHandle, Prepared, Timestamp, Verdict};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -109,7 +109,7 @@ impl Earlier {
     /// Reads the record from a journal; an empty one if there is none.
     pub fn of(dedup: &Dedup) -> Result<Self, CommandError> {
         let mut earlier = Earlier { places: HashMap::new(), tail: Tail::default() };
-        for (source, position) in dedup.positions().map_err(hapax::Error::from)? {
+        for (source, position) in dedup.journal().and_then(|journal| journal.positions()).map_err(hapax::Error::from)? {
             let name = String::from_utf8_lossy(&source);
             if name == OUTPUT {
                 earlier.tail = parsed_tail(&position)?;
@@ -274,7 +274,7 @@ impl State {
 
     fn record(&self, printed: &Printed) -> Result<(), CommandError> {
         let Printed { checked: Checked { ids, runs }, place, tail } = printed;
-        let appended = self.dedup.append(|appending| {
+        let appended = self.journal()?.append(|appending| {
             match self.time {
                 Time::Still => appending.accepted_at(ids.iter().copied(), Timestamp::default()),
                 Time::Arrival => appending.accepted(ids.iter().copied()),
@@ -296,12 +296,16 @@ impl State {
     }
 
     fn record_tail(&self) -> Result<(), CommandError> {
-        let appended = self.dedup.append(|appending| appending.position(OUTPUT, written(&self.tail)));
+        let appended = self.journal()?.append(|appending| appending.position(OUTPUT, written(&self.tail)));
         appended.map_err(|error| hapax::Error::from(error).into())
     }
 
+    fn journal(&self) -> Result<JournalHandle<'_>, CommandError> {
+        self.dedup.journal().map_err(|error| hapax::Error::from(error).into())
+    }
+
     fn flush(&self) -> Result<(), CommandError> {
-        self.dedup.flush().map_err(|error| hapax::Error::from(error).into())
+        self.journal()?.flush().map_err(|error| hapax::Error::from(error).into())
     }
 }
 

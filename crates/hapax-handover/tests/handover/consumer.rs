@@ -172,7 +172,7 @@ async fn acquiring_opening_and_publishing_can_be_spawned() {
     let owner = tokio::spawn(async move {
         let owned = open(handover.acquire("3", &path).await.unwrap()).await;
         let _ = owned.engine().unwrap().check("a");
-        owned.engine().unwrap().checkpoint([("log", [1])]).unwrap();
+        owned.engine().unwrap().journal().unwrap().checkpoint([("log", [1])]).unwrap();
         owned.publish().await.unwrap().uploaded
     });
     assert!(owner.await.unwrap() > 0);

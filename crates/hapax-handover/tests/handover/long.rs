@@ -45,7 +45,7 @@ pub(crate) async fn hands_over(store: Arc<dyn ObjectStore>, directory: &Path, op
             assert_eq!(take(&owned, next..next + 500), 500);
             engine.forget((next + 499).to_le_bytes());
             next += 500;
-            engine.checkpoint([("log", next.to_be_bytes())]).unwrap();
+            engine.journal().unwrap().checkpoint([("log", next.to_be_bytes())]).unwrap();
             uploaded += owned.publish().await.unwrap().uploaded_bytes;
             clock.advance(Duration::from_secs(40));
         }

@@ -56,7 +56,7 @@ fn offset_of(acquired: &Acquired) -> u64 {
 fn take(owned: &Owned, ids: std::ops::Range<u64>) -> usize {
     let engine = owned.engine().unwrap();
     let fresh = ids.clone().filter(|id| engine.check(id.to_le_bytes()).is_fresh()).count();
-    engine.checkpoint([("log", ids.end.to_be_bytes())]).unwrap();
+    engine.journal().unwrap().checkpoint([("log", ids.end.to_be_bytes())]).unwrap();
     fresh
 }
 

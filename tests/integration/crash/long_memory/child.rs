@@ -79,7 +79,7 @@ pub fn run_if_asked() {
         if op.makes_durable {
             if make_durable(&dedup, setting.checkpoints).is_err() {
                 // The power is off: nothing may be acknowledged any more.
-                assert!(dedup.flush().is_err());
+                assert!(dedup.journal().unwrap().flush().is_err());
                 std::process::exit(1);
             }
             let segments = dedup.stats().long_memory.unwrap().segments;
@@ -91,9 +91,9 @@ pub fn run_if_asked() {
 
 fn make_durable(dedup: &Dedup, checkpoints: bool) -> Result<(), JournalError> {
     if checkpoints {
-        dedup.checkpoint([("source", "1")])?;
+        dedup.journal().unwrap().checkpoint([("source", "1")])?;
     }
-    dedup.flush()
+    dedup.journal().unwrap().flush()
 }
 
 /// Does it. `accepted` are the ids that were accepted in this life, and when.
@@ -145,6 +145,6 @@ fn ask(dedup: &Dedup, way: Way, ids: &[u64], at: u64) -> Vec<u64> {
     }
     // If the disk works, and the power is on.
     let is_certain = verdicts.iter().all(|verdict| verdict.certainty() == Certainty::Exact);
-    assert!(is_certain || dedup.flush().is_err(), "in doubt, without a reason: {verdicts:?}");
+    assert!(is_certain || dedup.journal().unwrap().flush().is_err(), "in doubt, without a reason: {verdicts:?}");
     ids.iter().zip(verdicts).filter(|(_, verdict)| verdict.is_fresh()).map(|(id, _)| *id).collect()
 }

@@ -257,7 +257,7 @@ fn a_journal() {
         let again = driven.next - ids..driven.next;
         driven.dedup.check_batch(again.map(Int::from), &mut driven.verdicts);
         assert!(driven.verdicts.iter().all(|verdict| verdict.is_duplicate()));
-        driven.dedup.flush().unwrap();
+        driven.dedup.journal().unwrap().flush().unwrap();
     };
     step(&mut driven);
     let before = disk(&driven);

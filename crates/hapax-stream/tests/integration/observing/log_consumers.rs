@@ -72,8 +72,8 @@ fn a_log_consumer_shows_its_long_memory_and_its_doubts() {
         let began = hapax::Timestamp::from_secs(1_700_000_000);
         let first = directory.long_memory();
         (0..1_000_u32).for_each(|id| assert!(first.check_at(id.to_le_bytes(), began).is_fresh()));
-        first.checkpoint([("orders/1", [1])]).unwrap();
-        first.flush().unwrap();
+        first.journal().unwrap().checkpoint([("orders/1", [1])]).unwrap();
+        first.journal().unwrap().flush().unwrap();
         drop(first);
         // What the journal has is sealed when it is opened.
         let engine = directory.long_memory();

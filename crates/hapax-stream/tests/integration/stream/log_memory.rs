@@ -61,7 +61,7 @@ impl Memory for Leased {
     async fn persist(&self) -> Result<(), Lost> {
         tokio::time::sleep(Duration::from_millis(20)).await;
         self.persisted.0.fetch_add(1, Ordering::Relaxed);
-        *self.persisted.1.lock().unwrap() = self.engine.positions().unwrap();
+        *self.persisted.1.lock().unwrap() = self.engine.journal().unwrap().positions().unwrap();
         Ok(())
     }
 
