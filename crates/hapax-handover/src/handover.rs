@@ -32,7 +32,7 @@ use tokio::time::Instant;
 /// let first = open(handover.acquire("3", &directory.join("first")).await?).await?;
 /// let engine = first.engine()?;
 /// assert!(engine.check("m-1").is_fresh());
-/// engine.checkpoint([("orders/3", [1])])?; // the offset behind what is handled
+/// engine.journal()?.checkpoint([("orders/3", [1])])?; // the offset behind what is handled
 /// first.publish().await?; // … and only now is the offset committed
 ///
 /// // The partition moves: the next owner knows what the first one has published.
