@@ -14,7 +14,7 @@
 //!     .with_data("application/json", r#"{"order": 17}"#)?;
 //! let stored = StoredEvent::binary(&event, Binding::Kafka);
 //! let mut tx = client.transaction().await?;
-//! outbox::enqueue(&mut tx, &Tables::default(), "orders", stored.message()).await?;
+//! outbox::enqueue(&mut tx, &Tables::new("public", "shop")?, "orders", stored.message()).await?;
 //! tx.commit().await?;
 //! # Ok(())
 //! # }

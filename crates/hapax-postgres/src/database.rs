@@ -46,11 +46,12 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// # fn example() -> Result<(), hapax_store::StoreError> {
 /// // Options make a pool:
 /// let options = PostgresOptions::parse("postgres://app@db.internal/app")?;
-/// let worker = Worker::new(options.clone(), Tables::default(), "billing")?;
+/// let tables = Tables::new("public", "shop")?;
+/// let worker = Worker::new(options.clone(), tables.clone(), "billing")?;
 /// // One pool for both, of at most ten connections:
 /// let database = Database::from(options.connections(10)?);
-/// let worker = Worker::new(database.clone(), Tables::default(), "billing")?;
-/// let relay = Relay::new(database, Tables::default());
+/// let worker = Worker::new(database.clone(), tables.clone(), "billing")?;
+/// let relay = Relay::new(database, tables);
 /// # let _ = (worker, relay);
 /// # Ok(())
 /// # }
@@ -60,9 +61,10 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 ///
 /// ```no_run
 /// # use hapax_postgres::{Relay, Tables};
-/// # fn example(pool: deadpool_postgres::Pool) {
-/// let relay = Relay::new(pool, Tables::default());
+/// # fn example(pool: deadpool_postgres::Pool) -> Result<(), hapax_store::StoreError> {
+/// let relay = Relay::new(pool, Tables::new("public", "shop")?);
 /// # let _ = relay;
+/// # Ok(())
 /// # }
 /// ```
 ///

@@ -39,7 +39,7 @@ pub struct DeadLetter {
 /// use std::time::Duration;
 ///
 /// # async fn example(client: tokio_postgres::Client) -> Result<(), hapax_store::StoreError> {
-/// let tables = Tables::default();
+/// let tables = Tables::new("public", "shop")?;
 /// // The broker takes them now. Those that it refuses again are not meant:
 /// let before = Letters::OlderThan(Some("orders"), Duration::from_secs(600));
 /// while outbox::requeue(&client, &tables, before).await? > 0 {}

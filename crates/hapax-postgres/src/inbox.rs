@@ -48,7 +48,7 @@ use tokio_postgres::Client;
 ///
 /// # async fn example(client: &mut tokio_postgres::Client) -> Result<(), Box<dyn std::error::Error>> {
 /// let mut tx = client.transaction().await?;
-/// match inbox::once(&mut tx, &Tables::default(), "billing", "m-17").await? {
+/// match inbox::once(&mut tx, &Tables::new("public", "shop")?, "billing", "m-17").await? {
 ///     Seen::First => { tx.execute("UPDATE accounts SET balance = balance - 10 WHERE id = 3", &[]).await?; }
 ///     Seen::Duplicate { first_at } => println!("done before, at {first_at:?}"),
 /// }
@@ -126,7 +126,7 @@ pub const BATCH_IDS_MAX: usize = 1_000;
 /// let messages = [("m-17", 10), ("m-18", 25), ("m-17", 10)];
 /// let ids = messages.map(|(id, _)| id);
 /// let mut tx = client.transaction().await?;
-/// let seen = inbox::once_batch(&mut tx, &Tables::default(), "billing", &ids).await?;
+/// let seen = inbox::once_batch(&mut tx, &Tables::new("public", "shop")?, "billing", &ids).await?;
 /// for (message, _) in messages.iter().zip(seen).filter(|(_, seen)| seen.is_first()) {
 ///     tx.execute("UPDATE accounts SET balance = balance - $1 WHERE id = 3", &[&message.1]).await?;
 /// }
@@ -195,7 +195,7 @@ fn seen_each(ids: &[Vec<u8>], rows: &[Row]) -> Result<Vec<Seen>, StoreError> {
 /// # async fn example(client: &mut tokio_postgres::Client) -> Result<(), Box<dyn std::error::Error>> {
 /// let mut tx = client.transaction().await?;
 /// let message = NewMessage::new("m-17", r#"{"order": 17}"#).key("order-17");
-/// let seen = inbox::receive(&mut tx, &Tables::default(), "billing", message).await?;
+/// let seen = inbox::receive(&mut tx, &Tables::new("public", "shop")?, "billing", message).await?;
 /// tx.commit().await?; // now acknowledge: it is stored, or was before
 /// # let _ = seen;
 /// # Ok(())

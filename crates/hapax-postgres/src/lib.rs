@@ -5,7 +5,7 @@
 //! use hapax_postgres::{NewMessage, Seen, Tables, inbox, outbox};
 //!
 //! # async fn example(client: &mut tokio_postgres::Client) -> Result<(), Box<dyn std::error::Error>> {
-//! let tables = Tables::default();
+//! let tables = Tables::new("public", "shop")?;
 //! tables.migrate(client).await?;
 //!
 //! // A delivery: m-17 says that order 17 was paid.

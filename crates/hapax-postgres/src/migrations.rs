@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn tables_of_another_version_are_refused() {
-        let tables = Tables::default();
+        let tables = Tables::new("public", "shop").unwrap();
         assert!(tables.expect_version(Some(VERSION)).is_ok());
         for (found, word) in
             [(Some(VERSION + 1), "got version 2"), (Some(0), "got version 0"), (None, "Tables::migrate")]

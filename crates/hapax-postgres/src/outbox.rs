@@ -30,7 +30,7 @@ const EXPIRED_MAX: i64 = 10_000;
 /// let mut tx = client.transaction().await?;
 /// tx.execute("UPDATE orders SET paid = true WHERE id = 17", &[]).await?;
 /// let message = NewMessage::new("order-17/paid", r#"{"order": 17}"#).key("order-17");
-/// outbox::enqueue(&mut tx, &Tables::default(), "orders", message).await?;
+/// outbox::enqueue(&mut tx, &Tables::new("public", "shop")?, "orders", message).await?;
 /// tx.commit().await?;
 /// # Ok(())
 /// # }
@@ -105,7 +105,7 @@ pub async fn enqueue(
 /// tx.execute("UPDATE orders SET paid = true WHERE id IN (17, 18)", &[]).await?;
 /// let paid = [("order-17/paid", "17"), ("order-18/paid", "18")];
 /// let messages = paid.map(|(id, order)| NewMessage::new(id, order));
-/// outbox::enqueue_batch(&mut tx, &Tables::default(), "orders", &messages).await?;
+/// outbox::enqueue_batch(&mut tx, &Tables::new("public", "shop")?, "orders", &messages).await?;
 /// tx.commit().await?;
 /// # Ok(())
 /// # }
@@ -156,7 +156,7 @@ pub async fn enqueue_batch(
 /// let mut tx = client.transaction().await?;
 /// tx.execute("UPDATE orders SET paid = true WHERE id = 17", &[]).await?;
 /// let message = NewMessage::new("order-17/paid", r#"{"order": 17}"#).key("order-17");
-/// outbox::capture(&mut tx, &Tables::default(), "orders", &[message]).await?;
+/// outbox::capture(&mut tx, &Tables::new("public", "shop")?, "orders", &[message]).await?;
 /// tx.commit().await?;
 /// # Ok(())
 /// # }

@@ -41,7 +41,7 @@ const MIB: usize = 1 << 20;
 ///
 /// # async fn example() -> Result<(), hapax_store::StoreError> {
 /// let options = PostgresOptions::parse("host=/run/postgresql user=app")?;
-/// let relay = Relay::new(options, Tables::default());
+/// let relay = Relay::new(options, Tables::new("public", "shop")?);
 /// relay.run(Arc::new(Log), std::future::pending()).await?; // or until a signal
 /// # Ok(())
 /// # }

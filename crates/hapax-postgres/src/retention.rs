@@ -28,7 +28,7 @@ const LONGEST: Duration = Duration::from_secs(3_650 * 86_400);
 /// # async fn example(client: &tokio_postgres::Client) -> Result<(), hapax_store::StoreError> {
 /// let day = Duration::from_secs(86_400);
 /// let retention = Retention::new(7 * day, day)?; // eight or nine partitions
-/// while retention.expire(client, &Tables::default()).await?.more {}
+/// while retention.expire(client, &Tables::new("public", "shop")?).await?.more {}
 /// # Ok(())
 /// # }
 /// ```

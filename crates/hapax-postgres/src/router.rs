@@ -46,7 +46,7 @@ use tokio_postgres::Transaction;
 /// # async fn example() -> Result<(), hapax_store::StoreError> {
 /// let router = Router::new().on("order.paid", Paid)?.on("order.cancelled", Cancelled)?;
 /// let options = PostgresOptions::parse("host=/run/postgresql user=app")?;
-/// let worker = Worker::new(options, Tables::default(), "billing")?;
+/// let worker = Worker::new(options, Tables::new("public", "shop")?, "billing")?;
 /// worker.run(Arc::new(router), std::future::pending()).await?; // or until a signal
 /// # Ok(())
 /// # }

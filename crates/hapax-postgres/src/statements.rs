@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn a_literal_is_one_whatever_is_in_it() {
         assert_eq!(literal(r"a'b\c"), r"E'a''b\\c'");
-        let sql = finish(&Tables::default(), 7, Some("'); DROP TABLE x; --"), true);
+        let sql = finish(&Tables::new("public", "shop").unwrap(), 7, Some("'); DROP TABLE x; --"), true);
         assert!(sql.ends_with(r"(7::pg_catalog.int8, E'''); DROP TABLE x; --'::pg_catalog.text, true)"), "{sql}");
     }
 

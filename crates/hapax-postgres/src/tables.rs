@@ -18,19 +18,13 @@ use sha2::{Digest as _, Sha256};
 /// # }
 /// ```
 ///
-/// The default is `public` and `hapax`, next to the tables of
-/// [`PostgresStore`](crate::PostgresStore), which are others.
+/// Services that share a database need a prefix each: what one has handled, another would skip. The
+/// tables of [`PostgresStore`](crate::PostgresStore) are others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(try_from = "crate::config::Tables"))]
 pub struct Tables {
     schema: String,
     prefix: String,
-}
-
-impl Default for Tables {
-    fn default() -> Self {
-        Tables { schema: "public".into(), prefix: "hapax".into() }
-    }
 }
 
 /// The kind of a table of messages.

@@ -61,7 +61,7 @@ pub trait Handler: Send + Sync + 'static {
 /// }
 ///
 /// # async fn example(pool: sqlx::PgPool) -> Result<(), hapax_store::StoreError> {
-/// let worker = Worker::new(pool, Tables::default(), "billing")?;
+/// let worker = Worker::new(pool, Tables::new("public", "shop")?, "billing")?;
 /// worker.run_sqlx(Arc::new(Billing), std::future::pending()).await?; // or until a signal
 /// # Ok(())
 /// # }
@@ -95,7 +95,7 @@ pub trait SqlxHandler: Send + Sync + 'static {
 ///
 /// # async fn example() -> Result<(), hapax_store::StoreError> {
 /// let options = PostgresOptions::parse("host=/run/postgresql user=app")?;
-/// let worker = Worker::new(options, Tables::default(), "billing")?;
+/// let worker = Worker::new(options, Tables::new("public", "shop")?, "billing")?;
 /// worker.run(Arc::new(Billing), std::future::pending()).await?; // or until a signal
 /// # Ok(())
 /// # }
@@ -342,8 +342,8 @@ mod tests {
     #[test]
     fn what_cannot_be_is_refused() {
         let options = PostgresOptions::parse("host=/tmp user=a").unwrap();
-        assert!(Worker::new(options.clone(), Tables::default(), "a\0").is_err());
-        let worker = || Worker::new(options.clone(), Tables::default(), "a").unwrap();
+        assert!(Worker::new(options.clone(), Tables::new("public", "shop").unwrap(), "a\0").is_err());
+        let worker = || Worker::new(options.clone(), Tables::new("public", "shop").unwrap(), "a").unwrap();
         for refused in [
             worker().concurrency(0),
             worker().concurrency(1_001),

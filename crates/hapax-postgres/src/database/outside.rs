@@ -18,7 +18,7 @@ impl PostgresOptions {
     ///
     /// # async fn example() -> Result<(), hapax_store::StoreError> {
     /// let client = PostgresOptions::parse("postgres://app@db.internal/app")?.connect().await?;
-    /// let waiting = inbox::backlog(&client, &Tables::default(), None).await?;
+    /// let waiting = inbox::backlog(&client, &Tables::new("public", "shop")?, None).await?;
     /// println!("{} messages wait", waiting.waiting);
     /// # Ok(())
     /// # }

@@ -149,7 +149,7 @@ impl<'q> HandledQuery<'q> {
 /// # async fn example(client: tokio_postgres::Client) -> Result<(), hapax_store::StoreError> {
 /// let mut query = HandledQuery::of_subject("order-17");
 /// loop {
-///     let page = inbox::handled(&client, &Tables::default(), query).await?;
+///     let page = inbox::handled(&client, &Tables::new("public", "shop")?, query).await?;
 ///     let Some(last) = page.last() else { break };
 ///     query = query.behind(last.number);
 ///     for event in &page {
@@ -249,7 +249,7 @@ pub enum Finished<'f> {
 /// use hapax_postgres::inbox::{Finished, HandledQuery};
 ///
 /// # async fn example(client: tokio_postgres::Client) -> Result<(), hapax_store::StoreError> {
-/// let tables = Tables::default();
+/// let tables = Tables::new("public", "shop")?;
 /// let query = HandledQuery::of_subject("order-17").consumer("billing");
 /// let kept = inbox::handled(&client, &tables, query).await?;
 /// inbox::requeue_handled(&client, &tables, Finished::These(&kept)).await?;

@@ -88,7 +88,7 @@ impl<'m> NewMark<'m> {
 /// # async fn example(client: &mut tokio_postgres::Client) -> Result<(), Box<dyn std::error::Error>> {
 /// let mark = inbox::NewMark::new("m-17").kind("order.paid").subject("order-17").processor("billing-0");
 /// let mut tx = client.transaction().await?;
-/// if let Seen::First = inbox::mark(&mut tx, &Tables::default(), "billing", mark).await? {
+/// if let Seen::First = inbox::mark(&mut tx, &Tables::new("public", "shop")?, "billing", mark).await? {
 ///     tx.execute("UPDATE orders SET paid = true WHERE id = 17", &[]).await?;
 /// }
 /// tx.commit().await?; // now acknowledge
@@ -150,7 +150,7 @@ pub async fn mark(
 /// let paid = [("m-17", "order-17"), ("m-18", "order-18")];
 /// let marks = paid.map(|(id, order)| inbox::NewMark::new(id).kind("order.paid").subject(order));
 /// let mut tx = client.transaction().await?;
-/// let seen = inbox::mark_batch(&mut tx, &Tables::default(), "billing", &marks).await?;
+/// let seen = inbox::mark_batch(&mut tx, &Tables::new("public", "shop")?, "billing", &marks).await?;
 /// for ((_, order), _) in paid.iter().zip(seen).filter(|(_, seen)| seen.is_first()) {
 ///     tx.execute("UPDATE orders SET paid = true WHERE name = $1", &[order]).await?;
 /// }
@@ -209,7 +209,7 @@ pub async fn mark_batch(
 /// # async fn example(client: &mut tokio_postgres::Client) -> Result<(), Box<dyn std::error::Error>> {
 /// let mut tx = client.transaction().await?;
 /// tx.execute("DELETE FROM invoices WHERE order_id = 17", &[]).await?;
-/// inbox::forget(&mut tx, &Tables::default(), "billing", &["m-17"]).await?;
+/// inbox::forget(&mut tx, &Tables::new("public", "shop")?, "billing", &["m-17"]).await?;
 /// tx.commit().await?; // now let the broker deliver m-17 again
 /// # Ok(())
 /// # }

@@ -31,7 +31,7 @@ use std::sync::Arc;
 ///
 /// # async fn example(pool: sqlx::PgPool) -> Result<(), hapax_store::StoreError> {
 /// let router = SqlxRouter::new().on("order.paid", Paid)?.pass_on();
-/// let worker = Worker::new(pool, Tables::default(), "billing")?;
+/// let worker = Worker::new(pool, Tables::new("public", "shop")?, "billing")?;
 /// worker.run_sqlx(Arc::new(router), std::future::pending()).await?; // or until a signal
 /// # Ok(())
 /// # }
