@@ -46,11 +46,17 @@ impl Server {
     /// Starts a server that follows this one, as an asynchronous standby.
     pub fn standby(&self) -> Server {
         let standby = Server::stopped(self.binaries.clone(), self.settings.clone());
-        let port = self.port.to_string();
-        let from = ["-h", self.dir.to_str().expect("a path in ASCII"), "-p", &port, "-U", "postgres"];
-        run(standby.command("pg_basebackup").args(from).args(["-c", "fast", "-R", "-D"]).arg(standby.data()));
-        standby.launch();
+        standby.follow(self);
         standby
+    }
+
+    /// Starts this server anew, as an asynchronous standby of another one. It must not run.
+    pub fn follow(&self, primary: &Server) {
+        let _ = fs::remove_dir_all(self.data());
+        let port = primary.port.to_string();
+        let from = ["-h", primary.dir.to_str().expect("a path in ASCII"), "-p", &port, "-U", "postgres"];
+        run(self.command("pg_basebackup").args(from).args(["-c", "fast", "--no-sync", "-R", "-D"]).arg(self.data()));
+        self.launch();
     }
 
     /// Returns a server without files, in a directory of its own.

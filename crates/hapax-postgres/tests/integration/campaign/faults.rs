@@ -3,6 +3,7 @@
 use super::parent::{Mood, Parent};
 use super::plan::{Part, Role};
 use super::producer::connect;
+use super::servers::Servers;
 use crate::{Place, Random, ms};
 use std::collections::BTreeMap;
 use std::process::{Child, Command, Stdio};
@@ -73,6 +74,9 @@ impl Drop for Processes {
 pub struct Faults {
     pub parent: Arc<Parent>,
     pub processes: Processes,
+    pub servers: Arc<Servers>,
+    /// The making of a standby, after a failover.
+    pub standby: Option<tokio::task::JoinHandle<()>>,
     pub random: Random,
     /// The number of faults of each kind.
     pub tally: BTreeMap<String, u64>,
@@ -80,19 +84,24 @@ pub struct Faults {
 
 impl Faults {
     /// Runs one fault; some last while the next ones come.
-    pub async fn one(&mut self, place: &Arc<Place>) {
+    pub async fn one(&mut self, place: &Arc<Place>, fails_over: bool) {
         let plan = self.parent.plan;
+        let has_standby = self.standby.as_ref().is_none_or(tokio::task::JoinHandle::is_finished);
         let what = match self.random.below(100) {
+            drawn if has_standby && (fails_over || drawn < 4 && !plan.is_short) => {
+                self.fail_over(place).await;
+                "failover".to_owned()
+            }
             0..30 => {
                 let at = self.random.below(2 * plan.processes() as u64) as usize;
                 format!("kill -9 of a {:?}", self.processes.kill(at)).to_lowercase()
             }
             30..55 => {
-                terminate(place, self.random.within(1, 8)).await;
+                terminate(&self.servers.address(), self.random.within(1, 8)).await;
                 "pg_terminate_backend".to_owned()
             }
-            55..63 => {
-                self.stop_server(place).await;
+            55..63 if has_standby => {
+                self.stop_server().await;
                 "immediate stop of the server".to_owned()
             }
             63..80 => self.broker(),
@@ -110,13 +119,27 @@ impl Faults {
         *self.tally.entry(what).or_default() += 1;
     }
 
-    async fn stop_server(&mut self, place: &Arc<Place>) {
+    /// Ends the server, and lets its standby take its place, which lacks what came last.
+    async fn fail_over(&mut self, place: &Arc<Place>) {
+        if let Some(standby) = self.standby.take() {
+            standby.await.expect("it follows");
+        }
+        let (cut, outage) = (self.parent.now(), self.parent.begin_outage(None));
+        let lag = self.parent.plan.while_it_lasts(&mut self.random) / 4;
+        self.servers.fail_over(place, lag).await;
+        self.parent.failed_over(outage, cut);
+        let (servers, is_short) = (Arc::clone(&self.servers), self.parent.plan.is_short);
+        self.standby = (!is_short).then(|| tokio::task::spawn_blocking(move || servers.follow()));
+    }
+
+    async fn stop_server(&mut self) {
         let outage = self.parent.begin_outage(None);
-        let (place, away) = (Arc::clone(place), self.parent.plan.while_it_lasts(&mut self.random) / 4);
+        let (server, away) =
+            (Arc::clone(self.servers.primary()), self.parent.plan.while_it_lasts(&mut self.random) / 4);
         let stopped = tokio::task::spawn_blocking(move || {
-            place.server.kill();
+            server.kill();
             std::thread::sleep(away);
-            place.server.launch();
+            server.launch();
         });
         stopped.await.expect("it starts again");
         self.parent.end_outage(outage);
@@ -152,7 +175,7 @@ impl Faults {
         };
         let (sql, length) = (format!("BEGIN; {sql}"), self.parent.plan.while_it_lasts(&mut self.random));
         let (address, parent, sql) =
-            (place.server.address(), Arc::clone(&self.parent), sql.replace("{p}", &place.prefix));
+            (self.servers.address(), Arc::clone(&self.parent), sql.replace("{p}", &place.prefix));
         tokio::spawn(async move {
             if let Some(client) = connect(&address).await {
                 // Messages that are locked wait for as long.
@@ -167,7 +190,7 @@ impl Faults {
 
     fn leave_open(&mut self, place: &Arc<Place>, sql: &str) {
         let (sql, length) = (sql.replace("{p}", &place.prefix), self.parent.plan.while_it_lasts(&mut self.random));
-        let address = place.server.address();
+        let address = self.servers.address();
         tokio::spawn(async move {
             if let Some(client) = connect(&address).await {
                 // An error is ignored: another fault may terminate this connection.
@@ -178,8 +201,8 @@ impl Faults {
     }
 }
 
-async fn terminate(place: &Place, how_many: u64) {
-    if let Some(client) = connect(&place.server.address()).await {
+async fn terminate(address: &str, how_many: u64) {
+    if let Some(client) = connect(address).await {
         let sql = format!(
             "SELECT pg_terminate_backend(pid) FROM (SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid() \
              AND backend_type = 'client backend' ORDER BY random() LIMIT {how_many}) some"

@@ -61,8 +61,13 @@ pub struct Oldest {
 pub struct Ledger {
     stories: HashMap<u64, Story>,
     lines: HashMap<Lane, Line>,
-    committed: HashSet<u64>,
-    transactions: HashMap<u64, Vec<u64>>,
+    /// The transactions that were committed, each with the time at which this was heard of.
+    committed: HashMap<u64, Duration>,
+    /// The transactions that a server may have lost when its standby took its place.
+    undone: HashSet<u64>,
+    /// The messages of each transaction, and the number of servers before the one that it ran on.
+    transactions: HashMap<u64, (u64, Vec<u64>)>,
+    epoch: u64,
     places: u64,
     firsts: u64,
     pub violations: Vec<String>,
@@ -75,6 +80,10 @@ pub struct Tally {
     pub effects: u64,
     /// Publications beyond the first.
     pub doubles: u64,
+    /// Transactions that were lost with a server.
+    pub undone: u64,
+    /// Publications of messages that were lost with a server after that, or shortly before.
+    pub published_undone: u64,
     pub rolled_back: u64,
     pub requeued: u64,
 }
@@ -104,7 +113,8 @@ impl Ledger {
             is_requeued: false,
         });
         story.stored.push((transaction, place));
-        self.transactions.entry(transaction).or_default().push(id);
+        let epoch = self.epoch;
+        self.transactions.entry(transaction).or_insert_with(|| (epoch, Vec::new())).1.push(id);
     }
 
     fn lane(&self, id: u64) -> Lane {
@@ -115,16 +125,83 @@ impl Ledger {
     /// Returns the place that a message has got in the transaction that was committed.
     fn place(&self, id: u64) -> Option<u64> {
         let mut stored = self.stories.get(&id)?.stored.iter();
-        stored.find(|(transaction, _)| self.committed.contains(transaction)).map(|(_, place)| *place)
+        stored.find(|(transaction, _)| self.committed.contains_key(transaction)).map(|(_, place)| *place)
     }
 
+    /// Records that a transaction was committed. (If another server has taken the place of its
+    /// own meanwhile, that one knows.)
     pub fn committed(&mut self, transaction: u64, now: Duration) {
-        self.committed.insert(transaction);
-        for id in self.transactions.get(&transaction).cloned().unwrap_or_default() {
-            let (lane, place) = (self.lane(id), self.place(id));
+        match self.transactions.get(&transaction) {
+            Some((epoch, _)) if *epoch < self.epoch => drop(self.undone.insert(transaction)),
+            _ => self.is_there(transaction, now),
+        }
+    }
+
+    /// Records that nobody has heard whether a transaction was committed.
+    pub fn unheard(&mut self, transaction: u64) {
+        self.undone.insert(transaction);
+    }
+
+    fn is_there(&mut self, transaction: u64, now: Duration) {
+        self.committed.insert(transaction, now);
+        for id in self.of(transaction) {
             if self.stories[&id].times == 0 {
-                let place = place.expect("it has one");
-                self.lines.entry(lane).or_default().waiting.insert(place, Waiting { id, since: now });
+                self.wait(id, now);
+            }
+        }
+    }
+
+    /// Returns the messages of a transaction.
+    fn of(&self, transaction: u64) -> Vec<u64> {
+        self.transactions.get(&transaction).map(|(_, of)| of.clone()).unwrap_or_default()
+    }
+
+    /// Lets a message wait in its line.
+    fn wait(&mut self, id: u64, now: Duration) {
+        let (lane, place) = (self.lane(id), self.place(id));
+        if let Some(place) = place.filter(|_| !self.stories[&id].is_requeued) {
+            self.lines.entry(lane).or_default().waiting.insert(place, Waiting { id, since: now });
+        }
+    }
+
+    /// Records that a standby has taken its server's place: it has these transactions and these
+    /// effects, in their order. It must have everything that was committed before `cut`.
+    pub fn failed_over(&mut self, there: &HashSet<u64>, effects: &[u64], cut: Duration, now: Duration) {
+        self.epoch += 1;
+        let mut lost: Vec<(u64, Duration)> =
+            self.committed.iter().map(|(of, at)| (*of, *at)).filter(|(of, _)| !there.contains(of)).collect();
+        lost.sort_unstable();
+        for (transaction, at) in lost {
+            if at < cut {
+                self.violated(format!("transaction {transaction} was committed and replicated, and is not there"));
+            }
+            let places: Vec<_> = self.of(transaction).into_iter().map(|id| (id, self.place(id))).collect();
+            self.committed.remove(&transaction);
+            self.undone.insert(transaction);
+            for (id, place) in places.into_iter().filter_map(|(id, place)| Some((id, place?))) {
+                self.leave_place(self.lane(id), place, now);
+            }
+        }
+        let heard: Vec<u64> = there.iter().filter(|of| !self.committed.contains_key(of)).copied().collect();
+        heard.into_iter().for_each(|transaction| self.is_there(transaction, now));
+        self.has_effects(effects, now);
+    }
+
+    /// Records which effects are there, after the server has changed.
+    fn has_effects(&mut self, effects: &[u64], now: Duration) {
+        let there: HashSet<u64> = effects.iter().copied().collect();
+        let mut handled: HashSet<u64> = HashSet::new();
+        for (id, story) in self.stories.iter_mut().filter(|(_, story)| story.side == Side::Inbox && story.times > 0) {
+            story.times = 0;
+            handled.insert(*id);
+        }
+        let mut again: Vec<u64> = handled.difference(&there).copied().collect();
+        again.sort_unstable();
+        again.into_iter().for_each(|id| self.wait(id, now));
+        for id in effects {
+            match self.stories.get_mut(id) {
+                Some(story) if handled.contains(id) => story.times += 1,
+                _ => self.done(*id, now),
             }
         }
     }
@@ -136,7 +213,7 @@ impl Ledger {
     }
 
     pub fn has(&self, transaction: u64) -> bool {
-        self.committed.contains(&transaction)
+        self.committed.contains_key(&transaction)
     }
 
     /// Records that a handler begins. Returns how many have begun before.
@@ -172,8 +249,13 @@ impl Ledger {
     }
 
     fn leave(&mut self, id: u64, now: Duration) {
-        let (lane, place) = (self.lane(id), self.place(id));
-        let (Some(line), Some(place)) = (self.lines.get_mut(&lane), place) else { return };
+        if let Some(place) = self.place(id) {
+            self.leave_place(self.lane(id), place, now);
+        }
+    }
+
+    fn leave_place(&mut self, lane: Lane, place: u64, now: Duration) {
+        let Some(line) = self.lines.get_mut(&lane) else { return };
         let was_first = line.waiting.first_key_value().is_some_and(|(first, _)| *first == place);
         line.waiting.remove(&place);
         if was_first {
@@ -208,6 +290,10 @@ impl Ledger {
         })
     }
 
+    fn is_undone(&self, story: &Story) -> bool {
+        story.stored.iter().any(|(transaction, _)| self.undone.contains(transaction))
+    }
+
     /// Describes a message for the reader of a violation.
     pub fn said(&self, id: u64) -> String {
         self.stories.get(&id).map_or("unknown".to_owned(), |story| format!("{story:?}"))
@@ -216,11 +302,11 @@ impl Ledger {
     /// Judges all, when nothing happens any more: `committed` are the transactions that the server
     /// has.
     pub fn judge(&mut self, committed: &HashSet<u64>) -> Tally {
-        let mut lost: Vec<u64> = self.committed.difference(committed).copied().collect();
+        let mut lost: Vec<u64> = self.committed.keys().filter(|of| !committed.contains(of)).copied().collect();
         lost.sort_unstable();
         lost.into_iter().for_each(|lost| self.violated(format!("transaction {lost} was committed, and is not there")));
-        self.committed = committed.clone();
-        let mut tally = Tally::default();
+        self.committed = committed.iter().map(|of| (*of, Duration::ZERO)).collect();
+        let mut tally = Tally { undone: self.undone.difference(committed).count() as u64, ..Tally::default() };
         let mut keys: HashMap<Lane, Vec<(u64, u64, u64)>> = HashMap::new();
         let mut ids: Vec<u64> = self.stories.keys().copied().collect();
         ids.sort_unstable();
@@ -237,6 +323,10 @@ impl Ledger {
             }
             match (place, story.times) {
                 (None, 0) => continue,
+                // It was published before its server was lost, or by whoever had it in hand then.
+                (None, _) if story.side == Side::Outbox && self.is_undone(&story) => {
+                    tally.published_undone += story.times;
+                }
                 (None, _) => self.violated(format!("{id} was rolled back, and is done: {story:?}")),
                 (Some(_), 0) => self.violated(format!("{id} is lost: {story:?}")),
                 (Some(_), 2..) if story.side == Side::Inbox => {
@@ -314,6 +404,47 @@ mod tests {
         );
         assert!(said.contains("transaction 2 was committed") && said.contains("2 was rolled back, and is done"));
         assert_eq!((tally.published, tally.doubles, tally.rolled_back), (3, 1, 1));
+    }
+
+    #[test]
+    fn a_standby_that_takes_over_may_lack_the_end_and_nothing_else() {
+        let there = |of: &[u64]| of.iter().copied().collect::<HashSet<u64>>();
+        // The second transaction and its publication are lost, and so is the first one's deletion.
+        let lost = |ledger: &mut Ledger, cut| {
+            two(ledger, Side::Outbox);
+            [1, 2].into_iter().for_each(|id| ledger.done(id, 2 * S));
+            ledger.failed_over(&there(&[1]), &[], cut, 3 * S);
+            ledger.done(1, 4 * S);
+        };
+        let (said, tally) = judged(|ledger| lost(ledger, S), &[1]);
+        assert_eq!((said.as_str(), tally.doubles, tally.undone, tally.published_undone), ("", 1, 1, 1));
+        let (said, _) = judged(|ledger| lost(ledger, 2 * S), &[1]);
+        assert!(said.contains("transaction 2 was committed and replicated, and is not there"), "{said}");
+
+        // Effects of the first two are lost: one comes again, the other one does not.
+        let effects = |ledger: &mut Ledger, then: &[u64]| {
+            two(ledger, Side::Inbox);
+            [1, 2].into_iter().for_each(|id| ledger.done(id, 2 * S));
+            ledger.failed_over(&there(&[1, 2]), &[], S, 3 * S);
+            assert_eq!(ledger.waiting(Side::Inbox), 2);
+            then.iter().for_each(|id| ledger.done(*id, 4 * S));
+        };
+        for (then, says) in
+            [(&[1, 2][..], ""), (&[1], "2 is lost"), (&[2, 1], "2 has overtaken 1"), (&[1, 2, 2], "more")]
+        {
+            let (said, _) = judged(|ledger| effects(ledger, then), &[1, 2]);
+            assert!(said.contains(says) && said.is_empty() == says.is_empty(), "{then:?}: {said}");
+        }
+        // What nobody has heard of the old server is not believed.
+        let (said, _) = judged(
+            |ledger| {
+                ledger.stored(1, Side::Inbox, 1, None, Deeds::NONE);
+                ledger.failed_over(&there(&[]), &[], S, S);
+                ledger.committed(1, 2 * S);
+            },
+            &[],
+        );
+        assert_eq!(said, "");
     }
 
     #[test]

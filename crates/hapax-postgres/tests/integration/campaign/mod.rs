@@ -1,11 +1,12 @@
 //! Random faults of all kinds for inbox and outbox, with a ledger of everything that was committed,
 //! published and done: relays and workers that are killed, sessions that are terminated, a server
-//! that is stopped at once and comes back (with fsync), a broker that is away, late, silent, or
-//! publishes and says no, handlers and publishers that hang, fail and panic, producers that roll
-//! back, die, or leave transactions open, long transactions, readers of the marks, rows that
-//! operators lock, messages that always fail, partitions that are begun, operators that requeue
-//! dead letters. Nothing that was committed is lost, nothing that was rolled back appears, effects
-//! are there once, each key keeps its order, and nothing stands still.
+//! that is stopped at once and comes back (with fsync), a standby that takes its place and lacks
+//! what was committed last, a broker that is away, late, silent, or publishes and says no, handlers
+//! and publishers that hang, fail and panic, producers that roll back, die, or leave transactions
+//! open, long transactions, readers of the marks, rows that operators lock, messages that always
+//! fail, partitions that are begun, operators that requeue dead letters. Nothing that was committed
+//! (and replicated, where a standby took over) is lost, nothing that was rolled back appears,
+//! effects are there once, each key keeps its order, and nothing stands still.
 //!
 //! `HAPAX_CAMPAIGN_SECONDS=n` sets the length, `HAPAX_SEED=n` the faults: `scripts/campaign-inbox`.
 
@@ -16,6 +17,7 @@ mod parent;
 mod plan;
 mod process;
 mod producer;
+mod servers;
 
 use crate::{Place, Random, ms};
 use faults::{CHILD, Faults, Processes};
@@ -23,6 +25,7 @@ use ledger::{Side, Tally};
 use parent::Parent;
 use plan::{Part, Plan, Role};
 use producer::{Producer, connect};
+use servers::Servers;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -64,6 +67,7 @@ const MORE_TIME: Duration = Duration::from_secs(60);
 
 struct Campaign {
     place: Arc<Place>,
+    servers: Arc<Servers>,
     parent: Arc<Parent>,
     faults: Faults,
     stopped: Arc<AtomicBool>,
@@ -82,10 +86,11 @@ struct End {
 
 impl End {
     fn say(&self) {
-        let Tally { published, effects, doubles, rolled_back, requeued } = self.tally;
+        let Tally { published, effects, doubles, rolled_back, requeued, undone, published_undone } = self.tally;
         println!(
             "{published} publications, {doubles} of them doubles; {effects} effects; {rolled_back} messages rolled \
-             back; {requeued} dead letters requeued; oldest due message {:.1} s, {:.1} s without outages, and {:.1} s \
+             back; {requeued} dead letters requeued; {undone} transactions lost with servers, of whose messages \
+             {published_undone} were published; oldest due message {:.1} s, {:.1} s without outages, and {:.1} s \
              are allowed; all done {:.1} s after the last fault",
             self.worst.age.as_secs_f64(),
             self.worst.own.as_secs_f64(),
@@ -105,23 +110,21 @@ impl Campaign {
         place.execute(&client, tables).await;
         let put_off = ours::put_off(&mut client, &place.tables, &place.prefix, plan.put_off());
         put_off.await.expect("they are stored");
+        let servers = Servers::start(&place);
         let (parent, address) = Parent::listen(plan).await.expect("a socket");
-        let part = Part {
-            plan,
-            role: Role::Relay,
-            parent: address,
-            prefix: place.prefix.clone(),
-            address: place.server.address(),
-        };
+        let part =
+            Part { plan, role: Role::Relay, parent: address, prefix: place.prefix.clone(), address: servers.address() };
         let processes = Processes::start(part);
         let mut random = Random(plan.seed);
         let faults = Faults {
             parent: Arc::clone(&parent),
             processes,
+            servers: Arc::clone(&servers),
+            standby: None,
             random: Random(random.below(u64::MAX)),
             tally: BTreeMap::new(),
         };
-        Campaign { place: Arc::new(place), parent, faults, stopped: Arc::default(), random }
+        Campaign { place: Arc::new(place), servers, parent, faults, stopped: Arc::default(), random }
     }
 
     async fn run(mut self, length: Duration) -> End {
@@ -129,15 +132,18 @@ impl Campaign {
         let mut producers = tokio::task::JoinSet::new();
         for _ in 0..plan.producers() {
             let random = Random(self.random.below(u64::MAX));
-            producers.spawn(Producer::new(&self.parent, &self.place, random, &self.stopped).run());
+            producers
+                .spawn(Producer::new(&self.parent, &self.place, self.servers.address(), random, &self.stopped).run());
         }
-        let watch = tokio::spawn(watch(Arc::clone(&self.parent), Arc::clone(&self.place)));
-        let operate = tokio::spawn(operate(Arc::clone(&self.parent), Arc::clone(&self.place)));
+        let watch = tokio::spawn(watch(Arc::clone(&self.parent), Arc::clone(&self.place), Arc::clone(&self.servers)));
+        let operate = tokio::spawn(operate(Arc::clone(&self.parent), Arc::clone(&self.place), self.servers.address()));
         // On a busy machine it takes longer until enough has happened to be judged.
         let has_happened = || self.parent.ledger().progress() > PER_SECOND * length.as_secs();
         while began.elapsed() < length || !has_happened() && began.elapsed() < length + MORE_TIME {
             sleep(plan.pause(&mut self.random)).await;
-            self.faults.one(&self.place).await;
+            // Once at least.
+            let is_due = self.servers.epoch() == 0 && began.elapsed() > length / 2;
+            self.faults.one(&self.place, is_due).await;
             self.faults.processes.look_after();
         }
         self.stopped.store(true, Ordering::Relaxed);
@@ -149,7 +155,7 @@ impl Campaign {
         for task in [watch, operate] {
             task.abort();
         }
-        let committed = committed(&self.place.client().await, &self.place).await;
+        let committed = committed(&self.servers.client().await, &self.place).await;
         let mut ledger = self.parent.ledger();
         let tally = ledger.judge(&committed);
         let violations = std::mem::take(&mut ledger.violations);
@@ -168,7 +174,7 @@ impl Campaign {
     /// how long that took.
     async fn drain(&mut self) -> Duration {
         // These are transactions of whose commit no answer came.
-        let committed = committed(&self.place.client().await, &self.place).await;
+        let committed = committed(&self.servers.client().await, &self.place).await;
         let now = self.parent.now();
         let unheard: Vec<u64> = committed.into_iter().filter(|of| !self.parent.ledger().has(*of)).collect();
         unheard.into_iter().for_each(|transaction| self.parent.ledger().committed(transaction, now));
@@ -192,18 +198,31 @@ async fn committed(client: &Client, place: &Place) -> HashSet<u64> {
     rows.iter().map(|row| row.get::<_, i64>(0) as u64).collect()
 }
 
-/// Tells the ledger of effects that were committed, and looks for messages that wait for too long.
-async fn watch(parent: Arc<Parent>, place: Arc<Place>) {
+/// Tells the ledger of effects that were committed, and of those that are not there any more; and
+/// looks for messages that wait for too long.
+async fn watch(parent: Arc<Parent>, place: Arc<Place>, servers: Arc<Servers>) {
     let sql = format!("SELECT n, id FROM {}_effects WHERE n > $1 ORDER BY n", place.prefix);
     // Numbers are not seen in their order: those of the last seconds are looked at again.
     let (mut seen, mut lows, mut client) =
         (HashSet::new(), std::collections::VecDeque::from([(parent.now(), 0)]), None);
+    let mut epoch = 0;
     loop {
         sleep(ms(50)).await;
         if client.is_none() {
-            client = connect(&place.server.address()).await;
+            client = connect(&servers.address()).await;
         }
-        let Some(connected) = &client else { continue };
+        let Some(connected) = &mut client else { continue };
+        if let Some((outage, cut)) = parent.failover(epoch) {
+            // Numbers of effects are given out again.
+            let Some(effects) = failed_over(&parent, &place, connected, cut).await else {
+                client = None;
+                continue;
+            };
+            let last = effects.last().copied().unwrap_or(0);
+            (seen, lows) = (effects.into_iter().collect(), [(parent.now(), last)].into());
+            epoch += 1;
+            parent.end_outage(outage);
+        }
         let now = parent.now();
         while lows.len() > 1 && lows[1].0 + Duration::from_secs(15) < now {
             lows.pop_front();
@@ -225,13 +244,26 @@ async fn watch(parent: Arc<Parent>, place: Arc<Place>) {
     }
 }
 
+/// Tells the ledger what a server has that has taken another one's place. Returns the numbers of
+/// its effects.
+async fn failed_over(parent: &Parent, place: &Place, client: &mut Client, cut: Duration) -> Option<Vec<i64>> {
+    let tx = client.build_transaction().isolation_level(tokio_postgres::IsolationLevel::RepeatableRead);
+    let tx = tx.start().await.ok()?;
+    let committed = tx.query(&format!("SELECT transaction FROM {}_committed", place.prefix), &[]).await.ok()?;
+    let effects = tx.query(&format!("SELECT n, id FROM {}_effects ORDER BY n", place.prefix), &[]).await.ok()?;
+    let committed = committed.iter().map(|row| row.get::<_, i64>(0) as u64).collect();
+    let ids: Vec<u64> = effects.iter().map(|row| row.get::<_, i64>(1) as u64).collect();
+    parent.ledger().failed_over(&committed, &ids, cut, parent.now());
+    Some(effects.iter().map(|row| row.get(0)).collect())
+}
+
 /// Begins and drops partitions, and requeues dead letters.
-async fn operate(parent: Arc<Parent>, place: Arc<Place>) {
+async fn operate(parent: Arc<Parent>, place: Arc<Place>, address: String) {
     let mut client: Option<Client> = None;
     loop {
         sleep(ms(150)).await;
         if client.is_none() {
-            client = connect(&place.server.address()).await;
+            client = connect(&address).await;
         }
         let Some(connected) = &mut client else { continue };
         // Put off, if somebody reads or writes the marks.

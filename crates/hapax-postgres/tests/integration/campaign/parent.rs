@@ -42,6 +42,8 @@ pub struct Parent {
     mood: Mutex<Mood>,
     outages: Mutex<Vec<Outage>>,
     worst: Mutex<Worst>,
+    /// The failovers: each with its outage, and the time from which on commits may be lost.
+    failovers: Mutex<Vec<(usize, Duration)>>,
 }
 
 /// The oldest innocent message that was seen to wait, and the part of its wait that no outage
@@ -61,6 +63,7 @@ impl Parent {
             mood: Mutex::new(Mood::Well),
             outages: Mutex::default(),
             worst: Mutex::default(),
+            failovers: Mutex::default(),
         });
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
@@ -148,6 +151,15 @@ impl Parent {
 
     pub fn end_outage(&self, outage: usize) {
         self.outages.lock().expect("nobody has panicked with it")[outage].until = Some(self.now());
+    }
+
+    pub fn failed_over(&self, outage: usize, cut: Duration) {
+        self.failovers.lock().expect("nobody has panicked with it").push((outage, cut));
+    }
+
+    /// Returns a failover by its number, if there was one.
+    pub fn failover(&self, number: usize) -> Option<(usize, Duration)> {
+        self.failovers.lock().expect("nobody has panicked with it").get(number).copied()
     }
 
     /// Checks that no innocent message has waited for too long.

@@ -41,12 +41,18 @@ pub struct Producer {
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 impl Producer {
-    pub fn new(parent: &Arc<Parent>, place: &crate::Place, random: Random, stopped: &Arc<AtomicBool>) -> Self {
+    pub fn new(
+        parent: &Arc<Parent>,
+        place: &crate::Place,
+        address: String,
+        random: Random,
+        stopped: &Arc<AtomicBool>,
+    ) -> Self {
         Producer {
             parent: Arc::clone(parent),
             tables: place.tables.clone(),
             prefix: place.prefix.clone(),
-            address: place.server.address(),
+            address,
             random,
             stopped: Arc::clone(stopped),
             delivered: VecDeque::new(),
@@ -131,7 +137,10 @@ impl Producer {
             70..85 => tx.rollback().await?,
             85..88 => return Err("its process has died".into()),
             _ => {
-                tx.commit().await?;
+                if let Err(error) = tx.commit().await {
+                    self.parent.ledger().unheard(transaction);
+                    return Err(error.into());
+                }
                 let now = self.parent.now();
                 self.parent.ledger().committed(transaction, now);
             }
