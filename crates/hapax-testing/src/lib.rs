@@ -113,7 +113,6 @@ mod broken_shapes;
 #[cfg(test)]
 mod brute_force;
 mod check;
-pub mod consumer;
 mod diagram;
 #[cfg(test)]
 mod engine;

@@ -22,5 +22,3 @@ mod redis_streams;
 mod redis_streams_log;
 mod sqs;
 mod webhook;
-
-mod simulated;
