@@ -61,11 +61,11 @@ impl JournalHandle<'_> {
     /// own positions, when they are handled: [`append`](JournalHandle::append) and
     /// [`deferred`](crate::JournalOptions::deferred).
     ///
-    /// An id whose handling has failed: [`forget`](crate::Dedup::forget) it before the next checkpoint,
-    /// and take no position beyond it. (If it is not [`Entirely`](crate::Forgotten::Entirely)
-    /// forgotten, since there is a history, take no checkpoint any more, but build the engine
-    /// again: that goes back to the last one.) Claims that are held are in no checkpoint; completed
-    /// ones are.
+    /// An id whose handling has failed: [`forget`](crate::Dedup::forget) it before the next
+    /// checkpoint, and take no position beyond it. (If it is not
+    /// [`Entirely`](crate::Forgotten::Entirely) forgotten, since there is a history, take no
+    /// checkpoint any more, but build the engine again: that goes back to the last one.) Claims
+    /// that are held are in no checkpoint; completed ones are.
     ///
     /// # Errors
     ///

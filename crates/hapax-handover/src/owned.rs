@@ -162,9 +162,9 @@ impl Owned {
         &self.inner.engine
     }
 
-    /// Ships what is new up to the last [checkpoint](hapax::JournalHandle::checkpoint), and publishes it
-    /// with that checkpoint's positions. Flushes first. Commit the sources' offsets when it has
-    /// returned, never before.
+    /// Ships what is new up to the last [checkpoint](hapax::JournalHandle::checkpoint), and
+    /// publishes it with that checkpoint's positions. Flushes first. Commit the sources' offsets
+    /// when it has returned, never before.
     ///
     /// # Guarantees
     ///
