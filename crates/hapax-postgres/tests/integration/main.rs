@@ -81,9 +81,10 @@ impl Place {
         }
     }
 
-    /// Runs a test on a server of its own that loses nothing when it is killed.
+    /// Runs a test on a server of its own that loses nothing when it is killed, and keeps what a
+    /// standby needs that is slow.
     fn run_durable<F: Future<Output = ()>>(test: impl FnOnce(Place) -> F) {
-        if let Some(server) = Server::start(&["max_connections=200"]) {
+        if let Some(server) = Server::start(&["max_connections=200", "wal_keep_size=1GB"]) {
             Self::run_at(Arc::new(server), test);
         }
     }
