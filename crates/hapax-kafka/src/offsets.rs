@@ -35,9 +35,8 @@ pub(crate) fn begin<C: ConsumerContext>(
     let mut failures = 0;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        let found = committed(consumer, list, left.min(REQUEST)).and_then(|committed| match absolute {
-            true => numbered(consumer, committed, reset, deadline),
-            false => Ok(committed),
+        let found = committed(consumer, list, left.min(REQUEST)).and_then(|committed| {
+            if absolute { numbered(consumer, committed, reset, deadline) } else { Ok(committed) }
         });
         let cause = match found {
             Ok(found) => return apply(list, &found, reset),

@@ -43,11 +43,13 @@
 mod attributes;
 pub mod cloudevents;
 mod described;
+mod give_up;
 pub mod ids;
 mod trace;
 mod trace_state;
 
 pub use described::Described;
+pub use give_up::{GiveUp, causes};
 pub use trace::{TraceContext, TraceError};
 
 /// Returns the beginning of a parser's error, which may quote as much as was sent.

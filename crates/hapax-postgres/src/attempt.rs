@@ -1,6 +1,7 @@
 //! One attempt of a handler or a publisher: it has a limit, may panic, and may give up.
 
-use super::{BoxError, give_up};
+use super::BoxError;
+use hapax_message::{GiveUp, causes};
 use hapax_store::unwind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -35,7 +36,7 @@ impl Failed {
 
     /// Returns the text of an error, with its causes: drivers' errors say little without them.
     pub(super) fn of(error: &BoxError) -> Self {
-        let cause = if give_up::is_hopeless(&**error) { Cause::GaveUp } else { Cause::Error };
+        let cause = if causes(&**error).any(|error| error.is::<GiveUp>()) { Cause::GaveUp } else { Cause::Error };
         let causes = std::iter::successors(error.source(), |cause| cause.source());
         Failed::new(cause, causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}")))
     }
@@ -67,7 +68,6 @@ pub(super) async fn run(limit: Duration, attempt: impl Future<Output = Result<()
 
 #[cfg(test)]
 mod tests {
-    use super::super::GiveUp;
     use super::*;
     use std::io;
 

@@ -304,19 +304,17 @@ impl Database {
             Source::Own(Own { pool, options, scarce }) => {
                 // The first connection shows whether there is a pooler.
                 self.in_time("connect", self.take(pool)).await?.finish();
-                Ok(match self.pooled.get() {
-                    true => Listening::to_nobody(),
-                    false => Listening::to(listening::Own(Arc::clone(options), Arc::clone(scarce)), channel),
+                Ok(if self.pooled.get() {
+                    Listening::to_nobody()
+                } else {
+                    Listening::to(listening::Own(Arc::clone(options), Arc::clone(scarce)), channel)
                 })
             }
             #[cfg(feature = "sqlx")]
             Source::Sqlx(pool) => {
                 let listeners = sqlx_pool::Listeners::new(pool, self.timeout);
                 let is_pooled = self.pooled.get() || self.in_time("connect", listeners.is_pooled()).await?;
-                Ok(match is_pooled {
-                    true => Listening::to_nobody(),
-                    false => Listening::to(listeners, channel),
-                })
+                Ok(if is_pooled { Listening::to_nobody() } else { Listening::to(listeners, channel) })
             }
             Source::Deadpool(_) => Ok(Listening::to_nobody()),
             Source::None(error) => Err(error.clone()),

@@ -82,7 +82,6 @@ mod errors;
 #[cfg(any(fuzzing, test))]
 #[doc(hidden)]
 pub mod fuzzing;
-mod give_up;
 pub mod inbox;
 mod keep;
 mod marks;
@@ -112,7 +111,6 @@ mod worker;
 pub use backlog::Backlog;
 pub use database::Database;
 pub use dead::{DeadLetter, Letters};
-pub use give_up::GiveUp;
 pub use keep::Keep;
 pub use message::{DESCRIPTION_BYTES_MAX, HEADER_BYTES_MAX, ID_BYTES_MAX, Message, NewMessage, PAYLOAD_BYTES_MAX};
 pub use meters::QueueStats;
@@ -137,6 +135,6 @@ pub use worker::{Handler, Worker};
 
 use crate::store::BACKEND;
 
-/// The error that a handler or a publisher returns. Its text is kept. [`GiveUp`] says that another
-/// attempt cannot help.
+/// The error that a handler or a publisher returns. Its text is kept.
+/// [`GiveUp`](hapax_message::GiveUp) says that another attempt cannot help.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

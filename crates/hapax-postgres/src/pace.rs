@@ -60,10 +60,7 @@ impl Pace {
     /// Records that a look found nothing.
     pub(super) fn found_nothing(&mut self, now: Instant, random: u64) {
         self.empty = self.empty.saturating_add(1);
-        let wait = match self.hears(now) {
-            true => self.slow,
-            false => AWAKE_WAITS.longest(self.empty).min(self.slow),
-        };
+        let wait = if self.hears(now) { self.slow } else { AWAKE_WAITS.longest(self.empty).min(self.slow) };
         self.look_at = now + jittered(wait, random);
     }
 

@@ -5,7 +5,8 @@ use super::{BoxError, Message};
 /// A destination that messages are published to: a broker's client, usually.
 ///
 /// ```
-/// use hapax_postgres::{BoxError, GiveUp, Message, Publisher};
+/// use hapax_message::GiveUp;
+/// use hapax_postgres::{BoxError, Message, Publisher};
 ///
 /// struct Log;
 ///
@@ -23,7 +24,7 @@ use super::{BoxError, Message};
 /// its future. A panic is a failure of the message.
 pub trait Publisher: Send + Sync + 'static {
     /// Publishes a message. When it returns, the message has arrived. After an error it may have
-    /// arrived, too, and is published again, with the same id. [`GiveUp`](super::GiveUp) makes it a
+    /// arrived, too, and is published again, with the same id. [`GiveUp`](hapax_message::GiveUp) makes it a
     /// dead letter at once.
     fn publish(&self, message: &Message) -> impl Future<Output = Result<(), BoxError>> + Send;
 

@@ -72,9 +72,10 @@ pub(super) enum Fate {
 impl Fate {
     /// Returns the fate after a failed attempt, which was attempt number `attempts`.
     pub(super) fn of_failure(retry: &Retry, attempts: u32, failed: &Failed) -> Self {
-        match failed.cause == Cause::GaveUp || retry.is_last(attempts) {
-            true => Fate::dead(&failed.error),
-            false => Fate::Failed { error: kept_error(&failed.error), delay: retry.delay(attempts) },
+        if failed.cause == Cause::GaveUp || retry.is_last(attempts) {
+            Fate::dead(&failed.error)
+        } else {
+            Fate::Failed { error: kept_error(&failed.error), delay: retry.delay(attempts) }
         }
     }
 

@@ -51,7 +51,7 @@ const MIB: usize = 1 << 20;
 ///
 /// Each message is published *at least* once, and removed only then. A message that fails is tried
 /// again, and holds up the other messages of its topic and key, and no others. After as many
-/// attempts as [`Retry`] allows, or at once with [`GiveUp`](super::GiveUp), it becomes a dead
+/// attempts as [`Retry`] allows, or at once with [`GiveUp`](hapax_message::GiveUp), it becomes a dead
 /// letter. So does a message that has expired, without being tried.
 ///
 /// Publications are outside of any transaction: a slow broker keeps no locks and no old rows alive.
@@ -80,7 +80,7 @@ const MIB: usize = 1 << 20;
 /// messages.
 ///
 /// Messages that a broker always refuses are retried with their back-off until you set a limit
-/// ([`Retry::attempts_max`]), or say [`GiveUp`](super::GiveUp). They pause their topic when they
+/// ([`Retry::attempts_max`]), or say [`GiveUp`](hapax_message::GiveUp). They pause their topic when they
 /// come, if there are eight or more, and never again: what fails twice says nothing of the broker.
 /// A message that is enqueued behind them waits for two waits at most, and those after it for none.
 ///

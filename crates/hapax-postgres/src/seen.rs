@@ -26,8 +26,5 @@ impl Seen {
 /// Converts a time of the server, in microseconds since 1970.
 pub(super) fn time(micros: i64) -> SystemTime {
     let distance = Duration::from_micros(micros.unsigned_abs());
-    match micros < 0 {
-        true => SystemTime::UNIX_EPOCH - distance,
-        false => SystemTime::UNIX_EPOCH + distance,
-    }
+    if micros < 0 { SystemTime::UNIX_EPOCH - distance } else { SystemTime::UNIX_EPOCH + distance }
 }

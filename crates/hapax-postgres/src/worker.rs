@@ -35,7 +35,7 @@ pub trait Handler: Send + Sync + 'static {
     /// tried again later. After an error with [`GiveUp`] it is not tried again: the message becomes
     /// a dead letter.
     ///
-    /// [`GiveUp`]: super::GiveUp
+    /// [`GiveUp`]: hapax_message::GiveUp
     fn handle(&self, tx: &mut Transaction<'_>, message: &Message) -> impl Future<Output = Result<(), BoxError>> + Send;
 }
 

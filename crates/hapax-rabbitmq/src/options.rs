@@ -49,9 +49,12 @@ impl RabbitMqOptions {
     }
 
     pub(crate) fn validate(&self) -> Result<(), RabbitMqError> {
-        let check = |is_valid: bool, option, expected: &str, got: String| match is_valid {
-            true => Ok(()),
-            false => Err(RabbitMqError::Misconfigured { option, expected: expected.to_owned(), got }),
+        let check = |is_valid: bool, option, expected: &str, got: String| {
+            if is_valid {
+                Ok(())
+            } else {
+                Err(RabbitMqError::Misconfigured { option, expected: expected.to_owned(), got })
+            }
         };
         for (option, name) in [("queue", &self.queue), ("dead_letter_queue", &self.dead_letter_queue)] {
             let is_valid = (1..=NAME_MAX).contains(&name.len());

@@ -164,9 +164,10 @@ impl RabbitMq {
                 }
             }
         }
-        match batch.is_empty() {
-            false => Ok(batch),
-            true => Err(consuming.take().and_then(|open| open.ended).unwrap_or(RabbitMqError::ConnectionClosed)),
+        if batch.is_empty() {
+            Err(consuming.take().and_then(|open| open.ended).unwrap_or(RabbitMqError::ConnectionClosed))
+        } else {
+            Ok(batch)
         }
     }
 

@@ -62,9 +62,12 @@ impl SqsOptions {
     }
 
     pub(crate) fn validate(&self) -> Result<(), SqsError> {
-        let check = |is_valid: bool, option, expected: &str, got: &dyn Debug| match is_valid {
-            true => Ok(()),
-            false => Err(SqsError::Misconfigured { option, expected: expected.to_owned(), got: format!("{got:?}") }),
+        let check = |is_valid: bool, option, expected: &str, got: &dyn Debug| {
+            if is_valid {
+                Ok(())
+            } else {
+                Err(SqsError::Misconfigured { option, expected: expected.to_owned(), got: format!("{got:?}") })
+            }
         };
         for (option, url) in [("queue_url", &self.queue_url), ("dead_letter_queue_url", &self.dead_letter_queue_url)] {
             check(!url.trim().is_empty(), option, "the URL of a queue", url)?;

@@ -6,6 +6,10 @@ use super::delivery::Delivery;
 use super::failure::OnError;
 use super::handler::Shown;
 use super::kinds::{Description, Kinds};
+use super::log_consumer::{Log, LogConsumer};
+use super::log_shared::LogShared;
+use super::marks::Marks;
+use super::memory::Memory;
 use super::options::{IdOf, OnMissing, Options};
 use super::shared::Shared;
 use super::source::Partition;
@@ -19,8 +23,10 @@ use hapax_store::{Store, StoreError, TieredDedup};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Semaphore;
 
-/// A builder of a [`Consumer`].
+/// A builder of a [`Consumer`], which has an engine with a store, or of a [`LogConsumer`], which has
+/// a [`Log`].
 ///
 /// ```
 /// use hapax_stream::{Consumer, OnMissing};
@@ -43,8 +49,8 @@ use std::time::Duration;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use = "a builder does nothing until `build` is called"]
-pub struct ConsumerBuilder<S: Store, M> {
-    engine: TieredDedup<S>,
+pub struct ConsumerBuilder<E, M> {
+    engine: E,
     id_of: IdOf<M>,
     key_of: Option<IdOf<M>>,
     shown: Shown<M>,
@@ -64,19 +70,36 @@ impl<S: Store, M: Send + Sync + 'static> Consumer<S, M> {
         name: impl Into<String>,
         engine: TieredDedup<S>,
         id_of: impl Fn(&M) -> Option<I> + Send + Sync + 'static,
-    ) -> ConsumerBuilder<S, M> {
-        let id_of = move |message: &M| id_of(message).map(|id| id.as_ref().to_vec());
-        ConsumerBuilder {
-            engine,
-            id_of: Arc::new(id_of),
-            key_of: None,
-            shown: Shown::default(),
-            options: Options::new(name.into()),
-        }
+    ) -> ConsumerBuilder<TieredDedup<S>, M> {
+        ConsumerBuilder::new(Options::new(name.into()), engine, id_of)
     }
 }
 
-impl<S: Store, M> ConsumerBuilder<S, M> {
+impl<M: Send + Sync + 'static, K: Memory> LogConsumer<M, K> {
+    /// Starts configuring a consumer. Metrics and spans show its name, which is as a
+    /// [`Consumer`'s](Consumer::builder); it is no scope, since no other consumer has this memory.
+    ///
+    /// The memory is an engine, or one that follows a partition: [`Memory`]. `id_of` returns the id
+    /// of a message. `None`, or a blank one, is [missing](ConsumerBuilder::on_missing).
+    pub fn builder<I: AsRef<[u8]>>(
+        name: impl Into<String>,
+        memory: K,
+        id_of: impl Fn(&M) -> Option<I> + Send + Sync + 'static,
+    ) -> ConsumerBuilder<Log<K>, M> {
+        ConsumerBuilder::new(Options { batch: 1_024, ..Options::new(name.into()) }, Log(memory), id_of)
+    }
+}
+
+impl<E, M> ConsumerBuilder<E, M> {
+    fn new<I: AsRef<[u8]>>(
+        options: Options,
+        engine: E,
+        id_of: impl Fn(&M) -> Option<I> + Send + Sync + 'static,
+    ) -> Self {
+        let id_of = move |message: &M| id_of(message).map(|id| id.as_ref().to_vec());
+        ConsumerBuilder { engine, id_of: Arc::new(id_of), key_of: None, shown: Shown::default(), options }
+    }
+
     fn with(self, change: impl FnOnce(&mut Options)) -> Self {
         let mut changed = self;
         change(&mut changed.options);
@@ -90,29 +113,23 @@ impl<S: Store, M> ConsumerBuilder<S, M> {
         self.with(|options| options.on_missing = on_missing)
     }
 
-    /// Sets the number of handlers that run at a time. A crash may repeat the effects of up to
-    /// twice as many messages: of those being handled, and those being completed. Default: 64.
+    /// Sets the number of handlers that run at a time. A crash of a [`Consumer`] may repeat the
+    /// effects of up to twice as many messages: of those being handled, and those being completed.
+    /// Default: 64.
     pub fn max_in_flight(self, handlers: usize) -> Self {
         self.with(|options| options.max_in_flight = handlers)
     }
 
-    /// Sets the largest number of messages to receive at a time. Default: 256.
+    /// Sets the largest number of messages to receive at a time. Default: 256; of a
+    /// [`LogConsumer`], which takes a checkpoint behind each batch, 1,024. A crash of that one
+    /// repeats two batches at most.
     pub fn batch(self, messages: usize) -> Self {
         self.with(|options| options.batch = messages)
     }
 
-    /// Sets the number of messages that may be received and not acknowledged: no more are received
-    /// then. They belong to this consumer, so a slow one keeps this many from others. If a broker
-    /// delivers messages that wait here to other consumers
-    /// ([`keeps_received`](super::Source::keeps_received)), no more are received than handlers are
-    /// free. Default: 1,024.
-    pub fn max_unacknowledged(self, messages: usize) -> Self {
-        self.with(|options| options.max_unacknowledged = messages)
-    }
-
     /// Sets the number of [attempts](super::Delivery::attempt) after which a message is put aside.
-    /// Default: 10; with [`Acks::Cumulative`](super::Acks::Cumulative), where it stands before all
-    /// others of its partition, 5.
+    /// Default: 10; of a [`LogConsumer`], and with [`Acks::Cumulative`](super::Acks::Cumulative),
+    /// where it stands before all others of its partition, 5.
     ///
     /// The message is put aside when the last attempt fails. If the broker [counts
     /// deliveries](super::Source::deliveries), attempts that never ended count, too: a message that
@@ -122,8 +139,8 @@ impl<S: Store, M> ConsumerBuilder<S, M> {
     /// left, one at a time is handled. (With a limit of one they are: the first attempt that is
     /// counted is the last.)
     ///
-    /// If the broker does not count (Kafka, RabbitMQ's classic queues), failures are counted in
-    /// this run, and a message that kills its process comes again each time: nothing is written
+    /// If the broker does not count (Kafka, RabbitMQ's classic queues), and with a [`LogConsumer`],
+    /// failures are counted in this run, and a message that kills its process comes again each time: nothing is written
     /// before a message is handled. A message without an id has no count but the broker's
     /// deliveries.
     ///
@@ -137,7 +154,7 @@ impl<S: Store, M> ConsumerBuilder<S, M> {
 
     /// Sets what errors of handlers mean for the next attempt: this is asked about each error in
     /// the chain of causes, until one means something else than an attempt that has failed. What
-    /// says [`Later`](super::Later) or [`GiveUp`](super::GiveUp) itself is not asked about.
+    /// says [`Later`](super::Later) or [`GiveUp`](hapax_message::GiveUp) itself is not asked about.
     /// Default: each is an attempt that has failed.
     ///
     /// ```
@@ -185,7 +202,8 @@ impl<S: Store, M> ConsumerBuilder<S, M> {
     /// Sets the wait before a failed message is tried again: twice as long each time, up to a
     /// limit, and shortened at random by up to a half. The limit holds for messages in progress
     /// elsewhere, too. Default: a second and five minutes, so that ten attempts take four to nine
-    /// minutes; with [`Acks::Cumulative`](super::Acks::Cumulative) half a second and a minute.
+    /// minutes; with [`Acks::Cumulative`](super::Acks::Cumulative), and of a [`LogConsumer`], whose
+    /// next batch waits meanwhile, half a second and a minute.
     pub fn retry_delay(self, first: Duration, max: Duration) -> Self {
         self.with(|options| options.back_off = Some(BackOff { first, max }))
     }
@@ -194,6 +212,74 @@ impl<S: Store, M> ConsumerBuilder<S, M> {
     /// partition is revoked. They are dropped then. Default: 10 seconds.
     pub fn drain(self, deadline: Duration) -> Self {
         self.with(|options| options.drain = deadline)
+    }
+
+    /// Tells kinds of messages apart in metrics, by a label `kind`, and shows
+    /// [kind](Described::kind) and `traceparent` of a message in the span of its handler. Default:
+    /// neither; all are `*`.
+    pub fn kinds(mut self, kinds: Kinds) -> Self
+    where
+        M: Described,
+    {
+        self.shown.by(Description::of_described(kinds));
+        self
+    }
+
+    /// Does the same as [`kinds`](Self::kinds), where the kind of a message is elsewhere: in an
+    /// envelope in its payload, for example.
+    pub fn kinds_by(mut self, kinds: Kinds, kind_of: impl Fn(&M) -> Option<String> + Send + Sync + 'static) -> Self
+    where
+        M: Described,
+    {
+        self.shown.by(Description::by(kinds, kind_of));
+        self
+    }
+
+    /// Sets the span in which a message is handled. Default: `hapax_consumer_handle`, at level
+    /// debug.
+    ///
+    /// That is where a message's trace goes on. With tracing-opentelemetry a span has its parent
+    /// set before it is entered, and only there: extract the context from the headers of the
+    /// delivery, or from its [`TraceContext`](hapax_message::TraceContext), and call `set_parent`
+    /// of the span that you return.
+    ///
+    /// ```
+    /// use hapax_message::TraceContext;
+    /// use hapax_message::cloudevents::Event;
+    /// use hapax_stream::Delivery;
+    ///
+    /// fn span(delivery: &Delivery<Event>) -> tracing::Span {
+    ///     let trace = TraceContext::of(delivery).map(|trace| trace.traceparent());
+    ///     let span = tracing::info_span!("order", attempt = delivery.attempt(), trace);
+    ///     // `span.set_parent(context)` of tracing-opentelemetry comes here.
+    ///     span
+    /// }
+    /// # use hapax_stream::Consumer;
+    /// # use hapax_store::{InMemoryStore, TieredDedup};
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// # use hapax_message::Described;
+    /// # let engine = TieredDedup::builder(InMemoryStore::new()).build().await?;
+    /// # let builder = Consumer::builder("orders", engine, |event: &Event| event.id().map(|id| id.into_owned()));
+    /// let consumer = builder.span_by(span).build()?;
+    /// # Ok::<(), hapax_store::StoreError>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(feature = "tracing")]
+    pub fn span_by(mut self, span_by: impl Fn(&Delivery<M>) -> tracing::Span + Send + Sync + 'static) -> Self {
+        self.shown.span_by(span_by);
+        self
+    }
+}
+
+impl<S: Store, M> ConsumerBuilder<TieredDedup<S>, M> {
+    /// Sets the number of messages that may be received and not acknowledged: no more are received
+    /// then. They belong to this consumer, so a slow one keeps this many from others. If a broker
+    /// delivers messages that wait here to other consumers
+    /// ([`keeps_received`](super::Source::keeps_received)), no more are received than handlers are
+    /// free. Default: 1,024.
+    pub fn max_unacknowledged(self, messages: usize) -> Self {
+        self.with(|options| options.max_unacknowledged = messages)
     }
 
     /// Gives each partition's ids a scope of their own beneath the consumer's, so that the same id
@@ -253,63 +339,6 @@ impl<S: Store, M> ConsumerBuilder<S, M> {
         self
     }
 
-    /// Tells kinds of messages apart in metrics, by a label `kind`, and shows
-    /// [kind](Described::kind) and `traceparent` of a message in the span of its handler. Default:
-    /// neither; all are `*`.
-    pub fn kinds(mut self, kinds: Kinds) -> Self
-    where
-        M: Described,
-    {
-        self.shown.by(Description::of_described(kinds));
-        self
-    }
-
-    /// Does the same as [`kinds`](Self::kinds), where the kind of a message is elsewhere: in an
-    /// envelope in its payload, for example.
-    pub fn kinds_by(mut self, kinds: Kinds, kind_of: impl Fn(&M) -> Option<String> + Send + Sync + 'static) -> Self
-    where
-        M: Described,
-    {
-        self.shown.by(Description::by(kinds, kind_of));
-        self
-    }
-
-    /// Sets the span in which a message is handled. Default: `hapax_consumer_handle`, at level
-    /// debug.
-    ///
-    /// That is where a message's trace goes on. With tracing-opentelemetry a span has its parent
-    /// set before it is entered, and only there: extract the context from the headers of the
-    /// delivery, or from its [`TraceContext`](hapax_message::TraceContext), and call `set_parent`
-    /// of the span that you return.
-    ///
-    /// ```
-    /// use hapax_message::TraceContext;
-    /// use hapax_message::cloudevents::Event;
-    /// use hapax_stream::Delivery;
-    ///
-    /// fn span(delivery: &Delivery<Event>) -> tracing::Span {
-    ///     let trace = TraceContext::of(delivery).map(|trace| trace.traceparent());
-    ///     let span = tracing::info_span!("order", attempt = delivery.attempt(), trace);
-    ///     // `span.set_parent(context)` of tracing-opentelemetry comes here.
-    ///     span
-    /// }
-    /// # use hapax_stream::Consumer;
-    /// # use hapax_store::{InMemoryStore, TieredDedup};
-    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
-    /// # use hapax_message::Described;
-    /// # let engine = TieredDedup::builder(InMemoryStore::new()).build().await?;
-    /// # let builder = Consumer::builder("orders", engine, |event: &Event| event.id().map(|id| id.into_owned()));
-    /// let consumer = builder.span_by(span).build()?;
-    /// # Ok::<(), hapax_store::StoreError>(())
-    /// # })?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[cfg(feature = "tracing")]
-    pub fn span_by(mut self, span_by: impl Fn(&Delivery<M>) -> tracing::Span + Send + Sync + 'static) -> Self {
-        self.shown.span_by(span_by);
-        self
-    }
-
     /// Builds the consumer.
     ///
     /// # Errors
@@ -325,11 +354,38 @@ impl<S: Store, M> ConsumerBuilder<S, M> {
     }
 }
 
-impl<S: Store, M> fmt::Debug for ConsumerBuilder<S, M> {
+impl<M, K> ConsumerBuilder<Log<K>, M> {
+    /// Sets the time, and the number of messages, after which what is done is made durable and
+    /// acknowledged, whichever comes first: for a memory where that costs more than a sync. A crash
+    /// repeats that much, and two batches. A broker that delivers again what is not acknowledged in
+    /// time must have more time: it is not [told](super::Source::extend) of messages that are done.
+    /// Default: no time, so after each batch.
+    pub fn persist_every(self, time: Duration, messages: usize) -> Self {
+        self.with(|options| options.persist_every = (time, messages))
+    }
+
+    /// Builds the consumer.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Misconfigured`] names the wrong option.
+    pub fn build(self) -> Result<LogConsumer<M, K>, StoreError>
+    where
+        K: Memory,
+    {
+        let ConsumerBuilder { engine: Log(memory), id_of, shown, mut options, .. } = self;
+        // (There is no such option here: no more are held than a batch.)
+        options.max_unacknowledged = options.max_in_flight.clamp(1, 1 << 20);
+        options.validate()?;
+        let (shown, counts) = (shown.under(&options.name)?, Arc::new(Counts::new(&options.name)));
+        let marks = Arc::new(Marks::new(memory.engine().clone()));
+        let (standing, alone) = (Arc::new(Standing::new()), Semaphore::new(1));
+        Ok(LogConsumer { shared: LogShared { memory, marks, id_of, options, counts, standing, alone, shown } })
+    }
+}
+
+impl<E, M> fmt::Debug for ConsumerBuilder<E, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ConsumerBuilder")
-            .field("engine", &self.engine)
-            .field("name", &self.options.name)
-            .finish_non_exhaustive()
+        f.debug_struct("ConsumerBuilder").field("name", &self.options.name).finish_non_exhaustive()
     }
 }

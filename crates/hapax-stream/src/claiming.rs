@@ -33,10 +33,7 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
                     };
                     // An id that is in progress with no time left is not asked about at once: the
                     // store may repeat the answer again and again, and this would spin.
-                    let after = match lease_left < Duration::from_millis(1) {
-                        true => self.back_off(tries),
-                        false => lease_left,
-                    };
+                    let after = if lease_left < Duration::from_millis(1) { self.back_off(tries) } else { lease_left };
                     self.again(ticket, after.min(longest));
                 }
                 Ok(TieredAttempt::TooMany) => {
@@ -76,10 +73,7 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
         let failures = held.failures;
         let is_last = failures >= self.shared.options.max_attempts(self.acks);
         self.shared.counts.failed(&why, is_last);
-        match is_last {
-            true => self.put_aside(Dead::unclaimed(ticket, why)),
-            false => self.later(ticket, self.back_off(failures)),
-        }
+        if is_last { self.put_aside(Dead::unclaimed(ticket, why)) } else { self.later(ticket, self.back_off(failures)) }
     }
 
     /// Notes an error of this consumer's, for its health.

@@ -133,9 +133,10 @@ impl Drains {
         let now = Instant::now();
         let mut going_on = Vec::new();
         for mut drain in std::mem::take(&mut self.revoked) {
-            match drain.advance(now, false, messages, order) {
-                true => self.release(drain.partitions, messages, order, calls),
-                false => going_on.push(drain),
+            if drain.advance(now, false, messages, order) {
+                self.release(drain.partitions, messages, order, calls)
+            } else {
+                going_on.push(drain)
             }
         }
         self.revoked = going_on;

@@ -1,5 +1,6 @@
 //! Errors of handlers, and the meaning of each for the next attempt.
 
+use hapax_message::{GiveUp, causes};
 use std::error::Error;
 use std::io::ErrorKind::*;
 use std::sync::Arc;
@@ -8,48 +9,6 @@ use std::{fmt, io};
 
 /// An error of any type, with its text.
 pub(super) type BoxError = Box<dyn Error + Send + Sync>;
-
-/// An error that a handler returns when another attempt cannot help: the message is put aside at
-/// once, whatever [`max_attempts`](super::ConsumerBuilder::max_attempts) says.
-///
-/// ```
-/// use hapax_stream::GiveUp;
-/// use std::error::Error;
-///
-/// fn parse(payload: &[u8]) -> Result<u32, Box<dyn Error + Send + Sync>> {
-///     let text = std::str::from_utf8(payload).map_err(GiveUp::because)?;
-///     Ok(text.parse().map_err(GiveUp::because)?)
-/// }
-///
-/// assert_eq!(parse(b"17").unwrap(), 17);
-/// assert!(parse(b"x").unwrap_err().is::<GiveUp>());
-/// ```
-///
-/// It is found anywhere in the chain of [causes](Error::source) of what a handler returns.
-#[derive(Debug)]
-pub struct GiveUp {
-    because: BoxError,
-}
-
-impl GiveUp {
-    /// Returns an error with this cause: an error, or a text.
-    pub fn because(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        GiveUp { because: cause.into() }
-    }
-}
-
-/// Displays the cause: this wrapper has nothing to add to it.
-impl fmt::Display for GiveUp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.because.fmt(f)
-    }
-}
-
-impl Error for GiveUp {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.because.source()
-    }
-}
 
 /// An error that a handler returns when it cannot do its work now, through no fault of the message:
 /// what it depends on is away, or has refused it for a while. It is no attempt: the message is
@@ -168,21 +127,13 @@ pub(super) struct Unhandled {
 impl Unhandled {
     /// Reads an error: the first of its chain that says anything decides.
     pub(super) fn of(error: &(dyn Error + 'static), by: Option<&OnErrorBy>) -> Self {
-        let chain = std::iter::successors(Some(error), |&error| error.source());
-        // The source of an `io::Error` is that of the error it wraps, so the wrapped error itself
-        // is looked at, too.
-        let errors: Vec<_> = chain.flat_map(|error| [Some(error), wrapped(error)]).flatten().collect();
+        let errors: Vec<_> = causes(error).collect();
         let then = errors.iter().find_map(|error| said(*error)).or_else(|| {
             let by = by?;
             errors.iter().map(|error| by(*error)).find(|then| *then != OnError::Attempt)
         });
         Unhandled { why: error.to_string(), then: then.unwrap_or_default() }
     }
-}
-
-/// Returns the error that an `io::Error` wraps.
-fn wrapped<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e (dyn Error + 'static)> {
-    Some(error.downcast_ref::<io::Error>()?.get_ref()?)
 }
 
 /// Returns what an error says that is made to say it.

@@ -167,9 +167,10 @@ impl<S: Store, M: Send + Sync + 'static> Work<S, M> {
             }
             Ok(Worked::Overdue(count)) => {
                 let (again, began, max) = (count.is_put_aside(task.sent), count.began, task.max_attempts);
-                let why = match again {
-                    true => "it was put aside before, and its broker has missed that".to_owned(),
-                    false => format!("{began} of {max} attempts have begun, and none has handled it"),
+                let why = if again {
+                    "it was put aside before, and its broker has missed that".to_owned()
+                } else {
+                    format!("{began} of {max} attempts have begun, and none has handled it")
                 };
                 Ended::Overdue(Box::new(Dying { why, claim, count, again }))
             }

@@ -297,9 +297,10 @@ impl<'r, Src: Source, K: Memory> LogRun<'r, Src, K> {
         let puts_aside = is_missing && consumer.options.on_missing == OnMissing::DeadLetter;
         let (source, handler) = (self.source, Arc::clone(&self.handler));
         let handling: Boxed<'r, Result<Ended, Src::Error>> = Box::pin(async move {
-            let handled = match puts_aside {
-                true => Err("it has no id, or a blank one".to_owned()),
-                false => attempts(consumer, &handler, &held, whose).await,
+            let handled = if puts_aside {
+                Err("it has no id, or a blank one".to_owned())
+            } else {
+                attempts(consumer, &handler, &held, whose).await
             };
             let Err(why) = handled else { return Ok(Ended::Handled) };
             source.dead_letter(&held.message, &why).await?;

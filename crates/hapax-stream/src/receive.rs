@@ -26,10 +26,8 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
         if self.shared.standing.outage().since().is_some() {
             // One that may succeed, if none is here; and no more than one at all, if it may be
             // delivered again while it waits.
-            let is_here = match self.keeps_received {
-                true => self.messages.new_ones_first(),
-                false => self.messages.unhandled() > 0,
-            };
+            let is_here =
+                if self.keeps_received { self.messages.new_ones_first() } else { self.messages.unhandled() > 0 };
             room = room.min(usize::from(!is_here));
         }
         if room > 0 {
@@ -86,10 +84,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
             };
             let ticket = self.messages.insert(held);
             self.order.received(&partition, ticket);
-            match is_missing {
-                true => self.missing(ticket),
-                false => self.messages.wait(ticket),
-            }
+            if is_missing { self.missing(ticket) } else { self.messages.wait(ticket) }
         }
     }
 

@@ -1,9 +1,9 @@
 //! Handlers by the kind of message.
 
 use super::delivery::Delivery;
-use super::failure::{BoxError, GiveUp};
+use super::failure::BoxError;
 use super::kinds::{self, KindOf};
-use hapax_message::Described;
+use hapax_message::{Described, GiveUp};
 use hapax_store::sync::{Ordering, StdAtomicU64};
 use std::collections::HashMap;
 use std::fmt;
@@ -35,7 +35,7 @@ pub enum OnUnknown {
 ///
 #[cfg_attr(feature = "json", doc = "```")]
 #[cfg_attr(not(feature = "json"), doc = "```ignore")]
-/// use hapax_message::Described;
+/// use hapax_message::{Described, GiveUp};
 /// use hapax_message::cloudevents::{Event, EventError};
 /// use hapax_stream::{Delivery, OnUnknown, Router};
 /// use std::error::Error;

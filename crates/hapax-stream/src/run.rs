@@ -269,10 +269,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
     /// none waits for it here.
     pub(super) fn again(&mut self, ticket: Ticket, after: Duration) {
         self.count_of(ticket, Event::Retried);
-        match self.is_kept(ticket) {
-            false => self.leave(ticket, after),
-            true => self.later(ticket, after),
-        }
+        if self.is_kept(ticket) { self.later(ticket, after) } else { self.leave(ticket, after) }
     }
 
     /// Returns true if a message is tried again here: it stands for those before it, or those of

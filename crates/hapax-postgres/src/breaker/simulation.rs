@@ -88,9 +88,10 @@ impl World {
             }
         }
         for message in self.take(false, |world, kept| !world.breakers.is_paused(kept.topic), BATCH) {
-            match self.breakers.is_paused(message.topic) {
-                true => self.kept.push(Kept { due_at: self.now, ..message }),
-                false => self.attempt(message, false),
+            if self.breakers.is_paused(message.topic) {
+                self.kept.push(Kept { due_at: self.now, ..message })
+            } else {
+                self.attempt(message, false)
             }
         }
     }

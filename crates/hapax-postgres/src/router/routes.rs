@@ -3,8 +3,8 @@
 use super::RouterStats;
 use crate::errors::misconfigured;
 use crate::message::validate_text;
-use crate::{GiveUp, Message, meters};
-use hapax_message::Described as _;
+use crate::{Message, meters};
+use hapax_message::{Described as _, GiveUp};
 use hapax_store::StoreError;
 use hapax_store::sync::{Ordering, StdAtomicU64};
 use std::collections::HashMap;

@@ -54,10 +54,7 @@ struct Word<'a> {
 /// Returns the words of an address up to the first that makes no sense, which the driver reports.
 fn words(address: &str) -> Vec<Word<'_>> {
     let is_url = ["postgres://", "postgresql://"].iter().any(|scheme| address.starts_with(scheme));
-    match is_url {
-        true => of_url(address),
-        false => of_text(address),
-    }
+    if is_url { of_url(address) } else { of_text(address) }
 }
 
 fn of_url(address: &str) -> Vec<Word<'_>> {

@@ -22,10 +22,7 @@ pub(super) const KEY_BYTES_MAX: usize = 5 + StoredId::MAX_BYTES;
 /// Returns the beginning of all keys of a scope. The server numbers scopes from one on.
 fn prefix(scope: i32) -> ([u8; 5], usize) {
     let [a, b, c, d] = scope.to_be_bytes();
-    match (0..SHORT).contains(&scope) {
-        true => ([d, 0, 0, 0, 0], 1),
-        false => ([LONG, a, b, c, d], 5),
-    }
+    if (0..SHORT).contains(&scope) { ([d, 0, 0, 0, 0], 1) } else { ([LONG, a, b, c, d], 5) }
 }
 
 /// Returns true if these bytes are the key of this entry.

@@ -224,10 +224,7 @@ impl Place {
         let (numbers, key) = cursor.0.split_at_checked(8).ok_or_else(wrong)?;
         let number = |at: usize| numbers[at..at + 4].try_into().map(i32::from_be_bytes).map_err(|_| wrong());
         let place = Place { family: number(0)?, bucket: number(4)?, key: key.to_vec() };
-        match place.family >= SHARED && key.len() <= keys::KEY_BYTES_MAX {
-            true => Ok(place),
-            false => Err(wrong()),
-        }
+        if place.family >= SHARED && key.len() <= keys::KEY_BYTES_MAX { Ok(place) } else { Err(wrong()) }
     }
 }
 

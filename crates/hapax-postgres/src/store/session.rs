@@ -78,10 +78,7 @@ impl Session<'_> {
 
     /// Returns the prepared statement, where names last.
     async fn prepared(&self, sql: &str) -> Result<Option<Statement>, Error> {
-        match self.is_pooled {
-            true => Ok(None),
-            false => self.client().prepare_cached(sql).await.map(Some),
-        }
+        if self.is_pooled { Ok(None) } else { self.client().prepare_cached(sql).await.map(Some) }
     }
 
     /// Runs statements without values, one after the other.
@@ -107,10 +104,8 @@ impl Session<'_> {
     /// its own.
     pub(super) async fn ask(&self, doing: &str, sql: &str) -> Result<Vec<Row>, StoreError> {
         let client = self.client();
-        let (before, after) = match self.is_pooled {
-            true => (statements::begin_plain(self.settings()), "COMMIT"),
-            false => (String::new(), ""),
-        };
+        let (before, after) =
+            if self.is_pooled { (statements::begin_plain(self.settings()), "COMMIT") } else { (String::new(), "") };
         let (before, rows, after) =
             tokio::join!(biased; in_order(client, &before), client.query_typed(sql, &[]), in_order(client, after));
         before.and(rows).and_then(|rows| after.map(|()| rows)).map_err(|error| self.failed(doing, error))
@@ -118,9 +113,10 @@ impl Session<'_> {
 
     /// Runs one statement in a transaction of its own.
     pub(super) async fn query(&self, doing: &str, sql: &str, values: Values<'_>) -> Result<Vec<Row>, StoreError> {
-        match self.is_pooled {
-            true => self.between(doing, &statements::begin_plain(self.settings()), (sql, values), "COMMIT").await,
-            false => self.query_within(doing, sql, values).await,
+        if self.is_pooled {
+            self.between(doing, &statements::begin_plain(self.settings()), (sql, values), "COMMIT").await
+        } else {
+            self.query_within(doing, sql, values).await
         }
     }
 

@@ -115,9 +115,10 @@ pub(super) struct Insertion {
 pub(super) fn insert(names: &Names, family: i32, insertion: Insertion) -> String {
     let (records, current) = (names.records(family), current(names, family));
     let Insertion { state, has_token, is_plain } = insertion;
-    let (now, token) = match has_token {
-        true => ("(extract(epoch FROM clock_timestamp()) * 1000000)::bigint", "(SELECT now FROM token)"),
-        false => ("NULL::bigint", "NULL"),
+    let (now, token) = if has_token {
+        ("(extract(epoch FROM clock_timestamp()) * 1000000)::bigint", "(SELECT now FROM token)")
+    } else {
+        ("NULL::bigint", "NULL")
     };
     let (columns, asked, lasts, more) = match is_plain {
         true => ("", "unnest($1::bytea[], $2::bigint[]) AS u(key, attempt)", "(SELECT lasts FROM token)", ""),

@@ -119,10 +119,7 @@ impl<H> Case<'_, H> {
     /// Returns the end of the transaction if the handler is not to be called, once that is rolled
     /// back.
     pub(super) fn without_handler(&self, is_locked: bool) -> Option<Ended> {
-        match is_locked {
-            false => Some(Ended::Lost),
-            true => self.hopeless.clone().map(Ended::Failed),
-        }
+        if is_locked { self.hopeless.clone().map(Ended::Failed) } else { Some(Ended::Lost) }
     }
 
     /// Waits for the answer to a commit, which may take as long as a handler.

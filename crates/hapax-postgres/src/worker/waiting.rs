@@ -36,10 +36,7 @@ impl Waiting {
 
     /// Returns the next run, unless all are to be given back.
     pub(super) fn next(&self, is_stopping: &StdAtomicBool) -> Option<Run> {
-        match is_stopping.load(Ordering::Relaxed) {
-            true => None,
-            false => self.state().runs.pop_front().map(|(_, run)| run),
-        }
+        if is_stopping.load(Ordering::Relaxed) { None } else { self.state().runs.pop_front().map(|(_, run)| run) }
     }
 
     pub(super) fn push(&self, runs: Vec<Run>) {

@@ -1,6 +1,7 @@
 //! Exactly once in PostgreSQL: on servers that the tests start and stop themselves. Without
 //! PostgreSQL they say SKIPPED.
 
+use hapax_message::GiveUp;
 use testkit::long;
 use testkit::postgres_server as server;
 use testkit::processes::PATIENCE;

@@ -47,10 +47,30 @@ impl Consumer {
             let target = kill * share + self.random.usize(1..=share * 3 / 4);
             self.await_until(|| effects() >= target);
             std::thread::sleep(Duration::from_micros(self.random.u64(0..5_000)));
-            self.running.kill();
-            self.kills += 1;
+            self.kill();
             self.start_again();
         }
+    }
+
+    /// Kills it, as `kill -9`.
+    pub fn kill(&mut self) {
+        self.running.kill();
+        self.kills += 1;
+    }
+
+    /// Stops it where it is, as a machine that hangs.
+    pub fn pause(&self) {
+        self.running.pause();
+    }
+
+    /// Lets it go on.
+    pub fn resume(&self) {
+        self.running.resume();
+    }
+
+    /// Checks that it has not ended by itself.
+    pub fn look_after(&mut self) {
+        assert!(!self.running.has_ended(), "the consumer has ended; {}: {}", self.log.display(), self.said());
     }
 
     /// The same; and before the last kill the dependency is away for two seconds, and the consumer
@@ -67,8 +87,7 @@ impl Consumer {
     /// Kills it in the middle of two seconds, and starts it again.
     pub fn kill_in_an_outage(&mut self) {
         std::thread::sleep(Duration::from_secs(1));
-        self.running.kill();
-        self.kills += 1;
+        self.kill();
         self.start_again();
         std::thread::sleep(Duration::from_secs(1));
     }
@@ -100,7 +119,7 @@ impl Consumer {
     pub fn await_until(&mut self, mut so: impl FnMut() -> bool) {
         let log = self.log.clone();
         await_until(&log, || {
-            assert!(!self.running.has_ended(), "the consumer has ended; {}: {}", log.display(), self.said());
+            self.look_after();
             so()
         });
     }

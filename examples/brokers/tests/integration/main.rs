@@ -6,6 +6,7 @@
 
 use testkit::{directory, processes};
 
+mod campaign;
 mod handed_over;
 mod http;
 mod killed;

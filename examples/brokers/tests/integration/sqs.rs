@@ -14,7 +14,7 @@ const KILLS: usize = 4;
 /// Eight are handled, and as many are being completed.
 const IN_FLIGHT: usize = 16;
 
-fn client(endpoint: &str) -> Client {
+pub fn client(endpoint: &str) -> Client {
     let config = aws_sdk_sqs::Config::builder()
         .endpoint_url(endpoint)
         .region(Region::new("us-east-1"))
@@ -24,7 +24,7 @@ fn client(endpoint: &str) -> Client {
 }
 
 /// Returns the number of messages that are visible or hidden.
-async fn left(client: &Client, url: &str) -> usize {
+pub async fn left(client: &Client, url: &str) -> usize {
     use QueueAttributeName::{ApproximateNumberOfMessages as Visible, ApproximateNumberOfMessagesNotVisible as Hidden};
     let asked = client.get_queue_attributes().queue_url(url).attribute_names(Visible).attribute_names(Hidden);
     let answer = asked.send().await.expect("an answer");

@@ -1,8 +1,8 @@
 use super::*;
-use crate::GiveUp;
 use crate::message::plain;
 use crate::meters::Counts;
 use crate::tables::Queue;
+use hapax_message::GiveUp;
 use std::time::SystemTime;
 
 /// A publisher that takes a second for each message, and fails for those that are named; in

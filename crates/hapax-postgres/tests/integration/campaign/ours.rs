@@ -55,7 +55,7 @@ pub async fn work<P: Publisher + Handler>(part: &Part, process: P) -> Result<(),
 
 /// Returns an error that says that no other attempt can help.
 pub fn hopeless(why: &str) -> BoxError {
-    GiveUp::because(why).into()
+    crate::GiveUp::because(why).into()
 }
 
 /// Returns dead letters, and their ids.

@@ -30,7 +30,7 @@ fn of(begun: &Begun, id: &str) -> Vec<(u32, bool)> {
 }
 
 /// Builds a consumer of a queue.
-fn of_queue(engine: &Engine) -> ConsumerBuilder<Store, Received> {
+fn of_queue(engine: &Engine) -> ConsumerBuilder<Engine, Received> {
     let builder = Consumer::builder("orders", engine.clone(), |message: &Received| Some(message.id.clone()));
     builder.retry_delay(Duration::from_millis(100), Duration::from_secs(5))
 }

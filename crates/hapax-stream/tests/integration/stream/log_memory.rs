@@ -4,7 +4,7 @@
 use super::*;
 use crate::stream::logs::{Journal, log};
 use hapax::{Dedup, Token};
-use hapax_stream::{Acks, ConsumerError, Delivery, LogConsumer, LogConsumerBuilder, Memory};
+use hapax_stream::{Acks, ConsumerBuilder, ConsumerError, Delivery, Log, LogConsumer, Memory};
 use std::collections::BTreeSet;
 use std::future::pending;
 use std::sync::Mutex;
@@ -80,7 +80,7 @@ fn leased(journal: &Journal) -> (watch::Sender<Lease>, Leased) {
     (set, Leased { engine: journal.open(), lease, persisted: Arc::default() })
 }
 
-fn consumer(memory: Leased) -> LogConsumerBuilder<Message, Leased> {
+fn consumer(memory: Leased) -> ConsumerBuilder<Log<Leased>, Message> {
     LogConsumer::builder("orders", memory, |message: &Message| message.id.clone()).max_in_flight(2)
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use hapax::{Dedup, JournalError, JournalOptions, SyncMode, Unconfirmed};
-use hapax_stream::{Acks, ConsumerError, Delivery, LogConsumer, LogConsumerBuilder, OnMissing};
+use hapax_stream::{Acks, ConsumerBuilder, ConsumerError, Delivery, Log, LogConsumer, OnMissing};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::future::pending;
@@ -68,7 +68,7 @@ impl Drop for Journal {
     }
 }
 
-fn log_consumer(engine: &Dedup) -> LogConsumerBuilder<Message> {
+fn log_consumer(engine: &Dedup) -> ConsumerBuilder<Log<Dedup>, Message> {
     let builder = LogConsumer::builder("orders", engine.clone(), |message: &Message| message.id.clone());
     builder.retry_delay(Duration::from_millis(100), Duration::from_secs(5))
 }

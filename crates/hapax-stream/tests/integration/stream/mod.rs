@@ -83,7 +83,7 @@ impl World {
 }
 
 /// Builds a consumer whose messages bring their ids.
-fn consumer(engine: &Engine) -> ConsumerBuilder<Store, Message> {
+fn consumer(engine: &Engine) -> ConsumerBuilder<Engine, Message> {
     let builder = Consumer::builder("orders", engine.clone(), |message: &Message| message.id.clone());
     builder.retry_delay(Duration::from_millis(100), Duration::from_secs(5))
 }

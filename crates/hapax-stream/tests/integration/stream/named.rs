@@ -8,7 +8,7 @@ use hapax_stream::{ConsumerStats, LogConsumer};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn of_name(name: &str, engine: &Engine) -> ConsumerBuilder<Store, Received> {
+fn of_name(name: &str, engine: &Engine) -> ConsumerBuilder<Engine, Received> {
     Consumer::builder(name, engine.clone(), |message: &Received| Some(message.id.clone()))
 }
 
@@ -16,7 +16,7 @@ fn hundred() -> Queue {
     Queue::of(30 * SECOND, (0..100).map(|n| n.to_string()))
 }
 
-async fn run(consumer: ConsumerBuilder<Store, Received>, queue: &Queue) -> ConsumerStats {
+async fn run(consumer: ConsumerBuilder<Engine, Received>, queue: &Queue) -> ConsumerStats {
     let consumer = consumer.build().unwrap();
     consumer.run(queue, |_| async { Ok::<(), String>(()) }, queue.emptied()).await.unwrap()
 }

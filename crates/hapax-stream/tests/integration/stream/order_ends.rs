@@ -59,7 +59,7 @@ where
     }
 }
 
-fn in_order(engine: &Engine) -> ConsumerBuilder<Store, Message> {
+fn in_order(engine: &Engine) -> ConsumerBuilder<Engine, Message> {
     consumer(engine).drain(DEADLINE).in_order_by(|message: &Message| message.id.as_ref().map(|id| id[..1].to_owned()))
 }
 

@@ -2,8 +2,9 @@
 
 use super::queue::Queue;
 use super::*;
+use hapax_message::GiveUp;
 use hapax_store::{ErrorKind, Known, RecordKey, Scope, Store as _};
-use hapax_stream::{Acks, ConsumerError, Delivery, GiveUp};
+use hapax_stream::{Acks, ConsumerError, Delivery};
 use hapax_testing::store::Fault;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;

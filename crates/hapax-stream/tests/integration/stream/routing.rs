@@ -154,7 +154,7 @@ async fn an_unknown_kind_is_passed_on_or_goes_to_the_fallback() {
 async fn kinds_may_be_elsewhere_and_causes_may_be_wrapped() {
     let build = |_: &Seen| {
         let given_up = |_: Delivery<Event>| async {
-            Err::<(), _>(std::io::Error::other(hapax_stream::GiveUp::because("it is too late")))
+            Err::<(), _>(std::io::Error::other(hapax_message::GiveUp::because("it is too late")))
         };
         let kind_of = |event: &Event| Some(format!("v1/{}", event.kind()?));
         Router::builder().on("v1/placed", given_up).kind_by(kind_of).on_unknown(OnUnknown::Pass).build().unwrap()

@@ -34,7 +34,7 @@ fn handler(
     }
 }
 
-fn of_queue(engine: &Engine) -> ConsumerBuilder<Store, Received> {
+fn of_queue(engine: &Engine) -> ConsumerBuilder<Engine, Received> {
     Consumer::builder("orders", engine.clone(), |message: &Received| Some(message.id.clone()))
 }
 

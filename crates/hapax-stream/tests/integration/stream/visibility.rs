@@ -34,7 +34,7 @@ fn handler(
     }
 }
 
-fn of_queue(engine: &Engine) -> ConsumerBuilder<Store, Received> {
+fn of_queue(engine: &Engine) -> ConsumerBuilder<Engine, Received> {
     let builder = Consumer::builder("orders", engine.clone(), |message: &Received| Some(message.id.clone()));
     builder.retry_delay(Duration::from_millis(100), Duration::from_secs(5))
 }
