@@ -249,3 +249,44 @@ fn operators_do_not_wait_for_each_other() {
         assert_eq!(inbox::requeue_handled(&client, &place.tables, these).await.unwrap(), 1);
     });
 }
+
+/// Marks that are locked are seen all the same, and keep the partition that they are in.
+#[test]
+fn nobody_waits_for_an_operator_that_has_locked_marks_but_who_forgets_them() {
+    Place::run(async |place| {
+        let (mut client, operator) = (place.client().await, place.client().await);
+        let once = async |client: &mut Client, ids: [&str; 2]| {
+            let mut tx = client.transaction().await.unwrap();
+            let seen = inbox::once_batch(&mut tx, &place.tables, "c", &ids).await.unwrap();
+            tx.commit().await.unwrap();
+            [seen[0].is_first(), seen[1].is_first()]
+        };
+        assert_eq!(once(&mut client, ["a", "b"]).await, [true, true]);
+        place.execute(&operator, "BEGIN; SELECT FROM {p}_marks FOR UPDATE").await;
+        // Whoever forgets says for how long he waits.
+        let mut tx = client.transaction().await.unwrap();
+        tx.batch_execute("SET LOCAL lock_timeout = '50ms'").await.unwrap();
+        assert!(inbox::forget(&mut tx, &place.tables, "c", &["b"]).await.is_err());
+        tx.rollback().await.unwrap();
+
+        let watch = Watch::start(&place, pid(&operator).await).await;
+        let retention = Retention::new(HOUR, HOUR).unwrap();
+        for new in ["d", "e", "f"] {
+            assert_eq!(once(&mut client, ["a", new]).await, [false, true]);
+            let received = format!("received {new}");
+            assert!(!place.receive(&mut client, "c", NewMessage::new("b", "")).await.is_first());
+            assert!(place.receive(&mut client, "c", NewMessage::new(&received, "")).await.is_first());
+            place.execute(&client, "UPDATE {p}_mark_buckets SET opened_at = '-infinity'").await;
+            assert_eq!(retention.expire(&client, &place.tables).await.unwrap().begun, 1, "{new}");
+        }
+        let over = "UPDATE {p}_mark_buckets SET closed_at = '-infinity' WHERE closed_at IS NOT NULL";
+        let left = "SELECT count(*) FROM {p}_marks WHERE id = ANY ('{a,b}')";
+        place.execute(&client, over).await;
+        assert!(retention.expire(&client, &place.tables).await.unwrap().put_off);
+        assert_eq!((place.count(&client, left).await, once(&mut client, ["a", "g"]).await), (2, [true, true]));
+        watch.end("whoever marks").await;
+        operator.batch_execute("ROLLBACK").await.unwrap();
+        assert!(!retention.expire(&client, &place.tables).await.unwrap().put_off);
+        assert_eq!(place.count(&client, "SELECT count(*) FROM {p}_marks WHERE id = 'b'").await, 0);
+    });
+}
