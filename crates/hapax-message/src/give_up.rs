@@ -19,8 +19,8 @@ use std::{fmt, io};
 /// assert!(parse(b"x").unwrap_err().is::<GiveUp>());
 /// ```
 ///
-/// It is found anywhere in the [chain of causes](causes) of what they return. The dead letter's text
-/// is the whole error's. A relay does not take it for an outage of its broker.
+/// It is found anywhere in the [chain of causes](causes) of what they return. The dead letter's
+/// text is the whole error's. A relay does not take it for an outage of its broker.
 #[derive(Debug)]
 pub struct GiveUp {
     because: Box<dyn Error + Send + Sync>,
@@ -47,7 +47,8 @@ impl Error for GiveUp {
 }
 
 /// Returns an error and its [causes](Error::source), the outer ones first. The source of an
-/// [`io::Error`] is that of the error that it wraps, so the wrapped error itself is among them, too.
+/// [`io::Error`] is that of the error that it wraps, so the wrapped error itself is among them,
+/// too.
 pub fn causes<'e>(error: &'e (dyn Error + 'static)) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
     let wrapped = |error: &'e (dyn Error + 'static)| -> Option<&'e (dyn Error + 'static)> {
         Some(error.downcast_ref::<io::Error>()?.get_ref()?)

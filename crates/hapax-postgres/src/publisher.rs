@@ -24,8 +24,8 @@ use super::{BoxError, Message};
 /// its future. A panic is a failure of the message.
 pub trait Publisher: Send + Sync + 'static {
     /// Publishes a message. When it returns, the message has arrived. After an error it may have
-    /// arrived, too, and is published again, with the same id. [`GiveUp`](hapax_message::GiveUp) makes it a
-    /// dead letter at once.
+    /// arrived, too, and is published again, with the same id. [`GiveUp`](hapax_message::GiveUp)
+    /// makes it a dead letter at once.
     fn publish(&self, message: &Message) -> impl Future<Output = Result<(), BoxError>> + Send;
 
     /// Publishes messages at once, where the broker has a call for that. Returns an answer for

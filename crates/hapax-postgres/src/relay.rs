@@ -51,8 +51,8 @@ const MIB: usize = 1 << 20;
 ///
 /// Each message is published *at least* once, and removed only then. A message that fails is tried
 /// again, and holds up the other messages of its topic and key, and no others. After as many
-/// attempts as [`Retry`] allows, or at once with [`GiveUp`](hapax_message::GiveUp), it becomes a dead
-/// letter. So does a message that has expired, without being tried.
+/// attempts as [`Retry`] allows, or at once with [`GiveUp`](hapax_message::GiveUp), it becomes a
+/// dead letter. So does a message that has expired, without being tried.
 ///
 /// Publications are outside of any transaction: a slow broker keeps no locks and no old rows alive.
 /// Instead a relay has a message under a lease, and every publication is stopped before the lease
@@ -80,9 +80,10 @@ const MIB: usize = 1 << 20;
 /// messages.
 ///
 /// Messages that a broker always refuses are retried with their back-off until you set a limit
-/// ([`Retry::attempts_max`]), or say [`GiveUp`](hapax_message::GiveUp). They pause their topic when they
-/// come, if there are eight or more, and never again: what fails twice says nothing of the broker.
-/// A message that is enqueued behind them waits for two waits at most, and those after it for none.
+/// ([`Retry::attempts_max`]), or say [`GiveUp`](hapax_message::GiveUp). They pause their topic when
+/// they come, if there are eight or more, and never again: what fails twice says nothing of the
+/// broker. A message that is enqueued behind them waits for two waits at most, and those after it
+/// for none.
 ///
 /// At most 4,096 topics pause at a time. In others a message has its back-off, and no pause.
 ///

@@ -25,8 +25,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
-/// A builder of a [`Consumer`], which has an engine with a store, or of a [`LogConsumer`], which has
-/// a [`Log`].
+/// A builder of a [`Consumer`], which has an engine with a store, or of a [`LogConsumer`], which
+/// has a [`Log`].
 ///
 /// ```
 /// use hapax_stream::{Consumer, OnMissing};
@@ -140,9 +140,9 @@ impl<E, M> ConsumerBuilder<E, M> {
     /// counted is the last.)
     ///
     /// If the broker does not count (Kafka, RabbitMQ's classic queues), and with a [`LogConsumer`],
-    /// failures are counted in this run, and a message that kills its process comes again each time: nothing is written
-    /// before a message is handled. A message without an id has no count but the broker's
-    /// deliveries.
+    /// failures are counted in this run, and a message that kills its process comes again each
+    /// time: nothing is written before a message is handled. A message without an id has no count
+    /// but the broker's deliveries.
     ///
     /// The store keeps a count as long as the engine remembers completed ids, and for twice the
     /// longest [delay](Self::retry_delay) at least; with a broker that takes longer to deliver

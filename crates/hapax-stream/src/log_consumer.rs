@@ -73,8 +73,8 @@ use tokio::time::Instant;
 /// - With [`Acks::Cumulative`](super::Acks::Cumulative), no acknowledgement overtakes an unfinished
 ///   message of its partition.
 /// - When partitions are revoked, running handlers may go on until the [deadline](
-///   super::ConsumerBuilder::drain); what is done then is made durable and acknowledged, what is not is
-///   forgotten, and only then the partitions are [released](Source::released).
+///   super::ConsumerBuilder::drain); what is done then is made durable and acknowledged, what is
+///   not is forgotten, and only then the partitions are [released](Source::released).
 ///
 /// - When the memory is [lost](Memory::lost), handlers are dropped at once, and nothing is
 ///   acknowledged any more.
@@ -94,8 +94,8 @@ pub struct LogConsumer<M, K = Dedup> {
 
 impl<M: Send + Sync + 'static, K: Memory> LogConsumer<M, K> {
     /// Consumes until the source has no more, or `shutdown` is ready. Then nothing more is
-    /// received, running handlers may go on until the [deadline](super::ConsumerBuilder::drain), and
-    /// what is done is made durable and acknowledged. Runs on a tokio runtime.
+    /// received, running handlers may go on until the [deadline](super::ConsumerBuilder::drain),
+    /// and what is done is made durable and acknowledged. Runs on a tokio runtime.
     ///
     /// It may be dropped at any time: handlers are dropped where they wait, and their messages
     /// forgotten.

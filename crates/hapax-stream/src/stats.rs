@@ -119,8 +119,8 @@ pub struct ConsumerStats {
     /// Handlers that were dropped, since they were not done within
     /// [`handler_timeout`](super::ConsumerBuilder::handler_timeout).
     pub timed_out: u64,
-    /// Handlers that failed with [`GiveUp`](hapax_message::GiveUp), so that the message was put aside at
-    /// once.
+    /// Handlers that failed with [`GiveUp`](hapax_message::GiveUp), so that the message was put
+    /// aside at once.
     pub gave_up: u64,
     /// Handlers that said [`Later`](super::Later): these were no attempts.
     pub later: u64,
