@@ -111,6 +111,7 @@ mod worker;
 pub use backlog::Backlog;
 pub use database::Database;
 pub use dead::{DeadLetter, Letters};
+pub use hapax_message::GiveUp;
 pub use keep::Keep;
 pub use message::{DESCRIPTION_BYTES_MAX, HEADER_BYTES_MAX, ID_BYTES_MAX, Message, NewMessage, PAYLOAD_BYTES_MAX};
 pub use meters::QueueStats;

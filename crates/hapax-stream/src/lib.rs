@@ -74,6 +74,7 @@ pub use delivery::Delivery;
 pub use error::ConsumerError;
 pub use ext::{ClaimBy, DedupBy, StreamExt, Undecided, Why};
 pub use failure::{Later, OnError};
+pub use hapax_message::GiveUp;
 pub use kinds::Kinds;
 pub use log_consumer::{Log, LogConsumer};
 pub use memory::Memory;

@@ -109,7 +109,8 @@ impl Earlier {
     /// Reads the record from a journal; an empty one if there is none.
     pub fn of(dedup: &Dedup) -> Result<Self, CommandError> {
         let mut earlier = Earlier { places: HashMap::new(), tail: Tail::default() };
-        for (source, position) in dedup.journal().and_then(|journal| journal.positions()).map_err(hapax::Error::from)? {
+        let Ok(journal) = dedup.journal() else { return Ok(earlier) };
+        for (source, position) in journal.positions().map_err(hapax::Error::from)? {
             let name = String::from_utf8_lossy(&source);
             if name == OUTPUT {
                 earlier.tail = parsed_tail(&position)?;

@@ -1,7 +1,7 @@
 //! Requests under the numbers of attempts: a lost answer is asked for again under the same number.
 
 use super::answers::Answer;
-use super::caller::{Tried, may_be_done};
+use super::caller::{Sent, may_be_done};
 use super::client::Client;
 use super::nodes::Node;
 use super::of_ids::Unmarks;
@@ -17,7 +17,7 @@ struct Attempts<'a, O: Operation> {
     ids: &'a [Digest],
     /// Flags of the requests whose number was remembered; empty if there are none.
     remembered: Vec<bool>,
-    tried: Tried,
+    sent: Sent,
     ended: bool,
 }
 
@@ -26,7 +26,7 @@ impl<'a, O: Operation> Attempts<'a, O> {
     /// new number.
     fn new(client: &'a Client, requests: &'a mut [O::Request], ids: &'a [Digest]) -> Self {
         let mut attempts =
-            Attempts { client, requests, ids, remembered: Vec::new(), tried: Tried::default(), ended: false };
+            Attempts { client, requests, ids, remembered: Vec::new(), sent: Sent::default(), ended: false };
         let mut unresolved = client.lost_attempts.lock();
         for (place, id) in ids.iter().enumerate() {
             let Some(attempt) = O::attempt(&mut attempts.requests[place]) else { break };
@@ -79,6 +79,9 @@ impl<'a, O: Operation> Attempts<'a, O> {
     fn end(mut self, answers: &[Answer<O>]) {
         self.ended = true;
         self.remember(|place| answers[place].as_ref().err().map(may_be_done));
+        if !self.sent.gave_up && self.remembered.is_empty() {
+            return;
+        }
         for (place, answer) in answers.iter().enumerate() {
             // It was not granted; but an earlier request under its number may be carried out yet,
             // when what refused this one is gone.
@@ -90,7 +93,7 @@ impl<'a, O: Operation> Attempts<'a, O> {
 
     /// Returns true if a request was given up under this one's number.
     fn may_be_late(&self, place: usize) -> bool {
-        self.tried.gave_up || self.was_remembered(place)
+        self.sent.gave_up || self.was_remembered(place)
     }
 
     fn was_remembered(&self, place: usize) -> bool {
@@ -102,7 +105,7 @@ impl<'a, O: Operation> Attempts<'a, O> {
     /// so, whatever went wrong this time.
     fn remember(&mut self, unknown: impl Fn(usize) -> Option<bool>) {
         let is_kept = |place: usize| {
-            unknown(place).is_some_and(|may_be_done| self.tried.asked && may_be_done || self.was_remembered(place))
+            unknown(place).is_some_and(|may_be_done| self.sent.asked && may_be_done || self.was_remembered(place))
         };
         let kept: Vec<usize> = (0..self.requests.len()).filter(|place| is_kept(*place)).collect();
         kept.iter().for_each(|place| O::lost(&self.client.lost_marks, &self.requests[*place], false));
@@ -130,17 +133,17 @@ pub(super) async fn call<O: Operation>(
 ) -> Vec<Answer<O>> {
     debug_assert_eq!(requests.len(), ids.len(), "each request has its id");
     let mut attempts = Attempts::<O>::new(client, requests, ids);
-    let mut answers = client.caller.call::<O>(&node.breaker, attempts.requests, &mut attempts.tried).await;
+    let mut answers = client.caller.call::<O>(&node.breaker, attempts.requests, &mut attempts.sent).await;
     loop {
         let others = attempts.others(&answers);
         if others.is_empty() {
             break;
         }
         let again: Vec<O::Request> = others.iter().map(|&place| attempts.requests[place].clone()).collect();
-        let answered = client.caller.call::<O>(&node.breaker, &again, &mut attempts.tried).await;
+        let answered = client.caller.call::<O>(&node.breaker, &again, &mut attempts.sent).await;
         others.into_iter().zip(answered).for_each(|(place, answer)| answers[place] = answer);
     }
-    take_back_met::<O>(client, node, attempts.requests, &mut answers, &mut attempts.tried).await;
+    take_back_met::<O>(client, node, attempts.requests, &mut answers, &mut attempts.sent).await;
     attempts.end(&answers);
     let judged = |((answer, request), id): ((Answer<O>, &O::Request), &Digest)| {
         let answer = O::judged(&client.lost_marks, request, answer?);
@@ -157,7 +160,7 @@ async fn take_back_met<O: Operation>(
     node: &Node,
     requests: &[O::Request],
     answers: &mut [Answer<O>],
-    tried: &mut Tried,
+    sent: &mut Sent,
 ) {
     let met = answers.iter().enumerate().filter_map(|(place, answer)| {
         let attempt = O::met(&client.lost_marks, answer.as_ref().ok()?)?;
@@ -175,14 +178,14 @@ async fn take_back_met<O: Operation>(
         }
     }
     let requests: Vec<O::Request> = again.iter().map(|&place| requests[place].clone()).collect();
-    let answered = client.caller.call::<O>(&node.breaker, &requests, tried).await;
+    let answered = client.caller.call::<O>(&node.breaker, &requests, sent).await;
     again.into_iter().zip(answered).for_each(|(place, answer)| answers[place] = answer);
 }
 
 /// Takes back marks of this engine, now.
 async fn take_back(client: &Client, node: &Node, unmarks: &[Unmark]) -> Vec<Result<(), StoreError>> {
     let asked_at = tokio::time::Instant::now();
-    let answers = client.caller.call::<Unmarks>(&node.breaker, unmarks, &mut Tried::default()).await;
+    let answers = client.caller.call::<Unmarks>(&node.breaker, unmarks, &mut Sent::default()).await;
     let mut doubts = client.lost_marks.lock();
     let gone = unmarks
         .iter()

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// The effects that requests may have besides their answers.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Tried {
+pub(super) struct Sent {
     /// True if the store may have carried out a request.
     pub(super) asked: bool,
     /// True if a request was given up, which the store may carry out later.
@@ -93,18 +93,18 @@ impl Caller {
         outcome
     }
 
-    /// Calls the store, and repeats failed requests as often as configured. Adds to `tried` what
+    /// Calls the store, and repeats failed requests as often as configured. Adds to `sent` what
     /// may become of them.
     pub(super) async fn call<O: Operation>(
         &self,
         breaker: &Mutex<Breaker>,
         requests: &[O::Request],
-        tried: &mut Tried,
+        sent: &mut Sent,
     ) -> Vec<Answer<O>> {
         if requests.is_empty() {
             return Vec::new();
         }
-        let mut answers = self.call_once::<O>(breaker, requests, tried).await;
+        let mut answers = self.call_once::<O>(breaker, requests, sent).await;
         for tries in 0..self.retries {
             let is_open = |answer: &Answer<O>| matches!(answer, Err(error) if error.kind().is_transient());
             let open: Vec<usize> = (0..answers.len()).filter(|&i| is_open(&answers[i])).collect();
@@ -114,7 +114,7 @@ impl Caller {
             tokio::time::sleep(back_off(tries, self.random.next())).await;
             self.observer.retried(O::KIND);
             let again: Vec<O::Request> = open.iter().map(|&i| requests[i].clone()).collect();
-            for (i, answer) in open.into_iter().zip(self.call_once::<O>(breaker, &again, tried).await) {
+            for (i, answer) in open.into_iter().zip(self.call_once::<O>(breaker, &again, sent).await) {
                 answers[i] = answer.map(O::when_asked_again);
             }
         }
@@ -126,7 +126,7 @@ impl Caller {
         &self,
         breaker: &Mutex<Breaker>,
         requests: &[O::Request],
-        tried: &mut Tried,
+        sent: &mut Sent,
     ) -> Vec<Answer<O>> {
         let backend = self.store.backend();
         let everywhere = |error: StoreError| requests.iter().map(|_| Err(error.clone())).collect();
@@ -143,7 +143,7 @@ impl Caller {
             let open = "not asked, since it has failed again and again: the circuit breaker is open";
             return everywhere(StoreError::new(ErrorKind::Unavailable, backend, open));
         }
-        tried.asked = true;
+        sent.asked = true;
         let call = async {
             let answers = O::call(&*self.store, requests).await?;
             if answers.len() != requests.len() {
@@ -159,13 +159,13 @@ impl Caller {
                 }
                 let failed = answers.iter().filter_map(|answer| answer.as_ref().err());
                 failed.for_each(|error| {
-                    tried.gave_up |= may_be_done(error);
+                    sent.gave_up |= may_be_done(error);
                     self.observer.meters.request_failed(error.kind());
                 });
                 answers
             }
             Err(error) => {
-                tried.gave_up |= may_be_done(&error);
+                sent.gave_up |= may_be_done(&error);
                 match error.kind().is_transient() {
                     true if !is_unasked && lock(breaker).failed(now()) => self.observer.opened(),
                     // The store has answered, if only with a refusal.
