@@ -17,7 +17,8 @@ const ORDERS: usize = 200;
 const KILLS: usize = 5;
 /// Eight are handled, and as many are being completed.
 const IN_FLIGHT: usize = 16;
-const WINDOW: Duration = Duration::from_millis(100);
+/// The time within which JetStream drops what has the `Nats-Msg-Id` of another message.
+pub const WINDOW: Duration = Duration::from_millis(100);
 
 async fn publish(context: &jetstream::Context, ids: &[String]) {
     for id in ids {
@@ -38,8 +39,9 @@ async fn publish(context: &jetstream::Context, ids: &[String]) {
     }
 }
 
-async fn orders_twice(url: &str, ids: &[String]) -> PullConsumer {
-    let context = jetstream::new(async_nats::connect(url).await.expect("a connection"));
+/// Makes the streams of orders and of what is put aside, and the consumer of the former, to which a
+/// message comes again after `wait`.
+pub async fn billing(context: &jetstream::Context, wait: Duration) -> PullConsumer {
     let orders = stream::Config {
         name: "ORDERS".into(),
         subjects: vec!["orders.*".into()],
@@ -47,21 +49,27 @@ async fn orders_twice(url: &str, ids: &[String]) -> PullConsumer {
         ..stream::Config::default()
     };
     let orders = context.create_stream(orders).await.expect("a stream");
+    let dead = stream::Config { name: "DEAD".into(), subjects: vec!["dead.>".into()], ..stream::Config::default() };
+    context.create_stream(dead).await.expect("a stream for what is put aside");
     let billing = pull::Config {
         durable_name: Some("billing".into()),
         ack_policy: AckPolicy::Explicit,
-        ack_wait: Duration::from_secs(1),
+        ack_wait: wait,
         ..pull::Config::default()
     };
+    orders.create_consumer(billing).await.expect("a consumer")
+}
+
+async fn orders_twice(url: &str, ids: &[String]) -> PullConsumer {
+    let context = jetstream::new(async_nats::connect(url).await.expect("a connection"));
+    let billing = billing(&context, Duration::from_secs(1)).await;
     publish(&context, ids).await;
     tokio::time::sleep(2 * WINDOW).await;
     publish(&context, ids).await;
     publish(&context, &[POISON.into()]).await;
     // This message has no id.
     context.publish("orders.new", "an order".into()).await.expect("sent").await.expect("stored");
-    let dead = stream::Config { name: "DEAD".into(), subjects: vec!["dead.>".into()], ..stream::Config::default() };
-    context.create_stream(dead).await.expect("a stream for what is put aside");
-    orders.create_consumer(billing).await.expect("a consumer")
+    billing
 }
 
 /// Returns the ids of messages that were put aside.

@@ -17,7 +17,8 @@ const KILLS: usize = 5;
 /// Eight are handled, and as many are being completed.
 const IN_FLIGHT: usize = 16;
 
-async fn orders_twice(url: &str, ids: &[String]) -> (Connection, Channel) {
+/// Declares the queue of the orders, and that of what is refused.
+pub async fn queues(url: &str) -> (Connection, Channel) {
     let connection = Connection::connect(url, ConnectionProperties::default()).await.expect("a connection");
     let channel = connection.create_channel().await.expect("a channel");
     channel.confirm_select(ConfirmSelectOptions::default()).await.expect("confirmations");
@@ -27,6 +28,11 @@ async fn orders_twice(url: &str, ids: &[String]) -> (Connection, Channel) {
     refused.insert("x-dead-letter-routing-key".into(), AMQPValue::LongString("dead".into()));
     channel.queue_declare("orders".into(), durable, refused).await.expect("a queue");
     channel.queue_declare("dead".into(), durable, FieldTable::default()).await.expect("a queue");
+    (connection, channel)
+}
+
+async fn orders_twice(url: &str, ids: &[String]) -> (Connection, Channel) {
+    let (connection, channel) = queues(url).await;
     for id in ids.iter().chain(ids).map(String::as_str).chain([POISON]) {
         let properties = BasicProperties::default().with_message_id(id.into()).with_delivery_mode(2);
         let options = BasicPublishOptions::default();

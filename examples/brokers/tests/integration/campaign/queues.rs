@@ -3,17 +3,19 @@
 use super::effects::{Bookings, Effects, Ledger};
 use super::sqs::Sqs;
 use crate::directory::Directory;
+use crate::jetstream::{WINDOW, billing};
 use crate::kafka::{PARTITIONS, SESSION_MS, committed, producer, send};
+use crate::rabbitmq;
 use crate::servers::Redis;
 use async_nats::HeaderMap;
 use async_nats::header::NATS_MESSAGE_ID;
-use async_nats::jetstream::consumer::{AckPolicy, PullConsumer, pull};
-use async_nats::jetstream::{self, stream};
+use async_nats::jetstream;
+use async_nats::jetstream::consumer::PullConsumer;
 use hapax_kafka::KafkaMessage;
 use hapax_message::Described as _;
-use lapin::options::{BasicGetOptions, BasicPublishOptions, ConfirmSelectOptions, QueueDeclareOptions};
-use lapin::types::{AMQPValue, FieldTable};
-use lapin::{BasicProperties, Channel, Connection, ConnectionProperties};
+use lapin::options::{BasicGetOptions, BasicPublishOptions, QueueDeclareOptions};
+use lapin::types::FieldTable;
+use lapin::{BasicProperties, Channel, Connection};
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use rdkafka::mocking::MockCluster;
 use rdkafka::producer::{DefaultProducerContext, FutureProducer};
@@ -99,9 +101,6 @@ impl Queue for Streams {
     }
 }
 
-/// The time within which JetStream drops what has the `Nats-Msg-Id` of another message.
-const WINDOW: Duration = Duration::from_millis(100);
-
 struct JetStream {
     context: jetstream::Context,
     billing: PullConsumer,
@@ -116,22 +115,8 @@ impl JetStream {
     fn new(nats: Nats, redis: Redis, runtime: Runtime) -> Self {
         let (context, billing) = runtime.block_on(async {
             let context = jetstream::new(async_nats::connect(nats.url()).await.expect("a connection"));
-            let orders = stream::Config {
-                name: "ORDERS".into(),
-                subjects: vec!["orders.*".into()],
-                duplicate_window: WINDOW,
-                ..stream::Config::default()
-            };
-            let orders = context.create_stream(orders).await.expect("a stream");
-            let dead = stream::Config { name: "DEAD".into(), subjects: vec!["dead.>".into()], ..Default::default() };
-            context.create_stream(dead).await.expect("a stream for what is put aside");
-            let billing = pull::Config {
-                durable_name: Some("billing".into()),
-                ack_policy: AckPolicy::Explicit,
-                ack_wait: Duration::from_secs(2),
-                ..pull::Config::default()
-            };
-            (context, orders.create_consumer(billing).await.expect("a consumer"))
+            let billing = billing(&context, Duration::from_secs(2)).await;
+            (context, billing)
         });
         JetStream { context, billing, redriven: 0, runtime, redis, nats }
     }
@@ -198,19 +183,7 @@ struct RabbitMq {
 
 impl RabbitMq {
     fn new(rabbit: Rabbit, runtime: Runtime) -> Self {
-        let (connection, channel) = runtime.block_on(async {
-            let connection = Connection::connect(&rabbit.url(), ConnectionProperties::default()).await;
-            let connection = connection.expect("a connection");
-            let channel = connection.create_channel().await.expect("a channel");
-            channel.confirm_select(ConfirmSelectOptions::default()).await.expect("confirmations");
-            let durable = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
-            let mut refused = FieldTable::default();
-            refused.insert("x-dead-letter-exchange".into(), AMQPValue::LongString("".into()));
-            refused.insert("x-dead-letter-routing-key".into(), AMQPValue::LongString("dead".into()));
-            channel.queue_declare("orders".into(), durable, refused).await.expect("a queue");
-            channel.queue_declare("dead".into(), durable, FieldTable::default()).await.expect("a queue");
-            (connection, channel)
-        });
+        let (connection, channel) = runtime.block_on(rabbitmq::queues(&rabbit.url()));
         RabbitMq { channel, _connection: connection, runtime, rabbit }
     }
 
