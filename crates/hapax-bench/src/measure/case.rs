@@ -2,7 +2,7 @@
 
 use super::phases::Effort;
 use super::workload::{Bytes, Ids};
-use super::{IdKind, Measurement, ROOFLINE, Setting, measure, roofline};
+use super::{IdKind, Measurement, Setting, measure};
 use crate::strategy::{Failure, Listed, Strategy, Visitor, listed, visit};
 use serde::{Deserialize, Serialize};
 use std::marker::PhantomData;
@@ -21,7 +21,7 @@ use std::marker::PhantomData;
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Case {
-    /// [`Strategy::NAME`], or [`ROOFLINE`].
+    /// [`Strategy::NAME`].
     pub strategy: String,
     /// The conditions.
     pub setting: Setting,
@@ -38,13 +38,9 @@ impl Case {
     ///
     /// If there is no strategy of this name, and those of [`measure`].
     pub fn measure(&self) -> Result<Measurement, Failure> {
-        if self.strategy == ROOFLINE {
-            return roofline::measure(&self.setting, self.seed, self.effort);
-        }
         let seen = match self.setting.ids {
             IdKind::U64 => self.visit::<Vec<u64>>(),
-            IdKind::Uuid => self.visit::<Vec<[u8; 16]>>(),
-            IdKind::UuidText | IdKind::Key200 | IdKind::Bytes => self.visit::<Bytes>(),
+            IdKind::UuidText | IdKind::Key200 => self.visit::<Bytes>(),
         };
         seen.unwrap_or_else(|| Err(format!("there is no strategy that is called {}", self.strategy).into()))
     }
@@ -68,7 +64,6 @@ impl<B: Ids> Visitor<B::Id> for Run<'_, B> {
 pub fn listed_for(ids: IdKind) -> Vec<Listed> {
     match ids {
         IdKind::U64 => listed::<u64>(),
-        IdKind::Uuid => listed::<[u8; 16]>(),
-        IdKind::UuidText | IdKind::Key200 | IdKind::Bytes => listed::<[u8]>(),
+        IdKind::UuidText | IdKind::Key200 => listed::<[u8]>(),
     }
 }

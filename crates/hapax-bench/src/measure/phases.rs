@@ -87,19 +87,6 @@ impl Phases {
         };
         Phases { warm_up, measured, after, due_max }
     }
-
-    /// Returns the phases of a pass over a trace: all of it, or its first window for a strategy
-    /// that does not forget; a slow one is limited by time.
-    pub fn of_trace(setting: &Setting, ticks: usize, sort: Sort, expires: bool, effort: Effort) -> Self {
-        let ticks_max = if expires { ticks } else { ticks.min(WINDOW_TICKS) };
-        let time_max = match (sort, effort) {
-            (Sort::Durable | Sort::Server, Effort::Full) => Duration::from_secs(20),
-            (Sort::Durable | Sort::Server, Effort::Quick) => Duration::from_secs(1),
-            _ => Duration::MAX,
-        };
-        let measured = Phase::timed(ticks_max, time_max);
-        Phases { warm_up: Phase::NONE, measured, after: 0, due_max: due_max(setting, effort) }
-    }
 }
 
 /// Returns the longest time for which ids are due that come at a rate: those of a window, in which
@@ -145,13 +132,5 @@ mod tests {
         let large = Setting { ids: IdKind::Key200, live: 3_000_000, ..Setting::default() };
         assert_eq!(Phases::of(&large, Sort::Window, true, Effort::Full).ticks(), 300);
         assert!((window_bytes(&large) as f64 / 670e6 - 1.0).abs() < 0.01);
-    }
-
-    #[test]
-    fn a_pass_is_all_of_a_trace_or_one_window_by_what_does_not_forget() {
-        let of = |ticks, sort, expires| Phases::of_trace(&Setting::default(), ticks, sort, expires, Effort::Full);
-        let ticks = |sort, expires| of(250, sort, expires).ticks();
-        assert_eq!((ticks(Sort::Window, true), ticks(Sort::Filter, false), ticks(Sort::Server, true)), (250, 100, 250));
-        assert_eq!(of(0, Sort::Window, true).measured.ticks_min, 0);
     }
 }

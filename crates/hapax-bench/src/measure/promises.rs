@@ -78,7 +78,7 @@ mod tests {
         let filter = |invented| Answers { fresh: 50_000, invented, ..Answers::default() };
         // Expected in two runs: 100, with a deviation of 10.
         assert_eq!(row(0.0, 1e-3, &[filter(72), filter(72)]).broken_promises(), []);
-        assert_eq!(row(0.0, 1e-3, &[filter(78), filter(78)]).broken_promises().len(), 1);
+        assert_eq!(row(0.0, 1e-3, &[filter(80), filter(80)]).broken_promises().len(), 1);
         // Expected: 0.006. One may be chance, three are none.
         let missed = |missed| Answers { duplicates: 2_000, missed, ..Answers::default() };
         assert_eq!(row(3e-6, 0.0, &[missed(1)]).broken_promises(), []);

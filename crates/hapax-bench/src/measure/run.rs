@@ -6,19 +6,15 @@ use super::gauge::{cpu_time, nanos, resident_bytes};
 use super::phases::{Effort, Phases};
 use super::schedule::latency;
 use super::servers::{Usage, provide};
-use super::workload::{Ids, Stream, Trace, WINDOW_TICKS, streams, time};
-use super::{Answers, Measurement, Setting, Shape, Sort};
-use crate::strategy::{Failure, Needs, Strategy};
+use super::workload::{Ids, Stream, WINDOW_TICKS, streams, time};
+use super::{Answers, Measurement, Setting, Sort};
+use crate::strategy::{Failure, Strategy};
 use hapax_store::unwind::said;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 /// The number of ids that are asked for at the end if each takes long.
 const ASKED_APART_MAX: usize = 2_000;
-
-/// The time and the number of passes, whichever comes first, after which a trace is not run again.
-const PASSES_TIME: Duration = Duration::from_millis(200);
-const PASSES_MAX: usize = 20;
 
 /// Runs a strategy, and measures it: on a stream of ids that are kept in a `B`.
 ///
@@ -41,18 +37,9 @@ pub fn measure<B: Ids, S: Strategy<B::Id>>(
     effort: Effort,
 ) -> Result<Measurement, Failure> {
     check(setting)?;
-    catch_unwind(AssertUnwindSafe(|| match &setting.workload.shape {
-        Shape::Trace { path } => {
-            let trace = Trace::read(path)?;
-            let phases = Phases::of_trace(setting, trace.ticks(), S::SORT, S::EXPIRES, effort);
-            let streams = trace.streams::<B>(setting.ids, setting.threads, phases.ticks())?;
-            drop(trace);
-            run_trace::<B, S>(setting, phases, &streams)
-        }
-        _ => {
-            let phases = Phases::of(setting, S::SORT, S::EXPIRES, effort);
-            pass::<B, S>(setting, phases, &streams(setting, seed, phases.ticks())?)
-        }
+    catch_unwind(AssertUnwindSafe(|| {
+        let phases = Phases::of(setting, S::SORT, S::EXPIRES, effort);
+        pass::<B, S>(setting, phases, &streams(setting, seed, phases.ticks())?)
     }))
     .unwrap_or_else(|panic| Err(format!("it panicked: {}", said(&*panic)).into()))
 }
@@ -65,27 +52,6 @@ fn check(setting: &Setting) -> Result<(), Failure> {
         return Err(format!("a rate of {:?} ids a second; it has to be above 0", setting.rate).into());
     }
     Ok(())
-}
-
-/// Runs passes over a trace, each with a strategy of its own.
-fn run_trace<B: Ids, S: Strategy<B::Id>>(
-    setting: &Setting,
-    phases: Phases,
-    streams: &[Stream<B>],
-) -> Result<Measurement, Failure> {
-    let mut all = pass::<B, S>(setting, phases, streams)?;
-    let passes_max = if S::NEEDS == Needs::Nothing && setting.rate.is_none() { PASSES_MAX } else { 1 };
-    for _ in 1..passes_max {
-        if all.nanos >= nanos(PASSES_TIME) {
-            break;
-        }
-        let one = pass::<B, S>(setting, phases, streams)?;
-        all.checks += one.checks;
-        all.nanos += one.nanos;
-        all.cpu_nanos += one.cpu_nanos;
-        all.answers += one.answers;
-    }
-    Ok(all)
 }
 
 /// The readings before or after the measured phase.

@@ -1,7 +1,6 @@
 //! The conditions under which strategies are compared.
 
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
 
 /// All parameters that decide what a strategy has to do. Rows with the same setting can be
 /// compared.
@@ -42,15 +41,14 @@ impl Default for Setting {
 pub struct Workload {
     /// The pattern of redeliveries.
     pub shape: Shape,
-    /// The share of checks that are redeliveries, below 1. A trace and `Zipf` have their own.
+    /// The share of checks that are redeliveries, below 1. `Zipf` has its own.
     pub duplicates: f64,
-    /// The distance that redeliveries reach back, in windows, at most 1. A trace and `Zipf` have
-    /// their own.
+    /// The distance that redeliveries reach back, in windows, at most 1. `Zipf` has its own.
     pub distance_windows: f64,
 }
 
 /// A pattern of redeliveries.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Shape {
     /// Evenly: any recent id, at any time.
@@ -61,18 +59,6 @@ pub enum Shape {
         /// The exponent: the larger it is, the more often the most frequent ids come.
         exponent: f64,
     },
-    /// After a rebalance: a run of recent ids comes again, all at once, in their order.
-    Rebalance,
-    /// A few ids come again and again within a short time.
-    RetryStorm,
-    /// Evenly, but ids are alike in the parts that hash functions and shards use: they share long
-    /// prefixes.
-    Prefixes,
-    /// A recorded stream.
-    Trace {
-        /// The file: see [`workload::Trace`](crate::measure::workload::Trace).
-        path: PathBuf,
-    },
 }
 
 /// A kind of id.
@@ -81,12 +67,8 @@ pub enum Shape {
 pub enum IdKind {
     /// An integer.
     U64,
-    /// The 16 bytes of a UUID.
-    Uuid,
     /// A UUID as text, 36 bytes.
     UuidText,
     /// 200 bytes.
     Key200,
-    /// Bytes of any length, as they come in a trace.
-    Bytes,
 }

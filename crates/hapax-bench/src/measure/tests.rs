@@ -1,6 +1,5 @@
 //! Runs of strategies that are known to be right or wrong.
 
-use super::workload::Trace;
 use super::*;
 use crate::strategy::{Allowance, Failure, Hapax, Plan, Strategy};
 use hapax::Timestamp;
@@ -152,7 +151,7 @@ fn what_goes_wrong_is_said() {
     assert_eq!(said(run::<0>(&Setting { live: 1_313, ..setting() })), "no luck");
     let panicked = said(run::<1_414>(&Setting { threads: 2, ..setting() }));
     assert_eq!(panicked, "it panicked: too many checks");
-    assert!(said(run::<0>(&Setting { ids: IdKind::Uuid, ..setting() })).contains("Uuid"));
+    assert!(said(run::<0>(&Setting { ids: IdKind::UuidText, ..setting() })).contains("Uuid"));
     assert!(said(run::<0>(&Setting { batch: 0, ..setting() })).contains("batch"));
     assert!(said(run::<0>(&Setting { rate: Some(-1.0), ..setting() })).contains("-1"));
     assert!(said(run::<0>(&Setting { live: 1 << 45, ..setting() })).contains("GiB"));
@@ -193,29 +192,4 @@ fn who_falls_behind_is_said_to_and_its_latencies_grow() {
     // one check takes.
     assert!(latency.p50 > 50_000_000, "{latency:?}");
     assert!(seen.answers.missed > 0 && seen.answers.invented == 0, "{:?}", seen.answers);
-}
-
-#[test]
-fn the_roofline_is_measured_like_a_strategy() {
-    let case = Case { strategy: ROOFLINE.into(), setting: setting(), seed: 17, effort: Effort::Quick };
-    let seen = case.measure().unwrap();
-    assert!(seen.checks >= 4_000 && seen.nanos > 0);
-    assert_eq!(seen.answers, Answers::default());
-}
-
-#[test]
-fn every_event_of_a_trace_is_checked_once_a_pass() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("measured");
-    let mut trace = Trace::new(None);
-    (0..3_000_u64).for_each(|i| trace.push(&(i % 1_000).to_le_bytes(), None).unwrap());
-    trace.write(&path).unwrap();
-    let workload = Workload { shape: Shape::Trace { path: path.clone() }, ..setting().workload };
-    let setting = Setting { workload, ids: IdKind::Bytes, live: 1_000, threads: 2, ..setting() };
-    let case = Case { strategy: "Mutex<HashMap>".into(), setting, seed: 1, effort: Effort::Quick };
-    let seen = case.measure().unwrap();
-    let passes = seen.checks / 3_000;
-    assert!(passes >= 1 && seen.checks == passes * 3_000);
-    assert_eq!(seen.answers.fresh, passes * 1_000);
-    assert!(seen.answers.duplicates >= passes * 2_000 && seen.answers.missed == 0, "and some are asked for at the end");
 }

@@ -1,4 +1,4 @@
-//! The kinds of id that strategies are compared on: integers, 16 bytes, and bytes of any length.
+//! The kinds of id that strategies are compared on: integers, and bytes of any length.
 
 use hapax::Int;
 use std::hash::Hash;
@@ -40,6 +40,7 @@ impl Id for u64 {
     }
 }
 
+/// For the digests that maps keep.
 impl Id for [u8; 16] {
     type Key = [u8; 16];
 

@@ -92,7 +92,6 @@ mod tests {
     #[test]
     fn what_it_has_accepted_is_known_to_the_next_one() {
         remembers::<u64>("u64");
-        remembers::<[u8; 16]>("16");
         remembers::<[u8]>("bytes");
     }
 

@@ -23,7 +23,6 @@ mod papaya;
 mod parking_lot;
 mod quick_cache;
 mod scc;
-mod skiplist;
 #[cfg(test)]
 mod tests;
 
@@ -152,8 +151,6 @@ pub trait Strategy<I: Id + ?Sized>: Send + Sync + Sized {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sort {
-    /// A bound that no table can beat: fetch a random line of memory, and add to it.
-    Roofline,
     /// A strategy that is exact, in memory, and forgets.
     Window,
     /// A strategy that is in memory, and may be wrong: a filter.
@@ -319,8 +316,6 @@ strategies! {
     Expiring<scc::Accepted<I::Key>, OFTEN>,
     Expiring<ByDigest<mutex::Accepted<Digest>>, ONCE>,
     Expiring<ByDigest<mutex::Accepted<Digest>>, OFTEN>,
-    Expiring<ByDigest<parking_lot::Accepted<Digest>>, ONCE>,
-    Expiring<ByDigest<parking_lot::Accepted<Digest>>, OFTEN>,
     Expiring<ByDigest<dashmap::Accepted<Digest>>, ONCE>,
     Expiring<ByDigest<dashmap::Accepted<Digest>>, OFTEN>,
     Expiring<ByDigest<scc::Accepted<Digest>>, ONCE>,
@@ -328,10 +323,8 @@ strategies! {
     Expiring<quick_cache::Accepted<I>, ONCE>,
     Expiring<quick_cache::Accepted<I>, OFTEN>,
     moka::Moka<I::Owned>,
-    skiplist::SkipLists<I::Key>,
     HapaxHistory,
     blooms::Fast,
-    blooms::Locked<I>,
     #[cfg(feature = "fjall")]
     Lasting<durable::HapaxOver<hapax_fjall::FjallStore>>,
     #[cfg(feature = "fjall")]

@@ -17,9 +17,8 @@ fn at(tick: u64) -> Timestamp {
 }
 
 /// Runs a test on every strategy that needs nothing but memory, with every kind of id.
-fn each<T: Visitor<u64> + Visitor<[u8; 16]> + Visitor<[u8]> + Copy>(test: T) {
+fn each<T: Visitor<u64> + Visitor<[u8]> + Copy>(test: T) {
     each_with::<u64, T>(test);
-    each_with::<[u8; 16], T>(test);
     each_with::<[u8], T>(test);
 }
 
@@ -162,17 +161,10 @@ impl<B> Clone for OverStreams<B> {
 
 impl<B> Copy for OverStreams<B> {}
 
-const SHAPES: [Shape; 6] = [
-    Shape::Uniform,
-    Shape::Rebalance,
-    Shape::RetryStorm,
-    Shape::Prefixes,
-    Shape::Zipf { exponent: 0.7 },
-    Shape::Zipf { exponent: 1.1 },
-];
+const SHAPES: [Shape; 3] = [Shape::Uniform, Shape::Zipf { exponent: 0.7 }, Shape::Zipf { exponent: 1.1 }];
 
-fn setting(shape: &Shape, ids: IdKind) -> Setting {
-    let workload = Workload { shape: shape.clone(), duplicates: 0.4, distance_windows: 1.0 };
+fn setting(shape: Shape, ids: IdKind) -> Setting {
+    let workload = Workload { shape, duplicates: 0.4, distance_windows: 1.0 };
     Setting { workload, ids, live: 600, threads: 1, batch: 1, rate: None }
 }
 
@@ -183,7 +175,7 @@ impl<B: Ids> Visitor<B::Id> for OverStreams<B> {
         if !S::EXPIRES || S::OWN_CLOCK {
             return;
         }
-        for (seed, shape) in (1..).zip(&SHAPES) {
+        for (seed, shape) in (1..).zip(SHAPES) {
             let stream = &streams::<B>(&setting(shape, self.0), seed, 4 * WINDOW_TICKS).unwrap()[0];
             let plan = Plan { window: WINDOW, live: 700, ..PLAN };
             let strategy = S::new(&plan).unwrap();
@@ -215,9 +207,7 @@ impl<B: Ids> Visitor<B::Id> for OverStreams<B> {
 #[test]
 fn streams_of_all_shapes_get_their_true_answers() {
     each_with::<u64, _>(OverStreams::<Vec<u64>>(IdKind::U64, PhantomData));
-    each_with::<[u8; 16], _>(OverStreams::<Vec<[u8; 16]>>(IdKind::Uuid, PhantomData));
     each_with::<[u8], _>(OverStreams::<Bytes>(IdKind::UuidText, PhantomData));
-    each_with::<[u8], _>(OverStreams::<Bytes>(IdKind::Bytes, PhantomData));
 }
 
 #[test]
@@ -226,9 +216,9 @@ fn maps_of_digests_are_compared_where_ids_have_any_length() {
         let names = listed.iter().map(|strategy| strategy.name).filter(|name| name.ends_with(" of digests"));
         names.map(str::to_owned).collect::<Vec<_>>()
     };
-    let expected = ["Mutex<HashMap>", "parking_lot shards", "DashMap", "scc"].map(|map| format!("{map} of digests"));
+    let expected = ["Mutex<HashMap>", "DashMap", "scc"].map(|map| format!("{map} of digests"));
     assert_eq!(of_digests(listed::<[u8]>()), expected);
-    assert_eq!(of_digests(listed::<u64>()).len() + of_digests(listed::<[u8; 16]>()).len(), 0);
+    assert!(of_digests(listed::<u64>()).is_empty());
 }
 
 #[test]

@@ -9,5 +9,5 @@ mod values;
 pub use lines::OF_RECORDS;
 pub use lines::{BadLineArgs, LineArgs, Missing, OnBad, TimeFormat};
 #[cfg(feature = "bench")]
-pub use units::{capacity, duration, rate};
+pub use units::{capacity, rate};
 pub use values::Quote;

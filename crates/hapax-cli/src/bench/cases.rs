@@ -3,7 +3,7 @@
 use super::options::{BenchArgs, Limit};
 use crate::error::CommandError;
 use hapax_bench::measure::servers::missing;
-use hapax_bench::measure::{Absent, IdKind, ROOFLINE, Row, Setting, Shape, Sort, Workload, listed_for};
+use hapax_bench::measure::{Absent, IdKind, Row, Setting, Shape, Sort, Workload, listed_for};
 use hapax_bench::strategy::{Listed, Place, not_built};
 use itertools::iproduct;
 
@@ -32,19 +32,10 @@ fn is_apart(strategy: &Listed) -> bool {
     matches!(strategy.sort, Sort::Durable | Sort::Server)
 }
 
-/// A trace that was made, and the ids that are live in it.
-pub struct Traced {
-    pub workload: Workload,
-    pub live: usize,
-}
-
 impl Plan {
-    pub fn new(args: &BenchArgs, traced: Option<&Traced>, processors: usize) -> Result<Self, CommandError> {
-        let grids = grids(args, traced, processors);
-        let (workloads, kinds) = match traced {
-            Some(traced) => (vec![traced.workload.clone()], vec![IdKind::Bytes]),
-            None => (workloads(args), or(&args.workload.ids, &[IdKind::U64])),
-        };
+    pub fn new(args: &BenchArgs, processors: usize) -> Result<Self, CommandError> {
+        let grids = grids(args, processors);
+        let (workloads, kinds) = (workloads(args), or(&args.workload.ids, &[IdKind::U64]));
         let sizes = grids.iter().map(|grid| [&grid.live, &grid.threads, &grid.batch].map(Vec::len));
         let settings: usize =
             sizes.map(|sizes| sizes.into_iter().fold(args.rate.len().max(1), usize::saturating_mul)).sum();
@@ -57,7 +48,7 @@ impl Plan {
                 for (&live, &threads, &batch, &rate) in iproduct!(live, threads, batch, rates) {
                     let setting = Setting { workload: workload.clone(), ids, live, threads, batch, rate };
                     check(&setting)?;
-                    add_rows(&mut rows, &setting, strategies.iter().filter(|it| includes(it)).collect(), args);
+                    add_rows(&mut rows, &setting, strategies.iter().filter(|it| includes(it)));
                 }
             }
         }
@@ -78,13 +69,12 @@ fn or<T: Clone>(given: &[T], default: &[T]) -> Vec<T> {
 
 /// Returns the default grids: throughput in memory, then of slower strategies, then latencies.
 /// Options that were given replace the defaults.
-fn grids(args: &BenchArgs, traced: Option<&Traced>, processors: usize) -> Vec<Grid> {
+fn grids(args: &BenchArgs, processors: usize) -> Vec<Grid> {
     let large: &[usize] = if args.quick { &[20_000, 100_000] } else { &[100_000, 1_000_000] };
-    let given = traced.map_or_else(|| args.live.clone(), |traced| vec![traced.live]);
     let all = processors.clamp(1, 8);
     let each = if all == 1 { vec![1] } else { vec![1, all] };
     let grid = |live: &[usize], threads: &[usize], batch: &[usize], includes| Grid {
-        live: or(&given, live),
+        live: or(&args.live, live),
         threads: or(&args.threads, threads),
         batch: or(&args.batch, batch),
         rates: or(&args.rate, &[Limit(None)]).into_iter().map(|limit| limit.0).collect(),
@@ -104,19 +94,12 @@ fn grids(args: &BenchArgs, traced: Option<&Traced>, processors: usize) -> Vec<Gr
 }
 
 /// Adds rows of a setting, each once only, though grids overlap.
-fn add_rows(rows: &mut Vec<Row>, setting: &Setting, strategies: Vec<&Listed>, args: &BenchArgs) {
-    let mut add = |strategy: &str, sort, may_miss, may_invent| {
-        if !rows.iter().any(|row| row.strategy == strategy && row.setting == *setting) {
-            rows.push(Row::new(strategy, sort, setting, may_miss, may_invent));
-        }
-    };
-    let is_plain = setting.rate.is_none() && !matches!(setting.workload.shape, Shape::Trace { .. });
-    if is_plain && is_wanted(args, ROOFLINE) && strategies.iter().any(|strategy| !is_apart(strategy)) {
-        add(ROOFLINE, Sort::Roofline, 0.0, 0.0);
-    }
+fn add_rows<'a>(rows: &mut Vec<Row>, setting: &Setting, strategies: impl Iterator<Item = &'a Listed>) {
     for strategy in strategies {
-        let allowance = (strategy.allowance)(&setting.plan(Place::Memory));
-        add(strategy.name, strategy.sort, allowance.missed, allowance.invented);
+        if !rows.iter().any(|row| row.strategy == strategy.name && row.setting == *setting) {
+            let allowance = (strategy.allowance)(&setting.plan(Place::Memory));
+            rows.push(Row::new(strategy.name, strategy.sort, setting, allowance.missed, allowance.invented));
+        }
     }
 }
 
@@ -155,11 +138,10 @@ fn workloads(args: &BenchArgs) -> Vec<Workload> {
 }
 
 fn check(setting: &Setting) -> Result<(), CommandError> {
-    let is_trace = matches!(setting.workload.shape, Shape::Trace { .. });
     if setting.threads == 0 || setting.batch == 0 {
         return Err(CommandError::Usage("--threads and --batch: there has to be at least one".to_string()));
     }
-    if !is_trace && setting.live < setting.threads.saturating_mul(1_000) {
+    if setting.live < setting.threads.saturating_mul(1_000) {
         let reason = "fewer than 1,000 live ids for each thread are too few to tell ticks apart";
         return Err(CommandError::Usage(format!("--live: {reason}")));
     }
@@ -184,7 +166,7 @@ mod tests {
     fn plan(options: &[&str], processors: usize) -> Result<Plan, CommandError> {
         let words = ["hapax", "bench"].iter().chain(options);
         let Command::Bench(args) = Args::try_parse_from(words).unwrap().command else { unreachable!() };
-        Plan::new(&args, None, processors)
+        Plan::new(&args, processors)
     }
 
     fn settings(plan: &Plan) -> Vec<&Setting> {
@@ -200,11 +182,11 @@ mod tests {
     #[test]
     fn lists_multiply() {
         let lists = ["--live", "4000,8000", "--threads", "1,2", "--batch", "1,16,64", "--rate", "max,1000"];
-        let only = ["--only", "hapax window", "--ids", "u64,uuid", "--workload", "uniform,zipf:1.5"];
+        let only = ["--only", "hapax window", "--ids", "u64,uuid-text", "--workload", "uniform,zipf:1.5"];
         let plan = plan(&[&lists[..], &only].concat(), 2).unwrap();
         assert_eq!(settings(&plan).len(), 2 * 2 * 3 * 2 * 2 * 2);
         let names: HashSet<&str> = plan.rows.iter().map(|row| row.strategy.as_str()).collect();
-        assert!(names.contains("hapax window") && !names.contains("DashMap") && !names.contains(ROOFLINE), "{names:?}");
+        assert!(names.contains("hapax window") && !names.contains("DashMap"), "{names:?}");
         assert!(plan.rows.iter().any(|row| row.setting.workload.shape == Shape::Zipf { exponent: 1.5 }));
     }
 
@@ -218,8 +200,6 @@ mod tests {
         assert!(!plan.rows.iter().any(|row| row.strategy == "hapax history"));
         let mut seen = HashSet::new();
         assert!(plan.rows.iter().all(|row| seen.insert(format!("{} {:?}", row.strategy, row.setting))), "each once");
-        let roofline = plan.rows.iter().filter(|row| row.strategy == ROOFLINE);
-        assert!(roofline.clone().count() > 0 && roofline.clone().all(|row| row.setting.rate.is_none()));
     }
 
     #[test]

@@ -7,7 +7,8 @@ use std::fmt::Write;
 
 /// Returns all strategies, their sorts, and why some cannot be measured here.
 pub fn text() -> String {
-    let here = listed_for(IdKind::Bytes).into_iter().map(|strategy| (strategy.name.to_string(), describe(&strategy)));
+    let here =
+        listed_for(IdKind::UuidText).into_iter().map(|strategy| (strategy.name.to_string(), describe(&strategy)));
     let absent = not_built().into_iter().map(|absent| (absent.strategy, format!("not measured: {}", absent.reason)));
     let rows: Vec<(String, String)> = here.chain(absent).collect();
     let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0) + 2;
@@ -23,7 +24,6 @@ fn describe(strategy: &Listed) -> String {
         return format!("not measured: {reason}");
     }
     let sort = match strategy.sort {
-        Sort::Roofline => "what no table can beat",
         Sort::Window => "window, in memory",
         Sort::Filter => "in memory, may be wrong",
         Sort::Durable => "survives a crash",

@@ -6,7 +6,6 @@ mod cases;
 mod child;
 mod list;
 mod options;
-mod recorded;
 
 pub use self::options::BenchArgs;
 
@@ -45,15 +44,13 @@ pub fn run(args: BenchArgs) -> Result<(), CommandError> {
         tell("hapax: built without optimization: these figures say nothing; build with --release");
     }
     let surroundings = Surroundings::new()?;
-    let traced = recorded::trace(&args, &surroundings)?;
-    let plan = Plan::new(&args, traced.as_ref(), std::thread::available_parallelism().map_or(1, usize::from))?;
+    let plan = Plan::new(&args, std::thread::available_parallelism().map_or(1, usize::from))?;
     let seed = args.seed.unwrap_or_else(rand);
     let began_unix_seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
     let mut rows = plan.rows;
     tell(format_args!("{} rows, {} rounds; --seed {seed}", rows.len(), args.rounds()));
     let interrupted = measure_all(&mut rows, &args, seed, &surroundings);
     rows.retain(|row| !row.runs.is_empty() || !row.failures.is_empty());
-    recorded::rename(&mut rows, &args);
     let words = std::env::args().skip(2).map(|word| quoted(&word));
     let words = args.seed.is_none().then(|| format!("--seed={seed}")).into_iter().chain(words);
     let command = ["hapax".to_string(), "bench".to_string()].into_iter().chain(words).collect::<Vec<_>>().join(" ");

@@ -1,32 +1,29 @@
 //! The command line of `hapax bench`.
 
-use crate::args::{BadLineArgs, LineArgs, capacity, duration, rate};
+use crate::args::{capacity, rate};
 use hapax_bench::measure::{IdKind, Shape};
 use std::path::PathBuf;
-use std::time::Duration;
 
 pub const HELP: &str = "\
 Exit codes:
   0    done
-  1    a strategy gave more wrong answers than it promises; or a file could not be read or written
+  1    a strategy gave more wrong answers than it promises; or a file could not be written
   2    the options make no sense
-  3    a line is not what the options say it is
   130  interrupted: the outputs have what was finished
 
 Examples:
   hapax bench --quick
   hapax bench --html report.html --save report.json
-  hapax bench --delimiter , --column id --time-column at --window 10m orders.csv
   hapax bench --live 1_000_000,10_000_000 --threads 1,2,4 --batch 1024 --only hapax,DashMap,Mutex
   hapax bench --rate 100_000,1_000_000 --batch 64 --without Redis,PostgreSQL
-  hapax bench --workload zipf:1.1,retry-storm --duplicates 0.5 --ids u64,uuid-text
+  hapax bench --workload zipf:1.1 --ids u64,uuid-text
   hapax bench --duplicates 0,0.1,0.5,0.9 --workload uniform,zipf:0.99 --only hapax,scc --rate max";
 
 #[derive(Debug, clap::Args)]
 #[command(
     long_about = "Measures strategies to deduplicate, this crate's and others', on the same ids: how fast, how much \
         memory, how late, and how often wrong.\n\n\
-        Without files, ids are generated. Every run is a process of its own, rounds go through all strategies in turn, and \
+        Every run is a process of its own, rounds go through all strategies in turn, and \
         every answer is compared with the truth. Options that take lists multiply; numbers may end in k or M. Without \
         --rate, ids also come at a rate once, for latencies; `--rate max` leaves that out.",
     after_help = HELP
@@ -35,10 +32,8 @@ pub struct BenchArgs {
     #[command(flatten)]
     pub workload: WorkloadArgs,
 
-    /// Ids within a window; of files they are counted [default: 100k,1M; with --quick 20k,100k;
-    /// with --rate only the first]
-    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = capacity, conflicts_with = "files",
-          help_heading = "How it is used")]
+    /// Ids within a window [default: 100k,1M; with --quick 20k,100k; with --rate only the first]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = capacity, help_heading = "How it is used")]
     pub live: Vec<usize>,
 
     /// Threads that share one strategy [default: 1 and all processors, up to 8]
@@ -72,7 +67,7 @@ pub struct BenchArgs {
     #[arg(long, value_name = "N", help_heading = "What is measured")]
     pub seed: Option<u64>,
 
-    /// All strategies on few ids (of files the first 50,000), one round, within a minute
+    /// All strategies on few ids, one round, within a minute
     #[arg(long, help_heading = "What is measured")]
     pub quick: bool,
 
@@ -87,16 +82,6 @@ pub struct BenchArgs {
     /// Write the report as one page that needs nothing else
     #[arg(long, value_name = "FILE", help_heading = "Where results go")]
     pub html: Option<PathBuf>,
-
-    /// For how long an id is remembered (like 10m or 36h); without it, for the whole input
-    #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Which ids come from files")]
-    pub window: Option<Duration>,
-
-    #[command(flatten)]
-    pub lines: LineArgs,
-
-    #[command(flatten)]
-    pub bad: BadLineArgs,
 
     /// Measure the case on standard input: what this command starts for each run
     #[arg(long, hide = true, exclusive = true)]
@@ -114,26 +99,22 @@ impl BenchArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Which ids come")]
 pub struct WorkloadArgs {
-    /// The pattern of redeliveries: uniform, zipf[:EXPONENT], rebalance, retry-storm, prefixes
-    /// [default: uniform]
-    #[arg(long, value_name = "SHAPE,…", value_delimiter = ',', value_parser = shape, conflicts_with = "files")]
+    /// The pattern of redeliveries: uniform, zipf[:EXPONENT] [default: uniform]
+    #[arg(long, value_name = "SHAPE,…", value_delimiter = ',', value_parser = shape)]
     pub workload: Vec<Shape>,
 
     /// The share of checks that are redeliveries, at most 0.99; of zipf the exponent says it
     /// [default: 0.1]
-    #[arg(long, value_name = "SHARE,…", value_delimiter = ',', value_parser = share, conflicts_with = "files")]
+    #[arg(long, value_name = "SHARE,…", value_delimiter = ',', value_parser = share)]
     pub duplicates: Vec<f64>,
 
     /// The age of redeliveries, in windows, at most 1 [default: 0.1]
-    #[arg(long, value_name = "WINDOWS", value_parser = distance, conflicts_with = "files")]
+    #[arg(long, value_name = "WINDOWS", value_parser = distance)]
     pub distance: Option<f64>,
 
-    /// The kind of ids: u64, uuid (16 bytes), uuid-text (36), key200 (200) [default: u64]
-    #[arg(long, value_name = "KIND,…", value_delimiter = ',', value_parser = id_kind, conflicts_with = "files")]
+    /// The kind of ids: u64, uuid-text (36 bytes), key200 (200) [default: u64]
+    #[arg(long, value_name = "KIND,…", value_delimiter = ',', value_parser = id_kind)]
     pub ids: Vec<IdKind>,
-
-    /// Files of ids, read as `hapax filter` does; `-` is standard input
-    pub files: Vec<PathBuf>,
 }
 
 /// A number above 0, or no limit.
@@ -173,10 +154,7 @@ fn shape(text: &str) -> Result<Shape, String> {
             return Ok(Shape::Zipf { exponent });
         }
         "uniform" => Shape::Uniform,
-        "rebalance" => Shape::Rebalance,
-        "retry-storm" => Shape::RetryStorm,
-        "prefixes" => Shape::Prefixes,
-        _ => return Err("it is none of uniform, zipf, rebalance, retry-storm and prefixes".to_string()),
+        _ => return Err("it is neither uniform nor zipf".to_string()),
     };
     match parameter {
         None => Ok(shape),
@@ -187,10 +165,9 @@ fn shape(text: &str) -> Result<Shape, String> {
 fn id_kind(text: &str) -> Result<IdKind, String> {
     match text {
         "u64" => Ok(IdKind::U64),
-        "uuid" => Ok(IdKind::Uuid),
         "uuid-text" => Ok(IdKind::UuidText),
         "key200" => Ok(IdKind::Key200),
-        _ => Err("it is none of u64, uuid, uuid-text and key200".to_string()),
+        _ => Err("it is none of u64, uuid-text and key200".to_string()),
     }
 }
 
@@ -207,7 +184,7 @@ mod tests {
         assert!(share("1").is_err() && share("-0.1").is_err() && share("nan").is_err());
         assert!(distance("1") == Ok(1.0) && distance("0").is_err() && distance("1.1").is_err());
         assert_eq!(shape("zipf:1.2"), Ok(Shape::Zipf { exponent: 1.2 }));
-        assert_eq!((shape("zipf"), shape("retry-storm")), (Ok(Shape::Zipf { exponent: 1.0 }), Ok(Shape::RetryStorm)));
+        assert_eq!((shape("zipf"), shape("uniform")), (Ok(Shape::Zipf { exponent: 1.0 }), Ok(Shape::Uniform)));
         assert!(shape("zipf:0").is_err() && shape("uniform:1").is_err() && shape("trace").is_err());
         assert_eq!((id_kind("uuid-text"), id_kind("key200")), (Ok(IdKind::UuidText), Ok(IdKind::Key200)));
         assert!(id_kind("bytes").is_err());

@@ -84,10 +84,10 @@ const COLUMNS: [Column; 12] = [
     ("CPU", "processor time of the process, ns by checks", |_, row| median(row.cpu_nanos_per_id(), number)),
     ("server's", "processor time of the server, ns by checks", |_, row| median(row.server_cpu_nanos_per_id(), number)),
     ("missed", "share of duplicates that it called fresh, and its 95 % confidence interval", |_, row| {
-        words::wrong(row, &row.missed())
+        words::wrong(&row.missed())
     }),
     ("invented", "share of new ids that it called duplicates; ! marks more than it promises", |_, row| {
-        words::wrong(row, &row.invented())
+        words::wrong(&row.invented())
     }),
 ];
 

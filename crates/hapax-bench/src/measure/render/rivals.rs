@@ -65,7 +65,7 @@ impl<'r> Group<'r> {
         // The fastest rows are first.
         let rival = self.of_sort(row.sort).find(|other| is_rival(other) && is_measured(other))?;
         let (ours, rivals) = (row.nanos_per_id()?, rival.nanos_per_id()?);
-        let is_told = self.setting.rate.is_none() && row.sort != Sort::Roofline;
+        let is_told = self.setting.rate.is_none();
         let clear = (ours.runs.min(rivals.runs) >= RUNS_MIN).then(|| ours.is_apart_from(&rivals));
         is_told.then(|| Versus { rival, times: rivals.median / ours.median, clear })
     }

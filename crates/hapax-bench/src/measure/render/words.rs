@@ -45,22 +45,15 @@ pub fn setting(setting: &Setting) -> String {
     let Setting { workload, ids, live, threads, .. } = setting;
     let ids = match ids {
         IdKind::U64 => "u64",
-        IdKind::Uuid => "UUIDs, 16 bytes",
         IdKind::UuidText => "UUIDs as text",
         IdKind::Key200 => "keys of 200 bytes",
-        IdKind::Bytes => "bytes",
-    };
-    let redelivered = |shape: &str| {
-        let (duplicates, distance) = (share(workload.duplicates), share(workload.distance_windows));
-        format!("{shape}, {duplicates} redelivered within {distance} of a window")
     };
     let stream = match &workload.shape {
-        Shape::Uniform => redelivered("uniform"),
-        Shape::Rebalance => redelivered("bursts after a rebalance"),
-        Shape::RetryStorm => redelivered("retry storms"),
-        Shape::Prefixes => redelivered("long common prefixes"),
+        Shape::Uniform => {
+            let (duplicates, distance) = (share(workload.duplicates), share(workload.distance_windows));
+            format!("uniform, {duplicates} redelivered within {distance} of a window")
+        }
         Shape::Zipf { exponent } => format!("Zipf, exponent {exponent}"),
-        Shape::Trace { path } => format!("ids of {}", path.display()),
     };
     let threads = plural(*threads, "thread", "threads");
     let mut words = format!("{} live ids ({ids}), {threads}, {stream}", number(*live as f64));
@@ -72,7 +65,6 @@ pub fn setting(setting: &Setting) -> String {
 
 pub fn noun(sort: Sort) -> &'static str {
     match sort {
-        Sort::Roofline => "roofline",
         Sort::Window => "window in memory",
         Sort::Filter => "filter in memory",
         Sort::Durable => "durable strategy",
@@ -82,11 +74,11 @@ pub fn noun(sort: Sort) -> &'static str {
 
 /// Describes wrong answers: "1.4e-5 (1.1e-5 to 1.8e-5)"; an exclamation mark for more than a row
 /// may give.
-pub fn wrong(row: &Row, wrong: &Wrong) -> String {
+pub fn wrong(wrong: &Wrong) -> String {
     let interval = wrong.interval();
     let (lower, upper) = (share(interval.lower), share(interval.upper));
     match wrong.wrong {
-        _ if wrong.of == 0 || row.sort == Sort::Roofline => String::new(),
+        _ if wrong.of == 0 => String::new(),
         0 => format!("< {upper}"),
         _ => format!("{} ({lower} to {upper}){}", share(wrong.share()), if wrong.is_broken() { " !" } else { "" }),
     }

@@ -1,6 +1,5 @@
 //! Generated streams.
 
-use super::redeliver::Redeliveries;
 use super::truth::{Certain, Ledger};
 use super::zipf::{self, Zipf};
 use super::{Ids, LEAD_TICKS_MAX, Stream, Truth, WINDOW_TICKS};
@@ -87,7 +86,7 @@ pub(super) fn check(setting: &Setting) -> Result<(), Failure> {
     }
 }
 
-/// Returns the checks that are to be expected in a window; a trace has no expected number.
+/// Returns the checks that are to be expected in a window.
 pub(in crate::measure) fn window_checks(setting: &Setting) -> f64 {
     let live = setting.live as f64;
     match setting.workload.shape {
@@ -97,7 +96,7 @@ pub(in crate::measure) fn window_checks(setting: &Setting) -> f64 {
 }
 
 /// Checks that this many streams can be made.
-pub(super) fn check_threads(threads: usize) -> Result<(), Failure> {
+fn check_threads(threads: usize) -> Result<(), Failure> {
     match threads {
         1..=THREADS_MAX => Ok(()),
         _ => Err(format!("{threads} threads; from 1 to {THREADS_MAX} are possible").into()),
@@ -142,12 +141,11 @@ impl<'a> Part<'a> {
     fn redelivered<B: Ids>(&self, ticks: usize) -> Made<B> {
         let mut stream = self.with_room_for::<B>(self.live as f64 / (1.0 - self.workload.duplicates), ticks);
         let mut random = self.random();
-        let mut redeliveries = Redeliveries::new(self.workload, self.live);
         let (mut fresh, mut shared) = (0, Vec::new());
         for tick in 0..ticks {
             let fresh_until = self.fresh_at(tick + 1);
             while fresh < fresh_until {
-                let truth = match redeliveries.next(&mut random, fresh, || self.recent(fresh, tick)) {
+                let truth = match self.redelivery(&mut random, fresh, tick) {
                     Some(index) => {
                         let (owner, index) = self.owner(index, tick, &mut random);
                         owner.push(index, &mut stream.ids);
@@ -164,6 +162,16 @@ impl<'a> Part<'a> {
             stream.end_tick();
         }
         (stream, shared)
+    }
+
+    /// Returns the redelivery that comes now, out of the new ids that have come; if none, the next
+    /// id is new. `fresh` ids were.
+    fn redelivery(&self, random: &mut Random, fresh: u64, tick: usize) -> Option<u64> {
+        if fresh == 0 || random.unit() >= self.workload.duplicates {
+            return None;
+        }
+        let recent = self.recent(fresh, tick);
+        Some(recent.start + random.below(recent.end - recent.start))
     }
 
     /// Returns the thread whose id comes again, and the id's number there: every second redelivery
@@ -244,9 +252,6 @@ impl<'a> Part<'a> {
     /// Adds the id of a number.
     fn push(&self, index: u64, ids: &mut impl Ids) {
         let number = (self.thread as u64) << INDEX_BITS | index;
-        match self.workload.shape {
-            Shape::Prefixes => ids.push(number, true),
-            _ => ids.push(mix(self.seed.wrapping_add(number)), false),
-        }
+        ids.push(mix(self.seed.wrapping_add(number)));
     }
 }

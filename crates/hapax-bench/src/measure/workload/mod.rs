@@ -22,41 +22,34 @@
 //! | shape | what comes again |
 //! |---|---|
 //! | `Uniform` | one id in so many that the share is right, drawn from the new ids within the distance |
-//! | `Rebalance` | all new ids within the distance, in their order and at once, as often as the share says: a consumer begins at the last committed offset |
-//! | `RetryStorm` | four ids within the distance, drawn 256 times at once (or a tenth of a window's redeliveries, if that is less) |
-//! | `Prefixes` | as `Uniform`; integers are multiples of 2^24, UUIDs differ in their last 5 bytes, other ids begin alike |
 //! | `Zipf` | ids are drawn from ten times the live ones, as many in a window as show so many distinct ones |
-//! | `Trace` | what was recorded |
 //!
-//! The streams of the first four shapes are `New` and `Duplicate` only, as long as the distance
+//! The streams of the first shape are `New` and `Duplicate` only, as long as the distance
 //! leaves room for the lead of one thread over another ([`LEAD_TICKS_MAX`]); beyond that it is
 //! `Undecided` whether the id is still known. With several threads, every second redelivery goes to
 //! another thread than the first delivery. If both come within that lead, the id is shared
 //! ([`Truth::SharedNew`]): either thread may be first, and exactly one is told that it is fresh.
-//! Of `Zipf` and of a trace, threads have no id in common.
+//! Of `Zipf`, threads have no id in common.
 //!
 //! # Memory
 //!
-//! The ids, and a byte for each; while a `Zipf` or a trace is made, up to a hundred bytes for each
+//! The ids, and a byte for each; while a `Zipf` is made, up to a hundred bytes for each
 //! distinct id.
 
 mod generate;
 mod ids;
-mod redeliver;
 mod stream;
 #[cfg(test)]
 mod tests;
-mod trace;
 mod truth;
 mod zipf;
 
 pub(super) use self::generate::window_checks;
 pub use self::ids::{Bytes, Ids};
 pub use self::stream::Stream;
-pub use self::trace::Trace;
 pub use self::truth::Truth;
 
-use crate::measure::{IdKind, Setting, Shape};
+use crate::measure::{IdKind, Setting};
 use crate::strategy::{Failure, Place, Plan};
 use hapax::Timestamp;
 use std::time::Duration;
@@ -83,10 +76,8 @@ pub fn time(tick: usize) -> Timestamp {
 pub(super) fn window_bytes(setting: &Setting) -> u64 {
     let id_bytes = match setting.ids {
         IdKind::U64 => 8.0,
-        IdKind::Uuid => 16.0,
         IdKind::UuidText => 36.0,
         IdKind::Key200 => 200.0,
-        IdKind::Bytes => 50.0,
     };
     (window_checks(setting) * (id_bytes + 1.0)) as u64
 }
@@ -103,25 +94,20 @@ impl Setting {
 /// depends on which thread is faster, it says so. The same seed makes the same streams.
 ///
 /// Each window brings as many new ids as the setting says are live, so that a strategy is always
-/// exactly at its capacity. The numbers of `Zipf` and of a trace are their own.
+/// exactly at its capacity. The numbers of `Zipf` are its own.
 ///
 /// # Errors
 ///
-/// If the setting makes no sense, if its ids take more than half of the memory, or if its trace
-/// cannot be read or has ids of another kind.
+/// If the setting makes no sense, if its ids take more than half of the memory, or if they are of
+/// another kind.
 pub fn streams<B: Ids>(setting: &Setting, seed: u64, ticks: usize) -> Result<Vec<Stream<B>>, Failure> {
     if !B::keeps(setting.ids) {
         let kept = std::any::type_name::<B>();
         return Err(format!("ids of the kind {:?} cannot be kept as {kept}", setting.ids).into());
     }
-    match &setting.workload.shape {
-        Shape::Trace { path } => Trace::read(path)?.streams(setting.ids, setting.threads, ticks),
-        _ => {
-            generate::check(setting)?;
-            fits(window_bytes(setting).saturating_mul(ticks as u64) / WINDOW_TICKS as u64)?;
-            generate::streams(setting, seed, ticks)
-        }
-    }
+    generate::check(setting)?;
+    fits(window_bytes(setting).saturating_mul(ticks as u64) / WINDOW_TICKS as u64)?;
+    generate::streams(setting, seed, ticks)
 }
 
 /// Refuses streams that would leave no memory for the strategy.

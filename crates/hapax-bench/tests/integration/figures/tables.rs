@@ -1,7 +1,7 @@
 //! The tables that documents quote.
 
 use super::kept::{At, Kept, Row};
-use hapax_bench::measure::{IdKind, ROOFLINE, Report, Sort};
+use hapax_bench::measure::{IdKind, Report, Sort};
 
 const BATCH: usize = 1_024;
 
@@ -104,7 +104,6 @@ fn place(at: &At) -> String {
 /// Returns a name as documents print it: what has brackets is code.
 fn name(strategy: &str) -> String {
     match strategy.split_once('>') {
-        _ if strategy == ROOFLINE => "*prefetch a line of such a table and add to it*".to_string(),
         Some((code, rest)) => format!("`{code}>`{rest}"),
         None => strategy.to_string(),
     }
@@ -133,7 +132,6 @@ fn all(kept: &Kept, report: &str, settings: &[At]) -> String {
     let first = batched(&settings[0]);
     let mut names = kept.names(report, Sort::Window, first);
     names.sort_by(|a, b| nanos(a, first).unwrap().total_cmp(&nanos(b, first).unwrap()));
-    names.extend(kept.names(report, Sort::Roofline, first));
     let row = |strategy: &&str| {
         let memory = kept.memory(report, strategy, first.live).map_or(String::new(), figure);
         let figures = settings.iter().map(|at| figures(strategy, at));

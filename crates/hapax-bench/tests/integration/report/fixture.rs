@@ -6,8 +6,7 @@ pub use testkit::random::Random;
 /// The properties of a strategy: its name, nanoseconds one by one and in batches, and bytes an id.
 type Kind = (&'static str, Sort, f64, Option<f64>, f64);
 
-const KINDS: [Kind; 10] = [
-    ("roofline", Sort::Roofline, 14.0, None, 16.0),
+const KINDS: [Kind; 9] = [
     ("hapax window", Sort::Window, 71.0, Some(22.0), 18.4),
     ("DashMap", Sort::Window, 105.0, None, 57.0),
     ("Mutex<HashMap>", Sort::Window, 64.0, Some(46.0), 57.0),
@@ -54,9 +53,7 @@ fn settings(kind: &Kind) -> Vec<Setting> {
             settings.extend([1, 2].map(|threads| setting(live, threads, batch)));
         }
     }
-    if kind.1 != Sort::Roofline {
-        settings.push(Setting { rate: Some(1e5), ..setting(1_000_000, 2, 1) });
-    }
+    settings.push(Setting { rate: Some(1e5), ..setting(1_000_000, 2, 1) });
     settings
 }
 
@@ -80,10 +77,10 @@ fn run(&(_, sort, single, batched, bytes): &Kind, setting: &Setting, random: &mu
     }
 }
 
-/// Makes a report of three strategies in one setting, measured three times.
+/// Makes a report of two strategies in one setting, measured three times.
 pub fn small() -> Report {
     let mut report = report(1);
-    let names = ["hapax window", "DashMap", "roofline"];
+    let names = ["hapax window", "DashMap"];
     report.rows.retain(|row| row.setting == setting(1_000_000, 1, 1) && names.contains(&row.strategy.as_str()));
     report
 }

@@ -2,7 +2,7 @@
 
 use hapax_bench::measure::{Measurement, Report};
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 /// A directory that the command and its processes use for everything.
@@ -54,7 +54,7 @@ const TINY: [&str; 8] = ["--live", "2000", "--threads", "1,2", "--batch", "1,64"
 #[test]
 fn a_tiny_comparison_has_all_rows_with_right_answers() {
     let folder = Folder::new("tiny");
-    let only = ["--only", "hapax window,dashmap,roofline", "--without", "history", "--rounds", "2", "--seed", "17"];
+    let only = ["--only", "hapax window,dashmap", "--without", "history", "--rounds", "2", "--seed", "17"];
     let output = folder.bench(&[&TINY[..], &only].concat()).arg("--html").arg(folder.path("report.html")).output();
     let output = output.unwrap();
     assert!(output.status.success(), "{}", said(&output));
@@ -84,7 +84,7 @@ fn a_tiny_comparison_has_all_rows_with_right_answers() {
     assert_eq!(warning.is_some(), cfg!(debug_assertions), "{lines}");
     let lines = lines.trim_start_matches(warning.unwrap_or_default()).trim_start();
     assert!(
-        lines.starts_with(&format!("{} rows, 2 rounds; --seed 17", report.rows.len())) && lines.lines().count() > 32,
+        lines.starts_with(&format!("{} rows, 2 rounds; --seed 17", report.rows.len())) && lines.lines().count() > 16,
         "{lines}"
     );
 }
@@ -127,9 +127,6 @@ fn an_interrupt_keeps_what_is_finished() {
 #[test]
 fn options_that_make_no_sense_are_refused() {
     let folder = Folder::new("refused");
-    let file = folder.path("ids");
-    std::fs::write(&file, "a\n").unwrap();
-    let file = file.to_str().unwrap();
     for (options, reason) in [
         (&["--only", "nobody"][..], "--list"),
         (&["--live", "10"], "1,000"),
@@ -137,13 +134,8 @@ fn options_that_make_no_sense_are_refused() {
         (&["--live", "4000,5000,6000,7000,8000", "--threads", "1,2,3,4", "--rounds", "1000"], "cases"),
         (&["--duplicates", "1"], "0.99"),
         (&["--distance", "2"], "at most 1"),
-        (&["--workload", "trace"], "none of uniform"),
+        (&["--workload", "trace"], "neither uniform"),
         (&["--rate", "0"], "above 0"),
-        (&["--window", "1m"], "files"),
-        (&["--column", "id"], "files"),
-        (&["--window", "1m", file], "--time-column"),
-        (&["--live", "5000", file], "--live"),
-        (&["--workload", "uniform", file], "--workload"),
     ] {
         let output = folder.bench(options).output().unwrap();
         let said = said(&output);
@@ -207,58 +199,4 @@ fn strategies_are_listed() {
     let list = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success() && list.contains("hapax window ") && list.contains("window, in memory"), "{list}");
     assert!(list.lines().all(|line| line.len() > 40), "{list}");
-}
-
-/// Writes lines: every id of `count` comes three times; the second time within a window of 100 s,
-/// the third long after it.
-fn lines(count: usize) -> String {
-    let times = |id: usize| [id, id + count, id + count + 1_000_000];
-    let mut events: Vec<(usize, usize)> = (0..count).flat_map(|id| times(id).map(|time| (time, id))).collect();
-    events.sort_unstable();
-    events.iter().map(|(time, id)| format!("{time}\torder-{id}\n")).collect()
-}
-
-fn of_file(name: &str, options: &[&str], write: impl Fn(&Path)) -> Report {
-    let folder = Folder::new(name);
-    let file = folder.path("events.tsv");
-    write(&file);
-    let mut command = folder.bench(&["--threads", "1,2", "--batch", "64", "--rate", "max", "--rounds", "1"]);
-    let output = command
-        .args(["--only", "dashmap,hapax window", "--without", "history"])
-        .args(options)
-        .arg(&file)
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", said(&output));
-    let report = folder.report();
-    let trace = serde_json::to_value(&report.rows[0].setting.workload.shape).unwrap();
-    assert_eq!(trace["trace"]["path"], file.to_str().unwrap());
-    report
-}
-
-#[test]
-fn ids_of_a_file_get_the_exact_answers() {
-    let report = of_file("file", &["--field", "2"], |file| std::fs::write(file, lines(500)).unwrap());
-    for strategy in ["DashMap", "hapax window"] {
-        for run in runs(&report, strategy) {
-            let passes = run.checks / 1_500;
-            assert!(passes >= 1 && run.checks == passes * 1_500 && run.held == 500, "{run:?}");
-            assert_eq!((run.answers.fresh, run.answers.missed, run.answers.invented), (passes * 500, 0, 0), "{run:?}");
-            assert!(run.answers.duplicates >= passes * 1_000, "{run:?}");
-        }
-    }
-    // In milliseconds: with a window of 100 s the third one of each is new again.
-    let window = ["--field", "2", "--time-field", "1", "--time-format", "ms", "--window", "100s"];
-    let report = of_file("window", &window, |file| std::fs::write(file, lines(500)).unwrap());
-    for strategy in ["DashMap", "hapax window"] {
-        for run in runs(&report, strategy) {
-            let passes = run.checks / 1_500;
-            assert!(passes >= 1 && run.checks == passes * 1_500, "{run:?}");
-            assert_eq!(
-                (run.answers.fresh, run.answers.missed, run.answers.invented),
-                (passes * 1_000, 0, 0),
-                "{run:?}"
-            );
-        }
-    }
 }
