@@ -1,19 +1,18 @@
 //! The reference: a map in this process.
 
-use super::contract::Store;
+use super::decided::{Decided, Request};
 use super::error::StoreError;
-use super::inspect::{Inspect, Inspected, Listed, Listing};
+use super::inspect::{Listed, Listing};
 use super::key::RecordKey;
-use super::record::{self, Change, Moment, StoredRecord};
+use super::record::{Change, Moment, StoredRecord};
 use super::request::*;
-use super::times::Sound;
 use crate::sync::{Mutex, lock};
 use hapax::{Clock, MonotonicClock, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::time::Duration;
 
-/// Records in this process's memory: the reference for the behaviour of a [`Store`], and the store
+/// Records in this process's memory: the reference for the behaviour of a [`Store`](super::Store), and the store
 /// for tests.
 ///
 /// ```
@@ -26,7 +25,7 @@ use std::time::Duration;
 /// ```
 ///
 /// Several engines of one process may share it through an [`Arc`](std::sync::Arc). Nothing survives
-/// the process. It has one lock, and uses memory for every record until [`expire`](Store::expire)
+/// the process. It has one lock, and uses memory for every record until [`expire`](super::Store::expire)
 /// has removed it: about 200 bytes each. Time is the given clock's.
 pub struct InMemoryStore {
     clock: Box<dyn Clock>,
@@ -116,78 +115,37 @@ impl std::fmt::Debug for InMemoryStore {
     }
 }
 
-impl Store for InMemoryStore {
-    fn backend(&self) -> &'static str {
-        "in memory"
+impl Decided for InMemoryStore {
+    const BACKEND: &'static str = "in memory";
+    const ANSWERS_AT_ONCE: bool = true;
+
+    async fn change<R: Request, A: Send + 'static>(
+        &self,
+        requests: &[R],
+        key: fn(&R) -> &RecordKey,
+        decide: fn(Option<&StoredRecord>, &R, Moment) -> (A, Change),
+    ) -> Answers<A> {
+        self.each(requests, key, decide)
     }
 
-    fn answers_at_once(&self) -> bool {
-        true
+    async fn look<A: Send + 'static>(
+        &self,
+        keys: &[RecordKey],
+        decide: fn(Option<&StoredRecord>, Moment) -> A,
+    ) -> Answers<A> {
+        self.each(keys, |key| key, |stored, _, at| (decide(stored, at), Change::None))
     }
 
-    async fn mark(&self, marks: &[Mark]) -> Answers<Marked> {
-        let asked = Sound::of(marks);
-        let marks = asked.requests();
-        let answers = self.each(marks, |mark| &mark.key, record::mark);
-        asked.answers(answers)
+    async fn put<R: Request>(
+        &self,
+        requests: &[R],
+        key: fn(&R) -> &RecordKey,
+        stored: fn(&R, Moment) -> StoredRecord,
+    ) -> Answers<()> {
+        self.each(requests, key, |_, request, at| ((), Change::Put(stored(request, at))))
     }
 
-    async fn unmark(&self, marks: &[Unmark]) -> Answers<Unmarked> {
-        self.each(marks, |mark| &mark.key, record::unmark)
-    }
-
-    async fn claim(&self, claims: &[ClaimRequest]) -> Answers<Claimed> {
-        let asked = Sound::of(claims);
-        let claims = asked.requests();
-        let answers = self.each(claims, |claim| &claim.key, record::claim);
-        asked.answers(answers)
-    }
-
-    async fn complete(&self, completions: &[Completion]) -> Answers<Held> {
-        let asked = Sound::of(completions);
-        let completions = asked.requests();
-        let answers = self.each(completions, |completion| &completion.hold.key, record::complete);
-        asked.answers(answers)
-    }
-
-    async fn release(&self, holds: &[Hold]) -> Answers<Held> {
-        self.each(holds, |hold| &hold.key, record::release)
-    }
-
-    async fn fail(&self, failures: &[ClaimFailure]) -> Answers<Held> {
-        let asked = Sound::of(failures);
-        let failures = asked.requests();
-        let answers = self.each(failures, |failure| &failure.hold.key, record::fail);
-        asked.answers(answers)
-    }
-
-    async fn renew(&self, renewals: &[Renewal]) -> Answers<Held> {
-        let asked = Sound::of(renewals);
-        let renewals = asked.requests();
-        let answers = self.each(renewals, |renewal| &renewal.hold.key, record::renew);
-        asked.answers(answers)
-    }
-
-    async fn look_up(&self, keys: &[RecordKey]) -> Answers<Known> {
-        self.each(keys, |key| key, |stored, _, at| (record::look_up(stored, at), Change::None))
-    }
-
-    async fn record(&self, records: &[Record]) -> Answers<()> {
-        let asked = Sound::of(records);
-        let records = asked.requests();
-        let answers = self.each(
-            records,
-            |record| &record.key,
-            |stored, record, at| ((), Change::Put(StoredRecord::recorded(stored, record, at))),
-        );
-        asked.answers(answers)
-    }
-
-    async fn forget(&self, keys: &[RecordKey]) -> Answers<bool> {
-        self.each(keys, |key| key, |stored, _, at| record::forget(stored, at))
-    }
-
-    async fn expire(&self, limit: usize) -> Result<Expired, StoreError> {
+    async fn remove_expired(&self, limit: usize) -> Result<Expired, StoreError> {
         let (now, mut records) = (self.clock.now(), self.lock());
         let mut expired = Expired::default();
         while records.expiries.first().is_some_and(|(until, _)| *until <= now) {
@@ -203,17 +161,7 @@ impl Store for InMemoryStore {
         Ok(expired)
     }
 
-    async fn scan(&self, from: Option<&Cursor>, limit: usize) -> Result<Page, StoreError> {
-        self.list(from, limit).await.map(Page::of)
-    }
-}
-
-impl Inspect for InMemoryStore {
-    async fn inspect(&self, keys: &[RecordKey]) -> Answers<Option<Inspected>> {
-        self.each(keys, |key| key, |stored, _, at| (record::inspect(stored, at), Change::None))
-    }
-
-    async fn list(&self, from: Option<&Cursor>, limit: usize) -> Result<Listing, StoreError> {
+    async fn page(&self, from: Option<&Cursor>, limit: usize) -> Result<Listing, StoreError> {
         let (now, records) = (self.clock.now(), self.lock());
         let after = from.map(|cursor| RecordKey::from_stored(&cursor.0)).transpose()?;
         let rest = records.stored.range((after.as_ref().map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded));

@@ -30,6 +30,7 @@ mod key;
 mod request;
 
 mod contract;
+mod decided;
 mod dyn_store;
 mod in_memory;
 mod inspect;

@@ -29,6 +29,10 @@ impl Active {
         self.records.get(key)
     }
 
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&RecordKey, &StoredRecord)> {
+        self.records.iter()
+    }
+
     /// Returns the largest token of any claim so far: every claim begins here.
     pub(super) fn last_token(&self) -> u64 {
         self.last_token

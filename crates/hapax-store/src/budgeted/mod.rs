@@ -3,12 +3,12 @@
 mod active;
 mod done;
 
-use super::contract::Store;
+use super::decided::{Decided, Request};
 use super::error::{ErrorKind, StoreError};
+use super::inspect::{Listed, Listing};
 use super::key::RecordKey;
-use super::record::{self, Change, Moment, State, StoredRecord};
+use super::record::{Change, Moment, State, StoredRecord};
 use super::request::*;
-use super::times::Sound;
 use crate::sync::{Mutex, MutexGuard, lock};
 use active::Active;
 use done::Done;
@@ -59,7 +59,7 @@ use std::time::Duration;
 /// # Cost
 ///
 /// One lock; time logarithmic in the number of records. A completed record counts as 896 bytes plus
-/// its result and its scope's name, a record in progress as 512. A [`scan`](Store::scan) visits
+/// its result and its scope's name, a record in progress as 512. A [`scan`](super::Store::scan) visits
 /// every record for each page.
 ///
 /// Idea: an idempotency cache with least-recently-used eviction, and max-min fairness among the
@@ -177,78 +177,37 @@ impl std::fmt::Debug for BudgetStore {
     }
 }
 
-impl Store for BudgetStore {
-    fn backend(&self) -> &'static str {
-        BACKEND
+impl Decided for BudgetStore {
+    const BACKEND: &'static str = BACKEND;
+    const ANSWERS_AT_ONCE: bool = true;
+
+    async fn change<R: Request, A: Send + 'static>(
+        &self,
+        requests: &[R],
+        key: fn(&R) -> &RecordKey,
+        decide: fn(Option<&StoredRecord>, &R, Moment) -> (A, Change),
+    ) -> Answers<A> {
+        self.each(requests, key, decide)
     }
 
-    fn answers_at_once(&self) -> bool {
-        true
+    async fn look<A: Send + 'static>(
+        &self,
+        keys: &[RecordKey],
+        decide: fn(Option<&StoredRecord>, Moment) -> A,
+    ) -> Answers<A> {
+        self.each(keys, |key| key, |stored, _, at| (decide(stored, at), Change::None))
     }
 
-    async fn mark(&self, marks: &[Mark]) -> Answers<Marked> {
-        let asked = Sound::of(marks);
-        let marks = asked.requests();
-        let answers = self.each(marks, |mark| &mark.key, record::mark);
-        asked.answers(answers)
+    async fn put<R: Request>(
+        &self,
+        requests: &[R],
+        key: fn(&R) -> &RecordKey,
+        stored: fn(&R, Moment) -> StoredRecord,
+    ) -> Answers<()> {
+        self.each(requests, key, |_, request, at| ((), Change::Put(stored(request, at))))
     }
 
-    async fn unmark(&self, marks: &[Unmark]) -> Answers<Unmarked> {
-        self.each(marks, |mark| &mark.key, record::unmark)
-    }
-
-    async fn claim(&self, claims: &[ClaimRequest]) -> Answers<Claimed> {
-        let asked = Sound::of(claims);
-        let claims = asked.requests();
-        let answers = self.each(claims, |claim| &claim.key, record::claim);
-        asked.answers(answers)
-    }
-
-    async fn complete(&self, completions: &[Completion]) -> Answers<Held> {
-        let asked = Sound::of(completions);
-        let completions = asked.requests();
-        let answers = self.each(completions, |completion| &completion.hold.key, record::complete);
-        asked.answers(answers)
-    }
-
-    async fn release(&self, holds: &[Hold]) -> Answers<Held> {
-        self.each(holds, |hold| &hold.key, record::release)
-    }
-
-    async fn fail(&self, failures: &[ClaimFailure]) -> Answers<Held> {
-        let asked = Sound::of(failures);
-        let failures = asked.requests();
-        let answers = self.each(failures, |failure| &failure.hold.key, record::fail);
-        asked.answers(answers)
-    }
-
-    async fn renew(&self, renewals: &[Renewal]) -> Answers<Held> {
-        let asked = Sound::of(renewals);
-        let renewals = asked.requests();
-        let answers = self.each(renewals, |renewal| &renewal.hold.key, record::renew);
-        asked.answers(answers)
-    }
-
-    async fn look_up(&self, keys: &[RecordKey]) -> Answers<Known> {
-        self.each(keys, |key| key, |stored, _, at| (record::look_up(stored, at), Change::None))
-    }
-
-    async fn record(&self, records: &[Record]) -> Answers<()> {
-        let asked = Sound::of(records);
-        let records = asked.requests();
-        let answers = self.each(
-            records,
-            |record| &record.key,
-            |stored, record, at| ((), Change::Put(StoredRecord::recorded(stored, record, at))),
-        );
-        asked.answers(answers)
-    }
-
-    async fn forget(&self, keys: &[RecordKey]) -> Answers<bool> {
-        self.each(keys, |key| key, |stored, _, at| record::forget(stored, at))
-    }
-
-    async fn expire(&self, limit: usize) -> Result<Expired, StoreError> {
+    async fn remove_expired(&self, limit: usize) -> Result<Expired, StoreError> {
         let (now, mut records) = (self.clock.now(), self.lock());
         let mut expired = records.active.expire(now, limit);
         let (removed, more) = records.done.expire(now, (limit as u64).saturating_sub(expired.records));
@@ -257,23 +216,23 @@ impl Store for BudgetStore {
         Ok(expired)
     }
 
-    async fn scan(&self, from: Option<&Cursor>, limit: usize) -> Result<Page, StoreError> {
+    async fn page(&self, from: Option<&Cursor>, limit: usize) -> Result<Listing, StoreError> {
         let after = from.map(|cursor| RecordKey::from_stored(&cursor.0)).transpose()?;
         let (now, limit) = (self.clock.now(), limit.max(1));
-        let mut first: BTreeMap<RecordKey, Found> = BTreeMap::new();
+        let mut first: BTreeMap<RecordKey, Listed> = BTreeMap::new();
         let records = self.lock();
-        for (key, stored) in records.done.iter() {
+        for (key, stored) in records.done.iter().chain(records.active.iter()) {
             if now >= stored.until || after.as_ref().is_some_and(|after| key <= after) {
                 continue;
             }
-            first.insert(key.clone(), Found { key: key.clone(), expires_in: stored.until.since(now) });
+            first.insert(key.clone(), Listed::new(key.clone(), stored.state(), stored.until.since(now)));
             if first.len() > limit {
                 first.pop_last();
             }
         }
         drop(records);
         let next = first.last_key_value().filter(|_| first.len() == limit).map(|(key, _)| Cursor(key.to_stored()));
-        Ok(Page { found: first.into_values().collect(), next })
+        Ok(Listing { listed: first.into_values().collect(), next })
     }
 }
 

@@ -2,7 +2,7 @@
 //! suite.
 
 use super::*;
-use crate::Scope;
+use crate::{Scope, Store};
 use hapax::ManualClock;
 
 const HOUR: Duration = Duration::from_secs(3_600);

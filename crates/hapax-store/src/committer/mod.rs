@@ -5,18 +5,17 @@
 //! committed. A lone caller waits for its own commit only; among many callers, one commit serves
 //! all of them. Nothing touches a disk on a caller's thread.
 
-mod committed;
 mod pending;
 mod place;
 mod time;
 
 use super::codec;
+use super::decided::{Decided, Request};
 use super::error::{ErrorKind, StoreError};
 use super::inspect::Listing;
 use super::key::RecordKey;
 use super::record::{Change, Moment, StoredRecord};
-use super::request::{Answers, Cursor, Expired};
-pub use committed::Committed;
+use super::request::{Answers, Cursor, Expired, Limits};
 use hapax::Timestamp;
 use pending::Pending;
 pub use pending::Put;
@@ -143,66 +142,6 @@ impl<D: Database> Committer<D> {
         }
     }
 
-    /// Decides each request on the record of its key, and stores the decided record.
-    pub async fn change<R, A>(
-        &self,
-        requests: &[R],
-        key: fn(&R) -> &RecordKey,
-        decide: fn(Option<&StoredRecord>, &R, Moment) -> (A, Change),
-    ) -> Answers<A>
-    where
-        R: Clone + Send + 'static,
-        A: Send + 'static,
-    {
-        self.each(Kind::Writes, requests, key, move |group, key, request, now| {
-            let stored = group.find(&key)?;
-            let (answer, change) = decide(stored.as_ref(), request, group.at(now));
-            if let Change::Put(stored) = change {
-                group.put(key, &stored);
-            }
-            Ok(answer)
-        })
-        .await
-    }
-
-    /// Looks at the record of each key.
-    pub async fn look<A>(&self, keys: &[RecordKey], decide: fn(Option<&StoredRecord>, Moment) -> A) -> Answers<A>
-    where
-        A: Send + 'static,
-    {
-        let each = move |group: &mut Group<D>, key: Vec<u8>, _: &RecordKey, now| {
-            Ok(decide(group.find(&key)?.as_ref(), group.at(now)))
-        };
-        self.each(Kind::Reads, keys, |key| key, each).await
-    }
-
-    /// Stores a record for each request, whatever the earlier record is.
-    pub async fn put<R>(
-        &self,
-        requests: &[R],
-        key: fn(&R) -> &RecordKey,
-        stored: fn(&R, Moment) -> StoredRecord,
-    ) -> Answers<()>
-    where
-        R: Clone + Send + 'static,
-    {
-        self.each(Kind::Writes, requests, key, move |group, key, request, now| {
-            let stored = stored(request, group.at(now));
-            group.put(key, &stored);
-            Ok(())
-        })
-        .await
-    }
-
-    pub async fn expire(&self, limit: usize) -> Result<Expired, StoreError> {
-        self.call(Kind::Alone, 1, move |group| group.database.expire(limit)).await?
-    }
-
-    pub async fn list(&self, from: Option<&Cursor>, limit: usize) -> Result<Listing, StoreError> {
-        let from = from.cloned();
-        self.call(Kind::Alone, 1, move |group| group.database.list(from.as_ref(), limit)).await?
-    }
-
     async fn each<R, A>(
         &self,
         kind: Kind,
@@ -242,6 +181,72 @@ impl<D: Database> Committer<D> {
         let queue = self.queue.as_ref().ok_or_else(gone)?;
         queue.send(Call { kind, requests, decide: Box::new(decide) }).await.map_err(|_| gone())?;
         answered.await.map_err(|_| gone())?
+    }
+}
+
+/// A store that leaves everything to a committer's thread.
+pub trait Committed: Send + Sync + 'static {
+    type Database: Database;
+    const LIMITS: Limits;
+    const IS_PRIVATE: bool;
+
+    fn committer(&self) -> &Committer<Self::Database>;
+}
+
+impl<C: Committed> Decided for C {
+    const BACKEND: &'static str = C::Database::BACKEND;
+    const LIMITS: Limits = C::LIMITS;
+    const IS_PRIVATE: bool = C::IS_PRIVATE;
+
+    async fn change<R: Request, A: Send + 'static>(
+        &self,
+        requests: &[R],
+        key: fn(&R) -> &RecordKey,
+        decide: fn(Option<&StoredRecord>, &R, Moment) -> (A, Change),
+    ) -> Answers<A> {
+        let each = move |group: &mut Group<C::Database>, key: Vec<u8>, request: &R, now| {
+            let stored = group.find(&key)?;
+            let (answer, change) = decide(stored.as_ref(), request, group.at(now));
+            if let Change::Put(stored) = change {
+                group.put(key, &stored);
+            }
+            Ok(answer)
+        };
+        self.committer().each(Kind::Writes, requests, key, each).await
+    }
+
+    async fn look<A: Send + 'static>(
+        &self,
+        keys: &[RecordKey],
+        decide: fn(Option<&StoredRecord>, Moment) -> A,
+    ) -> Answers<A> {
+        let each = move |group: &mut Group<C::Database>, key: Vec<u8>, _: &RecordKey, now| {
+            Ok(decide(group.find(&key)?.as_ref(), group.at(now)))
+        };
+        self.committer().each(Kind::Reads, keys, |key| key, each).await
+    }
+
+    async fn put<R: Request>(
+        &self,
+        requests: &[R],
+        key: fn(&R) -> &RecordKey,
+        stored: fn(&R, Moment) -> StoredRecord,
+    ) -> Answers<()> {
+        let each = move |group: &mut Group<C::Database>, key, request: &R, now| {
+            let stored = stored(request, group.at(now));
+            group.put(key, &stored);
+            Ok(())
+        };
+        self.committer().each(Kind::Writes, requests, key, each).await
+    }
+
+    async fn remove_expired(&self, limit: usize) -> Result<Expired, StoreError> {
+        self.committer().call(Kind::Alone, 1, move |group| group.database.expire(limit)).await?
+    }
+
+    async fn page(&self, from: Option<&Cursor>, limit: usize) -> Result<Listing, StoreError> {
+        let from = from.cloned();
+        self.committer().call(Kind::Alone, 1, move |group| group.database.list(from.as_ref(), limit)).await?
     }
 }
 

@@ -2,9 +2,10 @@
 
 use super::*;
 use crate::key::Scope;
-use crate::record::{self, State};
+use crate::record::State;
 use crate::request::{Mark, Marked};
 use crate::sync::Mutex;
+use crate::{Inspect, Store};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -82,19 +83,31 @@ impl Database for Fake {
     }
 }
 
-async fn start(ends: impl IntoIterator<Item = End>) -> (Fake, Arc<Committer<Fake>>) {
+struct Kept(Committer<Fake>);
+
+impl Committed for Kept {
+    type Database = Fake;
+    const LIMITS: Limits = Limits::batches_of(8);
+    const IS_PRIVATE: bool = true;
+
+    fn committer(&self) -> &Committer<Fake> {
+        &self.0
+    }
+}
+
+async fn start(ends: impl IntoIterator<Item = End>) -> (Fake, Arc<Kept>) {
     let fake = Fake::default();
     fake.0.lock().unwrap().ends.extend(ends);
     let database = fake.clone();
-    (fake, Arc::new(Committer::start("it".into(), || Ok(database)).await.unwrap()))
+    (fake, Arc::new(Kept(Committer::start("it".into(), || Ok(database)).await.unwrap())))
 }
 
 fn mark_of(id: &str, attempt: u64) -> Mark {
     Mark { key: RecordKey::new(&Scope::default(), id), attempt, retention: Duration::from_secs(60) }
 }
 
-async fn mark(committer: &Committer<Fake>, id: &str, attempt: u64) -> Result<Marked, StoreError> {
-    committer.change(&[mark_of(id, attempt)], |mark| &mark.key, record::mark).await?.remove(0)
+async fn mark(store: &Kept, id: &str, attempt: u64) -> Result<Marked, StoreError> {
+    store.mark(&[mark_of(id, attempt)]).await?.remove(0)
 }
 
 /// Waits until the calls of spawned tasks have come to the point where they wait.
@@ -107,10 +120,10 @@ async fn all_wait() {
 #[tokio::test]
 async fn what_gathers_during_a_commit_is_decided_in_order_and_committed_as_one() {
     let (go_on, waits) = std::sync::mpsc::channel::<()>();
-    let (fake, committer) = start([End::Waits(waits)]).await;
+    let (fake, store) = start([End::Waits(waits)]).await;
     let asks = |i: u64| {
-        let committer = Arc::clone(&committer);
-        tokio::spawn(async move { mark(&committer, &format!("{}", i % 10), i + 1).await })
+        let store = Arc::clone(&store);
+        tokio::spawn(async move { mark(&store, &format!("{}", i % 10), i + 1).await })
     };
     let first = asks(0);
     while fake.0.lock().unwrap().begun.is_empty() {
@@ -130,16 +143,16 @@ async fn what_gathers_during_a_commit_is_decided_in_order_and_committed_as_one()
 #[tokio::test]
 async fn expiry_is_in_a_group_of_its_own() {
     let (go_on, waits) = std::sync::mpsc::channel::<()>();
-    let (fake, committer) = start([End::Waits(waits)]).await;
+    let (fake, store) = start([End::Waits(waits)]).await;
     let asks = |id: &'static str| {
-        let committer = Arc::clone(&committer);
-        tokio::spawn(async move { mark(&committer, id, 1).await.unwrap() })
+        let store = Arc::clone(&store);
+        tokio::spawn(async move { mark(&store, id, 1).await.unwrap() })
     };
     let mut tasks = vec![asks("a"), asks("b")];
     all_wait().await;
     let expiry = tokio::spawn({
-        let committer = Arc::clone(&committer);
-        async move { committer.expire(10).await.unwrap().records }
+        let store = Arc::clone(&store);
+        async move { store.expire(10).await.unwrap().records }
     });
     all_wait().await;
     tasks.push(asks("c"));
@@ -155,33 +168,33 @@ async fn expiry_is_in_a_group_of_its_own() {
 
 #[tokio::test]
 async fn after_a_commit_of_which_nobody_knows_nothing_more_is_acknowledged() {
-    let (fake, committer) = start([End::Broken]).await;
+    let (fake, store) = start([End::Broken]).await;
     for _ in 0..3 {
-        let error = mark(&committer, "a", 1).await.unwrap_err();
+        let error = mark(&store, "a", 1).await.unwrap_err();
         assert!(error.to_string().contains("the sync failed"), "{error}");
     }
-    assert!(committer.look(&[mark_of("a", 1).key], record::look_up).await.is_err());
-    assert!(committer.expire(1).await.is_err());
+    assert!(store.look_up(&[mark_of("a", 1).key]).await.is_err());
+    assert!(store.expire(1).await.is_err());
     assert_eq!(fake.0.lock().unwrap().begun, [true], "the database is not asked again");
-    drop(committer);
+    drop(store);
     assert!(!fake.0.lock().unwrap().closed, "nor is anything written to it at the end");
 }
 
 #[tokio::test]
 async fn after_a_commit_that_was_undone_it_goes_on_without_what_was_decided() {
-    let (fake, committer) = start([End::Undone]).await;
-    assert!(mark(&committer, "a", 1).await.unwrap_err().to_string().contains("full"));
-    assert_eq!(mark(&committer, "a", 2).await.unwrap(), Marked::Fresh);
-    assert_eq!(committer.list(None, 1).await.unwrap_err().kind(), ErrorKind::Unavailable);
-    drop(committer);
+    let (fake, store) = start([End::Undone]).await;
+    assert!(mark(&store, "a", 1).await.unwrap_err().to_string().contains("full"));
+    assert_eq!(mark(&store, "a", 2).await.unwrap(), Marked::Fresh);
+    assert_eq!(store.list(None, 1).await.unwrap_err().kind(), ErrorKind::Unavailable);
+    drop(store);
     assert!(fake.0.lock().unwrap().closed);
 }
 
 #[tokio::test]
 async fn a_panic_on_the_thread_is_an_error_for_all_who_ask() {
-    let (_fake, committer) = start([End::Panics]).await;
+    let (_fake, store) = start([End::Panics]).await;
     for _ in 0..3 {
-        assert_eq!(mark(&committer, "a", 1).await.unwrap_err().kind(), ErrorKind::Unavailable);
+        assert_eq!(mark(&store, "a", 1).await.unwrap_err().kind(), ErrorKind::Unavailable);
     }
     let opened = Committer::<Fake>::start("it".into(), || panic!("a bug in a library")).await;
     assert_eq!(opened.err().unwrap().kind(), ErrorKind::Corrupt);
@@ -189,11 +202,11 @@ async fn a_panic_on_the_thread_is_an_error_for_all_who_ask() {
 
 #[tokio::test]
 async fn what_is_kept_and_damaged_is_an_error_of_one_request() {
-    let (fake, committer) = start([]).await;
+    let (fake, store) = start([]).await;
     fake.0.lock().unwrap().records.insert(mark_of("a", 1).key.to_stored(), b"?".to_vec());
-    let answers = committer.change(&[mark_of("a", 1), mark_of("b", 2)], |mark| &mark.key, record::mark).await.unwrap();
+    let answers = store.mark(&[mark_of("a", 1), mark_of("b", 2)]).await.unwrap();
     assert!(matches!(&answers[..], [Err(error), Ok(Marked::Fresh)] if error.kind() == ErrorKind::Corrupt));
     let stored = StoredRecord { state: State::Failed, token: 7, fingerprint: None, until: Timestamp::from_secs(2_000) };
     fake.0.lock().unwrap().records.insert(mark_of("a", 1).key.to_stored(), codec::encode(&stored));
-    assert!(matches!(mark(&committer, "a", 1).await.unwrap(), Marked::InProgress { .. }));
+    assert!(matches!(mark(&store, "a", 1).await.unwrap(), Marked::InProgress { .. }));
 }

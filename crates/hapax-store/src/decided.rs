@@ -1,0 +1,149 @@
+//! The implementation of `Store` for those that decide request after request on a record that they
+//! have.
+
+use super::contract::Store;
+use super::error::StoreError;
+use super::inspect::{Inspect, Inspected, Listing};
+use super::key::RecordKey;
+use super::record::{self, Change, Moment, StoredRecord};
+use super::request::*;
+use super::times::Sound;
+
+/// A place of records. What becomes of a record, [`record`] decides.
+pub trait Decided: Send + Sync + 'static {
+    const BACKEND: &'static str;
+    const LIMITS: Limits = Limits { batch: 1_024, under_way: 2 };
+    /// True if no other process can have it open at the same time.
+    const IS_PRIVATE: bool = false;
+    /// True if every call finishes when it is polled for the first time.
+    const ANSWERS_AT_ONCE: bool = false;
+
+    /// Decides each request on the record of its key, and keeps the decided record.
+    fn change<R: Request, A: Send + 'static>(
+        &self,
+        requests: &[R],
+        key: fn(&R) -> &RecordKey,
+        decide: fn(Option<&StoredRecord>, &R, Moment) -> (A, Change),
+    ) -> impl Future<Output = Answers<A>> + Send;
+
+    /// Looks at the record of each key.
+    fn look<A: Send + 'static>(
+        &self,
+        keys: &[RecordKey],
+        decide: fn(Option<&StoredRecord>, Moment) -> A,
+    ) -> impl Future<Output = Answers<A>> + Send;
+
+    /// Keeps a record for each request, whatever the earlier record is.
+    fn put<R: Request>(
+        &self,
+        requests: &[R],
+        key: fn(&R) -> &RecordKey,
+        stored: fn(&R, Moment) -> StoredRecord,
+    ) -> impl Future<Output = Answers<()>> + Send;
+
+    /// Removes expired records.
+    fn remove_expired(&self, limit: usize) -> impl Future<Output = Result<Expired, StoreError>> + Send;
+
+    /// Returns a page of a list of records.
+    fn page(&self, from: Option<&Cursor>, limit: usize) -> impl Future<Output = Result<Listing, StoreError>> + Send;
+}
+
+/// A request that another thread may decide.
+pub trait Request: Clone + Send + Sync + 'static {}
+
+impl<R: Clone + Send + Sync + 'static> Request for R {}
+
+impl<D: Decided> Store for D {
+    fn backend(&self) -> &'static str {
+        D::BACKEND
+    }
+
+    fn limits(&self) -> Limits {
+        D::LIMITS
+    }
+
+    fn is_private(&self) -> bool {
+        D::IS_PRIVATE
+    }
+
+    fn answers_at_once(&self) -> bool {
+        D::ANSWERS_AT_ONCE
+    }
+
+    async fn mark(&self, marks: &[Mark]) -> Answers<Marked> {
+        let asked = Sound::of(marks);
+        let marks = asked.requests();
+        let answers = self.change(marks, |mark| &mark.key, record::mark).await;
+        asked.answers(answers)
+    }
+
+    async fn unmark(&self, marks: &[Unmark]) -> Answers<Unmarked> {
+        self.change(marks, |mark| &mark.key, record::unmark).await
+    }
+
+    async fn claim(&self, claims: &[ClaimRequest]) -> Answers<Claimed> {
+        let asked = Sound::of(claims);
+        let claims = asked.requests();
+        let answers = self.change(claims, |claim| &claim.key, record::claim).await;
+        asked.answers(answers)
+    }
+
+    async fn complete(&self, completions: &[Completion]) -> Answers<Held> {
+        let asked = Sound::of(completions);
+        let completions = asked.requests();
+        let answers = self.change(completions, |completion| &completion.hold.key, record::complete).await;
+        asked.answers(answers)
+    }
+
+    async fn release(&self, holds: &[Hold]) -> Answers<Held> {
+        self.change(holds, |hold| &hold.key, record::release).await
+    }
+
+    async fn fail(&self, failures: &[ClaimFailure]) -> Answers<Held> {
+        let asked = Sound::of(failures);
+        let failures = asked.requests();
+        let answers = self.change(failures, |failure| &failure.hold.key, record::fail).await;
+        asked.answers(answers)
+    }
+
+    async fn renew(&self, renewals: &[Renewal]) -> Answers<Held> {
+        let asked = Sound::of(renewals);
+        let renewals = asked.requests();
+        let answers = self.change(renewals, |renewal| &renewal.hold.key, record::renew).await;
+        asked.answers(answers)
+    }
+
+    async fn look_up(&self, keys: &[RecordKey]) -> Answers<Known> {
+        self.look(keys, record::look_up).await
+    }
+
+    async fn record(&self, records: &[Record]) -> Answers<()> {
+        let asked = Sound::of(records);
+        let records = asked.requests();
+        let stored = |record: &Record, at| StoredRecord::recorded(None, record, at);
+        let answers = self.put(records, |record| &record.key, stored).await;
+        asked.answers(answers)
+    }
+
+    async fn forget(&self, keys: &[RecordKey]) -> Answers<bool> {
+        self.change(keys, |key| key, |stored, _, at| record::forget(stored, at)).await
+    }
+
+    async fn expire(&self, limit: usize) -> Result<Expired, StoreError> {
+        self.remove_expired(limit).await
+    }
+
+    async fn scan(&self, from: Option<&Cursor>, limit: usize) -> Result<Page, StoreError> {
+        self.page(from, limit).await.map(Page::of)
+    }
+}
+
+impl<D: Decided> Inspect for D {
+    async fn inspect(&self, keys: &[RecordKey]) -> Answers<Option<Inspected>> {
+        self.look(keys, record::inspect).await
+    }
+
+    async fn list(&self, from: Option<&Cursor>, limit: usize) -> Result<Listing, StoreError> {
+        self.page(from, limit).await
+    }
+}
