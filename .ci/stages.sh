@@ -27,10 +27,10 @@ install() { # a package of Debian
 # Servers, a browser, libraries and compilers that tests need.
 servers() {
     local server package
-    for server in redis-server postgres pgbouncer nats-server rabbitmq-server go valgrind; do
+    for server in redis-server postgres pgbouncer nats-server rabbitmq-server valgrind; do
         [ -n "$(find /usr/bin /usr/sbin /usr/local/bin /usr/lib/postgresql -name "$server" -print -quit 2>/dev/null)" ] && continue
         package=${server/#postgres/postgresql}
-        install "${package/%go/golang-go}" || skip "tests with $server: it is not installed, and could not be (as root, from Debian)"
+        install "$package" || skip "tests with $server: it is not installed, and could not be (as root, from Debian)"
     done
     for package in iproute2 libssl-dev pkg-config librocksdb-dev libclang-dev node-typescript prometheus qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross; do
         has_package "$package" || install "$package" || true
@@ -113,8 +113,6 @@ model() { # which, which tests
 explorer() { HAPAX_EXPLORE_SEED=1 HAPAX_EXPLORE_SCENARIOS=100 model explore explore; }
 # The memory orderings, complete up to three preemptions.
 loom() { model loom models; }
-# Three hundred thousand random schedules: to optimize for them would take longer than they do.
-shuttle() { CARGO_PROFILE_RELEASE_OPT_LEVEL=1 model shuttle models; }
 
 fuzz_targets() {
     local target found
@@ -159,12 +157,8 @@ packages() {
 # The long forms, which a week's run has and no other: random tests have more seeds, campaigns take
 # longer, and 1 GB goes through the command. Optimized, they are over in less time.
 long_tests() { HAPAX_LONG=1 CARGO_PROFILE_TEST_OPT_LEVEL=1 CARGO_TARGET_DIR=target/long scripts/test; }
-# All random scenarios, and two million schedules.
-long_models() {
-    export HAPAX_LONG=1
-    model explore explore
-    model shuttle models
-}
+# All random scenarios.
+long_models() { HAPAX_LONG=1 model explore explore; }
 # What others have written has no more features than each crate asks for by itself.
 long_features() { CARGO_TARGET_DIR=target/alone scripts/features alone; }
 

@@ -1,6 +1,6 @@
 //! Synchronization: the one file that imports atomics, and the locks that are part of a protocol.
-//! They are std's in a build, and those of a model under `--cfg modelled` and one of `--cfg loom`,
-//! `--cfg shuttle`, `--cfg explore`.
+//! They are std's in a build, and those of a model under `--cfg modelled` and `--cfg loom` or `--cfg
+//! explore`.
 
 pub(crate) use std::sync::atomic::Ordering;
 use std::sync::{LockResult, PoisonError};
@@ -12,7 +12,7 @@ pub(crate) use std::{
 };
 
 // (The explorer of the window has no locks: it does not explore claims.)
-#[cfg(not(any(loom, shuttle, all(test, not(modelled)))))]
+#[cfg(not(any(loom, all(test, not(modelled)))))]
 pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
 #[cfg(all(test, not(modelled)))]
 pub(crate) use turns::{Condvar, Mutex, MutexGuard};
@@ -24,15 +24,6 @@ pub(crate) use {
         sync::{Condvar, Mutex, MutexGuard, atomic::fence},
     },
     loomed::AtomicU64,
-};
-
-#[cfg(shuttle)]
-pub(crate) use shuttle::{
-    hint::spin_loop,
-    sync::{
-        Condvar, Mutex, MutexGuard,
-        atomic::{AtomicU64, fence},
-    },
 };
 
 #[cfg(explore)]
@@ -90,7 +81,7 @@ pub(crate) fn complete_seq_cst() {
 pub(crate) mod explored;
 #[cfg(loom)]
 mod loomed;
-#[cfg(all(test, any(loom, shuttle)))]
+#[cfg(all(test, loom))]
 pub(crate) mod model;
 #[cfg(all(test, not(modelled)))]
 pub(crate) mod turns;

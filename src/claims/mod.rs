@@ -15,7 +15,7 @@ mod effects;
 mod filter;
 mod fingerprints;
 mod map;
-#[cfg(all(test, any(loom, shuttle)))]
+#[cfg(all(test, loom))]
 mod models;
 mod name;
 mod restore;

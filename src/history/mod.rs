@@ -4,7 +4,7 @@
 //! how they are forgotten, [`turn`] the word that decides when.
 
 mod block;
-#[cfg(all(test, any(loom, shuttle)))]
+#[cfg(all(test, loom))]
 mod models;
 mod rotating;
 mod sizing;

@@ -393,5 +393,5 @@ fn offset_of(seen: i64) -> Option<i64> {
     (seen > DECLARED).then_some(seen)
 }
 
-#[cfg(all(test, any(loom, shuttle)))]
+#[cfg(all(test, loom))]
 mod models;

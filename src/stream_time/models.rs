@@ -1,4 +1,4 @@
-//! Models of the first event beside calls that go by the clock, under loom and shuttle: no call
+//! Models of the first event beside calls that go by the clock, under loom: no call
 //! leaves the window's time behind the event's.
 
 use super::*;

@@ -24,7 +24,7 @@ mod forget;
 mod fuzzing;
 mod growth;
 mod kernel;
-#[cfg(all(test, any(loom, shuttle)))]
+#[cfg(all(test, loom))]
 mod models;
 #[cfg(all(target_arch = "aarch64", target_endian = "little", not(modelled)))]
 mod neon;

@@ -23,9 +23,6 @@ pub enum CommandError {
     /// All is done, and strategies gave more wrong answers than they promise, or none at all.
     #[cfg(feature = "bench")]
     Wrong(String),
-    /// All is done, and what was found is printed.
-    #[cfg(feature = "verify")]
-    Found,
     /// An interrupt. All that was finished is written.
     #[cfg(feature = "bench")]
     Interrupted,
@@ -51,8 +48,6 @@ impl CommandError {
     pub const LOST: u8 = 5;
     #[cfg(feature = "bench")]
     pub const WRONG: u8 = 1;
-    #[cfg(feature = "verify")]
-    pub const FOUND: u8 = 1;
     #[cfg(feature = "bench")]
     pub const INTERRUPTED: u8 = 130; // as shells have it
 
@@ -85,8 +80,6 @@ impl CommandError {
             CommandError::Wrong(text) => Some(text),
             #[cfg(feature = "bench")]
             CommandError::Interrupted => Some("interrupted: what was finished is kept"),
-            #[cfg(feature = "verify")]
-            CommandError::Found => None,
             CommandError::ClosedPipe | CommandError::Signal(_) => None,
         }
     }
@@ -102,8 +95,6 @@ impl CommandError {
             CommandError::Wrong(_) => ExitCode::from(Self::WRONG),
             #[cfg(feature = "bench")]
             CommandError::Interrupted => ExitCode::from(Self::INTERRUPTED),
-            #[cfg(feature = "verify")]
-            CommandError::Found => ExitCode::from(Self::FOUND),
             CommandError::Signal(signal) => ExitCode::from(Self::of_signal(*signal)),
             CommandError::ClosedPipe => ExitCode::SUCCESS,
         }

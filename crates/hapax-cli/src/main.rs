@@ -15,8 +15,6 @@ mod records;
 mod shell;
 #[cfg(feature = "store")]
 mod store;
-#[cfg(feature = "verify")]
-mod verify;
 
 #[cfg(any(feature = "man", test))]
 use clap::CommandFactory;
@@ -46,10 +44,6 @@ enum Command {
     /// Compare ways to deduplicate: how fast, how large, how often wrong
     #[cfg(feature = "bench")]
     Bench(Box<bench::BenchArgs>),
-    /// Say whether a recorded history is that of a correct deduplication
-    #[cfg(feature = "verify")]
-    #[command(long_about = verify::ABOUT)]
-    Verify(verify::VerifyArgs),
     /// Look into a directory that `filter --state`, or an engine with a journal, has left
     #[command(subcommand)]
     Journal(journal::JournalCommand),
@@ -88,8 +82,6 @@ fn run(command: Command) -> Result<(), CommandError> {
         Command::Plan(options) => plan::run(*options),
         #[cfg(feature = "bench")]
         Command::Bench(options) => bench::run(*options),
-        #[cfg(feature = "verify")]
-        Command::Verify(options) => verify::run(options),
         Command::Journal(command) => journal::run(command),
         #[cfg(feature = "store")]
         Command::Store(command) => store::run(*command),
@@ -119,7 +111,6 @@ fn left_out(name: &str) -> Option<CommandError> {
         "bench" if !cfg!(feature = "bench") => ("compiles all that it compares", name),
         "completions" | "man" if !cfg!(feature = "man") => ("compiles what writes them", "man"),
         "store" if !cfg!(feature = "store") => ("compiles the clients of all stores", name),
-        "verify" if !cfg!(feature = "verify") => ("compiles a test harness", name),
         _ => return None,
     };
     Some(CommandError::Usage(error::left_out(&format!("`{name}`"), why, feature)))

@@ -30,7 +30,7 @@ pub fn line(text: &str) -> String {
 }
 
 /// Returns a line with a JSON value, in which the same is escaped, as JSON does it.
-#[cfg(any(feature = "store", feature = "verify"))]
+#[cfg(feature = "store")]
 pub fn json_line(value: &serde_json::Value) -> String {
     use std::fmt::Write;
 

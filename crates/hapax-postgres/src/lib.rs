@@ -136,6 +136,6 @@ pub use worker::{Handler, Worker};
 
 use crate::store::BACKEND;
 
-/// The error that a handler or a publisher returns. Its text is kept.
-/// [`GiveUp`](hapax_message::GiveUp) says that another attempt cannot help.
+/// The error that a handler or a publisher returns. Its text is kept. [`GiveUp`] says that another
+/// attempt cannot help.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

@@ -15,10 +15,10 @@
 //! [`LogConsumer`] does it for logs that can be read again, with one sync for each batch and no
 //! store: check, handle, checkpoint, acknowledge.
 //!
-//! A [`Router`] has a handler for each kind of message. An error with
-//! [`GiveUp`](hapax_message::GiveUp) says that no other attempt can help, one with [`Later`] that
-//! it was none. A [`Consumer`] handles messages of a key [in order](ConsumerBuilder::in_order_by)
-//! if it is told to. Where their ids come from is in [`hapax_message`].
+//! A [`Router`] has a handler for each kind of message. An error with [`GiveUp`] says that no other
+//! attempt can help, one with [`Later`] that it was none. A [`Consumer`] handles messages of a key
+//! [in order](ConsumerBuilder::in_order_by) if it is told to. Where their ids come from is in
+//! [`hapax_message`].
 //!
 //! [`StreamExt`] does less, for any stream: it [leaves out](StreamExt::dedup_by) duplicates, or
 //! [claims](StreamExt::claim_by) each item.

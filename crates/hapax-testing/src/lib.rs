@@ -136,8 +136,6 @@ mod record;
 mod recorder;
 mod report;
 mod rules;
-#[cfg(feature = "shuttle")]
-pub mod schedules;
 mod script;
 mod search;
 mod shrink;

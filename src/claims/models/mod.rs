@@ -1,6 +1,5 @@
-//! Models of the protocol between claims and checks: under loom (every execution with at most three
-//! preemptions, and every reordering that the memory orderings allow) and under shuttle (schedules
-//! drawn at random, sequentially consistent).
+//! Models of the protocol between claims and checks: under loom, every execution with at most three
+//! preemptions and every reordering that the memory orderings allow.
 //!
 //! The scenarios below say what is done to one id, [`world`] does it, and [`judge`] says whether
 //! the answers are right. The code is that of the shards; the window is one bit, which is forgotten
@@ -43,13 +42,11 @@ const fn scenario(first: &'static [Op], threads: &'static [&'static [Op]]) -> Sc
     Scenario { first, threads, last: LAST }
 }
 
-/// Makes each scenario a test of its own, so that they share the machine's cores. Some take loom
-/// too long.
+/// Makes each scenario a test of its own, so that they share the machine's cores.
 macro_rules! scenarios {
-    ($($(#[$only:meta])? $name:ident: $scenario:expr;)*) => {
-        const SCENARIOS: &[(&str, Scenario)] = &[$($(#[$only])? (stringify!($name), $scenario)),*];
+    ($($name:ident: $scenario:expr;)*) => {
+        const SCENARIOS: &[(&str, Scenario)] = &[$((stringify!($name), $scenario)),*];
         $(
-            $(#[$only])?
             #[test]
             fn $name() {
                 const SCENARIO: &Scenario = &$scenario;
@@ -96,38 +93,6 @@ scenarios! {
         &[],
         &[&[Check(1)], &[Check(1), Forget(1), Claim(1, 100), Release]],
     );
-    #[cfg(shuttle)]
-    forgotten_while_two_accept_it: scenario(
-        &[Claim(1, 100)],
-        &[&[Release, Check(1), Forget(1)], &[Check(1)], &[Check(1), Forget(1)]],
-    );
-    #[cfg(shuttle)]
-    forgotten_beside_a_claim_and_a_check: scenario(
-        &[Check(1)],
-        &[&[Forget(1)], &[Claim(1, 100), Complete], &[Check(1)]],
-    );
-    #[cfg(shuttle)]
-    claimed_and_completed_beside_two_checks: scenario(&[], &[&[Claim(1, 100), Complete], &[Check(1)], &[Check(1)]]);
-    #[cfg(shuttle)]
-    claimed_and_released_beside_two_checks: scenario(
-        &[],
-        &[&[Claim(1, 100), Release], &[Check(1)], &[Check(1), Check(1)]],
-    );
-    #[cfg(shuttle)]
-    claimed_again_beside_two_checks: scenario(
-        &[Claim(1, 100)],
-        &[&[Release, Claim(1, 100), Complete], &[Check(1)], &[Check(1)]],
-    );
-    #[cfg(shuttle)]
-    everybody_wants_it: scenario(
-        &[],
-        &[&[Claim(1, 100), Complete], &[Claim(1, 100), Release], &[Check(1)], &[Check(1)]],
-    );
-    #[cfg(shuttle)]
-    it_changes_hands: scenario(
-        &[Claim(1, 10)],
-        &[&[Complete], &[Claim(20, 100), Release], &[Check(20), Check(20)]],
-    );
 }
 
 /// The rules, each with the scenario that fails when the rule is left out.
@@ -143,8 +108,7 @@ const MISSED: &[(Rule, &str)] = &[
     (DoneFirst, "completed_beside_two_checks"),
     (ForgetLater, "forgotten_while_it_is_accepted"),
     (TokenHolds, "completed_late"),
-    // This scenario is about the order in which others see memory; shuttle knows only one order.
-    #[cfg(loom)]
+    // About the order in which others see memory.
     (AnnounceInOrder, "a_claim_and_a_check"),
 ];
 
@@ -154,7 +118,7 @@ fn rules_are_missed() {
     for &(rule, name) in MISSED {
         let (_, scenario) = SCENARIOS.iter().find(|(other, _)| *other == name).expect("a scenario's name");
         match model::rejects(rule, move || world::run(scenario)) {
-            Some(after) => println!("{}: without {rule:?}: {name}, after {after} executions", model::CHECKER),
+            Some(after) => println!("without {rule:?}: {name}, after {after} executions"),
             None => unnoticed.push((rule, name)),
         }
     }

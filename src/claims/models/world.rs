@@ -85,9 +85,8 @@ impl World {
     fn call(&self, op: Op, caller: Caller) -> Caller {
         let number = {
             let mut history = self.history.lock().unwrap();
-            // Under loom "later" means nothing; only what happened before does.
-            let known = if cfg!(loom) { caller.known } else { caller.known | history.over() };
-            history.begin(op, known)
+            // "Later" means nothing; only what happened before does.
+            history.begin(op, caller.known)
         };
         let answer = self.answer(op, caller.token);
         self.history.lock().unwrap().end(number, answer);

@@ -6,31 +6,9 @@ use super::scenarios;
 
 scenarios! {
     an_empty_bucket: scenario(&[], &[&[Check(1, 1)], &[Check(1, 1)]]);
-    #[cfg(shuttle)]
-    an_empty_bucket_three_callers_a_clock_ahead: scenario(
-        &[],
-        &[&[Check(1, 1)], &[Check(1, 2)], &[Check(1, 1)]],
-    );
-    #[cfg(shuttle)]
-    a_full_bucket_two_callers_and_another_id: scenario(
-        &[Check(5, 1), Check(6, 1)],
-        &[&[Check(1, 1)], &[Check(1, 2)], &[Check(2, 1), Check(3, 1)]],
-    );
-    #[cfg(shuttle)]
-    two_buckets_three_callers_displaced_in_both_directions: scenario(
-        &[Check(1, 1), Check(2, 1), Check(111, 1), Check(112, 1)],
-        &[&[Check(3, 1), Check(1, 1)], &[Check(113, 1), Check(111, 1)], &[Check(1, 2), Check(2, 2)]],
-    );
-    #[cfg(shuttle)]
-    more_than_a_round_goes_by_and_entries_are_displaced: scenario(
-        &[Check(5, 1), Check(6, 1)],
-        &[&[Check(1, 1)], &[Check(2, 1), Check(1, 1), Check(3, 1)]],
-    );
     a_full_bucket: scenario(&[Check(5, 1), Check(6, 1)], &[&[Check(1, 1)], &[Check(1, 2)]]);
     a_bucket_of_expired_entries: scenario(&[Check(5, 1), Check(6, 1)], &[&[Check(1, 7)], &[Check(1, 8)]]);
     a_round_goes_by: scenario(&[], &[&[Check(1, 1)], &[Check(2, 1), Check(1, 1)]]);
-    #[cfg(shuttle)]
-    more_than_a_round_goes_by: scenario(&[], &[&[Check(1, 1)], &[Check(2, 1), Check(1, 1), Check(3, 1)]]);
     an_entry_is_displaced_while_it_is_checked: scenario(
         &[Check(1, 1), Check(6, 1)],
         &[&[Check(2, 1)], &[Check(1, 2)]],
@@ -98,14 +76,6 @@ scenarios! {
         &[&[Check(222, 9)], &[Check(251, 9)]],
     )
     .with_buckets(4);
-    #[cfg(shuttle)]
-    a_flag_older_than_what_it_protects: scenario(
-        &[],
-        &[
-            &[Check(5, 1), Check(1, 6), Check(1, 10)],
-            &[Check(1, 3), Check(2, 3), Forget(2, 3), Check(3, 7), Check(4, 7)],
-        ],
-    );
     an_entry_is_refreshed_by_two: scenario(&[Check(1, 1)], &[&[Check(1, 2)], &[Check(1, 4), Check(1, 7)]])
         .with_refresh();
     an_entry_is_refreshed_while_it_is_displaced: scenario(
@@ -113,21 +83,9 @@ scenarios! {
         &[&[Check(2, 2)], &[Check(1, 4)]],
     )
     .with_refresh();
-    #[cfg(shuttle)]
-    an_entry_is_refreshed_while_it_is_displaced_and_checked: scenario(
-        &[Check(1, 1), Check(6, 1)],
-        &[&[Check(2, 2)], &[Check(1, 4), Check(1, 7)]],
-    )
-    .with_refresh();
     an_away_entry_is_refreshed_by_two: scenario(
         &[Check(1, 1), Check(6, 1), Check(2, 1)],
         &[&[Check(1, 2)], &[Check(1, 3)]],
-    )
-    .with_refresh();
-    #[cfg(shuttle)]
-    an_away_entry_is_refreshed_by_two_and_checked: scenario(
-        &[Check(1, 1), Check(6, 1), Check(2, 1)],
-        &[&[Check(1, 2)], &[Check(1, 3), Check(1, 6)]],
     )
     .with_refresh();
     an_entry_is_forgotten_and_checked: scenario(
@@ -142,30 +100,11 @@ scenarios! {
         &[Check(1, 1), Check(6, 1)],
         &[&[Check(2, 1), Check(1, 1)], &[Forget(1, 1)]],
     );
-    #[cfg(shuttle)]
-    an_away_entry_is_forgotten_while_it_is_refreshed: scenario(
-        &[Check(1, 1), Check(6, 1), Check(2, 1)],
-        &[&[Check(1, 2)], &[Forget(1, 2), Check(1, 2)]],
-    )
-    .with_refresh();
-    #[cfg(shuttle)]
-    an_entry_is_refreshed_and_displaces_itself_while_it_is_forgotten: scenario(
-        &[Check(1, 1), Check(6, 1), Check(111, 1), Check(2, 1), Check(7, 1)],
-        &[&[Check(1, 2)], &[Forget(1, 2), Check(1, 2)]],
-    )
-    .with_refresh();
     all_are_forgotten_while_one_is_displaced: scenario(
         &[Check(1, 1), Check(6, 1)],
         &[&[Check(2, 1)], &[ForgetAll(1), Check(1, 1)]],
     );
     a_sweep_and_a_look: scenario(&[Check(1, 1)], &[&[Look(1, 1026)], &[Look(2, 1026)]]);
-    #[cfg(shuttle)]
-    a_sweep_and_an_old_entry: scenario(&[Check(1, 1)], &[&[Check(1, 1026)], &[Check(1, 1026)]]);
-    #[cfg(shuttle)]
-    a_sweep_and_an_insertion: scenario(
-        &[Check(5, 1)],
-        &[&[Check(2, 1000)], &[Check(1, 1000), Check(1, 1000)]],
-    );
     a_sweep_and_a_displacement: scenario(
         &[Check(1, 1), Check(5, 479), Check(6, 479)],
         &[&[Check(5, 482)], &[Check(2, 481), Check(6, 482)]],

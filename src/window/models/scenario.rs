@@ -87,14 +87,12 @@ impl Scenario {
 }
 
 /// Defines scenarios by name. Each is a test of its own, so that they share the machine's cores.
-/// Some take loom too long.
 macro_rules! scenarios {
-    ($($(#[$only:meta])? $name:ident: $scenario:expr;)*) => {
+    ($($name:ident: $scenario:expr;)*) => {
         pub(crate) const SCENARIOS: &[(&str, super::scenario::Scenario)] = &[
-            $($(#[$only])? (stringify!($name), $scenario)),*
+            $((stringify!($name), $scenario)),*
         ];
         $(
-            $(#[$only])?
             #[test]
             fn $name() {
                 const SCENARIO: &super::scenario::Scenario = &$scenario;

@@ -69,7 +69,6 @@ impl World {
             calls.into_iter().zip(fresh).for_each(|(call, fresh)| self.end(call, Some(fresh)));
             return calls.iter().fold(0, |set, call| set | 1 << call);
         }
-        let known = self.over(known);
         let call = self.history().begin(op, known);
         let answer = self.answer(op);
         self.end(call, answer);
@@ -100,15 +99,8 @@ impl World {
 
     /// Begins a batch of two ids. Of two equal ids the first is checked first.
     fn begin_both(&self, ops: [Op; 2], known: u64) -> [usize; 2] {
-        let known = self.over(known);
         let first = self.history().begin(ops[0], known);
         [first, self.history().begin(ops[1], known | 1 << first)]
-    }
-
-    /// Returns the calls that a caller knows to be over. Under shuttle these are all that are;
-    /// under loom only those that happened before, for there "later" means nothing.
-    fn over(&self, known: u64) -> u64 {
-        if cfg!(loom) { known } else { self.history().over() }
     }
 
     fn end(&self, call: usize, answer: Option<bool>) {
@@ -129,8 +121,8 @@ impl World {
         let live = tables.table(oldest).live(&shared.moment(shared.close()), shared.window_ticks);
         assert!(tables.retire(now, true).is_some(), "there are two tables");
         tables.table(oldest).release();
-        // Under loom, a caller may have inserted an entry that we do not see.
-        shared.counters.evicted_many(live.max(u64::from(cfg!(loom))), Lost { age_ticks: 0, now });
+        // A caller may have inserted an entry that we do not see.
+        shared.counters.evicted_many(live.max(1), Lost { age_ticks: 0, now });
     }
 
     /// Checks an id as `Window::check_at` does.

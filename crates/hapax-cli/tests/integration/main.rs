@@ -2,4 +2,3 @@
 
 mod filter;
 mod store;
-mod verify;

@@ -189,9 +189,9 @@ fn nothing_steers_a_terminal() {
     let hostile = "a\u{1b}[31m\u{202e}b\u{2066}";
     let missing = made.0.join(hostile);
     let missing = missing.to_str().unwrap();
-    let commands = [vec!["store", "list", missing], vec!["filter", missing], vec!["journal", "inspect", missing]];
-    for command in commands.into_iter().chain([vec!["verify", missing], vec!["plan", "--from", missing]]) {
-        let output = Command::new(env!("CARGO_BIN_EXE_hapax")).args(&command).output().unwrap();
+    let commands: [&[&str]; 4] = [&["store", "list"], &["filter"], &["journal", "inspect"], &["plan", "--from"]];
+    for command in commands {
+        let output = Command::new(env!("CARGO_BIN_EXE_hapax")).args(command).arg(missing).output().unwrap();
         let error = String::from_utf8(output.stderr).unwrap();
         assert!(
             !output.status.success() && error.contains("a\\u{1b}[31m\\u{202e}b\\u{2066}"),
