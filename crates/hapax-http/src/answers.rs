@@ -2,10 +2,11 @@
 
 use super::body::{self, Body};
 use super::headers;
+use super::options::RETRY_AFTER;
 use super::outgoing_layer::REPLAYED;
 use super::permits::Permit;
 use super::problem::Problem;
-use super::problem_details::Refusal;
+use super::problem_details::ProblemDetails;
 use super::quota::Full;
 use super::record::{Content, StoredResponse};
 use super::shared::Shared;
@@ -17,7 +18,7 @@ use http_body::Body as HttpBody;
 impl<S: Store> Shared<S> {
     /// Returns the problem for an exhausted quota: of one scope, if the scope is at its limit, and
     /// otherwise of all.
-    pub(super) fn full(&self, full: Full) -> Refusal {
+    pub(super) fn full(&self, full: Full) -> ProblemDetails {
         let problem = match full {
             Full::Scope(..) => {
                 self.counters.over_quota.count();
@@ -25,23 +26,27 @@ impl<S: Store> Shared<S> {
             }
             Full::All(..) | Full::Closing => Problem::Busy,
         };
-        Refusal::new(problem, full.to_string()).retry_after(self.options.retry_after)
+        ProblemDetails::new(problem, full.to_string()).retry_after(RETRY_AFTER)
     }
 
     /// Returns the problem for a store's error. Clients are told only its kind: addresses and names
     /// of servers are not for them.
-    pub(super) fn store_refusal(&self, error: &StoreError) -> Refusal {
+    pub(super) fn store_refusal(&self, error: &StoreError) -> ProblemDetails {
         let detail = format!("the store of keys: {}", error.kind());
         match error.kind().is_transient() {
-            true => Refusal::new(Problem::StoreUnavailable, detail).retry_after(self.options.retry_after),
-            false => Refusal::new(Problem::StoreFailed, detail),
+            true => ProblemDetails::new(Problem::StoreUnavailable, detail).retry_after(RETRY_AFTER),
+            false => ProblemDetails::new(Problem::StoreFailed, detail),
         }
     }
 
     /// Returns one of the layer's own answers.
-    pub(super) fn refuse<R: HttpBody>(&self, refusal: Refusal) -> Response<Body<R>> {
+    pub(super) fn refuse<R: HttpBody>(&self, refusal: ProblemDetails) -> Response<Body<R>> {
         self.counters.refused.count();
-        self.options.problem_format.respond(refusal)
+        let response = match &self.options.problem_response {
+            Some(response) => response(&refusal),
+            None => refusal.response(),
+        };
+        response.map(Body::from)
     }
 
     /// Returns a stored response.
@@ -49,13 +54,12 @@ impl<S: Store> Shared<S> {
         let status = stored.status;
         let Some(Content { headers, trailers, body }) = stored.content else {
             let detail = format!("its status was {}, its body was too large to be kept", status.as_u16());
-            return self.refuse(Refusal::new(Problem::ResponseNotKept, detail));
+            return self.refuse(ProblemDetails::new(Problem::ResponseNotKept, detail));
         };
         self.counters.replayed.count();
         // The record may be written by another program, or under other rules: a header that is not
         // stored is not sent either.
-        let keeps = &*self.options.keeps_header;
-        let (mut headers, trailers) = (headers::kept(headers, keeps), headers::kept_trailers(trailers, keeps));
+        let (mut headers, trailers) = (headers::kept(headers), headers::kept_trailers(trailers));
         if let Some(names) = headers::announced(&trailers) {
             headers.insert(TRAILER, names);
         }

@@ -4,7 +4,6 @@ use super::durations::TypicalDurations;
 use super::layer::IdempotencyLayer;
 use super::options::{OnMissing, Options, ScopeFn};
 use super::permits::Permits;
-use super::problem::Problem;
 use super::problem_details::ProblemDetails;
 use super::reservations::Reservations;
 use super::shared::Shared;
@@ -45,7 +44,9 @@ impl<S: Store> IdempotencyLayer<S> {
     /// Starts configuring a layer over an engine. The engine's own scope is the namespace of the
     /// keys, so that other ids are never taken for one: a second service on the same store has
     /// another one, and so has a consumer, by its name. The engine's retention is the time for
-    /// which keys are remembered.
+    /// which keys are remembered, and its lease that for which a key belongs to its request: it is
+    /// renewed every third of it while the handler runs, and retries wait for it if this process
+    /// dies.
     pub fn builder(dedup: TieredDedup<S>) -> LayerBuilder<S, Unscoped> {
         LayerBuilder { dedup, scope: None, options: Options::default() }
     }
@@ -53,7 +54,8 @@ impl<S: Store> IdempotencyLayer<S> {
 
 impl<S: Store> LayerBuilder<S, Unscoped> {
     /// Sets the owner of a key: the tenant, the user, the owner of the API key. The same key of two
-    /// owners is two keys. `None` refuses the request ([`Problem::ScopeMissing`]).
+    /// owners is two keys. `None` refuses the request
+    /// ([`Problem::ScopeMissing`](super::Problem::ScopeMissing)).
     ///
     /// The scope must be verified by the server, for example in an extension that an authentication
     /// outside of this layer has set, and not merely a client's claim: a client that chooses
@@ -107,19 +109,10 @@ impl<S: Store, Scope> LayerBuilder<S, Scope> {
         self.with(|it| it.stores = Arc::new(stores))
     }
 
-    /// Sets the statuses after which nothing is remembered unless the handler has declared that it
-    /// has [begun](super::IdempotencyKey::begin): those by which routers and extractors refuse a
-    /// request before it is handled. The client may correct its request, and keep its key. Default:
-    /// [`refuses_status`](super::refuses_status); `|_| false` remembers every response that
-    /// [`stores_status`](LayerBuilder::stores_status) allows.
-    pub fn refuses_status(self, refuses: impl Fn(StatusCode) -> bool + Send + Sync + 'static) -> Self {
-        self.with(|it| it.refuses = Arc::new(refuses))
-    }
-
     /// Sets the time for which a response is replayed, by its request: a route, a method. `None`,
     /// and the default: the engine's retention. The function is called when the key is claimed.
     /// With an exclusive engine the time must not be longer than the engine's retention, and never
-    /// zero: both are [`Problem::StoreFailed`].
+    /// zero: both are [`Problem::StoreFailed`](super::Problem::StoreFailed).
     ///
     /// ```
     /// # use hapax_http::IdempotencyLayer;
@@ -136,43 +129,20 @@ impl<S: Store, Scope> LayerBuilder<S, Scope> {
     }
 
     /// Sets the time for which a key whose retention is over is remembered as expired:
-    /// [`Problem::KeyExpired`] (410), and the handler is not run again. After that, and by default
-    /// at once, the key is a new one. The store keeps the record, with its response, for this much
-    /// longer: a key costs as much as if its retention were longer by that.
+    /// [`Problem::KeyExpired`](super::Problem::KeyExpired) (410), and the handler is not run again.
+    /// After that, and by default at once, the key is a new one. The store keeps the record, with
+    /// its response, for this much longer: a key costs as much as if its retention were longer by
+    /// that.
     pub fn gone_for(self, time: Duration) -> Self {
         self.with(|it| it.gone_for = time)
     }
 
-    /// Sets the time that a response waits for the store to have recorded it, or released its key.
-    /// Then it goes out all the same, and recording goes on, for as long as one lease
-    /// ([`HttpStats::answered_early`](super::HttpStats::answered_early)); until it is done, the
-    /// request is in flight, and the record counts for
-    /// [`max_buffered_bytes`](LayerBuilder::max_buffered_bytes). A retry that comes in between
-    /// gets 409. Default: a second.
-    pub fn answer_within(self, time: Duration) -> Self {
-        self.with(|it| it.answer_within = time)
-    }
-
-    /// Sets the headers and trailers of a response that are stored. The function is called when a
-    /// response is stored, and again when it is replayed, since a record may be older than this
-    /// function, or written by another program. Those of a connection and of authentication are
-    /// never stored. Default: [`keeps_header`](super::keeps_header), which a function that leaves
-    /// out more calls itself: `|name| name != "x-debug" && keeps_header(name)`.
-    pub fn keeps_header(self, keeps: impl Fn(&HeaderName) -> bool + Send + Sync + 'static) -> Self {
-        self.with(|it| it.keeps_header = Arc::new(keeps))
-    }
-
-    /// Sets the largest body of a request that is read; a larger one is refused. Default: 1 MiB.
-    pub fn max_request_bytes(self, bytes: usize) -> Self {
-        self.with(|it| it.max_request_bytes = bytes)
-    }
-
-    /// Sets the largest response that is stored: its body, and its stored headers and trailers,
-    /// each with 32 bytes besides its name and value. A larger one is passed on, and the request
-    /// recorded as done without it; so is one of more than 1,024 headers or trailers, or 256 KiB of
-    /// either. Default: 1 MiB.
-    pub fn max_response_bytes(self, bytes: usize) -> Self {
-        self.with(|it| it.max_response_bytes = bytes)
+    /// Sets the largest body: of a request, of which a larger one is refused; and of a response
+    /// that is stored, with its headers and trailers, each with 32 bytes besides its name and
+    /// value. A larger response is passed on, and its request recorded as done without it; so is
+    /// one of more than 1,024 headers or trailers, or 256 KiB of either. Default: 1 MiB.
+    pub fn max_body_bytes(self, bytes: usize) -> Self {
+        self.with(|it| it.max_body_bytes = bytes)
     }
 
     /// Sets the time within which a request's whole body must arrive, however slowly it trickles.
@@ -187,13 +157,6 @@ impl<S: Store, Scope> LayerBuilder<S, Scope> {
         self.with(|it| it.handler_timeout = timeout)
     }
 
-    /// Sets the lease of a key: the time for which it belongs to its request after each renewal.
-    /// The lease is renewed every third of it, while the handler runs. Retries wait for this time
-    /// if this process dies. Default: 30 seconds.
-    pub fn lease(self, lease: Duration) -> Self {
-        self.with(|it| it.lease = lease)
-    }
-
     /// Sets the time that a request waits for another one with the same key that is in progress,
     /// before it is refused: it asks the store after 5 ms, twice that, and so on up to a quarter of
     /// a second, which is also its largest delay. Default: it does not wait.
@@ -201,102 +164,33 @@ impl<S: Store, Scope> LayerBuilder<S, Scope> {
         self.with(|it| it.wait = patience)
     }
 
-    /// Sets the value of `Retry-After` when the store cannot be asked, or when too many requests
-    /// are in flight, of one scope or of all; and with [`Problem::InProgress`] while it is not
-    /// known how long such requests take. Default: a second.
-    pub fn retry_after(self, pause: Duration) -> Self {
-        self.with(|it| it.retry_after = pause)
-    }
-
     /// Sets the number of covered requests that may be in flight, their clients gone or not: their
-    /// keys are claimed or waited for, or their handlers run. Further requests are refused
-    /// ([`Problem::Busy`]). Default: 4,096.
+    /// keys are claimed or waited for, or their handlers run. As many more may be in the middle of
+    /// their bodies, so that a client that sends slowly keeps no handler from running. Further
+    /// requests are refused ([`Problem::Busy`](super::Problem::Busy)). Default: 4,096.
     pub fn max_in_flight(self, requests: usize) -> Self {
         self.with(|it| it.max_in_flight = requests)
     }
 
-    /// Sets the number of requests of one scope that may be in flight; further ones are refused to
-    /// that scope alone ([`Problem::QuotaExceeded`]). It is never more than half of what is left
-    /// beside the reserve, a quarter of [`max_in_flight`](LayerBuilder::max_in_flight), which is
-    /// for scopes that have none. Default: that alone is the limit.
-    pub fn max_in_flight_per_scope(self, requests: usize) -> Self {
-        self.with(|it| it.max_in_flight_per_scope = Some(requests))
-    }
-
-    /// Sets the number of covered requests that may be in the middle of their bodies; further ones
-    /// are refused ([`Problem::Busy`]). They are not in flight yet, so a client that sends slowly
-    /// keeps no handler from running. Default: 4,096.
-    pub fn max_reading(self, requests: usize) -> Self {
-        self.with(|it| it.max_reading = requests)
-    }
-
-    /// Sets the number of requests of one scope that may be in the middle of their bodies; further
-    /// ones are refused to that scope alone ([`Problem::QuotaExceeded`]). It is never more than
-    /// half of what is left beside the reserve, as above. Default: that alone is the limit.
-    pub fn max_reading_per_scope(self, requests: usize) -> Self {
-        self.with(|it| it.max_reading_per_scope = Some(requests))
-    }
-
     /// Sets the number of bytes of bodies that may be in memory: of requests from their arrival
     /// until the handler has dropped them, of responses until the client has them. Beyond that
-    /// requests are refused ([`Problem::Busy`]). The response of an admitted request is never
-    /// refused, so the total may be larger, by
-    /// [`max_response_bytes`](LayerBuilder::max_response_bytes) for each of them. Default: 256 MiB,
-    /// or four times the largest request if that is more.
+    /// requests are refused ([`Problem::Busy`](super::Problem::Busy)). The response of an admitted
+    /// request is never refused, so the total may be larger, by
+    /// [`max_body_bytes`](LayerBuilder::max_body_bytes) for each of them. Default: 256 MiB, or four
+    /// times the largest request if that is more.
     pub fn max_buffered_bytes(self, bytes: usize) -> Self {
         self.with(|it| it.max_buffered_bytes = Some(bytes))
     }
 
-    /// Sets the number of these bytes that may be of one scope; beyond that its requests, and no
-    /// others, are refused ([`Problem::QuotaExceeded`]). It is never more than half of what is left
-    /// beside the reserve, as above, or one request. Default: that alone is the limit.
-    pub fn max_buffered_bytes_per_scope(self, bytes: usize) -> Self {
-        self.with(|it| it.max_buffered_bytes_per_scope = Some(bytes))
-    }
-
-    /// Sets the number of keys that one scope may have stored within the engine's retention; a new
-    /// key beyond that is refused ([`Problem::QuotaExceeded`]), until some have expired. Retries of
-    /// stored keys are answered. The keys are counted by this instance, from its start, whatever
-    /// the retention of a key: with several instances, and after a restart, a scope may store this
-    /// many in each. A scope takes 420 bytes for it while it has any. Default: no limit.
-    pub fn max_kept_keys_per_scope(self, keys: u64) -> Self {
-        self.with(|it| it.max_kept_keys_per_scope = Some(keys))
-    }
-
-    /// Sets the number of bytes of responses that one scope may have stored, in the same way.
-    /// Responses in flight are not counted yet, so the total may be larger by the responses of
-    /// [`max_in_flight_per_scope`](LayerBuilder::max_in_flight_per_scope). Default: no limit.
+    /// Sets the number of bytes that one scope may have stored within the engine's retention: of
+    /// responses, and 1,024 for each key. A new key beyond that is refused
+    /// ([`Problem::QuotaExceeded`](super::Problem::QuotaExceeded)), until some have expired.
+    /// Retries of stored keys are answered. The bytes are counted by this instance, from its start,
+    /// whatever the retention of a key: with several instances, and after a restart, a scope may
+    /// store as many in each. Responses in flight are not counted yet. A scope takes 420 bytes for
+    /// it while it has any. Default: no limit.
     pub fn max_kept_bytes_per_scope(self, bytes: u64) -> Self {
         self.with(|it| it.max_kept_bytes_per_scope = Some(bytes))
-    }
-
-    /// Sets the status of a problem. Default: [`Problem::status`].
-    pub fn status(self, problem: Problem, status: StatusCode) -> Self {
-        self.with(|it| {
-            it.problem_format.statuses.insert(problem, status);
-        })
-    }
-
-    /// Sets the `type` of problems, for an API that documents them itself. Default:
-    /// [`Problem::type_uri`].
-    ///
-    /// ```
-    /// # use hapax_http::IdempotencyLayer;
-    /// # use hapax_store::{InMemoryStore, TieredDedup};
-    /// # fn example(dedup: TieredDedup<InMemoryStore>) {
-    /// let layer = IdempotencyLayer::builder(dedup)
-    ///     .global_scope()
-    ///     .problem_type(|problem| format!("https://api.example/problems/{}", problem.slug()));
-    /// # }
-    /// ```
-    pub fn problem_type(self, type_of: impl Fn(Problem) -> String + Send + Sync + 'static) -> Self {
-        self.with(|it| it.problem_format.type_uri = Some(Arc::new(type_of)))
-    }
-
-    /// Sets the page to which problems link: `Link: <page>; rel="describedby"`. Default: the `type`
-    /// of the problem, if it begins with `https://` or `http://`.
-    pub fn documentation(self, page: impl Into<String>) -> Self {
-        self.with(|it| it.problem_format.documentation = Some(page.into()))
     }
 
     /// Sets the response for a problem: its status, headers and body. Default:
@@ -305,7 +199,7 @@ impl<S: Store, Scope> LayerBuilder<S, Scope> {
         self,
         response: impl Fn(&ProblemDetails) -> Response<Bytes> + Send + Sync + 'static,
     ) -> Self {
-        self.with(|it| it.problem_format.response = Some(Arc::new(response)))
+        self.with(|it| it.problem_response = Some(Arc::new(response)))
     }
 }
 
@@ -326,7 +220,7 @@ impl<S: Store> LayerBuilder<S, Scoped> {
         Ok(IdempotencyLayer(Arc::new(Shared {
             dedup: self.dedup,
             scope,
-            reservations: self.options.max_kept().map(|max| Reservations::new(max, kept_for)),
+            reservations: self.options.max_kept_bytes_per_scope.map(|max| Reservations::new(max, kept_for)),
             durations: TypicalDurations::new(),
             permits: Permits::new(self.options.limits()),
             options: self.options,

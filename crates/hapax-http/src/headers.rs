@@ -35,13 +35,6 @@ pub(super) enum Kind {
     Secret,
 }
 
-impl Kind {
-    /// Returns true for a kind that is never stored, whatever an application chooses.
-    fn is_never_kept(self) -> bool {
-        matches!(self, Kind::Connection | Kind::Authentication | Kind::Replayed)
-    }
-}
-
 /// Returns the kind of a field that is not stored; `None` for one that is.
 pub(super) fn kind(name: &HeaderName) -> Option<Kind> {
     Some(match name.as_str() {
@@ -179,7 +172,7 @@ fn names_a_secret(name: &str) -> bool {
     })
 }
 
-/// Returns true for the headers and trailers that are stored by default: all that belong to the
+/// Returns true for the headers and trailers that are stored: all that belong to the
 /// response, and none of one message, connection, session or origin, or with a secret.
 ///
 /// ```
@@ -204,9 +197,9 @@ fn names_a_secret(name: &str) -> bool {
 /// | requests | `Host`, `Range`, `If-*`, `Sec-*` | no response has them |
 /// | secrets | `X-Api-Key`, `X-Auth-Token`, `X-CSRF-Token`, `X-Amz-Security-Token`, `X-Session-Id`: names with a word such as token, secret, password, session, auth, csrf, jwt, nonce, or api-key | they would be in the store, and the old ones would come back |
 ///
-/// The first two, and `Idempotency-Replayed`, are never stored, whatever a function returns. Of
-/// trailers, those that may not be in a trailer section are left out, too (RFC 9110, 6.5.1): fields
-/// of content, caching and control, for example `Content-Type`, `Location`, `Vary`.
+/// Nor is `Idempotency-Replayed`. Of trailers, those that may not be in a trailer section are left
+/// out, too (RFC 9110, 6.5.1): fields of content, caching and control, for example `Content-Type`,
+/// `Location`, `Vary`.
 pub fn keeps_header(name: &HeaderName) -> bool {
     kind(name).is_none()
 }
@@ -254,19 +247,19 @@ pub(super) fn may_trail(name: &HeaderName) -> bool {
 }
 
 /// Returns the headers that are stored.
-pub(super) fn kept(headers: HeaderMap, keeps: &dyn Fn(&HeaderName) -> bool) -> HeaderMap {
+pub(super) fn kept(headers: HeaderMap) -> HeaderMap {
     let named: HashSet<String> = headers
         .get_all(CONNECTION)
         .iter()
         .flat_map(|value| value.as_bytes().split(|&byte| byte == b','))
         .map(|option| String::from_utf8_lossy(option).trim().to_ascii_lowercase())
         .collect();
-    only(headers, |name| !kind(name).is_some_and(Kind::is_never_kept) && !named.contains(name.as_str()) && keeps(name))
+    only(headers, |name| !named.contains(name.as_str()) && keeps_header(name))
 }
 
 /// Returns the trailers that are stored, and are allowed in a trailer section at all.
-pub(super) fn kept_trailers(trailers: HeaderMap, keeps: &dyn Fn(&HeaderName) -> bool) -> HeaderMap {
-    kept(trailers, &|name| may_trail(name) && keeps(name))
+pub(super) fn kept_trailers(trailers: HeaderMap) -> HeaderMap {
+    only(kept(trailers), may_trail)
 }
 
 fn only(headers: HeaderMap, keeps: impl Fn(&HeaderName) -> bool) -> HeaderMap {

@@ -67,7 +67,7 @@ impl IdempotencyKey {
     }
 
     /// Declares that from here on the handler has effects: its answer is remembered even if its
-    /// status is one [by which requests are refused](super::refuses_status) before anything begins.
+    /// status is one by which routers and extractors refuse requests before anything begins.
     /// To be called once the request is found to be in order, before the first effect.
     ///
     /// ```

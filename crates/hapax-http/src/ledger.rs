@@ -1,10 +1,10 @@
-//! The keys and bytes that each scope has stored within a retention, by this instance. Pure: time
+//! The bytes that each scope has stored within a retention, by this instance. Pure: time
 //! is an argument.
 //!
 //! ```text
 //! now ─┐
 //! |e-16|e-15| … |e-1| e |      a ring of 17 parts of a retention each; a part is over when the
-//!   keys, bytes of each        last that was charged to it is, so never too early
+//!   bytes of each              last that was charged to it is, so never too early
 //! ```
 
 use std::collections::HashMap;
@@ -16,33 +16,25 @@ use std::time::Duration;
 const PARTS: u32 = 16;
 const RING: usize = PARTS as usize + 1;
 
-/// Keys and bytes: charged, or the limit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Charge {
-    pub(super) keys: u64,
-    pub(super) bytes: u64,
-}
+/// The bytes that a key counts as, besides its response.
+const KEY_BYTES: u64 = 1_024;
 
 /// The error that a scope is at its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Exhausted {
-    pub(super) max: Charge,
-    pub(super) is_of_keys: bool,
+    pub(super) max: u64,
     /// The time until something of it expires.
     pub(super) until: Duration,
 }
 
 impl fmt::Display for Exhausted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.is_of_keys {
-            true => write!(f, "{} keys are kept, as many as one scope may have", self.max.keys),
-            false => write!(f, "{} bytes of responses are kept, as many as one scope may have", self.max.bytes),
-        }
+        write!(f, "{} bytes of keys and responses are kept, as many as one scope may have", self.max)
     }
 }
 
 pub(super) struct Ledger {
-    max: Charge,
+    max: u64,
     part: Duration,
     scopes: HashMap<Arc<str>, [Part; RING]>,
     /// The part in which the table was swept last.
@@ -52,12 +44,12 @@ pub(super) struct Ledger {
 #[derive(Clone, Copy, Debug, Default)]
 struct Part {
     number: u64,
-    charged: Charge,
+    bytes: u64,
 }
 
 impl Ledger {
     /// Creates a ledger for a retention; the part is at least a nanosecond.
-    pub(super) fn new(max: Charge, retention: Duration) -> Self {
+    pub(super) fn new(max: u64, retention: Duration) -> Self {
         let part = (retention / PARTS).max(Duration::from_nanos(1));
         Ledger { max, part, scopes: HashMap::new(), swept: 0 }
     }
@@ -68,33 +60,25 @@ impl Ledger {
         self.sweep(number);
         let Some(ring) = self.scopes.get_mut(scope) else {
             let mut ring = [Part::default(); RING];
-            ring[number as usize % RING] = Part { number, charged: Charge { keys: 1, bytes: 0 } };
+            ring[number as usize % RING] = Part { number, bytes: KEY_BYTES };
             self.scopes.insert(Arc::clone(scope), ring);
             return Ok(number);
         };
         let live = |part: &&Part| is_live(part, number);
-        let keys: u64 = ring.iter().filter(live).map(|part| part.charged.keys).sum();
-        let bytes: u64 = ring.iter().filter(live).map(|part| part.charged.bytes).sum();
-        if keys >= self.max.keys || bytes >= self.max.bytes {
-            let is_of_keys = keys >= self.max.keys;
-            let counts = |part: &&Part| match is_of_keys {
-                true => part.charged.keys > 0,
-                false => part.charged.bytes > 0,
-            };
-            let oldest = ring.iter().filter(live).filter(counts).map(|part| part.number).min().unwrap_or(number);
+        if ring.iter().filter(live).map(|part| part.bytes).sum::<u64>() >= self.max {
+            let oldest = ring.iter().filter(live).map(|part| part.number).min().unwrap_or(number);
             let ends = u32::try_from(oldest + u64::from(PARTS) + 1).unwrap_or(u32::MAX);
             let until = self.part.saturating_mul(ends).saturating_sub(now);
-            return Err(Exhausted { max: self.max, is_of_keys, until });
+            return Err(Exhausted { max: self.max, until });
         }
-        charge(ring, number, |charged| charged.keys += 1);
+        charge(ring, number, KEY_BYTES);
         Ok(number)
     }
 
     /// Charges the bytes that are stored with the key.
     pub(super) fn keep(&mut self, scope: &Arc<str>, now: Duration, bytes: u64) {
         let number = self.number(now);
-        let ring = self.scopes.entry(Arc::clone(scope)).or_default();
-        charge(ring, number, |charged| charged.bytes += bytes);
+        charge(self.scopes.entry(Arc::clone(scope)).or_default(), number, bytes);
     }
 
     /// Takes back the charge for a key that is not stored.
@@ -102,9 +86,9 @@ impl Ledger {
         let Some(ring) = self.scopes.get_mut(scope) else { return };
         let part = &mut ring[number as usize % RING];
         if part.number == number {
-            part.charged.keys = part.charged.keys.saturating_sub(1);
+            part.bytes = part.bytes.saturating_sub(KEY_BYTES);
         }
-        if ring.iter().all(|part| part.charged == Charge::default()) {
+        if ring.iter().all(|part| part.bytes == 0) {
             self.scopes.remove(scope);
         }
     }
@@ -131,15 +115,15 @@ impl Ledger {
 }
 
 fn is_live(part: &Part, number: u64) -> bool {
-    part.charged != Charge::default() && number.saturating_sub(part.number) <= u64::from(PARTS)
+    part.bytes > 0 && number.saturating_sub(part.number) <= u64::from(PARTS)
 }
 
-fn charge(ring: &mut [Part; RING], number: u64, add: impl FnOnce(&mut Charge)) {
+fn charge(ring: &mut [Part; RING], number: u64, bytes: u64) {
     let part = &mut ring[number as usize % RING];
     if part.number != number {
-        *part = Part { number, charged: Charge::default() };
+        *part = Part { number, bytes: 0 };
     }
-    add(&mut part.charged);
+    part.bytes += bytes;
 }
 
 #[cfg(test)]
@@ -149,17 +133,17 @@ mod tests {
 
     const HOUR: Duration = Duration::from_secs(3_600);
 
-    fn ledger(keys: u64, bytes: u64) -> Ledger {
-        Ledger::new(Charge { keys, bytes }, HOUR)
+    fn ledger(keys: u64) -> Ledger {
+        Ledger::new(keys * KEY_BYTES, HOUR)
     }
 
     #[test]
     fn a_scope_keeps_so_many_keys_within_a_retention_and_others_are_not_concerned() {
-        let (mut ledger, a, b) = (ledger(2, 100), Arc::from("a"), Arc::from("b"));
+        let (mut ledger, a, b) = (ledger(2), Arc::from("a"), Arc::from("b"));
         assert!(ledger.reserve(&a, Duration::ZERO).is_ok());
         assert!(ledger.reserve(&a, HOUR / 2).is_ok());
         let full = ledger.reserve(&a, HOUR).unwrap_err();
-        assert!(full.is_of_keys && full.until == HOUR / 16, "{full:?}");
+        assert_eq!(full.until, HOUR / 16);
         assert!(ledger.reserve(&b, HOUR).is_ok());
         assert!(ledger.reserve(&a, HOUR + full.until).is_ok());
         // The charge for a key that was not stored after all is given back.
@@ -171,11 +155,11 @@ mod tests {
 
     #[test]
     fn bytes_count_and_what_is_over_leaves_nothing() {
-        let (mut ledger, a, b) = (ledger(10, 100), Arc::from("a"), Arc::from("b"));
+        let (mut ledger, a, b) = (ledger(10), Arc::from("a"), Arc::from("b"));
         assert!(ledger.reserve(&a, Duration::ZERO).is_ok());
-        ledger.keep(&a, Duration::ZERO, 100);
+        ledger.keep(&a, Duration::ZERO, 9 * KEY_BYTES);
         let full = ledger.reserve(&a, HOUR / 2).unwrap_err();
-        assert!(!full.is_of_keys && full.until == HOUR / 2 + HOUR / 16, "{full:?}");
+        assert_eq!(full.until, HOUR / 2 + HOUR / 16);
         assert!(ledger.reserve(&b, 2 * HOUR).is_ok());
         assert_eq!(ledger.len(), 1, "a is forgotten");
     }
@@ -185,7 +169,7 @@ mod tests {
         /// requests come, and never fewer than that within a retention and a part of it.
         #[test]
         fn never_more_than_one_may_have(pauses in proptest::collection::vec(0_u64..800, 1..200)) {
-            let (mut ledger, scope) = (ledger(5, 1), Arc::from("a"));
+            let (mut ledger, scope) = (ledger(5), Arc::from("a"));
             let (mut now, mut taken) = (Duration::ZERO, Vec::<Duration>::new());
             for pause in pauses {
                 now += Duration::from_secs(pause);

@@ -58,7 +58,7 @@ pub use builder::{LayerBuilder, Scoped, Unscoped};
 pub use headers::keeps_header;
 pub use key::{IdempotencyKey, MAX_KEY_CHARS, id_of};
 pub use layer::IdempotencyLayer;
-pub use options::{OnMissing, refuses_status, stores_status};
+pub use options::{OnMissing, stores_status};
 pub use outgoing::{IDEMPOTENCY_KEY, KeyBuilder, OutgoingKey};
 pub use outgoing_layer::{OutgoingKeyLayer, OutgoingKeyService, REPLAYED};
 pub use problem::Problem;

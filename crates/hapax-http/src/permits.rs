@@ -167,7 +167,7 @@ mod tests {
     fn permits(max: usize) -> Arc<Permits> {
         let amounts = Amounts { reading: max, in_flight: max, bytes: 10 * max };
         let least_per_scope = Amounts { reading: 1, in_flight: 1, bytes: 1 };
-        Permits::new(Limits { max: amounts, max_per_scope: amounts, least_per_scope })
+        Permits::new(Limits { max: amounts, least_per_scope })
     }
 
     #[test]

@@ -4,7 +4,7 @@ use http::StatusCode;
 use std::fmt;
 
 /// An answer of the layer itself, as `application/problem+json`: the `type` is the address of the
-/// line below, unless the layer is given [another](super::LayerBuilder::problem_type).
+/// line below. [`problem_response`](super::LayerBuilder::problem_response) makes another of it.
 ///
 /// ```
 /// use hapax_http::Problem;
@@ -14,8 +14,7 @@ use std::fmt;
 /// assert_eq!(Problem::InProgress.type_uri(), "https://docs.rs/hapax-http/latest/hapax_http/enum.Problem.html#variant.InProgress");
 /// ```
 ///
-/// None of these is ever stored. To change a status: [`status`](super::LayerBuilder::status) of the
-/// builder.
+/// None of these is ever stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Problem {
@@ -88,7 +87,7 @@ impl Problem {
         Problem::HandlerTimeout,
     ];
 
-    /// Returns its status, unless the layer was given another one.
+    /// Returns its status.
     pub fn status(self) -> StatusCode {
         match self {
             Problem::KeyMissing | Problem::KeyMalformed | Problem::ScopeMissing | Problem::BodyUnreadable => {

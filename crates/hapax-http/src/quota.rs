@@ -1,15 +1,10 @@
 //! The limits of one scope, and of all together. Pure.
 //!
-//! ```text
-//!              of one scope                   of all
-//! reading      max_reading_per_scope          max_reading            requests whose bodies are coming
-//! in flight    max_in_flight_per_scope        max_in_flight          requests whose keys are claimed or waited for, handlers
-//! bytes        max_buffered_bytes_per_scope   max_buffered_bytes     bodies of requests and responses in memory
-//! ```
+//! Of requests whose bodies are coming, of requests in flight (keys that are claimed or waited for,
+//! handlers), and of the bytes of bodies in memory.
 //!
 //! A quarter of all is the reserve: for scopes that have nothing. Of the rest a scope has at most
-//! half of what is *left*, and no more than the limit of one scope: the dynamic threshold of
-//! Choudhury and Hahne (1998). So a scope alone takes a quarter, several leave room for more, and
+//! half of what is *left*: the dynamic threshold of Choudhury and Hahne (1998). So a scope alone takes a quarter, several leave room for more, and
 //! however much others hold, a scope with nothing is let in while the reserve lasts, of which
 //! nobody has more than one request.
 //!
@@ -91,7 +86,6 @@ const PART: usize = 2;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     pub(super) max: Amounts,
-    pub(super) max_per_scope: Amounts,
     /// The share of a scope when only the reserve is left: one request.
     pub(super) least_per_scope: Amounts,
 }
@@ -101,8 +95,7 @@ impl Limits {
     fn share(&self, resource: Resource, used: usize) -> usize {
         let max = self.max.of(resource);
         let left = (max - max / RESERVE).saturating_sub(used);
-        let share = left.div_ceil(PART).max(self.least_per_scope.of(resource));
-        share.min(self.max_per_scope.of(resource))
+        left.div_ceil(PART).max(self.least_per_scope.of(resource))
     }
 }
 
@@ -202,9 +195,9 @@ mod tests {
 
     const ALL: [Resource; 3] = [Resource::Reading, Resource::InFlight, Resource::Bytes];
 
-    fn quotas(max: usize, per_scope: usize) -> Quotas {
+    fn quotas(max: usize) -> Quotas {
         let amounts = |n| Amounts { reading: n, in_flight: n, bytes: n };
-        Quotas::new(Limits { max: amounts(max), max_per_scope: amounts(per_scope), least_per_scope: amounts(1) })
+        Quotas::new(Limits { max: amounts(max), least_per_scope: amounts(1) })
     }
 
     fn names(count: usize) -> Vec<Arc<str>> {
@@ -215,7 +208,7 @@ mod tests {
     fn one_scope_takes_its_share_and_all_together_what_there_is() {
         let names = names(6);
         for resource in ALL {
-            let mut quotas = quotas(8, 2);
+            let mut quotas = quotas(8);
             for scope in [&names[0], &names[0], &names[1], &names[1], &names[2], &names[3]] {
                 assert_eq!(quotas.has_room(Some(scope), resource), Ok(()));
                 quotas.take(Some(scope), resource, 1);
@@ -240,7 +233,7 @@ mod tests {
     /// next one comes, which is the worst order.
     #[test]
     fn scopes_that_take_all_they_can_leave_a_third_less_each_and_never_the_reserve() {
-        let (mut quotas, names) = (quotas(4_096, 4_096), names(2_000));
+        let (mut quotas, names) = (quotas(4_096), names(2_000));
         let take_all = |quotas: &mut Quotas, scope| {
             let before = quotas.used().reading;
             while quotas.has_room(Some(scope), Resource::Reading).is_ok() {
@@ -268,7 +261,7 @@ mod tests {
     #[test]
     fn one_request_is_a_share_of_the_reserve_however_small_all_is() {
         let all = Amounts { reading: 1, in_flight: 1, bytes: 1_000 };
-        let mut quotas = Quotas::new(Limits { max: all, max_per_scope: all, least_per_scope: all });
+        let mut quotas = Quotas::new(Limits { max: all, least_per_scope: all });
         let (a, b): (Arc<str>, Arc<str>) = ("a".into(), "b".into());
         quotas.take(Some(&a), Resource::Bytes, 999);
         assert_eq!(quotas.has_room(Some(&a), Resource::Bytes), Ok(()));
@@ -279,7 +272,7 @@ mod tests {
 
     #[test]
     fn a_rush_of_scopes_leaves_nothing_behind() {
-        let mut quotas = quotas(1 << 20, 4);
+        let mut quotas = quotas(1 << 20);
         let scopes: Vec<Arc<str>> = (0..100_000).map(|i| i.to_string().into()).collect();
         for scope in &scopes {
             quotas.take(Some(scope), Resource::Reading, 1);
@@ -299,7 +292,7 @@ mod tests {
         #[test]
         fn sums_agree(steps in proptest::collection::vec((0_usize..4, 0_usize..3, 0_usize..5, any::<bool>()), 0..200)) {
             let scopes = names(4);
-            let (mut quotas, mut model) = (quotas(20, 7), HashMap::<(usize, usize), usize>::new());
+            let (mut quotas, mut model) = (quotas(20), HashMap::<(usize, usize), usize>::new());
             for (scope, resource, amount, takes) in steps {
                 let held = model.entry((scope, resource)).or_default();
                 let (name, resource) = (Some(&scopes[scope]), ALL[resource]);

@@ -1,6 +1,6 @@
-//! The keys and bytes that scopes have stored, charged against their limits.
+//! The bytes that scopes have stored, charged against their limits.
 
-use super::ledger::{Charge, Exhausted, Ledger};
+use super::ledger::{Exhausted, Ledger};
 use hapax_store::sync::{Mutex, MutexGuard, lock};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub(super) struct Reservation {
 }
 
 impl Reservations {
-    pub(super) fn new(max: Charge, retention: Duration) -> Arc<Self> {
+    pub(super) fn new(max: u64, retention: Duration) -> Arc<Self> {
         Arc::new(Reservations { ledger: Mutex::new(Ledger::new(max, retention)), since: Instant::now() })
     }
 

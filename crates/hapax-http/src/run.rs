@@ -5,9 +5,10 @@ use super::body::{self, Body, Read, Reading};
 use super::durations::RequestKind;
 use super::headers;
 use super::key::Begun;
+use super::options::{ANSWER_WITHIN, refuses_status};
 use super::permits::Permit;
 use super::problem::Problem;
-use super::problem_details::Refusal;
+use super::problem_details::ProblemDetails;
 use super::record::{self, Content, StoredResponse};
 use super::reservations::Reservation;
 use super::shared::Shared;
@@ -138,7 +139,7 @@ where
         Ended::Panic(panic) => shared.released(claim, permit, Err(panic)).await,
         Ended::Late => {
             let late = format!("not done within {:?}", shared.options.handler_timeout);
-            let response = shared.refuse(Refusal::new(Problem::HandlerTimeout, late));
+            let response = shared.refuse(ProblemDetails::new(Problem::HandlerTimeout, late));
             shared.released(claim, permit, Ok(Ok(response))).await
         }
     }
@@ -147,15 +148,14 @@ where
 impl<S: Store> Shared<S> {
     /// Returns the stored part of a response: its status only, if the rest is too large.
     fn stored(&self, parts: &Parts, body: &Read) -> StoredResponse {
-        let keeps = &*self.options.keeps_header;
         let has_content = record::has_content(parts.status);
         let trailers = body.trailers.clone().filter(|_| has_content).unwrap_or_default();
         let content = Content {
-            headers: headers::kept(parts.headers.clone(), keeps),
-            trailers: headers::kept_trailers(trailers, keeps),
+            headers: headers::kept(parts.headers.clone()),
+            trailers: headers::kept_trailers(trailers),
             body: if has_content { body.data.clone() } else { Bytes::new() },
         };
-        let fits = content.bytes() <= self.options.max_response_bytes && content.has_few_fields();
+        let fits = content.bytes() <= self.options.max_body_bytes && content.has_few_fields();
         StoredResponse { status: parts.status, gone_for: self.options.gone_for, content: fits.then_some(content) }
     }
 
@@ -193,7 +193,7 @@ impl<S: Store> Shared<S> {
         ending: impl Future<Output = ()> + Send + 'static,
     ) {
         let mut ending = Box::pin(ending);
-        if tokio::time::timeout(self.options.answer_within, &mut ending).await.is_ok() {
+        if tokio::time::timeout(ANSWER_WITHIN, &mut ending).await.is_ok() {
             return;
         }
         self.counters.answered_early.count();
@@ -254,7 +254,7 @@ where
     if response.status().is_informational() || !(shared.options.stores)(response.status()) {
         return Ended::Released(response.map(Body::untouched));
     }
-    if !begun.is_set() && (shared.options.refuses)(response.status()) {
+    if !begun.is_set() && refuses_status(response.status()) {
         shared.counters.not_begun.count();
         return Ended::Released(response.map(Body::untouched));
     }
@@ -264,7 +264,7 @@ where
         bytes.grow_anyway(more);
         Ok(())
     };
-    match body::read(body, shared.options.max_response_bytes, counted).await {
+    match body::read(body, shared.options.max_body_bytes, counted).await {
         Reading::Whole(body) => Ended::Whole(parts, body),
         Reading::TooLarge(body) => Ended::TooLarge(Response::from_parts(parts, body)),
         // A handler whose response breaks off has failed.

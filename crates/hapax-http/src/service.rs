@@ -3,10 +3,10 @@
 use super::body::{self, Body, Reading};
 use super::durations::RequestKind;
 use super::key::{self, Begun, IdempotencyKey, KeyError};
-use super::options::OnMissing;
+use super::options::{OnMissing, RETRY_AFTER};
 use super::permits::Permit;
 use super::problem::Problem;
-use super::problem_details::Refusal;
+use super::problem_details::ProblemDetails;
 use super::record::{self, StoredResponse};
 use super::reservations::Reservation;
 use super::run::{self, ClaimedRequest, Handles, Sent};
@@ -136,23 +136,23 @@ enum Attempt<S: Store> {
 
 impl<S: Store> Shared<S> {
     /// Returns the request's name; `None`, if it has no key and may go through without.
-    fn name(&self, parts: &Parts) -> Result<Option<Name>, Refusal> {
+    fn name(&self, parts: &Parts) -> Result<Option<Name>, ProblemDetails> {
         let header = &self.options.header;
         let key = match key::parse(parts.headers.get_all(header).iter().map(HeaderValue::as_bytes)) {
             Ok(key) => key.into(),
             Err(KeyError::Missing) if self.options.on_missing == OnMissing::Pass => return Ok(None),
             Err(error) => {
                 let problem = if error == KeyError::Missing { Problem::KeyMissing } else { Problem::KeyMalformed };
-                return Err(Refusal::new(problem, format!("{header}: {error}")));
+                return Err(ProblemDetails::new(problem, format!("{header}: {error}")));
             }
         };
-        let nobody = || Refusal::new(Problem::ScopeMissing, "expected to know who asks, got nobody");
+        let nobody = || ProblemDetails::new(Problem::ScopeMissing, "expected to know who asks, got nobody");
         let scope = self.scope.as_ref().map(|scope| scope(parts).ok_or_else(nobody)).transpose()?;
         Ok(Some(Name { scope: scope.map(Arc::from), key }))
     }
 
     /// Reads the request, and claims its key.
-    async fn admit<B: Sent>(&self, name: Name, mut parts: Parts, body: B) -> Result<Admitted<S, B>, Refusal> {
+    async fn admit<B: Sent>(&self, name: Name, mut parts: Parts, body: B) -> Result<Admitted<S, B>, ProblemDetails> {
         let scope = name.scope.clone();
         let reading = self.permits.enter(scope.as_ref()).map_err(|full| self.full(full))?;
         let mut bytes = self.permits.no_bytes(scope.as_ref());
@@ -182,19 +182,19 @@ impl<S: Store> Shared<S> {
     }
 
     /// Returns the stored response of a request that is done.
-    fn known<B: Sent>(&self, done: Done, mut bytes: Permit) -> Result<Admitted<S, B>, Refusal> {
+    fn known<B: Sent>(&self, done: Done, mut bytes: Permit) -> Result<Admitted<S, B>, ProblemDetails> {
         let Some(record) = done.result else {
-            return Err(Refusal::new(Problem::ResponseNotKept, "it was completed without a response"));
+            return Err(ProblemDetails::new(Problem::ResponseNotKept, "it was completed without a response"));
         };
         bytes.grow(record.len()).map_err(|full| self.full(full))?;
         match record::decode(record) {
             Ok(kept) if done.expires_in.is_some_and(|left| left <= kept.gone_for) => {
                 self.counters.expired.count();
                 let detail = "its request was handled, too long ago for its response to be sent again";
-                Err(Refusal::new(Problem::KeyExpired, detail))
+                Err(ProblemDetails::new(Problem::KeyExpired, detail))
             }
             Ok(kept) => Ok(Admitted::Replay(kept, bytes)),
-            Err(error) => Err(Refusal::new(Problem::ResponseUnreadable, error.to_string())),
+            Err(error) => Err(ProblemDetails::new(Problem::ResponseUnreadable, error.to_string())),
         }
     }
 
@@ -203,7 +203,7 @@ impl<S: Store> Shared<S> {
         &self,
         claim: TieredClaim<S>,
         scope: Option<&Arc<str>>,
-    ) -> Result<(TieredClaim<S>, Option<Reservation>), Refusal> {
+    ) -> Result<(TieredClaim<S>, Option<Reservation>), ProblemDetails> {
         let (Some(reservations), Some(scope)) = (&self.reservations, scope) else { return Ok((claim, None)) };
         match reservations.reserve(scope) {
             Ok(reservation) => Ok((claim, Some(reservation))),
@@ -211,7 +211,7 @@ impl<S: Store> Shared<S> {
                 // If that fails, the lease ends the claim.
                 let _ = claim.release().await;
                 self.counters.over_quota.count();
-                Err(Refusal::new(Problem::QuotaExceeded, exhausted.to_string()).retry_after(exhausted.until))
+                Err(ProblemDetails::new(Problem::QuotaExceeded, exhausted.to_string()).retry_after(exhausted.until))
             }
         }
     }
@@ -228,21 +228,22 @@ impl<S: Store> Shared<S> {
         (self.options.fingerprint)(parts, body)
     }
 
-    async fn read<B: Sent>(&self, body: B, bytes: &mut Permit) -> Result<body::Read, Refusal> {
-        let (max, patience) = (self.options.max_request_bytes, self.options.body_timeout);
-        let too_large = || Refusal::new(Problem::BodyTooLarge, format!("expected at most {max} bytes, got more"));
+    async fn read<B: Sent>(&self, body: B, bytes: &mut Permit) -> Result<body::Read, ProblemDetails> {
+        let (max, patience) = (self.options.max_body_bytes, self.options.body_timeout);
+        let too_large =
+            || ProblemDetails::new(Problem::BodyTooLarge, format!("expected at most {max} bytes, got more"));
         match tokio::time::timeout(patience, body::read(body, max, |more| bytes.grow(more))).await {
             Ok(Reading::Whole(read)) if read.bytes() > max => Err(too_large()),
             Ok(Reading::Whole(read)) => Ok(read),
             Ok(Reading::TooLarge(_)) => Err(too_large()),
             Ok(Reading::Full(full)) => Err(self.full(full)),
-            Ok(Reading::Failed(_)) => Err(Refusal::new(Problem::BodyUnreadable, "the body broke off")),
-            Err(_) => Err(Refusal::new(Problem::BodyTimeout, format!("expected a body within {patience:?}"))),
+            Ok(Reading::Failed(_)) => Err(ProblemDetails::new(Problem::BodyUnreadable, "the body broke off")),
+            Err(_) => Err(ProblemDetails::new(Problem::BodyTimeout, format!("expected a body within {patience:?}"))),
         }
     }
 
     fn claim_options(&self, fingerprint: Fingerprint, parts: &Parts) -> TieredClaimOptions {
-        let options = TieredClaimOptions::new().lease(self.options.lease).fingerprint(fingerprint.0).wants_result();
+        let options = TieredClaimOptions::new().fingerprint(fingerprint.0).wants_result();
         let chosen = self.options.retention.as_ref().and_then(|retention| retention(parts));
         match (chosen, self.options.gone_for) {
             (None, Duration::ZERO) => options,
@@ -262,7 +263,7 @@ impl<S: Store> Shared<S> {
         fingerprint: Fingerprint,
         parts: &Parts,
         kind: RequestKind,
-    ) -> Result<Attempt<S>, Refusal> {
+    ) -> Result<Attempt<S>, ProblemDetails> {
         let id = key::id_of(name.scope.as_deref(), &name.key);
         let options = self.claim_options(fingerprint, parts);
         match self.dedup.claim_wait_with(&id, options, self.options.wait).await {
@@ -270,17 +271,17 @@ impl<S: Store> Shared<S> {
             Ok(TieredAttempt::Duplicate(done)) => Ok(Attempt::Done(done)),
             Ok(TieredAttempt::Mismatch) => {
                 let detail = "expected the request that this key was first used for";
-                Err(Refusal::new(Problem::FingerprintMismatch, detail))
+                Err(ProblemDetails::new(Problem::FingerprintMismatch, detail))
             }
             Ok(TieredAttempt::TooMany) => {
                 let full = "too many keys are in progress";
-                Err(Refusal::new(Problem::Busy, full).retry_after(self.options.retry_after))
+                Err(ProblemDetails::new(Problem::Busy, full).retry_after(RETRY_AFTER))
             }
             Ok(TieredAttempt::InProgress { lease_left }) => {
                 let detail = "its first request is being handled";
                 // Not the rest of the lease, which is renewed and says nothing about the handler.
-                let takes = self.durations.typical(kind).unwrap_or(self.options.retry_after);
-                Err(Refusal::new(Problem::InProgress, detail).retry_after(takes.min(lease_left)))
+                let takes = self.durations.typical(kind).unwrap_or(RETRY_AFTER);
+                Err(ProblemDetails::new(Problem::InProgress, detail).retry_after(takes.min(lease_left)))
             }
             Err(error) => Err(self.store_refusal(&error)),
         }

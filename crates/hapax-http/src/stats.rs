@@ -21,11 +21,10 @@ pub struct HttpStats {
     /// Handled, and not to be recorded: a status that is not stored, an error, a panic, a time-out.
     /// The key was released.
     pub released: u64,
-    /// Of those released: refused where nothing had begun
-    /// ([`refuses_status`](super::refuses_status)).
+    /// Of those released: refused where nothing had begun.
     pub not_begun: u64,
     /// Handled, and answered before the store had recorded or released that, because it took longer
-    /// than [`answer_within`](super::LayerBuilder::answer_within).
+    /// than a second.
     pub answered_early: u64,
     /// Answered that the key has expired ([`Problem::KeyExpired`](super::Problem::KeyExpired)).
     pub expired: u64,

@@ -77,11 +77,3 @@ async fn a_handler_says_when_it_has_begun_and_then_its_refusals_are_remembered()
     }
     assert_eq!((layer.stats().not_begun, layer.stats().released, layer.stats().executed), (1, 1, 1));
 }
-
-#[tokio::test]
-async fn which_statuses_are_refusals_can_be_chosen() {
-    let world = World::new();
-    let server = orders(&world, world.layer().await.refuses_status(|_| false)).await;
-    assert!(!order(&server, "text/plain", "ten").await.is_replayed());
-    assert!(order(&server, "text/plain", "ten").await.is_replayed());
-}

@@ -64,7 +64,7 @@ async fn a_request_in_pieces_is_one_request() {
 #[tokio::test]
 async fn a_request_that_is_too_large_is_refused_and_does_not_burn_its_key() {
     let world = World::new();
-    let server = world.counting(world.layer().await.max_request_bytes(10_000)).await;
+    let server = world.counting(world.layer().await.max_body_bytes(10_000)).await;
     let asked_before = world.store.calls();
     // It is refused in pieces, so that it is noticed on the way; and announced, so that nothing is
     // read.
@@ -133,7 +133,7 @@ async fn a_response_that_is_too_large_is_passed_on_whole_and_its_request_not_run
     for announces in [false, true] {
         let world = World::new();
         let runs = world.runs.clone();
-        let layer = world.layer().await.max_response_bytes(10_000).build().unwrap();
+        let layer = world.layer().await.max_body_bytes(10_000).build().unwrap();
         let server = Server::start(layer.clone(), move |_: Request| {
             runs.begin();
             let body = if announces { Body::from(vec![b'x'; 50_000]) } else { Body::new(pieces(50, 1_000)) };

@@ -16,12 +16,11 @@ const DOWN: Fault = Fault::Fails(ErrorKind::Unavailable);
 #[tokio::test]
 async fn a_store_that_is_down_is_503_and_nothing_is_handled() {
     let world = World::new();
-    let layer = world.layer().await.retry_after(Duration::from_millis(1_500));
-    let server = world.counting(layer).await;
+    let server = world.counting(world.layer().await).await;
     world.store.always(DOWN);
     let down = server.post("k", "").await;
     down.is_problem(Problem::StoreUnavailable);
-    assert_eq!((down.status, down.header("retry-after")), (StatusCode::SERVICE_UNAVAILABLE, Some("2")));
+    assert_eq!((down.status, down.header("retry-after")), (StatusCode::SERVICE_UNAVAILABLE, Some("1")));
     assert!(!down.text().contains("faulty"), "what the store says is not for clients: {}", down.text());
     assert_eq!(world.runs.count(), 0);
     world.store.always(Fault::None);
@@ -85,7 +84,7 @@ async fn a_completion_that_fails_does_not_take_the_response_away_and_ends_with_t
     let (never, lost) = (Fault::Fails(ErrorKind::Corrupt), Fault::LosesAnswer(ErrorKind::Timeout));
     for (fault, is_recorded) in [(never, false), (lost, true), (DOWN, true)] {
         let world = World::new();
-        let layer = world.layer().await.lease(LEASE).build().unwrap();
+        let layer = world.layer().await.build().unwrap();
         let (runs, store) = (world.runs.clone(), Arc::clone(&world.store));
         let server = Server::start(layer.clone(), move |_: Request| {
             let run = runs.begin();
@@ -116,7 +115,7 @@ async fn a_completion_that_fails_does_not_take_the_response_away_and_ends_with_t
 async fn a_release_that_fails_ends_with_the_lease() {
     let world = World::new();
     let (runs, store) = (world.runs.clone(), Arc::clone(&world.store));
-    let server = Server::start(world.layer().await.lease(LEASE).build().unwrap(), move |_: Request| {
+    let server = Server::start(world.layer().await.build().unwrap(), move |_: Request| {
         let run = runs.begin();
         if run == 1 {
             store.next(DOWN);

@@ -70,7 +70,7 @@ fn scoped(world: &World, engine: hapax_store::TieredDedup<Faulty>) -> LayerBuild
 async fn a_scope_that_has_kept_its_keys_is_told_429_for_new_ones_and_answered_for_the_rest() {
     let world = World::new();
     let engine = world.engine().retention(HOUR).build().await.unwrap();
-    let layer = scoped(&world, engine).max_kept_keys_per_scope(3).build().unwrap();
+    let layer = scoped(&world, engine).max_kept_bytes_per_scope(3 * 1_024).build().unwrap();
     let mut service = layer.layer(Inner(counting(&world.runs)));
     for key in ["1", "2", "3"] {
         assert_eq!(service.call(of("a", key)).await.unwrap().status(), StatusCode::CREATED);
@@ -94,7 +94,7 @@ async fn a_scope_that_has_kept_its_keys_is_told_429_for_new_ones_and_answered_fo
 async fn what_is_not_kept_counts_nothing_and_bytes_count() {
     let world = World::new();
     let engine = world.engine().retention(HOUR).build().await.unwrap();
-    let layer = scoped(&world, engine).max_kept_keys_per_scope(1).max_kept_bytes_per_scope(1_000).build().unwrap();
+    let layer = scoped(&world, engine).max_kept_bytes_per_scope(1_000).build().unwrap();
     let mut service = layer.layer(Inner(|request: http::Request<_>| {
         let status = request.headers()["x-status"].to_str().unwrap().parse::<u16>().unwrap();
         std::future::ready(Response::builder().status(status).body(Full::from(vec![7; 2_000])).unwrap())
@@ -112,14 +112,14 @@ async fn what_is_not_kept_counts_nothing_and_bytes_count() {
     assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
 
     let engine = world.engine().retention(HOUR).build().await.unwrap();
-    let layer = scoped(&world, engine).max_kept_bytes_per_scope(4_000).build().unwrap();
+    let layer = scoped(&world, engine).max_kept_bytes_per_scope(6_000).build().unwrap();
     let mut service =
         layer.layer(Inner(|_: http::Request<_>| std::future::ready(Response::new(Full::from(vec![7; 1_990])))));
     let mut answered = Vec::new();
     for key in 0..4 {
         answered.push(service.call(of("c", &key.to_string())).await.unwrap().status().as_u16());
     }
-    // Two are 4,000 bytes and a little: one is let in while there is anything left.
+    // Two are 6,000 bytes and a little: one is let in while there is anything left.
     assert_eq!(answered, [200, 200, 429, 429]);
 }
 
@@ -127,9 +127,8 @@ async fn what_is_not_kept_counts_nothing_and_bytes_count() {
 async fn limits_of_a_scope_need_scopes() {
     let world = World::new();
     for wrong in [
-        world.layer().await.max_kept_keys_per_scope(5).build(),
         world.layer().await.max_kept_bytes_per_scope(5).build(),
-        scoped(&world, world.engine().build().await.unwrap()).max_kept_keys_per_scope(0).build(),
+        scoped(&world, world.engine().build().await.unwrap()).max_kept_bytes_per_scope(0).build(),
     ] {
         let error = wrong.unwrap_err();
         assert!(error.to_string().contains("max_kept_"), "{error}");

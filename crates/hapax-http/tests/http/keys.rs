@@ -145,60 +145,23 @@ async fn a_fingerprint_may_be_of_json_or_a_function_of_ones_own() {
 }
 
 #[tokio::test]
-async fn problems_may_have_other_statuses() {
-    let world = World::new();
-    let layer = world.layer().await.status(Problem::FingerprintMismatch, StatusCode::CONFLICT);
-    let server = world.counting(layer).await;
-    server.post("k", "a").await;
-    let mismatch = server.post("k", "b").await;
-    mismatch.is_problem(Problem::FingerprintMismatch);
-    assert_eq!(mismatch.status, StatusCode::CONFLICT);
-}
-
-#[tokio::test]
 async fn options_that_make_no_sense_are_refused_by_name() {
     use std::time::Duration;
     let world = World::new();
-    let second = Duration::from_secs(1);
     for (option, layer) in [
         ("methods", world.layer().await.methods([])),
-        ("lease", world.layer().await.lease(Duration::ZERO)),
         ("body_timeout", world.layer().await.body_timeout(Duration::ZERO)),
         ("handler_timeout", world.layer().await.handler_timeout(Duration::MAX)),
         ("wait", world.layer().await.wait(Duration::MAX)),
-        ("retry_after", world.layer().await.retry_after(second - second)),
         ("max_in_flight", world.layer().await.max_in_flight(0)),
-        ("max_reading", world.layer().await.max_reading(0)),
         ("max_buffered_bytes", world.layer().await.max_buffered_bytes((1 << 20) - 1)),
-        // Of one scope, where there is only one.
-        ("max_in_flight_per_scope", world.layer().await.max_in_flight_per_scope(1)),
-        ("max_reading_per_scope", world.layer().await.max_reading_per_scope(1)),
-        ("max_buffered_bytes_per_scope", world.layer().await.max_buffered_bytes_per_scope(1 << 20)),
-        ("max_request_bytes", world.layer().await.max_request_bytes(usize::MAX)),
-        ("max_response_bytes", world.layer().await.max_response_bytes(usize::MAX)),
-        ("status", world.layer().await.status(Problem::Busy, StatusCode::OK)),
+        ("max_body_bytes", world.layer().await.max_body_bytes(usize::MAX)),
     ] {
         let error = layer.build().unwrap_err();
         assert_eq!(error.kind(), hapax_store::ErrorKind::Misconfigured);
         assert!(error.to_string().contains(&format!("`{option}`")), "{option}: {error}");
     }
-    let scoped = async || {
-        let dedup = world.engine().build().await.unwrap();
-        IdempotencyLayer::builder(dedup).scope(|_| Some("tenant".to_owned())).max_in_flight(8).max_reading(8)
-    };
-    for (option, layer) in [
-        ("max_in_flight_per_scope", scoped().await.max_in_flight_per_scope(0)),
-        ("max_in_flight_per_scope", scoped().await.max_in_flight_per_scope(9)),
-        ("max_reading_per_scope", scoped().await.max_reading_per_scope(9)),
-        // No request of the largest size would ever get in.
-        ("max_buffered_bytes_per_scope", scoped().await.max_buffered_bytes_per_scope((1 << 20) - 1)),
-        ("max_buffered_bytes_per_scope", scoped().await.max_buffered_bytes_per_scope(1 << 40)),
-    ] {
-        let error = layer.build().unwrap_err();
-        assert_eq!(error.kind(), hapax_store::ErrorKind::Misconfigured);
-        assert!(error.to_string().contains(&format!("`{option}`")), "{option}: {error}");
-    }
-    let most = scoped().await.max_in_flight_per_scope(8).max_reading_per_scope(8).max_request_bytes(1 << 30);
+    let most = world.layer().await.max_in_flight(8).max_body_bytes(1 << 30);
     assert!(most.build().is_ok(), "the defaults follow what is set");
     let layer = world.layer().await;
     let without_runtime = std::thread::spawn(move || layer.build().map(|_| ())).join().unwrap();

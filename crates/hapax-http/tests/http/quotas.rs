@@ -41,14 +41,14 @@ async fn settle() {
 #[tokio::test(start_paused = true)]
 async fn a_scope_that_sends_too_many_bodies_is_told_429_and_the_rest_is_let_in() {
     let world = World::new();
-    let layer = builder(&world).await.max_reading(8).retry_after(Duration::from_secs(7)).build().unwrap();
+    let layer = builder(&world).await.max_in_flight(8).build().unwrap();
     let service = layer.layer(Handler);
     let idle: Vec<_> = (0..2).map(|i| send(&service, "a", &i.to_string(), Slow::never(), TAKES)).collect();
     settle().await;
     assert_eq!(now(&layer), (2, 0, 0));
     let refused = service.clone().call(request("a", "k", Slow::at_once(10), TAKES)).await.unwrap();
     assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
-    assert_eq!(refused.headers()["retry-after"], "7");
+    assert_eq!(refused.headers()["retry-after"], "1");
     let problem = refused.into_body().collect().await.unwrap().to_bytes();
     let problem: serde_json::Value = serde_json::from_slice(&problem).unwrap();
     assert_eq!(problem["type"], hapax_http::Problem::QuotaExceeded.type_uri());
@@ -75,7 +75,7 @@ async fn a_scope_that_sends_too_many_bodies_is_told_429_and_the_rest_is_let_in()
 #[tokio::test(start_paused = true)]
 async fn a_scope_whose_handlers_hang_is_told_429_before_it_is_read() {
     let world = World::new();
-    let layer = builder(&world).await.max_in_flight(16).max_in_flight_per_scope(3).build().unwrap();
+    let layer = builder(&world).await.max_in_flight(11).build().unwrap();
     let service = layer.layer(Handler);
     let hang: Vec<_> = (0..3).map(|i| send(&service, "a", &i.to_string(), Slow::at_once(10), FOR_EVER)).collect();
     settle().await;
@@ -98,13 +98,15 @@ async fn a_scope_whose_handlers_hang_is_told_429_before_it_is_read() {
 #[tokio::test(start_paused = true)]
 async fn who_was_read_while_the_last_place_was_taken_is_refused_and_burns_no_key() {
     let world = World::new();
-    let layer = builder(&world).await.max_in_flight(8).max_in_flight_per_scope(1).build().unwrap();
+    let layer = builder(&world).await.max_in_flight(8).build().unwrap();
     let service = layer.layer(Handler);
+    let handled = |key: &str| send(&service, "a", key, Slow::at_once(10), Duration::from_secs(60));
+    let first = handled("first");
     let slow = send(&service, "a", "slow", Slow::new(5, 10, Duration::from_secs(1)), TAKES);
     settle().await;
-    let first = send(&service, "a", "first", Slow::at_once(10), Duration::from_secs(60));
+    let last = handled("last");
     assert_eq!(slow.await.unwrap(), StatusCode::TOO_MANY_REQUESTS);
-    assert_eq!(first.await.unwrap(), StatusCode::CREATED);
+    assert_eq!((first.await.unwrap(), last.await.unwrap()), (StatusCode::CREATED, StatusCode::CREATED));
     let slow = send(&service, "a", "slow", Slow::new(5, 10, Duration::from_secs(1)), TAKES);
     assert_eq!(slow.await.unwrap(), StatusCode::CREATED);
 }
@@ -112,7 +114,7 @@ async fn who_was_read_while_the_last_place_was_taken_is_refused_and_burns_no_key
 #[tokio::test(start_paused = true)]
 async fn bytes_of_one_scope_are_bounded_while_they_come_and_while_they_are_handled() {
     let world = World::new();
-    let layer = builder(&world).await.max_request_bytes(64 * KIB).max_buffered_bytes(256 * KIB).build().unwrap();
+    let layer = builder(&world).await.max_body_bytes(64 * KIB).max_buffered_bytes(256 * KIB).build().unwrap();
     let service = layer.layer(Handler);
     // Two come slowly, by 8 KiB a second, to 40 KiB each; one is handled, and has 16 KiB.
     let pieces = || Slow::new(5, 8 * KIB, Duration::from_secs(1));
@@ -139,7 +141,7 @@ async fn bytes_of_one_scope_are_bounded_while_they_come_and_while_they_are_handl
 #[tokio::test(start_paused = true)]
 async fn responses_count_until_the_client_has_them_and_replays_wait_for_room() {
     let world = World::new();
-    let layer = builder(&world).await.max_request_bytes(16 * KIB).max_buffered_bytes(64 * KIB).build().unwrap();
+    let layer = builder(&world).await.max_body_bytes(20 * KIB).max_buffered_bytes(64 * KIB).build().unwrap();
     let mut service = layer.layer(Inner(|_: http::Request<hapax_http::Body<Slow>>| {
         std::future::ready(Response::builder().status(201).body(Full::from(vec![7; 20 * KIB])).unwrap())
     }));
@@ -220,7 +222,7 @@ async fn of_one_scope_one_large_body_at_a_time_is_looked_at() {
 #[tokio::test(start_paused = true)]
 async fn where_all_share_one_scope_one_client_can_take_all_of_it() {
     let world = World::new();
-    let layer = world.layer().await.max_reading(4).build().unwrap();
+    let layer = world.layer().await.max_in_flight(4).build().unwrap();
     let service = layer.layer(Handler);
     let _idle: Vec<_> = (0..4).map(|i| send(&service, "a", &i.to_string(), Slow::never(), TAKES)).collect();
     settle().await;

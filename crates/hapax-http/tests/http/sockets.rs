@@ -34,7 +34,7 @@ fn hostile() -> usize {
 /// Sets the default limits, or less where there are fewer connections than that.
 fn limited(layer: LayerBuilder<Faulty>) -> LayerBuilder<Faulty> {
     let max = (hostile() * 2 / 3).min(4_096);
-    layer.max_in_flight(max).max_reading(max)
+    layer.max_in_flight(max)
 }
 
 /// Counts of the requests that the handler has got.

@@ -213,7 +213,7 @@ async fn one_hostile_tenant_harms_nobody_else() {
     for kind in [Attack::None, Attack::Idle, Attack::Trickle, Attack::Large, Attack::Hang, Attack::Keys] {
         let world = World::new();
         let limit = 4_096 / part();
-        let layer = builder(&world).await.max_in_flight(limit).max_reading(limit).build().unwrap();
+        let layer = builder(&world).await.max_in_flight(limit).build().unwrap();
         let service = layer.layer(Handler);
         let attackers = attack(kind, &service);
         // It waits until the attack is at its worst.
@@ -243,7 +243,7 @@ async fn several_hostile_tenants_leave_room_for_whoever_has_none() {
     for kind in [Attack::Idle, Attack::Hang] {
         for hostile in [4, 8] {
             let world = World::new();
-            let layer = builder(&world).await.max_in_flight(4_096).max_reading(4_096);
+            let layer = builder(&world).await.max_in_flight(4_096);
             let layer = layer.body_timeout(FOR_EVER).handler_timeout(FOR_EVER).build().unwrap();
             let service = layer.layer(Handler);
             let send = |tenant, key: String, body, takes| {

@@ -60,7 +60,7 @@ pub fn keyed() -> http::Request<Full<Bytes>> {
 async fn a_long_run_keeps_its_lease() {
     let world = World::new();
     let _clock = go_along(&world);
-    let layer = world.layer().await.lease(LEASE).build().unwrap();
+    let layer = world.layer().await.build().unwrap();
     let mut service = slow(&world, &layer, 10 * LEASE);
     let first = tokio::spawn(service.call(keyed()));
     for _ in 0..9 {
@@ -77,7 +77,7 @@ async fn a_long_run_keeps_its_lease() {
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_is_lost_is_taken_over_once_and_the_late_one_is_not_recorded() {
     let world = World::new();
-    let layer = world.layer().await.lease(LEASE).build().unwrap();
+    let layer = world.layer().await.build().unwrap();
     let mut service = slow(&world, &layer, Duration::from_secs(5));
     let first = tokio::spawn(service.call(keyed()));
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -96,7 +96,7 @@ async fn a_store_that_is_away_for_less_than_a_lease_when_a_request_is_done_repea
     for (away, runs) in [(second / 3, 1), (second, 1), (20 * second, 1), (40 * second, 2)] {
         let world = World::new();
         let _clock = go_along(&world);
-        let layer = world.layer().await.lease(LEASE).build().unwrap();
+        let layer = world.layer().await.build().unwrap();
         let mut service = slow(&world, &layer, 5 * second);
         let first = tokio::spawn(service.call(keyed()));
         tokio::time::sleep(4 * second).await;
@@ -183,7 +183,7 @@ impl http_body::Body for Never {
 async fn a_conflict_says_how_long_such_requests_take_not_what_is_left_of_the_lease() {
     let world = World::new();
     let _clock = go_along(&world);
-    let layer = world.layer().await.lease(LEASE).build().unwrap();
+    let layer = world.layer().await.build().unwrap();
     for (takes, said) in [(400, "1"), (3_200, "4"), (500_000, "30")] {
         let mut service = slow(&world, &layer, Duration::from_millis(takes));
         let path = format!("/takes/{}", "x".repeat(takes as usize % 97));
