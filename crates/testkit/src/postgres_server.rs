@@ -2,15 +2,16 @@
 //! the loopback, ended with the test.
 
 use crate::children;
+use crate::directory::copy;
 use crate::processes::{PATIENCE, free_port};
 use crate::shared::Shared;
 use hapax_store::sync::lock;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use std::{fs, io};
 
 /// The user that the server runs as if this process is root, which it refuses. (Whoever becomes
 /// another user is no longer killed with its parent, unless it asks for that again.)
@@ -257,12 +258,6 @@ pub fn is_root() -> bool {
 fn run(command: &mut Command) {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
-}
-
-/// Copies files with their owners.
-fn copy(from: &Path, to: &Path) -> io::Result<()> {
-    let copied = Command::new("cp").arg("-a").arg(from).arg(to).stderr(Stdio::null()).status()?;
-    if copied.success() { Ok(()) } else { Err(io::Error::other("it is not copied")) }
 }
 
 fn children_of(parent: u32) -> Vec<String> {

@@ -1,6 +1,7 @@
 //! Redis servers of a test's own, which end with it.
 
 use crate::children;
+use crate::directory::copy;
 pub use crate::processes::free_port;
 use crate::processes::{self, PATIENCE};
 use hapax_store::sync::lock;
@@ -128,6 +129,25 @@ impl Server {
         }
     }
 
+    /// Keeps a copy of its files, for [`restore`](Self::restore). Nobody may write meanwhile.
+    pub fn back_up(&self) {
+        self.ask::<()>(&["SAVE"]);
+        copy(&self.directory, &self.backup()).expect("a copy");
+    }
+
+    /// Kills it, and starts it on the copy in the place of its files, which know all.
+    pub fn restore(&self) {
+        self.ask::<()>(&["SAVE"]);
+        self.kill();
+        std::fs::remove_dir_all(&self.directory).expect("its files");
+        copy(&self.backup(), &self.directory).expect("a copy");
+        self.start_again();
+    }
+
+    fn backup(&self) -> PathBuf {
+        self.directory.with_extension("backup")
+    }
+
     /// Pauses it, as if it hung: its connections stay, and it does not answer. (SIGSTOP.)
     pub fn pause(&self) {
         self.signal("-STOP");
@@ -193,7 +213,9 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.kill();
-        let _ = std::fs::remove_dir_all(&self.directory);
+        for directory in [&self.directory, &self.backup()] {
+            let _ = std::fs::remove_dir_all(directory);
+        }
     }
 }
 

@@ -14,8 +14,8 @@ use testkit::moto_server::MotoServer;
 
 const LEASE: Duration = Duration::from_secs(600);
 
-/// Returns a store whose client would repeat requests by itself, if it were let.
-fn store(address: SocketAddr, timeout: Duration, try_timeout: Duration) -> DynamoDbStore {
+/// Returns a client that would repeat requests by itself, if it were let.
+pub fn client(address: SocketAddr) -> Client {
     let config = Config::builder()
         .behavior_version(BehaviorVersion::latest())
         .region(Region::new("eu-central-1"))
@@ -23,8 +23,12 @@ fn store(address: SocketAddr, timeout: Duration, try_timeout: Duration) -> Dynam
         .endpoint_url(format!("http://{address}"))
         .retry_config(RetryConfig::standard().with_max_attempts(10))
         .http_client(aws_smithy_http_client::Builder::new().build_http());
+    Client::from_conf(config.build())
+}
+
+fn store(address: SocketAddr, timeout: Duration, try_timeout: Duration) -> DynamoDbStore {
     let options = DynamoDbOptions::new("hapax").timeout(timeout).try_timeout(try_timeout);
-    DynamoDbStore::new(&Client::from_conf(config.build()), options).unwrap()
+    DynamoDbStore::new(&client(address), options).unwrap()
 }
 
 /// Answers are lost until a claim's tries are over, but for the last one: the owner is who asked.

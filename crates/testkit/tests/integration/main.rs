@@ -22,5 +22,6 @@ mod redis_forgetful;
 #[cfg(target_os = "linux")]
 mod redis_partition;
 mod redis_silence;
+mod restored;
 mod sqlite;
 mod tokens;

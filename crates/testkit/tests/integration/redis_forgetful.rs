@@ -2,10 +2,13 @@
 
 use crate::redis::*;
 use crate::redis_server::{Server, is_missing};
+use hapax::ManualClock;
 use hapax_redis::{RedisOptions, RedisRisk, RedisStore};
 use hapax_store::{TieredDedup, *};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
+use testkit::processes::PATIENCE;
 
 const DURABLE: [&str; 4] = ["--appendonly", "yes", "--maxmemory-policy", "noeviction"];
 
@@ -128,5 +131,48 @@ fn an_engine_looks_after_its_server() {
         assert!(dedup.check("a").await.expect("an answer").is_fresh());
         server.ask::<()>(&["FLUSHALL"]);
         eventually("the engine has noticed", async || store.emptied() == 1).await;
+    });
+}
+
+/// Returns those of these ids that are fresh.
+async fn fresh(dedup: &TieredDedup<RedisStore>, ids: Range<u32>) -> Vec<u32> {
+    let verdicts = dedup.check_batch(ids.clone().map(|id| id.to_string())).await;
+    ids.zip(verdicts).filter(|(_, verdict)| verdict.as_ref().unwrap().is_fresh()).map(|(id, _)| id).collect()
+}
+
+/// A process goes on whose memory knows what the server has lost: the ids from 100 to 150.
+#[test]
+fn a_process_that_goes_on_accepts_nothing_twice_while_its_window_lasts() {
+    const WINDOW: Duration = Duration::from_secs(600);
+    if is_missing() {
+        return;
+    }
+    let server = Server::start(&[]);
+    let process = async |memory: &ManualClock| {
+        let engine = TieredDedup::builder(connect(RedisOptions::single(server.url(), "h")).await)
+            .window(WINDOW)
+            .clock(memory.clone());
+        // A mark is no other's for the time that its maker may take it back: not here.
+        engine.timeout(PATIENCE).in_doubt(Duration::ZERO).build().await.unwrap()
+    };
+    let every = |ids: Range<u32>| ids.collect::<Vec<u32>>();
+    runtime().block_on(async {
+        let memory = ManualClock::new();
+        let ours = process(&memory).await;
+        assert_eq!(fresh(&ours, 0..100).await, every(0..100));
+        server.back_up();
+        assert_eq!(fresh(&ours, 0..150).await, every(100..150));
+        server.restore();
+        eventually("the server is back", async || ours.check("another").await.is_ok()).await;
+        assert_eq!(fresh(&ours, 0..200).await, every(150..200));
+
+        // Each id that the server has lost is accepted once more, by whoever asks the server first.
+        let another = process(&ManualClock::new()).await;
+        assert_eq!(fresh(&another, 0..130).await, every(100..130));
+        memory.advance(2 * WINDOW);
+        assert_eq!(fresh(&ours, 0..200).await, every(130..150));
+        for process in [&ours, &another, &process(&ManualClock::new()).await] {
+            assert!(fresh(process, 0..200).await.is_empty());
+        }
     });
 }

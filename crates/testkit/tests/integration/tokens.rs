@@ -10,7 +10,7 @@ use std::time::Duration;
 
 const LEASE: Duration = Duration::from_secs(30);
 
-fn clock_at(nanos: u64) -> ManualClock {
+pub fn clock_at(nanos: u64) -> ManualClock {
     let clock = ManualClock::new();
     clock.set(Timestamp::from_secs(1_700_000_000) + Duration::from_nanos(nanos));
     clock
@@ -37,7 +37,7 @@ async fn is_lost(store: &impl Store, id: &str, token: u64) -> bool {
     store.complete(&[completion]).await.unwrap().remove(0).unwrap() == Held::Lost
 }
 
-async fn open_fjall(path: &Path, clock: &ManualClock) -> FjallStore {
+pub async fn open_fjall(path: &Path, clock: &ManualClock) -> FjallStore {
     FjallOptions::new().clock(clock.clone()).open(path).await.unwrap()
 }
 
@@ -77,7 +77,7 @@ fn after_a_crash_of_a_directory_tokens_are_larger_although_the_clock_stands() {
     });
 }
 
-async fn open_sqlite(path: &Path, clock: &ManualClock) -> SqliteStore {
+pub async fn open_sqlite(path: &Path, clock: &ManualClock) -> SqliteStore {
     let options = SqliteOptions::new().clock(clock.clone()).durability(Durability::System);
     options.open(path).await.unwrap()
 }
