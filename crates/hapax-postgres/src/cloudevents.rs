@@ -1,6 +1,5 @@
 //! Events of [CloudEvents](hapax_message::cloudevents) in inbox and outbox: in binary mode, where
-//! headers say what the payload is, and in structured mode (feature `json`), where the payload says
-//! all.
+//! headers say what the payload is.
 //!
 //! ```no_run
 //! use hapax_message::cloudevents::{Binding, Event};
@@ -29,9 +28,6 @@ use super::{Message, NewMessage};
 use hapax_message::Described as _;
 use hapax_message::cloudevents::{Binding, Event, EventError};
 
-/// The content type of one event in structured mode.
-#[cfg(feature = "json")]
-const STRUCTURED: &str = "application/cloudevents+json";
 /// The beginning of the content types of structured mode, in any format.
 const STRUCTURED_PREFIX: &str = "application/cloudevents";
 /// The beginnings of names of headers in binary mode, in lower case.
@@ -60,13 +56,6 @@ impl StoredEvent {
         StoredEvent::of(event, event.headers(binding), event.payload().to_vec())
     }
 
-    /// Returns the event in structured mode: its payload is JSON, and its one header the content
-    /// type.
-    #[cfg(feature = "json")]
-    pub fn structured(event: &Event) -> Self {
-        StoredEvent::of(event, vec![("content-type".into(), STRUCTURED.into())], event.to_json())
-    }
-
     fn of(event: &Event, headers: Vec<(String, String)>, payload: Vec<u8>) -> Self {
         StoredEvent {
             id: event.id().map(|id| id.into_owned()).unwrap_or_default(),
@@ -79,39 +68,24 @@ impl StoredEvent {
         }
     }
 
-    /// Returns the message to be received or enqueued.
-    pub fn message(&self) -> NewMessage<'_> {
-        let message = NewMessage::new(&self.id, &self.payload).owned_headers(&self.headers);
-        let message = self.kind.as_deref().map_or(message, |kind| message.kind(kind));
-        let message = self.source.as_deref().map_or(message, |source| message.source(source));
-        let message = self.subject.as_deref().map_or(message, |subject| message.subject(subject));
-        self.key.as_deref().map_or(message, |key| message.key(key))
-    }
-}
-
-impl Message {
-    /// Returns the event that this message is: in structured mode by its content type (feature
-    /// `json`), in binary mode by its headers, and otherwise by its id, source and kind.
-    ///
-    /// A header `traceparent` (and `tracestate`) that is beside an event's attributes is left to
-    /// the caller; without any it becomes an extension.
-    ///
-    /// # Errors
-    ///
-    /// [`EventError`] if it is no event: for example if it has no source, or an id that is not
-    /// text, or in structured mode without the feature `json`.
-    pub fn event(&self) -> Result<Event, EventError> {
-        let content_type = self.header("content-type").unwrap_or_default();
-        if content_type.get(..STRUCTURED_PREFIX.len()).is_some_and(|it| it.eq_ignore_ascii_case(STRUCTURED_PREFIX)) {
-            return Event::of(self);
-        }
-        let is_specversion = |name: &str| PREFIXES.iter().any(|prefix| name == format!("{prefix}specversion"));
-        if self.headers.iter().any(|(name, _)| is_specversion(&name.to_ascii_lowercase())) {
-            let headers = self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-            return Event::from_headers(headers, self.payload.clone());
-        }
-        self.described_event(content_type)
-    }
+    /// Returns the message to be received or enqueued. pub fn message(&self) -> NewMessage<'_> {
+    let message = NewMessage::new(&self.id, &self.payload).owned_headers(&self.headers); let message
+    = self.kind.as_deref().map_or(message, |kind| message.kind(kind)); let message =
+    self.source.as_deref().map_or(message, |source| message.source(source)); let message =
+    self.subject.as_deref().map_or(message, |subject| message.subject(subject));
+    self.key.as_deref().map_or(message, |key| message.key(key)) } }  impl Message { /// Returns the
+    event that this message is: by its headers in binary mode, and otherwise by its /// id, source
+    and kind. /// /// A header `traceparent` (and `tracestate`) that is beside an event's attributes
+    is left to /// the caller; without any it becomes an extension. /// /// # Errors /// ///
+    [`EventError`] if it is no event: for example if it has no source, or an id that is not ///
+    text, or if it is in structured mode. pub fn event(&self) -> Result<Event, EventError> { let
+    content_type = self.header("content-type").unwrap_or_default(); if
+    content_type.get(..STRUCTURED_PREFIX.len()).is_some_and(|it|
+    it.eq_ignore_ascii_case(STRUCTURED_PREFIX)) { return Event::of(self); } let is_specversion =
+    |name: &str| PREFIXES.iter().any(|prefix| name == format!("{prefix}specversion")); if
+    self.headers.iter().any(|(name, _)| is_specversion(&name.to_ascii_lowercase())) { let headers =
+    self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())); return
+    Event::from_headers(headers, self.payload.clone()); } self.described_event(content_type) }
 
     /// Returns the event that the columns make.
     fn described_event(&self, content_type: &str) -> Result<Event, EventError> {
@@ -163,13 +137,10 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_the_same_after_every_mode() {
+    fn an_event_is_the_same_after_every_binding() {
         let event = event();
         let bindings = [Binding::Http, Binding::Kafka, Binding::Amqp];
-        let modes = bindings.map(|binding| StoredEvent::binary(&event, binding)).into_iter();
-        #[cfg(feature = "json")]
-        let modes = modes.chain([StoredEvent::structured(&event)]);
-        for stored in modes {
+        for stored in bindings.map(|binding| StoredEvent::binary(&event, binding)) {
             let message = stored.message();
             assert_eq!((message.kind, message.source), (Some("order.paid"), Some("/orders")));
             assert_eq!((message.subject, message.key), (Some("order-17 €"), Some(&b"order-17"[..])));

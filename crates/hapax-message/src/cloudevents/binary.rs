@@ -78,12 +78,12 @@ impl Event {
         let optional = optional.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)));
         let mut headers: Vec<_> =
             required.into_iter().chain(optional).map(|(name, value)| binding.header(name, value)).collect();
-        headers.extend(self.extensions.iter().map(|(name, value)| binding.header(name, &value.to_string())));
+        headers.extend(self.extensions.iter().map(|(name, value)| binding.header(name, value)));
         headers
     }
 
     /// Reads a message in binary mode: all its headers, of which those of CloudEvents are used, and
-    /// its payload. Extensions are text, whatever they were.
+    /// its payload.
     ///
     /// # Errors
     ///
@@ -119,23 +119,19 @@ impl Event {
         Self::from_attributes(found, payload.into())
     }
 
-    /// Reads the event of a message: in structured mode if its content type says so (feature
-    /// `json`), and in binary mode otherwise. Of extensions in binary mode it finds those of the
-    /// names `partitionkey`, `traceparent`, `tracestate` and `sequence`; for all of them, use
+    /// Reads the event of a message in binary mode. Of extensions it finds those of the names
+    /// `partitionkey`, `traceparent`, `tracestate` and `sequence`; for all of them, use
     /// [`from_headers`](Self::from_headers).
     ///
     /// # Errors
     ///
-    /// [`EventError`]. A message that is no event at all has no attribute `specversion`.
+    /// [`EventError`]. A message that is no event at all has no attribute `specversion`; one in structured mode is
+    /// [`EventError::Format`].
     pub fn of<M: Described + ?Sized>(message: &M) -> Result<Self, EventError> {
         let content_type = message.header("content-type").or_else(|| message.header("Content-Type"));
         if let Some(content_type) = content_type
             && rules::media_type(content_type).to_ascii_lowercase().starts_with("application/cloudevents")
         {
-            #[cfg(feature = "json")]
-            if rules::media_type(content_type).eq_ignore_ascii_case(super::json::CONTENT_TYPE) {
-                return Self::from_json(message.payload());
-            }
             return Err(EventError::Format { content_type: content_type.chars().take(64).collect() });
         }
         let mut found = BTreeMap::new();

@@ -28,12 +28,7 @@ pub enum EventError {
         /// The name of the attribute.
         attribute: String,
     },
-    /// The body is no JSON, or no object (or for a batch no array of objects).
-    Json {
-        /// The reason.
-        reason: String,
-    },
-    /// The message is an event in a format that is not read here, by its content type.
+    /// The message is an event in structured mode, by its content type.
     Format {
         /// The content type.
         content_type: String,
@@ -45,11 +40,6 @@ impl EventError {
         EventError::Invalid { attribute: shown(attribute), expected, got: shown(got) }
     }
 
-    #[cfg(feature = "json")]
-    pub(super) fn not_json(error: &serde_json::Error) -> Self {
-        EventError::Json { reason: crate::beginning(error) }
-    }
-
     pub(super) fn twice(attribute: &str) -> Self {
         EventError::Twice { attribute: shown(attribute) }
     }
@@ -59,7 +49,7 @@ impl EventError {
         match self {
             EventError::Missing { attribute } => Some(attribute),
             EventError::Invalid { attribute, .. } | EventError::Twice { attribute } => Some(attribute),
-            EventError::Json { .. } | EventError::Format { .. } => None,
+            EventError::Format { .. } => None,
         }
     }
 }
@@ -78,11 +68,10 @@ impl fmt::Display for EventError {
                 write!(f, "the event's attribute `{attribute}` is {got:?}, expected {expected}")
             }
             EventError::Twice { attribute } => write!(f, "the event has the attribute `{attribute}` twice"),
-            EventError::Json { reason } => write!(f, "the event is not the JSON of CloudEvents: {reason}"),
             EventError::Format { content_type } => {
                 write!(
                     f,
-                    "the event is in a format that is not read here: {content_type:?}; expected a single event in JSON"
+                    "the event is in structured mode, {content_type:?}, which is not read here; expected binary mode"
                 )
             }
         }

@@ -5,52 +5,6 @@ use super::rules;
 use crate::described::Described;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt;
-
-/// The value of an extension attribute.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Extension {
-    /// Text; also a time, a URI, or bytes in base 64. Binary mode knows text alone.
-    Text(String),
-    /// An integer.
-    Integer(i32),
-    /// True or false.
-    Boolean(bool),
-}
-
-impl fmt::Display for Extension {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Extension::Text(text) => f.write_str(text),
-            Extension::Integer(integer) => integer.fmt(f),
-            Extension::Boolean(boolean) => boolean.fmt(f),
-        }
-    }
-}
-
-impl From<&str> for Extension {
-    fn from(text: &str) -> Self {
-        Extension::Text(text.to_owned())
-    }
-}
-
-impl From<String> for Extension {
-    fn from(text: String) -> Self {
-        Extension::Text(text)
-    }
-}
-
-impl From<i32> for Extension {
-    fn from(integer: i32) -> Self {
-        Extension::Integer(integer)
-    }
-}
-
-impl From<bool> for Extension {
-    fn from(boolean: bool) -> Self {
-        Extension::Boolean(boolean)
-    }
-}
 
 /// An event of CloudEvents 1.0: its attributes are valid, and the required ones there.
 ///
@@ -80,7 +34,7 @@ pub struct Event {
     pub(super) time: Option<String>,
     pub(super) content_type: Option<String>,
     pub(super) schema: Option<String>,
-    pub(super) extensions: BTreeMap<String, Extension>,
+    pub(super) extensions: BTreeMap<String, String>,
     pub(super) data: Option<Vec<u8>>,
 }
 
@@ -167,7 +121,7 @@ impl Event {
     ///
     /// [`EventError`] if the name has other characters than a-z and 0-9, or is that of an attribute
     /// that the specification defines, or `data`; or if the value has control characters.
-    pub fn with_extension(mut self, name: &str, value: impl Into<Extension>) -> Result<Self, EventError> {
+    pub fn with_extension(mut self, name: &str, value: impl Into<String>) -> Result<Self, EventError> {
         const DEFINED: [&str; 9] =
             ["id", "source", "type", "specversion", "subject", "time", "dataschema", "datacontenttype", "data"];
         rules::name(name)?;
@@ -175,9 +129,7 @@ impl Event {
             return Err(EventError::invalid(name, "the name of an extension", name));
         }
         let value = value.into();
-        if let Extension::Text(text) = &value {
-            rules::text(name, text)?;
-        }
+        rules::text(name, &value)?;
         self.extensions.insert(name.to_owned(), value);
         Ok(self)
     }
@@ -217,8 +169,8 @@ impl Event {
     }
 
     /// Returns the extension attributes.
-    pub fn extensions(&self) -> impl Iterator<Item = (&str, &Extension)> {
-        self.extensions.iter().map(|(name, value)| (name.as_str(), value))
+    pub fn extensions(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.extensions.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
     /// Returns the data; none is not the same as empty ones.
@@ -229,7 +181,7 @@ impl Event {
 
 impl Described for Event {
     /// Returns the text of an attribute, by its name or by that of Kafka's header (`ce_…`);
-    /// `content-type` is that of the data. An extension that is an integer has no text.
+    /// `content-type` is that of the data.
     fn header(&self, name: &str) -> Option<&str> {
         match name.strip_prefix("ce_").unwrap_or(name) {
             "id" => Some(&self.id),
@@ -240,11 +192,7 @@ impl Described for Event {
             "time" => self.time.as_deref(),
             "dataschema" => self.schema.as_deref(),
             "datacontenttype" | "content-type" => self.content_type.as_deref(),
-            extension => match self.extensions.get(extension)? {
-                Extension::Text(text) => Some(text),
-                Extension::Boolean(boolean) => Some(if *boolean { "true" } else { "false" }),
-                Extension::Integer(_) => None,
-            },
+            extension => self.extensions.get(extension).map(String::as_str),
         }
     }
 
@@ -269,9 +217,6 @@ impl Described for Event {
     }
 
     fn key(&self) -> Option<&[u8]> {
-        match self.extensions.get("partitionkey")? {
-            Extension::Text(key) if !key.is_empty() => Some(key.as_bytes()),
-            _ => None,
-        }
+        self.extensions.get("partitionkey").filter(|key| !key.is_empty()).map(String::as_bytes)
     }
 }

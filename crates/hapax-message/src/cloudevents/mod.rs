@@ -1,5 +1,6 @@
-//! [CloudEvents](https://cloudevents.io) 1.0: events that say what they are, in a body of their own
-//! (structured mode, feature `json`) or in the headers of a message (binary mode).
+//! [CloudEvents](https://cloudevents.io) 1.0 in binary mode: events that say in the headers of a
+//! message what they are. (In structured mode, the body says it: that is read by the crate
+//! `cloudevents-sdk`, and [`id`] makes the id.)
 //!
 //! ```
 //! use hapax_message::cloudevents::{Binding, Event};
@@ -9,7 +10,7 @@
 //!     .with_subject("order-17")?
 //!     .with_data("application/json", r#"{"total": 12}"#)?;
 //!
-//! // Binary mode: the payload is the data, and the headers say the rest.
+//! // The payload is the data, and the headers say the rest.
 //! let headers = event.headers(Binding::Kafka);
 //! assert!(headers.contains(&("ce_type".to_owned(), "order.placed".to_owned())));
 //!
@@ -30,13 +31,11 @@
 mod binary;
 mod error;
 mod event;
-#[cfg(feature = "json")]
-mod json;
 mod rules;
 
 pub use binary::Binding;
 pub use error::EventError;
-pub use event::{Event, Extension};
+pub use event::Event;
 
 use crate::attributes;
 use crate::described::Described;
