@@ -68,24 +68,39 @@ impl StoredEvent {
         }
     }
 
-    /// Returns the message to be received or enqueued. pub fn message(&self) -> NewMessage<'_> {
-    let message = NewMessage::new(&self.id, &self.payload).owned_headers(&self.headers); let message
-    = self.kind.as_deref().map_or(message, |kind| message.kind(kind)); let message =
-    self.source.as_deref().map_or(message, |source| message.source(source)); let message =
-    self.subject.as_deref().map_or(message, |subject| message.subject(subject));
-    self.key.as_deref().map_or(message, |key| message.key(key)) } }  impl Message { /// Returns the
-    event that this message is: by its headers in binary mode, and otherwise by its /// id, source
-    and kind. /// /// A header `traceparent` (and `tracestate`) that is beside an event's attributes
-    is left to /// the caller; without any it becomes an extension. /// /// # Errors /// ///
-    [`EventError`] if it is no event: for example if it has no source, or an id that is not ///
-    text, or if it is in structured mode. pub fn event(&self) -> Result<Event, EventError> { let
-    content_type = self.header("content-type").unwrap_or_default(); if
-    content_type.get(..STRUCTURED_PREFIX.len()).is_some_and(|it|
-    it.eq_ignore_ascii_case(STRUCTURED_PREFIX)) { return Event::of(self); } let is_specversion =
-    |name: &str| PREFIXES.iter().any(|prefix| name == format!("{prefix}specversion")); if
-    self.headers.iter().any(|(name, _)| is_specversion(&name.to_ascii_lowercase())) { let headers =
-    self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())); return
-    Event::from_headers(headers, self.payload.clone()); } self.described_event(content_type) }
+    /// Returns the message to be received or enqueued.
+    pub fn message(&self) -> NewMessage<'_> {
+        let message = NewMessage::new(&self.id, &self.payload).owned_headers(&self.headers);
+        let message = self.kind.as_deref().map_or(message, |kind| message.kind(kind));
+        let message = self.source.as_deref().map_or(message, |source| message.source(source));
+        let message = self.subject.as_deref().map_or(message, |subject| message.subject(subject));
+        self.key.as_deref().map_or(message, |key| message.key(key))
+    }
+}
+
+impl Message {
+    /// Returns the event that this message is: by its headers in binary mode, and otherwise by its
+    /// id, source and kind.
+    ///
+    /// A header `traceparent` (and `tracestate`) that is beside an event's attributes is left to
+    /// the caller; without any it becomes an extension.
+    ///
+    /// # Errors
+    ///
+    /// [`EventError`] if it is no event: for example if it has no source, or an id that is not
+    /// text, or if it is in structured mode.
+    pub fn event(&self) -> Result<Event, EventError> {
+        let content_type = self.header("content-type").unwrap_or_default();
+        if content_type.get(..STRUCTURED_PREFIX.len()).is_some_and(|it| it.eq_ignore_ascii_case(STRUCTURED_PREFIX)) {
+            return Event::of(self);
+        }
+        let is_specversion = |name: &str| PREFIXES.iter().any(|prefix| name == format!("{prefix}specversion"));
+        if self.headers.iter().any(|(name, _)| is_specversion(&name.to_ascii_lowercase())) {
+            let headers = self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+            return Event::from_headers(headers, self.payload.clone());
+        }
+        self.described_event(content_type)
+    }
 
     /// Returns the event that the columns make.
     fn described_event(&self, content_type: &str) -> Result<Event, EventError> {
