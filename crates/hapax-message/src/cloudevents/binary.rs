@@ -125,8 +125,8 @@ impl Event {
     ///
     /// # Errors
     ///
-    /// [`EventError`]. A message that is no event at all has no attribute `specversion`; one in structured mode is
-    /// [`EventError::Format`].
+    /// [`EventError`]. A message that is no event at all has no attribute `specversion`; one in
+    /// structured mode is [`EventError::Format`].
     pub fn of<M: Described + ?Sized>(message: &M) -> Result<Self, EventError> {
         let content_type = message.header("content-type").or_else(|| message.header("Content-Type"));
         if let Some(content_type) = content_type
