@@ -4,7 +4,7 @@ use hapax::tier::random::mix;
 use hapax_store::{Store, TieredDedup};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 pub const CALLERS: u64 = 256;
 
@@ -66,22 +66,4 @@ pub async fn claim<S: Store>(dedup: &TieredDedup<S>, callers: u64, each: u64) ->
     }
     tasks.join_all().await;
     (callers * each) as f64 / begun.elapsed().as_secs_f64()
-}
-
-/// Returns the time that each of some calls takes, sorted.
-pub async fn times<F: Future<Output = ()>>(calls: usize, mut call: impl FnMut(usize) -> F) -> Vec<Duration> {
-    let mut times = Vec::with_capacity(calls);
-    for i in 0..calls {
-        let begun = Instant::now();
-        call(i).await;
-        times.push(begun.elapsed());
-    }
-    times.sort();
-    times
-}
-
-/// Returns a percentile in microseconds.
-pub fn percentile(times: &[Duration], percent: f64) -> f64 {
-    let place = ((times.len() as f64 * percent / 100.0) as usize).min(times.len() - 1);
-    times[place].as_secs_f64() * 1e6
 }

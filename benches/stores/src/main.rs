@@ -2,26 +2,18 @@
 //! machine: medians of several rounds, interleaved. The answers are checked: a fresh id that is
 //! called a duplicate, or the other way round, ends the run.
 //!
-//! `cargo run --release -- [redis-versus] [redis] [postgres] [postgres-batches] [fjall] [latency]
-//! [warm] [inbox] [consumer]`: without a name, everything. `-- inbox-versus [quick] [PART…]`: see
-//! `inbox_versus`.
-
-use testkit::redis_server;
+//! `cargo run --release -- [redis-versus] [postgres-batches] [fjall]`: without a name, everything.
+//! `-- inbox-versus [quick] [PART…]`: see `inbox_versus`.
 
 use testkit::postgres_server;
+use testkit::redis_server;
 
-mod consumer_rows;
 mod fjall_rows;
-mod inbox_rows;
 mod inbox_versus;
-mod latency;
 mod load;
 mod postgres_batches;
-mod postgres_rows;
-mod redis_rows;
 mod redis_versus;
 mod table;
-mod warm;
 
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
@@ -29,7 +21,7 @@ fn main() {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     if wanted.iter().any(|wanted| wanted == "redis-profile") {
-        runtime.block_on(redis_versus::profile());
+        return runtime.block_on(redis_versus::profile());
     }
     if wanted.first().is_some_and(|wanted| wanted == "inbox-versus") {
         return runtime.block_on(inbox_versus::run(&wanted[1..]));
@@ -37,29 +29,10 @@ fn main() {
     if wants("redis-versus") {
         runtime.block_on(redis_versus::run());
     }
-    if wants("redis") {
-        runtime.block_on(redis_rows::run());
-    }
-    if wants("postgres") {
-        runtime.block_on(postgres_rows::run());
-        runtime.block_on(postgres_batches::run());
-    }
-    if wanted.iter().any(|wanted| wanted == "postgres-batches") {
+    if wants("postgres-batches") {
         runtime.block_on(postgres_batches::run());
     }
     if wants("fjall") {
         runtime.block_on(fjall_rows::run());
-    }
-    if wants("latency") {
-        runtime.block_on(latency::run());
-    }
-    if wants("warm") {
-        runtime.block_on(warm::run());
-    }
-    if wants("inbox") {
-        runtime.block_on(inbox_rows::run());
-    }
-    if wants("consumer") {
-        runtime.block_on(consumer_rows::run());
     }
 }

@@ -1,65 +1,13 @@
 //! Handlers by the kind of a message.
 
 mod routes;
-#[cfg(feature = "sqlx")]
-mod sqlx_route;
 
-#[cfg(all(feature = "json", feature = "sqlx"))]
-pub use sqlx_route::SqlxJsonHandler;
-#[cfg(feature = "sqlx")]
-pub use sqlx_route::SqlxRouter;
-
-use super::{BoxError, Handler, Message};
+use super::{BoxError, Message};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use hapax_store::StoreError;
 use routes::{Destination, Routes, Unknown};
 use std::sync::Arc;
-use tokio_postgres::Transaction;
-
-/// A [`Handler`] that gives each message to the handler of its kind.
-///
-/// ```no_run
-/// use hapax_postgres::{BoxError, Handler, Message, Router, Tables, Worker};
-/// use hapax_postgres::PostgresOptions;
-/// use std::sync::Arc;
-/// use tokio_postgres::Transaction;
-///
-/// struct Paid;
-///
-/// impl Handler for Paid {
-///     async fn handle(&self, tx: &mut Transaction<'_>, message: &Message) -> Result<(), BoxError> {
-///         tx.execute("INSERT INTO invoices (order_id) VALUES ($1)", &[&message.subject]).await?;
-///         Ok(())
-///     }
-/// }
-///
-/// struct Cancelled;
-///
-/// impl Handler for Cancelled {
-///     async fn handle(&self, tx: &mut Transaction<'_>, message: &Message) -> Result<(), BoxError> {
-///         tx.execute("DELETE FROM invoices WHERE order_id = $1", &[&message.subject]).await?;
-///         Ok(())
-///     }
-/// }
-///
-/// # async fn example() -> Result<(), hapax_store::StoreError> {
-/// let router = Router::new().on("order.paid", Paid)?.on("order.cancelled", Cancelled)?;
-/// let options = PostgresOptions::parse("host=/run/postgresql user=app")?;
-/// let worker = Worker::new(options, Tables::new("public", "shop")?, "billing")?;
-/// worker.run(Arc::new(router), std::future::pending()).await?; // or until a signal
-/// # Ok(())
-/// # }
-/// ```
-///
-/// The kind is that of the message, or of its headers, as [`Described`](hapax_message::Described)
-/// says. A message of a kind that has no handler, or that has no kind, is put aside: it becomes a
-/// dead letter at once, which says the kind, and can be requeued when there is a handler. See
-/// [`pass_on`](Self::pass_on) and [`otherwise`](Self::otherwise) for others.
-#[derive(Debug)]
-pub struct Router {
-    routes: Routes<Arc<dyn Route>>,
-}
 
 /// Counts of messages that a router has given to handlers, in all attempts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,134 +25,253 @@ pub struct RouterStats {
     pub unreadable: u64,
 }
 
-impl Default for Router {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Router {
-    /// Creates a router that puts every message aside.
-    pub fn new() -> Self {
-        Router { routes: Routes::new() }
-    }
-
-    /// Adds the handler of a kind.
-    ///
-    /// # Errors
-    ///
-    /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) if the kind has a handler already,
-    /// or no message can have it.
-    pub fn on(mut self, kind: &str, handler: impl Handler) -> Result<Self, StoreError> {
-        self.routes.add(kind, Arc::new(handler))?;
-        Ok(self)
-    }
-
-    /// Adds the handler of a kind whose payloads are JSON. A payload that is not what the handler
-    /// takes is put aside at once, with the place and cause of the error.
-    ///
-    /// ```no_run
-    /// use hapax_postgres::{BoxError, JsonHandler, Message, Router};
-    /// use tokio_postgres::Transaction;
-    ///
-    /// #[derive(serde::Deserialize)]
-    /// struct OrderPaid {
-    ///     order: i64,
-    ///     cents: i64,
-    /// }
-    ///
-    /// struct Paid;
-    ///
-    /// impl JsonHandler for Paid {
-    ///     type Payload = OrderPaid;
-    ///
-    ///     async fn handle(&self, tx: &mut Transaction<'_>, paid: OrderPaid, _: &Message) -> Result<(), BoxError> {
-    ///         let insert = "INSERT INTO invoices (order_id, cents) VALUES ($1, $2)";
-    ///         tx.execute(insert, &[&paid.order, &paid.cents]).await?;
-    ///         Ok(())
-    ///     }
-    /// }
-    ///
-    /// # fn example() -> Result<(), hapax_store::StoreError> {
-    /// let router = Router::new().on_json("order.paid", Paid)?;
-    /// # drop(router);
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// Those of [`on`](Self::on).
-    #[cfg(feature = "json")]
-    pub fn on_json(mut self, kind: &str, handler: impl JsonHandler) -> Result<Self, StoreError> {
-        self.routes.add(kind, Arc::new(Json(handler, self.routes.counts())))?;
-        Ok(self)
-    }
-
-    /// Lets all other messages be done without a handler: they are removed, and
-    /// [counted](RouterStats::passed_on). For consumers of a stream of which they need some kinds.
-    #[must_use]
-    pub fn pass_on(mut self) -> Self {
-        self.routes.set_unknown(Unknown::PassedOn);
-        self
-    }
-
-    /// Gives all other messages to this handler, also those without a kind.
-    #[must_use]
-    pub fn otherwise(mut self, handler: impl Handler) -> Self {
-        self.routes.set_unknown(Unknown::Otherwise(Arc::new(handler)));
-        self
-    }
-
-    /// Returns where messages went since this router was made.
-    pub fn stats(&self) -> RouterStats {
-        self.routes.stats()
-    }
-}
-
-impl Handler for Router {
-    async fn handle(&self, tx: &mut Transaction<'_>, message: &Message) -> Result<(), BoxError> {
-        match self.routes.find(message) {
-            Destination::Handler(handler) => handler.route(tx, message).await,
-            Destination::Done => Ok(()),
-            Destination::Aside(error) => Err(error.into()),
+/// Defines the router of handlers that have the transactions of one driver.
+macro_rules! router {
+    (
+        $(#[$about:meta])* $router:ident, $handler:ident,
+        $(#[$about_json:meta])* $json_handler:ident, $transaction:ty,
+    ) => {
+        $(#[$about])*
+        #[derive(Debug)]
+        pub struct $router {
+            routes: Routes<Arc<dyn Route>>,
         }
+
+        impl Default for $router {
+            fn default() -> Self {
+                Self::new()
+            }
+        }
+
+        impl $router {
+            /// Creates a router that puts every message aside.
+            pub fn new() -> Self {
+                $router { routes: Routes::new() }
+            }
+
+            /// Adds the handler of a kind.
+            ///
+            /// # Errors
+            ///
+            /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) if the kind has a handler
+            /// already, or no message can have it.
+            pub fn on(mut self, kind: &str, handler: impl $handler) -> Result<Self, StoreError> {
+                self.routes.add(kind, Arc::new(handler))?;
+                Ok(self)
+            }
+
+            /// Adds the handler of a kind whose payloads are JSON. A payload that is not what the
+            /// handler takes is put aside at once, with the place and cause of the error.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`on`](Self::on).
+            #[cfg(feature = "json")]
+            pub fn on_json(mut self, kind: &str, handler: impl $json_handler) -> Result<Self, StoreError> {
+                self.routes.add(kind, Arc::new(Json(handler, self.routes.counts())))?;
+                Ok(self)
+            }
+
+            /// Lets all other messages be done without a handler: they are removed, and
+            /// [counted](RouterStats::passed_on). For consumers of a stream of which they need some
+            /// kinds.
+            #[must_use]
+            pub fn pass_on(mut self) -> Self {
+                self.routes.set_unknown(Unknown::PassedOn);
+                self
+            }
+
+            /// Gives all other messages to this handler, also those without a kind.
+            #[must_use]
+            pub fn otherwise(mut self, handler: impl $handler) -> Self {
+                self.routes.set_unknown(Unknown::Otherwise(Arc::new(handler)));
+                self
+            }
+
+            /// Returns where messages went since this router was made.
+            pub fn stats(&self) -> RouterStats {
+                self.routes.stats()
+            }
+        }
+
+        impl $handler for $router {
+            async fn handle(&self, tx: &mut $transaction, message: &Message) -> Result<(), BoxError> {
+                match self.routes.find(message) {
+                    Destination::Handler(handler) => handler.route(tx, message).await,
+                    Destination::Done => Ok(()),
+                    Destination::Aside(error) => Err(error.into()),
+                }
+            }
+        }
+
+        $(#[$about_json])*
+        #[cfg(feature = "json")]
+        pub trait $json_handler: Send + Sync + 'static {
+            /// The payload.
+            type Payload: serde::de::DeserializeOwned + Send;
+
+            /// Has the effect, as [`Handler::handle`](crate::Handler::handle) does.
+            fn handle(
+                &self,
+                tx: &mut $transaction,
+                payload: Self::Payload,
+                message: &Message,
+            ) -> impl Future<Output = Result<(), BoxError>> + Send;
+        }
+
+        /// A handler of any type.
+        trait Route: Send + Sync {
+            fn route<'a>(
+                &'a self,
+                tx: &'a mut $transaction,
+                message: &'a Message,
+            ) -> BoxFuture<'a, Result<(), BoxError>>;
+        }
+
+        impl<H: $handler> Route for H {
+            fn route<'a>(
+                &'a self,
+                tx: &'a mut $transaction,
+                message: &'a Message,
+            ) -> BoxFuture<'a, Result<(), BoxError>> {
+                self.handle(tx, message).boxed()
+            }
+        }
+
+        #[cfg(feature = "json")]
+        struct Json<H>(H, Arc<routes::Counts>);
+
+        #[cfg(feature = "json")]
+        impl<H: $json_handler> $handler for Json<H> {
+            async fn handle(&self, tx: &mut $transaction, message: &Message) -> Result<(), BoxError> {
+                let payload = routes::parsed(message, &self.1)?;
+                self.0.handle(tx, payload, message).await
+            }
+        }
+    };
+}
+
+mod of_tokio_postgres {
+    use super::*;
+    use crate::Handler;
+
+    router! {
+        /// A [`Handler`] that gives each message to the handler of its kind.
+        ///
+        /// ```no_run
+        /// use hapax_postgres::{BoxError, Handler, Message, Router, Tables, Worker};
+        /// use hapax_postgres::PostgresOptions;
+        /// use std::sync::Arc;
+        /// use tokio_postgres::Transaction;
+        ///
+        /// struct Paid;
+        ///
+        /// impl Handler for Paid {
+        ///     async fn handle(&self, tx: &mut Transaction<'_>, message: &Message) -> Result<(), BoxError> {
+        ///         tx.execute("INSERT INTO invoices (order_id) VALUES ($1)", &[&message.subject]).await?;
+        ///         Ok(())
+        ///     }
+        /// }
+        ///
+        /// struct Cancelled;
+        ///
+        /// impl Handler for Cancelled {
+        ///     async fn handle(&self, tx: &mut Transaction<'_>, message: &Message) -> Result<(), BoxError> {
+        ///         tx.execute("DELETE FROM invoices WHERE order_id = $1", &[&message.subject]).await?;
+        ///         Ok(())
+        ///     }
+        /// }
+        ///
+        /// # async fn example() -> Result<(), hapax_store::StoreError> {
+        /// let router = Router::new().on("order.paid", Paid)?.on("order.cancelled", Cancelled)?;
+        /// let options = PostgresOptions::parse("host=/run/postgresql user=app")?;
+        /// let worker = Worker::new(options, Tables::new("public", "shop")?, "billing")?;
+        /// worker.run(Arc::new(router), std::future::pending()).await?; // or until a signal
+        /// # Ok(())
+        /// # }
+        /// ```
+        ///
+        /// The kind is that of the message, or of its headers, as
+        /// [`Described`](hapax_message::Described) says. A message of a kind that has no handler,
+        /// or that has no kind, is put aside: it becomes a dead letter at once, which says the
+        /// kind, and can be requeued when there is a handler. See [`pass_on`](Self::pass_on) and
+        /// [`otherwise`](Self::otherwise) for others.
+        Router, Handler,
+        /// A handler of messages whose payloads are JSON, for [`Router::on_json`].
+        ///
+        /// ```no_run
+        /// use hapax_postgres::{BoxError, JsonHandler, Message, Router};
+        /// use tokio_postgres::Transaction;
+        ///
+        /// #[derive(serde::Deserialize)]
+        /// struct OrderPaid {
+        ///     order: i64,
+        ///     cents: i64,
+        /// }
+        ///
+        /// struct Paid;
+        ///
+        /// impl JsonHandler for Paid {
+        ///     type Payload = OrderPaid;
+        ///
+        ///     async fn handle(&self, tx: &mut Transaction<'_>, paid: OrderPaid, _: &Message) -> Result<(), BoxError> {
+        ///         let insert = "INSERT INTO invoices (order_id, cents) VALUES ($1, $2)";
+        ///         tx.execute(insert, &[&paid.order, &paid.cents]).await?;
+        ///         Ok(())
+        ///     }
+        /// }
+        ///
+        /// # fn example() -> Result<(), hapax_store::StoreError> {
+        /// let router = Router::new().on_json("order.paid", Paid)?;
+        /// # drop(router);
+        /// # Ok(())
+        /// # }
+        /// ```
+        JsonHandler, tokio_postgres::Transaction<'_>,
     }
 }
 
-/// A handler of messages whose payloads are JSON, for [`Router::on_json`].
-#[cfg(feature = "json")]
-pub trait JsonHandler: Send + Sync + 'static {
-    /// The payload.
-    type Payload: serde::de::DeserializeOwned + Send;
+#[cfg(feature = "sqlx")]
+mod of_sqlx {
+    use super::*;
+    use crate::SqlxHandler;
 
-    /// Has the effect, as [`Handler::handle`] does.
-    fn handle(
-        &self,
-        tx: &mut Transaction<'_>,
-        payload: Self::Payload,
-        message: &Message,
-    ) -> impl Future<Output = Result<(), BoxError>> + Send;
-}
-
-/// A handler of any type.
-trait Route: Send + Sync {
-    fn route<'a>(&'a self, tx: &'a mut Transaction<'_>, message: &'a Message) -> BoxFuture<'a, Result<(), BoxError>>;
-}
-
-impl<H: Handler> Route for H {
-    fn route<'a>(&'a self, tx: &'a mut Transaction<'_>, message: &'a Message) -> BoxFuture<'a, Result<(), BoxError>> {
-        self.handle(tx, message).boxed()
+    router! {
+        /// A [`SqlxHandler`] that gives each message to the handler of its kind: a
+        /// [`Router`](crate::Router) for a worker with a pool of sqlx.
+        ///
+        /// ```no_run
+        /// use hapax_postgres::{BoxError, Message, SqlxHandler, SqlxRouter, Tables, Worker};
+        /// use sqlx::{Postgres, Transaction};
+        /// use std::sync::Arc;
+        ///
+        /// struct Paid;
+        ///
+        /// impl SqlxHandler for Paid {
+        ///     async fn handle(&self, tx: &mut Transaction<'_, Postgres>, message: &Message) -> Result<(), BoxError> {
+        ///         let insert = sqlx::query("INSERT INTO invoices (order_id) VALUES ($1)");
+        ///         insert.bind(&message.subject).execute(&mut **tx).await?;
+        ///         Ok(())
+        ///     }
+        /// }
+        ///
+        /// # async fn example(pool: sqlx::PgPool) -> Result<(), hapax_store::StoreError> {
+        /// let router = SqlxRouter::new().on("order.paid", Paid)?.pass_on();
+        /// let worker = Worker::new(pool, Tables::new("public", "shop")?, "billing")?;
+        /// worker.run_sqlx(Arc::new(router), std::future::pending()).await?; // or until a signal
+        /// # Ok(())
+        /// # }
+        /// ```
+        SqlxRouter, SqlxHandler,
+        /// A handler of messages whose payloads are JSON, for [`SqlxRouter::on_json`].
+        SqlxJsonHandler, sqlx::Transaction<'_, sqlx::Postgres>,
     }
 }
 
+#[cfg(all(feature = "json", feature = "sqlx"))]
+pub use of_sqlx::SqlxJsonHandler;
+#[cfg(feature = "sqlx")]
+pub use of_sqlx::SqlxRouter;
 #[cfg(feature = "json")]
-struct Json<H>(H, Arc<routes::Counts>);
-
-#[cfg(feature = "json")]
-impl<H: JsonHandler> Handler for Json<H> {
-    async fn handle(&self, tx: &mut Transaction<'_>, message: &Message) -> Result<(), BoxError> {
-        let payload = routes::parsed(message, &self.1)?;
-        self.0.handle(tx, payload, message).await
-    }
-}
+pub use of_tokio_postgres::JsonHandler;
+pub use of_tokio_postgres::Router;

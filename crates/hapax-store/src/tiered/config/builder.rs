@@ -7,7 +7,6 @@ use crate::tiered::dedup::TieredDedup;
 use crate::tiered::engine::{OnStoreError, Ownership, Policy};
 use crate::{Store, StoreError};
 use hapax::Clock;
-use hapax::tier::DigestKind;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -144,12 +143,6 @@ impl<S: Store> TieredBuilder<S> {
         self
     }
 
-    /// Trusts the source of the ids; see [`Builder::trusted_ids`](hapax::Builder::trusted_ids).
-    pub fn trusted_ids(mut self) -> Self {
-        self.options.key.kind = DigestKind::Trusted;
-        self
-    }
-
     /// Sets the seed of the numbers by which the store tells attempts apart, and of the pauses
     /// between tries: for simulations that are to be repeatable. No two engines on a store may have
     /// the same one, also not one after the other: they would be taken for each other, and both be
@@ -224,23 +217,11 @@ impl<S: Store> TieredBuilder<S> {
     }
 
     /// Sets the number of requests of a kind that may wait for the store or be under way, for each
-    /// of its [nodes](Store::node_of); further callers wait for room. Default: 65,536.
+    /// of its [nodes](Store::node_of), with a KiB of results for each; further callers wait for
+    /// room. Of an exclusive engine 16 times as many ids may be completed and not yet durable.
+    /// Default: 65,536; so 64 MiB, and a million ids, which take about 160 MB.
     pub fn max_waiting(mut self, requests: usize) -> Self {
         self.options.max_waiting = requests;
-        self
-    }
-
-    /// Sets the number of bytes of results that these requests may hold, for each node. Default: 64
-    /// MiB.
-    pub fn max_waiting_bytes(mut self, bytes: usize) -> Self {
-        self.options.max_waiting_bytes = bytes;
-        self
-    }
-
-    /// Sets the number of ids of an exclusive engine that may be completed and not yet durable, for
-    /// each node of the store; further callers wait for room. Default: a million, about 160 MB.
-    pub fn max_behind(mut self, ids: usize) -> Self {
-        self.options.max_behind = ids;
         self
     }
 

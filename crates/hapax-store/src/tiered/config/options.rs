@@ -46,8 +46,6 @@ pub(super) struct Options {
     pub(super) in_doubt: Option<Duration>,
     pub(super) breaker: BreakerOptions,
     pub(super) max_waiting: usize,
-    pub(super) max_waiting_bytes: usize,
-    pub(super) max_behind: usize,
     pub(super) expiry: Option<(Duration, usize)>,
 }
 
@@ -77,8 +75,6 @@ impl Default for Options {
             in_doubt: None,
             breaker: BreakerOptions { failures: 5, rest: Duration::from_secs(1) },
             max_waiting: 65_536,
-            max_waiting_bytes: 64 << 20,
-            max_behind: 1 << 20,
             expiry: Some((Duration::from_secs(10), 10_000)),
         }
     }
@@ -158,12 +154,12 @@ impl Options {
         NodeOptions {
             queues: QueueOptions {
                 max_waiting: self.max_waiting,
-                max_waiting_bytes: self.max_waiting_bytes,
+                max_waiting_bytes: self.max_waiting.saturating_mul(1_024),
                 batch: limits.batch.max(1),
                 under_way: limits.under_way.max(1),
             },
             breaker: self.breaker,
-            max_behind: self.max_behind,
+            max_behind: self.max_waiting.saturating_mul(16),
         }
     }
 
@@ -189,10 +185,7 @@ impl Options {
         self.in_doubt.map_or(Ok(()), |grace| times::check_or_none("in_doubt", grace))?;
         check(self.breaker.failures > 0, "circuit_breaker.failures", &self.breaker.failures, "at least 1")?;
         times::check("circuit_breaker.rest", self.breaker.rest)?;
-        let queue = 1..=1 << 28;
-        check(queue.contains(&self.max_waiting), "max_waiting", &self.max_waiting, "1 to 2^28")?;
-        check(queue.contains(&self.max_behind), "max_behind", &self.max_behind, "1 to 2^28")?;
-        check(self.max_waiting_bytes >= 1_024, "max_waiting_bytes", &self.max_waiting_bytes, "at least 1024")?;
+        check((1..=1 << 28).contains(&self.max_waiting), "max_waiting", &self.max_waiting, "1 to 2^28")?;
         if let Some((every, limit)) = self.expiry {
             let is_valid = !every.is_zero() && every <= HUNDRED_YEARS && limit > 0;
             check(is_valid, "expiry", &(every, limit), "a duration, and at least one record")?;

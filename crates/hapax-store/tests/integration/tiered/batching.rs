@@ -84,7 +84,7 @@ async fn queues_are_bounded_whoever_comes_then_waits() {
 #[tokio::test(start_paused = true)]
 async fn results_under_way_are_bounded_too() {
     let world = World::new();
-    let engine = world.engine().max_waiting_bytes(64 << 10).build().await.unwrap();
+    let engine = world.engine().max_waiting(64).build().await.unwrap();
     let mut claims = Vec::new();
     for i in 0..100 {
         claims.push(engine.claim(format!("{i}")).await.unwrap().claimed().unwrap());

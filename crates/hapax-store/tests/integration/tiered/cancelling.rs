@@ -183,7 +183,7 @@ async fn whoever_is_dropped_while_there_is_no_room_takes_nobody_along() {
 async fn whoever_is_dropped_while_there_is_no_room_leaves_what_room_it_had() {
     let world = World::new();
     // A result weighs 1 KiB, and so much may wait.
-    let engine = world.engine().max_waiting(1).max_waiting_bytes(1_024).build().await.unwrap();
+    let engine = world.engine().max_waiting(1).build().await.unwrap();
     let mut claims = Vec::new();
     for id in ["a", "b", "c"] {
         claims.push(engine.claim(id).await.unwrap().claimed().unwrap());

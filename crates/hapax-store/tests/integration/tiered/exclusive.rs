@@ -72,15 +72,15 @@ async fn what_could_not_be_written_is_written_later_and_flush_says_so() {
 async fn what_is_behind_is_bounded() {
     let world = World::new();
     let engine =
-        world.engine().ownership(Ownership::Exclusive).history(1e-6, 100_000).max_behind(100).build().await.unwrap();
+        world.engine().ownership(Ownership::Exclusive).history(1e-6, 100_000).max_waiting(7).build().await.unwrap();
     engine.warm().await.unwrap();
     world.store.always(Fault::Fails(ErrorKind::Unavailable));
-    for i in 0..100 {
+    for i in 0..112 {
         assert!(is_fresh(&engine, &format!("{i}")).await);
     }
     let refused = engine.check("one more").await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Timeout);
-    assert_eq!(engine.stats().behind, 100);
+    assert_eq!(engine.stats().behind, 112);
     world.store.always(Fault::None);
     tokio::time::sleep(Duration::from_secs(5)).await;
     // It was not burned.

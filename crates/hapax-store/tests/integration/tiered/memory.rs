@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 
 const CHILD: &str = "HAPAX_MEMORY_CHILD";
 const MAX_WAITING: usize = 256;
-const MAX_BEHIND: usize = 1_000;
+const MAX_BEHIND: usize = 16 * MAX_WAITING;
 /// The number of callers at a time: their futures are theirs, and there are as many before as
 /// after.
 const CALLERS: u64 = 512;
@@ -102,7 +102,7 @@ async fn child() {
     };
     let world = World::new();
     world.store.be_private();
-    let engine = world.engine().ownership(ownership).max_waiting(MAX_WAITING).max_behind(MAX_BEHIND);
+    let engine = world.engine().ownership(ownership).max_waiting(MAX_WAITING);
     let engine = engine.timeout(Duration::from_millis(5)).retries(0).circuit_breaker(u32::MAX, WINDOW);
     let engine = engine.build().await.unwrap();
     if let What::DroppedClaims = what {

@@ -111,8 +111,6 @@ async fn options_that_cannot_be_are_refused() {
         (world.engine().retries(1_000), "retries"),
         (world.engine().circuit_breaker(0, WINDOW), "circuit_breaker"),
         (world.engine().max_waiting(0), "max_waiting"),
-        (world.engine().max_waiting_bytes(0), "max_waiting_bytes"),
-        (world.engine().max_behind(0), "max_behind"),
         (world.engine().expiry((Duration::ZERO, 1)), "expiry"),
         (world.engine().history(1e-6, 1_000), "history"),
         (world.engine().owner("a"), "owner"),
