@@ -11,8 +11,6 @@
 
 #[cfg(test)]
 mod explorer;
-#[cfg(test)]
-mod simulation;
 
 use crate::manifest::{Content, Manifest, Object};
 use crate::rules::{Rule, obeys};

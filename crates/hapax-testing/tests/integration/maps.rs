@@ -1,9 +1,6 @@
-//! Checks the examples that verify the maps that others deduplicate with: what is one atomic call
+//! Checks the example that verifies a cache that others deduplicate with: what is one atomic call
 //! passes, and what looks first is caught. Prints a line of `scripts/flaws` for each.
 
-#[path = "../../examples/verify_map.rs"]
-#[allow(dead_code)] // its main
-mod verify_map;
 #[path = "../../examples/verify_moka.rs"]
 #[allow(dead_code)] // its main
 mod verify_moka;
@@ -26,14 +23,6 @@ fn is_caught(subject: &str, verify: impl Fn() -> Result<Report, Box<Violation>>)
     let violation = (0..RUNS).find_map(|_| verify().err()).unwrap_or_else(|| panic!("{subject} was not caught"));
     let found = format!("{:?}", violation.problem);
     println!("\njudged: {subject} | {found} | {:.2}\n{violation}", start.elapsed().as_secs_f64());
-}
-
-#[test]
-fn a_map_by_entry_passes_and_a_look_before_is_caught() {
-    passes("HashMap::entry behind a lock", verify_map::locked);
-    passes("DashMap::entry", verify_map::sharded);
-    passes("DashMap::entry and its own Instant", verify_map::with_its_own_clock);
-    is_caught("a look, then DashMap::insert", verify_map::looked_into);
 }
 
 #[test]

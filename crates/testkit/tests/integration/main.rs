@@ -1,7 +1,6 @@
 //! Checks that each store keeps its promises: on servers that the tests start and stop themselves,
 //! in directories of their own, behind bad networks, and after kill -9.
 
-mod adapters;
 mod campaign;
 mod common;
 mod hostile;
