@@ -3,7 +3,6 @@
 mod batches;
 mod fingerprints;
 mod lifetimes;
-mod model;
 mod restarts;
 mod takeover;
 
