@@ -18,7 +18,7 @@ pub use journal::JournalHandle;
 use crate::digest::{Digest, Digester};
 use crate::engine::Engine;
 use crate::error::InvalidOption;
-use crate::rules::{Place, Rule, meanwhile, obeys};
+use crate::mutation::{Place, Rule, meanwhile, obeys};
 use crate::stats::Stats;
 use crate::stream_time::NoReset;
 use crate::{Error, Id, Tier, Timestamp, Verdict};

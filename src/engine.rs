@@ -25,7 +25,7 @@ use crate::clock::{EngineClock, Reading};
 use crate::digest::{Digest, Digester};
 use crate::journal::Journal;
 use crate::long_memory::LongTier;
-use crate::rules::{Place, Rule, meanwhile, obeys};
+use crate::mutation::{Place, Rule, meanwhile, obeys};
 use crate::stats::{Counters, Stats};
 use crate::stream_time::StreamTime;
 use crate::{History, Outcome, Refusal, Tier, Timestamp, Verdict, Window};

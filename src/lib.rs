@@ -162,12 +162,12 @@ mod history;
 
 mod claims;
 
+mod adapters;
 mod config;
 mod dedup;
 mod engine;
 mod event_time;
 mod first_seen;
-mod fresh;
 mod stats;
 mod stream_time;
 
@@ -180,7 +180,7 @@ pub mod segments;
 // Models are of the engine alone.
 #[cfg(not(modelled))]
 #[doc(hidden)]
-pub mod tier;
+pub mod seam;
 
 mod long_memory;
 
@@ -189,8 +189,8 @@ mod id_set;
 #[cfg(test)]
 mod long;
 mod memory;
+mod mutation;
 mod process;
-mod rules;
 mod sync;
 
 /// Entries for the fuzz targets in `fuzz/`: each gives its input to the decoders of its part.
@@ -213,8 +213,9 @@ pub mod fuzzing {
 #[cfg(all(test, not(modelled)))]
 mod mutants;
 #[cfg(all(test, not(modelled)))]
-mod whole;
+mod simulation;
 
+pub use adapters::{DedupById, DedupIterator};
 pub use claims::ClaimStats;
 pub use clock::{Clock, ClockStep, ManualClock, MonotonicClock, Timestamp};
 pub use config::Builder;
@@ -228,7 +229,6 @@ pub use error::SegmentError;
 pub use error::{Error, JournalError, Loss};
 pub use event_time::EventTime;
 pub use first_seen::FirstSeen;
-pub use fresh::{DedupById, DedupIterator};
 pub use history::{History, HistoryStats};
 pub use journal::DurableSegments;
 pub use journal::{

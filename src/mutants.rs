@@ -11,7 +11,7 @@
 //! `TokenHolds` (here, leases last).
 
 use crate::long::long;
-use crate::rules::{Rule, be_interrupted, leave_out};
+use crate::mutation::{Rule, be_interrupted, leave_out};
 use crate::window::scale;
 use crate::{Dedup, Digester, Forgotten, Int};
 use hapax_testing::hapax::{Outcome, Timestamp};

@@ -59,7 +59,7 @@ pub(crate) fn unpoisoned<G>(locked: LockResult<G>) -> G {
 #[inline(always)]
 pub(crate) fn load_each<const N: usize>(words: &[AtomicU64; N]) -> [u64; N] {
     #[cfg(modelled)]
-    if crate::rules::reads_backward() {
+    if crate::mutation::reads_backward() {
         let mut seen = [0; N];
         for i in (0..N).rev() {
             seen[i] = words[i].load(Ordering::Relaxed);

@@ -6,7 +6,7 @@ use super::fingerprints::Fingerprint;
 use super::map::{Begun, Map, Request};
 use crate::Timestamp;
 use crate::digest::Digest;
-use crate::rules::{Rule, obeys};
+use crate::mutation::{Rule, obeys};
 
 /// The window's answer when it was told that an id is done.
 pub(crate) struct Insertion {

@@ -1,7 +1,7 @@
 //! A bit for each id of a shard: as much as checks see of them without its lock.
 
 use crate::digest::Digest;
-use crate::rules::{Rule, obeys};
+use crate::mutation::{Rule, obeys};
 use crate::sync::{AtomicU64, Ordering, StdAtomicU64};
 
 /// The number of words: 2,048 bits, so that of a thousand ids in flight, in 32 shards, one in

@@ -7,7 +7,7 @@
 use super::name::{ByName, Name};
 use crate::Timestamp;
 use crate::digest::Digest;
-use crate::rules::{Rule, obeys};
+use crate::mutation::{Rule, obeys};
 
 /// The most fingerprints in a shard: as many as fit a hash map of 2^15 places, since one more would
 /// double it.

@@ -7,7 +7,7 @@ use super::stats::ClaimStats;
 use super::tombstones::{Known, Tombstones};
 use crate::Timestamp;
 use crate::digest::Digest;
-use crate::rules::{Rule, obeys};
+use crate::mutation::{Rule, obeys};
 use std::collections::hash_map::Entry as Place;
 use std::time::Duration;
 

@@ -4,7 +4,7 @@ use super::filter::Filter;
 use super::map::Map;
 use crate::Timestamp;
 use crate::digest::Digest;
-use crate::rules::{Rule, obeys};
+use crate::mutation::{Rule, obeys};
 use crate::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering, fence, unpoisoned};
 use std::time::Duration;
 

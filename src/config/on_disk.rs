@@ -6,7 +6,7 @@ use crate::clock::{EngineClock, Machine};
 use crate::digest::{DigestKey, WantedKey};
 use crate::engine::{Engine, Gathered};
 use crate::journal::{Opened, Resumed};
-use crate::rules::{Rule, obeys};
+use crate::mutation::{Rule, obeys};
 use crate::{JournalOptions, long_memory::LongTier, segments::Segments};
 use std::sync::Arc;
 use std::time::Duration;

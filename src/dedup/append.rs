@@ -5,7 +5,7 @@ use crate::clock::Stamp;
 use crate::engine::Engine;
 use crate::error::JournalError;
 use crate::journal::{Kind, MAX_PENDING_BYTES, Payload, too_large};
-use crate::rules::{Rule, obeys};
+use crate::mutation::{Rule, obeys};
 use crate::{Prepared, Timestamp, Verdict};
 
 /// The most bytes of the name of a source, and of a position.

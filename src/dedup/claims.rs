@@ -6,7 +6,7 @@ use super::claim::{Claim, LostLease, Once, OnceError};
 use crate::Id;
 use crate::digest::Digest;
 use crate::engine::{BLOCK, Buffers, Engine, Tried};
-use crate::rules::{Rule, obeys};
+use crate::mutation::{Rule, obeys};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

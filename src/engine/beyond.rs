@@ -11,7 +11,7 @@ use crate::clock::Reading;
 use crate::digest::Digest;
 use crate::journal::{DurableFiles, Journal};
 use crate::long_memory::{Asked, Before, Beyond, LongTier};
-use crate::rules::{Place, Rule, meanwhile, obeys};
+use crate::mutation::{Place, Rule, meanwhile, obeys};
 use crate::stats::Counts;
 use crate::{JournalError, Outcome, Tier, Verdict};
 

@@ -6,7 +6,7 @@ use crate::clock::{Reading, Stamp};
 use crate::digest::Digest;
 use crate::id_set::IdSet;
 use crate::journal::{Kind, Told};
-use crate::rules::{Rule, obeys};
+use crate::mutation::{Rule, obeys};
 
 /// Accepted ids of neighbouring runs that the window stamps alike: they are restored together, so
 /// that their memory accesses overlap. A journal that is flushed after each message has a run for

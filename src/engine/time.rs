@@ -3,7 +3,7 @@
 use super::Engine;
 use crate::Timestamp;
 use crate::clock::{ClockStep, Left, MachineTime, Reading, Stamp, TimeBase, go_on, nanos_of};
-use crate::rules::{Rule, obeys};
+use crate::mutation::{Rule, obeys};
 use crate::stream_time::{Around, Resumed};
 
 impl Engine {

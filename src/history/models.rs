@@ -10,7 +10,7 @@ use super::rotating::TICK_NANOS;
 use super::sizing::Size;
 use super::turn::Turn;
 use crate::digest::Digest;
-use crate::rules::Rule;
+use crate::mutation::Rule;
 use crate::sync::{Ordering, model};
 use crate::{Outcome, Timestamp};
 use std::sync::{Arc, Mutex, MutexGuard};

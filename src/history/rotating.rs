@@ -20,7 +20,7 @@ use crate::digest::Digest;
 use crate::error::check;
 use crate::id_set::{CHUNK, IdSet};
 use crate::memory::{LINE_BYTES, Lines, Zeroed};
-use crate::rules::{Rule, obeys};
+use crate::mutation::{Rule, obeys};
 use crate::sync::{AtomicU64, Ordering};
 use crate::window::scale;
 use crate::{Error, Outcome, Timestamp};

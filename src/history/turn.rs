@@ -1,6 +1,6 @@
 //! The turning of a shard's two generations, as one word. Pure.
 
-use crate::rules::{Rule, obeys};
+use crate::mutation::{Rule, obeys};
 
 /// The state of a shard: when its current generation began, whether a thread is clearing the other
 /// one, and which one is current. While the other one is being cleared: when that one will have

@@ -4,7 +4,7 @@ use super::commit::Shared;
 use super::payload::Payload;
 use super::state::Position;
 use crate::error::JournalError;
-use crate::rules::{Rule, obeys};
+use crate::mutation::{Rule, obeys};
 
 impl Shared {
     /// Lets what is held be written, with positions, as one block. Returns how far the journal is

@@ -12,7 +12,7 @@ use super::payload::Kind;
 use crate::Timestamp;
 use crate::clock::Stamp;
 use crate::digest::Digest;
-use crate::rules::{Rule, obeys};
+use crate::mutation::{Rule, obeys};
 
 impl Shared {
     /// Forgets an id and records that, as one for all who tell the journal of checks: whoever
@@ -110,7 +110,7 @@ mod tests {
     use super::super::JournalOptions;
     use super::super::restarts::{builder, clock};
     use super::super::simulated::Simulated;
-    use crate::rules::{Place, Rule, at, leave_out};
+    use crate::mutation::{Place, Rule, at, leave_out};
     use crate::{ClaimOptions, Dedup, Forgotten, Tier};
     use std::time::Duration;
 

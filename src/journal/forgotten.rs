@@ -1,6 +1,6 @@
 //! The count of what has been forgotten, by which a check learns whether something was meanwhile.
 
-use crate::rules::{Rule, obeys};
+use crate::mutation::{Rule, obeys};
 use crate::sync::{DiskAtomicU64, Ordering};
 
 /// The count of what was forgotten, and of the callers that are forgetting everything. Both change

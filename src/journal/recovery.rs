@@ -19,7 +19,7 @@ use crate::clock::{ClockStep, Clocks, Machine, TimeBase};
 use crate::digest::{DigestKey, WantedKey};
 use crate::error::JournalError;
 use crate::error::Loss;
-use crate::rules::{Rule, obeys};
+use crate::mutation::{Rule, obeys};
 use crate::{Timestamp, random};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -11,7 +11,7 @@ use super::watch::{LOCK, Watch};
 use super::writer::{Current, Segment, Writer, is_segment, lock, number_of};
 use crate::Timestamp;
 use crate::error::JournalError;
-use crate::rules::{Rule, obeys};
+use crate::mutation::{Rule, obeys};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

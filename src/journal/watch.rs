@@ -2,7 +2,7 @@
 
 use super::disk::{Disk, Held, Identity};
 use crate::error::JournalError;
-use crate::rules::{Rule, obeys};
+use crate::mutation::{Rule, obeys};
 use std::io::ErrorKind;
 use std::path::PathBuf;
 

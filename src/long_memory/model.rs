@@ -5,7 +5,7 @@
 use super::tests::{RETENTION, WINDOW, World};
 use crate::journal::simulated::{Fault, below};
 use crate::long::long;
-use crate::rules::{Rule, leave_out};
+use crate::mutation::{Rule, leave_out};
 use crate::segments::elsewhere::{Elsewhere, Mood};
 use crate::{Attempt, Certainty, Dedup, Forgotten, LongMemoryStats, Verdict};
 use std::collections::BTreeSet;

@@ -3,7 +3,7 @@
 use super::forgotten::Forgotten;
 use super::span::JournalSpan;
 use crate::journal::Shared;
-use crate::rules::{Rule, obeys};
+use crate::mutation::{Rule, obeys};
 use crate::segments::Segments;
 use crate::sync::{DiskAtomicBool, DiskAtomicU64, DiskMutex, Ordering, unpoisoned};
 use crate::{SegmentError, Timestamp};

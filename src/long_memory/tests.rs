@@ -3,7 +3,7 @@
 use crate::digest::{DigestKey, WantedKey};
 use crate::journal::restarts::{builder, clock};
 use crate::journal::simulated::Simulated;
-use crate::rules::{Place, Rule, at, leave_out};
+use crate::mutation::{Place, Rule, at, leave_out};
 use crate::segments::elsewhere::{Elsewhere, Mood};
 use crate::sync::{Ordering, StdAtomicU64};
 use crate::{

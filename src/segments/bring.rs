@@ -7,7 +7,7 @@ use super::coming::Coming;
 use super::page::PAGE_BYTES;
 use super::set::Segments;
 use crate::SegmentError;
-use crate::rules::{Rule, obeys};
+use crate::mutation::{Rule, obeys};
 use crate::sync::unpoisoned;
 use std::sync::Arc;
 

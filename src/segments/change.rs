@@ -8,7 +8,7 @@ use super::segment::Segment;
 use super::set::{Change, Segments};
 use super::sort::{Extent, Span, sorted};
 use super::writer::{Plan, Writer};
-use crate::rules::{Rule, obeys};
+use crate::mutation::{Rule, obeys};
 use crate::sync::{Ordering, unpoisoned};
 use crate::{SegmentError, Timestamp};
 use std::path::PathBuf;

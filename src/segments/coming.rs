@@ -8,7 +8,7 @@ use super::page::PAGE_BYTES;
 use super::segment::Segment;
 use crate::SegmentError;
 use crate::journal::disk::{Disk, DiskFile, write_all};
-use crate::rules::{Rule, obeys};
+use crate::mutation::{Rule, obeys};
 use crate::sync::{Condvar, Mutex, unpoisoned};
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -7,7 +7,7 @@ use super::plan::is_out;
 use super::reads::{Buffer, Found, Question, Reads, answer};
 use super::segment::Segment;
 use crate::digest::Digest;
-use crate::rules::{Rule, obeys};
+use crate::mutation::{Rule, obeys};
 use crate::{SegmentError, Timestamp};
 use std::cmp::Reverse;
 use std::sync::Arc;

@@ -13,7 +13,7 @@
 
 use super::key::{Key, PLACE_BITS};
 use crate::journal::format::{put, u64_at};
-use crate::rules::{Rule, obeys};
+use crate::mutation::{Rule, obeys};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 pub(super) const PAGE_BYTES: usize = 4096;

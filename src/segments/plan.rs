@@ -5,7 +5,7 @@ use super::format::{INDEX_BYTES, LINE_BYTES};
 use super::key::{MARK_BITS, PLACE_BITS};
 use super::page::PAGE_BYTES;
 use crate::Timestamp;
-use crate::rules::{Rule, obeys};
+use crate::mutation::{Rule, obeys};
 use std::ops::Range;
 use std::time::Duration;
 

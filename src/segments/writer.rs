@@ -8,7 +8,7 @@ use super::index::Index;
 use super::key::{Key, Scale, TOMBSTONE};
 use super::page::Builder;
 use crate::journal::disk::{Disk, DiskFile, write_all};
-use crate::rules::{Rule, obeys};
+use crate::mutation::{Rule, obeys};
 use crate::{SegmentError, Timestamp};
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::Xxh3;

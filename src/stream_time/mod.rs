@@ -22,8 +22,8 @@ pub(crate) use self::policy::{Bound, END, Policy, Resumed};
 
 use self::policy::{Agreement, Before, Order, difference, external, internal, signed};
 use crate::digest::Digest;
+use crate::mutation::{Rule, obeys};
 use crate::process::{Held, Rank, Rest, at_rest_in_forks};
-use crate::rules::{Rule, obeys};
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, unpoisoned};
 use crate::{Refusal, Timestamp};
 use std::sync::Arc;

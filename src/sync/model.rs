@@ -3,7 +3,7 @@
 pub(crate) use super::loomed::run_at_once;
 
 use super::{Ordering, StdAtomicU64};
-use crate::rules::{self, Rule};
+use crate::mutation::{self, Rule};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Once};
@@ -18,7 +18,7 @@ pub(crate) fn explore(model: impl Fn() + Send + Sync + Clone + 'static) -> u64 {
 /// does.
 pub(crate) fn rejects(rule: Rule, model: impl Fn() + Send + Sync + Clone + 'static) -> Option<u64> {
     let executions = Arc::new(StdAtomicU64::new(0));
-    rules::leave_out(Some(rule));
+    mutation::leave_out(Some(rule));
     let panics = [false, true].into_iter().any(|backward| {
         let (executions, model) = (executions.clone(), model.clone());
         let counted = move || {
@@ -27,19 +27,19 @@ pub(crate) fn rejects(rule: Rule, model: impl Fn() + Send + Sync + Clone + 'stat
         };
         quietly(|| catch_unwind(AssertUnwindSafe(|| explore_in_order(backward, counted)))).is_err()
     });
-    rules::leave_out(None);
+    mutation::leave_out(None);
     panics.then(|| executions.load(Ordering::Relaxed))
 }
 
 fn explore_in_order(backward: bool, model: impl Fn() + Send + Sync + Clone + 'static) -> u64 {
-    rules::read_backward(backward);
+    mutation::read_backward(backward);
     let executions = Arc::new(StdAtomicU64::new(0));
     let counter = executions.clone();
     run(move || {
         counter.fetch_add(1, Ordering::Relaxed);
         model();
     });
-    rules::read_backward(false);
+    mutation::read_backward(false);
     executions.load(Ordering::Relaxed)
 }
 

@@ -15,7 +15,7 @@ use crate::Outcome;
 use crate::digest::Digest;
 use crate::id_set::{CHUNK, IdSet};
 use crate::memory::LINE_BYTES;
-use crate::rules::{Rule, obeys};
+use crate::mutation::{Rule, obeys};
 
 /// A chunk of up to [`CHUNK`] ids on their way.
 pub(crate) struct Chunk {

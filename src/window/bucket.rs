@@ -19,7 +19,7 @@ use super::slot::{Slot, Tag};
 use super::tick::{Moment, Tick};
 use super::view::Ring;
 use crate::Outcome;
-use crate::rules::{Rule, obeys};
+use crate::mutation::{Rule, obeys};
 use crate::sync::complete_seq_cst;
 
 /// The decision on an id that is not in a table.

@@ -6,7 +6,7 @@ use super::{Chunk, TableMemory, Window};
 use crate::clock::Reading;
 use crate::digest::Digest;
 use crate::id_set::{CHUNK, IdSet};
-use crate::rules;
+use crate::mutation;
 use crate::{Outcome, Timestamp};
 
 /// The result of a check of a chunk's digests.
@@ -100,7 +100,7 @@ impl Window {
         at: Reading,
         mut meanwhile: impl FnMut(),
     ) -> Checked {
-        rules::meanwhile(rules::Place::Window);
+        mutation::meanwhile(mutation::Place::Window);
         debug_assert!(todo.difference(chunk.all()).is_empty());
         let tables = self.tables();
         let tick = self.tick_at(at);

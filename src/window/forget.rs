@@ -14,7 +14,7 @@ use super::bucket_memory::{BucketMemory, Place};
 use super::patience::insertions;
 use super::slot::{Slot, Tag};
 use super::tick::Moment;
-use crate::rules::{Rule, obeys};
+use crate::mutation::{Rule, obeys};
 use crate::sync::{Ordering, fence};
 
 /// Forgets an id. Returns true if it was remembered.

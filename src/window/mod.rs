@@ -82,7 +82,7 @@ use crate::clock::{Reading, Stamp};
 use crate::digest::Digest;
 use crate::error::{InvalidOption, check};
 use crate::memory::LINE_BYTES;
-use crate::rules::{self, Rule, obeys};
+use crate::mutation::{self, Rule, obeys};
 use crate::{Error, Outcome, Timestamp};
 use std::sync::Arc;
 use std::time::Duration;
@@ -214,7 +214,7 @@ impl Window {
 
     #[inline]
     pub(crate) fn check_at(&self, digest: Digest, at: Reading) -> Outcome {
-        rules::meanwhile(rules::Place::Window);
+        mutation::meanwhile(mutation::Place::Window);
         let tables = self.tables();
         // Most windows never have another table. The address of the first depends on nothing that
         // must be read first, and a prefetch, unlike a load, does not wait for the locked
@@ -270,7 +270,7 @@ impl Window {
     /// Advances the time: it is no earlier than this.
     #[inline(always)]
     pub(crate) fn advance(&self, at: Reading) {
-        rules::meanwhile(rules::Place::WindowRead);
+        mutation::meanwhile(mutation::Place::WindowRead);
         self.tick_at(at);
     }
 
@@ -278,7 +278,7 @@ impl Window {
     /// stamp alike.
     #[inline(always)]
     pub(crate) fn stamp(&self, at: Reading) -> Stamp {
-        rules::meanwhile(rules::Place::WindowRead);
+        mutation::meanwhile(mutation::Place::WindowRead);
         let mine = self.ticks.at(at);
         let tick = self.tables().shared.agree(mine);
         // The exact time, if it has that tick: another window over the same journal has other
@@ -290,7 +290,7 @@ impl Window {
 
     /// Returns the stamp of the latest time that any call has given.
     pub(crate) fn stamp_at_rest(&self) -> Stamp {
-        rules::meanwhile(rules::Place::WindowRead);
+        mutation::meanwhile(mutation::Place::WindowRead);
         let tick = self.tables().shared.agreed();
         Stamp { reading: self.ticks.reading_of(tick), tick: tick.pack() }
     }
@@ -316,7 +316,7 @@ impl Window {
     /// Returns true if the digest was seen within the window. Changes nothing, not even the time
     /// for others.
     pub fn contains(&self, digest: Digest, at: Timestamp) -> bool {
-        rules::meanwhile(rules::Place::WindowRead);
+        mutation::meanwhile(mutation::Place::WindowRead);
         let tick = self.ticks.at(at.into());
         self.tables().contains_by(digest, || tick, |table, id, moment| self.kernel.contains(table, id, moment))
     }
@@ -333,20 +333,20 @@ impl Window {
 
     /// Forgets a digest without setting the time.
     pub(crate) fn forget_at_rest(&self, digest: Digest) -> bool {
-        rules::meanwhile(rules::Place::Window);
+        mutation::meanwhile(mutation::Place::Window);
         self.tables().forget(digest, self.refresh_on_duplicate, || self.tables().shared.agreed())
     }
 
     /// Forgets every digest without setting the time.
     pub(crate) fn clear_at_rest(&self) {
-        rules::meanwhile(rules::Place::Window);
+        mutation::meanwhile(mutation::Place::Window);
         self.tables().forget_all(self.refresh_on_duplicate, || self.tables().shared.agreed());
     }
 
     /// Forgets a digest; returns true if it was remembered. A check that begins after this has
     /// returned finds it fresh.
     pub fn forget(&self, digest: Digest, at: Timestamp) -> bool {
-        rules::meanwhile(rules::Place::Window);
+        mutation::meanwhile(mutation::Place::Window);
         self.tables().forget(digest, self.refresh_on_duplicate, || self.tick_at(at.into()))
     }
 
@@ -355,7 +355,7 @@ impl Window {
     ///
     /// Writes to all tables: about a second for 10 million digests. Other calls go on meanwhile.
     pub fn clear(&self, at: Timestamp) {
-        rules::meanwhile(rules::Place::Window);
+        mutation::meanwhile(mutation::Place::Window);
         self.tables().forget_all(self.refresh_on_duplicate, || self.tick_at(at.into()));
     }
 
@@ -389,26 +389,26 @@ impl Window {
 
     /// Returns the latest time that was given to a call, rounded up to the end of its tick.
     pub(crate) fn latest(&self) -> Timestamp {
-        rules::meanwhile(rules::Place::WindowRead);
+        mutation::meanwhile(mutation::Place::WindowRead);
         self.ticks.end_of(self.tables().shared.latest())
     }
 
     /// Returns the first and the last moment of the latest tick that was given to a call.
     pub(crate) fn latest_span(&self) -> (Timestamp, Timestamp) {
-        rules::meanwhile(rules::Place::WindowRead);
+        mutation::meanwhile(mutation::Place::WindowRead);
         let latest = self.tables().shared.latest();
         (self.ticks.start_of(latest), self.ticks.end_of(latest))
     }
 
     /// Returns the latest tick that was given to a call: while it stays the same, nothing expires.
     pub(crate) fn latest_tick(&self) -> u64 {
-        rules::meanwhile(rules::Place::WindowRead);
+        mutation::meanwhile(mutation::Place::WindowRead);
         self.tables().shared.latest()
     }
 
     /// Returns the first moment of the latest tick that was given to a call, if there was a call.
     pub(crate) fn latest_start(&self) -> Option<Timestamp> {
-        rules::meanwhile(rules::Place::WindowRead);
+        mutation::meanwhile(mutation::Place::WindowRead);
         let latest = self.tables().shared.agreed();
         (latest.stamp > 0).then(|| self.ticks.start_of(latest.now))
     }
@@ -417,7 +417,7 @@ impl Window {
     /// rounded down to its tick.
     #[inline(always)]
     pub(crate) fn no_earlier(&self, at: Timestamp) -> Timestamp {
-        rules::meanwhile(rules::Place::WindowRead);
+        mutation::meanwhile(mutation::Place::WindowRead);
         at.max(self.ticks.start_of(self.tables().shared.latest()))
     }
 

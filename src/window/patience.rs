@@ -4,7 +4,7 @@ use super::bucket_memory::BucketMemory;
 use super::slot::{Key, SLOTS, Slot};
 use super::tick::Moment;
 use super::view::View;
-use crate::rules::{Rule, obeys};
+use crate::mutation::{Rule, obeys};
 use crate::sync::spin_loop;
 
 /// The bound of looks at a bucket whose ring is broken.

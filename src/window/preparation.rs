@@ -5,7 +5,7 @@
 //! touch it was 5 ms, once for each part.)
 
 use super::tables::Tables;
-use crate::rules::{Place, meanwhile};
+use crate::mutation::{Place, meanwhile};
 use crate::sync::{Ordering, StdAtomicBool, StdAtomicU64};
 
 /// A table that is being made ready.

@@ -27,7 +27,7 @@
 #![allow(clippy::cast_possible_truncation, reason = "bits are cut out of words")]
 
 use super::tick::{Moment, TICK_BITS, TICK_SHIFT, stamp_bits};
-use crate::rules::{Rule, obeys};
+use crate::mutation::{Rule, obeys};
 
 /// The number of slots in a bucket.
 pub const SLOTS: usize = 8;

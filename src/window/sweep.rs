@@ -9,7 +9,7 @@
 
 use super::slot::Slot;
 use super::tick::{SWEEP_EVERY, SinceSweep};
-use crate::rules::{Rule, obeys};
+use crate::mutation::{Rule, obeys};
 use crate::sync::{AtomicU64, Ordering};
 use std::ops::Range;
 

@@ -8,7 +8,7 @@ use super::sweep::{self, SHARD_BUCKETS, Sampled, Sweeps};
 use super::tick::{Moment, SinceSweep, Tick};
 use super::view::View;
 use crate::memory::{LINE_BYTES, Lines, Zeroed};
-use crate::rules::{Rule, obeys};
+use crate::mutation::{Rule, obeys};
 use crate::sync::{AtomicU64, Ordering, fence, load_each};
 use crate::{Error, Outcome};
 use std::ops::Range;

@@ -19,7 +19,7 @@ use super::slot::{SLOTS, Tag, VERSION_BITS, scale};
 use super::table::{Table, TableMemory};
 use super::tick::{GRACE, Moment, SWEEP_KEEPS, Tick, stamp_bits};
 use crate::digest::Digest;
-use crate::rules::{self, Rule, meanwhile, obeys};
+use crate::mutation::{self, Rule, meanwhile, obeys};
 use crate::sync::{AtomicU64, Ordering, complete_seq_cst, fence};
 use crate::{Error, Outcome};
 use std::sync::OnceLock;
@@ -284,7 +284,7 @@ impl<const SLOTS: usize, const VERSION_BITS: u32> Tables<SLOTS, VERSION_BITS> {
         loop {
             let agreed = self.shared.agreed();
             let moment = &self.shared.moment(agreed).seen_from(now.now.saturating_sub(agreed.now));
-            meanwhile(rules::Place::AboutToStamp);
+            meanwhile(mutation::Place::AboutToStamp);
             let stamp_in = |index| {
                 let memory = self.memory(index);
                 bucket::stamp_of(&memory, place(&memory, id), moment)
@@ -390,7 +390,7 @@ impl<const SLOTS: usize, const VERSION_BITS: u32> Tables<SLOTS, VERSION_BITS> {
         };
         self.by_index[index].started.store(self.shared.latest(), Ordering::Relaxed);
         self.by_index[index].closed.store(u64::MAX, Ordering::Relaxed);
-        meanwhile(rules::Place::Starting);
+        meanwhile(mutation::Place::Starting);
         // Release: partner of `roster`: a caller that sees the table in the roster sees its
         // buckets. Sequentially consistent: see `is_current`.
         self.roster.store(next.0, Ordering::SeqCst);

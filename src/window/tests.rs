@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::long::long;
-use crate::rules;
+use crate::mutation;
 use crate::sync::Ordering;
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -344,8 +344,8 @@ fn bad_options_are_refused_by_name() {
 
 /// Returns the time that a thread is told that stalls between reading the time and the bucket, for
 /// so long that the bits of ticks wrap around.
-fn first_seen_after_a_stall(rule: Option<crate::rules::Rule>) -> Option<(Timestamp, Timestamp)> {
-    use crate::rules::{Place, at, leave_out};
+fn first_seen_after_a_stall(rule: Option<crate::mutation::Rule>) -> Option<(Timestamp, Timestamp)> {
+    use crate::mutation::{Place, at, leave_out};
     let window = std::sync::Arc::new(Window::new(Duration::from_secs(100), 1_000).unwrap());
     let id = Digest::from(u128::MAX / 3);
     let secs = Timestamp::from_secs;
@@ -368,5 +368,5 @@ fn a_stall_while_ticks_wrap_around_tells_no_wrong_time() {
         told.is_some_and(|(earliest, latest)| earliest <= accepted && accepted <= latest)
     };
     assert!(is_right(first_seen_after_a_stall(None)));
-    assert!(!is_right(first_seen_after_a_stall(Some(crate::rules::Rule::StampNow))), "nobody noticed");
+    assert!(!is_right(first_seen_after_a_stall(Some(crate::mutation::Rule::StampNow))), "nobody noticed");
 }

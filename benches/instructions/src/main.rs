@@ -107,7 +107,7 @@ fn number_of_tick(made: u64) -> u64 {
 
 /// A bijection without patterns (SplitMix64's finalizer, Steele et al. 2014).
 fn mix(number: u64) -> u64 {
-    hapax::tier::random::mix(number)
+    hapax::seam::random::mix(number)
 }
 
 fn run(path: &Path, batches_counted: usize) {

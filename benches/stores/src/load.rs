@@ -1,6 +1,6 @@
 //! Callers of an engine.
 
-use hapax::tier::random::mix;
+use hapax::seam::random::mix;
 use hapax_store::{Store, TieredDedup};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -6,7 +6,7 @@
 //! that prepares memory. "hapax, CPU" is by the thread's own clock, which stands still while the
 //! machine does something else.
 
-use hapax::tier::random::mix;
+use hapax::seam::random::mix;
 use hapax::{Dedup, Int};
 use hdrhistogram::Histogram;
 use std::hint::black_box;

@@ -59,7 +59,7 @@ fn milliseconds(mut times: Vec<Duration>) -> [f64; 2] {
 
 /// Returns the n-th id: random, or one from a while ago.
 fn id(n: u64) -> Int<8> {
-    Int::from(hapax::tier::random::mix(if is_duplicate(n) { n - 20_001 - n % 7 * DUPLICATE } else { n }))
+    Int::from(hapax::seam::random::mix(if is_duplicate(n) { n - 20_001 - n % 7 * DUPLICATE } else { n }))
 }
 
 fn is_duplicate(n: u64) -> bool {

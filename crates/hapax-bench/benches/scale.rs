@@ -10,7 +10,7 @@
 #[path = "scale/lines.rs"]
 mod lines;
 
-use hapax::tier::random::mix;
+use hapax::seam::random::mix;
 use hapax::{Dedup, Int, Stats};
 use std::ops::Range;
 use std::process::ExitCode;

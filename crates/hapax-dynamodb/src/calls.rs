@@ -9,7 +9,7 @@ use crate::update::{Condition, Update, Written};
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure;
 use futures_util::future::join_all;
-use hapax::tier::random;
+use hapax::seam::random;
 use hapax_store::record::{Change, Moment, StoredRecord};
 use hapax_store::*;
 use std::collections::BTreeMap;

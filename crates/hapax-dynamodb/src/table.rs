@@ -9,7 +9,7 @@ use aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType, TableDescription, TableStatus,
     TimeToLiveSpecification, TimeToLiveStatus,
 };
-use hapax::tier::random;
+use hapax::seam::random;
 use hapax_store::{ErrorKind, StoreError};
 use std::time::Duration;
 use tokio::time::Instant;

@@ -7,7 +7,7 @@ use crate::protocol::Event;
 use crate::remote::Remote;
 use crate::{HandoverError, HandoverOptions, local};
 use hapax::DurableFiles;
-use hapax::tier::random;
+use hapax::seam::random;
 use object_store::ObjectStore;
 use object_store::path::Path as Key;
 use std::fmt;

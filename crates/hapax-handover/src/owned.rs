@@ -6,7 +6,7 @@ use crate::local::Source;
 use crate::manifest::{Content, File, Part, Segments};
 use crate::plan::plan;
 use crate::protocol::{Event, State, orphans};
-use hapax::tier::random;
+use hapax::seam::random;
 use hapax::{Dedup, DurableFile, DurableFiles};
 use std::collections::BTreeSet;
 use std::fmt;

@@ -5,7 +5,7 @@ use crate::protocol::Answer;
 use crate::{HandoverError, HandoverOptions};
 use bytes::Bytes;
 use futures_util::TryStreamExt;
-use hapax::tier::random;
+use hapax::seam::random;
 use object_store::path::Path;
 use object_store::{Error, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload, UpdateVersion};
 use std::sync::{Arc, Mutex, PoisonError};

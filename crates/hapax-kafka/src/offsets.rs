@@ -7,7 +7,7 @@
 use crate::error::KafkaSourceError;
 use crate::message::partition;
 use crate::settings::Reset;
-use hapax::tier::random;
+use hapax::seam::random;
 use hapax_store::back_off::BackOff;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::error::{KafkaError, KafkaResult};

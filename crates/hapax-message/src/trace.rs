@@ -3,7 +3,7 @@
 use crate::attributes;
 use crate::described::Described;
 use crate::trace_state;
-use hapax::tier::random;
+use hapax::seam::random;
 use std::fmt;
 use std::str::FromStr;
 

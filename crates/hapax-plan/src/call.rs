@@ -3,7 +3,7 @@
 use super::Plan;
 use super::memory::one_table_bytes;
 use super::units::Time;
-use hapax::tier::sizing::window::buckets_for;
+use hapax::seam::sizing::window::buckets_for;
 use std::fmt::Write;
 use std::time::Duration;
 

@@ -2,7 +2,7 @@
 
 use super::responses::Responses;
 use super::{Plan, PlanError};
-use hapax::tier::sizing::{HUNDRED_YEARS, InvalidOption, Ticks, check, commit_interval};
+use hapax::seam::sizing::{HUNDRED_YEARS, InvalidOption, Ticks, check, commit_interval};
 use std::time::Duration;
 
 /// The load on an engine, and the resources that it may take: the question that a [`Plan`] answers.

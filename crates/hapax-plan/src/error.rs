@@ -1,7 +1,7 @@
 //! Reasons why there is no plan.
 
 use super::units::{Bytes, BytesNeeded, Count, Time};
-use hapax::tier::sizing::InvalidOption;
+use hapax::seam::sizing::InvalidOption;
 use std::fmt;
 use std::time::Duration;
 

@@ -2,7 +2,7 @@
 
 use super::memory::HistorySize;
 use super::{Demand, SECONDS_A_DAY};
-use hapax::tier::sizing::Size;
+use hapax::seam::sizing::Size;
 use std::time::Duration;
 
 /// The history of a [`Plan`](crate::Plan).

@@ -1,7 +1,7 @@
 //! Plans the journal: what it will write and keep.
 
 use super::Demand;
-use hapax::tier::sizing::journal::{COMMIT_BYTES, DiskUse, Flow, retention, segment_length};
+use hapax::seam::sizing::journal::{COMMIT_BYTES, DiskUse, Flow, retention, segment_length};
 use std::time::Duration;
 
 /// The journal of a [`Plan`](crate::Plan). Figures are averages, at the mean rate, unless stated

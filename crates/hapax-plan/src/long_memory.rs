@@ -1,7 +1,7 @@
 //! Plans a long memory: what it will keep in memory and on the disk, and write.
 
 use super::Demand;
-use hapax::tier::sizing::{Needs, SPANS_PER_RETENTION_MAX};
+use hapax::seam::sizing::{Needs, SPANS_PER_RETENTION_MAX};
 use std::time::Duration;
 
 /// The memory in which ids are sorted before they are written, unless

@@ -8,7 +8,7 @@
 //! it is kept. Entries that move are inserted once more, which makes the rate of insertions the
 //! solution of an equation.
 
-use hapax::tier::sizing::window::{GRACE, SLOTS};
+use hapax::seam::sizing::window::{GRACE, SLOTS};
 
 /// Returns the share of accepted ids that are lost before their time, in a table that always has
 /// this share of its slots live.
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn at_the_rated_load_one_or_two_in_a_million() {
-        let load = hapax::tier::sizing::window::capacity_of(1_000) / (1_000 * SLOTS) as f64;
+        let load = hapax::seam::sizing::window::capacity_of(1_000) / (1_000 * SLOTS) as f64;
         for ticks in [100, 120, 250] {
             let lost = share_lost(load, ticks);
             assert!((1e-6..2e-6).contains(&lost), "{ticks}: {lost}");

@@ -1,8 +1,8 @@
 //! Divides memory between window, history and claims. Pure.
 
 use super::{Demand, PlanError};
-use hapax::tier::sizing::window::{BYTES_BESIDE_TABLES, SIZES_MAX, Sizes, buckets_for, capacity_of, table_bytes};
-use hapax::tier::sizing::{
+use hapax::seam::sizing::window::{BYTES_BESIDE_TABLES, SIZES_MAX, Sizes, buckets_for, capacity_of, table_bytes};
+use hapax::seam::sizing::{
     BYTES_BESIDE_TIERS, Density, InvalidOption, LINE_BYTES, Size, claims, history_bytes, rate_in,
 };
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! Plans the responses that a layer for idempotency keys keeps in its store.
 
-use hapax::tier::sizing::{HUNDRED_YEARS, InvalidOption, check};
+use hapax::seam::sizing::{HUNDRED_YEARS, InvalidOption, check};
 use std::time::Duration;
 
 /// The bytes of `hapax-http`'s record besides body, names and values: 28, and 6 for each header.

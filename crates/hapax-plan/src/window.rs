@@ -2,9 +2,9 @@
 
 use super::memory::{Division, capacity_max, grown_window_bytes, one_table_bytes};
 use super::{Demand, PlanError, SECONDS_A_DAY, loss};
-use hapax::tier::sizing::claims::IN_FLIGHT_MAX;
-use hapax::tier::sizing::window::{LOSSLESS_SHARE, SLOTS, Sizes, buckets_for, false_match_rate};
-use hapax::tier::sizing::{LINE_BYTES, Ticks};
+use hapax::seam::sizing::claims::IN_FLIGHT_MAX;
+use hapax::seam::sizing::window::{LOSSLESS_SHARE, SLOTS, Sizes, buckets_for, false_match_rate};
+use hapax::seam::sizing::{LINE_BYTES, Ticks};
 use std::time::Duration;
 
 /// The window of a [`Plan`](crate::Plan).

@@ -6,7 +6,7 @@ use super::backlog::{self, Backlog};
 use super::queue::Fate;
 use super::tables::{Queue, Tables};
 use super::{Database, statements};
-use hapax::tier::random;
+use hapax::seam::random;
 use hapax_store::back_off::jittered;
 use hapax_store::sync::{Ordering, StdAtomicU64};
 use std::convert::Infallible;

@@ -1,6 +1,6 @@
 //! Decides how long to go on without a server.
 
-use hapax::tier::random;
+use hapax::seam::random;
 use hapax_store::back_off::BackOff;
 use hapax_store::{ErrorKind, StoreError};
 use std::time::Duration;

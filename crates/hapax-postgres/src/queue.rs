@@ -7,7 +7,7 @@ use super::seen::time;
 use super::tables::{Queue, Tables};
 use super::transaction::{Row, Value};
 use super::{Database, statements};
-use hapax::tier::random;
+use hapax::seam::random;
 use hapax_store::StoreError;
 use std::time::Duration;
 

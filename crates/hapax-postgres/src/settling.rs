@@ -6,7 +6,7 @@ use super::queue::{Fate, Outcome, micros};
 use super::tables::{Queue, Tables};
 use super::transaction::{Row, Value};
 use super::{Database, statements};
-use hapax::tier::random;
+use hapax::seam::random;
 use hapax_store::StoreError;
 use hapax_store::back_off::BackOff;
 use std::collections::HashSet;

@@ -9,7 +9,7 @@ use super::sentinel::Sentinels;
 use super::server_info::{ServerInfo, info_commands};
 use super::watch::Watch;
 use super::wire::{Answered, Wire};
-use hapax::tier::random;
+use hapax::seam::random;
 use hapax_store::back_off::BackOff;
 use hapax_store::sync::{Mutex, lock};
 use hapax_store::{ErrorKind, StoreError};

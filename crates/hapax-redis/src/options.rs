@@ -61,7 +61,7 @@ impl RedisOptions {
     /// Creates options for a cluster, by some of its nodes, which name the others. User, password
     /// and TLS are those of the first one.
     pub fn cluster(urls: impl IntoIterator<Item = impl Into<String>>, namespace: impl Into<String>) -> Self {
-        Self::new(hapax::tier::collect(urls.into_iter().map(Into::into)), true, namespace.into())
+        Self::new(hapax::seam::collect(urls.into_iter().map(Into::into)), true, namespace.into())
     }
 
     /// Creates options for the master that Sentinels watch, wherever it is: they are asked each

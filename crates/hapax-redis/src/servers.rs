@@ -21,7 +21,7 @@ use super::warning::RedisWarning;
 use super::watch::Losses;
 use super::wire::Answered;
 use ::redis::ConnectionInfo;
-use hapax::tier::random;
+use hapax::seam::random;
 use hapax_store::back_off::BackOff;
 use hapax_store::sync::{Mutex, Ordering, StdAtomicBool, StdAtomicU64, lock};
 use hapax_store::{Answers, ErrorKind, StoreError};

@@ -9,7 +9,7 @@ use super::meters::KindMeters;
 use super::standing::Standing;
 use super::stats::Counts;
 use hapax::Token;
-use hapax::tier::random::mix;
+use hapax::seam::random::mix;
 use hapax_store::attempt_count::{AttemptCount, Sent};
 use hapax_store::back_off::BackOff;
 use hapax_store::{Note, Store, StoreError, StoredId, TieredClaim};

@@ -8,7 +8,7 @@ use super::log_shared::{Held, LogShared};
 use super::memory::Memory;
 use super::order::Ticket;
 use super::source::{Acks, Source};
-use hapax::tier::random;
+use hapax::seam::random;
 use hapax_store::StoredId;
 use std::collections::HashMap;
 use std::pin::Pin;

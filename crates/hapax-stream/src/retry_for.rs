@@ -1,6 +1,6 @@
 //! Tries of a broker's call that fails for a while.
 
-use hapax::tier::random;
+use hapax::seam::random;
 use hapax_store::back_off::BackOff;
 use std::time::Duration;
 use tokio::time::Instant;

@@ -3,7 +3,7 @@
 
 use super::judged::{accepted, found, long};
 use super::{Clocks, Problem, Semantics, Subject, Time, Workload, verify};
-use hapax::tier::random::mix;
+use hapax::seam::random::mix;
 use hapax::{Outcome, Timestamp};
 use std::collections::HashMap;
 use std::sync::Mutex;

@@ -4,7 +4,7 @@
 use super::broken::{WINDOW, workload};
 use super::judged::{accepted, found, long};
 use super::{Semantics, Subject, Time, verify};
-use hapax::tier::random::mix;
+use hapax::seam::random::mix;
 use hapax::{Outcome, Timestamp};
 use std::collections::HashSet;
 use std::sync::Mutex;

@@ -5,7 +5,7 @@ use super::check::{Given, effective_times};
 use super::judged::long;
 use super::{Checker, Event, Interval, Operation, Problem, Semantics, Time, check_history};
 use hapax::Timestamp;
-use hapax::tier::random::Random;
+use hapax::seam::random::Random;
 use proptest::prelude::*;
 use std::collections::HashMap;
 use std::time::Duration;

@@ -3,7 +3,7 @@
 use super::pace::{Member, Pace};
 use super::workload::{Call, Clocks, Workload};
 use hapax::Timestamp;
-use hapax::tier::random::{Random, hash};
+use hapax::seam::random::{Random, hash};
 use std::ops::Range;
 use std::time::Instant;
 

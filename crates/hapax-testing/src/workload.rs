@@ -2,7 +2,7 @@
 //! and clocks that differ.
 
 use hapax::Timestamp;
-use hapax::tier::random::{hash, scale};
+use hapax::seam::random::{hash, scale};
 use std::time::{Duration, Instant};
 
 /// The number of steps for which all threads check the same id.

@@ -8,7 +8,7 @@
 mod judge;
 mod world;
 
-use crate::rules::Rule::{self, *};
+use crate::mutation::Rule::{self, *};
 use crate::sync::model;
 
 /// A call. The first number is the caller's time, the second the end of its lease.

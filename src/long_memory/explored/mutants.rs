@@ -5,7 +5,7 @@ use super::scenarios::{
     claimed, claimed_as_a_batch_while_it_leaves, claimed_while_it_leaves, cleared, dies_merging, dies_sealing,
     fails_once, forgotten, held, leaves_the_window, merged, sealed_as_forgotten, sealed_up_to, tombstone_merged,
 };
-use crate::rules::Rule;
+use crate::mutation::Rule;
 
 const MUTANTS: [(Rule, fn() -> Scenario); 18] = [
     // The tail is given up before its segment is published.

@@ -6,7 +6,7 @@ use super::judge::{Deed, Done, are_explained};
 use crate::digest::Digest;
 use crate::engine::{Buffers, Tried};
 use crate::journal::simulated::{Call, Fault, Simulated};
-use crate::rules::{Rule, leave_out};
+use crate::mutation::{Rule, leave_out};
 use crate::sync::turns::{CALLS, DISK, Kind, Report, explore, step};
 use crate::sync::unpoisoned;
 use crate::{Certainty, Dedup, SegmentError, Timestamp, Verdict};

@@ -7,7 +7,7 @@
 use super::run::explore;
 use super::search::Order;
 use super::{buckets, forgetting, growing, sweeping};
-use crate::rules::Rule;
+use crate::mutation::Rule;
 
 /// Each rule with a scenario that needs it.
 const MUTANTS: [(Rule, &str); 33] = [

@@ -3,7 +3,7 @@
 use super::scenario::Scenario;
 use super::search::{Order, Report, Search, Violation};
 use super::subject::subject;
-use crate::rules::{Rule, leave_out, read_backward};
+use crate::mutation::{Rule, leave_out, read_backward};
 use crate::sync::explored::Access;
 use crate::window::slot::Slot;
 use crate::window::tick::TICK_SHIFT;

@@ -5,7 +5,7 @@
 use super::run::{STATES_MAX, explain, explore};
 use super::scenario::*;
 use super::search::Order;
-use crate::rules::Rule;
+use crate::mutation::Rule;
 
 /// Returns the number of insertions after which the head of the ring looks as it did before.
 fn wrap(version_bits: u32) -> u16 {

@@ -6,7 +6,7 @@
 
 use super::scenario::Scenario;
 use super::{buckets, growth, world};
-use crate::rules::Rule::{self, *};
+use crate::mutation::Rule::{self, *};
 use crate::sync::model;
 
 /// The rules, each with the scenario that fails without it.

@@ -35,7 +35,7 @@ fn a_table_whose_last_part_another_caller_makes_ready_was_not_asked_for_in_vain(
     let window = std::rc::Rc::new(grown());
     assert!(window.growth.begin_table(LAST));
     let other = window.clone();
-    rules::at(rules::Place::LastPart, move || assert_eq!(other.growth.start(LAST), Started::Soon));
+    mutation::at(mutation::Place::LastPart, move || assert_eq!(other.growth.start(LAST), Started::Soon));
     // The caller that stalls has made it ready in the end.
     assert_eq!(window.growth.start(LAST), Started::Yes);
     assert_eq!((window.tables().roster().len(), window.evicted_live()), (LAST + 1, 0));

@@ -364,7 +364,7 @@ fn a_table_is_closed_when_no_caller_inserts_into_it_any_more() {
     window.tables().prepare(2, 4).unwrap();
     // Whoever starts the table stalls, and another caller does not see it yet.
     let (accepted, other) = (START + 20, window.clone());
-    rules::at(rules::Place::Starting, move || assert_eq!(fresh(&other, MINE, accepted), 1));
+    mutation::at(mutation::Place::Starting, move || assert_eq!(fresh(&other, MINE, accepted), 1));
     assert!(window.tables().start(2));
     // Everything in the old table has expired, but for the id that has come last.
     let later = Timestamp::from_secs(accepted + 99);

@@ -23,7 +23,7 @@ const SOURCE: &str = "log";
 
 /// Returns the id of the message at an offset.
 fn id_at(offset: u64) -> u64 {
-    let random = hapax::tier::random::mix(offset);
+    let random = hapax::seam::random::mix(offset);
     match random % 4 {
         0 if offset > 0 => id_at(offset - 1 - (random >> 8) % offset.min(5_000)),
         _ => offset,

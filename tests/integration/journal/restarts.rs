@@ -138,7 +138,7 @@ fn what_a_late_caller_has_accepted_counts_from_the_others_time_across_restarts()
     }
 }
 
-/// A case found by the sequences of `src/whole`: under the longer window the second acceptance
+/// A case found by the sequences of `src/simulation`: under the longer window the second acceptance
 /// looked like a duplicate.
 #[test]
 fn under_a_longer_window_an_id_counts_from_its_latest_acceptance() {

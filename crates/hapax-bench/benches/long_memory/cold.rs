@@ -1,6 +1,6 @@
 //! Pages that are not in memory: how many of them the disk gives in a second to whoever just reads.
 
-use hapax::tier::random::Random;
+use hapax::seam::random::Random;
 use rustix::fs::{Advice, fadvise};
 use rustix::io::{ReadWriteFlags, preadv2};
 use std::fs::File;

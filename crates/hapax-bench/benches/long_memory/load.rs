@@ -1,6 +1,6 @@
 //! The load: the same ids, in the same batches, for whoever is measured.
 
-use hapax::tier::random::Random;
+use hapax::seam::random::Random;
 use std::path::Path;
 use std::time::{Duration, Instant};
 

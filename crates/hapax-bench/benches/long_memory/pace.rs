@@ -2,7 +2,7 @@
 //! what the machine itself allows.
 
 use crate::load::percentiles;
-use hapax::tier::random::Random;
+use hapax::seam::random::Random;
 use std::fmt;
 use std::fs::File;
 use std::hint::black_box;

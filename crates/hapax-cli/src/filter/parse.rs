@@ -6,7 +6,7 @@ use super::input::Source;
 use super::lines::{BadLine, Line, Lines, Unchecked, each_record, without_end};
 use super::reading::{Inputs, Reading};
 use crate::error::CommandError;
-use hapax::tier::digested;
+use hapax::seam::digested;
 use hapax::{Dedup, Digester, Prepared, Timestamp, Verdict};
 use std::sync::mpsc::{Receiver, SyncSender};
 

@@ -4,7 +4,7 @@
 use crate::faults::{Faulty, Reads, STEPS_MAX, flip, hands_over_at_random, paths, seed};
 use crate::long::{clock, try_open};
 use crate::{Temporary, options, take};
-use hapax::tier::random::Random;
+use hapax::seam::random::Random;
 use hapax::{Certainty, LongMemoryStats, ManualClock, SegmentError, Tier, Verdict};
 use hapax_handover::object_store::ObjectStore;
 use hapax_handover::{Handover, HandoverError, HandoverOptions, Owned};

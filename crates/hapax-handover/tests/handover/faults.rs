@@ -3,7 +3,7 @@
 use crate::{Temporary, offset_of, open, options, take};
 use futures_util::stream::BoxStream;
 use futures_util::{StreamExt, TryStreamExt};
-use hapax::tier::random::Random;
+use hapax::seam::random::Random;
 use hapax_handover::object_store::memory::InMemory;
 use hapax_handover::object_store::path::Path;
 use hapax_handover::object_store::{

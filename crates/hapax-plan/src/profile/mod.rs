@@ -14,7 +14,7 @@ pub use replay::rounded_up;
 pub use summary::{CurvePoint, Length, Quantile, Summary};
 
 use super::{Demand, PlanError};
-use hapax::tier::sizing::{InvalidOption, Ticks, check};
+use hapax::seam::sizing::{InvalidOption, Ticks, check};
 use hapax::{Digest, Timestamp};
 use std::collections::HashMap;
 use std::iter::Peekable;

@@ -4,7 +4,7 @@
 use super::rates::most_within;
 use super::{PlanError, Profile, Seen, merged};
 use hapax::Timestamp;
-use hapax::tier::sizing::Ticks;
+use hapax::seam::sizing::Ticks;
 use std::time::Duration;
 
 /// The measure of a distance.

@@ -2,7 +2,7 @@
 
 use super::summary::{CurvePoint, Length, Summary};
 use crate::units::{Count, Share, Time, rough};
-use hapax::tier::sizing::nanos_of;
+use hapax::seam::sizing::nanos_of;
 use std::fmt;
 use std::time::Duration;
 

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::Retry;
-use hapax::tier::random;
+use hapax::seam::random;
 use testkit::random::Random;
 
 const LONGEST: Duration = Duration::from_secs(10);

@@ -4,7 +4,7 @@ use super::scarce::{AGAIN, Scarce};
 use crate::PostgresOptions;
 use crate::database::GRACE;
 use crate::errors::{failed, unanswered_in};
-use hapax::tier::random;
+use hapax::seam::random;
 use hapax_store::StoreError;
 use hapax_store::back_off::BackOff;
 use std::future::poll_fn;

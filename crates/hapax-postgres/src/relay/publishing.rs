@@ -7,7 +7,7 @@ use crate::publisher::Publisher;
 use crate::queue::{Claimed, Fate, Outcome, Run, Tried, Unfit};
 use crate::retry::Retry;
 use crate::{BoxError, Message, spans};
-use hapax::tier::random;
+use hapax::seam::random;
 use hapax_store::sync::{Mutex, MutexGuard, Ordering, StdAtomicBool, StdAtomicU64};
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};

@@ -16,7 +16,7 @@ use crate::tables::Queue;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
-use hapax::tier::random;
+use hapax::seam::random;
 use hapax_store::StoreError;
 use std::sync::Arc;
 use std::time::Duration;

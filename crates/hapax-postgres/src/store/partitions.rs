@@ -3,7 +3,7 @@
 use super::rows::{column, from_server, micros, state_of};
 use super::session::Session;
 use super::{BACKEND, PostgresStore, SHARED, keys, statements};
-use hapax::tier::random;
+use hapax::seam::random;
 use hapax_store::back_off::BackOff;
 use hapax_store::*;
 use std::collections::HashSet;

@@ -10,7 +10,7 @@ use crate::queue::{self, BEHIND, Outcome, Portion, Run};
 use crate::settling::{self, Locked};
 use crate::tables::Queue;
 use futures_util::FutureExt as _;
-use hapax::tier::random;
+use hapax::seam::random;
 use hapax_store::sync::Ordering;
 use hapax_store::{ErrorKind, StoreError};
 use std::sync::Arc;

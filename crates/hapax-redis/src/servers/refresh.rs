@@ -9,7 +9,7 @@ use crate::node::Node;
 use crate::reply::Reply;
 use crate::slot_map::SlotMap;
 use crate::topology::{self, Owned};
-use hapax::tier::random;
+use hapax::seam::random;
 use hapax_store::sync::{Ordering, lock};
 use hapax_store::{ErrorKind, StoreError};
 use std::sync::Arc;

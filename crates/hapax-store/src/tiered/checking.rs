@@ -6,7 +6,7 @@ use super::engine::{Engine, Name, Ownership};
 use super::join_all::join_all;
 use crate::dyn_store::Answering;
 use crate::{Known, Mark, Marked, OnStoreError, Record, RecordKey, Store, StoreError};
-use hapax::tier::Guess;
+use hapax::seam::Guess;
 use hapax::{Digest, Outcome, Tier, Verdict};
 use tokio::sync::SemaphorePermit;
 

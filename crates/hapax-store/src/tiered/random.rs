@@ -1,7 +1,7 @@
 //! The engine's random numbers: attempts' numbers and jitter, the same again for one seed.
 
 use crate::sync::{Ordering, StdAtomicU64};
-use hapax::tier::random::mix;
+use hapax::seam::random::mix;
 
 /// A generator of random numbers that any thread may use.
 #[derive(Debug)]
@@ -14,6 +14,6 @@ impl Random {
 
     pub(crate) fn next(&self) -> u64 {
         // Relaxed: it only matters that it is another one each time. A fork has a copy of it.
-        mix(self.0.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed) ^ hapax::tier::salt())
+        mix(self.0.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed) ^ hapax::seam::salt())
     }
 }

@@ -152,7 +152,7 @@ fn a_call_that_never_returns_has_no_answer() {
     let (runtime, seen) = (runtime(), Seen::new());
     let seen = &seen;
     let hangs = subject_async(runtime.handle().clone(), Duration::from_millis(1), |id: u64, at| async move {
-        match hapax::tier::random::hash([id, at.as_nanos(), 0]) % 200 {
+        match hapax::seam::random::hash([id, at.as_nanos(), 0]) % 200 {
             0 => std::future::pending().await,
             1 => {
                 seen.is_fresh(id, at);

@@ -1,6 +1,6 @@
 //! A store that fails when it is told to.
 
-use hapax::tier::random::Random;
+use hapax::seam::random::Random;
 use hapax_store::sync::{Mutex, Ordering, StdAtomicBool, StdAtomicU64, lock};
 use hapax_store::*;
 use std::collections::VecDeque;

@@ -106,7 +106,7 @@ pub(super) struct Bench<'f> {
 
 impl<'f> Bench<'f> {
     pub(super) fn new(fixture: &'f dyn AnyFixture) -> Self {
-        let random = hapax::tier::random::any();
+        let random = hapax::seam::random::any();
         Bench {
             fixture,
             prefix: format!("{:08x}", random >> 32),

@@ -1,6 +1,6 @@
 //! All that children do, computed from a seed, so that the parent knows what the dead one has done.
 
-use hapax::tier::random::mix;
+use hapax::seam::random::mix;
 use std::ops::Range;
 use std::time::Duration;
 use testkit::random::Random;

@@ -5,7 +5,7 @@ use super::zipf::{self, Zipf};
 use super::{Ids, LEAD_TICKS_MAX, Stream, Truth, WINDOW_TICKS};
 use crate::measure::{IdKind, Setting, Shape, Workload};
 use crate::strategy::Failure;
-use hapax::tier::random::{Random, mix};
+use hapax::seam::random::{Random, mix};
 use std::ops::Range;
 
 /// The largest number of threads: a thread's number is part of an id's.

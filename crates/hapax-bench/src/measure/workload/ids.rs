@@ -2,7 +2,7 @@
 
 use crate::measure::IdKind;
 use crate::strategy::Id;
-use hapax::tier::random::mix;
+use hapax::seam::random::mix;
 use std::io::Write as _;
 use std::ops::Range;
 

@@ -113,7 +113,7 @@ pub fn streams<B: Ids>(setting: &Setting, seed: u64, ticks: usize) -> Result<Vec
 /// Refuses streams that would leave no memory for the strategy.
 fn fits(bytes: u64) -> Result<(), Failure> {
     let gib = |bytes: u64| bytes as f64 / (1_u64 << 30) as f64;
-    match hapax::tier::available_bytes() {
+    match hapax::seam::available_bytes() {
         Some(available) if bytes > available as u64 / 2 => {
             let (takes, of) = (gib(bytes), gib(available as u64));
             Err(format!("the ids take about {takes:.1} GiB, more than half of the {of:.1} that are available").into())

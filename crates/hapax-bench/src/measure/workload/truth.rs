@@ -122,7 +122,7 @@ impl Accepted {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hapax::tier::random::Random;
+    use hapax::seam::random::Random;
     use std::collections::BTreeSet;
 
     #[test]

@@ -1,6 +1,6 @@
 //! Ids of which some are far more frequent than others.
 
-use hapax::tier::random::Random;
+use hapax::seam::random::Random;
 
 /// Draws ranks from 1 to a number, the rank r in proportion to r^-exponent, in constant time
 /// (Hörmann and Derflinger, "Rejection-inversion to generate variates from monotone discrete

@@ -5,7 +5,7 @@ use crate::breaker::PROBES;
 use crate::publisher::Publisher;
 use crate::queue::{self, Portion, Run};
 use futures_util::FutureExt as _;
-use hapax::tier::random;
+use hapax::seam::random;
 use hapax_store::StoreError;
 use tokio::time::Instant;
 

@@ -5,7 +5,7 @@ use crate::engine_metrics::{EngineMetrics, SAMPLED_EVERY, sampled};
 use crate::tiered::batching::Client;
 use crate::tiered::engine::{PolicyState, Standing};
 use crate::tiered::observe::Sample;
-use hapax::tier::Memory;
+use hapax::seam::Memory;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;

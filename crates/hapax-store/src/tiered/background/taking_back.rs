@@ -5,7 +5,7 @@ use crate::tiered::batching::{Client, Unmarks};
 use crate::tiered::breaker::back_off;
 use crate::tiered::digest::digest_of;
 use crate::{StoreError, Unmark, Unmarked};
-use hapax::tier::Memory;
+use hapax::seam::Memory;
 use std::sync::{Arc, Weak};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};

@@ -3,7 +3,7 @@
 use super::operation::Operation;
 use crate::{ErrorKind, RecordKey, StoreError};
 use hapax::Digest;
-use hapax::tier::Memory;
+use hapax::seam::Memory;
 use std::time::Duration;
 use tokio::time::Instant;
 

@@ -11,7 +11,7 @@ use crate::StoreError;
 use crate::tiered::join_all::join_all;
 use crate::tiered::single_flight::{Flight, SingleFlight, Turn};
 use hapax::Digest;
-use hapax::tier::Memory;
+use hapax::seam::Memory;
 use std::sync::Arc;
 
 /// Ids that were joined and are not requested yet. If the leading caller is dropped, its followers

@@ -5,7 +5,7 @@ use super::answers::Answered;
 use super::operation::Operation;
 use crate::sync::{Mutex, MutexGuard, lock};
 use crate::tiered::single_flight::Flight;
-use hapax::tier::Memory;
+use hapax::seam::Memory;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use tokio::sync::{Semaphore, SemaphorePermit, oneshot};

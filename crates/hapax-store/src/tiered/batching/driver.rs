@@ -9,7 +9,7 @@ use super::giving_back::GivingBack;
 use super::nodes::Node;
 use crate::tiered::single_flight::Flight;
 use hapax::Digest;
-use hapax::tier::Memory;
+use hapax::seam::Memory;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;

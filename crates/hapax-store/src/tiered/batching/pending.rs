@@ -11,7 +11,7 @@ use super::nodes::Node;
 use crate::StoreError;
 use crate::tiered::single_flight::Flight;
 use hapax::Digest;
-use hapax::tier::Memory;
+use hapax::seam::Memory;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;

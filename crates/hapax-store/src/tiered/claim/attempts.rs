@@ -8,7 +8,7 @@ use crate::tiered::batching::{Claims, UNNUMBERED, ended};
 use crate::tiered::engine::{Engine, Name, Ownership};
 use crate::times::{self, HUNDRED_YEARS};
 use crate::{ClaimRequest, Claimed, Completed, Fingerprint, Known, OnStoreError, RecordKey, StoreError, option};
-use hapax::tier::Tried;
+use hapax::seam::Tried;
 use hapax::{Digest, Outcome, Tier, Verdict};
 use std::time::Duration;
 use tokio::time::Instant;

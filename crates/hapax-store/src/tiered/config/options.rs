@@ -10,7 +10,7 @@ use crate::tiered::observe::Verdicts;
 use crate::tiered::random::Random;
 use crate::times::{self, HUNDRED_YEARS};
 use crate::{ErrorKind, Limits, Scope, StoreError, option};
-use hapax::tier::{DigestKey, Memory, WantedKey, random};
+use hapax::seam::{DigestKey, Memory, WantedKey, random};
 use hapax::{Clock, Dedup, Error};
 use std::collections::HashMap;
 use std::fmt::Debug;

@@ -72,7 +72,7 @@ impl Engine {
     }
 
     pub(crate) fn names(&self, ids: impl IntoIterator<Item: AsRef<[u8]>>) -> Vec<Name> {
-        hapax::tier::collect(ids.into_iter().map(|id| self.name(id)))
+        hapax::seam::collect(ids.into_iter().map(|id| self.name(id)))
     }
 
     pub(crate) fn stats(&self) -> TieredStats {

@@ -2,7 +2,7 @@
 
 use super::standing::Standing;
 use crate::tiered::observe::Verdicts;
-use hapax::tier::Memory;
+use hapax::seam::Memory;
 use std::sync::Arc;
 use std::time::Duration;
 

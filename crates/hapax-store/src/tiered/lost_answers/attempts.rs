@@ -3,7 +3,7 @@
 use super::unresolved::Unresolved;
 use crate::sync::{Mutex, MutexGuard, Ordering, StdAtomicU64, fence, lock};
 use hapax::Digest;
-use hapax::tier::Memory;
+use hapax::seam::Memory;
 
 /// Attempts whose outcome is unknown, for all threads.
 #[derive(Debug, Default)]

@@ -9,7 +9,7 @@
 //! again.
 
 use crate::RecordKey;
-use hapax::tier::random::mix;
+use hapax::seam::random::mix;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::Instant;

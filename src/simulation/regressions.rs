@@ -5,7 +5,7 @@ mod long_memory;
 use super::config::{Config, HistoryConfig, Kind};
 use super::op::Op::*;
 use super::op::{Harm, Op, Sequence};
-use crate::rules::Rule;
+use crate::mutation::Rule;
 
 /// The fault, the mend without which it returns, if that is one of [`MENDS`](super::MENDS), and the
 /// sequence.

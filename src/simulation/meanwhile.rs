@@ -4,8 +4,8 @@
 use super::belief::Moment;
 use super::world::World;
 use crate::digest::Digest;
+use crate::mutation::{after_looks, nothing_meanwhile};
 use crate::random::mix;
-use crate::rules::{after_looks, nothing_meanwhile};
 use std::time::Duration;
 
 /// An event in the midst of the next call.

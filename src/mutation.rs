@@ -112,7 +112,7 @@ pub(crate) enum Rule {
     ClearOnce,
     /// A caller that inserts while a generation is cleared first puts off its beginning.
     PutOff,
-    // Where parts meet (src/whole):
+    // Where parts meet (src/simulation):
     /// An id that is read again counts from its latest acceptance.
     LatestAcceptance,
     /// The clock goes on from what a journal knows, by what has passed since.

@@ -3,7 +3,7 @@
 use super::belief::{Answer, Belief, Moment, State};
 use super::op::{IDS, Id};
 use super::world::{World, Wrong, name};
-use crate::rules::{Place, at};
+use crate::mutation::{Place, at};
 use crate::{Certainty, Forgotten, Outcome, Tier, Verdict};
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -20,7 +20,7 @@
 //! | an operator who deletes, restores an old one, flips a bit | journal | it is refused, or says how many ids are lost |
 //! | other callers, between two looks of a check or a claim | window, segments | the answer is one of some time of the call |
 //!
-//! `HAPAX_SEQUENCES` sets how many sequences run, `HAPAX_SEED` the first seed; scripts/whole runs a
+//! `HAPAX_SEQUENCES` sets how many sequences run, `HAPAX_SEED` the first seed; scripts/simulation runs a
 //! campaign.
 
 mod belief;
@@ -44,7 +44,7 @@ use self::met::Met;
 use self::op::Sequence;
 use self::world::World;
 use crate::long::long;
-use crate::rules::{Rule, leave_out};
+use crate::mutation::{Rule, leave_out};
 use std::cell::Cell;
 use std::sync::Once;
 use std::sync::mpsc::channel;

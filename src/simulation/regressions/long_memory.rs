@@ -4,7 +4,7 @@ use super::super::config::Config;
 use super::super::op::Harm;
 use super::super::op::Op::*;
 use super::{Add, CHECKPOINTS, EVENTS, PLAIN, SYSTEM};
-use crate::rules::Rule;
+use crate::mutation::Rule;
 
 /// Adds findings about a long memory.
 pub(super) fn all(add: Add<'_>) {
