@@ -2,18 +2,16 @@
 //! machine: medians of several rounds, interleaved. The answers are checked: a fresh id that is
 //! called a duplicate, or the other way round, ends the run.
 //!
-//! `cargo run --release -- [redis-versus] [postgres-batches] [fjall]`: without a name, everything.
+//! `cargo run --release -- [redis-versus] [postgres-batches]`: without a name, everything.
 //! `-- inbox-versus [quick] [PART…]`: see `inbox_versus`.
 
 use testkit::postgres_server;
 use testkit::redis_server;
 
-mod fjall_rows;
 mod inbox_versus;
 mod load;
 mod postgres_batches;
 mod redis_versus;
-mod table;
 
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
@@ -31,8 +29,5 @@ fn main() {
     }
     if wants("postgres-batches") {
         runtime.block_on(postgres_batches::run());
-    }
-    if wants("fjall") {
-        runtime.block_on(fjall_rows::run());
     }
 }

@@ -137,22 +137,32 @@ impl Flawed {
         request.check().err().filter(|_| !self.is(Flaw::TimesAreClamped))
     }
 
-    fn begin(&self, requests: usize) -> Result<(), StoreError> {
-        match requests {
-            0 if self.is(Flaw::EmptyBatchesFail) => {
-                Err(StoreError::new(ErrorKind::Corrupt, "flawed", "nothing was asked"))
-            }
-            _ => Ok(()),
+    /// Answers request after request.
+    async fn each<'r, R, A, F>(&'r self, requests: &'r [R], answer: impl Fn(&'r R) -> F) -> Answers<A>
+    where
+        F: Future<Output = Result<A, StoreError>>,
+    {
+        if requests.is_empty() && self.is(Flaw::EmptyBatchesFail) {
+            return Err(StoreError::new(ErrorKind::Corrupt, "flawed", "nothing was asked"));
         }
-    }
-
-    fn end<A>(&self, mut answers: Vec<Result<A, StoreError>>) -> Answers<A> {
+        let mut answers = Vec::new();
+        for request in requests {
+            answers.push(answer(request).await);
+        }
         match self.flaw {
             Flaw::AnswersAreOutOfOrder => answers.reverse(),
             Flaw::AnswersAreMissing => drop(answers.pop()),
             _ => {}
         }
         Ok(answers)
+    }
+
+    /// Answers a request, unless its time is invalid.
+    async fn timed<A>(&self, request: &impl Timed, answer: impl Future<Output = A>) -> Result<A, StoreError> {
+        match self.refuses(request) {
+            Some(error) => Err(error),
+            None => Ok(answer.await),
+        }
     }
 }
 
@@ -162,120 +172,51 @@ impl Store for Flawed {
     }
 
     async fn mark(&self, marks: &[Mark]) -> Answers<Marked> {
-        self.begin(marks.len())?;
         if self.is(Flaw::BatchesSeeOnlyWhatWasBefore) {
             let keys: Vec<RecordKey> = marks.iter().map(|mark| mark.key.clone()).collect();
             let known = all(self.inner.look_up(&keys).await);
             let mut answers = all(self.inner.mark(marks).await);
             let seen = answers.iter_mut().zip(known).filter(|(_, known)| *known == Known::Unknown);
             seen.for_each(|(marked, _)| *marked = Marked::Fresh);
-            return self.end(answers.into_iter().map(Ok).collect());
+            return Ok(answers.into_iter().map(Ok).collect());
         }
-        let mut answers = Vec::new();
-        for mark in marks {
-            answers.push(match self.refuses(mark) {
-                Some(error) => Err(error),
-                None => Ok(self.mark_one(mark).await),
-            });
-        }
-        self.end(answers)
+        self.each(marks, |mark| self.timed(mark, self.mark_one(mark))).await
     }
 
     async fn unmark(&self, marks: &[Unmark]) -> Answers<Unmarked> {
-        self.begin(marks.len())?;
-        let mut answers = Vec::new();
-        for mark in marks {
-            answers.push(Ok(self.unmark_one(mark).await));
-        }
-        self.end(answers)
+        self.each(marks, |mark| async move { Ok(self.unmark_one(mark).await) }).await
     }
 
     async fn claim(&self, claims: &[ClaimRequest]) -> Answers<Claimed> {
-        self.begin(claims.len())?;
-        let mut answers = Vec::new();
-        for claim in claims {
-            answers.push(match self.refuses(claim) {
-                Some(error) => Err(error),
-                None => Ok(self.claim_one(claim).await),
-            });
-        }
-        self.end(answers)
+        self.each(claims, |claim| self.timed(claim, self.claim_one(claim))).await
     }
 
     async fn complete(&self, completions: &[Completion]) -> Answers<Held> {
-        self.begin(completions.len())?;
-        let mut answers = Vec::new();
-        for completion in completions {
-            answers.push(match self.refuses(completion) {
-                Some(error) => Err(error),
-                None => Ok(self.complete_one(completion).await),
-            });
-        }
-        self.end(answers)
+        self.each(completions, |completion| self.timed(completion, self.complete_one(completion))).await
     }
 
     async fn release(&self, holds: &[Hold]) -> Answers<Held> {
-        self.begin(holds.len())?;
-        let mut answers = Vec::new();
-        for hold in holds {
-            answers.push(Ok(self.release_one(hold).await));
-        }
-        self.end(answers)
+        self.each(holds, |hold| async move { Ok(self.release_one(hold).await) }).await
     }
 
     async fn fail(&self, failures: &[ClaimFailure]) -> Answers<Held> {
-        self.begin(failures.len())?;
-        let mut answers = Vec::new();
-        for failure in failures {
-            answers.push(match self.refuses(failure) {
-                Some(error) => Err(error),
-                None => Ok(self.fail_one(failure).await),
-            });
-        }
-        self.end(answers)
+        self.each(failures, |failure| self.timed(failure, self.fail_one(failure))).await
     }
 
     async fn renew(&self, renewals: &[Renewal]) -> Answers<Held> {
-        self.begin(renewals.len())?;
-        let mut answers = Vec::new();
-        for renewal in renewals {
-            answers.push(match self.refuses(renewal) {
-                Some(error) => Err(error),
-                None => Ok(self.renew_one(renewal).await),
-            });
-        }
-        self.end(answers)
+        self.each(renewals, |renewal| self.timed(renewal, self.renew_one(renewal))).await
     }
 
     async fn look_up(&self, keys: &[RecordKey]) -> Answers<Known> {
-        self.begin(keys.len())?;
-        let mut answers = Vec::new();
-        for key in keys {
-            answers.push(Ok(self.look_up_one(key).await));
-        }
-        self.end(answers)
+        self.each(keys, |key| async move { Ok(self.look_up_one(key).await) }).await
     }
 
     async fn record(&self, records: &[Record]) -> Answers<()> {
-        self.begin(records.len())?;
-        let mut answers = Vec::new();
-        for record in records {
-            let refusal = self.refuses(record);
-            if refusal.is_none() {
-                self.record_one(record).await;
-            }
-            answers.push(refusal.map_or(Ok(()), Err));
-        }
-        self.end(answers)
+        self.each(records, |record| self.timed(record, self.record_one(record))).await
     }
 
     async fn forget(&self, keys: &[RecordKey]) -> Answers<bool> {
-        self.begin(keys.len())?;
-        let mut answers = Vec::new();
-        for key in keys {
-            answers.push(Ok(self.forget_one(key).await));
-        }
-        self.end(answers)
+        self.each(keys, |key| async move { Ok(self.forget_one(key).await) }).await
     }
 
     async fn expire(&self, limit: usize) -> Result<Expired, StoreError> {
