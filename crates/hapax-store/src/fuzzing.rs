@@ -4,7 +4,6 @@
 
 use super::{RecordKey, Scope, StoredId};
 
-/// Runs the fuzz target `records` on its input. Returns true if the decoder accepted it.
 /// Does what the fuzz target `records` does with its input, if it is for this crate; returns true
 /// if the decoder took it.
 pub fn fuzz(bytes: &[u8]) -> bool {
