@@ -6,19 +6,28 @@
 //! to a budget.
 //!
 //! ```
-//! use hapax::Dedup;
+//! use hapax::{Attempt, Dedup};
 //! use std::time::Duration;
 //!
+//! # fn handle(_: &str) -> Result<(), std::io::Error> { Ok(()) }
 //! let dedup = Dedup::builder().window(Duration::from_secs(600)).capacity(100_000).build()?;
 //!
 //! for message_id in ["m-1", "m-2", "m-1"] {
-//!     if dedup.check(message_id).is_fresh() {
-//!         // Handle the message: it is the first with this id in ten minutes.
+//!     match dedup.claim(message_id) {
+//!         Attempt::Claimed(claim) => {
+//!             handle(message_id)?; // an error drops the claim: the next delivery is handled
+//!             claim.complete()?;
+//!         }
+//!         Attempt::Duplicate(_) => {} // it was handled: acknowledge it
+//!         _ => {} // somebody is at work on it: let it come again
 //!     }
 //! }
-//! assert_eq!(dedup.stats().duplicates_by_window, 1);
-//! # Ok::<(), hapax::Error>(())
+//! assert!(dedup.check("m-1").is_duplicate());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! [`check`](Dedup::check) is one call, and costs less. It marks an id at once: if the work then
+//! fails, or its worker dies, the message is lost.
 //!
 //! New here? The
 //! [guide](https://github.com/hapax-rs/hapax/blob/main/docs/guide/1-first-consumer.md) is a course:
