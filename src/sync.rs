@@ -1,6 +1,6 @@
 //! Synchronization: the one file that imports atomics, and the locks that are part of a protocol.
-//! They are std's in a build, and those of a model under `--cfg modelled` and `--cfg loom` or `--cfg
-//! explore`.
+//! They are std's in a build, and those of a model under `--cfg modelled` and `--cfg loom` or
+//! `--cfg explore`.
 
 pub(crate) use std::sync::atomic::Ordering;
 use std::sync::{LockResult, PoisonError};

@@ -20,8 +20,8 @@
 //! | an operator who deletes, restores an old one, flips a bit | journal | it is refused, or says how many ids are lost |
 //! | other callers, between two looks of a check or a claim | window, segments | the answer is one of some time of the call |
 //!
-//! `HAPAX_SEQUENCES` sets how many sequences run, `HAPAX_SEED` the first seed; scripts/simulation runs a
-//! campaign.
+//! `HAPAX_SEQUENCES` sets how many sequences run, `HAPAX_SEED` the first seed; scripts/simulation
+//! runs a campaign.
 
 mod belief;
 mod bursts;

@@ -69,8 +69,8 @@ fn the_first_event_is_no_earlier_than_any_call_by_the_clock() {
         let world = Arc::new(World::new());
         let (caller, sender) = (world.clone(), world.clone());
         model::run_at_once(vec![
-            Box::new(move || drop((caller.call(), caller.call()))),
-            Box::new(move || drop(sender.event(FIRST))),
+            Box::new(move || _ = (caller.call(), caller.call())),
+            Box::new(move || _ = sender.event(FIRST)),
         ]);
         // Whatever the calls did: the next event is later by as much as it says.
         let latest = world.latest.load(Ordering::Acquire);
@@ -86,10 +86,7 @@ fn two_first_events_agree() {
         let world = Arc::new(World::new());
         assert_eq!(world.call(), Some(1_000));
         let (one, other) = (world.clone(), world.clone());
-        model::run_at_once(vec![
-            Box::new(move || drop(one.event(FIRST))),
-            Box::new(move || drop(other.event(FIRST + 7))),
-        ]);
+        model::run_at_once(vec![Box::new(move || _ = one.event(FIRST)), Box::new(move || _ = other.event(FIRST + 7))]);
         assert_eq!(world.event(FIRST + 100) - world.event(FIRST + 90), 10);
     });
 }
@@ -101,8 +98,8 @@ fn a_reset_beside_an_event_leaves_time_as_far_as_that_event() {
         world.event(500);
         let (operator, sender) = (world.clone(), world.clone());
         model::run_at_once(vec![
-            Box::new(move || drop(operator.time.reset(Timestamp::from_nanos(100), &*operator))),
-            Box::new(move || drop(sender.event(501))),
+            Box::new(move || _ = operator.time.reset(Timestamp::from_nanos(100), &*operator)),
+            Box::new(move || _ = sender.event(501)),
         ]);
         // By the old offset the event is one ahead, by the new one 401: nothing else is possible.
         let latest = world.latest.load(Ordering::Acquire);

@@ -5,8 +5,8 @@
 //! that protocol, are those of this file. Threads that take part in a scenario run one at a time.
 //! Each access to one of these objects is a step, before which a thread gives the turn back; a
 //! [`Search`] decides who gets it. So do other places, which are named there
-//! ([`meanwhile`](crate::mutation::meanwhile)), and calls to the simulated disk. Threads that take no
-//! part use them as those of the standard library.
+//! ([`meanwhile`](crate::mutation::meanwhile)), and calls to the simulated disk. Threads that take
+//! no part use them as those of the standard library.
 
 mod objects;
 mod search;

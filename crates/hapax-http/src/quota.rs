@@ -4,9 +4,9 @@
 //! handlers), and of the bytes of bodies in memory.
 //!
 //! A quarter of all is the reserve: for scopes that have nothing. Of the rest a scope has at most
-//! half of what is *left*: the dynamic threshold of Choudhury and Hahne (1998). So a scope alone takes a quarter, several leave room for more, and
-//! however much others hold, a scope with nothing is let in while the reserve lasts, of which
-//! nobody has more than one request.
+//! half of what is *left*: the dynamic threshold of Choudhury and Hahne (1998). So a scope alone
+//! takes a quarter, several leave room for more, and however much others hold, a scope with nothing
+//! is let in while the reserve lasts, of which nobody has more than one request.
 //!
 //! A scope that has its share is refused alone (429); when all is taken, everybody is (503). The
 //! table of scopes has the scopes with current usage, and no others: no client can make it grow

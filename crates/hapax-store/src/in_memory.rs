@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::time::Duration;
 
-/// Records in this process's memory: the reference for the behaviour of a [`Store`](super::Store), and the store
-/// for tests.
+/// Records in this process's memory: the reference for the behaviour of a [`Store`](super::Store),
+/// and the store for tests.
 ///
 /// ```
 /// use hapax::ManualClock;
@@ -25,8 +25,9 @@ use std::time::Duration;
 /// ```
 ///
 /// Several engines of one process may share it through an [`Arc`](std::sync::Arc). Nothing survives
-/// the process. It has one lock, and uses memory for every record until [`expire`](super::Store::expire)
-/// has removed it: about 200 bytes each. Time is the given clock's.
+/// the process. It has one lock, and uses memory for every record until
+/// [`expire`](super::Store::expire) has removed it: about 200 bytes each. Time is the given
+/// clock's.
 pub struct InMemoryStore {
     clock: Box<dyn Clock>,
     records: Mutex<Records>,

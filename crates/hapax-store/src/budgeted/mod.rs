@@ -59,8 +59,8 @@ use std::time::Duration;
 /// # Cost
 ///
 /// One lock; time logarithmic in the number of records. A completed record counts as 896 bytes plus
-/// its result and its scope's name, a record in progress as 512. A [`scan`](super::Store::scan) visits
-/// every record for each page.
+/// its result and its scope's name, a record in progress as 512. A [`scan`](super::Store::scan)
+/// visits every record for each page.
 ///
 /// Idea: an idempotency cache with least-recently-used eviction, and max-min fairness among the
 /// accounts that share it.
