@@ -100,15 +100,5 @@ pub async fn fill(place: &Place, messages: u64, keys: Option<u64>) {
             }
         })
         .await;
-    // Shares are whole numbers.
-    let mut client = super::place::client(&place.address).await;
-    let mut filled = batches / connections * connections * 1_000;
-    while filled < messages {
-        let end = messages.min(filled + 1_000);
-        let mut tx = client.transaction().await.expect("a transaction");
-        ours::enqueue_batch(&mut tx, &place.tables, filled..end, keys).await;
-        tx.commit().await.expect("a commit");
-        filled = end;
-    }
     assert_eq!(place.count("{p}_outbox").await, messages);
 }

@@ -108,11 +108,5 @@ pub async fn fill(place: &Place, messages: u64, keys: Option<u64>) {
             }
         })
         .await;
-    let mut client = super::place::client(&place.address).await;
-    let mut tx = client.transaction().await.expect("a transaction");
-    for n in batches / connections * connections * 100..messages {
-        ours::receive(&mut tx, &place.tables, n, keys).await;
-    }
-    tx.commit().await.expect("a commit");
     assert_eq!(place.count("{p}_inbox").await, messages);
 }
