@@ -23,15 +23,18 @@ pub trait Decided: Send + Sync + 'static {
         &self,
         requests: &[R],
         key: fn(&R) -> &RecordKey,
-        decide: fn(Option<&StoredRecord>, &R, Moment) -> (A, Change),
+        decide: impl Fn(Option<&StoredRecord>, &R, Moment) -> (A, Change) + Send + Sync + 'static,
     ) -> impl Future<Output = Answers<A>> + Send;
 
-    /// Looks at the record of each key.
+    /// Looks at the record of each key: unless a store has a shorter way, as changes that change
+    /// nothing.
     fn look<A: Send + 'static>(
         &self,
         keys: &[RecordKey],
         decide: fn(Option<&StoredRecord>, Moment) -> A,
-    ) -> impl Future<Output = Answers<A>> + Send;
+    ) -> impl Future<Output = Answers<A>> + Send {
+        self.change(keys, |key| key, move |stored, _, at| (decide(stored, at), Change::None))
+    }
 
     /// Keeps a record for each request, whatever the earlier record is.
     fn put<R: Request>(
@@ -39,7 +42,9 @@ pub trait Decided: Send + Sync + 'static {
         requests: &[R],
         key: fn(&R) -> &RecordKey,
         stored: fn(&R, Moment) -> StoredRecord,
-    ) -> impl Future<Output = Answers<()>> + Send;
+    ) -> impl Future<Output = Answers<()>> + Send {
+        self.change(requests, key, move |_, request, at| ((), Change::Put(stored(request, at))))
+    }
 
     /// Removes expired records.
     fn remove_expired(&self, limit: usize) -> impl Future<Output = Result<Expired, StoreError>> + Send;

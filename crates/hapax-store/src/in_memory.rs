@@ -66,25 +66,6 @@ impl InMemoryStore {
         // A panic elsewhere leaves no record half changed: each change is one call to a map.
         lock(&self.records)
     }
-
-    /// Decides the requests one after another, and applies each decision.
-    fn each<R, A>(
-        &self,
-        requests: &[R],
-        key: impl Fn(&R) -> &RecordKey,
-        decide: impl Fn(Option<&StoredRecord>, &R, Moment) -> (A, Change),
-    ) -> Answers<A> {
-        let (now, mut records) = (self.clock.now(), self.lock());
-        Ok(requests
-            .iter()
-            .map(|request| {
-                let at = Moment { now, spent: records.last_token };
-                let (answer, change) = decide(records.stored.get(key(request)), request, at);
-                records.change(key(request), change);
-                Ok(answer)
-            })
-            .collect())
-    }
 }
 
 impl Records {
@@ -124,26 +105,18 @@ impl Decided for InMemoryStore {
         &self,
         requests: &[R],
         key: fn(&R) -> &RecordKey,
-        decide: fn(Option<&StoredRecord>, &R, Moment) -> (A, Change),
+        decide: impl Fn(Option<&StoredRecord>, &R, Moment) -> (A, Change) + Send + Sync + 'static,
     ) -> Answers<A> {
-        self.each(requests, key, decide)
-    }
-
-    async fn look<A: Send + 'static>(
-        &self,
-        keys: &[RecordKey],
-        decide: fn(Option<&StoredRecord>, Moment) -> A,
-    ) -> Answers<A> {
-        self.each(keys, |key| key, |stored, _, at| (decide(stored, at), Change::None))
-    }
-
-    async fn put<R: Request>(
-        &self,
-        requests: &[R],
-        key: fn(&R) -> &RecordKey,
-        stored: fn(&R, Moment) -> StoredRecord,
-    ) -> Answers<()> {
-        self.each(requests, key, |_, request, at| ((), Change::Put(stored(request, at))))
+        let (now, mut records) = (self.clock.now(), self.lock());
+        Ok(requests
+            .iter()
+            .map(|request| {
+                let at = Moment { now, spent: records.last_token };
+                let (answer, change) = decide(records.stored.get(key(request)), request, at);
+                records.change(key(request), change);
+                Ok(answer)
+            })
+            .collect())
     }
 
     async fn remove_expired(&self, limit: usize) -> Result<Expired, StoreError> {

@@ -125,28 +125,6 @@ impl BudgetStore {
         // Each change is a few calls to maps, which panic only when memory runs out.
         lock(&self.records)
     }
-
-    /// Decides the requests one after another, and applies each decision.
-    fn each<R, A>(
-        &self,
-        requests: &[R],
-        key: impl Fn(&R) -> &RecordKey,
-        decide: impl Fn(Option<&StoredRecord>, &R, Moment) -> (A, Change),
-    ) -> Answers<A> {
-        let (now, mut records) = (self.clock.now(), self.lock());
-        let answers = requests.iter().map(|request| {
-            let key = key(request);
-            let Records { active, done, .. } = &mut *records;
-            let at = Moment { now, spent: active.last_token() };
-            let stored = active.get(key).or_else(|| done.get(key));
-            let (answer, change) = decide(stored, request, at);
-            if let Change::Put(stored) = change {
-                records.put(key, stored, now)?;
-            }
-            Ok(answer)
-        });
-        Ok(answers.collect())
-    }
 }
 
 impl Records {
@@ -185,26 +163,21 @@ impl Decided for BudgetStore {
         &self,
         requests: &[R],
         key: fn(&R) -> &RecordKey,
-        decide: fn(Option<&StoredRecord>, &R, Moment) -> (A, Change),
+        decide: impl Fn(Option<&StoredRecord>, &R, Moment) -> (A, Change) + Send + Sync + 'static,
     ) -> Answers<A> {
-        self.each(requests, key, decide)
-    }
-
-    async fn look<A: Send + 'static>(
-        &self,
-        keys: &[RecordKey],
-        decide: fn(Option<&StoredRecord>, Moment) -> A,
-    ) -> Answers<A> {
-        self.each(keys, |key| key, |stored, _, at| (decide(stored, at), Change::None))
-    }
-
-    async fn put<R: Request>(
-        &self,
-        requests: &[R],
-        key: fn(&R) -> &RecordKey,
-        stored: fn(&R, Moment) -> StoredRecord,
-    ) -> Answers<()> {
-        self.each(requests, key, |_, request, at| ((), Change::Put(stored(request, at))))
+        let (now, mut records) = (self.clock.now(), self.lock());
+        let answers = requests.iter().map(|request| {
+            let key = key(request);
+            let Records { active, done, .. } = &mut *records;
+            let at = Moment { now, spent: active.last_token() };
+            let stored = active.get(key).or_else(|| done.get(key));
+            let (answer, change) = decide(stored, request, at);
+            if let Change::Put(stored) = change {
+                records.put(key, stored, now)?;
+            }
+            Ok(answer)
+        });
+        Ok(answers.collect())
     }
 
     async fn remove_expired(&self, limit: usize) -> Result<Expired, StoreError> {

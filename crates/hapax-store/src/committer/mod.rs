@@ -202,7 +202,7 @@ impl<C: Committed> Decided for C {
         &self,
         requests: &[R],
         key: fn(&R) -> &RecordKey,
-        decide: fn(Option<&StoredRecord>, &R, Moment) -> (A, Change),
+        decide: impl Fn(Option<&StoredRecord>, &R, Moment) -> (A, Change) + Send + Sync + 'static,
     ) -> Answers<A> {
         let each = move |group: &mut Group<C::Database>, key: Vec<u8>, request: &R, now| {
             let stored = group.find(&key)?;
