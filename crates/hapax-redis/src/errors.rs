@@ -22,10 +22,21 @@ pub(super) fn refused(refusal: Refusal<'_>) -> StoreError {
 pub(super) fn failed(cause: io::Error, what: &str) -> StoreError {
     let kind = match cause.kind() {
         io::ErrorKind::TimedOut => ErrorKind::Timeout,
-        io::ErrorKind::InvalidData => ErrorKind::Corrupt,
+        io::ErrorKind::InvalidData if !is_of_tls(&cause) => ErrorKind::Corrupt,
         _ => ErrorKind::Unavailable,
     };
     StoreError::caused(kind, BACKEND, what, cause)
+}
+
+/// Returns true for an error of the encryption. By TLS 1.3, a server that refuses a client's
+/// certificate says so when the connection counts as established.
+fn is_of_tls(cause: &io::Error) -> bool {
+    #[cfg(feature = "tls")]
+    if cause.get_ref().is_some_and(|cause| cause.is::<tokio_rustls::rustls::Error>()) {
+        return true;
+    }
+    let _ = cause;
+    false
 }
 
 /// Returns the error for a connection that could not be made. The server has done nothing.

@@ -384,7 +384,16 @@ impl Certificate {
     }
 
     pub fn root_pem(&self) -> Vec<u8> {
-        std::fs::read(self.directory.join("root.pem")).expect("the root's certificate")
+        self.file("root.pem")
+    }
+
+    /// Returns the certificate and its key.
+    pub fn leaf_pem(&self) -> [Vec<u8>; 2] {
+        ["leaf.pem", "leaf.key"].map(|name| self.file(name))
+    }
+
+    fn file(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.directory.join(name)).expect("a file that was made")
     }
 }
 

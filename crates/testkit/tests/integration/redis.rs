@@ -352,6 +352,17 @@ fn encrypted_connections_are_as_good_and_strangers_are_not_trusted() {
         let error = RedisStore::connect(options.clone()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         let trusting = options.root_certificate(pair.root_pem());
-        verify_store(&OnServers { servers: std::slice::from_ref(&server), options: trusting }).await.unwrap();
+        let servers = std::slice::from_ref(&server);
+        verify_store(&OnServers { servers, options: trusting.clone() }).await.unwrap();
+        // The server, too, wants to know whom it talks to.
+        server.ask::<()>(&["CONFIG", "SET", "tls-auth-clients", "yes"]);
+        let error = RedisStore::connect(trusting.clone()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        let [certificate, key] = pair.leaf_pem();
+        let swapped = trusting.clone().client_certificate(key.clone(), certificate.clone());
+        let error = RedisStore::connect(swapped).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+        let presenting = trusting.client_certificate(certificate, key);
+        assert_eq!(all(RedisStore::connect(presenting).await.unwrap().mark(&[mark_of("a", 1)]).await).len(), 1);
     });
 }
