@@ -62,21 +62,6 @@ const WITHIN_A_LEASE: &str = "a store that is away for less than a lease repeats
 const OF_A_CLAIM: &str =
     "a crash between work and completion, or a store that is away until the lease is over: done twice";
 
-fn of_memory(document: &'static str, heading: &'static str, from: &'static str, drive: Drive) -> Block {
-    Block {
-        document,
-        heading,
-        shown: (HERE, from),
-        drive,
-        services: SERVICES,
-        instances: 1,
-        troubles: &[Copies, WorkerDies, ProcessDies],
-        says: &[],
-        loses: &[WorkerDies],
-        repeats: &[ProcessDies],
-    }
-}
-
 /// A block that claims: it loses nothing, and repeats what is not recorded in time.
 fn claims(document: &'static str, heading: &'static str, shown: (&'static str, &'static str), drive: Drive) -> Block {
     Block {
@@ -101,21 +86,24 @@ fn in_memory() -> Vec<Block> {
     let durability = "docs/guide/2-durability.md";
     vec![
         Block {
-            says: &[
-                "A check marks an id at once: if the work then fails, or its worker dies, the message is lost.",
-                "a restart | forgets",
-            ],
-            ..of_memory("README.md", "hapax", "        if seen.check(id)", Drive::Each(1, shown::readme))
+            instances: 1,
+            troubles: ALONE,
+            says: &["`claim`: the next worker gets it |", "a restart | forgets"],
+            ..claims("README.md", "hapax", (HERE, "        match seen.claim(id)"), Drive::Each(1, shown::readme))
         },
         Block {
             says: &[
                 "If the work then fails, or its worker dies, the message is lost",
                 "It forgets when the process ends.",
             ],
-            ..of_memory(
+            instances: 1,
+            troubles: &[Copies, WorkerDies, ProcessDies],
+            loses: &[WorkerDies],
+            repeats: &[ProcessDies],
+            ..claims(
                 "docs/guide/1-first-consumer.md",
                 "Five minutes to the first deduplicated consumer",
-                "        if dedup.check(id)",
+                (HERE, "        if dedup.check(id)"),
                 Drive::Each(1, shown::first_part),
             )
         },

@@ -66,44 +66,57 @@ fn at_once<T>(code: impl FnOnce() -> Result<T, Failure>) -> Result<T, super::Fai
 
 mod of_memory {
     use super::*;
-
-    /// Does what is printed.
-    macro_rules! println {
-        ($($text:tt)*) => { do_now(&format!($($text)*)) };
-    }
-
-    fn do_now(text: &str) {
-        let id = text.strip_prefix("handle ").expect("it handles");
-        CURRENT.with(|place| place.work_now(id)).expect("it cannot fail");
-    }
+    use hapax::Attempt;
+    use std::cell::Cell;
 
     struct Handled;
 
     impl Handled {
         fn push(&mut self, id: &str) {
-            do_now(&format!("handle {id}"));
+            CURRENT.with(|place| place.work_now(id)).expect("it cannot fail");
         }
     }
 
-    fn in_the_readme(seen: &Dedup, id: &str) {
-        if seen.check(id).is_fresh() {
-            println!("handle {id}"); // m-1 and m-2: once in ten minutes
+    /// Does what is printed. Returns true if the message is left to come again.
+    fn does(text: &str) -> Result<bool, Failure> {
+        match text.split_once(' ') {
+            Some(("handle", id)) => CURRENT.with(|place| place.work_now(id)).map(|()| false).map_err(failure),
+            Some((what, _)) => Ok(what == "let"),
+            None => Err(text.into()),
         }
     }
 
-    fn in_the_first_part(dedup: &Dedup, mut handled: Handled, id: &str) {
+    /// Returns true if the message is acknowledged.
+    fn in_the_readme(seen: &Dedup, id: &str) -> Result<bool, Failure> {
+        let is_left = Cell::new(false);
+        macro_rules! println {
+            ($($text:tt)*) => { is_left.set(does(&format!($($text)*))?) };
+        }
+        match seen.claim(id) {
+            Attempt::Claimed(claim) => {
+                println!("handle {id}"); // an error drops the claim: the next delivery is handled
+                claim.complete()?;
+            }
+            Attempt::Duplicate(_) => println!("acknowledge {id}: it was handled"),
+            _ => println!("let {id} come again: somebody is at work on it"),
+        }
+        Ok(!is_left.get())
+    }
+
+    fn in_the_first_part(dedup: &Dedup, mut handled: Handled, id: &str) -> Result<bool, Failure> {
         if dedup.check(id).is_fresh() {
             handled.push(id);
         }
+        Ok(true)
     }
 
-    fn deliver(place: Place, block: fn(&Dedup, &str)) -> Started {
+    fn deliver(place: Place, block: fn(&Dedup, &str) -> Result<bool, Failure>) -> Started {
         async move {
             let builder = Dedup::builder().window(Duration::from_secs(600));
             let dedup = builder.clock(TokioClock(place.world.begun)).build()?;
             let delivered = move |dedup: Rc<Dedup>, id: String| {
                 let code = || CURRENT.sync_scope(place.clone(), || block(&dedup, &id));
-                std::future::ready(at_once(|| Ok((code(), true).1)))
+                std::future::ready(at_once(code))
             };
             Ok(each(dedup, delivered))
         }
