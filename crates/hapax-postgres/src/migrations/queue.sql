@@ -152,8 +152,15 @@ BEGIN
         {on_conflict}
         RETURNING position
     ) SELECT count(*), min(s.position) INTO _stored, _head FROM stored s;
-    PERFORM {queue_open}(_name, u.k, coalesce(_head, 0))
-    FROM (SELECT DISTINCT g.k FROM unnest(_keys, _due) g(k, d) WHERE g.k IS NOT NULL AND g.d IS NULL ORDER BY g.k) u;
+    -- A call for each key costs as much as a message.
+    IF current_setting('transaction_isolation') = 'read committed' THEN
+        INSERT INTO {keys} (name, key, head)
+        SELECT DISTINCT _name, g.k, coalesce(_head, 0) FROM unnest(_keys, _due) g(k, d)
+        WHERE g.k IS NOT NULL AND g.d IS NULL ORDER BY g.k ON CONFLICT DO NOTHING;
+    ELSE
+        PERFORM {queue_open}(_name, u.k, coalesce(_head, 0))
+        FROM (SELECT DISTINCT g.k FROM unnest(_keys, _due) g(k, d) WHERE g.k IS NOT NULL AND g.d IS NULL ORDER BY g.k) u;
+    END IF;
     PERFORM {queue_ring}(_name);
     RETURN _stored;
 END $$;
