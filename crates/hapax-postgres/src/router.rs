@@ -167,8 +167,13 @@ mod of_tokio_postgres {
         /// struct Paid;
         ///
         /// impl Handler for Paid {
-        ///     async fn handle(&self, tx: &mut Transaction<'_>, message: &Message) -> Result<(), BoxError> {
-        ///         tx.execute("INSERT INTO invoices (order_id) VALUES ($1)", &[&message.subject]).await?;
+        ///     async fn handle(
+        ///         &self,
+        ///         tx: &mut Transaction<'_>,
+        ///         message: &Message,
+        ///     ) -> Result<(), BoxError> {
+        ///         let sql = "INSERT INTO invoices (order_id) VALUES ($1)";
+        ///         tx.execute(sql, &[&message.subject]).await?;
         ///         Ok(())
         ///     }
         /// }
@@ -176,8 +181,13 @@ mod of_tokio_postgres {
         /// struct Cancelled;
         ///
         /// impl Handler for Cancelled {
-        ///     async fn handle(&self, tx: &mut Transaction<'_>, message: &Message) -> Result<(), BoxError> {
-        ///         tx.execute("DELETE FROM invoices WHERE order_id = $1", &[&message.subject]).await?;
+        ///     async fn handle(
+        ///         &self,
+        ///         tx: &mut Transaction<'_>,
+        ///         message: &Message,
+        ///     ) -> Result<(), BoxError> {
+        ///         let sql = "DELETE FROM invoices WHERE order_id = $1";
+        ///         tx.execute(sql, &[&message.subject]).await?;
         ///         Ok(())
         ///     }
         /// }
@@ -214,7 +224,12 @@ mod of_tokio_postgres {
         /// impl JsonHandler for Paid {
         ///     type Payload = OrderPaid;
         ///
-        ///     async fn handle(&self, tx: &mut Transaction<'_>, paid: OrderPaid, _: &Message) -> Result<(), BoxError> {
+        ///     async fn handle(
+        ///         &self,
+        ///         tx: &mut Transaction<'_>,
+        ///         paid: OrderPaid,
+        ///         _: &Message,
+        ///     ) -> Result<(), BoxError> {
         ///         let insert = "INSERT INTO invoices (order_id, cents) VALUES ($1, $2)";
         ///         tx.execute(insert, &[&paid.order, &paid.cents]).await?;
         ///         Ok(())
@@ -248,7 +263,11 @@ mod of_sqlx {
         /// struct Paid;
         ///
         /// impl SqlxHandler for Paid {
-        ///     async fn handle(&self, tx: &mut Transaction<'_, Postgres>, message: &Message) -> Result<(), BoxError> {
+        ///     async fn handle(
+        ///         &self,
+        ///         tx: &mut Transaction<'_, Postgres>,
+        ///         message: &Message,
+        ///     ) -> Result<(), BoxError> {
         ///         let insert = sqlx::query("INSERT INTO invoices (order_id) VALUES ($1)");
         ///         insert.bind(&message.subject).execute(&mut **tx).await?;
         ///         Ok(())

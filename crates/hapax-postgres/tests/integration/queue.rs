@@ -3,6 +3,7 @@
 
 use crate::*;
 use std::time::SystemTime;
+use tokio_postgres::Transaction;
 
 /// Claims messages. Returns their positions and keys.
 async fn claim(place: &Place, client: &Client, name: &str, first: i64, bytes: i64) -> Vec<(i64, Option<Vec<u8>>)> {
@@ -108,13 +109,22 @@ fn a_claim_keeps_to_its_bytes_and_takes_one_message_however_large() {
 }
 
 /// Enqueues for a key whose last message is published meanwhile: the key stays, and the message is
-/// found. At each isolation level, and whether the row of the key was seen or is newer than the
-/// transaction.
+/// found. At each isolation level, one by one and as a batch, and whether the row of the key was seen or
+/// is newer than the transaction.
 #[test]
 fn a_key_that_somebody_enqueues_for_is_not_removed() {
     Place::run(async |place| {
         let (mut client, other) = (place.client().await, place.client().await);
-        for level in ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"] {
+        let levels = ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"];
+        for (level, is_batch) in levels.into_iter().flat_map(|level| [(level, false), (level, true)]) {
+            let enqueue = async |tx: &mut Transaction<'_>, id: &str| {
+                let message = NewMessage::new(id, "").key("k");
+                let enqueued = match is_batch {
+                    false => outbox::enqueue(tx, &place.tables, "t", message).await,
+                    true => outbox::enqueue_batch(tx, &place.tables, "t", &[message]).await,
+                };
+                enqueued.unwrap();
+            };
             place.enqueue(&mut client, "t", NewMessage::new("first", "").key("k")).await;
             let claimed = claim(&place, &other, "t", 10, 1 << 20).await;
             assert_eq!(claimed.len(), 1);
@@ -122,7 +132,7 @@ fn a_key_that_somebody_enqueues_for_is_not_removed() {
             tx.batch_execute(&format!("SET TRANSACTION ISOLATION LEVEL {level}; SELECT 1 FROM pg_class"))
                 .await
                 .unwrap();
-            outbox::enqueue(&mut tx, &place.tables, "t", NewMessage::new("second", "").key("k")).await.unwrap();
+            enqueue(&mut tx, "second").await;
             done(&place, &other, "t", &claimed).await;
             assert_eq!(place.count(&other, "SELECT count(*) FROM {p}_outbox_keys").await, 1, "{level}");
             tx.commit().await.unwrap();
@@ -139,7 +149,7 @@ fn a_key_that_somebody_enqueues_for_is_not_removed() {
                 .unwrap();
             let mut third = place.client().await;
             place.enqueue(&mut third, "t", NewMessage::new("third", "").key("k")).await;
-            outbox::enqueue(&mut tx, &place.tables, "t", NewMessage::new("fourth", "").key("k")).await.unwrap();
+            enqueue(&mut tx, "fourth").await;
             tx.commit().await.unwrap();
             let claimed = claim(&place, &other, "t", 10, 1 << 20).await;
             assert_eq!(claimed.len(), 2, "{level}");
