@@ -1,6 +1,6 @@
 //! Checks of an asynchronous engine.
 
-use super::batching::{Marks, Node, UNNUMBERED, ended, in_order};
+use super::batching::{Marks, Node, UNNUMBERED, in_order};
 use super::dedup::TieredDedup;
 use super::engine::{Engine, Name, Ownership};
 use super::join_all::join_all;
@@ -90,8 +90,11 @@ impl Engine {
     }
 
     /// Checks an id that memory does not know, in the store.
-    pub(super) async fn check(&self, name: Name) -> Result<Verdict, StoreError> {
-        self.check_named(vec![name]).await.pop().unwrap_or_else(|| Err(ended()))
+    pub(super) fn check(&self, (key, id): Name) -> Answering<'_, Result<Verdict, StoreError>> {
+        match self.standing().ownership {
+            Ownership::Shared => Box::pin(async move { self.told(id, self.check_shared(key, id).await) }),
+            Ownership::Exclusive => Box::pin(async move { self.told(id, self.check_exclusive(key, id).await) }),
+        }
     }
 
     #[doc(hidden)]
@@ -102,8 +105,8 @@ impl Engine {
             }
             let ids: Vec<Digest> = names.iter().map(|name| name.1).collect();
             let verdicts = match self.standing().ownership {
-                Ownership::Shared => self.check_shared(names).await,
-                Ownership::Exclusive => self.check_exclusive(names).await,
+                Ownership::Shared => self.check_batch_shared(names).await,
+                Ownership::Exclusive => self.check_batch_exclusive(names).await,
             };
             ids.into_iter().zip(verdicts).map(|(id, verdict)| self.told(id, verdict)).collect()
         })
@@ -113,7 +116,13 @@ impl Engine {
         Record { key, retention: self.policy.retention, fingerprint: None, result: None }
     }
 
-    async fn check_shared(&self, names: Vec<Name>) -> Vec<Result<Verdict, StoreError>> {
+    async fn check_shared(&self, key: RecordKey, id: Digest) -> Result<Verdict, StoreError> {
+        let mark = Mark { key, attempt: UNNUMBERED, retention: self.policy.retention };
+        let marked = self.client.ask_one::<Marks>(&self.policy.memory, mark, id).await?;
+        Ok(verdict_of(&marked))
+    }
+
+    async fn check_batch_shared(&self, names: Vec<Name>) -> Vec<Result<Verdict, StoreError>> {
         let duplicate = Ok(Verdict::exact(Outcome::Duplicate, Tier::Window));
         let mut verdicts: Vec<_> = vec![duplicate; names.len()];
         let (mut places, mut marks) = (Vec::new(), Vec::new());
@@ -129,13 +138,29 @@ impl Engine {
         verdicts
     }
 
+    async fn check_exclusive(&self, key: RecordKey, id: Digest) -> Result<Verdict, StoreError> {
+        let memory = &self.policy.memory;
+        // Reserved before any caller is told that the id is fresh.
+        let node = self.client.nodes.node(&key);
+        let permit = self.client.permits(node, 1).await?;
+        let verdict = match memory.check(id, self.standing().is_warm()) {
+            Guess::Certain(verdict) => verdict,
+            Guess::Maybe => {
+                let known = self.look_up(key.clone(), id).await?;
+                verdict_of_known(&known).unwrap_or_else(|| memory.check_unknown(id))
+            }
+        };
+        self.write_behind(node, &key, id, verdict, permit);
+        Ok(verdict)
+    }
+
     fn write_behind(&self, node: &Node, key: &RecordKey, id: Digest, verdict: Verdict, permit: SemaphorePermit<'_>) {
         if verdict.is_fresh() {
             self.client.write_behind(node, [(self.record(key.clone()), id)], permit);
         }
     }
 
-    async fn check_exclusive(&self, names: Vec<Name>) -> Vec<Result<Verdict, StoreError>> {
+    async fn check_batch_exclusive(&self, names: Vec<Name>) -> Vec<Result<Verdict, StoreError>> {
         let count = names.len();
         if let Some(node) = self.client.nodes.only_node(names.iter().map(|name| &name.0)) {
             return self.check_node_exclusive(node, &names).await;

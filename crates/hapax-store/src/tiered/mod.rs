@@ -41,6 +41,7 @@ mod observe;
 
 mod digest;
 mod join_all;
+mod one_or_many;
 mod random;
 
 pub use breaker::BreakerState;

@@ -1,6 +1,7 @@
 //! Answers of the store, and those that come of themselves when nobody asks it.
 
 use super::operation::Operation;
+use crate::tiered::one_or_many::OneOrMany;
 use crate::{ErrorKind, RecordKey, StoreError};
 use hapax::Digest;
 use hapax::seam::Memory;
@@ -11,7 +12,7 @@ pub(crate) type Answer<O> = Result<<O as Operation>::Answer, StoreError>;
 
 /// Requests, and their answers.
 pub(super) struct Answered<O: Operation> {
-    pub(super) asked: Vec<(O::Request, Answer<O>)>,
+    pub(super) asked: OneOrMany<(O::Request, Answer<O>)>,
     pub(super) asked_at: Instant,
 }
 

@@ -1,5 +1,5 @@
-//! Requests to the store, which share calls with concurrent requests of other callers. One request
-//! is a batch of one.
+//! Requests to the store, for one id or many, which share calls with concurrent requests of other
+//! callers.
 
 use super::answers::{Answer, SharedAnswer, closed, ended, is_done, unknown};
 use super::batchers::Batched;
@@ -9,6 +9,7 @@ use super::nodes::{OfNode, in_order};
 use super::pending::{Pending, send};
 use crate::StoreError;
 use crate::tiered::join_all::join_all;
+use crate::tiered::one_or_many::OneOrMany;
 use crate::tiered::single_flight::{Flight, SingleFlight, Turn};
 use hapax::Digest;
 use hapax::seam::Memory;
@@ -27,6 +28,13 @@ impl<O: Batched> Drop for Joined<'_, O> {
             self.flights.drain(..).for_each(|flight| single_flight.land_untold(flight));
         }
     }
+}
+
+/// An answer, or one that is given back if it is dropped.
+enum Untaken<'c, O: Batched> {
+    /// An answer that granted nothing.
+    Shared(Answer<O>),
+    Pending(Pending<'c, O>),
 }
 
 /// The requests to one node with their answers, in the order of these places.
@@ -64,7 +72,56 @@ impl Client {
         request: O::Request,
         id: Digest,
     ) -> Answer<O> {
-        self.ask::<O>(memory, vec![(request, id)]).await.pop().unwrap_or_else(|| Err(ended()))
+        if self.caller.answers_at_once {
+            return self.ask_at_once::<O>(memory, &mut [request], &[id]).await.pop().unwrap_or_else(|| Err(ended()));
+        }
+        match self.ask_untaken::<O>(memory, request, id).await {
+            Untaken::Shared(answer) => answer,
+            Untaken::Pending(pending) => pending.take().next().unwrap_or_else(|| Err(ended())),
+        }
+    }
+
+    /// Requests one id, where others may request it, too. A granted id is not the caller's yet.
+    async fn ask_untaken<'c, O: Batched>(
+        self: &'c Arc<Self>,
+        memory: &'c Arc<Memory>,
+        request: O::Request,
+        id: Digest,
+    ) -> Untaken<'c, O> {
+        let flight = loop {
+            let told = match self.join::<O>(id) {
+                Turn::Leads(flight) => break flight,
+                Turn::Follows(told) => told,
+            };
+            match told.await {
+                Ok(Some(told)) if told.answers(&request) => {
+                    return Untaken::Shared(told.answer.map(|answer| O::for_follower(answer, &request)));
+                }
+                // The request of the other caller is over; it was a different request, or its
+                // answer was lost.
+                Ok(_) => {}
+                Err(_) => return Untaken::Shared(Err(ended())),
+            }
+        };
+        let node = self.nodes.node(O::key(&request));
+        let (batcher, asked) = (node.batcher::<O>(), OneOrMany::One((request, flight)));
+        let permits = match batcher.try_permits(asked.as_slice()) {
+            Some(permits) => permits,
+            None => {
+                let mut joined =
+                    Joined { single_flight: O::single_flight(&self.single_flights), flights: vec![flight] };
+                let Some(permits) = batcher.permits(asked.as_slice()).await else {
+                    return Untaken::Shared(Err(closed()));
+                };
+                joined.flights.clear();
+                permits
+            }
+        };
+        let mut pending = send::<O>(self, node, memory, asked, permits);
+        match pending.receive().await {
+            Ok(()) => Untaken::Pending(pending),
+            Err(error) => Untaken::Shared(Err(error)),
+        }
     }
 
     /// Calls a store that [answers at once](crate::Store::answers_at_once): no other caller comes
@@ -113,43 +170,44 @@ impl Client {
             return self.ask_at_once::<O>(memory, &mut requests, &ids).await;
         }
         let count = requests.len();
-        let (mut asked, mut shared) = (Vec::new(), Vec::new());
-        let mut open: Vec<_> = requests.into_iter().enumerate().collect();
-        while !open.is_empty() {
-            let (mut leads, mut follows) = (Vec::new(), Vec::new());
-            for (place, (request, id)) in open.drain(..) {
-                match self.join::<O>(id) {
-                    Turn::Follows(told) => follows.push((place, told, request, id)),
-                    Turn::Leads(flight) => leads.push((place, (request, flight))),
-                }
-            }
-            let parts = self.nodes.by_node(leads.into_iter(), |(request, _)| O::key(request));
-            let mut parts: Vec<_> = parts.into_iter().map(|part| self.ask_node::<O>(memory, part)).collect();
-            match parts.pop() {
-                Some(part) if parts.is_empty() => asked.push(part.await),
-                last => asked.extend(join_all(parts.into_iter().chain(last)).await),
-            }
-            for (place, told, request, id) in follows {
-                match told.await {
-                    Ok(Some(told)) if told.answers(&request) => {
-                        let answer = told.answer.map(|answer| O::for_follower(answer, &request));
-                        shared.push((vec![place], vec![answer]));
-                    }
-                    // The request of the other caller is over; it was a different request, or its
-                    // answer was lost.
-                    Ok(_) => open.push((place, (request, id))),
-                    Err(_) => shared.push((vec![place], vec![Err(ended())])),
-                }
+        let (mut asked, mut follows) = (Vec::new(), Vec::new());
+        for (place, (request, id)) in requests.into_iter().enumerate() {
+            match self.join::<O>(id) {
+                Turn::Follows(told) => follows.push((place, told, request, id)),
+                Turn::Leads(flight) => asked.push((place, (request, flight))),
             }
         }
-        // All answers are there, and nothing else is awaited: only now they are the caller's. (One
-        // that granted nothing may be a follower's, too.)
-        let asked = asked.into_iter().map(|part: Asked<O>| {
+        let parts = self.nodes.by_node(asked.into_iter(), |(request, _)| O::key(request));
+        let mut parts: Vec<_> = parts.into_iter().map(|part| self.ask_node::<O>(memory, part)).collect();
+        let asked = match parts.pop() {
+            Some(part) if parts.is_empty() => vec![part.await],
+            last => join_all(parts.into_iter().chain(last)).await,
+        };
+        let mut followed = Vec::with_capacity(follows.len());
+        for (place, told, request, id) in follows {
+            let answer = match told.await {
+                Ok(Some(told)) if told.answers(&request) => {
+                    Untaken::Shared(told.answer.map(|answer| O::for_follower(answer, &request)))
+                }
+                Ok(_) => self.ask_untaken::<O>(memory, request, id).await,
+                Err(_) => Untaken::Shared(Err(ended())),
+            };
+            followed.push((place, answer));
+        }
+        // All answers are there, and nothing else is awaited: only now they are the caller's.
+        let asked = asked.into_iter().map(|part| {
             let mut answers: Vec<_> = part.pending.into_iter().flat_map(Pending::take).collect();
             answers.resize_with(part.places.len(), || Err(part.otherwise.clone()));
             (part.places, answers)
         });
-        in_order(count, asked.chain(shared).collect())
+        let followed = followed.into_iter().map(|(place, answer)| {
+            let answer = match answer {
+                Untaken::Shared(answer) => answer,
+                Untaken::Pending(pending) => pending.take().next().unwrap_or_else(|| Err(ended())),
+            };
+            (vec![place], vec![answer])
+        });
+        in_order(count, asked.chain(followed).collect())
     }
 
     /// Requests many ids, each of which was joined, from one node.
@@ -168,7 +226,7 @@ impl Client {
                 let some: Vec<_> = asked.by_ref().take(batcher.batch()).collect();
                 let Some(permits) = batcher.permits(&some).await else { break };
                 joined.flights.drain(..some.len());
-                pending.push(send::<O>(self, part.node, memory, some, permits));
+                pending.push(send::<O>(self, part.node, memory, OneOrMany::Many(some), permits));
             }
             // The requests that were not let in any more.
             drop(joined);

@@ -4,6 +4,7 @@
 use super::answers::Answered;
 use super::operation::Operation;
 use crate::sync::{Mutex, MutexGuard, lock};
+use crate::tiered::one_or_many::OneOrMany;
 use crate::tiered::single_flight::Flight;
 use hapax::seam::Memory;
 use std::collections::VecDeque;
@@ -58,7 +59,7 @@ struct Queue<O: Operation> {
 /// The concurrent requests of one caller.
 pub(super) struct Group<O: Operation> {
     pub(super) memory: Arc<Memory>,
-    pub(super) asked: Vec<(O::Request, Flight)>,
+    pub(super) asked: OneOrMany<(O::Request, Flight)>,
     pub(super) reply: oneshot::Sender<Answered<O>>,
 }
 
@@ -99,6 +100,15 @@ impl<O: Operation> Batcher<O> {
 
     pub(crate) fn is_closed(&self) -> bool {
         self.permits.is_closed()
+    }
+
+    /// Returns permits for these requests, if there are enough now.
+    pub(super) fn try_permits(&self, asked: &[(O::Request, Flight)]) -> Option<Permits<'_>> {
+        let kib = match self.kib(asked.iter().map(|asked| &asked.0)) {
+            0 => None,
+            kib => Some(self.permits_kib.try_acquire_many(kib).ok()?),
+        };
+        Some(Permits { requests: self.permits.try_acquire_many(asked.len() as u32).ok()?, kib })
     }
 
     /// Waits for permits for these requests; `None` if the batcher is closed.

@@ -7,6 +7,7 @@ use super::call::call;
 use super::client::Client;
 use super::giving_back::GivingBack;
 use super::nodes::Node;
+use crate::tiered::one_or_many::OneOrMany;
 use crate::tiered::single_flight::Flight;
 use hapax::Digest;
 use hapax::seam::Memory;
@@ -51,7 +52,7 @@ impl<O: Batched> Batch<O> {
         let mut batch = Self::none();
         for group in groups {
             batch.permits += group.asked.len();
-            batch.permits_kib += batcher.kib(group.asked.iter().map(|asked| &asked.0));
+            batch.permits_kib += batcher.kib(group.asked.as_slice().iter().map(|asked| &asked.0));
             if let Some(single_flight) = O::single_flight(all).filter(|_| group.reply.is_closed()) {
                 // Its caller is gone, and if it were granted it would have to be given back.
                 group.asked.into_iter().for_each(|(_, flight)| single_flight.land_untold(flight));
@@ -188,7 +189,7 @@ impl<O: Batched> Driver<O> {
         let mut flights = std::mem::take(&mut self.batch.flights).into_iter();
         for Recipient { len, reply, .. } in std::mem::take(&mut self.batch.recipients) {
             let theirs = flights.by_ref().take(len);
-            if let Err(gone) = reply.send(Answered { asked: answered.by_ref().take(len).collect(), asked_at }) {
+            if let Err(gone) = reply.send(Answered { asked: OneOrMany::take(len, &mut answered), asked_at }) {
                 back = back.and(GivingBack::of(&self.client, gone.asked.into_iter().zip(theirs)));
             } else {
                 theirs.for_each(drop);

@@ -9,6 +9,7 @@ use super::driver::start;
 use super::giving_back::GivingBack;
 use super::nodes::Node;
 use crate::StoreError;
+use crate::tiered::one_or_many::OneOrMany;
 use crate::tiered::single_flight::Flight;
 use hapax::Digest;
 use hapax::seam::Memory;
@@ -24,7 +25,7 @@ pub(super) struct Pending<'c, O: Batched> {
     /// The received answers, which are not the caller's yet: they wait for answers of others.
     received: Option<Answered<O>>,
     /// The flights that this caller has to end.
-    flights: Option<Vec<Flight>>,
+    flights: Option<OneOrMany<Flight>>,
 }
 
 /// Adds requests to a node's batcher.
@@ -32,12 +33,14 @@ pub(super) fn send<'c, O: Batched>(
     client: &'c Arc<Client>,
     node: &Node,
     memory: &'c Arc<Memory>,
-    asked: Vec<(O::Request, Flight)>,
+    asked: OneOrMany<(O::Request, Flight)>,
     permits: Permits<'_>,
 ) -> Pending<'c, O> {
     let (reply, answered) = oneshot::channel();
-    let is_shared = O::single_flight(&client.single_flights).is_some();
-    let flights = is_shared.then(|| asked.iter().map(|(_, flight)| *flight).collect());
+    let flights = O::single_flight(&client.single_flights).map(|_| match &asked {
+        OneOrMany::One((_, flight)) => OneOrMany::One(*flight),
+        OneOrMany::Many(asked) => OneOrMany::Many(asked.iter().map(|(_, flight)| *flight).collect()),
+    });
     if node.batcher::<O>().push(Group { memory: Arc::clone(memory), asked, reply }, permits) {
         start::<O>(client, node);
     }
@@ -66,9 +69,9 @@ impl<O: Batched> Pending<'_, O> {
 
     /// Teaches memory the ids that are done. The caller that takes the answer does so, and not
     /// before: a caller that gives up must not find there what no caller was told.
-    fn learn(&self, answered: &Answered<O>, flights: &[Flight]) {
-        let mut learned: Vec<Digest> = Vec::new();
-        for ((request, answer), flight) in answered.asked.iter().zip(flights) {
+    fn learn(&self, answered: &Answered<O>, flights: &OneOrMany<Flight>) {
+        let mut learned: OneOrMany<Digest> = OneOrMany::Many(Vec::new());
+        for ((request, answer), flight) in answered.asked.as_slice().iter().zip(flights.as_slice()) {
             let Some(granted) = answer.as_ref().ok().filter(|answer| O::is_granted(answer)) else { continue };
             if let Some(single_flight) = O::single_flight(&self.client.single_flights) {
                 single_flight.land_untold(*flight);
@@ -77,10 +80,10 @@ impl<O: Batched> Pending<'_, O> {
             let late = answered.asked_at.elapsed().saturating_sub(self.client.caller.patience());
             let expires_in = O::completed(request, granted, Duration::ZERO).map(|it| it.saturating_sub(late));
             if expires_in.is_some_and(|expires_in| self.memory.may_learn(expires_in)) {
-                learned.push(flight.id);
+                learned = learned.with(flight.id);
             }
         }
-        self.client.lost_attempts.teach(self.memory, &learned);
+        self.client.lost_attempts.teach(self.memory, learned.as_slice());
     }
 }
 
@@ -92,7 +95,7 @@ impl<O: Batched> Drop for Pending<'_, O> {
         let gone = self.received.take().map_or_else(|| self.answered.try_recv(), Ok);
         // Before the caller can ask again.
         if let Some(single_flight) = O::single_flight(&self.client.single_flights) {
-            flights.iter().for_each(|flight| single_flight.leave(*flight));
+            flights.as_slice().iter().for_each(|flight| single_flight.leave(*flight));
         }
         if let Ok(gone) = gone {
             GivingBack::<O>::of(self.client, gone.asked.into_iter().zip(flights)).start();

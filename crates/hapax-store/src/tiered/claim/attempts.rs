@@ -4,7 +4,7 @@ use super::holder::{Attempt, Holder, Where};
 use super::options::{Done, TieredClaimOptions};
 use crate::back_off::BackOff;
 use crate::dyn_store::Answering;
-use crate::tiered::batching::{Claims, UNNUMBERED, ended};
+use crate::tiered::batching::{Claims, UNNUMBERED};
 use crate::tiered::engine::{Engine, Name, Ownership};
 use crate::times::{self, HUNDRED_YEARS};
 use crate::{ClaimRequest, Claimed, Completed, Fingerprint, Known, OnStoreError, RecordKey, StoreError, option};
@@ -58,8 +58,11 @@ impl Engine {
     /// Claims an id that memory does not know, in the store.
     pub(crate) fn claim(&self, name: Name, options: TieredClaimOptions) -> Answering<'_, Result<Attempt, StoreError>> {
         Box::pin(async move {
-            let answer = self.answers(std::slice::from_ref(&name), &options).await.pop();
-            self.attempted(name, &options, answer.unwrap_or_else(|| Err(ended())))
+            let answer = match self.standing().ownership {
+                Ownership::Shared => self.answer_shared(&name, &options).await,
+                Ownership::Exclusive => self.answer_exclusive(&name, &options).await,
+            };
+            self.attempted(name, &options, answer)
         })
     }
 
@@ -105,18 +108,18 @@ impl Engine {
                 return names.iter().map(|_| Err(error.clone())).collect();
             }
             let options = TieredClaimOptions::new();
-            let answers = self.answers(&names, &options).await;
+            let answers = match self.standing().ownership {
+                Ownership::Shared => self.answers_shared(&names, &options).await,
+                Ownership::Exclusive => self.answers_exclusive(&names, &options).await,
+            };
             names.into_iter().zip(answers).map(|(name, answer)| self.attempted(name, &options, answer)).collect()
         })
     }
 
-    /// Returns the answers of memory and store. Those of an exclusive engine, whose process decides
-    /// alone, are the store's only for ids that the history may know.
-    async fn answers(&self, names: &[Name], options: &TieredClaimOptions) -> Vec<Result<Answer, StoreError>> {
-        match self.standing().ownership {
-            Ownership::Shared => self.answers_shared(names, options).await,
-            Ownership::Exclusive => self.answers_exclusive(names, options).await,
-        }
+    async fn answer_shared(&self, (key, id): &Name, options: &TieredClaimOptions) -> Result<Answer, StoreError> {
+        let request = self.request(key.clone(), options);
+        let claimed = self.client.ask_one::<Claims>(&self.policy.memory, request, *id).await?;
+        Ok(Answer::of(claimed))
     }
 
     async fn answers_shared(&self, names: &[Name], options: &TieredClaimOptions) -> Vec<Result<Answer, StoreError>> {
@@ -140,6 +143,13 @@ impl Engine {
     fn request(&self, key: RecordKey, options: &TieredClaimOptions) -> ClaimRequest {
         let lease = options.lease.unwrap_or(self.policy.lease);
         ClaimRequest { key, attempt: UNNUMBERED, lease, fingerprint: options.fingerprint }
+    }
+
+    /// Returns the answer of an exclusive engine, whose process decides alone: the store is asked
+    /// only about ids that the history may know.
+    async fn answer_exclusive(&self, (key, id): &Name, options: &TieredClaimOptions) -> Result<Answer, StoreError> {
+        let known = self.look_up(key.clone(), *id).await?;
+        Ok(Answer::of_known(known, options.fingerprint).unwrap_or_else(|| self.claim_here(*id, options)))
     }
 
     async fn answers_exclusive(&self, names: &[Name], options: &TieredClaimOptions) -> Vec<Result<Answer, StoreError>> {

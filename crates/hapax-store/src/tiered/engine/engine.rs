@@ -156,8 +156,14 @@ impl Engine {
         }
     }
 
-    /// Looks up the ids at these places in an exclusive engine's store. The store knows nothing of
-    /// records that are not written yet, so these are written first.
+    /// Looks up an id in an exclusive engine's store. The store knows nothing of records that are
+    /// not written yet, so these are written first.
+    pub(crate) async fn look_up(&self, key: RecordKey, id: Digest) -> Result<Known, StoreError> {
+        self.client.settle(self.client.nodes.node(&key)).await?;
+        self.client.ask_one::<LookUps>(&self.policy.memory, key, id).await
+    }
+
+    /// Looks up the ids at these places.
     pub(crate) async fn look_up_batch(&self, places: &[usize], names: &[Name]) -> Vec<Result<Known, StoreError>> {
         let asked = places.iter().map(|&place| names[place].clone()).enumerate();
         let parts = self.client.nodes.by_node(asked, |name| &name.0).into_iter().map(|part| async move {
