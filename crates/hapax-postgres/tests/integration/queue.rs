@@ -109,8 +109,8 @@ fn a_claim_keeps_to_its_bytes_and_takes_one_message_however_large() {
 }
 
 /// Enqueues for a key whose last message is published meanwhile: the key stays, and the message is
-/// found. At each isolation level, one by one and as a batch, and whether the row of the key was seen or
-/// is newer than the transaction.
+/// found. At each isolation level, one by one and as a batch, and whether the row of the key was
+/// seen or is newer than the transaction.
 #[test]
 fn a_key_that_somebody_enqueues_for_is_not_removed() {
     Place::run(async |place| {
