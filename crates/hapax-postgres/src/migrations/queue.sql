@@ -293,21 +293,32 @@ CREATE OR REPLACE FUNCTION {queue_open_since}(
 )
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    _own bigint := CASE WHEN _is_marked THEN pg_current_xact_id()::text::bigint END;
-    _seen pg_snapshot;
+    _own bigint;
+    _seen text;
     _behind bigint;
     _running bigint[];
 BEGIN
     backend := ((extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint & 2199023255551) << 22
         | pg_backend_pid()::bigint;
-    _seen := pg_current_snapshot();
-    _behind := pg_snapshot_xmax(_seen)::text::bigint;
-    _running := ARRAY(SELECT t::text::bigint FROM pg_snapshot_xip(_seen) t);
-    SELECT coalesce(array_agg(o.number), ARRAY[]::bigint[]), min(o.since) INTO ended, low
-        FROM unnest(_open, _open_since) o(number, since) WHERE o.number < _behind AND o.number <> ALL (_running);
     IF _is_marked THEN
-        transactions := ARRAY(SELECT t FROM unnest(_running) t WHERE t <> _own
-            UNION SELECT t FROM generate_series(_behind, _own - 1) t);
+        _own := pg_current_xact_id()::text;
+    END IF;
+    -- Each claim does this, so without queries: expressions cost less.
+    _seen := pg_current_snapshot()::text;
+    _behind := split_part(_seen, ':', 2);
+    _running := string_to_array(split_part(_seen, ':', 3), ',');
+    ended := ARRAY[]::bigint[];
+    FOR _at IN 1..cardinality(_open) LOOP
+        IF _open[_at] < _behind AND _open[_at] <> ALL (_running) THEN
+            ended := ended || _open[_at];
+            low := least(low, _open_since[_at]);
+        END IF;
+    END LOOP;
+    IF _is_marked THEN
+        transactions := array_remove(_running, _own);
+        FOR _number IN _behind.._own - 1 LOOP
+            transactions := transactions || _number;
+        END LOOP;
     END IF;
 END $$;
 
@@ -329,16 +340,18 @@ DECLARE
     _name text := _after;
     _next integer := 1;
     _until text;
-    _low bigint;
+    _seen record;
     _from timestamptz;
     _free record;
     _key record;
     _later record;
 BEGIN
-    SELECT o.transactions, o.ended, o.low, o.backend INTO transactions, ended, _low, backend
-        FROM {queue_open_since}(_open, _open_since, _is_marked) o;
+    _seen := {queue_open_since}(_open, _open_since, _is_marked);
+    transactions := _seen.transactions;
+    ended := _seen.ended;
+    backend := _seen.backend;
     looked_at := floor(extract(epoch FROM _now) * 1000000)::bigint;
-    FOR _seen IN 1..64 LOOP
+    FOR _turn IN 1..64 LOOP
         _until := _known[_next];
         -- The first name between, of a message or of a key.
         IF _until IS NULL THEN
@@ -359,8 +372,8 @@ BEGIN
         IF _name IS NULL THEN
             EXIT WHEN _until IS NULL;
             _name := _until;
-            _from := CASE WHEN least(_since[_next], _low) = 0 THEN '-infinity'
-                ELSE '1970-01-01 00:00:00+00'::timestamptz + least(_since[_next], _low) * interval '1 microsecond' END;
+            _from := CASE WHEN least(_since[_next], _seen.low) = 0 THEN '-infinity'
+                ELSE '1970-01-01 00:00:00+00'::timestamptz + least(_since[_next], _seen.low) * interval '1 microsecond' END;
             _next := _next + 1;
             SELECT m.name, m.due_at INTO _free FROM {queue} m WHERE m.key IS NULL AND m.name = _name
                 AND m.due_at >= _from AND m.due_at <= _now ORDER BY m.name, m.due_at, m.position LIMIT 1;
@@ -408,7 +421,7 @@ SET enable_hashjoin = off SET enable_mergejoin = off ROWS 1000 AS $$
 DECLARE
     -- Before it is seen who is open.
     _now timestamptz := clock_timestamp();
-    _low bigint;
+    _seen record;
     _free timestamptz;
     _free_position bigint;
     _keyed timestamptz;
@@ -428,13 +441,15 @@ DECLARE
     _empty tid[];
     _size bigint;
 BEGIN
-    SELECT o.transactions, o.ended, o.low, o.backend INTO transactions, ended, _low, backend
-        FROM {queue_open_since}(_open, _open_since, _is_marked) o;
+    _seen := {queue_open_since}(_open, _open_since, _is_marked);
+    transactions := _seen.transactions;
+    ended := _seen.ended;
+    backend := _seen.backend;
     looked_at := floor(extract(epoch FROM _now) * 1000000)::bigint;
     FOR _name, _from, _from_position IN
-        SELECT g.name, CASE WHEN least(g.since, _low) = 0 THEN '-infinity'
-            ELSE '1970-01-01 00:00:00+00'::timestamptz + least(g.since, _low) * interval '1 microsecond' END,
-            CASE WHEN _low < g.since THEN 0 ELSE g.position END
+        SELECT g.name, CASE WHEN least(g.since, _seen.low) = 0 THEN '-infinity'
+            ELSE '1970-01-01 00:00:00+00'::timestamptz + least(g.since, _seen.low) * interval '1 microsecond' END,
+            CASE WHEN _seen.low < g.since THEN 0 ELSE g.position END
         FROM unnest(_names, _since, _since_positions) g(name, since, position)
     LOOP
         _room := greatest(ceil(_first::float8 / _to_come)::bigint, 1);
@@ -565,8 +580,8 @@ END $$;
 --
 -- Messages are locked before keys, as claims do, and what is locked is not waited for. Hardly
 -- anything ever is. So what was done is removed without being locked before, where nobody has locked
--- it (xmax), and only the rest is looked at once more. Whoever locks a row in between is waited for,
--- but not for long.
+-- it, and only the rest is looked at once more. Whoever locks a row in between is waited for, but not
+-- for long. (xmax is who has locked it last: nobody, or who wrote it, which was the claim.)
 CREATE OR REPLACE FUNCTION {queue_settle}(
     _done bigint[], _done_tokens bigint[],
     _positions bigint[], _tokens bigint[], _attempts bigint[], _errors text[], _dead bigint[], _delays float8[],
@@ -589,7 +604,7 @@ BEGIN
         DELETE FROM {queue} d WHERE d.ctid = ANY (ARRAY(
             SELECT f.at FROM unnest(_done, _done_tokens) u(position, token), LATERAL (
                 SELECT m.ctid AS at FROM {queue} m WHERE m.position = u.position AND m.dead_at IS NULL
-                AND m.xmax = '0'::xid AND (m.token = u.token
+                AND (m.xmax = '0'::xid OR m.xmax = m.xmin) AND (m.token = u.token
                     OR EXISTS (SELECT FROM {keys} k WHERE k.name = m.name AND k.key = m.key AND k.token = u.token))
                 OFFSET 0
             ) f

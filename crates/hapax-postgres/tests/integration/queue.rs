@@ -29,24 +29,67 @@ async fn done(place: &Place, client: &Client, name: &str, claimed: &[(i64, Optio
     assert!(client.query(&sql, &[&positions, &name, &keys]).await.unwrap().is_empty(), "nobody else is at work");
 }
 
-/// Returns the pages of tables and indexes that a claim looked at.
-async fn pages(place: &Place, client: &Client, name: &str, first: i64) -> i64 {
-    let sql = format!(
-        "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT * FROM {}_outbox_take(ARRAY['{name}'], ARRAY[0::bigint], ARRAY[0::bigint], '{{}}', '{{}}', true, \
-         {first}, 15, 16777216, 3e7, 77)",
-        place.prefix
-    );
-    let rows = client.simple_query(&sql).await.unwrap();
+/// Returns what one plan's statement counted, by the names of `EXPLAIN`.
+async fn counted(client: &Client, counts: &str, sql: &str) -> impl Fn(&str) -> i64 + use<> {
+    let rows = client.simple_query(&format!("EXPLAIN (ANALYZE, {counts}, FORMAT JSON) {sql}")).await.unwrap();
     let plan = rows.iter().find_map(|row| match row {
         tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
         _ => None,
     });
     let plan = plan.expect("a plan");
-    let of = |what: &str| -> i64 {
+    move |what| {
         let behind = plan.split(&format!("\"{what}\": ")).nth(1).expect("it was counted");
         behind.split([',', '\n']).next().unwrap().trim().parse().unwrap()
-    };
+    }
+}
+
+/// Returns the pages of tables and indexes that a claim looked at.
+async fn pages(place: &Place, client: &Client, name: &str, first: i64) -> i64 {
+    let sql = format!(
+        "SELECT * FROM {}_outbox_take(ARRAY['{name}'], ARRAY[0::bigint], ARRAY[0::bigint], '{{}}', '{{}}', true, \
+         {first}, 15, 16777216, 3e7, 77)",
+        place.prefix
+    );
+    let of = counted(client, "BUFFERS", &sql).await;
     of("Shared Hit Blocks") + of("Shared Read Blocks")
+}
+
+/// Checks that what was done is removed by one record of the log a message, though its claim, or
+/// the beginning of its attempt, had locked its row.
+#[test]
+fn what_is_done_is_removed_without_being_locked_again() {
+    Place::run(async |place| {
+        let client = place.client().await;
+        let filled = "INSERT INTO {p}_outbox (name, key, id, payload) \
+             SELECT 'keyed', int8send(n), int8send(n), 'payload' FROM generate_series(1, 1000) n; \
+             INSERT INTO {p}_outbox_keys (name, key) SELECT 'keyed', int8send(n) FROM generate_series(1, 1000) n; \
+             INSERT INTO {p}_outbox (name, due_at, id, payload) \
+             SELECT name, clock_timestamp(), int8send(n), 'payload' FROM generate_series(1, 1000) n, \
+                unnest(ARRAY['free', 'begun']) name";
+        place.execute(&client, filled).await;
+        for name in ["keyed", "free", "begun"] {
+            let positions: Vec<String> = claim(&place, &client, name, 1_000, 1 << 24)
+                .await
+                .iter()
+                .map(|(position, _)| position.to_string())
+                .collect();
+            assert_eq!(positions.len(), 1_000);
+            let positions = positions.join(",");
+            if name == "begun" {
+                let begun = format!(
+                    "SELECT count({{p}}_outbox_begin('begun', NULL, m.position, 77, 3e7)) FROM {{p}}_outbox m WHERE name = 'begun'"
+                );
+                place.execute(&client, &begun).await;
+            }
+            let sql = format!(
+                "SELECT * FROM {}_outbox_settle('{{{positions}}}', array_fill(77::bigint, ARRAY[1000]), \
+                 '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', 0)",
+                place.prefix
+            );
+            let records = counted(&client, "WAL", &sql).await("WAL Records");
+            assert!((1_000..1_100).contains(&records), "{name}: {records} records");
+        }
+    });
 }
 
 /// Checks the cost of a claim, whatever is in front of the due messages: keys that are put off or
