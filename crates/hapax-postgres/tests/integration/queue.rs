@@ -76,10 +76,9 @@ fn what_is_done_is_removed_without_being_locked_again() {
             assert_eq!(positions.len(), 1_000);
             let positions = positions.join(",");
             if name == "begun" {
-                let begun = format!(
-                    "SELECT count({{p}}_outbox_begin('begun', NULL, m.position, 77, 3e7)) FROM {{p}}_outbox m WHERE name = 'begun'"
-                );
-                place.execute(&client, &begun).await;
+                let begun = "SELECT count({p}_outbox_begin('begun', NULL, m.position, 77, 3e7)) \
+                     FROM {p}_outbox m WHERE name = 'begun'";
+                place.execute(&client, begun).await;
             }
             let sql = format!(
                 "SELECT * FROM {}_outbox_settle('{{{positions}}}', array_fill(77::bigint, ARRAY[1000]), \
