@@ -11,10 +11,10 @@ pub(super) use listening::Listening;
 #[cfg(feature = "sqlx")]
 use super::errors::misconfigured;
 use super::errors::{failed, unanswered_in};
-use super::migrations::version_of;
-use super::tables::{Queue, Tables};
 use super::transaction::{Row, Value, tokio_driver};
 use crate::PostgresOptions;
+use crate::schema::migrations::version_of;
+use crate::schema::tables::{Queue, Tables};
 use crate::store::connecting::{self, Held, Pooled};
 use crate::store::errors::unconnected;
 use crate::store::options::within;

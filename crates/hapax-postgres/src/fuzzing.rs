@@ -2,10 +2,10 @@
 //! them hapax makes times and numbers of attempts, and an error's text on the way back.
 
 use super::message::kept_error;
-use super::queue::attempts;
-use super::retry::Retry;
-use super::seen::time;
 use super::store::fuzzing::{cursor, record};
+use crate::claims::queue::attempts;
+use crate::claims::retry::Retry;
+use crate::mark_result::time;
 use std::time::{Duration, SystemTime};
 
 /// Does what the fuzz target `records` does with its input, if it is for this crate; returns true

@@ -28,14 +28,16 @@ mod marking;
 pub use handled::{Finished, Handled, HandledQuery, RESULT_BYTES_MAX, handled, keep_result, requeue_handled};
 pub use marking::{NewMark, forget, mark, mark_batch};
 
-use super::backlog::{self, Backlog};
-use super::dead::{self, DeadLetter, Letters};
 use super::errors::{corrupt, misconfigured};
 use super::message::validate_name;
-use super::seen::time;
-use super::tables::{Queue, Tables};
 use super::transaction::{Row, Transaction, Value};
-use super::{NewMessage, Seen, meters, statements};
+use super::{NewMessage, Seen};
+use crate::claims::dead_letters::{self, DeadLetter, Letters};
+use crate::mark_result::time;
+use crate::schema::statements;
+use crate::schema::tables::{Queue, Tables};
+use crate::telemetry::backlog::{self, Backlog};
+use crate::telemetry::meters;
 use hapax_store::{StoreError, StoredId};
 use std::collections::HashMap;
 use tokio_postgres::Client;
@@ -265,7 +267,7 @@ pub async fn dead_letters(
     behind: i64,
     limit: u16,
 ) -> Result<Vec<DeadLetter>, StoreError> {
-    dead::list(client, tables, Queue::Inbox, consumer, behind, limit).await
+    dead_letters::list(client, tables, Queue::Inbox, consumer, behind, limit).await
 }
 
 /// Requeues dead letters, each as the last of its key, with all attempts before it and no expiry.
@@ -282,7 +284,7 @@ pub async fn dead_letters(
 ///
 /// The usual errors if the server does not answer. None of them is requeued then.
 pub async fn requeue(client: &Client, tables: &Tables, letters: Letters<'_>) -> Result<u64, StoreError> {
-    dead::change(client, "requeue dead letters", &statements::requeue(tables, Queue::Inbox), letters).await
+    dead_letters::change(client, "requeue dead letters", &statements::requeue(tables, Queue::Inbox), letters).await
 }
 
 /// Removes dead letters. Their ids are duplicates as long as their marks are kept. Returns how many
@@ -292,7 +294,7 @@ pub async fn requeue(client: &Client, tables: &Tables, letters: Letters<'_>) -> 
 ///
 /// The usual errors if the server does not answer. None of them is removed then.
 pub async fn discard(client: &Client, tables: &Tables, letters: Letters<'_>) -> Result<u64, StoreError> {
-    dead::change(client, "discard dead letters", &statements::discard(tables, Queue::Inbox), letters).await
+    dead_letters::change(client, "discard dead letters", &statements::discard(tables, Queue::Inbox), letters).await
 }
 
 /// Counts the messages that wait for a consumer (or for all).

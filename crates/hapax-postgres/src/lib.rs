@@ -68,57 +68,36 @@
 //! receivers (Hohpe and Woolf, *Enterprise Integration Patterns*, 2003); queues by `SKIP LOCKED`
 //! (PostgreSQL 9.5); fencing tokens (Burrows, OSDI 2006).
 
-mod attempt;
-mod backlog;
-mod breaker;
-mod claimer;
+mod claims;
 pub mod cloudevents;
 #[cfg(feature = "serde")]
 mod config;
 mod database;
-mod dead;
-mod described;
 mod errors;
 #[cfg(any(fuzzing, test))]
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod inbox;
-mod keep;
-mod marks;
+mod mark_result;
 mod message;
-mod meters;
-mod migrations;
-mod outage;
 pub mod outbox;
-mod pace;
-mod places;
-mod publisher;
-mod queue;
+mod polling;
 mod relay;
-mod retention;
-mod retry;
 mod router;
-mod seen;
-mod settling;
-#[cfg_attr(not(feature = "tracing"), path = "spans/no_tracing.rs")]
-mod spans;
-mod statements;
+mod schema;
 mod store;
-mod tables;
+mod telemetry;
 mod transaction;
 mod worker;
 
-pub use backlog::Backlog;
+pub use claims::dead_letters::{DeadLetter, Letters};
+pub use claims::retry::Retry;
 pub use database::Database;
-pub use dead::{DeadLetter, Letters};
 pub use hapax_message::GiveUp;
-pub use keep::Keep;
+pub use mark_result::Seen;
 pub use message::{DESCRIPTION_BYTES_MAX, HEADER_BYTES_MAX, ID_BYTES_MAX, Message, NewMessage, PAYLOAD_BYTES_MAX};
-pub use meters::QueueStats;
-pub use publisher::Publisher;
 pub use relay::Relay;
-pub use retention::{Cleanup, Retention};
-pub use retry::Retry;
+pub use relay::publisher::Publisher;
 #[cfg(feature = "json")]
 pub use router::JsonHandler;
 #[cfg(all(feature = "json", feature = "sqlx"))]
@@ -126,12 +105,15 @@ pub use router::SqlxJsonHandler;
 #[cfg(feature = "sqlx")]
 pub use router::SqlxRouter;
 pub use router::{Router, RouterStats};
-pub use seen::Seen;
+pub use schema::retention::{Cleanup, Retention};
+pub use schema::tables::Tables;
 pub use store::{Layout, PostgresOptions, PostgresStore};
-pub use tables::Tables;
+pub use telemetry::backlog::Backlog;
+pub use telemetry::meters::QueueStats;
 pub use transaction::Transaction;
 #[cfg(feature = "sqlx")]
 pub use worker::SqlxHandler;
+pub use worker::kept_records::Keep;
 pub use worker::{Handler, Worker};
 
 use crate::store::BACKEND;

@@ -1,5 +1,7 @@
 //! Messages, and the limits on their parts.
 
+mod described;
+
 use super::errors::misconfigured;
 use hapax_message::Described;
 use hapax_store::{Scope, StoreError};

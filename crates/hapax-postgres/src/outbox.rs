@@ -1,14 +1,15 @@
 //! Outgoing messages: each is stored with the effect it speaks of, until a [`Relay`](super::Relay)
 //! has published it, or change data capture has read it.
 
-use super::backlog::{self, Backlog};
-use super::dead::{self, DeadLetter, Letters, ask};
 use super::errors::{corrupt, misconfigured};
 use super::message::validate_name;
-use super::queue::micros;
-use super::tables::{Queue, Tables};
 use super::transaction::{Row, Transaction, Value};
-use super::{NewMessage, PAYLOAD_BYTES_MAX, statements};
+use super::{NewMessage, PAYLOAD_BYTES_MAX};
+use crate::claims::dead_letters::{self, DeadLetter, Letters, ask};
+use crate::claims::queue::micros;
+use crate::schema::statements;
+use crate::schema::tables::{Queue, Tables};
+use crate::telemetry::backlog::{self, Backlog};
 use hapax_store::StoreError;
 use std::time::Duration;
 use tokio_postgres::Client;
@@ -269,7 +270,7 @@ pub async fn dead_letters(
     behind: i64,
     limit: u16,
 ) -> Result<Vec<DeadLetter>, StoreError> {
-    dead::list(client, tables, Queue::Outbox, topic, behind, limit).await
+    dead_letters::list(client, tables, Queue::Outbox, topic, behind, limit).await
 }
 
 /// Requeues dead letters, each as the last of its key, with no expiry. Returns how many were
@@ -279,7 +280,7 @@ pub async fn dead_letters(
 ///
 /// The usual errors if the server does not answer. None of them is requeued then.
 pub async fn requeue(client: &Client, tables: &Tables, letters: Letters<'_>) -> Result<u64, StoreError> {
-    dead::change(client, "requeue dead letters", &statements::requeue(tables, Queue::Outbox), letters).await
+    dead_letters::change(client, "requeue dead letters", &statements::requeue(tables, Queue::Outbox), letters).await
 }
 
 /// Removes dead letters: they are not published. Returns how many were removed.
@@ -288,7 +289,7 @@ pub async fn requeue(client: &Client, tables: &Tables, letters: Letters<'_>) -> 
 ///
 /// The usual errors if the server does not answer. None of them is removed then.
 pub async fn discard(client: &Client, tables: &Tables, letters: Letters<'_>) -> Result<u64, StoreError> {
-    dead::change(client, "discard dead letters", &statements::discard(tables, Queue::Outbox), letters).await
+    dead_letters::change(client, "discard dead letters", &statements::discard(tables, Queue::Outbox), letters).await
 }
 
 /// Counts the waiting messages of a topic (or of all).

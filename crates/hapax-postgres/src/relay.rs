@@ -1,16 +1,18 @@
 //! Publishes the messages of an outbox.
 
+mod breaker;
+pub(super) mod publisher;
 mod publishing;
 mod running;
 
 use super::Database;
 use super::message::validate_name;
-use super::meters::{Counts, Meters, QueueStats};
-use super::publisher::Publisher;
-use super::retry::Retry;
-use super::tables::{Queue, Tables};
+use crate::claims::retry::Retry;
+use crate::schema::tables::{Queue, Tables};
 use crate::store::options::within;
+use crate::telemetry::meters::{Counts, Meters, QueueStats};
 use hapax_store::StoreError;
+use publisher::Publisher;
 use publishing::Publishing;
 use running::Running;
 use std::sync::Arc;

@@ -1,6 +1,7 @@
 //! Handles the messages of an inbox.
 
 mod handling;
+pub(super) mod kept_records;
 mod running;
 #[cfg(feature = "sqlx")]
 mod sqlx_session;
@@ -9,17 +10,17 @@ mod waiting;
 
 use super::database::Database;
 use super::errors::misconfigured;
-use super::keep::Keep;
 use super::message::{validate_name, validate_text};
-use super::meters::{Counts, Meters, QueueStats};
-use super::outage::Outage;
-use super::retry::Retry;
-use super::tables::{Queue, Tables};
 use super::{BoxError, Message};
+use crate::claims::retry::Retry;
+use crate::polling::outage::Outage;
+use crate::schema::tables::{Queue, Tables};
 use crate::store::options::within;
+use crate::telemetry::meters::{Counts, Meters, QueueStats};
 use handling::{Session, Work};
 use hapax_store::StoreError;
 use hapax_store::sync::StdAtomicBool;
+use kept_records::Keep;
 use running::Dispatcher;
 use std::future::Future;
 use std::sync::Arc;

@@ -1,13 +1,14 @@
 //! The record of what was handled, by whom and when; and messages that are kept after that.
 
-use crate::dead::ask;
+use crate::Message;
+use crate::claims::dead_letters::ask;
+use crate::claims::queue::{attempts, headers};
 use crate::errors::{corrupt, misconfigured};
+use crate::mark_result::time;
 use crate::message::{validate_name, validate_text};
-use crate::queue::{attempts, headers};
-use crate::seen::time;
-use crate::tables::Tables;
+use crate::schema::statements;
+use crate::schema::tables::Tables;
 use crate::transaction::{Row, Transaction, Value};
-use crate::{Message, statements};
 use hapax_store::StoreError;
 use std::borrow::Cow;
 use std::time::SystemTime;

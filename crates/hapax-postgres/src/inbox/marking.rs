@@ -3,9 +3,11 @@
 use super::{BATCH_IDS_MAX, seen, seen_each};
 use crate::errors::{corrupt, misconfigured};
 use crate::message::{validate_name, validate_text};
-use crate::tables::Tables;
+use crate::schema::statements;
+use crate::schema::tables::Tables;
+use crate::telemetry::meters;
 use crate::transaction::{Transaction, Value};
-use crate::{ID_BYTES_MAX, Seen, meters, statements};
+use crate::{ID_BYTES_MAX, Seen};
 use hapax_message::Described;
 use hapax_store::{StoreError, StoredId};
 

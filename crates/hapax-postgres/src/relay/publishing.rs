@@ -1,12 +1,13 @@
 //! Publishes claimed messages: one message after the other, or the first of many keys at once.
 
-use crate::attempt::{self, Cause, Failed};
-use crate::breaker::{Breakers, Change, Signal};
-use crate::meters::{Event, Meters};
-use crate::publisher::Publisher;
-use crate::queue::{Claimed, Fate, Outcome, Run, Tried, Unfit};
-use crate::retry::Retry;
-use crate::{BoxError, Message, spans};
+use crate::claims::attempt::{self, Cause, Failed};
+use crate::claims::queue::{Claimed, Fate, Outcome, Run, Tried, Unfit};
+use crate::claims::retry::Retry;
+use crate::relay::breaker::{Breakers, Change, Signal};
+use crate::relay::publisher::Publisher;
+use crate::telemetry::meters::{Event, Meters};
+use crate::telemetry::spans;
+use crate::{BoxError, Message};
 use hapax::seam::random;
 use hapax_store::sync::{Mutex, MutexGuard, Ordering, StdAtomicBool, StdAtomicU64};
 use std::collections::VecDeque;

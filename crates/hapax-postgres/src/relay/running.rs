@@ -4,15 +4,15 @@ mod probing;
 
 use super::Relay;
 use super::publishing::{Ended, OpenRun, Publishing};
-use crate::claimer::Claimer;
+use crate::claims::claimer::Claimer;
+use crate::claims::queue::{self, Outcome, Portion, Run};
+use crate::claims::settlement::{self, Locked};
 use crate::database::Listening;
-use crate::meters::Event;
-use crate::outage::Outage;
-use crate::pace::Pace;
-use crate::publisher::Publisher;
-use crate::queue::{self, Outcome, Portion, Run};
-use crate::settling::{self, Locked};
-use crate::tables::Queue;
+use crate::polling::outage::Outage;
+use crate::polling::schedule::Pace;
+use crate::relay::publisher::Publisher;
+use crate::schema::tables::Queue;
+use crate::telemetry::meters::Event;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
@@ -244,7 +244,7 @@ impl<'r, P: Publisher> Running<'r, P> {
         outcomes.extend(self.locked.due(Instant::now()).into_iter().map(|(outcome, _)| outcome));
         let (database, tables, lease) = (self.relay.database.clone(), self.relay.tables.clone(), self.relay.lease());
         let settle = async move {
-            match settling::settle(&database, &tables, Queue::Outbox, lease, &outcomes).await {
+            match settlement::settle(&database, &tables, Queue::Outbox, lease, &outcomes).await {
                 Ok(again) => {
                     let mut again = again.into_iter().peekable();
                     let is_again = |(n, outcome)| (again.next_if_eq(&n).is_some()).then_some(outcome);

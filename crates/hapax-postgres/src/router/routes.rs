@@ -1,9 +1,10 @@
 //! Finds where a message goes, whatever handlers are.
 
 use super::RouterStats;
+use crate::Message;
 use crate::errors::misconfigured;
 use crate::message::validate_text;
-use crate::{Message, meters};
+use crate::telemetry::meters;
 use hapax_message::{Described as _, GiveUp};
 use hapax_store::StoreError;
 use hapax_store::sync::{Ordering, StdAtomicU64};

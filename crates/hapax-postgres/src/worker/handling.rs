@@ -7,15 +7,17 @@
 //! takes the connection with it, and the error of the attempt.
 
 use super::waiting::Waiting;
-use crate::attempt::{Cause, Failed};
+use crate::claims::attempt::{Cause, Failed};
+use crate::claims::queue::{self, Claimed, Fate, Outcome, Run, Tried, Unfit};
+use crate::claims::retry::Retry;
 use crate::database::{Database, NET};
-use crate::keep::{Keep, Kept};
-use crate::meters::{Event, Meters};
-use crate::queue::{self, Claimed, Fate, Outcome, Run, Tried, Unfit};
-use crate::retry::Retry;
-use crate::tables::{Queue, Tables};
+use crate::schema::statements;
+use crate::schema::tables::{Queue, Tables};
+use crate::telemetry::meters::{Event, Meters};
+use crate::telemetry::spans;
 use crate::transaction::Value;
-use crate::{BoxError, Message, spans, statements};
+use crate::worker::kept_records::{Keep, Kept};
+use crate::{BoxError, Message};
 use hapax_store::StoreError;
 use hapax_store::sync::{Ordering, StdAtomicBool};
 use std::sync::Arc;

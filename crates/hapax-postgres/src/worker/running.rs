@@ -1,14 +1,14 @@
 //! Runs a worker: claims runs for handlers that are free, and settles them.
 
 use super::handling::{Handled, Session, Work};
-use crate::claimer::Claimer;
+use crate::claims::claimer::Claimer;
+use crate::claims::queue::{self, BEHIND, Outcome, Portion, Run};
+use crate::claims::settlement::{self, Locked};
 use crate::database::Listening;
-use crate::meters::Event;
-use crate::outage::Outage;
-use crate::pace::Pace;
-use crate::queue::{self, BEHIND, Outcome, Portion, Run};
-use crate::settling::{self, Locked};
-use crate::tables::Queue;
+use crate::polling::outage::Outage;
+use crate::polling::schedule::Pace;
+use crate::schema::tables::Queue;
+use crate::telemetry::meters::Event;
 use futures_util::FutureExt as _;
 use hapax::seam::random;
 use hapax_store::sync::Ordering;
@@ -236,7 +236,7 @@ impl<H: Send + Sync + 'static> Dispatcher<H> {
         self.unsettled.extend(locked.map(|(outcome, until)| Unsettled { outcome, until: until.unwrap_or(now) }));
         let outcomes: Vec<Outcome> = self.unsettled.iter().map(|unsettled| unsettled.outcome.clone()).collect();
         let Work { database, tables, .. } = &*self.work;
-        let again = settling::settle(database, tables, Queue::Inbox, self.work.leased(), &outcomes).await?;
+        let again = settlement::settle(database, tables, Queue::Inbox, self.work.leased(), &outcomes).await?;
         let mut again = again.into_iter().peekable();
         let unsettled = std::mem::take(&mut self.unsettled).into_iter().enumerate();
         let unsettled = unsettled.filter_map(|(n, unsettled)| again.next_if_eq(&n).map(|_| unsettled));

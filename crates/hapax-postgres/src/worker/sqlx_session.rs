@@ -1,9 +1,10 @@
 //! Transactions of sqlx.
 
 use super::handling::{Case, Ended, Session};
+use crate::SqlxHandler;
+use crate::claims::attempt;
 use crate::database::{Database, sqlx_pool};
 use crate::transaction::sqlx_driver::{failed, rows};
-use crate::{SqlxHandler, attempt};
 use hapax_store::StoreError;
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, Postgres};
 

@@ -1,11 +1,12 @@
 //! Transactions of tokio-postgres.
 
 use super::handling::{Case, Ended, Session};
+use crate::Handler;
+use crate::claims::attempt;
 use crate::database::Database;
 use crate::errors::failed;
 use crate::store::connecting::Held;
 use crate::transaction::tokio_driver;
-use crate::{Handler, attempt};
 use futures_util::FutureExt as _;
 use hapax_store::StoreError;
 use tokio_postgres::Client;

@@ -4,7 +4,7 @@
 //! handlers are so quick that claims would be half of the work, each has some milliseconds' work
 //! waiting.
 
-use crate::queue::Run;
+use crate::claims::queue::Run;
 use hapax_store::sync::{Mutex, Ordering, StdAtomicBool, lock};
 use std::collections::VecDeque;
 use std::time::Duration;

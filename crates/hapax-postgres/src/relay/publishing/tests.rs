@@ -1,7 +1,7 @@
 use super::*;
 use crate::message::plain;
-use crate::meters::Counts;
-use crate::tables::Queue;
+use crate::schema::tables::Queue;
+use crate::telemetry::meters::Counts;
 use hapax_message::GiveUp;
 use std::time::SystemTime;
 

@@ -4,7 +4,7 @@ use crate::*;
 
 /// Texts in which the names of all functions are that hapax calls.
 const SOURCES: [&str; 9] = [
-    include_str!("../../../src/statements.rs"),
+    include_str!("../../../src/schema/statements.rs"),
     include_str!("../../../src/database.rs"),
     include_str!("../../../src/database/sqlx_pool.rs"),
     include_str!("../../../src/worker/handling.rs"),

@@ -1,6 +1,6 @@
 //! One attempt of a handler or a publisher: it has a limit, may panic, and may give up.
 
-use super::BoxError;
+use crate::BoxError;
 use hapax_message::{GiveUp, causes};
 use hapax_store::unwind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// The cause for which an attempt failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cause {
+pub(crate) enum Cause {
     /// The attempt returned an error.
     Error,
     /// The attempt returned an error that says that another attempt cannot help.
@@ -19,23 +19,23 @@ pub(super) enum Cause {
 
 /// An attempt that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Failed {
+pub(crate) struct Failed {
     pub cause: Cause,
     pub error: String,
 }
 
 impl Failed {
-    pub(super) fn new(cause: Cause, error: impl Into<String>) -> Self {
+    pub(crate) fn new(cause: Cause, error: impl Into<String>) -> Self {
         Failed { cause, error: error.into() }
     }
 
     /// Returns true if the attempt ended by itself, so that it has left nothing half done.
-    pub(super) fn is_reported(&self) -> bool {
+    pub(crate) fn is_reported(&self) -> bool {
         matches!(self.cause, Cause::Error | Cause::GaveUp)
     }
 
     /// Returns the text of an error, with its causes: drivers' errors say little without them.
-    pub(super) fn of(error: &BoxError) -> Self {
+    pub(crate) fn of(error: &BoxError) -> Self {
         let cause = if causes(&**error).any(|error| error.is::<GiveUp>()) { Cause::GaveUp } else { Cause::Error };
         let causes = std::iter::successors(error.source(), |cause| cause.source());
         Failed::new(cause, causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}")))
@@ -47,7 +47,7 @@ impl Failed {
 ///
 /// A function that is not `async` may panic before its future exists: it is called within the
 /// attempt, `limited(limit, async { handle(message).await })`.
-pub(super) async fn limited<T>(limit: Duration, attempt: impl Future<Output = T>) -> Result<T, Failed> {
+pub(crate) async fn limited<T>(limit: Duration, attempt: impl Future<Output = T>) -> Result<T, Failed> {
     let mut attempt = Box::pin(unwind::caught(attempt));
     let ended = tokio::time::timeout(limit, &mut attempt).await;
     // The future may panic even when it is dropped, at its end or before.
@@ -62,7 +62,7 @@ pub(super) async fn limited<T>(limit: Duration, attempt: impl Future<Output = T>
 }
 
 /// Runs an attempt that may report a failure itself.
-pub(super) async fn run(limit: Duration, attempt: impl Future<Output = Result<(), BoxError>>) -> Result<(), Failed> {
+pub(crate) async fn run(limit: Duration, attempt: impl Future<Output = Result<(), BoxError>>) -> Result<(), Failed> {
     limited(limit, attempt).await?.map_err(|error| Failed::of(&error))
 }
 

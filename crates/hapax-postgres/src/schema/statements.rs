@@ -9,55 +9,55 @@ use super::tables::{Queue, Tables};
 const EQ: &str = "OPERATOR(pg_catalog.=)";
 
 /// Marks an id: `$1` the consumer, `$2` the id. Returns when it was marked, or null.
-pub(super) fn once(tables: &Tables) -> String {
+pub(crate) fn once(tables: &Tables) -> String {
     format!("SELECT {}($1, $2) AS first_at", tables.function("once"))
 }
 
 /// Marks ids: `$1` the consumer, `$2` the ids. Returns all that are different, with the time at
 /// which they were marked, and whether that was now.
-pub(super) fn once_batch(tables: &Tables) -> String {
+pub(crate) fn once_batch(tables: &Tables) -> String {
     format!("SELECT marked_id, marked_at, is_first FROM {}($1, $2) AS marked", tables.function("once_batch"))
 }
 
 /// Marks an id and stores its message: see `inbox.sql`. Returns when it was marked, or null.
-pub(super) fn receive(tables: &Tables) -> String {
+pub(crate) fn receive(tables: &Tables) -> String {
     format!("SELECT {}($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) AS first_at", tables.function("inbox_receive"))
 }
 
 /// Marks an id, and writes down what it was: see `handled.sql`.
-pub(super) fn mark(tables: &Tables) -> String {
+pub(crate) fn mark(tables: &Tables) -> String {
     format!("SELECT {}($1, $2, $3, $4, $5, $6, $7) AS first_at", tables.function("mark"))
 }
 
 /// Marks ids, and writes down what they were: see `handled.sql`.
-pub(super) fn mark_batch(tables: &Tables) -> String {
+pub(crate) fn mark_batch(tables: &Tables) -> String {
     let function = tables.function("mark_batch");
     format!("SELECT marked_id, marked_at, is_first FROM {function}($1, $2, $3, $4, $5, $6, $7) AS marked")
 }
 
 /// Removes marks: `$1` the consumer, `$2` the ids.
-pub(super) fn forget(tables: &Tables) -> String {
+pub(crate) fn forget(tables: &Tables) -> String {
     format!("SELECT {}($1, $2) AS changed", tables.function("forget"))
 }
 
 /// Keeps a handler's result with its message.
-pub(super) fn keep_result(tables: &Tables) -> String {
+pub(crate) fn keep_result(tables: &Tables) -> String {
     format!("SELECT {}($1, $2, $3) AS is_kept", tables.function("inbox_result"))
 }
 
 /// Lists what was handled: see `handled.sql`.
-pub(super) fn handled(tables: &Tables) -> String {
+pub(crate) fn handled(tables: &Tables) -> String {
     format!("SELECT * FROM {}($1, $2, $3, $4, $5, $6, $7) AS handled", tables.function("handled_list"))
 }
 
 /// Requeues what was handled: see `handled.sql`.
-pub(super) fn requeue_handled(tables: &Tables) -> String {
+pub(crate) fn requeue_handled(tables: &Tables) -> String {
     format!("SELECT {}($1, $2, $3, $4) AS changed", tables.function("handled_requeue"))
 }
 
 /// Removes a message that is locked, and writes down what it was: a statement without values, which
 /// is sent together with a commit.
-pub(super) fn finish(tables: &Tables, position: i64, processor: Option<&str>, is_whole: bool) -> String {
+pub(crate) fn finish(tables: &Tables, position: i64, processor: Option<&str>, is_whole: bool) -> String {
     let processor = processor.map_or_else(|| "NULL".into(), literal);
     let function = tables.function("inbox_finish");
     format!("SELECT {function}({position}::pg_catalog.int8, {processor}::pg_catalog.text, {is_whole})")
@@ -84,64 +84,64 @@ fn call(tables: &Tables, queue: Queue, function: &str, values: usize) -> String 
 }
 
 /// Stores messages: see `queue.sql`.
-pub(super) fn store(tables: &Tables, queue: Queue) -> String {
+pub(crate) fn store(tables: &Tables, queue: Queue) -> String {
     ask(tables, queue, "store", 10)
 }
 
 /// Stores a message: see `queue.sql`.
-pub(super) fn store_one(tables: &Tables, queue: Queue) -> String {
+pub(crate) fn store_one(tables: &Tables, queue: Queue) -> String {
     ask(tables, queue, "store_one", 10)
 }
 
 /// Claims messages: see `queue.sql`.
-pub(super) fn claim(tables: &Tables, queue: Queue) -> String {
+pub(crate) fn claim(tables: &Tables, queue: Queue) -> String {
     call(tables, queue, "take", 11)
 }
 
 /// Claims messages to probe whether they can be published: see `probe.sql`.
-pub(super) fn probe(tables: &Tables, queue: Queue) -> String {
+pub(crate) fn probe(tables: &Tables, queue: Queue) -> String {
     call(tables, queue, "probe", 5)
 }
 
 /// Looks for names that have something due: see `queue.sql`.
-pub(super) fn names(tables: &Tables, queue: Queue) -> String {
+pub(crate) fn names(tables: &Tables, queue: Queue) -> String {
     call(tables, queue, "names", 6)
 }
 
 /// Begins an attempt: see `queue.sql`.
-pub(super) fn begin(tables: &Tables, queue: Queue) -> String {
+pub(crate) fn begin(tables: &Tables, queue: Queue) -> String {
     ask(tables, queue, "begin", 5)
 }
 
 /// Settles claims: see `queue.sql`.
-pub(super) fn settle(tables: &Tables, queue: Queue) -> String {
+pub(crate) fn settle(tables: &Tables, queue: Queue) -> String {
     call(tables, queue, "settle", 13)
 }
 
 /// Announces that somebody is awake: see `queue.sql`.
-pub(super) fn awake(tables: &Tables, queue: Queue) -> String {
+pub(crate) fn awake(tables: &Tables, queue: Queue) -> String {
     call(tables, queue, "awake", 2)
 }
 
 /// Requeues dead letters: see `queue.sql`.
-pub(super) fn requeue(tables: &Tables, queue: Queue) -> String {
+pub(crate) fn requeue(tables: &Tables, queue: Queue) -> String {
     call(tables, queue, "requeue", 5)
 }
 
 /// Removes dead letters: see `queue.sql`.
-pub(super) fn discard(tables: &Tables, queue: Queue) -> String {
+pub(crate) fn discard(tables: &Tables, queue: Queue) -> String {
     call(tables, queue, "discard", 5)
 }
 
 /// Counts messages: see `queue.sql`.
-pub(super) fn figures(tables: &Tables, queue: Queue) -> String {
+pub(crate) fn figures(tables: &Tables, queue: Queue) -> String {
     call(tables, queue, "figures", 2)
 }
 
 /// Locks a message, if the claim still holds and this attempt was begun: `$1` the position, `$2`
 /// the token, `$3` the number of the attempt. Nobody else takes it until the transaction ends, even
 /// if its lease does. Returns the process of the server that has it.
-pub(super) fn lock(tables: &Tables, queue: Queue) -> String {
+pub(crate) fn lock(tables: &Tables, queue: Queue) -> String {
     let table = tables.queue(queue);
     format!(
         "SELECT pg_catalog.pg_backend_pid() AS pid FROM {table} WHERE position {EQ} $1 AND token {EQ} $2 \
@@ -150,29 +150,29 @@ pub(super) fn lock(tables: &Tables, queue: Queue) -> String {
 }
 
 /// Removes a message that is locked.
-pub(super) fn remove(tables: &Tables, queue: Queue, position: i64) -> String {
+pub(crate) fn remove(tables: &Tables, queue: Queue, position: i64) -> String {
     format!("DELETE FROM {} WHERE position {EQ} {position}", tables.queue(queue))
 }
 
 /// Lists dead letters: see `queue.sql`.
-pub(super) fn dead(tables: &Tables, queue: Queue) -> String {
+pub(crate) fn dead(tables: &Tables, queue: Queue) -> String {
     call(tables, queue, "dead_letters", 3)
 }
 
 /// Inserts rows for change data capture: the topic, and arrays of ids, keys, payloads, headers,
 /// kinds, sources and subjects.
-pub(super) fn capture(tables: &Tables) -> String {
+pub(crate) fn capture(tables: &Tables) -> String {
     format!("SELECT {}($1, $2, $3, $4, $5, $6, $7, $8) AS inserted", tables.function("capture"))
 }
 
 /// Removes old rows of change data capture: `$1` the age in microseconds, `$2` how many of them.
-pub(super) fn capture_expire(tables: &Tables) -> String {
+pub(crate) fn capture_expire(tables: &Tables) -> String {
     format!("SELECT {}($1, $2) AS removed", tables.function("capture_expire"))
 }
 
 /// Does a step that is due: `$1` how many microseconds a partition is written into, `$2` how many
 /// longer it is kept. Returns what was done.
-pub(super) fn rotate(tables: &Tables) -> String {
+pub(crate) fn rotate(tables: &Tables) -> String {
     format!("SELECT {}($1, $2) AS done", tables.function("rotate"))
 }
 

@@ -1,6 +1,6 @@
 //! Messages as [`hapax_message`] sees them.
 
-use super::Message;
+use crate::Message;
 use hapax_message::Described;
 use std::borrow::Cow;
 

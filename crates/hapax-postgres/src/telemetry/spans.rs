@@ -7,7 +7,7 @@ use tracing::instrument::{Instrument as _, Instrumented};
 use tracing::{Span, debug_span, field};
 
 /// Runs an attempt of a handler in a span of its own.
-pub(super) fn handling<F: Future>(message: &Message, processor: Option<&str>, handling: F) -> Instrumented<F> {
+pub(crate) fn handling<F: Future>(message: &Message, processor: Option<&str>, handling: F) -> Instrumented<F> {
     let span = debug_span!(
         "hapax_worker_handle",
         consumer = message.name,
@@ -27,13 +27,13 @@ pub(super) fn handling<F: Future>(message: &Message, processor: Option<&str>, ha
 }
 
 /// Runs a publication in a span of its own.
-pub(super) fn publishing<F: Future>(message: &Message, publishing: F) -> Instrumented<F> {
+pub(crate) fn publishing<F: Future>(message: &Message, publishing: F) -> Instrumented<F> {
     publishing.instrument(of_publication(message))
 }
 
 /// Runs a publication of several messages in a span of its own. Each of them has one within it,
 /// which ends at once: a batch belongs to many traces.
-pub(super) fn publishing_batch<F: Future>(messages: &[Message], publishing: F) -> Instrumented<F> {
+pub(crate) fn publishing_batch<F: Future>(messages: &[Message], publishing: F) -> Instrumented<F> {
     let span = debug_span!("hapax_relay_publish_batch", messages = messages.len());
     if !span.is_disabled() {
         span.in_scope(|| messages.iter().for_each(|message| drop(of_publication(message))));

@@ -1,18 +1,19 @@
 //! Messages that were given up: they are kept until the caller decides what becomes of them.
 
-use super::errors::failed;
-use super::message::validate_name;
 use super::queue::{message, micros};
-use super::seen::time;
-use super::tables::{Queue, Tables};
-use super::transaction::{Row, Value, tokio_driver};
-use super::{Message, statements};
+use crate::Message;
+use crate::errors::failed;
+use crate::mark_result::time;
+use crate::message::validate_name;
+use crate::schema::statements;
+use crate::schema::tables::{Queue, Tables};
+use crate::transaction::{Row, Value, tokio_driver};
 use hapax_store::StoreError;
 use std::time::{Duration, SystemTime};
 use tokio_postgres::Client;
 
-/// A message that was given up: after as many attempts as [`Retry`](super::Retry) allows, because
-/// its error said so, or because it had [expired](super::NewMessage::expires_at).
+/// A message that was given up: after as many attempts as [`Retry`](crate::Retry) allows, because
+/// its error said so, or because it had [expired](crate::NewMessage::expires_at).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeadLetter {
@@ -51,7 +52,7 @@ pub struct DeadLetter {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub enum Letters<'l> {
-    /// These letters, as they were [listed](super::outbox::dead_letters).
+    /// These letters, as they were [listed](crate::outbox::dead_letters).
     These(&'l [DeadLetter]),
     /// All letters of a consumer or a topic; `None`: all there are.
     Of(Option<&'l str>),
@@ -81,7 +82,7 @@ impl Letters<'_> {
     }
 }
 
-pub(super) async fn list(
+pub(crate) async fn list(
     client: &Client,
     tables: &Tables,
     queue: Queue,
@@ -104,7 +105,7 @@ pub(super) async fn list(
 }
 
 /// Requeues or discards letters, by the given statement.
-pub(super) async fn change(client: &Client, doing: &str, sql: &str, letters: Letters<'_>) -> Result<u64, StoreError> {
+pub(crate) async fn change(client: &Client, doing: &str, sql: &str, letters: Letters<'_>) -> Result<u64, StoreError> {
     let [name, age] = letters.of()?;
     let these = letters.these();
     let (positions, tokens) = these.as_ref().map(|(positions, tokens)| (&positions[..], &tokens[..])).unzip();
@@ -114,6 +115,6 @@ pub(super) async fn change(client: &Client, doing: &str, sql: &str, letters: Let
     Ok(changed.unsigned_abs())
 }
 
-pub(super) async fn ask(client: &Client, doing: &str, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>, StoreError> {
+pub(crate) async fn ask(client: &Client, doing: &str, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>, StoreError> {
     tokio_driver::rows(client, sql, values).await.map_err(|error| failed(doing, error))
 }

@@ -1,7 +1,7 @@
 //! Stands in for the metrics without the feature `metrics`.
 
 use super::Event;
-use crate::tables::Queue;
+use crate::schema::tables::Queue;
 use crate::{Backlog, Seen};
 use std::time::{Duration, SystemTime};
 

@@ -1,10 +1,10 @@
 //! Figures about the messages that wait: how many, and for how long.
 
-use super::dead::ask;
-use super::errors::corrupt;
-use super::statements;
-use super::tables::{Queue, Tables};
-use super::transaction::{Row, Value};
+use crate::claims::dead_letters::ask;
+use crate::errors::corrupt;
+use crate::schema::statements;
+use crate::schema::tables::{Queue, Tables};
+use crate::transaction::{Row, Value};
 use hapax_store::StoreError;
 use std::time::Duration;
 use tokio_postgres::Client;
@@ -45,7 +45,7 @@ impl Backlog {
     }
 
     /// Reads the figures from the answer of the server's function.
-    pub(super) fn of_rows(rows: &[Row]) -> Result<Self, StoreError> {
+    pub(crate) fn of_rows(rows: &[Row]) -> Result<Self, StoreError> {
         Backlog::of(rows.first().ok_or_else(|| corrupt("expected figures, got none"))?)
     }
 }
@@ -56,11 +56,11 @@ fn duration(seconds: f64) -> Duration {
 }
 
 /// Returns the values for the server's function.
-pub(super) fn values(name: Option<&str>) -> [Value<'_>; 2] {
+pub(crate) fn values(name: Option<&str>) -> [Value<'_>; 2] {
     [Value::OptionalText(name), Value::Number(COUNTED_MAX)]
 }
 
-pub(super) async fn of(
+pub(crate) async fn of(
     client: &Client,
     tables: &Tables,
     queue: Queue,

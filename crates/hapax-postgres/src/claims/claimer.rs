@@ -2,9 +2,10 @@
 
 use super::places::{Looked, Places};
 use super::queue::{Portion, Run, micros, runs, token, whole};
-use super::tables::{Queue, Tables};
-use super::transaction::{Row, Value};
-use super::{Database, statements};
+use crate::Database;
+use crate::schema::statements;
+use crate::schema::tables::{Queue, Tables};
+use crate::transaction::{Row, Value};
 use hapax_store::{ErrorKind, StoreError};
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
@@ -18,7 +19,7 @@ const NAMES_CLAIMED: usize = 16;
 const LIST_LASTS: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
-pub(super) struct Claimer {
+pub(crate) struct Claimer {
     tables: Tables,
     queue: Queue,
     name: Option<String>,
@@ -77,7 +78,7 @@ impl Names {
 }
 
 impl Claimer {
-    pub(super) fn new(tables: &Tables, queue: Queue, name: Option<&str>) -> Self {
+    pub(crate) fn new(tables: &Tables, queue: Queue, name: Option<&str>) -> Self {
         Claimer {
             tables: tables.clone(),
             queue,
@@ -91,7 +92,7 @@ impl Claimer {
 
     /// Claims the messages that are due, up to a portion; of all names, but none of those that are
     /// paused. Returns none if nothing is due.
-    pub(super) async fn claim(
+    pub(crate) async fn claim(
         &mut self,
         database: &Database,
         portion: &Portion,

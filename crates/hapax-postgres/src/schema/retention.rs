@@ -1,12 +1,12 @@
 //! The time for which marks are kept.
 
-use super::BACKEND;
-use super::errors::{corrupt, failed};
 use super::marks::SLOTS;
 use super::statements;
 use super::tables::Tables;
-use super::transaction::{Value, tokio_driver};
+use crate::BACKEND;
+use crate::errors::{corrupt, failed};
 use crate::store::options::within;
+use crate::transaction::{Value, tokio_driver};
 use hapax_store::{StoreError, option};
 use std::time::Duration;
 use tokio_postgres::Client;

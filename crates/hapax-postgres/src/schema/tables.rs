@@ -29,13 +29,13 @@ pub struct Tables {
 
 /// The kind of a table of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Queue {
+pub(crate) enum Queue {
     Inbox,
     Outbox,
 }
 
 impl Queue {
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Queue::Inbox => "inbox",
             Queue::Outbox => "outbox",
@@ -55,93 +55,93 @@ impl Tables {
         Ok(Tables { schema: schema.into(), prefix: prefix.into() })
     }
 
-    pub(super) fn schema(&self) -> &str {
+    pub(crate) fn schema(&self) -> &str {
         &self.schema
     }
 
-    pub(super) fn prefix(&self) -> &str {
+    pub(crate) fn prefix(&self) -> &str {
         &self.prefix
     }
 
     /// Returns these names for errors.
-    pub(super) fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> String {
         format!("{}.{}_*", self.schema, self.prefix)
     }
 
     /// Returns a table's name, quoted, since any name may be a reserved word.
-    pub(super) fn table(&self, suffix: &str) -> String {
+    pub(crate) fn table(&self, suffix: &str) -> String {
         format!("\"{}\".\"{}_{suffix}\"", self.schema, self.prefix)
     }
 
     /// Returns a function's name, which is formed like a table's.
-    pub(super) fn function(&self, suffix: &str) -> String {
+    pub(crate) fn function(&self, suffix: &str) -> String {
         self.table(suffix)
     }
 
-    pub(super) fn queue_function(&self, queue: Queue, function: &str) -> String {
+    pub(crate) fn queue_function(&self, queue: Queue, function: &str) -> String {
         self.function(&format!("{}_{function}", queue.name()))
     }
 
     /// Returns an index's name; an index is in its table's schema.
-    pub(super) fn index(&self, suffix: &str) -> String {
+    pub(crate) fn index(&self, suffix: &str) -> String {
         format!("\"{}_{suffix}\"", self.prefix)
     }
 
-    pub(super) fn versions(&self) -> String {
+    pub(crate) fn versions(&self) -> String {
         self.table("flow_migrations")
     }
 
-    pub(super) fn buckets(&self) -> String {
+    pub(crate) fn buckets(&self) -> String {
         self.table("mark_buckets")
     }
 
-    pub(super) fn marks(&self) -> String {
+    pub(crate) fn marks(&self) -> String {
         self.table("marks")
     }
 
     /// Returns the beginning of the names of partitions of marks.
-    pub(super) fn partition_prefix(&self) -> String {
+    pub(crate) fn partition_prefix(&self) -> String {
         let mut prefix = self.table("marks_");
         prefix.pop();
         prefix
     }
 
     /// Returns the table that says what was handled.
-    pub(super) fn handled(&self) -> String {
+    pub(crate) fn handled(&self) -> String {
         self.table("handled")
     }
 
     /// Returns the beginning of the names of its partitions.
-    pub(super) fn handled_prefix(&self) -> String {
+    pub(crate) fn handled_prefix(&self) -> String {
         let mut prefix = self.table("handled_");
         prefix.pop();
         prefix
     }
 
     /// Returns the table that says which partitions of marks are read and written.
-    pub(super) fn mark_state(&self) -> String {
+    pub(crate) fn mark_state(&self) -> String {
         self.table("mark_state")
     }
 
-    pub(super) fn queue(&self, queue: Queue) -> String {
+    pub(crate) fn queue(&self, queue: Queue) -> String {
         self.table(queue.name())
     }
 
     /// Returns the channel on which workers and relays of a queue listen. Channels have no schema,
     /// and a name of at most 63 bytes.
-    pub(super) fn channel(&self, queue: Queue) -> String {
+    pub(crate) fn channel(&self, queue: Queue) -> String {
         format!("hapax_{:016x}", self.lock("channel", &[queue.name().as_bytes()]))
     }
 
     /// Returns the first of the two numbers of an advisory lock. Locks of two numbers are never
     /// those of keys, which have one.
-    pub(super) fn lock_class(&self, what: &str) -> i32 {
+    pub(crate) fn lock_class(&self, what: &str) -> i32 {
         (self.lock(what, &[]) >> 32) as i32
     }
 
     /// Returns the number of an advisory lock. Two things that got the same number by chance would
     /// wait for each other, with no other harm.
-    pub(super) fn lock(&self, what: &str, parts: &[&[u8]]) -> i64 {
+    pub(crate) fn lock(&self, what: &str, parts: &[&[u8]]) -> i64 {
         let mut hash = Sha256::new();
         hash.update(format!("hapax {}.{} {what}", self.schema, self.prefix));
         for part in parts {

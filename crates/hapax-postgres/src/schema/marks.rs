@@ -4,7 +4,7 @@ use super::tables::Tables;
 use std::fmt::Write as _;
 
 /// The largest number of slots. A bucket is in the slot of its number modulo this: a power of two.
-pub(super) const SLOTS: u32 = 64;
+pub(crate) const SLOTS: u32 = 64;
 /// The number of rounds of a call if the state changes under it, or if the cause of its failure is
 /// gone.
 const TURNS: u32 = 10;
@@ -37,7 +37,7 @@ const LOOK_FORGET: &str = "
                     ) SELECT gone || array_agg(r.id) INTO gone FROM removed r;";
 
 /// Returns the SQL that makes the tables and functions that are missing.
-pub(super) fn made(tables: &Tables) -> String {
+pub(crate) fn made(tables: &Tables) -> String {
     let slots = tables.partition_prefix();
     SQL.concat()
         .replace("{hold}", HOLD)

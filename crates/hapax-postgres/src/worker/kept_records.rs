@@ -1,10 +1,10 @@
 //! The messages of which something is kept when they are handled.
 
-use super::Message;
+use crate::Message;
 
-/// The parts that a [`Worker`](super::Worker) keeps of messages that are handled, for
-/// [`inbox::handled`](super::inbox::handled). They go with the marks of its time, by
-/// [`Retention::expire`](super::Retention::expire): without calls of that, nothing is removed.
+/// The parts that a [`Worker`](crate::Worker) keeps of messages that are handled, for
+/// [`inbox::handled`](crate::inbox::handled). They go with the marks of its time, by
+/// [`Retention::expire`](crate::Retention::expire): without calls of that, nothing is removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Keep {
@@ -15,20 +15,20 @@ pub enum Keep {
     #[default]
     Described,
     /// All of every message, its content too, so that it can be
-    /// [requeued](super::inbox::requeue_handled).
+    /// [requeued](crate::inbox::requeue_handled).
     Messages,
 }
 
 /// The part that is kept of one message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kept {
+pub(crate) enum Kept {
     Nothing,
     Record,
     Message,
 }
 
 impl Keep {
-    pub(super) fn of(self, message: &Message) -> Kept {
+    pub(crate) fn of(self, message: &Message) -> Kept {
         let is_described = message.kind.is_some() || message.subject.is_some();
         match self {
             Keep::Messages => Kept::Message,

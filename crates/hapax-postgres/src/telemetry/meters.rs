@@ -1,11 +1,12 @@
 //! Counts what becomes of messages that relays and workers claim, for their callers and as metrics;
 //! and ids that were marked, as a metric.
 
-use super::attempt::Cause;
 use super::backlog::{self, Backlog};
-use super::queue::Fate;
-use super::tables::{Queue, Tables};
-use super::{Database, statements};
+use crate::Database;
+use crate::claims::attempt::Cause;
+use crate::claims::queue::Fate;
+use crate::schema::statements;
+use crate::schema::tables::{Queue, Tables};
 use hapax::seam::random;
 use hapax_store::back_off::jittered;
 use hapax_store::sync::{Ordering, StdAtomicU64};
@@ -19,7 +20,7 @@ use tokio::time::Instant;
 mod recorder;
 
 use recorder::Recorder;
-pub(super) use recorder::{marked, routed};
+pub(crate) use recorder::{marked, routed};
 
 /// The least time between two counts of the waiting messages; counting takes at most a hundredth of
 /// the time.
@@ -28,7 +29,7 @@ const COUNT_SHARE: u32 = 100;
 
 /// An event in the life of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Event {
+pub(crate) enum Event {
     Claimed,
     Done,
     Failed,
@@ -54,8 +55,8 @@ impl Event {
     ];
 }
 
-/// Counts of what became of the messages of a [`Relay`](super::Relay) or a
-/// [`Worker`](super::Worker) since it was made: of all its clones together.
+/// Counts of what became of the messages of a [`Relay`](crate::Relay) or a
+/// [`Worker`](crate::Worker) since it was made: of all its clones together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QueueStats {
@@ -84,13 +85,13 @@ pub struct QueueStats {
 
 /// The numbers behind [`QueueStats`].
 #[derive(Default)]
-pub(super) struct Counts {
+pub(crate) struct Counts {
     events: [StdAtomicU64; Event::ALL.len()],
     pauses: StdAtomicU64,
 }
 
 impl Counts {
-    pub(super) fn stats(&self) -> QueueStats {
+    pub(crate) fn stats(&self) -> QueueStats {
         let of = |event: Event| self.events[event as usize].load(Ordering::Relaxed);
         QueueStats {
             claimed: of(Event::Claimed),
@@ -114,7 +115,7 @@ impl fmt::Debug for Counts {
 }
 
 /// The counters of a relay or a worker that runs.
-pub(super) struct Meters {
+pub(crate) struct Meters {
     counts: Arc<Counts>,
     recorder: Recorder,
 }
@@ -129,12 +130,12 @@ impl Drop for Meters {
 
 impl Meters {
     /// Creates the counters of a consumer or a topic, or of all topics.
-    pub(super) fn new(counts: &Arc<Counts>, queue: Queue, name: Option<&str>) -> Self {
+    pub(crate) fn new(counts: &Arc<Counts>, queue: Queue, name: Option<&str>) -> Self {
         Meters { counts: Arc::clone(counts), recorder: Recorder::new(queue, name.unwrap_or("*")) }
     }
 
     /// Records that this happened to messages of these kinds.
-    pub(super) fn happened<'k>(&self, event: Event, kinds: impl IntoIterator<Item = Option<&'k str>>) {
+    pub(crate) fn happened<'k>(&self, event: Event, kinds: impl IntoIterator<Item = Option<&'k str>>) {
         let mut messages = 0;
         for kind in kinds {
             messages += 1;
@@ -144,7 +145,7 @@ impl Meters {
     }
 
     /// Records that an attempt failed, and what becomes of its message.
-    pub(super) fn failed(&self, kind: Option<&str>, cause: Cause, fate: &Fate) {
+    pub(crate) fn failed(&self, kind: Option<&str>, cause: Cause, fate: &Fate) {
         self.happened(Event::Failed, [kind]);
         if matches!(fate, Fate::Dead { .. }) {
             self.happened(Event::Dead, [kind]);
@@ -157,28 +158,28 @@ impl Meters {
     }
 
     /// Records the time that publishing or handling took.
-    pub(super) fn took(&self, kind: Option<&str>, took: Duration) {
+    pub(crate) fn took(&self, kind: Option<&str>, took: Duration) {
         self.recorder.took(kind, took);
     }
 
     /// Records that a message which was stored at this time is done.
-    pub(super) fn lagged(&self, kind: Option<&str>, enqueued_at: SystemTime) {
+    pub(crate) fn lagged(&self, kind: Option<&str>, enqueued_at: SystemTime) {
         self.recorder.lagged(kind, enqueued_at);
     }
 
     /// Records how many keys and messages without one are being published or handled.
-    pub(super) fn in_flight(&self, runs: usize) {
+    pub(crate) fn in_flight(&self, runs: usize) {
         self.recorder.in_flight(runs);
     }
 
     /// Records that so many topics of a relay pause now, and whether one of them has just begun to.
-    pub(super) fn paused(&self, topics: usize, is_new: bool) {
+    pub(crate) fn paused(&self, topics: usize, is_new: bool) {
         self.counts.pauses.fetch_add(u64::from(is_new), Ordering::Relaxed);
         self.recorder.paused(topics, is_new);
     }
 
     /// Counts the waiting messages now and then, if there is a recorder to tell.
-    pub(super) async fn watch(
+    pub(crate) async fn watch(
         &self,
         database: &Database,
         tables: &Tables,

@@ -1,6 +1,6 @@
 //! The destination that messages are published to.
 
-use super::{BoxError, Message};
+use crate::{BoxError, Message};
 
 /// A destination that messages are published to: a broker's client, usually.
 ///
@@ -20,7 +20,7 @@ use super::{BoxError, Message};
 /// ```
 ///
 /// A relay calls it for many messages concurrently, but never for two of one key. A publication
-/// that takes longer than [`publish_timeout`](super::Relay::publish_timeout) is stopped by dropping
+/// that takes longer than [`publish_timeout`](crate::Relay::publish_timeout) is stopped by dropping
 /// its future. A panic is a failure of the message.
 pub trait Publisher: Send + Sync + 'static {
     /// Publishes a message. When it returns, the message has arrived. After an error it may have
@@ -59,7 +59,7 @@ pub trait Publisher: Send + Sync + 'static {
     /// ```
     ///
     /// Messages of a batch may go in any order: no two are of one key. There are at most
-    /// [`batch`](super::Relay::batch) of them. The whole call may take as long as one publication.
+    /// [`batch`](crate::Relay::batch) of them. The whole call may take as long as one publication.
     /// After a panic, when the time is over, or with a wrong number of answers, all messages of the
     /// batch have failed, and may be published again.
     fn publish_batch(&self, messages: &[Message]) -> impl Future<Output = Option<Vec<Result<(), BoxError>>>> + Send {

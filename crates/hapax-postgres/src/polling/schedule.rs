@@ -23,7 +23,7 @@ const GRACE: Duration = Duration::from_millis(200);
 
 /// The time at which to look next.
 #[derive(Clone, Debug)]
-pub(super) struct Pace {
+pub(crate) struct Pace {
     slow: Duration,
     /// Looks in a row that found nothing.
     empty: u32,
@@ -35,13 +35,13 @@ pub(super) struct Pace {
 impl Pace {
     /// Creates a pace that looks at once, and then, as long as it sleeps, after `slow` (shortened
     /// at random by up to a half).
-    pub(super) fn new(slow: Duration, now: Instant) -> Self {
+    pub(crate) fn new(slow: Duration, now: Instant) -> Self {
         Pace { slow, empty: 0, look_at: now, awake_until: now, say_at: now }
     }
 
     /// Records that a look found something. Returns how long an announcement to the enqueuing
     /// transactions should hold, if one is due: call [`said`](Self::said) once it was made.
-    pub(super) fn found(&mut self, now: Instant) -> Option<Duration> {
+    pub(crate) fn found(&mut self, now: Instant) -> Option<Duration> {
         (self.empty, self.look_at) = (0, now);
         self.awake_until = self.awake_until.max(now + GRACE);
         let is_due = now >= self.say_at;
@@ -53,12 +53,12 @@ impl Pace {
 
     /// Records that the announcement was made, not later than now. It is kept for longer than it
     /// holds by the server's clock, since the server read its clock before.
-    pub(super) fn said(&mut self, now: Instant) {
+    pub(crate) fn said(&mut self, now: Instant) {
         self.awake_until = self.awake_until.max(now + AWAKE_FOR + GRACE);
     }
 
     /// Records that a look found nothing.
-    pub(super) fn found_nothing(&mut self, now: Instant, random: u64) {
+    pub(crate) fn found_nothing(&mut self, now: Instant, random: u64) {
         self.empty = self.empty.saturating_add(1);
         let wait = if self.hears(now) { self.slow } else { AWAKE_WAITS.longest(self.empty).min(self.slow) };
         self.look_at = now + jittered(wait, random);
@@ -66,23 +66,23 @@ impl Pace {
 
     /// Records a notification: the next look is at once, but not all the time, however often it was
     /// notified for nothing.
-    pub(super) fn woken(&mut self, now: Instant) {
+    pub(crate) fn woken(&mut self, now: Instant) {
         (self.empty, self.look_at, self.awake_until) = (0, now, self.awake_until.max(now + GRACE));
     }
 
     /// Returns the time at which to look next.
-    pub(super) fn look_at(&self) -> Instant {
+    pub(crate) fn look_at(&self) -> Instant {
         self.look_at
     }
 
     /// Returns true if a notification ends the wait. While awake it looks soon anyway, however many
     /// notifications it gets.
-    pub(super) fn hears(&self, now: Instant) -> bool {
+    pub(crate) fn hears(&self, now: Instant) -> bool {
         now >= self.awake_until
     }
 
     /// Waits until it is time to look. Dropping this future loses nothing.
-    pub(super) async fn is_due(&mut self, notified: &Notify) {
+    pub(crate) async fn is_due(&mut self, notified: &Notify) {
         let hears = self.hears(Instant::now());
         tokio::select! {
             biased;

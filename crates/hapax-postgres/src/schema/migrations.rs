@@ -1,11 +1,11 @@
 //! Makes the tables and functions, as SQL, and checks their version.
 
-use super::BACKEND;
-use super::errors::failed;
 use super::marks;
 use super::tables::{Queue, Tables};
-use super::transaction::{Row, tokio_driver};
+use crate::BACKEND;
+use crate::errors::failed;
 use crate::store::owned;
+use crate::transaction::{Row, tokio_driver};
 use hapax_store::{ErrorKind, StoreError};
 
 /// The version of the tables that this code makes and uses.
@@ -60,7 +60,7 @@ const HANDLED_FUNCTIONS: [&str; 14] = [
 ];
 
 /// Reads the version in the answer to [`Tables::version`].
-pub(super) fn version_of(rows: &[Row]) -> Result<Option<i32>, StoreError> {
+pub(crate) fn version_of(rows: &[Row]) -> Result<Option<i32>, StoreError> {
     rows.first().map(|row| row.get("version")).transpose()
 }
 
@@ -72,7 +72,7 @@ impl Tables {
     /// tables that are there runs their owner's functions: let nobody else make things in their
     /// schema before they are made.
     ///
-    /// Tables have a version. [`Worker`](super::Worker) and [`Relay`](super::Relay) look at it when
+    /// Tables have a version. [`Worker`](crate::Worker) and [`Relay`](crate::Relay) look at it when
     /// they begin, and refuse tables of another one.
     ///
     /// # Errors
@@ -186,7 +186,7 @@ impl Tables {
     }
 
     /// Fails unless the tables are of a version that this code may use.
-    pub(super) async fn check(&self, client: &tokio_postgres::Client) -> Result<(), StoreError> {
+    pub(crate) async fn check(&self, client: &tokio_postgres::Client) -> Result<(), StoreError> {
         self.expect_version(self.found(client).await?)
     }
 
@@ -203,11 +203,11 @@ impl Tables {
 
     /// Returns the statement that asks for the version of the tables. It uses no operator and no
     /// function, since a caller's search path might give them another meaning.
-    pub(super) fn version(&self) -> String {
+    pub(crate) fn version(&self) -> String {
         format!("SELECT * FROM {} ORDER BY version DESC LIMIT 1", self.versions())
     }
 
-    pub(super) fn expect_version(&self, found: Option<i32>) -> Result<(), StoreError> {
+    pub(crate) fn expect_version(&self, found: Option<i32>) -> Result<(), StoreError> {
         let what = match found {
             Some(VERSION) => return Ok(()),
             None => "got none: call Tables::migrate".into(),

@@ -36,11 +36,11 @@ const NAMES_MAX: usize = 1_024;
 
 /// A place: a time in microseconds since 1970, and of the messages that have been due since then
 /// and have no key, the first position. Zero is the beginning.
-pub(super) type Place = [i64; 2];
+pub(crate) type Place = [i64; 2];
 
 /// The answer to a look.
 #[derive(Debug, Default)]
-pub(super) struct Looked {
+pub(crate) struct Looked {
     pub places: Vec<(String, Place)>,
     /// The transactions that were open when it began, if it was marked.
     pub open: Option<Vec<i64>>,
@@ -53,7 +53,7 @@ pub(super) struct Looked {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Places {
+pub(crate) struct Places {
     of: HashMap<String, Known>,
     /// Transactions that were open, each with the clock of the marked look before it was seen.
     open: HashMap<i64, i64>,
@@ -75,31 +75,31 @@ struct Known {
 
 impl Places {
     /// Returns the place from which to look for messages of a name.
-    pub(super) fn of(&self, name: &str, now: Instant) -> Place {
+    pub(crate) fn of(&self, name: &str, now: Instant) -> Place {
         self.of.get(name).filter(|known| now < known.whole_at).map_or([0; 2], |known| known.place)
     }
 
     /// Returns the transactions that were open, and the time from which on to look if one has
     /// ended.
-    pub(super) fn open(&self) -> (Vec<i64>, Vec<i64>) {
+    pub(crate) fn open(&self) -> (Vec<i64>, Vec<i64>) {
         self.open.iter().unzip()
     }
 
     /// Returns up to `most` of the names behind this one whose places are known, in order, and the
     /// times from which on something of them may be due.
-    pub(super) fn behind(&self, name: &str, most: usize, now: Instant) -> (Vec<String>, Vec<i64>) {
+    pub(crate) fn behind(&self, name: &str, most: usize, now: Instant) -> (Vec<String>, Vec<i64>) {
         let mut known: Vec<&String> = self.of.keys().filter(|known| known.as_str() > name).collect();
         known.sort_unstable();
         known.into_iter().take(most).map(|name| (name.clone(), self.of(name, now)[0])).unzip()
     }
 
     /// Returns true if the next look is to be marked.
-    pub(super) fn is_to_mark(&self, now: Instant) -> bool {
+    pub(crate) fn is_to_mark(&self, now: Instant) -> bool {
         self.mark_at.is_none_or(|at| now >= at)
     }
 
     /// Records a look that began and ended at these times.
-    pub(super) fn looked(&mut self, looked: Looked, began: Instant, now: Instant) {
+    pub(crate) fn looked(&mut self, looked: Looked, began: Instant, now: Instant) {
         if self.backends.len() >= BACKENDS_MAX {
             self.backends.clear();
         }
@@ -137,7 +137,7 @@ impl Places {
     }
 
     /// Records a look that failed, and whether that was for want of time.
-    pub(super) fn failed(&mut self, names: &[String], was_late: bool, now: Instant) {
+    pub(crate) fn failed(&mut self, names: &[String], was_late: bool, now: Instant) {
         if !was_late {
             *self = Places { backends: std::mem::take(&mut self.backends), ..Places::default() };
             return;

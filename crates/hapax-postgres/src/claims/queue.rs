@@ -1,22 +1,23 @@
 //! Messages that wait: how they are claimed, and the outcomes of claims.
 
 use super::attempt::{Cause, Failed};
-use super::message::{Message, kept_error};
 use super::retry::Retry;
-use super::seen::time;
-use super::tables::{Queue, Tables};
-use super::transaction::{Row, Value};
-use super::{Database, statements};
+use crate::Database;
+use crate::mark_result::time;
+use crate::message::{Message, kept_error};
+use crate::schema::statements;
+use crate::schema::tables::{Queue, Tables};
+use crate::transaction::{Row, Value};
 use hapax::seam::random;
 use hapax_store::StoreError;
 use std::time::Duration;
 
 /// Messages of a key that are claimed after its first.
-pub(super) const BEHIND: usize = 15;
+pub(crate) const BEHIND: usize = 15;
 
 /// The size of a claim, and its lease.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Portion {
+pub(crate) struct Portion {
     /// Runs: keys, and messages without one.
     pub first: usize,
     /// Messages of a key after its first.
@@ -29,7 +30,7 @@ pub(super) struct Portion {
 
 /// A message that is claimed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Claimed {
+pub(crate) struct Claimed {
     pub position: i64,
     pub message: Message,
     /// The reason for which it becomes a dead letter untried.
@@ -38,7 +39,7 @@ pub(super) struct Claimed {
 
 /// The reason for which a message is not tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Unfit {
+pub(crate) enum Unfit {
     /// It is of no use any more.
     Expired,
     /// Its row has something that hapax has not written. What it is, in words.
@@ -47,7 +48,7 @@ pub(super) enum Unfit {
 
 /// Messages of one key, in order, or one that has none.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Run {
+pub(crate) struct Run {
     pub name: String,
     pub key: Option<Vec<u8>>,
     pub token: i64,
@@ -56,7 +57,7 @@ pub(super) struct Run {
 
 /// The fate of a message after an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(crate) enum Fate {
     /// Done: it is removed.
     Done,
     /// Failed: tried again after a while, at most that long.
@@ -71,7 +72,7 @@ pub(super) enum Fate {
 
 impl Fate {
     /// Returns the fate after a failed attempt, which was attempt number `attempts`.
-    pub(super) fn of_failure(retry: &Retry, attempts: u32, failed: &Failed) -> Self {
+    pub(crate) fn of_failure(retry: &Retry, attempts: u32, failed: &Failed) -> Self {
         if failed.cause == Cause::GaveUp || retry.is_last(attempts) {
             Fate::dead(&failed.error)
         } else {
@@ -79,7 +80,7 @@ impl Fate {
         }
     }
 
-    pub(super) fn dead(error: &str) -> Self {
+    pub(crate) fn dead(error: &str) -> Self {
         Fate::Dead { error: kept_error(error) }
     }
 }
@@ -87,7 +88,7 @@ impl Fate {
 /// The outcome of a run: the fates of its first messages, in their order. The others are given
 /// back.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Outcome {
+pub(crate) struct Outcome {
     pub name: String,
     pub key: Option<Vec<u8>>,
     pub token: i64,
@@ -100,7 +101,7 @@ pub(super) struct Outcome {
 
 impl Outcome {
     /// Returns the positions of the messages whose rows are to be changed.
-    pub(super) fn positions(&self) -> impl Iterator<Item = i64> {
+    pub(crate) fn positions(&self) -> impl Iterator<Item = i64> {
         let given_back = self.first.filter(|_| self.fates.is_empty() && self.key.is_none());
         self.fates.iter().map(|tried| tried.position).chain(given_back.map(|(position, _)| position))
     }
@@ -108,7 +109,7 @@ impl Outcome {
 
 /// A message that was tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Tried {
+pub(crate) struct Tried {
     pub position: i64,
     pub attempts: u32,
     pub fate: Fate,
@@ -116,12 +117,12 @@ pub(super) struct Tried {
 
 impl Run {
     /// Returns the kind of each message.
-    pub(super) fn kinds(&self) -> impl Iterator<Item = Option<&str>> {
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = Option<&str>> {
         self.messages.iter().map(|claimed| claimed.message.kind.as_deref())
     }
 
     /// Returns the outcome of a run of which nothing is tried yet.
-    pub(super) fn outcome(&self) -> Outcome {
+    pub(crate) fn outcome(&self) -> Outcome {
         Outcome {
             name: self.name.clone(),
             key: self.key.clone(),
@@ -135,7 +136,7 @@ impl Run {
 
 /// Claims messages of these names to probe whether they can be published: of each up to `first`
 /// without a key, and the first messages of as many keys, with up to `bytes` of payload each time.
-pub(super) async fn probe(
+pub(crate) async fn probe(
     database: &Database,
     tables: &Tables,
     names: &[String],
@@ -155,16 +156,16 @@ pub(super) async fn probe(
 
 /// Returns a random token, which belongs to no other claim: one that was lost in a server's crash
 /// is not given out again.
-pub(super) fn token() -> i64 {
+pub(crate) fn token() -> i64 {
     (random::any() >> 1) as i64 | 1
 }
 
-pub(super) fn whole(number: usize) -> Value<'static> {
+pub(crate) fn whole(number: usize) -> Value<'static> {
     Value::Number(i64::try_from(number).unwrap_or(i64::MAX))
 }
 
 /// Groups rows into runs: messages of a key come one after the other.
-pub(super) fn runs<'r>(rows: impl IntoIterator<Item = &'r Row>, token: i64) -> Result<Vec<Run>, StoreError> {
+pub(crate) fn runs<'r>(rows: impl IntoIterator<Item = &'r Row>, token: i64) -> Result<Vec<Run>, StoreError> {
     let mut runs: Vec<Run> = Vec::new();
     for row in rows {
         let (message, unreadable) = read(row)?;
@@ -189,7 +190,7 @@ pub(super) fn runs<'r>(rows: impl IntoIterator<Item = &'r Row>, token: i64) -> R
 /// Returns the values of the statement that begins an attempt: it counts the attempt, and renews
 /// its full lease. It returns one row: the number of attempts now, or null if somebody else has the
 /// message.
-pub(super) fn begin<'r>(run: &'r Run, position: i64, lease: Duration) -> [Value<'r>; 5] {
+pub(crate) fn begin<'r>(run: &'r Run, position: i64, lease: Duration) -> [Value<'r>; 5] {
     [
         Value::Text(&run.name),
         Value::OptionalBytes(run.key.as_deref()),
@@ -201,7 +202,7 @@ pub(super) fn begin<'r>(run: &'r Run, position: i64, lease: Duration) -> [Value<
 
 /// Announces that messages of this name (or of all) are looked for every few milliseconds for this
 /// long, so that transactions that enqueue need not notify.
-pub(super) async fn awake(
+pub(crate) async fn awake(
     database: &Database,
     tables: &Tables,
     queue: Queue,
@@ -213,13 +214,13 @@ pub(super) async fn awake(
 }
 
 /// Reads headers: names and values in turn.
-pub(super) fn headers(row: &Row) -> Result<Vec<(String, String)>, StoreError> {
+pub(crate) fn headers(row: &Row) -> Result<Vec<(String, String)>, StoreError> {
     let headers = row.get::<Option<Vec<String>>>("headers")?.unwrap_or_default();
     Ok(headers.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect())
 }
 
 /// Reads a message, without the parts that cannot be read.
-pub(super) fn message(row: &Row) -> Result<Message, StoreError> {
+pub(crate) fn message(row: &Row) -> Result<Message, StoreError> {
     Ok(read(row)?.0)
 }
 
@@ -249,11 +250,11 @@ fn read(row: &Row) -> Result<(Message, Option<String>), StoreError> {
 
 /// Returns the number of attempts that the server has, which has no unsigned numbers: zero for a
 /// negative one.
-pub(super) fn attempts(kept: i32) -> u32 {
+pub(crate) fn attempts(kept: i32) -> u32 {
     kept.try_into().unwrap_or(0)
 }
 
-pub(super) fn micros(duration: Duration) -> f64 {
+pub(crate) fn micros(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e6
 }
 

@@ -1,11 +1,12 @@
 //! Settles claims: tells the server what became of the claimed messages.
 
-use super::errors::is_untranslatable;
-use super::message::kept_error;
 use super::queue::{Fate, Outcome, micros};
-use super::tables::{Queue, Tables};
-use super::transaction::{Row, Value};
-use super::{Database, statements};
+use crate::Database;
+use crate::errors::is_untranslatable;
+use crate::message::kept_error;
+use crate::schema::statements;
+use crate::schema::tables::{Queue, Tables};
+use crate::transaction::{Row, Value};
 use hapax::seam::random;
 use hapax_store::StoreError;
 use hapax_store::back_off::BackOff;
@@ -24,20 +25,20 @@ const LOCKED_MAX: usize = 4_096;
 
 /// Outcomes that could not be settled yet since somebody has locked their rows. They are tried
 /// again by themselves, so nothing else waits for them.
-pub(super) struct Locked {
+pub(crate) struct Locked {
     outcomes: Vec<(Outcome, Option<Instant>)>,
     tries: u32,
     again_at: Instant,
 }
 
 impl Locked {
-    pub(super) fn new(now: Instant) -> Self {
+    pub(crate) fn new(now: Instant) -> Self {
         Locked { outcomes: Vec::new(), tries: 0, again_at: now }
     }
 
     /// Keeps outcomes that were locked just now, each until a time, if there is one. Those that
     /// have been kept for longest go first if there are too many.
-    pub(super) fn keep(&mut self, outcomes: impl IntoIterator<Item = (Outcome, Option<Instant>)>, now: Instant) {
+    pub(crate) fn keep(&mut self, outcomes: impl IntoIterator<Item = (Outcome, Option<Instant>)>, now: Instant) {
         self.outcomes.extend(outcomes);
         self.outcomes.retain(|(_, until)| until.is_none_or(|until| until > now));
         self.outcomes.drain(..self.outcomes.len().saturating_sub(LOCKED_MAX));
@@ -49,17 +50,17 @@ impl Locked {
         }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.outcomes.is_empty()
     }
 
     /// Returns the time at which to try again, if there is anything.
-    pub(super) fn again_at(&self) -> Option<Instant> {
+    pub(crate) fn again_at(&self) -> Option<Instant> {
         (!self.outcomes.is_empty()).then_some(self.again_at)
     }
 
     /// Takes all of them, if it is time.
-    pub(super) fn due(&mut self, now: Instant) -> Vec<(Outcome, Option<Instant>)> {
+    pub(crate) fn due(&mut self, now: Instant) -> Vec<(Outcome, Option<Instant>)> {
         if now >= self.again_at { std::mem::take(&mut self.outcomes) } else { Vec::new() }
     }
 }
@@ -67,7 +68,7 @@ impl Locked {
 /// Settles claims. Claims that were lost to another worker or relay are left alone. Returns which
 /// outcomes could not be settled, since somebody has locked their rows: whoever is still at work on
 /// a message that was given up, or an operator. A key among them is kept for another `lease`.
-pub(super) async fn settle(
+pub(crate) async fn settle(
     database: &Database,
     tables: &Tables,
     queue: Queue,

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 /// The number of messages that fail in a row before a pause.
 const FAILURES: u32 = 8;
 /// The most messages without a key, and the most keys, that probe a topic together.
-pub(super) const PROBES: usize = 8;
+pub(crate) const PROBES: usize = 8;
 const WAITS: BackOff = BackOff { first: Duration::from_millis(200), max: Duration::from_secs(30) };
 /// The most topics that pause, and the most of which failures are counted. In others each message
 /// has its back-off.
@@ -21,7 +21,7 @@ const TOPICS_MAX: usize = 4_096;
 
 /// The end of a publication, as far as it says something about the broker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Signal {
+pub(crate) enum Signal {
     Success,
     /// The failure of a message that had not failed before.
     Failure,
@@ -32,14 +32,14 @@ pub(super) enum Signal {
 
 /// A change that a signal has caused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Change {
+pub(crate) enum Change {
     Paused,
     Resumed,
 }
 
 /// The topics that pause, and those that fail.
 #[derive(Debug, Default)]
-pub(super) struct Breakers {
+pub(crate) struct Breakers {
     /// The messages that have failed since one last succeeded, for each topic that does not pause.
     failing: HashMap<String, u32>,
     paused: HashMap<String, Pause>,
@@ -61,23 +61,23 @@ struct Pause {
 }
 
 impl Breakers {
-    pub(super) fn is_paused(&self, topic: &str) -> bool {
+    pub(crate) fn is_paused(&self, topic: &str) -> bool {
         self.paused.contains_key(topic)
     }
 
     /// Returns the number of topics that pause.
-    pub(super) fn paused(&self) -> usize {
+    pub(crate) fn paused(&self) -> usize {
         self.paused.len()
     }
 
     /// Returns when to ask for [`probes`](Self::probes), or sooner.
-    pub(super) fn probe_at(&self) -> Option<Instant> {
+    pub(crate) fn probe_at(&self) -> Option<Instant> {
         self.probe_at
     }
 
     /// Begins to probe topics whose wait is over, up to this many: those first that have waited for
     /// longest. A probe takes at most `longest`.
-    pub(super) fn probes(&mut self, topics_max: usize, longest: Duration, now: Instant) -> Vec<String> {
+    pub(crate) fn probes(&mut self, topics_max: usize, longest: Duration, now: Instant) -> Vec<String> {
         let mut due: Vec<(&String, &mut Pause)> =
             self.paused.iter_mut().filter(|(_, pause)| pause.until <= now).collect();
         due.sort_by_key(|(_, pause)| pause.until);
@@ -91,7 +91,7 @@ impl Breakers {
     }
 
     /// Records how many probes were found for a topic. If there are none it waits as long again.
-    pub(super) fn probing(&mut self, topic: &str, found: usize, now: Instant, random: u64) {
+    pub(crate) fn probing(&mut self, topic: &str, found: usize, now: Instant, random: u64) {
         if let Some(pause) = self.paused.get_mut(topic) {
             pause.in_flight = found;
             if found == 0 {
@@ -101,7 +101,7 @@ impl Breakers {
     }
 
     /// Records that a probe has ended, or was given back: after its signal.
-    pub(super) fn probed(&mut self, topic: &str, now: Instant, random: u64) {
+    pub(crate) fn probed(&mut self, topic: &str, now: Instant, random: u64) {
         if let Some(pause) = self.paused.get_mut(topic)
             && pause.in_flight > 0
         {
@@ -114,7 +114,7 @@ impl Breakers {
     }
 
     /// Records how a publication ended.
-    pub(super) fn ended(
+    pub(crate) fn ended(
         &mut self,
         topic: &str,
         is_probe: bool,

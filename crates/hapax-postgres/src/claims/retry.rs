@@ -34,7 +34,7 @@ const LONGEST: Duration = Duration::from_secs(7 * 86_400);
 
 impl Retry {
     /// The default: after 200 ms at first, a minute at last, until it succeeds.
-    pub(super) const DEFAULT: Retry =
+    pub(crate) const DEFAULT: Retry =
         Retry { first: Duration::from_millis(200), longest: Duration::from_secs(60), attempts_max: None };
 
     /// Creates a retry that waits `first` after the first failure, and never longer than `longest`.

@@ -10,25 +10,25 @@ const DELAYS: BackOff = BackOff { first: Duration::from_millis(50), max: Duratio
 
 /// The failures since something last worked.
 #[derive(Debug)]
-pub(super) struct Outage {
+pub(crate) struct Outage {
     longest: Duration,
     began: Option<Instant>,
     failures: u32,
 }
 
 impl Outage {
-    pub(super) fn new(longest: Duration) -> Self {
+    pub(crate) fn new(longest: Duration) -> Self {
         Outage { longest, began: None, failures: 0 }
     }
 
     /// Ends the outage: something worked.
-    pub(super) fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         (self.began, self.failures) = (None, 0);
     }
 
     /// Returns the time to wait before the next try; or the error, if another try cannot help or it
     /// has lasted too long.
-    pub(super) fn failed(&mut self, error: StoreError, now: Instant) -> Result<Duration, StoreError> {
+    pub(crate) fn failed(&mut self, error: StoreError, now: Instant) -> Result<Duration, StoreError> {
         // No other transaction holds a lock on these tables for more than a moment.
         let may_pass = error.kind().is_transient() || error.kind() == ErrorKind::Conflict;
         let began = *self.began.get_or_insert(now);

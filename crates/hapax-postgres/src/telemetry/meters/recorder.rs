@@ -1,7 +1,7 @@
 //! Metrics of relays, workers and marks, as `docs/metrics.md` lists them.
 
 use super::Event;
-use crate::tables::Queue;
+use crate::schema::tables::Queue;
 use crate::{Backlog, Seen};
 use hapax_store::sync::Mutex;
 use metrics::{Counter, Gauge, Histogram, Unit, counter, gauge, histogram};

@@ -1,0 +1,6 @@
+//! What operators see of messages: backlogs, counts, metrics and spans.
+
+pub(super) mod backlog;
+pub(super) mod meters;
+#[cfg_attr(not(feature = "tracing"), path = "telemetry/spans/no_tracing.rs")]
+pub(super) mod spans;
