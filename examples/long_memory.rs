@@ -2,7 +2,7 @@
 //!
 //! `cargo run --example long_memory`
 
-use hapax::{Certainty, Dedup, Int, ManualClock, Unconfirmed, Verdict};
+use hapax::{Certainty, Dedup, History, Int, ManualClock, Unconfirmed, Verdict};
 use std::time::Duration;
 
 fn main() -> Result<(), hapax::Error> {
@@ -11,8 +11,12 @@ fn main() -> Result<(), hapax::Error> {
     let dedup = Dedup::builder()
         .window(10 * MINUTE)
         .capacity(100_000)
-        .history(24 * 60 * MINUTE, 1e-3, 200_000)
-        .unconfirmed(Unconfirmed::Fresh)
+        .history(History {
+            horizon: 24 * 60 * MINUTE,
+            ids: 200_000,
+            false_positive_rate: 1e-3,
+            unconfirmed: Unconfirmed::Fresh,
+        })
         .clock(clock.clone())
         .build()?;
 

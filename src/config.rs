@@ -8,21 +8,26 @@ use crate::clock::Clock;
 use crate::digest::{DigestKey, DigestKind, WantedKey};
 #[cfg(any(fuzzing, test))]
 use crate::journal::Surroundings;
-use crate::{Dedup, EventTime, JournalOptions, Unconfirmed};
+use crate::{Dedup, EventTime, History, JournalOptions};
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// Configures a [`Dedup`].
 ///
 /// ```
-/// use hapax::{Dedup, Unconfirmed};
+/// use hapax::{Dedup, History, Unconfirmed};
 /// use std::time::Duration;
 ///
+/// let history = History {
+///     horizon: Duration::from_secs(24 * 3600),
+///     ids: 5_000_000,
+///     false_positive_rate: 1e-4,
+///     unconfirmed: Unconfirmed::Fresh,
+/// };
 /// let dedup = Dedup::builder()
 ///     .window(Duration::from_secs(600))
 ///     .capacity(100_000)
-///     .history(Duration::from_secs(24 * 3600), 1e-4, 5_000_000)
-///     .unconfirmed(Unconfirmed::Fresh)
+///     .history(history)
 ///     .scope("orders")
 ///     .build()?;
 /// # Ok::<(), hapax::Error>(())
@@ -33,8 +38,7 @@ pub struct Builder {
     capacity: usize,
     max_memory_bytes: Option<usize>,
     growth_thread: bool,
-    history: Option<(Duration, f64, usize)>,
-    unconfirmed: Option<Unconfirmed>,
+    history: Option<History>,
     refresh_on_duplicate: bool,
     lease: Duration,
     clock: Option<Box<dyn Clock>>,
@@ -63,7 +67,6 @@ impl Builder {
             max_memory_bytes: None,
             growth_thread: true,
             history: None,
-            unconfirmed: None,
             refresh_on_duplicate: false,
             lease: Duration::from_secs(30),
             clock: None,
@@ -134,21 +137,14 @@ impl Builder {
         Builder { growth_thread, ..self }
     }
 
-    /// Remembers ids beyond the window, in a Bloom filter: up to `ids` within any `horizon`, which
-    /// is no shorter than the window, with a false-positive rate of `false_positive_rate`. Default:
-    /// no history.
+    /// Remembers ids beyond the window, in a Bloom filter, which may be mistaken: the options say
+    /// for how long, how many, at which rate, and what is answered then. Default: no history.
     ///
     /// An id that it does not know is new for certain, unless another caller accepts it between the
     /// looks at history and window, and the window loses it by then: a call that takes longer than
     /// the window, or an eviction, which is counted. It is handled once more then, not lost.
-    pub fn history(self, horizon: Duration, false_positive_rate: f64, ids: usize) -> Self {
-        Builder { history: Some((horizon, false_positive_rate, ids)), ..self }
-    }
-
-    /// Sets the answer when only the history knows an id. Only with a
-    /// [`history`](Builder::history). Default: [`Unconfirmed::Duplicate`].
-    pub fn unconfirmed(self, unconfirmed: Unconfirmed) -> Self {
-        Builder { unconfirmed: Some(unconfirmed), ..self }
+    pub fn history(self, history: History) -> Self {
+        Builder { history: Some(history), ..self }
     }
 
     /// Sets whether a duplicate extends its id's stay, so that the window slides. Default: it does
@@ -309,7 +305,6 @@ impl std::fmt::Debug for Builder {
             .field("max_memory_bytes", &self.max_memory_bytes)
             .field("growth_thread", &self.growth_thread)
             .field("history", &self.history)
-            .field("unconfirmed", &self.unconfirmed)
             .field("refresh_on_duplicate", &self.refresh_on_duplicate)
             .field("lease", &self.lease)
             .field("event_time", &self.event_time)

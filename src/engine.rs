@@ -23,29 +23,19 @@ pub(crate) use self::replay::Gathered;
 use crate::claims::Claims;
 use crate::clock::{EngineClock, Reading};
 use crate::digest::{Digest, Digester};
+use crate::history::{HistoryTier, Unconfirmed};
 use crate::journal::Journal;
 use crate::long_memory::LongTier;
 use crate::mutation::{Place, Rule, meanwhile, obeys};
 use crate::stats::{Counters, Stats};
 use crate::stream_time::StreamTime;
-use crate::{History, Outcome, Refusal, Tier, Timestamp, Verdict, Window};
+use crate::{Outcome, Refusal, Tier, Timestamp, Verdict, Window};
 use std::time::Duration;
-
-/// The answer when the history says "maybe", and nothing can confirm it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Unconfirmed {
-    /// Duplicate: a new id is dropped with the history's false-positive rate.
-    #[default]
-    Duplicate,
-    /// Fresh: a duplicate from beyond the window is handled again, and can be told from a certainly
-    /// new id by its verdict.
-    Fresh,
-}
 
 /// The state that all handles share.
 pub(crate) struct Engine {
     pub(crate) window: Window,
-    pub(crate) history: Option<History>,
+    pub(crate) history: Option<HistoryTier>,
     pub(crate) unconfirmed: Unconfirmed,
     pub(crate) refresh_on_duplicate: bool,
     pub(crate) claims: Claims,
@@ -195,7 +185,7 @@ impl Engine {
         self.respect_claims(digest, outcome, at)
     }
 
-    fn check_with(&self, history: &History, digest: Digest, at: Reading) -> Verdict {
+    fn check_with(&self, history: &HistoryTier, digest: Digest, at: Reading) -> Verdict {
         // The memory of both tiers is asked for at the same time.
         self.window.prefetch(digest);
         let look = history.look(digest);
@@ -211,7 +201,7 @@ impl Engine {
 
     /// Checks an id that the history may have seen: a recent duplicate, which the window knows; or
     /// one from beyond the window, or a coincidence, which nothing here can tell apart.
-    pub(crate) fn check_known(&self, history: &History, digest: Digest, at: Reading) -> Verdict {
+    pub(crate) fn check_known(&self, history: &HistoryTier, digest: Digest, at: Reading) -> Verdict {
         // A duplicate must leave no trace in the window, or it would extend its id's stay.
         if self.unconfirmed == Unconfirmed::Duplicate && !self.refresh_on_duplicate {
             self.window.advance(at);
@@ -268,7 +258,7 @@ impl Engine {
             self.window.advance(at);
         }
         let window = self.window.stats(at.time);
-        let history = self.history.as_ref().map(History::stats);
+        let history = self.history.as_ref().map(HistoryTier::stats);
         let counts = self.counters.sum();
         Stats {
             fresh: counts.fresh(),

@@ -233,12 +233,11 @@ pub use dedup::{
     Token,
 };
 pub use digest::{Digest, Digester};
-pub use engine::Unconfirmed;
 pub use error::SegmentError;
 pub use error::{Error, JournalError, Loss};
 pub use event_time::EventTime;
 pub use first_seen::FirstSeen;
-pub use history::{History, HistoryStats};
+pub use history::{History, HistoryStats, Unconfirmed};
 pub use journal::DurableSegments;
 pub use journal::{
     Damage, Defect, DurableFile, DurableFiles, Flush, Inspection, JournalOptions, JournalStats, Position, Recovery,

@@ -9,6 +9,7 @@ mod witness;
 pub use crate::digest::{DigestKey, DigestKind, WantedKey};
 pub use crate::engine::Tried;
 pub use crate::hint::collect;
+pub use crate::history::HistoryTier;
 pub use crate::memory::{Line, Lines, available_bytes, prefetch};
 pub use crate::process::salt;
 pub use memory::{Guess, Memory};

@@ -5,7 +5,8 @@
 //! threads, without a test harness: so ThreadSanitizer, which knows these but not std's, can judge
 //! them (`scripts/sanitizers`).
 
-use hapax::{Dedup, Digester, History, Int, ManualClock, Outcome, Timestamp, Unconfirmed, Window};
+use hapax::seam::HistoryTier;
+use hapax::{Dedup, Digester, Int, ManualClock, Outcome, Timestamp, Unconfirmed, Window};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -86,7 +87,10 @@ fn one_is_told_fresh(with_history: bool) {
     let hour = Duration::from_secs(3600);
     let mut builder = Dedup::builder().window(hour).capacity(1).growth_thread(false).clock(ManualClock::new());
     if with_history {
-        builder = builder.history(2 * hour, 1e-3, IDS as usize).unconfirmed(Unconfirmed::Fresh);
+        builder = builder.history(hapax::History {
+            unconfirmed: Unconfirmed::Fresh,
+            ..testkit::history(2 * hour, 1e-3, IDS as usize)
+        });
     }
     let dedup = builder.build().unwrap();
     let fresh: Vec<AtomicU8> = (0..IDS).map(|_| AtomicU8::new(0)).collect();
@@ -156,7 +160,7 @@ fn what_is_forgotten_is_fresh() {
 }
 
 fn a_history_misses_nothing() {
-    let history = History::new(Duration::from_secs(10), 1e-2, 20_000).unwrap();
+    let history = HistoryTier::new(Duration::from_secs(10), 1e-2, 20_000).unwrap();
     let digester = Digester::with_seed(9);
     together(40, |thread, second| {
         let at = Timestamp::from_secs(second);

@@ -7,10 +7,11 @@ use crate::clock::{EngineClock, HUNDRED_YEARS};
 use crate::digest::{DigestKey, Digester};
 use crate::engine::Engine;
 use crate::error::check;
+use crate::history::HistoryTier;
 use crate::stats::Counters;
 use crate::stream_time::{Policy, StreamTime};
 use crate::window::Ticks;
-use crate::{Dedup, Error, History, Window};
+use crate::{Dedup, Error, History, Unconfirmed, Window};
 use std::sync::Arc;
 
 impl Builder {
@@ -33,13 +34,9 @@ impl Builder {
     /// Checks the options that no part of the engine checks by itself.
     fn validate(&self) -> Result<(Ticks, Policy), Error> {
         let ticks = Ticks::of_window(self.window)?;
-        if let Some((horizon, ..)) = self.history {
+        if let Some(History { horizon, .. }) = self.history {
             let expected = format!("at least the window, {:?}", self.window);
             check(horizon >= self.window, "history.horizon", horizon, expected)?;
-        }
-        if let Some(unconfirmed) = self.unconfirmed {
-            let expected = "a history, without which it means nothing";
-            check(self.history.is_some(), "unconfirmed", unconfirmed, expected)?;
         }
         self.validate_long_memory()?;
         let has_end = !self.lease.is_zero() && self.lease <= HUNDRED_YEARS;
@@ -61,7 +58,7 @@ impl Builder {
         let expected = "at least 1 MiB";
         check(sort_memory_bytes >= 1 << 20, "long_memory.sort_memory_bytes", sort_memory_bytes, expected)?;
         let expected = "none with option `long_memory`, which knows what a history guesses";
-        if let Some((horizon, ..)) = self.history {
+        if let Some(History { horizon, .. }) = self.history {
             check(false, "history", horizon, expected)?;
         }
         Ok(())
@@ -82,13 +79,15 @@ impl Builder {
     fn assemble(&self, policy: Policy, clock: EngineClock, key: DigestKey) -> Result<(Engine, Digester), Error> {
         let window = Window::with_growth(self.window, self.capacity, self.max_memory_bytes, self.growth_thread)?
             .refresh_on_duplicate(self.refresh_on_duplicate);
-        let history = self.history.map(|(horizon, rate, ids)| History::new(horizon, rate, ids)).transpose()?;
+        let history =
+            self.history.map(|of| HistoryTier::new(of.horizon, of.false_positive_rate, of.ids)).transpose()?;
         let unscoped = Digester::from(key);
         let digester = self.scope.as_ref().map_or_else(|| unscoped.clone(), |scope| unscoped.scoped(scope));
         let engine = Engine {
             window,
             history,
-            unconfirmed: self.unconfirmed.unwrap_or_default(),
+            // Without a history nothing asks for it.
+            unconfirmed: self.history.map_or(Unconfirmed::Duplicate, |history| history.unconfirmed),
             refresh_on_duplicate: self.refresh_on_duplicate,
             claims: Claims::new(),
             lease: self.lease,

@@ -88,7 +88,7 @@ impl OnDisk {
 /// Replays the journal into an engine, which goes on with it. Returns the time at which it was
 /// written last.
 fn replay(journal: Opened, engine: &mut Engine, key: DigestKey, options: &Builder) -> Result<Resumed, Error> {
-    let horizon = options.history.map(|(horizon, ..)| horizon);
+    let horizon = options.history.map(|history| history.horizon);
     let retention = crate::journal::sizing::retention(options.window, engine.window.tick(), horizon);
     // Ids that are read must not be lost while memory is made ready for them.
     engine.window.grow_in_thread(false);

@@ -4,12 +4,12 @@ use super::claims::Respected;
 use super::{DUPLICATE, Engine, FRESH_BY_HISTORY, FRESH_BY_WINDOW, IN_PROGRESS, Noting};
 use crate::clock::Reading;
 use crate::digest::Digest;
-use crate::history::Look;
+use crate::history::{HistoryTier, Look};
 use crate::id_set::{CHUNK, IdSet};
 use crate::journal::Journal;
 use crate::stats::Counts;
 use crate::window::{Checked, Chunk, FEW};
-use crate::{History, Timestamp, Verdict, hint};
+use crate::{Timestamp, Verdict, hint};
 
 /// The most ids of a chunk that the window may lack, if those that it has are to be found first.
 const REST_MAX: usize = CHUNK / 4;
@@ -104,7 +104,7 @@ impl Engine {
     #[inline]
     fn check_batch_with(
         &self,
-        history: &History,
+        history: &HistoryTier,
         digests: impl Iterator<Item = Digest>,
         at: Reading,
         verdicts: &mut Vec<Verdict>,
@@ -162,7 +162,7 @@ impl Engine {
     #[inline(never)]
     fn check_repeated(
         &self,
-        history: &History,
+        history: &HistoryTier,
         chunk: &mut Chunk,
         at: Reading,
         Answers { verdicts, counts }: Answers<'_>,
@@ -188,7 +188,7 @@ impl Engine {
     #[inline(always)]
     fn check_looked(
         &self,
-        history: &History,
+        history: &HistoryTier,
         chunk: &mut Chunk,
         Looked { looks, known }: Looked<'_>,
         at: Reading,

@@ -1,10 +1,11 @@
 //! Claims of many ids at once: one lock serves all ids of a shard, and the window is asked for as
 //! many at once as in any batch.
 
+use super::Engine;
 use super::claims::{At, Tried};
-use super::{Engine, Unconfirmed};
 use crate::claims::{DoneIds, Ended, Insertion, Locked, Request, sort_by_shard};
 use crate::digest::Digest;
+use crate::history::Unconfirmed;
 use crate::id_set::{CHUNK, IdSet};
 use crate::window::{Chunk, FEW, TableMemory};
 use std::time::Duration;

@@ -1,10 +1,10 @@
 //! The decisions that claims and the tiers make together.
 
-use super::{DUPLICATE, Engine, Noting, Unconfirmed};
+use super::{DUPLICATE, Engine, Noting};
 use crate::claims::{Begun, DoneIds, Ended, Fingerprint, Request};
 use crate::clock::Reading;
 use crate::digest::Digest;
-use crate::history::History;
+use crate::history::{HistoryTier, Unconfirmed};
 use crate::id_set::IdSet;
 use crate::window::Chunk;
 use crate::{Outcome, Timestamp, Verdict};
@@ -207,7 +207,7 @@ impl Engine {
     }
 
     /// Tries to claim an id that the history may have seen, which counts as done.
-    pub(crate) fn claim_known(&self, history: &History, request: &Request, at: Reading) -> Tried {
+    pub(crate) fn claim_known(&self, history: &HistoryTier, request: &Request, at: Reading) -> Tried {
         if let Some(begun) = self.claims.look(request, &At(self, at)) {
             return begun.into();
         }
@@ -219,7 +219,7 @@ impl Engine {
     }
 
     /// Answers like a check of the id, so that the window slides.
-    fn refresh_known(&self, history: &History, request: &Request, at: Reading) -> Tried {
+    fn refresh_known(&self, history: &HistoryTier, request: &Request, at: Reading) -> Tried {
         let noting = self.journal.as_deref().map(Noting::begin);
         let verdict = self.check_known(history, request.id, at);
         if let Some(noting) = noting {

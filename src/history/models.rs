@@ -4,7 +4,7 @@
 //! The code is the history's own, with one block. A thread that stalls anywhere, for however long,
 //! does no harm.
 
-use super::History;
+use super::HistoryTier;
 use super::block::Shape;
 use super::rotating::TICK_NANOS;
 use super::sizing::Size;
@@ -87,7 +87,7 @@ scenarios! {
 }
 
 struct World {
-    history: History,
+    history: HistoryTier,
     /// The record of all calls. It is no part of the model: no thread waits for it, and it orders
     /// nothing.
     calls: Mutex<Vec<Call>>,
@@ -119,9 +119,9 @@ fn run(scenario: &'static Scenario) {
 }
 
 /// Returns a history of one block.
-fn history() -> History {
+fn history() -> HistoryTier {
     let size = Size { shape: Shape { words: 2, bits: 4 }, blocks: 1 };
-    History::of_size(Duration::from_nanos(HORIZON_TICKS * TICK_NANOS), size).unwrap()
+    HistoryTier::of_size(Duration::from_nanos(HORIZON_TICKS * TICK_NANOS), size).unwrap()
 }
 
 fn digest(id: Id) -> Digest {

@@ -29,11 +29,12 @@ use std::time::Duration;
 /// The history alone. It answers whether a digest has, possibly, been seen within the horizon.
 ///
 /// ```
-/// use hapax::{Digester, History, Outcome, Timestamp};
+/// use hapax::seam::HistoryTier;
+/// use hapax::{Digester, Outcome, Timestamp};
 /// use std::time::Duration;
 ///
 /// let digester = Digester::random()?;
-/// let history = History::new(Duration::from_secs(3600), 1e-3, 1_000_000)?;
+/// let history = HistoryTier::new(Duration::from_secs(3600), 1e-3, 1_000_000)?;
 /// let id = digester.digest("order-17");
 /// assert_eq!(history.check(id, Timestamp::from_secs(0)), Outcome::Fresh);
 /// assert_eq!(history.check(id, Timestamp::from_secs(3600)), Outcome::Duplicate);
@@ -57,15 +58,14 @@ use std::time::Duration;
 ///
 /// # Cost
 ///
-/// Memory, all allocated by [`new`](History::new), in bytes for each of `ids`: 1.6 at a rate of 10
-/// %, 3.1 at 1 %, 5.0 at 1e-3, 7.0 at 1e-4, 10.0 at 1e-5, 13.8 at 1e-6. A check reads one cache
-/// line; an insertion sets bits with two atomic operations, at 1e-4 and below with four. No locks,
-/// no allocation, no thread.
+/// That of the options, [`History`](crate::History): memory, all allocated by
+/// [`new`](HistoryTier::new); a check reads one cache line, an insertion sets bits with two or four
+/// atomic operations. No locks, no allocation, no thread.
 ///
 /// Idea: blocked Bloom filters (Putze, Sanders and Singler, 2007); two buffers in turn as in the
 /// double-buffering Bloom filters of Chang, Feng and Li (2004), here side by side in one cache
 /// line.
-pub struct History {
+pub struct HistoryTier {
     pub(super) blocks: Lines<Block>,
     /// The state of each shard: when its current generation began, and which one that is.
     pub(super) turns: Box<[AtomicU64]>,
@@ -74,7 +74,7 @@ pub struct History {
     pub(super) horizon_ticks: u64,
 }
 
-/// The contents of a [`History`].
+/// The contents of a [`HistoryTier`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct HistoryStats {
@@ -116,7 +116,7 @@ const SHARD_BLOCKS: usize = 1024;
 /// Nanoseconds per tick: any time fits into a shard's word.
 pub(super) const TICK_NANOS: u64 = 4;
 
-impl History {
+impl HistoryTier {
     /// Returns a history of `horizon` for up to `ids` digests within any horizon.
     ///
     /// # Errors
@@ -136,7 +136,7 @@ impl History {
 
     /// Returns a history of these dimensions.
     pub(crate) fn of_size(horizon: Duration, size: Size) -> Result<Self, Error> {
-        Ok(History {
+        Ok(HistoryTier {
             blocks: Lines::new(size.blocks, "history")?,
             turns: (0..Self::shards_of(size.blocks)).map(|_| AtomicU64::new(Turn::UNUSED.0)).collect(),
             shape: size.shape,
@@ -414,9 +414,9 @@ impl History {
     }
 }
 
-impl std::fmt::Debug for History {
+impl std::fmt::Debug for HistoryTier {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("History")
+        f.debug_struct("HistoryTier")
             .field("blocks", &self.blocks.len())
             .field("shape", &self.shape)
             .finish_non_exhaustive()

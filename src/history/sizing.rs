@@ -170,15 +170,15 @@ mod tests {
 
     #[test]
     fn the_rate_of_a_budget_is_the_least_that_fits() {
-        use crate::History;
+        use crate::history::HistoryTier;
         use std::time::Duration;
         let ids = 100_000;
         for bits_an_id in [4, 10, 16, 30, 40, 52, 56, 60, 100, 160] {
             let bytes = ids * bits_an_id / 8;
             let rate = rate_in(bytes as u64, ids);
-            let history = History::new(Duration::from_secs(1), rate, ids).unwrap();
+            let history = HistoryTier::new(Duration::from_secs(1), rate, ids).unwrap();
             let taken = history.stats().bytes;
-            assert!(taken <= bytes + size_of::<History>(), "{bits_an_id} bits: {taken} of {bytes} bytes at {rate}");
+            assert!(taken <= bytes + size_of::<HistoryTier>(), "{bits_an_id} bits: {taken} of {bytes} bytes at {rate}");
             // From one number of words to the other there is a step.
             assert!(taken as f64 > 0.9 * bytes as f64, "{bits_an_id} bits: {taken} of {bytes} bytes at {rate}");
         }

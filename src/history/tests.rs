@@ -1,6 +1,6 @@
 //! Tests of the history's own figures, and of the agreement of all ways to ask it.
 
-use super::History;
+use super::HistoryTier;
 use super::block::Shape;
 use super::rotating::TICK_NANOS;
 use super::sizing::Size;
@@ -14,7 +14,8 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 #[test]
 fn a_batch_is_answered_like_its_digests_one_by_one() {
-    let (one_by_one, batched) = (History::new(HOUR, 1e-3, 1_000).unwrap(), History::new(HOUR, 1e-3, 1_000).unwrap());
+    let (one_by_one, batched) =
+        (HistoryTier::new(HOUR, 1e-3, 1_000).unwrap(), HistoryTier::new(HOUR, 1e-3, 1_000).unwrap());
     let digester = Digester::with_seed(4);
     // Of 300 numbers each occurs twice, in the same batch or in another.
     let digests: Vec<_> = (0..600_u64).map(|i| digester.digest((i * 7 % 300).to_le_bytes())).collect();
@@ -32,7 +33,7 @@ fn a_batch_is_answered_like_its_digests_one_by_one() {
 #[test]
 fn it_takes_its_blocks_a_word_for_each_1024_of_them_and_itself() {
     for ids in [1, 1_000, 100_000, 3_000_000] {
-        let bytes = History::new(HOUR, 1e-2, ids).unwrap().stats().bytes - size_of::<History>();
+        let bytes = HistoryTier::new(HOUR, 1e-2, ids).unwrap().stats().bytes - size_of::<HistoryTier>();
         let blocks = (1..=bytes / 64).rev().find(|blocks| 64 * blocks + 8 * blocks.div_ceil(1024) == bytes);
         let bits_an_id = blocks.map(|blocks| blocks as f64 * 512.0 / ids as f64);
         assert!(
@@ -44,7 +45,7 @@ fn it_takes_its_blocks_a_word_for_each_1024_of_them_and_itself() {
 
 #[test]
 fn the_first_moment_is_one_like_any_other() {
-    let history = History::new(HOUR, 1e-3, 1_000).unwrap();
+    let history = HistoryTier::new(HOUR, 1e-3, 1_000).unwrap();
     let digest = Digester::with_seed(4).digest("first");
     assert_eq!(history.check(digest, Timestamp::from_nanos(0)), Outcome::Fresh);
     assert_eq!(history.check(digest, Timestamp::from_nanos(1)), Outcome::Duplicate);
@@ -55,7 +56,7 @@ fn the_first_moment_is_one_like_any_other() {
 fn an_id_is_remembered_for_a_horizon_to_the_tick_and_not_for_two() {
     const MILLISECOND: Duration = Duration::from_millis(1);
     let horizon = MILLISECOND.as_nanos() as u64 / TICK_NANOS;
-    let history = History::new(MILLISECOND, 1e-9, 1_000).unwrap();
+    let history = HistoryTier::new(MILLISECOND, 1e-9, 1_000).unwrap();
     let digester = Digester::with_seed(4);
     let digest = |tick: u64| digester.digest(tick.to_le_bytes());
     // Something is inserted at every tick, so each generation begins as early as it can. It is the
@@ -79,7 +80,7 @@ fn an_id_is_remembered_for_a_horizon_to_the_tick_and_not_for_two() {
 
 #[test]
 fn a_generation_that_is_over_leaves_nothing_in_any_block() {
-    let history = History::new(HOUR, 1e-4, 20_000).unwrap();
+    let history = HistoryTier::new(HOUR, 1e-4, 20_000).unwrap();
     let shards = history.turns.len();
     assert!(shards > 1 && !history.blocks.len().is_multiple_of(shards), "{shards} shards, the last one shorter");
     let digester = Digester::with_seed(4);
@@ -102,7 +103,7 @@ fn a_shard_that_turns_leaves_the_ids_of_others() {
     // In the first shard and in the last one.
     let id = |place: u64, number: u64| Digest { place, mark: number << 32 | 0x9e37_79b9 };
     for [turning, other] in [[0, u64::MAX], [u64::MAX, 0]] {
-        let history = History::new(HOUR, 1e-4, 20_000).unwrap();
+        let history = HistoryTier::new(HOUR, 1e-4, 20_000).unwrap();
         assert!(history.turns.len() > 1);
         let insert = |place, number, hours| history.insert(id(place, number), Timestamp::from_secs(1) + hours * HOUR);
         (0..2).for_each(|hours| insert(turning, u64::from(hours), hours));
@@ -123,9 +124,9 @@ fn at(tick: u64) -> Timestamp {
     Timestamp::from_nanos(tick * TICK_NANOS)
 }
 
-fn of_one_block() -> History {
+fn of_one_block() -> HistoryTier {
     let size = Size { shape: Shape { words: 2, bits: 4 }, blocks: 1 };
-    let history = History::of_size(Duration::from_nanos(HORIZON_TICKS * TICK_NANOS), size).unwrap();
+    let history = HistoryTier::of_size(Duration::from_nanos(HORIZON_TICKS * TICK_NANOS), size).unwrap();
     (1..).zip([300, BEGAN]).for_each(|(id, tick)| history.insert(digest(id), at(tick)));
     history
 }
@@ -135,7 +136,7 @@ fn digest(id: u64) -> Digest {
     DIGESTER.digest(id.to_le_bytes())
 }
 
-fn turn_of(history: &History) -> Turn {
+fn turn_of(history: &HistoryTier) -> Turn {
     Turn(history.turns[0].load(Ordering::Relaxed))
 }
 
@@ -181,7 +182,7 @@ fn a_caller_that_is_earlier_than_the_clearing_changes_nothing() {
 
 #[test]
 fn the_last_moments_are_too() {
-    let history = History::new(HOUR, 1e-6, 1_000).unwrap();
+    let history = HistoryTier::new(HOUR, 1e-6, 1_000).unwrap();
     let digester = Digester::with_seed(4);
     let digest = |id: u64| digester.digest(id.to_le_bytes());
     let horizon = HOUR.as_nanos() as u64;

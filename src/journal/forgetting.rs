@@ -110,6 +110,7 @@ mod tests {
     use super::super::JournalOptions;
     use super::super::restarts::{builder, clock};
     use super::super::simulated::Simulated;
+    use crate::history::history;
     use crate::mutation::{Place, Rule, at, leave_out};
     use crate::{ClaimOptions, Dedup, Forgotten, Tier};
     use std::time::Duration;
@@ -137,7 +138,7 @@ mod tests {
             let builder = builder(&disk, &clock, JournalOptions::new().checkpoints(checkpoints));
             let builder = builder.refresh_on_duplicate(true);
             match has_history {
-                true => builder.history(Duration::from_secs(1_000), 1e-4, 1_000).build().unwrap(),
+                true => builder.history(history(Duration::from_secs(1_000), 1e-4, 1_000)).build().unwrap(),
                 false => builder.build().unwrap(),
             }
         };

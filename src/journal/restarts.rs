@@ -4,6 +4,7 @@ use super::faults::directory;
 use super::simulated::{Call, Fault, Simulated, below};
 use super::{JournalOptions, Surroundings, SyncMode};
 use crate::clock::{Clocks, Machine, TimeBase};
+use crate::history::history;
 use crate::{Builder, Certainty, Clock, Dedup, JournalError, ManualClock, Timestamp};
 use std::sync::Arc;
 use std::time::Duration;
@@ -118,7 +119,7 @@ fn ids_that_are_appended_late_are_in_the_history_at_the_time_of_their_checks_onl
         let (disk, clock) = (Simulated::new(), clock());
         let options = || JournalOptions::new().deferred(true);
         let builder = || builder(&disk, &clock, options()).window(Duration::from_secs(10)).seed(7);
-        let open = || builder().history(HORIZON, 0.01, IDS as usize).build().unwrap();
+        let open = || builder().history(history(HORIZON, 0.01, IDS as usize)).build().unwrap();
         let check = |dedup: &Dedup, from: u32| {
             let mut verdicts = Vec::new();
             let ids = (from..from + IDS).map(|n| dedup.prepare(n.to_be_bytes())).collect::<Vec<_>>();

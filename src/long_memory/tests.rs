@@ -1,6 +1,7 @@
 //! Engines with a long memory on a simulated disk, in virtual time, without a thread.
 
 use crate::digest::{DigestKey, WantedKey};
+use crate::history::history;
 use crate::journal::restarts::{builder, clock};
 use crate::journal::simulated::Simulated;
 use crate::mutation::{Place, Rule, at, leave_out};
@@ -116,7 +117,7 @@ fn what_cannot_be_is_refused_with_its_option() {
     assert_eq!(refused(10, options.read_threads(0), |builder| builder), "long_memory.read_threads");
     assert_eq!(refused(10, options.read_threads(65), |builder| builder), "long_memory.read_threads");
     assert_eq!(refused(10, options.sort_memory_bytes(1), |builder| builder), "long_memory.sort_memory_bytes");
-    assert_eq!(refused(10, options, |builder| builder.history(RETENTION, 0.01, 1_000)), "history");
+    assert_eq!(refused(10, options, |builder| builder.history(history(RETENTION, 0.01, 1_000))), "history");
 }
 
 #[test]

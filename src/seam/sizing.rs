@@ -9,12 +9,13 @@ pub use crate::memory::LINE_BYTES;
 pub use crate::segments::{Needs, SPANS_PER_RETENTION_MAX};
 pub use crate::window::{Ticks, planned as window};
 
-use crate::{History, JournalOptions};
+use crate::JournalOptions;
+use crate::history::HistoryTier;
 use std::time::Duration;
 
 /// Returns the memory of a history of this size.
 pub fn history_bytes(size: Size) -> usize {
-    History::bytes_of(size.blocks)
+    HistoryTier::bytes_of(size.blocks)
 }
 
 /// Returns the time within which a journal commits, unless its options say another.

@@ -7,7 +7,7 @@ use crate::clock::SimulatedClock;
 use crate::clock::{Clocks, Machine as Host};
 use crate::journal::Surroundings;
 use crate::journal::simulated::{Call, Fault, Simulated};
-use crate::{Clock, Damage, Dedup, Error, EventTime, JournalOptions, ManualClock, Timestamp, Unconfirmed};
+use crate::{Clock, Damage, Dedup, Error, EventTime, History, JournalOptions, ManualClock, Timestamp, Unconfirmed};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,7 +72,8 @@ impl Machine {
         if let Some(history) = config.history {
             let unconfirmed = if history.unconfirmed_fresh { Unconfirmed::Fresh } else { Unconfirmed::Duplicate };
             let horizon = history.horizon(config.window());
-            builder = builder.history(horizon, history.rate(), HISTORY_IDS).unconfirmed(unconfirmed);
+            let (ids, false_positive_rate) = (HISTORY_IDS, history.rate());
+            builder = builder.history(History { horizon, ids, false_positive_rate, unconfirmed });
         }
         if let Some(retention) = config.retention() {
             builder = builder.long_memory(SEGMENTS, crate::LongMemory::new(retention));

@@ -103,7 +103,7 @@ use std::time::Duration;
 /// ```
 ///
 /// [`Dedup`](crate::Dedup) is this with a digester, a clock and, if wanted, a
-/// [`History`](crate::History) behind it.
+/// [`HistoryTier`](crate::history::HistoryTier) behind it.
 ///
 /// # Guarantees
 ///

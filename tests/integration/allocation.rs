@@ -59,8 +59,12 @@ fn checks_do_not_allocate() {
     let builder = || Dedup::builder().capacity(1_000).max_memory_bytes(64 << 10).window(Duration::from_secs(60));
     let engines = [
         builder().build().unwrap(),
-        builder().history(hour, 1e-3, 1_000).build().unwrap(),
-        builder().history(hour, 0.5, 10).unconfirmed(Unconfirmed::Fresh).refresh_on_duplicate(true).build().unwrap(),
+        builder().history(testkit::history(hour, 1e-3, 1_000)).build().unwrap(),
+        builder()
+            .history(hapax::History { unconfirmed: Unconfirmed::Fresh, ..testkit::history(hour, 0.5, 10) })
+            .refresh_on_duplicate(true)
+            .build()
+            .unwrap(),
     ];
     for dedup in engines {
         let mut verdicts = Vec::with_capacity(10_000);

@@ -2,7 +2,8 @@
 //! for come within any horizon, new ones are taken for known with at most the configured rate, and
 //! none is missed within the horizon. Seeds are fixed, so figures are the same at every run.
 
-use hapax::{Dedup, Digest, Digester, History, Outcome, Timestamp, Unconfirmed};
+use hapax::seam::HistoryTier;
+use hapax::{Dedup, Digest, Digester, Outcome, Timestamp};
 use std::collections::VecDeque;
 use std::time::Duration;
 use testkit::long;
@@ -32,13 +33,13 @@ trait Remembers {
 }
 
 struct Alone {
-    history: History,
+    history: HistoryTier,
     digester: Digester,
 }
 
 impl Alone {
     fn new(horizon: Duration, rate: f64, ids: usize, seed: u64) -> Self {
-        Alone { history: History::new(horizon, rate, ids).unwrap(), digester: Digester::with_seed(seed) }
+        Alone { history: HistoryTier::new(horizon, rate, ids).unwrap(), digester: Digester::with_seed(seed) }
     }
 
     fn digest(&self, id: u64) -> Digest {
@@ -65,7 +66,7 @@ struct InEngine(Dedup);
 impl InEngine {
     fn new(window: Duration, horizon: Duration, rate: f64, ids: usize, seed: u64) -> Self {
         let builder = Dedup::builder().window(window).capacity(ids).seed(seed);
-        let builder = builder.history(horizon, rate, ids).unconfirmed(Unconfirmed::Duplicate);
+        let builder = builder.history(testkit::history(horizon, rate, ids));
         InEngine(builder.build().unwrap())
     }
 }

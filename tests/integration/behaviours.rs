@@ -214,7 +214,7 @@ fn forgetting() {
     assert_eq!(dedup.stats().window.live, 0);
     assert!(dedup.check("a").is_fresh());
 
-    let (dedup, _) = engine(|b| b.history(MINUTE, 1e-3, 100));
+    let (dedup, _) = engine(|b| b.history(testkit::history(MINUTE, 1e-3, 100)));
     assert!(dedup.check("a").is_fresh());
     assert_eq!(dedup.forget("a"), Forgotten::ExceptByHistory);
     assert_eq!(dedup.forget("never seen"), Forgotten::Entirely);
@@ -233,7 +233,9 @@ fn verdicts_say_who_decided_and_how_surely() {
     assert_eq!(told(window_only.check("a")), (false, Window, Exact));
 
     for (policy, is_fresh) in [(Unconfirmed::Duplicate, false), (Unconfirmed::Fresh, true)] {
-        let (dedup, clock) = engine(|b| b.history(60 * MINUTE, 1e-6, 10_000).unconfirmed(policy));
+        let (dedup, clock) = engine(|b| {
+            b.history(hapax::History { unconfirmed: policy, ..testkit::history(60 * MINUTE, 1e-6, 10_000) })
+        });
         assert_eq!(told(dedup.check("a")), (true, History, Exact));
         assert_eq!(told(dedup.check("a")), (false, Window, Exact));
         clock.advance(10 * MINUTE);
@@ -254,7 +256,8 @@ fn verdicts_say_who_decided_and_how_surely() {
 #[test]
 fn a_duplicate_by_history_leaves_no_trace_in_the_window_unless_it_refreshes() {
     for refresh in [false, true] {
-        let (dedup, clock) = engine(|b| b.history(60 * MINUTE, 1e-6, 10_000).refresh_on_duplicate(refresh));
+        let (dedup, clock) =
+            engine(|b| b.history(testkit::history(60 * MINUTE, 1e-6, 10_000)).refresh_on_duplicate(refresh));
         assert!(dedup.check("a").is_fresh());
         clock.advance(2 * MINUTE);
         assert_eq!(dedup.check("a").tier(), Tier::History);
@@ -268,7 +271,8 @@ fn with_a_history_a_batch_answers_and_counts_as_one_by_one() {
         [false, true].into_iter().flat_map(|refresh| [(refresh, Unconfirmed::Duplicate), (refresh, Unconfirmed::Fresh)])
     {
         let engines = [(); 2].map(|()| {
-            engine(|b| b.history(60 * MINUTE, 1e-6, 10_000).refresh_on_duplicate(refresh).unconfirmed(unconfirmed))
+            let history = hapax::History { unconfirmed, ..testkit::history(60 * MINUTE, 1e-6, 10_000) };
+            engine(|b| b.history(history).refresh_on_duplicate(refresh))
         });
         let mut verdicts = vec![];
         // Ids of this minute, of those before, and new ones; several times in one batch, too.
@@ -292,7 +296,8 @@ fn with_a_history_a_batch_answers_and_counts_as_one_by_one() {
 #[test]
 fn an_evicted_id_that_the_history_remembers_is_still_a_duplicate() {
     // The smallest window there is holds some thousands of ids.
-    let (dedup, _) = engine(|b| b.capacity(1).max_memory_bytes(64 << 10).history(60 * MINUTE, 1e-6, 100_000));
+    let (dedup, _) =
+        engine(|b| b.capacity(1).max_memory_bytes(64 << 10).history(testkit::history(60 * MINUTE, 1e-6, 100_000)));
     let ids = 50_000_u64;
     (0..ids).for_each(|id| assert!(dedup.check(Int::from(id)).is_fresh()));
     assert!(dedup.stats().window.evicted_live > ids / 2);
@@ -304,23 +309,30 @@ fn an_evicted_id_that_the_history_remembers_is_still_a_duplicate() {
 #[test]
 fn invalid_options_are_refused_by_name_and_value() {
     type Configure = fn(Builder) -> Builder;
-    let refused: [(Configure, &str, &str); 16] = [
+    let refused: [(Configure, &str, &str); 15] = [
         (|b| b.window(Duration::ZERO), "window", "0ns"),
         (|b| b.window(Duration::from_nanos(99)), "window", "99ns"),
         (|b| b.window(Duration::MAX), "window", "18446744073709551615.999999999s"),
         (|b| b.capacity(0), "capacity", "0"),
         (|b| b.capacity(usize::MAX), "capacity", "18446744073709551615"),
-        (|b| b.history(2 * MINUTE, 0.0, 10), "history.false_positive_rate", "0"),
-        (|b| b.history(2 * MINUTE, 1.0, 10), "history.false_positive_rate", "1"),
-        (|b| b.history(2 * MINUTE, 7.7, 10), "history.false_positive_rate", "7.7"),
-        (|b| b.history(2 * MINUTE, -0.1, 10), "history.false_positive_rate", "-0.1"),
-        (|b| b.history(2 * MINUTE, f64::NAN, 10), "history.false_positive_rate", "NaN"),
-        (|b| b.history(2 * MINUTE, f64::INFINITY, 10), "history.false_positive_rate", "inf"),
-        (|b| b.history(2 * MINUTE, 1e-3, 0), "history.ids", "0"),
-        (|b| b.history(MINUTE / 2, 1e-3, 10), "history.horizon", "30s"),
-        (|b| b.history(Duration::MAX, 1e-3, 10), "history.horizon", "18446744073709551615.999999999s"),
-        (|b| b.window(Duration::from_micros(1)).history(Duration::from_micros(10), 1e-3, 1), "history.horizon", "10µs"),
-        (|b| b.unconfirmed(Unconfirmed::Fresh), "unconfirmed", "Fresh"),
+        (|b| b.history(testkit::history(2 * MINUTE, 0.0, 10)), "history.false_positive_rate", "0"),
+        (|b| b.history(testkit::history(2 * MINUTE, 1.0, 10)), "history.false_positive_rate", "1"),
+        (|b| b.history(testkit::history(2 * MINUTE, 7.7, 10)), "history.false_positive_rate", "7.7"),
+        (|b| b.history(testkit::history(2 * MINUTE, -0.1, 10)), "history.false_positive_rate", "-0.1"),
+        (|b| b.history(testkit::history(2 * MINUTE, f64::NAN, 10)), "history.false_positive_rate", "NaN"),
+        (|b| b.history(testkit::history(2 * MINUTE, f64::INFINITY, 10)), "history.false_positive_rate", "inf"),
+        (|b| b.history(testkit::history(2 * MINUTE, 1e-3, 0)), "history.ids", "0"),
+        (|b| b.history(testkit::history(MINUTE / 2, 1e-3, 10)), "history.horizon", "30s"),
+        (
+            |b| b.history(testkit::history(Duration::MAX, 1e-3, 10)),
+            "history.horizon",
+            "18446744073709551615.999999999s",
+        ),
+        (
+            |b| b.window(Duration::from_micros(1)).history(testkit::history(Duration::from_micros(10), 1e-3, 1)),
+            "history.horizon",
+            "10µs",
+        ),
     ];
     for (configure, name, value) in refused {
         let error = configure(Dedup::builder().window(MINUTE)).build().expect_err(name);
@@ -337,8 +349,8 @@ fn invalid_options_are_refused_by_name_and_value() {
 fn memory_that_cannot_be_had_is_an_error() {
     let too_much = [
         Dedup::builder().capacity(1 << 48).build(),
-        Dedup::builder().history(600 * MINUTE, 1e-6, usize::MAX).build(),
-        Dedup::builder().history(600 * MINUTE, 0.5, 1 << 50).build(),
+        Dedup::builder().history(testkit::history(600 * MINUTE, 1e-6, usize::MAX)).build(),
+        Dedup::builder().history(testkit::history(600 * MINUTE, 0.5, 1 << 50)).build(),
     ];
     for result in too_much {
         let error = result.expect_err("no machine has that much");
@@ -351,7 +363,7 @@ fn memory_that_cannot_be_had_is_an_error() {
 #[test]
 fn any_rate_between_0_and_1_will_do() {
     for rate in [1e-9, 1e-6, 0.5, 0.99] {
-        let (dedup, _) = engine(|b| b.history(MINUTE, rate, 1_000));
+        let (dedup, _) = engine(|b| b.history(testkit::history(MINUTE, rate, 1_000)));
         let mut verdicts = vec![];
         dedup.check_batch((0..1_000_u64).map(Int::from), &mut verdicts);
         assert!((0..1_000_u64).all(|id| dedup.check(Int::from(id)).is_duplicate()));
@@ -372,7 +384,8 @@ fn secrets_are_not_printed() {
 fn a_history_counts_from_the_largest_time_seen() {
     let seconds = Timestamp::from_secs;
     let horizon = Duration::from_secs(256); // a tick of it is a second
-    let dedup = Dedup::builder().window(Duration::from_secs(10)).history(horizon, 1e-6, 100).build().unwrap();
+    let dedup =
+        Dedup::builder().window(Duration::from_secs(10)).history(testkit::history(horizon, 1e-6, 100)).build().unwrap();
     assert!(dedup.check_at("first", seconds(1_000)).is_fresh());
     dedup.check_batch_at([] as [&str; 0], seconds(1_400), &mut Vec::new());
     assert!(dedup.check_at("late", seconds(1_255)).is_fresh());

@@ -1,8 +1,6 @@
 //! The time at which an id was first seen: never outside of what is said, whatever happened since.
 
-use hapax::{
-    Clock, Dedup, EventTime, FirstSeen, Int, JournalOptions, ManualClock, Tier, Timestamp, Unconfirmed, Verdict,
-};
+use hapax::{Clock, Dedup, EventTime, FirstSeen, Int, JournalOptions, ManualClock, Tier, Timestamp, Verdict};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -255,8 +253,9 @@ fn an_id_that_is_refreshed_where_entries_move_tells_the_last_time() {
 #[test]
 fn of_what_the_window_does_not_have_there_is_no_time() {
     let clock = ManualClock::new();
-    let builder = Dedup::builder().window(secs(60)).history(secs(6_000), 1e-6, 1_000).clock(clock.clone());
-    let dedup = builder.unconfirmed(Unconfirmed::Duplicate).build().unwrap();
+    let builder =
+        Dedup::builder().window(secs(60)).history(testkit::history(secs(6_000), 1e-6, 1_000)).clock(clock.clone());
+    let dedup = builder.build().unwrap();
     assert_eq!(dedup.first_seen("a"), None);
     let (verdict, first) = dedup.check_first_seen("a");
     assert!(verdict.is_fresh() && first.is_none());

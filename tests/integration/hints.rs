@@ -52,7 +52,7 @@ fn check_in_each_way(dedup: &Dedup) {
 fn engines_believe_no_announcement() {
     check_in_each_way(&Dedup::builder().build().unwrap());
     let hour = std::time::Duration::from_secs(3600);
-    check_in_each_way(&Dedup::builder().history(hour, 1e-3, 10_000).build().unwrap());
+    check_in_each_way(&Dedup::builder().history(testkit::history(hour, 1e-3, 10_000)).build().unwrap());
 }
 
 #[test]

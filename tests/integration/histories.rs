@@ -39,7 +39,8 @@ fn cases() -> Vec<Case> {
     let semantics = Semantics::of_hapax(WINDOW);
     let horizon = WINDOW * 4;
     // The rate of wrong guesses is so low that none is expected in a campaign.
-    let history = |unconfirmed| engine().history(horizon, 1e-13, 400_000).unconfirmed(unconfirmed);
+    let history =
+        |unconfirmed| engine().history(hapax::History { unconfirmed, ..testkit::history(horizon, 1e-13, 400_000) });
     let patient = Semantics::of_hapax(PATIENT);
     let real_clocks = Workload { clocks: Clocks::Real(Instant::now()), window: PATIENT, ..workload() };
     let drift = workload().operations_per_window / 8 / 4;

@@ -1,6 +1,7 @@
 //! Measures the rates that are promised. Seeds are fixed, so the figures are the same at every run.
 
-use hapax::{Dedup, Digester, History, Int, Outcome, Timestamp};
+use hapax::seam::HistoryTier;
+use hapax::{Dedup, Digester, Int, Outcome, Timestamp};
 use std::time::Duration;
 use testkit::long;
 
@@ -20,7 +21,7 @@ fn false_positive_rate(rate: f64, ids: u64, asked: u64) -> f64 {
     println!("rate {rate}, {ids} ids, seed {seed}");
     let digester = Digester::with_seed(seed);
     let digest = |id: u64| digester.digest(id.to_le_bytes());
-    let history = History::new(HOUR, rate, ids as usize).unwrap();
+    let history = HistoryTier::new(HOUR, rate, ids as usize).unwrap();
     // The second generation begins with the first insertion after the horizon and its slack.
     for (generation, at) in [Timestamp::from_secs(1_000_000), Timestamp::from_secs(1_004_000)].into_iter().enumerate() {
         let first = generation as u64 * ids;
@@ -72,7 +73,7 @@ fn the_false_positive_rate_is_what_was_asked_for() {
 #[test]
 fn a_burst_of_all_ids_at_once_keeps_the_rate() {
     let digester = Digester::with_seed(23);
-    let history = History::new(HOUR, 1e-3, 100_000).unwrap();
+    let history = HistoryTier::new(HOUR, 1e-3, 100_000).unwrap();
     let at = Timestamp::from_secs(5);
     (0..100_000_u64).for_each(|id| history.insert(digester.digest(id.to_le_bytes()), at));
     let found = (0..1_000_000_u64).filter(|i| history.contains(digester.digest((u64::MAX - i).to_le_bytes()))).count();
@@ -82,7 +83,7 @@ fn a_burst_of_all_ids_at_once_keeps_the_rate() {
 #[test]
 fn an_overfull_history_reports_the_rate_that_it_has() {
     let digester = Digester::with_seed(29);
-    let history = History::new(HOUR, 1e-3, 10_000).unwrap();
+    let history = HistoryTier::new(HOUR, 1e-3, 10_000).unwrap();
     (0..30_000_u64).for_each(|id| history.insert(digester.digest(id.to_le_bytes()), Timestamp::from_secs(5)));
     let asked = 100_000;
     let found = (0..asked).filter(|i| history.contains(digester.digest((u64::MAX - i).to_le_bytes()))).count();
@@ -97,7 +98,7 @@ fn generations_turn_without_forgetting() {
     let digester = Digester::with_seed(31);
     let digest = |id: u64| digester.digest(id.to_le_bytes());
     let per_second = long(10, 20);
-    let history = History::new(HOUR, 1e-4, 3_600 * per_second as usize).unwrap();
+    let history = HistoryTier::new(HOUR, 1e-4, 3_600 * per_second as usize).unwrap();
     let seconds = 20 * 3_600_u64;
     let mut inserted = vec![];
     for second in 0..seconds {

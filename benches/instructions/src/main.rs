@@ -7,7 +7,7 @@
 //! window has been filled twice before the first id counts. The seed is fixed, and no thread runs
 //! beside.
 
-use hapax::{Attempt, Dedup, Int, Timestamp, Verdict};
+use hapax::{Attempt, Dedup, History, Int, Timestamp, Unconfirmed, Verdict};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -113,7 +113,12 @@ fn mix(number: u64) -> u64 {
 fn run(path: &Path, batches_counted: usize) {
     let mut builder = Dedup::builder().window(WINDOW).capacity(LIVE as usize).seed(1).refresh_on_duplicate(path.slides);
     if path.history {
-        builder = builder.history(WINDOW * 2, 1e-3, 2 * LIVE as usize);
+        builder = builder.history(History {
+            horizon: WINDOW * 2,
+            ids: 2 * LIVE as usize,
+            false_positive_rate: 1e-3,
+            unconfirmed: Unconfirmed::Duplicate,
+        });
     }
     let dedup = builder.build().expect("it is small");
     // All are new until the window is full, so that it is full whatever comes then.

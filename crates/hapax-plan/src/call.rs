@@ -31,7 +31,11 @@ impl Plan {
         line(format!("max_memory_bytes({})", number(self.window.max_memory_bytes)));
         if let Some(history) = &self.history {
             let (horizon, rate) = (duration(history.horizon), history.false_positive_rate);
-            line(format!("history({horizon}, {rate:e}, {})", number(history.ids)));
+            let ids = number(history.ids);
+            line(format!(
+                "history(History {{\n        horizon: {horizon},\n        ids: {ids},\n        \
+                 false_positive_rate: {rate:e},\n        unconfirmed: Unconfirmed::Duplicate,\n    }})"
+            ));
         }
         if let Some(claims) = &self.claims {
             line(format!("lease({})", duration(claims.lease)));
@@ -67,7 +71,8 @@ impl Plan {
         let mut options = format!("--window {duration} --capacity {capacity} --max-memory {}", window.max_memory_bytes);
         if let Some(history) = &self.history {
             let (horizon, rate) = (Time(history.horizon), history.false_positive_rate);
-            write!(options, " --history {horizon}:{rate:e}:{}", history.ids).expect("a string takes everything");
+            write!(options, " --history {horizon}:{rate:e}:{} --unconfirmed duplicate", history.ids)
+                .expect("a string takes everything");
         }
         if self.journal.is_some() {
             options += " --state journal";

@@ -3,6 +3,7 @@
 use super::memory::HistorySize;
 use super::{Demand, SECONDS_A_DAY};
 use hapax::seam::sizing::Size;
+use hapax::{History, Unconfirmed};
 use std::time::Duration;
 
 /// The history of a [`Plan`](crate::Plan).
@@ -27,6 +28,13 @@ pub struct HistoryPlan {
 }
 
 impl HistoryPlan {
+    /// Returns the options of the engine's history. What it guesses is a duplicate, as the plan
+    /// counts it.
+    pub(super) fn options(&self) -> History {
+        let HistoryPlan { horizon, ids, false_positive_rate, .. } = *self;
+        History { horizon, ids, false_positive_rate, unconfirmed: Unconfirmed::Duplicate }
+    }
+
     pub(super) fn of(demand: &Demand, history: &HistorySize) -> Self {
         let horizon = demand.horizon.unwrap_or_default();
         let fresh = demand.fresh_per_second();

@@ -154,7 +154,7 @@ impl Plan {
             .capacity(window.capacity)
             .max_memory_bytes(window.max_memory_bytes);
         let builder = match &self.history {
-            Some(history) => builder.history(history.horizon, history.false_positive_rate, history.ids),
+            Some(history) => builder.history(history.options()),
             None => builder,
         };
         match &self.claims {

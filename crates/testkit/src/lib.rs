@@ -36,6 +36,11 @@ pub mod redis_server;
 #[cfg(all(unix, feature = "consumers"))]
 pub mod redriven;
 
+/// A history whose guess is taken for a duplicate.
+pub fn history(horizon: std::time::Duration, false_positive_rate: f64, ids: usize) -> hapax::History {
+    hapax::History { horizon, ids, false_positive_rate, unconfirmed: hapax::Unconfirmed::Duplicate }
+}
+
 pub use long::long;
 pub use skipped::{skipped, skipped_without};
 

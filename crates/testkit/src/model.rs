@@ -33,7 +33,7 @@ impl Config {
             .trusted_ids();
         if let Some(unconfirmed) = self.history {
             // A rate so low that no coincidence disturbs.
-            builder = builder.history(self.horizon, 1e-12, 1_000).unconfirmed(unconfirmed);
+            builder = builder.history(hapax::History { unconfirmed, ..crate::history(self.horizon, 1e-12, 1_000) });
         }
         builder.build().expect("these options are valid")
     }

@@ -8,6 +8,7 @@ use super::Fields;
 use super::files::{self, Genuine};
 use crate::clock::{Clocks, Machine};
 use crate::error::JournalError;
+use crate::history::history;
 use crate::{Damage, Dedup, Error, Int, JournalOptions, ManualClock, Timestamp};
 use std::fmt::Write;
 use std::path::Path;
@@ -84,7 +85,7 @@ fn builder(has_history: bool) -> crate::Builder {
     // Little memory, so that a window that grows is soon at its budget.
     let builder = Dedup::builder().window(WINDOW).capacity(1).max_memory_bytes(1 << 20).growth_thread(false);
     let builder = builder.seed(7).clock(clock);
-    if has_history { builder.history(WINDOW * 10, 1e-2, 100) } else { builder }
+    if has_history { builder.history(history(WINDOW * 10, 1e-2, 100)) } else { builder }
 }
 
 fn journal(builder: crate::Builder, disk: &Simulated, damage: Damage) -> Result<Dedup, Error> {

@@ -24,7 +24,7 @@ fn sliding(with_history: bool) -> (Dedup, ManualClock) {
     let clock = ManualClock::new();
     clock.advance(Duration::from_secs(1_000));
     let builder = Dedup::builder().window(WINDOW).refresh_on_duplicate(true).clock(clock.clone()).seed(3);
-    let builder = if with_history { builder.history(WINDOW, 1e-6, 1_000) } else { builder };
+    let builder = if with_history { builder.history(testkit::history(WINDOW, 1e-6, 1_000)) } else { builder };
     (builder.build().unwrap(), clock)
 }
 
@@ -103,7 +103,10 @@ fn what_is_accepted_again_by_a_check_has_no_payload_any_more() {
 fn what_only_the_history_guesses_at_is_no_mismatch() {
     for refresh in [false, true] {
         let clock = ManualClock::new();
-        let builder = Dedup::builder().window(WINDOW).history(10 * WINDOW, 0.1, 1_000).refresh_on_duplicate(refresh);
+        let builder = Dedup::builder()
+            .window(WINDOW)
+            .history(testkit::history(10 * WINDOW, 0.1, 1_000))
+            .refresh_on_duplicate(refresh);
         let dedup = builder.clock(clock.clone()).seed(7).build().unwrap();
         assert!((0..1_000_u32).filter(|id| pay(&dedup, id.to_be_bytes(), "one")).count() > 900);
         let new = (1_000..5_000_u32).map(|id| ask(&dedup, id.to_be_bytes(), "new")).filter(|a| *a != "claimed");
@@ -139,7 +142,10 @@ fn what_is_forgotten_takes_its_payload_with_it() {
         for refresh in [false, true] {
             let builder = Dedup::builder().window(WINDOW).refresh_on_duplicate(refresh).clock(ManualClock::new());
             let builder = if with_history {
-                builder.history(WINDOW, 1e-6, 1_000).unconfirmed(Unconfirmed::Fresh)
+                builder.history(hapax::History {
+                    unconfirmed: Unconfirmed::Fresh,
+                    ..testkit::history(WINDOW, 1e-6, 1_000)
+                })
             } else {
                 builder
             };
@@ -219,7 +225,9 @@ fn with_one_payload_an_id_there_is_no_mismatch_whatever_threads_do() {
             let builder = builder.refresh_on_duplicate(refresh).clock(clock.clone()).lease(LEASE).seed(11);
             let builder = match history {
                 None => builder,
-                Some(unconfirmed) => builder.history(2 * WINDOW, 1e-2, 1_000).unconfirmed(unconfirmed),
+                Some(unconfirmed) => {
+                    builder.history(hapax::History { unconfirmed, ..testkit::history(2 * WINDOW, 1e-2, 1_000) })
+                }
             };
             let dedup = builder.build().unwrap();
             std::thread::scope(|scope| {

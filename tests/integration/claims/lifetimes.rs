@@ -8,7 +8,7 @@ fn sliding(with_history: bool) -> (Dedup, ManualClock) {
     let clock = ManualClock::new();
     clock.advance(Duration::from_secs(1_000));
     let builder = Dedup::builder().window(WINDOW).refresh_on_duplicate(true).clock(clock.clone());
-    let builder = if with_history { builder.history(WINDOW, 1e-6, 1_000) } else { builder };
+    let builder = if with_history { builder.history(testkit::history(WINDOW, 1e-6, 1_000)) } else { builder };
     (builder.build().unwrap(), clock)
 }
 

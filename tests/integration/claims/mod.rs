@@ -303,8 +303,7 @@ fn with_a_history() {
         let dedup = Dedup::builder()
             .window(WINDOW)
             .capacity(10_000)
-            .history(100 * WINDOW, 1e-4, 10_000)
-            .unconfirmed(unconfirmed)
+            .history(hapax::History { unconfirmed, ..testkit::history(100 * WINDOW, 1e-4, 10_000) })
             .clock(clock.clone())
             .build()
             .unwrap();

@@ -258,7 +258,8 @@ fn an_engine_that_waits_for_its_events_loses_nothing() {
 #[test]
 fn a_refused_event_is_not_in_the_history_either() {
     let history = Duration::from_secs(86_400);
-    let dedup = Dedup::builder().window(WINDOW).history(history, 1e-6, 10_000).seed(5).build().unwrap();
+    let dedup =
+        Dedup::builder().window(WINDOW).history(testkit::history(history, 1e-6, 10_000)).seed(5).build().unwrap();
     assert!(dedup.check_at("a", secs(IN_2020)).is_fresh());
     for n in 0..1_000_u32 {
         assert!(dedup.check_at(n.to_le_bytes(), secs(IN_2200)).is_refused());

@@ -160,7 +160,13 @@ fn under_a_longer_window_an_id_counts_from_its_latest_acceptance() {
 #[test]
 fn a_history_is_remembered_for_its_horizon() {
     let (directory, clock) = (Directory::new("history"), clock());
-    let open = || directory.builder(&clock, JournalOptions::new()).history(20 * WINDOW, 1e-6, 10_000).build().unwrap();
+    let open = || {
+        directory
+            .builder(&clock, JournalOptions::new())
+            .history(testkit::history(20 * WINDOW, 1e-6, 10_000))
+            .build()
+            .unwrap()
+    };
     let (dedup, mut verdicts) = (open(), Vec::new());
     dedup.check_batch((0..3_000_u32).map(u32::to_be_bytes), &mut verdicts);
     drop(dedup);
@@ -177,7 +183,7 @@ fn what_a_guess_has_extended_is_remembered_across_restarts() {
     let clock = clock();
     let window = Duration::from_secs(100);
     let open = || {
-        let builder = Dedup::builder().window(window).history(Duration::from_secs(256), 1e-6, 100);
+        let builder = Dedup::builder().window(window).history(testkit::history(Duration::from_secs(256), 1e-6, 100));
         let builder = builder.refresh_on_duplicate(true).clock(clock.clone());
         builder.journal(&directory.0, JournalOptions::new()).build().unwrap()
     };

@@ -2,7 +2,8 @@
 //! alone.
 
 use super::{Allowance, FALSE_POSITIVE_RATE, Failure, Id, Plan, Sort, Strategy};
-use hapax::{Dedup, Digest, Digester, History, Outcome, Timestamp, Verdict};
+use hapax::seam::HistoryTier;
+use hapax::{Dedup, Digest, Digester, History, Outcome, Timestamp, Unconfirmed, Verdict};
 use std::cell::RefCell;
 
 // The buffer that a caller of batches keeps from one to the next; the trait has no place for it.
@@ -23,7 +24,12 @@ impl<I: Id + ?Sized, const WITH_HISTORY: bool> Strategy<I> for Hapax<WITH_HISTOR
     fn new(plan: &Plan) -> Result<Self, Failure> {
         let mut builder = Dedup::builder().window(plan.window).capacity(plan.live);
         if WITH_HISTORY {
-            builder = builder.history(plan.window * 2, FALSE_POSITIVE_RATE, plan.live * 2);
+            builder = builder.history(History {
+                horizon: plan.window * 2,
+                ids: plan.live * 2,
+                false_positive_rate: FALSE_POSITIVE_RATE,
+                unconfirmed: Unconfirmed::Duplicate,
+            });
         }
         Ok(Hapax(builder.build()?))
     }
@@ -52,7 +58,7 @@ impl<I: Id + ?Sized, const WITH_HISTORY: bool> Strategy<I> for Hapax<WITH_HISTOR
 /// The history alone, for as many ids as are live.
 pub struct HapaxHistory {
     digester: Digester,
-    history: History,
+    history: HistoryTier,
 }
 
 impl<I: Id + ?Sized> Strategy<I> for HapaxHistory {
@@ -61,7 +67,7 @@ impl<I: Id + ?Sized> Strategy<I> for HapaxHistory {
     const EXPIRES: bool = false;
 
     fn new(plan: &Plan) -> Result<Self, Failure> {
-        let history = History::new(plan.window, FALSE_POSITIVE_RATE, plan.live)?;
+        let history = HistoryTier::new(plan.window, FALSE_POSITIVE_RATE, plan.live)?;
         Ok(HapaxHistory { digester: Digester::random()?, history })
     }
 

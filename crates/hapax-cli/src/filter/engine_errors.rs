@@ -142,9 +142,9 @@ mod tests {
         for wrong in [
             builder().window(Duration::ZERO),
             builder().capacity(0),
-            builder().history(Duration::ZERO, 0.1, 1),
-            builder().history(second, 2.0, 1),
-            builder().history(second, 0.1, 0),
+            builder().history(testkit::history(Duration::ZERO, 0.1, 1)),
+            builder().history(testkit::history(second, 2.0, 1)),
+            builder().history(testkit::history(second, 0.1, 0)),
         ] {
             let said = said(wrong.build().unwrap_err(), &[]);
             assert!(said.starts_with("--") && !said.contains('`'), "{said}");

@@ -77,12 +77,13 @@ pub struct FilterArgs {
 
     /// Remember ids beyond the window in a Bloom filter: for how long, with which false-positive
     /// rate and, unless the input's size tells, for how many ids in that time (like 24h:1e-6 or
-    /// 24h:1e-6:50M)
-    #[arg(long, value_name = "HORIZON:RATE[:IDS]", value_parser = history, requires = "window",
-          help_heading = "Memory")]
+    /// 24h:1e-6:50M). It may be mistaken: say with --unconfirmed what that means
+    #[arg(long, value_name = "HORIZON:RATE[:IDS]", value_parser = history,
+          requires_all = ["window", "unconfirmed"], help_heading = "Memory")]
     pub history: Option<History>,
 
-    /// Outcome of a line whose id only the history knows, which may be mistaken
+    /// Outcome of a line whose id only the history knows: `duplicate` drops new lines at its
+    /// false-positive rate, `fresh` lets old ones pass
     #[arg(long, value_name = "OUTCOME", requires = "history", help_heading = "Memory")]
     pub unconfirmed: Option<Unconfirmed>,
 

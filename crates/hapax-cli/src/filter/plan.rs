@@ -4,7 +4,7 @@ use super::compression::Compression;
 use super::engine_errors;
 use super::extract::Extractor;
 use super::input::{Source, decompress, read_at};
-use super::options::{Damage, FilterArgs, Unconfirmed};
+use super::options::{Damage, FilterArgs, History, Unconfirmed};
 use super::sample;
 use crate::error::CommandError;
 use hapax::{Dedup, JournalOptions};
@@ -98,12 +98,13 @@ impl Plan {
                     "--history needs a number of ids, since the input's size is unknown (like 24h:1e-6:50M)".into(),
                 )
             })?;
-            builder = builder.history(history.horizon, history.false_positive_rate, ids).unconfirmed(
-                match args.unconfirmed {
-                    Some(Unconfirmed::Fresh) => hapax::Unconfirmed::Fresh,
-                    Some(Unconfirmed::Duplicate) | None => hapax::Unconfirmed::Duplicate,
-                },
-            );
+            let unconfirmed = match args.unconfirmed {
+                Some(Unconfirmed::Fresh) => hapax::Unconfirmed::Fresh,
+                Some(Unconfirmed::Duplicate) => hapax::Unconfirmed::Duplicate,
+                None => return Err(CommandError::Usage("--history needs --unconfirmed duplicate or fresh".into())),
+            };
+            let History { horizon, false_positive_rate, .. } = history;
+            builder = builder.history(hapax::History { horizon, ids, false_positive_rate, unconfirmed });
         }
         if let Some(seed) = args.seed {
             builder = builder.seed(seed);

@@ -2,7 +2,7 @@
 //! clock at the planned rate: within 10 %.
 
 use crate::filter::until;
-use hapax::{Dedup, Int, JournalOptions, ManualClock, SyncMode, Verdict};
+use hapax::{Dedup, History, Int, JournalOptions, ManualClock, SyncMode, Unconfirmed, Verdict};
 use hapax_plan::{Demand, Plan};
 use std::time::Duration;
 use testkit::long;
@@ -323,7 +323,12 @@ fn the_call_to_paste_compiles_and_builds_the_planned_engine() {
                 .window(Duration::from_millis(1_500))
                 .capacity(1_500)
                 .max_memory_bytes(196_608)
-                .history(Duration::from_secs(3_600), 1e-4, 3_600_000)
+                .history(History {
+                    horizon: Duration::from_secs(3_600),
+                    ids: 3_600_000,
+                    false_positive_rate: 1e-4,
+                    unconfirmed: Unconfirmed::Duplicate,
+                })
                 .lease(Duration::from_secs(6))
                 .build()?
         };
@@ -357,7 +362,8 @@ fn as_printed(call: &str) -> hapax::Builder {
             _ => panic!("{text}"),
         }
     };
-    let lines = call.lines().filter_map(|line| line.trim().strip_prefix('.')?.strip_suffix(')')?.split_once('('));
+    let on_lines = call.replace("History {\n        ", "").replace(",\n        ", ", ").replace(",\n    })", ")");
+    let lines = on_lines.lines().filter_map(|line| line.trim().strip_prefix('.')?.strip_suffix(')')?.split_once('('));
     lines.fold(Dedup::builder(), |builder, (method, arguments)| {
         let arguments: Vec<&str> = arguments.split(", ").collect();
         match (method, &arguments[..]) {
@@ -365,9 +371,12 @@ fn as_printed(call: &str) -> hapax::Builder {
             ("capacity", [ids]) => builder.capacity(number(ids) as usize),
             ("max_memory_bytes", [bytes]) => builder.max_memory_bytes(number(bytes) as usize),
             ("lease", [lease]) => builder.lease(duration(lease)),
-            ("history", [horizon, rate, ids]) => {
-                builder.history(duration(horizon), rate.parse().unwrap(), number(ids) as usize)
-            }
+            ("history", [horizon, ids, rate, "unconfirmed: Unconfirmed::Duplicate"]) => builder.history(History {
+                horizon: duration(horizon.strip_prefix("horizon: ").unwrap()),
+                ids: number(ids.strip_prefix("ids: ").unwrap()) as usize,
+                false_positive_rate: rate.strip_prefix("false_positive_rate: ").unwrap().parse().unwrap(),
+                unconfirmed: Unconfirmed::Duplicate,
+            }),
             _ => panic!("{method}"),
         }
     })

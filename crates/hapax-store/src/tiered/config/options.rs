@@ -11,7 +11,7 @@ use crate::tiered::random::Random;
 use crate::times::{self, HUNDRED_YEARS};
 use crate::{ErrorKind, Limits, Scope, StoreError, option};
 use hapax::seam::{DigestKey, Memory, WantedKey, random};
-use hapax::{Clock, Dedup, Error};
+use hapax::{Clock, Dedup, Error, History, Unconfirmed};
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -260,8 +260,10 @@ impl Options {
         if let Some(bytes) = self.max_memory_bytes {
             builder = builder.max_memory_bytes(bytes);
         }
-        if let Some((rate, ids)) = self.history {
-            builder = builder.history(retention, rate, ids);
+        if let Some((false_positive_rate, ids)) = self.history {
+            // What it guesses, the store confirms.
+            let unconfirmed = Unconfirmed::Duplicate;
+            builder = builder.history(History { horizon: retention, ids, false_positive_rate, unconfirmed });
         }
         if let Some(clock) = &self.clock {
             builder = builder.clock(SharedClock(Arc::clone(clock)));

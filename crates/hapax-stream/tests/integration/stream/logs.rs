@@ -1,7 +1,7 @@
 //! Consumers of logs: marked at sight, a checkpoint behind each batch.
 
 use super::*;
-use hapax::{Dedup, JournalError, JournalOptions, SyncMode, Unconfirmed};
+use hapax::{Dedup, JournalError, JournalOptions, SyncMode};
 use hapax_stream::{Acks, ConsumerBuilder, ConsumerError, Delivery, Log, LogConsumer, OnMissing};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -265,13 +265,11 @@ async fn a_shutdown_lets_handlers_end_and_forgets_what_does_not() {
 #[tokio::test(start_paused = true)]
 async fn what_a_history_cannot_forget_ends_the_checkpoints_and_an_engine_built_again_handles_it() {
     let journal = Journal::new("history");
-    let open = |unconfirmed| {
-        let builder = journal.builder().history(Duration::from_secs(3_600), 1e-3, 10_000);
-        builder.unconfirmed(unconfirmed).build().unwrap()
-    };
+    let history = testkit::history(Duration::from_secs(3_600), 1e-3, 10_000);
+    let open = || journal.builder().history(history).build().unwrap();
     let (broker, effects) = log(Acks::Each);
     (0..4).for_each(|n| _ = broker.send_id(0, Some(n.to_string())));
-    let engine = open(Unconfirmed::Duplicate);
+    let engine = open();
     let consumer = log_consumer(&engine).drain(Duration::ZERO).build().unwrap();
     let handler = effects.handler(|message| Duration::from_secs(if message.offset == 3 { 60 } else { 0 }));
     let ended = consumer.run(&broker, handler, tokio::time::sleep(Duration::from_secs(1))).await;
@@ -282,7 +280,7 @@ async fn what_a_history_cannot_forget_ends_the_checkpoints_and_an_engine_built_a
     drop((consumer, engine));
     broker.reconnect();
     broker.close();
-    let engine = open(Unconfirmed::Duplicate);
+    let engine = open();
     let consumer = log_consumer(&engine).build().unwrap();
     consumer.run(&broker, effects.handler(|_| Duration::ZERO), pending()).await.unwrap();
     assert!(broker.is_done() && (0..4).all(|n| effects.of(&n.to_string()) >= 1));
@@ -291,7 +289,7 @@ async fn what_a_history_cannot_forget_ends_the_checkpoints_and_an_engine_built_a
 #[tokio::test(start_paused = true)]
 async fn what_is_put_aside_ends_no_run_though_a_history_cannot_forget_it() {
     let journal = Journal::new("aside");
-    let engine = journal.builder().history(Duration::from_secs(3_600), 1e-3, 10_000).build().unwrap();
+    let engine = journal.builder().history(testkit::history(Duration::from_secs(3_600), 1e-3, 10_000)).build().unwrap();
     let (broker, _) = log(Acks::Cumulative);
     (0..4).for_each(|n| _ = broker.send_id(0, Some(n.to_string())));
     broker.close();
