@@ -1,20 +1,20 @@
 //! The configuration of a consumer.
 
-use super::consumer::Consumer;
-#[cfg(feature = "tracing")]
-use super::delivery::Delivery;
-use super::failure::OnError;
-use super::handler::Shown;
-use super::kinds::{Description, Kinds};
-use super::log_consumer::{Log, LogConsumer};
-use super::log_shared::LogShared;
-use super::marks::Marks;
-use super::memory::Memory;
 use super::options::{IdOf, OnMissing, Options};
-use super::shared::Shared;
 use super::source::Partition;
-use super::standing::Standing;
-use super::stats::Counts;
+use crate::consuming::consumer::Consumer;
+use crate::consuming::shared::Shared;
+#[cfg(feature = "tracing")]
+use crate::handling::delivery::Delivery;
+use crate::handling::failure::OnError;
+use crate::handling::handler::Shown;
+use crate::log::consumer::{Log, LogConsumer};
+use crate::log::marks::Marks;
+use crate::log::memory::Memory;
+use crate::log::shared::LogShared;
+use crate::telemetry::health::Standing;
+use crate::telemetry::kinds::{Description, Kinds};
+use crate::telemetry::stats::Counts;
 use hapax_message::Described;
 #[cfg(doc)]
 use hapax_store::ErrorKind;

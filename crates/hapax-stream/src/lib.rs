@@ -23,64 +23,31 @@
 //! [`StreamExt`] does less, for any stream: it [leaves out](StreamExt::dedup_by) duplicates, or
 //! [claims](StreamExt::claim_by) each item.
 
-mod attempts;
-mod batched;
-mod begin;
+mod adapters;
 mod builder;
-mod calls;
-mod claiming;
-mod completing;
-mod consumer;
-mod counting;
-mod delivery;
-mod drains;
+mod consuming;
 mod error;
-mod event;
-mod ext;
-mod failure;
-mod handle;
-mod handler;
-mod heartbeat;
-mod kinds;
-mod lanes;
-mod log_calls;
-mod log_consumer;
-mod log_run;
-mod log_shared;
-mod marks;
-mod memory;
-mod messages;
-#[cfg(feature = "metrics")]
-mod meters;
-#[cfg(not(feature = "metrics"))]
-#[path = "no_metrics.rs"]
-mod meters;
+mod handling;
+mod log;
 mod options;
 mod order;
-mod outage;
-mod outcomes;
-mod receive;
 mod retry_for;
-mod router;
-mod run;
-mod shared;
 mod source;
-mod standing;
-mod stats;
+mod telemetry;
 
+pub use adapters::ext::{ClaimBy, DedupBy, StreamExt, Undecided, Why};
 pub use builder::ConsumerBuilder;
-pub use consumer::Consumer;
-pub use delivery::Delivery;
+pub use consuming::consumer::Consumer;
 pub use error::ConsumerError;
-pub use ext::{ClaimBy, DedupBy, StreamExt, Undecided, Why};
-pub use failure::{Later, OnError};
+pub use handling::delivery::Delivery;
+pub use handling::failure::{Later, OnError};
+pub use handling::router::{OnUnknown, Routed, Router, RouterBuilder, RouterError, RouterStats};
 pub use hapax_message::GiveUp;
-pub use kinds::Kinds;
-pub use log_consumer::{Log, LogConsumer};
-pub use memory::Memory;
+pub use log::consumer::{Log, LogConsumer};
+pub use log::memory::Memory;
 pub use options::OnMissing;
 pub use retry_for::retry_for;
-pub use router::{OnUnknown, Routed, Router, RouterBuilder, RouterError, RouterStats};
 pub use source::{Acks, Partition, Source};
-pub use standing::Health;
-pub use stats::ConsumerStats;
+pub use telemetry::health::Health;
+pub use telemetry::kinds::Kinds;
+pub use telemetry::stats::ConsumerStats;

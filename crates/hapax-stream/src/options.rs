@@ -1,7 +1,7 @@
 //! The options of a consumer, and their checks.
 
-use super::failure::OnErrorBy;
 use super::source::{Acks, Partition};
+use crate::handling::failure::OnErrorBy;
 use hapax_store::back_off::BackOff;
 use hapax_store::{Scope, Store, StoreError, TieredDedup, option};
 use std::fmt;

@@ -1,0 +1,4 @@
+//! Adapters of streams: without their duplicates.
+
+mod batched;
+pub(super) mod ext;

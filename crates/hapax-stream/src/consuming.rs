@@ -1,0 +1,17 @@
+//! The consumer of a broker that takes acknowledgements message by message: its interface, its runs,
+//! and what a run holds and waits for.
+
+mod attempts;
+mod begin;
+mod calls;
+mod claiming;
+mod completing;
+pub(super) mod consumer;
+mod drains;
+mod heartbeat;
+mod lanes;
+mod messages;
+mod outcomes;
+mod receive;
+mod run;
+pub(super) mod shared;

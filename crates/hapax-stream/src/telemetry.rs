@@ -1,0 +1,9 @@
+//! What operators see of a consumer: health, outages, counts and metrics.
+
+pub(super) mod event;
+pub(super) mod health;
+pub(super) mod kinds;
+#[cfg_attr(not(feature = "metrics"), path = "telemetry/meters/no_metrics.rs")]
+pub(super) mod meters;
+mod outage;
+pub(super) mod stats;
