@@ -416,7 +416,7 @@ CREATE OR REPLACE FUNCTION {queue_take}(
 )
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET jit = off SET enable_seqscan = off
 SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off ROWS 1000 AS $$
+SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan ROWS 1000 AS $$
 #variable_conflict use_column
 DECLARE
     -- Before it is seen who is open.
@@ -582,13 +582,16 @@ END $$;
 -- anything ever is. So what was done is removed without being locked before, where nobody has locked
 -- it, and only the rest is looked at once more. Whoever locks a row in between is waited for, but not
 -- for long. (xmax is who has locked it last: nobody, or who wrote it, which was the claim.)
+--
+-- The settings leave one plan for each statement. The server would plan anew in each call, for as
+-- many as are in these arrays, which takes as long as the work.
 CREATE OR REPLACE FUNCTION {queue_settle}(
     _done bigint[], _done_tokens bigint[],
     _positions bigint[], _tokens bigint[], _attempts bigint[], _errors text[], _dead bigint[], _delays float8[],
     _names text[], _keys bytea[], _lanes bigint[], _lane_delays float8[], _lease float8
 ) RETURNS TABLE (locked_position bigint, locked_key bigint)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET jit = off SET enable_seqscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET lock_timeout = '200ms' AS $$
+SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan SET lock_timeout = '200ms' AS $$
 #variable_conflict use_column
 DECLARE
     _removed bigint;
