@@ -239,9 +239,10 @@ pub use event_time::EventTime;
 pub use first_seen::FirstSeen;
 pub use history::{History, HistoryStats, Unconfirmed};
 pub use journal::DurableSegments;
+pub use journal::inspect;
 pub use journal::{
     Damage, Defect, DurableFile, DurableFiles, Flush, Inspection, JournalOptions, JournalStats, Position, Recovery,
-    Reopened, RunInfo, SegmentInfo, SyncMode, Torn, inspect,
+    Reopened, RunInfo, SegmentInfo, SyncMode, Torn,
 };
 pub use key::{Id, Int, Key, KeyTextError};
 pub use long_memory::{LongMemory, LongMemoryStats};

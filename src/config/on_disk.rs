@@ -89,7 +89,7 @@ impl OnDisk {
 /// written last.
 fn replay(journal: Opened, engine: &mut Engine, key: DigestKey, options: &Builder) -> Result<Resumed, Error> {
     let horizon = options.history.map(|history| history.horizon);
-    let retention = crate::journal::sizing::retention(options.window, engine.window.tick(), horizon);
+    let retention = crate::journal::write::sizing::retention(options.window, engine.window.tick(), horizon);
     // Ids that are read must not be lost while memory is made ready for them.
     engine.window.grow_in_thread(false);
     // If an id was accepted twice, since the window was shorter then, the last time counts.

@@ -1,88 +1,50 @@
 //! The window's own durability: a log of accepted ids, in files that each cover a slice of time.
 //!
-//! In the order of the data: [`commit`] gathers what callers append ([`payload`], [`positions`]),
-//! until the next checkpoint if there are any ([`held`]), and makes it durable in groups, through
-//! [`writer`] and [`disk`]; [`watch`] notices that files are gone. [`format`] is the format on the
-//! disk, with a [`mark`] that says how far it has come. [`recovery`] reads it again: [`listing`]
-//! finds the files, [`scan`] their blocks, [`survey`] everything that there is, [`verdict`] what is
-//! missing, [`replay`] what an engine is told, and [`salvage`] keeps the blocks that are whole.
-//! [`reopen`] goes on after a failure, and notes a [`gap`] that it leaves; [`durable`] says what a
-//! copy takes. [`trust`] says which files are used at all. Nothing here knows the engine, which
-//! tells the journal what it accepts, and is told what is read.
+//! In the order of the data: [`write`] gathers what callers append, until the next checkpoint if
+//! there are any (`pending_checkpoint`), and makes it durable in groups, through `writer`; a `mark`
+//! says how far it has come, and `reopen` goes on after a failure. [`encoding`] is the format on the
+//! disk, `gap` included: what such a failure leaves out. [`files`] is the disk: `trust` says which
+//! files are used at all, and `watch` notices that some are gone. [`recover`] reads it again:
+//! `listing` finds the files, `scan` their blocks, `survey` everything that there is, `verdict` what
+//! is missing, `replay` what an engine is told, and `salvage` keeps the blocks that are whole.
+//! [`carry`] says what a copy takes. Nothing here knows the engine, which tells the journal what it
+//! accepts, and is told what is read.
 
-mod checkpoint;
-#[cfg(test)]
-mod checkpoints;
-pub(crate) mod closed;
-mod commit;
+pub(crate) mod carry;
 mod damage;
-#[cfg(test)]
-mod damaged;
-pub(crate) mod disk;
-mod durable;
-#[cfg(test)]
-mod faults;
-mod flush;
-mod forgetting;
-mod forgotten;
-pub(crate) mod format;
+pub(crate) mod encoding;
+pub(crate) mod files;
 #[cfg(any(fuzzing, all(test, not(modelled))))]
 pub(crate) mod fuzzing;
-mod gap;
-mod held;
-mod inspect;
-mod listing;
-mod mark;
 mod options;
-pub(crate) mod pages;
-mod payload;
-mod positions;
-mod read;
-mod recovery;
-mod reopen;
-mod replay;
-#[cfg(test)]
-pub(crate) mod restarts;
-mod salvage;
-mod scan;
-#[cfg(any(fuzzing, test))]
-#[cfg_attr(fuzzing, allow(dead_code, reason = "tests use the rest"))]
-pub(crate) mod simulated;
-pub mod sizing;
-mod state;
+mod recover;
 mod stats;
-mod survey;
 #[cfg(test)]
-mod tampered;
-pub(crate) mod trust;
-#[cfg(test)]
-mod twice;
-mod verdict;
-mod watch;
-mod writer;
+pub(crate) mod tests;
+pub(crate) mod write;
 
+pub use carry::durable_files::DurableSegments;
+pub use carry::durable_files::{DurableFile, DurableFiles};
 pub use damage::Defect;
-pub use durable::DurableSegments;
-pub use durable::{DurableFile, DurableFiles};
-pub use flush::Flush;
-pub use inspect::{Inspection, RunInfo, SegmentInfo, inspect};
 pub use options::{Damage, JournalOptions, SyncMode};
-pub(crate) use recovery::Resumed;
-pub use recovery::{Recovery, Torn};
-pub use reopen::Reopened;
-pub use state::Position;
+pub use recover::inspect::{Inspection, RunInfo, SegmentInfo, inspect};
+pub(crate) use recover::recovery::Resumed;
+pub use recover::recovery::{Recovery, Torn};
 pub use stats::JournalStats;
+pub use write::flush::Flush;
+pub use write::reopen::Reopened;
+pub use write::state::Position;
 
-pub(crate) use self::commit::Shared;
-pub(crate) use self::disk::Disk;
-use self::disk::System;
+pub(crate) use self::encoding::payload::{Kind, Payload};
+pub(crate) use self::encoding::positions::too_large;
+pub(crate) use self::files::disk::Disk;
+use self::files::disk::System;
 pub(crate) use self::options::MAX_PENDING_BYTES;
 use self::options::Reopening;
-pub(crate) use self::payload::{Kind, Payload};
-pub(crate) use self::positions::too_large;
-use self::recovery::Found;
-pub(crate) use self::recovery::Told;
-use self::writer::{Rules, Writer};
+use self::recover::recovery::Found;
+pub(crate) use self::recover::recovery::Told;
+pub(crate) use self::write::commit::Shared;
+use self::write::writer::{Rules, Writer};
 use crate::clock::{ClockStep, Machine, SharedTimeBase, Stamp, TimeBase};
 use crate::digest::{Digest, DigestKey, WantedKey};
 use crate::mutation::{Place, Rule, meanwhile, obeys};
@@ -207,7 +169,7 @@ impl Opened {
             salt: recovered.salt,
             sync: options.sync,
             max_disk_bytes: options.max_disk_bytes,
-            segment_length: options.segment_length.unwrap_or_else(|| sizing::segment_length(retention)),
+            segment_length: options.segment_length.unwrap_or_else(|| write::sizing::segment_length(retention)),
             retention,
             machine,
             time: Arc::clone(&time),

@@ -1,6 +1,6 @@
 //! The statistics of a journal.
 
-use super::state::Position;
+use super::write::state::Position;
 use super::{Journal, Recovery};
 use crate::error::JournalError;
 

@@ -2,8 +2,8 @@
 //! A pair is refused, by name, if ids between both are in neither.
 
 use super::tests::World;
-use crate::journal::restarts::builder;
-use crate::journal::simulated::Simulated;
+use crate::journal::files::simulated::Simulated;
+use crate::journal::tests::restarts::builder;
 use crate::{Dedup, Error, JournalOptions, SegmentError};
 use std::path::Path;
 

@@ -3,7 +3,7 @@
 //! beside a reference that knows the states in which each id may be.
 
 use super::tests::{RETENTION, WINDOW, World};
-use crate::journal::simulated::{Fault, below};
+use crate::journal::files::simulated::{Fault, below};
 use crate::long::long;
 use crate::mutation::{Rule, leave_out};
 use crate::segments::elsewhere::{Elsewhere, Mood};

@@ -2,8 +2,8 @@
 
 use super::LongMemory;
 use crate::JournalOptions;
-use crate::journal::restarts::{builder, clock};
-use crate::journal::simulated::Simulated;
+use crate::journal::files::simulated::Simulated;
+use crate::journal::tests::restarts::{builder, clock};
 use crate::long::long;
 use crate::segments::LIVE_MAX;
 use hapax_plan::Demand;

@@ -3,7 +3,7 @@
 use crate::SegmentError;
 use crate::digest::Digest;
 use crate::journal::Kind;
-use crate::journal::closed::Unsealed;
+use crate::journal::carry::unsealed_files::Unsealed;
 use crate::segments::{Event, EventKind, Span};
 use crate::{Timestamp, clock::Reading};
 use std::time::Duration;

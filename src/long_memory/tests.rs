@@ -2,8 +2,8 @@
 
 use crate::digest::{DigestKey, WantedKey};
 use crate::history::history;
-use crate::journal::restarts::{builder, clock};
-use crate::journal::simulated::Simulated;
+use crate::journal::files::simulated::Simulated;
+use crate::journal::tests::restarts::{builder, clock};
 use crate::mutation::{Place, Rule, at, leave_out};
 use crate::segments::elsewhere::{Elsewhere, Mood};
 use crate::sync::{Ordering, StdAtomicU64};

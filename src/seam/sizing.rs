@@ -4,7 +4,7 @@ pub use crate::claims::planned as claims;
 pub use crate::clock::{HUNDRED_YEARS, nanos_of};
 pub use crate::error::{InvalidOption, check};
 pub use crate::history::{Density, Size, rate_in};
-pub use crate::journal::sizing as journal;
+pub use crate::journal::write::sizing as journal;
 pub use crate::memory::LINE_BYTES;
 pub use crate::segments::{Needs, SPANS_PER_RETENTION_MAX};
 pub use crate::window::{Ticks, planned as window};

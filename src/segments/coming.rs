@@ -7,7 +7,7 @@ use super::name::part_of;
 use super::page::PAGE_BYTES;
 use super::segment::Segment;
 use crate::SegmentError;
-use crate::journal::disk::{Disk, DiskFile, write_all};
+use crate::journal::files::disk::{Disk, DiskFile, write_all};
 use crate::mutation::{Rule, obeys};
 use crate::sync::{Condvar, Mutex, unpoisoned};
 use std::path::PathBuf;

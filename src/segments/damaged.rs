@@ -11,7 +11,7 @@ use super::page::PAGE_BYTES;
 use super::set::Segments;
 use super::sort::{Event, EventKind};
 use crate::digest::{DigestKey, Digester, WantedKey};
-use crate::journal::simulated::Simulated;
+use crate::journal::files::simulated::Simulated;
 use crate::long::long;
 use crate::mutation::{Rule, leave_out};
 use crate::random::Random;

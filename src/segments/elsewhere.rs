@@ -11,7 +11,7 @@ use super::set::Segments;
 use super::sort::{Event, EventKind};
 use super::source::SegmentSource;
 use crate::journal::DurableFile;
-use crate::journal::simulated::{Fault, Simulated};
+use crate::journal::files::simulated::{Fault, Simulated};
 use crate::long::long;
 use crate::mutation::{Rule, leave_out};
 use crate::random::{Random, hash, mix};

@@ -2,7 +2,7 @@
 //! clears: the directory opens with what was durable, and goes on.
 
 use super::model::{Op, World};
-use crate::journal::simulated::Fault;
+use crate::journal::files::simulated::Fault;
 use crate::long::long;
 
 const EIO: i32 = 5;

@@ -25,7 +25,7 @@ use super::key::{SHIFT_MAX, Scale};
 use super::page::PAGE_BYTES;
 use crate::Timestamp;
 use crate::digest::DigestKey;
-use crate::journal::format::{NotOurs, digest_key, put, seal_as, u64_at, unseal_as, within_reach};
+use crate::journal::encoding::format::{NotOurs, digest_key, put, seal_as, u64_at, unseal_as, within_reach};
 use crate::random;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 

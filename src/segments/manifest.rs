@@ -3,8 +3,8 @@
 use super::format::Manifest;
 use crate::SegmentError;
 use crate::journal::DurableSegments;
-use crate::journal::disk::{Disk, read_full, write_all};
-use crate::journal::format::NotOurs;
+use crate::journal::encoding::format::NotOurs;
+use crate::journal::files::disk::{Disk, read_full, write_all};
 use std::io::ErrorKind;
 use std::path::Path;
 

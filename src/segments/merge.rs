@@ -8,7 +8,7 @@ use super::page::{Bytes, PAGE_BYTES};
 use super::plan::is_out;
 use super::segment::Segment;
 use super::writer::{Plan, Writer, Written};
-use crate::journal::disk::Disk;
+use crate::journal::files::disk::Disk;
 use crate::{SegmentError, Timestamp};
 use std::path::Path;
 use std::sync::Arc;

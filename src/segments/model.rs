@@ -11,7 +11,7 @@ use super::sort::{Event, EventKind};
 use crate::SegmentError;
 use crate::Timestamp;
 use crate::digest::{DigestKey, Digester, WantedKey};
-use crate::journal::simulated::{Call, Fault, Simulated};
+use crate::journal::files::simulated::{Call, Fault, Simulated};
 use crate::long::long;
 use crate::mutation::{Rule, leave_out};
 use crate::random::{Random, mix};

@@ -12,7 +12,7 @@
 #![allow(clippy::cast_possible_truncation, reason = "bits are cut out of words")]
 
 use super::key::{Key, PLACE_BITS};
-use crate::journal::format::{put, u64_at};
+use crate::journal::encoding::format::{put, u64_at};
 use crate::mutation::{Rule, obeys};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 

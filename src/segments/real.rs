@@ -7,7 +7,7 @@ use super::plan::Needs;
 use super::set::Segments;
 use super::sort::{Event, EventKind};
 use crate::digest::Digester;
-use crate::journal::simulated::{Call, Fault, Simulated};
+use crate::journal::files::simulated::{Call, Fault, Simulated};
 use crate::{Digest, SegmentError, Timestamp};
 use std::io::ErrorKind;
 use std::sync::Arc;

@@ -12,7 +12,7 @@ use super::segment::Segment;
 use super::source::SegmentSource;
 use super::stats::{Counters, SegmentStats};
 use crate::digest::{Digest, DigestKey, WantedKey};
-use crate::journal::disk::{Disk, Held, NotLocked, System};
+use crate::journal::files::disk::{Disk, Held, NotLocked, System};
 use crate::mutation::{Rule, obeys};
 use crate::process::Origin;
 use crate::sync::{DiskMutex, DiskMutexGuard, DiskRwLock, Ordering, unpoisoned};

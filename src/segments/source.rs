@@ -1,7 +1,7 @@
 //! The source of a segment's bytes: its file, or, until that is here, a place elsewhere.
 
-use crate::journal::disk::Disk;
-use crate::journal::pages::{PageFile, read_pages};
+use crate::journal::files::disk::Disk;
+use crate::journal::files::pages::{PageFile, read_pages};
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};

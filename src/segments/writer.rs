@@ -7,7 +7,7 @@ use super::format::{FILTER_PART, INDEX_BYTES, INDEX_PART, Keys, LINE_BYTES, Trai
 use super::index::Index;
 use super::key::{Key, Scale, TOMBSTONE};
 use super::page::Builder;
-use crate::journal::disk::{Disk, DiskFile, write_all};
+use crate::journal::files::disk::{Disk, DiskFile, write_all};
 use crate::mutation::{Rule, obeys};
 use crate::{SegmentError, Timestamp};
 use std::path::{Path, PathBuf};

@@ -6,7 +6,7 @@ use super::world::HISTORY_IDS;
 use crate::clock::SimulatedClock;
 use crate::clock::{Clocks, Machine as Host};
 use crate::journal::Surroundings;
-use crate::journal::simulated::{Call, Fault, Simulated};
+use crate::journal::files::simulated::{Call, Fault, Simulated};
 use crate::{Clock, Damage, Dedup, Error, EventTime, History, JournalOptions, ManualClock, Timestamp, Unconfirmed};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

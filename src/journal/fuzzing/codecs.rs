@@ -1,7 +1,7 @@
 //! Fuzzing of each codec of the journal with any bytes: what it decodes, it encodes as it was.
 
-use super::super::format::{BLOCK_HEADER_BYTES, BlockHeader, HEADER_BYTES, Header, MARK_BYTES, Mark};
-use super::super::payload::{Kind, runs};
+use crate::journal::encoding::format::{BLOCK_HEADER_BYTES, BlockHeader, HEADER_BYTES, Header, MARK_BYTES, Mark};
+use crate::journal::encoding::payload::{Kind, runs};
 
 /// Does the work of the fuzz target `journal` with its input: a letter that selects a codec, and
 /// bytes for it. Returns true if the codec accepted them.

@@ -1,14 +1,14 @@
 //! Made-up files of a journal.
 
-use super::super::format::{BlockHeader, Header, Mark};
-use super::super::mark;
-use super::super::payload::{Kind, Payload};
-use super::super::simulated::Simulated;
-use super::super::writer::name;
 use super::Fields;
 use crate::Timestamp;
 use crate::clock::{Clocks, Stamp, TimeBase};
 use crate::digest::Digest;
+use crate::journal::encoding::format::{BlockHeader, Header, Mark};
+use crate::journal::encoding::payload::{Kind, Payload};
+use crate::journal::files::simulated::Simulated;
+use crate::journal::write::mark;
+use crate::journal::write::writer::name;
 use std::path::Path;
 
 /// Parts that an engine has written: the beginning of a segment, and the mark. Everything that is

@@ -18,7 +18,7 @@ pub(crate) use self::opened::fuzz as hostile;
 #[cfg(test)]
 mod tests {
     use super::opened::Seen;
-    use crate::journal::simulated::below;
+    use crate::journal::files::simulated::below;
     use testkit::corpus::replay;
 
     #[test]

@@ -1,14 +1,15 @@
 //! Opening of made-up files: it ends in an error or in an engine that works.
 
-use super::super::format::{BLOCK_HEADER_BYTES, BlockHeader, HEADER_BYTES, Header, Mark};
-use super::super::simulated::Simulated;
-use super::super::writer::name;
-use super::super::{Surroundings, mark};
+use super::super::Surroundings;
 use super::Fields;
 use super::files::{self, Genuine};
 use crate::clock::{Clocks, Machine};
 use crate::error::JournalError;
 use crate::history::history;
+use crate::journal::encoding::format::{BLOCK_HEADER_BYTES, BlockHeader, HEADER_BYTES, Header, Mark};
+use crate::journal::files::simulated::Simulated;
+use crate::journal::write::mark;
+use crate::journal::write::writer::name;
 use crate::{Damage, Dedup, Error, Int, JournalOptions, ManualClock, Timestamp};
 use std::fmt::Write;
 use std::path::Path;

@@ -5,7 +5,7 @@ use super::super::tests::World;
 use super::judge::{Deed, Done, are_explained};
 use crate::digest::Digest;
 use crate::engine::{Buffers, Tried};
-use crate::journal::simulated::{Call, Fault, Simulated};
+use crate::journal::files::simulated::{Call, Fault, Simulated};
 use crate::mutation::{Rule, leave_out};
 use crate::sync::turns::{CALLS, DISK, Kind, Report, explore, step};
 use crate::sync::unpoisoned;
