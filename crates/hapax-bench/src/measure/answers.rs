@@ -1,7 +1,7 @@
 //! Judges the answers that differ from those that the stream expects.
 
 use super::Answers;
-use super::workload::{Ids, LEAD_TICKS_MAX, Stream, Truth, WINDOW_TICKS};
+use super::workload::{Certain, Ids, Stream, Truth};
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -10,24 +10,8 @@ use std::ops::Range;
 pub(super) struct Rules {
     /// True if ids that come again after their time have to be fresh. If not, they are not judged.
     pub expires: bool,
-    /// True if there are several threads, which disagree a little about the time.
-    pub threads: bool,
-}
-
-impl Rules {
-    /// Returns true if an id must still be known that was accepted this many ticks ago.
-    fn is_known(self, age_ticks: usize) -> bool {
-        age_ticks < WINDOW_TICKS - self.lead()
-    }
-
-    /// Returns true if an id must be forgotten that was accepted this many ticks ago.
-    fn is_forgotten(self, age_ticks: usize) -> bool {
-        age_ticks >= WINDOW_TICKS + 2 + self.lead()
-    }
-
-    fn lead(self) -> usize {
-        if self.threads { LEAD_TICKS_MAX } else { 0 }
-    }
+    /// The ages at which an id must be known, and forgotten.
+    pub certain: Certain,
 }
 
 /// The unexpected answers of one thread, by the places of their ids, ascending. There are rarely
@@ -68,7 +52,7 @@ impl Unexpected {
 /// one.
 #[inline(always)]
 fn is_expected_fresh(truth: Truth) -> bool {
-    !matches!(truth, Truth::Duplicate | Truth::SharedAgain)
+    !matches!(truth, Truth::Duplicate | Truth::Shared)
 }
 
 /// The answers of one thread.
@@ -94,21 +78,21 @@ struct Check {
 /// An answer that follows from an earlier wrong one is right. A strategy that refuses an id does
 /// not know it afterwards, and one that takes a duplicate for new remembers it from then on. So an
 /// id's age counts from when the strategy itself has accepted it, as its answers show, whichever
-/// thread asked. Of a shared id, exactly one of the checks within the lead has to be fresh.
+/// thread asked. Of the checks of a new id within the lead, exactly one has to be fresh.
 pub(super) fn judge<B: Ids>(threads: &[Answered<'_, B>], rules: Rules) -> Answers {
     let mut answers = Answers::default();
     for Answered { stream, judged, .. } in threads {
         for &truth in &stream.truth[judged.clone()] {
             match truth {
-                Truth::New | Truth::SharedNew => answers.fresh += 1,
+                Truth::New => answers.fresh += 1,
                 Truth::Expired if rules.expires => answers.fresh += 1,
-                Truth::Duplicate | Truth::SharedAgain => answers.duplicates += 1,
+                Truth::Duplicate | Truth::Shared => answers.duplicates += 1,
                 Truth::Expired | Truth::Undecided => {}
             }
         }
     }
     for checks in checks_of_unexpected(threads).into_values() {
-        answers += judge_id(checks, rules);
+        judge_id(checks, rules, &mut answers);
     }
     answers
 }
@@ -142,38 +126,37 @@ fn checks_of_unexpected<'a, B: Ids>(
     all
 }
 
-/// Judges the checks of one id, of all threads. Ticks tell their order, but for those of a shared
+/// Judges the checks of one id, of all threads. Ticks tell their order, but for those of a new
 /// id, which are judged together.
-fn judge_id(mut checks: Vec<Check>, rules: Rules) -> Answers {
-    let mut answers = Answers::default();
-    let is_shared = |check: &&Check| matches!(check.truth, Truth::SharedNew | Truth::SharedAgain);
-    let times_fresh = checks.iter().filter(is_shared).filter(|check| check.is_fresh).count() as u64;
+fn judge_id(mut checks: Vec<Check>, rules: Rules, answers: &mut Answers) {
+    let is_new = |check: &&Check| matches!(check.truth, Truth::New | Truth::Shared);
+    let times_fresh = checks.iter().filter(is_new).filter(|check| check.is_fresh).count() as u64;
     checks.sort_by_key(|check| check.tick);
     let mut accepted: Option<usize> = None;
     for check in &checks {
         let age_ticks = accepted.map(|accepted| check.tick - accepted);
-        if check.is_fresh || (is_shared(&check) && times_fresh > 0) {
+        if check.is_fresh || (is_new(&check) && times_fresh > 0) {
             accepted = Some(check.tick);
         }
         if !check.is_judged {
             continue;
         }
         match check.truth {
-            Truth::SharedNew => {
+            Truth::New => {
                 answers.invented += u64::from(times_fresh == 0);
                 answers.twice += times_fresh.saturating_sub(1);
                 answers.missed += times_fresh.saturating_sub(1);
             }
             _ if !check.is_unexpected => {}
-            Truth::New => answers.invented += 1,
             Truth::Expired if rules.expires => {
-                answers.invented += u64::from(age_ticks.is_none_or(|age| rules.is_forgotten(age)))
+                answers.invented += u64::from(age_ticks.is_none_or(|age| rules.certain.after(age) == Truth::Expired))
             }
-            Truth::Duplicate => answers.missed += u64::from(age_ticks.is_some_and(|age| rules.is_known(age))),
-            Truth::Expired | Truth::Undecided | Truth::SharedAgain => {}
+            Truth::Duplicate => {
+                answers.missed += u64::from(age_ticks.is_some_and(|age| rules.certain.after(age) == Truth::Duplicate))
+            }
+            Truth::Expired | Truth::Undecided | Truth::Shared => {}
         }
     }
-    answers
 }
 
 /// Returns the ids of some places that were accepted there for certain: by the truth and by the
@@ -189,23 +172,15 @@ pub(super) fn accepted<'a, B: Ids>(
     })
 }
 
-impl std::ops::AddAssign for Answers {
-    fn add_assign(&mut self, other: Self) {
-        self.fresh += other.fresh;
-        self.invented += other.invented;
-        self.duplicates += other.duplicates;
-        self.missed += other.missed;
-        self.twice += other.twice;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::workload::streams;
+    use crate::measure::workload::{WINDOW_TICKS, streams};
     use crate::measure::{Setting, Workload};
 
-    const RULES: Rules = Rules { expires: true, threads: false };
+    fn rules(threads: usize) -> Rules {
+        Rules { expires: true, certain: Certain::with_threads(threads) }
+    }
 
     /// Makes a stream of two windows, in which every second id is a duplicate.
     fn stream() -> Stream<Vec<u64>> {
@@ -214,8 +189,8 @@ mod tests {
         streams(&setting, 17, 2 * WINDOW_TICKS).unwrap().remove(0)
     }
 
-    fn judge(stream: &Stream<Vec<u64>>, judged: Range<usize>, unexpected: &Unexpected, rules: Rules) -> Answers {
-        super::judge(&[Answered { stream, judged, unexpected }], rules)
+    fn judge(stream: &Stream<Vec<u64>>, judged: Range<usize>, unexpected: &Unexpected) -> Answers {
+        super::judge(&[Answered { stream, judged, unexpected }], rules(1))
     }
 
     /// Makes the streams of two threads, with the places of an id that one of them has new and the
@@ -229,9 +204,11 @@ mod tests {
         };
         let new = (1_000..made[0].truth.len()).find(|&place| {
             let id = *made[0].id(place);
-            made[0].truth[place] == Truth::SharedNew
-                && places(&made[0], id).len() == 1
-                && places(&made[1], id).len() == 1
+            let (of_first, of_second) = (places(&made[0], id), places(&made[1], id));
+            made[0].truth[place] == Truth::New
+                && of_first.len() == 1
+                && of_second.len() == 1
+                && made[1].truth[of_second[0]] == Truth::Shared
         });
         let new = new.expect("redeliveries are random");
         let again = places(&made[1], *made[0].id(new))[0];
@@ -247,7 +224,7 @@ mod tests {
             let all: Vec<_> = all
                 .map(|(stream, unexpected)| Answered { stream, judged: 0..stream.truth.len(), unexpected })
                 .collect();
-            let Answers { invented, missed, twice, .. } = super::judge(&all, Rules { expires: true, threads: true });
+            let Answers { invented, missed, twice, .. } = super::judge(&all, rules(2));
             (invented, missed, twice)
         };
         assert_eq!(answers(&[], &[]), (0, 0, 0), "its own thread was first");
@@ -264,14 +241,14 @@ mod tests {
     fn only_what_is_judged_counts() {
         let stream = stream();
         let all = 0..stream.truth.len();
-        let right = judge(&stream, all.clone(), &Unexpected::default(), RULES);
+        let right = judge(&stream, all.clone(), &Unexpected::default());
         assert_eq!((right.fresh, right.missed, right.invented), (2_000, 0, 0));
         assert_eq!(right.fresh + right.duplicates, all.len() as u64);
         let new = first(&stream, Truth::New, 1_000);
         let unexpected = Unexpected(vec![new]);
-        assert_eq!(judge(&stream, all, &unexpected, RULES).invented, 1);
-        assert_eq!(judge(&stream, new + 1..stream.truth.len(), &unexpected, RULES).invented, 0);
-        assert_eq!(judge(&stream, 0..new, &Unexpected::default(), RULES).invented, 0);
+        assert_eq!(judge(&stream, all, &unexpected).invented, 1);
+        assert_eq!(judge(&stream, new + 1..stream.truth.len(), &unexpected).invented, 0);
+        assert_eq!(judge(&stream, 0..new, &Unexpected::default()).invented, 0);
     }
 
     #[test]
@@ -286,7 +263,7 @@ mod tests {
         });
         let places = places.into_iter().find(|places| places.len() >= 3).expect("redeliveries are random");
         let judged = |unexpected: &[usize]| {
-            let answers = judge(&stream, all.clone(), &Unexpected(unexpected.to_vec()), RULES);
+            let answers = judge(&stream, all.clone(), &Unexpected(unexpected.to_vec()));
             (answers.invented, answers.missed)
         };
         assert_eq!(judged(&places[..1]), (1, 0), "refused: and called a duplicate from then on");

@@ -25,11 +25,12 @@ pub(super) struct Course<'a, B, S> {
     /// Decisions to end a phase early after this many ticks of the stream; the first thread there
     /// decides.
     stops: Vec<OnceLock<bool>>,
-    /// The times at which ids are due: they begin when the first thread asks.
-    schedule: OnceLock<Schedule>,
+    /// The time at which the first id is due at a rate: when the first thread asks.
+    start: OnceLock<Instant>,
 }
 
-/// The results of one thread in a phase.
+/// The results of one thread in a phase; at the end in the measured one, but for the unexpected
+/// answers, which are those from the beginning of the stream on.
 pub(super) struct Leg {
     pub unexpected: Unexpected,
     pub places: Range<usize>,
@@ -38,13 +39,6 @@ pub(super) struct Leg {
     pub begun: Instant,
     pub ended: Instant,
     pub delays: Option<Delays>,
-}
-
-/// The results of one thread in all phases.
-pub(super) struct Ride {
-    pub measured: Leg,
-    /// The unexpected answers from the beginning of the stream on.
-    pub unexpected: Unexpected,
 }
 
 impl<'a, B: Ids, S: Strategy<B::Id>> Course<'a, B, S> {
@@ -57,13 +51,13 @@ impl<'a, B: Ids, S: Strategy<B::Id>> Course<'a, B, S> {
             pace: Pace::new(streams.len()),
             barrier: Barrier::new(streams.len() + 1),
             stops: (0..=phases.ticks()).map(|_| OnceLock::new()).collect(),
-            schedule: OnceLock::new(),
+            start: OnceLock::new(),
         }
     }
 
     /// Runs all threads, and reads gauges before and after what is measured. Panics if the strategy
     /// does.
-    pub fn run<G>(&self, gauges: impl Fn() -> G) -> (Vec<Ride>, G, G) {
+    pub fn run<G>(&self, gauges: impl Fn() -> G) -> (Vec<Leg>, G, G) {
         std::thread::scope(|scope| {
             let run = |(thread, stream)| scope.spawn(move || self.run_thread(thread, stream));
             let threads: Vec<_> = self.streams.iter().enumerate().map(run).collect();
@@ -73,14 +67,14 @@ impl<'a, B: Ids, S: Strategy<B::Id>> Course<'a, B, S> {
             std::thread::sleep(Duration::from_millis(1));
             let before = gauges();
             self.barrier.wait();
-            let rides: Vec<_> = threads.into_iter().map(ScopedJoinHandle::join).collect();
+            let legs: Vec<_> = threads.into_iter().map(ScopedJoinHandle::join).collect();
             let after = gauges(); // when they have ended, for the same reason
-            (rides.into_iter().map(|ride| ride.unwrap_or_else(|panic| resume_unwind(panic))).collect(), before, after)
+            (legs.into_iter().map(|leg| leg.unwrap_or_else(|panic| resume_unwind(panic))).collect(), before, after)
         })
     }
 
     /// Runs one thread. If the strategy panics, the others do not wait for it.
-    fn run_thread(&self, thread: usize, stream: &Stream<B>) -> Ride {
+    fn run_thread(&self, thread: usize, stream: &Stream<B>) -> Leg {
         let guarded =
             |phase: &dyn Fn() -> Leg| catch_unwind(AssertUnwindSafe(phase)).inspect_err(|_| self.pace.leave(thread));
         let warm_up = guarded(&|| self.run_phase(thread, stream, 0, self.phases.warm_up));
@@ -93,8 +87,8 @@ impl<'a, B: Ids, S: Strategy<B::Id>> Course<'a, B, S> {
         });
         let mut measured = measured.unwrap_or_else(|panic| resume_unwind(panic));
         self.pace.leave(thread);
-        let unexpected = warm_up.unexpected.then(std::mem::take(&mut measured.unexpected));
-        Ride { measured, unexpected }
+        measured.unexpected = warm_up.unexpected.then(measured.unexpected);
+        measured
     }
 
     /// Runs a phase as fast as the strategy can.
@@ -159,9 +153,10 @@ impl<'a, B: Ids, S: Strategy<B::Id>> Course<'a, B, S> {
     /// that were due and not answered then count with the time that they have waited so far.
     fn run_paced(&self, thread: usize, stream: &Stream<B>, from: usize, rate: f64) -> Leg {
         let all = stream.ticks(from..from + self.phases.measured.ticks_max);
-        let schedule = *self.schedule.get_or_init(|| Schedule::new(Instant::now(), rate, self.streams.len()));
-        let ids = all.len().min(schedule.due_by(thread, schedule.start + self.phases.due_max));
-        let deadline = schedule.start + (schedule.due(thread, ids) - schedule.start) * 2 + GRACE;
+        let start = *self.start.get_or_init(Instant::now);
+        let schedule = Schedule::of(thread, self.streams.len(), rate, start);
+        let ids = all.len().min(schedule.due_by(start + self.phases.due_max));
+        let deadline = start + (schedule.due(ids) - start) * 2 + GRACE;
         let (mut unexpected, mut fresh) = (Unexpected::default(), Vec::with_capacity(self.setting.batch));
         let (mut delays, begun) = (Delays::new(), Instant::now());
         let (mut tick, mut done) = (from, 0);
@@ -173,25 +168,25 @@ impl<'a, B: Ids, S: Strategy<B::Id>> Course<'a, B, S> {
                 self.pace.keep(thread, tick);
                 self.strategy.advance(time(tick));
             }
-            let now = wait_until(schedule.due(thread, done));
+            let now = wait_until(schedule.due(done));
             if now > deadline {
                 break;
             }
-            let due = schedule.due_by(thread, now).clamp(done + 1, ids);
+            let due = schedule.due_by(now).clamp(done + 1, ids);
             let end = (all.start + due).min(place + self.setting.batch).min(stream.tick(tick).end);
             match self.setting.batch {
                 1 => unexpected.compare(place, stream.truth[place], self.strategy.check(stream.id(place), time(tick))),
                 _ => self.check_batch(stream, place..end, tick, &mut unexpected, &mut fresh),
             }
             let (answered, until) = (Instant::now(), end - all.start);
-            (done..until).for_each(|id| delays.record(answered - schedule.due(thread, id)));
+            (done..until).for_each(|id| delays.record(answered - schedule.due(id)));
             done = until;
         }
         let ended = Instant::now();
-        for id in done..ids.min(schedule.due_by(thread, ended)) {
-            delays.record(ended - schedule.due(thread, id));
+        for id in done..ids.min(schedule.due_by(ended)) {
+            delays.record(ended - schedule.due(id));
         }
-        (delays.answered, delays.elapsed) = (done as u64, ended - schedule.start);
+        (delays.answered, delays.elapsed) = (done as u64, ended - start);
         let places = all.start..all.start + done;
         Leg { unexpected, places, tick: tick + 1, begun, ended, delays: Some(delays) }
     }

@@ -27,11 +27,9 @@ pub(super) struct Phase {
 }
 
 impl Phase {
-    const NONE: Phase = Phase::timed(0, Duration::ZERO);
-
     /// Returns a phase that ends with its time, wherever that is.
     const fn timed(ticks_max: usize, time_max: Duration) -> Phase {
-        Phase { ticks_min: if ticks_max == 0 { 0 } else { 1 }, ticks_max, step: 1, time_max }
+        Phase { ticks_min: 1, ticks_max, step: 1, time_max }
     }
 
     /// Returns a phase of whole windows.
@@ -45,8 +43,6 @@ impl Phase {
 pub(super) struct Phases {
     pub warm_up: Phase,
     pub measured: Phase,
-    /// Ticks of the stream afterwards, from which new ids are taken to ask for.
-    pub after: usize,
     /// The longest time for which ids are due, if they come at a rate.
     pub due_max: Duration,
 }
@@ -57,35 +53,34 @@ const STREAM_BYTES_WANTED: u64 = 2 << 30;
 impl Phases {
     /// Returns all ticks of the stream.
     pub fn ticks(&self) -> usize {
-        self.warm_up.ticks_max + self.measured.ticks_max + self.after
+        self.warm_up.ticks_max + self.measured.ticks_max
     }
 
-    /// Returns the phases of a strategy. One that does not forget is filled once, from empty. One
-    /// in memory runs for whole windows, since maps are purged once in each. It is warmed up for
-    /// four windows, because a table is not in its steady state before all of its slots have been
-    /// used; or for two, at which expiry is under way, if those take very long. Then it is measured
-    /// for two, or one. A strategy that survives a crash, or is asked over a socket, takes so long
-    /// for each id that it has the same time instead, wherever that ends.
-    pub fn of(setting: &Setting, sort: Sort, expires: bool, effort: Effort) -> Self {
+    /// Returns the phases of a strategy. One in memory runs for whole windows, since maps are purged
+    /// once in each. It is warmed up for four windows, because a table is not in its steady state
+    /// before all of its slots have been used; or for two, at which expiry is under way, if those
+    /// take very long. Then it is measured for two, or one. A strategy that survives a crash, or is
+    /// asked over a socket, takes so long for each id that it has the same time instead, wherever
+    /// that ends.
+    pub fn of(setting: &Setting, sort: Sort, effort: Effort) -> Self {
         let due_max = due_max(setting, effort);
         let millis = |full, quick| Duration::from_millis(if effort == Effort::Quick { quick } else { full });
-        let (warm_up, measured, after) = match sort {
-            _ if !expires => (Phase::NONE, Phase::windows(1, 1, Duration::MAX), 1),
+        let (warm_up, measured) = match sort {
             Sort::Durable | Sort::Server => {
                 let some = |time_max| Phase::timed(2 * WINDOW_TICKS, time_max);
-                (some(millis(500, 150)), some(millis(1_500, 350)), 0)
+                (some(millis(500, 150)), some(millis(1_500, 350)))
             }
-            _ => {
+            Sort::Window => {
                 let (warm_up_max, measured_max) = match STREAM_BYTES_WANTED / window_bytes(setting).max(1) {
                     6.. => (4, 2),
                     4.. => (2, 2),
                     _ => (2, 1),
                 };
                 let warm_up = Phase::windows(2, warm_up_max, millis(10_000, 1_000));
-                (warm_up, Phase::windows(1, measured_max, millis(5_000, 1_000)), 0)
+                (warm_up, Phase::windows(1, measured_max, millis(5_000, 1_000)))
             }
         };
-        Phases { warm_up, measured, after, due_max }
+        Phases { warm_up, measured, due_max }
     }
 }
 
@@ -104,12 +99,10 @@ mod tests {
     #[test]
     fn what_is_in_memory_runs_for_whole_windows_and_what_is_slow_for_some_time() {
         let setting = Setting::default();
-        let memory = Phases::of(&setting, Sort::Window, true, Effort::Full);
+        let memory = Phases::of(&setting, Sort::Window, Effort::Full);
         assert_eq!((memory.warm_up.ticks_max, memory.measured.ticks_max, memory.ticks()), (400, 200, 600));
         assert_eq!((memory.warm_up.ticks_min, memory.measured.ticks_min, memory.measured.step), (200, 100, 100));
-        let filter = Phases::of(&setting, Sort::Filter, false, Effort::Full);
-        assert_eq!((filter.warm_up.ticks_max, filter.measured.ticks_max, filter.ticks()), (0, 100, 101));
-        let server = Phases::of(&setting, Sort::Server, true, Effort::Quick);
+        let server = Phases::of(&setting, Sort::Server, Effort::Quick);
         assert_eq!((server.warm_up.step, server.measured.step), (1, 1));
         assert!(server.measured.time_max < memory.measured.time_max);
     }
@@ -118,7 +111,7 @@ mod tests {
     fn ids_that_come_at_a_rate_come_for_a_window_at_least() {
         let due = |live, effort| {
             let setting = Setting { live, rate: Some(100_000.0), ..Setting::default() };
-            Phases::of(&setting, Sort::Window, true, effort).due_max.as_secs()
+            Phases::of(&setting, Sort::Window, effort).due_max.as_secs()
         };
         assert_eq!(
             (due(10_000, Effort::Full), due(1_000_000, Effort::Full), due(10_000_000, Effort::Full)),
@@ -130,7 +123,7 @@ mod tests {
     #[test]
     fn a_large_stream_has_fewer_windows() {
         let large = Setting { ids: IdKind::Key200, live: 3_000_000, ..Setting::default() };
-        assert_eq!(Phases::of(&large, Sort::Window, true, Effort::Full).ticks(), 300);
+        assert_eq!(Phases::of(&large, Sort::Window, Effort::Full).ticks(), 300);
         assert!((window_bytes(&large) as f64 / 670e6 - 1.0).abs() < 0.01);
     }
 }

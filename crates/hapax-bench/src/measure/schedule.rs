@@ -8,14 +8,11 @@ use std::time::{Duration, Instant};
 /// A latency longer than any run.
 const LATENCY_NANOS_MAX: u64 = 100_000_000_000;
 
-/// The times at which ids are due: those of all threads in turns.
+/// The times at which a thread's ids are due: those of all threads in turns.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Schedule {
-    pub start: Instant,
-    /// The time between two ids of one thread.
+    first: Instant,
     step_nanos: f64,
-    /// The time between two ids of different threads.
-    offset_nanos: f64,
 }
 
 /// The results of one thread.
@@ -26,21 +23,22 @@ pub(super) struct Delays {
 }
 
 impl Schedule {
-    pub fn new(start: Instant, rate: f64, threads: usize) -> Self {
-        let offset_nanos = 1e9 / rate;
-        Schedule { start, step_nanos: offset_nanos * threads as f64, offset_nanos }
+    /// Returns the schedule of one of several threads, of which all together have a rate.
+    pub fn of(thread: usize, threads: usize, rate: f64, start: Instant) -> Self {
+        let apart_nanos = 1e9 / rate;
+        let first = start + Duration::from_nanos((apart_nanos * thread as f64) as u64);
+        Schedule { first, step_nanos: apart_nanos * threads as f64 }
     }
 
-    /// Returns the time at which a thread's id is due, counted from 0.
-    pub fn due(&self, thread: usize, id: usize) -> Instant {
-        let nanos = self.step_nanos * id as f64 + self.offset_nanos * thread as f64;
-        self.start + Duration::from_nanos(nanos as u64)
+    /// Returns the time at which an id is due, counted from 0.
+    pub fn due(&self, id: usize) -> Instant {
+        self.first + Duration::from_nanos((self.step_nanos * id as f64) as u64)
     }
 
-    /// Returns how many of a thread's ids are due by then.
-    pub fn due_by(&self, thread: usize, now: Instant) -> usize {
-        let nanos = now.saturating_duration_since(self.start).as_nanos() as f64 - self.offset_nanos * thread as f64;
-        if nanos < 0.0 { 0 } else { (nanos / self.step_nanos) as usize + 1 }
+    /// Returns how many ids are due by then.
+    pub fn due_by(&self, now: Instant) -> usize {
+        let since = now.checked_duration_since(self.first);
+        since.map_or(0, |since| (since.as_nanos() as f64 / self.step_nanos) as usize + 1)
     }
 }
 
@@ -76,21 +74,21 @@ mod tests {
     #[test]
     fn ids_are_due_in_turns() {
         let start = Instant::now();
-        let schedule = Schedule::new(start, 1_000.0, 2);
-        let due = |thread, id| (schedule.due(thread, id) - start).as_micros();
+        let schedules = [0, 1].map(|thread| Schedule::of(thread, 2, 1_000.0, start));
+        let due = |thread: usize, id| (schedules[thread].due(id) - start).as_micros();
         assert_eq!([due(0, 0), due(1, 0), due(0, 1), due(1, 1), due(0, 500)], [0, 1_000, 2_000, 3_000, 1_000_000]);
         for (thread, id) in [(0, 0), (0, 7), (1, 0), (1, 3_000)] {
-            let due = schedule.due(thread, id);
-            assert_eq!(schedule.due_by(thread, due + Duration::from_micros(1)), id + 1);
-            assert_eq!(schedule.due_by(thread, due + Duration::from_micros(1_999)), id + 1);
+            let due = schedules[thread].due(id);
+            assert_eq!(schedules[thread].due_by(due + Duration::from_micros(1)), id + 1);
+            assert_eq!(schedules[thread].due_by(due + Duration::from_micros(1_999)), id + 1);
         }
-        assert_eq!(schedule.due_by(1, start), 0);
+        assert_eq!(schedules[1].due_by(start), 0);
     }
 
     #[test]
     fn a_rate_that_is_no_round_number_does_not_drift() {
-        let schedule = Schedule::new(Instant::now(), 3e6, 3);
-        let due = schedule.due(0, 1_000_000) - schedule.start;
+        let schedule = Schedule::of(0, 3, 3e6, Instant::now());
+        let due = schedule.due(1_000_000) - schedule.due(0);
         assert!(due.abs_diff(Duration::from_secs(1)) < Duration::from_micros(1), "{due:?}");
     }
 

@@ -8,14 +8,20 @@
 
 use crate::strategy::{Failure, Needs, Place};
 use std::fs;
+#[cfg(unix)]
+use std::os::unix::{fs::MetadataExt as _, process::CommandExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// The longest time until a server answers, and the longest that it may take to end.
+/// The longest time until a server is ready, and the longest that it may take to end.
 const START: Duration = Duration::from_secs(30);
 const END: Duration = Duration::from_secs(5);
+
+/// The user and the group `nobody` of Linux.
+#[cfg(unix)]
+const NOBODY: u32 = 65_534;
 
 /// A place of a run's own. It is removed when this is dropped.
 ///
@@ -72,12 +78,9 @@ pub fn provide(needs: Needs) -> Result<Provided, Failure> {
         }
         Needs::Postgres => {
             let folder = postgres_folder()?;
-            if is_root() {
-                run(Command::new("chown").arg("nobody").arg(&path), &path)?;
-            }
             let initdb = ["--no-locale", "--encoding=UTF8", "--username=postgres", "--no-sync", "-A", "trust", "data"];
-            run(unprivileged(&folder.join("initdb")).args(initdb), &path)?;
-            let mut postgres = unprivileged(&folder.join("postgres"));
+            run(unprivileged(&folder.join("initdb"), &path)?.args(initdb), &path)?;
+            let mut postgres = unprivileged(&folder.join("postgres"), &path)?;
             postgres.args(["-D", "data", "-c", "listen_addresses=", "-k"]).arg(&path);
             provided.serve(postgres, &path)?;
         }
@@ -133,17 +136,17 @@ impl Provided {
         }
     }
 
-    /// Starts the server in its directory, and waits until it answers.
+    /// Starts the server in its directory, and waits until it says that it is ready.
     fn serve(&mut self, mut command: Command, path: &Path) -> Result<(), Failure> {
         let name = command.get_program().to_string_lossy().into_owned();
         let started = logged(&mut command, path)?.spawn().map_err(|error| format!("{name} does not start: {error}"))?;
         self.server = Some(started);
         let begun = Instant::now();
-        while !self.answers(path) {
+        while !said(path).contains("eady to accept connections") {
             let ended = self.server.as_mut().and_then(|server| server.try_wait().ok().flatten());
             let wrong = match ended {
                 Some(status) => format!("{name} ended with {status}"),
-                None if begun.elapsed() >= START => format!("no answer of {name} in {START:?}"),
+                None if begun.elapsed() >= START => format!("{name} is not ready after {START:?}"),
                 None => {
                     std::thread::sleep(Duration::from_millis(5));
                     continue;
@@ -152,17 +155,6 @@ impl Provided {
             return Err(format!("{wrong}; it said: {}", said(path)).into());
         }
         Ok(())
-    }
-
-    fn answers(&self, path: &Path) -> bool {
-        match (self.needs, postgres_folder()) {
-            (Needs::Postgres, Ok(folder)) => {
-                let mut ready = Command::new(folder.join("pg_isready"));
-                ready.args(["-q", "-d", "postgres", "-h"]).arg(path);
-                ready.status().is_ok_and(|status| status.success())
-            }
-            _ => redis_bytes(&self.place()).is_some(),
-        }
     }
 }
 
@@ -193,27 +185,24 @@ fn postgres_folder() -> Result<PathBuf, String> {
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let number = |entry: &fs::DirEntry| entry.file_name().to_str()?.parse::<u32>().ok();
     let newest = versions.max_by_key(number).map(|version| version.path().join("bin"));
-    let has_all =
-        |folder: &PathBuf| ["initdb", "postgres", "pg_isready"].iter().all(|name| folder.join(name).is_file());
+    let has_all = |folder: &PathBuf| ["initdb", "postgres"].iter().all(|name| folder.join(name).is_file());
     let wrong = "initdb and postgres are neither on the PATH nor in /usr/lib/postgresql/*/bin";
     on_path.into_iter().chain(newest).find(has_all).ok_or_else(|| wrong.to_owned())
 }
 
 /// Returns a command that is not run by root, which PostgreSQL refuses to be, nor with options in
-/// the environment.
-fn unprivileged(program: &Path) -> Command {
-    let mut command = Command::new(if is_root() { Path::new("setpriv") } else { program });
-    if is_root() {
-        command.args(["--reuid=nobody", "--regid=nogroup", "--clear-groups", "--"]).arg(program);
-    }
+/// the environment; and lets it have the directory.
+fn unprivileged(program: &Path, directory: &Path) -> Result<Command, Failure> {
+    let mut command = Command::new(program);
     std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PG")).for_each(|(name, _)| {
         command.env_remove(name);
     });
-    command
-}
-
-fn is_root() -> bool {
-    Command::new("id").arg("-u").output().is_ok_and(|id| id.stdout.trim_ascii() == b"0")
+    #[cfg(unix)]
+    if [0, NOBODY].contains(&directory.metadata()?.uid()) {
+        std::os::unix::fs::chown(directory, Some(NOBODY), Some(NOBODY))?;
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    Ok(command)
 }
 
 /// Runs a program to its end.
@@ -255,7 +244,7 @@ fn bytes_on_disk(directory: &Path) -> u64 {
         Ok(metadata) if metadata.is_dir() => bytes_on_disk(&entry.path()),
         // Those that are allocated: files may be sparse, or allocated ahead of their contents.
         #[cfg(unix)]
-        Ok(metadata) => std::os::unix::fs::MetadataExt::blocks(&metadata) * 512,
+        Ok(metadata) => metadata.blocks() * 512,
         #[cfg(not(unix))]
         Ok(metadata) => metadata.len(),
         Err(_) => 0,

@@ -2,7 +2,7 @@
 
 use super::workload::Ids;
 use super::{Case, Effort, Machine, Report, Row, Setting, listed_for, measure};
-use crate::strategy::{Allowance, Failure, Place, Strategy};
+use crate::strategy::{Allowance, Failure, Listed, Place, Strategy};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Measures a strategy of your own and some of this crate, by name, in one setting and in turns.
@@ -55,19 +55,18 @@ pub fn measure_with_others<B: Ids, S: Strategy<B::Id>>(
     seed: u64,
     effort: Effort,
 ) -> Result<Report, Failure> {
-    let listed = listed_for(setting.ids);
+    let mut listed = listed_for(setting.ids);
+    listed.insert(0, Listed::of::<B::Id, S>());
     let find = |name: &&str| {
         let found = listed.iter().find(|listed| listed.name == *name);
         found.ok_or_else(|| Failure::from(format!("there is no strategy that is called {name} in this build")))
     };
-    let plan = setting.plan(Place::Memory);
-    let row = |strategy: &str, sort, allowance: Allowance| {
-        Row::new(strategy, sort, setting, allowance.missed, allowance.invented)
+    let row = |listed: &Listed| {
+        let Allowance { missed, invented } = (listed.allowance)(&setting.plan(Place::Memory));
+        Row::new(listed.name, listed.sort, setting, missed, invented)
     };
-    let mut rows = vec![row(S::NAME, S::SORT, S::allowance(&plan))];
-    for listed in others.iter().map(find).collect::<Result<Vec<_>, _>>()? {
-        rows.push(row(listed.name, listed.sort, (listed.allowance)(&plan)));
-    }
+    let names = [S::NAME];
+    let mut rows = names.iter().chain(others).map(|name| Ok(row(find(name)?))).collect::<Result<Vec<_>, Failure>>()?;
     let began_unix_seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
     for _ in 0..rounds {
         for (i, row) in rows.iter_mut().enumerate() {

@@ -1,25 +1,21 @@
-//! The strategies of this crate: its window, its window with a history behind it, and its history
-//! alone.
+//! The window of this crate: alone, with a history behind it, and with a journal.
 
-use super::{Allowance, FALSE_POSITIVE_RATE, Failure, Id, Plan, Sort, Strategy};
-use hapax::seam::HistoryTier;
-use hapax::{Dedup, Digest, Digester, History, Outcome, Timestamp, Unconfirmed, Verdict};
+use super::{Allowance, FALSE_POSITIVE_RATE, Failure, Id, Needs, Plan, Sort, Strategy};
+use hapax::{Dedup, History, JournalOptions, Timestamp, Unconfirmed, Verdict};
 use std::cell::RefCell;
 
 // The buffer that a caller of batches keeps from one to the next; the trait has no place for it.
 thread_local! {
     static VERDICTS: RefCell<Vec<Verdict>> = const { RefCell::new(Vec::new()) };
-    static DIGESTS: RefCell<Vec<Digest>> = const { RefCell::new(Vec::new()) };
-    static OUTCOMES: RefCell<Vec<Outcome>> = const { RefCell::new(Vec::new()) };
 }
 
 /// The engine, with a history of two windows or without one.
-pub struct Hapax<const WITH_HISTORY: bool>(pub(super) Dedup);
+pub struct Hapax<const WITH_HISTORY: bool>(Dedup);
 
 impl<I: Id + ?Sized, const WITH_HISTORY: bool> Strategy<I> for Hapax<WITH_HISTORY> {
     const NAME: &'static str = if WITH_HISTORY { "hapax window+history" } else { "hapax window" };
     const SORT: Sort = Sort::Window;
-    const REMEMBERS_LONGER: bool = WITH_HISTORY;
+    const EXPIRES: bool = !WITH_HISTORY;
 
     fn new(plan: &Plan) -> Result<Self, Failure> {
         let mut builder = Dedup::builder().window(plan.window).capacity(plan.live);
@@ -55,41 +51,100 @@ impl<I: Id + ?Sized, const WITH_HISTORY: bool> Strategy<I> for Hapax<WITH_HISTOR
     }
 }
 
-/// The history alone, for as many ids as are live.
-pub struct HapaxHistory {
-    digester: Digester,
-    history: HistoryTier,
-}
+/// The engine with a journal on disk, synced in groups.
+///
+/// No check waits for the disk: a group is written and synced after 5 ms, or with a MiB, in a
+/// thread of the journal's own. So its user acknowledges in groups, too, when the journal says that
+/// they are durable (`JournalHandle::flush_async`); a crash loses only ids that were not
+/// acknowledged. If ids come faster than the disk takes them, checks wait.
+pub struct Journaled(Hapax<false>);
 
-impl<I: Id + ?Sized> Strategy<I> for HapaxHistory {
-    const NAME: &'static str = "hapax history";
-    const SORT: Sort = Sort::Filter;
-    const EXPIRES: bool = false;
+impl<I: Id + ?Sized> Strategy<I> for Journaled {
+    const NAME: &'static str = "hapax window+journal";
+    const SORT: Sort = Sort::Durable;
+    const NEEDS: Needs = Needs::Directory;
 
     fn new(plan: &Plan) -> Result<Self, Failure> {
-        let history = HistoryTier::new(plan.window, FALSE_POSITIVE_RATE, plan.live)?;
-        Ok(HapaxHistory { digester: Digester::random()?, history })
+        let builder = Dedup::builder().window(plan.window).capacity(plan.live);
+        Ok(Journaled(Hapax(builder.journal(plan.directory()?, JournalOptions::new()).build()?)))
     }
 
     #[inline(always)]
     fn check(&self, id: &I, now: Timestamp) -> bool {
-        self.history.check(self.digester.digest(id.bytes()), now) == Outcome::Fresh
+        Strategy::<I>::check(&self.0, id, now)
     }
 
     #[inline(always)]
     fn check_batch<'a>(&self, ids: impl Iterator<Item = &'a I>, now: Timestamp, fresh: &mut Vec<bool>) {
-        DIGESTS.with_borrow_mut(|digests| {
-            digests.clear();
-            digests.extend(ids.map(|id| self.digester.digest(id.bytes())));
-            OUTCOMES.with_borrow_mut(|outcomes| {
-                self.history.check_batch(digests, now, outcomes);
-                fresh.clear();
-                fresh.extend(outcomes.iter().map(|&outcome| outcome == Outcome::Fresh));
-            });
-        });
+        Strategy::<I>::check_batch(&self.0, ids, now, fresh);
     }
 
-    fn allowance(_plan: &Plan) -> Allowance {
-        Allowance { invented: FALSE_POSITIVE_RATE, ..Allowance::NONE }
+    /// # Panics
+    ///
+    /// If the journal cannot be written any more: the rest would be measured without it.
+    fn advance(&self, _now: Timestamp) {
+        if let Err(error) = self.0.0.journal().and_then(|journal| journal.durable()) {
+            panic!("{}: {error}", <Self as Strategy<I>>::NAME);
+        }
+    }
+
+    fn allowance(plan: &Plan) -> Allowance {
+        <Hapax<false> as Strategy<I>>::allowance(plan)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::strategy::Place;
+    use std::path::PathBuf;
+    use std::time::Duration;
+
+    /// A directory that is removed at the end of the test.
+    struct Directory(PathBuf);
+
+    impl Drop for Directory {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn open<I: Id + ?Sized>(place: Place) -> Result<Journaled, Failure> {
+        let window = Duration::from_secs(100);
+        <Journaled as Strategy<I>>::new(&Plan { window, live: 4_000, threads: 1, place })
+    }
+
+    fn remembers<I: Id + ?Sized>(name: &str) {
+        use std::borrow::Borrow;
+        let directory = Directory(std::env::temp_dir().join(format!("hapax-journaled-{name}-{}", std::process::id())));
+        let open = || open::<I>(Place::Directory(directory.0.clone())).unwrap();
+        // Half of its capacity: of that many none is lost.
+        let ids: Vec<I::Owned> = (0..2_000).map(I::numbered).collect();
+        let fresh_at = |journaled: &Journaled, second| {
+            let mut fresh = Vec::new();
+            let ids = ids.iter().map(Borrow::borrow);
+            Strategy::<I>::check_batch(journaled, ids, Timestamp::from_secs(second), &mut fresh);
+            Strategy::<I>::advance(journaled, Timestamp::from_secs(second));
+            fresh.iter().filter(|fresh| **fresh).count()
+        };
+        let first = open();
+        assert_eq!(fresh_at(&first, 1), 2_000);
+        assert_eq!(fresh_at(&first, 100), 0);
+        drop(first);
+        let second = open();
+        assert!(!Strategy::<I>::check(&second, ids[0].borrow(), Timestamp::from_secs(100)));
+        assert_eq!(fresh_at(&second, 100), 0, "the journal has them");
+        assert_eq!(fresh_at(&second, 103), 2_000, "they have expired");
+    }
+
+    #[test]
+    fn what_it_has_accepted_is_known_to_the_next_one() {
+        remembers::<u64>("u64");
+        remembers::<[u8]>("bytes");
+    }
+
+    #[test]
+    fn without_a_directory_it_cannot_be_built() {
+        assert!(open::<u64>(Place::Memory).err().unwrap().to_string().contains("directory"));
     }
 }

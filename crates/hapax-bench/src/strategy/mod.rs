@@ -7,7 +7,6 @@
 //! or three: implement `Keep` (see `durable/lasting.rs`, `durable/rusqlite.rs`), and `Lasting` does
 //! the rest.
 
-mod blooms;
 mod by_digest;
 mod dashmap;
 #[cfg(any(feature = "fjall", feature = "postgres", feature = "redis", feature = "sqlite", rocksdb))]
@@ -15,13 +14,9 @@ mod durable;
 mod expiring;
 mod hapax;
 mod id;
-mod journaled;
+mod locked;
 mod moka;
-mod mutex;
 mod optional;
-mod papaya;
-mod parking_lot;
-mod quick_cache;
 mod scc;
 #[cfg(test)]
 mod tests;
@@ -33,8 +28,7 @@ use self::by_digest::{ByDigest, Digest};
 #[cfg(any(feature = "fjall", feature = "postgres", feature = "redis", feature = "sqlite", rocksdb))]
 use self::durable::Lasting;
 use self::expiring::{Expiring, OFTEN, ONCE};
-pub(crate) use self::hapax::Hapax;
-use self::hapax::HapaxHistory;
+pub(crate) use self::hapax::{Hapax, Journaled};
 use ::hapax::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -97,16 +91,9 @@ pub trait Strategy<I: Id + ?Sized>: Send + Sync + Sized {
     /// True if it is compared only where ids are bytes of any length.
     const ANY_LENGTH_ONLY: bool = false;
 
-    /// True if it forgets. If not, it is used for no more ids than are live at a time.
+    /// True if it forgets ids after the window, by the times that it is given. If not, because it
+    /// has a clock of its own or remembers for longer, ids that come again later are not judged.
     const EXPIRES: bool = true;
-
-    /// True if it expires ids on its own clock, whatever time it is given. Ids that come again
-    /// after their window are then not judged.
-    const OWN_CLOCK: bool = false;
-
-    /// True if it may remember ids for longer than the window. Ids that come again after their
-    /// window are then not judged either.
-    const REMEMBERS_LONGER: bool = false;
 
     /// Builds it.
     ///
@@ -151,10 +138,8 @@ pub trait Strategy<I: Id + ?Sized>: Send + Sync + Sized {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sort {
-    /// A strategy that is exact, in memory, and forgets.
+    /// A strategy in memory.
     Window,
-    /// A strategy that is in memory, and may be wrong: a filter.
-    Filter,
     /// A strategy that survives a crash, in this process.
     Durable,
     /// A strategy that asks a server.
@@ -239,7 +224,7 @@ impl Allowance {
     pub const NONE: Allowance = Allowance { missed: 0.0, invented: 0.0 };
 }
 
-/// The rate of all filters in the comparison.
+/// The rate of histories.
 pub const FALSE_POSITIVE_RATE: f64 = 1e-3;
 
 /// The properties of a strategy that are known without building it.
@@ -253,20 +238,17 @@ pub struct Listed {
     pub needs: Needs,
     /// [`Strategy::ANY_LENGTH_ONLY`].
     pub any_length_only: bool,
-    /// [`Strategy::EXPIRES`].
-    pub expires: bool,
     /// [`Strategy::allowance`].
     pub allowance: fn(&Plan) -> Allowance,
 }
 
 impl Listed {
-    fn of<I: Id + ?Sized, S: Strategy<I>>() -> Self {
+    pub(crate) fn of<I: Id + ?Sized, S: Strategy<I>>() -> Self {
         Listed {
             name: S::NAME,
             sort: S::SORT,
             needs: S::NEEDS,
             any_length_only: S::ANY_LENGTH_ONLY,
-            expires: S::EXPIRES,
             allowance: S::allowance,
         }
     }
@@ -303,28 +285,22 @@ macro_rules! strategies {
 strategies! {
     Hapax<false>,
     Hapax<true>,
-    journaled::Journaled,
+    Journaled,
     Expiring<dashmap::Accepted<I::Key>, ONCE>,
     Expiring<dashmap::Accepted<I::Key>, OFTEN>,
-    Expiring<mutex::Accepted<I::Key>, ONCE>,
-    Expiring<mutex::Accepted<I::Key>, OFTEN>,
-    Expiring<parking_lot::Accepted<I::Key>, ONCE>,
-    Expiring<parking_lot::Accepted<I::Key>, OFTEN>,
-    Expiring<papaya::Accepted<I::Key>, ONCE>,
-    Expiring<papaya::Accepted<I::Key>, OFTEN>,
+    Expiring<locked::Locked<I::Key>, ONCE>,
+    Expiring<locked::Locked<I::Key>, OFTEN>,
+    Expiring<locked::Shards<I::Key>, ONCE>,
+    Expiring<locked::Shards<I::Key>, OFTEN>,
     Expiring<scc::Accepted<I::Key>, ONCE>,
     Expiring<scc::Accepted<I::Key>, OFTEN>,
-    Expiring<ByDigest<mutex::Accepted<Digest>>, ONCE>,
-    Expiring<ByDigest<mutex::Accepted<Digest>>, OFTEN>,
+    Expiring<ByDigest<locked::Locked<Digest>>, ONCE>,
+    Expiring<ByDigest<locked::Locked<Digest>>, OFTEN>,
     Expiring<ByDigest<dashmap::Accepted<Digest>>, ONCE>,
     Expiring<ByDigest<dashmap::Accepted<Digest>>, OFTEN>,
     Expiring<ByDigest<scc::Accepted<Digest>>, ONCE>,
     Expiring<ByDigest<scc::Accepted<Digest>>, OFTEN>,
-    Expiring<quick_cache::Accepted<I>, ONCE>,
-    Expiring<quick_cache::Accepted<I>, OFTEN>,
     moka::Moka<I::Owned>,
-    HapaxHistory,
-    blooms::Fast,
     #[cfg(feature = "fjall")]
     Lasting<durable::HapaxOver<hapax_fjall::FjallStore>>,
     #[cfg(feature = "fjall")]
@@ -338,15 +314,11 @@ strategies! {
     #[cfg(feature = "redis")]
     Lasting<durable::Redis<true>>,
     #[cfg(feature = "redis")]
-    Lasting<durable::Multiplexed>,
-    #[cfg(feature = "redis")]
     Lasting<durable::Redis<false>>,
     #[cfg(feature = "postgres")]
     Lasting<durable::HapaxOver<hapax_postgres::PostgresStore>>,
     #[cfg(feature = "postgres")]
-    Lasting<durable::Postgres<{ durable::COPIED }>>,
+    Lasting<durable::Postgres<true>>,
     #[cfg(feature = "postgres")]
-    Lasting<durable::Postgres<{ durable::ARRAY }>>,
-    #[cfg(feature = "postgres")]
-    Lasting<durable::Postgres<{ durable::SINGLE }>>,
+    Lasting<durable::Postgres<false>>,
 }

@@ -25,7 +25,7 @@ impl<K: std::hash::Hash + Eq + Send + Sync + 'static> Moka<K> {
 impl<I: Id + ?Sized> Strategy<I> for Moka<I::Owned> {
     const NAME: &'static str = "moka";
     const SORT: Sort = Sort::Window;
-    const OWN_CLOCK: bool = true;
+    const EXPIRES: bool = false;
 
     fn new(plan: &Plan) -> Result<Self, Failure> {
         Ok(Self::with_time_to_live(window_time::<I>(plan), plan.live))

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The strategies that need a feature or a `--cfg`: which, whether it is on, and their names.
+/// What strategies over stores are built with: whether this build is, and their names.
 pub(super) const OPTIONAL: [(&str, bool, &[&str]); 5] = [
     ("the feature `fjall`", cfg!(feature = "fjall"), &["hapax over fjall", "fjall"]),
     ("the feature `sqlite`", cfg!(feature = "sqlite"), &["rusqlite"]),
@@ -10,22 +10,12 @@ pub(super) const OPTIONAL: [(&str, bool, &[&str]); 5] = [
     (
         "the feature `redis`",
         cfg!(feature = "redis"),
-        &[
-            "hapax over Redis",
-            "Redis SET NX EX, pipelined",
-            "Redis SET NX EX, multiplexed",
-            "Redis SET NX EX, one at a time",
-        ],
+        &["hapax over Redis", "Redis SET NX EX, pipelined", "Redis SET NX EX, one at a time"],
     ),
     (
         "the feature `postgres`",
         cfg!(feature = "postgres"),
-        &[
-            "hapax over PostgreSQL",
-            "PostgreSQL COPY, batched",
-            "PostgreSQL INSERT, batched",
-            "PostgreSQL INSERT, one at a time",
-        ],
+        &["hapax over PostgreSQL", "PostgreSQL INSERT, batched", "PostgreSQL INSERT, one at a time"],
     ),
 ];
 

@@ -41,8 +41,7 @@ impl<I: Id + ?Sized> Visitor<I> for FewIds {
     type Output = ();
 
     fn visit<S: Strategy<I>>(self) {
-        let own_time = S::allowance(&PLAN).missed == 1.0;
-        if !S::EXPIRES || own_time || S::REMEMBERS_LONGER {
+        if !S::EXPIRES {
             return;
         }
         let strategy = S::new(&PLAN).unwrap();
@@ -99,9 +98,7 @@ impl<I: Id + ?Sized> Visitor<I> for Contention {
             let threads = [scope.spawn(check_all), scope.spawn(check_all)];
             threads.into_iter().map(|thread| thread.join().unwrap()).sum()
         });
-        if S::EXPIRES {
-            assert!(fresh <= ids.len() || S::allowance(&PLAN).missed == 1.0, "{}: {fresh} times fresh", S::NAME);
-        }
+        assert!(fresh <= ids.len() || S::allowance(&PLAN).missed == 1.0, "{}: {fresh} times fresh", S::NAME);
         let invented = ids.len().saturating_sub(fresh);
         assert!(within(invented, S::allowance(&PLAN).invented, ids.len()), "{}: {invented} new ids lost", S::NAME);
     }
@@ -136,11 +133,9 @@ impl<I: Id + ?Sized> Visitor<I> for FullAndForgotten {
         assert!(within(lost, invented, live), "{}: {lost} new ids are duplicates", S::NAME);
         let again = live - lost_at(149, 0);
         assert!(within(again, missed.max(1e-3), live), "{}: {again} duplicates are fresh", S::NAME);
-        if S::EXPIRES {
-            for (tick, first) in [(400, live), (700, 2 * live), (1_000, 0)] {
-                let lost = lost_at(tick, first);
-                assert!(within(lost, invented, live), "{}: {lost} ids lost at tick {tick}", S::NAME);
-            }
+        for (tick, first) in [(400, live), (700, 2 * live), (1_000, 0)] {
+            let lost = lost_at(tick, first);
+            assert!(within(lost, invented, live), "{}: {lost} ids lost at tick {tick}", S::NAME);
         }
     }
 }
@@ -172,7 +167,7 @@ impl<B: Ids> Visitor<B::Id> for OverStreams<B> {
     type Output = ();
 
     fn visit<S: Strategy<B::Id>>(self) {
-        if !S::EXPIRES || S::OWN_CLOCK {
+        if S::allowance(&PLAN).missed == 1.0 {
             return;
         }
         for (seed, shape) in (1..).zip(SHAPES) {
@@ -191,9 +186,9 @@ impl<B: Ids> Visitor<B::Id> for OverStreams<B> {
                     match truth {
                         Truth::Duplicate => assert!(!is_fresh, "{}: forgotten", at()),
                         Truth::New => invented += usize::from(!is_fresh),
-                        Truth::Expired => assert!(is_fresh || S::REMEMBERS_LONGER, "{}: not forgotten", at()),
+                        Truth::Expired => assert!(is_fresh || !S::EXPIRES, "{}: not forgotten", at()),
                         Truth::Undecided => {}
-                        Truth::SharedNew | Truth::SharedAgain => unreachable!("there is one thread"),
+                        Truth::Shared => unreachable!("there is one thread"),
                     }
                 }
             }

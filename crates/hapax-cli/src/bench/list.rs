@@ -24,12 +24,10 @@ fn describe(strategy: &Listed) -> String {
         return format!("not measured: {reason}");
     }
     let sort = match strategy.sort {
-        Sort::Window => "window, in memory",
-        Sort::Filter => "in memory, may be wrong",
+        Sort::Window => "in memory",
         Sort::Durable => "survives a crash",
         Sort::Server => "asks a server",
     };
-    let forgets = if strategy.expires { "" } else { "; never forgets" };
     let ids = if strategy.any_length_only { "; for ids as text or bytes" } else { "" };
-    format!("{sort}{forgets}{ids}")
+    format!("{sort}{ids}")
 }

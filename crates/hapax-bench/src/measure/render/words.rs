@@ -66,7 +66,6 @@ pub fn setting(setting: &Setting) -> String {
 pub fn noun(sort: Sort) -> &'static str {
     match sort {
         Sort::Window => "window in memory",
-        Sort::Filter => "filter in memory",
         Sort::Durable => "durable strategy",
         Sort::Server => "strategy on a server",
     }
@@ -75,8 +74,7 @@ pub fn noun(sort: Sort) -> &'static str {
 /// Describes wrong answers: "1.4e-5 (1.1e-5 to 1.8e-5)"; an exclamation mark for more than a row
 /// may give.
 pub fn wrong(wrong: &Wrong) -> String {
-    let interval = wrong.interval();
-    let (lower, upper) = (share(interval.lower), share(interval.upper));
+    let [lower, upper] = wrong.interval().map(share);
     match wrong.wrong {
         _ if wrong.of == 0 => String::new(),
         0 => format!("< {upper}"),

@@ -76,17 +76,15 @@ impl Ids for Bytes {
     }
 
     fn push(&mut self, number: u64) {
-        let second = mix(number);
-        let written = if self.kind == IdKind::UuidText {
-            let (a, b, c) = (number >> 32, number >> 16 & 0xffff, number & 0xffff);
+        if self.kind == IdKind::UuidText {
+            let (a, b, c, second) = (number >> 32, number >> 16 & 0xffff, number & 0xffff, mix(number));
             let (d, e) = (second >> 48, second & 0xffff_ffff_ffff);
-            write!(self.bytes, "{a:08x}-{b:04x}-{c:04x}-{d:04x}-{e:012x}")
+            let written = write!(self.bytes, "{a:08x}-{b:04x}-{c:04x}-{d:04x}-{e:012x}");
+            debug_assert!(written.is_ok(), "memory can be written");
         } else {
-            let mut words = std::iter::successors(Some(second), |word| Some(mix(*word))).take(23);
-            write!(self.bytes, "{number:016x}")
-                .and_then(|()| words.try_for_each(|word| write!(self.bytes, "{:08x}", word >> 32)))
-        };
-        debug_assert!(written.is_ok(), "memory can be written");
+            let words = std::iter::successors(Some(number), |word| Some(mix(*word))).take(25);
+            self.bytes.extend(words.flat_map(u64::to_be_bytes));
+        }
         self.bounds.push(self.bytes.len());
     }
 

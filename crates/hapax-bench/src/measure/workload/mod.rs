@@ -27,9 +27,9 @@
 //! The streams of the first shape are `New` and `Duplicate` only, as long as the distance
 //! leaves room for the lead of one thread over another ([`LEAD_TICKS_MAX`]); beyond that it is
 //! `Undecided` whether the id is still known. With several threads, every second redelivery goes to
-//! another thread than the first delivery. If both come within that lead, the id is shared
-//! ([`Truth::SharedNew`]): either thread may be first, and exactly one is told that it is fresh.
-//! Of `Zipf`, threads have no id in common.
+//! another thread than the first delivery. If both come within that lead ([`Truth::Shared`]), either
+//! thread may be first, and exactly one is told that it is fresh. Of `Zipf`, threads have no id in
+//! common.
 //!
 //! # Memory
 //!
@@ -42,11 +42,11 @@ mod stream;
 #[cfg(test)]
 mod tests;
 mod truth;
-mod zipf;
 
-pub(super) use self::generate::window_checks;
+pub(super) use self::generate::{check, window_checks};
 pub use self::ids::{Bytes, Ids};
 pub use self::stream::Stream;
+pub(super) use self::truth::Certain;
 pub use self::truth::Truth;
 
 use crate::measure::{IdKind, Setting};
@@ -105,9 +105,9 @@ pub fn streams<B: Ids>(setting: &Setting, seed: u64, ticks: usize) -> Result<Vec
         let kept = std::any::type_name::<B>();
         return Err(format!("ids of the kind {:?} cannot be kept as {kept}", setting.ids).into());
     }
-    generate::check(setting)?;
+    check(setting)?;
     fits(window_bytes(setting).saturating_mul(ticks as u64) / WINDOW_TICKS as u64)?;
-    generate::streams(setting, seed, ticks)
+    Ok(generate::streams(setting, seed, ticks))
 }
 
 /// Refuses streams that would leave no memory for the strategy.

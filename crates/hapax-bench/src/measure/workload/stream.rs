@@ -39,11 +39,4 @@ impl<B: Ids> Stream<B> {
     pub fn ticks(&self, ticks: Range<usize>) -> Range<usize> {
         self.ticks[ticks.start]..self.ticks[ticks.end]
     }
-
-    /// Returns those ids of some ticks that are certainly fresh there.
-    pub fn fresh_ids(&self, ticks: Range<usize>) -> impl Iterator<Item = &B::Id> {
-        let places = self.ticks(ticks);
-        let truth = self.truth[places.clone()].iter();
-        self.ids.range(places).zip(truth).filter_map(|(id, truth)| truth.is_fresh().then_some(id))
-    }
 }

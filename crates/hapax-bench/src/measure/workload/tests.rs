@@ -41,8 +41,8 @@ fn every_window_brings_as_many_new_ids_as_are_live() {
         let streams = streams_of(&setting, 1);
         for window in 0..WINDOWS {
             let ticks = window * WINDOW_TICKS..(window + 1) * WINDOW_TICKS;
-            let new: usize = streams.iter().map(|stream| stream.fresh_ids(ticks.clone()).count()).sum();
-            assert_eq!(new, setting.live);
+            let of_window = streams.iter().flat_map(|stream| &stream.truth[stream.ticks(ticks.clone())]);
+            assert_eq!(of_window.filter(|truth| **truth == Truth::New).count(), setting.live);
         }
         let all: Vec<HashSet<u64>> = streams.iter().map(|stream| stream.ids.iter().copied().collect()).collect();
         let one_by_one = all.iter().map(HashSet::len).sum::<usize>();
@@ -71,7 +71,7 @@ fn duplicates_are_as_many_and_as_far_back_as_the_setting_says() {
 }
 
 /// Computes the truth once more, from the ids alone, where threads check each other's ids.
-fn confirm_shared<B: Ids>(streams: &[Stream<B>], seen: &mut [usize; 6]) {
+fn confirm_shared<B: Ids>(streams: &[Stream<B>], seen: &mut [usize; 5]) {
     let mut all: HashMap<Vec<u8>, Vec<(usize, usize, Truth)>> = HashMap::new();
     for (thread, stream) in streams.iter().enumerate() {
         for tick in 0..WINDOWS * WINDOW_TICKS {
@@ -83,15 +83,11 @@ fn confirm_shared<B: Ids>(streams: &[Stream<B>], seen: &mut [usize; 6]) {
         }
     }
     for (id, checks) in all {
-        let is_new = |truth| matches!(truth, Truth::New | Truth::SharedNew);
-        let new: Vec<_> = checks.iter().filter(|check| is_new(check.2)).collect();
-        let [&(first, owner, new)] = new[..] else { panic!("{id:?}: {checks:?}") };
-        let is_near = |tick, thread| thread != owner && tick <= first + LEAD_TICKS_MAX;
-        let is_shared = checks.iter().any(|&(tick, thread, _)| is_near(tick, thread));
-        assert_eq!(new == Truth::SharedNew, is_shared, "{id:?}: {checks:?}");
-        for &(tick, thread, truth) in checks.iter().filter(|check| !is_new(check.2)) {
-            let expected = match is_near(tick, thread) {
-                true => Truth::SharedAgain,
+        let (new, known): (Vec<_>, Vec<_>) = checks.iter().partition(|check| check.2 == Truth::New);
+        let [&(first, owner, _)] = new[..] else { panic!("{id:?}: {checks:?}") };
+        for &(tick, thread, truth) in known {
+            let expected = match thread != owner && tick <= first + LEAD_TICKS_MAX {
+                true => Truth::Shared,
                 false => Certain::with_threads(streams.len()).after(tick - first),
             };
             assert_eq!(truth, expected, "{id:?}: {checks:?}");
@@ -100,7 +96,7 @@ fn confirm_shared<B: Ids>(streams: &[Stream<B>], seen: &mut [usize; 6]) {
 }
 
 /// Computes the truth once more, from the ids alone.
-fn confirm<B: Ids>(streams: &[Stream<B>], seen: &mut [usize; 6]) {
+fn confirm<B: Ids>(streams: &[Stream<B>], seen: &mut [usize; 5]) {
     for stream in streams {
         let mut ledger = Ledger::new(Certain::with_threads(streams.len()));
         for tick in 0..WINDOWS * WINDOW_TICKS {
@@ -115,7 +111,7 @@ fn confirm<B: Ids>(streams: &[Stream<B>], seen: &mut [usize; 6]) {
 
 #[test]
 fn the_truth_follows_from_the_ids() {
-    let mut seen = [0; 6];
+    let mut seen = [0; 5];
     let zipfs = [0.0, 0.7, 1.0].map(|exponent| Shape::Zipf { exponent });
     let shapes = [Shape::Uniform].into_iter().chain(zipfs);
     for (seed, shape) in (20..).zip(shapes) {
@@ -140,7 +136,7 @@ fn all_kinds_of_ids_tell_the_same_story() {
         for (ids, length) in [(IdKind::UuidText, 36), (IdKind::Key200, 200)] {
             let made = streams::<Bytes>(&Setting { ids, ..setting.clone() }, 30, WINDOWS * WINDOW_TICKS).unwrap();
             assert_eq!(&made[0].truth, expected, "{ids:?}");
-            confirm(&made, &mut [0; 6]);
+            confirm(&made, &mut [0; 5]);
             assert!(made[0].ids.range(0..made[0].truth.len()).all(|id| id.len() == length));
         }
         assert!(streams::<Bytes>(&setting, 30, 1).is_err());

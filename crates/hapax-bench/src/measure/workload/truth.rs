@@ -9,7 +9,9 @@ use std::hash::Hash;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Truth {
-    /// Never seen before: fresh.
+    /// Never seen before: fresh. Other threads may check it within the lead of one thread over
+    /// another ([`LEAD_TICKS_MAX`]): whichever comes first, exactly one of all these checks is told
+    /// that it is fresh.
     New,
     /// Fresh again: it was last accepted at least a window and two ticks ago.
     Expired,
@@ -18,25 +20,21 @@ pub enum Truth {
     /// Undecided: the id's age is in between, where a strategy may answer either way; or it is not
     /// certain when the id was last accepted, since a strategy could answer either way then.
     Undecided,
-    /// New to the thread that it belongs to, and checked by others within the lead of one thread
-    /// over another ([`LEAD_TICKS_MAX`]): whichever comes first, exactly one of all these checks is
-    /// told that it is fresh.
-    SharedNew,
-    /// One of the others' checks of such an id.
-    SharedAgain,
+    /// New to another thread within the lead.
+    Shared,
 }
 
 impl Truth {
-    /// Returns true if the right answer is that it is fresh, to its own thread or, of a shared id,
-    /// to one of the threads.
+    /// Returns true if the right answer is that it is fresh, to its own thread or to one that comes
+    /// first.
     pub fn is_fresh(self) -> bool {
-        matches!(self, Truth::New | Truth::Expired | Truth::SharedNew)
+        matches!(self, Truth::New | Truth::Expired)
     }
 }
 
 /// The ages at which an answer is certain, in ticks since an id was accepted.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Certain {
+pub(in crate::measure) struct Certain {
     /// The age below which it is a duplicate.
     pub duplicate_below: usize,
     /// The age from which on it is fresh.

@@ -2,6 +2,7 @@
 
 use crate::strategy::{Failure, Id, Needs, Plan, Sort, Strategy};
 use hapax::Timestamp;
+use std::error::Error;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A place that keeps ids for longer than a run.
@@ -62,7 +63,7 @@ impl<I: Id + ?Sized, K: Keep> Strategy<I> for Lasting<K> {
     const NAME: &'static str = K::NAME;
     const SORT: Sort = K::SORT;
     const NEEDS: Needs = K::NEEDS;
-    const OWN_CLOCK: bool = true;
+    const EXPIRES: bool = false;
 
     fn new(plan: &Plan) -> Result<Self, Failure> {
         Ok(Lasting { keep: K::open(plan)?, kept: AtomicU64::new(0) })
@@ -88,24 +89,18 @@ impl<I: Id + ?Sized, K: Keep> Strategy<I> for Lasting<K> {
     }
 }
 
-/// Panics with the error, since a check has no other way to say that it has no answer. The code
-/// that runs the strategy reports the message.
+/// Panics with the error and its causes, since a check has no other way to say that it has no
+/// answer. The code that runs the strategy reports the message.
 fn fail(name: &str, error: &Failure) -> ! {
     panic!("{name}: {}", explained(error.as_ref()))
 }
 
 /// Returns an error with its causes, unless its own text includes them.
-fn explained(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        cause = error.source();
-    }
-    text
+fn explained(error: &(dyn Error + 'static)) -> String {
+    let mut texts: Vec<String> =
+        std::iter::successors(Some(error), |&error| error.source()).map(ToString::to_string).collect();
+    texts.dedup_by(|cause, text| text.contains(&**cause));
+    texts.join(": ")
 }
 
 #[cfg(test)]

@@ -6,8 +6,6 @@
 //! ids there, and the column that says how old they are, are left out. (Redis expires by itself,
 //! once the run is over.)
 
-#[cfg(any(feature = "postgres", rocksdb))]
-mod distinct;
 #[cfg(feature = "fjall")]
 mod fjall;
 #[cfg(any(feature = "fjall", feature = "sqlite", rocksdb))]
@@ -33,9 +31,9 @@ pub use self::lasting::Lasting;
 #[cfg(feature = "fjall")]
 pub use self::fjall::Fjall;
 #[cfg(feature = "postgres")]
-pub use self::postgres::{ARRAY, COPIED, Postgres, SINGLE};
+pub use self::postgres::Postgres;
 #[cfg(feature = "redis")]
-pub use self::redis::{Multiplexed, Redis};
+pub use self::redis::Redis;
 #[cfg(rocksdb)]
 pub use self::rocksdb::RocksDb;
 #[cfg(feature = "sqlite")]

@@ -1,10 +1,10 @@
 //! `rocksdb`: an LSM tree in a directory.
 
-use super::distinct::Distinct;
 use super::group::Syncing;
 use super::lasting::Keep;
 use crate::strategy::{Failure, Needs, Plan, Sort};
 use ::rocksdb::{ColumnFamilyDescriptor, DB, DBCompressionType, DEFAULT_COLUMN_FAMILY_NAME, Options, WriteBatch};
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The cache of blocks, in MiB: all of a run's ids fit.
@@ -19,7 +19,7 @@ const CACHE_MIB: u64 = 256;
 ///
 /// Set as its authors advise for lookups of single keys (`OptimizeForPointLookup`: filters of whole
 /// keys for files and for memory, a hash index in blocks, a cache), without compression, which ids
-/// do not gain from; a batch is one sorted `MultiGet`.
+/// do not gain from; a batch is one `MultiGet`.
 pub struct RocksDb {
     syncing: Syncing,
     /// Held from the lookup to the write.
@@ -64,22 +64,22 @@ impl Keep for RocksDb {
     }
 
     fn add_batch<B: AsRef<[u8]>>(&self, ids: impl Iterator<Item = B>, fresh: &mut Vec<bool>) -> Result<(), Failure> {
-        let asked = Distinct::of(ids);
+        let ids: Vec<B> = ids.collect();
         let family = self.database.cf_handle(DEFAULT_COLUMN_FAMILY_NAME).ok_or("the database has no ids")?;
-        let (mut batch, mut new) = (WriteBatch::default(), Vec::new());
+        let (mut batch, mut new) = (WriteBatch::default(), HashSet::new());
         let _writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = self.database.batched_multi_get_cf(family, asked.ids.iter().map(AsRef::as_ref), true);
-        for (number, (id, found)) in asked.ids.iter().zip(found).enumerate() {
-            if found?.is_none() {
+        let found = self.database.batched_multi_get_cf(family, ids.iter().map(AsRef::as_ref), false);
+        for (id, found) in ids.iter().zip(found) {
+            let is_new = found?.is_none() && new.insert(id.as_ref());
+            if is_new {
                 batch.put(id, []);
-                new.push(number);
             }
+            fresh.push(is_new);
         }
         if !new.is_empty() {
             self.database.write(batch)?;
             self.syncing.grows()?;
         }
-        asked.mark(new.into_iter(), fresh);
         Ok(())
     }
 }
