@@ -18,9 +18,6 @@ fn main() {
     let wants = |name: &str| wanted.is_empty() || wanted.iter().any(|wanted| wanted == name);
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
-    if wanted.iter().any(|wanted| wanted == "redis-profile") {
-        return runtime.block_on(redis_versus::profile());
-    }
     if wanted.first().is_some_and(|wanted| wanted == "inbox-versus") {
         return runtime.block_on(inbox_versus::run(&wanted[1..]));
     }

@@ -263,24 +263,3 @@ pub async fn run() {
         );
     }
 }
-
-/// Runs one row again and again, for a profile: `HAPAX_ROW`.
-pub async fn profile() {
-    let row = std::env::var("HAPAX_ROW").ok().and_then(|row| row.parse().ok()).unwrap_or(9);
-    let server = Server::start(&[]);
-    let dedup = engine(&server).await;
-    let measured = match row {
-        2 => commands(&[connection(&server).await], CALLERS, 4_000, false).await,
-        4 => checks(&dedup, 4_000, false).await,
-        6 => claims(&dedup, 2_000).await,
-        7 => {
-            let mut rivals = vec![];
-            for _ in 0..BATCHERS {
-                rivals.push(connection(&server).await);
-            }
-            pipelines(&rivals, 250, false).await
-        }
-        _ => batches(&dedup, 250, false).await,
-    };
-    println!("{}: {:.1} k/s, {:.0} ns/id", ROWS[row], measured.rate / 1e3, measured.cpu_ns);
-}

@@ -62,11 +62,6 @@ impl Profile {
         self.distances(TIME).at(share).map(Duration::from_nanos)
     }
 
-    /// Returns the distance in records: 1 for an id that comes twice in a row.
-    pub fn distance_in_records(&self, share: f64) -> Option<u64> {
-        self.distances(RECORDS).at(share)
-    }
-
     /// Returns the most ids that a window of this length accepts within any time of length
     /// `within`.
     pub fn accepted_at_most(&self, window: Duration, within: Duration) -> u64 {
@@ -271,7 +266,7 @@ mod tests {
         assert_eq!(profile.caught(Duration::from_millis(1_500)), 2);
         assert_eq!(profile.window_for(0.5), Some(Duration::from_nanos(1_000_000_001)));
         assert_eq!(profile.window_for(1.0), Some(Duration::from_nanos(4_000_000_001)));
-        assert_eq!((profile.records_for(1.0), profile.distance_in_records(1.0)), (Some(4), Some(1)));
+        assert_eq!(profile.records_for(1.0), Some(4));
     }
 
     #[test]
