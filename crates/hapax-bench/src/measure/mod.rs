@@ -40,7 +40,6 @@ mod case;
 mod drive;
 mod figures;
 mod gauge;
-mod measurement;
 mod pace;
 mod phases;
 pub mod render;
@@ -56,9 +55,8 @@ pub mod workload;
 
 pub use crate::strategy::{Absent, Sort};
 pub use case::{Case, listed_for};
-pub use measurement::{Answers, Latency, Measurement};
 pub use phases::Effort;
-pub use report::{Machine, Report, Row};
+pub use report::{Answers, Latency, Machine, Measurement, Report, Row};
 pub use run::measure;
 pub use setting::{IdKind, Setting, Shape, Workload};
 pub use with_others::measure_with_others;

@@ -27,11 +27,6 @@ pub(super) struct Phase {
 }
 
 impl Phase {
-    /// Returns a phase that ends with its time, wherever that is.
-    const fn timed(ticks_max: usize, time_max: Duration) -> Phase {
-        Phase { ticks_min: 1, ticks_max, step: 1, time_max }
-    }
-
     /// Returns a phase of whole windows.
     fn windows(min: usize, max: usize, time_max: Duration) -> Phase {
         Phase { ticks_min: min * WINDOW_TICKS, ticks_max: max * WINDOW_TICKS, step: WINDOW_TICKS, time_max }
@@ -56,18 +51,18 @@ impl Phases {
         self.warm_up.ticks_max + self.measured.ticks_max
     }
 
-    /// Returns the phases of a strategy. One in memory runs for whole windows, since maps are purged
-    /// once in each. It is warmed up for four windows, because a table is not in its steady state
-    /// before all of its slots have been used; or for two, at which expiry is under way, if those
-    /// take very long. Then it is measured for two, or one. A strategy that survives a crash, or is
-    /// asked over a socket, takes so long for each id that it has the same time instead, wherever
-    /// that ends.
+    /// Returns the phases of a strategy. One in memory runs for whole windows, since maps are
+    /// purged once in each. It is warmed up for four windows, because a table is not in its steady
+    /// state before all of its slots have been used; or for two, at which expiry is under way, if
+    /// those take very long. Then it is measured for two, or one. A strategy that survives a crash,
+    /// or is asked over a socket, takes so long for each id that it has the same time instead,
+    /// wherever that ends.
     pub fn of(setting: &Setting, sort: Sort, effort: Effort) -> Self {
         let due_max = due_max(setting, effort);
         let millis = |full, quick| Duration::from_millis(if effort == Effort::Quick { quick } else { full });
         let (warm_up, measured) = match sort {
             Sort::Durable | Sort::Server => {
-                let some = |time_max| Phase::timed(2 * WINDOW_TICKS, time_max);
+                let some = |time_max| Phase { ticks_min: 1, ticks_max: 2 * WINDOW_TICKS, step: 1, time_max };
                 (some(millis(500, 150)), some(millis(1_500, 350)))
             }
             Sort::Window => {

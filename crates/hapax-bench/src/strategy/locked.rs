@@ -1,5 +1,5 @@
-//! Standard hash tables under locks: one, the first solution that one would write; and shards with a
-//! lock of `parking_lot` each, the second one.
+//! Standard hash tables under locks: one, the first solution that one would write; and shards with
+//! a lock of `parking_lot` each, the second one.
 
 use super::expiring::{Hasher, Map, Moment, SHARDS_PER_THREAD, names};
 use super::{Failure, Id, Plan};

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What strategies over stores are built with: whether this build is, and their names.
+/// The strategies that need a feature or a `--cfg`: which, whether it is on, and their names.
 pub(super) const OPTIONAL: [(&str, bool, &[&str]); 5] = [
     ("the feature `fjall`", cfg!(feature = "fjall"), &["hapax over fjall", "fjall"]),
     ("the feature `sqlite`", cfg!(feature = "sqlite"), &["rusqlite"]),

@@ -101,8 +101,8 @@ fn a_full_strategy_knows_all_its_ids_and_forgets_them() {
     each(FullAndForgotten);
 }
 
-/// Runs a strategy over a stream of every shape, with its true answers: in every other tick ids come
-/// one by one.
+/// Runs a strategy over a stream of every shape, with its true answers: in every other tick ids
+/// come one by one.
 struct OverStreams<B>(IdKind, PhantomData<B>);
 
 impl<B> Clone for OverStreams<B> {

@@ -24,7 +24,7 @@ fn describe(strategy: &Listed) -> String {
         return format!("not measured: {reason}");
     }
     let sort = match strategy.sort {
-        Sort::Window => "in memory",
+        Sort::Window => "window, in memory",
         Sort::Durable => "survives a crash",
         Sort::Server => "asks a server",
     };

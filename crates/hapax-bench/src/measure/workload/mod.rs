@@ -27,9 +27,9 @@
 //! The streams of the first shape are `New` and `Duplicate` only, as long as the distance
 //! leaves room for the lead of one thread over another ([`LEAD_TICKS_MAX`]); beyond that it is
 //! `Undecided` whether the id is still known. With several threads, every second redelivery goes to
-//! another thread than the first delivery. If both come within that lead ([`Truth::Shared`]), either
-//! thread may be first, and exactly one is told that it is fresh. Of `Zipf`, threads have no id in
-//! common.
+//! another thread than the first delivery. If both come within that lead ([`Truth::Shared`]),
+//! either thread may be first, and exactly one is told that it is fresh. Of `Zipf`, threads have no
+//! id in common.
 //!
 //! # Memory
 //!
