@@ -6,7 +6,7 @@ use super::tests::{RETENTION, WINDOW, World};
 use crate::journal::files::simulated::{Fault, below};
 use crate::long::long;
 use crate::mutation::{Rule, leave_out};
-use crate::segments::elsewhere::{Elsewhere, Mood};
+use crate::segments::tests::remote::{Elsewhere, Mood};
 use crate::{Attempt, Certainty, Dedup, Forgotten, LongMemoryStats, Verdict};
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};

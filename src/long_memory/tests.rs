@@ -5,7 +5,7 @@ use crate::history::history;
 use crate::journal::files::simulated::Simulated;
 use crate::journal::tests::restarts::{builder, clock};
 use crate::mutation::{Place, Rule, at, leave_out};
-use crate::segments::elsewhere::{Elsewhere, Mood};
+use crate::segments::tests::remote::{Elsewhere, Mood};
 use crate::sync::{Ordering, StdAtomicU64};
 use crate::{
     Attempt, Builder, Certainty, Damage, Dedup, DurableFiles, DurableSegments, Error, Forgotten, JournalError,

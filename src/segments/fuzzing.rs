@@ -1,12 +1,12 @@
 //! Fuzzing of what is read from a disk: each codec with any bytes, pages with right checksums, and
 //! directories that are damaged as the input says. The fuzz target `segments`.
 
-use super::format::{Manifest, TRAILER_BYTES, Trailer};
-use super::look::Answer;
+use super::encoding::format::{Manifest, TRAILER_BYTES, Trailer};
+use super::encoding::page::{Builder, Bytes, PAGE_BYTES, Page};
+use super::live::set::Segments;
 use super::options::SegmentOptions;
-use super::page::{Builder, Bytes, PAGE_BYTES, Page};
-use super::set::Segments;
-use super::sort::{Event, EventKind};
+use super::read::look::Answer;
+use super::write::sort::{Event, EventKind};
 use crate::digest::WantedKey;
 use crate::journal::encoding::format::put;
 use crate::journal::files::simulated::Simulated;

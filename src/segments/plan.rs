@@ -1,9 +1,9 @@
 //! Decides what is merged and what has expired, and says what all of it takes. Pure.
 
-use super::filter::lines_for;
-use super::format::{INDEX_BYTES, LINE_BYTES};
-use super::key::{MARK_BITS, PLACE_BITS};
-use super::page::PAGE_BYTES;
+use super::encoding::filter::lines_for;
+use super::encoding::format::{INDEX_BYTES, LINE_BYTES};
+use super::encoding::key::{MARK_BITS, PLACE_BITS};
+use super::encoding::page::PAGE_BYTES;
 use crate::Timestamp;
 use crate::mutation::{Rule, obeys};
 use std::ops::Range;

@@ -2,30 +2,33 @@
 //! retires those that have expired, and keeps all of it within the budget.
 //!
 //! Callers notice that there may be something to do
-//! ([`GrowthTrigger`](super::trigger::GrowthTrigger)) and look at a sample of buckets, which takes
+//! ([`GrowthTrigger`](super::table_set::trigger::GrowthTrigger)) and look at a sample of buckets, which takes
 //! some microseconds. Asking the system for memory and giving it back takes longer, and is done by
 //! a thread that lives as long as that takes; callers go on with the tables that they have.
 //!
 //! The exception is a rush, in which the newest table would lose ids before the thread has the next
 //! one ready. Then callers do not go on to overfill it: those that notice start the next one, a
-//! small one at once; of a large one each makes a [part](super::preparation) ready, as the thread
+//! small one at once; of a large one each makes a [part](self::preparation) ready, as the thread
 //! does, and goes on. So the rate of insertions is slowed down to the rate at which the system
 //! provides memory, and no caller waits long.
 
 mod budget;
+mod preparation;
 mod rush;
 mod sampling;
+pub(super) mod sizes;
+pub(super) mod survey;
 
 pub(crate) use self::budget::Started;
 use self::sampling::Again;
-use super::preparation::Preparation;
-use super::sizes::Sizes;
-use super::survey::Full;
-use super::table::Table;
-use super::tables::Tables;
+use super::table_set::table::Table;
+use super::table_set::tables::Tables;
 use crate::process::{Held, Rank, Rest, at_rest_in_forks};
 use crate::sync::{Ordering, StdAtomicBool, StdAtomicU64, unpoisoned};
+use preparation::Preparation;
+use sizes::Sizes;
 use std::sync::{Arc, Mutex, MutexGuard};
+use survey::Full;
 
 /// The tables of a window, and the sizes that they may get.
 pub(crate) struct Growth {

@@ -1,63 +1,40 @@
 //! Tier 1: ids that were seen within the window, exactly.
 //!
-//! From below: [`slot`] and [`tick`] are the bits, [`view`] the result of a look at a bucket,
-//! [`bucket`] the protocol, written over [`bucket_memory`], with [`chain`] and [`patience`];
-//! [`table`] is the memory that it runs on, [`tables`] the protocol of several of them, [`growth`]
-//! starts and retires them. [`batch`] is the bucket's protocol in the common case, made fast,
-//! [`kernel`] compiles it for the vectors that the processor has, and [`chunks`] sends many digests
-//! through that.
+//! From below: [`bits`] are the entries and their time, [`look`] the looks at a bucket (`view` is the
+//! result of one), [`protocol`] the protocol of a bucket (`bucket`, written over `bucket_memory`, with
+//! `chain` and `patience`); [`table_set`] is the memory that it runs on (`table`), and the protocol
+//! of several tables (`tables`); [`growth`] starts and retires them. In [`checks`], `batch` is the
+//! bucket's protocol in the common case, made fast, `kernel` compiles it for the vectors that the
+//! processor has, and `chunks` sends many digests through that.
 
-#[cfg(all(target_arch = "x86_64", not(modelled)))]
-mod avx2;
-#[cfg(all(target_arch = "x86_64", not(modelled)))]
-mod avx512;
-mod batch;
-mod bucket;
-mod bucket_memory;
-mod chain;
-mod chunks;
-mod counters;
-mod division;
+mod bits;
+mod checks;
 #[cfg(all(test, explore))]
 mod explore;
-mod forget;
 mod fuzzing;
 mod growth;
-mod kernel;
+mod look;
 #[cfg(all(test, loom))]
 mod models;
-#[cfg(all(target_arch = "aarch64", target_endian = "little", not(modelled)))]
-mod neon;
-mod patience;
-mod preparation;
-mod roster;
-mod shared_state;
-mod sizes;
-mod slot;
+mod protocol;
 mod stats;
-mod survey;
-mod sweep;
-mod table;
-mod tables;
+mod table_set;
 #[cfg(all(test, not(modelled)))]
 mod tests;
-mod tick;
-mod trigger;
-mod view;
 
-pub(crate) use batch::{Chunk, FEW};
-pub(crate) use chunks::Checked;
-pub use division::Ticks;
+pub use bits::division::Ticks;
+pub(crate) use checks::batch::{Chunk, FEW};
+pub(crate) use checks::chunks::Checked;
 pub use stats::{TableStats, WindowStats};
 
 /// The figures that a plan computes with.
 pub mod planned {
-    pub use super::sizes::{SIZES_MAX, Sizes, buckets_for, capacity_of};
-    pub use super::slot::{SLOTS, false_match_rate};
-    pub use super::survey::LOSSLESS_SHARE;
-    pub use super::tick::GRACE;
+    pub use super::bits::slot::{SLOTS, false_match_rate};
+    pub use super::bits::tick::GRACE;
+    pub use super::growth::sizes::{SIZES_MAX, Sizes, buckets_for, capacity_of};
+    pub use super::growth::survey::LOSSLESS_SHARE;
     use crate::window::growth::Growth;
-    use crate::window::table::Table;
+    use crate::window::table_set::table::Table;
 
     /// The memory of a window beside its tables.
     pub const BYTES_BESIDE_TABLES: usize = size_of::<Growth>();
@@ -68,16 +45,16 @@ pub mod planned {
     }
 }
 
-use self::bucket_memory::{BucketMemory, Overtaken, Place};
+pub(crate) use self::bits::slot::{Tag, scale};
+use self::bits::tick::Tick;
+use self::checks::kernel::Kernel;
 use self::growth::Growth;
-use self::kernel::Kernel;
-use self::roster::Roster;
-use self::sizes::buckets_for;
-pub(crate) use self::slot::{Tag, scale};
-use self::table::Table;
-pub(crate) use self::table::TableMemory;
-use self::tables::{OwnInsertion, Tables};
-use self::tick::Tick;
+use self::growth::sizes::buckets_for;
+use self::protocol::bucket_memory::{BucketMemory, Overtaken, Place};
+use self::table_set::roster::Roster;
+use self::table_set::table::Table;
+pub(crate) use self::table_set::table::TableMemory;
+use self::table_set::tables::{OwnInsertion, Tables};
 use crate::clock::{Reading, Stamp};
 use crate::digest::Digest;
 use crate::error::{InvalidOption, check};
@@ -220,7 +197,7 @@ impl Window {
         // must be read first, and a prefetch, unlike a load, does not wait for the locked
         // instruction of the check before.
         let first = tables.first();
-        let id = tables::place(&first, digest);
+        let id = table_set::tables::place(&first, digest);
         first.prefetch(id.bucket);
         let tick = self.tick_at(at);
         let roster = tables.roster();
@@ -236,7 +213,7 @@ impl Window {
         match roster.is_single() {
             true => {
                 let newest = self.tables().memory(roster.newest());
-                self.check_in(newest, tables::place(&newest, digest), roster, digest, at, tick)
+                self.check_in(newest, table_set::tables::place(&newest, digest), roster, digest, at, tick)
             }
             false => self.check_across(digest, at, None),
         }

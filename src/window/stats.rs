@@ -1,7 +1,7 @@
 //! The statistics of a window.
 
 use super::Window;
-use super::slot::false_match_rate;
+use super::bits::slot::false_match_rate;
 use crate::Timestamp;
 use std::time::Duration;
 
@@ -89,7 +89,7 @@ impl Window {
         let times = self.tables().times(index);
         let since = |tick: u64| self.duration_of(now.saturating_sub(tick));
         #[expect(clippy::cast_possible_truncation, reason = "ids of a table in memory")]
-        let capacity = super::sizes::capacity_of(buckets) as usize;
+        let capacity = super::growth::sizes::capacity_of(buckets) as usize;
         TableStats {
             bytes: self.tables().table(index).bytes(),
             capacity,

@@ -1,6 +1,8 @@
 //! Tests of the window against a model, in both ways of looking at buckets, with tables so small
 //! that everything happens.
 
+use super::look::sweep;
+use super::table_set::{roster, tables};
 use super::*;
 use crate::long::long;
 use crate::mutation;

@@ -1,4 +1,5 @@
-//! The way back: finds and reads what a journal has, judges what is missing, and keeps what is whole.
+//! The way back: finds and reads what a journal has, judges what is missing, and keeps what is
+//! whole.
 
 pub(super) mod inspect;
 pub(super) mod listing;

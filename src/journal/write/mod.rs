@@ -1,4 +1,5 @@
-//! The way of data to the disk: it is gathered, held until a checkpoint, written and synced in groups.
+//! The way of data to the disk: it is gathered, held until a checkpoint, written and synced in
+//! groups.
 
 mod checkpoint;
 pub(super) mod commit;

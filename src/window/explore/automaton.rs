@@ -3,7 +3,7 @@
 use super::scenario::Op;
 use super::subject::Subject;
 use crate::sync::explored::{Access, Effect, Replay, Suspended, machine};
-use crate::window::tick::Tick;
+use crate::window::bits::tick::Tick;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

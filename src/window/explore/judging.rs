@@ -6,8 +6,8 @@ use super::search::{Search, Stepped};
 use super::state::State;
 use super::subject::Subject;
 use crate::sync::explored::machine;
-use crate::window::slot::Slot;
-use crate::window::tick::{GRACE, TICK_SHIFT, Tick};
+use crate::window::bits::slot::Slot;
+use crate::window::bits::tick::{GRACE, TICK_SHIFT, Tick};
 
 impl Search<'_> {
     /// Reports that an operation has ended.

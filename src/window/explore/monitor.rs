@@ -9,7 +9,7 @@
 //! If an entry that must be kept was lost, and the loss counted, the id may be found or not from
 //! then on, until it is accepted again.
 
-use crate::window::tick::Tick;
+use crate::window::bits::tick::Tick;
 
 /// An operation under way, as far as one id is concerned.
 #[derive(Clone, Copy, Debug)]

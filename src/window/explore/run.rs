@@ -5,8 +5,8 @@ use super::search::{Order, Report, Search, Violation};
 use super::subject::subject;
 use crate::mutation::{Rule, leave_out, read_backward};
 use crate::sync::explored::Access;
-use crate::window::slot::Slot;
-use crate::window::tick::TICK_SHIFT;
+use crate::window::bits::slot::Slot;
+use crate::window::bits::tick::TICK_SHIFT;
 
 /// The most states that a search visits: more than any scenario has that is a test.
 pub(super) const STATES_MAX: usize = 4_000_000;

@@ -1,7 +1,7 @@
 //! Scenarios: the operations that were done before, and those that callers do at the same time.
 
 use super::monitor::{Act, Pending};
-pub(crate) use crate::window::tick::Tick;
+pub(crate) use crate::window::bits::tick::Tick;
 
 /// An id, by a number that encodes its place: `1000 s + 100 v + 10 l + n` has bucket l as its home.
 /// With two buckets, the other one is its alternate. With four, buckets 0 and 1 are each other's

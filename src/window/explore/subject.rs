@@ -3,16 +3,16 @@
 use super::scenario::{Id, Op, Scenario, WINDOW_TICKS};
 use crate::id_set::IdSet;
 use crate::sync::explored::machine;
-use crate::window::batch::{Chunk, check_one};
-use crate::window::bucket_memory::{BucketMemory, Overtaken};
-use crate::window::division::Ticks;
+use crate::window::bits::division::Ticks;
+use crate::window::bits::slot::{Slot, Tag};
+use crate::window::bits::tick::Tick;
+use crate::window::checks::batch::{Chunk, check_one};
+use crate::window::checks::kernel::Kernel;
 use crate::window::growth::Growth;
-use crate::window::kernel::Kernel;
-use crate::window::slot::{Slot, Tag};
-use crate::window::table::{Table, TableMemory};
-use crate::window::tables::{OwnInsertion, Tables, place};
-use crate::window::tick::Tick;
-use crate::window::view::View;
+use crate::window::look::view::View;
+use crate::window::protocol::bucket_memory::{BucketMemory, Overtaken};
+use crate::window::table_set::table::{Table, TableMemory};
+use crate::window::table_set::tables::{OwnInsertion, Tables, place};
 use crate::{Digest, Outcome, Timestamp, Window};
 use std::time::Duration;
 

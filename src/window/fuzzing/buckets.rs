@@ -3,17 +3,18 @@
 //! Nothing here may panic or run forever, all ways of looking at buckets must do the same, and the
 //! invariants of arbitrary buckets must hold.
 
-use super::super::bucket_memory::BucketMemory;
-use super::super::division::Ticks;
+use super::super::Window;
 use super::super::growth::Growth;
-use super::super::kernel::Kernel;
-use super::super::slot::{SLOTS, Slot, Tag, VERSION_BITS, scale};
-use super::super::table::Table;
-use super::super::tick::Moment;
-use super::super::view::View;
-use super::super::{Window, roster, tables};
 use crate::digest::Digest;
 use crate::sync::Ordering;
+use crate::window::bits::division::Ticks;
+use crate::window::bits::slot::{SLOTS, Slot, Tag, VERSION_BITS, scale};
+use crate::window::bits::tick::Moment;
+use crate::window::checks::kernel::Kernel;
+use crate::window::look::view::View;
+use crate::window::protocol::bucket_memory::BucketMemory;
+use crate::window::table_set::table::Table;
+use crate::window::table_set::{roster, tables};
 use crate::{Outcome, Timestamp};
 use std::time::Duration;
 

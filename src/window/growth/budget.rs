@@ -3,11 +3,11 @@
 use super::Growth;
 use crate::memory::LINE_BYTES;
 use crate::sync::Ordering;
-use crate::window::bucket_memory::Lost;
-use crate::window::preparation::Preparation;
-use crate::window::roster::{INDICES, Roster};
-use crate::window::sizes::SIZES_MAX;
-use crate::window::tables::Tables;
+use crate::window::growth::preparation::Preparation;
+use crate::window::growth::sizes::SIZES_MAX;
+use crate::window::protocol::bucket_memory::Lost;
+use crate::window::table_set::roster::{INDICES, Roster};
+use crate::window::table_set::tables::Tables;
 use std::sync::Arc;
 
 /// The outcome of beginning to make a table ready.

@@ -6,8 +6,8 @@ use super::sampling::Again;
 use super::{Growth, Spare};
 use crate::memory::LINE_BYTES;
 use crate::sync::Ordering;
-use crate::window::preparation::{Part, Preparation};
-use crate::window::survey::Survey;
+use crate::window::growth::preparation::{Part, Preparation};
+use crate::window::growth::survey::Survey;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

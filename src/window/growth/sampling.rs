@@ -4,9 +4,9 @@
 
 use super::Growth;
 use super::budget::size_at;
-use crate::window::kernel::Kernel;
-use crate::window::survey::{DISPLACED_IN_A_RUSH, RECENTLY, RUSH, Survey};
-use crate::window::trigger::GrowthTrigger;
+use crate::window::checks::kernel::Kernel;
+use crate::window::growth::survey::{DISPLACED_IN_A_RUSH, RECENTLY, RUSH, Survey};
+use crate::window::table_set::trigger::GrowthTrigger;
 
 /// The time of the next look at the newest table.
 #[derive(Clone, Copy)]

@@ -1,17 +1,18 @@
 //! A run of a scenario on tables, as the window would do it.
 
-use super::super::bucket_memory::{BucketMemory, Lost, Overtaken};
-use super::super::slot::Slot;
-use super::super::table::{Table, TableMemory};
-use super::super::tables::{self, OwnInsertion, Tables};
-use super::super::tick::Tick;
-use super::super::view::View;
-use super::super::{Chunk, batch};
+use super::super::Chunk;
 use super::judge::History;
 use super::scenario::{Id, Op, Scenario};
 use crate::Outcome;
 use crate::digest::Digest;
 use crate::sync::{Ordering, model};
+use crate::window::bits::slot::Slot;
+use crate::window::bits::tick::Tick;
+use crate::window::checks::batch;
+use crate::window::look::view::View;
+use crate::window::protocol::bucket_memory::{BucketMemory, Lost, Overtaken};
+use crate::window::table_set::table::{Table, TableMemory};
+use crate::window::table_set::tables::{self, OwnInsertion, Tables};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The ticks of a window. Entries are kept for 6, flags count for 8.

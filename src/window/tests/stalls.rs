@@ -1,12 +1,14 @@
 //! Tests of a caller that stalls in the middle of a check: before any of its accesses to memory,
 //! for any time.
 
-use super::super::bucket_memory::{Lost, Place};
-use super::super::slot::{Key, Slot};
-use super::super::tick::{GRACE, Moment};
-use super::super::view::View;
 use super::*;
 use crate::id_set::IdSet;
+use crate::window::bits::slot::{Key, Slot};
+use crate::window::bits::tick::{GRACE, Moment};
+use crate::window::checks::batch;
+use crate::window::look::view::View;
+use crate::window::protocol::bucket;
+use crate::window::protocol::bucket_memory::{Lost, Place};
 use std::cell::Cell;
 
 /// The time when the caller reads its clock, in ticks of a second.

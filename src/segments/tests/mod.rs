@@ -1,0 +1,8 @@
+//! Tests of segments as wholes.
+
+mod damaged;
+mod faults;
+mod model;
+pub(crate) mod remote;
+#[cfg(not(modelled))]
+mod system_disk;

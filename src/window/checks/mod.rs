@@ -1,0 +1,5 @@
+//! Checks of one id and of many, made fast.
+
+pub(super) mod batch;
+pub(super) mod chunks;
+pub(super) mod kernel;

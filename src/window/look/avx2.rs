@@ -1,0 +1,194 @@
+//! A look at a bucket with AVX2: the eight slots are compared at once. Same results as
+//! [`View::of`].
+//!
+//! The unsafe part of the window. The processor's support is determined once, when a table is
+//! built.
+
+#![allow(clippy::cast_possible_truncation, reason = "all but the tag is in the low half of a slot")]
+
+use super::sweep::Sampled;
+use super::view::View;
+use crate::sync::AtomicU64;
+use crate::window::bits::slot::{Key, SLOTS, Slot, VERSION_BITS};
+use crate::window::bits::tick::{Moment, SinceSweep};
+use std::arch::x86_64::*;
+
+/// A proof that this processor has AVX2.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Avx2(());
+
+impl Avx2 {
+    /// Returns the proof, if the processor has AVX2.
+    pub(crate) fn detect() -> Option<Self> {
+        // The others (trailing zeros, shifts) come with AVX2 in every processor so far; they are
+        // tested all the same.
+        let has_all = is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("bmi1")
+            && is_x86_feature_detected!("bmi2")
+            && is_x86_feature_detected!("lzcnt");
+        has_all.then_some(Avx2(()))
+    }
+}
+
+/// Looks at a bucket; returns the slot at the head of its ring, too.
+///
+/// The slots are read as if by eight relaxed loads in some order; the caller adds the acquire
+/// fence.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt")]
+pub(crate) fn view(bucket: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> (View, Slot) {
+    const VERSION_MASK: i32 = (1 << VERSION_BITS) - 1;
+    let (low, high) = load(bucket);
+    let zero = _mm256_setzero_si256();
+
+    // All but the tag is in the low halves of the slots, so one register has it for eight: those of
+    // 0, 1, 4, 5, 2, 3, 6 and 7, in this order.
+    let halves = low_halves(low, high);
+    let (base, age_mask) = moment.age_terms();
+    let age = _mm256_and_si256(_mm256_sub_epi32(splat32(base), halves), splat32(age_mask));
+    let younger_than = |limit| _mm256_cmpgt_epi32(splat32(limit), age);
+    let key = splat(key.shifted());
+    let matches = |slots| _mm256_cmpeq_epi64(_mm256_srli_epi64::<{ Key::SHIFT as i32 }>(slots), key);
+    let hit = _mm256_and_si256(low_halves(matches(low), matches(high)), younger_than(moment.limits.live));
+    // Only the top bit of each lane counts: `spilled` and `away` are shifted there.
+    let counts = _mm256_or_si256(_mm256_slli_epi32::<14>(halves), younger_than(moment.limits.carry));
+    let spilled = _mm256_and_si256(_mm256_slli_epi32::<25>(halves), counts);
+
+    let first = _mm256_castsi256_si128(low);
+    let in_order = _mm256_permute4x64_epi64::<0b11_01_10_00>(halves);
+    let lag = _mm256_sub_epi32(_mm256_broadcastd_epi32(first), in_order);
+    let lag = _mm256_and_si256(lag, _mm256_set1_epi32(VERSION_MASK));
+    let newest = _mm256_cmpeq_epi32(lag, zero);
+
+    let view = View::new::<SLOTS>(
+        any_top_bit(hit),
+        any_top_bit(spilled),
+        _mm256_movemask_ps(_mm256_castsi256_ps(newest)) as u32,
+        _mm256_testz_si256(lag, _mm256_set1_epi32(VERSION_MASK - 1)) != 0,
+        _mm_cvtsi128_si64(first) as u64 & VERSION_MASK as u64,
+        VERSION_MASK as u64,
+    );
+    (view, Slot(slots_of(low, high).0[view.ring.head]))
+}
+
+const _: () = assert!(Slot::FLAGS.0 << 25 == 1 << 31 && Slot::FLAGS.1 << 14 == 1 << 31);
+
+/// Returns true if a bucket has something for a sweep to clear; see `sweep::has_old`.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt")]
+pub(crate) fn has_old(bucket: &[AtomicU64; SLOTS], ages: SinceSweep) -> bool {
+    let (low, high) = load(bucket);
+    let (earliest, mask, old) = ages.terms();
+    let unused_or_young = |slots| {
+        let after = _mm256_and_si256(_mm256_sub_epi64(slots, splat(earliest)), splat(mask));
+        let unused = _mm256_cmpeq_epi64(_mm256_srli_epi64::<{ VERSION_BITS as i32 }>(slots), _mm256_setzero_si256());
+        _mm256_or_si256(unused, _mm256_cmpgt_epi64(after, splat(old)))
+    };
+    let all = _mm256_and_si256(unused_or_young(low), unused_or_young(high));
+    top_bits(all) != 0b1111
+}
+
+/// Counts the slots of buckets that were taken less than so many ticks ago; see
+/// `sweep::count_younger`.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt")]
+pub(crate) fn count_younger<'a>(buckets: impl Iterator<Item = Sampled<'a, SLOTS>>, than: [u64; 3]) -> ([u32; 3], u32) {
+    let zero = _mm256_setzero_si256();
+    let free = |slots| _mm256_cmpeq_epi64(_mm256_srli_epi64::<{ Slot::TAG_SHIFT as i32 }>(slots), zero);
+    // Each of eight lanes counts for itself.
+    let (mut counts, mut slots) = ([zero; 3], 0);
+    for (bucket, ages) in buckets {
+        let (low, high) = load(bucket);
+        let (earliest, mask, _) = ages.terms();
+        let after = _mm256_sub_epi32(low_halves(low, high), splat32(earliest));
+        // Of a free slot it is -1, less than any.
+        let after = _mm256_or_si256(_mm256_and_si256(after, splat32(mask)), low_halves(free(low), free(high)));
+        for (count, ticks) in counts.iter_mut().zip(than) {
+            let older = splat32(ages.least_of_younger(ticks).wrapping_sub(1));
+            *count = _mm256_sub_epi32(*count, _mm256_cmpgt_epi32(after, older));
+        }
+        slots += SLOTS as u32;
+    }
+    let sum = |counts| {
+        let halves = _mm_add_epi32(_mm256_castsi256_si128(counts), _mm256_extracti128_si256::<1>(counts));
+        let pairs = _mm_add_epi32(halves, _mm_shuffle_epi32::<0b01_00_11_10>(halves));
+        _mm_cvtsi128_si32(_mm_add_epi32(pairs, _mm_shuffle_epi32::<0b10_11_00_01>(pairs))) as u32
+    };
+    (counts.map(sum), slots)
+}
+
+/// Reads the eight slots.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn load(bucket: &[AtomicU64; SLOTS]) -> (__m256i, __m256i) {
+    let (low, high);
+    // SAFETY: the reference makes the 64 bytes readable, and buckets are aligned to 64 bytes
+    // (`table::Bucket`), as `vmovdqa` demands of its 32. Other threads may write during the read,
+    // so it must not be a plain load; inside `asm!` it may be what the hardware does: every aligned
+    // 8-byte lane of a vector load is read in one piece on all processors with AVX2 (it stays
+    // within a cache line), which is what eight relaxed loads promise.
+    unsafe {
+        std::arch::asm!(
+            "vmovdqa {low}, [{bucket}]",
+            "vmovdqa {high}, [{bucket} + 32]",
+            bucket = in(reg) bucket,
+            low = out(ymm_reg) low,
+            high = out(ymm_reg) high,
+            options(readonly, nostack, preserves_flags),
+        );
+    }
+    (low, high)
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn splat(bits: u64) -> __m256i {
+    _mm256_set1_epi64x(bits as i64)
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn splat32(bits: u64) -> __m256i {
+    _mm256_set1_epi32(bits as i32)
+}
+
+/// Returns the low halves of eight lanes: of 0, 1, 4, 5, 2, 3, 6 and 7.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn low_halves(low: __m256i, high: __m256i) -> __m256i {
+    let both = _mm256_shuffle_ps::<0b10_00_10_00>(_mm256_castsi256_ps(low), _mm256_castsi256_ps(high));
+    _mm256_castps_si256(both)
+}
+
+/// Eight slots.
+#[repr(align(32))]
+struct Slots([u64; SLOTS]);
+
+/// Returns the slots as an array.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn slots_of(low: __m256i, high: __m256i) -> Slots {
+    let mut slots = Slots([0; SLOTS]);
+    let to = slots.0.as_mut_ptr().cast::<__m256i>();
+    // SAFETY: there are 64 bytes, aligned to 32.
+    unsafe {
+        _mm256_store_si256(to, low);
+        _mm256_store_si256(to.add(1), high);
+    }
+    slots
+}
+
+/// Returns true if the top bit of any lane is set.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn any_top_bit(lanes: __m256i) -> bool {
+    let lanes = _mm256_castsi256_ps(lanes);
+    _mm256_testz_ps(lanes, lanes) == 0
+}
+
+/// Returns the top bits of the lanes.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn top_bits(lanes: __m256i) -> u32 {
+    _mm256_movemask_pd(_mm256_castsi256_pd(lanes)) as u32
+}

@@ -1,0 +1,9 @@
+//! The tables of a window: their memory, the state that they share, and the protocol of several of
+//! them.
+
+mod counters;
+pub(super) mod roster;
+pub(super) mod shared_state;
+pub(super) mod table;
+pub(super) mod tables;
+pub(super) mod trigger;
