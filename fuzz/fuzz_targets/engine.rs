@@ -1,7 +1,7 @@
 //! The engine against a model. The body is shared with `tests/integration/fuzz_corpus.rs`.
 #![cfg_attr(fuzzing, no_main)]
 
-use testkit::decode;
+use fuzzed::decode;
 
 #[cfg(fuzzing)]
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {

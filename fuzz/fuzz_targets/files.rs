@@ -2,7 +2,7 @@
 //! `tests/integration/fuzz_files.rs`.
 #![cfg_attr(fuzzing, no_main)]
 
-use testkit::files;
+use fuzzed::files;
 
 #[cfg(fuzzing)]
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {

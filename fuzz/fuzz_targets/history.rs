@@ -2,7 +2,7 @@
 //! `tests/integration/fuzz_corpus.rs`.
 #![cfg_attr(fuzzing, no_main)]
 
-use testkit::decode;
+use fuzzed::decode;
 
 #[cfg(fuzzing)]
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {

@@ -2,7 +2,7 @@
 //! shared with `tests/integration/histories.rs`.
 #![cfg_attr(fuzzing, no_main)]
 
-use testkit::threads;
+use fuzzed::threads;
 
 #[cfg(fuzzing)]
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {

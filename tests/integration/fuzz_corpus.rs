@@ -1,8 +1,7 @@
 //! Replays the corpus that `cargo fuzz` has collected for the engine; see `fuzz/README.md`.
 
-use testkit::{corpus, decode};
-
-use decode::Tiers;
+use crate::fuzzed::decode::{self, Tiers};
+use testkit::corpus;
 
 #[test]
 fn the_engine_agrees_with_the_model_on_the_corpus() {

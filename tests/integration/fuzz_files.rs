@@ -1,10 +1,9 @@
 //! Replays the corpus that `cargo fuzz` has collected for the files of journals, and damage drawn
 //! at random; see `fuzz/README.md`.
 
-use testkit::{corpus, files};
-
-use files::Read;
+use crate::fuzzed::files::{self, Read};
 use proptest::prelude::*;
+use testkit::corpus;
 
 #[test]
 fn damaged_files_are_read_in_part_or_refused_on_the_corpus() {

@@ -4,8 +4,9 @@
 //! A million and a half operations, ten million with `HAPAX_LONG`, or `HAPAX_HISTORIES_OPERATIONS`,
 //! from `HAPAX_HISTORIES_SEED`; `scripts/histories` runs a campaign.
 
-use testkit::{corpus, long, threads};
+use testkit::{corpus, long};
 
+use crate::fuzzed::threads;
 use hapax::{Builder, Dedup, Unconfirmed};
 use hapax_testing::{Clocks, Problem, Report, Semantics, Workload, verify};
 use std::time::{Duration, Instant};

@@ -19,6 +19,7 @@ mod first_seen;
 mod forgetting;
 mod fuzz_corpus;
 mod fuzz_files;
+mod fuzzed;
 mod growth;
 mod hints;
 mod histories;

@@ -1,9 +1,7 @@
 //! The engine against a model, on operations drawn at random.
 
-use testkit::model;
-
+use crate::fuzzed::model::{Config, How, Op, run};
 use hapax::Unconfirmed;
-use model::{Config, How, Op, run};
 use proptest::prelude::*;
 use std::time::Duration;
 

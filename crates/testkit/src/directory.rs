@@ -37,3 +37,18 @@ pub fn copy(from: &Path, to: &Path) -> io::Result<()> {
     let copied = Command::new("cp").arg("-a").arg(from).arg(to).stderr(Stdio::null()).status()?;
     if copied.success() { Ok(()) } else { Err(io::Error::other("it is not copied")) }
 }
+
+/// Copies the directory of an open store as a kill leaves it: all of one moment. The database
+/// writes in the background, so a copy may be of several; of one that is still equal when it is
+/// complete, nothing has changed meanwhile.
+pub fn copy_of_one_moment(from: &Path, to: &Path) {
+    let run = |program: &str, with: &str| {
+        let run = Command::new(program).arg(with).args([from, to]).output();
+        run.unwrap().status.success()
+    };
+    let is_moment = |_| {
+        let _ = std::fs::remove_dir_all(to);
+        run("cp", "-r") && run("diff", "-rq")
+    };
+    assert!((0..1000).any(is_moment), "{} never stops changing", from.display());
+}

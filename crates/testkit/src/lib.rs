@@ -1,16 +1,12 @@
-//! Parts that tests of several crates share: servers and file systems that end with their test,
-//! numbers by a seed, real traces, corpora of the fuzz targets, and the model that an engine is
-//! compared with.
+//! Parts that tests of several crates share: servers, networks and file systems that end with their
+//! test, requests to stores, numbers by a seed, real traces, corpora of the fuzz targets.
 
 #[cfg(unix)]
 pub mod brokers;
 pub mod children;
 pub mod corpus;
-pub mod decode;
 pub mod directory;
-pub mod files;
 mod long;
-pub mod model;
 #[cfg(unix)]
 pub mod moto_server;
 #[cfg(target_os = "linux")]
@@ -19,11 +15,12 @@ pub mod mounted;
 pub mod namespaces;
 #[cfg(unix)]
 pub mod processes;
+pub mod proxy;
 pub mod random;
 #[cfg(unix)]
 pub mod shared;
 mod skipped;
-pub mod threads;
+pub mod stores;
 pub mod traces;
 pub mod world;
 

@@ -48,3 +48,12 @@ impl Random {
         Random(self.next())
     }
 }
+
+/// Returns random numbers from `HAPAX_STORE_SEED`, or from another seed every time; it is printed.
+pub fn seeded() -> Random {
+    let seed = std::env::var("HAPAX_STORE_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or_else(|| {
+        u64::from(std::process::id()) << 32 | u64::from(std::time::UNIX_EPOCH.elapsed().unwrap().subsec_nanos())
+    });
+    println!("HAPAX_STORE_SEED={seed}");
+    Random(seed)
+}

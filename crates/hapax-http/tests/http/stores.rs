@@ -1,13 +1,11 @@
 //! The same cases over every store.
 
 use crate::world::*;
-use hapax::ManualClock;
 use hapax_fjall::FjallStore;
 use hapax_http::{IdempotencyLayer, Problem};
 use hapax_postgres::{PostgresOptions, PostgresStore};
 use hapax_redis::{RedisOptions, RedisStore};
 use hapax_store::{BudgetStore, DynStore, InMemoryStore, Store};
-use hapax_testing::store::{Fixture, StoreTime, verify_store};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -143,30 +141,4 @@ impl Drop for Directory {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
-}
-
-struct Budgeted(ManualClock, Arc<BudgetStore>);
-
-impl Fixture for Budgeted {
-    type Store = Arc<BudgetStore>;
-
-    async fn open(&self) -> Arc<BudgetStore> {
-        Arc::clone(&self.1)
-    }
-
-    async fn advance(&self, by: Duration) {
-        self.0.advance(by);
-    }
-
-    fn time(&self) -> StoreTime {
-        StoreTime::EXACT
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_budgeted_store_is_what_every_store_promises() {
-    let clock = ManualClock::new();
-    clock.advance(Duration::from_secs(1_000_000));
-    let store = Arc::new(BudgetStore::with_clock(256 << 20, clock.clone()).unwrap());
-    verify_store(&Budgeted(clock, store)).await.unwrap();
 }

@@ -44,6 +44,7 @@ mod scarce;
 mod spans;
 #[cfg(feature = "sqlx")]
 mod sqlx;
+mod store;
 mod strange;
 mod workers;
 

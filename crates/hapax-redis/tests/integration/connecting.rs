@@ -1,12 +1,12 @@
 //! The first connection to a server: what passes is tried again, what is wrong is told at once.
 
-use crate::given_up::block_on;
 use hapax_redis::{RedisOptions, RedisStore};
 use hapax_store::*;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use testkit::redis_server::{Server, is_missing};
+use testkit::stores::runtime;
 use tokio::net::{TcpListener, TcpStream};
 
 /// Forwards connections to a server, and resets the first ones. Returns its address and the count
@@ -36,7 +36,7 @@ fn connections_that_are_reset_are_made_again() {
         return;
     }
     let server = Server::start_on_loopback(&[]);
-    block_on(async {
+    runtime().block_on(async {
         let (address, count) = resetting(3, server.address()).await;
         let store = RedisStore::connect(RedisOptions::single(format!("redis://{address}"), "orders")).await;
         assert!(store.is_ok(), "{store:?}");
@@ -50,7 +50,7 @@ fn what_is_wrong_is_told_at_once() {
         return;
     }
     let server = Server::start_on_loopback(&["--requirepass", "s3cret"]);
-    block_on(async {
+    runtime().block_on(async {
         let (address, count) = resetting(0, server.address()).await;
         let error =
             RedisStore::connect(RedisOptions::single(format!("redis://{address}"), "orders")).await.unwrap_err();

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use testkit::processes::PATIENCE;
 use testkit::redis_server::{Server, is_missing};
+use testkit::stores::runtime;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -17,10 +18,6 @@ use tokio::time::{sleep, timeout};
 
 const LATE: Duration = Duration::from_millis(300);
 const RETENTION: Duration = Duration::from_secs(600);
-
-pub(crate) fn block_on(work: impl Future<Output = ()>) {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap().block_on(work);
-}
 
 /// A middlebox. Told to hold, it keeps what clients send over the connections that it has, and its
 /// own connections to the server, also if the client is gone; new connections pass.
@@ -121,7 +118,7 @@ fn what_was_given_up_is_not_carried_out_when_the_network_delivers_it() {
         return;
     }
     let server = Server::start_on_loopback(&[]);
-    block_on(async {
+    runtime().block_on(async {
         let middlebox = Middlebox::to(server.address()).await;
         let store = connect(middlebox.address).await;
         let ids = ["marked", "claimed", "recorded"];
@@ -153,7 +150,7 @@ fn a_user_who_may_not_end_connections_connects_anew_all_the_same() {
     let server = Server::start_on_loopback(&[]);
     let user = ["ACL", "SETUSER", "u", "on", ">p", "~*", "+@all", "-client|kill"];
     assert_eq!(server.ask::<String>(&user), "OK");
-    block_on(async {
+    runtime().block_on(async {
         let middlebox = Middlebox::to(server.address()).await;
         let options =
             RedisOptions::single(format!("redis://u:p@{}", middlebox.address), "orders").response_timeout(LATE);
@@ -173,7 +170,7 @@ fn a_check_that_was_given_up_loses_no_message_however_late_it_is_delivered() {
         return;
     }
     let server = Server::start_on_loopback(&[]);
-    block_on(async {
+    runtime().block_on(async {
         let middlebox = Middlebox::to(server.address()).await;
         let grace = LATE * 5;
         let engine = async |address| {
@@ -260,7 +257,7 @@ fn a_server_that_stands_still_loses_no_message_though_time_outs_are_short() {
         return;
     }
     let server = Server::start_on_loopback(&[]);
-    block_on(async {
+    runtime().block_on(async {
         // Shorter and longer than marks are doubted, and than the store waits for answers.
         for (round, ms) in [(1, 400), (2, 1_500), (3, 6_000)] {
             let lost = stands_still(&server, round, Duration::from_millis(ms)).await;

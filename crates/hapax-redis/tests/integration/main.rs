@@ -1,8 +1,16 @@
-//! Namespaces and streams in Redis, requests that were given up, and connections that are
-//! made in vain, on servers that the tests start and stop themselves.
+//! The store and streams in Redis, on servers that the tests start and stop themselves: they are
+//! killed, they forget, they change roles, and networks misbehave.
 
+mod cluster;
 mod connecting;
+mod failover;
+mod forgetful;
 mod given_up;
 mod namespaces;
+#[cfg(target_os = "linux")]
+mod partition;
+mod restored;
+mod silence;
+mod store;
 #[cfg(feature = "streams")]
 mod streams;

@@ -1,5 +1,4 @@
-//! The budget. The promises of every store are tested in `crates/hapax-http/tests/http`, by the
-//! suite.
+//! The budget. (`tests/integration/budgeted.rs` has the suite.)
 
 use super::*;
 use crate::{Scope, Store};

@@ -3,12 +3,12 @@
 //! A child, this program once more, starts one of each kind, with a variable in its environment
 //! that all of its descendants have, too.
 
-use crate::common::Directory;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 use testkit::brokers::{Nats, Rabbit};
+use testkit::directory::Directory;
 use testkit::moto_server::MotoServer;
 use testkit::postgres_pooler::Pooler;
 use testkit::processes::PATIENCE;
@@ -26,7 +26,7 @@ fn child() {
     let pooler = alone.as_ref().and_then(|server| Pooler::start(server, 1, &[]));
     let others = (Nats::start("left"), Rabbit::start("left"), MotoServer::start());
     // What another test holds while this one panics.
-    let held = std::thread::spawn(|| std::mem::forget(testkit::directory::Directory::new("left-held")));
+    let held = std::thread::spawn(|| std::mem::forget(Directory::new("left-held")));
     held.join().expect("it is made");
     let _all = (redis, postgres, alone, pooler, others);
     println!("\nstarted");
@@ -51,7 +51,7 @@ fn with_variable(variable: &str) -> Vec<String> {
 /// Starts the child. Returns what it has left in its directory once it has ended, and all processes
 /// with it.
 fn left_by(how: &str) -> Vec<String> {
-    let directory = Directory::made("left-behind");
+    let directory = Directory::new("left-behind");
     // A socket's path has a hundred bytes at most, and the servers' directories are below this one.
     let value = format!("{how} {}", std::process::id());
     let mut child = Command::new(std::env::current_exe().expect("this program"));

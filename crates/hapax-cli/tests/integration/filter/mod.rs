@@ -12,7 +12,6 @@ mod memory;
 #[cfg(unix)]
 mod pipes;
 mod planning;
-mod predictions;
 mod refusing;
 mod resume;
 mod spill;

@@ -1,5 +1,4 @@
-//! The asynchronous engine, over a store in memory that fails when it is told to. The stores' own
-//! tests: `crates/testkit/tests/integration`.
+//! The asynchronous engine, over a store in memory that fails when it is told to.
 
 #[macro_use]
 mod forward;

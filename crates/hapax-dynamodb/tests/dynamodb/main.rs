@@ -1,8 +1,0 @@
-//! `DynamoDbStore` on a server of the test's own (moto's), with faults on the way to it.
-
-mod client;
-mod faults;
-mod records;
-mod suite;
-mod table;
-mod wire;

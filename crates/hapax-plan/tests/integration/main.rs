@@ -1,0 +1,3 @@
+//! Plans, and engines that are built as planned.
+
+mod predictions;
