@@ -3,29 +3,7 @@
 use super::fingerprints::{ask, pay};
 use super::*;
 use hapax::{Builder, JournalOptions, Timestamp, inspect};
-use std::path::PathBuf;
-
-/// A directory of a test's own, removed when this is dropped.
-struct Directory(PathBuf);
-
-impl Directory {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("hapax-claims-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        std::fs::create_dir(&path).unwrap();
-        Directory(path)
-    }
-
-    fn journal(&self) -> PathBuf {
-        self.0.join("journal")
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
+use testkit::directory::Directory;
 
 fn clock() -> ManualClock {
     let clock = ManualClock::new();
@@ -41,14 +19,14 @@ fn builder(clock: &ManualClock, slides: bool) -> Builder {
 /// Ends an engine and begins another with the journal that the first has kept.
 fn restart(directory: &Directory, old: Dedup, new: Builder) -> Dedup {
     drop(old);
-    new.journal(directory.journal(), JournalOptions::new()).build().unwrap()
+    new.journal(directory.file("journal"), JournalOptions::new()).build().unwrap()
 }
 
 #[test]
 fn what_ids_are_done_with_is_known_after_a_restart() {
     for slides in [false, true] {
         let (directory, clock) = (Directory::new(&format!("known-{slides}")), clock());
-        let dedup = builder(&clock, slides).journal(directory.journal(), JournalOptions::new()).build().unwrap();
+        let dedup = builder(&clock, slides).journal(directory.file("journal"), JournalOptions::new()).build().unwrap();
         assert!(pay(&dedup, "expired", "one"));
         clock.advance(WINDOW * 6 / 10);
         assert!(["id", "forgotten", "again", "rechecked"].into_iter().all(|id| pay(&dedup, id, "one")));
@@ -85,7 +63,7 @@ fn what_ids_are_done_with_is_known_after_a_restart() {
 #[test]
 fn a_clearing_takes_fingerprints_with_it_also_after_a_restart() {
     let (directory, clock) = (Directory::new("clear"), clock());
-    let dedup = builder(&clock, false).journal(directory.journal(), JournalOptions::new()).build().unwrap();
+    let dedup = builder(&clock, false).journal(directory.file("journal"), JournalOptions::new()).build().unwrap();
     assert!(pay(&dedup, "id", "one") && pay(&dedup, "another", "one"));
     dedup.clear();
     let _ = dedup.check("id");
@@ -99,7 +77,7 @@ fn a_clearing_takes_fingerprints_with_it_also_after_a_restart() {
 fn what_a_window_that_slides_was_asked_for_is_known_as_long_after_a_restart() {
     for by_claims in [false, true] {
         let (directory, clock) = (Directory::new(&format!("slides-{by_claims}")), clock());
-        let dedup = builder(&clock, true).journal(directory.journal(), JournalOptions::new()).build().unwrap();
+        let dedup = builder(&clock, true).journal(directory.file("journal"), JournalOptions::new()).build().unwrap();
         assert!(pay(&dedup, "id", "one"));
         for _ in 0..3 {
             clock.advance(WINDOW * 6 / 10);
@@ -116,9 +94,9 @@ fn what_a_window_that_slides_was_asked_for_is_known_as_long_after_a_restart() {
 fn what_was_forgotten_early_and_accepted_again_has_no_fingerprint_after_a_restart_either() {
     let (directory, clock) = (Directory::new("early"), clock());
     for slides in [false, true] {
-        let _ = std::fs::remove_dir_all(directory.journal());
+        let _ = std::fs::remove_dir_all(directory.file("journal"));
         let build = || builder(&clock, slides).capacity(1_000).max_memory_bytes(64 << 10);
-        let dedup = build().journal(directory.journal(), JournalOptions::new()).build().unwrap();
+        let dedup = build().journal(directory.file("journal"), JournalOptions::new()).build().unwrap();
         let ids = 0..12_000_u32;
         assert!(ids.clone().all(|id| pay(&dedup, id.to_be_bytes(), "one")));
         let accepts = |id: u32| match id % 2 {
@@ -129,7 +107,7 @@ fn what_was_forgotten_early_and_accepted_again_has_no_fingerprint_after_a_restar
         assert!(again.len() > 200);
         // With room for all of them.
         drop(dedup);
-        let dedup = builder(&clock, slides).capacity(50_000).journal(directory.journal(), JournalOptions::new());
+        let dedup = builder(&clock, slides).capacity(50_000).journal(directory.file("journal"), JournalOptions::new());
         let dedup = dedup.build().unwrap();
         let mismatches = again.iter().filter(|id| ask(&dedup, id.to_be_bytes(), "other") != "duplicate").count();
         assert_eq!(mismatches, 0, "of {}, slides: {slides}", again.len());
@@ -139,14 +117,15 @@ fn what_was_forgotten_early_and_accepted_again_has_no_fingerprint_after_a_restar
 #[test]
 fn a_fingerprint_takes_32_bytes_with_its_id_and_is_no_id() {
     let (directory, clock) = (Directory::new("bytes"), clock());
-    let dedup = builder(&clock, false).journal(directory.journal(), JournalOptions::new()).build().unwrap();
+    let dedup = builder(&clock, false).journal(directory.file("journal"), JournalOptions::new()).build().unwrap();
     let claims: Vec<_> = (0..1_000_u32)
         .map(|id| dedup.claim_with(id.to_be_bytes(), ClaimOptions::new().fingerprint("one")).claimed().unwrap())
         .collect();
     dedup.complete_batch(claims, &mut Vec::new());
     assert_eq!(dedup.stats().window.live, 1_000);
     dedup.journal().unwrap().flush().unwrap();
-    let runs: Vec<_> = inspect(directory.journal()).unwrap().segments.into_iter().flat_map(|it| it.runs).collect();
+    let runs: Vec<_> =
+        inspect(directory.file("journal")).unwrap().segments.into_iter().flat_map(|it| it.runs).collect();
     assert_eq!(runs.iter().map(|run| (run.what, run.ids)).collect::<Vec<_>>(), [("fingerprinted", 1_000)]);
     let bytes = dedup.stats().journal.unwrap().disk_bytes;
     assert!((32_000..33_000).contains(&bytes), "{bytes}");

@@ -8,9 +8,10 @@ use hapax::{Dedup, JournalOptions, ManualClock};
 use hapax_store::{ErrorKind, InMemoryStore, Ownership, TieredAttempt, TieredDedup};
 use hapax_testing::store::{Fault, FaultyStore};
 use std::future::Future;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use testkit::directory::Directory;
 
 #[path = "../../../examples/durable_consumer.rs"]
 #[allow(dead_code)] // its broker, and main
@@ -52,30 +53,13 @@ fn what_is_shown_is_what_is_tested() {
     }
 }
 
-/// A directory that is removed in the end.
-struct Directory(PathBuf);
-
-impl Directory {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("hapax-examples-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        Directory(path)
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 fn block_on<F: Future>(future: F) -> F::Output {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
 /// Builds an engine with a journal, on this clock.
 fn journaled(directory: &Directory, clock: &ManualClock) -> Dedup {
-    let builder = Dedup::builder().journal(&directory.0, JournalOptions::new()).clock(clock.clone());
+    let builder = Dedup::builder().journal(directory.path(), JournalOptions::new()).clock(clock.clone());
     builder.lease(Duration::from_secs(30)).build().unwrap()
 }
 
@@ -84,7 +68,8 @@ fn a_log_is_handled_whole_and_in_order_whichever_message_fails() {
     let log = ["a", "b", "a", "c", "d", "b", "e"];
     for failing in ["a", "b", "c", "d", "e"] {
         let directory = Directory::new("log");
-        let open = || Dedup::builder().journal(&directory.0, JournalOptions::new().checkpoints(true)).build().unwrap();
+        let open =
+            || Dedup::builder().journal(directory.path(), JournalOptions::new().checkpoints(true)).build().unwrap();
         let (mut handled, mut failures) = (Vec::new(), 2);
         let mut restarts = 0;
         let mut offset = 0;

@@ -1,5 +1,5 @@
-//! Bodies of fuzz targets, which replays of their corpora and random tests share; and the model that
-//! an engine is compared with.
+//! Bodies of fuzz targets, which replays of their corpora and random tests share; and the model
+//! that an engine is compared with.
 
 pub mod decode;
 pub mod files;

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use testkit::moto_server::MotoServer;
 use testkit::shared::Shared;
+pub use testkit::stores::{hold, key};
 
 pub const LEASE: Duration = Duration::from_secs(30);
 pub const HOUR: Duration = Duration::from_secs(3_600);
@@ -69,10 +70,6 @@ impl Table {
     }
 }
 
-pub fn key(id: &str) -> RecordKey {
-    RecordKey::new(&Scope::new("test").unwrap(), id)
-}
-
 pub fn mark(id: &str, attempt: u64) -> Mark {
     Mark { key: key(id), attempt, retention: HOUR }
 }
@@ -86,10 +83,6 @@ pub async fn token(store: &DynamoDbStore, id: &str, attempt: u64) -> u64 {
         Claimed::Claimed { token } => token,
         other => panic!("{id} is {other:?}"),
     }
-}
-
-pub fn hold(id: &str, token: u64) -> Hold {
-    Hold { key: key(id), token }
 }
 
 /// Returns the one answer.

@@ -1,6 +1,5 @@
 //! The room that responses take in a store, as `hapax_plan` predicts it.
 
-use crate::stores::Directory;
 use crate::world::*;
 use axum::extract::Request;
 use axum::response::Response;
@@ -11,6 +10,7 @@ use hapax_sqlite::SqliteStore;
 use hapax_store::{BudgetStore, Store};
 use std::sync::Arc;
 use std::time::Duration;
+use testkit::directory::Directory;
 use testkit::random::Random;
 
 const RESPONSES: usize = 1_000;
@@ -74,7 +74,7 @@ async fn the_budget_counts_what_is_predicted() {
 async fn a_record_and_sqlite_take_what_is_predicted() {
     for body in BODIES {
         let directory = Directory::new("planned");
-        let path = directory.0.join("responses.db");
+        let path = directory.path().join("responses.db");
         fill(SqliteStore::open(&path).await.unwrap(), body).await;
         let connection = rusqlite::Connection::open(&path).unwrap();
         let number = |sql: &str| connection.query_row(sql, (), |row| row.get::<_, f64>(0)).unwrap();

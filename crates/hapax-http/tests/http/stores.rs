@@ -6,9 +6,9 @@ use hapax_http::{IdempotencyLayer, Problem};
 use hapax_postgres::{PostgresOptions, PostgresStore};
 use hapax_redis::{RedisOptions, RedisStore};
 use hapax_store::{BudgetStore, DynStore, InMemoryStore, Store};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use testkit::directory::Directory;
 
 /// Runs the cases: first request, replay, mismatch, a large result, a failure, and forty callers of
 /// one key.
@@ -106,7 +106,7 @@ async fn over_a_byte_budget() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn over_a_directory() {
     let directory = Directory::new("fjall");
-    cases(FjallStore::open(&directory.0).await.unwrap()).await;
+    cases(FjallStore::open(directory.path()).await.unwrap()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -125,20 +125,4 @@ async fn over_postgres() {
     let store = PostgresStore::new(PostgresOptions::parse(&server.address()).unwrap(), "http").unwrap();
     store.migrate().await.unwrap();
     cases(store).await;
-}
-
-pub struct Directory(pub PathBuf);
-
-impl Directory {
-    pub fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("hapax-http-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Directory(path)
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }

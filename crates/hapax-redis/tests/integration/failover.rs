@@ -100,7 +100,7 @@ fn sentinels_say_who_is_the_master_also_when_the_old_one_comes_back_empty() {
         watched.sentinels[0].kill();
         watched.master.kill();
         let marked = async || store.mark(&[mark_of("after", 1)]).await.is_ok_and(|marked| marked[0].is_ok());
-        eventually_within(PATIENCE, "the replica is promoted and found", marked).await;
+        eventually("the replica is promoted and found", marked).await;
         assert_eq!(watched.replica.ask::<u64>(&["EXISTS", "h:\0after"]), 1);
         println!("{} marks lost of {}", lost(&store, &last).await, last.len());
 
@@ -188,7 +188,7 @@ fn a_clusters_replica_takes_over_and_only_the_last_marks_can_be_lost() {
         master.pause();
         let began = Instant::now();
         let marked = async |id: &String| store.mark(&[mark_of(id, 1)]).await.is_ok_and(|marked| marked[0].is_ok());
-        eventually_within(PATIENCE, "the replica takes over", async || marked(&after[0]).await).await;
+        eventually("the replica takes over", async || marked(&after[0]).await).await;
         println!("the replica took over after {:?}", began.elapsed());
         mark_each(&store, &after[1..]).await;
 
@@ -196,7 +196,7 @@ fn a_clusters_replica_takes_over_and_only_the_last_marks_can_be_lost() {
         master.resume();
         mark_each(&connect(RedisOptions::cluster(cluster.urls(), "h")).await, &["back".to_owned()]).await;
         let is_replica = async || master.try_ask::<Vec<redis::Value>>(&["ROLE"]).is_ok_and(|role| role.len() == 5);
-        eventually_within(PATIENCE, "the old master follows", is_replica).await;
+        eventually("the old master follows", is_replica).await;
         println!("{} marks lost of {}", lost(&store, before).await, before.len());
         assert_eq!(lost(&store, after).await, 0, "acknowledged by the new master");
         assert!(replica.ask::<u64>(&["DBSIZE"]) >= 300);
@@ -229,12 +229,4 @@ async fn lost(store: &RedisStore, ids: &[String]) -> usize {
     let kept = is_kept.iter().position(|kept| !kept).unwrap_or(ids.len());
     assert!(is_kept[kept..].iter().all(|kept| !kept), "an earlier one was lost than one that was kept");
     ids.len() - kept
-}
-
-async fn eventually_within(patience: Duration, what: &str, is_so: impl AsyncFn() -> bool) {
-    let began = Instant::now();
-    while !is_so().await {
-        assert!(began.elapsed() < patience, "not within {patience:?}: {what}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
 }

@@ -2,29 +2,20 @@
 
 use hapax::{Clock, Timestamp};
 use hapax_sqlite::{SqliteOptions, SqliteStore, SqliteTable};
-use hapax_store::{
-    ErrorKind, Known, Mark, Marked, RecordKey, Scope, Store, StoreError, TieredAttempt, TieredClaimOptions, TieredDedup,
-};
+use hapax_store::{ErrorKind, Known, Marked, Scope, Store, StoreError, TieredAttempt, TieredClaimOptions, TieredDedup};
 use rusqlite::{Connection, TransactionBehavior};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 use testkit::directory::Directory;
 use testkit::processes::{PATIENCE, Process, await_until};
+use testkit::stores::{DAY, key, mark_of};
 
-const DAY: Duration = Duration::from_secs(86_400);
 const CHILD: &str = "HAPAX_SQLITE_CHILD";
 
-fn key(id: &str) -> RecordKey {
-    RecordKey::new(&Scope::new("test").unwrap(), id)
-}
-
 async fn mark(store: &SqliteStore, id: &str) -> Result<Marked, StoreError> {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    let mark = Mark { key: key(id), attempt: NEXT.fetch_add(1, Ordering::Relaxed), retention: DAY };
-    store.mark(&[mark]).await?.remove(0)
+    store.mark(&[mark_of(id, DAY)]).await?.remove(0)
 }
 
 fn remove(path: &Path) {

@@ -4,7 +4,7 @@ use super::metrics::{Emitted, emitted, recorded, sum};
 use super::*;
 use hapax::{JournalOptions, LongMemory};
 use hapax_stream::{Acks, Delivery, LogConsumer, Source};
-use std::path::PathBuf;
+use testkit::directory::Directory;
 
 /// A log without messages.
 pub struct Silent;
@@ -34,31 +34,15 @@ impl Source for Silent {
     }
 }
 
-/// A directory that goes with the test.
-pub struct Directory(PathBuf);
-
-impl Directory {
-    pub fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("hapax-metrics-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        Directory(path)
-    }
-
-    fn builder(&self) -> hapax::Builder {
-        let journal = JournalOptions::new().checkpoints(true);
-        hapax::Dedup::builder().capacity(1).window(WINDOW).journal(self.0.join("journal"), journal)
-    }
-
-    /// Opens an engine with a long memory there.
-    pub fn long_memory(&self) -> hapax::Dedup {
-        self.builder().long_memory(self.0.join("segments"), LongMemory::new(10 * WINDOW)).build().unwrap()
-    }
+fn builder(directory: &Directory) -> hapax::Builder {
+    let journal = JournalOptions::new().checkpoints(true);
+    hapax::Dedup::builder().capacity(1).window(WINDOW).journal(directory.path().join("journal"), journal)
 }
 
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+/// Opens an engine with a long memory in a directory.
+pub fn long_memory(directory: &Directory) -> hapax::Dedup {
+    let segments = directory.path().join("segments");
+    builder(directory).long_memory(segments, LongMemory::new(10 * WINDOW)).build().unwrap()
 }
 
 pub fn log_consumer(engine: hapax::Dedup) -> LogConsumer<String> {
@@ -70,13 +54,13 @@ fn a_log_consumer_shows_its_long_memory_and_its_doubts() {
     recorded(async |_, snapshotter| {
         let directory = Directory::new("long-memory");
         let began = hapax::Timestamp::from_secs(1_700_000_000);
-        let first = directory.long_memory();
+        let first = long_memory(&directory);
         (0..1_000_u32).for_each(|id| assert!(first.check_at(id.to_le_bytes(), began).is_fresh()));
         first.journal().unwrap().checkpoint([("orders/1", [1])]).unwrap();
         first.journal().unwrap().flush().unwrap();
         drop(first);
         // What the journal has is sealed when it is opened.
-        let engine = directory.long_memory();
+        let engine = long_memory(&directory);
         let log = log_consumer(engine.clone());
         let run = |seconds| {
             let until = tokio::time::sleep(Duration::from_secs(seconds));
@@ -97,7 +81,7 @@ fn a_log_consumer_shows_its_long_memory_and_its_doubts() {
         assert_eq!(of(&shown, "hapax_long_memory_failing"), 0.0);
 
         // Its pages are gone: what it may have seen is in doubt, and that is counted.
-        for file in std::fs::read_dir(directory.0.join("segments")).unwrap() {
+        for file in std::fs::read_dir(directory.path().join("segments")).unwrap() {
             let path = file.unwrap().path();
             if path.extension().is_some_and(|extension| extension == "segment") {
                 std::fs::OpenOptions::new().write(true).open(path).unwrap().set_len(0).unwrap();
@@ -117,7 +101,7 @@ fn a_run_that_has_ended_leaves_no_thread_that_keeps_the_journal_locked() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let directory = Directory::new("at-rest");
     for round in 0..5 {
-        let engine = directory.builder().capacity(2_000_000).build();
+        let engine = builder(&directory).capacity(2_000_000).build();
         let log = log_consumer(engine.unwrap_or_else(|error| panic!("round {round}: {error}")));
         let soon = async {
             for _ in 0..3 {

@@ -1,6 +1,6 @@
 //! Every metric that is documented is emitted, with these labels, and no other.
 
-use super::log_consumers::{Directory, Silent, log_consumer};
+use super::log_consumers::{Silent, log_consumer, long_memory};
 use super::*;
 use ::metrics::{SharedString, Unit};
 use hapax_store::{ErrorKind, OnStoreError, Ownership, Policy, TieredAttempt, TieredClaimOptions};
@@ -9,6 +9,7 @@ use hapax_testing::store::Fault;
 use metrics_util::MetricKind;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use std::collections::{BTreeMap, BTreeSet};
+use testkit::directory::Directory;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -88,7 +89,7 @@ fn what_is_emitted_is_documented_and_the_other_way_round() {
         let _ = engine.check("a").await.unwrap();
         let consumer = Consumer::builder("orders", engine.clone(), |message: &String| Some(message.clone())).build();
         let directory = Directory::new("emitted");
-        let log = log_consumer(directory.long_memory());
+        let log = log_consumer(long_memory(&directory));
         let sampled = tokio::time::sleep(Duration::from_secs(20));
         log.run(&Silent, |_: Delivery<String>| async { Ok::<_, String>(()) }, sampled).await.unwrap();
         let (emitted, documented) = (emitted(snapshotter), documented());
