@@ -1,6 +1,8 @@
 //! The engine against a model: maps with times. Time is a manual clock's, and it jumps at random.
 
-use hapax::{Certainty, Dedup, Forgotten, History, Int, ManualClock, Prepared, Stats, Tier, Timestamp, Unconfirmed, Verdict};
+use hapax::{
+    Certainty, Dedup, Forgotten, History, Int, ManualClock, Prepared, Stats, Tier, Timestamp, Unconfirmed, Verdict,
+};
 use std::collections::HashMap;
 use std::time::Duration;
 
