@@ -45,6 +45,7 @@ pub mod cloudevents;
 mod described;
 mod give_up;
 pub mod ids;
+pub mod routes;
 mod trace;
 mod trace_state;
 

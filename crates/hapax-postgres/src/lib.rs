@@ -94,17 +94,18 @@ pub use claims::dead_letters::{DeadLetter, Letters};
 pub use claims::retry::Retry;
 pub use database::Database;
 pub use hapax_message::GiveUp;
+pub use hapax_message::routes::{OnUnknown, RouterStats};
 pub use mark_result::Seen;
 pub use message::{DESCRIPTION_BYTES_MAX, HEADER_BYTES_MAX, ID_BYTES_MAX, Message, NewMessage, PAYLOAD_BYTES_MAX};
 pub use relay::Relay;
 pub use relay::publisher::Publisher;
 #[cfg(feature = "json")]
 pub use router::JsonHandler;
+pub use router::Router;
 #[cfg(all(feature = "json", feature = "sqlx"))]
 pub use router::SqlxJsonHandler;
 #[cfg(feature = "sqlx")]
 pub use router::SqlxRouter;
-pub use router::{Router, RouterStats};
 pub use schema::retention::{Cleanup, Retention};
 pub use schema::tables::Tables;
 pub use store::{Layout, PostgresOptions, PostgresStore};

@@ -1,28 +1,34 @@
 //! Handlers by the kind of a message.
 
-mod routes;
-
 use super::{BoxError, Message};
+use crate::errors::misconfigured;
+use crate::message::validate_text;
+use crate::telemetry::meters;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use hapax_message::Described as _;
+use hapax_message::routes::{Destination, OnUnknown, RouterStats, Routes};
+#[cfg(feature = "json")]
+use hapax_message::{
+    GiveUp,
+    routes::{RouterCounts, Way},
+};
 use hapax_store::StoreError;
-use routes::{Destination, Routes, Unknown};
 use std::sync::Arc;
 
-/// Counts of messages that a router has given to handlers, in all attempts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct RouterStats {
-    /// Given to the handler of their kind.
-    pub routed: u64,
-    /// Given to the handler of all others.
-    pub otherwise: u64,
-    /// Passed on: done without a handler.
-    pub passed_on: u64,
-    /// Put aside, since there was no handler.
-    pub unknown: u64,
-    /// Put aside, since a payload was not what the handler takes.
-    pub unreadable: u64,
+/// Adds the handler of a kind that a message can have.
+fn add<R>(routes: &mut Routes<R>, kind: &str, handler: R) -> Result<(), StoreError> {
+    validate_text("a kind", Some(kind))?;
+    routes.on(kind, handler).map_err(|error| misconfigured(error.to_string()))
+}
+
+/// Parses a payload of JSON. Another attempt cannot help one that is no such thing.
+#[cfg(feature = "json")]
+fn parsed<P: serde::de::DeserializeOwned>(message: &Message, counts: &RouterCounts) -> Result<P, GiveUp> {
+    serde_json::from_slice(&message.payload).map_err(|error| {
+        meters::routed(&message.name, Way::Malformed.name());
+        counts.malformed(message.kind(), error)
+    })
 }
 
 /// Defines the router of handlers that have the transactions of one driver.
@@ -46,7 +52,7 @@ macro_rules! router {
         impl $router {
             /// Creates a router that puts every message aside.
             pub fn new() -> Self {
-                $router { routes: Routes::new() }
+                $router { routes: Routes::default() }
             }
 
             /// Adds the handler of a kind.
@@ -56,7 +62,7 @@ macro_rules! router {
             /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) if the kind has a handler
             /// already, or no message can have it.
             pub fn on(mut self, kind: &str, handler: impl $handler) -> Result<Self, StoreError> {
-                self.routes.add(kind, Arc::new(handler))?;
+                add(&mut self.routes, kind, Arc::new(handler))?;
                 Ok(self)
             }
 
@@ -68,23 +74,24 @@ macro_rules! router {
             /// Those of [`on`](Self::on).
             #[cfg(feature = "json")]
             pub fn on_json(mut self, kind: &str, handler: impl $json_handler) -> Result<Self, StoreError> {
-                self.routes.add(kind, Arc::new(Json(handler, self.routes.counts())))?;
+                let counts = self.routes.counts();
+                add(&mut self.routes, kind, Arc::new(Json(handler, counts)))?;
                 Ok(self)
             }
 
-            /// Lets all other messages be done without a handler: they are removed, and
-            /// [counted](RouterStats::passed_on). For consumers of a stream of which they need some
-            /// kinds.
+            /// Sets the treatment of all other messages. Default: they are put aside. This replaces a
+            /// [`fallback`](Self::fallback).
             #[must_use]
-            pub fn pass_on(mut self) -> Self {
-                self.routes.set_unknown(Unknown::PassedOn);
+            pub fn on_unknown(mut self, on_unknown: OnUnknown) -> Self {
+                self.routes.on_unknown(on_unknown);
                 self
             }
 
-            /// Gives all other messages to this handler, also those without a kind.
+            /// Gives all other messages to this handler, also those without a kind. This replaces
+            /// [`on_unknown`](Self::on_unknown).
             #[must_use]
-            pub fn otherwise(mut self, handler: impl $handler) -> Self {
-                self.routes.set_unknown(Unknown::Otherwise(Arc::new(handler)));
+            pub fn fallback(mut self, handler: impl $handler) -> Self {
+                self.routes.fallback(Arc::new(handler));
                 self
             }
 
@@ -96,10 +103,12 @@ macro_rules! router {
 
         impl $handler for $router {
             async fn handle(&self, tx: &mut $transaction, message: &Message) -> Result<(), BoxError> {
-                match self.routes.find(message) {
+                let (way, destination) = self.routes.find(message.kind());
+                meters::routed(&message.name, way.name());
+                match destination {
                     Destination::Handler(handler) => handler.route(tx, message).await,
                     Destination::Done => Ok(()),
-                    Destination::Aside(error) => Err(error.into()),
+                    Destination::DeadLetter(error) => Err(error.into()),
                 }
             }
         }
@@ -139,12 +148,12 @@ macro_rules! router {
         }
 
         #[cfg(feature = "json")]
-        struct Json<H>(H, Arc<routes::Counts>);
+        struct Json<H>(H, RouterCounts);
 
         #[cfg(feature = "json")]
         impl<H: $json_handler> $handler for Json<H> {
             async fn handle(&self, tx: &mut $transaction, message: &Message) -> Result<(), BoxError> {
-                let payload = routes::parsed(message, &self.1)?;
+                let payload = parsed(message, &self.1)?;
                 self.0.handle(tx, payload, message).await
             }
         }
@@ -204,8 +213,8 @@ mod of_tokio_postgres {
         /// The kind is that of the message, or of its headers, as
         /// [`Described`](hapax_message::Described) says. A message of a kind that has no handler,
         /// or that has no kind, is put aside: it becomes a dead letter at once, which says the
-        /// kind, and can be requeued when there is a handler. See [`pass_on`](Self::pass_on) and
-        /// [`otherwise`](Self::otherwise) for others.
+        /// kind, and can be requeued when there is a handler. See
+        /// [`on_unknown`](Self::on_unknown) and [`fallback`](Self::fallback) for others.
         Router, Handler,
         /// A handler of messages whose payloads are JSON, for [`Router::on_json`].
         ///
@@ -256,7 +265,7 @@ mod of_sqlx {
         /// [`Router`](crate::Router) for a worker with a pool of sqlx.
         ///
         /// ```no_run
-        /// use hapax_postgres::{BoxError, Message, SqlxHandler, SqlxRouter, Tables, Worker};
+        /// use hapax_postgres::{BoxError, Message, OnUnknown, SqlxHandler, SqlxRouter, Tables, Worker};
         /// use sqlx::{Postgres, Transaction};
         /// use std::sync::Arc;
         ///
@@ -275,7 +284,7 @@ mod of_sqlx {
         /// }
         ///
         /// # async fn example(pool: sqlx::PgPool) -> Result<(), hapax_store::StoreError> {
-        /// let router = SqlxRouter::new().on("order.paid", Paid)?.pass_on();
+        /// let router = SqlxRouter::new().on("order.paid", Paid)?.on_unknown(OnUnknown::Pass);
         /// let worker = Worker::new(pool, Tables::new("public", "shop")?, "billing")?;
         /// worker.run_sqlx(Arc::new(router), std::future::pending()).await?; // or until a signal
         /// # Ok(())

@@ -58,22 +58,22 @@ fn each_kind_has_its_handler_and_others_are_put_aside_passed_on_or_handled_other
             "{letters:?}"
         );
         let stats = aside.stats();
-        assert_eq!((stats.routed, stats.unknown, stats.passed_on), (3, 2, 0));
+        assert_eq!((stats.routed, stats.unknown, stats.passed), (3, 2, 0));
 
         // They are handled when there is a handler.
         assert_eq!(inbox::requeue(&client, &place.tables, Letters::Of(Some("aside"))).await.unwrap(), 2);
-        let otherwise = Arc::new(router().otherwise(inserts("otherwise")));
+        let otherwise = Arc::new(router().fallback(inserts("otherwise")));
         assert_eq!(worker.step(&otherwise).await.unwrap(), 2);
-        assert_eq!(otherwise.stats().otherwise, 2);
+        assert_eq!(otherwise.stats().fallback, 2);
         assert_eq!(place.count(&client, "SELECT count(*) FROM {p}_effects WHERE name = 'otherwise'").await, 2);
 
         place.execute(&client, "DELETE FROM {p}_effects").await;
         received(&place, &mut client, "on").await;
-        let on = Arc::new(router().pass_on());
+        let on = Arc::new(router().on_unknown(OnUnknown::Pass));
         let worker = place.worker("on");
         assert_eq!(worker.step(&on).await.unwrap(), 5);
         assert_eq!(effects(&place, &client).await, expected);
-        assert_eq!((on.stats().passed_on, worker.stats().done), (2, 5));
+        assert_eq!((on.stats().passed, worker.stats().done), (2, 5));
         assert_eq!(place.count(&client, "SELECT count(*) FROM {p}_inbox").await, 0);
         assert!(Router::new().on("a", Keeps::default()).unwrap().on("a", Keeps::default()).is_err());
     });
@@ -111,7 +111,7 @@ fn a_payload_is_what_the_handler_takes_or_is_put_aside() {
         let letters = inbox::dead_letters(&client, &place.tables, Some("c"), 0, 10).await.unwrap();
         assert!(letters.len() == 3 && letters.iter().all(|letter| letter.message.attempts == 1));
         assert!(letters[0].error.contains("line 1 column"), "{}", letters[0].error);
-        assert_eq!(router.stats().unreadable, 3);
+        assert_eq!(router.stats().malformed, 3);
     });
 }
 
@@ -165,15 +165,15 @@ fn a_router_of_sqlx_does_the_same_and_what_is_kept_is_kept() {
         let expected = [("json", "6"), ("paid", "1"), ("paid", "5")].map(|(name, id)| (name.to_owned(), id.to_owned()));
         assert_eq!(effects(&place, &client).await, expected);
         let stats = router.stats();
-        assert_eq!((stats.routed, stats.unknown, stats.unreadable), (4, 3, 1));
+        assert_eq!((stats.routed, stats.unknown, stats.malformed), (4, 3, 1));
         let events = crate::handled::list(&place, &client, HandledQuery::all()).await;
         assert!(
             events.len() == 3 && events.iter().all(|event| event.is_kept && event.processor.as_deref() == Some("pod"))
         );
         let all = [inserts("a"), inserts("b")];
         let [a, b] = all;
-        let passes = SqlxRouter::new().on("paid", a).unwrap().otherwise(b);
-        assert!(format!("{passes:?}").contains("handled otherwise"));
-        assert!(format!("{:?}", passes.pass_on()).contains("passed on"));
+        let passes = SqlxRouter::new().on("paid", a).unwrap().fallback(b);
+        assert!(format!("{passes:?}").contains("has_fallback: true"));
+        assert!(format!("{:?}", passes.on_unknown(OnUnknown::Pass)).contains("Pass"));
     });
 }

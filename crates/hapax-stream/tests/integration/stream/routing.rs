@@ -4,9 +4,7 @@ use super::logs::Journal;
 use super::*;
 use hapax_message::cloudevents::Event;
 use hapax_message::{Described, TraceContext};
-use hapax_stream::{
-    ConsumerStats, Delivery, LogConsumer, OnUnknown, Router, RouterBuilder, RouterError, RouterStats, Source,
-};
+use hapax_stream::{ConsumerStats, Delivery, LogConsumer, OnUnknown, Router, RouterError, RouterStats, Source};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::future::pending;
@@ -70,17 +68,19 @@ struct Placed {
 
 type Seen = Arc<Mutex<Vec<String>>>;
 
-fn router(seen: &Seen) -> RouterBuilder<Event> {
+fn router(seen: &Seen) -> Router<Event> {
     let (placed, cancelled) = (Arc::clone(seen), Arc::clone(seen));
-    Router::builder()
+    Router::new()
         .on_json("placed", move |order: Placed, delivery: Delivery<Event>| {
             placed.lock().unwrap().push(format!("{} for {}", delivery.event_id(), order.total));
             async { Ok::<(), String>(()) }
         })
+        .unwrap()
         .on("cancelled", move |delivery: Delivery<Event>| {
             cancelled.lock().unwrap().push(format!("{} cancelled", delivery.event_id()));
             async { Ok::<(), String>(()) }
         })
+        .unwrap()
 }
 
 const EVENTS: [(&str, &str, &str); 5] = [
@@ -117,12 +117,12 @@ async fn routed(
 
 #[tokio::test]
 async fn what_cannot_be_parsed_or_is_unknown_is_put_aside_at_once() {
-    for (events, stats, router, seen) in routed("aside", |seen| router(seen).build().unwrap()).await {
+    for (events, stats, router, seen) in routed("aside", router).await {
         assert_eq!(seen, ["1 for 12", "2 cancelled"]);
         let dead = events.dead();
         assert_eq!(dead.keys().collect::<Vec<_>>(), ["3", "4", "5"]);
         assert!(dead["3"].starts_with("its payload is not that of kind \"placed\": invalid type: string"), "{dead:?}");
-        assert_eq!(dead["4"], "no handler for kind \"unheard-of\"");
+        assert_eq!(dead["4"], "expected a kind that has a handler, got \"unheard-of\"");
         assert_eq!((stats.gave_up, stats.failed, stats.retried, stats.dead_lettered), (3, 3, 0, 3), "{stats:?}");
         assert_eq!((stats.handled, stats.acknowledged), (2, 5));
         assert_eq!((router.unknown, router.malformed), (1, 2));
@@ -131,10 +131,10 @@ async fn what_cannot_be_parsed_or_is_unknown_is_put_aside_at_once() {
 
 #[tokio::test]
 async fn an_unknown_kind_is_passed_on_or_goes_to_the_fallback() {
-    let passing = |seen: &Seen| router(seen).on_unknown(OnUnknown::Pass).build().unwrap();
+    let passing = |seen: &Seen| router(seen).on_unknown(OnUnknown::Pass);
     for (events, stats, router, _) in routed("passed", passing).await {
         assert!(!events.dead().contains_key("4"));
-        assert_eq!((stats.handled, stats.acknowledged, router.unknown), (3, 5, 1));
+        assert_eq!((stats.handled, stats.acknowledged, router.passed, router.unknown), (3, 5, 1, 0));
     }
     let falling_back = |seen: &Seen| {
         let other = Arc::clone(seen);
@@ -142,11 +142,11 @@ async fn an_unknown_kind_is_passed_on_or_goes_to_the_fallback() {
             other.lock().unwrap().push(format!("other {:?}", delivery.kind()));
             async { Ok::<(), String>(()) }
         };
-        router(seen).on_unknown(OnUnknown::DeadLetter).fallback(fallback).build().unwrap()
+        router(seen).on_unknown(OnUnknown::DeadLetter).fallback(fallback)
     };
     for (events, _, router, seen) in routed("fallback", falling_back).await {
         assert!(!events.dead().contains_key("4"));
-        assert_eq!((seen.last().map(String::as_str), router.unknown), (Some("other Some(\"unheard-of\")"), 1));
+        assert_eq!((seen.last().map(String::as_str), router.fallback), (Some("other Some(\"unheard-of\")"), 1));
     }
 }
 
@@ -157,10 +157,10 @@ async fn kinds_may_be_elsewhere_and_causes_may_be_wrapped() {
             Err::<(), _>(std::io::Error::other(hapax_message::GiveUp::because("it is too late")))
         };
         let kind_of = |event: &Event| Some(format!("v1/{}", event.kind()?));
-        Router::builder().on("v1/placed", given_up).kind_by(kind_of).on_unknown(OnUnknown::Pass).build().unwrap()
+        Router::new().on("v1/placed", given_up).unwrap().kind_by(kind_of).on_unknown(OnUnknown::Pass)
     };
     for (events, stats, router, _) in routed("elsewhere", build).await {
-        assert_eq!((stats.gave_up, stats.retried, router.unknown), (3, 0, 2));
+        assert_eq!((stats.gave_up, stats.retried, router.passed), (3, 0, 2));
         assert!(events.dead().values().all(|why| why == "it is too late"), "{:?}", events.dead());
     }
 }
@@ -168,9 +168,13 @@ async fn kinds_may_be_elsewhere_and_causes_may_be_wrapped() {
 #[test]
 fn a_kind_has_one_handler() {
     let handler = |_: Delivery<Event>| async { Ok::<(), String>(()) };
-    let twice = Router::<Event>::builder().on("a", handler).on("b", handler).on("a", handler).build();
-    assert_eq!(twice.unwrap_err(), RouterError::Twice { kind: "a".to_owned() });
-    assert_eq!(Router::<Event>::builder().on("", handler).build().unwrap_err(), RouterError::EmptyKind);
+    let router = || Router::<Event>::new().on("a", handler).unwrap().on("b", handler).unwrap();
+    assert_eq!(router().on("a", handler).unwrap_err(), RouterError::Twice { kind: "a".to_owned() });
+    assert_eq!(router().on("", handler).unwrap_err(), RouterError::EmptyKind);
+    // A clone gets handlers of its own.
+    let one = router();
+    one.clone().on("c", handler).unwrap();
+    assert!(one.on("c", handler).is_ok());
 }
 
 #[tokio::test]
