@@ -79,8 +79,8 @@ macro_rules! router {
                 Ok(self)
             }
 
-            /// Sets the treatment of all other messages. Default: they are put aside. This replaces a
-            /// [`fallback`](Self::fallback).
+            /// Sets the treatment of all other messages. Default: they are put aside. This replaces
+            /// a [`fallback`](Self::fallback).
             #[must_use]
             pub fn on_unknown(mut self, on_unknown: OnUnknown) -> Self {
                 self.routes.on_unknown(on_unknown);

@@ -2,9 +2,11 @@
 //! run: rounds in turns, medians with the least and the most of them, ratios by round. Counts are
 //! checked on both sides.
 //!
-//! `-- inbox-versus [quick] [marks] [enqueue] [relay] [worker]`: without a part, all of them.
-//! `quick` takes about two minutes, and its medians are of few and short rounds.
+//! `-- inbox-versus [quick] [marks] [enqueue] [relay] [worker] [claims] [bytes]`: without a part,
+//! all of them. `quick` takes about two minutes, and its medians are of few and short rounds.
 
+mod bytes;
+mod claims;
 mod enqueue;
 mod marks;
 mod ours;
@@ -37,6 +39,10 @@ pub struct Scale {
     work: u64,
     /// The time after which relays and workers are stopped.
     window: Duration,
+    /// Keys that have messages while claims are timed.
+    claimed_keys: u64,
+    /// Messages that go in and out while bytes are counted; a tenth as many through the inbox.
+    through: u64,
 }
 
 const WHOLE: Scale = Scale {
@@ -48,6 +54,8 @@ const WHOLE: Scale = Scale {
     keyed_backlog: 100_000,
     work: 20_000,
     window: Duration::from_secs(8),
+    claimed_keys: 1_000_000,
+    through: 1_000_000,
 };
 
 const QUICK: Scale = Scale {
@@ -59,12 +67,14 @@ const QUICK: Scale = Scale {
     keyed_backlog: 30_000,
     work: 3_000,
     window: Duration::from_secs(2),
+    claimed_keys: 100_000,
+    through: 50_000,
 };
 
 pub async fn run(arguments: &[String]) {
     let says = |word: &str| arguments.iter().any(|argument| argument == word);
     let scale = if says("quick") { QUICK } else { WHOLE };
-    let parts = ["marks", "enqueue", "relay", "worker"];
+    let parts = ["marks", "enqueue", "relay", "worker", "claims", "bytes"];
     let wants = |part: &str| says(part) || !parts.iter().any(|part| says(part));
     let Some(server) = Server::start(&["max_wal_size=4GB", "shared_buffers=512MB"]) else { return };
     println!(
@@ -90,4 +100,10 @@ pub async fn run(arguments: &[String]) {
         }
     }
     rows.show();
+    if wants("claims") {
+        claims::run(&place.fresh().await).await;
+    }
+    if wants("bytes") {
+        bytes::run(&place.fresh().await).await;
+    }
 }
