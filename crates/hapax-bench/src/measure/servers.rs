@@ -192,6 +192,7 @@ fn postgres_folder() -> Result<PathBuf, String> {
 
 /// Returns a command that is not run by root, which PostgreSQL refuses to be, nor with options in
 /// the environment; and lets it have the directory.
+#[cfg_attr(not(unix), allow(unused_variables))]
 fn unprivileged(program: &Path, directory: &Path) -> Result<Command, Failure> {
     let mut command = Command::new(program);
     std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PG")).for_each(|(name, _)| {
