@@ -3,10 +3,10 @@
 
 use crate::args::{BadLineArgs, LineArgs, Missing};
 use crate::error::CommandError;
-use crate::filter::blocks::{Block, Blocks};
-use crate::filter::extract::Extractor;
-use crate::filter::input::sources;
-use crate::filter::lines::{Line, Lines, Unchecked, each_record};
+use crate::filter::record::extract::Extractor;
+use crate::filter::source::blocks::{Block, Blocks};
+use crate::filter::source::input::sources;
+use crate::filter::source::lines::{Line, Lines, Unchecked, each_record};
 use hapax::Timestamp;
 use std::ops::ControlFlow;
 use std::path::PathBuf;

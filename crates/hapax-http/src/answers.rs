@@ -1,15 +1,15 @@
 //! The answers that are not the handler's own: problems, and stored responses.
 
 use super::body::{self, Body};
-use super::headers;
 use super::options::RETRY_AFTER;
-use super::outgoing_layer::REPLAYED;
-use super::permits::Permit;
-use super::problem::Problem;
-use super::problem_details::ProblemDetails;
-use super::quota::Full;
-use super::record::{Content, StoredResponse};
 use super::shared::Shared;
+use crate::limits::permits::Permit;
+use crate::limits::quota::Full;
+use crate::outgoing::layer::REPLAYED;
+use crate::response::headers;
+use crate::response::problem::Problem;
+use crate::response::problem_details::ProblemDetails;
+use crate::response::record::{Content, StoredResponse};
 use hapax_store::{Store, StoreError};
 use http::header::TRAILER;
 use http::{HeaderValue, Response};

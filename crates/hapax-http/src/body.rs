@@ -1,7 +1,7 @@
 //! Bodies: read up to a limit, and passed on.
 
-use super::headers;
-use super::permits::Permit;
+use crate::limits::permits::Permit;
+use crate::response::headers;
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use http_body::{Body as HttpBody, Frame, SizeHint};
@@ -241,5 +241,4 @@ impl<B: HttpBody> fmt::Debug for Body<B> {
 }
 
 #[cfg(test)]
-#[path = "body_tests.rs"]
 mod tests;

@@ -1,13 +1,13 @@
 //! The configuration of a layer.
 
-use super::durations::TypicalDurations;
 use super::layer::IdempotencyLayer;
 use super::options::{OnMissing, Options, ScopeFn};
-use super::permits::Permits;
-use super::problem_details::ProblemDetails;
-use super::reservations::Reservations;
 use super::shared::Shared;
 use super::stats::Counters;
+use crate::limits::durations::TypicalDurations;
+use crate::limits::permits::Permits;
+use crate::limits::reservations::Reservations;
+use crate::response::problem_details::ProblemDetails;
 use bytes::Bytes;
 use hapax_store::{ErrorKind, Fingerprint, Store, StoreError, TieredDedup};
 use http::request::Parts;

@@ -1,6 +1,8 @@
 //! The identity of a request, besides its key.
 
-use super::canonical::canonical;
+pub(super) mod canonical;
+
+use canonical::canonical;
 use hapax::Key;
 use hapax_store::Fingerprint;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};

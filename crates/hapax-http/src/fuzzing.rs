@@ -2,9 +2,9 @@
 //! its decoders: a letter that selects the decoder, and bytes for it. It checks that nothing
 //! panics, and the properties of each decoder.
 
-use super::canonical::canonical;
 use super::key::{self, MAX_KEY_CHARS};
-use super::record;
+use crate::fingerprint::canonical::canonical;
+use crate::response::record;
 use serde_json::Value;
 
 /// Runs the fuzz target `http` on its input. Returns true if the decoder accepted it.

@@ -1,10 +1,10 @@
 //! The layer.
 
-#[cfg(doc)]
-use super::problem::Problem;
 use super::service::IdempotencyService;
 use super::shared::Shared;
 use super::stats::HttpStats;
+#[cfg(doc)]
+use crate::response::problem::Problem;
 use hapax_store::Store;
 use std::sync::Arc;
 use tower_layer::Layer;

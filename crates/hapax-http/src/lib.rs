@@ -23,27 +23,18 @@
 //! makes the `layer` of them; `service` claims, `run` handles, `answers` answers, all three over
 //! what is `shared`.
 
-mod canonical;
 pub mod fingerprint;
-mod headers;
 mod key;
-mod ledger;
+mod limits;
 mod outgoing;
-mod problem;
-mod quota;
-mod record;
 
 mod body;
 
 mod answers;
 mod builder;
-mod durations;
 mod layer;
 mod options;
-mod outgoing_layer;
-mod permits;
-mod problem_details;
-mod reservations;
+mod response;
 mod run;
 mod service;
 mod shared;
@@ -55,13 +46,13 @@ pub mod fuzzing;
 
 pub use body::Body;
 pub use builder::{LayerBuilder, Scoped, Unscoped};
-pub use headers::keeps_header;
 pub use key::{IdempotencyKey, MAX_KEY_CHARS, id_of};
 pub use layer::IdempotencyLayer;
 pub use options::{OnMissing, stores_status};
+pub use outgoing::layer::{OutgoingKeyLayer, OutgoingKeyService, REPLAYED};
 pub use outgoing::{IDEMPOTENCY_KEY, KeyBuilder, OutgoingKey};
-pub use outgoing_layer::{OutgoingKeyLayer, OutgoingKeyService, REPLAYED};
-pub use problem::Problem;
-pub use problem_details::ProblemDetails;
+pub use response::headers::keeps_header;
+pub use response::problem::Problem;
+pub use response::problem_details::ProblemDetails;
 pub use service::IdempotencyService;
 pub use stats::HttpStats;

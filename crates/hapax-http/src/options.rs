@@ -1,8 +1,8 @@
 //! The options of a layer.
 
-use super::problem_details::ResponseFn;
-use super::quota::{Amounts, Limits};
 use super::{IDEMPOTENCY_KEY, fingerprint};
+use crate::limits::quota::{Amounts, Limits};
+use crate::response::problem_details::ResponseFn;
 use hapax_store::times::HUNDRED_YEARS;
 use hapax_store::{Fingerprint, StoreError, option};
 use http::request::Parts;

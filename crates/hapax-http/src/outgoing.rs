@@ -1,5 +1,7 @@
 //! Keys of calls that this process makes.
 
+pub(super) mod layer;
+
 use hapax::Key;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use sha2::{Digest as _, Sha256};

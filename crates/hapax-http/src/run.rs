@@ -2,16 +2,16 @@
 //! finished, and its end recorded, all the same.
 
 use super::body::{self, Body, Read, Reading};
-use super::durations::RequestKind;
-use super::headers;
 use super::key::Begun;
 use super::options::{ANSWER_WITHIN, refuses_status};
-use super::permits::Permit;
-use super::problem::Problem;
-use super::problem_details::ProblemDetails;
-use super::record::{self, Content, StoredResponse};
-use super::reservations::Reservation;
 use super::shared::Shared;
+use crate::limits::durations::RequestKind;
+use crate::limits::permits::Permit;
+use crate::limits::reservations::Reservation;
+use crate::response::headers;
+use crate::response::problem::Problem;
+use crate::response::problem_details::ProblemDetails;
+use crate::response::record::{self, Content, StoredResponse};
 use bytes::Bytes;
 use hapax_store::unwind::{Panic, caught};
 use hapax_store::{NotCompleted, Store, TieredClaim, outlives};

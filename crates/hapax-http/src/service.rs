@@ -1,16 +1,16 @@
 //! A request's way to the handler: its key, its body, its claim.
 
 use super::body::{self, Body, Reading};
-use super::durations::RequestKind;
 use super::key::{self, Begun, IdempotencyKey, KeyError};
 use super::options::{OnMissing, RETRY_AFTER};
-use super::permits::Permit;
-use super::problem::Problem;
-use super::problem_details::ProblemDetails;
-use super::record::{self, StoredResponse};
-use super::reservations::Reservation;
 use super::run::{self, ClaimedRequest, Handles, Sent};
 use super::shared::Shared;
+use crate::limits::durations::RequestKind;
+use crate::limits::permits::Permit;
+use crate::limits::reservations::Reservation;
+use crate::response::problem::Problem;
+use crate::response::problem_details::ProblemDetails;
+use crate::response::record::{self, StoredResponse};
 use bytes::Bytes;
 use hapax_store::{Done, Fingerprint, Store, TieredAttempt, TieredClaim, TieredClaimOptions};
 use http::request::Parts;

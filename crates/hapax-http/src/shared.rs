@@ -1,10 +1,10 @@
 //! The state that a layer, its clones and their services share.
 
-use super::durations::TypicalDurations;
 use super::options::{Options, ScopeFn};
-use super::permits::Permits;
-use super::reservations::Reservations;
 use super::stats::Counters;
+use crate::limits::durations::TypicalDurations;
+use crate::limits::permits::Permits;
+use crate::limits::reservations::Reservations;
 use hapax_store::{Store, TieredDedup};
 use std::sync::Arc;
 use tokio::runtime::Handle;

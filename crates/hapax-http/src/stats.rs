@@ -1,6 +1,6 @@
 //! Counts of requests by their outcome.
 
-use super::quota::Amounts;
+use crate::limits::quota::Amounts;
 use hapax_store::sync::{Ordering, StdAtomicU64};
 
 /// Counts of the requests that a layer has covered since it was built, and of the current ones.

@@ -1,11 +1,11 @@
 //! Calls to a script for many keys.
 
-use super::answers::unexpected;
-use super::commands::Commands;
-use super::errors::refused;
-use super::reply::Reply;
-use super::scripts::Script;
-use super::servers::Servers;
+use crate::cluster::servers::Servers;
+use crate::resp::answers::unexpected;
+use crate::resp::commands::Commands;
+use crate::resp::errors::refused;
+use crate::resp::reply::Reply;
+use crate::resp::scripts::Script;
 use hapax_store::{Answers, StoreError};
 use std::ops::Range;
 use std::sync::Arc;
@@ -92,6 +92,6 @@ impl Servers {
 
     /// Returns the slot of a key, where that matters.
     pub(super) fn slot(&self, key: &[u8]) -> u16 {
-        if self.in_cluster() { super::keys::slot(key) } else { 0 }
+        if self.in_cluster() { crate::cluster::keys::slot(key) } else { 0 }
     }
 }

@@ -1,13 +1,14 @@
 //! Values that a Redis server returns, for the fuzz target `records`.
 
-use super::errors::refused;
-use super::keys::Keys;
-use super::reply::{Malformed, Replies, Reply, Scanner};
-use super::role::{self, Role};
 use super::scan::At;
-use super::server_info::ServerInfo;
-use super::value::{self, Kind, Value};
-use super::{answers, topology};
+use crate::cluster::keys::Keys;
+use crate::cluster::topology;
+use crate::resp::answers;
+use crate::resp::errors::refused;
+use crate::resp::reply::{Malformed, Replies, Reply, Scanner};
+use crate::resp::value::{self, Kind, Value};
+use crate::server::info::ServerInfo;
+use crate::server::role::{self, Role};
 use hapax_store::{ClaimRequest, Cursor, Mark, RecordKey, Scope};
 use std::time::Duration;
 

@@ -1,49 +1,31 @@
 //! Records in Redis or Valkey; with the feature `streams`, streams as sources of `hapax-stream`.
 
-mod answers;
 mod batch;
-mod commands;
-mod connection;
-mod endpoint;
-mod errors;
-mod keys;
-mod node;
+mod cluster;
 mod options;
 mod records;
-mod reply;
-mod role;
+mod resp;
 mod scan;
-mod scripts;
-mod sentinel;
-mod server_info;
-mod servers;
-mod slot_map;
-mod stragglers;
+mod server;
 #[cfg(feature = "streams")]
 mod streams;
-#[cfg(feature = "tls")]
-mod tls;
-mod topology;
-mod value;
-mod warning;
-mod watch;
-mod wire;
 
 #[cfg(any(fuzzing, test))]
 #[doc(hidden)]
 pub mod fuzzing;
+mod transport;
 
 pub use options::RedisOptions;
+pub use server::warning::{RedisRisk, RedisWarning};
 #[cfg(feature = "streams")]
 pub use streams::{RedisStream, RedisStreamError, RedisStreamOptions, StreamEntry, StreamLag};
-pub use warning::{RedisRisk, RedisWarning};
 
+use cluster::keys::Keys;
+use cluster::servers::Servers;
 use hapax_store::times::Sound;
 use hapax_store::{RecordKey, Store, StoreError, *};
-use keys::Keys;
 use records::Tail;
-use scripts::Scripts;
-use servers::Servers;
+use resp::scripts::Scripts;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -202,7 +184,7 @@ impl std::fmt::Debug for RedisStore {
 
 impl Store for RedisStore {
     fn backend(&self) -> &'static str {
-        errors::BACKEND
+        resp::errors::BACKEND
     }
 
     fn limits(&self) -> Limits {
@@ -238,7 +220,7 @@ impl Store for RedisStore {
         let asked = Sound::of(completions);
         let completions = asked.requests();
         fn rest(completion: &Completion) -> (u64, Tail<'_>) {
-            (value::expiry_ms(completion.retention), Some(completion.result.as_deref()))
+            (resp::value::expiry_ms(completion.retention), Some(completion.result.as_deref()))
         }
         let answers = self.hold("complete", completions, |completion| &completion.hold, rest).await;
         asked.answers(answers)
@@ -253,7 +235,7 @@ impl Store for RedisStore {
         let failures = asked.requests();
         let retry_after_ms = |failure: &ClaimFailure| match failure.retry_after {
             Duration::ZERO => 0, // the script releases it
-            retry_after => value::expiry_ms(retry_after),
+            retry_after => resp::value::expiry_ms(retry_after),
         };
         let answers =
             self.hold("fail", failures, |failure| &failure.hold, |failure| (retry_after_ms(failure), None)).await;
@@ -264,7 +246,7 @@ impl Store for RedisStore {
         let asked = Sound::of(renewals);
         let renewals = asked.requests();
         let answers = self
-            .hold("renew", renewals, |renewal| &renewal.hold, |renewal| (value::expiry_ms(renewal.lease), None))
+            .hold("renew", renewals, |renewal| &renewal.hold, |renewal| (resp::value::expiry_ms(renewal.lease), None))
             .await;
         asked.answers(answers)
     }

@@ -1,9 +1,9 @@
 //! The address of the server, and the time limits for it.
 
-use super::endpoint::{self, Timing};
-use super::errors::{BACKEND, error};
+use crate::resp::errors::{BACKEND, error};
+use crate::transport::endpoint::{self, Timing};
 #[cfg(feature = "tls")]
-use super::tls::Certificates;
+use crate::transport::tls::Certificates;
 use hapax_store::{ErrorKind, StoreError};
 use redis::{ConnectionInfo, IntoConnectionInfo};
 use std::fmt;

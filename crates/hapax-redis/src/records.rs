@@ -1,11 +1,11 @@
 //! Requests for records, as commands and as calls to scripts.
 
 use super::RedisStore;
-use super::answers::{self, Found, unexpected};
 use super::batch::Calls;
-use super::commands::Commands;
-use super::reply::Reply;
-use super::value::{self, Value};
+use crate::resp::answers::{self, Found, unexpected};
+use crate::resp::commands::Commands;
+use crate::resp::reply::Reply;
+use crate::resp::value::{self, Value};
 use hapax_store::*;
 use std::ops::Range;
 

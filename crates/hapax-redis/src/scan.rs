@@ -1,12 +1,12 @@
 //! Scans of completed ids, node after node.
 
 use super::RedisStore;
-use super::answers::{self, unexpected};
-use super::commands::Commands;
-use super::errors::{error, refused};
-use super::node::Node;
-use super::reply::Reply;
-use super::value;
+use crate::cluster::node::Node;
+use crate::resp::answers::{self, unexpected};
+use crate::resp::commands::Commands;
+use crate::resp::errors::{error, refused};
+use crate::resp::reply::Reply;
+use crate::resp::value;
 use hapax_store::*;
 use std::sync::Arc;
 

@@ -98,69 +98,24 @@
 //! this crate's own.
 
 pub mod adapters;
-#[cfg(test)]
-mod broken;
-#[cfg(test)]
-mod broken_claims;
-#[cfg(test)]
-mod broken_edges;
-#[cfg(test)]
-mod broken_everything;
-#[cfg(test)]
-mod broken_own;
-#[cfg(test)]
-mod broken_shapes;
-#[cfg(test)]
-mod brute_force;
-mod check;
-mod diagram;
-#[cfg(test)]
-mod engine;
-mod exercise;
-#[cfg(test)]
-mod exercised;
-mod follow;
-mod frontier;
-#[cfg(test)]
-mod judged;
-#[cfg(test)]
-mod model;
-#[cfg(test)]
-mod named;
-mod naming;
+mod checker;
 mod operation;
-mod pace;
-mod probe;
-mod problem;
-mod record;
-mod recorder;
-mod report;
-mod rules;
-mod script;
-mod search;
-mod shrink;
-mod state;
+mod recording;
 pub mod store;
 mod subject;
 #[cfg(test)]
 mod tests;
-mod tokens;
-#[cfg(test)]
-mod told;
-mod violation;
-mod walk;
-mod workload;
 
 #[doc(hidden)]
 pub use hapax;
 
-pub use self::check::{Checker, check_history};
 pub use self::operation::{Event, Interval, Operation};
-pub use self::problem::Problem;
-pub use self::record::{record, verify};
-pub use self::recorder::{Recorder, Stamps};
-pub use self::report::Report;
-pub use self::rules::Rule;
 pub use self::subject::{Attempt, End, Lease, Semantics, Subject, Time};
-pub use self::violation::Violation;
-pub use self::workload::{Call, Clocks, Workload};
+pub use crate::checker::check::{Checker, check_history};
+pub use crate::checker::problem::Problem;
+pub use crate::checker::report::Report;
+pub use crate::checker::rules::Rule;
+pub use crate::checker::violation::Violation;
+pub use crate::recording::record::{record, verify};
+pub use crate::recording::recorder::{Recorder, Stamps};
+pub use crate::recording::workload::{Call, Clocks, Workload};

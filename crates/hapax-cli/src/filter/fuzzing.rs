@@ -1,16 +1,17 @@
 //! The fuzz target `filter`: contents of files and state directories, given to the code that reads
 //! them. The first byte selects the reader, and the rest is its input.
 
-use super::blocks::{Block, Blocks};
-use super::checkpoint::{Beginning, is_same};
-use super::cut::Cutter;
-use super::extract::Extractor;
-use super::fields::{Dialect, Splitter};
-use super::input::decompress;
-use super::json::{self, Pointer};
-use super::lines::{Line, Lines, each_record};
 use super::options::{self, FilterArgs};
-use super::{state, time};
+use super::record::cut::Cutter;
+use super::record::extract::Extractor;
+use super::record::fields::{Dialect, Splitter};
+use super::record::json::{self, Pointer};
+use super::record::time;
+use super::source::blocks::{Block, Blocks};
+use super::source::checkpoint::{Beginning, is_same};
+use super::source::input::decompress;
+use super::source::lines::{Line, Lines, each_record};
+use super::state;
 use crate::args::{TimeFormat, units};
 use serde_json::Value;
 use std::borrow::Cow;
@@ -269,7 +270,7 @@ fn events(mut lines: Lines, content: &[u8], at_once: usize) -> Option<Vec<Event>
                 if let Line::Event { id, at } = lines.next(line)? {
                     events.push((id.into_owned(), at));
                 }
-                Ok::<_, super::lines::BadLine>(())
+                Ok::<_, super::source::lines::BadLine>(())
             })
             .ok()?,
         }

@@ -1,14 +1,14 @@
 //! The last stage: prints batches, and records that.
 
-use super::beside::Beside;
-use super::count::Counter;
-use super::output::Output;
-use super::print::Printer;
+use super::printing::count::Counter;
+use super::printing::duplicates_file::Beside;
+use super::printing::output::Output;
 use super::progress::Progress;
 use super::report::Counts;
 use super::signals::Signals;
 use super::stages::Next;
 use super::state::State;
+use super::verdicts::print::Printer;
 use crate::error::CommandError;
 use std::time::Duration;
 

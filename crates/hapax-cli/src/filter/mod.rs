@@ -5,66 +5,42 @@
 //! ([`mod@print`]), and [`state`] records what was taken; then the empty batch goes back. There are
 //! a few batches in all, so memory stays the same however long the input is.
 
-mod behind;
-mod beside;
-pub mod blocks;
-mod check;
-mod checkpoint;
-mod compression;
-mod count;
-pub mod cut;
+mod compressed;
 mod engine_errors;
-pub mod extract;
-mod fields;
-#[cfg(feature = "zstd")]
-mod frames;
 #[cfg(any(fuzzing, test))]
 mod fuzzing;
-mod gzip;
-mod hints;
-pub mod input;
-mod json;
 mod last;
-pub mod lines;
 mod options;
-mod output;
-mod parse;
-mod pattern;
-mod pending;
-mod pieces;
 mod plan;
-mod print;
+mod printing;
 mod progress;
-mod reading;
-mod refusing;
-mod repeated;
+pub(crate) mod record;
 mod report;
-mod resume;
-mod sample;
 mod signals;
+pub(crate) mod source;
 mod spill;
 mod stages;
 mod state;
-mod time;
+mod verdicts;
 
 pub use self::options::{ABOUT, FilterArgs};
 
-use self::beside::{Beside, Place};
-use self::check::Checker;
-use self::count::Counter;
-use self::extract::Extractor;
 use self::last::Last;
-use self::lines::Lines;
-use self::output::Output;
-use self::parse::{Digests, Parser};
 use self::plan::Plan;
-use self::print::Printer;
+use self::printing::count::Counter;
+use self::printing::duplicates_file::{Beside, Place};
+use self::printing::output::Output;
 use self::progress::Progress;
+use self::record::extract::Extractor;
 use self::report::{Counts, Report};
-use self::resume::Resume;
 use self::signals::Signals;
+use self::source::lines::Lines;
+use self::source::parse::{Digests, Parser};
+use self::source::resume::Resume;
 use self::stages::{BATCHES, Stages};
 use self::state::{Earlier, State};
+use self::verdicts::check::Checker;
+use self::verdicts::print::Printer;
 use crate::args::LineArgs;
 use crate::error::CommandError;
 use crate::printable::tell;
@@ -78,7 +54,7 @@ pub fn run(mut args: FilterArgs) -> Result<(), CommandError> {
     let start = Instant::now();
     args.lines = args.lines.of_files(&args.files).map_err(CommandError::Usage)?;
     let extractor = Extractor::new(&args.lines)?;
-    let sources = input::sources(&args.files);
+    let sources = source::input::sources(&args.files);
     let mut output = Output::new().map_err(CommandError::output)?;
     sources.iter().try_for_each(|source| source.check(output.file()))?;
     let goes_on = args.state.is_some();
@@ -91,7 +67,7 @@ pub fn run(mut args: FilterArgs) -> Result<(), CommandError> {
     }
     let size = plan::size_of(&sources);
     let plan = Plan::new(&args, &sources, size, extractor.has_time())?;
-    let time = check::time_of(args.window, extractor.has_time());
+    let time = verdicts::check::time_of(args.window, extractor.has_time());
     let lost = report::found(&plan.dedup.stats());
     let earlier = Earlier::of(&plan.dedup)?;
     let run = earlier.run();
@@ -103,7 +79,7 @@ pub fn run(mut args: FilterArgs) -> Result<(), CommandError> {
     let bytes_read = Arc::new(AtomicU64::new(0));
     let progress = Progress::new(!args.no_progress, size, bytes_read.clone());
     let lines = Lines::new(&args.lines, &args.bad, extractor);
-    let resume = Resume::new(earlier.places, options(&args), run, time == check::Time::Arrival, bytes_read);
+    let resume = Resume::new(earlier.places, options(&args), run, time == verdicts::check::Time::Arrival, bytes_read);
     let parser = Parser::new(lines, Digests::Prepared(plan.dedup.clone()), Box::new(resume));
     let printer =
         Printer::new(output, args.wanted(), args.refusing.refused, state.as_ref().is_some_and(State::has_header));

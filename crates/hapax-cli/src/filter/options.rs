@@ -1,7 +1,7 @@
 //! The options of `hapax filter`.
 
-use super::print::Wanted;
-use super::refusing::RefusingArgs;
+use super::verdicts::print::Wanted;
+use super::verdicts::refusing::RefusingArgs;
 use crate::args::units::{bytes, capacity, duration, number};
 use crate::args::{BadLineArgs, LineArgs};
 use clap::ValueEnum;

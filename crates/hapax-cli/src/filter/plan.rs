@@ -1,11 +1,11 @@
 //! Decides, before the first line, how large the engine must be.
 
-use super::compression::Compression;
+use super::compressed::compression::Compression;
 use super::engine_errors;
-use super::extract::Extractor;
-use super::input::{Source, decompress, read_at};
 use super::options::{Damage, FilterArgs, History, Unconfirmed};
-use super::sample;
+use super::record::extract::Extractor;
+use super::source::input::{Source, decompress, read_at};
+use super::source::sample;
 use crate::error::CommandError;
 use hapax::{Dedup, JournalOptions};
 use std::fs::File;

@@ -1,10 +1,10 @@
 //! The report after the last line.
 
-use super::lines::Unchecked;
 use super::options::StatsFormat;
-use super::parse::Batch;
 use super::plan::Plan;
-use super::refusing::Refused;
+use super::source::lines::Unchecked;
+use super::source::parse::Batch;
+use super::verdicts::refusing::Refused;
 use crate::error::CommandError;
 use crate::printable::tell;
 use hapax::{Refusal, Stats};

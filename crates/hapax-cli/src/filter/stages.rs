@@ -1,7 +1,7 @@
 //! Runs the stages in their threads, and passes batches between them.
 
-use super::input::Source;
-use super::parse::{Batch, Channels, Parser};
+use super::source::input::Source;
+use super::source::parse::{Batch, Channels, Parser};
 use crate::error::CommandError;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;

@@ -15,11 +15,11 @@
 //! - An input that was replaced, cut short or renamed: device, inode and the hash of its first 64
 //!   KiB tell.
 
-use super::check::Time;
-use super::checkpoint::{Checkpoint, RUNS_MAX};
-use super::output::{Kind, Output};
-use super::parse::Batch;
-use super::pending::Pending;
+use super::printing::output::{Kind, Output};
+use super::printing::pending::Pending;
+use super::source::checkpoint::{Checkpoint, RUNS_MAX};
+use super::source::parse::Batch;
+use super::verdicts::check::Time;
 use crate::error::CommandError;
 use hapax::{Dedup, JournalHandle, Prepared, Timestamp, Verdict};
 use serde::{Deserialize, Serialize};
@@ -336,7 +336,7 @@ mod tests {
     fn what_no_run_has_recorded_is_refused() {
         let written_by_a_run = Checkpoint { offset: 7, unended: 2, lines: 1, ..Checkpoint::default() };
         assert!(place("input/0", &written(&written_by_a_run)).is_ok());
-        let span = |bytes| super::super::checkpoint::Span { bytes, hash: 1 };
+        let span = |bytes| crate::filter::source::checkpoint::Span { bytes, hash: 1 };
         for wrong in [
             Checkpoint { offset: u64::MAX, ..Checkpoint::default() },
             Checkpoint { lines: u64::MAX, ..Checkpoint::default() },

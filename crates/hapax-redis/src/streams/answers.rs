@@ -1,8 +1,8 @@
 //! The answers of a server about streams.
 
 use super::entry::StreamEntry;
-use crate::answers::unexpected;
-use crate::reply::{Replies, Reply};
+use crate::resp::answers::unexpected;
+use crate::resp::reply::{Replies, Reply};
 use hapax_store::StoreError;
 
 /// The entries of a group that are not done.
@@ -110,7 +110,7 @@ fn pairs(mut fields: Replies<'_>) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reply::read as parsed;
+    use crate::resp::reply::read as parsed;
 
     const ENTRY: &str = "*2\r\n$3\r\n1-0\r\n*2\r\n$2\r\nid\r\n$1\r\n\n\r\n";
 

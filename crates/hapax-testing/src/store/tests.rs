@@ -2,7 +2,7 @@
 
 use super::flawed::{Flaw, Flawed};
 use super::*;
-use crate::judged::timed;
+use crate::tests::judged::timed;
 use hapax::ManualClock;
 use hapax_store::*;
 use std::sync::Arc;

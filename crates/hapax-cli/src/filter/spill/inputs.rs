@@ -4,13 +4,13 @@
 //! made. All is read in chunks, whose hashes of the first time are compared the second time before
 //! any of their bytes is handed on.
 
-use super::super::blocks::Blocks;
-use super::super::checkpoint::Checkpoint;
-use super::super::input::{Source, decompress, read_full, read_full_at};
-use super::super::lines::Lines;
-use super::super::reading::{Inputs, Reading};
 use super::nameless::Nameless;
 use crate::error::CommandError;
+use crate::filter::source::blocks::Blocks;
+use crate::filter::source::checkpoint::Checkpoint;
+use crate::filter::source::input::{Source, decompress, read_full, read_full_at};
+use crate::filter::source::lines::Lines;
+use crate::filter::source::reading::{Inputs, Reading};
 use hapax_plan::Bytes;
 use std::fs::File;
 use std::io::{self, Read, Seek};

@@ -1,7 +1,7 @@
 //! A file without a name: nothing is left of it, however the process ends.
 
-use super::super::input::read_full_at;
 use crate::error::CommandError;
+use crate::filter::source::input::read_full_at;
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};

@@ -1,0 +1,73 @@
+//! The file that duplicates are written to, beside the output.
+
+use super::output::Output;
+use crate::error::CommandError;
+use crate::filter::source::input::{Source, identity};
+use crate::filter::source::parse::Batch;
+use crate::filter::verdicts::print::{Printer, Wanted};
+use crate::filter::verdicts::refusing::Refused;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+/// The file, and how lines are printed to it.
+pub struct Beside {
+    path: PathBuf,
+    printer: Printer<File>,
+}
+
+/// The inputs and the output, which no such file may be, and the files that duplicates go to.
+pub struct Place<'a> {
+    pub sources: &'a [Source],
+    pub output: &'a Output,
+    pub others: Vec<File>,
+}
+
+/// Opens a file of this option to append to it. An input, the output, and a file of another option,
+/// are refused and left as they are.
+pub fn open(option: &str, path: &Path, place: &Place) -> Result<File, CommandError> {
+    let failed = |error: io::Error| CommandError::input(path, error);
+    let file = File::options().append(true).create(true).open(path).map_err(failed)?;
+    place.sources.iter().try_for_each(|source| source.check(&file))?;
+    let here = identity(&file.metadata().map_err(failed)?);
+    let others = place.others.iter().map(|file| (file, "the file of --duplicates-to"));
+    for (other, what) in std::iter::once((place.output.file(), "the output")).chain(others) {
+        if here.is_some() && here == identity(&other.metadata().map_err(failed)?) {
+            return Err(CommandError::Usage(format!("{option} {}: it is {what}", path.display())));
+        }
+    }
+    Ok(file)
+}
+
+impl Beside {
+    /// Opens the file, empty; or, if the run `goes_on`, to write behind what is there.
+    pub fn open(path: &Path, goes_on: bool, place: &mut Place) -> Result<Self, CommandError> {
+        let failed = |error: io::Error| CommandError::input(path, error);
+        let mut file = open("--duplicates-to", path, place)?;
+        let meta = file.metadata().map_err(failed)?;
+        let is_continued = meta.is_file() && goes_on && meta.len() > 0;
+        if is_continued && !ends_with_a_line(path).map_err(failed)? {
+            // A run was killed while it wrote, or others have left it so: that is theirs.
+            file.write_all(b"\n").map_err(failed)?;
+        }
+        if meta.is_file() && !goes_on {
+            file.set_len(0).map_err(failed)?;
+        }
+        place.others.push(file.try_clone().map_err(failed)?);
+        let printer = Printer::new(file, Wanted::Duplicates, Refused::Drop, is_continued);
+        Ok(Beside { path: path.to_path_buf(), printer })
+    }
+
+    /// Prints the duplicates of a batch.
+    pub fn print(&mut self, batch: &Batch) -> Result<(), CommandError> {
+        self.printer.print(batch).map_err(|error| CommandError::input(&self.path, error))
+    }
+}
+
+/// Returns true if the last byte of a file ends a line.
+fn ends_with_a_line(path: &Path) -> io::Result<bool> {
+    let (mut file, mut last) = (File::open(path)?, [0]);
+    file.seek(SeekFrom::End(-1))?;
+    file.read_exact(&mut last)?;
+    Ok(last == *b"\n")
+}

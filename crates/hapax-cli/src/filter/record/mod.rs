@@ -1,0 +1,9 @@
+//! Records: where they end, their fields, and the id and time of each.
+
+pub mod cut;
+pub mod extract;
+pub(super) mod fields;
+mod hints;
+pub(super) mod json;
+mod pattern;
+pub(super) mod time;

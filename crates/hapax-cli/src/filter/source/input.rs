@@ -1,0 +1,254 @@
+//! Inputs, decompressed.
+
+use crate::closed;
+use crate::error::CommandError;
+#[cfg(not(feature = "zstd"))]
+use crate::error::left_out;
+use crate::filter::compressed::compression::Compression;
+#[cfg(feature = "zstd")]
+use crate::filter::compressed::frames::Frames;
+use crate::filter::compressed::gzip::Members;
+use std::fs::{File, Metadata};
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// A file of the command line.
+#[derive(Clone, Debug)]
+pub struct Source {
+    path: PathBuf,
+}
+
+impl Source {
+    pub fn new(path: PathBuf) -> Self {
+        Source { path }
+    }
+
+    /// Returns the file's name in messages.
+    pub fn name(&self) -> &Path {
+        if self.is_stdin() { Path::new("standard input") } else { &self.path }
+    }
+
+    pub fn is_stdin(&self) -> bool {
+        ["-", "/dev/stdin", "/dev/fd/0"].iter().any(|name| self.path == Path::new(name))
+    }
+
+    /// Returns true if it is an ordinary file, which can be opened twice. The writer of a named
+    /// pipe would take it for the end when a first reader closes it.
+    pub fn is_file(&self) -> bool {
+        self.is_stdin() || self.path.is_file()
+    }
+
+    /// Returns an error if nothing of it may be read at all: a closed descriptor, or the file that
+    /// is written to.
+    pub fn check(&self, output: &File) -> Result<(), CommandError> {
+        if self.is_stdin() {
+            closed::input()?;
+        }
+        let input = if self.is_stdin() { stdin().and_then(|input| input.metadata()) } else { self.path.metadata() };
+        // A file without metadata cannot be read either, and reading it will say why.
+        let (Ok(input), Ok(output)) = (input, output.metadata()) else { return Ok(()) };
+        match identity(&input).is_some_and(|input| Some(input) == identity(&output)) {
+            true => Err(CommandError::input(self.name(), "input file is output file")),
+            false => Ok(()),
+        }
+    }
+
+    /// Opens the file as it is, without decompressing.
+    pub fn open(&self) -> Result<File, CommandError> {
+        if self.is_stdin() {
+            closed::input()?;
+        }
+        let file = if self.is_stdin() { stdin() } else { File::open(&self.path) };
+        let file = file.map_err(|e| CommandError::input(self.name(), e))?;
+        if file.metadata().is_ok_and(|meta| meta.is_dir()) {
+            return Err(CommandError::input(self.name(), "it is a directory"));
+        }
+        enlarge_pipe(&file);
+        Ok(file)
+    }
+
+    /// Opens the file, and counts what is read of it before decompressing.
+    pub fn read(&self, bytes_read: Arc<AtomicU64>) -> Result<Box<dyn Read + Send>, CommandError> {
+        decompress(Counted { file: self.open()?, bytes_read }).map_err(|e| CommandError::input(self.name(), e))
+    }
+}
+
+/// Returns the file's identity, by device and inode, if it is an ordinary one.
+#[cfg(unix)]
+pub fn identity(meta: &Metadata) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    meta.is_file().then(|| (meta.dev(), meta.ino()))
+}
+
+/// Returns none: there is no identity on this system.
+#[cfg(not(unix))]
+pub fn identity(_: &Metadata) -> Option<(u64, u64)> {
+    None
+}
+
+/// Returns the files of a command line, or standard input if there are none.
+pub fn sources(files: &[PathBuf]) -> Vec<Source> {
+    match files.is_empty() {
+        true => vec![Source::new("-".into())],
+        false => files.iter().cloned().map(Source::new).collect(),
+    }
+}
+
+/// Makes room for some blocks in a pipe: with the 64 KiB of a new one, its two ends spend half of
+/// their time waking each other. Does nothing where there is no pipe, or more room is not allowed.
+pub fn enlarge_pipe(file: &File) {
+    #[cfg(target_os = "linux")]
+    let _ = rustix::pipe::fcntl_setpipe_size(file, 1 << 20);
+    #[cfg(not(target_os = "linux"))]
+    let _ = file;
+}
+
+/// Opens standard input without std's buffer and lock.
+fn stdin() -> io::Result<File> {
+    #[cfg(unix)]
+    return std::os::fd::AsFd::as_fd(&io::stdin()).try_clone_to_owned().map(File::from);
+    #[cfg(windows)]
+    return std::os::windows::io::AsHandle::as_handle(&io::stdin()).try_clone_to_owned().map(File::from);
+}
+
+/// Counts bytes as they are read.
+pub struct Counted {
+    pub file: File,
+    pub bytes_read: Arc<AtomicU64>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let n = self.file.read(buffer)?;
+        self.bytes_read.fetch_add(n as u64, Relaxed);
+        Ok(n)
+    }
+}
+
+/// Reads up to `len` bytes at a place, without moving the file's position, which standard input
+/// shares with its owner.
+pub fn read_at(file: &File, at: u64, len: usize) -> Option<Vec<u8>> {
+    let mut buffer = vec![0; len];
+    let read = read_full_at(file, &mut buffer, at).ok()?;
+    buffer.truncate(read);
+    Some(buffer)
+}
+
+/// Fills a buffer with bytes from a place in a file, without moving its position. Returns less than
+/// its length at the file's end only.
+pub fn read_full_at(file: &File, buffer: &mut [u8], at: u64) -> io::Result<usize> {
+    filled(buffer, |rest, filled| {
+        #[cfg(unix)]
+        return std::os::unix::fs::FileExt::read_at(file, rest, at + filled as u64);
+        #[cfg(windows)]
+        return std::os::windows::fs::FileExt::seek_read(file, rest, at + filled as u64);
+    })
+}
+
+/// Fills a buffer. Returns less than its length at the end only.
+pub fn read_full(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    filled(buffer, |rest, _| input.read(rest))
+}
+
+fn filled(buffer: &mut [u8], mut read: impl FnMut(&mut [u8], usize) -> io::Result<usize>) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match read(&mut buffer[filled..], filled) {
+            Ok(0) => break,
+            Ok(n) => filled += n,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+/// Decompresses compressed content, which it recognizes by its beginning.
+pub fn decompress<R: Read + Send + 'static>(input: R) -> io::Result<Box<dyn Read + Send>> {
+    let mut input = input;
+    let mut beginning = Vec::new();
+    // It reads no more than it takes to tell: the first line of a pipe is not to wait for the
+    // second.
+    let compression = loop {
+        let told = Compression::of(&beginning)?;
+        let read = match told {
+            Some(told) => break told,
+            None => input.by_ref().take(1).read_to_end(&mut beginning)?,
+        };
+        if read == 0 {
+            break Compression::None;
+        }
+    };
+    let whole = io::Cursor::new(beginning).chain(input);
+    Ok(match compression {
+        Compression::None => Box::new(whole),
+        Compression::Gzip => Box::new(Members::new(buffered(whole))),
+        Compression::Zstd => zstd(buffered(whole))?,
+    })
+}
+
+/// Decompresses zstd, in a command that is compiled with it.
+#[cfg(feature = "zstd")]
+fn zstd(input: impl BufRead + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
+    Ok(Box::new(Frames::new(input)?))
+}
+
+/// Returns an error that says how to get a command that decompresses zstd.
+#[cfg(not(feature = "zstd"))]
+fn zstd(_: impl BufRead) -> io::Result<Box<dyn Read + Send>> {
+    Err(io::Error::other(left_out("decompression of zstd", "compiles a library in C", "zstd")))
+}
+
+fn buffered<R: Read>(input: R) -> impl BufRead {
+    BufReader::with_capacity(256 << 10, input)
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use std::io::Write;
+
+    /// A reader that returns its bytes a few at a time.
+    pub struct Trickle(pub io::Cursor<Vec<u8>>, pub usize);
+
+    impl Read for Trickle {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let n = buffer.len().min(self.1);
+            self.0.read(&mut buffer[..n])
+        }
+    }
+
+    #[test]
+    fn compression_is_recognized_by_content() {
+        let text = b"a\nb\n".repeat(1_000);
+        let gzip = |text: &[u8]| {
+            let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+            encoder.write_all(text).unwrap();
+            encoder.finish().unwrap()
+        };
+        let inputs = vec![text.clone(), gzip(&text), [gzip(&text[..100]), gzip(&text[100..])].concat()];
+        let cut = vec![gzip(&text)];
+        #[cfg(feature = "zstd")]
+        let (inputs, cut) = {
+            let zstd = |text: &[u8]| zstd::encode_all(text, 3).unwrap();
+            let more = [zstd(&text), [zstd(&text[..100]), zstd(&text[100..])].concat()];
+            ([inputs, more.into()].concat(), [cut, vec![zstd(&text)]].concat())
+        };
+        for input in inputs {
+            for at_once in [1, 1 << 20] {
+                let mut output = Vec::new();
+                decompress(Trickle(io::Cursor::new(input.clone()), at_once)).unwrap().read_to_end(&mut output).unwrap();
+                assert!(output == text);
+            }
+        }
+        for cut in cut {
+            let input = io::Cursor::new(cut[..cut.len() - 10].to_vec());
+            assert!(decompress(input).unwrap().read_to_end(&mut Vec::new()).is_err(), "cut off");
+        }
+        assert!(decompress(&b"\xfd7zXZ\0..."[..]).err().unwrap().to_string().contains("xz"));
+        assert!(decompress(&b"\x1f"[..]).is_ok() && decompress(&b""[..]).is_ok());
+    }
+}

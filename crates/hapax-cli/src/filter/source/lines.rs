@@ -1,0 +1,195 @@
+//! Classifies each line of a file: an event with its id, or something else.
+
+use super::input::Source;
+use crate::args::{BadLineArgs, LineArgs, Missing, OnBad};
+use crate::error::CommandError;
+use crate::filter::record::cut::Cutter;
+use crate::filter::record::extract::{Extracted, Extractor};
+use hapax::Timestamp;
+use hapax_plan::Bytes;
+use std::borrow::Cow;
+
+/// Takes lines of files in their order.
+pub struct Lines {
+    rules: Rules,
+    extractor: Extractor,
+    /// True if the next line is a file's header.
+    at_header: bool,
+    header_seen: bool,
+    /// The number of the next line in its file.
+    line_number: u64,
+}
+
+/// The treatment of lines that cannot be checked.
+#[derive(Clone, Copy, Debug)]
+struct Rules {
+    missing: Missing,
+    on_bad: OnBad,
+    line_bytes_max: usize,
+    has_header: bool,
+    /// True if records may have several lines.
+    multiline: bool,
+}
+
+/// The kind of a line.
+#[derive(Debug, PartialEq)]
+pub enum Line<'a> {
+    Event { id: Cow<'a, [u8]>, at: Option<Timestamp> },
+    Unchecked(Unchecked),
+}
+
+/// The treatment of a line that is not checked.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Unchecked {
+    /// The id is missing, and the line is printed.
+    Pass,
+    /// The id is missing, and the line is dropped.
+    DropMissing,
+    /// The first header is printed.
+    Header,
+    /// The header of another file is not printed.
+    OtherHeader,
+    /// A bad line is dropped.
+    Bad,
+}
+
+/// A bad line that ends the command.
+#[derive(Debug)]
+pub struct BadLine {
+    line_number: u64,
+    reason: String,
+}
+
+impl BadLine {
+    /// Returns the failure for this line in this file.
+    pub fn of(self, source: &Source) -> CommandError {
+        CommandError::BadInput(format!("{}, line {}: {}", source.name().display(), self.line_number, self.reason))
+    }
+}
+
+/// Calls `each` with each record of a block, without its end, given where each ends.
+pub fn each_record<E>(block: &[u8], ends: &[u32], mut each: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
+    let mut start = 0;
+    ends.iter().try_for_each(|&end| {
+        let record = without_end(&block[start..end as usize]);
+        start = end as usize;
+        each(record)
+    })
+}
+
+/// Returns a record without the end of its last line.
+pub fn without_end(record: &[u8]) -> &[u8] {
+    let line = record.strip_suffix(b"\n").unwrap_or(record);
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+impl Lines {
+    pub fn new(lines: &LineArgs, bad: &BadLineArgs, extractor: Extractor) -> Self {
+        let rules = Rules {
+            missing: bad.missing,
+            on_bad: bad.on_bad,
+            line_bytes_max: bad.line_bytes_max as usize,
+            has_header: lines.format.header || extractor.needs_header(),
+            multiline: extractor.dialect().is_some_and(|dialect| dialect.quote.is_some()),
+        };
+        Lines { rules, extractor, at_header: false, header_seen: false, line_number: 1 }
+    }
+
+    pub fn line_bytes_max(&self) -> usize {
+        self.rules.line_bytes_max
+    }
+
+    /// Returns the cutter of files into records.
+    pub fn cutter(&self) -> Cutter {
+        Cutter::new(self.extractor.dialect())
+    }
+
+    /// Begins a file: the next line is its first.
+    pub fn begin_file(&mut self) {
+        self.at_header = self.rules.has_header;
+        self.line_number = 1;
+    }
+
+    /// Skips the next line, which is too long.
+    pub fn too_long(&mut self) -> Result<(), BadLine> {
+        if self.at_header {
+            return Err(self.bad_line(self.longer_than_allowed()));
+        }
+        self.bad(self.longer_than_allowed())?;
+        Ok(())
+    }
+
+    /// Returns true if the next line is a file's header.
+    pub fn is_at_header(&self) -> bool {
+        self.at_header
+    }
+
+    /// Continues behind this many lines of the file that were read before, its header among them.
+    pub fn go_on_behind(&mut self, lines: u64) {
+        self.at_header = false;
+        self.line_number = lines + 1;
+    }
+
+    /// Returns the number of lines of the file that were read.
+    pub fn read(&self) -> u64 {
+        self.line_number - 1
+    }
+
+    /// Counts skipped lines.
+    pub fn skipped(&mut self, lines: u64) {
+        self.line_number += lines;
+    }
+
+    /// Returns the next record, without its end.
+    #[inline]
+    pub fn next<'a>(&mut self, line: &'a [u8]) -> Result<Line<'a>, BadLine> {
+        let is = if self.at_header { Line::Unchecked(self.header(line)?) } else { self.line(line)? };
+        self.line_number += 1;
+        if self.rules.multiline {
+            self.line_number += memchr::memchr_iter(b'\n', line).count() as u64;
+        }
+        Ok(is)
+    }
+
+    fn header(&mut self, line: &[u8]) -> Result<Unchecked, BadLine> {
+        self.at_header = false;
+        // The line is never skipped: with a bad header every line of the file is bad.
+        self.extractor.read_header(line).map_err(|reason| self.bad_line(reason))?;
+        let first = !std::mem::replace(&mut self.header_seen, true);
+        Ok(if first { Unchecked::Header } else { Unchecked::OtherHeader })
+    }
+
+    #[inline]
+    fn line<'a>(&self, line: &'a [u8]) -> Result<Line<'a>, BadLine> {
+        if line.len() > self.rules.line_bytes_max {
+            return self.bad(self.longer_than_allowed());
+        }
+        match self.extractor.extract(line) {
+            Ok(Extracted::Event { id, at }) => Ok(Line::Event { id, at }),
+            Ok(Extracted::Missing) => match self.rules.missing {
+                Missing::Error => {
+                    let hint = self.extractor.hint_of_id(line);
+                    Err(self.bad_line(format!("the id is missing or blank (see --missing){hint}")))
+                }
+                Missing::Pass => Ok(Line::Unchecked(Unchecked::Pass)),
+                Missing::Drop => Ok(Line::Unchecked(Unchecked::DropMissing)),
+            },
+            Err(reason) => self.bad(reason),
+        }
+    }
+
+    fn bad<'a>(&self, reason: String) -> Result<Line<'a>, BadLine> {
+        match self.rules.on_bad {
+            OnBad::Error => Err(self.bad_line(reason)),
+            OnBad::Skip => Ok(Line::Unchecked(Unchecked::Bad)),
+        }
+    }
+
+    fn longer_than_allowed(&self) -> String {
+        format!("it is longer than {} (see --line-bytes-max)", Bytes(self.rules.line_bytes_max as f64))
+    }
+
+    fn bad_line(&self, reason: String) -> BadLine {
+        BadLine { line_number: self.line_number, reason }
+    }
+}
