@@ -2,9 +2,9 @@
 //!
 //! In the order of the data: [`write`] gathers what callers append, until the next checkpoint if
 //! there are any (`pending_checkpoint`), and makes it durable in groups, through `writer`; a `mark`
-//! says how far it has come, and `reopen` goes on after a failure. [`encoding`] is the format on the
-//! disk, `gap` included: what such a failure leaves out. [`files`] is the disk: `trust` says which
-//! files are used at all, and `watch` notices that some are gone. [`recover`] reads it again:
+//! says how far it has come, and `reopen` goes on after a failure. [`encoding`] is the format on
+//! the disk, `gap` included: what such a failure leaves out. [`files`] is the disk: `trust` says
+//! which files are used at all, and `watch` notices that some are gone. [`recover`] reads it again:
 //! `listing` finds the files, `scan` their blocks, `survey` everything that there is, `verdict` what
 //! is missing, `replay` what an engine is told, and `salvage` keeps the blocks that are whole.
 //! [`carry`] says what a copy takes. Nothing here knows the engine, which tells the journal what it

@@ -1,7 +1,8 @@
 //! Tier 1: ids that were seen within the window, exactly.
 //!
-//! From below: [`bits`] are the entries and their time, [`look`] the looks at a bucket (`view` is the
-//! result of one), [`protocol`] the protocol of a bucket (`bucket`, written over `bucket_memory`, with
+//! From below: [`bits`] are the entries and their time, [`look`] the looks at a bucket (`view` is
+//! the result of one), [`protocol`] the protocol of a bucket (`bucket`, written over
+//! `bucket_memory`, with
 //! `chain` and `patience`); [`table_set`] is the memory that it runs on (`table`), and the protocol
 //! of several tables (`tables`); [`growth`] starts and retires them. In [`checks`], `batch` is the
 //! bucket's protocol in the common case, made fast, `kernel` compiles it for the vectors that the

@@ -1,5 +1,5 @@
-//! The consumer of a broker that takes acknowledgements message by message: its interface, its runs,
-//! and what a run holds and waits for.
+//! The consumer of a broker that takes acknowledgements message by message: its interface, its
+//! runs, and what a run holds and waits for.
 
 mod attempts;
 mod begin;

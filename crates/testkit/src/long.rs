@@ -1,4 +1,0 @@
-/// Returns the first number, or the second one where `HAPAX_LONG` asks for campaigns.
-pub fn long<T>(short: T, long: T) -> T {
-    if std::env::var_os("HAPAX_LONG").is_some() { long } else { short }
-}
