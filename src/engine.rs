@@ -1,17 +1,17 @@
 //! The inside of the synchronous engine: how the tiers decide together, and what the journal is
 //! told.
 //!
-//! [`batches`] checks many ids at once. [`beyond`] asks a long memory for what the window does not
-//! have. [`claims`] is what claims mean to window, history and journal, [`claim_batches`] the same
-//! for many ids. [`first_seen`] tells when the window has accepted an id. [`time`] is the engine's
-//! time, by its clock or by its events; [`replay`] what an engine learns from the journal of the
-//! one before it.
+//! [`batches`] checks many ids at once. [`long_memory`] asks a long memory for what the window
+//! does not have. [`claims`] is what claims mean to window, history and journal, [`claim_batches`]
+//! the same for many ids. [`first_seen`] tells when the window has accepted an id. [`time`] is the
+//! engine's time, by its clock or by its events; [`replay`] what an engine learns from the journal
+//! of the one before it.
 
 mod batches;
-mod beyond;
 mod claim_batches;
 mod claims;
 mod first_seen;
+mod long_memory;
 mod replay;
 mod time;
 

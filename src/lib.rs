@@ -193,13 +193,13 @@ pub mod seam;
 
 mod long_memory;
 
-mod hint;
 mod id_set;
 #[cfg(test)]
 mod long;
 mod memory;
 mod mutation;
 mod process;
+mod size_hint;
 mod sync;
 
 /// Entries for the fuzz targets in `fuzz/`: each gives its input to the decoders of its part.

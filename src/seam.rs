@@ -8,10 +8,10 @@ mod witness;
 
 pub use crate::digest::{DigestKey, DigestKind, WantedKey};
 pub use crate::engine::Tried;
-pub use crate::hint::collect;
 pub use crate::history::HistoryTier;
 pub use crate::memory::{Line, Lines, available_bytes, prefetch};
 pub use crate::process::salt;
+pub use crate::size_hint::collect;
 pub use memory::{Guess, Memory};
 
 /// Digests an id for another thread to check, and asks for no memory of this one's processor.

@@ -9,7 +9,7 @@ use crate::id_set::{CHUNK, IdSet};
 use crate::journal::Journal;
 use crate::stats::Counts;
 use crate::window::{Checked, Chunk, FEW};
-use crate::{Timestamp, Verdict, hint};
+use crate::{Timestamp, Verdict, size_hint};
 
 /// The most ids of a chunk that the window may lack, if those that it has are to be found first.
 const REST_MAX: usize = CHUNK / 4;
@@ -50,7 +50,7 @@ impl Engine {
             }
             Err(refusal) => {
                 verdicts.clear();
-                hint::extend(verdicts, digests.map(|_| Verdict::refused(refusal)));
+                size_hint::extend(verdicts, digests.map(|_| Verdict::refused(refusal)));
                 let mut counts = Counts::default();
                 counts.add(Verdict::refused(refusal), verdicts.len() as u64);
                 self.counters.add(counts);
@@ -62,7 +62,7 @@ impl Engine {
     #[inline]
     pub(crate) fn check_batch(&self, digests: impl Iterator<Item = Digest>, at: Reading, verdicts: &mut Vec<Verdict>) {
         verdicts.clear();
-        verdicts.reserve(hint::room_for(&digests));
+        verdicts.reserve(size_hint::room_for(&digests));
         // Even if there is nothing to check, the caller has told the time.
         self.window.advance(at);
         let mut counts = Counts::default();

@@ -5,8 +5,8 @@
 //! says how far it has come, and `reopen` goes on after a failure. [`encoding`] is the format on
 //! the disk, `gap` included: what such a failure leaves out. [`files`] is the disk: `trust` says
 //! which files are used at all, and `watch` notices that some are gone. [`recover`] reads it again:
-//! `listing` finds the files, `scan` their blocks, `survey` everything that there is, `verdict` what
-//! is missing, `replay` what an engine is told, and `salvage` keeps the blocks that are whole.
+//! `listing` finds the files, `scan` their blocks, `survey` everything that there is, `verdict`
+//! what is missing, `replay` what an engine is told, and `salvage` keeps the blocks that are whole.
 //! [`carry`] says what a copy takes. Nothing here knows the engine, which tells the journal what it
 //! accepts, and is told what is read.
 

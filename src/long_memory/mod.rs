@@ -36,4 +36,4 @@ mod tests;
 pub use options::LongMemory;
 pub use stats::LongMemoryStats;
 
-pub(crate) use tier::{Asked, Before, Beyond, LongTier};
+pub(crate) use tier::{Knowledge, LongTier, QuestionTimes, StateBefore};

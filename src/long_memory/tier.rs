@@ -23,7 +23,7 @@ const LIVE_AT_START_MAX: u64 = 30;
 
 /// The knowledge of an id that the window does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Beyond {
+pub(crate) enum Knowledge {
     /// It was not accepted within the retention.
     Unknown,
     Known,
@@ -35,7 +35,7 @@ pub(crate) enum Beyond {
 
 /// The times of a question.
 #[derive(Clone, Copy)]
-pub(crate) struct Asked {
+pub(crate) struct QuestionTimes {
     /// The time for which it is asked.
     pub(crate) at: Timestamp,
     /// The latest time that is certain to have come: what was accepted before it may be sealed, and
@@ -46,7 +46,7 @@ pub(crate) struct Asked {
 }
 
 /// The states of ids before the window is asked for them.
-pub(crate) struct Before(Vec<State>);
+pub(crate) struct StateBefore(Vec<State>);
 
 /// The segments behind a window, and their journal.
 pub(crate) struct LongTier {
@@ -136,8 +136,8 @@ impl LongTier {
 
     /// Returns what there is to know of ids before the window is asked for them.
     #[inline]
-    pub(crate) fn before(&self, ids: &[Digest]) -> Before {
-        Before(if self.origin.is_here() { self.sealing.forgotten.of(ids) } else { Vec::new() })
+    pub(crate) fn before(&self, ids: &[Digest]) -> StateBefore {
+        StateBefore(if self.origin.is_here() { self.sealing.forgotten.of(ids) } else { Vec::new() })
     }
 
     /// Looks ids up that the window does not have: those in these places.
@@ -145,9 +145,9 @@ impl LongTier {
         &self,
         ids: &[Digest],
         places: &[usize],
-        Before(before): &Before,
-        asked_at: Asked,
-        each: &mut dyn FnMut(usize, Beyond),
+        StateBefore(before): &StateBefore,
+        asked_at: QuestionTimes,
+        each: &mut dyn FnMut(usize, Knowledge),
     ) {
         if places.is_empty() {
             return;
@@ -176,32 +176,32 @@ impl LongTier {
                 match (state(before, i), state(&after, k), answer) {
                     // (It may have been accepted since.)
                     (State::Gone, State::Gone, _) if is_behind => self.doubt(),
-                    (State::Gone, State::Gone, _) => Beyond::Unknown,
-                    (_, State::Leaving | State::Gone, _) => Beyond::Unsettled,
-                    (.., Answer::Known(_)) => Beyond::Known,
-                    (.., Answer::Unknown) if !is_behind => Beyond::Unknown,
+                    (State::Gone, State::Gone, _) => Knowledge::Unknown,
+                    (_, State::Leaving | State::Gone, _) => Knowledge::Unsettled,
+                    (.., Answer::Known(_)) => Knowledge::Known,
+                    (.., Answer::Unknown) if !is_behind => Knowledge::Unknown,
                     (.., Answer::Unknown | Answer::InDoubt) => self.doubt(),
                 },
             );
         }
     }
 
-    fn doubt(&self) -> Beyond {
+    fn doubt(&self) -> Knowledge {
         // Relaxed: a count.
         self.in_doubt.fetch_add(1, Ordering::Relaxed);
-        Beyond::InDoubt
+        Knowledge::InDoubt
     }
 
     /// Sees to it that what the window is about to forget is in segments. Returns true if it may
     /// not be.
     #[inline]
-    fn keep_up(&self, asked: Asked) -> bool {
+    fn keep_up(&self, asked: QuestionTimes) -> bool {
         self.sealing.note_accepted(asked.latest);
         self.sealing.is_due(asked.window) && self.catch_up(asked)
     }
 
     #[cold]
-    fn catch_up(&self, Asked { latest: now, window, .. }: Asked) -> bool {
+    fn catch_up(&self, QuestionTimes { latest: now, window, .. }: QuestionTimes) -> bool {
         match &self.worker {
             Some(worker) if !self.sealing.is_late(window) => worker.call(now, window),
             // The error is in the statistics, and the answers are in doubt when it matters.

@@ -4,10 +4,10 @@
 //! makes a file of them. [`encoding`] has its bytes: `page`s, and the rest of the file (`format`,
 //! `filter`, `index`); `key` is what is kept of a digest and of a time. [`live`] has what counts:
 //! `set`, and what changes that: `seal_and_merge`, in steps (`merge`). In [`read`], `look` answers
-//! questions, by each segment's filter and one page of those that may have the id (`segment`), which
-//! are read together (`page_reads`). `plan` decides what is merged and what has expired, and says
-//! what all of it takes. `source` is where bytes of files come from that are not here; `download`
-//! brings them, each as an `incoming_file`.
+//! questions, by each segment's filter and one page of those that may have the id (`segment`),
+//! which are read together (`page_reads`). `plan` decides what is merged and what has expired, and
+//! says what all of it takes. `source` is where bytes of files come from that are not here;
+//! `download` brings them, each as an `incoming_file`.
 //!
 //! Nothing here knows the engine or the journal's files: it shares the journal's disk, so that
 //! tests can put another one there.

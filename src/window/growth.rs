@@ -2,9 +2,10 @@
 //! retires those that have expired, and keeps all of it within the budget.
 //!
 //! Callers notice that there may be something to do
-//! ([`GrowthTrigger`](super::table_set::trigger::GrowthTrigger)) and look at a sample of buckets, which takes
-//! some microseconds. Asking the system for memory and giving it back takes longer, and is done by
-//! a thread that lives as long as that takes; callers go on with the tables that they have.
+//! ([`GrowthTrigger`](super::table_set::trigger::GrowthTrigger)) and look at a sample of buckets,
+//! which takes some microseconds. Asking the system for memory and giving it back takes longer,
+//! and is done by a thread that lives as long as that takes; callers go on with the tables that
+//! they have.
 //!
 //! The exception is a rush, in which the newest table would lose ids before the thread has the next
 //! one ready. Then callers do not go on to overfill it: those that notice start the next one, a

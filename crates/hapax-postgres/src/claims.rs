@@ -1,5 +1,5 @@
-//! Claims of messages that wait: how they are found and claimed, tried, tried again, and settled, or
-//! kept as dead letters.
+//! Claims of messages that wait: how they are found and claimed, tried, tried again, and settled,
+//! or kept as dead letters.
 
 pub(super) mod attempt;
 pub(super) mod claimer;

@@ -1,4 +1,5 @@
-//! The times at which relays and workers look for messages: while all is well, and without a server.
+//! The times at which relays and workers look for messages: while all is well, and without a
+//! server.
 
 pub(super) mod outage;
 pub(super) mod schedule;

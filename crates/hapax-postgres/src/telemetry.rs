@@ -1,4 +1,4 @@
-//! What operators see of messages: backlogs, counts, metrics and spans.
+//! The view of operators on messages: backlogs, counts, metrics and spans.
 
 pub(super) mod backlog;
 pub(super) mod meters;

@@ -1,4 +1,4 @@
-//! What a server says of itself: its role, its state, and ways in which it forgets.
+//! A server by its own account: its role, its state, and ways in which it forgets.
 
 pub(super) mod info;
 pub(super) mod role;

@@ -1,4 +1,4 @@
-//! What operators see of a consumer: health, outages, counts and metrics.
+//! The view of operators on a consumer: health, outages, counts and metrics.
 
 pub(super) mod event;
 pub(super) mod health;

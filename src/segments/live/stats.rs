@@ -34,7 +34,8 @@ pub struct SegmentStats {
     pub remote: u64,
     /// The number of pages that were read for questions, since the directory was opened.
     pub pages_read: u64,
-    /// The number of questions that were answered with [`Answer::Known`](crate::segments::Answer::Known).
+    /// The number of questions that were answered with
+    /// [`Answer::Known`](crate::segments::Answer::Known).
     pub known: u64,
     /// The number of events that were sealed.
     pub sealed_events: u64,

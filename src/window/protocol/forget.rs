@@ -53,9 +53,9 @@ pub(crate) fn forget<M: BucketMemory>(memory: &M, id: Place, moment: impl Fn() -
 /// Forgets everything that was accepted before the call. Ids that are accepted meanwhile may be
 /// forgotten, too.
 ///
-/// With refresh, only while no entry is refreshed by a new one
-/// ([`SharedState::while_clearing`](crate::window::table_set::shared_state::SharedState::while_clearing)): whoever has
-/// reserved a slot for that looks whether this is under way before it is filled.
+/// With refresh, only while no entry is refreshed by a new one (see
+/// `SharedState::while_clearing`): whoever has reserved a slot for that looks whether this is
+/// under way before it is filled.
 pub(crate) fn forget_all<M: BucketMemory>(memory: &M, moment: impl Fn() -> Moment, refresh: bool) {
     for bucket in 0..memory.buckets() {
         memory.ready(bucket, &moment());

@@ -2,7 +2,7 @@
 //! that is promoted without it, and a copy of the files that is put back. The sequences give the
 //! lost positions out again.
 
-use crate::relays::start;
+use crate::publishing::relays::start;
 use crate::*;
 use std::collections::HashSet;
 use std::sync::Mutex;

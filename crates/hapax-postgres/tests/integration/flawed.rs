@@ -1,7 +1,7 @@
 //! Flawed versions of the functions in the database: the judges of right ones notice each.
 
-use crate::handled::{forget_all, rotate_all};
-use crate::requeued::operators;
+use crate::handling::handled::{forget_all, rotate_all};
+use crate::handling::requeued::operators;
 use crate::*;
 
 /// Makes a function again with a flaw: the text, of which there is at least one, is replaced.

@@ -9,44 +9,19 @@ use testkit::random::Random;
 
 use testkit::postgres_pooler as pooler;
 
-mod behind;
-mod brokers;
 mod campaign;
-#[cfg(feature = "metrics")]
-mod counting;
+mod connections;
 mod crash;
-mod described;
-mod expiring;
 mod failover;
 mod flawed;
-mod handled;
-mod hanging;
+mod handling;
 mod hostile;
-mod locked;
-mod locks;
-mod marks;
-#[cfg(feature = "metrics")]
-mod metered;
-mod migrations;
-mod names;
-mod namespaces;
-mod poison;
-mod pooled;
-mod prepared;
+mod publishing;
 mod queue;
 mod refused;
-mod relays;
-mod requeued;
-mod rotation;
-mod routed;
-mod scarce;
-#[cfg(feature = "tracing")]
-mod spans;
-#[cfg(feature = "sqlx")]
-mod sqlx;
 mod store;
-mod strange;
-mod workers;
+mod tables;
+mod telemetry;
 
 use hapax_postgres::{PostgresOptions, *};
 use server::Server;

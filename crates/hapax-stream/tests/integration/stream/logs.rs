@@ -1,5 +1,7 @@
 //! Consumers of logs: marked at sight, a checkpoint behind each batch.
 
+mod memory;
+
 use super::*;
 use hapax::{Dedup, JournalError, JournalOptions, SyncMode};
 use hapax_stream::{Acks, ConsumerBuilder, ConsumerError, Delivery, Log, LogConsumer, OnMissing};

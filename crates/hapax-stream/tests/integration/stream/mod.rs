@@ -10,7 +10,7 @@ mod ending;
 mod failing;
 mod given;
 mod handling;
-mod log_memory;
+mod health;
 mod logs;
 mod named;
 mod order_ends;
@@ -18,7 +18,6 @@ mod ordering;
 mod outage;
 mod queue;
 mod routing;
-mod standing;
 mod streams;
 mod visibility;
 

@@ -1,6 +1,6 @@
 //! Spans of workers and relays, as `docs/metrics.md` lists them, as a subscriber sees them.
 
-use crate::described::Keeps;
+use crate::telemetry::described::Keeps;
 use crate::*;
 use std::fmt::{Debug, Write};
 use std::sync::Mutex;
@@ -107,7 +107,7 @@ fn spans_say_what_a_message_is_and_to_which_trace_it_belongs() {
             assert!(seen.contains(&batch) && seen.contains(&published), "{seen:?}");
         }
     });
-    let documents = include_str!("../../../../docs/metrics.md");
+    let documents = include_str!("../../../../../docs/metrics.md");
     for name in ["hapax_worker_handle", "hapax_relay_publish", "hapax_relay_publish_batch"] {
         assert!(documents.contains(&format!("| span `{name}` | debug |")), "{name}");
     }

@@ -144,7 +144,7 @@ async fn with_sqlx(place: &Place, pooler: &Pooler, untouched: &std::collections:
     for id in ["1", "2", "3"] {
         let _ = place.receive(&mut caller, "sqlx", NewMessage::new(id, "").key("k")).await;
     }
-    let pool = crate::sqlx::pool(pooler.port(), 3).await;
+    let pool = crate::connections::sqlx::pool(pooler.port(), 3).await;
     let worker = Worker::new(pool, place.tables.clone(), "sqlx").unwrap().poll(ms(20)).unwrap();
     let handler = Arc::new(Counts(AtomicU64::new(0)));
     let left = "SELECT count(*) FROM {p}_inbox WHERE name = 'sqlx'";

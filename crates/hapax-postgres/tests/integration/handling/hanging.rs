@@ -60,7 +60,7 @@ fn goes_on_beside(ill: &'static str, error: &'static str) {
             () = run(&patient, &handler, std::future::pending()) => unreachable!("nobody stops it"),
             () = until("the good ones are handled", async || handler.good() == GOOD) => {}
         }
-        crate::workers::release_all(&place, &client).await;
+        crate::handling::workers::release_all(&place, &client).await;
         let kept = format!("SELECT count(*) FROM {{p}}_inbox WHERE attempts > 0 AND error LIKE '%{error}%'");
         run(&worker(ms(500)), &handler, async {
             until("the ill one has failed", async || place.count(&client, &kept).await == 1).await;

@@ -1,7 +1,7 @@
 //! The record of who handled what, and when; what is kept of finished messages; and marks that are
 //! removed.
 
-use crate::described::Keeps;
+use crate::telemetry::described::Keeps;
 use crate::*;
 use hapax_postgres::inbox::{Handled, HandledQuery, NewMark};
 use hapax_store::ErrorKind;

@@ -1,7 +1,7 @@
 //! Behind a long transaction, rows that are gone cannot be removed: claims do not look at them
 //! again and again. And a topic with one message does not wait for many with more.
 
-use crate::relays::{start, until_empty};
+use crate::publishing::relays::{start, until_empty};
 use crate::*;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;

@@ -1,8 +1,8 @@
 //! Consumers of a log over a memory that others may take over: nothing begins while another may
 //! have it, and all that is under way ends when it is lost.
 
-use super::*;
 use crate::stream::logs::{Journal, log};
+use crate::stream::*;
 use hapax::{Dedup, Token};
 use hapax_stream::{Acks, ConsumerBuilder, ConsumerError, Delivery, Log, LogConsumer, Memory};
 use std::collections::BTreeSet;

@@ -1,7 +1,7 @@
 //! Finished messages that are handled once more on purpose, whoever dies meanwhile.
 
-use crate::described::Keeps;
-use crate::handled::{list, text};
+use crate::handling::handled::{list, text};
+use crate::telemetry::described::Keeps;
 use crate::*;
 use hapax_postgres::inbox::{Finished, Handled, HandledQuery};
 use std::collections::BTreeMap;

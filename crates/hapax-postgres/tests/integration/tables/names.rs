@@ -1,7 +1,7 @@
 //! Positions and numbers that are given out once more, as after a failover: no statement takes a
 //! message for the one that had them before. See `docs/design/names.md`.
 
-use crate::described::Keeps;
+use crate::telemetry::described::Keeps;
 use crate::*;
 use hapax_postgres::inbox::{Finished, HandledQuery};
 

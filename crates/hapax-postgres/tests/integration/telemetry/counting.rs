@@ -34,6 +34,6 @@ fn marks_are_counted_by_consumer_and_whether_they_were_first() {
             assert_eq!(counted, expected.map(|(labels, n)| (labels.to_owned(), n)).into());
         });
     });
-    let documents = include_str!("../../../../docs/metrics.md");
+    let documents = include_str!("../../../../../docs/metrics.md");
     assert!(documents.contains("| `hapax_once_total` | counter | ids | `consumer`, `seen` |"));
 }

@@ -27,7 +27,7 @@ fn add(all: &mut Emitted, snapshotter: &Snapshotter) {
 /// Returns the names and labels of queues' metrics in the document.
 fn documented() -> BTreeSet<(String, Vec<String>)> {
     let in_quotes = |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>();
-    let rows = include_str!("../../../../docs/metrics.md").lines();
+    let rows = include_str!("../../../../../docs/metrics.md").lines();
     let rows = rows.filter(|line| line.starts_with("| `hapax_queue_") || line.starts_with("| `hapax_relay_"));
     let of_row = |row: &str| {
         let cells: Vec<&str> = row.split('|').collect();

@@ -1,7 +1,7 @@
 //! Rows that an operator has locked in an open transaction: nobody waits for them, and all others
 //! are settled.
 
-use crate::relays::{start, until_empty};
+use crate::publishing::relays::{start, until_empty};
 use crate::*;
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
@@ -239,7 +239,7 @@ fn operators_do_not_wait_for_each_other() {
         assert_eq!(inbox::discard(&client, &place.tables, Letters::Of(Some("c"))).await.unwrap(), 1);
 
         let worker = place.worker("c").keep(Keep::Messages).concurrency(3).unwrap();
-        assert_eq!(worker.step(&Arc::new(crate::described::Keeps::default())).await.unwrap(), 2);
+        assert_eq!(worker.step(&Arc::new(crate::telemetry::described::Keeps::default())).await.unwrap(), 2);
         place.execute(&operator, "BEGIN; SELECT FROM {p}_handled WHERE id = 'a' FOR UPDATE").await;
         let ids = ["a", "c"].map(|id| id.as_bytes().to_vec());
         let these = inbox::Finished::Ids("c", &ids);

@@ -1,7 +1,7 @@
 //! Handlers by kind.
 
-use crate::described::Keeps;
-use crate::handled::text;
+use crate::handling::handled::text;
+use crate::telemetry::described::Keeps;
 use crate::*;
 
 /// A handler that inserts its name.
@@ -157,7 +157,7 @@ fn a_router_of_sqlx_does_the_same_and_what_is_kept_is_kept() {
         let _ = place.receive(&mut client, "c", NewMessage::new("7", "{").kind("json")).await;
         let inserts = |name| Inserts(name, place.prefix.clone());
         let router = SqlxRouter::new().on("paid", inserts("paid")).unwrap().on_json("json", inserts("json")).unwrap();
-        let pool = crate::sqlx::pool(place.server.port, 4).await;
+        let pool = crate::connections::sqlx::pool(place.server.port, 4).await;
         let worker =
             Worker::new(pool, place.tables.clone(), "c").unwrap().keep(Keep::Messages).processor("pod").unwrap();
         let router = Arc::new(router);
@@ -166,7 +166,7 @@ fn a_router_of_sqlx_does_the_same_and_what_is_kept_is_kept() {
         assert_eq!(effects(&place, &client).await, expected);
         let stats = router.stats();
         assert_eq!((stats.routed, stats.unknown, stats.malformed), (4, 3, 1));
-        let events = crate::handled::list(&place, &client, HandledQuery::all()).await;
+        let events = crate::handling::handled::list(&place, &client, HandledQuery::all()).await;
         assert!(
             events.len() == 3 && events.iter().all(|event| event.is_kept && event.processor.as_deref() == Some("pod"))
         );

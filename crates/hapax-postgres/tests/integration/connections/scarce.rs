@@ -1,7 +1,7 @@
 //! A role that may have one connection, or two: nothing is published or handled sooner by
 //! listening, and all is.
 
-use crate::relays::{start, until_empty};
+use crate::publishing::relays::{start, until_empty};
 use crate::*;
 
 const MESSAGES: usize = 200;

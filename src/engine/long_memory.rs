@@ -10,7 +10,7 @@ use crate::claims::Request;
 use crate::clock::Reading;
 use crate::digest::Digest;
 use crate::journal::{DurableFiles, Journal};
-use crate::long_memory::{Asked, Before, Beyond, LongTier};
+use crate::long_memory::{Knowledge, LongTier, QuestionTimes, StateBefore};
 use crate::mutation::{Place, Rule, meanwhile, obeys};
 use crate::stats::Counts;
 use crate::{JournalError, Outcome, Tier, Verdict};
@@ -20,10 +20,10 @@ const DUPLICATE_BY_SEGMENTS: Verdict = Verdict::exact(Outcome::Duplicate, Tier::
 const IN_DOUBT: Verdict = Verdict::guess(Outcome::Fresh);
 
 /// A long memory that is to be asked for ids, after the window.
-pub(super) struct Asking<'e> {
+pub(super) struct Question<'e> {
     engine: &'e Engine,
     long: &'e LongTier,
-    before: Before,
+    before: StateBefore,
     /// The count of what was forgotten before the window was asked.
     forgotten: u64,
 }
@@ -38,15 +38,15 @@ impl Engine {
 
     /// Prepares to ask the long memory, if there is one. To be called before the window is asked.
     #[inline(always)]
-    pub(super) fn asking(&self, ids: &[Digest]) -> Option<Asking<'_>> {
+    pub(super) fn asking(&self, ids: &[Digest]) -> Option<Question<'_>> {
         let long = self.long.as_deref()?;
         let forgotten = self.forgotten_so_far();
-        Some(Asking { engine: self, long, before: long.before(ids), forgotten })
+        Some(Question { engine: self, long, before: long.before(ids), forgotten })
     }
 
     /// Returns the verdict on an id for which this is that of the tiers in memory.
     #[inline(always)]
-    pub(super) fn beyond(&self, asking: Option<Asking<'_>>, id: Digest, at: Reading, verdict: Verdict) -> Verdict {
+    pub(super) fn beyond(&self, asking: Option<Question<'_>>, id: Digest, at: Reading, verdict: Verdict) -> Verdict {
         match asking {
             Some(asking) if verdict.is_fresh() => self.verdict_of(asking.one(id, at), asking.forgotten, id, at),
             _ => verdict,
@@ -56,13 +56,13 @@ impl Engine {
     /// Asks for the ids of a part that are fresh for the tiers in memory.
     pub(super) fn beyond_of(
         &self,
-        asking: Option<Asking<'_>>,
+        asking: Option<Question<'_>>,
         ids: &[Digest],
         at: Reading,
         verdicts: &mut [Verdict],
         counts: &mut Counts,
     ) {
-        let Some(Asking { long, before, forgotten, .. }) = asking else { return };
+        let Some(Question { long, before, forgotten, .. }) = asking else { return };
         meanwhile(Place::Inserted);
         let places: Vec<_> = (0..ids.len()).filter(|&i| verdicts[i].is_fresh()).collect();
         long.look(ids, &places, &before, self.times(at), &mut |i, beyond| {
@@ -80,16 +80,16 @@ impl Engine {
     /// call that accepts anything since the engine was built, nobody knows by which time it goes: a
     /// call that only reads must let nothing expire by the clock, as events may go on from before
     /// it.
-    fn times(&self, at: Reading) -> Asked {
+    fn times(&self, at: Reading) -> QuestionTimes {
         let asked = self.no_later_than_events(at.time);
         match self.stream_time.is_by_clock() || self.stream_time.is_by_events() {
             true => {
                 let latest = self.window.no_earlier(asked);
-                Asked { at: asked, latest, window: latest.max(at.time) }
+                QuestionTimes { at: asked, latest, window: latest.max(at.time) }
             }
             false => {
                 let latest = self.window.latest_start().unwrap_or_default();
-                Asked { at: asked, latest, window: latest }
+                QuestionTimes { at: asked, latest, window: latest }
             }
         }
     }
@@ -98,19 +98,19 @@ impl Engine {
         self.journal.as_ref().map_or(0, |journal| journal.forgotten_so_far())
     }
 
-    fn verdict_of(&self, beyond: Beyond, forgotten: u64, id: Digest, at: Reading) -> Verdict {
+    fn verdict_of(&self, beyond: Knowledge, forgotten: u64, id: Digest, at: Reading) -> Verdict {
         match beyond {
-            Beyond::Unknown if self.forgotten_so_far() == forgotten => FRESH_BY_SEGMENTS,
-            Beyond::Known => DUPLICATE_BY_SEGMENTS,
-            Beyond::InDoubt if self.forgotten_so_far() == forgotten => IN_DOUBT,
-            Beyond::Unknown | Beyond::Unsettled | Beyond::InDoubt => {
+            Knowledge::Unknown if self.forgotten_so_far() == forgotten => FRESH_BY_SEGMENTS,
+            Knowledge::Known => DUPLICATE_BY_SEGMENTS,
+            Knowledge::InDoubt if self.forgotten_so_far() == forgotten => IN_DOUBT,
+            Knowledge::Unknown | Knowledge::Unsettled | Knowledge::InDoubt => {
                 // It is fresh once it was forgotten (which may be sealed by now). The window may
                 // have forgotten what it was told before that.
                 self.claims.settle(id);
                 if obeys(Rule::InsertAgain) {
                     self.window.check_at(id, at);
                 }
-                if matches!(beyond, Beyond::InDoubt) { IN_DOUBT } else { FRESH_BY_SEGMENTS }
+                if matches!(beyond, Knowledge::InDoubt) { IN_DOUBT } else { FRESH_BY_SEGMENTS }
             }
         }
     }
@@ -126,7 +126,7 @@ impl Engine {
 
     /// Returns true if a long memory has an id that the window does not have.
     pub(crate) fn is_known_beyond(&self, id: Digest, at: Reading) -> bool {
-        self.asking(&[id]).is_some_and(|asking| matches!(asking.one(id, at), Beyond::Known))
+        self.asking(&[id]).is_some_and(|asking| matches!(asking.one(id, at), Knowledge::Known))
     }
 
     /// Returns true if a long memory has an id that the window does not have now, and may have had
@@ -184,10 +184,10 @@ impl Engine {
     }
 }
 
-impl Asking<'_> {
-    fn one(&self, id: Digest, at: Reading) -> Beyond {
+impl Question<'_> {
+    fn one(&self, id: Digest, at: Reading) -> Knowledge {
         meanwhile(Place::Inserted);
-        let mut answer = Beyond::InDoubt;
+        let mut answer = Knowledge::InDoubt;
         self.long.look(&[id], &[0], &self.before, self.engine.times(at), &mut |_, beyond| answer = beyond);
         answer
     }

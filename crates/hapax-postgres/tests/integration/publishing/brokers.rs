@@ -1,6 +1,6 @@
 //! Brokers that misbehave, and the relay's reaction.
 
-use crate::relays::{start, until_empty};
+use crate::publishing::relays::{start, until_empty};
 use crate::*;
 use std::collections::HashSet;
 use std::sync::Mutex;

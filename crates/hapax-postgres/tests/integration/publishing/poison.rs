@@ -1,6 +1,6 @@
 //! Messages that a broker always refuses, and those beside them.
 
-use crate::relays::{start, until_empty};
+use crate::publishing::relays::{start, until_empty};
 use crate::*;
 use std::collections::HashSet;
 use std::sync::Mutex;

@@ -1,0 +1,8 @@
+//! Messages that are received, handled once, kept, and handled once more on purpose.
+
+pub(super) mod handled;
+mod hanging;
+mod marks;
+pub(super) mod requeued;
+mod routed;
+mod workers;

@@ -1,0 +1,12 @@
+//! The tables themselves: how they are made and rotated, their names and locks, and rows that
+//! others have locked or written.
+
+mod behind;
+mod expiring;
+mod locked;
+mod locks;
+mod migrations;
+mod names;
+mod namespaces;
+mod rotation;
+mod strange;
