@@ -67,7 +67,6 @@ impl Pooler {
         }
     }
 
-    #[allow(dead_code, reason = "only some tests have another driver")]
     pub fn port(&self) -> u16 {
         self.port
     }

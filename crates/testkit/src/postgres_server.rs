@@ -193,7 +193,6 @@ impl Server {
     }
 
     /// Returns the processor time of all of its processes, ended ones included.
-    #[allow(dead_code, reason = "only benchmarks measure")]
     pub fn processor_time(&self) -> Duration {
         let postmaster = self.process().as_ref().map(Child::id).expect("it runs");
         let children = children_of(postmaster);
@@ -273,7 +272,6 @@ fn parent_of(process: &Path) -> Option<u32> {
 }
 
 /// Returns the processor time of these processes, and of those of their children that have ended.
-#[allow(dead_code, reason = "only benchmarks measure")]
 pub fn processor_time_of(pids: &[u32]) -> Duration {
     let ticks = |pid: &u32| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;

@@ -1,5 +1,4 @@
 //! Random numbers from a seed.
-#![allow(dead_code, reason = "every test binary uses a part of it")]
 
 use std::time::Duration;
 

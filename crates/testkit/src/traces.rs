@@ -1,5 +1,4 @@
-//! Shared parts of the tests: real traces, and the exact answers.
-#![allow(dead_code, reason = "every test binary uses a part of it")]
+//! Real traces, and the exact answers.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader};

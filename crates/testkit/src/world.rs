@@ -1,5 +1,4 @@
 //! A store that fails when it is told to, and engines over it.
-#![allow(dead_code, reason = "every test binary uses a part of it")]
 
 use hapax::ManualClock;
 use hapax_store::{InMemoryStore, TieredBuilder, TieredDedup};
