@@ -2,7 +2,7 @@
 //!
 //! `cargo run --example long_memory`
 
-use hapax::{Certainty, Dedup, History, Int, ManualClock, Unconfirmed, Verdict};
+use hapax::{Dedup, History, Int, ManualClock, Unconfirmed, Verdict};
 use std::time::Duration;
 
 fn main() -> Result<(), hapax::Error> {
@@ -25,7 +25,7 @@ fn main() -> Result<(), hapax::Error> {
     clock.advance(60 * MINUTE);
 
     // Beyond the window: all of these were seen, and the history says so.
-    let guessed = |verdict: &&Verdict| verdict.certainty() == Certainty::Guess;
+    let guessed = |verdict: &&Verdict| !verdict.is_certain();
     dedup.check_batch((0..100_000_u64).map(Int::from), &mut verdicts);
     let found = verdicts.iter().filter(guessed).count();
 
@@ -34,12 +34,9 @@ fn main() -> Result<(), hapax::Error> {
     dedup.check_batch((100_000..200_000_u64).map(Int::from), &mut verdicts);
     let mistaken = verdicts.iter().filter(guessed).count();
 
-    let history = dedup.stats().history.expect("it was asked for");
+    let rate = dedup.stats().history_false_positive_rate.expect("there is a history");
     println!("of 100000 ids from an hour ago the history knows {found}");
-    println!(
-        "of 100000 new ids it believes to know {mistaken}; {:.1e} of new ids at the moment",
-        history.false_positive_rate
-    );
+    println!("of 100000 new ids it believes to know {mistaken}; {rate:.1e} of new ids at the moment");
     assert_eq!(found, 100_000);
     assert!(mistaken < 200);
     Ok(())

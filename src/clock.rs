@@ -8,8 +8,7 @@ mod monotonic;
 pub(crate) use self::engine::EngineClock;
 #[cfg(test)]
 pub(crate) use self::engine::SimulatedClock;
-pub use self::going_on::ClockStep;
-pub(crate) use self::going_on::{Left, MachineTime, go_on};
+pub(crate) use self::going_on::{ClockStep, Left, MachineTime, go_on};
 pub(crate) use self::machine::{Clocks, Machine, SharedTimeBase, TimeBase};
 pub use self::monotonic::MonotonicClock;
 

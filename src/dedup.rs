@@ -59,8 +59,8 @@ use std::time::Duration;
 /// # Cost
 ///
 /// A check takes no lock, allocates nothing and does not wait, unless there are
-/// [claims](Dedup::claim) or a journal. See [`Window`](crate::Window) and
-/// [`History`](crate::History) for memory and time.
+/// [claims](Dedup::claim) or a journal. Memory is that of the
+/// [capacity](crate::Builder::capacity), and of a [`History`](crate::History) if there is one.
 #[derive(Clone)]
 pub struct Dedup {
     pub(crate) engine: Arc<Engine>,
@@ -348,12 +348,6 @@ impl Dedup {
     /// [`stats`](Dedup::stats).
     pub fn evicted_live(&self) -> u64 {
         self.engine.window.evicted_live()
-    }
-
-    /// Returns the memory of the window, in bytes. Reads nothing of it, as [`stats`](Dedup::stats)
-    /// does.
-    pub fn window_bytes(&self) -> usize {
-        self.engine.window.bytes()
     }
 
     /// Returns what the engine has counted and what it holds, of all scopes. Reads the window's

@@ -29,7 +29,8 @@ use crate::long_memory::LongTier;
 use crate::mutation::{Place, Rule, meanwhile, obeys};
 use crate::stats::{Counters, Stats};
 use crate::stream_time::StreamTime;
-use crate::{Outcome, Refusal, Tier, Timestamp, Verdict, Window};
+use crate::window::Window;
+use crate::{Outcome, Refusal, Tier, Timestamp, Verdict};
 use std::time::Duration;
 
 /// The state that all handles share.
@@ -259,6 +260,7 @@ impl Engine {
         }
         let window = self.window.stats(at.time);
         let history = self.history.as_ref().map(HistoryTier::stats);
+        let history_bytes = history.as_ref().map_or(0, |history| history.bytes);
         let counts = self.counters.sum();
         Stats {
             fresh: counts.fresh(),
@@ -270,7 +272,7 @@ impl Engine {
                 + self.stream_time.bytes()
                 + self.claims.bytes()
                 + window.bytes
-                + history.as_ref().map_or(0, |h| h.bytes),
+                + history_bytes,
             in_progress: counts.in_progress(),
             refused_ahead: counts.refused(Refusal::Ahead),
             refused_late: counts.refused(Refusal::Late),
@@ -279,7 +281,8 @@ impl Engine {
             journal: self.journal.as_ref().map(|journal| journal.stats()),
             long_memory: self.long.as_ref().map(|long| long.stats(at.time)),
             window,
-            history,
+            history_false_positive_rate: history.map(|history| history.false_positive_rate),
+            history_bytes,
             at: self.stream_time.external(at.time),
         }
     }

@@ -14,7 +14,7 @@ pub(crate) use untrusted::Untrusted;
 
 use std::{fmt, io};
 
-/// An error of building an engine, a window or a history.
+/// An error of building an engine; or of a key's text.
 ///
 /// ```
 /// use std::time::Duration;
@@ -55,6 +55,13 @@ pub enum Error {
         /// The system's error.
         source: io::Error,
     },
+    /// A text is that of no [key](crate::Key).
+    KeyText {
+        /// The place where it is not, in bytes.
+        at: usize,
+        /// The reason, and what was expected there.
+        what: &'static str,
+    },
     /// The journal cannot be opened.
     Journal(JournalError),
     /// The segments of a long memory cannot be opened, or made.
@@ -91,6 +98,7 @@ impl fmt::Display for Error {
             Error::NoRandomness { source } => {
                 write!(f, "the operating system gives no random key for the digests: {source}; set option `key`")
             }
+            Error::KeyText { at, what } => write!(f, "byte {at}: {what}"),
             Error::Journal(error) => error.fmt(f),
             Error::Segments(error) => error.fmt(f),
         }
@@ -100,7 +108,7 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Error::InvalidOption { .. } => None,
+            Error::InvalidOption { .. } | Error::KeyText { .. } => None,
             Error::OutOfMemory { source, .. } | Error::NoRandomness { source } => Some(source),
             Error::Journal(error) => error.source(),
             Error::Segments(error) => error.source(),

@@ -41,17 +41,17 @@
 //!              128 bits  recent    long, a guess
 //! ```
 //!
-//! - A [`Digest`] is made of the id with a secret key, so ids are any byte strings of any length,
+//! - A *digest* is made of the id with a secret key, so ids are any byte strings of any length,
 //!   and nobody can choose two that collide. [`Int`] makes an id of a number, [`Key`] one of
 //!   several parts.
-//! - The [`Window`] knows the ids that were accepted within the last W. It is a table of buckets, a
+//! - The *window* knows the ids that were accepted within the last W. It is a table of buckets, a
 //!   cache line each: a check takes one bucket and one compare-and-swap. When it is full, new ids
 //!   go into a larger one, and the old one is only looked at until it has expired.
 //! - The [`History`], if there is one, remembers much longer, and may be wrong at a rate that you
 //!   choose. It is asked about ids that the window does not know. A [`Verdict`] says who decided,
 //!   and whether that was a guess.
 //!
-//! [`Dedup`] is all of that together. Each tier can also be used alone.
+//! [`Dedup`] is all of that together.
 //!
 //! # In batches, if possible
 //!
@@ -67,8 +67,8 @@
 //! ```
 //!
 //! [`Dedup::retain_fresh`] does that to a vector of messages, and [`DedupIterator::dedup_by_id`]
-//! reads an iterator ahead, or [checks](DedupById::check_ahead) it ahead. Where ids come one by
-//! one, [`Dedup::prepare`] on receipt and [`Dedup::check`] after decoding overlap as well.
+//! reads an iterator ahead. Where ids come one by one, [`Dedup::prepare`] on receipt and
+//! [`Dedup::check`] after decoding overlap as well.
 //!
 //! # If a crash must not lose a message
 //!
@@ -224,29 +224,22 @@ mod mutants;
 #[cfg(all(test, not(modelled)))]
 mod simulation;
 
-pub use adapters::{DedupById, DedupIterator};
+pub use adapters::DedupIterator;
 pub use claims::ClaimStats;
-pub use clock::{Clock, ClockStep, ManualClock, MonotonicClock, Timestamp};
+pub use clock::{Clock, ManualClock, Timestamp};
 pub use config::Builder;
 pub use dedup::{
     Appending, Attempt, Claim, ClaimOptions, Dedup, Forgotten, JournalHandle, LostLease, Once, OnceError, Prepared,
     Token,
 };
-pub use digest::{Digest, Digester};
 pub use error::SegmentError;
 pub use error::{Error, JournalError, Loss};
 pub use event_time::EventTime;
 pub use first_seen::FirstSeen;
-pub use history::{History, HistoryStats, Unconfirmed};
-pub use journal::DurableSegments;
-pub use journal::inspect;
-pub use journal::{
-    Damage, Defect, DurableFile, DurableFiles, Flush, Inspection, JournalOptions, JournalStats, Position, Recovery,
-    Reopened, RunInfo, SegmentInfo, SyncMode, Torn,
-};
-pub use key::{Id, Int, Key, KeyTextError};
+pub use history::{History, Unconfirmed};
+pub use journal::{Damage, Defect, JournalOptions, JournalStats, Recovery, Reopened, SyncMode, Torn};
+pub use key::{Id, Int, Key};
 pub use long_memory::{LongMemory, LongMemoryStats};
-pub use segments::SegmentSource;
 pub use stats::Stats;
-pub use verdict::{Certainty, Outcome, Refusal, Tier, Verdict};
-pub use window::{TableStats, Window, WindowStats};
+pub use verdict::{Outcome, Refusal, Tier, Verdict};
+pub use window::WindowStats;

@@ -10,10 +10,11 @@
 //! They also test those of claims, to `AnnounceFirst`, `AnnounceInOrder`, `KeepTakenBack` and
 //! `TokenHolds` (here, leases last).
 
+use crate::digest::Digester;
 use crate::long::long;
 use crate::mutation::{Rule, be_interrupted, leave_out};
 use crate::window::scale;
-use crate::{Dedup, Digester, Forgotten, Int};
+use crate::{Dedup, Forgotten, Int};
 use hapax_testing::hapax::{Outcome, Timestamp};
 use hapax_testing::{Attempt, Semantics, Subject, Workload, verify};
 use std::time::Duration;

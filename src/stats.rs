@@ -1,7 +1,7 @@
 //! Counters of verdicts that do not slow verdicts down.
 
 use crate::sync::{Ordering, StdAtomicU64};
-use crate::{ClaimStats, HistoryStats, Outcome, Refusal, Tier, Timestamp, Verdict, WindowStats};
+use crate::{ClaimStats, Outcome, Refusal, Tier, Timestamp, Verdict, WindowStats};
 
 /// The counters of an engine, and its contents.
 ///
@@ -44,8 +44,11 @@ pub struct Stats {
     pub journal: Option<crate::JournalStats>,
     /// The long memory, if there is one.
     pub long_memory: Option<crate::LongMemoryStats>,
-    /// The history, if there is one.
-    pub history: Option<HistoryStats>,
+    /// The probability that the history takes a new id for a known one now, measured on a sample of
+    /// its filter; `None` without a history.
+    pub history_false_positive_rate: Option<f64>,
+    /// The memory of the history, in bytes.
+    pub history_bytes: usize,
     /// The memory of the whole engine, in bytes.
     pub bytes: usize,
     /// The time to which ages refer, as callers give it.

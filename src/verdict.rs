@@ -13,8 +13,7 @@ pub enum Outcome {
     /// Seen: drop it.
     Duplicate,
     /// [Claimed](crate::Dedup::claim), and not yet done: nothing is decided, so the message must
-    /// come again. Only from an engine that claims are made of, never from a
-    /// [`Window`](crate::Window) alone.
+    /// come again. Only from an engine that claims are made of.
     InProgress,
     /// Not accepted, since its time cannot be right: nothing was decided, and nothing has changed.
     /// Neither handle it nor count it as done: put it aside, or give it another time. Only where
@@ -36,9 +35,9 @@ pub enum Refusal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Tier {
-    /// The exact, recent [`Window`](crate::Window).
+    /// The exact, recent window.
     Window,
-    /// The long [`History`](crate::History), a Bloom filter.
+    /// The long [history](crate::History), a Bloom filter.
     History,
     /// The [claims](crate::Dedup::claim) in flight.
     Claims,
@@ -48,34 +47,18 @@ pub enum Tier {
     Segments,
 }
 
-/// The certainty of a verdict.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Certainty {
-    /// The tier knows. (For what "knows" is worth in numbers, see the guarantees in the crate's
-    /// README.)
-    Exact,
-    /// The Bloom filter said "maybe", and the configured [`Unconfirmed`](crate::Unconfirmed) policy
-    /// turned that into an outcome; or a long memory could not be read, and the message is let
-    /// through, perhaps once more.
-    Guess,
-    /// The store was not available, and the engine was told to admit messages in that case: a
-    /// duplicate, perhaps.
-    Unverified,
-}
-
 /// The answer to a check: fresh or duplicate, which tier decided, and whether that tier knows or
 /// guesses. One byte.
 ///
 /// ```
-/// use hapax::{Certainty, Dedup, Tier};
+/// use hapax::{Dedup, Tier};
 ///
 /// let dedup = Dedup::builder().build()?;
 /// assert!(dedup.check("order-17").is_fresh());
 ///
 /// let again = dedup.check("order-17");
 /// assert!(again.is_duplicate());
-/// assert_eq!((again.tier(), again.certainty()), (Tier::Window, Certainty::Exact));
+/// assert_eq!((again.tier(), again.is_certain()), (Tier::Window, true));
 /// # Ok::<(), hapax::Error>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -188,14 +171,18 @@ impl Verdict {
         }
     }
 
-    /// Returns whether that tier knows or guesses.
+    /// Returns true if that tier knows. (For what "knows" is worth in numbers, see the guarantees
+    /// in the crate's README.) Otherwise it is a guess:
+    ///
+    /// - by [`Tier::History`]: the Bloom filter said "maybe", and
+    ///   [`Unconfirmed`](crate::Unconfirmed) turned that into an outcome; or a long memory could
+    ///   not be read, and the message is let through, perhaps once more;
+    /// - by [`Tier::Store`]: the store was not available, and the engine was told to admit messages
+    ///   in that case; a duplicate, perhaps.
     #[inline]
-    pub const fn certainty(self) -> Certainty {
-        match self.0 & (Self::HISTORY | Self::GUESS | Self::UNVERIFIED) {
-            Self::GUESS_BITS => Certainty::Guess,
-            bits if bits & Self::UNVERIFIED != 0 => Certainty::Unverified,
-            _ => Certainty::Exact,
-        }
+    pub const fn is_certain(self) -> bool {
+        let bits = self.0 & (Self::HISTORY | Self::GUESS | Self::UNVERIFIED);
+        bits != Self::GUESS_BITS && bits & Self::UNVERIFIED == 0
     }
 
     /// Returns eight verdicts: one of two for each byte, the first for 1, the other for 0.
@@ -258,7 +245,8 @@ impl Verdict {
 
 impl fmt::Debug for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} by {:?} ({:?})", self.outcome(), self.tier(), self.certainty())
+        let certainty = if self.is_certain() { "" } else { " (guess)" };
+        write!(f, "{:?} by {:?}{certainty}", self.outcome(), self.tier())
     }
 }
 
@@ -284,11 +272,11 @@ mod tests {
             for tier in [Tier::Window, Tier::History] {
                 let verdict = Verdict::exact(outcome, tier);
                 assert_eq!((verdict.outcome(), verdict.tier()), (outcome, tier));
-                assert_eq!(verdict.certainty(), Certainty::Exact);
+                assert!(verdict.is_certain());
             }
             let verdict = Verdict::guess(outcome);
             assert_eq!((verdict.outcome(), verdict.tier()), (outcome, Tier::History));
-            assert_eq!(verdict.certainty(), Certainty::Guess);
+            assert!(!verdict.is_certain());
         }
         let claimed = Verdict::exact(Outcome::InProgress, Tier::Claims);
         assert_eq!((claimed.outcome(), claimed.tier()), (Outcome::InProgress, Tier::Claims));
@@ -297,7 +285,7 @@ mod tests {
             let verdict = Verdict::exact(outcome, Tier::Store);
             assert_eq!((verdict.outcome(), verdict.tier(), verdict.decided()), (outcome, Tier::Store, outcome));
         }
-        assert_eq!(format!("{:?}", Verdict::guess(Outcome::Fresh)), "Fresh by History (Guess)");
+        assert_eq!(format!("{:?}", Verdict::guess(Outcome::Fresh)), "Fresh by History (guess)");
     }
 
     #[test]
@@ -305,7 +293,7 @@ mod tests {
         for refusal in [Refusal::Ahead, Refusal::Late] {
             let verdict = Verdict::refused(refusal);
             assert_eq!((verdict.outcome(), verdict.refusal()), (Outcome::Refused(refusal), Some(refusal)));
-            assert_eq!((verdict.tier(), verdict.certainty()), (Tier::Window, Certainty::Exact));
+            assert_eq!((verdict.tier(), verdict.is_certain()), (Tier::Window, true));
             assert!(verdict.is_refused() && !verdict.is_fresh());
             assert!(!verdict.is_duplicate() && !verdict.is_in_progress());
             assert!(verdict.index() < Verdict::VALUES);
@@ -335,6 +323,6 @@ mod tests {
         assert_eq!(Verdict::exact(Outcome::InProgress, Tier::Claims).shadowed().tier(), Tier::Claims);
         let unverified = Verdict::unverified();
         assert!(unverified.is_fresh());
-        assert_eq!((unverified.tier(), unverified.certainty()), (Tier::Store, Certainty::Unverified));
+        assert_eq!((unverified.tier(), unverified.is_certain()), (Tier::Store, false));
     }
 }

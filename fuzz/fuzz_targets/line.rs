@@ -3,7 +3,7 @@
 #![cfg_attr(fuzzing, no_main)]
 
 #[cfg(fuzzing)]
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| hapax::Window::fuzz_buckets(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| hapax::seam::Window::fuzz_buckets(bytes));
 
 /// Stands in for the main function that `cargo fuzz` makes, so that this compiles without it.
 #[cfg(not(fuzzing))]

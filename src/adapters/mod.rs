@@ -3,4 +3,4 @@
 mod iter;
 mod retain;
 
-pub use iter::{DedupById, DedupIterator};
+pub use iter::DedupIterator;

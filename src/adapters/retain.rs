@@ -1,6 +1,7 @@
 //! Vectors without their duplicates.
 
-use crate::{Dedup, Digest, Id};
+use crate::digest::Digest;
+use crate::{Dedup, Id};
 
 /// The most items that are checked together: enough for their memory accesses to overlap, and for
 /// a journal to write them as one.

@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn ids_are_sorted_by_shard_and_stay_in_order_within() {
-        let digester = crate::Digester::with_seed(5);
+        let digester = crate::digest::Digester::with_seed(5);
         let ids: Vec<_> = (0..1_000).map(|i| digester.digest([(i % 250) as u8])).collect();
         let mut order = Vec::new();
         sort_by_shard(&ids, &mut order);

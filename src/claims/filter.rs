@@ -83,7 +83,7 @@ impl Filter {
 #[cfg(all(test, not(modelled)))]
 mod tests {
     use super::*;
-    use crate::Digester;
+    use crate::digest::Digester;
     use std::sync::LazyLock;
 
     fn id(n: u64) -> Digest {

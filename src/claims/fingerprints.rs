@@ -158,7 +158,7 @@ impl Known {
 #[cfg(all(test, not(modelled)))]
 mod tests {
     use super::*;
-    use crate::Digester;
+    use crate::digest::Digester;
     use std::sync::LazyLock;
 
     fn digest(n: u64) -> Digest {

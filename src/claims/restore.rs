@@ -48,7 +48,8 @@ impl Claims {
 #[cfg(all(test, not(modelled)))]
 mod tests {
     use crate::clock::ManualClock;
-    use crate::{Attempt, ClaimOptions, Dedup, Digester};
+    use crate::digest::Digester;
+    use crate::{Attempt, ClaimOptions, Dedup};
 
     #[test]
     fn what_was_accepted_elsewhere_has_no_fingerprint_here() {

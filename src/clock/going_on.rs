@@ -37,14 +37,11 @@ impl From<super::Clocks> for MachineTime {
 /// A difference between what the wall clock says has passed since the last engine wrote, and what
 /// is known to have passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ClockStep {
-    /// The amount by which the wall clock was set forward; or, with
-    /// [`is_backward`](ClockStep::is_backward), back.
-    pub by: Duration,
-    /// True if the wall clock was set back. If the machine was also started again, it was set back
-    /// by at least this much.
-    pub is_backward: bool,
+pub(crate) struct ClockStep {
+    /// The amount by which the wall clock was set.
+    pub(crate) by: Duration,
+    /// True if it was set back, false if forward.
+    pub(crate) is_backward: bool,
 }
 
 /// The smallest step that is reported.

@@ -11,7 +11,8 @@ use crate::history::HistoryTier;
 use crate::stats::Counters;
 use crate::stream_time::{Policy, StreamTime};
 use crate::window::Ticks;
-use crate::{Dedup, Error, History, Unconfirmed, Window};
+use crate::window::Window;
+use crate::{Dedup, Error, History, Unconfirmed};
 use std::sync::Arc;
 
 impl Builder {

@@ -1,7 +1,8 @@
 //! The options of a long memory, and of where its segments are.
 
 use super::Builder;
-use crate::{LongMemory, SegmentSource};
+use crate::LongMemory;
+use crate::segments::SegmentSource;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -53,7 +54,7 @@ impl Builder {
     ///   is sealed.
     /// - Where a page cannot be read, or what the window has forgotten could not be sealed for an
     ///   error of the disk, an id that may have been seen is fresh, as a
-    ///   [guess](crate::Certainty::Guess), and counted: it is handled again rather than lost. A
+    ///   [guess](crate::Verdict::is_certain), and counted: it is handled again rather than lost. A
     ///   claim of it is granted.
     /// - Fingerprints are known for as long as the window.
     ///
@@ -76,7 +77,8 @@ impl Builder {
     /// ```
     /// # let directory = std::env::temp_dir().join(format!("hapax-doc-elsewhere-{}", std::process::id()));
     /// # let _ = std::fs::remove_dir_all(&directory);
-    /// use hapax::{Dedup, DurableFiles, DurableSegments, JournalOptions, LongMemory, SegmentSource, Tier, Timestamp};
+    /// use hapax::seam::{DurableFiles, DurableSegments, SegmentSource};
+    /// use hapax::{Dedup, JournalOptions, LongMemory, Tier, Timestamp};
     /// use std::sync::Arc;
     /// use std::time::Duration;
     /// use std::fs::{self, File};
@@ -129,8 +131,8 @@ impl Builder {
     ///
     /// # Guarantees
     ///
-    /// - What cannot be read is in doubt: fresh as a [guess](crate::Certainty::Guess), and counted,
-    ///   as when a disk fails. All bytes are checked; wrong ones are never an answer.
+    /// - What cannot be read is in doubt: fresh as a [guess](crate::Verdict::is_certain), and
+    ///   counted, as when a disk fails. All bytes are checked; wrong ones are never an answer.
     /// - A file comes under another name, and gets its own when it is whole, right, and synced. So
     ///   a process that is killed meanwhile finds what it had.
     ///
@@ -146,6 +148,7 @@ impl Builder {
     /// for each id that the segment has, and for 0.2 % of the others.
     /// [`SegmentStats::remote`](crate::LongMemoryStats::segments) is the number of files that are
     /// not here, [`LongMemoryStats::not_brought`](crate::LongMemoryStats::not_brought) the reason.
+    #[doc(hidden)]
     pub fn segment_source(self, source: Arc<dyn SegmentSource>) -> Self {
         Builder { segment_source: Some(source), ..self }
     }

@@ -2,7 +2,6 @@
 
 use super::journal::JournalHandle;
 use crate::error::JournalError;
-use crate::journal::Position;
 
 impl JournalHandle<'_> {
     /// Ties everything that was accepted so far to the positions that its sources have reached, as
@@ -45,7 +44,7 @@ impl JournalHandle<'_> {
     /// ```
     ///
     /// It is durable when a [`flush`](JournalHandle::flush) that is called later has returned, or
-    /// [`durable`](JournalHandle::durable) has reached the position that is returned. Commit
+    /// [`durable`](JournalHandle::durable) has reached the number that is returned. Commit
     /// the sources' positions after that, never before.
     ///
     /// # Guarantees
@@ -82,7 +81,7 @@ impl JournalHandle<'_> {
     ///
     /// The idea is that of the aligned checkpoints of stream processors (Carbone et al.,
     /// *Lightweight Asynchronous Snapshots for Distributed Dataflows*, 2015), for one operator.
-    pub fn checkpoint<S, P>(&self, positions: impl IntoIterator<Item = (S, P)>) -> Result<Position, JournalError>
+    pub fn checkpoint<S, P>(&self, positions: impl IntoIterator<Item = (S, P)>) -> Result<u64, JournalError>
     where
         S: AsRef<[u8]>,
         P: AsRef<[u8]>,

@@ -3,7 +3,8 @@
 use crate::Dedup;
 use crate::engine::Engine;
 use crate::error::JournalError;
-use crate::journal::{DurableFiles, Flush, Journal, Position, Reopened};
+use crate::journal::{DurableFiles, Flush, Journal, Reopened};
+use std::future::Future;
 
 impl Dedup {
     /// Returns the journal that the engine was [built with](crate::Builder::journal).
@@ -122,24 +123,39 @@ impl JournalHandle<'_> {
     /// # use std::future::Future;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn flush_async(&self) -> Flush {
+    #[must_use = "nothing is known to be durable before this is ready"]
+    pub fn flush_async(&self) -> impl Future<Output = Result<(), JournalError>> + Send + Sync + Unpin + use<> {
         match self.here() {
             Ok(journal) => journal.shared.flush_async(),
             Err(error) => Flush::failed(error),
         }
     }
 
-    /// Returns the position up to which accepted ids are durable.
+    /// Returns the number of accepted ids that are durable, in their order, since the engine was
+    /// built.
+    ///
+    /// ```no_run
+    /// # fn acknowledge() {}
+    /// # fn example(dedup: hapax::Dedup) -> Result<(), hapax::JournalError> {
+    /// dedup.check("m-17");
+    /// let mine = dedup.journal()?.appended()?;
+    /// // … later, by whatever flush …
+    /// if dedup.journal()?.durable()? >= mine {
+    ///     acknowledge();
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
     /// As for [`flush`](JournalHandle::flush).
-    pub fn durable(&self) -> Result<Position, JournalError> {
+    pub fn durable(&self) -> Result<u64, JournalError> {
         let status = self.here()?.shared.status();
         status.failed.map_or(Ok(status.durable), Err)
     }
 
-    /// Returns the position up to which ids were accepted: when
+    /// Returns the number of ids that were accepted since the engine was built: when
     /// [`durable`](JournalHandle::durable) is this or more, everything that was accepted before
     /// the call is durable.
     ///
@@ -147,7 +163,7 @@ impl JournalHandle<'_> {
     ///
     /// The reason why the journal has failed, if it has: ids that were accepted since may never
     /// become durable.
-    pub fn appended(&self) -> Result<Position, JournalError> {
+    pub fn appended(&self) -> Result<u64, JournalError> {
         let status = self.here()?.shared.status();
         status.failed.map_or(Ok(status.appended), Err)
     }
@@ -198,7 +214,8 @@ impl JournalHandle<'_> {
     /// # let directory = std::env::temp_dir().join(format!("hapax-doc-durable-{}", std::process::id()));
     /// # let copy = std::env::temp_dir().join(format!("hapax-doc-durable-copy-{}", std::process::id()));
     /// # std::fs::create_dir_all(&copy)?;
-    /// use hapax::{Dedup, DurableFiles, JournalOptions};
+    /// use hapax::seam::DurableFiles;
+    /// use hapax::{Dedup, JournalOptions};
     /// use std::{fs, io::Read};
     ///
     /// let open = |path| Dedup::builder().journal(path, JournalOptions::new().checkpoints(true)).build();
@@ -238,6 +255,7 @@ impl JournalHandle<'_> {
     /// # Cost
     ///
     /// Waits until a block that is being written is durable. Copies the names and the positions.
+    #[doc(hidden)]
     pub fn files(&self) -> Result<DurableFiles, JournalError> {
         self.here()?;
         self.engine.durable_files()

@@ -17,7 +17,7 @@ pub use key::{DigestKey, DigestKind, WantedKey};
 /// The keyed 128-bit digest of an id: all that the tiers ever see of it.
 ///
 /// ```
-/// use hapax::Digester;
+/// use hapax::seam::Digester;
 ///
 /// let digester = Digester::with_seed(7);
 /// assert_eq!(digester.digest("a"), digester.digest(b"a"));
@@ -53,7 +53,7 @@ impl From<Digest> for u128 {
 /// Turns ids into digests, under a secret key.
 ///
 /// ```
-/// use hapax::Digester;
+/// use hapax::seam::Digester;
 ///
 /// let digester = Digester::random()?;
 /// assert_ne!(digester.digest("order-17"), digester.digest("order-18"));
@@ -62,23 +62,7 @@ impl From<Digest> for u128 {
 /// # Ok::<(), hapax::Error>(())
 /// ```
 ///
-/// # Guarantees
-///
-/// Nobody without the key can choose ids that collide, whatever their lengths, not even from the
-/// answers to earlier ids, nor if all digests were known: it is a universal hash, closed by
-/// AES-128. Up to 2^40 ids cannot be told from random numbers with an advantage above 2^-32, beside
-/// that of the best attack on AES-128 itself. (`src/digest/keyed.rs` has the argument.) No two ids
-/// of up to 15 bytes collide in all 128 bits, nor do two of 16. Ids of more than 48 GiB are not
-/// covered.
-///
-/// Without a processor's instructions for AES it is computed by tables, with the same result; then
-/// the time it takes may tell another program on the same processor something about the key.
-///
-/// # Cost
-///
-/// A digest takes about 2 ns for ids of up to 16 bytes, 5 ns for 36, 4 to 5 GB/s for those of 80
-/// bytes and more, one after another; a single one, 12 ns. By tables it takes some thirty times as
-/// much.
+/// [`Builder::key`](crate::Builder::key) says what to rely on, and what it costs.
 ///
 /// Ideas: keyed hashing against hash flooding, Aumasson and Bernstein, SipHash, 2012; hash, then
 /// encrypt, Carter and Wegman, 1981; LightMAC, Luykx and others, FSE 2016.

@@ -341,8 +341,9 @@ pub(crate) struct Respected {
 #[cfg(all(test, not(modelled)))]
 mod tests {
     use super::*;
+    use crate::Dedup;
     use crate::clock::ManualClock;
-    use crate::{Dedup, Digester};
+    use crate::digest::Digester;
 
     /// Inserts an id by a check; the id's claim completes before that check looks for claims.
     #[test]

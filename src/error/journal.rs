@@ -97,7 +97,7 @@ pub enum JournalError {
         what: &'static str,
         /// The offset at which the defect begins.
         offset: u64,
-        /// The number of defects in all; [`inspect`](crate::inspect) lists them.
+        /// The number of defects in all; `hapax journal inspect` lists them.
         defects: usize,
         /// The number of files that are missing.
         files_lost: u64,

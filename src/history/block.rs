@@ -113,7 +113,7 @@ fn bits<const B: u32>(random: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Digester;
+    use crate::digest::Digester;
 
     fn pattern<const W: usize, const B: u32>(digest: Digest) -> Pattern {
         let mut pattern = Pattern::NONE;

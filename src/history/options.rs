@@ -25,7 +25,7 @@ use std::time::Duration;
 ///   others are accepted, however long a caller stalls anywhere.
 /// - "Seen" is a guess: wrong with at most the configured rate as long as no more than `ids` are
 ///   accepted within any horizon, however unevenly. With more, the horizon is kept and the rate
-///   rises; see [`HistoryStats::false_positive_rate`](crate::HistoryStats::false_positive_rate).
+///   rises; see [`Stats::history_false_positive_rate`](crate::Stats::history_false_positive_rate).
 /// - An id may be remembered for two horizons; after traffic has paused, for one horizon from when
 ///   it resumed.
 ///
@@ -58,6 +58,6 @@ pub enum Unconfirmed {
     /// Duplicate: a new message is dropped with the history's false-positive rate.
     Duplicate,
     /// Fresh: a duplicate from beyond the window is handled again, and can be told from a certainly
-    /// new id by its [certainty](crate::Certainty).
+    /// new id by its verdict ([`is_certain`](crate::Verdict::is_certain)).
     Fresh,
 }

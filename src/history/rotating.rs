@@ -30,7 +30,8 @@ use std::time::Duration;
 ///
 /// ```
 /// use hapax::seam::HistoryTier;
-/// use hapax::{Digester, Outcome, Timestamp};
+/// use hapax::seam::Digester;
+/// use hapax::{Outcome, Timestamp};
 /// use std::time::Duration;
 ///
 /// let digester = Digester::random()?;

@@ -5,8 +5,9 @@ use super::block::Shape;
 use super::rotating::TICK_NANOS;
 use super::sizing::Size;
 use super::turn::Turn;
+use crate::digest::{Digest, Digester};
 use crate::sync::Ordering;
-use crate::{Digest, Digester, Outcome, Timestamp};
+use crate::{Outcome, Timestamp};
 use std::sync::LazyLock;
 use std::time::Duration;
 

@@ -33,7 +33,6 @@ pub use recover::recovery::{Recovery, Torn};
 pub use stats::JournalStats;
 pub use write::flush::Flush;
 pub use write::reopen::Reopened;
-pub use write::state::Position;
 
 pub(crate) use self::encoding::payload::{Kind, Payload};
 pub(crate) use self::encoding::positions::too_large;
@@ -297,7 +296,11 @@ impl Journal {
 
     /// Notes that the clock went on from what was recovered, and that time is counted in this way.
     pub(crate) fn goes_on(&mut self, step: Option<ClockStep>, base: TimeBase) {
-        self.recovery.clock_step = step;
+        if let Some(ClockStep { by, is_backward }) = step {
+            let set =
+                if is_backward { &mut self.recovery.clock_set_back } else { &mut self.recovery.clock_set_forward };
+            *set = Some(by);
+        }
         if base != self.time_base() {
             self.set_time_base(base);
         }

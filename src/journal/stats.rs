@@ -1,6 +1,5 @@
 //! The statistics of a journal.
 
-use super::write::state::Position;
 use super::{Journal, Recovery};
 use crate::error::JournalError;
 
@@ -14,7 +13,7 @@ use crate::error::JournalError;
 /// dedup.check("a");
 /// dedup.journal()?.flush()?;
 /// let journal = dedup.stats().journal.unwrap();
-/// assert_eq!((journal.appended.as_u64(), journal.durable), (1, journal.appended));
+/// assert_eq!((journal.appended, journal.durable), (1, journal.appended));
 /// assert!(journal.failed.is_none());
 /// # drop(dedup);
 /// # std::fs::remove_dir_all(directory)?;
@@ -23,10 +22,10 @@ use crate::error::JournalError;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct JournalStats {
-    /// The position up to which ids were appended.
-    pub appended: Position,
-    /// The position up to which they are durable.
-    pub durable: Position,
+    /// The number of ids that were appended since the engine was built.
+    pub appended: u64,
+    /// The number of them that are durable, in their order.
+    pub durable: u64,
     /// The number of bytes that wait to be written.
     pub pending_bytes: usize,
     /// The number of bytes that wait for the next [checkpoint](crate::JournalHandle::checkpoint).
@@ -55,8 +54,8 @@ impl JournalStats {
     /// Returns the statistics of a journal that belongs to another process.
     fn unknown() -> Self {
         JournalStats {
-            appended: Position::default(),
-            durable: Position::default(),
+            appended: 0,
+            durable: 0,
             pending_bytes: 0,
             held_bytes: 0,
             disk_bytes: 0,

@@ -2,8 +2,6 @@
 
 mod text;
 
-pub use text::KeyTextError;
-
 use crate::digest::{Digest, Digester};
 
 /// An id, as the calls of an engine take it: bytes in any form, an [`Int`], a [`Key`], or an id
@@ -101,7 +99,7 @@ int_ids!(u8 u16 u32 u64 u128 i8 i16 i32 i64 i128);
 /// let key = Key::new().text("orders").int(3).text("17").clone();
 /// assert_eq!(key.to_string(), r#"orders/3/"17""#);
 /// assert_eq!(r#"orders/3/"17""#.parse::<Key>()?, key);
-/// # Ok::<(), hapax::KeyTextError>(())
+/// # Ok::<(), hapax::Error>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Key(Vec<u8>);
@@ -212,7 +210,7 @@ mod tests {
         fn what_is_printed_is_read_back(parts in texts()) {
             let key = key_of(&parts);
             let text = key.to_string();
-            prop_assert_eq!(text.parse(), Ok(key.clone()), "{}", text);
+            prop_assert_eq!(text.parse().ok(), Some(key.clone()), "{}", text);
             prop_assert!(!text.contains(char::is_control), "{:?}", text);
         }
 
@@ -227,7 +225,7 @@ mod tests {
             let text = Key::describe(&key);
             for id in [id, first.unwrap_or_default(), key.0, text.into_bytes()] {
                 let text = Key::describe(&id);
-                prop_assert_eq!(Key::id_of(&text), Ok(id), "{}", text);
+                prop_assert_eq!(Key::id_of(&text).ok(), Some(id), "{}", text);
                 prop_assert!(!text.contains(char::is_control), "{:?}", text);
             }
         }
@@ -236,10 +234,10 @@ mod tests {
         #[test]
         fn a_text_is_an_error_or_an_id(text in "[an17/\"\\\\0x{}u]{0,8}") {
             if let Ok(id) = Key::id_of(&text) {
-                prop_assert_eq!(Key::id_of(&Key::describe(&id)), Ok(id));
+                prop_assert_eq!(Key::id_of(&Key::describe(&id)).ok(), Some(id));
             }
             if let Ok(key) = text.parse::<Key>() {
-                prop_assert_eq!(key.to_string().parse(), Ok(key));
+                prop_assert_eq!(key.to_string().parse().ok(), Some(key));
             }
         }
 

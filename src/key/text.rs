@@ -7,31 +7,22 @@
 //! | all others | `0x`, and two digits a byte |
 
 use super::{BYTES, INT, Key, NULL};
-use std::error::Error;
+use crate::Error;
 use std::fmt::{self, Display, Write};
 use std::str::FromStr;
 
 /// The reason why a text is that of no key.
-///
-/// ```
-/// use hapax::Key;
-///
-/// let error = "orders//17".parse::<Key>().unwrap_err();
-/// assert_eq!(error.to_string(), r#"byte 7: expected a part, got none (an empty text is written "")"#);
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyTextError {
+#[derive(Clone)]
+struct Unread {
     at: usize,
     what: &'static str,
 }
 
-impl Display for KeyTextError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "byte {}: {}", self.at, self.what)
+impl From<Unread> for Error {
+    fn from(Unread { at, what }: Unread) -> Self {
+        Error::KeyText { at, what }
     }
 }
-
-impl Error for KeyTextError {}
 
 /// The beginning of bytes in hexadecimal digits.
 const HEX: &str = "0x";
@@ -63,10 +54,17 @@ impl Display for Key {
 }
 
 /// Reads what [`Display`] prints: `key.to_string().parse()` is the key.
+///
+/// ```
+/// use hapax::Key;
+///
+/// let error = "orders//17".parse::<Key>().unwrap_err();
+/// assert_eq!(error.to_string(), r#"byte 7: expected a part, got none (an empty text is written "")"#);
+/// ```
 impl FromStr for Key {
-    type Err = KeyTextError;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, KeyTextError> {
+    fn from_str(text: &str) -> Result<Self, Error> {
         let mut key = Key::new();
         let mut at = 0;
         while !text.is_empty() {
@@ -124,16 +122,16 @@ impl Key {
     ///
     /// assert_eq!(Key::id_of("order-17")?, b"order-17");
     /// assert_eq!(Key::id_of("orders/3")?, Key::new().text("orders").int(3).as_ref());
-    /// # Ok::<(), hapax::KeyTextError>(())
+    /// # Ok::<(), hapax::Error>(())
     /// ```
     ///
     /// # Errors
     ///
-    /// The place where the text is that of no id, and what was expected there.
-    pub fn id_of(text: &str) -> Result<Vec<u8>, KeyTextError> {
+    /// [`Error::KeyText`] says where the text is that of no id, and what was expected there.
+    pub fn id_of(text: &str) -> Result<Vec<u8>, Error> {
         let end = end_of_part(text, 0)?;
         if end == text.len() {
-            return bytes_of(text, 0);
+            return Ok(bytes_of(text, 0)?);
         }
         let key: Key = if end + 1 == text.len() { text[..end].parse()? } else { text.parse()? };
         Ok(key.0)
@@ -195,12 +193,12 @@ fn integer(text: &str) -> Option<i128> {
 }
 
 /// Returns the end of the part that begins here: that of the text, or the place of a `/`.
-fn end_of_part(text: &str, at: usize) -> Result<usize, KeyTextError> {
+fn end_of_part(text: &str, at: usize) -> Result<usize, Unread> {
     let rest = &text[at..];
     let Some(quoted) = rest.strip_prefix('"') else {
         let end = rest.find('/').unwrap_or(rest.len());
         return match end {
-            0 => Err(KeyTextError { at, what: "expected a part, got none (an empty text is written \"\")" }),
+            0 => Err(Unread { at, what: "expected a part, got none (an empty text is written \"\")" }),
             end => Ok(at + end),
         };
     };
@@ -213,24 +211,24 @@ fn end_of_part(text: &str, at: usize) -> Result<usize, KeyTextError> {
         }
         c => c == '"',
     });
-    let close = close.ok_or(KeyTextError { at, what: "expected a second \" after this one, got none" })?;
+    let close = close.ok_or(Unread { at, what: "expected a second \" after this one, got none" })?;
     let end = at + close + 2;
     match text[end..].chars().next() {
         None | Some('/') => Ok(end),
-        Some(_) => Err(KeyTextError { at: end, what: "expected / or the end after \"" }),
+        Some(_) => Err(Unread { at: end, what: "expected / or the end after \"" }),
     }
 }
 
 /// Returns the bytes that one part's text stands for. It begins at this place of the whole.
-fn bytes_of(part: &str, at: usize) -> Result<Vec<u8>, KeyTextError> {
+fn bytes_of(part: &str, at: usize) -> Result<Vec<u8>, Unread> {
     if let Some(digits) = part.strip_prefix(HEX) {
-        return hex(digits).ok_or(KeyTextError {
+        return hex(digits).ok_or(Unread {
             at,
             what: "expected pairs of hexadecimal digits after 0x (a text that begins so is written in \")",
         });
     }
     if part.starts_with(DIGEST) {
-        return Err(KeyTextError { at, what: "expected an id, got the digest of one (a text is written in \")" });
+        return Err(Unread { at, what: "expected an id, got the digest of one (a text is written in \")" });
     }
     match part.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
         Some(quoted) => unescaped(quoted, at + 1),
@@ -245,11 +243,11 @@ fn hex(digits: &str) -> Option<Vec<u8>> {
     bytes.collect::<Option<Vec<u8>>>().filter(|bytes| !bytes.is_empty())
 }
 
-fn unescaped(text: &str, at: usize) -> Result<Vec<u8>, KeyTextError> {
+fn unescaped(text: &str, at: usize) -> Result<Vec<u8>, Unread> {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
-        let escape = KeyTextError {
+        let escape = Unread {
             at: at + text.len() - rest.len(),
             what: "expected \\\\, \\\", \\', \\n, \\r, \\t, \\0 or \\u{…} for a \\",
         };

@@ -7,7 +7,7 @@ use crate::journal::files::simulated::{Fault, below};
 use crate::long::long;
 use crate::mutation::{Rule, leave_out};
 use crate::segments::tests::remote::{Elsewhere, Mood};
-use crate::{Attempt, Certainty, Dedup, Forgotten, LongMemoryStats, Verdict};
+use crate::{Attempt, Dedup, Forgotten, LongMemoryStats, Verdict};
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -132,7 +132,7 @@ impl Sequence {
     }
 
     fn judge_verdict(&mut self, id: u64, verdict: Verdict) {
-        let is_known = (verdict.certainty() == Certainty::Exact).then(|| verdict.is_duplicate());
+        let is_known = verdict.is_certain().then(|| verdict.is_duplicate());
         self.judge(id, is_known);
     }
 

@@ -17,12 +17,13 @@ pub struct LongMemoryStats {
     /// The number of ids that were forgotten, and which no segment says of yet.
     pub forgotten: u64,
     /// The number of answers that were in doubt: a page could not be read, or what the window has
-    /// forgotten by now could not be sealed. Each was fresh, [unconfirmed](crate::Certainty).
+    /// forgotten by now could not be sealed. Each was fresh, as a
+    /// [guess](crate::Verdict::is_certain).
     pub in_doubt: u64,
     /// The reason why nothing is sealed at present, if that is so. It is tried again.
     pub failed: Option<SegmentError>,
-    /// The reason why segments that are [elsewhere](crate::SegmentSource) do not come at present,
-    /// if that is so. It is tried again.
+    /// The reason why segments that are elsewhere (`hapax-handover`) do not come at present, if
+    /// that is so. It is tried again.
     pub not_brought: Option<SegmentError>,
 }
 

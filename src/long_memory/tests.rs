@@ -4,12 +4,13 @@ use crate::digest::{DigestKey, WantedKey};
 use crate::history::history;
 use crate::journal::files::simulated::Simulated;
 use crate::journal::tests::restarts::{builder, clock};
+use crate::journal::{DurableFiles, DurableSegments};
 use crate::mutation::{Place, Rule, at, leave_out};
 use crate::segments::tests::remote::{Elsewhere, Mood};
 use crate::sync::{Ordering, StdAtomicU64};
 use crate::{
-    Attempt, Builder, Certainty, Damage, Dedup, DurableFiles, DurableSegments, Error, Forgotten, JournalError,
-    JournalOptions, LongMemory, ManualClock, Tier, Timestamp,
+    Attempt, Builder, Damage, Dedup, Error, Forgotten, JournalError, JournalOptions, LongMemory, ManualClock, Tier,
+    Timestamp,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -92,7 +93,7 @@ fn an_id_is_known_for_the_retention_by_the_window_and_then_by_segments() {
     world.pass(300);
     assert!(dedup.check("b").is_fresh());
     let verdict = dedup.check("a");
-    assert_eq!((verdict.is_duplicate(), verdict.tier(), verdict.certainty()), (true, Tier::Segments, Certainty::Exact));
+    assert_eq!((verdict.is_duplicate(), verdict.tier(), verdict.is_certain()), (true, Tier::Segments, true));
     assert_eq!(dedup.contains("b"), Some(Tier::Window));
     world.pass(599);
     assert_eq!(dedup.contains("a"), Some(Tier::Segments), "for the retention, a nanosecond less");
@@ -172,10 +173,10 @@ fn what_cannot_be_sealed_in_time_is_in_doubt_and_counted_and_certain_again_when_
     assert!(dedup.check("a").is_fresh());
     world.disk.set_capacity(Some(0));
     world.pass(74);
-    assert_eq!(dedup.check("b").certainty(), Certainty::Exact, "the window has all of it");
+    assert!(dedup.check("b").is_certain(), "the window has all of it");
     world.pass(35);
     let verdict = dedup.check("a");
-    assert_eq!((verdict.is_fresh(), verdict.certainty()), (true, Certainty::Guess));
+    assert_eq!((verdict.is_fresh(), verdict.is_certain()), (true, false));
     let stats = dedup.stats();
     let long_memory = stats.long_memory.unwrap();
     assert_eq!((long_memory.in_doubt, stats.fresh_unconfirmed), (1, 1));
@@ -183,7 +184,7 @@ fn what_cannot_be_sealed_in_time_is_in_doubt_and_counted_and_certain_again_when_
 
     world.disk.set_capacity(None);
     dedup.journal().unwrap().reopen().unwrap();
-    assert_eq!(dedup.check("c").certainty(), Certainty::Exact);
+    assert!(dedup.check("c").is_certain());
     world.pass(200);
     assert_eq!(dedup.check("a").tier(), Tier::Segments);
     assert!(dedup.stats().long_memory.unwrap().failed.is_none());
@@ -200,7 +201,7 @@ fn a_journal_over_its_budget_goes_on_when_its_files_are_sealed() {
         let mut verdicts = Vec::new();
         dedup.check_batch((next..next + ids).map(u64::to_le_bytes), &mut verdicts);
         next += ids;
-        verdicts.iter().all(|verdict| verdict.is_fresh() && verdict.certainty() == Certainty::Exact)
+        verdicts.iter().all(|verdict| verdict.is_fresh() && verdict.is_certain())
     };
     assert!(accept(5_000));
     dedup.journal().unwrap().flush().unwrap();
@@ -313,7 +314,7 @@ fn what_is_elsewhere_and_cannot_be_read_is_in_doubt_until_it_is_here() {
     assert_eq!(long().segments.remote, 1);
     source.mood(Mood::Gone);
     let verdict = dedup.check("a");
-    assert_eq!((verdict.is_fresh(), verdict.certainty(), long().in_doubt), (true, Certainty::Guess, 1));
+    assert_eq!((verdict.is_fresh(), verdict.is_certain(), long().in_doubt), (true, false, 1));
     assert_eq!((dedup.contains("b"), long().in_doubt), (None, 2));
     let bring = || dedup.engine.long.as_ref().unwrap().bring(1 << 20);
     assert!(bring().is_err() && long().not_brought.is_some());
@@ -365,7 +366,7 @@ fn known_for(dedup: &Dedup, begins: u64) -> u64 {
     assert!(dedup.check_at("first", at(0)).is_fresh());
     let fresh = (10..2 * RETENTION.as_secs()).step_by(10).find(|&seconds| {
         let other = dedup.check_at(seconds.to_le_bytes(), at(seconds));
-        assert_eq!((other.is_fresh(), other.certainty()), (true, Certainty::Exact), "{seconds}");
+        assert_eq!((other.is_fresh(), other.is_certain()), (true, true), "{seconds}");
         dedup.contains("first").is_none()
     });
     fresh.expect("it is forgotten one day")
@@ -406,7 +407,7 @@ fn who_seals_for_an_earlier_time_takes_nothing_back() {
     sealing.seal(now).unwrap();
     sealing.seal(before).unwrap();
     assert!(!sealing.is_behind(now), "{:?}", sealing.lag(now));
-    assert_eq!(dedup.check("b").certainty(), Certainty::Exact);
+    assert!(dedup.check("b").is_certain());
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::claims::{Begun, Ended, Request};
 use crate::clock::Reading;
 use crate::digest::{Digest, Digester};
 use crate::engine::{Engine, Tried};
-use crate::{Certainty, Dedup, Error, Outcome, Stats, Tier, Verdict};
+use crate::{Dedup, Error, Outcome, Stats, Tier, Verdict};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -68,9 +68,9 @@ impl Memory {
     /// Returns the answer for the engine's verdict, once the witness was asked or taught.
     #[inline]
     fn confirmed(&self, id: Digest, verdict: Verdict, at: Reading) -> Guess {
-        match (verdict.certainty(), verdict.outcome()) {
-            (Certainty::Exact, Outcome::Duplicate) if !self.witness.knows(id, at) => Guess::Maybe,
-            (Certainty::Exact, outcome) => {
+        match (verdict.is_certain(), verdict.outcome()) {
+            (true, Outcome::Duplicate) if !self.witness.knows(id, at) => Guess::Maybe,
+            (true, outcome) => {
                 if outcome == Outcome::Fresh {
                     self.witness.learn(id, at);
                 }
@@ -135,12 +135,12 @@ impl Memory {
         for part in ids.chunks(1_024) {
             let at = self.engine.now();
             self.engine.check_batch(part.iter().copied(), at, &mut verdicts);
-            let is_fresh = |verdict: Verdict| verdict.is_fresh() && verdict.certainty() == Certainty::Exact;
+            let is_fresh = |verdict: Verdict| verdict.is_fresh() && verdict.is_certain();
             let fresh = part.iter().zip(&verdicts).filter(|(_, verdict)| is_fresh(**verdict));
             self.witness.learn_all(&fresh.map(|(id, _)| *id).collect::<Vec<_>>(), at);
             let known = self.witness.knows_all(part, at);
-            guesses.extend(verdicts.drain(..).zip(known).map(|(verdict, known)| match verdict.certainty() {
-                Certainty::Exact if known || !verdict.is_duplicate() => Guess::Certain(verdict),
+            guesses.extend(verdicts.drain(..).zip(known).map(|(verdict, known)| match verdict.is_certain() {
+                true if known || !verdict.is_duplicate() => Guess::Certain(verdict),
                 _ => Guess::Maybe,
             }));
         }

@@ -4,7 +4,8 @@
 use crate::clock::Reading;
 use crate::digest::Digest;
 use crate::id_set::IdSet;
-use crate::{Error, Outcome, Window};
+use crate::window::Window;
+use crate::{Error, Outcome};
 use std::time::Duration;
 
 /// Everything that memory has learned, by the bits of a digest that the window does not compare.
@@ -87,7 +88,7 @@ mod tests {
     fn it_forgets_when_the_window_does() {
         let witness = Witness::new(Duration::from_secs(60), 1_000, None).unwrap();
         let at = |seconds| Reading::from(crate::Timestamp::from_secs(seconds));
-        let digester = crate::Digester::with_seed(7);
+        let digester = crate::digest::Digester::with_seed(7);
         let many: Vec<Digest> = (0_u64..200).map(|i| digester.digest(i.to_le_bytes())).collect();
         let (id, other) = (many[17], many[18]);
         assert!(!witness.knows(id, at(0)));

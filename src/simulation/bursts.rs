@@ -3,7 +3,6 @@
 use super::belief::Moment;
 use super::config::{BURST, Kind};
 use super::world::{World, Wrong};
-use crate::Certainty;
 
 /// The bursts so far.
 #[derive(Debug, Default)]
@@ -33,7 +32,7 @@ impl World {
         let ids = first..self.bursts.ids;
         let mut verdicts = Vec::new();
         self.dedup().check_batch(ids.clone().map(u64::to_be_bytes), &mut verdicts);
-        let wrong = verdicts.iter().filter(|verdict| verdict.certainty() == Certainty::Guess).count();
+        let wrong = verdicts.iter().filter(|verdict| !verdict.is_certain()).count();
         self.note(format_args!("burst {wrong}"));
         if self.config.deferred {
             let ids = ids.map(|id| self.dedup().prepare(id.to_be_bytes()));

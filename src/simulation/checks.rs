@@ -4,7 +4,7 @@ use super::belief::{Answer, Belief, Moment, State};
 use super::op::{IDS, Id};
 use super::world::{World, Wrong, name};
 use crate::mutation::{Place, at};
-use crate::{Certainty, Forgotten, Outcome, Tier, Verdict};
+use crate::{Forgotten, Outcome, Tier, Verdict};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -27,16 +27,16 @@ impl World {
         self.note(format_args!("check {id} {verdict:?}"));
         let clock = self.machine.clock_nanos();
         let at = id as usize;
-        let answer = match (verdict.outcome(), verdict.certainty()) {
+        let answer = match (verdict.outcome(), verdict.is_certain()) {
             (Outcome::InProgress, _) => {
                 return match self.in_flight[at] {
                     Some(claim) if clock <= claim.until_at_most + self.lag_nanos => Ok(()),
                     other => Err(format!("id {id} is in progress, but its claim is {other:?} at {clock}")),
                 };
             }
-            (Outcome::Fresh, Certainty::Exact) => Answer::Fresh,
+            (Outcome::Fresh, true) => Answer::Fresh,
             (Outcome::Fresh, _) => Answer::FreshGuess,
-            (Outcome::Duplicate, Certainty::Exact) => Answer::Duplicate,
+            (Outcome::Duplicate, true) => Answer::Duplicate,
             (Outcome::Duplicate, _) => Answer::DuplicateGuess,
             (other, _) => return Err(format!("id {id}: {other:?} at a time that nothing is wrong with")),
         };

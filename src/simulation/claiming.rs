@@ -3,7 +3,7 @@
 use super::belief::{Answer, Moment};
 use super::op::{IDS, Id};
 use super::world::{World, Wrong, name};
-use crate::{Attempt, Certainty, Claim, ClaimOptions};
+use crate::{Attempt, Claim, ClaimOptions};
 use std::time::Duration;
 
 pub(super) struct Held {
@@ -69,7 +69,7 @@ impl World {
         }
         let said = match &attempt {
             Attempt::Claimed(_) => Answer::Claimed,
-            Attempt::Duplicate(verdict) if verdict.certainty() == Certainty::Exact => Answer::Duplicate,
+            Attempt::Duplicate(verdict) if verdict.is_certain() => Answer::Duplicate,
             Attempt::Duplicate(_) => Answer::DuplicateGuess,
             Attempt::Mismatch => Answer::Mismatch,
             Attempt::InProgress { .. } => {

@@ -1,6 +1,6 @@
 //! The counts of what sequences have met with a long memory: what never happens is not tested.
 
-use crate::{Attempt, Certainty, Tier, Verdict};
+use crate::{Attempt, Tier, Verdict};
 
 /// The things that sequences have met.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -24,10 +24,10 @@ pub(super) struct Met {
 
 impl Met {
     pub(super) fn verdict(&mut self, verdict: Verdict) {
-        match (verdict.tier(), verdict.is_fresh(), verdict.certainty()) {
-            (Tier::Segments, true, Certainty::Exact) => self.fresh_beyond += 1,
+        match (verdict.tier(), verdict.is_fresh(), verdict.is_certain()) {
+            (Tier::Segments, true, true) => self.fresh_beyond += 1,
             (Tier::Segments, false, _) => self.known_beyond += 1,
-            (_, true, Certainty::Guess) => self.in_doubt += 1,
+            (_, true, false) => self.in_doubt += 1,
             _ => {}
         }
     }

@@ -1,6 +1,6 @@
 //! Verdicts and their parts in words, for logs and tables: short, and in lower case.
 
-use super::{Certainty, Outcome, Refusal, Tier, Verdict};
+use super::{Outcome, Refusal, Tier, Verdict};
 use std::fmt;
 
 /// Shows `fresh`, `duplicate`, `in progress`, `refused (ahead)` or `refused (late)`.
@@ -39,18 +39,7 @@ impl fmt::Display for Tier {
     }
 }
 
-/// Shows `exact`, `guess` or `unverified`.
-impl fmt::Display for Certainty {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Certainty::Exact => "exact",
-            Certainty::Guess => "guess",
-            Certainty::Unverified => "unverified",
-        })
-    }
-}
-
-/// Shows the outcome, the tier that decided, and the certainty unless it is exact:
+/// Shows the outcome, the tier that decided, and its doubt, if it has any:
 /// `duplicate by window`, `fresh by history (guess)`. A refused event shows the reason alone. In
 /// shadow mode, the outcome that it would have been comes last: `fresh by store, not duplicate`.
 ///
@@ -72,8 +61,8 @@ impl fmt::Display for Verdict {
             return outcome.fmt(f);
         }
         let mut words = format!("{outcome} by {}", self.tier());
-        if self.certainty() != Certainty::Exact {
-            words += &format!(" ({})", self.certainty());
+        if !self.is_certain() {
+            words += if self.tier() == Tier::Store { " (unverified)" } else { " (guess)" };
         }
         if self.decided() != outcome {
             words += &format!(", not {}", self.decided());
@@ -100,8 +89,6 @@ mod tests {
         assert_eq!([Refusal::Ahead, Refusal::Late].map(|refusal| refusal.to_string()), ["ahead", "late"]);
         let tiers = [Tier::Window, Tier::History, Tier::Claims, Tier::Store].map(|tier| tier.to_string());
         assert_eq!(tiers, ["window", "history", "claims", "store"]);
-        let certainties = [Certainty::Exact, Certainty::Guess, Certainty::Unverified].map(|it| it.to_string());
-        assert_eq!(certainties, ["exact", "guess", "unverified"]);
     }
 
     #[test]
@@ -125,7 +112,7 @@ mod tests {
     #[test]
     fn words_fill_the_columns_of_a_table() {
         let verdict = Verdict::exact(Outcome::Fresh, Tier::Window);
-        let row = format!("{:<10}|{:>8}|{:.3}|{verdict:<17}|", Outcome::Fresh, Tier::Store, Certainty::Unverified);
-        assert_eq!(row, "fresh     |   store|unv|fresh by window  |");
+        let row = format!("{:<10}|{:>8}|{:.3}|{verdict:<17}|", Outcome::Fresh, Tier::Store, Tier::Claims);
+        assert_eq!(row, "fresh     |   store|cla|fresh by window  |");
     }
 }

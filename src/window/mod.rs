@@ -68,7 +68,9 @@ use std::time::Duration;
 /// The window alone. It answers whether a digest has been seen within the last W.
 ///
 /// ```
-/// use hapax::{Digester, Outcome, Timestamp, Window};
+/// use hapax::seam::Window;
+/// use hapax::seam::Digester;
+/// use hapax::{Outcome, Timestamp};
 /// use std::time::Duration;
 ///
 /// let digester = Digester::random()?;

@@ -5,7 +5,7 @@ use super::bits::slot::false_match_rate;
 use crate::Timestamp;
 use std::time::Duration;
 
-/// The counters of a [`Window`], and its contents.
+/// The counters of the window, and its contents.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct WindowStats {
@@ -20,16 +20,16 @@ pub struct WindowStats {
     /// The shortest recent stay: the age of the youngest digest that was evicted within this window
     /// of time or the one before, and W if none was. Most digests stay longer.
     pub effective_window: Duration,
-    /// The granularity of time; see [`Window::tick`].
+    /// The granularity of time; see [`Dedup::tick`](crate::Dedup::tick).
     pub tick: Duration,
     /// The number of buckets that were found broken and repaired. It takes a thread that stalls
     /// while half a million ids go by.
     pub repaired_buckets: u64,
     /// The memory of all tables, in bytes.
     pub bytes: usize,
-    /// The tables, from the newest to the oldest. There is one, unless the window has grown or
-    /// shrunk within its own length.
-    pub tables: Vec<TableStats>,
+    /// The number of tables. There is one, unless the window has grown or shrunk within its own
+    /// length.
+    pub tables: usize,
     /// The number of times that the window would have grown, and there was no memory.
     pub refused_tables: u64,
     /// The probability that a check of a new digest answers `Duplicate`, for as many digests as are
@@ -37,7 +37,7 @@ pub struct WindowStats {
     pub false_duplicate_rate: f64,
 }
 
-/// One of a window's tables: see [`WindowStats::tables`].
+/// One of a window's tables.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct TableStats {
@@ -58,9 +58,8 @@ impl Window {
         let shared = &self.tables().shared;
         let moment = shared.moment(shared.agree_at_rest(self.ticks.at(at.into())));
         let now = moment.tick.now;
-        let tables = || self.tables().roster().indices().map(|index| (index, self.tables().table(index)));
         let (mut live, mut false_duplicate_rate) = (0, 0.0);
-        for (_, table) in tables() {
+        for table in self.tables().roster().indices().map(|index| self.tables().table(index)) {
             let found = table.live(&moment, self.ticks.window);
             live += found;
             false_duplicate_rate += false_match_rate(found as f64, table.buckets() as f64);
@@ -79,23 +78,24 @@ impl Window {
             tick: self.ticks.tick(),
             repaired_buckets: shared.counters.repaired_buckets(),
             bytes: self.growth.bytes(),
-            tables: tables().map(|(index, table)| self.table_stats(index, table.buckets(), now)).collect(),
+            tables: self.tables().roster().len(),
             refused_tables: self.growth.refused(),
             false_duplicate_rate,
         }
     }
 
-    fn table_stats(&self, index: usize, buckets: usize, now: u64) -> TableStats {
-        let times = self.tables().times(index);
-        let since = |tick: u64| self.duration_of(now.saturating_sub(tick));
-        #[expect(clippy::cast_possible_truncation, reason = "ids of a table in memory")]
-        let capacity = super::growth::sizes::capacity_of(buckets) as usize;
-        TableStats {
-            bytes: self.tables().table(index).bytes(),
-            capacity,
-            age: since(times.started),
-            closed: times.closed.map(since),
-        }
+    /// Returns the tables, from the newest to the oldest.
+    pub(crate) fn table_stats(&self, at: Timestamp) -> Vec<TableStats> {
+        let now = self.tables().shared.agree_at_rest(self.ticks.at(at.into())).now;
+        let of = |index: usize| {
+            let (table, times) = (self.tables().table(index), self.tables().times(index));
+            let since = |tick: u64| self.duration_of(now.saturating_sub(tick));
+            #[expect(clippy::cast_possible_truncation, reason = "ids of a table in memory")]
+            let capacity = super::growth::sizes::capacity_of(table.buckets()) as usize;
+            let (age, closed) = (since(times.started), times.closed.map(since));
+            TableStats { bytes: table.bytes(), capacity, age, closed }
+        };
+        self.tables().roster().indices().map(of).collect()
     }
 
     fn duration_of(&self, ticks: u64) -> Duration {

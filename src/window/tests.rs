@@ -33,7 +33,7 @@ fn kernels() -> Vec<Kernel> {
 }
 
 fn digest(id: u64) -> Digest {
-    static DIGESTER: LazyLock<crate::Digester> = LazyLock::new(|| crate::Digester::with_seed(99));
+    static DIGESTER: LazyLock<crate::digest::Digester> = LazyLock::new(|| crate::digest::Digester::with_seed(99));
     DIGESTER.digest(id.to_le_bytes())
 }
 

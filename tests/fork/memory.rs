@@ -1,7 +1,8 @@
 //! Engines that live in memory alone.
 
 use super::world::{fork, must_end_well, pipe};
-use hapax::{Dedup, Digester, Int};
+use hapax::seam::Digester;
+use hapax::{Dedup, Int};
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use testkit::long;

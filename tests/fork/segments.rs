@@ -1,8 +1,9 @@
 //! Segments that are open when the process forks.
 
 use super::world::{Directory, fork, must_end_well};
+use hapax::seam::Digester;
 use hapax::segments::{Answer, Event, EventKind, SegmentOptions, Segments};
-use hapax::{Digester, SegmentError, Timestamp};
+use hapax::{SegmentError, Timestamp};
 use std::time::Duration;
 
 fn is_forked<T>(result: Result<T, SegmentError>) {

@@ -2,7 +2,8 @@
 //! few bits set, or collide under XXH3 without a seed. Under a key they fall on buckets as random
 //! ones do; where ids are trusted and the seed is known they do not.
 
-use hapax::{Builder, Dedup, Digester, WindowStats};
+use hapax::seam::Digester;
+use hapax::{Builder, Dedup, WindowStats};
 use std::time::Duration;
 use testkit::long;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};

@@ -3,7 +3,8 @@
 //! none is missed within the horizon. Seeds are fixed, so figures are the same at every run.
 
 use hapax::seam::HistoryTier;
-use hapax::{Dedup, Digest, Digester, Outcome, Timestamp};
+use hapax::seam::{Digest, Digester};
+use hapax::{Dedup, Outcome, Timestamp};
 use std::collections::VecDeque;
 use std::time::Duration;
 use testkit::long;

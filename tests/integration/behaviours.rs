@@ -1,8 +1,6 @@
 //! The behaviour of hapax, case by case: windows, batches, ids, options.
 
-use hapax::{
-    Builder, Certainty, Clock, Dedup, Error, Forgotten, Int, Key, ManualClock, Tier, Timestamp, Unconfirmed, Verdict,
-};
+use hapax::{Builder, Clock, Dedup, Error, Forgotten, Int, Key, ManualClock, Tier, Timestamp, Unconfirmed, Verdict};
 use std::time::Duration;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -218,32 +216,31 @@ fn forgetting() {
     assert!(dedup.check("a").is_fresh());
     assert_eq!(dedup.forget("a"), Forgotten::ExceptByHistory);
     assert_eq!(dedup.forget("never seen"), Forgotten::Entirely);
-    assert_eq!(dedup.check("a").certainty(), Certainty::Guess);
+    assert!(!dedup.check("a").is_certain());
     dedup.clear();
     assert!(dedup.check("a").is_fresh());
 }
 
 #[test]
 fn verdicts_say_who_decided_and_how_surely() {
-    let told = |verdict: Verdict| (verdict.is_fresh(), verdict.tier(), verdict.certainty());
-    use Certainty::*;
+    let told = |verdict: Verdict| (verdict.is_fresh(), verdict.tier(), verdict.is_certain());
     use Tier::*;
     let (window_only, _) = engine(|b| b);
-    assert_eq!(told(window_only.check("a")), (true, Window, Exact));
-    assert_eq!(told(window_only.check("a")), (false, Window, Exact));
+    assert_eq!(told(window_only.check("a")), (true, Window, true));
+    assert_eq!(told(window_only.check("a")), (false, Window, true));
 
     for (policy, is_fresh) in [(Unconfirmed::Duplicate, false), (Unconfirmed::Fresh, true)] {
         let (dedup, clock) = engine(|b| {
             b.history(hapax::History { unconfirmed: policy, ..testkit::history(60 * MINUTE, 1e-6, 10_000) })
         });
-        assert_eq!(told(dedup.check("a")), (true, History, Exact));
-        assert_eq!(told(dedup.check("a")), (false, Window, Exact));
+        assert_eq!(told(dedup.check("a")), (true, History, true));
+        assert_eq!(told(dedup.check("a")), (false, Window, true));
         clock.advance(10 * MINUTE);
         assert_eq!(dedup.contains("a"), Some(History));
         let mut verdicts = vec![];
         dedup.check_batch(["a", "b", "a", "b"], &mut verdicts);
-        let second = if is_fresh { (false, Window, Exact) } else { (false, History, Guess) };
-        let expected = [(is_fresh, History, Guess), (true, History, Exact), second, (false, Window, Exact)];
+        let second = if is_fresh { (false, Window, true) } else { (false, History, false) };
+        let expected = [(is_fresh, History, false), (true, History, true), second, (false, Window, true)];
         assert_eq!(verdicts.iter().map(|v| told(*v)).collect::<Vec<_>>(), expected);
 
         let stats = dedup.stats();

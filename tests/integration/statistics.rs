@@ -1,7 +1,8 @@
 //! Measures the rates that are promised. Seeds are fixed, so the figures are the same at every run.
 
+use hapax::seam::Digester;
 use hapax::seam::HistoryTier;
-use hapax::{Dedup, Digester, Int, Outcome, Timestamp};
+use hapax::{Dedup, Int, Outcome, Timestamp};
 use std::time::Duration;
 use testkit::long;
 

@@ -96,7 +96,7 @@ impl Round {
         let journal = dedup.stats().journal.ok_or("no journal")?;
         drop(dedup);
         let recovery = open("speed")?.stats().journal.ok_or("no journal")?.recovery;
-        assert_eq!(recovery.ids, journal.appended.as_u64(), "ids that were replayed");
+        assert_eq!(recovery.ids, journal.appended, "ids that were replayed");
         std::fs::remove_dir_all(directory.join("speed"))?;
         let without = before.map_or_else(plain, Ok)?;
 

@@ -96,7 +96,7 @@ fn measure(live: u64, capacity: u64) -> Measured {
     let again = fresh.saturating_sub(LAST);
     let Stats { window, .. } = dedup.stats();
     let missed = (0..SAMPLE).filter(|&i| dedup.contains(Int::from(mix(mix(!i) % live))).is_none()).count() as u64;
-    let bytes = window.tables.iter().map(|table| table.bytes).sum();
+    let bytes = hapax::seam::tables(&dedup).iter().map(|table| table.bytes).sum();
     drop(dedup);
     let memory = fetch(bytes);
     println!(
@@ -107,7 +107,7 @@ fn measure(live: u64, capacity: u64) -> Measured {
         window.evicted_live,
         missed + again,
         window.bytes as f64 / live as f64,
-        window.tables.len(),
+        window.tables,
     );
     Measured { steady, memory, evicted: window.evicted_live, missed: missed + again }
 }

@@ -2,7 +2,7 @@
 
 use crate::error::CommandError;
 use clap::Subcommand;
-use hapax::{Inspection, RunInfo, SegmentInfo};
+use hapax::seam::{Inspection, RunInfo, SegmentInfo};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -27,7 +27,7 @@ pub fn run(command: JournalCommand) -> Result<(), CommandError> {
 
 /// Prints the contents of a journal's files.
 fn inspect(path: &Path, runs: bool) -> Result<(), CommandError> {
-    let inspection = hapax::inspect(path).map_err(hapax::Error::from)?;
+    let inspection = hapax::seam::inspect(path).map_err(hapax::Error::from)?;
     if inspection.segments.is_empty() && inspection.damage.is_empty() {
         let nothing = "there is no file of one in it (*.hapax), and none is known to be missing";
         return Err(CommandError::Io(format!("{}: it is no journal: {nothing}", path.display())));

@@ -9,7 +9,8 @@ mod directory;
 pub mod fuzzing;
 
 use database::{Buckets, Opening};
-use hapax::{Clock, MonotonicClock};
+use hapax::Clock;
+use hapax::seam::MonotonicClock;
 use hapax_store::committer::{Committed, Committer, Durability};
 use hapax_store::{ErrorKind, Limits, StoreError};
 use std::path::{Path, PathBuf};

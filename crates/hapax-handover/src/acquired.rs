@@ -80,7 +80,7 @@ impl Acquired {
     ///
     /// The engine answers before the segments are here: it reads their pages in the store, and
     /// brings filters and files in the background. What cannot be read is in doubt: fresh, as a
-    /// [guess](hapax::Certainty::Guess), and counted in
+    /// [guess](hapax::Verdict::is_certain), and counted in
     /// [`in_doubt`](hapax::LongMemoryStats::in_doubt). Who would rather wait for certainty waits
     /// for [`Owned::segments_are_here`].
     ///

@@ -6,7 +6,7 @@ use crate::manifest::Manifest;
 use crate::protocol::Event;
 use crate::remote::Remote;
 use crate::{HandoverError, HandoverOptions, local};
-use hapax::DurableFiles;
+use hapax::seam::DurableFiles;
 use hapax::seam::random;
 use object_store::ObjectStore;
 use object_store::path::Path as Key;

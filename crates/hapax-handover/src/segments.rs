@@ -8,7 +8,7 @@ use crate::manifest::{File, Part, Segments};
 use crate::remote::Remote;
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
-use hapax::{DurableSegments, SegmentSource};
+use hapax::seam::{DurableSegments, SegmentSource};
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;

@@ -141,14 +141,11 @@ impl<S: Store, Scope> LayerBuilder<S, Scope> {
     /// that is stored, with its headers and trailers, each with 32 bytes besides its name and
     /// value. A larger response is passed on, and its request recorded as done without it; so is
     /// one of more than 1,024 headers or trailers, or 256 KiB of either. Default: 1 MiB.
+    ///
+    /// A request's whole body must arrive within 30 seconds for each MiB of this, and at least 30
+    /// seconds, however slowly it trickles.
     pub fn max_body_bytes(self, bytes: usize) -> Self {
         self.with(|it| it.max_body_bytes = bytes)
-    }
-
-    /// Sets the time within which a request's whole body must arrive, however slowly it trickles.
-    /// Default: 30 seconds.
-    pub fn body_timeout(self, timeout: Duration) -> Self {
-        self.with(|it| it.body_timeout = timeout)
     }
 
     /// Sets the time that a handler and the body of its response may take. It goes on when its

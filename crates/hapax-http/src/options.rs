@@ -41,7 +41,6 @@ pub(super) struct Options {
     pub(super) fingerprint: FingerprintFn,
     pub(super) stores: Arc<dyn Fn(StatusCode) -> bool + Send + Sync>,
     pub(super) max_body_bytes: usize,
-    pub(super) body_timeout: Duration,
     pub(super) handler_timeout: Duration,
     pub(super) wait: Duration,
     pub(super) max_in_flight: usize,
@@ -61,7 +60,6 @@ impl Default for Options {
             fingerprint: Arc::new(fingerprint::exact),
             stores: Arc::new(stores_status),
             max_body_bytes: 1 << 20,
-            body_timeout: Duration::from_secs(30),
             handler_timeout: Duration::from_secs(600),
             wait: Duration::ZERO,
             max_in_flight: 4_096,
@@ -95,6 +93,13 @@ pub(super) fn refuses_status(status: StatusCode) -> bool {
 }
 
 impl Options {
+    /// Returns the time within which a request's whole body must arrive, however slowly it
+    /// trickles: 30 seconds for each MiB that it may have.
+    pub(super) fn body_timeout(&self) -> Duration {
+        let mebibytes = self.max_body_bytes.div_ceil(1 << 20).max(1);
+        Duration::from_secs(30).saturating_mul(mebibytes.try_into().unwrap_or(u32::MAX))
+    }
+
     /// Returns the limits of all scopes together. A scope alone may always send one request, the
     /// largest.
     pub(super) fn limits(&self) -> Limits {
@@ -107,9 +112,9 @@ impl Options {
 
     pub(super) fn validate(&self, is_scoped: bool) -> Result<(), StoreError> {
         check(!self.methods.is_empty(), "methods", &self.methods, "at least one")?;
-        for (option, time) in [("body_timeout", self.body_timeout), ("handler_timeout", self.handler_timeout)] {
-            check(!time.is_zero() && time <= HUNDRED_YEARS, option, &time, "a duration of up to 100 years, not none")?;
-        }
+        let time = self.handler_timeout;
+        let expected = "a duration of up to 100 years, not none";
+        check(!time.is_zero() && time <= HUNDRED_YEARS, "handler_timeout", &time, expected)?;
         for (option, time) in [("wait", self.wait), ("gone_for", self.gone_for)] {
             check(time <= HUNDRED_YEARS, option, &time, "at most 100 years")?;
         }

@@ -229,7 +229,7 @@ impl<S: Store> Shared<S> {
     }
 
     async fn read<B: Sent>(&self, body: B, bytes: &mut Permit) -> Result<body::Read, ProblemDetails> {
-        let (max, patience) = (self.options.max_body_bytes, self.options.body_timeout);
+        let (max, patience) = (self.options.max_body_bytes, self.options.body_timeout());
         let too_large =
             || ProblemDetails::new(Problem::BodyTooLarge, format!("expected at most {max} bytes, got more"));
         match tokio::time::timeout(patience, body::read(body, max, |more| bytes.grow(more))).await {

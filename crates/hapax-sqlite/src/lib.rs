@@ -4,7 +4,8 @@ mod database;
 mod table;
 
 use database::{Opening, Table};
-use hapax::{Clock, MonotonicClock};
+use hapax::Clock;
+use hapax::seam::MonotonicClock;
 use hapax_store::committer::{Committed, Committer, Durability};
 use hapax_store::{ErrorKind, Limits, StoreError};
 use std::path::{Path, PathBuf};

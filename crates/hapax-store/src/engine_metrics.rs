@@ -91,13 +91,13 @@ impl EngineMetrics {
         self.live.set(stats.window.live as f64);
         self.evicted.absolute(stats.window.evicted_live);
         self.effective_seconds.set(stats.window.effective_window.as_secs_f64());
-        if let Some(history) = &stats.history {
+        if let Some(rate) = stats.history_false_positive_rate {
             let false_positives = self.false_positives.get_or_init(|| {
                 let what = "how often the history takes a new id for a known one";
                 metrics::describe_gauge!(FALSE_POSITIVES, Unit::Count, what);
                 gauge!(FALSE_POSITIVES, "policy" => self.name.clone())
             });
-            false_positives.set(history.false_positive_rate);
+            false_positives.set(rate);
         }
         if let Some(stats) = &stats.long_memory {
             self.long_memory.get_or_init(|| long_memory::LongMemoryMetrics::new(&self.name)).show(stats);

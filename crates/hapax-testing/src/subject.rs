@@ -1,6 +1,8 @@
 //! The interface of a tested strategy, and its specification.
 
-use hapax::{Dedup, Digester, Forgotten, Int, Outcome, Timestamp, Verdict, Window};
+use hapax::seam::Digester;
+use hapax::seam::Window;
+use hapax::{Dedup, Forgotten, Int, Outcome, Timestamp, Verdict};
 use std::cell::RefCell;
 use std::fmt;
 use std::time::Duration;

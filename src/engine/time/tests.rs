@@ -1,5 +1,6 @@
 use super::*;
-use crate::{Dedup, Digester, EventTime};
+use crate::digest::Digester;
+use crate::{Dedup, EventTime};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 

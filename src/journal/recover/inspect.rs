@@ -69,7 +69,7 @@ pub struct RunInfo {
 /// let dedup = Dedup::builder().journal(&directory, JournalOptions::new()).build()?;
 /// dedup.check("a");
 /// dedup.journal()?.flush()?;
-/// let inspection = hapax::inspect(&directory)?;
+/// let inspection = hapax::seam::inspect(&directory)?;
 /// assert_eq!(inspection.segments[0].runs[0].ids, 1);
 /// # drop(dedup);
 /// # std::fs::remove_dir_all(directory)?;

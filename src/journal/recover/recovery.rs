@@ -6,7 +6,7 @@ use super::replay::{Replay, Step, Useful};
 use super::salvage::{self, salvage};
 use super::survey::{Survey, again, survey};
 use super::verdict::{Judged, Verdict, judge};
-use crate::clock::{ClockStep, Clocks, Machine, TimeBase};
+use crate::clock::{Clocks, Machine, TimeBase};
 use crate::digest::{DigestKey, WantedKey};
 use crate::error::JournalError;
 use crate::error::Loss;
@@ -52,11 +52,14 @@ pub struct Recovery {
     pub ids_lost_before: u64,
     /// The damaged files, under the names that they have now.
     pub moved_aside: Vec<PathBuf>,
-    /// The step by which the wall clock was set since the last engine wrote, if that is more than a
-    /// second and more than a tick of the window: people, NTP, a battery. Time goes on by the time
-    /// that has really passed, as far as that can be known. Only with the default clock, and not
-    /// where time comes with events.
-    pub clock_step: Option<ClockStep>,
+    /// The time by which the wall clock was set forward since the last engine wrote, if that is
+    /// more than a second and more than a tick of the window: people, NTP, a battery. Time goes on
+    /// by the time that has really passed, as far as that can be known. Only with the default
+    /// clock, and not where time comes with events.
+    pub clock_set_forward: Option<Duration>,
+    /// The same, if it was set back. If the machine was also started again, it was set back by at
+    /// least this much.
+    pub clock_set_back: Option<Duration>,
     /// The time that recovery took.
     pub took: Duration,
 }
@@ -196,7 +199,8 @@ impl Found {
     fn report(&self, survey: &Survey, verdict: &Verdict) -> Recovery {
         let Sum { files, blocks, ids } = Sum::of(&verdict.defects);
         Recovery {
-            clock_step: None,
+            clock_set_forward: None,
+            clock_set_back: None,
             segments: survey.files.len() as u64,
             blocks: survey.blocks,
             ids: survey.ids,

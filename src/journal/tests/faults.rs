@@ -203,7 +203,7 @@ fn what_comes_while_a_block_is_written_is_not_acknowledged_with_it() {
         disk.meanwhile(call, move || other_caller.append(Kind::Accepted, second(1), [id(1)]));
         shared.flush().unwrap();
         let status = shared.status();
-        assert_eq!((status.appended.as_u64(), status.durable.as_u64()), (2, 1), "during {call:?}");
+        assert_eq!((status.appended, status.durable), (2, 1), "during {call:?}");
         // The power is cut: what was acknowledged is there, and the other was not acknowledged.
         let copy = disk.copy();
         copy.crash(0);

@@ -1,7 +1,6 @@
 //! The taking of a checkpoint: what is held is handed over to be written, with its positions.
 
 use super::commit::Shared;
-use super::state::Position;
 use crate::error::JournalError;
 use crate::journal::encoding::payload::Payload;
 use crate::mutation::{Rule, obeys};
@@ -9,7 +8,7 @@ use crate::mutation::{Rule, obeys};
 impl Shared {
     /// Lets what is held be written, with positions, as one block. Returns how far the journal is
     /// then. On an error nothing is written, and all is held as it was.
-    pub(crate) fn checkpoint(&self, positions: &Payload) -> Result<Position, JournalError> {
+    pub(crate) fn checkpoint(&self, positions: &Payload) -> Result<u64, JournalError> {
         self.must_be_here()?;
         let mut guard = self.wait_for_room(self.lock());
         let state = &mut *guard;

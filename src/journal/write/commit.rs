@@ -4,7 +4,7 @@
 
 use super::forgotten::ForgottenCount;
 use super::pending_checkpoint::Held;
-use super::state::{Position, State, Written};
+use super::state::{State, Written};
 use super::writer::Writer;
 use crate::Timestamp;
 use crate::clock::{Stamp, TimeBase, nanos_of};
@@ -46,8 +46,8 @@ pub(crate) struct Shared {
 
 /// The present figures of a journal.
 pub(crate) struct Status {
-    pub(crate) appended: Position,
-    pub(crate) durable: Position,
+    pub(crate) appended: u64,
+    pub(crate) durable: u64,
     pub(in crate::journal) pending_bytes: usize,
     pub(in crate::journal) held_bytes: usize,
     pub(in crate::journal) dropped: u64,
@@ -163,7 +163,7 @@ impl Shared {
     pub(in crate::journal) fn push(&self, state: &mut State, push: impl FnOnce(&mut Payload)) {
         let (before, events) = (state.pending.bytes().len(), state.pending.events());
         push(&mut state.pending);
-        state.appended.0 += state.pending.events() - events;
+        state.appended += state.pending.events() - events;
         let after = state.pending.bytes().len();
         if before == 0 || (before < self.commit_bytes && after >= self.commit_bytes) {
             self.work.notify_one();
@@ -247,7 +247,7 @@ impl Shared {
     }
 
     /// Asks for everything so far to be made durable. Returns how far that is.
-    pub(in crate::journal) fn want(&self) -> Position {
+    pub(in crate::journal) fn want(&self) -> u64 {
         let mut state = self.lock();
         if state.appended > state.durable && state.wanted < state.appended {
             state.wanted = state.appended;

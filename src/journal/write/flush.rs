@@ -1,7 +1,6 @@
 //! The future that waits until data is durable.
 
 use super::commit::Shared;
-use super::state::Position;
 use crate::error::JournalError;
 use std::future::Future;
 use std::pin::Pin;
@@ -19,7 +18,7 @@ impl Shared {
 #[must_use = "nothing is known to be durable before this is ready"]
 pub struct Flush {
     pub(in crate::journal) journal: Result<Arc<Shared>, JournalError>,
-    pub(in crate::journal) target: Position,
+    pub(in crate::journal) target: u64,
     /// The number under which it waits.
     pub(in crate::journal) waker: Option<u64>,
 }
@@ -27,7 +26,7 @@ pub struct Flush {
 impl Flush {
     /// Returns a future that is ready with an error.
     pub(crate) fn failed(error: JournalError) -> Self {
-        Flush { journal: Err(error), target: Position::default(), waker: None }
+        Flush { journal: Err(error), target: 0, waker: None }
     }
 }
 
@@ -69,6 +68,6 @@ impl Drop for Flush {
 
 impl std::fmt::Debug for Flush {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Flush").field("target", &self.target.0).finish_non_exhaustive()
+        f.debug_struct("Flush").field("target", &self.target).finish_non_exhaustive()
     }
 }

@@ -88,8 +88,8 @@ impl Held {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Digester;
     use crate::clock::Stamp;
+    use crate::digest::Digester;
     use crate::journal::encoding::payload::Kind;
 
     fn push(held: &mut Held, ids: u64) -> u64 {

@@ -14,38 +14,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-/// The amount that has been appended: a number of ids since the engine was built.
-///
-/// ```no_run
-/// # fn acknowledge() {}
-/// # fn example(dedup: hapax::Dedup) -> Result<(), hapax::JournalError> {
-/// dedup.check("m-17");
-/// let mine = dedup.journal()?.appended()?;
-/// // … later, by whatever flush …
-/// if dedup.journal()?.durable()? >= mine {
-///     acknowledge();
-/// }
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Position(pub(in crate::journal) u64);
-
-impl Position {
-    /// Returns the position as a number.
-    pub fn as_u64(self) -> u64 {
-        self.0
-    }
-}
-
 pub(in crate::journal) struct State {
     pub(in crate::journal) pending: Payload,
     /// The data that is to be written with the next checkpoint, of a journal that has them.
     pub(in crate::journal) held: Option<Held>,
-    pub(in crate::journal) appended: Position,
-    pub(in crate::journal) durable: Position,
+    pub(in crate::journal) appended: u64,
+    pub(in crate::journal) durable: u64,
     /// The position up to which a caller waits.
-    pub(in crate::journal) wanted: Position,
+    pub(in crate::journal) wanted: u64,
     pub(in crate::journal) is_closing: bool,
     pub(in crate::journal) failed: Option<Failed>,
     /// The number of events that were not kept since the failure; `dropped_ever` counts all.
@@ -96,9 +72,9 @@ impl State {
         State {
             pending: Payload::default(),
             held,
-            appended: Position::default(),
-            durable: Position::default(),
-            wanted: Position::default(),
+            appended: 0,
+            durable: 0,
+            wanted: 0,
             is_closing: false,
             failed: None,
             dropped: 0,
@@ -116,7 +92,7 @@ impl State {
     }
 
     /// Returns the outcome for a caller that waits for a position.
-    pub(in crate::journal) fn outcome(&self, target: Position) -> Poll<Result<(), JournalError>> {
+    pub(in crate::journal) fn outcome(&self, target: u64) -> Poll<Result<(), JournalError>> {
         match &self.failed {
             Some(_) if self.may_heal() && !self.is_closing => Poll::Pending,
             Some(failed) => Poll::Ready(Err(failed.error.clone())),
@@ -149,7 +125,7 @@ impl State {
     }
 
     /// Takes the pending data into an empty payload. Returns the position up to which it goes.
-    pub(in crate::journal) fn take(&mut self, payload: &mut Payload) -> Position {
+    pub(in crate::journal) fn take(&mut self, payload: &mut Payload) -> u64 {
         std::mem::swap(&mut self.pending, payload);
         self.appended
     }
@@ -162,7 +138,7 @@ impl State {
 
     /// Notes that the writer has tried. `durable` is the position up to which everything is durable
     /// now, if that went well.
-    pub(in crate::journal) fn written(&mut self, writer: &Writer, durable: Option<Position>) {
+    pub(in crate::journal) fn written(&mut self, writer: &Writer, durable: Option<u64>) {
         self.watch = writer.watch();
         self.written = Written::of(writer, self.written.commits + 1);
         self.durable = durable.unwrap_or(self.durable);

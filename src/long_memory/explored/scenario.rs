@@ -9,7 +9,7 @@ use crate::journal::files::simulated::{Call, Fault, Simulated};
 use crate::mutation::{Rule, leave_out};
 use crate::sync::turns::{CALLS, DISK, Kind, Report, explore, step};
 use crate::sync::unpoisoned;
-use crate::{Certainty, Dedup, SegmentError, Timestamp, Verdict};
+use crate::{Dedup, SegmentError, Timestamp, Verdict};
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -146,7 +146,7 @@ impl Play {
     fn ask(&self, op: &Op) -> Vec<(u64, Deed)> {
         let engine = &self.dedup.engine;
         let asked = |id: u64, verdict: Verdict| {
-            let is_fresh = (verdict.certainty() == Certainty::Exact).then(|| verdict.is_fresh());
+            let is_fresh = verdict.is_certain().then(|| verdict.is_fresh());
             (id, Deed::Asked { is_fresh })
         };
         match op {

@@ -32,7 +32,8 @@ const OPEN_MAX: usize = 64;
 ///
 /// ```
 /// use hapax::segments::{Answer, Event, EventKind, SegmentOptions, Segments};
-/// use hapax::{Digester, Timestamp};
+/// use hapax::seam::Digester;
+/// use hapax::Timestamp;
 /// use std::time::Duration;
 ///
 /// let directory = std::env::temp_dir().join(format!("hapax-doc-segments-{}", std::process::id()));

@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 /// an object store, say. See [`Builder::segment_source`](crate::Builder::segment_source).
 ///
 /// ```
-/// use hapax::SegmentSource;
+/// use hapax::seam::SegmentSource;
 /// use std::fs::File;
 /// use std::io::{self, Read, Seek, SeekFrom};
 /// use std::path::PathBuf;
@@ -28,7 +28,7 @@ use std::sync::{Arc, OnceLock};
 /// ```
 pub trait SegmentSource: Send + Sync + 'static {
     /// Reads exactly these bytes of a segment's file, from an offset on. `name` is the file's name
-    /// alone, as [`DurableSegments::files`](crate::DurableSegments::files) has it.
+    /// alone, as `DurableSegments::files` has it.
     ///
     /// Called by several threads at once, some of which answer checks: it must return in a time
     /// that a check may take, with an error if there is nothing by then. After errors it should

@@ -2,6 +2,7 @@
 //! another one's. All of it is an error that names the file, and no id is unknown in silence.
 
 use super::model::{directory, key};
+use crate::digest::Digest;
 use crate::digest::{DigestKey, Digester, WantedKey};
 use crate::journal::files::simulated::Simulated;
 use crate::long::long;
@@ -15,7 +16,7 @@ use crate::segments::live::set::Segments;
 use crate::segments::options::SegmentOptions;
 use crate::segments::read::look::Answer;
 use crate::segments::write::sort::{Event, EventKind};
-use crate::{Digest, SegmentError, Timestamp};
+use crate::{SegmentError, Timestamp};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;

@@ -4,6 +4,7 @@
 //! twice: `HAPAX_SEGMENTS` says how many are tried, `HAPAX_SEGMENTS_SEED` which comes first.
 
 use super::model::{digester, directory, key, number};
+use crate::digest::Digest;
 use crate::journal::DurableFile;
 use crate::journal::files::simulated::{Fault, Simulated};
 use crate::long::long;
@@ -16,7 +17,7 @@ use crate::segments::read::look::Answer;
 use crate::segments::read::source::SegmentSource;
 use crate::segments::write::sort::{Event, EventKind};
 use crate::sync::unpoisoned;
-use crate::{Digest, SegmentError, Timestamp};
+use crate::{SegmentError, Timestamp};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;

@@ -1,6 +1,7 @@
 //! Segments on the system's disk, with threads that read, and more ids than a page has.
 
 use super::model::{directory, key};
+use crate::digest::Digest;
 use crate::digest::Digester;
 use crate::journal::files::simulated::{Call, Fault, Simulated};
 use crate::segments::live::set::Segments;
@@ -8,7 +9,7 @@ use crate::segments::options::SegmentOptions;
 use crate::segments::plan::Needs;
 use crate::segments::read::look::Answer;
 use crate::segments::write::sort::{Event, EventKind};
-use crate::{Digest, SegmentError, Timestamp};
+use crate::{SegmentError, Timestamp};
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::mpsc::channel;

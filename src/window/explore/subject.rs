@@ -1,8 +1,11 @@
 //! The window's code, as scenarios use it.
 
 use super::scenario::{Id, Op, Scenario, WINDOW_TICKS};
+use crate::digest::Digest;
+use crate::digest::Digest;
 use crate::id_set::IdSet;
 use crate::sync::explored::machine;
+use crate::window::Window;
 use crate::window::bits::division::Ticks;
 use crate::window::bits::slot::{Slot, Tag};
 use crate::window::bits::tick::Tick;
@@ -13,7 +16,7 @@ use crate::window::look::view::View;
 use crate::window::protocol::bucket_memory::{BucketMemory, Overtaken};
 use crate::window::table_set::table::{Table, TableMemory};
 use crate::window::table_set::tables::{OwnInsertion, Tables, place};
-use crate::{Digest, Outcome, Timestamp, Window};
+use crate::{Outcome, Timestamp};
 use std::time::Duration;
 
 /// The code under exploration.

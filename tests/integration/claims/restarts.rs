@@ -2,7 +2,8 @@
 
 use super::fingerprints::{ask, pay};
 use super::*;
-use hapax::{Builder, JournalOptions, Timestamp, inspect};
+use hapax::seam::inspect;
+use hapax::{Builder, JournalOptions, Timestamp};
 use testkit::directory::Directory;
 
 fn clock() -> ManualClock {

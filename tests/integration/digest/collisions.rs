@@ -2,7 +2,8 @@
 
 use super::Random;
 use super::xxh3::Likely;
-use hapax::{Dedup, Digester};
+use hapax::Dedup;
+use hapax::seam::Digester;
 use std::thread;
 use testkit::long;
 

@@ -1,7 +1,7 @@
 //! Digests look random, whatever the ids are.
 
 use super::Random;
-use hapax::Digester;
+use hapax::seam::Digester;
 use std::collections::HashSet;
 
 /// The lengths of ids, at least one for each way of hashing.

@@ -73,7 +73,7 @@ pub fn fuzz(bytes: &[u8]) -> Option<Read> {
 /// Reads a journal that was stopped cleanly: missing data is damage, and is refused, or reported.
 fn read_journal(directory: &Path) -> Read {
     let open = |damage| builder().journal(directory, JournalOptions::new().damage(damage)).build();
-    let inspected = hapax::inspect(directory);
+    let inspected = hapax::seam::inspect(directory);
     let is_damaged = inspected.as_ref().is_ok_and(|inspection| !inspection.damage.is_empty());
     match open(Damage::Refuse) {
         Ok(dedup) => {

@@ -1,8 +1,6 @@
 //! The engine against a model: maps with times. Time is a manual clock's, and it jumps at random.
 
-use hapax::{
-    Certainty, Dedup, Forgotten, History, Int, ManualClock, Prepared, Stats, Tier, Timestamp, Unconfirmed, Verdict,
-};
+use hapax::{Dedup, Forgotten, History, Int, ManualClock, Prepared, Stats, Tier, Timestamp, Unconfirmed, Verdict};
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -177,7 +175,7 @@ impl Model {
     }
 
     fn judge_without_window(&self, id: u64, verdict: Verdict) {
-        let guess = verdict.certainty() == Certainty::Guess;
+        let guess = !verdict.is_certain();
         match (self.config.history, self.in_history(id)) {
             (Some(_), Age::Must) => assert!(guess, "{id}: {verdict:?}, though the history knows it"),
             (Some(_), Age::May) => {}

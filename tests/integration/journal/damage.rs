@@ -54,7 +54,7 @@ fn damage_is_refused_and_said_or_what_is_whole_is_kept() {
         }
         let after: Vec<_> = directory.segments().iter().map(|path| fs::read(path).unwrap()).collect();
         assert_eq!(before, after, "{name}");
-        let inspection = hapax::inspect(&directory.0).unwrap();
+        let inspection = hapax::seam::inspect(&directory.0).unwrap();
         assert_eq!((inspection.damage.len(), inspection.damage[0].ids_lost), (1, Loss::Exactly(ids_lost)), "{name}");
 
         let keep = JournalOptions::new().damage(Damage::Keep);

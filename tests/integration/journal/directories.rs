@@ -114,10 +114,10 @@ fn inspection() {
     dedup.forget("a");
     dedup.clear();
     dedup.journal().unwrap().flush().unwrap();
-    let inspection = hapax::inspect(&directory.0).unwrap();
+    let inspection = hapax::seam::inspect(&directory.0).unwrap();
     let [segment] = &inspection.segments[..] else { panic!("{inspection:?}") };
     let runs: Vec<_> = segment.runs.iter().map(|run| (run.what, run.ids)).collect();
     assert_eq!(runs, [("accepted", 2), ("forgotten", 1), ("cleared", 0)]);
     assert_eq!((segment.first_block, segment.torn.as_ref()), (0, None));
-    assert!(matches!(hapax::inspect(directory.0.join("none")), Err(JournalError::Io { doing: "read", .. })));
+    assert!(matches!(hapax::seam::inspect(directory.0.join("none")), Err(JournalError::Io { doing: "read", .. })));
 }

@@ -119,7 +119,7 @@ fn pipes_and_devices_are_not_waited_for() {
         refused(open(&directory), &path, "a pipe", "delete it");
         let inspected = directory.0.clone();
         if name != "lock" {
-            let inspected = within_seconds(120, move || hapax::inspect(inspected));
+            let inspected = within_seconds(120, move || hapax::seam::inspect(inspected));
             assert!(matches!(inspected, Err(JournalError::Untrusted { .. })), "{inspected:?}");
         }
         fs::remove_file(&path).unwrap();

@@ -5,7 +5,7 @@ use crate::cold;
 use crate::load::{ASKED, BATCH, Load, Memory, disk_bytes, id};
 use crate::pace;
 use crate::peak::peak_bytes;
-use hapax::{Certainty, Dedup, Int, JournalOptions, LongMemory, SyncMode, Timestamp, Verdict};
+use hapax::{Dedup, Int, JournalOptions, LongMemory, SyncMode, Timestamp, Verdict};
 use std::time::{Duration, Instant};
 
 const RETENTION: Duration = Duration::from_secs(900_000);
@@ -42,7 +42,7 @@ impl Memory for Ours {
         fresh.clear();
         fresh.extend(self.verdicts.iter().map(|verdict| verdict.is_fresh()));
         self.accepted += fresh.iter().filter(|is_fresh| **is_fresh).count() as u64;
-        match self.verdicts.iter().find(|verdict| verdict.certainty() != Certainty::Exact) {
+        match self.verdicts.iter().find(|verdict| !verdict.is_certain()) {
             Some(verdict) => Err(format!("in doubt: {verdict}")),
             None => Ok(()),
         }

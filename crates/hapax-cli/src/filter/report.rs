@@ -137,12 +137,12 @@ impl Report<'_> {
         row("  bad", counts.bad.to_string());
         row("  without id", counts.missing.to_string());
         row("  fresh", stats.fresh.to_string());
-        if stats.history.is_some() {
+        if stats.history_false_positive_rate.is_some() {
             row("    known to the history?", stats.fresh_unconfirmed.to_string());
         }
         row("  duplicates", format!("{} ({:.2} %)", counts.duplicates, counts.percent_duplicates()));
         row("    by the window", stats.duplicates_by_window.to_string());
-        if stats.history.is_some() {
+        if stats.history_false_positive_rate.is_some() {
             row("    by the history, guessed", stats.duplicates_by_history.to_string());
         }
         row("  refused, too far ahead", counts.refused_ahead.to_string());
@@ -157,10 +157,10 @@ impl Report<'_> {
         }
         row("capacity", format!("{} ids ({})", plan.capacity, plan.capacity_from));
         row("false duplicates, window", format!("{:.1e} of checks", stats.window.false_duplicate_rate));
-        if let Some(history) = &stats.history {
-            row("false duplicates, history", format!("{:.1e} of checks", history.false_positive_rate));
+        if let Some(rate) = stats.history_false_positive_rate {
+            row("false duplicates, history", format!("{rate:.1e} of checks"));
         }
-        row("tables", stats.window.tables.len().to_string());
+        row("tables", stats.window.tables.to_string());
         row("memory", format!("{} for ids", Bytes(stats.bytes as f64)));
         row(
             "time",
@@ -191,8 +191,8 @@ impl Report<'_> {
             "capacity": plan.capacity,
             "capacity_from": plan.capacity_from,
             "false_duplicate_rate_window": stats.window.false_duplicate_rate,
-            "false_positive_rate_history": stats.history.as_ref().map(|history| history.false_positive_rate),
-            "tables": stats.window.tables.len(),
+            "false_positive_rate_history": stats.history_false_positive_rate,
+            "tables": stats.window.tables,
             "memory_bytes": stats.bytes,
             "elapsed_seconds": self.elapsed.as_secs_f64(),
             "lines_per_second": counts.per_second(self.elapsed),

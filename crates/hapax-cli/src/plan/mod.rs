@@ -10,7 +10,6 @@ pub use options::{ABOUT, PlanArgs};
 
 use crate::error::CommandError;
 use crate::records;
-use hapax::Digester;
 use hapax_plan::{Caution, Demand, Excerpt, Plan, PlanError, Profile, Summary, rounded_up};
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -76,9 +75,9 @@ pub fn run(args: PlanArgs) -> Result<(), CommandError> {
 }
 
 fn from_records(args: &PlanArgs) -> Result<Answer, CommandError> {
-    let (digester, mut profile) = (Digester::random()?, Profile::new(args.max_records));
+    let mut profile = Profile::new(args.max_records)?;
     records::read(&args.lines, &args.bad, &args.from, |id, time| {
-        profile.see(digester.digest(id), time).map_err(failure).map(ControlFlow::Continue)
+        profile.see(id, time).map_err(failure).map(ControlFlow::Continue)
     })?;
     if profile.records() == 0 {
         return Err(CommandError::BadInput("there are no records to plan for".to_string()));

@@ -5,7 +5,7 @@ use crate::faults::{Faulty, Reads, STEPS_MAX, flip, hands_over_at_random, paths,
 use crate::long::{clock, try_open};
 use crate::{Temporary, options, take};
 use hapax::seam::random::Random;
-use hapax::{Certainty, LongMemoryStats, ManualClock, SegmentError, Tier, Verdict};
+use hapax::{LongMemoryStats, ManualClock, SegmentError, Tier, Verdict};
 use hapax_handover::object_store::ObjectStore;
 use hapax_handover::{Handover, HandoverError, HandoverOptions, Owned};
 use std::cell::Cell;
@@ -120,11 +120,11 @@ async fn while_the_store_is_gone_ids_that_may_be_known_are_in_doubt_and_no_other
         world.store.reads(reads);
         let began = Instant::now();
         let fresh = (100_000..100_200).map(|id| check(&owned, id));
-        let certain = fresh.filter(|verdict| verdict.is_fresh() && verdict.certainty() == Certainty::Exact).count();
+        let certain = fresh.filter(|verdict| verdict.is_fresh() && verdict.is_certain()).count();
         assert!(certain > 180, "filters know {certain} of 200");
         for id in 0..50 {
             let verdict = check(&owned, id);
-            assert!(verdict.is_fresh() && verdict.certainty() == Certainty::Guess, "{id}: {verdict:?}");
+            assert!(verdict.is_fresh() && !verdict.is_certain(), "{id}: {verdict:?}");
         }
         assert!(long(&owned).in_doubt >= 50);
         // Nobody waits for it again and again: after three requests for a page it is left alone for
@@ -154,7 +154,7 @@ async fn bytes_that_are_not_those_of_a_segment_are_never_an_answer() {
     let mut doubtful = 0;
     for id in 0..200 {
         let verdict = check(&owned, id);
-        let is_guess = verdict.is_fresh() && verdict.certainty() == Certainty::Guess;
+        let is_guess = verdict.is_fresh() && !verdict.is_certain();
         assert!(verdict.is_duplicate() || is_guess, "{id}: {verdict:?}");
         doubtful += u64::from(is_guess);
     }
@@ -235,7 +235,7 @@ async fn an_owner_that_hears_that_it_is_fenced_tells_who_waits_for_that_and_wait
         let all = async { tokio::join!(owned.fenced(), hears, check) };
         let (error, (), verdict) = while_time_passes(all).await;
         assert!(matches!(error, HandoverError::Fenced { epoch: 2, by: 3, .. }), "{error}");
-        assert_eq!(verdict.unwrap().certainty(), Certainty::Guess);
+        assert!(!verdict.unwrap().is_certain());
         assert!(began.elapsed() < HANGS, "{publishes}: it waits");
     }
 }

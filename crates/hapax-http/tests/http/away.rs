@@ -193,7 +193,8 @@ async fn a_retry_while_the_first_runs_without_a_store_is_not_handled() {
 async fn who_admits_without_a_store_runs_each_request_as_often_as_it_comes() {
     let world = World::new();
     let engine = engine(Arc::clone(&world.store)).clock(world.clock.clone());
-    let dedup = engine.on_store_error(OnStoreError::Admit).build().await.unwrap();
+    let dedup =
+        engine.policy("*", hapax_store::Policy::new().on_store_error(OnStoreError::Admit)).build().await.unwrap();
     let layer = layer(dedup).build().unwrap();
     let mut service = layer.layer(Inner(loses(&world, Duration::from_secs(30))));
     goes_away(&world.store, Duration::from_secs(30));

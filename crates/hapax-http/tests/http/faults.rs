@@ -57,7 +57,12 @@ async fn a_lost_answer_to_a_claim_does_not_lock_the_key() {
 #[tokio::test]
 async fn a_policy_may_admit_while_the_store_is_down() {
     let world = World::new();
-    let dedup = world.engine().on_store_error(OnStoreError::Admit).build().await.unwrap();
+    let dedup = world
+        .engine()
+        .policy("*", hapax_store::Policy::new().on_store_error(OnStoreError::Admit))
+        .build()
+        .await
+        .unwrap();
     let layer = IdempotencyLayer::builder(dedup).global_scope().build().unwrap();
     let (runs, stats) = (world.runs.clone(), layer.clone());
     let server = Server::start(layer, move |request: Request| {

@@ -150,7 +150,6 @@ async fn options_that_make_no_sense_are_refused_by_name() {
     let world = World::new();
     for (option, layer) in [
         ("methods", world.layer().await.methods([])),
-        ("body_timeout", world.layer().await.body_timeout(Duration::ZERO)),
         ("handler_timeout", world.layer().await.handler_timeout(Duration::MAX)),
         ("wait", world.layer().await.wait(Duration::MAX)),
         ("max_in_flight", world.layer().await.max_in_flight(0)),

@@ -158,7 +158,6 @@ async fn over_sockets_one_hostile_tenant_is_refused_alone_and_keeps_nobody_else_
         // (Times that only end what would hang.)
         let engine = world.engine().timeout(FOR_EVER).build().await.unwrap();
         let builder = IdempotencyLayer::builder(engine)
-            .body_timeout(FOR_EVER)
             .scope(|request| request.extensions.get::<Tenant>().map(|tenant| tenant.0.to_owned()));
         let layer = limited(builder).build().unwrap();
         let handled = Handled::default();

@@ -244,7 +244,7 @@ async fn several_hostile_tenants_leave_room_for_whoever_has_none() {
         for hostile in [4, 8] {
             let world = World::new();
             let layer = builder(&world).await.max_in_flight(4_096);
-            let layer = layer.body_timeout(FOR_EVER).handler_timeout(FOR_EVER).build().unwrap();
+            let layer = layer.handler_timeout(FOR_EVER).build().unwrap();
             let service = layer.layer(Handler);
             let send = |tenant, key: String, body, takes| {
                 let mut service = service.clone();

@@ -26,15 +26,15 @@ impl Profile {
     ///
     /// ```
     /// use hapax_plan::Profile;
-    /// use hapax::{Digester, Timestamp};
+    /// use hapax::Timestamp;
     /// use std::time::Duration;
     ///
-    /// let (digester, mut profile) = (Digester::random()?, Profile::new(1_000));
+    /// let mut profile = Profile::new(1_000)?;
     /// for n in 0..400 {
     ///     // Each id comes again after a second, and the first one, too, when all have come.
-    ///     profile.see(digester.digest((n / 2).to_string()), Some(Timestamp::from_secs(n)))?;
+    ///     profile.see((n / 2).to_string(), Some(Timestamp::from_secs(n)))?;
     /// }
-    /// profile.see(digester.digest("0"), Some(Timestamp::from_secs(400)))?;
+    /// profile.see("0", Some(Timestamp::from_secs(400)))?;
     /// assert_eq!(profile.knee(), Some(Duration::from_nanos(1_000_000_001)));
     /// assert_eq!(profile.window_for(1.0), Some(Duration::from_nanos(400_000_000_001)));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -77,7 +77,7 @@ fn knee(caught: &[u64], worth: f64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hapax::{Digester, Timestamp};
+    use hapax::Timestamp;
     use proptest::prelude::*;
 
     /// Returns a profile in which each id comes twice, so many milliseconds apart.
@@ -88,9 +88,9 @@ mod tests {
             .flat_map(|(id, &apart)| [(7 * id as u64, id), (7 * id as u64 + apart, id)])
             .collect();
         records.sort_unstable();
-        let (digester, mut profile) = (Digester::with_seed(1), Profile::new(records.len()));
+        let mut profile = Profile::new(records.len()).unwrap();
         for (time, id) in records {
-            profile.see(digester.digest(id.to_string()), Some(Timestamp::from_millis(time))).unwrap();
+            profile.see(id.to_string(), Some(Timestamp::from_millis(time))).unwrap();
         }
         profile
     }
@@ -116,17 +116,16 @@ mod tests {
     #[test]
     fn doublings_of_what_records_cannot_show_are_worth_nothing() {
         // Times in steps of half a minute: of 1,000 repeats 980 come at once, 20 after two steps.
-        let mut profile = Profile::new(2_000);
-        let digester = Digester::with_seed(1);
+        let mut profile = Profile::new(2_000).unwrap();
         for id in 0..1_000_u64 {
             let step = id / 100;
-            profile.see(digester.digest(id.to_string()), Some(Timestamp::from_secs(30 * step))).unwrap();
+            profile.see(id.to_string(), Some(Timestamp::from_secs(30 * step))).unwrap();
             if id % 50 != 0 {
-                profile.see(digester.digest(id.to_string()), Some(Timestamp::from_secs(30 * step))).unwrap();
+                profile.see(id.to_string(), Some(Timestamp::from_secs(30 * step))).unwrap();
             }
             if id % 100 == 99 && step >= 2 {
                 for late in [100 * step - 200, 100 * step - 150] {
-                    profile.see(digester.digest(late.to_string()), Some(Timestamp::from_secs(30 * step))).unwrap();
+                    profile.see(late.to_string(), Some(Timestamp::from_secs(30 * step))).unwrap();
                 }
             }
         }
@@ -145,7 +144,7 @@ mod tests {
 
     #[test]
     fn none_one_and_all_the_same() {
-        assert_eq!((Profile::new(9).knee(), Profile::new(9).knee_in_records()), (None, None));
+        assert_eq!((Profile::new(9).unwrap().knee(), Profile::new(9).unwrap().knee_in_records()), (None, None));
         assert_eq!(with_distances(&[5_000]).knee(), just_beyond(5_000));
         assert_eq!(with_distances(&[5_000; 300]).knee(), just_beyond(5_000));
         assert_eq!(with_distances(&[5_000]).knee_in_records(), Some(1));

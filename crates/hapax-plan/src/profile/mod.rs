@@ -15,7 +15,8 @@ pub use summary::{CurvePoint, Length, Quantile, Summary};
 
 use super::{Demand, PlanError};
 use hapax::seam::sizing::{InvalidOption, Ticks, check};
-use hapax::{Digest, Timestamp};
+use hapax::seam::{Digest, Digester};
+use hapax::{Id, Timestamp};
 use std::collections::HashMap;
 use std::iter::Peekable;
 use std::time::Duration;
@@ -25,15 +26,15 @@ use std::time::Duration;
 ///
 /// ```
 /// use hapax_plan::Profile;
-/// use hapax::{Digester, Timestamp};
+/// use hapax::Timestamp;
 /// use std::time::Duration;
 ///
-/// let (digester, mut profile) = (Digester::random()?, Profile::new(1_000_000));
+/// let mut profile = Profile::new(1_000_000)?;
 /// for second in 0..1_000 {
 ///     // Every tenth id comes again after seven seconds.
 ///     let is_again = second % 10 == 7;
 ///     let id = if is_again { second - 7 } else { second };
-///     profile.see(digester.digest(id.to_string()), Some(Timestamp::from_secs(second)))?;
+///     profile.see(id.to_string(), Some(Timestamp::from_secs(second)))?;
 /// }
 /// assert_eq!((profile.records(), profile.distinct(), profile.repeats()), (1_000, 900, 100));
 /// assert_eq!(profile.caught(Duration::from_secs(7)), 0);
@@ -61,6 +62,7 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub struct Profile {
     records_max: usize,
+    digester: Digester,
     /// The index of each id in `firsts`.
     ids: HashMap<Digest, u32>,
     /// The first record with each id, in the order in which they came.
@@ -87,8 +89,13 @@ struct Repeat {
 
 impl Profile {
     /// Creates a profile of up to this many records.
-    pub fn new(records_max: usize) -> Self {
-        Profile {
+    ///
+    /// # Errors
+    ///
+    /// [`hapax::Error::NoRandomness`]: ids are known by digests, whose key is random.
+    pub fn new(records_max: usize) -> Result<Self, hapax::Error> {
+        Ok(Profile {
+            digester: Digester::random()?,
             // A repeat names its id in 32 bits.
             records_max: records_max.min(u32::MAX as usize),
             ids: HashMap::new(),
@@ -96,7 +103,7 @@ impl Profile {
             repeats: Vec::new(),
             has_times: None,
             late: 0,
-        }
+        })
     }
 
     /// Adds the next record; either all have times, or none has.
@@ -105,7 +112,7 @@ impl Profile {
     ///
     /// [`PlanError::TooManyRecords`]; no record is left out silently. [`PlanError::Invalid`] if
     /// only some records have times.
-    pub fn see(&mut self, id: Digest, time: Option<Timestamp>) -> Result<(), PlanError> {
+    pub fn see(&mut self, id: impl Id, time: Option<Timestamp>) -> Result<(), PlanError> {
         let record = self.records();
         if record >= self.records_max as u64 {
             return Err(PlanError::TooManyRecords { records_max: self.records_max });
@@ -116,6 +123,7 @@ impl Profile {
         let nanos = time.map_or(0, Timestamp::as_nanos);
         self.late += u64::from(nanos < self.last_nanos());
         let at = Seen { nanos: nanos.max(self.last_nanos()), record };
+        let id = id.digest_by(&self.digester);
         match self.ids.get(&id) {
             Some(&id) => self.repeats.push(Repeat { id, at }),
             None => {

@@ -9,11 +9,11 @@ use std::time::Duration;
 ///
 /// ```
 /// use hapax_plan::Profile;
-/// use hapax::{Digester, Timestamp};
+/// use hapax::Timestamp;
 ///
-/// let (digester, mut profile) = (Digester::random()?, Profile::new(100));
+/// let mut profile = Profile::new(100)?;
 /// for (second, id) in [(0, "a"), (1, "b"), (4, "a"), (9, "c")] {
-///     profile.see(digester.digest(id), Some(Timestamp::from_secs(second)))?;
+///     profile.see(id, Some(Timestamp::from_secs(second)))?;
 /// }
 /// let summary = profile.summary();
 /// assert_eq!((summary.records, summary.repeats), (4, 1));

@@ -12,7 +12,8 @@ use super::request::*;
 use crate::sync::{Mutex, MutexGuard, lock};
 use active::Active;
 use done::Done;
-use hapax::{Clock, MonotonicClock, Timestamp};
+use hapax::seam::MonotonicClock;
+use hapax::{Clock, Timestamp};
 use std::collections::BTreeMap;
 use std::time::Duration;
 

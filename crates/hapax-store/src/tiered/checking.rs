@@ -2,12 +2,13 @@
 
 use super::batching::{Marks, Node, UNNUMBERED, in_order};
 use super::dedup::TieredDedup;
-use super::engine::{Engine, Name, Ownership};
+use super::engine::{Engine, Name};
 use super::join_all::join_all;
 use crate::dyn_store::Answering;
 use crate::{Known, Mark, Marked, OnStoreError, Record, RecordKey, Store, StoreError};
+use hapax::seam::Digest;
 use hapax::seam::Guess;
-use hapax::{Digest, Outcome, Tier, Verdict};
+use hapax::{Outcome, Tier, Verdict};
 use tokio::sync::SemaphorePermit;
 
 impl<S: Store> TieredDedup<S> {
@@ -73,10 +74,10 @@ impl Engine {
         if let Err(error) = self.standing().admit() {
             return Some(Err(error));
         }
-        let verdict = match self.standing().ownership {
-            Ownership::Shared if self.policy.memory.is_done(*id) => Verdict::exact(Outcome::Duplicate, Tier::Window),
-            Ownership::Shared => return None,
-            Ownership::Exclusive => {
+        let verdict = match self.standing().is_exclusive {
+            false if self.policy.memory.is_done(*id) => Verdict::exact(Outcome::Duplicate, Tier::Window),
+            false => return None,
+            true => {
                 let node = self.client.nodes.node(key);
                 let permit = node.write_behind.try_permits(1)?;
                 let Guess::Certain(verdict) = self.policy.memory.check(*id, self.standing().is_warm()) else {
@@ -91,9 +92,9 @@ impl Engine {
 
     /// Checks an id that memory does not know, in the store.
     pub(super) fn check(&self, (key, id): Name) -> Answering<'_, Result<Verdict, StoreError>> {
-        match self.standing().ownership {
-            Ownership::Shared => Box::pin(async move { self.told(id, self.check_shared(key, id).await) }),
-            Ownership::Exclusive => Box::pin(async move { self.told(id, self.check_exclusive(key, id).await) }),
+        match self.standing().is_exclusive {
+            false => Box::pin(async move { self.told(id, self.check_shared(key, id).await) }),
+            true => Box::pin(async move { self.told(id, self.check_exclusive(key, id).await) }),
         }
     }
 
@@ -104,9 +105,9 @@ impl Engine {
                 return names.iter().map(|_| Err(error.clone())).collect();
             }
             let ids: Vec<Digest> = names.iter().map(|name| name.1).collect();
-            let verdicts = match self.standing().ownership {
-                Ownership::Shared => self.check_batch_shared(names).await,
-                Ownership::Exclusive => self.check_batch_exclusive(names).await,
+            let verdicts = match self.standing().is_exclusive {
+                false => self.check_batch_shared(names).await,
+                true => self.check_batch_exclusive(names).await,
             };
             ids.into_iter().zip(verdicts).map(|(id, verdict)| self.told(id, verdict)).collect()
         })

@@ -5,14 +5,14 @@ use super::dedup::TieredDedup;
 use super::engine::Name;
 use super::{Ownership, TieredClaimOptions};
 use crate::{InMemoryStore, RecordKey, Scope, StoreError};
-use hapax::{Digest, ManualClock, Verdict};
+use hapax::seam::Digest;
+use hapax::{ManualClock, Verdict};
 use std::sync::Arc;
 use std::time::Duration;
 
 type Engine = TieredDedup<Arc<InMemoryStore>>;
 
 const WINDOW: Duration = Duration::from_secs(60);
-const OWNERSHIPS: [Ownership; 2] = [Ownership::Shared, Ownership::Exclusive];
 
 /// Returns the name of an id with a digest that is not its own.
 fn forged(id: &str, digest: u128) -> Name {
@@ -50,7 +50,9 @@ async fn check(engine: &Engine, name: &Name) -> Result<Verdict, StoreError> {
 /// Returns every kind of engine: shared, exclusive, and exclusive with a history that knows all.
 async fn engines() -> Vec<(Engine, ManualClock)> {
     let mut engines = Vec::new();
-    for (ownership, history) in [(OWNERSHIPS[0], false), (OWNERSHIPS[1], false), (OWNERSHIPS[1], true)] {
+    for (ownership, history) in
+        [(Ownership::Shared, false), (Ownership::Exclusive, false), (Ownership::Exclusive, true)]
+    {
         let clock = ManualClock::new();
         clock.advance(1_000 * WINDOW);
         let engine = engine(ownership, history, &clock).await;
@@ -68,10 +70,10 @@ async fn an_id_that_the_store_does_not_have_is_no_duplicate_of_another_one() {
         assert!(check(&engine, &known).await.unwrap().is_duplicate());
         // Never dropped: a shared engine's store decides; an exclusive engine has it come again …
         let verdict = check(&engine, &new).await.unwrap();
-        assert!(!verdict.is_duplicate(), "{:?}: {verdict:?}", engine.engine.standing().ownership);
+        assert!(!verdict.is_duplicate(), "exclusive: {}: {verdict:?}", engine.engine.standing().is_exclusive);
         // … until its window has forgotten the other one.
         if !verdict.is_fresh() {
-            assert!(verdict.is_in_progress() && engine.engine.standing().ownership == Ownership::Exclusive);
+            assert!(verdict.is_in_progress() && engine.engine.standing().is_exclusive);
             clock.advance(WINDOW * 102 / 100);
             assert!(check(&engine, &new).await.unwrap().is_fresh());
         }
@@ -111,7 +113,7 @@ async fn so_it_is_with_claims() {
         assert!(matches!(claim(&known).await, Attempt::Duplicate(_)));
         let claimed = match claim(&new).await {
             Attempt::Claimed(claimed) => claimed,
-            Attempt::InProgress { .. } if engine.engine.standing().ownership == Ownership::Exclusive => {
+            Attempt::InProgress { .. } if engine.engine.standing().is_exclusive => {
                 clock.advance(WINDOW * 102 / 100);
                 let Attempt::Claimed(claimed) = claim(&new).await else { panic!("nobody has it") };
                 claimed

@@ -1,6 +1,6 @@
 //! The asynchronous engine as its users see it: checks, and operations on the engine as a whole.
 
-use super::engine::{Engine, Name, Ownership, ScopeStats, TieredStats};
+use super::engine::{Engine, Name, ScopeStats, TieredStats};
 #[cfg(doc)]
 use crate::OnStoreError;
 use crate::{Store, StoreError};
@@ -189,8 +189,7 @@ impl<S: Store> TieredDedup<S> {
     /// Returns the retention of this handle's policy, and true if the engine is exclusive.
     #[doc(hidden)]
     pub fn remembers(&self) -> (Duration, bool) {
-        let is_exclusive = matches!(self.engine.standing().ownership, Ownership::Exclusive);
-        (self.engine.policy.retention, is_exclusive)
+        (self.engine.policy.retention, self.engine.standing().is_exclusive)
     }
 
     /// Returns the store.
@@ -203,7 +202,7 @@ impl<S: Store> std::fmt::Debug for TieredDedup<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("TieredDedup")
             .field("backend", &self.store.backend())
-            .field("ownership", &self.engine.standing().ownership)
+            .field("is_exclusive", &self.engine.standing().is_exclusive)
             .field("scope", &self.engine.scope.as_str())
             .finish_non_exhaustive()
     }

@@ -2,7 +2,7 @@
 
 use crate::{RecordKey, StoredId};
 use hapax::seam::Memory;
-use hapax::{Digest, Digester};
+use hapax::seam::{Digest, Digester};
 
 /// Returns the digest of an id as stores have it, so that what was read from a store has the same.
 #[inline]

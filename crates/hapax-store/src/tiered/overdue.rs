@@ -2,7 +2,7 @@
 //! disagree about what has expired. A caller that waits for such an id would wait for ever.
 
 use crate::sync::{Mutex, Ordering, StdAtomicBool, lock};
-use hapax::Digest;
+use hapax::seam::Digest;
 use std::collections::HashMap;
 use std::time::Duration;
 use tokio::time::Instant;

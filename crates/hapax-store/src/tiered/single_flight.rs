@@ -17,7 +17,7 @@
 //! remains of the caller before.
 
 use crate::sync::{Mutex, MutexGuard, lock};
-use hapax::Digest;
+use hapax::seam::Digest;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hasher};

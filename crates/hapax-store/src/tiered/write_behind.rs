@@ -3,7 +3,7 @@
 
 use crate::sync::{Mutex, MutexGuard, lock};
 use crate::{ErrorKind, Record, StoreError};
-use hapax::Digest;
+use hapax::seam::Digest;
 use std::collections::VecDeque;
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
 

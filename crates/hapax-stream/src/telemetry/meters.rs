@@ -89,7 +89,8 @@ impl ConsumerMeters {
     pub(crate) async fn show_memory_of(&self, engine: &Dedup) -> Infallible {
         let metrics = Arc::new(EngineMetrics::new(&self.consumer));
         loop {
-            let (engine, window_bytes, metrics) = (engine.clone(), engine.window_bytes(), Arc::clone(&metrics));
+            let (engine, window_bytes, metrics) =
+                (engine.clone(), hapax::seam::window_bytes(engine), Arc::clone(&metrics));
             let reading = Arc::clone(&self.reading).lock_owned().await;
             let sample = move || {
                 metrics.show(&engine.stats());

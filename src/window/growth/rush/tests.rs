@@ -1,7 +1,8 @@
 //! Rushes: new ids as fast as threads can bring them, into a window with little room.
 
 use crate::long::long;
-use crate::{Dedup, Int, ManualClock, TableStats, WindowStats};
+use crate::window::TableStats;
+use crate::{Dedup, Int, ManualClock, WindowStats};
 use std::cell::Cell;
 use std::time::Duration;
 
@@ -90,7 +91,7 @@ fn a_rush_at_one_moment_from_a_small_window_to_many_times_as_many_loses_nothing(
     assert_eq!(fresh(&dedup, 0..ids), ids);
     let stats = window(&dedup);
     assert_eq!(stats.refused_tables, 0, "{stats:?}");
-    assert!(bytes(&stats.tables) as f64 / (ids as f64) < 80.0, "{stats:?}");
+    assert!(bytes(&crate::seam::tables(&dedup)) as f64 / (ids as f64) < 80.0, "{stats:?}");
     let fresh_again = fresh(&dedup, 0..ids);
     assert_few(stats.evicted_live + fresh_again, IMPATIENT.get(), ids, "at one moment");
 }

@@ -2,7 +2,7 @@
 
 use super::script::{Deed, Op, RETENTION, Script, WINDOW, Way, time};
 use crate::crash::process::{Life, say_what_is_wrong};
-use hapax::{Attempt, Certainty, Dedup, Error, Forgotten, Int, JournalError, JournalOptions, LongMemory, SyncMode};
+use hapax::{Attempt, Dedup, Error, Forgotten, Int, JournalError, JournalOptions, LongMemory, SyncMode};
 use std::collections::HashMap;
 use std::io::Write;
 use std::path::PathBuf;
@@ -144,7 +144,7 @@ fn ask(dedup: &Dedup, way: Way, ids: &[u64], at: u64) -> Vec<u64> {
         }
     }
     // If the disk works, and the power is on.
-    let is_certain = verdicts.iter().all(|verdict| verdict.certainty() == Certainty::Exact);
+    let is_certain = verdicts.iter().all(|verdict| verdict.is_certain());
     assert!(is_certain || dedup.journal().unwrap().flush().is_err(), "in doubt, without a reason: {verdicts:?}");
     ids.iter().zip(verdicts).filter(|(_, verdict)| verdict.is_fresh()).map(|(id, _)| *id).collect()
 }

@@ -63,7 +63,7 @@ impl<S: Backend> Keep for HapaxOver<S> {
             let builder = builder.window(RETENTION).retention(RETENTION).capacity(plan.live).timeout(PATIENCE);
             let builder = match S::OWNERSHIP {
                 Ownership::Shared => builder,
-                Ownership::Exclusive => builder.history(FALSE_POSITIVE_RATE, WINDOWS * plan.live.max(1)),
+                _ => builder.history(FALSE_POSITIVE_RATE, WINDOWS * plan.live.max(1)),
             };
             let dedup = builder.build().await?;
             // The store is empty, and this lets the history know that.

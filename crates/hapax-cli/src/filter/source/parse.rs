@@ -6,8 +6,9 @@ use super::input::Source;
 use super::lines::{BadLine, Line, Lines, Unchecked, each_record, without_end};
 use super::reading::{Inputs, Reading};
 use crate::error::CommandError;
+use hapax::seam::Digester;
 use hapax::seam::digested;
-use hapax::{Dedup, Digester, Prepared, Timestamp, Verdict};
+use hapax::{Dedup, Prepared, Timestamp, Verdict};
 use std::sync::mpsc::{Receiver, SyncSender};
 
 /// The memory of a batch above which no other one is on its way at the same time. Without long

@@ -3,7 +3,7 @@
 use super::refusing::Refused;
 use crate::filter::source::lines::Unchecked;
 use crate::filter::source::parse::Batch;
-use hapax::{Certainty, Outcome, Refusal, Tier, Verdict};
+use hapax::{Outcome, Refusal, Tier, Verdict};
 use std::io::{self, Write};
 
 /// The lines that are printed, and their form.
@@ -119,9 +119,9 @@ impl<W: Write> Printer<W> {
 
 /// Returns a verdict's text in the column of `--mark`.
 fn mark_of(verdict: Verdict) -> &'static str {
-    match (verdict.outcome(), verdict.tier(), verdict.certainty()) {
+    match (verdict.outcome(), verdict.tier(), verdict.is_certain()) {
         (Outcome::Fresh, Tier::Window, _) => "fresh:window",
-        (Outcome::Fresh, _, Certainty::Exact) => "fresh:history",
+        (Outcome::Fresh, _, true) => "fresh:history",
         (Outcome::Fresh, ..) => "fresh:history?",
         (Outcome::Duplicate, Tier::Window, _) => "duplicate:window",
         (Outcome::Duplicate, ..) => "duplicate:history?",

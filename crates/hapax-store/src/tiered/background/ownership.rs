@@ -19,23 +19,19 @@ fn conflict(backend: &'static str, lease_left: Duration) -> StoreError {
 
 /// Claims the store for an exclusive engine, and makes sure for a shared one that no other engine
 /// has.
-pub(crate) async fn claim(
-    client: &Client,
-    ownership: Ownership,
-    name: Option<&str>,
-) -> Result<Option<OwnerLease>, StoreError> {
+pub(crate) async fn claim(client: &Client, ownership: &Ownership) -> Result<Option<OwnerLease>, StoreError> {
     let (store, backend) = (&client.caller.store, client.caller.store.backend());
     if store.is_private() {
         // The store itself lets no other process in.
         return Ok(None);
     }
-    if ownership == Ownership::Shared {
-        return nobody(client).await.map(|()| None);
-    }
-    // An engine with the same name makes the same attempt, which a store grants again.
-    let attempt = match name {
-        Some(name) => u64::from_le_bytes(Fingerprint::of(name).0[..8].try_into().unwrap_or_default()) >> 1,
-        None => client.lost_marks.number(),
+    let attempt = match ownership {
+        Ownership::Shared => return nobody(client).await.map(|()| None),
+        Ownership::Exclusive => client.lost_marks.number(),
+        // An engine with the same name makes the same attempt, which a store grants again.
+        Ownership::ExclusiveAs(name) => {
+            u64::from_le_bytes(Fingerprint::of(name).0[..8].try_into().unwrap_or_default()) >> 1
+        }
     };
     let asked_at = Instant::now();
     let request = ClaimRequest { key: owner_key(), attempt, lease: LEASE, fingerprint: None };

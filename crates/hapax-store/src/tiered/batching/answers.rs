@@ -3,7 +3,7 @@
 use super::operation::Operation;
 use crate::tiered::one_or_many::OneOrMany;
 use crate::{ErrorKind, RecordKey, StoreError};
-use hapax::Digest;
+use hapax::seam::Digest;
 use hapax::seam::Memory;
 use std::time::Duration;
 use tokio::time::Instant;

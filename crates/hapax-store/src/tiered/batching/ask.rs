@@ -11,7 +11,7 @@ use crate::StoreError;
 use crate::tiered::join_all::join_all;
 use crate::tiered::one_or_many::OneOrMany;
 use crate::tiered::single_flight::{Flight, SingleFlight, Turn};
-use hapax::Digest;
+use hapax::seam::Digest;
 use hapax::seam::Memory;
 use std::sync::Arc;
 

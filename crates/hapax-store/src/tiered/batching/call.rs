@@ -7,7 +7,7 @@ use super::nodes::Node;
 use super::of_ids::Unmarks;
 use super::operation::Operation;
 use crate::{ErrorKind, StoreError, Unmark};
-use hapax::Digest;
+use hapax::seam::Digest;
 
 /// Requests under numbers of their own, for as long as their outcome is unknown. If this is dropped
 /// then (by the caller of a store that answers at once, or by the runtime), they are remembered.

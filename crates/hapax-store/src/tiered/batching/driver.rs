@@ -9,7 +9,7 @@ use super::giving_back::GivingBack;
 use super::nodes::Node;
 use crate::tiered::one_or_many::OneOrMany;
 use crate::tiered::single_flight::Flight;
-use hapax::Digest;
+use hapax::seam::Digest;
 use hapax::seam::Memory;
 use std::collections::VecDeque;
 use std::sync::Arc;

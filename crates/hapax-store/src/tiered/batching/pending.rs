@@ -11,7 +11,7 @@ use super::nodes::Node;
 use crate::StoreError;
 use crate::tiered::one_or_many::OneOrMany;
 use crate::tiered::single_flight::Flight;
-use hapax::Digest;
+use hapax::seam::Digest;
 use hapax::seam::Memory;
 use std::sync::Arc;
 use std::time::Duration;

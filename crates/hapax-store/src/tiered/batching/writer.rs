@@ -6,7 +6,7 @@ use super::nodes::Node;
 use super::of_ids::Records;
 use crate::tiered::breaker::back_off;
 use crate::{ErrorKind, Record, StoreError};
-use hapax::Digest;
+use hapax::seam::Digest;
 use std::sync::Arc;
 use tokio::sync::SemaphorePermit;
 

@@ -5,11 +5,12 @@ use super::options::{Done, TieredClaimOptions};
 use crate::back_off::BackOff;
 use crate::dyn_store::Answering;
 use crate::tiered::batching::{Claims, UNNUMBERED};
-use crate::tiered::engine::{Engine, Name, Ownership};
+use crate::tiered::engine::{Engine, Name};
 use crate::times::{self, HUNDRED_YEARS};
 use crate::{ClaimRequest, Claimed, Completed, Fingerprint, Known, OnStoreError, RecordKey, StoreError, option};
+use hapax::seam::Digest;
 use hapax::seam::Tried;
-use hapax::{Digest, Outcome, Tier, Verdict};
+use hapax::{Outcome, Tier, Verdict};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -35,8 +36,8 @@ impl Engine {
         if let Err(error) = self.standing().admit().and(lease).and_then(|()| self.check_retention(options)) {
             return Ok(Err(error));
         }
-        let answer = match self.standing().ownership {
-            Ownership::Exclusive if self.is_new(name.1) => Some(self.claim_here(name.1, options)),
+        let answer = match self.standing().is_exclusive {
+            true if self.is_new(name.1) => Some(self.claim_here(name.1, options)),
             _ => self.known(name.1, options),
         };
         match answer {
@@ -47,9 +48,9 @@ impl Engine {
 
     fn check_retention(&self, options: &TieredClaimOptions) -> Result<(), StoreError> {
         let Some(retention) = options.retention else { return Ok(()) };
-        let max = match self.standing().ownership {
-            Ownership::Exclusive => self.policy.retention,
-            Ownership::Shared => HUNDRED_YEARS,
+        let max = match self.standing().is_exclusive {
+            true => self.policy.retention,
+            false => HUNDRED_YEARS,
         };
         let is_valid = !retention.is_zero() && retention <= max;
         option::check("hapax", is_valid, "retention of a claim", &retention, &format!("up to {max:?}, not none"))
@@ -58,9 +59,9 @@ impl Engine {
     /// Claims an id that memory does not know, in the store.
     pub(crate) fn claim(&self, name: Name, options: TieredClaimOptions) -> Answering<'_, Result<Attempt, StoreError>> {
         Box::pin(async move {
-            let answer = match self.standing().ownership {
-                Ownership::Shared => self.answer_shared(&name, &options).await,
-                Ownership::Exclusive => self.answer_exclusive(&name, &options).await,
+            let answer = match self.standing().is_exclusive {
+                false => self.answer_shared(&name, &options).await,
+                true => self.answer_exclusive(&name, &options).await,
             };
             self.attempted(name, &options, answer)
         })
@@ -108,9 +109,9 @@ impl Engine {
                 return names.iter().map(|_| Err(error.clone())).collect();
             }
             let options = TieredClaimOptions::new();
-            let answers = match self.standing().ownership {
-                Ownership::Shared => self.answers_shared(&names, &options).await,
-                Ownership::Exclusive => self.answers_exclusive(&names, &options).await,
+            let answers = match self.standing().is_exclusive {
+                false => self.answers_shared(&names, &options).await,
+                true => self.answers_exclusive(&names, &options).await,
             };
             names.into_iter().zip(answers).map(|(name, answer)| self.attempted(name, &options, answer)).collect()
         })

@@ -10,7 +10,8 @@ use crate::tiered::batching::{Client, Completions, Failures, Records, Releases, 
 use crate::tiered::engine::{Engine, Name, Note, PolicyState};
 use crate::tiered::observe::End;
 use crate::{ClaimFailure, Completion, Fingerprint, Held, Hold, Record, RecordKey, Renewal, StoreError, times};
-use hapax::{Digest, LostLease, Token};
+use hapax::seam::Digest;
+use hapax::{LostLease, Token};
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

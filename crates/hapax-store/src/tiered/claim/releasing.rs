@@ -2,7 +2,7 @@
 
 use crate::tiered::batching::{Batched, Claims, Client};
 use crate::tiered::single_flight::{Flight, Turn};
-use hapax::Digest;
+use hapax::seam::Digest;
 use std::sync::Arc;
 
 /// An id whose claim was dropped, and is being released: callers in this process that want it wait

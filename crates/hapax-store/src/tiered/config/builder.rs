@@ -4,7 +4,7 @@ use super::options::Options;
 use crate::dyn_store::Erased;
 use crate::tiered::breaker::BreakerOptions;
 use crate::tiered::dedup::TieredDedup;
-use crate::tiered::engine::{OnStoreError, Ownership, Policy};
+use crate::tiered::engine::{Ownership, Policy};
 use crate::{Store, StoreError};
 use hapax::Clock;
 use std::sync::Arc;
@@ -50,14 +50,6 @@ impl<S: Store> TieredBuilder<S> {
     /// Sets the ownership of the ids. Default: shared with other instances.
     pub fn ownership(mut self, ownership: Ownership) -> Self {
         self.options.ownership = ownership;
-        self
-    }
-
-    /// Sets the name under which an exclusive engine claims the store: another engine of the same
-    /// name is taken for this one after a restart, and takes over at once. Default: a random one,
-    /// so that a successor waits for up to 15 seconds if this process dies.
-    pub fn owner(mut self, name: impl Into<String>) -> Self {
-        self.options.owner = Some(name.into());
         self
     }
 
@@ -109,28 +101,24 @@ impl<S: Store> TieredBuilder<S> {
         self
     }
 
-    /// Sets the reaction to a store that cannot be asked. Default: the caller gets the error.
-    pub fn on_store_error(mut self, on_store_error: OnStoreError) -> Self {
-        self.options.on_store_error = on_store_error;
-        self
-    }
-
-    /// Turns shadow mode on, in which nothing is dropped; see [`Policy::shadow`]. Default: off.
-    pub fn shadow(mut self, shadow: bool) -> Self {
-        self.options.shadow = shadow;
-        self
-    }
-
     /// Sets the policy of a scope, and of those [beneath](crate::Scope::beneath) it that have none
     /// of their own: `shop` is also that of `shop/billing`. A consumer's scope is its name, beneath
-    /// the [engine's](Self::scope).
+    /// the [engine's](Self::scope). `*` is the policy of all other scopes, and what the others do
+    /// not set is what it says.
+    ///
+    /// ```
+    /// use hapax_store::{InMemoryStore, Policy, TieredDedup};
+    ///
+    /// # let _ =
+    /// TieredDedup::builder(InMemoryStore::new()).policy("*", Policy::new().shadow(true));
+    /// ```
     pub fn policy(mut self, scope: impl Into<String>, policy: Policy) -> Self {
         self.options.policies.push((scope.into(), policy));
         self
     }
 
-    /// Sets the clock of memory. (The store has its own.) Default:
-    /// [`MonotonicClock::since_epoch`](hapax::MonotonicClock::since_epoch).
+    /// Sets the clock of memory. (The store has its own.) Default: see
+    /// [`Builder::clock`](hapax::Builder::clock).
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.options.clock = Some(Arc::new(clock));
         self
@@ -144,9 +132,10 @@ impl<S: Store> TieredBuilder<S> {
     }
 
     /// Sets the seed of the numbers by which the store tells attempts apart, and of the pauses
-    /// between tries: for simulations that are to be repeatable. No two engines on a store may have
+    /// between tries: for simulations of hapax itself. No two engines on a store may have
     /// the same one, also not one after the other: they would be taken for each other, and both be
     /// told that an id is fresh. Default: random.
+    #[doc(hidden)]
     pub fn attempt_seed(mut self, seed: u64) -> Self {
         self.options.attempt_seed = Some(seed);
         self
@@ -168,7 +157,9 @@ impl<S: Store> TieredBuilder<S> {
     }
 
     /// Sets the number of retries when the store could not be reached or did not answer. Default: 3
-    /// times, after 10 ms, twice that, and so on.
+    /// times, after 10 ms, twice that, and so on. After 5 failures in a row the store is not called
+    /// for a second; of a store of several [nodes](Store::node_of), this concerns the one that
+    /// fails.
     pub fn retries(mut self, retries: u32) -> Self {
         self.options.retries = retries;
         self
@@ -209,8 +200,8 @@ impl<S: Store> TieredBuilder<S> {
     }
 
     /// Sets the number of failures in a row after which the store is not called, and the time for
-    /// which it is not called. Of a store of several [nodes](Store::node_of), this concerns the
-    /// node that fails. Default: 5, a second.
+    /// which it is not called: for tests of what comes before and after.
+    #[doc(hidden)]
     pub fn circuit_breaker(mut self, failures: u32, rest: Duration) -> Self {
         self.options.breaker = BreakerOptions { failures, rest };
         self

@@ -4,7 +4,7 @@ use crate::dyn_store::{Answering, Erased};
 use crate::tiered::background::{expiry, ownership, taking_back};
 use crate::tiered::batching::{Caller, Client, NodeOptions, Nodes, QueueOptions};
 use crate::tiered::breaker::BreakerOptions;
-use crate::tiered::engine::{Engine, OnStoreError, Ownership, Policy, PolicyState, Standing};
+use crate::tiered::engine::{EVERYWHERE, Engine, Ownership, Policy, PolicyState, Standing};
 use crate::tiered::lost_answers::{LostMarks, Pace};
 use crate::tiered::observe::Verdicts;
 use crate::tiered::random::Random;
@@ -27,15 +27,12 @@ const IN_DOUBT_MIN: Duration = Duration::from_secs(5);
 /// The options that [`TieredBuilder`](super::TieredBuilder) configures.
 pub(super) struct Options {
     pub(super) ownership: Ownership,
-    pub(super) owner: Option<String>,
     pub(super) window: Duration,
     pub(super) capacity: usize,
     pub(super) max_memory_bytes: Option<usize>,
     pub(super) retention: Duration,
     pub(super) history: Option<(f64, usize)>,
     pub(super) lease: Duration,
-    pub(super) on_store_error: OnStoreError,
-    pub(super) shadow: bool,
     pub(super) policies: Vec<(String, Policy)>,
     pub(super) clock: Option<Arc<dyn Clock>>,
     pub(super) key: WantedKey,
@@ -56,15 +53,12 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             ownership: Ownership::Shared,
-            owner: None,
             window: Duration::from_secs(600),
             capacity: 1_000_000,
             max_memory_bytes: None,
             retention: Duration::from_secs(24 * 3600),
             history: None,
             lease: Duration::from_secs(30),
-            on_store_error: OnStoreError::Fail,
-            shadow: false,
             policies: Vec::new(),
             clock: None,
             key: WantedKey::default(),
@@ -88,7 +82,7 @@ impl Options {
     async fn build_over(self, store: Arc<dyn Erased>) -> Result<Engine, StoreError> {
         self.validate()?;
         let key = self.key.or_random().map_err(unbuilt)?;
-        let standing = Arc::new(Standing::new(self.ownership, store.backend()));
+        let standing = Arc::new(Standing::new(self.is_exclusive(), store.backend()));
         let in_doubt = self.in_doubt(&*store);
         let policies = self.policies(key, &standing, in_doubt)?;
         let seed = self.attempt_seed.unwrap_or_else(random::any);
@@ -99,7 +93,7 @@ impl Options {
         let (lost_marks, some_lost) = LostMarks::new(random::mix(!seed), random, self.timeout, in_doubt, pace);
         let client = Arc::new(Client::new(caller, nodes, lost_marks, self.max_waiting));
         self.settle_ownership(&client, &standing, &policies).await?;
-        if let Some(policy) = policies.get("*") {
+        if let Some(policy) = policies.get(EVERYWHERE) {
             taking_back::start(&client, Arc::clone(&policy.memory), some_lost);
         }
         if standing.owner_lease().is_some() {
@@ -121,7 +115,7 @@ impl Options {
         standing: &Arc<Standing>,
         policies: &Policies,
     ) -> Result<(), StoreError> {
-        let claimed = ownership::claim(client, self.ownership, self.owner.as_deref());
+        let claimed = ownership::claim(client, &self.ownership);
         match client.caller.patiently(claimed).await {
             Ok(Some(lease)) => standing.own(lease),
             Ok(None) => {}
@@ -134,7 +128,7 @@ impl Options {
                 client.caller.await_owner();
                 ownership::find_owner(client, standing);
             }
-            Err(error) if error.kind().is_transient() && self.ownership == Ownership::Exclusive => {
+            Err(error) if error.kind().is_transient() && self.is_exclusive() => {
                 let unowned = "an exclusive engine does not start before it owns the store, whatever its policy is to \
                                admit: what it says is certain without asking";
                 return Err(StoreError::caused(error.kind(), client.caller.store.backend(), unowned, error));
@@ -144,9 +138,13 @@ impl Options {
         Ok(())
     }
 
+    fn is_exclusive(&self) -> bool {
+        self.ownership != Ownership::Shared
+    }
+
     /// Returns true if an engine may begin before it knows the owner of the store.
     fn may_begin_without(&self, error: &StoreError) -> bool {
-        self.ownership == Ownership::Shared && error.kind().is_transient()
+        !self.is_exclusive() && error.kind().is_transient()
     }
 
     /// Returns the options of each node.
@@ -190,31 +188,31 @@ impl Options {
             let is_valid = !every.is_zero() && every <= HUNDRED_YEARS && limit > 0;
             check(is_valid, "expiry", &(every, limit), "a duration, and at least one record")?;
         }
-        let exclusive = self.ownership == Ownership::Exclusive;
         check(
-            exclusive || self.history.is_none(),
+            self.is_exclusive() || self.history.is_none(),
             "history",
             &self.history,
             "none: what others have done, it cannot know",
-        )?;
-        check(exclusive || self.owner.is_none(), "owner", &self.owner, "none: the store is shared")
+        )
     }
 
     /// Returns the state of each policy; that of all other scopes has no name.
     fn policies(&self, key: DigestKey, standing: &Arc<Standing>, in_doubt: Duration) -> Result<Policies, StoreError> {
+        let everywhere = self.policies.iter().rfind(|(name, _)| name == EVERYWHERE);
+        let everywhere = everywhere.map_or_else(Policy::new, |(_, policy)| policy.clone());
         let policy = |policy: &Policy| {
             let resolved = Policy {
-                window: policy.window.or(Some(self.window)),
-                retention: policy.retention.or(Some(self.retention)),
-                lease: policy.lease.or(Some(self.lease)),
-                on_store_error: policy.on_store_error.or(Some(self.on_store_error)),
-                shadow: policy.shadow.or(Some(self.shadow)),
+                window: policy.window.or(everywhere.window).or(Some(self.window)),
+                retention: policy.retention.or(everywhere.retention).or(Some(self.retention)),
+                lease: policy.lease.or(everywhere.lease).or(Some(self.lease)),
+                on_store_error: policy.on_store_error.or(everywhere.on_store_error),
+                shadow: policy.shadow.or(everywhere.shadow),
             };
             (resolved.window.unwrap_or(self.window), resolved.retention.unwrap_or(self.retention), resolved)
         };
-        let everywhere = ("*".to_owned(), Policy::new());
-        let all: Vec<(&String, &Policy)> = std::iter::once((&everywhere.0, &everywhere.1))
-            .chain(self.policies.iter().map(|(name, policy)| (name, policy)))
+        let named = self.policies.iter().filter(|(name, _)| name != EVERYWHERE);
+        let all: Vec<(&str, &Policy)> = std::iter::once((EVERYWHERE, &everywhere))
+            .chain(named.map(|(name, policy)| (name.as_str(), policy)))
             .collect();
         let (mut memories, mut states): (HashMap<Duration, Arc<Memory>>, _) = (HashMap::new(), HashMap::new());
         for &(name, given) in &all {
@@ -245,10 +243,10 @@ impl Options {
                 shadow: resolved.shadow.unwrap_or_default(),
                 verdicts: Verdicts::new(name),
             };
-            if name != "*" {
+            if name != EVERYWHERE {
                 Scope::new(name)?;
             }
-            states.insert(name.clone(), Arc::new(state));
+            states.insert(name.to_owned(), Arc::new(state));
         }
         Ok(states)
     }

@@ -5,7 +5,7 @@
 //! trip. An answer from memory is not.
 
 use super::note::{self, Note};
-use super::policy::PolicyState;
+use super::policy::{EVERYWHERE, PolicyState};
 use super::standing::Standing;
 use super::stats::TieredStats;
 use crate::attempt_count::AttemptCount;
@@ -15,7 +15,7 @@ use crate::tiered::digest::{digest, digest_of};
 use crate::tiered::join_all::join_all;
 use crate::tiered::observe::RequestKind;
 use crate::{ErrorKind, Known, RecordKey, Scope, StoreError, times};
-use hapax::{Digest, Digester};
+use hapax::seam::{Digest, Digester};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,7 +45,7 @@ impl Engine {
         let policy = scope
             .with_those_above()
             .find_map(|name| policies.get(name))
-            .or_else(|| policies.get("*"))
+            .or_else(|| policies.get(EVERYWHERE))
             .cloned()
             .ok_or_else(|| StoreError::new(ErrorKind::Misconfigured, "hapax", "an engine without policies"))?;
         let digester = policy.memory.digester(scope.as_str());

@@ -13,6 +13,7 @@ pub(super) use engine::Engine;
 pub use engine::Name;
 pub use note::{Note, key_of as note_key};
 pub(super) use owner_lease::{LEASE, OwnerLease, only, owner_key};
+pub(crate) use policy::EVERYWHERE;
 pub(super) use policy::PolicyState;
 pub use policy::{OnStoreError, Policy};
 pub use standing::Ownership;

@@ -5,7 +5,8 @@ use super::policy::PolicyState;
 use crate::tiered::batching::{Client, Forgets, LookUps, Records};
 use crate::tiered::digest::digest_of;
 use crate::{Known, Record, RecordKey, Scope, StoreError};
-use hapax::{Digest, Key};
+use hapax::Key;
+use hapax::seam::Digest;
 use std::sync::Arc;
 use std::time::Duration;
 

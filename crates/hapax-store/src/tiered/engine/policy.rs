@@ -12,7 +12,7 @@ pub enum OnStoreError {
     /// The caller gets the error, and the message comes again.
     #[default]
     Fail,
-    /// The message is let through: fresh, and [unverified](hapax::Certainty::Unverified). It may be
+    /// The message is let through: fresh, and [unverified](hapax::Verdict::is_certain). It may be
     /// a duplicate, unless this process knows it.
     ///
     /// An engine with a policy like this starts while its store is down, and sends no request to it
@@ -21,7 +21,10 @@ pub enum OnStoreError {
     Admit,
 }
 
-/// Options of a scope: each option that is not set is the engine's.
+/// The name of the policy of all scopes that have none of their own.
+pub(crate) const EVERYWHERE: &str = "*";
+
+/// Options of a scope: each option that is not set is that of the policy `*`, or the engine's.
 ///
 /// ```
 /// use hapax_store::{OnStoreError, Policy};

@@ -7,20 +7,25 @@ use crate::{ErrorKind, StoreError};
 use std::sync::OnceLock;
 
 /// The ownership of the ids in a store.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Ownership {
     /// Other instances use the same store: it is asked about every id that the window does not
     /// know.
     #[default]
     Shared,
     /// This instance alone uses the store: an id that its history does not know is new, and
-    /// completed ids are written behind.
+    /// completed ids are written behind. If this process dies, a successor waits for up to 15
+    /// seconds.
     Exclusive,
+    /// The same, under a name: another engine of the same name is taken for this one after a
+    /// restart, and takes over at once. Give it that only if the first process is surely dead.
+    ExclusiveAs(String),
 }
 
 /// The standing, which all handles of an engine share.
 pub(crate) struct Standing {
-    pub(crate) ownership: Ownership,
+    /// True if this engine alone uses the store.
+    pub(crate) is_exclusive: bool,
     backend: &'static str,
     /// The claim of the ownership in the store, where there is one.
     owner_lease: OnceLock<OwnerLease>,
@@ -32,9 +37,9 @@ pub(crate) struct Standing {
 }
 
 impl Standing {
-    pub(crate) fn new(ownership: Ownership, backend: &'static str) -> Self {
+    pub(crate) fn new(is_exclusive: bool, backend: &'static str) -> Self {
         Standing {
-            ownership,
+            is_exclusive,
             backend,
             owner_lease: OnceLock::new(),
             is_warm: StdAtomicBool::new(false),

@@ -2,7 +2,7 @@
 
 use super::unresolved::Unresolved;
 use crate::sync::{Mutex, MutexGuard, Ordering, StdAtomicU64, fence, lock};
-use hapax::Digest;
+use hapax::seam::Digest;
 use hapax::seam::Memory;
 
 /// Attempts whose outcome is unknown, for all threads.

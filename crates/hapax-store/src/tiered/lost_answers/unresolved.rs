@@ -1,7 +1,7 @@
 //! Attempts with an unknown outcome: the store may have carried out the request, and the answer was
 //! lost.
 
-use hapax::Digest;
+use hapax::seam::Digest;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 

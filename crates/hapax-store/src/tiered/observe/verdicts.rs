@@ -3,7 +3,7 @@
 use super::counter::Counter;
 use super::labels::{End, TIERS, VERDICTS};
 use super::meters::PolicyMeters;
-use hapax::{Certainty, Outcome, Tier, Verdict};
+use hapax::{Outcome, Tier, Verdict};
 use std::time::Duration;
 
 /// The counts of the results of checks and claims in the scopes of one policy.
@@ -29,7 +29,7 @@ impl Verdicts {
         let (outcome, tier) = (outcome_index(verdict.decided()), tier_index(verdict.tier()));
         self.counts[outcome][tier].add(1);
         self.meters.verdict(outcome, tier);
-        if verdict.certainty() == Certainty::Unverified {
+        if !verdict.is_certain() && verdict.tier() == Tier::Store {
             self.admitted.add(1);
             self.meters.admitted();
         }

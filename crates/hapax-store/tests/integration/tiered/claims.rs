@@ -189,7 +189,7 @@ async fn memory_forgets_with_the_store_what_is_remembered_for_less_than_the_wind
     let worlds = [World::new(), World::new(), World::new()];
     let engines = worlds.each_ref().map(|world| {
         world.store.be_private();
-        world.engine().on_store_error(OnStoreError::Admit)
+        world.engine().policy("*", hapax_store::Policy::new().on_store_error(OnStoreError::Admit))
     });
     let [shared, exclusive, with_history] = engines;
     let exclusive = exclusive.ownership(Ownership::Exclusive);

@@ -1,7 +1,7 @@
 //! Two ids whose digests agree in all 128 bits: only the ids themselves tell them apart.
 
 use super::*;
-use hapax::Digest;
+use hapax::seam::Digest;
 use hapax_store::{Name, RecordKey, Scope, Store as _};
 
 /// The name of an id with a digest that is not its own.

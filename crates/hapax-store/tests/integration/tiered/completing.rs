@@ -182,7 +182,13 @@ async fn an_engine_that_was_shut_down_and_a_claim_that_nobody_verified_are_not_w
     engine.shutdown(LEASE).await.unwrap();
     let begun = Instant::now();
     assert!(held.complete().await.is_err());
-    let open = world.engine().on_store_error(OnStoreError::Admit).retries(0).build().await.unwrap();
+    let open = world
+        .engine()
+        .policy("*", hapax_store::Policy::new().on_store_error(OnStoreError::Admit))
+        .retries(0)
+        .build()
+        .await
+        .unwrap();
     world.store.always(DOWN);
     let admitted = claim(&open, "b").await;
     assert!(!admitted.is_verified());
@@ -206,7 +212,13 @@ async fn deliver(engine: &Engine, id: &str, effects: &mut u32) -> Result<bool, C
 #[tokio::test(start_paused = true)]
 async fn a_process_knows_what_it_has_done_while_the_store_was_away() {
     let world = World::new();
-    let engine = world.engine().on_store_error(OnStoreError::Admit).retries(0).build().await.unwrap();
+    let engine = world
+        .engine()
+        .policy("*", hapax_store::Policy::new().on_store_error(OnStoreError::Admit))
+        .retries(0)
+        .build()
+        .await
+        .unwrap();
     world.store.always(DOWN);
     let (mut effects, mut acknowledged) = (0, 0);
     for _ in 0..40 {

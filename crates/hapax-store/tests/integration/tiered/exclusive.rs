@@ -190,7 +190,7 @@ async fn the_history_sees_no_shadow_of_false_positives() {
 #[tokio::test]
 async fn one_owner_at_a_time() {
     let world = World::new();
-    let exclusive = |name: &'static str| world.engine().ownership(Ownership::Exclusive).owner(name).build();
+    let exclusive = |name: &'static str| world.engine().ownership(Ownership::ExclusiveAs(name.into())).build();
     let first = exclusive("a").await.unwrap();
     let refused = exclusive("b").await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Conflict);
@@ -214,7 +214,7 @@ async fn an_owner_that_has_lost_the_store_stops() {
     assert!(is_fresh(&engine, "a").await, "it is renewed");
     // As after a long pause of the process.
     world.clock.advance(Duration::from_secs(60));
-    let other = world.engine().ownership(Ownership::Exclusive).owner("other").build().await.unwrap();
+    let other = world.engine().ownership(Ownership::ExclusiveAs("other".into())).build().await.unwrap();
     tokio::time::sleep(Duration::from_secs(10)).await;
     for _ in 0..2 {
         assert_eq!(engine.check("b").await.unwrap_err().kind(), ErrorKind::Conflict);

@@ -1,7 +1,6 @@
 //! Stores that fail, hang, answer late, or lose their answers.
 
 use super::*;
-use hapax::Certainty;
 use hapax_store::{BreakerState, ErrorKind, OnStoreError, TieredAttempt};
 use hapax_testing::store::Fault;
 
@@ -83,7 +82,13 @@ async fn one_request_that_fails_fails_alone() {
 async fn fail_closed_or_admit_and_say_so() {
     let world = World::new();
     let closed = world.engine().retries(0).build().await.unwrap();
-    let open = world.engine().retries(0).on_store_error(OnStoreError::Admit).build().await.unwrap();
+    let open = world
+        .engine()
+        .retries(0)
+        .policy("*", hapax_store::Policy::new().on_store_error(OnStoreError::Admit))
+        .build()
+        .await
+        .unwrap();
     assert!(is_fresh(&closed, "known").await && !is_fresh(&open, "known").await);
     for kind in TRANSIENT {
         world.store.always(Fault::Fails(kind));
@@ -92,14 +97,14 @@ async fn fail_closed_or_admit_and_say_so() {
         assert_eq!(closed.claim(&id).await.unwrap_err().kind(), kind);
         let verdict = open.check(&id).await.unwrap();
         assert!(verdict.is_fresh());
-        assert_eq!(verdict.certainty(), Certainty::Unverified);
+        assert!(!verdict.is_certain());
         // This process at least knows.
         assert!(open.check(&id).await.unwrap().is_duplicate());
         // The answers of memory are exact.
         for engine in [&closed, &open] {
             let verdict = engine.check("known").await.unwrap();
             assert!(verdict.is_duplicate());
-            assert_eq!(verdict.certainty(), Certainty::Exact);
+            assert!(verdict.is_certain());
         }
         match open.claim(format!("{id} claim")).await.unwrap() {
             TieredAttempt::Claimed(claim) => {
@@ -161,12 +166,12 @@ async fn an_engine_that_admits_starts_while_the_store_is_down() {
     world.store.always(Fault::Fails(ErrorKind::Unavailable));
     // An engine that does not gets an error, and an exclusive one never starts without its store.
     assert_eq!(world.engine().build().await.unwrap_err().kind(), ErrorKind::Unavailable);
-    let admits = || world.engine().on_store_error(OnStoreError::Admit);
+    let admits = || world.engine().policy("*", hapax_store::Policy::new().on_store_error(OnStoreError::Admit));
     let error = admits().ownership(hapax_store::Ownership::Exclusive).build().await.unwrap_err();
     assert!(error.kind() == ErrorKind::Unavailable && error.to_string().contains("owns the store"), "{error}");
 
     let engine = admits().build().await.unwrap();
-    assert_eq!(engine.check("a").await.unwrap().certainty(), Certainty::Unverified);
+    assert!(!engine.check("a").await.unwrap().is_certain());
     tokio::time::sleep(Duration::from_secs(60)).await;
     let calls = world.store.calls();
     tokio::time::sleep(Duration::from_secs(60)).await;
@@ -178,10 +183,10 @@ async fn an_engine_that_admits_starts_while_the_store_is_down() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     world.store.always(Fault::None);
-    assert_eq!(engine.check("b").await.unwrap().certainty(), Certainty::Unverified);
+    assert!(!engine.check("b").await.unwrap().is_certain());
     tokio::time::sleep(Duration::from_millis(1_001)).await;
     assert!(is_fresh(&engine, "c").await);
-    assert_eq!(engine.check("d").await.unwrap().certainty(), Certainty::Exact);
+    assert!(engine.check("d").await.unwrap().is_certain());
 }
 
 #[tokio::test(start_paused = true)]
@@ -189,8 +194,13 @@ async fn an_engine_that_started_without_its_store_finds_that_another_owns_it() {
     let world = World::new();
     let _owner = world.exclusive().await;
     world.store.always(Fault::Hangs);
-    let engine = world.engine().on_store_error(OnStoreError::Admit).build().await.unwrap();
-    assert_eq!(engine.check("a").await.unwrap().certainty(), Certainty::Unverified);
+    let engine = world
+        .engine()
+        .policy("*", hapax_store::Policy::new().on_store_error(OnStoreError::Admit))
+        .build()
+        .await
+        .unwrap();
+    assert!(!engine.check("a").await.unwrap().is_certain());
     world.store.always(Fault::None);
     tokio::time::sleep(Duration::from_secs(3)).await;
     let error = engine.check("b").await.unwrap_err();

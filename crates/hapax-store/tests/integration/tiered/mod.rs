@@ -45,8 +45,7 @@ impl Engines for World {
     async fn exclusive(&self) -> Engine {
         let engine = self
             .engine()
-            .ownership(hapax_store::Ownership::Exclusive)
-            .owner("test")
+            .ownership(hapax_store::Ownership::ExclusiveAs("test".into()))
             .history(1e-6, 100_000)
             .build()
             .await

@@ -50,7 +50,7 @@ async fn each_scope_has_its_failure_policy() {
 #[tokio::test]
 async fn in_a_shadow_everything_is_decided_and_nothing_is_dropped() {
     let world = World::new();
-    let engine = world.engine().shadow(true).build().await.unwrap();
+    let engine = world.engine().policy("*", hapax_store::Policy::new().shadow(true)).build().await.unwrap();
     let verdicts = engine.check_batch(["a", "a", "b"]).await;
     let verdicts: Vec<_> = verdicts.into_iter().map(|verdict| verdict.unwrap()).collect();
     assert!(verdicts.iter().all(|verdict| verdict.is_fresh()));

@@ -49,8 +49,9 @@ struct World {
 
 async fn engine(store: &Store, clock: TokioClock, ownership: Ownership) -> Engine {
     let engine = TieredDedup::builder(Arc::clone(store)).clock(clock).lease(LEASE).retention(RETENTION).expiry(None);
+    let is_exclusive = ownership == Ownership::Exclusive;
     let engine = engine.window(SECOND * 60).capacity(1_000).ownership(ownership).build().await.unwrap();
-    if matches!(ownership, Ownership::Exclusive) {
+    if is_exclusive {
         engine.warm().await.unwrap();
     }
     engine
@@ -267,7 +268,7 @@ async fn an_error_releases_it_or_is_kept_for_a_while_also_by_an_exclusive_engine
     for ownership in [Ownership::Shared, Ownership::Exclusive] {
         let clock = TokioClock(Instant::now());
         let store = Arc::new(FaultyStore::new(InMemoryStore::with_clock(clock)));
-        let engine = engine(&store, clock, ownership).await;
+        let engine = engine(&store, clock, ownership.clone()).await;
         let fails = |options| engine.run_with("a", options, || async { Err::<u32, _>("no".to_owned()) });
         for _ in 0..2 {
             assert!(matches!(fails(RunOptions::new()).await, Err(RunError::Function(error)) if error == "no"));

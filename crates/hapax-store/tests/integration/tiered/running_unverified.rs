@@ -25,7 +25,8 @@ fn connect((clock, records): &(TokioClock, Arc<InMemoryStore>)) -> (Connection, 
 #[tokio::test(start_paused = true)]
 async fn a_policy_that_admits_runs_it_without_a_store_and_returns_its_output() {
     let (connection, builder) = connect(&records());
-    let engine = builder.on_store_error(OnStoreError::Admit).build().await.unwrap();
+    let engine =
+        builder.policy("*", hapax_store::Policy::new().on_store_error(OnStoreError::Admit)).build().await.unwrap();
     let runs = AtomicU32::new(0);
     let run = || engine.run("a", "", || async { Ok::<_, String>(runs.fetch_add(1, Ordering::Relaxed)) });
     connection.always(Fault::Fails(ErrorKind::Unavailable));
@@ -43,7 +44,7 @@ async fn a_policy_that_admits_runs_it_without_a_store_and_returns_its_output() {
 #[tokio::test(start_paused = true)]
 async fn a_shadow_runs_it_each_time() {
     let (_, builder) = connect(&records());
-    let engine = builder.shadow(true).build().await.unwrap();
+    let engine = builder.policy("*", hapax_store::Policy::new().shadow(true)).build().await.unwrap();
     for call in 0..3 {
         assert_eq!(engine.run("a", "", || async { Ok::<_, String>(call) }).await.unwrap(), call);
     }

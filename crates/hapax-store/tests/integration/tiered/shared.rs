@@ -1,7 +1,7 @@
 //! Engines that share a store.
 
 use super::*;
-use hapax::{Certainty, Tier};
+use hapax::Tier;
 use hapax_store::{ClaimRequest, Claimed, ErrorKind, Hold, Ownership, RecordKey, Scope, Store as _};
 use hapax_testing::store::Fault;
 
@@ -12,7 +12,7 @@ async fn the_window_spares_the_store_and_the_store_decides() {
     let asked = world.store.requests();
     let verdict = here.check("a").await.unwrap();
     assert!(verdict.is_fresh());
-    assert_eq!((verdict.tier(), verdict.certainty()), (Tier::Store, Certainty::Exact));
+    assert_eq!((verdict.tier(), verdict.is_certain()), (Tier::Store, true));
     for _ in 0..10 {
         let verdict = here.check("a").await.unwrap();
         assert!(verdict.is_duplicate());
@@ -113,7 +113,6 @@ async fn options_that_cannot_be_are_refused() {
         (world.engine().max_waiting(0), "max_waiting"),
         (world.engine().expiry((Duration::ZERO, 1)), "expiry"),
         (world.engine().history(1e-6, 1_000), "history"),
-        (world.engine().owner("a"), "owner"),
         (world.engine().scope("a\nb"), "scope"),
         (world.engine().policy("a\nb", hapax_store::Policy::new()), "scope"),
         (world.engine().policy("a", hapax_store::Policy::new().lease(Duration::ZERO)), "lease"),

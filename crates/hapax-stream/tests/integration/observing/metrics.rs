@@ -204,7 +204,10 @@ fn claims_are_counted_by_how_they_end() {
 fn what_goes_wrong_is_counted() {
     recorded(async |world, snapshotter| {
         let rest = Duration::from_secs(5);
-        let engine = engine(world).retries(1).circuit_breaker(4, rest).on_store_error(OnStoreError::Admit);
+        let engine = engine(world)
+            .retries(1)
+            .circuit_breaker(4, rest)
+            .policy("*", hapax_store::Policy::new().on_store_error(OnStoreError::Admit));
         let engine = engine.policy("shadow", Policy::new().shadow(true)).build().await.unwrap();
         let shadow = engine.with_scope("shadow").unwrap();
         assert!(shadow.check("a").await.unwrap().is_fresh() && shadow.check("a").await.unwrap().is_fresh());

@@ -213,7 +213,13 @@ async fn faults_of_the_store_lose_nothing_and_nothing_runs_that_is_done() {
 #[tokio::test(start_paused = true)]
 async fn what_is_admitted_without_a_store_is_handled_and_acknowledged() {
     let world = World::new();
-    let engine = world.engine().on_store_error(OnStoreError::Admit).retries(0).build().await.unwrap();
+    let engine = world
+        .engine()
+        .policy("*", hapax_store::Policy::new().on_store_error(OnStoreError::Admit))
+        .retries(0)
+        .build()
+        .await
+        .unwrap();
     let mut broker = Broker::new(&world.store, Acks::Each);
     broker.lenient = true;
     let effects = Effects::new(&world.store);

@@ -74,7 +74,7 @@ impl World {
     }
 
     async fn exclusive(&self) -> Engine {
-        let engine = self.engine().ownership(hapax_store::Ownership::Exclusive).owner("test").history(1e-6, 100_000);
+        let engine = self.engine().ownership(hapax_store::Ownership::ExclusiveAs("test".into())).history(1e-6, 100_000);
         let engine = engine.build().await.unwrap();
         engine.warm().await.unwrap();
         engine
