@@ -1,9 +1,9 @@
 //! Long memory on a disk: sorted files that never change, *segments*, in a directory.
 //!
-//! In the order of the data: in [`write`], `sort` puts the events of a span in order, and `writer`
-//! makes a file of them. [`encoding`] has its bytes: `page`s, and the rest of the file (`format`,
-//! `filter`, `index`); `key` is what is kept of a digest and of a time. [`live`] has what counts:
-//! `set`, and what changes that: `seal_and_merge`, in steps (`merge`). In [`read`], `look` answers
+//! In the order of the data: in `write`, `sort` puts the events of a span in order, and `writer`
+//! makes a file of them. `encoding` has its bytes: `page`s, and the rest of the file (`format`,
+//! `filter`, `index`); `key` is what is kept of a digest and of a time. `live` has what counts:
+//! `set`, and what changes that: `seal_and_merge`, in steps (`merge`). In `read`, `look` answers
 //! questions, by each segment's filter and one page of those that may have the id (`segment`),
 //! which are read together (`page_reads`). `plan` decides what is merged and what has expired, and
 //! says what all of it takes. `source` is where bytes of files come from that are not here;

@@ -2,7 +2,6 @@
 
 use super::scenario::{Id, Op, Scenario, WINDOW_TICKS};
 use crate::digest::Digest;
-use crate::digest::Digest;
 use crate::id_set::IdSet;
 use crate::sync::explored::machine;
 use crate::window::Window;

@@ -189,7 +189,7 @@ fn block_numbers_without_time() {
         let numbers: Vec<u64> = line.split(' ').map(|field| field.parse().unwrap()).collect();
         for id in numbers[0]..numbers[0] + numbers[1] {
             profile.see(Int::from(id), None).unwrap();
-            if profile.records() % 100_000 == 0 {
+            if profile.records().is_multiple_of(100_000) {
                 running.push(profile.distinct());
             }
         }
