@@ -51,7 +51,8 @@ type Route<M> = Arc<dyn Fn(Delivery<M>) -> Routed + Send + Sync>;
 ///
 /// A message that has no kind is of an unknown one. A payload that cannot be parsed is put aside at
 /// once, with the reason, since no other attempt would parse it; so is one whose handler returns an
-/// error with [`GiveUp`] in its chain. Any other error is tried again, as consumers do.
+/// error with [`GiveUp`](crate::GiveUp) in its chain. Any other error is tried again, as consumers
+/// do.
 ///
 /// The reason is the parser's error, which may have a part of the payload in it: the first 1,024
 /// bytes of it are kept.
