@@ -119,6 +119,7 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
     _key bytea;
+    _locked text;
     _stored bigint;
     _head bigint;
     _transaction xid8 := pg_current_xact_id();
@@ -136,7 +137,8 @@ BEGIN
     END IF;
     -- In one order, so that two that store messages of the same keys do not wait in a circle.
     FOR _key IN SELECT DISTINCT k FROM unnest(_keys) k WHERE k IS NOT NULL ORDER BY k LOOP
-        PERFORM pg_advisory_xact_lock({queue_lock}(_name, _key));
+        -- An expression: PERFORM would be a query, for each key.
+        _locked := pg_advisory_xact_lock({queue_lock}(_name, _key));
     END LOOP;
     WITH given AS (
         SELECT g.id, g.key, g.payload, g.headers::text[] AS headers,
@@ -177,10 +179,12 @@ LANGUAGE plpgsql AS $$
 DECLARE
     _position bigint;
     _is_awake boolean;
+    _locked pg_catalog.text;
     _transaction pg_catalog.xid8 := pg_catalog.pg_current_xact_id();
 BEGIN
     IF _key IS NOT NULL THEN
-        PERFORM pg_catalog.pg_advisory_xact_lock({queue_lock}(_name, _key));
+        -- An expression: PERFORM would be a query.
+        _locked := pg_catalog.pg_advisory_xact_lock({queue_lock}(_name, _key));
     END IF;
     INSERT INTO {queue} (name, id, key, payload, headers, due_at, expires_at, later, kind, source, subject)
     VALUES (_name, _id, _key, _payload, _headers::pg_catalog.text[],
