@@ -6,7 +6,7 @@ use crate::{Backlog, Seen};
 use hapax_store::sync::Mutex;
 use metrics::{Counter, Gauge, Histogram, Unit, counter, gauge, histogram};
 use std::collections::HashMap;
-use std::sync::{Arc, Once};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 const MESSAGES: &str = "hapax_queue_messages_total";
@@ -174,10 +174,8 @@ impl Recorder {
 /// Counts the ids that a consumer has asked about. There is no handle to keep counters in; looking
 /// them up costs a microsecond, little beside a round trip.
 pub(crate) fn marked(consumer: &str, seen: &[Seen]) {
-    static DESCRIBED: Once = Once::new();
-    DESCRIBED.call_once(|| {
-        metrics::describe_counter!(ONCE, Unit::Count, "ids that were marked in transactions, or had been before");
-    });
+    // Each time: the recorder may be a new one.
+    metrics::describe_counter!(ONCE, Unit::Count, "ids that were marked in transactions, or had been before");
     let first = seen.iter().filter(|seen| seen.is_first()).count();
     for (ids, label) in [(first, "first"), (seen.len() - first, "duplicate")] {
         counter!(ONCE, "consumer" => consumer.to_owned(), "seen" => label).increment(ids as u64);
@@ -186,10 +184,7 @@ pub(crate) fn marked(consumer: &str, seen: &[Seen]) {
 
 /// Counts a message that a router of this consumer has sent this way.
 pub(crate) fn routed(consumer: &str, way: &'static str) {
-    static DESCRIBED: Once = Once::new();
-    DESCRIBED.call_once(|| {
-        metrics::describe_counter!(ROUTED, Unit::Count, "messages that a router has given to handlers, or not");
-    });
+    metrics::describe_counter!(ROUTED, Unit::Count, "messages that a router has given to handlers, or not");
     counter!(ROUTED, "consumer" => consumer.to_owned(), "way" => way).increment(1);
 }
 
