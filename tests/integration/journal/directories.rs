@@ -24,15 +24,19 @@ fn files_are_deleted_when_all_in_them_has_expired() {
 #[test]
 fn an_id_takes_at_most_24_bytes_on_the_disk() {
     let (directory, clock) = (Directory::new("bytes"), clock());
-    let dedup = directory.open(&clock);
-    const IDS: u64 = 200_000;
-    for id in 0..IDS {
+    // Whatever the machine does meanwhile, a block has the ids of 5 ms at 10,000 a second.
+    let options = JournalOptions::new().commit_interval(Duration::from_secs(3600));
+    let dedup = directory.builder(&clock, options).build().unwrap();
+    const IDS: u64 = 20_000;
+    for id in 1..=IDS {
         let _ = dedup.check(id.to_be_bytes());
         clock.advance(Duration::from_micros(100));
+        if id % 50 == 0 {
+            dedup.journal().unwrap().flush().unwrap();
+        }
     }
-    dedup.journal().unwrap().flush().unwrap();
     let bytes = dedup.stats().journal.unwrap().disk_bytes;
-    assert!(bytes <= 24 * IDS, "{} bytes an id", bytes as f64 / IDS as f64);
+    assert!((16 * IDS..=24 * IDS).contains(&bytes), "{} bytes an id", bytes as f64 / IDS as f64);
 }
 
 #[test]
