@@ -20,6 +20,10 @@ const SQL: [&str; 5] = [
 ];
 /// Takes the lock of the newest bucket: the same in both functions.
 const HOLD: &str = include_str!("migrations/hold.sql");
+/// Says so if this session does not know the newest slot yet: see `rotate.sql`.
+const UNKNOWN: &str = "            EXCEPTION WHEN check_violation THEN
+                RAISE EXCEPTION 'the buckets of marks are about to change' USING ERRCODE = 'serialization_failure';
+";
 const LOOK: &str = "
                     SELECT m.first_at INTO seen_at FROM {marks} m
                         WHERE m.slot = {slot} AND m.consumer = $1 AND m.id = $2;
@@ -41,6 +45,7 @@ pub(crate) fn made(tables: &Tables) -> String {
     let slots = tables.partition_prefix();
     SQL.concat()
         .replace("{hold}", HOLD)
+        .replace("{unknown}", UNKNOWN)
         .replace("{looks}", &looks(LOOK))
         .replace("{looks_batch}", &looks(LOOK_BATCH))
         .replace("{looks_forget}", &looks(LOOK_FORGET))
@@ -53,6 +58,7 @@ pub(crate) fn made(tables: &Tables) -> String {
         .replace("{slot_name}", bare(&slots))
         .replace("{handled_name}", bare(&tables.handled_prefix()))
         .replace("{slots_of}", &tables.function("slots_of"))
+        .replace("{slots_tell}", &tables.function("slots_tell"))
         .replace("{slots_make}", &tables.function("slots_make"))
         .replace("{handled_prefix}", &tables.handled_prefix())
         .replace("{handled}", &tables.handled())

@@ -126,6 +126,11 @@ impl Place {
         client.query_one(&sql, &[]).await.unwrap_or_else(|error| panic!("{sql}: {error}")).get(0)
     }
 
+    async fn text(&self, client: &Client, sql: &str) -> String {
+        let sql = sql.replace("{p}", &self.prefix);
+        client.query_one(&sql, &[]).await.unwrap_or_else(|error| panic!("{sql}: {error}")).get(0)
+    }
+
     async fn execute(&self, client: &Client, sql: &str) {
         let sql = sql.replace("{p}", &self.prefix);
         client.batch_execute(&sql).await.unwrap_or_else(|error| panic!("{sql}: {error:?}"));

@@ -57,9 +57,11 @@ BEGIN
             INSERT INTO {marks} (slot, consumer, id) SELECT (newest - 1) & {slot_mask}, $1, $2 FROM {state} s
                 WHERE s.one = 1 AND s.newest = newest AND s.is_double ON CONFLICT DO NOTHING;
             IF FOUND THEN
-                INSERT INTO {marks} (slot, consumer, id) VALUES (newest & {slot_mask}, $1, $2)
-                    ON CONFLICT DO NOTHING;
-                IF FOUND THEN RETURN NULL; END IF;
+                BEGIN
+                    INSERT INTO {marks} (slot, consumer, id) VALUES (newest & {slot_mask}, $1, $2)
+                        ON CONFLICT DO NOTHING;
+                    IF FOUND THEN RETURN NULL; END IF;
+{unknown}                END;
             END IF;
         END IF;
         -- The state has moved; or somebody has marked it, and is seen from now on.

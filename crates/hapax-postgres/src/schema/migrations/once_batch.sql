@@ -40,11 +40,13 @@ BEGIN
                 WHERE s.one = 1 AND s.newest = newest AND s.is_double ORDER BY u.id
                 ON CONFLICT DO NOTHING RETURNING m.id
             ) SELECT array_agg(w.id) INTO taken FROM written w;
-            WITH written AS (
-                INSERT INTO {marks} AS m (slot, consumer, id)
-                SELECT newest & {slot_mask}, $1, u.id FROM unnest(taken) u(id) ORDER BY u.id
-                ON CONFLICT DO NOTHING RETURNING m.id, m.first_at
-            ) SELECT array_agg(w.id), array_agg(w.first_at) INTO taken, taken_at FROM written w;
+            BEGIN
+                WITH written AS (
+                    INSERT INTO {marks} AS m (slot, consumer, id)
+                    SELECT newest & {slot_mask}, $1, u.id FROM unnest(taken) u(id) ORDER BY u.id
+                    ON CONFLICT DO NOTHING RETURNING m.id, m.first_at
+                ) SELECT array_agg(w.id), array_agg(w.first_at) INTO taken, taken_at FROM written w;
+{unknown}            END;
         END IF;
         RETURN QUERY SELECT u.id, (extract(epoch FROM u.at) * 1000000)::bigint, true
             FROM unnest(taken, taken_at) u(id, at);

@@ -25,6 +25,21 @@ EXCEPTION WHEN duplicate_table THEN
         slot, handled USING ERRCODE = 'duplicate_table';
 END $hapax$;
 
+-- Lets no other partition be made meanwhile, and has every session look up the partitions anew. The
+-- server loses a partition that comes while a session is looking them up: the session does not know
+-- it until it is told of another change. Whoever marks looks them up under the lock of a bucket. So
+-- when a bucket is closed, nobody is at it who began before the next one's slot was made; all others
+-- are told then, and none is left that would look into fewer slots than there are.
+CREATE OR REPLACE FUNCTION {slots_tell}() RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $hapax$
+BEGIN
+    LOCK TABLE ONLY {marks} IN SHARE UPDATE EXCLUSIVE MODE NOWAIT;
+    LOCK TABLE ONLY {handled} IN SHARE UPDATE EXCLUSIVE MODE NOWAIT;
+    -- What it is anyway: sessions are told of the statement, not of what it changes.
+    ALTER TABLE ONLY {marks} ALTER COLUMN slot SET STATISTICS -1;
+    ALTER TABLE ONLY {handled} ALTER COLUMN slot SET STATISTICS -1;
+END $hapax$;
+
 -- One step of what is due: a bucket is begun every so many microseconds, and is kept for so many
 -- after it was closed. What was done: 'made' (a slot), 'begun' (a double state), 'closed' (a single
 -- one again), 'left' (not looked at any more), 'emptied'; 'put off' if somebody is in the way;
@@ -39,6 +54,7 @@ DECLARE
     over integer;
     slots text;
     has_rows boolean := false;
+    is_due boolean;
     is_in_the_way boolean := false;
 BEGIN
     SELECT s.oldest, s.newest, s.is_double INTO state FROM {state} s WHERE s.one = 1
@@ -55,31 +71,33 @@ BEGIN
         WHERE greatest(b.opened_at, b.closed_at) > clock_timestamp();
     END IF;
 
-    IF state.is_double THEN
-        -- Nobody writes into the older one alone any more, and nobody will.
-        IF pg_try_advisory_xact_lock({lock}, state.newest - 1) THEN
-            UPDATE {buckets} b SET closed_at = clock_timestamp() WHERE b.bucket = state.newest - 1;
-            UPDATE {state} s SET is_double = false WHERE s.one = 1;
-            RETURN 'closed';
-        END IF;
-        is_in_the_way := true;
-    ELSIF EXISTS (SELECT FROM {buckets} b WHERE b.bucket = state.newest
-            AND b.opened_at + every * interval '1 microsecond' <= clock_timestamp()) THEN
-        IF EXISTS (SELECT FROM {buckets} b WHERE b.bucket <= state.newest + 1 - {slots}) THEN
-            -- All slots are in use: the newest grows until the oldest is over.
+    is_due := EXISTS (SELECT FROM {buckets} b WHERE b.bucket = state.newest
+        AND b.opened_at + every * interval '1 microsecond' <= clock_timestamp());
+    BEGIN
+        IF state.is_double THEN
+            -- Nobody writes into the older one alone any more, and nobody will.
+            IF pg_try_advisory_xact_lock({lock}, state.newest - 1) THEN
+                PERFORM {slots_tell}();
+                UPDATE {buckets} b SET closed_at = clock_timestamp() WHERE b.bucket = state.newest - 1;
+                UPDATE {state} s SET is_double = false WHERE s.one = 1;
+                RETURN 'closed';
+            END IF;
             is_in_the_way := true;
+        ELSIF EXISTS (SELECT FROM {buckets} b WHERE b.bucket <= state.newest + 1 - {slots}) THEN
+            -- All slots are in use: the newest grows until the oldest is over.
+            is_in_the_way := is_due;
         ELSE
-            BEGIN
-                -- A transaction's changes are seen before other sessions are told of its tables,
-                -- and its locks are held until these are told. So a slot is made in a transaction
-                -- of its own, and written into when whoever made it has let go of this lock.
-                LOCK TABLE ONLY {marks} IN SHARE UPDATE EXCLUSIVE MODE NOWAIT;
-                LOCK TABLE ONLY {handled} IN SHARE UPDATE EXCLUSIVE MODE NOWAIT;
-                slots := {slots_of}(state.newest + 1);
-                IF slots IS NULL THEN
-                    PERFORM {slots_make}(state.newest + 1);
-                    RETURN 'made';
-                END IF;
+            -- A transaction's changes are seen before other sessions are told of its tables, and
+            -- its locks are held until these are told. So a slot is made in a transaction of its
+            -- own, a bucket before it is needed, and written into when whoever made it has let go
+            -- of this lock.
+            slots := {slots_of}(state.newest + 1);
+            IF slots IS NULL THEN
+                PERFORM {slots_tell}();
+                PERFORM {slots_make}(state.newest + 1);
+                RETURN 'made';
+            ELSIF is_due THEN
+                PERFORM {slots_tell}();
                 -- Of somebody who wrote by an old state after it was emptied.
                 EXECUTE 'SELECT EXISTS (SELECT FROM ' || replace(slots, ', ', ') OR EXISTS (SELECT FROM ') || ')' INTO has_rows;
                 IF has_rows THEN
@@ -89,11 +107,11 @@ BEGIN
                 INSERT INTO {buckets} (bucket) VALUES (state.newest + 1);
                 UPDATE {state} s SET newest = s.newest + 1, is_double = true WHERE s.one = 1;
                 RETURN 'begun';
-            EXCEPTION WHEN lock_not_available THEN
-                is_in_the_way := true;
-            END;
+            END IF;
         END IF;
-    END IF;
+    EXCEPTION WHEN lock_not_available THEN
+        is_in_the_way := true;
+    END;
 
     -- Not looked at any more, if nobody writes into it, either.
     UPDATE {state} s SET oldest = s.oldest + 1

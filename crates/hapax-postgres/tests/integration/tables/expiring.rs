@@ -96,6 +96,13 @@ fn readers_put_steps_of_a_store_off_and_no_writer_waits() {
         assert!(begun > 1, "none has begun beside the reader");
         assert_eq!(admin.query_one(&has_first, &[]).await.unwrap().get::<_, i64>(0), 1, "it is read");
 
+        // Whoever looked the partitions up while one was made may have missed it: each beginning tells.
+        let told = format!(
+            "SELECT xmin::text FROM pg_attribute WHERE attrelid = '{table}_records'::regclass AND attname = 'bucket'"
+        );
+        let last = format!("SELECT xmin::text FROM {table}_buckets ORDER BY bucket DESC LIMIT 1");
+        assert_eq!(place.text(&admin, &told).await, place.text(&admin, &last).await);
+
         reader.batch_execute("COMMIT").await.unwrap();
         admin.batch_execute(&over).await.unwrap();
         until("the first is gone", async || {

@@ -109,6 +109,34 @@ fn readers_put_steps_off_and_no_writer_waits() {
     });
 }
 
+/// The server loses a partition that comes while a session is looking its partitions up (seen in a
+/// debugger that stopped it there): writes into it fail, and reads find nothing in it, until the
+/// session is told of another change. So each step, which is a transaction, tells all sessions.
+#[test]
+fn each_step_has_all_sessions_look_the_partitions_up_anew() {
+    Place::run(async |place| {
+        let client = place.client().await;
+        let due = "UPDATE {p}_mark_buckets SET opened_at = opened_at - interval '2 hours' WHERE bucket = 1";
+        place.execute(&client, due).await;
+        let told = async || {
+            let sql = "SELECT string_agg(xmin::text, ' ' ORDER BY attrelid) FROM pg_attribute
+                WHERE attrelid IN ('{p}_marks'::regclass, '{p}_handled'::regclass) AND attname = 'slot'";
+            place.text(&client, sql).await
+        };
+        let mut before = told().await;
+        for step in ["made", "begun", "closed", "made"] {
+            assert_eq!(place.text(&client, "SELECT {p}_rotate(3600000000, 216000000000)").await, step);
+            let now = told().await;
+            assert!(
+                before.split(' ').zip(now.split(' ')).all(|(before, now)| before != now),
+                "{step}: {before}, {now}"
+            );
+            before = now;
+        }
+        assert_eq!(place.text(&client, "SELECT {p}_rotate(3600000000, 216000000000)").await, "nothing");
+    });
+}
+
 /// Stops a writer that read the old state, while the next partition begins: only transactions with
 /// its ids wait for it.
 #[test]
