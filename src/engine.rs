@@ -206,9 +206,10 @@ impl Engine {
         // A duplicate must leave no trace in the window, or it would extend its id's stay.
         if self.unconfirmed == Unconfirmed::Duplicate && !self.refresh_on_duplicate {
             self.window.advance(at);
-            return match self.window.contains(digest, at.time) {
-                true => verdict(self.respect_claims(digest, Outcome::Duplicate, at), self.unconfirmed()),
-                false => self.unconfirmed(),
+            return if self.window.contains(digest, at.time) {
+                verdict(self.respect_claims(digest, Outcome::Duplicate, at), self.unconfirmed())
+            } else {
+                self.unconfirmed()
             };
         }
         match self.decide(digest, at) {

@@ -83,9 +83,10 @@ impl<T: Zeroed> Lines<T> {
         let take = || Some(next.fetch_add(1, Ordering::Relaxed)).filter(|part| *part < parts);
         #[expect(clippy::cast_possible_truncation, reason = "parts of memory that was reserved")]
         let populate = || std::iter::from_fn(take).try_for_each(|part| self.populate(part as usize, tier));
-        let threads = match parts < PARTS_ALONE {
-            true => 1,
-            false => std::thread::available_parallelism().map_or(1, |threads| threads.get().min(THREADS_MAX)),
+        let threads = if parts < PARTS_ALONE {
+            1
+        } else {
+            std::thread::available_parallelism().map_or(1, |threads| threads.get().min(THREADS_MAX))
         };
         std::thread::scope(|scope| {
             let spawn = |_| std::thread::Builder::new().name("hapax-memory".into()).spawn_scoped(scope, populate).ok();

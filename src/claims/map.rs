@@ -119,9 +119,12 @@ impl Map {
     /// `windows` is the window's time.
     pub(super) fn look(&self, request: &Request, windows: impl Fn() -> Timestamp) -> Option<Begun> {
         let in_flight = self.entries.get(&Name::of(request.id)).and_then(|entry| entry.answer(request));
-        in_flight.or_else(|| match self.fingerprints.differ(request.id, request.with_fingerprint, &windows) {
-            true => Some(Begun::Mismatch),
-            false => self.tombstones.is_done(request.id, windows).then_some(Begun::Done),
+        in_flight.or_else(|| {
+            if self.fingerprints.differ(request.id, request.with_fingerprint, &windows) {
+                Some(Begun::Mismatch)
+            } else {
+                self.tombstones.is_done(request.id, windows).then_some(Begun::Done)
+            }
         })
     }
 

@@ -17,9 +17,10 @@ impl Claims {
             let shard = self.shard(id);
             let mut map = shard.lock();
             // Where the window slides, this may only mean that the id was asked for again.
-            match done.slides() && map.fingerprints.len() > 0 && done.contains(id) {
-                true => drop(map.fingerprints.extend(id, done.until(), || done.now())),
-                false => drop(map.fingerprints.remove(id, || done.now())),
+            if done.slides() && map.fingerprints.len() > 0 && done.contains(id) {
+                map.fingerprints.extend(id, done.until(), || done.now());
+            } else {
+                map.fingerprints.remove(id, || done.now());
             }
             shard.publish(&map);
         }

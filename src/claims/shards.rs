@@ -218,13 +218,14 @@ impl Claims {
             }
             // The id is for the checks that have inserted it: the first of them gets it. If it is
             // gone from the window, no check is known to have it.
-            Known::Free => match done.insert(id) || inserted {
-                true => {
+            Known::Free => {
+                if done.insert(id) || inserted {
                     map.tombstones.keep_done(id, done.until(), false);
                     Outcome::Fresh
+                } else {
+                    Outcome::Duplicate
                 }
-                false => Outcome::Duplicate,
-            },
+            }
         };
         match answer {
             Outcome::Fresh => map.was_forgotten(id, done),

@@ -63,10 +63,7 @@ pub(crate) fn go_on(
     let by_wall = i128::from(now.wall_nanos) - i128::from(machine.wall_nanos);
     let is_known = same_boot && machine.boot_nanos != 0 && now.boot_nanos >= machine.boot_nanos;
     // The least that can have passed, if it is unknown: nothing.
-    let elapsed = match is_known {
-        true => i128::from(now.boot_nanos - machine.boot_nanos),
-        false => by_wall.max(0),
-    };
+    let elapsed = if is_known { i128::from(now.boot_nanos - machine.boot_nanos) } else { by_wall.max(0) };
     let start = engine + Duration::from_nanos(elapsed.try_into().unwrap_or(u64::MAX));
     let step = by_wall - elapsed;
     let by = Duration::from_nanos(step.unsigned_abs().try_into().unwrap_or(u64::MAX));

@@ -250,10 +250,7 @@ impl Engine {
     /// Returns the set of a chunk's ids that are claimed, before the window is asked.
     #[inline(always)]
     pub(crate) fn claimed_of(&self, chunk: &Chunk) -> IdSet {
-        match self.claims.are_used() {
-            false => IdSet::EMPTY,
-            true => self.look_for_claims(chunk),
-        }
+        if self.claims.are_used() { self.look_for_claims(chunk) } else { IdSet::EMPTY }
     }
 
     #[inline(never)]
@@ -275,9 +272,10 @@ impl Engine {
     /// Returns whether the id is fresh, a duplicate or claimed, once the window was asked.
     #[inline(always)]
     pub(crate) fn respect_claims(&self, id: Digest, answer: Outcome, at: Reading) -> Outcome {
-        match self.claims.are_used() {
-            false => answer,
-            true => self.claims.confirm(id, answer, &At(self, at), || self.clock.now().time),
+        if self.claims.are_used() {
+            self.claims.confirm(id, answer, &At(self, at), || self.clock.now().time)
+        } else {
+            answer
         }
     }
 
@@ -286,10 +284,7 @@ impl Engine {
     #[inline(always)]
     pub(crate) fn respect_claims_of(&self, chunk: &Chunk, asked: IdSet, found: Respected, at: Reading) -> Respected {
         debug_assert!(found.fresh.difference(asked).is_empty() && found.in_progress.intersection(asked).is_empty());
-        match self.claims.are_used() {
-            false => found,
-            true => self.confirm_chunk(chunk, asked, found, at),
-        }
+        if self.claims.are_used() { self.confirm_chunk(chunk, asked, found, at) } else { found }
     }
 
     #[inline(never)]

@@ -82,15 +82,12 @@ impl Engine {
     /// it.
     fn times(&self, at: Reading) -> QuestionTimes {
         let asked = self.no_later_than_events(at.time);
-        match self.stream_time.is_by_clock() || self.stream_time.is_by_events() {
-            true => {
-                let latest = self.window.no_earlier(asked);
-                QuestionTimes { at: asked, latest, window: latest.max(at.time) }
-            }
-            false => {
-                let latest = self.window.latest_start().unwrap_or_default();
-                QuestionTimes { at: asked, latest, window: latest }
-            }
+        if self.stream_time.is_by_clock() || self.stream_time.is_by_events() {
+            let latest = self.window.no_earlier(asked);
+            QuestionTimes { at: asked, latest, window: latest.max(at.time) }
+        } else {
+            let latest = self.window.latest_start().unwrap_or_default();
+            QuestionTimes { at: asked, latest, window: latest }
         }
     }
 

@@ -122,9 +122,10 @@ impl Engine {
             self.clock.set_by_events(latest);
             return None;
         }
-        let (start, step) = match obeys(Rule::GoOn) {
-            true => go_on(from.left, latest, now, self.window.tick()),
-            false => (self.clock.now().time, None),
+        let (start, step) = if obeys(Rule::GoOn) {
+            go_on(from.left, latest, now, self.window.tick())
+        } else {
+            (self.clock.now().time, None)
         };
         self.stream_time.resume(Resumed::Clock);
         let is_ours = self.clock.set(start);

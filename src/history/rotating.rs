@@ -196,10 +196,7 @@ impl HistoryTier {
     pub(crate) fn look(&self, digest: Digest) -> Look {
         let pattern = for_shape!(self.shape, self.pattern(digest));
         let mut look = Look { index: scale(digest.place, self.blocks.len()), pattern, seen: false };
-        look.seen = match self.shape.words == WORDS {
-            true => self.is_in::<WORDS>(&look),
-            false => self.is_in::<2>(&look),
-        };
+        look.seen = if self.shape.words == WORDS { self.is_in::<WORDS>(&look) } else { self.is_in::<2>(&look) };
         look
     }
 
@@ -248,19 +245,17 @@ impl HistoryTier {
     /// Remembers a digest that was looked for; the time is given as a [`tick`](Self::tick).
     #[inline(always)]
     pub(crate) fn insert_looked(&self, look: &Look, now: u64) {
-        match self.shape.words == WORDS {
-            true => self.insert_by::<WORDS>(look, now),
-            false => self.insert_by::<2>(look, now),
-        }
+        if self.shape.words == WORDS { self.insert_by::<WORDS>(look, now) } else { self.insert_by::<2>(look, now) }
     }
 
     /// Remembers those of a chunk of digests that are in a set. `meanwhile` is called once for each
     /// look.
     #[inline(always)]
     pub(crate) fn insert_chunk(&self, looks: &[Look], set: IdSet, now: u64, meanwhile: impl FnMut()) {
-        match self.shape.words == WORDS {
-            true => self.insert_each::<WORDS>(looks, set, now, meanwhile),
-            false => self.insert_each::<2>(looks, set, now, meanwhile),
+        if self.shape.words == WORDS {
+            self.insert_each::<WORDS>(looks, set, now, meanwhile);
+        } else {
+            self.insert_each::<2>(looks, set, now, meanwhile);
         }
     }
 

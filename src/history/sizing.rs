@@ -68,10 +68,7 @@ impl Size {
     /// Returns the false-positive rate of one generation that holds this many ids.
     pub fn rate_with(&self, ids: f64) -> f64 {
         let load = ids / self.blocks as f64;
-        match load > LOAD_MAX as f64 {
-            true => 1.0,
-            false => rate_at(self.shape, load, known_full_words(self.shape.bits)),
-        }
+        if load > LOAD_MAX as f64 { 1.0 } else { rate_at(self.shape, load, known_full_words(self.shape.bits)) }
     }
 }
 

@@ -231,16 +231,13 @@ impl Journal {
             // A child's memory is its own.
             return forget();
         }
-        match obeys(Rule::ForgottenAsOne) {
-            true => {
-                meanwhile(Place::ToBeForgotten);
-                self.shared.append_forgotten(at, id, forget);
-            }
-            false => {
-                self.shared.append_forgotten(at, id, || ());
-                meanwhile(Place::ToBeForgotten);
-                forget();
-            }
+        if obeys(Rule::ForgottenAsOne) {
+            meanwhile(Place::ToBeForgotten);
+            self.shared.append_forgotten(at, id, forget);
+        } else {
+            self.shared.append_forgotten(at, id, || ());
+            meanwhile(Place::ToBeForgotten);
+            forget();
         }
     }
 

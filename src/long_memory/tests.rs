@@ -230,13 +230,12 @@ fn asked_while_it_is_forgotten(in_batch: bool) -> [bool; 2] {
     world.pass(300);
     let another = dedup.clone();
     at(Place::Inserted, move || assert_eq!(another.forget("a"), Forgotten::Entirely));
-    let asked = match in_batch {
-        false => dedup.check("a").is_fresh(),
-        true => {
-            let mut verdicts = Vec::new();
-            dedup.check_batch(["b", "a"], &mut verdicts);
-            verdicts[1].is_fresh()
-        }
+    let asked = if in_batch {
+        let mut verdicts = Vec::new();
+        dedup.check_batch(["b", "a"], &mut verdicts);
+        verdicts[1].is_fresh()
+    } else {
+        dedup.check("a").is_fresh()
     };
     [asked, dedup.check("a").is_fresh()]
 }

@@ -162,10 +162,11 @@ impl LongTier {
         let look_again = || self.sealing.forgotten.of(&asked);
         let after = obeys(Rule::StateAgain).then(look_again);
         let mut answers = Vec::with_capacity(asked.len());
-        match self.sealing.is_void() {
-            true => answers.resize(asked.len(), Answer::Unknown),
+        if self.sealing.is_void() {
+            answers.resize(asked.len(), Answer::Unknown);
+        } else {
             // An error is that of the answers in doubt.
-            false => drop(self.sealing.segments.look(&asked, asked_at.at, &mut answers)),
+            drop(self.sealing.segments.look(&asked, asked_at.at, &mut answers));
         }
         let after = after.unwrap_or_else(look_again);
         let is_behind = if obeys(Rule::LagFirst) { is_behind } else { self.sealing.is_behind(asked_at.window) };

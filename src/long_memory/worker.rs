@@ -125,11 +125,12 @@ mod tests {
             assert!(dedup.check(format!("a {is_merging}")).is_fresh());
             world.pass(WINDOW.as_secs() / 2);
             let called = Some((now(), now()));
-            let seal = |due| match is_merging {
-                false => told.turn(sealing, due).unwrap(),
-                true => {
+            let seal = |due| {
+                if is_merging {
                     told.state.lock().unwrap().due = due;
                     assert!(told.seal_meanwhile(sealing));
+                } else {
+                    told.turn(sealing, due).unwrap();
                 }
             };
             seal(called);

@@ -58,9 +58,10 @@ impl Mount {
     /// the mount's own group is used, a container's.
     fn directory(&self, path: &str) -> PathBuf {
         let below = Path::new(path).strip_prefix(&self.root).unwrap_or(Path::new(""));
-        match below.components().all(|part| matches!(part, Component::Normal(_))) {
-            true => self.point.join(below),
-            false => self.point.clone(),
+        if below.components().all(|part| matches!(part, Component::Normal(_))) {
+            self.point.join(below)
+        } else {
+            self.point.clone()
         }
     }
 }

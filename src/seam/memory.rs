@@ -139,9 +139,12 @@ impl Memory {
             let fresh = part.iter().zip(&verdicts).filter(|(_, verdict)| is_fresh(**verdict));
             self.witness.learn_all(&fresh.map(|(id, _)| *id).collect::<Vec<_>>(), at);
             let known = self.witness.knows_all(part, at);
-            guesses.extend(verdicts.drain(..).zip(known).map(|(verdict, known)| match verdict.is_certain() {
-                true if known || !verdict.is_duplicate() => Guess::Certain(verdict),
-                _ => Guess::Maybe,
+            guesses.extend(verdicts.drain(..).zip(known).map(|(verdict, known)| {
+                if verdict.is_certain() && (known || !verdict.is_duplicate()) {
+                    Guess::Certain(verdict)
+                } else {
+                    Guess::Maybe
+                }
             }));
         }
         guesses

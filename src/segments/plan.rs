@@ -87,9 +87,10 @@ pub(super) fn is_out(time: Timestamp, now: Timestamp, retention: Duration) -> bo
 /// A segment goes only if all older ones do: it may have what undoes their records.
 pub(super) fn plan_expiry(lasts: &[Option<Timestamp>], now: Timestamp, retention: Duration) -> Vec<usize> {
     let has_expired = |last: &Option<Timestamp>| last.is_none_or(|last| is_out(last, now, retention));
-    match obeys(Rule::OldestFirst) {
-        true => (0..lasts.iter().take_while(|last| has_expired(last)).count()).collect(),
-        false => (0..lasts.len()).filter(|i| has_expired(&lasts[*i])).collect(),
+    if obeys(Rule::OldestFirst) {
+        (0..lasts.iter().take_while(|last| has_expired(last)).count()).collect()
+    } else {
+        (0..lasts.len()).filter(|i| has_expired(&lasts[*i])).collect()
     }
 }
 

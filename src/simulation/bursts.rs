@@ -49,9 +49,10 @@ impl World {
         // Eight deviations: exceeded once in more sequences than will ever be run.
         let expected = history.rate() * BURST as f64;
         let most = expected + 8.0 * expected.sqrt() + 8.0;
-        match wrong as f64 > most {
-            true => Err(format!("of {BURST} new ids {wrong} were known to the history, at most {most} are its rate")),
-            false => Ok(()),
+        if wrong as f64 > most {
+            Err(format!("of {BURST} new ids {wrong} were known to the history, at most {most} are its rate"))
+        } else {
+            Ok(())
         }
     }
 

@@ -64,9 +64,10 @@ impl World {
             *belief = belief.map(State::not_retained);
         }
         if answer == Answer::Fresh || answer == Answer::FreshGuess || rules.refresh {
-            match self.config.deferred {
-                false => self.journaled(id),
-                true => self.deferred.push((Some(id), self.dedup().prepare(name(id)), verdict)),
+            if self.config.deferred {
+                self.deferred.push((Some(id), self.dedup().prepare(name(id)), verdict));
+            } else {
+                self.journaled(id);
             }
         }
         Ok(())
@@ -125,12 +126,11 @@ impl World {
         let belief = &mut self.beliefs[id as usize];
         let states = belief.states().iter().filter(|state| state.contains(now, &rules).contains(&answer)).copied();
         let left = Belief::of(states.collect::<Vec<_>>());
-        match left.states().is_empty() {
-            true => Err(format!("contains({id}) is {answer:?} at {now:?}: {belief:?}")),
-            false => {
-                *belief = left;
-                Ok(())
-            }
+        if left.states().is_empty() {
+            Err(format!("contains({id}) is {answer:?} at {now:?}: {belief:?}"))
+        } else {
+            *belief = left;
+            Ok(())
         }
     }
 
@@ -171,7 +171,7 @@ impl World {
         if let Some(id) = beside {
             let (dedup, seen) = (self.dedup().clone(), Rc::clone(&seen));
             at(Place::Clearing, move || {
-                *seen.borrow_mut() = Some((dedup.check(name(id)), dedup.journal().unwrap().flush()))
+                *seen.borrow_mut() = Some((dedup.check(name(id)), dedup.journal().unwrap().flush()));
             });
         }
         self.dedup().clear();
@@ -185,17 +185,16 @@ impl World {
         }
         let seen = seen.take();
         if let Some((id, (verdict, flushed))) = beside.zip(seen) {
-            match verdict.is_duplicate() {
+            if verdict.is_duplicate() {
                 // For its id, the check came before the clearing; it may have let the id slide, or
                 // not.
-                true => {
-                    let rules = self.rules;
-                    let accepted = Belief::default().map(|state| state.accepted(now, &rules, None));
-                    let both = [Belief::default().states(), accepted.states()].concat();
-                    self.beliefs[id as usize] = Belief::of(both);
-                    self.journaled(id);
-                }
-                false => self.judge_check(id, verdict, now)?,
+                let rules = self.rules;
+                let accepted = Belief::default().map(|state| state.accepted(now, &rules, None));
+                let both = [Belief::default().states(), accepted.states()].concat();
+                self.beliefs[id as usize] = Belief::of(both);
+                self.journaled(id);
+            } else {
+                self.judge_check(id, verdict, now)?;
             }
             self.flushed(flushed)?;
         }

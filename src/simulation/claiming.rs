@@ -75,9 +75,10 @@ impl World {
             Attempt::InProgress { .. } => {
                 self.note(format_args!("claim {id} in progress"));
                 let same = self.in_flight[at].is_some_and(|claim| !differ(claim.fingerprint, fingerprint));
-                return match may && same {
-                    true => Ok(()),
-                    false => Err(format!("id {id} is in progress: {:?} at {clock}", self.in_flight[at])),
+                return if may && same {
+                    Ok(())
+                } else {
+                    Err(format!("id {id} is in progress: {:?} at {clock}", self.in_flight[at]))
                 };
             }
             Attempt::TooMany => return Err("too many claims".to_string()),

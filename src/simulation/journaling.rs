@@ -67,9 +67,10 @@ impl World {
             let journal = &mut self.journal;
             journal.appended += 1;
             // The state as it was, if the journal had failed.
-            let all = Belief::of(match appended.is_ok() {
-                true => accepted.states().to_vec(),
-                false => [accepted.states(), last(&journal.logs[id as usize]).states()].concat(),
+            let all = Belief::of(if appended.is_ok() {
+                accepted.states().to_vec()
+            } else {
+                [accepted.states(), last(&journal.logs[id as usize]).states()].concat()
             });
             journal.logs[id as usize].push((journal.appended, all.clone()));
             let ever = &mut journal.ever[id as usize];
@@ -142,12 +143,11 @@ impl World {
 
     /// Flushes, if nothing prevents it.
     pub(super) fn flush_if_it_can(&mut self) -> Result<(), Wrong> {
-        match self.journal.may_fail() {
-            true => Err("the journal has failed, or may".to_string()),
-            false => {
-                self.checkpoint()?;
-                self.flush()
-            }
+        if self.journal.may_fail() {
+            Err("the journal has failed, or may".to_string())
+        } else {
+            self.checkpoint()?;
+            self.flush()
         }
     }
 
@@ -225,10 +225,7 @@ impl JournalModel {
     /// is gone with the directory.
     fn all_is_written(&mut self, and_gone: bool) {
         self.durable = self.appended;
-        match and_gone {
-            true => self.checkpoints.truncate(1),
-            false => drop(self.checkpoints.drain(..self.checkpoints.len() - 1)),
-        }
+        if and_gone { self.checkpoints.truncate(1) } else { drop(self.checkpoints.drain(..self.checkpoints.len() - 1)) }
     }
 
     /// Returns what was appended by the checkpoint that an engine has come back to.

@@ -100,9 +100,12 @@ fn be_silent() {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let before = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |panic| match SILENT.get() {
-            true => PLACE.set(panic.location().map(ToString::to_string).unwrap_or_default()),
-            false => before(panic),
+        std::panic::set_hook(Box::new(move |panic| {
+            if SILENT.get() {
+                PLACE.set(panic.location().map(ToString::to_string).unwrap_or_default());
+            } else {
+                before(panic);
+            }
         }));
     });
     SILENT.set(true);

@@ -58,10 +58,8 @@ impl World {
         let unknown = damaged || was_gone || (left == Left::Damaged && reports) || left == Left::Cut;
         let before = self.journal.durable;
         let checkpoint = checkpoint_of(&dedup)?;
-        let by_then = match self.config.checkpoints && !unknown {
-            true => Some(self.journal.appended_by(checkpoint, left)?),
-            false => None,
-        };
+        let by_then =
+            if self.config.checkpoints && !unknown { Some(self.journal.appended_by(checkpoint, left)?) } else { None };
         let rules = rules(&self.config, length, &dedup);
         for id in 0..IDS as usize {
             let log = &self.journal.logs[id];
@@ -90,17 +88,19 @@ impl World {
             });
             // In a shorter window an id that slid was accepted twice, and the fingerprint belongs
             // to the first time.
-            let belief = match self.config.refresh && window < self.rules.window {
-                true => Belief::of(belief.states().iter().flat_map(|state| [*state, state.without_fingerprint()])),
-                false => belief,
+            let belief = if self.config.refresh && window < self.rules.window {
+                Belief::of(belief.states().iter().flat_map(|state| [*state, state.without_fingerprint()]))
+            } else {
+                belief
             };
             // In a longer one an id that was accepted again looks as if it had slid, with its
             // fingerprint.
-            let belief = match self.config.refresh && window > self.rules.window {
-                true => Belief::of(belief.states().iter().flat_map(|state| {
+            let belief = if self.config.refresh && window > self.rules.window {
+                Belief::of(belief.states().iter().flat_map(|state| {
                     [*state].into_iter().chain((0..3).map(|fingerprint| state.with_fingerprint(fingerprint)))
-                })),
-                false => belief,
+                }))
+            } else {
+                belief
             };
             self.journal.logs[id] = vec![(0, belief.clone())];
             self.journal.ever[id] =

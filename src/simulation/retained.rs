@@ -45,9 +45,10 @@ impl State {
 
     /// Returns the state after segments have known it: the window has it again.
     fn found(self, now: Moment, rules: &Rules) -> Self {
-        match rules.refresh {
-            true => self.expired().accepted(now, rules, self.done.and_then(|done| done.fingerprint)),
-            false => State { done: self.done.map(|done| Done { inserted: now.latest, ..done }), ..self },
+        if rules.refresh {
+            self.expired().accepted(now, rules, self.done.and_then(|done| done.fingerprint))
+        } else {
+            State { done: self.done.map(|done| Done { inserted: now.latest, ..done }), ..self }
         }
     }
 

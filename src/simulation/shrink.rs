@@ -30,10 +30,7 @@ fn with_fewer_ops(mut least: Sequence, fails: &impl Fn(&Sequence) -> bool) -> Se
             let end = (start + size).min(least.ops.len());
             let ops = [&least.ops[..start], &least.ops[end..]].concat();
             let tried = Sequence { config: least.config, ops };
-            match fails(&tried) {
-                true => least = tried,
-                false => start = end,
-            }
+            if fails(&tried) { least = tried } else { start = end }
         }
         size /= 2;
     }

@@ -81,10 +81,7 @@ impl World {
             return self.check(&[id], None);
         }
         // Events count from 2020; the wall clock is of 2026.
-        let base = match self.stream.began {
-            true => self.stream.latest - self.stream.offset.0,
-            false => Machine::FIRST_EVENT,
-        };
+        let base = if self.stream.began { self.stream.latest - self.stream.offset.0 } else { Machine::FIRST_EVENT };
         let at = base.saturating_add_signed(ahead);
         let late = self.stream.began.then(|| {
             let internal = (at + self.stream.offset.0, at + self.stream.offset.1);

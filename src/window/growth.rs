@@ -235,9 +235,10 @@ impl Growth {
     fn take_over(&self) {
         let abandoned = {
             let mut state = self.state();
-            match std::mem::take(&mut state.is_abandoned) {
-                true => (state.under_way.take(), std::mem::take(&mut state.releasing)),
-                false => return,
+            if std::mem::take(&mut state.is_abandoned) {
+                (state.under_way.take(), std::mem::take(&mut state.releasing))
+            } else {
+                return;
             }
         };
         let (under_way, releasing) = abandoned;

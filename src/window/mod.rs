@@ -204,21 +204,21 @@ impl Window {
         first.prefetch(id.bucket);
         let tick = self.tick_at(at);
         let roster = tables.roster();
-        match roster.is_first_alone() {
-            true => self.check_in(first, id, roster, digest, at, tick),
-            false => self.check_later(roster, digest, at, tick),
+        if roster.is_first_alone() {
+            self.check_in(first, id, roster, digest, at, tick)
+        } else {
+            self.check_later(roster, digest, at, tick)
         }
     }
 
     /// Checks a digest in a window that has grown, or is growing.
     #[inline(never)]
     fn check_later(&self, roster: Roster, digest: Digest, at: Reading, tick: Tick) -> Outcome {
-        match roster.is_single() {
-            true => {
-                let newest = self.tables().memory(roster.newest());
-                self.check_in(newest, table_set::tables::place(&newest, digest), roster, digest, at, tick)
-            }
-            false => self.check_across(digest, at, None),
+        if roster.is_single() {
+            let newest = self.tables().memory(roster.newest());
+            self.check_in(newest, table_set::tables::place(&newest, digest), roster, digest, at, tick)
+        } else {
+            self.check_across(digest, at, None)
         }
     }
 

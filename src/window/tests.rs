@@ -57,7 +57,7 @@ impl Model {
         match outcome {
             Outcome::Fresh => self.missed += u64::from(age.is_some_and(|age| age < 100 * SECOND)),
             Outcome::Duplicate => {
-                assert!(age.is_some_and(|age| age < 102 * SECOND), "{id}: a duplicate of age {age:?}")
+                assert!(age.is_some_and(|age| age < 102 * SECOND), "{id}: a duplicate of age {age:?}");
             }
             Outcome::InProgress => panic!("{id}: nobody claims"),
             Outcome::Refused(_) => panic!("{id}: a window takes every time"),
@@ -135,16 +135,14 @@ fn run(window: &Window, ops: &[Op], refresh: bool) {
             Op::Contains(id) => {
                 // A look sets no time: later operations may have an earlier one.
                 let age = model.accepted.get(id).map(|accepted| model.now.max(given) - accepted);
-                match window.contains(digest(*id), at) {
-                    true => assert!(age.is_some_and(|age| age < 102 * SECOND)),
+                if window.contains(digest(*id), at) {
+                    assert!(age.is_some_and(|age| age < 102 * SECOND));
+                } else {
                     // An id that was evicted is missing here and shows as missed when it is
                     // checked.
-                    false => {
-                        assert!(
-                            age.is_none_or(|age| age >= 100 * SECOND)
-                                || window.tables().shared.counters.evicted_live() > 0
-                        )
-                    }
+                    assert!(
+                        age.is_none_or(|age| age >= 100 * SECOND) || window.tables().shared.counters.evicted_live() > 0
+                    );
                 }
             }
             Op::Forget(id) => {
@@ -282,7 +280,7 @@ fn an_idle_window_comes_to_rest() {
     let window = Window::new(Duration::from_secs(100), 100_000).unwrap();
     for second in 0..200 {
         (0..500).for_each(|id| {
-            assert_eq!(window.check(digest(second * 500 + id), Timestamp::from_secs(second)), Outcome::Fresh)
+            assert_eq!(window.check(digest(second * 500 + id), Timestamp::from_secs(second)), Outcome::Fresh);
         });
     }
     assert_eq!(window.stats(Timestamp::from_secs(199)).live, 100 * 500);

@@ -87,12 +87,13 @@ impl World {
         let count = self.random.within(1, 300);
         let share_new = [0, 50, 95, 100][self.random.below(4) as usize];
         let recent = self.random.within(100, 20_000);
-        let id = |world: &mut World| match world.random.percent(share_new) {
-            true => {
+        let id = |world: &mut World| {
+            if world.random.percent(share_new) {
                 world.given += 1;
                 world.given
+            } else {
+                world.given.saturating_sub(world.random.below(recent))
             }
-            false => world.given.saturating_sub(world.random.below(recent)),
         };
         (0..count).map(|_| id(self)).collect()
     }
@@ -128,9 +129,10 @@ impl World {
 
     fn check(&mut self) {
         let (ids, dedup, mut verdicts) = (self.some(), self.dedup(), Vec::new());
-        match self.random.percent(80) {
-            true => dedup.check_batch(ids.iter().map(|id| Int::from(*id)), &mut verdicts),
-            false => verdicts.extend(ids.iter().map(|id| dedup.check(Int::from(*id)))),
+        if self.random.percent(80) {
+            dedup.check_batch(ids.iter().map(|id| Int::from(*id)), &mut verdicts);
+        } else {
+            verdicts.extend(ids.iter().map(|id| dedup.check(Int::from(*id))));
         }
         ids.iter().zip(&verdicts).for_each(|(id, verdict): (_, &Verdict)| self.judge(*id, verdict.is_fresh()));
     }
@@ -149,9 +151,10 @@ impl World {
         ids.sort_unstable();
         ids.dedup();
         let (dedup, mut attempts) = (self.dedup(), Vec::new());
-        match self.random.percent(50) {
-            true => dedup.claim_batch(ids.iter().map(|id| Int::from(*id)), &mut attempts),
-            false => attempts.extend(ids.iter().map(|id| dedup.claim(Int::from(*id)))),
+        if self.random.percent(50) {
+            dedup.claim_batch(ids.iter().map(|id| Int::from(*id)), &mut attempts);
+        } else {
+            attempts.extend(ids.iter().map(|id| dedup.claim(Int::from(*id))));
         }
         for (id, attempt) in ids.into_iter().zip(attempts) {
             match attempt {

@@ -113,9 +113,10 @@ impl Compared {
             By::Events => self.dedup.check_first_seen_at(id, at),
             _ => self.dedup.check_first_seen(id),
         };
-        match verdict.is_duplicate() {
-            true => self.judge(id, first),
-            false => assert_eq!(first, None, "{}", self.what()),
+        if verdict.is_duplicate() {
+            self.judge(id, first);
+        } else {
+            assert_eq!(first, None, "{}", self.what());
         }
         self.note(id, verdict);
     }

@@ -127,10 +127,8 @@ impl World {
     /// Checks the id as `Engine::decide` does.
     fn check(&self, now: Timestamp) -> Answer {
         let outcome = if self.mark.insert(ID) { Outcome::Fresh } else { Outcome::Duplicate };
-        let outcome = match self.claims.are_used() {
-            false => outcome,
-            true => self.claims.confirm(ID, outcome, &self.mark, || now),
-        };
+        let outcome =
+            if self.claims.are_used() { self.claims.confirm(ID, outcome, &self.mark, || now) } else { outcome };
         match outcome {
             Outcome::Fresh => Answer::Fresh,
             Outcome::Duplicate => Answer::Duplicate,

@@ -58,10 +58,7 @@ impl Positions {
 
 /// Returns an error if something is larger than it may be.
 pub(crate) fn too_large(what: &'static str, got: usize, max: usize) -> Result<(), JournalError> {
-    match got <= max {
-        true => Ok(()),
-        false => Err(JournalError::TooLarge { what, got: got as u64, max: max as u64 }),
-    }
+    if got <= max { Ok(()) } else { Err(JournalError::TooLarge { what, got: got as u64, max: max as u64 }) }
 }
 
 #[cfg(test)]

@@ -403,9 +403,6 @@ impl World {
         if !self.directories.contains_key(parent(path)) {
             return Err(io::ErrorKind::NotFound.into());
         }
-        match self.entries.contains_key(path) {
-            true => Err(io::ErrorKind::AlreadyExists.into()),
-            false => Ok(()),
-        }
+        if self.entries.contains_key(path) { Err(io::ErrorKind::AlreadyExists.into()) } else { Ok(()) }
     }
 }

@@ -67,10 +67,7 @@ impl Replay {
             Kind::Forgotten => true,
             Kind::Cleared | Kind::Position | Kind::TimeBase | Kind::Time => false,
         };
-        match is_told {
-            true => Step::Tell(self.time.take_if(|time| *time > run.at.time)),
-            false => Step::Pass,
-        }
+        if is_told { Step::Tell(self.time.take_if(|time| *time > run.at.time)) } else { Step::Pass }
     }
 
     /// Returns the time at the end, if the engine was not told of it.

@@ -92,9 +92,10 @@ pub(in crate::journal) fn judge(survey: &Survey, mark: &mark::Found, directory: 
     let starts_after = |i: usize| survey.files.get(i + 1).is_some_and(|next| next.listed.number <= first);
     let ends_before = |file: &Surveyed| file.stretches().next_back().is_some_and(|stretch| stretch.end() <= first);
     for (i, file) in survey.files.iter().enumerate() {
-        match starts_after(i) || ends_before(file) {
-            true => judge.verdict.expired.push(file.listed.path.clone()),
-            false => judge.file(file, mark, i + 1 == survey.files.len()),
+        if starts_after(i) || ends_before(file) {
+            judge.verdict.expired.push(file.listed.path.clone());
+        } else {
+            judge.file(file, mark, i + 1 == survey.files.len());
         }
     }
     judge.end(mark, survey);

@@ -253,19 +253,20 @@ fn broken_off(written: &Written, what: &str, random: &mut u64, tally: &mut Tally
         disk.plan(None, call, Fault::Dead);
         assert!(open(&disk, Damage::Keep).is_err(), "{what}: call {call}");
         if below(random, 2) == 0 {
-            disk.kill()
+            disk.kill();
         } else {
-            disk.crash(below(random, u64::MAX))
+            disk.crash(below(random, u64::MAX));
         }
         let what = format!("{what}, broken off at call {call} of {calls}");
         let (found, _, ids) = open(&disk, Damage::Keep).unwrap_or_else(|error| panic!("{what}: {error}"));
         drop(found);
         let (ids, expected): (BTreeSet<_>, BTreeSet<_>) =
             (ids.into_iter().collect(), expected.iter().copied().collect());
-        match written.is_whole {
-            true => assert_eq!(ids, expected, "{what}"),
+        if written.is_whole {
+            assert_eq!(ids, expected, "{what}");
+        } else {
             // Expired files may be deleted by now.
-            false => assert!(ids.is_subset(&expected), "{what}"),
+            assert!(ids.is_subset(&expected), "{what}");
         }
         if let Err(error) = open(&disk, Damage::Refuse) {
             panic!("{what}: {error}");

@@ -142,9 +142,9 @@ fn whatever_call_fails_nothing_is_acknowledged_that_is_not_there() {
                 let what = format!("{fault:?} of call {calls}, power cut: {cut}");
                 disk.set_capacity(None);
                 if cut {
-                    disk.crash(calls)
+                    disk.crash(calls);
                 } else {
-                    disk.kill()
+                    disk.kill();
                 }
                 let (found, recovered, ids) = open(&disk, Damage::Refuse).unwrap_or_else(|e| panic!("{what}: {e}"));
                 verify(&ids, &acknowledged, &what);
@@ -285,9 +285,9 @@ fn a_directory_that_is_deleted_or_replaced_is_noticed_at_the_next_flush_and_made
             shared.flush().unwrap();
         }
         if replaced {
-            disk.replace_directory(directory())
+            disk.replace_directory(directory());
         } else {
-            disk.delete_directory(directory())
+            disk.delete_directory(directory());
         }
         assert!(matches!(shared.flush(), Err(JournalError::Gone { .. })), "nothing was pending");
         shared.append(Kind::Accepted, second(3), [id(3)]);

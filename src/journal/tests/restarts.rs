@@ -123,9 +123,10 @@ fn ids_that_are_appended_late_are_in_the_history_at_the_time_of_their_checks_onl
         let check = |dedup: &Dedup, from: u32| {
             let mut verdicts = Vec::new();
             let ids = (from..from + IDS).map(|n| dedup.prepare(n.to_be_bytes())).collect::<Vec<_>>();
-            match is_time_given {
-                true => dedup.check_batch_at(ids.iter().copied(), clock.now(), &mut verdicts),
-                false => dedup.check_batch(ids.iter().copied(), &mut verdicts),
+            if is_time_given {
+                dedup.check_batch_at(ids.iter().copied(), clock.now(), &mut verdicts);
+            } else {
+                dedup.check_batch(ids.iter().copied(), &mut verdicts);
             }
             ids.into_iter().zip(verdicts).collect::<Vec<_>>()
         };
@@ -136,9 +137,10 @@ fn ids_that_are_appended_late_are_in_the_history_at_the_time_of_their_checks_onl
             clock.advance(HORIZON + Duration::from_secs(1));
         }
         for (at, checked) in handled {
-            let appended = match is_time_given {
-                true => dedup.journal().unwrap().append_batch_at(checked, at),
-                false => dedup.journal().unwrap().append_batch(checked),
+            let appended = if is_time_given {
+                dedup.journal().unwrap().append_batch_at(checked, at)
+            } else {
+                dedup.journal().unwrap().append_batch(checked)
             };
             appended.unwrap();
         }

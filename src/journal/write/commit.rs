@@ -78,9 +78,10 @@ impl Shared {
 
     /// Returns an error in a child of the process that has the journal.
     pub(crate) fn must_be_here(&self) -> Result<(), JournalError> {
-        match self.origin.is_surely_here() {
-            true => Ok(()),
-            false => Err(JournalError::Forked { path: self.directory.clone(), process: self.origin.id() }),
+        if self.origin.is_surely_here() {
+            Ok(())
+        } else {
+            Err(JournalError::Forked { path: self.directory.clone(), process: self.origin.id() })
         }
     }
 
@@ -200,13 +201,12 @@ impl Shared {
         mut state: DiskMutexGuard<'s, State>,
     ) -> DiskMutexGuard<'s, State> {
         while state.pending.bytes().len() >= self.pending_bytes_max && state.failed.is_none() {
-            state = match self.is_inline {
-                true => {
-                    drop(state);
-                    self.step();
-                    self.lock()
-                }
-                false => unpoisoned(self.done.wait(state)),
+            state = if self.is_inline {
+                drop(state);
+                self.step();
+                self.lock()
+            } else {
+                unpoisoned(self.done.wait(state))
             };
         }
         state

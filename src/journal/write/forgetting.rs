@@ -137,9 +137,10 @@ mod tests {
         let open = || {
             let builder = builder(&disk, &clock, JournalOptions::new().checkpoints(checkpoints));
             let builder = builder.refresh_on_duplicate(true);
-            match has_history {
-                true => builder.history(history(Duration::from_secs(1_000), 1e-4, 1_000)).build().unwrap(),
-                false => builder.build().unwrap(),
+            if has_history {
+                builder.history(history(Duration::from_secs(1_000), 1e-4, 1_000)).build().unwrap()
+            } else {
+                builder.build().unwrap()
             }
         };
         let dedup = open();

@@ -44,10 +44,7 @@ impl Held {
 
     /// Returns an error if events were lost, or would be.
     pub(in crate::journal) fn has_room(&self) -> Result<(), JournalError> {
-        match self.bytes() < self.bytes_max {
-            true => Ok(()),
-            false => self.too_large(),
-        }
+        if self.bytes() < self.bytes_max { Ok(()) } else { self.too_large() }
     }
 
     /// Returns an error if events were lost.

@@ -73,9 +73,10 @@ impl Writer {
             if self.is_broken {
                 self.cut(&segment)?;
             }
-            match segment.first == self.number {
-                true => self.discard(&segment.path)?,
-                false => self.old.push_back(segment),
+            if segment.first == self.number {
+                self.discard(&segment.path)?;
+            } else {
+                self.old.push_back(segment);
             }
             // Not before, since all of this may fail, and is tried again.
             self.current = None;
@@ -154,17 +155,19 @@ impl Writer {
             let Segment { first, first_ids, .. } = current.segment;
             let ids = upto - first_ids;
             upto = first_ids;
-            match is_current {
-                true => self.current = Some(current),
-                false => (lost, from) = (Lost { files: 1, ids }, first),
+            if is_current {
+                self.current = Some(current);
+            } else {
+                (lost, from) = (Lost { files: 1, ids }, first);
             }
         }
         for (segment, is_there) in std::mem::take(&mut self.old).into_iter().zip(old).rev() {
             let ids = upto - segment.first_ids;
             upto = segment.first_ids;
-            match is_there {
-                true => self.old.push_front(segment),
-                false => (lost, from) = (Lost { files: lost.files + 1, ids: lost.ids + ids }, segment.first),
+            if is_there {
+                self.old.push_front(segment);
+            } else {
+                (lost, from) = (Lost { files: lost.files + 1, ids: lost.ids + ids }, segment.first);
             }
         }
         // What is in segments is not lost; and what is behind a file that is left, the next process

@@ -359,10 +359,7 @@ impl Writer {
 
     /// Finishes: records on the disk that all is there, if it is, and gives up the directory.
     pub(in crate::journal) fn finish(&mut self, is_all_there: bool) -> Result<(), JournalError> {
-        let marked = match is_all_there && !self.is_clean && !self.is_broken {
-            true => self.write_mark(true),
-            false => Ok(()),
-        };
+        let marked = if is_all_there && !self.is_clean && !self.is_broken { self.write_mark(true) } else { Ok(()) };
         self.current = None;
         self.lock = None;
         marked

@@ -332,9 +332,10 @@ impl Segments {
 
     /// Returns an error in a child of the process that has opened the directory.
     pub(in crate::segments) fn must_be_here(&self) -> Result<(), SegmentError> {
-        match self.origin.is_surely_here() {
-            true => Ok(()),
-            false => Err(SegmentError::Forked { path: self.directory.clone(), process: self.origin.id() }),
+        if self.origin.is_surely_here() {
+            Ok(())
+        } else {
+            Err(SegmentError::Forked { path: self.directory.clone(), process: self.origin.id() })
         }
     }
 

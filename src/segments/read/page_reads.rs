@@ -92,9 +92,10 @@ impl Batch {
             // Relaxed: it hands out numbers; the lock publishes the answers.
             let i = usize::try_from(self.next.fetch_add(1, Ordering::Relaxed)).unwrap_or(usize::MAX);
             let Some(question) = self.questions.get(i) else { return };
-            let found = match question.segment.is_here() || Instant::now() < self.deadline {
-                true => question.wait(buffer),
-                false => question.timed_out(),
+            let found = if question.segment.is_here() || Instant::now() < self.deadline {
+                question.wait(buffer)
+            } else {
+                question.timed_out()
             };
             let mut done = unpoisoned(self.done.lock());
             done.found[i] = Some(found);

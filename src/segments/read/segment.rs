@@ -88,9 +88,10 @@ impl Segment {
 
     /// Keeps no file open from now on.
     pub(in crate::segments) fn opened_each_time(self, disk: &Arc<dyn Disk>) -> Self {
-        match self.is_here() {
-            true => Segment { place: Place::opened_each_time(Arc::clone(disk), self.path.clone()), ..self },
-            false => self,
+        if self.is_here() {
+            Segment { place: Place::opened_each_time(Arc::clone(disk), self.path.clone()), ..self }
+        } else {
+            self
         }
     }
 
@@ -127,10 +128,7 @@ impl Segment {
             }
             at += piece.len() as u64;
         }
-        match checksum.digest() == expected {
-            true => Ok(()),
-            false => Err(SegmentError::damaged(&self.path, offset, what)),
-        }
+        if checksum.digest() == expected { Ok(()) } else { Err(SegmentError::damaged(&self.path, offset, what)) }
     }
 
     fn load_index(&mut self) -> Result<(), SegmentError> {
@@ -180,9 +178,10 @@ impl Segment {
     /// Reads all of these bytes.
     pub(in crate::segments) fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<(), SegmentError> {
         let read = self.place.read(offset, bytes).map_err(SegmentError::io("read", &self.path))?;
-        match read == bytes.len() {
-            true => Ok(()),
-            false => Err(SegmentError::damaged(&self.path, offset + read as u64, "the file ends there")),
+        if read == bytes.len() {
+            Ok(())
+        } else {
+            Err(SegmentError::damaged(&self.path, offset + read as u64, "the file ends there"))
         }
     }
 

@@ -195,11 +195,11 @@ impl World {
                     self.merge = segments.begin_merge(self.now())?;
                 }
                 let Some(mut merge) = self.merge.take() else { return Ok(false) };
-                match merge.step(records)? {
-                    // (It was published, or there was no need.)
-                    true => return Ok(true),
-                    false => self.merge = Some(merge),
+                if merge.step(records)? {
+                    // It was published, or there was no need.
+                    return Ok(true);
                 }
+                self.merge = Some(merge);
             }
             Op::GiveUp => self.merge = None,
             Op::MergeAll => {

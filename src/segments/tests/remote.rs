@@ -205,9 +205,8 @@ impl World {
             // Everything else may happen while the source is asked.
             let (another, now, clears) = (Arc::clone(&segments), self.now + RETENTION, self.random.chance(2));
             let sealed = self.sealed;
-            let act = move || match clears {
-                true => drop(another.clear(sealed)),
-                false => drop(another.expire(Timestamp::from_nanos(now))),
+            let act = move || {
+                if clears { drop(another.clear(sealed)) } else { drop(another.expire(Timestamp::from_nanos(now))) }
             };
             unpoisoned(self.source.0.lock()).act = Some(Box::new(act));
         }

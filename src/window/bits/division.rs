@@ -135,10 +135,7 @@ impl Ticks {
 
     /// Returns the nanosecond up to which no reading, with its lag, is a later tick than this.
     pub(crate) fn settled_by(&self, tick: Tick) -> u64 {
-        match tick.stamp > tick.now {
-            true => self.end_of(tick.now).as_nanos(),
-            false => self.start_of(tick.now).as_nanos(),
-        }
+        if tick.stamp > tick.now { self.end_of(tick.now).as_nanos() } else { self.start_of(tick.now).as_nanos() }
     }
 
     /// Returns the first moment of a tick.

@@ -96,12 +96,13 @@ impl Chunk {
         self.len = end.min(CHUNK);
         let staged = self.digests[start..self.len].iter().zip(&mut self.buckets[start..]);
         let (buckets, prefetch) = (memory.buckets(), memory.prefetcher());
-        match asks_together(memory) {
-            true => staged.for_each(|(digest, bucket)| *bucket = scale(digest.place, buckets)),
-            false => staged.for_each(|(digest, bucket)| {
+        if asks_together(memory) {
+            staged.for_each(|(digest, bucket)| *bucket = scale(digest.place, buckets));
+        } else {
+            staged.for_each(|(digest, bucket)| {
                 *bucket = scale(digest.place, buckets);
                 prefetch(*bucket);
-            }),
+            });
         }
     }
 

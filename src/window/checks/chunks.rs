@@ -31,10 +31,9 @@ impl Window {
             at.into(),
             |_| IdSet::EMPTY,
             |chunk, _, fresh| {
-                outcomes.extend((0..chunk.len()).map(|i| match fresh.contains(i) {
-                    false => Outcome::Duplicate,
-                    true => Outcome::Fresh,
-                }));
+                outcomes.extend(
+                    (0..chunk.len()).map(|i| if fresh.contains(i) { Outcome::Fresh } else { Outcome::Duplicate }),
+                );
             },
         );
     }

@@ -100,9 +100,10 @@ impl Search<'_> {
                 continue;
             }
             let mut monitor = self.monitor(state, i).clone();
-            match did_nothing {
-                true => monitor.starts_over(bits),
-                false => monitor.goes_on(&pending, WINDOW_TICKS),
+            if did_nothing {
+                monitor.starts_over(bits);
+            } else {
+                monitor.goes_on(&pending, WINDOW_TICKS);
             }
             self.set_monitor(state, i, monitor);
         }

@@ -396,9 +396,10 @@ fn relocate<M: BucketMemory>(memory: &M, displaced: &Displaced, moment: &Moment,
         // Another caller may be about to do the same.
         let newest = (view.ring.head + M::SLOTS - 1) % M::SLOTS;
         let reserved = memory.load(to, newest);
-        let copied = match reserved.is_reserved(tag, false) {
-            true => fill(memory, to, newest, reserved, moved, || Ok(is_there())),
-            false => copy(memory, to, view.ring, moved, moment, chain, || Ok(is_there())),
+        let copied = if reserved.is_reserved(tag, false) {
+            fill(memory, to, newest, reserved, moved, || Ok(is_there()))
+        } else {
+            copy(memory, to, view.ring, moved, moment, chain, || Ok(is_there()))
         };
         match copied {
             Ok(Copied::Displaced) => return false,

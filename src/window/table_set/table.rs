@@ -252,12 +252,11 @@ impl<const SLOTS: usize, const VERSION_BITS: u32> BucketMemory for TableMemory<'
         // newest; and of that in `forget`, for one that has reserved a slot. A failure says nothing
         // but that it failed.
         let order = if obeys(Rule::NewestInOrder) { Ordering::SeqCst } else { Ordering::Release };
-        let done = match obeys(Rule::Compare) {
-            true => slot.compare_exchange(old.0, new.0, order, Ordering::Relaxed).is_ok(),
-            false => {
-                slot.store(new.0, Ordering::Release);
-                true
-            }
+        let done = if obeys(Rule::Compare) {
+            slot.compare_exchange(old.0, new.0, order, Ordering::Relaxed).is_ok()
+        } else {
+            slot.store(new.0, Ordering::Release);
+            true
         };
         if let (true, Some(lost)) = (done, lost) {
             self.lost(bucket, old, lost);

@@ -345,9 +345,10 @@ impl<const SLOTS: usize, const VERSION_BITS: u32> Tables<SLOTS, VERSION_BITS> {
                 fence(Ordering::SeqCst);
             };
             let mut first_visit = |index| visit(index, !comes_again || index != roster.newest());
-            match obeys(Rule::ForgetNewestFirst) {
-                true => roster.indices().for_each(&mut first_visit),
-                false => roster.indices().rev().for_each(&mut first_visit),
+            if obeys(Rule::ForgetNewestFirst) {
+                roster.indices().for_each(&mut first_visit);
+            } else {
+                roster.indices().rev().for_each(&mut first_visit);
             }
             if comes_again {
                 visit(roster.newest(), true);

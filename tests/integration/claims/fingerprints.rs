@@ -85,9 +85,10 @@ fn what_is_accepted_again_by_a_check_has_no_payload_any_more() {
             ids.clone().for_each(|id| assert!(pay(&dedup, id.to_be_bytes(), "one")));
             // Some were forgotten early, and are accepted by a check.
             let mut verdicts = Vec::new();
-            match batches {
-                true => dedup.check_batch(ids.clone().map(u32::to_be_bytes), &mut verdicts),
-                false => verdicts.extend(ids.clone().map(|id| dedup.check(id.to_be_bytes()))),
+            if batches {
+                dedup.check_batch(ids.clone().map(u32::to_be_bytes), &mut verdicts);
+            } else {
+                verdicts.extend(ids.clone().map(|id| dedup.check(id.to_be_bytes())));
             }
             let again: Vec<_> = ids.zip(verdicts).filter(|(_, verdict)| verdict.is_fresh()).collect();
             assert!(again.len() > 200);

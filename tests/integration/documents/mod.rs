@@ -91,9 +91,12 @@ fn broken(folder: &Path, own: &Document, link: &str) -> Option<String> {
     if !path.is_empty() && !target.exists() {
         return Some(format!("{link}: there is no such file"));
     }
-    let is_there = |place: &str| match path.is_empty() {
-        true => own.anchors.contains(place),
-        false => fs::read_to_string(&target).is_ok_and(|text| Document::read(&text).anchors.contains(place)),
+    let is_there = |place: &str| {
+        if path.is_empty() {
+            own.anchors.contains(place)
+        } else {
+            fs::read_to_string(&target).is_ok_and(|text| Document::read(&text).anchors.contains(place))
+        }
     };
     place.filter(|&place| !is_there(place)).map(|place| format!("{link}: there is no heading {place}"))
 }

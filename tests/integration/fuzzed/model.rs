@@ -180,7 +180,7 @@ impl Model {
             (Some(_), Age::Must) => assert!(guess, "{id}: {verdict:?}, though the history knows it"),
             (Some(_), Age::May) => {}
             (Some(_), Age::Gone) | (None, _) => {
-                assert!(verdict.is_fresh() && !guess, "{id}: {verdict:?} without reason")
+                assert!(verdict.is_fresh() && !guess, "{id}: {verdict:?} without reason");
             }
         }
         if guess {
@@ -253,22 +253,20 @@ impl Both {
     /// Begins a call that sets the time. Returns false if it is refused.
     fn call(&mut self, how: How) -> bool {
         let now = hapax::Clock::now(&self.clock);
-        match how.at {
-            true => {
-                let offset = self.offset.unwrap_or(match self.goes_by_clock {
-                    true => self.model.start_of_latest_tick().saturating_sub(now.as_nanos()),
-                    false => 0,
-                });
-                if now.as_nanos().max(now.as_nanos() + offset) >= END {
-                    return false;
-                }
-                self.offset = Some(offset);
-                self.model.call(Timestamp::from_nanos(now.as_nanos() + offset));
+        if how.at {
+            let offset = self.offset.unwrap_or(if self.goes_by_clock {
+                self.model.start_of_latest_tick().saturating_sub(now.as_nanos())
+            } else {
+                0
+            });
+            if now.as_nanos().max(now.as_nanos() + offset) >= END {
+                return false;
             }
-            false => {
-                self.goes_by_clock |= self.offset.is_none();
-                self.model.call(self.now());
-            }
+            self.offset = Some(offset);
+            self.model.call(Timestamp::from_nanos(now.as_nanos() + offset));
+        } else {
+            self.goes_by_clock |= self.offset.is_none();
+            self.model.call(self.now());
         }
         true
     }
@@ -324,10 +322,7 @@ impl Both {
                 self.dedup.check_at(prepared, at)
             }
         };
-        match taken {
-            true => self.model.judge(id, verdict),
-            false => self.refused(verdict),
-        }
+        if taken { self.model.judge(id, verdict) } else { self.refused(verdict) }
     }
 
     fn check_batch(&mut self, how: How, ids: &[u64]) {
@@ -344,10 +339,7 @@ impl Both {
         }
         assert_eq!(verdicts.len(), ids.len());
         for (&id, verdict) in ids.iter().zip(std::mem::take(&mut self.verdicts)) {
-            match taken {
-                true => self.model.judge(id, verdict),
-                false => self.refused(verdict),
-            }
+            if taken { self.model.judge(id, verdict) } else { self.refused(verdict) }
         }
     }
 

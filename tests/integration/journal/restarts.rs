@@ -86,9 +86,10 @@ fn clock_now(clock: &ManualClock) -> u64 {
 /// Checks an id at a time, by itself or in a batch.
 fn check_at(dedup: &Dedup, id: &str, at: Timestamp, in_batch: bool) -> Verdict {
     let mut verdicts = Vec::new();
-    match in_batch {
-        true => dedup.check_batch_at([id], at, &mut verdicts),
-        false => verdicts.push(dedup.check_at(id, at)),
+    if in_batch {
+        dedup.check_batch_at([id], at, &mut verdicts);
+    } else {
+        verdicts.push(dedup.check_at(id, at));
     }
     verdicts[0]
 }
@@ -112,9 +113,10 @@ fn a_duplicate_that_extends_its_ids_stay_does_so_across_restarts() {
 /// Checks an id by the clock, by itself or in a batch.
 fn check_now(dedup: &Dedup, id: &str, in_batch: bool) -> Verdict {
     let mut verdicts = Vec::new();
-    match in_batch {
-        true => dedup.check_batch([id], &mut verdicts),
-        false => verdicts.push(dedup.check(id)),
+    if in_batch {
+        dedup.check_batch([id], &mut verdicts);
+    } else {
+        verdicts.push(dedup.check(id));
     }
     verdicts[0]
 }

@@ -28,12 +28,11 @@ impl Disk for Simulated {
             }
         };
         let holder = world.number();
-        match world.locked.contains_key(&file) {
-            true => Err(NotLocked::InUse("a simulated process".into())),
-            false => {
-                world.locked.insert(file, holder);
-                Ok(Box::new(SimulatedLock { disk: self.clone(), file, holder }))
-            }
+        if let std::collections::btree_map::Entry::Vacant(e) = world.locked.entry(file) {
+            e.insert(holder);
+            Ok(Box::new(SimulatedLock { disk: self.clone(), file, holder }))
+        } else {
+            Err(NotLocked::InUse("a simulated process".into()))
         }
     }
 
