@@ -5,7 +5,9 @@
 //! whatever `BATCHES` says, so two runs differ by their checks alone. A hundred thousand ids are
 //! live, which is the capacity; time goes on with the ids, a tick with each thousand new ones; the
 //! window has been filled twice before the first id counts. The seed is fixed, and no thread runs
-//! beside.
+//! beside. (The paths over a store have ids of their own: `store`.)
+
+mod store;
 
 use hapax::{Attempt, Dedup, History, Int, Timestamp, Unconfirmed, Verdict};
 use std::process::ExitCode;
@@ -66,13 +68,19 @@ const PATHS: [Path; 12] = [
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     if args.is_empty() {
-        PATHS.iter().for_each(|path| println!("{}", path.name));
+        let names = PATHS.iter().map(|path| path.name).chain(store::PATHS.iter().map(|path| path.name));
+        names.for_each(|name| println!("{name}"));
         return ExitCode::SUCCESS;
     }
     let path = PATHS.iter().find(|path| path.name == args[0]);
-    match (path, args.get(1).map(|batches| batches.parse::<usize>())) {
-        (Some(path), Some(Ok(batches))) => {
+    let over_store = store::PATHS.iter().find(|path| path.name == args[0]);
+    match (path, over_store, args.get(1).map(|batches| batches.parse::<usize>())) {
+        (Some(path), _, Some(Ok(batches))) => {
             run(path, batches);
+            ExitCode::SUCCESS
+        }
+        (_, Some(path), Some(Ok(batches))) => {
+            println!("{}", store::run(path, batches));
             ExitCode::SUCCESS
         }
         _ => {
