@@ -72,10 +72,7 @@ pub async fn layer_over<S: Store>(store: S) -> IdempotencyLayer<S> {
 /// Makes a request with a new key, or with the one that is replayed.
 fn request(is_new: bool) -> Request<Full<Bytes>> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
-    let number = match is_new {
-        true => NEXT.fetch_add(1, Ordering::Relaxed),
-        false => u64::MAX,
-    };
+    let number = if is_new { NEXT.fetch_add(1, Ordering::Relaxed) } else { u64::MAX };
     let key = format!("\"00000000-0000-4000-8000-{number:020}\"");
     let sent = Request::post("/charges").header("host", "bench").header("idempotency-key", key);
     sent.header("content-type", "application/json")

@@ -58,8 +58,5 @@ pub fn output() -> Result<(), CommandError> {
 }
 
 fn open(descriptor: u8, name: &str) -> Result<(), CommandError> {
-    match was_closed(descriptor) {
-        true => Err(CommandError::Io(format!("standard {name}: it is closed"))),
-        false => Ok(()),
-    }
+    if was_closed(descriptor) { Err(CommandError::Io(format!("standard {name}: it is closed"))) } else { Ok(()) }
 }

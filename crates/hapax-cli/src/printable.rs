@@ -15,10 +15,7 @@ pub fn is_printable(c: char) -> bool {
 pub fn lines(text: &str) -> String {
     let mut lines = String::with_capacity(text.len());
     for c in text.chars() {
-        match c == '\n' || is_printable(c) {
-            true => lines.push(c),
-            false => lines.extend(c.escape_debug()),
-        }
+        if c == '\n' || is_printable(c) { lines.push(c) } else { lines.extend(c.escape_debug()) }
     }
     lines
 }

@@ -51,12 +51,11 @@ impl DynamoDbStore {
                 Ok((items, left_out)) => {
                     let asked = missing.len();
                     for key in std::mem::take(&mut missing) {
-                        match left_out.contains(key) {
-                            true => drop(missing.insert(key)),
-                            false => {
-                                let record = items.get(key).map(|item| record_of(item, key)).transpose();
-                                found.insert(key, record);
-                            }
+                        if left_out.contains(key) {
+                            drop(missing.insert(key))
+                        } else {
+                            let record = items.get(key).map(|item| record_of(item, key)).transpose();
+                            found.insert(key, record);
                         }
                     }
                     match missing.len() {

@@ -119,10 +119,7 @@ impl Row {
         let mut next = || numbers.next().filter(|&n| n <= i64::MAX as u64).ok_or_else(corrupt);
         let (opened, ends_by) = (Timestamp::from_nanos(next()?), Timestamp::from_nanos(next()?));
         let (longest, seen) = (Duration::from_nanos(next()?), Timestamp::from_nanos(next()?));
-        match opened <= ends_by && opened <= seen {
-            true => Ok(Row { opened, ends_by, longest, seen }),
-            false => Err(corrupt()),
-        }
+        if opened <= ends_by && opened <= seen { Ok(Row { opened, ends_by, longest, seen }) } else { Err(corrupt()) }
     }
 }
 

@@ -146,10 +146,11 @@ impl Driver {
                 }
             }
         }
-        match is_done {
-            true => Ok(driven),
+        if is_done {
+            Ok(driven)
+        } else {
             // Whatever the state machine waits for, it is not what was asked.
-            false => Err(HandoverError::Contended { partition: self.partition.clone(), puts: PUTS_MAX }),
+            Err(HandoverError::Contended { partition: self.partition.clone(), puts: PUTS_MAX })
         }
     }
 

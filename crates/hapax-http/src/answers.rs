@@ -33,9 +33,10 @@ impl<S: Store> Shared<S> {
     /// of servers are not for them.
     pub(super) fn store_refusal(&self, error: &StoreError) -> ProblemDetails {
         let detail = format!("the store of keys: {}", error.kind());
-        match error.kind().is_transient() {
-            true => ProblemDetails::new(Problem::StoreUnavailable, detail).retry_after(RETRY_AFTER),
-            false => ProblemDetails::new(Problem::StoreFailed, detail),
+        if error.kind().is_transient() {
+            ProblemDetails::new(Problem::StoreUnavailable, detail).retry_after(RETRY_AFTER)
+        } else {
+            ProblemDetails::new(Problem::StoreFailed, detail)
         }
     }
 

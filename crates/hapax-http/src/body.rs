@@ -129,10 +129,7 @@ impl Gathered {
     }
 
     fn whole(&mut self) -> Bytes {
-        match self.all.is_empty() {
-            true => std::mem::take(&mut self.first),
-            false => self.all.split().freeze(),
-        }
+        if self.all.is_empty() { std::mem::take(&mut self.first) } else { self.all.split().freeze() }
     }
 }
 

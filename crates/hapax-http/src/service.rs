@@ -72,9 +72,10 @@ where
         let clone = self.inner.clone();
         let inner = std::mem::replace(&mut self.inner, clone);
         let shared = Arc::clone(&self.shared);
-        match shared.options.methods.contains(request.method()) {
-            true => Box::pin(serve(shared, inner, request)),
-            false => pass(inner, request),
+        if shared.options.methods.contains(request.method()) {
+            Box::pin(serve(shared, inner, request))
+        } else {
+            pass(inner, request)
         }
     }
 }

@@ -85,12 +85,11 @@ impl Plan {
         rows.row("  at most", format_args!("{} while it seals and merges", Bytes(long_memory.bytes_max as f64)))?;
         rows.row("on the disk", Bytes(long_memory.disk_bytes as f64))?;
         rows.row("  at most", Bytes(long_memory.disk_bytes_max as f64))?;
-        match long_memory.is_written_three_times {
-            true => rows.row("an id is written", "3 times, besides the journal"),
-            false => {
-                let window = Time(long_memory.retention / 18);
-                rows.row("an id is written", format_args!("more than 3 times: a window of {window} would do"))
-            }
+        if long_memory.is_written_three_times {
+            rows.row("an id is written", "3 times, besides the journal")
+        } else {
+            let window = Time(long_memory.retention / 18);
+            rows.row("an id is written", format_args!("more than 3 times: a window of {window} would do"))
         }
     }
 

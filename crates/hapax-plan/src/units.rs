@@ -105,10 +105,7 @@ fn digits_behind(number: f64) -> i32 {
 /// Formats a number with three digits, or as many as a whole number has; no zeros behind the point.
 fn three_digits(number: f64) -> String {
     let text = format!("{number:.0$}", digits_behind(number) as usize);
-    match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_string(),
-        false => text,
-    }
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_string() } else { text }
 }
 
 pub(super) fn with_commas(text: &str) -> String {

@@ -78,9 +78,10 @@ impl WindowPlan {
             sizes: sizes.clone(),
             window_ticks: ticks.window,
             duplicates: demand.duplicates,
-            capacity_without_thread: match buckets_for(without_thread).is_some_and(fits) {
-                true => without_thread,
-                false => division.capacity,
+            capacity_without_thread: if buckets_for(without_thread).is_some_and(fits) {
+                without_thread
+            } else {
+                division.capacity
             },
         }
     }

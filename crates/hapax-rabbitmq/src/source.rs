@@ -139,13 +139,13 @@ impl RabbitMq {
         let open = consuming.insert(open);
         let mut batch = Vec::new();
         loop {
-            let next = match batch.is_empty() {
-                true => open.messages.next().await,
-                false if batch.len() >= max => break,
-                false => match open.messages.next().now_or_never() {
-                    Some(next) => next,
-                    None => break,
-                },
+            let next = if batch.is_empty() {
+                open.messages.next().await
+            } else if batch.len() >= max {
+                break;
+            } else {
+                let Some(next) = open.messages.next().now_or_never() else { break };
+                next
             };
             match next {
                 // (One of a channel that was closed meanwhile cannot be acknowledged any more.)

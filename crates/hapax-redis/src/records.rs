@@ -39,9 +39,12 @@ impl RedisStore {
         let key = |mark: &&Mark, commands: &mut Commands| self.keys.write(&mark.key, commands);
         let marked = |mark: &&Mark, found: Found<'_>| answers::marked(mark, found);
         let mut looks = self.look(&known, value::MARK_BYTES as i64 - 1, key, marked).await?.into_iter();
-        let marked = are_set.into_iter().map(|is_set| match is_set? {
-            true => Ok(Marked::Fresh),
-            false => looks.next().unwrap_or_else(|| Err(unexpected("a look", Reply::Nil))),
+        let marked = are_set.into_iter().map(|is_set| {
+            if is_set? {
+                Ok(Marked::Fresh)
+            } else {
+                looks.next().unwrap_or_else(|| Err(unexpected("a look", Reply::Nil)))
+            }
         });
         Ok(marked.collect())
     }

@@ -79,9 +79,10 @@ impl Table {
     /// that has not, or removed.
     fn write(&self, puts: Vec<Put>, spent: u64) -> Result<(), StoreError> {
         puts.iter().try_for_each(|put| self.table.write(&self.connection, &put.key, put.until, &put.value))?;
-        match spent > self.spent {
-            true => self.write_about(SPENT, spent).map_err(|error| failed(error, "writing")),
-            false => Ok(()),
+        if spent > self.spent {
+            self.write_about(SPENT, spent).map_err(|error| failed(error, "writing"))
+        } else {
+            Ok(())
         }
     }
 
@@ -165,9 +166,8 @@ impl Database for Table {
 
     fn commit(&mut self, puts: Vec<Put>, spent: u64) -> Result<(), CommitError> {
         let committed = self.write(puts, spent).map_err(|error| self.at(error)).and_then(|()| self.execute("COMMIT"));
-        committed.map_err(|error| match is_sure(&error) && self.roll_back() {
-            true => CommitError::Undone(error),
-            false => CommitError::Broken(error),
+        committed.map_err(|error| {
+            if is_sure(&error) && self.roll_back() { CommitError::Undone(error) } else { CommitError::Broken(error) }
         })?;
         // What is in a file that is gone must not be acknowledged: others do not see it.
         self.place.check().map_err(|error| CommitError::Broken(self.at(error)))

@@ -35,10 +35,12 @@ pub(crate) fn failure(entry: &BatchResultErrorEntry) -> Failure {
         || code.ends_with("MessageNotInflight")
         || code.ends_with("InvalidParameterValue") && is_gone
         || message.contains("Total VisibilityTimeout");
-    match is_over {
-        true => Failure::Over,
-        false if !entry.sender_fault() || is_throttling(code) => Failure::Transient,
-        false => Failure::Refused,
+    if is_over {
+        Failure::Over
+    } else if !entry.sender_fault() || is_throttling(code) {
+        Failure::Transient
+    } else {
+        Failure::Refused
     }
 }
 

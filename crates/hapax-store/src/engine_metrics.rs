@@ -22,10 +22,11 @@ pub const SAMPLED_EVERY: Duration = Duration::from_secs(15);
 pub async fn sampled(window_bytes: usize, sample: impl FnOnce() + Send + 'static) {
     const SMALL_BYTES: usize = 1 << 20;
     // (A further thread would be one more whose order a simulation cannot repeat.)
-    match window_bytes <= SMALL_BYTES {
-        true => sample(),
+    if window_bytes <= SMALL_BYTES {
+        sample()
+    } else {
         // A panic there has been reported, and the next sample may succeed.
-        false => drop(tokio::task::spawn_blocking(sample).await),
+        drop(tokio::task::spawn_blocking(sample).await)
     }
 }
 

@@ -90,9 +90,10 @@ impl Scope {
     /// [`ErrorKind::Corrupt`] if no scope has this name.
     pub fn from_stored(name: &str) -> Result<Self, StoreError> {
         let user = name.strip_prefix('\u{1}').unwrap_or(name);
-        match user.len() <= Self::MAX_BYTES && !user.chars().any(char::is_control) {
-            true => Ok(Scope(name.into())),
-            false => Err(StoreError::new(ErrorKind::Corrupt, "scope", format!("no scope has the name {name:?}"))),
+        if user.len() <= Self::MAX_BYTES && !user.chars().any(char::is_control) {
+            Ok(Scope(name.into()))
+        } else {
+            Err(StoreError::new(ErrorKind::Corrupt, "scope", format!("no scope has the name {name:?}")))
         }
     }
 

@@ -12,12 +12,11 @@ pub fn check(
     got: &dyn Debug,
     expected: &str,
 ) -> Result<(), StoreError> {
-    match valid {
-        true => Ok(()),
-        false => {
-            let wrong = format!("option `{option}`: got {got:?}, expected {expected}");
-            Err(StoreError::new(ErrorKind::Misconfigured, backend, wrong))
-        }
+    if valid {
+        Ok(())
+    } else {
+        let wrong = format!("option `{option}`: got {got:?}, expected {expected}");
+        Err(StoreError::new(ErrorKind::Misconfigured, backend, wrong))
     }
 }
 

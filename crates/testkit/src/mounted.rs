@@ -83,9 +83,10 @@ fn run(command: &str, options: &[&OsStr], paths: &[&Path]) -> io::Result<String>
     let mut command = Command::new(command);
     let output = command.args(options).args(paths).env("LC_ALL", "C").stdin(Stdio::null()).output();
     let output = output.map_err(|error| Error::new(error.kind(), format!("{command:?}: {error}")))?;
-    match output.status.success() {
-        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-        false => Err(Error::other(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim()))),
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    } else {
+        Err(Error::other(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim())))
     }
 }
 

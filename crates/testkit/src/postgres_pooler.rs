@@ -42,13 +42,12 @@ impl Pooler {
         );
         let file = pooler.dir.join("pgbouncer.ini");
         fs::write(&file, configuration).expect("a configuration");
-        let mut command = match is_root() {
-            true => {
-                let mut command = Command::new("setpriv");
-                command.args(UNPRIVILEGED).arg(binary);
-                command
-            }
-            false => Command::new(binary),
+        let mut command = if is_root() {
+            let mut command = Command::new("setpriv");
+            command.args(UNPRIVILEGED).arg(binary);
+            command
+        } else {
+            Command::new(binary)
         };
         let log = fs::File::create(pooler.dir.join("log")).expect("a log");
         command.arg(&file).current_dir("/").stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);

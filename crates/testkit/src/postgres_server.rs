@@ -202,13 +202,12 @@ impl Server {
 
     fn command(&self, binary: &str) -> Command {
         let path = self.binaries.join(binary);
-        let mut command = match is_root() {
-            true => {
-                let mut command = Command::new("setpriv");
-                command.args(UNPRIVILEGED).arg(path);
-                command
-            }
-            false => Command::new(path),
+        let mut command = if is_root() {
+            let mut command = Command::new("setpriv");
+            command.args(UNPRIVILEGED).arg(path);
+            command
+        } else {
+            Command::new(path)
         };
         command.current_dir(&self.dir).stdin(Stdio::null());
         command

@@ -52,10 +52,7 @@ async fn relay(place: &Place, case: &Case) -> f64 {
     let (place, all) = (&place.fresh().await, backlog(place, case));
     fill(place, all, case.keys).await;
     place.execute("VACUUM ANALYZE {p}_outbox; CHECKPOINT").await;
-    let _long = match case.is_beside_a_long_transaction {
-        true => Some(long_transaction(&place.address).await),
-        false => None,
-    };
+    let _long = if case.is_beside_a_long_transaction { Some(long_transaction(&place.address).await) } else { None };
     let taken = Taken::new(all, case.keys);
     let publisher = Published { taken: Arc::clone(&taken), takes: Duration::from_millis(case.takes_ms) };
     let begun = Instant::now();
@@ -70,10 +67,7 @@ async fn poll(place: &Place, case: &Case) -> f64 {
     let (place, all) = (&place.fresh().await, backlog(place, case));
     place.execute(&rivals::fill(&format!("{}_plain", place.prefix), all, case.keys)).await;
     place.execute("VACUUM ANALYZE {p}_plain; CHECKPOINT").await;
-    let _long = match case.is_beside_a_long_transaction {
-        true => Some(long_transaction(&place.address).await),
-        false => None,
-    };
+    let _long = if case.is_beside_a_long_transaction { Some(long_transaction(&place.address).await) } else { None };
     let taken = Taken::new(all, None);
     let takes = Duration::from_millis(case.takes_ms);
     let begun = Instant::now();

@@ -143,9 +143,10 @@ pub fn report(directory: &Path, pages: u64, took: Duration, written: u64) -> Res
         for (threads, at_once) in ways {
             open.drop_cached().map_err(|error| error.to_string())?;
             let read = || read_at_random(&open, pages, threads, at_once);
-            let took = match syncs {
-                true => beside(&appended, bytes_per_second, read).map_err(|error| error.to_string())??,
-                false => read()?,
+            let took = if syncs {
+                beside(&appended, bytes_per_second, read).map_err(|error| error.to_string())??
+            } else {
+                read()?
             };
             let (plain, syncs) = (each(took), if syncs { ", beside syncs" } else { "" });
             println!(

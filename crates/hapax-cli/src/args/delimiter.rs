@@ -25,10 +25,11 @@ pub fn of_names(files: &[PathBuf]) -> Result<u8, String> {
 fn of_name(file: &Path) -> u8 {
     let name = file.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
     let compressed = [".gz", ".gzip", ".zst", ".zstd"].iter().find_map(|end| name.strip_suffix(end));
-    match compressed.unwrap_or(&name).ends_with(".csv") {
-        true => b',',
+    if compressed.unwrap_or(&name).ends_with(".csv") {
+        b','
+    } else {
         // Of `.tsv`, and of all others.
-        false => DEFAULT,
+        DEFAULT
     }
 }
 

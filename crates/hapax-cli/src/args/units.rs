@@ -94,10 +94,7 @@ pub fn share(text: &str) -> Result<f64, String> {
         Some(digits) => number(&format!("{}e-2", digits.trim()))?,
         None => number(text)?,
     };
-    match (0.0..=1.0).contains(&share) {
-        true => Ok(share),
-        false => Err("a share is from 0 to 1".to_string()),
-    }
+    if (0.0..=1.0).contains(&share) { Ok(share) } else { Err("a share is from 0 to 1".to_string()) }
 }
 
 #[cfg(test)]

@@ -11,10 +11,7 @@ pub enum Quote {
 /// Parses the length of a line, which fits into a batch.
 pub fn line_bytes(text: &str) -> Result<u32, String> {
     let bytes = bytes(text)?;
-    match (1..=1 << 30).contains(&bytes) {
-        true => Ok(bytes as u32),
-        false => Err("it has to be from 1 to 1G".to_string()),
-    }
+    if (1..=1 << 30).contains(&bytes) { Ok(bytes as u32) } else { Err("it has to be from 1 to 1G".to_string()) }
 }
 
 pub fn pointer(text: &str) -> Result<String, String> {

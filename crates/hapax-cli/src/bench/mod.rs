@@ -143,9 +143,10 @@ fn create(path: &Path) -> std::io::Result<NamedTempFile> {
     let mut file = tempfile::Builder::new();
     #[cfg(unix)] // as of any file: less what the umask says
     file.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    match path.is_dir() {
-        true => Err(std::io::Error::other("expected a file, got a directory")),
-        false => file.prefix(".hapax-").tempfile_in(folder),
+    if path.is_dir() {
+        Err(std::io::Error::other("expected a file, got a directory"))
+    } else {
+        file.prefix(".hapax-").tempfile_in(folder)
     }
 }
 

@@ -126,10 +126,7 @@ fn limit(text: &str) -> Result<Limit, String> {
         return Ok(Limit(None));
     }
     let number = rate(text).map_err(|_| format!("`{text}` is neither a number nor `max`"))?;
-    match number > 0.0 {
-        true => Ok(Limit(Some(number))),
-        false => Err("it has to be above 0".to_string()),
-    }
+    if number > 0.0 { Ok(Limit(Some(number))) } else { Err("it has to be above 0".to_string()) }
 }
 
 fn share(text: &str) -> Result<f64, String> {

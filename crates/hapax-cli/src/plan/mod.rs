@@ -58,14 +58,13 @@ pub struct All {
 }
 
 pub fn run(args: PlanArgs) -> Result<(), CommandError> {
-    let answer = match args.from.is_empty() {
-        true => {
-            let (rate, window) = args.rate.zip(args.window).ok_or_else(|| needs("--rate and --window, or --from"))?;
-            let demand = Demand::new(rate, window).duplicates(args.duplicates.unwrap_or(0.0));
-            let demand = demand.peak(args.peak.unwrap_or(1.0));
-            Answer { seen: None, plan: Some(plan(&args, demand, args.history)?) }
-        }
-        false => from_records(&args)?,
+    let answer = if args.from.is_empty() {
+        let (rate, window) = args.rate.zip(args.window).ok_or_else(|| needs("--rate and --window, or --from"))?;
+        let demand = Demand::new(rate, window).duplicates(args.duplicates.unwrap_or(0.0));
+        let demand = demand.peak(args.peak.unwrap_or(1.0));
+        Answer { seen: None, plan: Some(plan(&args, demand, args.history)?) }
+    } else {
+        from_records(&args)?
     };
     let output = match args.report {
         ReportFormat::Json => json::answer(&answer),
@@ -96,9 +95,8 @@ fn seen_by(plan: &Plan, profile: &Profile, is_knee: bool) -> Result<CaughtBy, Co
     let rate = plan.checks_per_second;
     let has_times = profile.span().is_some();
     let span = profile.span().unwrap_or_else(|| time_of(profile.records(), rate));
-    let caught = |window: Duration| match has_times {
-        true => profile.caught(window),
-        false => profile.caught_within(records_in(window, rate)),
+    let caught = |window: Duration| {
+        if has_times { profile.caught(window) } else { profile.caught_within(records_in(window, rate)) }
     };
     let by_engine = || profile.caught_by_engine(window).map_err(failure);
     let excerpt = Excerpt { span, repeats: profile.repeats(), has_times };

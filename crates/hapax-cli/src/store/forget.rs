@@ -98,14 +98,13 @@ impl open::Work for Forget {
                 forgotten += self.all(&store, &page).await?;
             }
         }
-        match self.yes {
-            true if self.json => Ok(()),
-            true => printable::page(&format!("{forgotten} records forgotten\n")),
-            false => Err(CommandError::Usage(format!(
+        if !self.yes {
+            return Err(CommandError::Usage(format!(
                 "that would forget {chosen} records, whose ids would be new to whoever sees them next; nothing was \
                  forgotten (--yes forgets them)"
-            ))),
+            )));
         }
+        if self.json { Ok(()) } else { printable::page(&format!("{forgotten} records forgotten\n")) }
     }
 }
 

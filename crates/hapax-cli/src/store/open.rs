@@ -89,9 +89,10 @@ pub async fn with(place: &Place, work: impl Work) -> Result<(), CommandError> {
     match kind {
         Kind::Redis => {
             let namespace = place.namespace();
-            let options = match place.cluster {
-                true => RedisOptions::cluster([place.url.text.as_str()], namespace),
-                false => RedisOptions::single(place.url.text.as_str(), namespace),
+            let options = if place.cluster {
+                RedisOptions::cluster([place.url.text.as_str()], namespace)
+            } else {
+                RedisOptions::single(place.url.text.as_str(), namespace)
             };
             work.on(RedisStore::connect(options).await.map_err(failed)?).await
         }

@@ -90,9 +90,8 @@ fn only_one_has_it_open() {
 /// Returns the size of all files below a directory.
 fn bytes(path: &Path) -> u64 {
     let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
-    let size = |entry: std::fs::DirEntry| match entry.path().is_dir() {
-        true => bytes(&entry.path()),
-        false => entry.metadata().map_or(0, |about| about.len()),
+    let size = |entry: std::fs::DirEntry| {
+        if entry.path().is_dir() { bytes(&entry.path()) } else { entry.metadata().map_or(0, |about| about.len()) }
     };
     entries.map(size).sum()
 }

@@ -38,9 +38,10 @@ impl TypicalDurations {
         scope.hash(&mut hasher);
         parts.method.hash(&mut hasher);
         for segment in parts.uri.path().split('/') {
-            match segment.bytes().any(|byte| byte.is_ascii_digit()) {
-                true => 0_u8.hash(&mut hasher),
-                false => segment.hash(&mut hasher),
+            if segment.bytes().any(|byte| byte.is_ascii_digit()) {
+                0_u8.hash(&mut hasher)
+            } else {
+                segment.hash(&mut hasher)
             }
         }
         RequestKind(hasher.finish())
@@ -52,9 +53,10 @@ impl TypicalDurations {
         // Relaxed: an estimate; of two at a time one may be lost.
         let before = slot.load(Ordering::Relaxed);
         let took = u64::try_from(took.as_micros()).unwrap_or(MICROS).clamp(1, MICROS);
-        let mean = match before >> 40 == tag && before & MICROS > 0 {
-            true => ((before & MICROS) * (PARTS - 1) + took) / PARTS,
-            false => took,
+        let mean = if before >> 40 == tag && before & MICROS > 0 {
+            ((before & MICROS) * (PARTS - 1) + took) / PARTS
+        } else {
+            took
         };
         slot.store(tag << 40 | mean.max(1), Ordering::Relaxed);
     }

@@ -130,10 +130,7 @@ impl Permit {
 
     /// Returns bytes that keep the permit until the last of them is dropped.
     pub(crate) fn with(self, bytes: Bytes) -> Bytes {
-        match bytes.is_empty() {
-            true => bytes,
-            false => Bytes::from_owner(Held { bytes, _permit: self }),
-        }
+        if bytes.is_empty() { bytes } else { Bytes::from_owner(Held { bytes, _permit: self }) }
     }
 }
 

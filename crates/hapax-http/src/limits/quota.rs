@@ -141,10 +141,7 @@ impl Quotas {
         let Some(scope) = scope else { return Ok(()) };
         let of_scope = self.scopes.get(scope).map_or(0, |scope| scope.used.of(resource));
         let share = self.limits.share(resource, used);
-        match of_scope < share {
-            true => Ok(()),
-            false => Err(Full::Scope(resource, share)),
-        }
+        if of_scope < share { Ok(()) } else { Err(Full::Scope(resource, share)) }
     }
 
     /// Takes an amount, even if there is no room.

@@ -104,14 +104,13 @@ async fn a_completion_that_fails_does_not_take_the_response_away_and_ends_with_t
         let counts = (layer.stats().unrecorded, layer.stats().executed);
         assert_eq!(counts, if is_recorded { (0, 1) } else { (1, 0) }, "what may be mended is tried again");
         let again = server.post("k", "").await;
-        match is_recorded {
-            true => assert_eq!((again.text(), again.is_replayed()), ("run 1", true)),
-            false => {
-                again.is_problem(Problem::InProgress);
-                world.clock.advance(LEASE);
-                assert_eq!(server.post("k", "").await.text(), "run 2");
-                assert!(server.post("k", "").await.is_replayed());
-            }
+        if is_recorded {
+            assert_eq!((again.text(), again.is_replayed()), ("run 1", true))
+        } else {
+            again.is_problem(Problem::InProgress);
+            world.clock.advance(LEASE);
+            assert_eq!(server.post("k", "").await.text(), "run 2");
+            assert!(server.post("k", "").await.is_replayed());
         }
     }
 }

@@ -56,9 +56,10 @@ impl Binding {
             (_, "datacontenttype") => return ("content-type".to_owned(), value.to_owned()),
             _ => format!("{}{attribute}", self.prefix()),
         };
-        match self.prefix() == PERCENT_ENCODED {
-            true => (name, utf8_percent_encode(value, ENCODED).to_string()),
-            false => (name, value.to_owned()),
+        if self.prefix() == PERCENT_ENCODED {
+            (name, utf8_percent_encode(value, ENCODED).to_string())
+        } else {
+            (name, value.to_owned())
         }
     }
 }
@@ -169,9 +170,10 @@ fn without<'n>(name: &'n str, prefix: &str) -> Option<&'n str> {
 }
 
 fn decoded<'v>(prefix: &str, attribute: &str, value: &'v str) -> Result<Cow<'v, str>, EventError> {
-    match prefix == PERCENT_ENCODED {
-        true => attributes::decode(value).ok_or_else(|| EventError::invalid(attribute, "percent-encoded UTF-8", value)),
-        false => Ok(Cow::Borrowed(value)),
+    if prefix == PERCENT_ENCODED {
+        attributes::decode(value).ok_or_else(|| EventError::invalid(attribute, "percent-encoded UTF-8", value))
+    } else {
+        Ok(Cow::Borrowed(value))
     }
 }
 

@@ -11,19 +11,13 @@ const TEXT: &str = "text without control characters and noncharacters";
 /// Checks the name of an extension.
 pub(super) fn name(name: &str) -> Result<(), EventError> {
     let is_valid = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    match !name.is_empty() && name.bytes().all(is_valid) {
-        true => Ok(()),
-        false => Err(EventError::invalid(name, NAME, name)),
-    }
+    if !name.is_empty() && name.bytes().all(is_valid) { Ok(()) } else { Err(EventError::invalid(name, NAME, name)) }
 }
 
 /// Checks a value.
 pub(super) fn text(attribute: &str, value: &str) -> Result<(), EventError> {
     let is_valid = |char: char| !char.is_control() && u32::from(char) & 0xfffe != 0xfffe && !is_noncharacter(char);
-    match value.chars().all(is_valid) {
-        true => Ok(()),
-        false => Err(EventError::invalid(attribute, TEXT, value)),
-    }
+    if value.chars().all(is_valid) { Ok(()) } else { Err(EventError::invalid(attribute, TEXT, value)) }
 }
 
 fn is_noncharacter(char: char) -> bool {
@@ -32,17 +26,15 @@ fn is_noncharacter(char: char) -> bool {
 
 /// Checks the value of an attribute that is required.
 pub(super) fn required(attribute: &'static str, value: &str) -> Result<(), EventError> {
-    match value.is_empty() {
-        true => Err(EventError::Missing { attribute }),
-        false => text(attribute, value),
-    }
+    if value.is_empty() { Err(EventError::Missing { attribute }) } else { text(attribute, value) }
 }
 
 /// Checks the value of an attribute that must not be empty if it is there.
 pub(super) fn optional(attribute: &str, value: &str) -> Result<(), EventError> {
-    match value.is_empty() {
-        true => Err(EventError::invalid(attribute, "no attribute, or one that is not empty", value)),
-        false => text(attribute, value),
+    if value.is_empty() {
+        Err(EventError::invalid(attribute, "no attribute, or one that is not empty", value))
+    } else {
+        text(attribute, value)
     }
 }
 
@@ -57,9 +49,10 @@ pub(super) fn specversion(value: &str) -> Result<(), EventError> {
 
 /// Checks a time: RFC 3339, section 5.6.
 pub(super) fn time(value: &str) -> Result<(), EventError> {
-    match is_time(value.as_bytes()) {
-        true => Ok(()),
-        false => Err(EventError::invalid("time", "a time as of RFC 3339, such as 2026-11-26T16:20:00Z", value)),
+    if is_time(value.as_bytes()) {
+        Ok(())
+    } else {
+        Err(EventError::invalid("time", "a time as of RFC 3339, such as 2026-11-26T16:20:00Z", value))
     }
 }
 

@@ -124,9 +124,10 @@ impl Profile {
         let point = |i: usize| {
             let length = if i + 1 == POINTS { longest } else { (low * ratio.powi(i as i32)) as u64 };
             let share = self.caught_by(distances.axis, length) as f64 / self.repeats.len() as f64;
-            let length = match is_time {
-                true => Length::Time(Duration::from_nanos(length)),
-                false => Length::Records(length.saturating_sub(1)),
+            let length = if is_time {
+                Length::Time(Duration::from_nanos(length))
+            } else {
+                Length::Records(length.saturating_sub(1))
             };
             CurvePoint { length, share }
         };

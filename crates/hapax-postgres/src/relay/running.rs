@@ -319,12 +319,11 @@ impl<'r, P: Publisher> Running<'r, P> {
         self.publishing.meters.happened(Event::Claimed, runs.iter().flat_map(Run::kinds));
         let open = |run| self.publishing.open(run, is_probe, begin_until);
         let runs: Vec<OpenRun> = runs.into_iter().map(open).collect();
-        match self.publishing.is_batching() {
-            true => {
-                let publishing = Arc::clone(&self.publishing);
-                self.publications.spawn(async move { publishing.together(runs).await });
-            }
-            false => self.singly(runs),
+        if self.publishing.is_batching() {
+            let publishing = Arc::clone(&self.publishing);
+            self.publications.spawn(async move { publishing.together(runs).await });
+        } else {
+            self.singly(runs)
         }
         self.publishing.meters.in_flight(self.publishing.in_flight().0);
     }

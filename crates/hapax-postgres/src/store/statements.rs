@@ -120,15 +120,16 @@ pub(super) fn insert(names: &Names, family: i32, insertion: Insertion) -> String
     } else {
         ("NULL::bigint", "NULL")
     };
-    let (columns, asked, lasts, more) = match is_plain {
-        true => ("", "unnest($1::bytea[], $2::bigint[]) AS u(key, attempt)", "(SELECT lasts FROM token)", ""),
-        false => (
+    let (columns, asked, lasts, more) = if is_plain {
+        ("", "unnest($1::bytea[], $2::bigint[]) AS u(key, attempt)", "(SELECT lasts FROM token)", "")
+    } else {
+        (
             ", fingerprint, result",
             "unnest($1::bytea[], $2::bigint[], $3::float8[], $4::bytea[], $5::bytea[]) \
              AS u(key, attempt, lasts, fingerprint, result)",
             "u.lasts * interval '1 microsecond'",
             ", u.fingerprint, u.result",
-        ),
+        )
     };
     let all_last = if is_plain { "$3::float8 * interval '1 microsecond'" } else { "NULL::interval" };
     format!(

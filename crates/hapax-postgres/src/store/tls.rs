@@ -36,12 +36,11 @@ impl Roots {
                 roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
             }
         }
-        match roots.is_empty() {
-            false => Ok(Roots(Arc::new(roots))),
-            true => {
-                let what = "expected at least one root certificate";
-                Err(StoreError::new(ErrorKind::Misconfigured, BACKEND, what))
-            }
+        if roots.is_empty() {
+            let what = "expected at least one root certificate";
+            Err(StoreError::new(ErrorKind::Misconfigured, BACKEND, what))
+        } else {
+            Ok(Roots(Arc::new(roots)))
         }
     }
 }

@@ -161,9 +161,10 @@ fn a_key_that_somebody_enqueues_for_is_not_removed() {
         for (level, is_batch) in levels.into_iter().flat_map(|level| [(level, false), (level, true)]) {
             let enqueue = async |tx: &mut Transaction<'_>, id: &str| {
                 let message = NewMessage::new(id, "").key("k");
-                let enqueued = match is_batch {
-                    false => outbox::enqueue(tx, &place.tables, "t", message).await,
-                    true => outbox::enqueue_batch(tx, &place.tables, "t", &[message]).await,
+                let enqueued = if is_batch {
+                    outbox::enqueue_batch(tx, &place.tables, "t", &[message]).await
+                } else {
+                    outbox::enqueue(tx, &place.tables, "t", message).await
                 };
                 enqueued.unwrap();
             };

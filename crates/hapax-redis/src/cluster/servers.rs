@@ -111,10 +111,7 @@ impl Servers {
         let back_off = BackOff { first: Duration::from_millis(10), max: timing.reconnect_wait_max };
         let (began, mut failures) = (Instant::now(), 0);
         loop {
-            let reached = match self.in_cluster {
-                true => self.refresh(failures as usize).await,
-                false => Ok(()),
-            };
+            let reached = if self.in_cluster { self.refresh(failures as usize).await } else { Ok(()) };
             let why = match reached {
                 Ok(()) => self.connect_to_owners().await.err(),
                 Err(why) => Some(why),
@@ -206,13 +203,14 @@ impl Servers {
         self.refresh_if_stale();
         let mut answers: Vec<Option<Result<A, StoreError>>> = (0..commands.len()).map(|_| None).collect();
         let commands = Arc::new(commands);
-        let mut batches = match self.in_cluster {
-            true => self.share_out(&commands, (0..commands.len()).map(|place| Asked { place, to: To::Owner }), None)?,
-            false => vec![Batch {
+        let mut batches = if self.in_cluster {
+            self.share_out(&commands, (0..commands.len()).map(|place| Asked { place, to: To::Owner }), None)?
+        } else {
+            vec![Batch {
                 node: self.map().owner(0).cloned(),
                 commands: Arc::clone(&commands),
                 places: (0..commands.len()).map(Some).collect(),
-            }],
+            }]
         };
         for round in 0..=REDIRECTIONS {
             let mut again = Vec::new();

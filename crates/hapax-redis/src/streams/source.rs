@@ -270,10 +270,7 @@ impl Source for RedisStream {
         let commands = || {
             let done: Vec<&str> = ["XACK", stream, group].into_iter().chain(ids()).collect();
             let gone: Vec<&str> = ["XDEL", stream].into_iter().chain(ids()).collect();
-            match deletes {
-                true => self.commands(&[&done, &gone]),
-                false => self.commands(&[&done]),
-            }
+            if *deletes { self.commands(&[&done, &gone]) } else { self.commands(&[&done]) }
         };
         self.asked("acknowledging", &self.writing, commands, |_| Ok(())).await.map(drop)
     }

@@ -139,9 +139,10 @@ async fn others_of_a_stopped_process_are_told_in_time_and_go_on_when_it_does() {
         assert!((BUSY..100 * BUSY).contains(&began.elapsed()), "{:?}", began.elapsed());
         assert!(matches!(store.look_up(&[key("ours")]).await.unwrap()[..], [Ok(Known::Unknown)]), "reading goes on");
 
-        match is_killed {
-            true => other.kill(),
-            false => go_on(&other, &path),
+        if is_killed {
+            other.kill()
+        } else {
+            go_on(&other, &path)
         }
         await_until(&path.with_extension("log"), || other.has_ended());
         assert_eq!(mark(&store, "ours").await.unwrap(), Marked::Fresh);

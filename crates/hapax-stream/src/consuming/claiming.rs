@@ -26,10 +26,11 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
                 Ok(TieredAttempt::InProgress { lease_left }) => {
                     self.count_of(ticket, Event::InProgress);
                     let back_off = self.shared.options.back_off(self.acks);
-                    let longest = match self.is_kept(ticket) {
-                        false => back_off.max,
+                    let longest = if self.is_kept(ticket) {
                         // Others wait for it here, so it asks again soon.
-                        true => back_off.first,
+                        back_off.first
+                    } else {
+                        back_off.max
                     };
                     // An id that is in progress with no time left is not asked about at once: the
                     // store may repeat the answer again and again, and this would spin.

@@ -289,12 +289,11 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
     /// Has a message tried again here, after this long.
     pub(crate) fn later(&mut self, ticket: Ticket, after: Duration) {
         let Some(held) = self.messages.get(ticket) else { return };
-        match self.drains.covers(&held.partition) {
-            true => self.give_back(ticket),
-            false => {
-                self.messages.set_stage(Stage::Here, ticket);
-                self.messages.wait_until(Instant::now() + after, ticket);
-            }
+        if self.drains.covers(&held.partition) {
+            self.give_back(ticket)
+        } else {
+            self.messages.set_stage(Stage::Here, ticket);
+            self.messages.wait_until(Instant::now() + after, ticket);
         }
     }
 

@@ -214,12 +214,11 @@ impl Specification {
         let State::Accepted { earliest, latest, fingerprint } = remembered(state, at, self.gone)? else {
             return None;
         };
-        Some(match self.refresh {
-            false => State::Accepted { earliest, latest, fingerprint },
-            true => {
-                let seen = at.latest.min(latest.saturating_add(self.gone - 1));
-                State::Accepted { earliest: earliest.max(at.earliest), latest: latest.max(seen), fingerprint }
-            }
+        Some(if self.refresh {
+            let seen = at.latest.min(latest.saturating_add(self.gone - 1));
+            State::Accepted { earliest: earliest.max(at.earliest), latest: latest.max(seen), fingerprint }
+        } else {
+            State::Accepted { earliest, latest, fingerprint }
         })
     }
 

@@ -159,11 +159,11 @@ impl Held<'_> {
             Grip::End(end) => end(completes, at),
             Grip::Lease(lease) => lease.end(completes, at),
         });
-        let event = match held {
-            true if completes => Event::Completed,
-            true => Event::Released,
-            false if matches!(due, Due::Calls(_)) => return,
-            false => Event::Lost,
+        let event = match (held, due) {
+            (true, _) if completes => Event::Completed,
+            (true, _) => Event::Released,
+            (false, Due::Calls(_)) => return,
+            (false, _) => Event::Lost,
         };
         recorder.add(Operation { id, at, interval, event, claim, ..Operation::default() });
     }

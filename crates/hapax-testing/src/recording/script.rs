@@ -101,10 +101,8 @@ impl<'a> Script<'a> {
             2 if may_be_long => (part(150 + self.random.below(60)), Some(part(70 + self.random.below(60)))),
             _ => (part(self.random.below(4)), None),
         };
-        let fingerprint = match self.random.chance(self.workload.fingerprints) {
-            true => 1 + u8::from(self.random.below(8) == 0),
-            false => 0,
-        };
+        let fingerprint =
+            if self.random.chance(self.workload.fingerprints) { 1 + u8::from(self.random.below(8) == 0) } else { 0 };
         Call::Lease { id, fingerprint, hold, renew_after, completes }
     }
 
@@ -146,10 +144,12 @@ impl Iterator for Script<'_> {
         let claims = self.random.chance(workload.claims);
         let call = if since_met < TOGETHER {
             let id = workload.common(self.step);
-            match forgets {
-                true => Call::Forget(id),
-                false if claims => self.claim(id),
-                false => Call::Check(id),
+            if forgets {
+                Call::Forget(id)
+            } else if claims {
+                self.claim(id)
+            } else {
+                Call::Check(id)
             }
         } else if workload.leases > 0 && since_met < TOGETHER + CONTESTED {
             self.contest()

@@ -92,18 +92,12 @@ pub(super) type Checked<T = ()> = Result<T, Wrong>;
 
 /// Checks an answer against the one that is right.
 pub(super) fn is<T: PartialEq + Debug>(asked: impl Display, got: T, expected: T) -> Checked {
-    match got == expected {
-        true => Ok(()),
-        false => Err(Wrong::new(asked, short(format!("{expected:?}")), got)),
-    }
+    if got == expected { Ok(()) } else { Err(Wrong::new(asked, short(format!("{expected:?}")), got)) }
 }
 
 /// Checks what has more than one right value.
 pub(super) fn ensure(asked: impl Display, is_right: bool, expected: impl Display, got: impl Debug) -> Checked {
-    match is_right {
-        true => Ok(()),
-        false => Err(Wrong::new(asked, expected, got)),
-    }
+    if is_right { Ok(()) } else { Err(Wrong::new(asked, expected, got)) }
 }
 
 #[cfg(test)]

@@ -54,9 +54,10 @@ async fn one_of_many_gets_the_id(bench: &Bench<'_>) -> Checked {
                     1 => false,
                     _ => attempt % 2 == 0,
                 };
-                Ok(match marks {
-                    true => u64::from(case.mark(&id, attempt).await? == Marked::Fresh),
-                    false => u64::from(matches!(case.claim(&id, attempt).await?, Claimed::Claimed { .. })),
+                Ok(if marks {
+                    u64::from(case.mark(&id, attempt).await? == Marked::Fresh)
+                } else {
+                    u64::from(matches!(case.claim(&id, attempt).await?, Claimed::Claimed { .. }))
                 })
             });
         }

@@ -127,14 +127,15 @@ proptest! {
         let before = |i: usize, j: usize| operations[i].interval.returned < operations[j].interval.invoked;
         let same = |i: usize, j: usize| i != j && operations[i].id == operations[j].id;
         let all = || 0..operations.len();
-        let impossible = |j: usize| match fresh {
+        let impossible = |j: usize| if fresh {
             // Accepted before, and not yet expired at any possible time.
-            true => all().any(|i| {
+            all().any(|i| {
                 let accepted = same(i, j) && before(i, j) && operations[i].event == Event::Fresh;
                 accepted && times[j].latest - times[i].earliest < WINDOW
-            }),
+            })
+        } else {
             // Not known to any operation that can have been first.
-            false => all().filter(|&i| same(i, j)).all(|i| before(j, i)),
+            all().filter(|&i| same(i, j)).all(|i| before(j, i))
         };
         let wrong = if fresh { Event::Fresh } else { Event::Duplicate };
         let candidates: Vec<_> = all().filter(|&j| operations[j].event != wrong && impossible(j)).collect();

@@ -68,9 +68,8 @@ const COLUMNS: [Column; 12] = [
             group.versus(row).map_or_else(String::new, told)
         },
     ),
-    ("ids/s", "ids a second that were answered, if fewer than were due", |_, row| match row.fell_behind() {
-        true => median(row.reached(), number),
-        false => String::new(),
+    ("ids/s", "ids a second that were answered, if fewer than were due", |_, row| {
+        if row.fell_behind() { median(row.reached(), number) } else { String::new() }
     }),
     ("p50", "half of the ids took at most so long", |_, row| median(row.latency(|it| it.p50), time)),
     ("p99.9", "99.9 % took at most so long", |_, row| median(row.latency(|it| it.p99_9), time)),

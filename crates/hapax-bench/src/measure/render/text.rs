@@ -67,10 +67,7 @@ fn rows(text: &mut String, table: &Table) {
 }
 
 fn cut(name: &str) -> String {
-    match name.chars().count() > NAME_MAX {
-        true => name.chars().take(NAME_MAX - 1).chain(['…']).collect(),
-        false => name.into(),
-    }
+    if name.chars().count() > NAME_MAX { name.chars().take(NAME_MAX - 1).chain(['…']).collect() } else { name.into() }
 }
 
 /// Adds a line, without characters that a terminal would obey.

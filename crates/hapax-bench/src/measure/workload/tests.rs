@@ -86,9 +86,10 @@ fn confirm_shared<B: Ids>(streams: &[Stream<B>], seen: &mut [usize; 5]) {
         let (new, known): (Vec<_>, Vec<_>) = checks.iter().partition(|check| check.2 == Truth::New);
         let [&(first, owner, _)] = new[..] else { panic!("{id:?}: {checks:?}") };
         for &(tick, thread, truth) in known {
-            let expected = match thread != owner && tick <= first + LEAD_TICKS_MAX {
-                true => Truth::Shared,
-                false => Certain::with_threads(streams.len()).after(tick - first),
+            let expected = if thread != owner && tick <= first + LEAD_TICKS_MAX {
+                Truth::Shared
+            } else {
+                Certain::with_threads(streams.len()).after(tick - first)
             };
             assert_eq!(truth, expected, "{id:?}: {checks:?}");
         }

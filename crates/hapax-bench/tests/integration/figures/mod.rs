@@ -50,12 +50,13 @@ fn documents_quote_what_was_measured() {
     if write {
         kept.renew(&measured);
     }
-    let passage = |name: &str, text: &str| match PRINTED.contains(&name) {
-        true => {
+    let passage = |name: &str, text: &str| {
+        if PRINTED.contains(&name) {
             let printed = write.then(|| std::fs::read_to_string(measured.join(name).with_extension("txt")).ok());
             Some(printed.flatten().map_or(text.into(), |new| format!("```text\n{}\n```", new.trim_end())))
+        } else {
+            tables::table(&kept, name)
         }
-        false => tables::table(&kept, name),
     };
     let mut wrong = Vec::new();
     for path in DOCUMENTS {

@@ -19,9 +19,8 @@ impl<R: BufRead> Frames<R> {
 
 impl<R: BufRead> Read for Frames<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.read(buffer).map_err(|error| match error.to_string() == NO_FRAME {
-            true => unexpected("zstd", Vec::new(), self.0.get_mut()),
-            false => error,
+        self.0.read(buffer).map_err(|error| {
+            if error.to_string() == NO_FRAME { unexpected("zstd", Vec::new(), self.0.get_mut()) } else { error }
         })
     }
 }

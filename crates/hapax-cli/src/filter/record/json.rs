@@ -154,9 +154,10 @@ impl<'de> Visitor<'de> for At<'_> {
         let mut found = None;
         while let Some(key) = map.next_key::<Text>()? {
             // The last one of equal keys counts, as in most readers.
-            match *key.0 == *self.0[0].as_bytes() {
-                true => found = map.next_value_seed(At(&self.0[1..]))?,
-                false => drop(map.next_value::<IgnoredAny>()?),
+            if *key.0 == *self.0[0].as_bytes() {
+                found = map.next_value_seed(At(&self.0[1..]))?;
+            } else {
+                drop(map.next_value::<IgnoredAny>()?)
             }
         }
         Ok(found)
@@ -168,9 +169,10 @@ impl<'de> Visitor<'de> for At<'_> {
         let index = index.and_then(|token| token.parse::<usize>().ok());
         let mut found = None;
         for i in 0.. {
-            let more = match index == Some(i) {
-                true => seq.next_element_seed(At(&self.0[1..]))?.map(|value| found = value),
-                false => seq.next_element::<IgnoredAny>()?.map(drop),
+            let more = if index == Some(i) {
+                seq.next_element_seed(At(&self.0[1..]))?.map(|value| found = value)
+            } else {
+                seq.next_element::<IgnoredAny>()?.map(drop)
             };
             if more.is_none() {
                 break;

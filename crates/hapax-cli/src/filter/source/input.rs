@@ -50,9 +50,10 @@ impl Source {
         let input = if self.is_stdin() { stdin().and_then(|input| input.metadata()) } else { self.path.metadata() };
         // A file without metadata cannot be read either, and reading it will say why.
         let (Ok(input), Ok(output)) = (input, output.metadata()) else { return Ok(()) };
-        match identity(&input).is_some_and(|input| Some(input) == identity(&output)) {
-            true => Err(CommandError::input(self.name(), "input file is output file")),
-            false => Ok(()),
+        if identity(&input).is_some_and(|input| Some(input) == identity(&output)) {
+            Err(CommandError::input(self.name(), "input file is output file"))
+        } else {
+            Ok(())
         }
     }
 
@@ -91,10 +92,7 @@ pub fn identity(_: &Metadata) -> Option<(u64, u64)> {
 
 /// Returns the files of a command line, or standard input if there are none.
 pub fn sources(files: &[PathBuf]) -> Vec<Source> {
-    match files.is_empty() {
-        true => vec![Source::new("-".into())],
-        false => files.iter().cloned().map(Source::new).collect(),
-    }
+    if files.is_empty() { vec![Source::new("-".into())] } else { files.iter().cloned().map(Source::new).collect() }
 }
 
 /// Makes room for some blocks in a pipe: with the 64 KiB of a new one, its two ends spend half of

@@ -200,12 +200,12 @@ impl Fill for Comparing {
         let expected = usize::try_from(input.length - at).map_or(CHUNK_BYTES, |left| left.min(CHUNK_BYTES));
         let chunk = &mut chunk[..expected];
         let read = read_full_at(file, chunk, input.start + at).map_err(|error| CommandError::input(name, error))?;
-        let changed = match read == expected {
-            true if xxh3_64(chunk) == *hash => None,
-            true => Some(format!("{} from {} on were changed", Bytes(expected as f64), Bytes(at as f64))),
-            false => Some(format!("it had {} bytes, and has {} now", input.length, at + read as u64)),
-        };
-        if let Some(changed) = changed {
+        if read != expected || xxh3_64(chunk) != *hash {
+            let changed = if read == expected {
+                format!("{} from {} on were changed", Bytes(expected as f64), Bytes(at as f64))
+            } else {
+                format!("it had {} bytes, and has {} now", input.length, at + read as u64)
+            };
             let why = "--spill reads it twice. What is printed is right, and not all: run again when nobody changes it, \
                        or give a pipe (`cat FILE |`), of which a copy is made";
             return Err(CommandError::input(name, format!("it was changed while it was read: {changed}. {why}")));

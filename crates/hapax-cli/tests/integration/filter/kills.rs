@@ -233,14 +233,13 @@ fn play(random: &mut Random, number: u64, counts: &mut Counts) {
         let after = Duration::from_micros(random.below(longest_us));
         // The time grows, so that it gets done one day.
         longest_us += longest_us / 20;
-        let end = match scenario.to_file {
-            true => to_file(child, end, after),
-            false => {
-                let (taken, end) = to_pipe(random, child, end, after);
-                // A reader that goes takes half a line with it, and nobody else leaves any.
-                printed.extend_from_slice(if end == End::Left { whole_lines(&taken) } else { &taken });
-                end
-            }
+        let end = if scenario.to_file {
+            to_file(child, end, after)
+        } else {
+            let (taken, end) = to_pipe(random, child, end, after);
+            // A reader that goes takes half a line with it, and nobody else leaves any.
+            printed.extend_from_slice(if end == End::Left { whole_lines(&taken) } else { &taken });
+            end
         };
         counts.ended(end);
         ends.push(end);

@@ -408,16 +408,13 @@ fn a_full_disk_is_an_error_that_names_it() {
     let text: String = (0..100_000).map(|i| format!("{i}\n")).collect();
     directory.file("in", text.as_bytes());
     let mounted = Command::new("unshare").args(["-rm", "true"]).status().is_ok_and(|status| status.success());
-    let script = match mounted {
-        true => {
-            "mkdir m && exec unshare -rm sh -c 'mount -t tmpfs -o size=300k x m && timeout 60 \"$0\" filter --state m/st in >> out; \
+    let script = if mounted {
+        "mkdir m && exec unshare -rm sh -c 'mount -t tmpfs -o size=300k x m && timeout 60 \"$0\" filter --state m/st in >> out; \
              echo $? > code; mount -o remount,size=16m x m && timeout 60 \"$0\" filter --state m/st in >> out; echo $? > again' \"$0\""
-        }
-        false => {
-            testkit::skipped("a full file system takes root to mount one; the length of files is limited instead");
-            "trap '' XFSZ; (ulimit -f 400; timeout 60 \"$0\" filter --state st in | cat >> out; timeout 60 \"$0\" filter --state st2 in > \
+    } else {
+        testkit::skipped("a full file system takes root to mount one; the length of files is limited instead");
+        "trap '' XFSZ; (ulimit -f 400; timeout 60 \"$0\" filter --state st in | cat >> out; timeout 60 \"$0\" filter --state st2 in > \
              /dev/null; echo $? > code); timeout 60 \"$0\" filter --state st in >> out; echo $? > again"
-        }
     };
     let output = shell(&directory, script);
     let message = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -53,13 +53,12 @@ impl World {
             (true, _) => Signal::Nothing,
         };
         self.breakers.ended(message.topic, is_probe, signal, self.now, self.random.next());
-        match message.is_bad {
-            true => {
-                message.attempts += 1;
-                message.due_at = self.now + Retry::DEFAULT.delay(message.attempts);
-                self.kept.push(message);
-            }
-            false => self.published.push((message.topic, self.now)),
+        if message.is_bad {
+            message.attempts += 1;
+            message.due_at = self.now + Retry::DEFAULT.delay(message.attempts);
+            self.kept.push(message);
+        } else {
+            self.published.push((message.topic, self.now))
         }
     }
 

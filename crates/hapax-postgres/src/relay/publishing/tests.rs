@@ -15,14 +15,11 @@ struct Slow {
 
 impl Slow {
     fn one(&self, message: &Message) -> Result<(), BoxError> {
-        match self.failing.contains(&message.id[0]) {
-            true if message.id == [9] => Err(GiveUp::because("gone").into()),
-            true => Err("refused".into()),
-            false => {
-                self.published.lock().unwrap().push(message.id[0]);
-                Ok(())
-            }
+        if !self.failing.contains(&message.id[0]) {
+            self.published.lock().unwrap().push(message.id[0]);
+            return Ok(());
         }
+        Err(if message.id == [9] { GiveUp::because("gone").into() } else { "refused".into() })
     }
 }
 

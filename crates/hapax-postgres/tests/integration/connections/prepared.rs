@@ -57,13 +57,12 @@ fn who_has_notified_cannot_prepare() {
             outbox::enqueue(&mut tx, &place.tables, "t", NewMessage::new("m", "")).await.unwrap();
             let prepared = tx.batch_execute("PREPARE TRANSACTION 'b'").await;
             drop(tx);
-            match is_awake {
-                true => prepared.unwrap(),
-                false => {
-                    let error = prepared.unwrap_err();
-                    let answer = error.as_db_error().unwrap();
-                    assert!(answer.message().contains("NOTIFY"), "{answer:?}");
-                }
+            if is_awake {
+                prepared.unwrap()
+            } else {
+                let error = prepared.unwrap_err();
+                let answer = error.as_db_error().unwrap();
+                assert!(answer.message().contains("NOTIFY"), "{answer:?}");
             }
         }
         client.batch_execute("COMMIT PREPARED 'b'").await.unwrap();

@@ -23,10 +23,7 @@ fn sqlx_and_tokio_postgres_say_the_same() {
             assert!(inbox::receive(&mut tx, &place.tables, "d", message).await.unwrap().is_first());
             assert!(!inbox::receive(&mut tx, &place.tables, "d", message).await.unwrap().is_first());
             outbox::enqueue(&mut tx, &place.tables, "t", message).await.unwrap();
-            match commits {
-                true => tx.commit().await.unwrap(),
-                false => tx.rollback().await.unwrap(),
-            }
+            if commits { tx.commit().await.unwrap() } else { tx.rollback().await.unwrap() }
         }
         assert_eq!(place.count(&other, "SELECT count(*) FROM {p}_effects").await, 1);
         let stored = "SELECT (SELECT count(*) FROM {p}_inbox WHERE payload = 'payload' AND key = 'k') * 10 \

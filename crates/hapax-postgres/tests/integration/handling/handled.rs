@@ -121,10 +121,7 @@ fn of_a_batch_each_is_marked_and_written_down_as_it_would_be_alone() {
             let seen = inbox::mark_batch(&mut tx, &place.tables, "c", &marks).await.unwrap();
             let is_first: Vec<bool> = seen.iter().map(|seen| seen.is_first()).collect();
             assert_eq!(is_first, [true, false, false, true, true]);
-            match commits {
-                true => tx.commit().await.unwrap(),
-                false => tx.rollback().await.unwrap(),
-            }
+            if commits { tx.commit().await.unwrap() } else { tx.rollback().await.unwrap() }
         }
         let listed = list(&place, &client, HandledQuery::of_subject("s")).await;
         assert_eq!(ids(&listed), ["old", "z", &long]);
@@ -320,10 +317,7 @@ fn what_is_forgotten_is_first_again_once() {
             let mut tx = client.transaction().await.unwrap();
             assert_eq!(inbox::forget(&mut tx, &place.tables, "c", &["kept"]).await.unwrap(), 1);
             assert!(!mark(&place, &mut other, "c", NewMark::new("kept")).await.is_first());
-            match commits {
-                true => tx.commit().await.unwrap(),
-                false => tx.rollback().await.unwrap(),
-            }
+            if commits { tx.commit().await.unwrap() } else { tx.rollback().await.unwrap() }
         }
         // Of many who come then, one is the first.
         let mut comers = tokio::task::JoinSet::new();

@@ -62,10 +62,7 @@ fn a_mark_is_there_if_and_only_if_the_effect_is() {
             let mut tx = client.transaction().await.unwrap();
             assert!(inbox::once(&mut tx, &place.tables, "c", "m").await.unwrap().is_first());
             tx.batch_execute(&effect).await.unwrap();
-            match commits {
-                true => tx.commit().await.unwrap(),
-                false => tx.rollback().await.unwrap(),
-            }
+            if commits { tx.commit().await.unwrap() } else { tx.rollback().await.unwrap() }
         }
         assert!(!once(&place, &mut client, "c", "m").await.is_first());
         assert_eq!(place.count(&client, "SELECT count(*) FROM {p}_effects").await, 1);
@@ -100,10 +97,7 @@ fn who_comes_second_waits_for_the_firsts_transaction_as_long_as_its_lock_timeout
             let seen = async { once(&place, &mut second, "c", &id).await };
             let ends = async {
                 until_somebody_waits(&watcher, holder).await;
-                match commits {
-                    true => tx.commit().await.unwrap(),
-                    false => tx.rollback().await.unwrap(),
-                }
+                if commits { tx.commit().await.unwrap() } else { tx.rollback().await.unwrap() }
             };
             let (seen, ()) = tokio::join!(seen, ends);
             assert_eq!(seen.is_first(), !commits);

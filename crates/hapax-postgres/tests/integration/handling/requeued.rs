@@ -93,9 +93,10 @@ pub async fn operators(place: &Place, client: &mut Client, messages: usize) -> R
     let (worked, ()) = tokio::join!(works, operators);
     worked.unwrap();
     let (effects, requeued) = (effects.taken().len(), requeued.load(Ordering::Relaxed) as usize);
-    match (effects, requeued) == (2 * messages, messages) {
-        true => Ok(()),
-        false => Err(format!("{messages} messages, requeued {requeued} times, handled {effects} times")),
+    if (effects, requeued) == (2 * messages, messages) {
+        Ok(())
+    } else {
+        Err(format!("{messages} messages, requeued {requeued} times, handled {effects} times"))
     }
 }
 

@@ -297,11 +297,13 @@ fn many_workers_handle_each_message_once_and_a_key_in_order() {
         }
         let mut random = crate::random();
         let failing: Vec<String> = (0..10).map(|_| format!("{}/{}", random.below(keys), random.below(each))).collect();
-        let script =
-            Script::new(move |message: &Message| match failing.contains(&text(&message.id)) && message.attempts == 0 {
-                true => Err("not at first".into()),
-                false => Ok(()),
-            });
+        let script = Script::new(move |message: &Message| {
+            if failing.contains(&text(&message.id)) && message.attempts == 0 {
+                Err("not at first".into())
+            } else {
+                Ok(())
+            }
+        });
         let (stop, stopped) = tokio::sync::watch::channel(false);
         let mut workers = JoinSet::new();
         for _ in 0..4 {

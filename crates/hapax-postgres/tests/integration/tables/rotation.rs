@@ -82,9 +82,10 @@ fn readers_put_steps_off_and_no_writer_waits() {
             let began = Instant::now();
             place.execute(&cleaner, "UPDATE {p}_mark_buckets SET closed_at = closed_at - interval '90 hours'").await;
             let done = tokio::time::timeout(PATIENCE, async {
-                match all.begun < BEGUN_MAX {
-                    true => expire(&place, &cleaner).await,
-                    false => retention().expire(&cleaner, &place.tables).await.unwrap(),
+                if all.begun < BEGUN_MAX {
+                    expire(&place, &cleaner).await
+                } else {
+                    retention().expire(&cleaner, &place.tables).await.unwrap()
                 }
             });
             let done = done.await.expect("it waits for the reader");
@@ -162,10 +163,7 @@ fn who_stands_still_while_a_partition_begins_is_waited_for_by_its_own_ids_only()
             let waits = async { once(&place, &mut other, id("its")).await.is_first() };
             let ends = async {
                 until_somebody_waits(&watcher, holder).await;
-                match commits {
-                    true => tx.commit().await.unwrap(),
-                    false => tx.rollback().await.unwrap(),
-                }
+                if commits { tx.commit().await.unwrap() } else { tx.rollback().await.unwrap() }
             };
             assert_eq!(tokio::join!(waits, ends).0, !commits, "{level:?}");
             let mut tx = other.transaction().await.unwrap();
@@ -336,9 +334,10 @@ async fn race(place: &Place, level: IsolationLevel, batches: bool, order: &[u64]
         let bytes: Vec<[u8; 8]> = ids.iter().map(|id| id.to_be_bytes()).collect();
         loop {
             let mut tx = client.build_transaction().isolation_level(level).start().await.unwrap();
-            let seen = match batches {
-                true => inbox::once_batch(&mut tx, &place.tables, "c", &bytes).await,
-                false => inbox::once(&mut tx, &place.tables, "c", bytes[0]).await.map(|seen| vec![seen]),
+            let seen = if batches {
+                inbox::once_batch(&mut tx, &place.tables, "c", &bytes).await
+            } else {
+                inbox::once(&mut tx, &place.tables, "c", bytes[0]).await.map(|seen| vec![seen])
             };
             // A transaction may be refused when it commits, too, if it is serializable.
             if let Ok(seen) = seen

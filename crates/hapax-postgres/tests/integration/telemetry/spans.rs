@@ -97,9 +97,10 @@ fn spans_say_what_a_message_is_and_to_which_trace_it_belongs() {
         for batched in [false, true] {
             place.enqueue(&mut client, "t", message).await;
             let done = until("it is published", async || place.count(&client, left).await == 0);
-            match batched {
-                false => place.relay().run(Arc::new(Keeps::default()), done).await.unwrap(),
-                true => place.relay().run(Arc::new(Batches), done).await.unwrap(),
+            if batched {
+                place.relay().run(Arc::new(Batches), done).await.unwrap()
+            } else {
+                place.relay().run(Arc::new(Keeps::default()), done).await.unwrap()
             }
             let seen = std::mem::take(&mut *lines.0.lock().unwrap());
             let batch = "DEBUG hapax_relay_publish_batch messages=1".to_owned();

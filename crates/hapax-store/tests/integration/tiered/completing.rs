@@ -90,10 +90,8 @@ async fn a_lease_is_renewed_while_its_completion_is_tried() {
         world.store.next(Fault::None);
         away(&world, DOWN, 3 * SECOND);
         let begun = Instant::now();
-        let completed = match is_batch {
-            true => engine.complete_batch(claims).await,
-            false => vec![claims.remove(0).complete().await],
-        };
+        let completed =
+            if is_batch { engine.complete_batch(claims).await } else { vec![claims.remove(0).complete().await] };
         completed.into_iter().for_each(|completed| completed.unwrap());
         assert!(begun.elapsed() >= 3 * SECOND, "the first lease is over");
     }

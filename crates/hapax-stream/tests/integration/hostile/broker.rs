@@ -109,21 +109,21 @@ impl Broker {
     pub fn done(&self, place: usize) {
         let misses = self.world.below(6) == 0;
         let sent = &mut self.sent()[place];
-        match misses && sent.missed < 2 {
-            true => (sent.missed, sent.visible) = (sent.missed + 1, Instant::now() + HIDDEN),
-            false => sent.is_done = true,
+        if misses && sent.missed < 2 {
+            (sent.missed, sent.visible) = (sent.missed + 1, Instant::now() + HIDDEN);
+        } else {
+            sent.is_done = true;
         }
     }
 
     /// Gives a delivery back, whose message is put aside if it was delivered too often.
     pub fn failed(&self, place: usize) {
         let deliveries = self.sent()[place].deliveries;
-        match deliveries < DELIVERIES_MAX {
-            true => self.again(place, Duration::from_secs(5) * deliveries),
-            false => {
-                self.put_aside(place);
-                self.sent()[place].is_done = true;
-            }
+        if deliveries < DELIVERIES_MAX {
+            self.again(place, Duration::from_secs(5) * deliveries)
+        } else {
+            self.put_aside(place);
+            self.sent()[place].is_done = true;
         }
     }
 

@@ -109,9 +109,8 @@ async fn deliveries(place: &Place, broker: &Broker, batch: usize, deliver: &Deli
         match answer {
             _ if has_died && world.trouble == Trouble::ProcessDies => return,
             _ if has_died => {} // its messages come again, when the broker has waited for them
-            Some(Ok(done)) => received.iter().for_each(|message| match done.contains(&message.id) {
-                true => broker.done(message.place),
-                false => broker.failed(message.place),
+            Some(Ok(done)) => received.iter().for_each(|message| {
+                if done.contains(&message.id) { broker.done(message.place) } else { broker.failed(message.place) }
             }),
             _ => received.iter().for_each(|message| broker.failed(message.place)),
         }

@@ -123,9 +123,10 @@ fn faults(random: &mut Random, clients: usize) -> Vec<(Duration, Fault)> {
     if random.percent(70) {
         let from = random.millis(50, 2_000);
         let to = from + if random.percent(50) { Duration::from_millis(300) } else { Duration::from_secs(1) };
-        faults.extend(match random.percent(50) {
-            true => [(from, Fault::StoreIsAway), (to, Fault::StoreIsBack)],
-            false => [(from, Fault::StoreIsSilent), (to, Fault::StoreIsHeard)],
+        faults.extend(if random.percent(50) {
+            [(from, Fault::StoreIsAway), (to, Fault::StoreIsBack)]
+        } else {
+            [(from, Fault::StoreIsSilent), (to, Fault::StoreIsHeard)]
         });
     }
     for _ in 0..random.below(3) {
@@ -164,9 +165,10 @@ async fn live(backlog: Arc<Backlog>, queue: Arc<Queue>, client: usize) -> turmoi
         .max_attempts(MAX_ATTEMPTS)
         .handler_timeout(HANDLER_TIMEOUT)
         .retry_delay(Duration::from_millis(50), Duration::from_secs(1));
-    let consumer = match backlog.is_ordered {
-        true => consumer.in_order_by(|received: &Received| received.message.key.map(u64::to_le_bytes)).build()?,
-        false => consumer.build()?,
+    let consumer = if backlog.is_ordered {
+        consumer.in_order_by(|received: &Received| received.message.key.map(u64::to_le_bytes)).build()?
+    } else {
+        consumer.build()?
     };
     let handled = Arc::clone(&queue);
     let handle = move |delivery: Delivery<Received>| handle(Arc::clone(&handled), client, delivery);

@@ -127,14 +127,13 @@ async fn a_consumer_that_is_stopped_and_does_not_see_the_store_again_leaves_what
         };
         let run = consumer.run(&broker, effects.handler(|_| TAKES), shutdown);
         let stopped = async {
-            match is_dropped {
-                false => run.await.unwrap().acknowledged,
-                true => {
-                    assert!(tokio::time::timeout(2 * TAKES, run).await.is_err());
-                    // What it had under way ends with it.
-                    tokio::time::sleep(MOMENT).await;
-                    consumer.stats().acknowledged
-                }
+            if is_dropped {
+                assert!(tokio::time::timeout(2 * TAKES, run).await.is_err());
+                // What it had under way ends with it.
+                tokio::time::sleep(MOMENT).await;
+                consumer.stats().acknowledged
+            } else {
+                run.await.unwrap().acknowledged
             }
         };
         let (acknowledged, ()) = tokio::join!(stopped, async {

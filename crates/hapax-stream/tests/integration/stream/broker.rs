@@ -184,10 +184,7 @@ impl Broker {
     }
 
     fn refused(&self, call: &str) -> Result<(), Refused> {
-        match self.refuses.lock().unwrap().contains(call) {
-            true => Err(Refused),
-            false => Ok(()),
-        }
+        if self.refuses.lock().unwrap().contains(call) { Err(Refused) } else { Ok(()) }
     }
 
     /// Returns true if a message is done, as the store knows.

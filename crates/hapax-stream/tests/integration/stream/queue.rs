@@ -196,9 +196,10 @@ impl Source for Queue {
         for message in messages {
             let sent = &mut self.sent()[message.place];
             let is_out = !sent.is_deleted && sent.deliveries == message.deliveries && sent.visible > Instant::now();
-            match is_out && !sent.is_given_back {
-                true => sent.visible = Instant::now() + self.visibility,
-                false => _ = self.extended_late.fetch_add(1, Ordering::Relaxed),
+            if is_out && !sent.is_given_back {
+                sent.visible = Instant::now() + self.visibility;
+            } else {
+                _ = self.extended_late.fetch_add(1, Ordering::Relaxed);
             }
         }
         Ok(())

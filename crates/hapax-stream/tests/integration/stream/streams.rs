@@ -168,9 +168,10 @@ async fn claims_come_with_their_items_and_what_is_in_progress_is_not_left_out() 
         };
         let names: Vec<String> = attempts.iter().map(name).collect();
         let (claimed, in_progress) = ("new claimed".to_owned(), "theirs in progress".to_owned());
-        match with_duplicates {
-            true => assert_eq!(names, [claimed, "done duplicate".to_owned(), in_progress]),
-            false => assert_eq!(names, [claimed, in_progress]),
+        if with_duplicates {
+            assert_eq!(names, [claimed, "done duplicate".to_owned(), in_progress])
+        } else {
+            assert_eq!(names, [claimed, in_progress])
         }
         let (_, attempt) = attempts.remove(0);
         attempt.claimed().unwrap().release().await.unwrap();
