@@ -52,7 +52,7 @@ impl DynamoDbStore {
                     let asked = missing.len();
                     for key in std::mem::take(&mut missing) {
                         if left_out.contains(key) {
-                            drop(missing.insert(key))
+                            missing.insert(key);
                         } else {
                             let record = items.get(key).map(|item| record_of(item, key)).transpose();
                             found.insert(key, record);

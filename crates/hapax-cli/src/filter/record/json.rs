@@ -157,7 +157,7 @@ impl<'de> Visitor<'de> for At<'_> {
             if *key.0 == *self.0[0].as_bytes() {
                 found = map.next_value_seed(At(&self.0[1..]))?;
             } else {
-                drop(map.next_value::<IgnoredAny>()?)
+                map.next_value::<IgnoredAny>()?;
             }
         }
         Ok(found)
