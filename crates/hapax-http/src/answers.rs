@@ -3,6 +3,7 @@
 use super::body::{self, Body};
 use super::options::RETRY_AFTER;
 use super::shared::Shared;
+use super::stats::Event;
 use crate::limits::permits::Permit;
 use crate::limits::quota::Full;
 use crate::outgoing::layer::REPLAYED;
@@ -21,7 +22,7 @@ impl<S: Store> Shared<S> {
     pub(super) fn full(&self, full: Full) -> ProblemDetails {
         let problem = match full {
             Full::Scope(..) => {
-                self.counters.over_quota.count();
+                self.counters.add(Event::OverQuota, 1);
                 Problem::QuotaExceeded
             }
             Full::All(..) | Full::Closing => Problem::Busy,
@@ -42,7 +43,7 @@ impl<S: Store> Shared<S> {
 
     /// Returns one of the layer's own answers.
     pub(super) fn refuse<R: HttpBody>(&self, refusal: ProblemDetails) -> Response<Body<R>> {
-        self.counters.refused.count();
+        self.counters.add(Event::Refused, 1);
         let response = match &self.options.problem_response {
             Some(response) => response(&refusal),
             None => refusal.response(),
@@ -57,7 +58,7 @@ impl<S: Store> Shared<S> {
             let detail = format!("its status was {}, its body was too large to be kept", status.as_u16());
             return self.refuse(ProblemDetails::new(Problem::ResponseNotKept, detail));
         };
-        self.counters.replayed.count();
+        self.counters.add(Event::Replayed, 1);
         // The record may be written by another program, or under other rules: a header that is not
         // stored is not sent either.
         let (mut headers, trailers) = (headers::kept(headers), headers::kept_trailers(trailers));

@@ -24,7 +24,13 @@ impl<S: Store> IdempotencyLayer<S> {
 
     /// Returns counts of the requests so far, and of the current ones.
     pub fn stats(&self) -> HttpStats {
-        self.0.counters.stats(self.0.permits.used())
+        let now = self.0.permits.used();
+        HttpStats {
+            reading: now.reading as u64,
+            in_flight: now.in_flight as u64,
+            buffered_bytes: now.bytes as u64,
+            ..self.0.counters.stats()
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use super::body::{self, Body, Read, Reading};
 use super::key::Begun;
 use super::options::{ANSWER_WITHIN, refuses_status};
 use super::shared::Shared;
+use super::stats::Event;
 use crate::limits::durations::RequestKind;
 use crate::limits::permits::Permit;
 use crate::limits::reservations::Reservation;
@@ -123,14 +124,14 @@ where
         Ended::Whole(parts, body) => {
             let stored = shared.stored(&parts, &body);
             if stored.content.is_none() {
-                shared.counters.not_kept.count();
+                shared.counters.add(Event::NotKept, 1);
             }
             shared.record(claim, &stored, permit, reservation).await;
             Ok(Ok(Response::from_parts(parts, Body::from(body).holding(bytes))))
         }
         Ended::TooLarge(response) => {
             let stored = StoredResponse { status: response.status(), gone_for: shared.options.gone_for, content: None };
-            shared.counters.not_kept.count();
+            shared.counters.add(Event::NotKept, 1);
             shared.record(claim, &stored, permit, reservation).await;
             Ok(Ok(response.map(|body| body.holding(bytes))))
         }
@@ -196,7 +197,7 @@ impl<S: Store> Shared<S> {
         if tokio::time::timeout(ANSWER_WITHIN, &mut ending).await.is_ok() {
             return;
         }
-        self.counters.answered_early.count();
+        self.counters.add(Event::AnsweredEarly, 1);
         bytes.grow_anyway(len);
         let ending = async move {
             ending.await;
@@ -211,9 +212,9 @@ impl<S: Store> Shared<S> {
     /// done, and a client with another answer would have it done again.
     fn completed(&self, completed: Result<(), NotCompleted<S>>) {
         match completed {
-            Ok(()) => self.counters.executed.count(),
+            Ok(()) => self.counters.add(Event::Executed, 1),
             Err(error) => {
-                self.counters.unrecorded.count();
+                self.counters.add(Event::Unrecorded, 1);
                 #[cfg(feature = "tracing")]
                 tracing::error!(%error, "a request was handled, but not recorded: a retry may be handled again");
                 let _ = error;
@@ -222,7 +223,7 @@ impl<S: Store> Shared<S> {
     }
 
     async fn released<T>(self: &Arc<Self>, claim: TieredClaim<S>, permit: Permit, outcome: T) -> T {
-        self.counters.released.count();
+        self.counters.add(Event::Released, 1);
         self.settle(permit.bytes(), 0, async move {
             // If that fails, the lease ends the claim.
             let _ = claim.release().await;
@@ -255,7 +256,7 @@ where
         return Ended::Released(response.map(Body::untouched));
     }
     if !begun.is_set() && refuses_status(response.status()) {
-        shared.counters.not_begun.count();
+        shared.counters.add(Event::NotBegun, 1);
         return Ended::Released(response.map(Body::untouched));
     }
     let (parts, body) = response.into_parts();

@@ -5,6 +5,7 @@ use super::key::{self, Begun, IdempotencyKey, KeyError};
 use super::options::{OnMissing, RETRY_AFTER};
 use super::run::{self, ClaimedRequest, Handles, Sent};
 use super::shared::Shared;
+use super::stats::Event;
 use crate::limits::durations::RequestKind;
 use crate::limits::permits::Permit;
 use crate::limits::reservations::Reservation;
@@ -106,7 +107,7 @@ where
     let name = match shared.name(&parts) {
         Ok(Some(name)) => name,
         Ok(None) => {
-            shared.counters.passed.count();
+            shared.counters.add(Event::Passed, 1);
             return pass(inner, Request::from_parts(parts, body)).await;
         }
         Err(refusal) => return Ok(shared.refuse(refusal)),
@@ -190,7 +191,7 @@ impl<S: Store> Shared<S> {
         bytes.grow(record.len()).map_err(|full| self.full(full))?;
         match record::decode(record) {
             Ok(kept) if done.expires_in.is_some_and(|left| left <= kept.gone_for) => {
-                self.counters.expired.count();
+                self.counters.add(Event::Expired, 1);
                 let detail = "its request was handled, too long ago for its response to be sent again";
                 Err(ProblemDetails::new(Problem::KeyExpired, detail))
             }
@@ -211,7 +212,7 @@ impl<S: Store> Shared<S> {
             Err(exhausted) => {
                 // If that fails, the lease ends the claim.
                 let _ = claim.release().await;
-                self.counters.over_quota.count();
+                self.counters.add(Event::OverQuota, 1);
                 Err(ProblemDetails::new(Problem::QuotaExceeded, exhausted.to_string()).retry_after(exhausted.until))
             }
         }

@@ -45,6 +45,8 @@ pub mod cloudevents;
 mod described;
 mod give_up;
 pub mod ids;
+#[doc(hidden)]
+pub mod kinds;
 pub mod routes;
 mod trace;
 mod trace_state;

@@ -4,7 +4,6 @@ use crate::GiveUp;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The largest number of characters of a kind that an error shows.
 const SHOWN_MAX: usize = 64;
@@ -19,20 +18,21 @@ pub enum OnUnknown {
     Pass,
 }
 
-/// Counts of the messages that a router has given to handlers, or not, in all attempts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct RouterStats {
-    /// Given to the handler of their kind.
-    pub routed: u64,
-    /// Given to the handler of all other kinds.
-    pub fallback: u64,
-    /// Done without a handler.
-    pub passed: u64,
-    /// Put aside, since there is no handler for their kind, or they have none.
-    pub unknown: u64,
-    /// Put aside, since a payload was not what the handler of its kind takes.
-    pub malformed: u64,
+hapax::counted! {
+    /// Counts of the messages that a router has given to handlers, or not, in all attempts.
+    RouterStats,
+    pub Way in Ways {
+        /// Given to the handler of their kind.
+        routed: Routed,
+        /// Given to the handler of all other kinds.
+        fallback: Fallback,
+        /// Done without a handler.
+        passed: Passed,
+        /// Put aside, since there is no handler for their kind, or they have none.
+        unknown: Unknown,
+        /// Put aside, since a payload was not what the handler of its kind takes.
+        malformed: Malformed,
+    }
 }
 
 /// The error of a router that cannot be built.
@@ -59,60 +59,16 @@ impl fmt::Display for RouterError {
 
 impl std::error::Error for RouterError {}
 
-/// The way of a message: as metrics and [`RouterStats`] name it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
-    /// See [`RouterStats::routed`].
-    Routed,
-    /// See [`RouterStats::fallback`].
-    Fallback,
-    /// See [`RouterStats::passed`].
-    Passed,
-    /// See [`RouterStats::unknown`].
-    Unknown,
-    /// See [`RouterStats::malformed`].
-    Malformed,
-}
-
-impl Way {
-    /// Returns its name in metrics.
-    pub fn name(self) -> &'static str {
-        match self {
-            Way::Routed => "routed",
-            Way::Fallback => "fallback",
-            Way::Passed => "passed",
-            Way::Unknown => "unknown",
-            Way::Malformed => "malformed",
-        }
-    }
-}
-
 /// The counts of a router, which its handlers share.
 #[derive(Clone, Debug, Default)]
-pub struct RouterCounts(Arc<[AtomicU64; 5]>);
+pub struct RouterCounts(Arc<Ways>);
 
 impl RouterCounts {
-    fn count(&self, way: Way) {
-        // Relaxed: counters order nothing.
-        self.0[way as usize].fetch_add(1, Ordering::Relaxed);
-    }
-
     /// Counts a message whose payload was not what the handler of its kind takes, and returns the
     /// reason for which it is given up: no other attempt would parse it.
     pub fn malformed(&self, kind: Option<&str>, error: impl fmt::Display) -> GiveUp {
-        self.count(Way::Malformed);
+        self.0.add(Way::Malformed, 1);
         GiveUp::because(format!("its payload is not that of kind {}: {error}", shown(kind)))
-    }
-
-    fn stats(&self) -> RouterStats {
-        let of = |way: Way| self.0[way as usize].load(Ordering::Relaxed);
-        RouterStats {
-            routed: of(Way::Routed),
-            fallback: of(Way::Fallback),
-            passed: of(Way::Passed),
-            unknown: of(Way::Unknown),
-            malformed: of(Way::Malformed),
-        }
     }
 }
 
@@ -186,7 +142,7 @@ impl<H> Routes<H> {
                 (Way::Unknown, Destination::DeadLetter(GiveUp::because(why)))
             }
         };
-        self.counts.count(way);
+        self.counts.0.add(way, 1);
         (way, destination)
     }
 
@@ -197,7 +153,7 @@ impl<H> Routes<H> {
 
     /// Returns the counts so far.
     pub fn stats(&self) -> RouterStats {
-        self.counts.stats()
+        self.counts.0.stats()
     }
 }
 

@@ -13,7 +13,7 @@ use crate::log::marks::Marks;
 use crate::log::memory::Memory;
 use crate::log::shared::LogShared;
 use crate::telemetry::health::Standing;
-use crate::telemetry::kinds::{Description, Kinds};
+use crate::telemetry::kinds::{self, Description};
 use crate::telemetry::stats::Counts;
 use hapax_message::Described;
 #[cfg(doc)]
@@ -217,21 +217,25 @@ impl<E, M> ConsumerBuilder<E, M> {
     /// Tells kinds of messages apart in metrics, by a label `kind`, and shows
     /// [kind](Described::kind) and `traceparent` of a message in the span of its handler. Default:
     /// neither; all are `*`.
-    pub fn kinds(mut self, kinds: Kinds) -> Self
+    ///
+    /// The first 64 kinds that come, of up to 256 bytes each, are told apart; all others are `*`,
+    /// since whoever sends messages may make up any number of kinds. Where anybody may send, name
+    /// the kinds, by [`kinds_by`](Self::kinds_by).
+    pub fn kinds(mut self) -> Self
     where
         M: Described,
     {
-        self.shown.by(Description::of_described(kinds));
+        self.shown.by(Description::by(kinds::kind_of_described()));
         self
     }
 
-    /// Does the same as [`kinds`](Self::kinds), where the kind of a message is elsewhere: in an
-    /// envelope in its payload, for example.
-    pub fn kinds_by(mut self, kinds: Kinds, kind_of: impl Fn(&M) -> Option<String> + Send + Sync + 'static) -> Self
+    /// Does the same as [`kinds`](Self::kinds), where the kind of a message is elsewhere, in an
+    /// envelope in its payload for example, or where some kinds are not to be told apart: `None`.
+    pub fn kinds_by(mut self, kind_of: impl Fn(&M) -> Option<String> + Send + Sync + 'static) -> Self
     where
         M: Described,
     {
-        self.shown.by(Description::by(kinds, kind_of));
+        self.shown.by(Description::by(kinds::kind_by(kind_of)));
         self
     }
 
@@ -348,7 +352,7 @@ impl<S: Store, M> ConsumerBuilder<TieredDedup<S>, M> {
         let ConsumerBuilder { engine, id_of, key_of, shown, options } = self;
         options.validate()?;
         let engine = options.scoped(&engine)?;
-        let (shown, counts) = (shown.under(&options.name)?, Arc::new(Counts::new(&options.name)));
+        let (shown, counts) = (shown.under(&options.name), Arc::new(Counts::new(&options.name)));
         let standing = Arc::new(Standing::new());
         Ok(Consumer { shared: Shared { engine, id_of, key_of, options, counts, standing, shown } })
     }
@@ -377,7 +381,7 @@ impl<M, K> ConsumerBuilder<Log<K>, M> {
         // (There is no such option here: no more are held than a batch.)
         options.max_unacknowledged = options.max_in_flight.clamp(1, 1 << 20);
         options.validate()?;
-        let (shown, counts) = (shown.under(&options.name)?, Arc::new(Counts::new(&options.name)));
+        let (shown, counts) = (shown.under(&options.name), Arc::new(Counts::new(&options.name)));
         let marks = Arc::new(Marks::new(memory.engine().clone()));
         let (standing, alone) = (Arc::new(Standing::new()), Semaphore::new(1));
         Ok(LogConsumer { shared: LogShared { memory, marks, id_of, options, counts, standing, alone, shown } })

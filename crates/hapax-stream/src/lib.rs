@@ -50,5 +50,4 @@ pub use options::OnMissing;
 pub use retry_for::retry_for;
 pub use source::{Acks, Partition, Source};
 pub use telemetry::health::Health;
-pub use telemetry::kinds::Kinds;
 pub use telemetry::stats::ConsumerStats;

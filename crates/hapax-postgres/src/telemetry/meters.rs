@@ -9,9 +9,7 @@ use crate::schema::statements;
 use crate::schema::tables::{Queue, Tables};
 use hapax::seam::random;
 use hapax_store::back_off::jittered;
-use hapax_store::sync::{Ordering, StdAtomicU64};
 use std::convert::Infallible;
-use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
@@ -27,90 +25,32 @@ pub(crate) use recorder::{marked, routed};
 const COUNT_EVERY: Duration = Duration::from_secs(10);
 const COUNT_SHARE: u32 = 100;
 
-/// An event in the life of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Event {
-    Claimed,
-    Done,
-    Failed,
-    Panicked,
-    TimedOut,
-    Dead,
-    Expired,
-    Lost,
-    Released,
-}
-
-impl Event {
-    const ALL: [Event; 9] = [
-        Event::Claimed,
-        Event::Done,
-        Event::Failed,
-        Event::Panicked,
-        Event::TimedOut,
-        Event::Dead,
-        Event::Expired,
-        Event::Lost,
-        Event::Released,
-    ];
-}
-
-/// Counts of what became of the messages of a [`Relay`](crate::Relay) or a
-/// [`Worker`](crate::Worker) since it was made: of all its clones together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct QueueStats {
-    /// Messages that were claimed.
-    pub claimed: u64,
-    /// Messages that were published or handled.
-    pub done: u64,
-    /// Attempts that failed, panics and time-outs included.
-    pub failed: u64,
-    /// Attempts that panicked.
-    pub panicked: u64,
-    /// Attempts that took too long.
-    pub timed_out: u64,
-    /// Messages that were given up after an attempt.
-    pub dead: u64,
-    /// Messages that expired before they were tried; they are dead letters, too.
-    pub expired: u64,
-    /// Messages that another worker or relay had when an attempt was to begin: their lease was
-    /// over.
-    pub lost: u64,
-    /// Messages that were given back untried.
-    pub released: u64,
-    /// The number of times that a topic of a relay paused, as if its broker were away.
-    pub pauses: u64,
-}
-
-/// The numbers behind [`QueueStats`].
-#[derive(Default)]
-pub(crate) struct Counts {
-    events: [StdAtomicU64; Event::ALL.len()],
-    pauses: StdAtomicU64,
-}
-
-impl Counts {
-    pub(crate) fn stats(&self) -> QueueStats {
-        let of = |event: Event| self.events[event as usize].load(Ordering::Relaxed);
-        QueueStats {
-            claimed: of(Event::Claimed),
-            done: of(Event::Done),
-            failed: of(Event::Failed),
-            panicked: of(Event::Panicked),
-            timed_out: of(Event::TimedOut),
-            dead: of(Event::Dead),
-            expired: of(Event::Expired),
-            lost: of(Event::Lost),
-            released: of(Event::Released),
-            pauses: self.pauses.load(Ordering::Relaxed),
-        }
-    }
-}
-
-impl fmt::Debug for Counts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.stats().fmt(f)
+hapax::counted! {
+    /// Counts of what became of the messages of a [`Relay`](crate::Relay) or a
+    /// [`Worker`](crate::Worker) since it was made: of all its clones together.
+    QueueStats,
+    pub(crate) Event in Counts {
+        /// Messages that were claimed.
+        claimed: Claimed,
+        /// Messages that were published or handled.
+        done: Done,
+        /// Attempts that failed, panics and time-outs included.
+        failed: Failed,
+        /// Attempts that panicked.
+        panicked: Panicked,
+        /// Attempts that took too long.
+        timed_out: TimedOut,
+        /// Messages that were given up after an attempt.
+        dead: Dead,
+        /// Messages that expired before they were tried; they are dead letters, too.
+        expired: Expired,
+        /// Messages that another worker or relay had when an attempt was to begin: their lease was
+        /// over.
+        lost: Lost,
+        /// Messages that were given back untried.
+        released: Released,
+        /// The number of times that a topic of a relay paused, as if its broker were away.
+        pauses: Paused,
     }
 }
 
@@ -141,7 +81,7 @@ impl Meters {
             messages += 1;
             self.recorder.happened(event, kind);
         }
-        self.counts.events[event as usize].fetch_add(messages, Ordering::Relaxed);
+        self.counts.add(event, messages);
     }
 
     /// Records that an attempt failed, and what becomes of its message.
@@ -174,7 +114,7 @@ impl Meters {
 
     /// Records that so many topics of a relay pause now, and whether one of them has just begun to.
     pub(crate) fn paused(&self, topics: usize, is_new: bool) {
-        self.counts.pauses.fetch_add(u64::from(is_new), Ordering::Relaxed);
+        self.counts.add(Event::Paused, u64::from(is_new));
         self.recorder.paused(topics, is_new);
     }
 

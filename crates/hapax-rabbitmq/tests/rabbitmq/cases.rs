@@ -144,7 +144,7 @@ pub async fn a_consumer_handles_each_order_once_and_puts_aside_what_fails(node: 
         }
     };
     let stats = consumer.run(&source, bill, is_done).await.unwrap();
-    assert_eq!((stats.handled, stats.duplicates, stats.dead_lettered, stats.failed), (3, 2, 2, 2), "{stats:?}");
+    assert_eq!((stats.handled, stats.duplicate, stats.dead_lettered, stats.failed), (3, 2, 2, 2), "{stats:?}");
     let reasons = [node.dead_letter().await.unwrap(), node.dead_letter().await.unwrap()];
     let reasons = reasons.map(|dead| Message::from(dead.delivery).header("dead-letter-reason").unwrap().to_owned());
     assert!(reasons.iter().any(|reason| reason.contains("it cannot be billed")), "{reasons:?}");

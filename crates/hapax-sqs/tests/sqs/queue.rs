@@ -166,6 +166,6 @@ async fn a_consumer_handles_each_order_once_and_puts_aside_what_fails() {
         }
     };
     let stats = consumer.run(&source, bill, is_done).await.unwrap();
-    assert_eq!((stats.handled, stats.duplicates, stats.dead_lettered, stats.failed), (3, 2, 2, 2), "{stats:?}");
+    assert_eq!((stats.handled, stats.duplicate, stats.dead_lettered, stats.failed), (3, 2, 2, 2), "{stats:?}");
     assert_eq!(server.dead_letters().await.len(), 2);
 }

@@ -5,7 +5,7 @@ use super::run::Run;
 use crate::error::ConsumerError;
 use crate::order::Ticket;
 use crate::source::Source;
-use crate::telemetry::event::Event;
+use crate::telemetry::stats::Event;
 use hapax_store::{ErrorKind, Store, StoreError, TieredAttempt};
 use std::time::Duration;
 use tokio::time::Instant;

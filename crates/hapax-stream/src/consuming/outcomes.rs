@@ -8,7 +8,7 @@ use crate::handling::handle::Ended;
 use crate::handling::handler::FailureKind;
 use crate::order::Ticket;
 use crate::source::{Acks, Source};
-use crate::telemetry::event::Event;
+use crate::telemetry::stats::Event;
 use hapax_store::{ErrorKind, Store, StoreError, StoredId};
 use tokio::time::Instant;
 

@@ -7,7 +7,7 @@ use crate::error::ConsumerError;
 use crate::options::OnMissing;
 use crate::order::Ticket;
 use crate::source::Source;
-use crate::telemetry::event::Event;
+use crate::telemetry::stats::Event;
 use hapax_store::attempt_count::Sent;
 use hapax_store::{Store, StoredId};
 use std::sync::Arc;

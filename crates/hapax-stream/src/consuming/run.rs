@@ -12,7 +12,7 @@ use crate::handling::handle::{Task, Work};
 use crate::handling::handler::Handler;
 use crate::order::{Order, Ticket};
 use crate::source::{Acks, Partition, Source};
-use crate::telemetry::event::Event;
+use crate::telemetry::stats::Event;
 use hapax_store::attempt_count::SentAs;
 use hapax_store::{Store, StoredId, TieredClaim};
 use std::collections::{HashMap, HashSet};

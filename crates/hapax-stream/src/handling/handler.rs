@@ -2,10 +2,10 @@
 
 use super::delivery::Delivery;
 use super::failure::{BoxError, OnError, OnErrorBy, Unhandled};
-use crate::telemetry::event::Event;
 use crate::telemetry::kinds::Description;
 use crate::telemetry::meters::{ConsumerMeters, KindMeters};
-use hapax_store::{StoreError, unwind};
+use crate::telemetry::stats::Event;
+use hapax_store::unwind;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -104,14 +104,13 @@ impl<M> Shown<M> {
         self.span_by = Some(Arc::new(span_by));
     }
 
-    /// Checks it, and gives it the name of its consumer.
-    pub(crate) fn under(mut self, consumer: &str) -> Result<Arc<Self>, StoreError> {
-        self.description.as_ref().map_or(Ok(()), Description::validate)?;
+    /// Gives it the name of its consumer.
+    pub(crate) fn under(mut self, consumer: &str) -> Arc<Self> {
         #[cfg(feature = "tracing")]
         consumer.clone_into(&mut self.consumer);
         #[cfg(not(feature = "tracing"))]
         let _ = (consumer, &mut self);
-        Ok(Arc::new(self))
+        Arc::new(self)
     }
 
     /// Returns the metrics of a message's kind, if it is told apart.

@@ -7,7 +7,7 @@ use crate::handling::delivery::Delivery;
 use crate::handling::handler::{FailureKind, Handler, LATEST, call};
 use crate::order::Ticket;
 use crate::source::{Acks, Source};
-use crate::telemetry::event::Event;
+use crate::telemetry::stats::Event;
 use hapax::seam::random;
 use hapax_store::StoredId;
 use std::collections::HashMap;

@@ -9,7 +9,7 @@ use crate::handling::handler::Handler;
 use crate::options::OnMissing;
 use crate::order::{Order, Ticket};
 use crate::source::{Acks, Partition, Source};
-use crate::telemetry::event::Event;
+use crate::telemetry::stats::Event;
 use hapax::{Outcome, Verdict};
 use hapax_store::StoredId;
 use std::collections::{BTreeMap, HashMap, VecDeque};

@@ -3,10 +3,10 @@
 use super::marks::Marks;
 use crate::handling::handler::Shown;
 use crate::options::{IdOf, Options};
-use crate::telemetry::event::Event;
 use crate::telemetry::health::Standing;
 use crate::telemetry::meters::KindMeters;
 use crate::telemetry::stats::Counts;
+use crate::telemetry::stats::Event;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 

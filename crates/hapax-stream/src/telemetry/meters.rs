@@ -1,8 +1,9 @@
 //! Metrics of consumers, as `docs/metrics.md` lists them.
 
-use super::event::Event;
 use super::health::Health;
+use super::stats::Event;
 use hapax::Dedup;
+use hapax_message::kinds::OTHERS;
 use hapax_store::{EngineMetrics, SAMPLED_EVERY, sampled};
 use metrics::{Counter, Gauge, Histogram, Unit, counter, gauge, histogram};
 use std::convert::Infallible;
@@ -16,9 +17,6 @@ const HELD: &str = "hapax_consumer_held_messages";
 const PAUSED: &str = "hapax_consumer_paused";
 const OUTAGE: &str = "hapax_consumer_outage_seconds";
 const STALLED: &str = "hapax_consumer_stalled_seconds";
-
-/// The label of messages whose kind is not told apart.
-const OTHERS: &str = "*";
 
 /// Metrics of the consumers of one name.
 pub(crate) struct ConsumerMeters {

@@ -1,16 +1,67 @@
 //! Counts of a consumer.
 
-use super::event::Event;
 use super::meters::{ConsumerMeters, KindMeters};
 use crate::source::Partition;
-use hapax_store::sync::{Ordering, StdAtomicU64};
 use std::time::Duration;
+
+hapax::counted! {
+    /// The counts of a [`Consumer`](crate::Consumer) so far, in all its runs.
+    ConsumerStats,
+    pub(crate) Event in Events {
+        /// Messages received, repetitions included.
+        received: Received,
+        /// Handlers that ended well.
+        handled: Handled,
+        /// Messages whose id was done already.
+        duplicate: Duplicate,
+        /// Messages whose id was in progress elsewhere.
+        in_progress: InProgress,
+        /// Handlers that failed, panics and time-outs included.
+        failed: Failed,
+        /// Handlers that panicked.
+        panicked: Panicked,
+        /// Handlers that were dropped, since they were not done within
+        /// [`handler_timeout`](crate::ConsumerBuilder::handler_timeout).
+        timed_out: TimedOut,
+        /// Handlers that failed with [`GiveUp`](hapax_message::GiveUp), so that the message was put
+        /// aside at once.
+        gave_up: GaveUp,
+        /// Handlers that said [`Later`](crate::Later): these were no attempts.
+        later: Later,
+        /// Claims whose lease had expired before they were completed.
+        lost: Lost,
+        /// Claims that were refused: another fingerprint, or too many in flight.
+        refused: Refused,
+        /// Claims, completions and flushes that the store could not do.
+        store_error: StoreError,
+        /// Messages admitted and handled whose completion could not be recorded, and that were
+        /// acknowledged all the same.
+        unrecorded: Unrecorded,
+        /// Messages without an id, or with a blank one. By default they are put aside.
+        missing: Missing,
+        /// Messages that were given back to the broker, or wait here, to be tried again.
+        retried: Retried,
+        /// Messages put aside.
+        dead_lettered: DeadLettered,
+        /// Messages that had been put aside before, and came again since the broker had missed it.
+        /// Those of an earlier run, or of a broker that gives deliveries no
+        /// [names](crate::Source::sent_as), are among the dead letters a second time, and in
+        /// `dead_lettered`.
+        aside_again: AsideAgain,
+        /// Messages acknowledged.
+        acknowledged: Acknowledged,
+        /// Messages whose handling was stopped by a deadline.
+        abandoned: Abandoned,
+        /// Calls of [`Source::extend`](crate::Source::extend) that failed, or took too long.
+        unextended: Unextended,
+    }
+}
 
 /// Counts, under the name of a consumer.
 pub(crate) struct Counts {
     #[cfg(feature = "tracing")]
     consumer: String,
-    events: [StdAtomicU64; Event::ALL.len()],
+    events: Events,
     pub(crate) meters: ConsumerMeters,
 }
 
@@ -19,7 +70,7 @@ impl Counts {
         Counts {
             #[cfg(feature = "tracing")]
             consumer: consumer.to_owned(),
-            events: Default::default(),
+            events: Events::default(),
             meters: ConsumerMeters::new(consumer),
         }
     }
@@ -63,8 +114,7 @@ impl Counts {
 
     /// Counts what happened to messages of a kind; `None`: of one that is not told apart.
     pub(crate) fn add_of(&self, kind: Option<&KindMeters>, event: Event, n: usize) {
-        // Relaxed: counters order nothing.
-        self.events[event as usize].fetch_add(n as u64, Ordering::Relaxed);
+        self.events.add(event, n as u64);
         self.of(kind).happened(event, n);
     }
 
@@ -74,80 +124,6 @@ impl Counts {
     }
 
     pub(crate) fn stats(&self) -> ConsumerStats {
-        let of = |event: Event| self.events[event as usize].load(Ordering::Relaxed);
-        ConsumerStats {
-            received: of(Event::Received),
-            handled: of(Event::Handled),
-            duplicates: of(Event::Duplicate),
-            in_progress: of(Event::InProgress),
-            failed: of(Event::Failed),
-            panicked: of(Event::Panicked),
-            timed_out: of(Event::TimedOut),
-            gave_up: of(Event::GaveUp),
-            later: of(Event::Later),
-            lost: of(Event::Lost),
-            refused: of(Event::Refused),
-            store_errors: of(Event::StoreError),
-            unrecorded: of(Event::Unrecorded),
-            missing: of(Event::Missing),
-            retried: of(Event::Retried),
-            dead_lettered: of(Event::DeadLettered),
-            aside_again: of(Event::AsideAgain),
-            acknowledged: of(Event::Acknowledged),
-            abandoned: of(Event::Abandoned),
-            unextended: of(Event::Unextended),
-        }
+        self.events.stats()
     }
-}
-
-/// The counts of a [`Consumer`](crate::Consumer) so far, in all its runs.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ConsumerStats {
-    /// Messages received, repetitions included.
-    pub received: u64,
-    /// Handlers that ended well.
-    pub handled: u64,
-    /// Messages whose id was done already.
-    pub duplicates: u64,
-    /// Messages whose id was in progress elsewhere.
-    pub in_progress: u64,
-    /// Handlers that failed, panics and time-outs included.
-    pub failed: u64,
-    /// Handlers that panicked.
-    pub panicked: u64,
-    /// Handlers that were dropped, since they were not done within
-    /// [`handler_timeout`](crate::ConsumerBuilder::handler_timeout).
-    pub timed_out: u64,
-    /// Handlers that failed with [`GiveUp`](hapax_message::GiveUp), so that the message was put
-    /// aside at once.
-    pub gave_up: u64,
-    /// Handlers that said [`Later`](crate::Later): these were no attempts.
-    pub later: u64,
-    /// Claims whose lease had expired before they were completed.
-    pub lost: u64,
-    /// Claims that were refused: another fingerprint, or too many in flight.
-    pub refused: u64,
-    /// Claims, completions and flushes that the store could not do.
-    pub store_errors: u64,
-    /// Messages admitted and handled whose completion could not be recorded, and that were
-    /// acknowledged all the same.
-    pub unrecorded: u64,
-    /// Messages without an id, or with a blank one. By default they are put aside.
-    pub missing: u64,
-    /// Messages that were given back to the broker, or wait here, to be tried again.
-    pub retried: u64,
-    /// Messages put aside.
-    pub dead_lettered: u64,
-    /// Messages that had been put aside before, and came again since the broker had missed it.
-    /// Those of an earlier run, or of a broker that gives deliveries no
-    /// [names](crate::Source::sent_as), are among the dead letters a second time, and in
-    /// `dead_lettered`.
-    pub aside_again: u64,
-    /// Messages acknowledged.
-    pub acknowledged: u64,
-    /// Messages whose handling was stopped by a deadline.
-    pub abandoned: u64,
-    /// Calls of [`Source::extend`](crate::Source::extend) that failed, or took too long.
-    pub unextended: u64,
 }

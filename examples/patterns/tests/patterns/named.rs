@@ -55,7 +55,7 @@ async fn engine(store: &Store) -> TieredDedup<Store> {
 /// Returns the number of orders that a consumer has handled.
 async fn handled(consumer: Consumer<Store, Order>, queue: &Queue) -> u64 {
     let stats = consumer.run(queue, |_| async { Ok::<(), Infallible>(()) }, pending()).await.unwrap();
-    assert_eq!((stats.handled + stats.duplicates, stats.acknowledged), (stats.received, stats.received));
+    assert_eq!((stats.handled + stats.duplicate, stats.acknowledged), (stats.received, stats.received));
     stats.handled
 }
 

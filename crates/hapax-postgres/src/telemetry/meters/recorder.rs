@@ -3,9 +3,8 @@
 use super::Event;
 use crate::schema::tables::Queue;
 use crate::{Backlog, Seen};
-use hapax_store::sync::Mutex;
+use hapax_message::kinds::Kinds;
 use metrics::{Counter, Gauge, Histogram, Unit, counter, gauge, histogram};
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -23,18 +22,12 @@ const PAUSES: &str = "hapax_relay_pauses_total";
 const ONCE: &str = "hapax_once_total";
 const ROUTED: &str = "hapax_router_messages_total";
 
-/// The kinds of messages that have series of their own: those that come first. A sender may make up
-/// any number of kinds, and each takes memory here and wherever series are kept.
-pub(super) const KINDS_MAX: usize = 64;
-/// The label of all other kinds.
-const OTHER: &str = "*";
-
 /// The metrics of the relays of a topic or of all topics, or of the workers of a consumer.
 pub(super) struct Recorder {
     queue: Queue,
     name: String,
     kindless: Arc<OfKind>,
-    kinds: Mutex<HashMap<String, Arc<OfKind>>>,
+    kinds: Kinds<OfKind>,
     in_flight: Gauge,
     waiting: Gauge,
     due: Gauge,
@@ -53,36 +46,29 @@ struct OfKind {
 }
 
 impl OfKind {
-    fn new(queue: Queue, name: &str, kind: &str) -> Arc<Self> {
+    fn new(queue: Queue, name: &str, kind: &str) -> Self {
         let (of, name, kind) = (queue.name(), || name.to_owned(), || kind.to_owned());
         let counted = |event: Event| {
-            let event = event.name(queue)?;
+            let event = event.label(queue)?;
             Some(counter!(MESSAGES, "queue" => of, "name" => name(), "event" => event, "kind" => kind()))
         };
-        Arc::new(OfKind {
+        OfKind {
             events: Event::ALL.map(counted),
             attempt_seconds: histogram!(ATTEMPT, "queue" => of, "name" => name(), "kind" => kind()),
             lag_seconds: histogram!(LAG, "queue" => of, "name" => name(), "kind" => kind()),
-        })
+        }
     }
 }
 
 impl Event {
-    /// Returns the event's name as a label; none, if it does not happen to messages of this queue.
-    fn name(self, queue: Queue) -> Option<&'static str> {
+    /// Returns the event's label; none, if it does not happen to messages of this queue.
+    fn label(self, queue: Queue) -> Option<&'static str> {
         match (self, queue) {
-            (Event::Claimed, _) => Some("claimed"),
             (Event::Done, Queue::Inbox) => Some("handled"),
             (Event::Done, Queue::Outbox) => Some("published"),
-            (Event::Failed, _) => Some("failed"),
-            (Event::Panicked, _) => Some("panicked"),
-            (Event::TimedOut, _) => Some("timed_out"),
-            (Event::Dead, _) => Some("dead"),
-            (Event::Expired, _) => Some("expired"),
-            // A relay does not check its lease before it publishes.
-            (Event::Lost, Queue::Inbox) => Some("lost"),
-            (Event::Lost, Queue::Outbox) => None,
-            (Event::Released, _) => Some("released"),
+            // A relay does not check its lease before it publishes. A pause is its topic's.
+            (Event::Lost, Queue::Outbox) | (Event::Paused, _) => None,
+            _ => Some(self.name()),
         }
     }
 }
@@ -113,8 +99,8 @@ impl Recorder {
         Recorder {
             queue,
             name: name(),
-            kindless: OfKind::new(queue, &name(), ""),
-            kinds: Mutex::default(),
+            kindless: Arc::new(OfKind::new(queue, &name(), "")),
+            kinds: Kinds::default(),
             in_flight: gauge!(IN_FLIGHT, "queue" => of, "name" => name()),
             waiting: gauge!(WAITING, "queue" => of, "name" => name()),
             due: gauge!(DUE, "queue" => of, "name" => name()),
@@ -127,13 +113,7 @@ impl Recorder {
 
     fn of_kind(&self, kind: Option<&str>) -> Arc<OfKind> {
         let Some(kind) = kind else { return Arc::clone(&self.kindless) };
-        let mut kinds = self.kinds.lock().expect("nothing panics while it holds this");
-        if let Some(known) = kinds.get(kind) {
-            return Arc::clone(known);
-        }
-        let label = if kinds.len() < KINDS_MAX { kind } else { OTHER };
-        let make = || OfKind::new(self.queue, &self.name, label);
-        Arc::clone(kinds.entry(label.to_owned()).or_insert_with(make))
+        self.kinds.of(kind, |label| OfKind::new(self.queue, &self.name, label))
     }
 
     pub(super) fn happened(&self, event: Event, kind: Option<&str>) {
@@ -191,6 +171,7 @@ pub(crate) fn routed(consumer: &str, way: &'static str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hapax_message::kinds::{KINDS_MAX, OTHERS};
     use metrics_util::debugging::DebuggingRecorder;
     use std::collections::BTreeSet;
 
@@ -205,7 +186,6 @@ mod tests {
                 recorder.took(Some(&format!("kind-{n}")), Duration::from_secs(1));
             }
             recorder.lagged(None, SystemTime::now());
-            assert_eq!(recorder.kinds.lock().unwrap().len(), KINDS_MAX + 1);
         });
         let mut kinds = BTreeSet::new();
         for (key, _, _, _) in debugging.snapshotter().snapshot().into_vec() {
@@ -213,6 +193,8 @@ mod tests {
                 .extend(key.key().labels().filter(|label| label.key() == "kind").map(|label| label.value().to_owned()));
         }
         assert_eq!(kinds.len(), KINDS_MAX + 2, "with those that have none");
-        assert!(kinds.contains("") && kinds.contains(OTHER) && kinds.contains("kind-63") && !kinds.contains("kind-64"));
+        assert!(
+            kinds.contains("") && kinds.contains(OTHERS) && kinds.contains("kind-63") && !kinds.contains("kind-64")
+        );
     }
 }

@@ -51,7 +51,7 @@ async fn a_store_that_is_away_for_less_than_a_lease_repeats_no_effect() {
                 assert_eq!(twice, 0, "of {HANDLERS} effects done twice: {acks:?}, {how:?} for {time:?}: {stats:?}");
                 assert_eq!((effects.total(), stats.acknowledged), (HANDLERS, u64::from(HANDLERS)));
                 assert_eq!((stats.retried, stats.lost, broker.state().retried.len()), (0, 0, 0), "{stats:?}");
-                assert!(stats.store_errors > 0 || how != DOWN, "{stats:?}");
+                assert!(stats.store_error > 0 || how != DOWN, "{stats:?}");
             }
         }
     }

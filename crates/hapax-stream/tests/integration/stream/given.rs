@@ -5,7 +5,7 @@ use super::logs::{Journal, log};
 use super::*;
 use hapax_message::Described;
 use hapax_store::unwind::caught;
-use hapax_stream::{Acks, Delivery, Kinds, LogConsumer};
+use hapax_stream::{Acks, Delivery, LogConsumer};
 use std::future::pending;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -55,7 +55,7 @@ async fn a_log_asks_for_id_and_kind_once_and_a_panic_there_loses_no_message() {
             Some("placed".to_owned())
         };
         let builder = LogConsumer::builder("orders", journal.open(), id_of);
-        let consumer = builder.kinds_by(Kinds::first(1), kind_of).build().unwrap();
+        let consumer = builder.kinds_by(kind_of).build().unwrap();
         let mut panics = 0;
         while caught(consumer.run(&broker, effects.handler(|_| Duration::ZERO), pending())).await.is_err() {
             panics += 1;
@@ -107,7 +107,7 @@ async fn consume(acks: Acks, which: Given, at: u32) -> (u32, Vec<String>) {
         key();
         message.id.as_ref().map(|id| id[..1].to_owned())
     });
-    let builder = builder.kinds_by(Kinds::first(1), move |_| {
+    let builder = builder.kinds_by(move |_| {
         kind();
         None
     });

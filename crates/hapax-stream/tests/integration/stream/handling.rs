@@ -26,7 +26,7 @@ async fn each_message_is_handled_once_however_often_it_is_delivered() {
             assert!(broker.is_done());
             assert_eq!((stats.handled, stats.acknowledged), (500, 1_100), "{acks:?} {stats:?}");
             assert_eq!(
-                (stats.duplicates, stats.in_progress),
+                (stats.duplicate, stats.in_progress),
                 (600, 0),
                 "those of an id in flight wait for it: {stats:?}"
             );
@@ -95,7 +95,7 @@ async fn a_partition_does_not_wait_for_the_whole_lease_of_somebody_who_is_done()
         tokio::time::sleep(5 * MOMENT).await;
         theirs.complete().await.unwrap();
     });
-    assert_eq!(stats.unwrap().duplicates, 1);
+    assert_eq!(stats.unwrap().duplicate, 1);
     assert!(begun.elapsed() < 8 * MOMENT && 8 * MOMENT < LEASE, "{:?}", begun.elapsed());
 }
 
@@ -119,7 +119,7 @@ async fn repetitions_wait_for_the_one_that_is_handled_here_and_no_longer() {
         };
         let begun = Instant::now();
         let stats = consumer(&engine).build().unwrap().run(&broker, handler, pending()).await.unwrap();
-        assert_eq!((stats.handled, stats.duplicates, stats.acknowledged), (1, 4, 5), "{acks:?}");
+        assert_eq!((stats.handled, stats.duplicate, stats.acknowledged), (1, 4, 5), "{acks:?}");
         let longest = if fails { Duration::from_millis(100) } else { Duration::ZERO };
         let as_long = longest / 2..longest + 5 * MOMENT;
         assert!(as_long.contains(&begun.elapsed()), "{acks:?}: {:?}", begun.elapsed());
@@ -235,7 +235,7 @@ async fn partitions_may_have_scopes_of_their_own() {
     broker.close();
     let consumer = consumer(&engine).scope_by(ToString::to_string).build().unwrap();
     let stats = consumer.run(&broker, |_| async { Ok::<(), String>(()) }, pending()).await.unwrap();
-    assert_eq!((stats.handled, stats.duplicates, stats.acknowledged), (4, 6, 10), "two ids in each of two partitions");
+    assert_eq!((stats.handled, stats.duplicate, stats.acknowledged), (4, 6, 10), "two ids in each of two partitions");
     assert!(orders(&engine).claim("a").await.unwrap().claimed().is_some(), "not in the consumer's own scope");
     assert!(orders(&engine).with_subscope("topic/1").unwrap().claim("a").await.unwrap().is_duplicate());
 }

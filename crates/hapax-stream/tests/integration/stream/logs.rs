@@ -98,7 +98,7 @@ async fn each_message_is_handled_once_however_often_it_is_delivered() {
         let stats = consumer.run(&broker, handler, pending()).await.unwrap();
         assert!((0..500).all(|n| effects.of(&format!("m-{n}")) == 1), "{acks:?}");
         assert!(broker.is_done());
-        assert_eq!((stats.received, stats.handled, stats.duplicates, stats.acknowledged), (1_100, 500, 600, 1_100));
+        assert_eq!((stats.received, stats.handled, stats.duplicate, stats.acknowledged), (1_100, 500, 600, 1_100));
         assert_eq!(effects.most_running(), 7);
         drop((engine, consumer));
         let engine = journal.open();
@@ -229,7 +229,7 @@ async fn a_revoked_partition_is_released_when_what_is_done_is_acknowledged_and_t
     broker.state().reassign(0);
     broker.close();
     let stats = consumer.run(&broker, effects.handler(|_| Duration::ZERO), pending()).await.unwrap();
-    assert_eq!((stats.duplicates, effects.of("2"), effects.of("4")), (2, 1, 1), "{stats:?}");
+    assert_eq!((stats.duplicate, effects.of("2"), effects.of("4")), (2, 1, 1), "{stats:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -27,11 +27,11 @@ async fn each_service_of_a_fan_out_handles_every_message() {
     for name in ["billing", "mail", "stock"] {
         // An engine of its own, as in a process of its own.
         let stats = run(of_name(name, &world.shared().await), &hundred()).await;
-        assert_eq!((stats.handled, stats.duplicates, stats.acknowledged), (100, 0, 100), "{name}");
+        assert_eq!((stats.handled, stats.duplicate, stats.acknowledged), (100, 0, 100), "{name}");
     }
     let shared = world.shared().await;
     let (billing, mail) = (of_name("billing", &shared), of_name("new", &shared));
-    assert_eq!(run(billing, &hundred()).await.duplicates, 100, "another instance of it has handled them");
+    assert_eq!(run(billing, &hundred()).await.duplicate, 100, "another instance of it has handled them");
     assert_eq!(run(mail, &hundred()).await.handled, 100, "also on the engine of another");
 }
 
@@ -44,14 +44,14 @@ async fn what_is_sent_to_a_retry_topic_is_handled_there() {
     assert_eq!(stats.handled, 100);
     let retries = Queue::of(30 * SECOND, (0..50).map(|n| n.to_string()));
     let stats = run(of_name("orders-retry", &engine), &retries).await;
-    assert_eq!((stats.handled, stats.duplicates, stats.acknowledged), (50, 0, 50));
+    assert_eq!((stats.handled, stats.duplicate, stats.acknowledged), (50, 0, 50));
 }
 
 #[tokio::test(start_paused = true)]
 async fn sources_under_one_name_share_their_ids_unless_scopes_tell_them_apart() {
     let engine = World::new().shared().await;
     assert_eq!(run(of_name("billing", &engine), &hundred()).await.handled, 100);
-    assert_eq!(run(of_name("billing", &engine), &hundred()).await.duplicates, 100);
+    assert_eq!(run(of_name("billing", &engine), &hundred()).await.duplicate, 100);
     let apart = of_name("billing", &engine).scope_by(|_| "other".to_owned());
     assert_eq!(run(apart, &hundred()).await.handled, 100);
 }

@@ -209,7 +209,7 @@ async fn a_paused_consumer_takes_nothing_until_it_is_resumed() {
         consumer.resume();
     });
     let stats = stats.unwrap();
-    assert_eq!((stats.handled, stats.received, stats.duplicates), (100, 100, 0), "none was delivered twice: {stats:?}");
+    assert_eq!((stats.handled, stats.received, stats.duplicate), (100, 100, 0), "none was delivered twice: {stats:?}");
 }
 
 #[tokio::test(start_paused = true)]

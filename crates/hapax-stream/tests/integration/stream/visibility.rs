@@ -82,7 +82,7 @@ async fn what_fails_or_waits_for_the_store_is_not_extended_when_it_is_given_back
         world.store.always(Fault::None);
     });
     let stats = stats.unwrap();
-    assert!(stats.store_errors > 0 && stats.failed == 14, "{stats:?}");
+    assert!(stats.store_error > 0 && stats.failed == 14, "{stats:?}");
     assert_eq!(queue.extended_late.load(Ordering::Relaxed), 0);
     let times: Vec<u32> = (0..40).map(|n| if n % 3 == 0 { 2 } else { 1 }).collect();
     assert_eq!(deliveries(&queue, 40), times, "one more for each failure: {stats:?}");
