@@ -5,6 +5,7 @@ use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::task::Poll;
+use std::time::Duration;
 
 pub type Panic = Box<dyn Any + Send>;
 
@@ -18,6 +19,24 @@ pub async fn caught<T>(work: impl Future<Output = T>) -> Result<T, Panic> {
         Err(panic) => Poll::Ready(Err(panic)),
     })
     .await
+}
+
+/// The reason for which work of others has no result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// It panicked, and said this.
+    Panicked(String),
+    TimedOut,
+}
+
+/// Returns the result of some work within a time. The work may panic even when it is dropped, at
+/// its end or before.
+pub async fn within<T>(limit: Duration, work: impl Future<Output = T>) -> Result<T, Cut> {
+    let panicked = |panic: Panic| Cut::Panicked(said(&*panic).to_owned());
+    let mut work = Box::pin(caught(work));
+    let ended = tokio::time::timeout(limit, &mut work).await;
+    catch_unwind(AssertUnwindSafe(|| drop(work))).map_err(panicked)?;
+    ended.map_err(|_| Cut::TimedOut)?.map_err(panicked)
 }
 
 /// Returns the message of a panic.

@@ -3,7 +3,6 @@
 use super::options::{IdOf, OnMissing, Options};
 use super::source::Partition;
 use crate::consuming::consumer::Consumer;
-use crate::consuming::shared::Shared;
 #[cfg(feature = "tracing")]
 use crate::handling::delivery::Delivery;
 use crate::handling::failure::OnError;
@@ -11,10 +10,9 @@ use crate::handling::handler::Shown;
 use crate::log::consumer::{Log, LogConsumer};
 use crate::log::marks::Marks;
 use crate::log::memory::Memory;
-use crate::log::shared::LogShared;
-use crate::telemetry::health::Standing;
+use crate::log::shared::LogMemory;
+use crate::shared::Shared;
 use crate::telemetry::kinds::{self, Description};
-use crate::telemetry::stats::Counts;
 use hapax_message::Described;
 #[cfg(doc)]
 use hapax_store::ErrorKind;
@@ -96,7 +94,11 @@ impl<E, M> ConsumerBuilder<E, M> {
         engine: E,
         id_of: impl Fn(&M) -> Option<I> + Send + Sync + 'static,
     ) -> Self {
-        let id_of = move |message: &M| id_of(message).map(|id| id.as_ref().to_vec());
+        let id_of = move |message: &M| {
+            let id = id_of(message)?;
+            let is_blank = id.as_ref().trim_ascii().is_empty();
+            (!is_blank).then(|| id.as_ref().to_vec())
+        };
         ConsumerBuilder { engine, id_of: Arc::new(id_of), key_of: None, shown: Shown::default(), options }
     }
 
@@ -352,9 +354,7 @@ impl<S: Store, M> ConsumerBuilder<TieredDedup<S>, M> {
         let ConsumerBuilder { engine, id_of, key_of, shown, options } = self;
         options.validate()?;
         let engine = options.scoped(&engine)?;
-        let (shown, counts) = (shown.under(&options.name), Arc::new(Counts::new(&options.name)));
-        let standing = Arc::new(Standing::new());
-        Ok(Consumer { shared: Shared { engine, id_of, key_of, options, counts, standing, shown } })
+        Ok(Consumer { shared: Shared::new(engine, id_of, key_of, shown, options) })
     }
 }
 
@@ -381,10 +381,9 @@ impl<M, K> ConsumerBuilder<Log<K>, M> {
         // (There is no such option here: no more are held than a batch.)
         options.max_unacknowledged = options.max_in_flight.clamp(1, 1 << 20);
         options.validate()?;
-        let (shown, counts) = (shown.under(&options.name), Arc::new(Counts::new(&options.name)));
         let marks = Arc::new(Marks::new(memory.engine().clone()));
-        let (standing, alone) = (Arc::new(Standing::new()), Semaphore::new(1));
-        Ok(LogConsumer { shared: LogShared { memory, marks, id_of, options, counts, standing, alone, shown } })
+        let log = LogMemory { memory, marks, alone: Semaphore::new(1) };
+        Ok(LogConsumer { shared: Shared::new(log, id_of, None, shown, options) })
     }
 }
 

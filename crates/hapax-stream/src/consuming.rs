@@ -14,4 +14,3 @@ mod messages;
 mod outcomes;
 mod receive;
 mod run;
-pub(super) mod shared;

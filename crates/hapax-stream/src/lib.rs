@@ -32,6 +32,7 @@ mod log;
 mod options;
 mod order;
 mod retry_for;
+mod shared;
 mod source;
 mod telemetry;
 
@@ -49,5 +50,5 @@ pub use log::memory::Memory;
 pub use options::OnMissing;
 pub use retry_for::retry_for;
 pub use source::{Acks, Partition, Source};
+pub use telemetry::event::ConsumerStats;
 pub use telemetry::health::Health;
-pub use telemetry::stats::ConsumerStats;

@@ -24,7 +24,7 @@ pub enum OnMissing {
     Error,
 }
 
-/// A function that returns the id of a message.
+/// A function that returns the id of a message, which is not blank, or its key.
 pub(super) type IdOf<M> = Arc<dyn Fn(&M) -> Option<Vec<u8>> + Send + Sync>;
 /// A function that names the scope of a partition's ids.
 pub(super) type ScopeOf = Arc<dyn Fn(&Partition) -> String + Send + Sync>;

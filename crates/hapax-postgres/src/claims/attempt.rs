@@ -2,8 +2,7 @@
 
 use crate::BoxError;
 use hapax_message::{GiveUp, causes};
-use hapax_store::unwind;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use hapax_store::unwind::{self, Cut};
 use std::time::Duration;
 
 /// The cause for which an attempt failed.
@@ -48,17 +47,10 @@ impl Failed {
 /// A function that is not `async` may panic before its future exists: it is called within the
 /// attempt, `limited(limit, async { handle(message).await })`.
 pub(crate) async fn limited<T>(limit: Duration, attempt: impl Future<Output = T>) -> Result<T, Failed> {
-    let mut attempt = Box::pin(unwind::caught(attempt));
-    let ended = tokio::time::timeout(limit, &mut attempt).await;
-    // The future may panic even when it is dropped, at its end or before.
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(attempt))) {
-        return Err(Failed::new(Cause::Panic, format!("it panicked: {}", unwind::said(&*panic))));
-    }
-    match ended {
-        Ok(Ok(done)) => Ok(done),
-        Ok(Err(panic)) => Err(Failed::new(Cause::Panic, format!("it panicked: {}", unwind::said(&*panic)))),
-        Err(_) => Err(Failed::new(Cause::TimeOut, format!("it took longer than {limit:?}"))),
-    }
+    unwind::within(limit, attempt).await.map_err(|cut| match cut {
+        Cut::Panicked(said) => Failed::new(Cause::Panic, format!("it panicked: {said}")),
+        Cut::TimedOut => Failed::new(Cause::TimeOut, format!("it took longer than {limit:?}")),
+    })
 }
 
 /// Runs an attempt that may report a failure itself.

@@ -5,10 +5,9 @@ use super::run::Run;
 use crate::error::ConsumerError;
 use crate::order::Ticket;
 use crate::source::Source;
-use crate::telemetry::stats::Event;
+use crate::telemetry::event::Event;
 use hapax_store::{ErrorKind, Store, StoreError, TieredAttempt};
 use std::time::Duration;
-use tokio::time::Instant;
 
 impl<S: Store, Src: Source> Run<'_, S, Src> {
     pub(crate) fn claimed(&mut self, tickets: Vec<Ticket>, attempts: Vec<Result<TieredAttempt<S>, StoreError>>) {
@@ -55,7 +54,7 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
     /// queue into retries.
     pub(crate) fn store_failed(&mut self, ticket: Ticket, error: StoreError) {
         self.count_of(ticket, Event::StoreError);
-        self.met(&error.to_string());
+        self.shared.met(&error.to_string());
         if error.kind() == ErrorKind::Corrupt {
             return self.unusable(ticket, format!("its record in the store cannot be used: {error}"));
         }
@@ -75,13 +74,6 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
         let is_last = failures >= self.shared.options.max_attempts(self.acks);
         self.shared.counts.failed(&why, is_last);
         if is_last { self.put_aside(Dead::unclaimed(ticket, why)) } else { self.later(ticket, self.back_off(failures)) }
-    }
-
-    /// Notes an error of this consumer's, for its health.
-    pub(crate) fn met(&self, why: &str) {
-        if let Some(since) = self.shared.standing.met(why, Instant::now()) {
-            self.shared.counts.stalled(since, why);
-        }
     }
 
     /// Returns the wait after this many failures, which is jittered.

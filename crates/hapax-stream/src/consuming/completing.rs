@@ -6,7 +6,7 @@ use super::messages::Stage;
 use super::run::Run;
 use crate::order::Ticket;
 use crate::source::Source;
-use crate::telemetry::stats::Event;
+use crate::telemetry::event::Event;
 use hapax_store::{ClaimError, Store, TieredClaim};
 use std::time::Duration;
 use tokio::task::JoinError;

@@ -1,17 +1,14 @@
 //! The consumer: its public interface.
 
 use super::run::Run;
-use super::shared::Shared;
 use crate::error::ConsumerError;
 use crate::handling::delivery::Delivery;
-use crate::handling::handler::handler;
+use crate::shared::Shared;
 use crate::source::Source;
+use crate::telemetry::event::ConsumerStats;
 use crate::telemetry::health::Health;
-use crate::telemetry::stats::ConsumerStats;
-use hapax_store::{Store, StoreError};
+use hapax_store::{Store, StoreError, TieredDedup};
 use std::fmt;
-use std::sync::Arc;
-use tokio::time::Instant;
 
 /// A consumer: it receives from a broker, handles each message once, and acknowledges it when it is
 /// done.
@@ -129,7 +126,7 @@ use tokio::time::Instant;
 /// Patterns*, 2003), whose leases and fencing tokens are those of Gray and Cheriton (1989) and of
 /// Chubby (Burrows, 2006).
 pub struct Consumer<S: Store, M> {
-    pub(crate) shared: Shared<S, M>,
+    pub(crate) shared: Shared<TieredDedup<S>, M>,
 }
 
 impl<S: Store, M: Send + Sync + 'static> Consumer<S, M> {
@@ -165,8 +162,7 @@ impl<S: Store, M: Send + Sync + 'static> Consumer<S, M> {
         if self.shared.key_of.is_some() && !source.keeps_received() {
             return Err(ConsumerError::OrderNotKept);
         }
-        let handler = handler(handle, Arc::clone(&self.shared.shown), self.shared.options.on_error.clone());
-        Run::new(&self.shared, source, handler, Box::pin(shutdown)).run().await?;
+        Run::new(&self.shared, source, self.shared.handler(handle), Box::pin(shutdown)).run().await?;
         Ok(self.stats())
     }
 
@@ -201,7 +197,7 @@ impl<S: Store, M: Send + Sync + 'static> Consumer<S, M> {
     /// Returns whether it gets on, also while it runs: for a check of health, which should report
     /// [`Health::Stalled`], and perhaps the others.
     pub fn health(&self) -> Health {
-        self.shared.standing.health(Instant::now())
+        self.shared.health()
     }
 
     /// Returns the counts so far, also while it runs.

@@ -8,7 +8,7 @@ use crate::handling::handle::Ended;
 use crate::handling::handler::FailureKind;
 use crate::order::Ticket;
 use crate::source::{Acks, Source};
-use crate::telemetry::stats::Event;
+use crate::telemetry::event::Event;
 use hapax_store::{ErrorKind, Store, StoreError, StoredId};
 use tokio::time::Instant;
 
@@ -71,7 +71,7 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
 
     /// Counts a failure, and as an attempt if it counts as one.
     fn failed(&mut self, ticket: Ticket, why: &str, how: FailureKind, counts: bool) {
-        self.met(why);
+        self.shared.met(why);
         how.events().iter().for_each(|&event| self.count_of(ticket, event));
         let Some(held) = self.messages.get_mut(ticket).filter(|_| counts) else { return };
         held.failures = held.failures.saturating_add(1);
@@ -97,7 +97,7 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
             }
             Err(error) => {
                 self.count(Event::StoreError, 1);
-                self.met(&error.to_string());
+                self.shared.met(&error.to_string());
                 tickets.iter().for_each(|&ticket| self.messages.set_stage(Stage::Handled, ticket));
                 self.order.again(tickets);
                 self.unflushed = Some(Instant::now() + self.shared.options.back_off(self.acks).first);

@@ -7,7 +7,7 @@ use crate::error::ConsumerError;
 use crate::options::OnMissing;
 use crate::order::Ticket;
 use crate::source::Source;
-use crate::telemetry::stats::Event;
+use crate::telemetry::event::Event;
 use hapax_store::attempt_count::Sent;
 use hapax_store::{Store, StoredId};
 use std::sync::Arc;
@@ -54,9 +54,9 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
             if self.drains.covers(&partition) {
                 continue;
             }
-            let kind = self.shared.shown.kind(&message, &self.shared.counts.meters);
+            let kind = self.shared.kind(&message);
             self.shared.counts.add_of(kind.as_deref(), Event::Received, 1);
-            let id = (self.shared.id_of)(&message).filter(|id| !id.trim_ascii().is_empty());
+            let id = (self.shared.id_of)(&message);
             let deliveries = self.source.deliveries(&message);
             let sent = Sent::new(deliveries, self.source.sent_as(&message).as_deref());
             let failures = match &id {

@@ -5,16 +5,16 @@ use super::calls::{Calls, Dead, Happened};
 use super::drains::Drains;
 use super::heartbeat::Heartbeat;
 use super::messages::{Messages, Stage};
-use super::shared::Shared;
 use crate::error::ConsumerError;
 use crate::handling::counting::Counting;
 use crate::handling::handle::{Task, Work};
 use crate::handling::handler::Handler;
 use crate::order::{Order, Ticket};
+use crate::shared::Shared;
 use crate::source::{Acks, Partition, Source};
-use crate::telemetry::stats::Event;
+use crate::telemetry::event::Event;
 use hapax_store::attempt_count::SentAs;
-use hapax_store::{Store, StoredId, TieredClaim};
+use hapax_store::{Store, StoredId, TieredClaim, TieredDedup};
 use std::collections::{HashMap, HashSet};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use tokio::time::Instant;
 const MAX_COUNTED: usize = 65_536;
 
 pub(crate) struct Run<'r, S: Store, Src: Source> {
-    pub(crate) shared: &'r Shared<S, Src::Message>,
+    pub(crate) shared: &'r Shared<TieredDedup<S>, Src::Message>,
     pub(crate) source: &'r Src,
     handler: Handler<Src::Message>,
     pub(crate) acks: Acks,
@@ -63,7 +63,7 @@ pub(crate) struct Run<'r, S: Store, Src: Source> {
 
 impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
     pub(crate) fn new(
-        shared: &'r Shared<S, Src::Message>,
+        shared: &'r Shared<TieredDedup<S>, Src::Message>,
         source: &'r Src,
         handler: Handler<Src::Message>,
         shutdown: Pin<Box<dyn Future<Output = ()> + Send + 'r>>,
@@ -126,7 +126,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
                 Happened::DeadLettered(dead, put_aside) => self.dead_lettered(dead, put_aside),
             }
             self.shared.counts.meters.holds(self.messages.len());
-            self.shared.counts.meters.stands(&self.shared.standing.health(Instant::now()));
+            self.shared.counts.meters.stands(&self.shared.health());
         }
     }
 

@@ -4,10 +4,10 @@
 use super::counting::Counting;
 use super::delivery::Delivery;
 use super::handler::{FailureKind, Handler, LATEST, call};
+use crate::telemetry::counts::Counts;
+use crate::telemetry::event::Event;
 use crate::telemetry::health::Standing;
 use crate::telemetry::meters::KindMeters;
-use crate::telemetry::stats::Counts;
-use crate::telemetry::stats::Event;
 use hapax::Token;
 use hapax::seam::random::mix;
 use hapax_store::attempt_count::{AttemptCount, Sent};

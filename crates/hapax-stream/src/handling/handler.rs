@@ -2,10 +2,10 @@
 
 use super::delivery::Delivery;
 use super::failure::{BoxError, OnError, OnErrorBy, Unhandled};
+use crate::telemetry::event::Event;
 use crate::telemetry::kinds::Description;
 use crate::telemetry::meters::{ConsumerMeters, KindMeters};
-use crate::telemetry::stats::Event;
-use hapax_store::unwind;
+use hapax_store::unwind::{self, Cut};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,13 +54,13 @@ pub(crate) async fn call<M>(
 ) -> Result<(), (String, FailureKind)> {
     // It is called where its panics are caught.
     let handling = async move { handler(delivery).await };
-    let (mut why, how) = match tokio::time::timeout(timeout, unwind::caught(handling)).await {
-        Ok(Ok(Ok(()))) => return Ok(()),
-        Ok(Ok(Err(Unhandled { why, then: OnError::GiveUp }))) => (why, FailureKind::GaveUp),
-        Ok(Ok(Err(Unhandled { why, then: OnError::Later(after) }))) => (why, FailureKind::Later(after)),
-        Ok(Ok(Err(Unhandled { why, then: OnError::Attempt }))) => (why, FailureKind::Failed),
-        Ok(Err(panic)) => (format!("the handler panicked: {}", unwind::said(&*panic)), FailureKind::Panicked),
-        Err(_) => {
+    let (mut why, how) = match unwind::within(timeout, handling).await {
+        Ok(Ok(())) => return Ok(()),
+        Ok(Err(Unhandled { why, then: OnError::GiveUp })) => (why, FailureKind::GaveUp),
+        Ok(Err(Unhandled { why, then: OnError::Later(after) })) => (why, FailureKind::Later(after)),
+        Ok(Err(Unhandled { why, then: OnError::Attempt })) => (why, FailureKind::Failed),
+        Err(Cut::Panicked(said)) => (format!("the handler panicked: {said}"), FailureKind::Panicked),
+        Err(Cut::TimedOut) => {
             (format!("the handler was not done within {timeout:?}: option `handler_timeout`"), FailureKind::TimedOut)
         }
     };

@@ -7,7 +7,7 @@ use crate::handling::delivery::Delivery;
 use crate::handling::handler::{FailureKind, Handler, LATEST, call};
 use crate::order::Ticket;
 use crate::source::{Acks, Source};
-use crate::telemetry::stats::Event;
+use crate::telemetry::event::Event;
 use hapax::seam::random;
 use hapax_store::StoredId;
 use std::collections::HashMap;
@@ -28,7 +28,7 @@ pub(crate) async fn settle<Src: Source, K: Memory>(
     if ready.is_empty() {
         return Ok(());
     }
-    consumer.memory.persist().await.map_err(ConsumerError::of_memory)?;
+    consumer.engine.memory.persist().await.map_err(ConsumerError::of_memory)?;
     let messages: Vec<_> = ready.iter().map(|held| Arc::clone(&held.message)).collect();
     source.acknowledge(&messages).await.map_err(ConsumerError::Source)?;
     ready.iter().for_each(|held| consumer.count(held, Event::Acknowledged));
@@ -75,7 +75,7 @@ pub(crate) async fn attempts<M: Send + Sync + 'static, K: Memory>(
         let attempt = failures.saturating_add(1);
         let mut is_last = attempt >= max_attempts;
         let message = Arc::clone(&held.message);
-        let delivery = Delivery { message, token: consumer.memory.token(), attempt, is_last };
+        let delivery = Delivery { message, token: consumer.engine.memory.token(), attempt, is_last };
         let since = Instant::now();
         let handled = call(handler, delivery, options.handler_timeout).await;
         counts.of(held.kind.as_deref()).handled(since.elapsed());
@@ -89,9 +89,7 @@ pub(crate) async fn attempts<M: Send + Sync + 'static, K: Memory>(
             consumer.standing.outage().tried_in_vain(now, random::any());
         }
         drop(alone);
-        if let Some(since) = consumer.standing.met(&why, now) {
-            counts.stalled(since, &why);
-        }
+        consumer.met(&why);
         how.events().iter().for_each(|&event| count(event));
         let counts_as_one = match how {
             FailureKind::Later(_) => false,
@@ -116,7 +114,7 @@ pub(crate) async fn attempts<M: Send + Sync + 'static, K: Memory>(
 /// Waits until a message may be tried: in an outage they take turns, with a permit.
 async fn turn<M, K>(consumer: &LogShared<M, K>) -> Option<SemaphorePermit<'_>> {
     consumer.standing.outage().since()?;
-    let alone = consumer.alone.acquire().await.ok();
+    let alone = consumer.engine.alone.acquire().await.ok();
     let next = || consumer.standing.outage().next();
     while let Some(next) = next().filter(|next| *next > Instant::now()) {
         tokio::time::sleep_until(next).await;

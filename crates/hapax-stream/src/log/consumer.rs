@@ -5,14 +5,11 @@ use super::run::LogRun;
 use super::shared::LogShared;
 use crate::error::ConsumerError;
 use crate::handling::delivery::Delivery;
-use crate::handling::handler::handler;
 use crate::source::Source;
+use crate::telemetry::event::ConsumerStats;
 use crate::telemetry::health::Health;
-use crate::telemetry::stats::ConsumerStats;
 use hapax::Dedup;
 use std::fmt;
-use std::sync::Arc;
-use tokio::time::Instant;
 
 /// A consumer of a log that can be read again: it marks messages at sight, handles those that are
 /// new, takes a [checkpoint](hapax::JournalHandle::checkpoint), and acknowledges. It takes no claim
@@ -120,8 +117,7 @@ impl<M: Send + Sync + 'static, K: Memory> LogConsumer<M, K> {
         F: Future<Output = Result<(), E>> + Send + 'static,
         E: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let handler = handler(handle, Arc::clone(&self.shared.shown), self.shared.options.on_error.clone());
-        LogRun::new(&self.shared, source, handler).run(Box::pin(shutdown)).await?;
+        LogRun::new(&self.shared, source, self.shared.handler(handle)).run(Box::pin(shutdown)).await?;
         Ok(self.stats())
     }
 
@@ -132,7 +128,7 @@ impl<M: Send + Sync + 'static, K: Memory> LogConsumer<M, K> {
 
     /// Returns whether it gets on, also while it runs.
     pub fn health(&self) -> Health {
-        self.shared.standing.health(Instant::now())
+        self.shared.health()
     }
 }
 

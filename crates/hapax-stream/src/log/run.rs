@@ -3,13 +3,13 @@
 use super::calls::{Boxed, Gate, attempts, heartbeat, settle};
 use super::marks::Mark;
 use super::memory::Memory;
-use super::shared::{Held, LogShared};
+use super::shared::{Held, LogMemory, LogShared};
 use crate::error::ConsumerError;
 use crate::handling::handler::Handler;
 use crate::options::OnMissing;
 use crate::order::{Order, Ticket};
 use crate::source::{Acks, Partition, Source};
-use crate::telemetry::stats::Event;
+use crate::telemetry::event::Event;
 use hapax::{Outcome, Verdict};
 use hapax_store::StoredId;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -100,14 +100,14 @@ impl<'r, Src: Source, K: Memory> LogRun<'r, Src, K> {
             next: 0,
             receiving: None,
             early: None,
-            gate: Gate::new(&consumer.memory),
+            gate: Gate::new(&consumer.engine.memory),
             revoking: Box::pin(source.revoked()),
             shutdown: None,
         }
     }
 
     pub(crate) async fn run(self, shutdown: Boxed<'r, ()>) -> Result<(), ConsumerError<Src::Error>> {
-        let LogShared { memory, counts, .. } = self.consumer;
+        let LogShared { engine: LogMemory { memory, .. }, counts, .. } = self.consumer;
         let ended = tokio::select! {
             biased;
             // All that is under way is dropped with the run.
@@ -152,14 +152,14 @@ impl<'r, Src: Source, K: Memory> LogRun<'r, Src, K> {
                 return Ok(());
             }
             consumer.counts.meters.holds(self.held.len() + ready.len());
-            consumer.counts.meters.stands(&consumer.standing.health(Instant::now()));
+            consumer.counts.meters.stands(&consumer.health());
         }
     }
 
     /// Takes a checkpoint behind messages that are done, and everything before them in their
     /// partitions.
     fn checkpoint(&self, done: &[Held<Src::Message>]) -> Result<(), ConsumerError<Src::Error>> {
-        let marks = &self.consumer.marks;
+        let marks = &self.consumer.engine.marks;
         match marks.stuck() {
             0 => {}
             messages => return Err(ConsumerError::NotForgotten { messages }),
@@ -235,9 +235,7 @@ impl<'r, Src: Source, K: Memory> LogRun<'r, Src, K> {
         let consumer = self.consumer;
         let messages: Vec<Held<Src::Message>> = messages.into_iter().map(|message| consumer.held(message)).collect();
         messages.iter().for_each(|held| consumer.count(held, Event::Received));
-        let id_of =
-            |held: &Held<Src::Message>| (consumer.id_of)(&held.message).filter(|id| !id.trim_ascii().is_empty());
-        let ids: Vec<Option<Vec<u8>>> = messages.iter().map(id_of).collect();
+        let ids: Vec<Option<Vec<u8>>> = messages.iter().map(|held| (consumer.id_of)(&held.message)).collect();
         if consumer.options.on_missing == OnMissing::Error
             && let Some(missing) = ids.iter().position(Option::is_none)
         {
@@ -247,7 +245,7 @@ impl<'r, Src: Source, K: Memory> LogRun<'r, Src, K> {
         // Nothing of others is called between the check and the marks that take it back.
         let partitions: Vec<Partition> = messages.iter().map(|held| self.source.partition(&held.message)).collect();
         let mut verdicts = Vec::new();
-        consumer.marks.engine.check_batch(ids.iter().flatten(), &mut verdicts);
+        consumer.engine.marks.engine.check_batch(ids.iter().flatten(), &mut verdicts);
         let mut verdicts = verdicts.into_iter();
         let mut waiting = VecDeque::new();
         for ((held, id), partition) in messages.into_iter().zip(ids).zip(partitions) {
@@ -289,7 +287,7 @@ impl<'r, Src: Source, K: Memory> LogRun<'r, Src, K> {
                 consumer.count(&held, Event::Duplicate);
                 return None;
             }
-            Some(Outcome::Fresh) => id.map(|id| Mark::new(&consumer.marks, id)),
+            Some(Outcome::Fresh) => id.map(|id| Mark::new(&consumer.engine.marks, id)),
             // Nobody claims ids of this engine, and no time is refused where none is given: rather
             // handled again than lost.
             _ => None,

@@ -1,26 +1,21 @@
-//! The parts of a consumer of a log that all its runs share.
+//! The parts of a consumer of a log that all its runs share, and the messages that a run holds.
 
 use super::marks::Marks;
-use crate::handling::handler::Shown;
-use crate::options::{IdOf, Options};
-use crate::telemetry::health::Standing;
+use crate::shared::Shared;
+use crate::telemetry::event::Event;
 use crate::telemetry::meters::KindMeters;
-use crate::telemetry::stats::Counts;
-use crate::telemetry::stats::Event;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 
-pub(crate) struct LogShared<M, K> {
+/// The memory of a log, in the place of an engine with a store.
+pub(crate) struct LogMemory<K> {
     pub(crate) memory: K,
     pub(crate) marks: Arc<Marks>,
-    pub(crate) id_of: IdOf<M>,
-    pub(crate) options: Options,
-    pub(crate) counts: Arc<Counts>,
-    pub(crate) standing: Arc<Standing>,
     /// A permit for the one message that is tried in an outage.
     pub(crate) alone: Semaphore,
-    pub(crate) shown: Arc<Shown<M>>,
 }
+
+pub(crate) type LogShared<M, K> = Shared<LogMemory<K>, M>;
 
 /// A message, and the metrics of its kind, if it is told apart.
 pub(crate) struct Held<M> {
@@ -37,8 +32,7 @@ impl<M> Clone for Held<M> {
 impl<M, K> LogShared<M, K> {
     /// Returns a message with its kind, which is asked for once.
     pub(crate) fn held(&self, message: M) -> Held<M> {
-        let kind = self.shown.kind(&message, &self.counts.meters);
-        Held { message: Arc::new(message), kind }
+        Held { kind: self.kind(&message), message: Arc::new(message) }
     }
 
     /// Counts what happened to a message.

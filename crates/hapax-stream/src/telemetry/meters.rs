@@ -1,7 +1,7 @@
 //! Metrics of consumers, as `docs/metrics.md` lists them.
 
+use super::event::Event;
 use super::health::Health;
-use super::stats::Event;
 use hapax::Dedup;
 use hapax_message::kinds::OTHERS;
 use hapax_store::{EngineMetrics, SAMPLED_EVERY, sampled};

@@ -1,7 +1,7 @@
 //! The stand-in for metrics without the feature `metrics`.
 
+use super::event::Event;
 use super::health::Health;
-use super::stats::Event;
 use hapax::Dedup;
 use std::convert::Infallible;
 use std::time::Duration;

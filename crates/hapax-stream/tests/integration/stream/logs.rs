@@ -202,6 +202,32 @@ async fn a_message_that_fails_is_tried_again_and_put_aside_in_the_end() {
     assert!(engine.check("good").is_duplicate() && engine.check("fails").is_fresh(), "what was put aside is not done");
 }
 
+struct Grenade;
+
+impl Drop for Grenade {
+    fn drop(&mut self) {
+        panic!("on purpose");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_panics_when_its_time_is_over_ends_no_run() {
+    let journal = Journal::new("grenade");
+    let (broker, engine) = (log(Acks::Cumulative).0, journal.open());
+    ["hangs", "good"].into_iter().for_each(|id| _ = broker.send(0, id));
+    broker.close();
+    let handler = |message: Delivery<Message>| async move {
+        if message.id.as_deref() == Some("hangs") {
+            let _grenade = Grenade;
+            pending::<()>().await;
+        }
+        Ok::<(), String>(())
+    };
+    let consumer = log_consumer(&engine).max_attempts(2).handler_timeout(Duration::from_secs(2)).build().unwrap();
+    let stats = consumer.run(&broker, handler, pending()).await.unwrap();
+    assert_eq!((stats.handled, stats.dead_lettered, stats.panicked, stats.acknowledged), (1, 1, 2, 2), "{stats:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_revoked_partition_is_released_when_what_is_done_is_acknowledged_and_the_rest_is_forgotten() {
     let journal = Journal::new("revoked");
