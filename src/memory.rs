@@ -4,7 +4,7 @@
 
 #[cfg(not(modelled))]
 mod available;
-#[cfg(all(target_os = "linux", not(modelled)))]
+#[cfg(not(modelled))]
 mod cgroups;
 
 #[cfg(not(modelled))]

@@ -158,8 +158,6 @@ pub(crate) enum Rule {
     CheckpointAsOne,
     /// A fingerprint is a mismatch only for an id whose fingerprint is known.
     CertainMismatch,
-    /// The time of an entry is read by a caller that is not behind the others' time.
-    StampNow,
     // Segments:
     /// A segment is on the disk before a manifest names it.
     SegmentFirst,

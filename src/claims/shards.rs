@@ -155,15 +155,14 @@ impl Claims {
             request,
             || done.now(),
             || {
-                if obeys(Rule::AnnounceFirst) {
-                    shard.announce(request.id);
-                    Shard::after_announcing();
-                }
-                let is_done = is_done() && obeys(Rule::ClaimLooks);
                 if !obeys(Rule::AnnounceFirst) {
+                    let is_done = is_done();
                     shard.announce(request.id);
+                    return is_done;
                 }
-                is_done
+                shard.announce(request.id);
+                Shard::after_announcing();
+                is_done() && obeys(Rule::ClaimLooks)
             },
         );
         map.settle(request, begun, done);

@@ -1,38 +1,30 @@
 //! The memory that is available without the system killing a process.
 
-#[cfg(target_os = "linux")]
 use super::cgroups;
-#[cfg(target_os = "linux")]
 use std::path::Path;
 
 /// Returns the free and reclaimable bytes, within the limits of this process's control groups.
 ///
 /// Linux promises more memory than there is, and kills when the promise is called in; an engine for
-/// which there is no memory should be an error instead.
+/// which there is no memory should be an error instead. `None`: another system, which lacks the files
+/// that say it.
 pub fn available_bytes() -> Option<usize> {
-    #[cfg(target_os = "linux")]
-    {
-        available_by(|file: &Path| std::fs::read_to_string(file).ok())
-    }
-    #[cfg(not(target_os = "linux"))]
-    None
+    available_by(|file: &Path| std::fs::read_to_string(file).ok())
 }
 
-#[cfg(target_os = "linux")]
 fn available_by(read: impl Fn(&Path) -> Option<String>) -> Option<usize> {
     let meminfo = read(Path::new("/proc/meminfo"))?;
     let free = meminfo_bytes(&meminfo, "MemAvailable:")? + meminfo_bytes(&meminfo, "SwapFree:")?;
     Some(cgroups::headroom_bytes(read).map_or(free, |headroom| headroom.min(free)))
 }
 
-#[cfg(target_os = "linux")]
 fn meminfo_bytes(meminfo: &str, key: &str) -> Option<usize> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix(key))?;
     let kib: usize = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib * 1024)
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -41,7 +33,7 @@ mod tests {
         let text = "MemTotal:  10 kB\nMemAvailable:     7 kB\n";
         assert_eq!(meminfo_bytes(text, "MemAvailable:"), Some(7 * 1024));
         assert_eq!(meminfo_bytes(text, "SwapFree:"), None);
-        assert!(available_bytes().is_some());
+        assert_eq!(available_bytes().is_some(), cfg!(target_os = "linux"));
     }
 
     #[test]

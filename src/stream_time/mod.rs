@@ -181,9 +181,7 @@ impl StreamTime {
         }
         if at >= limit || limit == 0 {
             let limit = self.policy.limit(|| around.wall());
-            if at >= limit && obeys(Rule::RefuseAhead) {
-                return Err(Refusal::Ahead);
-            }
+            refuse_ahead(at, limit)?;
             if let Some(offset) = self.offset() {
                 // Of two threads that have read the wall clock either may be the last: the
                 // difference is too small to matter.
@@ -219,9 +217,7 @@ impl StreamTime {
     fn decide_alone(&self, at: u64, id: Option<Digest>, around: &impl Around) -> Result<Timestamp, Refusal> {
         let mut rare = self.rare.lock();
         let limit = self.policy.limit(|| around.wall());
-        if at >= limit && obeys(Rule::RefuseAhead) {
-            return Err(Refusal::Ahead);
-        }
+        refuse_ahead(at, limit)?;
         let seen = self.hold();
         let offset = offset_of(seen).unwrap_or_else(|| self.before(seen, rare.resumed, around).offset(at));
         let is_first = offset_of(seen).is_none();
@@ -387,6 +383,10 @@ impl StreamTime {
     pub(crate) fn resets(&self) -> u64 {
         self.resets.load(Ordering::Relaxed)
     }
+}
+
+fn refuse_ahead(at: u64, limit: u64) -> Result<(), Refusal> {
+    if at >= limit && obeys(Rule::RefuseAhead) { Err(Refusal::Ahead) } else { Ok(()) }
 }
 
 fn offset_of(seen: i64) -> Option<i64> {

@@ -60,7 +60,7 @@ use crate::clock::{Reading, Stamp};
 use crate::digest::Digest;
 use crate::error::{InvalidOption, check};
 use crate::memory::LINE_BYTES;
-use crate::mutation::{self, Rule, obeys};
+use crate::mutation::{self, Rule, meanwhile, obeys};
 use crate::{Error, Outcome, Timestamp};
 use std::sync::Arc;
 use std::time::Duration;
@@ -194,8 +194,7 @@ impl Window {
 
     #[inline]
     pub(crate) fn check_at(&self, digest: Digest, at: Reading) -> Outcome {
-        mutation::meanwhile(mutation::Place::Window);
-        let tables = self.tables();
+        let tables = self.to_write();
         // Most windows never have another table. The address of the first depends on nothing that
         // must be read first, and a prefetch, unlike a load, does not wait for the locked
         // instruction of the check before.
@@ -250,7 +249,7 @@ impl Window {
     /// Advances the time: it is no earlier than this.
     #[inline(always)]
     pub(crate) fn advance(&self, at: Reading) {
-        mutation::meanwhile(mutation::Place::WindowRead);
+        self.to_read();
         self.tick_at(at);
     }
 
@@ -258,9 +257,8 @@ impl Window {
     /// stamp alike.
     #[inline(always)]
     pub(crate) fn stamp(&self, at: Reading) -> Stamp {
-        mutation::meanwhile(mutation::Place::WindowRead);
         let mine = self.ticks.at(at);
-        let tick = self.tables().shared.agree(mine);
+        let tick = self.to_read().shared.agree(mine);
         // The exact time, if it has that tick: another window over the same journal has other
         // ticks.
         let is_exact = tick.now == mine.now && obeys(Rule::ExactTimes);
@@ -270,8 +268,7 @@ impl Window {
 
     /// Returns the stamp of the latest time that any call has given.
     pub(crate) fn stamp_at_rest(&self) -> Stamp {
-        mutation::meanwhile(mutation::Place::WindowRead);
-        let tick = self.tables().shared.agreed();
+        let tick = self.to_read().shared.agreed();
         Stamp { reading: self.ticks.reading_of(tick), tick: tick.pack() }
     }
 
@@ -296,9 +293,8 @@ impl Window {
     /// Returns true if the digest was seen within the window. Changes nothing, not even the time
     /// for others.
     pub fn contains(&self, digest: Digest, at: Timestamp) -> bool {
-        mutation::meanwhile(mutation::Place::WindowRead);
         let tick = self.ticks.at(at.into());
-        self.tables().contains_by(digest, || tick, |table, id, moment| self.kernel.contains(table, id, moment))
+        self.to_read().contains_by(digest, || tick, |table, id, moment| self.kernel.contains(table, id, moment))
     }
 
     /// Returns the earliest and the latest time of the call that accepted a digest, or with refresh
@@ -313,21 +309,18 @@ impl Window {
 
     /// Forgets a digest without setting the time.
     pub(crate) fn forget_at_rest(&self, digest: Digest) -> bool {
-        mutation::meanwhile(mutation::Place::Window);
-        self.tables().forget(digest, self.refresh_on_duplicate, || self.tables().shared.agreed())
+        self.to_write().forget(digest, self.refresh_on_duplicate, || self.tables().shared.agreed())
     }
 
     /// Forgets every digest without setting the time.
     pub(crate) fn clear_at_rest(&self) {
-        mutation::meanwhile(mutation::Place::Window);
-        self.tables().forget_all(self.refresh_on_duplicate, || self.tables().shared.agreed());
+        self.to_write().forget_all(self.refresh_on_duplicate, || self.tables().shared.agreed());
     }
 
     /// Forgets a digest; returns true if it was remembered. A check that begins after this has
     /// returned finds it fresh.
     pub fn forget(&self, digest: Digest, at: Timestamp) -> bool {
-        mutation::meanwhile(mutation::Place::Window);
-        self.tables().forget(digest, self.refresh_on_duplicate, || self.tick_at(at.into()))
+        self.to_write().forget(digest, self.refresh_on_duplicate, || self.tick_at(at.into()))
     }
 
     /// Forgets every digest that was accepted before the call. Digests that are accepted meanwhile
@@ -335,8 +328,7 @@ impl Window {
     ///
     /// Writes to all tables: about a second for 10 million digests. Other calls go on meanwhile.
     pub fn clear(&self, at: Timestamp) {
-        mutation::meanwhile(mutation::Place::Window);
-        self.tables().forget_all(self.refresh_on_duplicate, || self.tick_at(at.into()));
+        self.to_write().forget_all(self.refresh_on_duplicate, || self.tick_at(at.into()));
     }
 
     /// Sets whether a thread makes memory ready; see
@@ -369,27 +361,23 @@ impl Window {
 
     /// Returns the latest time that was given to a call, rounded up to the end of its tick.
     pub(crate) fn latest(&self) -> Timestamp {
-        mutation::meanwhile(mutation::Place::WindowRead);
-        self.ticks.end_of(self.tables().shared.latest())
+        self.ticks.end_of(self.to_read().shared.latest())
     }
 
     /// Returns the first and the last moment of the latest tick that was given to a call.
     pub(crate) fn latest_span(&self) -> (Timestamp, Timestamp) {
-        mutation::meanwhile(mutation::Place::WindowRead);
-        let latest = self.tables().shared.latest();
+        let latest = self.to_read().shared.latest();
         (self.ticks.start_of(latest), self.ticks.end_of(latest))
     }
 
     /// Returns the latest tick that was given to a call: while it stays the same, nothing expires.
     pub(crate) fn latest_tick(&self) -> u64 {
-        mutation::meanwhile(mutation::Place::WindowRead);
-        self.tables().shared.latest()
+        self.to_read().shared.latest()
     }
 
     /// Returns the first moment of the latest tick that was given to a call, if there was a call.
     pub(crate) fn latest_start(&self) -> Option<Timestamp> {
-        mutation::meanwhile(mutation::Place::WindowRead);
-        let latest = self.tables().shared.agreed();
+        let latest = self.to_read().shared.agreed();
         (latest.stamp > 0).then(|| self.ticks.start_of(latest.now))
     }
 
@@ -397,8 +385,7 @@ impl Window {
     /// rounded down to its tick.
     #[inline(always)]
     pub(crate) fn no_earlier(&self, at: Timestamp) -> Timestamp {
-        mutation::meanwhile(mutation::Place::WindowRead);
-        at.max(self.ticks.start_of(self.tables().shared.latest()))
+        at.max(self.ticks.start_of(self.to_read().shared.latest()))
     }
 
     /// Returns the time when the window will have forgotten an id that it is told of now, at this
@@ -410,6 +397,20 @@ impl Window {
     #[inline(always)]
     fn tables(&self) -> &Tables {
         &self.growth.tables
+    }
+
+    /// Returns the tables to a caller that is about to ask them, and sets no more than the time.
+    #[inline(always)]
+    fn to_read(&self) -> &Tables {
+        meanwhile(mutation::Place::WindowRead);
+        self.tables()
+    }
+
+    /// Returns the tables to a caller that is about to tell them something.
+    #[inline(always)]
+    pub(crate) fn to_write(&self) -> &Tables {
+        meanwhile(mutation::Place::Window);
+        self.tables()
     }
 
     /// Returns the time for a caller: no earlier than for any other.

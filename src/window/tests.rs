@@ -368,5 +368,5 @@ fn a_stall_while_ticks_wrap_around_tells_no_wrong_time() {
         told.is_some_and(|(earliest, latest)| earliest <= accepted && accepted <= latest)
     };
     assert!(is_right(first_seen_after_a_stall(None)));
-    assert!(!is_right(first_seen_after_a_stall(Some(crate::mutation::Rule::StampNow))), "nobody noticed");
+    assert!(!is_right(first_seen_after_a_stall(Some(crate::mutation::Rule::Overtaken))), "nobody noticed");
 }

@@ -239,7 +239,7 @@ impl Chunk {
         }
         let insert = todo.difference(hits.union(blocked));
         let mut undecided = todo.intersection(if refresh { hits.union(blocked) } else { blocked.difference(hits) });
-        if memory.overtaken(moment) && obeys(Rule::Overtaken) {
+        if memory.overtaken(moment) {
             return Decided { fresh: IdSet::EMPTY, seen: hits, overtaken: insert.union(undecided) };
         }
 
@@ -338,7 +338,7 @@ pub(crate) fn check_one<M: BucketMemory>(
         return Ok(Outcome::Duplicate);
     }
     let insert = is_ready & !look.hit & !look.blocked;
-    let overtaken = memory.overtaken(moment) && obeys(Rule::Overtaken);
+    let overtaken = memory.overtaken(moment);
     if insert && !overtaken && look.insertion.commit(memory, id, moment) {
         return Ok(Outcome::Fresh);
     }

@@ -4,7 +4,6 @@ use super::batch::FEW;
 use crate::clock::Reading;
 use crate::digest::Digest;
 use crate::id_set::{CHUNK, IdSet};
-use crate::mutation;
 use crate::window::table_set::tables::OwnInsertion;
 use crate::window::{Chunk, TableMemory, Window};
 use crate::{Outcome, Timestamp};
@@ -99,9 +98,8 @@ impl Window {
         at: Reading,
         mut meanwhile: impl FnMut(),
     ) -> Checked {
-        mutation::meanwhile(mutation::Place::Window);
         debug_assert!(todo.difference(chunk.all()).is_empty());
-        let tables = self.tables();
+        let tables = self.to_write();
         let tick = self.tick_at(at);
         let roster = tables.roster();
         if !roster.is_single() || roster != chunk.roster() {

@@ -79,7 +79,7 @@ pub(crate) fn check<M: BucketMemory>(
                 }
                 // The id is known, and to be remembered from now on: a new entry at home does that.
                 // But not while everything is being forgotten: the entry would be left behind.
-                if memory.is_clearing() && obeys(Rule::RestWhileCleared) {
+                if memory.is_clearing() {
                     return Ok(Outcome::Duplicate);
                 }
                 outcome = Outcome::Duplicate;
@@ -122,7 +122,7 @@ pub(crate) fn check<M: BucketMemory>(
         // Somebody may forget it meanwhile, where we have found it.
         let is_known = || {
             let is_known = is_away(memory, id, moment) || elsewhere()? == Elsewhere::Known;
-            Ok(is_known && !(memory.is_clearing() && obeys(Rule::RestWhileCleared)))
+            Ok(is_known && !memory.is_clearing())
         };
         let copied = match reserved {
             Some((slot, reserved)) => fill(memory, id.bucket, slot, reserved, entry, is_known),
@@ -339,7 +339,7 @@ fn push<M: BucketMemory>(memory: &M, bucket: usize, ring: Ring, entry: Slot, mom
             None => lost = Some(Lost::now(victim, moment)),
         }
     }
-    if memory.overtaken(moment) && obeys(Rule::Overtaken) {
+    if memory.overtaken(moment) {
         return Pushed::Overtaken;
     }
     let entry = entry.inserted(spilled, ring.version);

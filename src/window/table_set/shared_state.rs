@@ -3,6 +3,7 @@
 
 use super::counters::Counters;
 use super::trigger::GrowthTrigger;
+use crate::mutation::{Rule, obeys};
 use crate::sync::{AtomicU64, Ordering};
 use crate::window::bits::tick::{GRACE, Limits, Moment, Tick};
 
@@ -97,7 +98,7 @@ impl SharedState {
     pub(crate) fn overtaken(&self, moment: &Moment) -> bool {
         // Relaxed, after the acquire of a view: the thread that wrote an entry that the view shows
         // has raised `latest` before.
-        self.latest() > moment.tick.now + GRACE
+        self.latest() > moment.tick.now + GRACE && obeys(Rule::Overtaken)
     }
 
     /// Does something while no entry is refreshed by a new one.
@@ -113,7 +114,7 @@ impl SharedState {
     /// Returns true if a caller is forgetting everything. If not, the entries that earlier such
     /// callers have removed are not seen any more.
     pub(crate) fn is_clearing(&self) -> bool {
-        self.clearing.load(Ordering::SeqCst) != 0
+        self.clearing.load(Ordering::SeqCst) != 0 && obeys(Rule::RestWhileCleared)
     }
 
     /// Forgets the callers that were forgetting everything: they are in another process.

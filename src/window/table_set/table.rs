@@ -235,8 +235,7 @@ impl<const SLOTS: usize, const VERSION_BITS: u32> BucketMemory for TableMemory<'
     #[inline(always)]
     fn load(&self, bucket: usize, slot: usize) -> Slot {
         // Acquire: partner of the release in `replace`.
-        let order = if obeys(Rule::Acquire) { Ordering::Acquire } else { Ordering::Relaxed };
-        Slot(self.bucket(bucket)[slot].load(order))
+        Slot(self.bucket(bucket)[slot].load(Ordering::Acquire))
     }
 
     #[inline(always)]

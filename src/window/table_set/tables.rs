@@ -212,7 +212,7 @@ impl<const SLOTS: usize, const VERSION_BITS: u32> Tables<SLOTS, VERSION_BITS> {
                 return Ok(Elsewhere::Settled(Outcome::Duplicate));
             }
             if refresh && bucket::contains(&memory, id, moment) {
-                if self.shared.is_clearing() && obeys(Rule::RestWhileCleared) {
+                if self.shared.is_clearing() {
                     return Ok(Elsewhere::Settled(Outcome::Duplicate));
                 }
                 if !self.refreshes_in_place(index, moment) {
@@ -293,7 +293,7 @@ impl<const SLOTS: usize, const VERSION_BITS: u32> Tables<SLOTS, VERSION_BITS> {
             let found = self.roster().indices().filter_map(stamp_in).max();
             // Also if it was found: once the bits of a tick have wrapped around, the entry is not
             // as old as it seems.
-            if !(self.shared.overtaken(moment) && obeys(Rule::StampNow)) {
+            if !self.shared.overtaken(moment) {
                 return found;
             }
         }
