@@ -33,10 +33,9 @@ pub(crate) use self::explored::{AtomicU64, fence, spin_loop};
 /// tests, whose threads may take turns before each access ([`turns`]).
 #[cfg(not(all(test, not(modelled))))]
 pub(crate) use std::sync::{
-    Condvar as DiskCondvar, Mutex as DiskMutex, MutexGuard as DiskMutexGuard, atomic::AtomicU64 as DiskAtomicU64,
+    Condvar as DiskCondvar, Mutex as DiskMutex, MutexGuard as DiskMutexGuard, RwLock as DiskRwLock,
+    atomic::AtomicBool as DiskAtomicBool, atomic::AtomicU64 as DiskAtomicU64,
 };
-#[cfg(not(all(test, not(modelled))))]
-pub(crate) use std::sync::{RwLock as DiskRwLock, atomic::AtomicBool as DiskAtomicBool};
 #[cfg(all(test, not(modelled)))]
 pub(crate) use turns::{
     AtomicBool as DiskAtomicBool, AtomicU64 as DiskAtomicU64, Condvar as DiskCondvar, Mutex as DiskMutex,
@@ -78,6 +77,9 @@ pub(crate) fn complete_seq_cst() {
 }
 
 #[cfg(explore)]
+pub(crate) mod explored;
+#[cfg(not(explore))]
+#[path = "sync/unexplored.rs"]
 pub(crate) mod explored;
 #[cfg(loom)]
 mod loomed;

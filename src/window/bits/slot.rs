@@ -125,11 +125,11 @@ impl Key {
     pub(crate) const NONE: Key = Key(0);
 
     /// The number of bits of a slot below its key.
-    #[cfg(all(target_arch = "x86_64", not(modelled)))]
+    #[allow(dead_code, reason = "only the looks by vectors ask")]
     pub(crate) const SHIFT: u32 = TAG_SHIFT - 1;
 
     /// Returns the key without the bits below it: a slot that matches has the same.
-    #[cfg(all(target_arch = "x86_64", not(modelled)))]
+    #[allow(dead_code, reason = "only the looks by vectors ask")]
     #[inline(always)]
     pub(crate) fn shifted(self) -> u64 {
         self.0 >> Self::SHIFT
@@ -137,7 +137,7 @@ impl Key {
 
     /// Returns the words that vectors compare with: a slot matches if it differs from the first in
     /// no bit of the second.
-    #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), target_endian = "little", not(modelled)))]
+    #[allow(dead_code, reason = "only the looks by vectors ask")]
     pub(crate) fn terms(self) -> (u64, u64) {
         (self.0, KEY)
     }
@@ -269,11 +269,11 @@ impl Slot {
     }
 
     /// The number of bits of a slot below its tag.
-    #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), target_endian = "little", not(modelled)))]
+    #[allow(dead_code, reason = "only the looks by vectors ask")]
     pub(crate) const TAG_SHIFT: u32 = TAG_SHIFT;
 
     /// The bits that vectors test: `spilled`, `away`.
-    #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), target_endian = "little", not(modelled)))]
+    #[allow(dead_code, reason = "only the looks by vectors ask")]
     pub(crate) const FLAGS: (u64, u64) = (SPILLED, AWAY);
 }
 

@@ -126,7 +126,7 @@ impl Moment {
     }
 
     /// Returns the words from which vectors compute [`age`](Self::age): `base - slot & mask`.
-    #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), target_endian = "little", not(modelled)))]
+    #[allow(dead_code, reason = "only the looks by vectors ask")]
     pub(crate) fn age_terms(&self) -> (u64, u64) {
         (self.base, TICK_MASK)
     }
@@ -191,7 +191,7 @@ impl SinceSweep {
 
     /// Returns the words that vectors compute with: a slot is old if, less the first, what remains
     /// in the second is at most the third.
-    #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), target_endian = "little", not(modelled)))]
+    #[allow(dead_code, reason = "only the looks by vectors ask")]
     pub(crate) fn terms(&self) -> (u64, u64, u64) {
         (self.earliest, TICK_MASK, self.old)
     }

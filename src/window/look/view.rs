@@ -75,7 +75,7 @@ impl View {
     }
 
     /// Returns all that it tells, as numbers.
-    #[cfg(explore)]
+    #[inline(always)]
     pub(crate) fn numbers(&self) -> [u64; 2] {
         let flags = [self.hit, self.spilled, self.valid].into_iter().fold(0, |bits, flag| bits << 1 | u64::from(flag));
         [flags, self.ring.version << 8 | self.ring.head as u64]

@@ -13,7 +13,7 @@
 use super::bucket_memory::{BucketMemory, Place};
 use super::patience::insertions;
 use crate::mutation::{Rule, obeys};
-use crate::sync::{Ordering, fence};
+use crate::sync::{Ordering, explored, fence};
 use crate::window::bits::slot::{Slot, Tag};
 use crate::window::bits::tick::Moment;
 
@@ -89,10 +89,7 @@ fn remove<M: BucketMemory>(memory: &M, bucket: usize, tag: Tag, is_home: bool) -
         });
         found
     };
-    #[cfg(explore)]
-    return crate::sync::explored::sum_up(remove, |found| u64::from(*found));
-    #[cfg(not(explore))]
-    remove()
+    explored::sum_up(remove, |found| u64::from(*found))
 }
 
 /// Removes from a bucket what is to go.

@@ -4,7 +4,7 @@
 use super::counters::Counters;
 use super::trigger::GrowthTrigger;
 use crate::mutation::{Rule, obeys};
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering, explored};
 use crate::window::bits::tick::{GRACE, Limits, Moment, Tick};
 
 pub(crate) struct SharedState {
@@ -127,8 +127,7 @@ impl SharedState {
     /// Returns the moment of a tick, to which ages refer.
     #[inline(always)]
     pub(crate) fn moment(&self, tick: Tick) -> Moment {
-        #[cfg(explore)]
-        crate::sync::explored::agreed(tick.pack());
+        explored::agreed(tick.pack());
         Moment::new(tick, self.limits)
     }
 }

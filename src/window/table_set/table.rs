@@ -3,7 +3,7 @@
 use super::shared_state::SharedState;
 use crate::memory::{LINE_BYTES, Lines, Zeroed};
 use crate::mutation::{Rule, obeys};
-use crate::sync::{AtomicU64, Ordering, fence, load_each};
+use crate::sync::{AtomicU64, Ordering, explored, fence, load_each};
 use crate::window::bits::slot::{Key, SLOTS, Slot, VERSION_BITS};
 use crate::window::bits::tick::{Moment, SinceSweep, Tick};
 use crate::window::look::sweep::{self, SHARD_BUCKETS, Sampled, Sweeps};
@@ -219,16 +219,14 @@ impl<const SLOTS: usize, const VERSION_BITS: u32> BucketMemory for TableMemory<'
     #[inline(always)]
     fn view(&self, bucket: usize, key: Key, moment: &Moment) -> View {
         let (view, _) = self.look(bucket, key, moment);
-        #[cfg(explore)]
-        crate::sync::explored::remember(SLOTS, &view.numbers());
+        explored::remember(SLOTS, &view.numbers());
         view
     }
 
     #[inline(always)]
     fn view_with_head(&self, bucket: usize, key: Key, moment: &Moment) -> (View, Slot) {
         let (view, head) = self.look(bucket, key, moment);
-        #[cfg(explore)]
-        crate::sync::explored::remember(SLOTS, &[&view.numbers()[..], &[head.0]].concat());
+        explored::remember(SLOTS, &[&view.numbers()[..], &[head.0]].concat());
         (view, head)
     }
 
@@ -275,10 +273,7 @@ impl<const SLOTS: usize, const VERSION_BITS: u32> BucketMemory for TableMemory<'
 
     #[inline(always)]
     fn ready(&self, bucket: usize, moment: &Moment) {
-        #[cfg(explore)]
-        return crate::sync::explored::sum_up(|| self.ready_by(bucket, moment, sweep::has_old), |()| 0);
-        #[cfg(not(explore))]
-        self.ready_by(bucket, moment, sweep::has_old);
+        explored::sum_up(|| self.ready_by(bucket, moment, sweep::has_old), |()| 0);
     }
 
     #[inline(always)]
@@ -290,13 +285,13 @@ impl<const SLOTS: usize, const VERSION_BITS: u32> BucketMemory for TableMemory<'
     fn lost(&self, bucket: usize, entry: Slot, lost: Lost) {
         self.shared.counters.evicted(lost);
         #[cfg(explore)]
-        crate::sync::explored::happened(crate::sync::explored::Effect::Lost(self.bucket(bucket)[0].word(), entry.0));
+        explored::happened(explored::Effect::Lost(self.bucket(bucket)[0].word(), entry.0));
     }
 
     fn repaired(&self) {
         self.shared.counters.repaired();
         #[cfg(explore)]
-        crate::sync::explored::happened(crate::sync::explored::Effect::Repaired);
+        explored::happened(explored::Effect::Repaired);
     }
 
     fn is_clearing(&self) -> bool {
