@@ -17,8 +17,10 @@
 
 #[cfg(all(unix, not(modelled)))]
 mod handlers;
+#[cfg(any(not(unix), modelled))]
+#[path = "process/no_handlers.rs"]
+mod handlers;
 
-#[cfg(all(unix, not(modelled)))]
 pub(crate) use self::handlers::at_rest_in_forks;
 
 use crate::sync::{Ordering, StdAtomicU64};
@@ -48,7 +50,6 @@ pub(crate) struct Origin {
 impl Origin {
     /// Returns this process. From now on its forks are counted.
     pub(crate) fn here() -> std::io::Result<Self> {
-        #[cfg(all(unix, not(modelled)))]
         handlers::install()?;
         Ok(Origin { forks: forks(), id: std::process::id() })
     }
@@ -100,10 +101,6 @@ pub(crate) trait Held {
     fn in_child(&mut self) {}
 }
 
-/// Does nothing: without forks nothing need be at rest.
-#[cfg(any(not(unix), modelled))]
-pub(crate) fn at_rest_in_forks<R: Rest>(_: &std::sync::Arc<R>) {}
-
 /// A file with a lock, which is this process's alone: a child has neither the file nor the lock.
 pub(crate) struct LockFile {
     file: ManuallyDrop<File>,
@@ -112,7 +109,6 @@ pub(crate) struct LockFile {
 
 impl LockFile {
     pub(crate) fn new(file: File, origin: Origin) -> Self {
-        #[cfg(all(unix, not(modelled)))]
         handlers::close_in_child(&file);
         LockFile { file: ManuallyDrop::new(file), origin }
     }
@@ -129,7 +125,6 @@ impl Drop for LockFile {
             // The file was closed when the child began; its number may be another file's by now.
             return;
         }
-        #[cfg(all(unix, not(modelled)))]
         handlers::do_not_close_in_child(&self.file);
         if self.origin.is_surely_here() {
             // Closing it is not enough: a child that was made just now has it open as well, until

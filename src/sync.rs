@@ -72,8 +72,9 @@ pub(crate) fn load_each<const N: usize>(words: &[AtomicU64; N]) -> [u64; N] {
 /// supports only such fences.
 #[inline(always)]
 pub(crate) fn complete_seq_cst() {
-    #[cfg(loom)]
-    fence(Ordering::SeqCst);
+    if cfg!(loom) {
+        fence(Ordering::SeqCst);
+    }
 }
 
 #[cfg(explore)]

@@ -38,10 +38,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The number of shards, a power of two.
-#[cfg(not(modelled))]
-pub(super) const SHARDS: usize = 32;
-#[cfg(modelled)]
-pub(super) const SHARDS: usize = 1;
+pub(super) const SHARDS: usize = if cfg!(modelled) { 1 } else { 32 };
 
 /// The figures that a plan computes with.
 pub mod planned {

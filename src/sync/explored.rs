@@ -93,7 +93,6 @@ impl Access {
 }
 
 impl Replay {
-    #[cfg(test)]
     pub(crate) fn of(observed: &[u64]) -> Self {
         Replay { observed: observed.to_vec(), ..Replay::default() }
     }

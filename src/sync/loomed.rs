@@ -80,7 +80,6 @@ impl AtomicU64 {
         self.word.fetch_or(value, order)
     }
 
-    #[cfg(test)]
     pub(crate) fn fetch_and(&self, value: u64, order: Ordering) -> u64 {
         self.touch_others();
         self.word.fetch_and(value, order)
@@ -100,13 +99,11 @@ impl AtomicU64 {
 }
 
 /// Begins a model, with one thread.
-#[cfg(test)]
 pub(crate) fn begin() {
     THREADS.set(1);
 }
 
 /// Runs threads at once, the first of them on this one.
-#[cfg(test)]
 pub(crate) fn run_at_once(threads: Vec<Box<dyn FnOnce() + Send>>) {
     assert!(threads.len() <= THREADS_MAX);
     THREADS.set(threads.len());

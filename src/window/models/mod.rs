@@ -7,7 +7,6 @@
 //!
 //! `RUSTFLAGS='--cfg modelled --cfg loom' cargo test --release --lib models` runs these models and
 //! those of history and claims; with `HAPAX_LOOM_PREEMPTIONS=4` further.
-#![cfg(loom)]
 
 mod buckets;
 mod growth;

@@ -79,8 +79,9 @@ impl<const SLOTS: usize, const VERSION_BITS: u32> Table<SLOTS, VERSION_BITS> {
     /// vacancies.
     pub(crate) fn release(&self) {
         self.buckets.release();
-        #[cfg(modelled)]
-        fill(&self.buckets, Slot::default());
+        if cfg!(modelled) {
+            fill(&self.buckets, Slot::default());
+        }
     }
 
     /// Takes up a table that was retired; then its parts are to be [prepared](Table::prepare) for
