@@ -6,8 +6,8 @@ use std::path::Path;
 /// Returns the free and reclaimable bytes, within the limits of this process's control groups.
 ///
 /// Linux promises more memory than there is, and kills when the promise is called in; an engine for
-/// which there is no memory should be an error instead. `None`: another system, which lacks the files
-/// that say it.
+/// which there is no memory should be an error instead. `None`: another system, which lacks these
+/// files.
 pub fn available_bytes() -> Option<usize> {
     available_by(|file: &Path| std::fs::read_to_string(file).ok())
 }
