@@ -2,6 +2,7 @@
 //! that one uses them, and what else the crates of this workspace share. It is no part of what this
 //! crate promises: versions of these crates are used together only.
 
+pub mod back_off;
 mod counted;
 mod memory;
 pub mod sizing;

@@ -1,6 +1,7 @@
 //! The options of a hand-over.
 
 use crate::HandoverError;
+use hapax::seam::back_off::BackOff;
 use std::time::Duration;
 
 /// The options of a [`Handover`](crate::Handover).
@@ -19,7 +20,7 @@ pub struct HandoverOptions {
     pub(crate) request_timeout: Duration,
     pub(crate) read_timeout: Duration,
     pub(crate) attempts: u32,
-    pub(crate) back_off: (Duration, Duration),
+    pub(crate) back_off: BackOff,
     pub(crate) orphan_age: Duration,
 }
 
@@ -32,7 +33,7 @@ impl Default for HandoverOptions {
             request_timeout: Duration::from_secs(30),
             read_timeout: Duration::from_secs(2),
             attempts: 5,
-            back_off: (Duration::from_millis(100), Duration::from_secs(5)),
+            back_off: BackOff { first: Duration::from_millis(100), max: Duration::from_secs(5) },
             orphan_age: Duration::from_secs(24 * 3600),
         }
     }
@@ -88,7 +89,7 @@ impl HandoverOptions {
     /// shortened at random by up to a half. Default: a tenth of a second, 5 seconds.
     #[must_use]
     pub fn back_off(self, first: Duration, max: Duration) -> Self {
-        HandoverOptions { back_off: (first, max), ..self }
+        HandoverOptions { back_off: BackOff { first, max }, ..self }
     }
 
     /// Sets the age, by the store's clock, from which on an object that an earlier owner has left,
@@ -100,7 +101,7 @@ impl HandoverOptions {
 
     pub(crate) fn validate(&self) -> Result<(), HandoverError> {
         let wrong = |option, got: String, expected| Err(HandoverError::InvalidOption { option, got, expected });
-        let (first, max) = self.back_off;
+        let BackOff { first, max } = self.back_off;
         match self {
             _ if self.lease < Duration::from_millis(10) => wrong("lease", format!("{:?}", self.lease), "10 ms or more"),
             _ if !(1..=256).contains(&self.parallel) => wrong("parallel", self.parallel.to_string(), "1 to 256"),
@@ -113,14 +114,5 @@ impl HandoverOptions {
             _ if first > max => wrong("back_off", format!("{first:?}, {max:?}"), "a first wait within the limit"),
             _ => Ok(()),
         }
-    }
-
-    /// Returns the wait before the next attempt, of those that were made.
-    pub(crate) fn wait(&self, made: u32, random: u64) -> Duration {
-        let (first, max) = self.back_off;
-        let full = first.saturating_mul(1 << made.min(16)).min(max);
-        let half = full / 2;
-        let nanos = u64::try_from(half.as_nanos()).unwrap_or(u64::MAX);
-        half + Duration::from_nanos(random % nanos.saturating_add(1).max(1))
     }
 }

@@ -68,7 +68,7 @@ impl Remote {
     }
 
     pub(crate) async fn pause(&self, made: u32) {
-        tokio::time::sleep(self.options.wait(made, random::any())).await;
+        tokio::time::sleep(self.options.back_off.after(made, random::any())).await;
     }
 
     /// Makes sure that the store refuses what replaces another version than the one that is there.
@@ -203,7 +203,7 @@ impl Remote {
             };
             let is_gone =
                 matches!(&error, HandoverError::Store { source, .. } if matches!(**source, Error::NotFound { .. }));
-            let pause = self.options.wait(made, random::any());
+            let pause = self.options.back_off.after(made, random::any());
             if is_gone || made >= self.options.attempts || tokio::time::Instant::now() + pause >= end {
                 return Err(error);
             }

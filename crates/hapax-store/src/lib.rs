@@ -45,7 +45,7 @@ mod tiered;
 #[doc(hidden)]
 pub mod attempt_count;
 #[doc(hidden)]
-pub mod back_off;
+pub use hapax::seam::back_off;
 #[doc(hidden)]
 pub mod codec;
 #[doc(hidden)]

@@ -5,7 +5,6 @@ mod broken_claims;
 mod broken_edges;
 mod broken_everything;
 mod broken_own;
-mod broken_shapes;
 mod brute_force;
 mod engine;
 mod exercised;

@@ -12,7 +12,6 @@ mod planned;
 mod problems;
 mod quotas;
 mod running;
-mod sockets;
 mod stored;
 mod stores;
 mod tenants;

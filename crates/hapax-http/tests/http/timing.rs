@@ -5,8 +5,6 @@ use crate::running::Inner;
 use crate::world::*;
 use bytes::Bytes;
 use hapax_http::{IdempotencyLayer, IdempotencyService};
-use hapax_store::ErrorKind;
-use hapax_testing::store::Fault;
 use http::{Method, StatusCode};
 use http_body_util::Full;
 use std::convert::Infallible;
@@ -88,30 +86,6 @@ async fn a_lease_that_is_lost_is_taken_over_once_and_the_late_one_is_not_recorde
     assert_eq!(layer.stats().unrecorded, 1);
     assert_eq!(second.await.unwrap().unwrap().status(), StatusCode::OK);
     assert_eq!((world.runs.count(), layer.stats().executed), (2, 1));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_store_that_is_away_for_less_than_a_lease_when_a_request_is_done_repeats_nothing() {
-    let second = Duration::from_secs(1);
-    for (away, runs) in [(second / 3, 1), (second, 1), (20 * second, 1), (40 * second, 2)] {
-        let world = World::new();
-        let _clock = go_along(&world);
-        let layer = world.layer().await.build().unwrap();
-        let mut service = slow(&world, &layer, 5 * second);
-        let first = tokio::spawn(service.call(keyed()));
-        tokio::time::sleep(4 * second).await;
-        world.store.always(Fault::Fails(ErrorKind::Unavailable));
-        tokio::time::sleep(2 * second + second / 10).await;
-        // The client gets its answer without a wait for the store.
-        assert!(first.is_finished() || away < second);
-        tokio::time::sleep(away.saturating_sub(second)).await;
-        world.store.always(Fault::None);
-        assert_eq!(first.await.unwrap().unwrap().status(), StatusCode::OK);
-        tokio::time::sleep(2 * second).await;
-        assert_eq!(service.call(keyed()).await.unwrap().status(), StatusCode::OK);
-        let stats = layer.stats();
-        assert_eq!((world.runs.count(), stats.executed, stats.unrecorded), (runs, 1, runs - 1), "{away:?}");
-    }
 }
 
 #[tokio::test(start_paused = true)]

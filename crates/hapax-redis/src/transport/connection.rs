@@ -211,21 +211,3 @@ impl Shared {
 fn back_off(failures: u32, wait_max: Duration, random: u64) -> Duration {
     BackOff { first: Duration::from_millis(10), max: wait_max }.after(failures, random)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn waits_double_up_to_the_longest_and_are_shortened_by_at_most_a_half() {
-        let wait_max = Duration::from_secs(2);
-        for (failures, longest) in [(1, 10), (2, 20), (5, 160), (8, 1_280), (9, 2_000), (u32::MAX, 2_000)] {
-            let longest = Duration::from_millis(longest);
-            assert_eq!(back_off(failures, wait_max, 0), longest);
-            for random in [1 << 63, u64::MAX, 0x9e37_79b9_7f4a_7c15] {
-                let wait = back_off(failures, wait_max, random);
-                assert!(longest / 2 <= wait && wait < longest, "{failures}: {wait:?}");
-            }
-        }
-    }
-}

@@ -374,14 +374,6 @@ fn run(address: String, processes: u64, usual: u64, kills: u64, skewed: bool) {
 }
 
 #[test]
-fn two_processes_on_redis() {
-    if !redis_server::is_missing() {
-        let server = redis_server::Server::start(&[]);
-        run(server.url(), 2, long(10_000, 300_000), 8, false);
-    }
-}
-
-#[test]
 fn four_processes_on_redis() {
     if !redis_server::is_missing() {
         let server = redis_server::Server::start(&[]);

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::yield_now;
 use std::time::{Duration, Instant};
 
-pub(crate) const WINDOW: Duration = Duration::from_millis(100);
+const WINDOW: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flaw {
@@ -205,7 +205,7 @@ impl Subject for Map {
     }
 }
 
-pub(crate) fn workload(seed: u64) -> Workload {
+fn workload(seed: u64) -> Workload {
     Workload {
         seed,
         threads: 3,

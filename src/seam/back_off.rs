@@ -37,7 +37,7 @@ pub fn jittered(longest: Duration, random: u64) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hapax::seam::random;
+    use crate::seam::random;
     use std::collections::BTreeSet;
 
     #[test]
