@@ -10,6 +10,5 @@ mod engine;
 mod exercised;
 mod handmade;
 pub(super) mod judged;
-mod model;
 mod named;
 mod told_clock;

@@ -83,20 +83,3 @@ fn window_time<I: Id + ?Sized>(plan: &Plan) -> Duration {
     fill(&limited, 0);
     fill(&limited, ids) * SMALLER
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn of_threads_that_check_an_id_at_once_one_is_told_that_it_is_fresh() {
-        let ids: u64 = testkit::long(20_000, 100_000);
-        let cache = Moka::<u64>::with_time_to_live(Duration::from_secs(3_600), ids as usize);
-        let check_all = || (0..ids).filter(|id| Strategy::<u64>::check(&cache, id, Timestamp::default())).count();
-        let fresh: usize = std::thread::scope(|scope| {
-            let threads = [(); 4].map(|()| scope.spawn(check_all));
-            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
-        });
-        assert_eq!(fresh, ids as usize);
-    }
-}

@@ -4,7 +4,7 @@ use hapax_dynamodb::aws_sdk_dynamodb::config::retry::RetryConfig;
 use hapax_dynamodb::aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
 use hapax_dynamodb::aws_sdk_dynamodb::{Client, Config};
 use hapax_dynamodb::{DynamoDbOptions, DynamoDbStore};
-use hapax_store::{ClaimRequest, Claimed, ErrorKind, Held, Known, Marked, Store};
+use hapax_store::{ErrorKind, Marked, Store};
 use std::net::SocketAddr;
 use std::time::Duration;
 use testkit::moto_server::MotoServer;
@@ -27,34 +27,6 @@ pub fn client(address: SocketAddr) -> Client {
 fn store(address: SocketAddr, timeout: Duration, try_timeout: Duration) -> DynamoDbStore {
     let options = DynamoDbOptions::new("hapax").timeout(timeout).try_timeout(try_timeout);
     DynamoDbStore::new(&client(address), options).unwrap()
-}
-
-/// Answers are lost until a claim's tries are over, but for the last one: the owner is who asked.
-#[test]
-fn a_claim_whose_answers_were_lost_on_the_way_is_its_owners() {
-    let Some(server) = MotoServer::start_without_threads() else { return };
-    let direct = SocketAddr::from(([127, 0, 0, 1], server.port()));
-    let minute = Duration::from_secs(300);
-    runtime().block_on(async {
-        let other = store(direct, minute, minute);
-        other.create_table().await.unwrap();
-        let proxy = Proxy::to(direct).await;
-        let owner = store(proxy.address(), minute, Duration::from_secs(2));
-        let claim = |attempt| ClaimRequest { key: key("a"), attempt, lease: LEASE, fingerprint: None };
-        proxy.set(Mode::Mute);
-        let first = [claim(1)];
-        let (claimed, ()) = tokio::join!(owner.claim(&first), async {
-            // The service has carried it out, and the owner does not know.
-            while one(other.look_up(&[key("a")]).await) == Known::Unknown {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-            proxy.cut();
-            proxy.set(Mode::Pass);
-        });
-        let Claimed::Claimed { token } = one(claimed) else { panic!("the owner was told something else") };
-        assert!(matches!(one(other.claim(&[claim(2)]).await), Claimed::InProgress { .. }));
-        assert_eq!(complete(&owner, "a", token, "done").await, Held::Done);
-    });
 }
 
 #[test]

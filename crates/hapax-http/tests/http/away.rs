@@ -3,7 +3,7 @@
 use crate::running::Inner;
 use crate::world::*;
 use hapax_http::{IdempotencyLayer, LayerBuilder};
-use hapax_store::{ErrorKind, OnStoreError};
+use hapax_store::ErrorKind;
 use hapax_testing::store::Fault;
 use http::{Method, StatusCode};
 use http_body_util::Full;
@@ -186,22 +186,4 @@ async fn a_retry_while_the_first_runs_without_a_store_is_not_handled() {
     let another = request(Method::POST, "/", &[("idempotency-key", "k")], "another body");
     assert_eq!(service.call(another).await.unwrap().status(), StatusCode::UNPROCESSABLE_ENTITY);
     assert_eq!((world.runs.count(), layer.stats().executed), (1, 1));
-}
-
-/// Checks the documented cost of `Admit`.
-#[tokio::test(start_paused = true)]
-async fn who_admits_without_a_store_runs_each_request_as_often_as_it_comes() {
-    let world = World::new();
-    let engine = engine(Arc::clone(&world.store)).clock(world.clock.clone());
-    let dedup =
-        engine.policy("*", hapax_store::Policy::new().on_store_error(OnStoreError::Admit)).build().await.unwrap();
-    let layer = layer(dedup).build().unwrap();
-    let mut service = layer.layer(Inner(loses(&world, Duration::from_secs(30))));
-    goes_away(&world.store, Duration::from_secs(30));
-    for _ in 0..2 {
-        let began = Instant::now();
-        assert_eq!(service.call(keyed("k")).await.unwrap().status(), StatusCode::CREATED);
-        assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
-    }
-    assert_eq!(world.runs.count(), 2);
 }

@@ -1,14 +1,12 @@
-//! The same cases over every store.
+//! The same cases over servers.
 
 use crate::world::*;
-use hapax_fjall::FjallStore;
 use hapax_http::{IdempotencyLayer, Problem};
 use hapax_postgres::{PostgresOptions, PostgresStore};
 use hapax_redis::{RedisOptions, RedisStore};
-use hapax_store::{BudgetStore, DynStore, InMemoryStore, Store};
+use hapax_store::{DynStore, Store};
 use std::sync::Arc;
 use std::time::Duration;
-use testkit::directory::Directory;
 
 /// Runs the cases: first request, replay, mismatch, a large result, a failure, and forty callers of
 /// one key.
@@ -91,22 +89,6 @@ async fn expires(dedup: hapax_store::TieredDedup<DynStore>) {
     tokio::time::timeout(Duration::from_secs(20), gone).await.expect("it expires");
     server.post("e", "").await.is_problem(Problem::KeyExpired);
     assert_eq!((runs.count(), stats.stats().expired), (1, 2));
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn over_a_map() {
-    cases(InMemoryStore::new()).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn over_a_byte_budget() {
-    cases(BudgetStore::new(4 << 20).unwrap()).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn over_a_directory() {
-    let directory = Directory::new("fjall");
-    cases(FjallStore::open(directory.path()).await.unwrap()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -4,8 +4,7 @@ use crate::server::{Server, receive};
 use aws_sdk_sqs::types::MessageAttributeValue;
 use hapax_message::{Described, cloudevents};
 use hapax_sqs::{Sqs, SqsError, SqsOptions};
-use hapax_store::{InMemoryStore, TieredDedup};
-use hapax_stream::{Consumer, Delivery, Source};
+use hapax_stream::Source;
 use std::time::{Duration, Instant};
 
 fn text(value: &str) -> MessageAttributeValue {
@@ -140,32 +139,4 @@ async fn a_missing_queue_is_named() {
         Err(SqsError::QueueNotFound { url }) => assert_eq!(url, server.queue),
         other => panic!("{other:?}"),
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_consumer_handles_each_order_once_and_puts_aside_what_fails() {
-    let Some(server) = Server::start("sqs_consumer", "").await else { return };
-    let source = server.source().await;
-    for body in ["1", "2", "1", "poison", "2", "3"] {
-        server.send("order", &[("number", body)]).await;
-    }
-    server.send("without a number", &[]).await;
-    let engine = TieredDedup::builder(InMemoryStore::new()).build().await.unwrap();
-    let number = |order: &hapax_sqs::Message| order.header("number").map(str::to_owned);
-    let consumer = Consumer::builder("billing", engine, number).max_attempts(2);
-    let consumer = consumer.retry_delay(Duration::from_millis(100), Duration::from_millis(200)).build().unwrap();
-    let bill = |order: Delivery<hapax_sqs::Message>| async move {
-        match order.header("number") {
-            Some("poison") => Err("it cannot be billed"),
-            _ => Ok(()),
-        }
-    };
-    let is_done = async {
-        while server.left().await != [0, 0] {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    };
-    let stats = consumer.run(&source, bill, is_done).await.unwrap();
-    assert_eq!((stats.handled, stats.duplicate, stats.dead_lettered, stats.failed), (3, 2, 2, 2), "{stats:?}");
-    assert_eq!(server.dead_letters().await.len(), 2);
 }
