@@ -32,7 +32,7 @@ servers() {
         package=${server/#postgres/postgresql}
         install "$package" || skip "tests with $server: it is not installed, and could not be (as root, from Debian)"
     done
-    for package in iproute2 libssl-dev pkg-config librocksdb-dev libclang-dev node-typescript prometheus qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross; do
+    for package in libssl-dev pkg-config librocksdb-dev libclang-dev node-typescript prometheus qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross; do
         has_package "$package" || install "$package" || true
     done
     has_package librocksdb-dev libclang-dev ||

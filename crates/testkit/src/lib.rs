@@ -1,4 +1,4 @@
-//! Parts that tests of several crates share: servers, networks and file systems that end with their
+//! Parts that tests of several crates share: servers and file systems that end with their
 //! test, requests to stores, numbers by a seed, real traces, corpora of the fuzz targets.
 
 #[cfg(unix)]
@@ -10,8 +10,6 @@ pub mod directory;
 pub mod moto_server;
 #[cfg(target_os = "linux")]
 pub mod mounted;
-#[cfg(target_os = "linux")]
-pub mod namespaces;
 #[cfg(unix)]
 pub mod processes;
 pub mod proxy;

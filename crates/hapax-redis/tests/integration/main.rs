@@ -8,7 +8,6 @@ mod forgetful;
 mod given_up;
 mod namespaces;
 #[cfg(target_os = "linux")]
-mod partition;
 mod restored;
 mod silence;
 mod store;
