@@ -2,41 +2,33 @@
 
 use crate::{JetStreamOptions, NatsError};
 use async_nats::jetstream::consumer::{AckPolicy, Config};
+use hapax_store::option;
 use std::fmt::Debug;
 use std::time::Duration;
 
 /// The shortest time for which the server must leave a message alone.
 const ACK_WAIT_MIN: Duration = Duration::from_secs(1);
 
-fn misconfigured(option: &'static str, expected: impl Into<String>, got: &dyn Debug) -> NatsError {
-    NatsError::Misconfigured { option, expected: expected.into(), got: format!("{got:?}") }
+fn check(is_valid: bool, option: &str, expected: &str, got: &dyn Debug) -> Result<(), NatsError> {
+    option::check("nats", is_valid, option, got, expected).map_err(NatsError::Misconfigured)
 }
 
 /// Checks the consumer's configuration. Returns the shortest time for which the server leaves a
 /// message alone.
 pub(crate) fn consumer(config: &Config, options: &JetStreamOptions) -> Result<Duration, NatsError> {
-    if config.durable_name.is_none() {
-        let expected = "a name: the server forgets what a consumer without one had not acknowledged";
-        return Err(misconfigured("durable_name", expected, &config.durable_name));
-    }
-    if config.ack_policy != AckPolicy::Explicit {
-        let expected = "Explicit: each message is acknowledged by itself when it is done";
-        return Err(misconfigured("ack_policy", expected, &config.ack_policy));
-    }
-    if config.max_deliver > 0 {
-        let expected = "-1 (no limit): the server gives a message up in silence after this many deliveries; \
-                        `max_attempts` of the consumer of hapax limits the attempts";
-        return Err(misconfigured("max_deliver", expected, &config.max_deliver));
-    }
-    if config.headers_only {
-        return Err(misconfigured("headers_only", "false: handlers and dead letters need the payload", &true));
-    }
+    let expected = "a name: the server forgets what a consumer without one had not acknowledged";
+    check(config.durable_name.is_some(), "durable_name", expected, &config.durable_name)?;
+    let expected = "Explicit: each message is acknowledged by itself when it is done";
+    check(config.ack_policy == AckPolicy::Explicit, "ack_policy", expected, &config.ack_policy)?;
+    let expected = "-1 (no limit): the server gives a message up in silence after this many deliveries; \
+                    `max_attempts` of the consumer of hapax limits the attempts";
+    check(config.max_deliver <= 0, "max_deliver", expected, &config.max_deliver)?;
+    check(!config.headers_only, "headers_only", "false: handlers and dead letters need the payload", &true)?;
     let least = i64::try_from(options.ack_pending_min.max(1)).unwrap_or(i64::MAX);
+    let expected = format!("-1 (no limit), or at least {least}, as `ack_pending_min` says");
     // (The server writes its default, a thousand, for 0.)
-    if config.max_ack_pending >= 0 && config.max_ack_pending < least {
-        let expected = format!("-1 (no limit), or at least {least}, as `ack_pending_min` says");
-        return Err(misconfigured("max_ack_pending", expected, &config.max_ack_pending));
-    }
+    let is_enough = config.max_ack_pending < 0 || config.max_ack_pending >= least;
+    check(is_enough, "max_ack_pending", &expected, &config.max_ack_pending)?;
     // Each further delivery of a message waits for the next time of `backoff`, in place of
     // `ack_wait`.
     let shortest = config.backoff.iter().copied().min();
@@ -44,11 +36,8 @@ pub(crate) fn consumer(config: &Config, options: &JetStreamOptions) -> Result<Du
         Some(shortest) if shortest < config.ack_wait => ("backoff", shortest),
         _ => ("ack_wait", config.ack_wait),
     };
-    if wait < ACK_WAIT_MIN {
-        let expected = format!("at least {ACK_WAIT_MIN:?}: the server hears of a message three times in it");
-        return Err(misconfigured(option, expected, &wait));
-    }
-    Ok(wait)
+    let expected = format!("at least {ACK_WAIT_MIN:?}: the server hears of a message three times in it");
+    check(wait >= ACK_WAIT_MIN, option, &expected, &wait).map(|()| wait)
 }
 
 /// Checks that the subject for dead letters is stored by a stream, and not delivered to the
@@ -59,17 +48,11 @@ pub(crate) fn dead_letters(
     stream: &str,
     config: &Config,
 ) -> Result<(), NatsError> {
-    if subject.contains(['*', '>']) || subject.is_empty() {
-        return Err(misconfigured("dead_letters", "a subject without wildcards", &subject));
-    }
-    let Some(stored_by) = stored_by else {
-        return Err(misconfigured("dead_letters", "a subject that a stream stores", &subject));
-    };
-    if stored_by == stream && delivers(config, subject) {
-        let expected = "a subject that the consumer itself does not deliver";
-        return Err(misconfigured("dead_letters", expected, &subject));
-    }
-    Ok(())
+    let check = |is_valid, expected| check(is_valid, "dead_letters", expected, &subject);
+    check(!subject.contains(['*', '>']) && !subject.is_empty(), "a subject without wildcards")?;
+    check(stored_by.is_some(), "a subject that a stream stores")?;
+    let comes_back = stored_by == Some(stream) && delivers(config, subject);
+    check(!comes_back, "a subject that the consumer itself does not deliver")
 }
 
 /// Returns true if a consumer delivers the messages of its stream with this subject.
@@ -111,9 +94,9 @@ mod tests {
         }
     }
 
-    fn refused(config: &Config) -> &'static str {
+    fn refused(config: &Config) -> String {
         match consumer(config, &JetStreamOptions::new("dead").ack_pending_min(100)) {
-            Err(NatsError::Misconfigured { option, .. }) => option,
+            Err(NatsError::Misconfigured(error)) => error.to_string().split('`').nth(1).unwrap().to_owned(),
             other => panic!("{config:?}: {other:?}"),
         }
     }

@@ -1,5 +1,6 @@
 //! The errors of a source.
 
+use hapax_store::StoreError;
 use std::fmt;
 use std::time::Duration;
 
@@ -11,14 +12,7 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 #[non_exhaustive]
 pub enum NatsError {
     /// An option of the consumer, or of the source, would lose messages.
-    Misconfigured {
-        /// The name of the option, as its configuration has it.
-        option: &'static str,
-        /// The values that are accepted, and why.
-        expected: String,
-        /// The value.
-        got: String,
-    },
+    Misconfigured(StoreError),
     /// The consumer or its stream was deleted.
     ConsumerDeleted {
         /// The stream.
@@ -67,9 +61,7 @@ impl NatsError {
 impl fmt::Display for NatsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            NatsError::Misconfigured { option, expected, got } => {
-                write!(f, "option `{option}`: expected {expected}, got {got}")
-            }
+            NatsError::Misconfigured(error) => error.fmt(f),
             NatsError::ConsumerDeleted { stream, consumer } => {
                 write!(f, "the stream {stream:?} has no consumer {consumer:?} any more")
             }

@@ -1,5 +1,6 @@
 //! The errors of a source.
 
+use hapax_store::StoreError;
 use std::fmt;
 use std::time::Duration;
 
@@ -9,14 +10,7 @@ use std::time::Duration;
 #[non_exhaustive]
 pub enum RabbitMqError {
     /// An option is wrong.
-    Misconfigured {
-        /// The name of the option.
-        option: &'static str,
-        /// The values that are accepted, and why.
-        expected: String,
-        /// The value.
-        got: String,
-    },
+    Misconfigured(StoreError),
     /// The broker has no such queue, or not now: the node may be down that has it.
     QueueNotFound {
         /// The queue.
@@ -59,16 +53,14 @@ impl RabbitMqError {
 
     /// Returns true if the call may succeed later.
     pub(crate) fn is_transient(&self) -> bool {
-        !matches!(self, RabbitMqError::Misconfigured { .. } | RabbitMqError::ConnectionClosed)
+        !matches!(self, RabbitMqError::Misconfigured(_) | RabbitMqError::ConnectionClosed)
     }
 }
 
 impl fmt::Display for RabbitMqError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            RabbitMqError::Misconfigured { option, expected, got } => {
-                write!(f, "option `{option}`: expected {expected}, got {got}")
-            }
+            RabbitMqError::Misconfigured(error) => error.fmt(f),
             RabbitMqError::QueueNotFound { queue } => write!(f, "the broker has no queue {queue:?}; declare it"),
             RabbitMqError::ConnectionClosed => f.write_str("the connection is closed; connect again"),
             RabbitMqError::Cancelled { queue } => {

@@ -1,6 +1,8 @@
 //! The options of a source.
 
 use crate::RabbitMqError;
+use hapax_store::option;
+use std::fmt::Debug;
 use std::time::Duration;
 
 /// The longest name of a queue, in bytes.
@@ -49,21 +51,17 @@ impl RabbitMqOptions {
     }
 
     pub(crate) fn validate(&self) -> Result<(), RabbitMqError> {
-        let check = |is_valid: bool, option, expected: &str, got: String| {
-            if is_valid {
-                Ok(())
-            } else {
-                Err(RabbitMqError::Misconfigured { option, expected: expected.to_owned(), got })
-            }
+        let check = |is_valid: bool, option: &str, expected: &str, got: &dyn Debug| {
+            option::check("rabbitmq", is_valid, option, got, expected).map_err(RabbitMqError::Misconfigured)
         };
         for (option, name) in [("queue", &self.queue), ("dead_letter_queue", &self.dead_letter_queue)] {
             let is_valid = (1..=NAME_MAX).contains(&name.len());
-            check(is_valid, option, "a name of 1 to 255 bytes", format!("{name:?}"))?;
+            check(is_valid, option, "a name of 1 to 255 bytes", name)?;
         }
         let differ = self.queue != self.dead_letter_queue;
         let expected = "another queue than `queue`: what fails would come back";
-        check(differ, "dead_letter_queue", expected, format!("{:?}", self.dead_letter_queue))?;
-        check(self.prefetch > 0, "prefetch", "at least 1: none is no limit", self.prefetch.to_string())
+        check(differ, "dead_letter_queue", expected, &self.dead_letter_queue)?;
+        check(self.prefetch > 0, "prefetch", "at least 1: none is no limit", &self.prefetch)
     }
 }
 
@@ -74,7 +72,7 @@ mod tests {
     #[test]
     fn wrong_options_are_named() {
         let refused = |options: RabbitMqOptions| match options.validate() {
-            Err(RabbitMqError::Misconfigured { option, .. }) => option,
+            Err(RabbitMqError::Misconfigured(error)) => error.to_string().split('`').nth(1).unwrap().to_owned(),
             other => panic!("{options:?}: {other:?}"),
         };
         assert_eq!(refused(RabbitMqOptions::new("", "dead")), "queue");

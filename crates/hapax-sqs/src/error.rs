@@ -1,6 +1,7 @@
 //! The errors of a source.
 
 use aws_sdk_sqs::error::{BoxError, DisplayErrorContext, ProvideErrorMetadata, SdkError};
+use hapax_store::StoreError;
 use std::fmt;
 use std::time::Duration;
 
@@ -10,14 +11,7 @@ use std::time::Duration;
 #[non_exhaustive]
 pub enum SqsError {
     /// An option is wrong.
-    Misconfigured {
-        /// The name of the option.
-        option: &'static str,
-        /// The values that are accepted, and why.
-        expected: String,
-        /// The value.
-        got: String,
-    },
+    Misconfigured(StoreError),
     /// There is no such queue, or it was deleted.
     QueueNotFound {
         /// The URL of the queue.
@@ -108,9 +102,7 @@ pub(crate) fn is_throttling(code: &str) -> bool {
 impl fmt::Display for SqsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            SqsError::Misconfigured { option, expected, got } => {
-                write!(f, "option `{option}`: expected {expected}, got {got}")
-            }
+            SqsError::Misconfigured(error) => error.fmt(f),
             SqsError::QueueNotFound { url } => write!(f, "there is no queue {url:?}"),
             SqsError::Entries { doing, failed, code, message, .. } => {
                 write!(f, "{doing}: {failed} failed, one of them with {code}: {message}")

@@ -1,6 +1,7 @@
 //! The options of a source.
 
 use crate::SqsError;
+use hapax_store::option;
 use std::fmt::Debug;
 use std::time::Duration;
 
@@ -62,12 +63,8 @@ impl SqsOptions {
     }
 
     pub(crate) fn validate(&self) -> Result<(), SqsError> {
-        let check = |is_valid: bool, option, expected: &str, got: &dyn Debug| {
-            if is_valid {
-                Ok(())
-            } else {
-                Err(SqsError::Misconfigured { option, expected: expected.to_owned(), got: format!("{got:?}") })
-            }
+        let check = |is_valid: bool, option: &str, expected: &str, got: &dyn Debug| {
+            option::check("sqs", is_valid, option, got, expected).map_err(SqsError::Misconfigured)
         };
         for (option, url) in [("queue_url", &self.queue_url), ("dead_letter_queue_url", &self.dead_letter_queue_url)] {
             check(!url.trim().is_empty(), option, "the URL of a queue", url)?;
@@ -96,7 +93,7 @@ mod tests {
     fn wrong_options_are_named() {
         let good = || SqsOptions::new("https://sqs/1/orders", "https://sqs/1/dead");
         let refused = |options: SqsOptions| match options.validate() {
-            Err(SqsError::Misconfigured { option, .. }) => option,
+            Err(SqsError::Misconfigured(error)) => error.to_string().split('`').nth(1).unwrap().to_owned(),
             other => panic!("{options:?}: {other:?}"),
         };
         assert_eq!(refused(SqsOptions::new(" ", "https://sqs/1/dead")), "queue_url");
