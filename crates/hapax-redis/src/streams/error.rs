@@ -9,14 +9,7 @@ use std::fmt;
 #[non_exhaustive]
 pub enum RedisStreamError {
     /// An option that does not work.
-    Option {
-        /// The name of the option.
-        name: &'static str,
-        /// The values that work.
-        expected: &'static str,
-        /// The value that it has.
-        got: String,
-    },
+    Misconfigured(StoreError),
     /// The stream or its group is gone: somebody has deleted it, or the server has lost it. When it
     /// is connected to again, the group is created anew.
     NoGroup {
@@ -50,9 +43,7 @@ pub(super) fn is_transient(error: &StoreError) -> bool {
 impl fmt::Display for RedisStreamError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            RedisStreamError::Option { name, expected, got } => {
-                write!(f, "option `{name}`: expected {expected}, got {got:?}")
-            }
+            RedisStreamError::Misconfigured(error) => error.fmt(f),
             RedisStreamError::NoGroup { stream, group } => {
                 write!(f, "stream {stream:?} or its group {group:?} is gone: connect again, and it is created anew")
             }

@@ -1,6 +1,9 @@
 //! The options of a stream.
 
 use super::error::RedisStreamError;
+use crate::resp::errors::BACKEND;
+use hapax_store::option;
+use std::fmt::Debug;
 use std::time::Duration;
 
 /// Options for a [`RedisStream`](super::RedisStream): the stream, its group, and the name of this
@@ -90,6 +93,9 @@ impl RedisStreamOptions {
     }
 
     pub(super) fn validate(&self) -> Result<(), RedisStreamError> {
+        let check = |is_valid: bool, name: &str, expected: &str, got: &dyn Debug| {
+            option::check(BACKEND, is_valid, name, got, expected).map_err(RedisStreamError::Misconfigured)
+        };
         let names = [
             ("stream", &self.stream),
             ("group", &self.group),
@@ -97,25 +103,14 @@ impl RedisStreamOptions {
             ("dead_letters", &self.dead_letters),
         ];
         for (name, value) in names {
-            if value.trim().is_empty() {
-                return Err(RedisStreamError::Option { name, expected: "a name, not blank", got: value.clone() });
-            }
+            check(!value.trim().is_empty(), name, "a name, not blank", value)?;
         }
-        if self.dead_letters == self.stream {
-            let expected = "another stream than the one that is read";
-            return Err(RedisStreamError::Option { name: "dead_letters", expected, got: self.dead_letters.clone() });
-        }
+        let expected = "another stream than the one that is read";
+        check(self.dead_letters != self.stream, "dead_letters", expected, &self.dead_letters)?;
         let hour = Duration::from_secs(3_600);
-        let times = [
-            ("idle", self.idle, Duration::from_millis(30)..=24 * hour, "a duration from 30 ms to a day"),
-            ("retry_for", self.retry_for, Duration::ZERO..=hour, "a duration of up to an hour"),
-        ];
-        for (name, time, range, expected) in times {
-            if !range.contains(&time) {
-                return Err(RedisStreamError::Option { name, expected, got: format!("{time:?}") });
-            }
-        }
-        Ok(())
+        let lasts = Duration::from_millis(30)..=24 * hour;
+        check(lasts.contains(&self.idle), "idle", "a duration from 30 ms to a day", &self.idle)?;
+        check(self.retry_for <= hour, "retry_for", "a duration of up to an hour", &self.retry_for)
     }
 }
 
@@ -137,8 +132,8 @@ mod tests {
             (new().retry_for(Duration::MAX), "retry_for"),
         ] {
             let refused = options.validate().unwrap_err();
-            assert!(matches!(&refused, RedisStreamError::Option { name, .. } if *name == expected), "{refused}");
-            assert!(refused.to_string().contains(expected), "{refused}");
+            assert!(matches!(refused, RedisStreamError::Misconfigured(_)), "{refused}");
+            assert!(refused.to_string().contains(&format!("option `{expected}`")), "{refused}");
         }
     }
 }

@@ -106,8 +106,8 @@ impl RedisStream {
     ///
     /// # Errors
     ///
-    /// [`RedisStreamError::Option`] names an option; [`RedisStreamError::Server`] if no server
-    /// answers, or it refuses.
+    /// [`RedisStreamError::Misconfigured`] names an option; [`RedisStreamError::Server`] if no
+    /// server answers, or it refuses.
     pub async fn connect(redis: RedisOptions, options: RedisStreamOptions) -> Result<Self, RedisStreamError> {
         options.validate()?;
         let failed = |cause| RedisStreamError::Server { doing: "connecting", cause };
