@@ -143,19 +143,18 @@ impl<O: Operation> Batcher<O> {
         // while callers handle another.
         let share = (queue.waiting_requests + queue.asked_requests).div_ceil(self.under_way);
         let limit = share.max(SMALL_BATCH).min(self.batch);
-        let taken = match queue.waiting_requests <= limit {
-            true => std::mem::take(&mut queue.waiting),
-            false => {
-                let mut taken = VecDeque::new();
-                let mut requests = 0;
-                while let Some(group) = queue.waiting.front()
-                    && (taken.is_empty() || requests + group.asked.len() <= limit)
-                {
-                    requests += group.asked.len();
-                    taken.extend(queue.waiting.pop_front());
-                }
-                taken
+        let taken = if queue.waiting_requests <= limit {
+            std::mem::take(&mut queue.waiting)
+        } else {
+            let mut taken = VecDeque::new();
+            let mut requests = 0;
+            while let Some(group) = queue.waiting.front()
+                && (taken.is_empty() || requests + group.asked.len() <= limit)
+            {
+                requests += group.asked.len();
+                taken.extend(queue.waiting.pop_front());
             }
+            taken
         };
         if taken.is_empty() {
             queue.drivers -= 1;

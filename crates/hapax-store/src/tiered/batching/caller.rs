@@ -166,11 +166,13 @@ impl Caller {
             }
             Err(error) => {
                 sent.gave_up |= may_be_done(&error);
-                match error.kind().is_transient() {
-                    true if !is_unasked && lock(breaker).failed(now()) => self.observer.opened(),
+                if error.kind().is_transient() {
+                    if !is_unasked && lock(breaker).failed(now()) {
+                        self.observer.opened();
+                    }
+                } else if lock(breaker).succeeded() {
                     // The store has answered, if only with a refusal.
-                    false if lock(breaker).succeeded() => self.observer.closed(),
-                    _ => {}
+                    self.observer.closed();
                 }
                 everywhere(error)
             }

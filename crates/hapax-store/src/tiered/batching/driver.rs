@@ -170,9 +170,10 @@ impl<O: Batched> Driver<O> {
     fn tell(&mut self, answers: &[Answer<O>]) {
         let Some(single_flight) = O::single_flight(&self.client.single_flights) else { return };
         for (answer, (request, flight)) in answers.iter().zip(self.batch.requests.iter().zip(&self.batch.flights)) {
-            let followers = match answer.as_ref().is_ok_and(O::is_granted) {
-                true => single_flight.granted(*flight).unwrap_or_default(),
-                false => single_flight.land(*flight),
+            let followers = if answer.as_ref().is_ok_and(O::is_granted) {
+                single_flight.granted(*flight).unwrap_or_default()
+            } else {
+                single_flight.land(*flight)
             };
             for follower in followers {
                 let (answer, key, sameness) = (answer.clone(), O::key(request).clone(), O::sameness(request));

@@ -92,11 +92,8 @@ async fn unmark(store: &dyn Erased, marks: impl Iterator<Item = &Mark>) -> Vec<b
     let unknown = asked.iter().zip(&answers).filter(|(_, answer)| is_unknown(answer));
     let keys: Vec<RecordKey> = unknown.map(|(unmark, _)| unmark.key.clone()).collect();
     // The store cannot tell whose marks these are, but they were this engine's a moment ago.
-    let mut forgotten = match keys.is_empty() {
-        true => Vec::new(),
-        false => store.forget(&keys).await.unwrap_or_default(),
-    }
-    .into_iter();
+    let mut forgotten =
+        if keys.is_empty() { Vec::new() } else { store.forget(&keys).await.unwrap_or_default() }.into_iter();
     let is_gone = |answer| match answer {
         Ok(Unmarked::Done | Unmarked::NotThere) => true,
         Ok(Unmarked::Unknown) => forgotten.next().is_some_and(|forgotten| forgotten.is_ok()),

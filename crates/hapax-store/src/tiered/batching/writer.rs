@@ -55,12 +55,11 @@ fn start(client: &Arc<Client>, node: u32) {
                 Some(batch) => writer.batch = batch,
                 None => return writer.stop(),
             }
-            match writer.write(limits.batch).await {
-                true => tries = 0,
-                false => {
-                    tokio::time::sleep(back_off(tries, writer.client.caller.random.next())).await;
-                    tries = (tries + 1).min(16);
-                }
+            if writer.write(limits.batch).await {
+                tries = 0;
+            } else {
+                tokio::time::sleep(back_off(tries, writer.client.caller.random.next())).await;
+                tries = (tries + 1).min(16);
             }
         }
     });

@@ -378,10 +378,7 @@ impl Holder {
     }
 
     fn check_held(&self, held: bool) -> Result<(), ClaimError> {
-        match held {
-            true => Ok(()),
-            false => Err(ClaimError::LostLease(LostLease::new(self.token()))),
-        }
+        if held { Ok(()) } else { Err(ClaimError::LostLease(LostLease::new(self.token()))) }
     }
 
     /// Returns true if the store holds it for this engine, which completes many claims of one

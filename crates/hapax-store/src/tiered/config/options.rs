@@ -166,9 +166,10 @@ impl Options {
     /// seconds at least, and half of the shortest retention at most, or it would be in doubt until
     /// it is gone. Zero where no answer can be lost on its way to another engine.
     fn in_doubt(&self, store: &dyn Erased) -> Duration {
-        let usual = match store.is_private() || store.answers_at_once() {
-            true => Duration::ZERO,
-            false => self.timeout.saturating_mul(2 * (self.retries + 1)).max(IN_DOUBT_MIN),
+        let usual = if store.is_private() || store.answers_at_once() {
+            Duration::ZERO
+        } else {
+            self.timeout.saturating_mul(2 * (self.retries + 1)).max(IN_DOUBT_MIN)
         };
         let retentions = self.policies.iter().filter_map(|(_, policy)| policy.retention);
         let shortest = retentions.fold(self.retention, Duration::min);

@@ -69,10 +69,8 @@ impl Pace {
     /// to `patience` with their retries.
     pub(crate) fn new(in_doubt: Duration, patience: Duration) -> Self {
         let settled = in_doubt.max(patience);
-        let pauses = match in_doubt.is_zero() {
-            true => (settled, settled),
-            false => (in_doubt / 8, (in_doubt / 2).max(PAUSE_MIN)),
-        };
+        let pauses =
+            if in_doubt.is_zero() { (settled, settled) } else { (in_doubt / 8, (in_doubt / 2).max(PAUSE_MIN)) };
         Pace { settled, pauses }
     }
 

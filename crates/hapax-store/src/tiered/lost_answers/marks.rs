@@ -56,9 +56,10 @@ impl LostMarks {
     /// is in doubt, and so is one of its own that is to be taken back.
     pub(crate) fn doubted(&self, mark: &Mark, marked: Marked) -> Marked {
         let Marked::Duplicate { expires_in, attempt: Some(attempt) } = marked else { return marked };
-        let left = match doubt::is_own(attempt, self.own) {
-            true => self.lock().contains(attempt).then_some(self.timeout),
-            false => doubt::left(self.in_doubt, mark.retention, expires_in),
+        let left = if doubt::is_own(attempt, self.own) {
+            self.lock().contains(attempt).then_some(self.timeout)
+        } else {
+            doubt::left(self.in_doubt, mark.retention, expires_in)
         };
         left.map_or(marked, |lease_left| Marked::InProgress { lease_left })
     }

@@ -117,10 +117,7 @@ impl<S: Store> TieredDedup<S> {
             TieredAttempt::Mismatch => return Err(RunError::NotRun(IdempotencyError::Mismatch)),
             TieredAttempt::TooMany => return Err(RunError::NotRun(IdempotencyError::TooMany)),
         };
-        let result = match obeys(Rule::Renew) {
-            true => claim.keep_while(function()).await,
-            false => function().await,
-        };
+        let result = if obeys(Rule::Renew) { claim.keep_while(function()).await } else { function().await };
         match result {
             Ok(output) => match self.store_result(claim, &output, options.max_result_bytes).await {
                 Ok(()) => Ok(output),

@@ -48,10 +48,7 @@ impl RunOptions {
     /// [`IdempotencyError::Mismatch`](crate::IdempotencyError::Mismatch). Default: none, so that
     /// the key alone says which call it is.
     pub fn fingerprint(self, content: impl AsRef<[u8]>) -> Self {
-        match obeys(Rule::Fingerprint) {
-            true => RunOptions { claim: self.claim.fingerprint(content), ..self },
-            false => self,
-        }
+        if obeys(Rule::Fingerprint) { RunOptions { claim: self.claim.fingerprint(content), ..self } } else { self }
     }
 
     /// Sets the time for which nobody else runs the function if this process is gone: up to 100
