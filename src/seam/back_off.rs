@@ -26,6 +26,7 @@ impl BackOff {
 }
 
 /// Returns a part of a wait: between half of it and all of it. It is all of it if the number is 0.
+#[expect(clippy::cast_possible_truncation, reason = "a part of a duration is one")]
 pub fn jittered(longest: Duration, random: u64) -> Duration {
     let half_nanos = longest.as_nanos() / 2;
     // A duration has less than 94 bits of nanoseconds: 32 bits of the number leave room.
