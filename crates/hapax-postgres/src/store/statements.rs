@@ -279,9 +279,9 @@ pub(super) fn make(settings: &str, names: &Names, family: i32, bucket: i32) -> S
 
 /// Closes a bucket, and opens the next, which was [made](make), unless another process was faster.
 ///
-/// The server loses a partition that comes while a session is looking the partitions up: the session
-/// does not know it until it is told of another change. So all are told here (of a setting that stays
-/// what it is), where no writer is at it: whoever writes afterwards knows the partition.
+/// The server loses a partition that comes while a session is looking the partitions up: the
+/// session does not know it until it is told of another change. So all are told here (of a setting
+/// that stays what it is), where no writer is at it: whoever writes afterwards knows the partition.
 pub(super) fn rotate(settings: &str, names: &Names, family: i32, bucket: i32, lock_timeout_ms: u128) -> String {
     let (records, buckets, next) = (names.records(family), names.buckets(), bucket + 1);
     let (begin, is_made) = (begin_briefly(settings, lock_timeout_ms), is_made(names, family, next));

@@ -96,7 +96,8 @@ fn readers_put_steps_of_a_store_off_and_no_writer_waits() {
         assert!(begun > 1, "none has begun beside the reader");
         assert_eq!(admin.query_one(&has_first, &[]).await.unwrap().get::<_, i64>(0), 1, "it is read");
 
-        // Whoever looked the partitions up while one was made may have missed it: each beginning tells.
+        // Whoever looked the partitions up while one was made may have missed it: each beginning
+        // tells.
         let told = format!(
             "SELECT xmin::text FROM pg_attribute WHERE attrelid = '{table}_records'::regclass AND attname = 'bucket'"
         );
