@@ -85,7 +85,7 @@ impl<M: Send + Sync + 'static> Billing<M> {
         send_anew: impl Future<Output = ()> + Send,
     ) {
         let poison = POISON.len() as u64;
-        let counts = |stats: &ConsumerStats| [stats.handled, stats.failed, stats.dead_lettered, stats.duplicates];
+        let counts = |stats: &ConsumerStats| [stats.handled, stats.failed, stats.dead_lettered, stats.duplicate];
         let until = async {
             self.acknowledged(MESSAGES).await;
             let stats = self.consumer.stats();
