@@ -92,9 +92,10 @@ impl Engine {
 
     /// Checks an id that memory does not know, in the store.
     pub(super) fn check(&self, (key, id): Name) -> Answering<'_, Result<Verdict, StoreError>> {
-        match self.standing().is_exclusive {
-            false => Box::pin(async move { self.told(id, self.check_shared(key, id).await) }),
-            true => Box::pin(async move { self.told(id, self.check_exclusive(key, id).await) }),
+        if self.standing().is_exclusive {
+            Box::pin(async move { self.told(id, self.check_exclusive(key, id).await) })
+        } else {
+            Box::pin(async move { self.told(id, self.check_shared(key, id).await) })
         }
     }
 
@@ -105,9 +106,10 @@ impl Engine {
                 return names.iter().map(|_| Err(error.clone())).collect();
             }
             let ids: Vec<Digest> = names.iter().map(|name| name.1).collect();
-            let verdicts = match self.standing().is_exclusive {
-                false => self.check_batch_shared(names).await,
-                true => self.check_batch_exclusive(names).await,
+            let verdicts = if self.standing().is_exclusive {
+                self.check_batch_exclusive(names).await
+            } else {
+                self.check_batch_shared(names).await
             };
             ids.into_iter().zip(verdicts).map(|(id, verdict)| self.told(id, verdict)).collect()
         })

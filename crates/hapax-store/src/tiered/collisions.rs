@@ -30,13 +30,7 @@ async fn engine(ownership: Ownership, history: bool, clock: &ManualClock) -> Eng
     let store = Arc::new(InMemoryStore::with_clock(clock.clone()));
     let builder = TieredDedup::builder(store).ownership(ownership).clock(clock.clone()).expiry(None);
     let builder = builder.window(WINDOW).retention(60 * WINDOW).capacity(10_000);
-    match history {
-        true => builder.history(1e-6, 10_000),
-        false => builder,
-    }
-    .build()
-    .await
-    .unwrap()
+    if history { builder.history(1e-6, 10_000) } else { builder }.build().await.unwrap()
 }
 
 /// Checks an id as [`TieredDedup::check`] does.

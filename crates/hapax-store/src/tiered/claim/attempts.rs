@@ -36,9 +36,10 @@ impl Engine {
         if let Err(error) = self.standing().admit().and(lease).and_then(|()| self.check_retention(options)) {
             return Ok(Err(error));
         }
-        let answer = match self.standing().is_exclusive {
-            true if self.is_new(name.1) => Some(self.claim_here(name.1, options)),
-            _ => self.known(name.1, options),
+        let answer = if self.standing().is_exclusive && self.is_new(name.1) {
+            Some(self.claim_here(name.1, options))
+        } else {
+            self.known(name.1, options)
         };
         match answer {
             Some(answer) => Ok(self.attempted(name, options, Ok(answer))),
@@ -48,10 +49,7 @@ impl Engine {
 
     fn check_retention(&self, options: &TieredClaimOptions) -> Result<(), StoreError> {
         let Some(retention) = options.retention else { return Ok(()) };
-        let max = match self.standing().is_exclusive {
-            true => self.policy.retention,
-            false => HUNDRED_YEARS,
-        };
+        let max = if self.standing().is_exclusive { self.policy.retention } else { HUNDRED_YEARS };
         let is_valid = !retention.is_zero() && retention <= max;
         option::check("hapax", is_valid, "retention of a claim", &retention, &format!("up to {max:?}, not none"))
     }
@@ -59,9 +57,10 @@ impl Engine {
     /// Claims an id that memory does not know, in the store.
     pub(crate) fn claim(&self, name: Name, options: TieredClaimOptions) -> Answering<'_, Result<Attempt, StoreError>> {
         Box::pin(async move {
-            let answer = match self.standing().is_exclusive {
-                false => self.answer_shared(&name, &options).await,
-                true => self.answer_exclusive(&name, &options).await,
+            let answer = if self.standing().is_exclusive {
+                self.answer_exclusive(&name, &options).await
+            } else {
+                self.answer_shared(&name, &options).await
             };
             self.attempted(name, &options, answer)
         })
@@ -109,9 +108,10 @@ impl Engine {
                 return names.iter().map(|_| Err(error.clone())).collect();
             }
             let options = TieredClaimOptions::new();
-            let answers = match self.standing().is_exclusive {
-                false => self.answers_shared(&names, &options).await,
-                true => self.answers_exclusive(&names, &options).await,
+            let answers = if self.standing().is_exclusive {
+                self.answers_exclusive(&names, &options).await
+            } else {
+                self.answers_shared(&names, &options).await
             };
             names.into_iter().zip(answers).map(|(name, answer)| self.attempted(name, &options, answer)).collect()
         })
