@@ -96,8 +96,8 @@ fn readers_put_steps_of_a_store_off_and_no_writer_waits() {
         assert!(begun > 1, "none has begun beside the reader");
         assert_eq!(admin.query_one(&has_first, &[]).await.unwrap().get::<_, i64>(0), 1, "it is read");
 
-        // Whoever looked the partitions up while one was made may have missed it: whoever begins one
-        // tells all sessions (and so may one who came second, later).
+        // Whoever looked the partitions up while one was made may have missed it: whoever begins
+        // one tells all sessions (and so may one who came second, later).
         let told = format!(
             "SELECT count(*) FROM pg_attribute a WHERE a.attrelid = '{table}_records'::regclass AND a.attname = 'bucket'
                 AND age(a.xmin) <= (SELECT age(b.xmin) FROM {table}_buckets b ORDER BY bucket DESC LIMIT 1)"
