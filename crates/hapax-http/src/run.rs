@@ -14,7 +14,7 @@ use crate::response::problem::Problem;
 use crate::response::problem_details::ProblemDetails;
 use crate::response::record::{self, Content, StoredResponse};
 use bytes::Bytes;
-use hapax_store::unwind::{Panic, caught};
+use hapax_store::unwind::{Cut, Panic, within};
 use hapax_store::{NotCompleted, Store, TieredClaim, outlives};
 use http::response::Parts;
 use http::{Request, Response};
@@ -111,12 +111,11 @@ where
     let began = Instant::now();
     // The handler cannot be undone, and has its token for the case that the claim is lost. Its
     // completion will be refused.
-    let handled = claim.keep_while(caught(handle(shared, inner, request, &mut bytes, &begun)));
-    let ended = match tokio::time::timeout(shared.options.handler_timeout, handled).await {
-        Ok(Ok(ended)) => ended,
-        Ok(Err(panic)) => Ended::Panic(panic),
-        Err(_) => Ended::Late,
-    };
+    let handled = within(shared.options.handler_timeout, handle(shared, inner, request, &mut bytes, &begun));
+    let ended = claim.keep_while(handled).await.unwrap_or_else(|cut| match cut {
+        Cut::Panicked(panic) => Ended::Panic(panic),
+        Cut::TimedOut => Ended::Late,
+    });
     if matches!(ended, Ended::Whole(..) | Ended::TooLarge(_) | Ended::Late) {
         shared.durations.learn(kind, began.elapsed());
     }

@@ -7,7 +7,7 @@ hapax::counted! {
     /// # fn watch(layer: &hapax_http::IdempotencyLayer<hapax_store::InMemoryStore>) {
     /// let stats = layer.stats();
     /// if stats.unrecorded > 0 {
-    ///     eprintln!("{} requests were handled, and may be again: the store did not record them", stats.unrecorded);
+    ///     eprintln!("{} requests that were handled may be handled again", stats.unrecorded);
     /// }
     /// # }
     /// ```

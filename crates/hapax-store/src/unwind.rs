@@ -22,21 +22,19 @@ pub async fn caught<T>(work: impl Future<Output = T>) -> Result<T, Panic> {
 }
 
 /// The reason for which work of others has no result.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Cut {
-    /// It panicked, and said this.
-    Panicked(String),
+    Panicked(Panic),
     TimedOut,
 }
 
 /// Returns the result of some work within a time. The work may panic even when it is dropped, at
 /// its end or before.
 pub async fn within<T>(limit: Duration, work: impl Future<Output = T>) -> Result<T, Cut> {
-    let panicked = |panic: Panic| Cut::Panicked(said(&*panic).to_owned());
     let mut work = Box::pin(caught(work));
     let ended = tokio::time::timeout(limit, &mut work).await;
-    catch_unwind(AssertUnwindSafe(|| drop(work))).map_err(panicked)?;
-    ended.map_err(|_| Cut::TimedOut)?.map_err(panicked)
+    catch_unwind(AssertUnwindSafe(|| drop(work))).map_err(Cut::Panicked)?;
+    ended.map_err(|_| Cut::TimedOut)?.map_err(Cut::Panicked)
 }
 
 /// Returns the message of a panic.

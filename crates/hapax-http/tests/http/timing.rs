@@ -100,6 +100,34 @@ async fn a_handler_that_hangs_is_stopped_and_its_key_is_free() {
     }
 }
 
+struct Grenade;
+
+impl Drop for Grenade {
+    fn drop(&mut self) {
+        panic!("this panic belongs to the test");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_panics_when_it_is_stopped_releases_its_key() {
+    let world = World::new();
+    let _clock = go_along(&world);
+    let layer = world.layer().await.handler_timeout(Duration::from_secs(5)).build().unwrap();
+    let runs = world.runs.clone();
+    let mut service = layer.layer(Inner(move |_: http::Request<hapax_http::Body<Full<Bytes>>>| {
+        let run = runs.begin();
+        async move {
+            let _grenade = (run == 1).then(|| Grenade);
+            std::future::pending().await
+        }
+    }));
+    // As any panic of a handler: it goes on.
+    assert!(tokio::spawn(service.call(keyed())).await.unwrap_err().is_panic());
+    assert_eq!(layer.stats().released, 1);
+    let second = service.call(keyed()).await.unwrap();
+    assert_eq!((second.status(), world.runs.count()), (StatusCode::GATEWAY_TIMEOUT, 2));
+}
+
 #[tokio::test(start_paused = true)]
 async fn waiting_ends_with_the_first_request_or_with_patience() {
     let world = World::new();

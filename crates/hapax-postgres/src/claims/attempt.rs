@@ -48,7 +48,7 @@ impl Failed {
 /// attempt, `limited(limit, async { handle(message).await })`.
 pub(crate) async fn limited<T>(limit: Duration, attempt: impl Future<Output = T>) -> Result<T, Failed> {
     unwind::within(limit, attempt).await.map_err(|cut| match cut {
-        Cut::Panicked(said) => Failed::new(Cause::Panic, format!("it panicked: {said}")),
+        Cut::Panicked(panic) => Failed::new(Cause::Panic, format!("it panicked: {}", unwind::said(&*panic))),
         Cut::TimedOut => Failed::new(Cause::TimeOut, format!("it took longer than {limit:?}")),
     })
 }

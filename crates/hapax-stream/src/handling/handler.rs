@@ -59,7 +59,9 @@ pub(crate) async fn call<M>(
         Ok(Err(Unhandled { why, then: OnError::GiveUp })) => (why, FailureKind::GaveUp),
         Ok(Err(Unhandled { why, then: OnError::Later(after) })) => (why, FailureKind::Later(after)),
         Ok(Err(Unhandled { why, then: OnError::Attempt })) => (why, FailureKind::Failed),
-        Err(Cut::Panicked(said)) => (format!("the handler panicked: {said}"), FailureKind::Panicked),
+        Err(Cut::Panicked(panic)) => {
+            (format!("the handler panicked: {}", unwind::said(&*panic)), FailureKind::Panicked)
+        }
         Err(Cut::TimedOut) => {
             (format!("the handler was not done within {timeout:?}: option `handler_timeout`"), FailureKind::TimedOut)
         }

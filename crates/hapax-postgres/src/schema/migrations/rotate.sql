@@ -29,7 +29,10 @@ END $hapax$;
 -- server loses a partition that comes while a session is looking them up: the session does not know
 -- it until it is told of another change. Whoever marks looks them up under the lock of a bucket. So
 -- when a bucket is closed, nobody is at it who began before the next one's slot was made; all others
--- are told then, and none is left that would look into fewer slots than there are.
+-- are told then, and none is left that would look into fewer slots than there are. (Whoever reads
+-- these tables, or writes what was handled, without marking holds no such lock: it would have to
+-- stand still in the middle of that lookup from before the slot is made until after the bucket
+-- before is closed.)
 CREATE OR REPLACE FUNCTION {slots_tell}() RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $hapax$
 BEGIN
@@ -110,7 +113,8 @@ BEGIN
             END IF;
         END IF;
     EXCEPTION WHEN lock_not_available THEN
-        is_in_the_way := true;
+        -- A slot that is made ahead is not due yet.
+        is_in_the_way := is_due OR state.is_double;
     END;
 
     -- Not looked at any more, if nobody writes into it, either.

@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 use tokio::task::JoinSet;
 use tokio_postgres::IsolationLevel;
+use tokio_postgres::error::SqlState;
 
 const LEVELS: [IsolationLevel; 3] =
     [IsolationLevel::ReadCommitted, IsolationLevel::RepeatableRead, IsolationLevel::Serializable];
@@ -135,6 +136,23 @@ fn each_step_has_all_sessions_look_the_partitions_up_anew() {
             before = now;
         }
         assert_eq!(place.text(&client, "SELECT {p}_rotate(3600000000, 216000000000)").await, "nothing");
+    });
+}
+
+/// Whoever does not know the newer of two partitions yet is to try again, and nothing of it stays.
+/// (Here there is none: to a session that has missed it, that is the same.)
+#[test]
+fn who_has_missed_the_newest_partition_is_to_try_again() {
+    Place::run(async |place| {
+        let client = place.client().await;
+        let state =
+            "INSERT INTO {p}_mark_buckets (bucket) VALUES (2); UPDATE {p}_mark_state SET newest = 2, is_double = true";
+        place.execute(&client, state).await;
+        for call in ["SELECT {p}_once('c', 'a')", "SELECT * FROM {p}_once_batch('c', ARRAY['a', 'b']::bytea[])"] {
+            let error = client.query(&call.replace("{p}", &place.prefix), &[]).await.unwrap_err();
+            assert_eq!(error.code(), Some(&SqlState::T_R_SERIALIZATION_FAILURE), "{error:?}");
+        }
+        assert_eq!(place.count(&client, "SELECT count(*) FROM {p}_marks").await, 0);
     });
 }
 
