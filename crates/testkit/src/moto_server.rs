@@ -4,6 +4,7 @@ use crate::children;
 use crate::processes::{PATIENCE, free_port};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// The program: moto's server, on a port, with threads or without.
@@ -35,9 +36,14 @@ impl MotoServer {
     }
 
     fn start_with(threads: &str) -> Option<Self> {
-        let has_moto = ["-c", "import moto.server, flask"];
-        let python = Command::new("python3").args(has_moto).stdout(Stdio::null()).stderr(Stdio::null()).status();
-        if !python.is_ok_and(|status| status.success()) {
+        // To ask takes a second of a processor's time.
+        static IS_INSTALLED: OnceLock<bool> = OnceLock::new();
+        let is_installed = IS_INSTALLED.get_or_init(|| {
+            let import = ["-c", "import moto.server, flask"];
+            let python = Command::new("python3").args(import).stdout(Stdio::null()).stderr(Stdio::null()).status();
+            python.is_ok_and(|status| status.success())
+        });
+        if !is_installed {
             crate::skipped("tests with moto: it is not installed (PyPI: moto[server])");
             return None;
         }

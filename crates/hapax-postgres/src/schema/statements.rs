@@ -110,7 +110,7 @@ pub(crate) fn names(tables: &Tables, queue: Queue) -> String {
 
 /// Begins an attempt: see `queue.sql`.
 pub(crate) fn begin(tables: &Tables, queue: Queue) -> String {
-    ask(tables, queue, "begin", 5)
+    ask(tables, queue, "begin", 6)
 }
 
 /// Settles claims: see `queue.sql`.

@@ -81,9 +81,9 @@ pub(super) struct Case<'c, H> {
     pub lease: Duration,
     /// The failure with which it is given up, unless somebody is still at work on it.
     pub hopeless: Option<Failed>,
-    /// The statement that counts the attempt, and renews the full lease.
+    /// The statement that counts the attempt, and renews the lease.
     pub begin: String,
-    pub begins: [Value<'c>; 5],
+    pub begins: [Value<'c>; 6],
     /// The settings of the transaction: the safety net.
     pub settings: String,
     /// The statement that locks the message, if the attempt was begun, and returns the process that
@@ -150,7 +150,13 @@ impl<H: Send + Sync + 'static> Work<H> {
     /// Returns how long the server keeps a message for us: as long as a handler may take, and a
     /// while to settle it.
     pub(super) fn leased(&self) -> Duration {
-        self.lease + (self.lease / 2).clamp(Duration::from_millis(50), NET)
+        self.lease + self.to_settle()
+    }
+
+    /// Returns how long it keeps it after a handler's time is over. Half of that is enough where the
+    /// claim has just been made.
+    fn to_settle(&self) -> Duration {
+        (self.lease / 2).clamp(Duration::from_millis(50), NET)
     }
 
     /// Handles runs one after the other, as long as some wait.
@@ -292,7 +298,7 @@ impl<H: Send + Sync + 'static> Work<H> {
             lease: self.lease,
             hopeless,
             begin: statements::begin(&self.tables, Queue::Inbox),
-            begins: queue::begin(run, claimed.position, self.leased()),
+            begins: queue::begin(run, claimed.position, self.leased(), self.lease + self.to_settle() / 2),
             settings,
             lock: statements::lock(&self.tables, Queue::Inbox),
             held: [Value::Number(claimed.position), Value::Number(run.token), Value::Number(attempts)],

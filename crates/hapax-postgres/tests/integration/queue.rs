@@ -76,7 +76,7 @@ fn what_is_done_is_removed_without_being_locked_again() {
             assert_eq!(positions.len(), 1_000);
             let positions = positions.join(",");
             if name == "begun" {
-                let begun = "SELECT count({p}_outbox_begin('begun', NULL, m.position, 77, 3e7)) \
+                let begun = "SELECT count({p}_outbox_begin('begun', NULL, m.position, 77, 3e7, 3e7)) \
                      FROM {p}_outbox m WHERE name = 'begun'";
                 place.execute(&client, begun).await;
             }
@@ -87,6 +87,38 @@ fn what_is_done_is_removed_without_being_locked_again() {
             );
             let records = counted(&client, "WAL", &sql).await("WAL Records");
             assert!((1_000..1_100).contains(&records), "{name}: {records} records");
+        }
+    });
+}
+
+/// Checks that an attempt that begins soon after its claim writes its row once and moves nothing in
+/// an index, and that a later one has the whole lease.
+#[test]
+fn a_lease_is_renewed_once_it_has_begun_to_run_out() {
+    Place::run(async |place| {
+        let client = place.client().await;
+        let filled = "INSERT INTO {p}_outbox (name, key, id, payload) VALUES ('keyed', 'k', 'k', 'payload'); \
+             INSERT INTO {p}_outbox_keys (name, key) VALUES ('keyed', 'k'); \
+             INSERT INTO {p}_outbox (name, due_at, id, payload) VALUES ('free', clock_timestamp(), 'f', 'payload')";
+        place.execute(&client, filled).await;
+        for (name, key, leases) in [("keyed", "'k'", "outbox_keys"), ("free", "NULL", "outbox")] {
+            let position = claim(&place, &client, name, 1, 1 << 24).await[0].0;
+            let due = format!("SELECT extract(epoch FROM due_at)::float8 FROM {}_{leases} WHERE name = '{name}'", place.prefix);
+            let due = async || client.query_one(&due, &[]).await.unwrap().get::<_, f64>(0);
+            // The claim's lease has 30 s.
+            for (enough, is_renewed) in [(29e6, false), (31e6, true)] {
+                let before = due().await;
+                let sql = format!(
+                    "SELECT {}_outbox_begin('{name}', {key}, {position}, 77, 4e7, {enough}::float8)",
+                    place.prefix
+                );
+                let records = counted(&client, "WAL", &sql).await("WAL Records");
+                let by = due().await - before;
+                assert_eq!(by >= 9.0, is_renewed, "{name}, {enough}: renewed by {by} s");
+                assert!(is_renewed || by == 0.0, "{name}: renewed by {by} s");
+                // A key's row is locked, its message's is locked and written.
+                assert!(is_renewed || records <= 3, "{name}: {records} records");
+            }
         }
     });
 }

@@ -545,23 +545,31 @@ BEGIN
     END LOOP;
 END $$;
 
--- Counts an attempt that begins, and makes its lease a whole one. Null, if somebody else has the
--- message.
-CREATE OR REPLACE FUNCTION {queue_begin}(_name text, _key bytea, _position bigint, _token bigint, _lease float8)
-RETURNS integer
+-- Counts an attempt that begins. Its lease is made a whole one, if less than _enough of it is left:
+-- that moves the row in the indexes, which takes as long as all the rest. Null, if somebody else has
+-- the message.
+CREATE OR REPLACE FUNCTION {queue_begin}(
+    _name text, _key bytea, _position bigint, _token bigint, _lease float8, _enough float8
+) RETURNS integer
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
-    _due timestamptz := clock_timestamp() + _lease * interval '1 microsecond';
+    _now timestamptz := clock_timestamp();
+    _due timestamptz := _now + _lease * interval '1 microsecond';
+    _until timestamptz := _now + _enough * interval '1 microsecond';
+    _is_long boolean;
     _attempts integer;
 BEGIN
     IF _key IS NOT NULL THEN
         -- What an operator has locked is not waited for.
-        PERFORM FROM {keys} k WHERE k.name = _name AND k.key = _key AND k.token = _token FOR UPDATE SKIP LOCKED;
+        SELECT k.due_at >= _until INTO _is_long FROM {keys} k WHERE k.name = _name AND k.key = _key AND k.token = _token
+        FOR UPDATE SKIP LOCKED;
         IF NOT FOUND THEN
             RETURN NULL;
         END IF;
-        UPDATE {keys} k SET due_at = _due WHERE k.name = _name AND k.key = _key;
+        IF NOT _is_long THEN
+            UPDATE {keys} k SET due_at = _due WHERE k.name = _name AND k.key = _key;
+        END IF;
     END IF;
     -- Whoever has its row is still at work on it, though its lease is over.
     PERFORM FROM {queue} m WHERE m.position = _position AND m.name = _name AND m.dead_at IS NULL
@@ -569,7 +577,8 @@ BEGIN
     IF NOT FOUND THEN
         RETURN NULL;
     END IF;
-    UPDATE {queue} SET attempts = least(attempts, 2147483646) + 1, token = _token, due_at = CASE WHEN key IS NULL THEN _due END
+    UPDATE {queue} SET attempts = least(attempts, 2147483646) + 1, token = _token,
+        due_at = CASE WHEN key IS NULL THEN CASE WHEN due_at >= _until THEN due_at ELSE _due END END
     WHERE position = _position RETURNING attempts INTO _attempts;
     RETURN _attempts;
 END $$;
