@@ -68,10 +68,11 @@ BEGIN
         ), 1, 8), 'hex'))::bit(64)::bigint$lock$, (SELECT v.seed FROM {migrations} v WHERE v.version = {version}));
 END $hapax$;
 
--- A time in microseconds since 1970, also one that somebody else has set and that never comes.
+-- A time in microseconds since 1970, also one that somebody else has set and that never comes. (By
+-- date_part, which is no numeric: each message that is claimed has one.)
 CREATE OR REPLACE FUNCTION {queue_micros}(_at timestamptz) RETURNS bigint
 LANGUAGE sql STABLE PARALLEL SAFE
-RETURN CASE WHEN isfinite(_at) THEN (extract(epoch FROM _at) * 1000000)::bigint
+RETURN CASE WHEN isfinite(_at) THEN (date_part('epoch', _at) * 1000000)::bigint
     WHEN _at > '2000-01-01 00:00:00+00' THEN 253402300799000000 WHEN _at IS NOT NULL THEN -62135596800000000 END;
 
 -- Tells those who wait, if nobody is awake; when the transaction commits, once, however often it is
@@ -589,7 +590,8 @@ END $$;
 -- and which keys (counted from one). A key of such a message is kept, and its lease begins again.
 --
 -- A position alone names nothing: after a loss of what was committed last it is another message's.
--- A token is random. Where a claim's token is, the claim was not lost, nor was what it had found.
+-- A token is random. Where a claim's token is, the claim was not lost, nor was what it had found. So
+-- one of its keys is enough for all that was done of it, also of keys that somebody else has by now.
 --
 -- Messages are locked before keys, as claims do, and what is locked is not waited for. Hardly
 -- anything ever is. So what was done is removed without being locked before, where nobody has locked
@@ -607,6 +609,7 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET jit = off SET enable_
 SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan SET lock_timeout = '200ms' AS $$
 #variable_conflict use_column
 DECLARE
+    _claims bigint[];
     _removed bigint;
     _held bigint[];
     _locked bigint[];
@@ -616,12 +619,19 @@ DECLARE
     _settled bigint[];
 BEGIN
     IF cardinality(_done) > 0 THEN
+        IF cardinality(_names) > 0 THEN
+            -- Each key is looked up once, whichever of its messages were done.
+            _claims := ARRAY(
+                SELECT DISTINCT u.token FROM unnest(_names, _keys, _lanes) u(name, key, token), LATERAL (
+                    SELECT FROM {keys} k WHERE k.name = u.name AND k.key = u.key AND k.token = u.token OFFSET 0
+                ) h
+            );
+        END IF;
         -- Each is looked up by itself, whatever the statistics say of a table that was empty.
         DELETE FROM {queue} d WHERE d.ctid = ANY (ARRAY(
             SELECT f.at FROM unnest(_done, _done_tokens) u(position, token), LATERAL (
                 SELECT m.ctid AS at FROM {queue} m WHERE m.position = u.position AND m.dead_at IS NULL
-                AND (m.xmax = '0'::xid OR m.xmax = m.xmin) AND (m.token = u.token
-                    OR EXISTS (SELECT FROM {keys} k WHERE k.name = m.name AND k.key = m.key AND k.token = u.token))
+                AND (m.xmax = '0'::xid OR m.xmax = m.xmin) AND (m.token = u.token OR u.token = ANY (_claims))
                 OFFSET 0
             ) f
         ));
@@ -630,8 +640,7 @@ BEGIN
             _rows := ARRAY(
                 SELECT f.at FROM unnest(_done, _done_tokens) u(position, token), LATERAL (
                     SELECT m.ctid AS at FROM {queue} m WHERE m.position = u.position AND m.dead_at IS NULL
-                    AND (m.token = u.token
-                        OR EXISTS (SELECT FROM {keys} k WHERE k.name = m.name AND k.key = m.key AND k.token = u.token))
+                    AND (m.token = u.token OR u.token = ANY (_claims))
                     FOR UPDATE SKIP LOCKED OFFSET 0
                 ) f
             );
@@ -639,8 +648,7 @@ BEGIN
             _locked := ARRAY(
                 SELECT f.position FROM unnest(_done, _done_tokens) u(position, token), LATERAL (
                     SELECT m.position FROM {queue} m WHERE m.position = u.position AND m.dead_at IS NULL
-                    AND (m.token = u.token
-                        OR EXISTS (SELECT FROM {keys} k WHERE k.name = m.name AND k.key = m.key AND k.token = u.token))
+                    AND (m.token = u.token OR u.token = ANY (_claims))
                     OFFSET 0
                 ) f
             );
@@ -666,7 +674,9 @@ BEGIN
             );
         END IF;
     END IF;
-    RETURN QUERY SELECT l.position, NULL::bigint FROM unnest(_locked) l(position);
+    IF cardinality(_locked) > 0 THEN
+        RETURN QUERY SELECT l.position, NULL::bigint FROM unnest(_locked) l(position);
+    END IF;
     IF cardinality(_names) > 0 THEN
         SELECT array_agg(h.at) FILTER (WHERE NOT h.is_kept), array_agg(h.delay) FILTER (WHERE NOT h.is_kept),
             array_agg(h.at) FILTER (WHERE h.is_kept), array_agg(h.n)
