@@ -104,7 +104,10 @@ fn a_lease_is_renewed_once_it_has_begun_to_run_out() {
         place.execute(&client, filled).await;
         for (name, key, leases) in [("keyed", "'k'", "outbox_keys"), ("free", "NULL", "outbox")] {
             let position = claim(&place, &client, name, 1, 1 << 24).await[0].0;
-            let due = format!("SELECT extract(epoch FROM due_at)::float8 FROM {}_{leases} WHERE name = '{name}'", place.prefix);
+            let due = format!(
+                "SELECT extract(epoch FROM due_at)::float8 FROM {}_{leases} WHERE name = '{name}'",
+                place.prefix
+            );
             let due = async || client.query_one(&due, &[]).await.unwrap().get::<_, f64>(0);
             // The claim's lease has 30 s.
             for (enough, is_renewed) in [(29e6, false), (31e6, true)] {
