@@ -1,5 +1,12 @@
 //! Lines of memory that is mapped: promised first, then populated in parts, and given back.
 
+#[cfg(all(target_os = "linux", not(miri)))]
+#[path = "advice.rs"]
+mod advice;
+#[cfg(not(all(target_os = "linux", not(miri))))]
+#[path = "no_advice.rs"]
+mod advice;
+
 use super::{PART_BYTES, Zeroed, available_bytes};
 use crate::Error;
 use crate::sync::{Ordering, StdAtomicU64};
@@ -10,9 +17,7 @@ pub struct Lines<T> {
     items: *const T,
     len: usize,
     /// The owner of the memory that `items` points to, `offset` bytes in.
-    #[cfg_attr(miri, expect(dead_code, reason = "it is there to be unmapped when this is dropped"))]
     map: memmap2::MmapRaw,
-    #[cfg_attr(miri, expect(dead_code, reason = "only advice asks for it"))]
     offset: usize,
 }
 
@@ -69,7 +74,7 @@ impl<T: Zeroed> Lines<T> {
         let offset = map.as_ptr().align_offset(HUGE_PAGE);
         // Only whole huge pages: a tail on one would take memory that nobody asked for.
         let huge = bytes - bytes % HUGE_PAGE;
-        advise_huge_pages(&map, offset, huge);
+        advice::huge_pages(&map, offset, huge);
         let map = memmap2::MmapRaw::from(map);
         // SAFETY: the map is `reserve` bytes long, and the first multiple of HUGE_PAGE in it is at
         // most HUGE_PAGE in.
@@ -98,12 +103,8 @@ impl<T: Zeroed> Lines<T> {
     }
 
     fn populate_bytes(&self, start: usize, bytes: usize) -> io::Result<()> {
-        // (Miri has its own memory, and takes no advice.)
-        #[cfg(all(target_os = "linux", not(miri)))]
-        match self.map.advise_range(memmap2::Advice::PopulateWrite, self.offset + start, bytes) {
-            // A kernel older than 5.14 doesn't know the advice.
-            Err(e) if e.raw_os_error() == Some(libc::EINVAL) => {}
-            done => return done,
+        if let Some(done) = advice::populate(&self.map, self.offset + start, bytes) {
+            return done;
         }
         const PAGE: usize = 4096;
         for at in (start..start + bytes).step_by(PAGE) {
@@ -141,21 +142,17 @@ impl<T: Zeroed> Lines<T> {
     /// zeros, one that writes gets a page again. Only Linux does that; elsewhere the memory stays,
     /// with its contents.
     pub(crate) fn release(&self) {
-        #[cfg(all(target_os = "linux", not(miri)))]
         for start in (0..self.bytes()).step_by(RELEASED_AT_ONCE) {
             let bytes = RELEASED_AT_ONCE.min(self.bytes() - start);
             // SAFETY: the range is within the map. For a thread that reads it, it is as if zeros
             // were stored, which are a value of T (trait Zeroed), into atomics (T is Sync, and has
             // nothing but atomics that could change).
-            let _ = unsafe {
-                self.map.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, self.offset + start, bytes)
-            };
+            unsafe { advice::release(&self.map, self.offset + start, bytes) };
         }
     }
 }
 
 /// The most memory that one system call frees, since other threads may have to wait for it.
-#[cfg(all(target_os = "linux", not(miri)))]
 const RELEASED_AT_ONCE: usize = 32 << 20;
 
 // SAFETY: Lines owns its memory, and hands out only shared references to items that are Sync (trait
@@ -163,16 +160,6 @@ const RELEASED_AT_ONCE: usize = 32 << 20;
 unsafe impl<T: Zeroed> Send for Lines<T> {}
 // SAFETY: as for Send.
 unsafe impl<T: Zeroed> Sync for Lines<T> {}
-
-/// Asks for huge pages. Best effort: a system without them refuses, and works all the same.
-fn advise_huge_pages(map: &memmap2::MmapMut, offset: usize, bytes: usize) {
-    #[cfg(all(target_os = "linux", not(miri)))]
-    if bytes > 0 {
-        let _ = map.advise_range(memmap2::Advice::HugePage, offset, bytes);
-    }
-    #[cfg(not(all(target_os = "linux", not(miri))))]
-    let _ = (map, offset, bytes);
-}
 
 /// Returns an error if this much memory is not available.
 fn refuse_too_much(bytes: usize) -> io::Result<()> {

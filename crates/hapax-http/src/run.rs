@@ -15,7 +15,7 @@ use crate::response::problem_details::ProblemDetails;
 use crate::response::record::{self, Content, StoredResponse};
 use bytes::Bytes;
 use hapax_store::unwind::{Cut, Panic, within};
-use hapax_store::{NotCompleted, Store, TieredClaim, outlives};
+use hapax_store::{NotCompleted, Store, TieredClaim, detached};
 use http::response::Parts;
 use http::{Request, Response};
 use http_body::Body as HttpBody;
@@ -89,7 +89,7 @@ where
     let work = async move { run(&shared, inner, request).await };
     #[cfg(feature = "tracing")]
     let work = tracing::Instrument::in_current_span(work);
-    outlives::to_its_end(work, runtime).await.unwrap_or_else(|panic| resume_unwind(panic))
+    detached::to_its_end(work, runtime).await.unwrap_or_else(|panic| resume_unwind(panic))
 }
 
 /// Runs the handler, and ends its claim, before the client gets the response, unless the store is

@@ -50,13 +50,13 @@ pub use hapax::seam::back_off;
 pub mod codec;
 #[doc(hidden)]
 pub mod committer;
+#[doc(hidden)]
+pub mod detached;
 #[cfg(feature = "json")]
 #[doc(hidden)]
 pub mod of_macros;
 #[doc(hidden)]
 pub mod option;
-#[doc(hidden)]
-pub mod outlives;
 #[doc(hidden)]
 pub mod record;
 #[doc(hidden)]
@@ -85,14 +85,14 @@ pub use inspect::{Inspect, Inspected, Listed, Listing, RecordState};
 pub use key::{RecordKey, Scope, StoredId};
 pub use request::*;
 pub use tiered::{
-    BreakerState, ClaimError, Done, NodeStats, NotCompleted, OnStoreError, Ownership, Policy, ScopeStats,
-    TieredAttempt, TieredBuilder, TieredClaim, TieredClaimOptions, TieredDedup, TieredOnce, TieredOnceError,
-    TieredStats,
+    BreakerState, ClaimError, Done, HistoryOptions, NodeStats, NotCompleted, OnStoreError, Ownership, Policy,
+    ScopeStats, TieredAttempt, TieredBuilder, TieredClaim, TieredClaimOptions, TieredDedup, TieredOnce,
+    TieredOnceError, TieredStats,
 };
 #[cfg(feature = "json")]
 pub use tiered::{IdempotencyError, RunError, RunOptions};
 #[doc(hidden)]
-pub use tiered::{Name, Note, join_all, note_key};
+pub use tiered::{Name, SideRecord, join_all, side_record_key};
 
 /// The examples of `hapax-macros`, which must not depend on this crate.
 #[cfg(all(doctest, feature = "json"))]

@@ -4,6 +4,13 @@
 //! Links are not followed, and nothing that is not a file is waited for or changed. The directories
 //! above are not looked at: a user who can rename one of them can put another one in its place.
 
+#[cfg(not(unix))]
+#[path = "trust/elsewhere.rs"]
+mod system;
+#[cfg(unix)]
+#[path = "trust/unix.rs"]
+mod system;
+
 use crate::error::Untrusted;
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -22,8 +29,7 @@ impl Writers {
     /// Opens a file without following links, or waiting for the other end of a pipe.
     pub(crate) fn open(self, options: &OpenOptions, path: &Path) -> io::Result<File> {
         let mut options = options.clone();
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NOFOLLOW | libc::O_NONBLOCK);
+        system::follow_nothing(&mut options);
         // (A link that is not followed is reported by several different errors.)
         let file = options.open(path).map_err(|error| not_a_file(path).map_or(error, io::Error::from))?;
         self.judge_file(&file.metadata()?)?;
@@ -49,22 +55,12 @@ impl Writers {
     }
 
     /// Judges metadata; `of_group`: any member of the group may be the owner.
-    #[cfg(unix)]
     fn judge(self, metadata: &fs::Metadata, of_group: bool) -> Result<(), Untrusted> {
-        use std::os::unix::fs::MetadataExt;
-        // SAFETY: the call takes nothing and cannot fail.
-        let us = unsafe { libc::geteuid() };
-        judge(Access { owner: metadata.uid(), mode: metadata.mode() }, us, self, of_group)
-    }
-
-    #[cfg(not(unix))]
-    fn judge(self, _: &fs::Metadata, _: bool) -> Result<(), Untrusted> {
-        Ok(())
+        system::access(metadata).map_or(Ok(()), |(access, us)| judge(access, us, self, of_group))
     }
 }
 
 /// The owner and the mode of a file or a directory.
-#[cfg(unix)]
 #[derive(Clone, Copy, Debug)]
 struct Access {
     owner: u32,
@@ -72,7 +68,6 @@ struct Access {
 }
 
 /// Judges an owner and a mode. Pure.
-#[cfg(unix)]
 fn judge(Access { owner, mode }: Access, us: u32, writers: Writers, of_group: bool) -> Result<(), Untrusted> {
     let Writers::Mode(may) = writers else { return Ok(()) };
     let everybody = may & 0o002 != 0;
@@ -112,41 +107,23 @@ fn not_a_file(path: &Path) -> Option<Untrusted> {
 }
 
 fn kind_of(kind: fs::FileType) -> &'static str {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::FileTypeExt;
-        if kind.is_fifo() {
-            return "a pipe";
-        }
-        if kind.is_socket() {
-            return "a socket";
-        }
-        if kind.is_block_device() || kind.is_char_device() {
-            return "a device";
-        }
-    }
     match kind {
         kind if kind.is_symlink() => "a symbolic link",
         kind if kind.is_dir() => "a directory",
-        _ => "no file",
+        kind => system::special(kind).unwrap_or("no file"),
     }
 }
 
 /// Returns an error for a file that has other names, through which it may be somebody else's.
 pub(in crate::journal) fn has_one_name(metadata: &fs::Metadata) -> io::Result<()> {
-    #[cfg(unix)]
-    {
-        let names = std::os::unix::fs::MetadataExt::nlink(metadata);
-        if names > 1 {
-            return Err(wrong_kind(format!("a file of {names} names"), "one of a single name").into());
-        }
+    let names = system::names(metadata);
+    if names > 1 {
+        return Err(wrong_kind(format!("a file of {names} names"), "one of a single name").into());
     }
-    #[cfg(not(unix))]
-    let _ = metadata;
     Ok(())
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -10,55 +10,53 @@ use crate::window::protocol::bucket;
 use crate::window::protocol::bucket_memory::{Overtaken, Place};
 use crate::window::table_set::table::TableMemory;
 
-/// A way of looking at buckets. All give the same answers.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Kernel {
-    Portable,
-    #[cfg(all(target_arch = "x86_64", not(modelled)))]
-    Avx2(crate::window::look::avx2::Avx2),
-    #[cfg(all(target_arch = "x86_64", not(modelled)))]
-    Avx512(crate::window::look::avx512::Avx512),
-    #[cfg(all(target_arch = "aarch64", target_endian = "little", not(modelled)))]
-    Neon(crate::window::look::neon::Neon),
-}
+/// Declares the ways that there are on a target. A macro that is declared by a macro needs its own
+/// `$`, which is handed over.
+macro_rules! kernels {
+    ($d:tt $($kernel:ident of $module:ident),*) => {
+        /// A way of looking at buckets. All give the same answers.
+        #[derive(Clone, Copy, Debug)]
+        pub(crate) enum Kernel {
+            $($kernel(crate::window::look::$module::$kernel),)*
+            Portable,
+        }
 
-/// Calls a function in the way of a kernel: with the portable memory, or that which is compiled for
-/// its vectors.
-macro_rules! call {
-    ($kernel:expr, $function:ident($($argument:expr),*), $portable:expr) => {
-        match $kernel {
-            Kernel::Portable => $portable,
-            #[cfg(all(target_arch = "x86_64", not(modelled)))]
-            // SAFETY: an `Avx2` exists only if the processor has what its functions are compiled
-            // for.
-            Kernel::Avx2(avx2) => unsafe { vector::avx2::$function(avx2, $($argument),*) },
-            #[cfg(all(target_arch = "x86_64", not(modelled)))]
-            // SAFETY: an `Avx512` exists only if the processor has what its functions are compiled
-            // for.
-            Kernel::Avx512(avx512) => unsafe { vector::avx512::$function(avx512, $($argument),*) },
-            #[cfg(all(target_arch = "aarch64", target_endian = "little", not(modelled)))]
-            // SAFETY: a `Neon` exists only if the processor has what its functions are compiled
-            // for.
-            Kernel::Neon(neon) => unsafe { vector::neon::$function(neon, $($argument),*) },
+        impl Kernel {
+            /// Returns the ways that this processor supports, the fastest first.
+            pub(crate) fn all() -> impl Iterator<Item = Self> {
+                let all = [
+                    $(crate::window::look::$module::$kernel::detect().map(Kernel::$kernel),)*
+                    Some(Kernel::Portable),
+                ];
+                all.into_iter().flatten()
+            }
+        }
+
+        /// Calls a function in the way of a kernel: with the portable memory, or that which is
+        /// compiled for its vectors.
+        macro_rules! call {
+            ($d kernel:expr, $d function:ident($d($d argument:expr),*), $d portable:expr) => {
+                match $d kernel {
+                    Kernel::Portable => $d portable,
+                    $(
+                        // SAFETY: the proof exists only if the processor has what these functions
+                        // are compiled for.
+                        Kernel::$kernel(proof) => unsafe { vector::$module::$d function(proof, $d($d argument),*) },
+                    )*
+                }
+            };
         }
     };
 }
 
-impl Kernel {
-    /// Returns the ways that this processor supports, the fastest first.
-    pub(crate) fn all() -> impl Iterator<Item = Self> {
-        let all = [
-            #[cfg(all(target_arch = "x86_64", not(modelled)))]
-            crate::window::look::avx512::Avx512::detect().map(Kernel::Avx512),
-            #[cfg(all(target_arch = "x86_64", not(modelled)))]
-            crate::window::look::avx2::Avx2::detect().map(Kernel::Avx2),
-            #[cfg(all(target_arch = "aarch64", target_endian = "little", not(modelled)))]
-            crate::window::look::neon::Neon::detect().map(Kernel::Neon),
-            Some(Kernel::Portable),
-        ];
-        all.into_iter().flatten()
-    }
+#[cfg(all(target_arch = "x86_64", not(modelled)))]
+kernels!($ Avx512 of avx512, Avx2 of avx2);
+#[cfg(all(target_arch = "aarch64", target_endian = "little", not(modelled)))]
+kernels!($ Neon of neon);
+#[cfg(not(all(any(target_arch = "x86_64", target_arch = "aarch64"), target_endian = "little", not(modelled))))]
+kernels!($);
 
+impl Kernel {
     /// Returns the fastest way that this processor supports.
     pub(crate) fn best() -> Self {
         Self::all().next().unwrap_or(Kernel::Portable)
@@ -147,8 +145,8 @@ mod vector {
     }
 
     macro_rules! vectors {
-        ($module:ident, $proof:ident, $features:literal) => {
-            pub(super) mod $module {
+        ($($module:ident: $proof:ident, $features:literal;)*) => {
+            $(pub(super) mod $module {
                 use super::*;
                 use crate::window::look::$module as vectors;
                 use crate::window::look::$module::$proof;
@@ -208,6 +206,18 @@ mod vector {
                     vectors::count_younger(buckets, than)
                 }
 
+                #[cfg(test)]
+                #[target_feature(enable = $features)]
+                pub(in crate::window) fn agree(
+                    proof: $proof,
+                    bucket: &tests::Bucket,
+                    key: Key,
+                    moment: &Moment,
+                    ages: SinceSweep,
+                ) {
+                    tests::agree(proof, bucket, key, moment, ages);
+                }
+
                 #[target_feature(enable = $features)]
                 fn check_thoroughly(
                     table: &VectorMemory<$proof>,
@@ -246,16 +256,17 @@ mod vector {
                         unsafe { check_thoroughly(table, id, tick, refresh) }
                     }
                 }
-            }
+            })*
         };
     }
 
     #[cfg(target_arch = "x86_64")]
-    vectors!(avx2, Avx2, "avx2,bmi1,bmi2,lzcnt");
-    #[cfg(target_arch = "x86_64")]
-    vectors!(avx512, Avx512, "avx512f,avx512dq,bmi1,bmi2,lzcnt");
+    vectors! {
+        avx2: Avx2, "avx2,bmi1,bmi2,lzcnt";
+        avx512: Avx512, "avx512f,avx512dq,bmi1,bmi2,lzcnt";
+    }
     #[cfg(target_arch = "aarch64")]
-    vectors!(neon, Neon, "neon");
+    vectors! { neon: Neon, "neon"; }
 
     /// A table that is looked at with vectors.
     struct VectorMemory<'a, V> {
@@ -343,6 +354,7 @@ mod vector {
 
     #[cfg(test)]
     mod tests {
+        use super::super::vector;
         use super::*;
         use crate::window::bits::slot::Tag;
         use crate::window::bits::tick::{Limits, stamp_bits};
@@ -351,7 +363,7 @@ mod vector {
         use proptest::sample::select;
 
         #[repr(align(64))]
-        struct Bucket([AtomicU64; SLOTS]);
+        pub(in crate::window) struct Bucket([AtomicU64; SLOTS]);
 
         /// Returns tags that differ in bits that are compared apart from each other.
         fn tags() -> impl Strategy<Value = u64> {
@@ -377,7 +389,7 @@ mod vector {
             }
         }
 
-        fn agree(vectors: impl Vectors, bucket: &Bucket, key: Key, moment: &Moment, ages: SinceSweep) {
+        pub(super) fn agree(vectors: impl Vectors, bucket: &Bucket, key: Key, moment: &Moment, ages: SinceSweep) {
             let slots = bucket.0.each_ref().map(|slot| Slot(slot.load(Ordering::Relaxed)));
             let view = View::of(&slots, key, moment, 63);
             assert_eq!(vectors.view(&bucket.0, key, moment), (view, slots[view.ring.head]));
@@ -420,15 +432,7 @@ mod vector {
                 let bucket = Bucket(slots.map(AtomicU64::new));
                 let ages = SinceSweep::new(now.saturating_sub(idle), now);
                 for kernel in Kernel::all() {
-                    match kernel {
-                        Kernel::Portable => {}
-                        #[cfg(target_arch = "x86_64")]
-                        Kernel::Avx2(avx2) => agree(avx2, &bucket, key, &moment, ages),
-                        #[cfg(target_arch = "x86_64")]
-                        Kernel::Avx512(avx512) => agree(avx512, &bucket, key, &moment, ages),
-                        #[cfg(target_arch = "aarch64")]
-                        Kernel::Neon(neon) => agree(neon, &bucket, key, &moment, ages),
-                    }
+                    call!(kernel, agree(&bucket, key, &moment, ages), ());
                 }
             }
         }

@@ -4,12 +4,12 @@ use super::{failed, open};
 use crate::error::CommandError;
 use crate::printable;
 use hapax_store::attempt_count::AttemptCount;
-use hapax_store::{Inspect, RecordKey, note_key};
+use hapax_store::{Inspect, RecordKey, side_record_key};
 use serde_json::json;
 
 /// Returns what consumers keep of the attempts at these ids.
 pub async fn attempts(store: &impl Inspect, keys: &[RecordKey]) -> Result<Vec<AttemptCount>, CommandError> {
-    let notes: Vec<RecordKey> = keys.iter().map(note_key).collect();
+    let notes: Vec<RecordKey> = keys.iter().map(side_record_key).collect();
     let answers = store.inspect(&notes).await.map_err(failed)?;
     let kept = answers.into_iter().map(|answer| Ok(answer.map_err(failed)?.and_then(|record| record.result)));
     kept.map(|kept| kept.map(AttemptCount::decode)).collect()
@@ -25,7 +25,7 @@ impl open::Work for Redrive {
         for (key, attempts) in self.keys.iter().zip(attempts(&store, &self.keys).await?) {
             let waits = attempts.waits_aside();
             if waits {
-                for answer in store.forget(&[note_key(key)]).await.map_err(failed)? {
+                for answer in store.forget(&[side_record_key(key)]).await.map_err(failed)? {
                     answer.map_err(failed)?;
                 }
             }

@@ -4,7 +4,7 @@ use crate::running::Inner;
 use crate::tenants::Tenant;
 use crate::world::*;
 use hapax_http::{IdempotencyLayer, LayerBuilder, Problem};
-use hapax_store::BudgetStore;
+use hapax_store::{BudgetStore, HistoryOptions};
 use http::{Method, Response, StatusCode};
 use http_body_util::Full;
 use std::time::Duration;
@@ -177,7 +177,7 @@ async fn no_retention_at_all_is_told_before_anything_is_handled() {
 async fn an_exclusive_engine_remembers_for_as_long_as_its_history_and_says_so() {
     let exclusive = async || {
         let engine = engine(hapax_store::InMemoryStore::new()).ownership(hapax_store::Ownership::Exclusive);
-        engine.history(1e-4, 10_000).retention(HOUR).build().await.unwrap()
+        engine.history(HistoryOptions { ids: 10_000, false_positive_rate: 1e-4 }).retention(HOUR).build().await.unwrap()
     };
     let layer = IdempotencyLayer::builder(exclusive().await).global_scope();
     let error = layer.gone_for(HOUR).build().unwrap_err();

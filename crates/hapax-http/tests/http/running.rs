@@ -6,7 +6,7 @@ use axum::extract::Request;
 use axum::response::Response;
 use bytes::Bytes;
 use hapax_http::{IdempotencyKey, IdempotencyLayer, Problem};
-use hapax_store::InMemoryStore;
+use hapax_store::{HistoryOptions, InMemoryStore};
 use http::{Method, StatusCode};
 use http_body_util::Full;
 use std::convert::Infallible;
@@ -304,7 +304,12 @@ where
 #[tokio::test]
 async fn an_exclusive_engine_answers_retries_with_what_was_kept() {
     let store = InMemoryStore::new();
-    let dedup = engine(store).ownership(hapax_store::Ownership::Exclusive).history(1e-4, 10_000).build().await.unwrap();
+    let dedup = engine(store)
+        .ownership(hapax_store::Ownership::Exclusive)
+        .history(HistoryOptions { ids: 10_000, false_positive_rate: 1e-4 })
+        .build()
+        .await
+        .unwrap();
     dedup.warm().await.unwrap();
     let runs = Runs::default();
     let counts = runs.clone();

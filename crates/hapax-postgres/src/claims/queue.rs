@@ -188,8 +188,8 @@ pub(crate) fn runs<'r>(rows: impl IntoIterator<Item = &'r Row>, token: i64) -> R
 }
 
 /// Returns the values of the statement that begins an attempt: it counts the attempt, and renews
-/// its full lease, if less than `enough` is left. It returns one row: the number of attempts now, or
-/// null if somebody else has the message.
+/// its full lease, if less than `enough` is left. It returns one row: the number of attempts now,
+/// or null if somebody else has the message.
 pub(crate) fn begin<'r>(run: &'r Run, position: i64, lease: Duration, enough: Duration) -> [Value<'r>; 6] {
     [
         Value::Text(&run.name),

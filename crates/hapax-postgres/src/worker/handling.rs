@@ -153,8 +153,8 @@ impl<H: Send + Sync + 'static> Work<H> {
         self.lease + self.to_settle()
     }
 
-    /// Returns how long it keeps it after a handler's time is over. Half of that is enough where the
-    /// claim has just been made.
+    /// Returns how long it keeps it after a handler's time is over. Half of that is enough where
+    /// the claim has just been made.
     fn to_settle(&self) -> Duration {
         (self.lease / 2).clamp(Duration::from_millis(50), NET)
     }

@@ -71,16 +71,16 @@ impl<S: Store> TieredDedup<S> {
 impl Engine {
     /// Returns memory's verdict, if it suffices.
     pub(super) fn check_in_memory(&self, (key, id): &Name) -> Option<Result<Verdict, StoreError>> {
-        if let Err(error) = self.standing().admit() {
+        if let Err(error) = self.ownership().admit() {
             return Some(Err(error));
         }
-        let verdict = match self.standing().is_exclusive {
+        let verdict = match self.ownership().is_exclusive {
             false if self.policy.memory.is_done(*id) => Verdict::exact(Outcome::Duplicate, Tier::Window),
             false => return None,
             true => {
                 let node = self.client.nodes.node(key);
                 let permit = node.write_behind.try_permits(1)?;
-                let Guess::Certain(verdict) = self.policy.memory.check(*id, self.standing().is_warm()) else {
+                let Guess::Certain(verdict) = self.policy.memory.check(*id, self.ownership().is_warm()) else {
                     return None;
                 };
                 self.write_behind(node, key, *id, verdict, permit);
@@ -92,7 +92,7 @@ impl Engine {
 
     /// Checks an id that memory does not know, in the store.
     pub(super) fn check(&self, (key, id): Name) -> Answering<'_, Result<Verdict, StoreError>> {
-        if self.standing().is_exclusive {
+        if self.ownership().is_exclusive {
             Box::pin(async move { self.told(id, self.check_exclusive(key, id).await) })
         } else {
             Box::pin(async move { self.told(id, self.check_shared(key, id).await) })
@@ -102,11 +102,11 @@ impl Engine {
     #[doc(hidden)]
     pub fn check_named(&self, names: Vec<Name>) -> Answering<'_, Vec<Result<Verdict, StoreError>>> {
         Box::pin(async move {
-            if let Err(error) = self.standing().admit() {
+            if let Err(error) = self.ownership().admit() {
                 return names.iter().map(|_| Err(error.clone())).collect();
             }
             let ids: Vec<Digest> = names.iter().map(|name| name.1).collect();
-            let verdicts = if self.standing().is_exclusive {
+            let verdicts = if self.ownership().is_exclusive {
                 self.check_batch_exclusive(names).await
             } else {
                 self.check_batch_shared(names).await
@@ -146,7 +146,7 @@ impl Engine {
         // Reserved before any caller is told that the id is fresh.
         let node = self.client.nodes.node(&key);
         let permit = self.client.permits(node, 1).await?;
-        let verdict = match memory.check(id, self.standing().is_warm()) {
+        let verdict = match memory.check(id, self.ownership().is_warm()) {
             Guess::Certain(verdict) => verdict,
             Guess::Maybe => {
                 let known = self.look_up(key.clone(), id).await?;
@@ -191,7 +191,7 @@ impl Engine {
             Err(error) => return verdicts.extend(names.iter().map(|_| Err(error.clone()))),
         };
         let ids: Vec<Digest> = names.iter().map(|name| name.1).collect();
-        let guesses = memory.check_batch(&ids, self.standing().is_warm());
+        let guesses = memory.check_batch(&ids, self.ownership().is_warm());
         let maybe: Vec<usize> = (0..names.len()).filter(|&i| guesses[i] == Guess::Maybe).collect();
         let mut known = self.look_up_batch(&maybe, names).await.into_iter();
         for (guess, (_, id)) in guesses.iter().zip(names) {

@@ -3,7 +3,7 @@
 
 use super::dedup::TieredDedup;
 use super::engine::Name;
-use super::{Ownership, TieredClaimOptions};
+use super::{HistoryOptions, Ownership, TieredClaimOptions};
 use crate::{InMemoryStore, RecordKey, Scope, StoreError};
 use hapax::seam::Digest;
 use hapax::{ManualClock, Verdict};
@@ -30,7 +30,10 @@ async fn engine(ownership: Ownership, history: bool, clock: &ManualClock) -> Eng
     let store = Arc::new(InMemoryStore::with_clock(clock.clone()));
     let builder = TieredDedup::builder(store).ownership(ownership).clock(clock.clone()).expiry(None);
     let builder = builder.window(WINDOW).retention(60 * WINDOW).capacity(10_000);
-    if history { builder.history(1e-6, 10_000) } else { builder }.build().await.unwrap()
+    if history { builder.history(HistoryOptions { ids: 10_000, false_positive_rate: 1e-6 }) } else { builder }
+        .build()
+        .await
+        .unwrap()
 }
 
 /// Checks an id as [`TieredDedup::check`] does.
@@ -64,10 +67,10 @@ async fn an_id_that_the_store_does_not_have_is_no_duplicate_of_another_one() {
         assert!(check(&engine, &known).await.unwrap().is_duplicate());
         // Never dropped: a shared engine's store decides; an exclusive engine has it come again …
         let verdict = check(&engine, &new).await.unwrap();
-        assert!(!verdict.is_duplicate(), "exclusive: {}: {verdict:?}", engine.engine.standing().is_exclusive);
+        assert!(!verdict.is_duplicate(), "exclusive: {}: {verdict:?}", engine.engine.ownership().is_exclusive);
         // … until its window has forgotten the other one.
         if !verdict.is_fresh() {
-            assert!(verdict.is_in_progress() && engine.engine.standing().is_exclusive);
+            assert!(verdict.is_in_progress() && engine.engine.ownership().is_exclusive);
             clock.advance(WINDOW * 102 / 100);
             assert!(check(&engine, &new).await.unwrap().is_fresh());
         }
@@ -107,7 +110,7 @@ async fn so_it_is_with_claims() {
         assert!(matches!(claim(&known).await, Attempt::Duplicate(_)));
         let claimed = match claim(&new).await {
             Attempt::Claimed(claimed) => claimed,
-            Attempt::InProgress { .. } if engine.engine.standing().is_exclusive => {
+            Attempt::InProgress { .. } if engine.engine.ownership().is_exclusive => {
                 clock.advance(WINDOW * 102 / 100);
                 let Attempt::Claimed(claimed) = claim(&new).await else { panic!("nobody has it") };
                 claimed

@@ -189,7 +189,7 @@ impl<S: Store> TieredDedup<S> {
     /// Returns the retention of this handle's policy, and true if the engine is exclusive.
     #[doc(hidden)]
     pub fn remembers(&self) -> (Duration, bool) {
-        (self.engine.policy.retention, self.engine.standing().is_exclusive)
+        (self.engine.policy.retention, self.engine.ownership().is_exclusive)
     }
 
     /// Returns the store.
@@ -202,7 +202,7 @@ impl<S: Store> std::fmt::Debug for TieredDedup<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("TieredDedup")
             .field("backend", &self.store.backend())
-            .field("is_exclusive", &self.engine.standing().is_exclusive)
+            .field("is_exclusive", &self.engine.ownership().is_exclusive)
             .field("scope", &self.engine.scope.as_str())
             .finish_non_exhaustive()
     }

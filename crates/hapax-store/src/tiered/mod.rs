@@ -48,9 +48,11 @@ pub use breaker::BreakerState;
 pub use claim::{
     ClaimError, Done, NotCompleted, TieredAttempt, TieredClaim, TieredClaimOptions, TieredOnce, TieredOnceError,
 };
-pub use config::TieredBuilder;
+pub use config::{HistoryOptions, TieredBuilder};
 pub use dedup::TieredDedup;
-pub use engine::{Name, NodeStats, Note, OnStoreError, Ownership, Policy, ScopeStats, TieredStats, note_key};
+pub use engine::{
+    Name, NodeStats, OnStoreError, Ownership, Policy, ScopeStats, SideRecord, TieredStats, side_record_key,
+};
 pub use join_all::join_all;
 #[cfg(feature = "json")]
 pub use run::{IdempotencyError, RunError, RunOptions};

@@ -7,7 +7,7 @@ use crate::error::ConsumerError;
 use crate::order::Ticket;
 use crate::source::Source;
 use hapax_store::attempt_count::Sent;
-use hapax_store::{Note, Store, StoreError, TieredDedup, join_all};
+use hapax_store::{SideRecord, Store, StoreError, TieredDedup, join_all};
 use std::sync::Arc;
 use tokio::time::Instant;
 
@@ -58,7 +58,7 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
             match engine.flush().await {
                 Ok(()) => {
                     let acknowledged = source.acknowledge(&messages).await;
-                    Note::forget(notes).await;
+                    SideRecord::forget(notes).await;
                     (tickets, Ok(acknowledged))
                 }
                 Err(error) => (tickets, Err(error)),

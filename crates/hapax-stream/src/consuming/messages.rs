@@ -5,7 +5,7 @@ use crate::order::Ticket;
 use crate::source::Partition;
 use crate::telemetry::meters::KindMeters;
 use hapax_store::attempt_count::Sent;
-use hapax_store::{Note, StoredId};
+use hapax_store::{SideRecord, StoredId};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use tokio::sync::oneshot;
@@ -30,7 +30,7 @@ pub(crate) struct Message<M> {
     /// True if a handler has begun with it here.
     pub(crate) was_tried: bool,
     /// The place where the store keeps its count, if it has one.
-    pub(crate) note: Option<Note>,
+    pub(crate) note: Option<SideRecord>,
     /// True if something is under way for it: not while it waits to be claimed or tried again, or
     /// for earlier messages.
     pub(crate) is_busy: bool,

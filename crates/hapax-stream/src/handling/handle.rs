@@ -12,7 +12,7 @@ use hapax::Token;
 use hapax::seam::random::mix;
 use hapax_store::attempt_count::{AttemptCount, Sent};
 use hapax_store::back_off::BackOff;
-use hapax_store::{Note, Store, StoreError, StoredId, TieredClaim};
+use hapax_store::{SideRecord, Store, StoreError, StoredId, TieredClaim};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -319,11 +319,11 @@ impl<M: Send + Sync + 'static> Task<M> {
         }
     }
 
-    async fn read(&self, note: &Note) -> Result<AttemptCount, StoreError> {
+    async fn read(&self, note: &SideRecord) -> Result<AttemptCount, StoreError> {
         self.patiently(move || note.read()).await.map(AttemptCount::decode)
     }
 
-    async fn write(&self, note: &Note, tally: AttemptCount) -> Result<(), StoreError> {
+    async fn write(&self, note: &SideRecord, tally: AttemptCount) -> Result<(), StoreError> {
         self.patiently(move || note.write(tally.encode(), self.at_least())).await
     }
 

@@ -2,7 +2,7 @@
 
 use super::lasting::Keep;
 use crate::strategy::{FALSE_POSITIVE_RATE, Failure, Needs, Plan, Sort};
-use hapax_store::{Ownership, Store, StoreError, TieredDedup};
+use hapax_store::{HistoryOptions, Ownership, Store, StoreError, TieredDedup};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
@@ -63,7 +63,10 @@ impl<S: Backend> Keep for HapaxOver<S> {
             let builder = builder.window(RETENTION).retention(RETENTION).capacity(plan.live).timeout(PATIENCE);
             let builder = match S::OWNERSHIP {
                 Ownership::Shared => builder,
-                _ => builder.history(FALSE_POSITIVE_RATE, WINDOWS * plan.live.max(1)),
+                _ => builder.history(HistoryOptions {
+                    ids: WINDOWS * plan.live.max(1),
+                    false_positive_rate: FALSE_POSITIVE_RATE,
+                }),
             };
             let dedup = builder.build().await?;
             // The store is empty, and this lets the history know that.

@@ -2,7 +2,7 @@
 
 use super::ticks::{Served, ticks};
 use crate::tiered::batching::Client;
-use crate::tiered::engine::Standing;
+use crate::tiered::engine::OwnershipState;
 use crate::tiered::observe::RequestKind;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,8 +10,8 @@ use tokio::time::Instant;
 
 /// Starts to remove up to `limit` records at a time, until the last handle of the engine is
 /// dropped, or the engine is shut down.
-pub(crate) fn start(client: &Arc<Client>, standing: &Arc<Standing>, period: Duration, limit: usize) {
-    client.runtime.spawn(expire(Served::of(client, standing), period, limit));
+pub(crate) fn start(client: &Arc<Client>, ownership: &Arc<OwnershipState>, period: Duration, limit: usize) {
+    client.runtime.spawn(expire(Served::of(client, ownership), period, limit));
 }
 
 async fn expire(engine: Served, period: Duration, limit: usize) {

@@ -3,7 +3,7 @@
 use super::ticks::{Served, ticks};
 use crate::engine_metrics::{EngineMetrics, SAMPLED_EVERY, sampled};
 use crate::tiered::batching::Client;
-use crate::tiered::engine::{PolicyState, Standing};
+use crate::tiered::engine::{OwnershipState, PolicyState};
 use crate::tiered::observe::Sample;
 use hapax::seam::Memory;
 use std::collections::HashMap;
@@ -13,7 +13,11 @@ use tokio::time::Instant;
 
 /// Starts to sample the engine, and the memory of each policy, under the name of the first policy
 /// that has it. It ends when the last handle of the engine is dropped.
-pub(crate) fn start(client: &Arc<Client>, standing: &Arc<Standing>, policies: &HashMap<String, Arc<PolicyState>>) {
+pub(crate) fn start(
+    client: &Arc<Client>,
+    ownership: &Arc<OwnershipState>,
+    policies: &HashMap<String, Arc<PolicyState>>,
+) {
     let mut all: Vec<_> = policies.iter().collect();
     all.sort_by_key(|(name, _)| (name.as_str() != "*", *name));
     let mut shown: Vec<(&Arc<Memory>, EngineMetrics)> = Vec::new();
@@ -23,7 +27,7 @@ pub(crate) fn start(client: &Arc<Client>, standing: &Arc<Standing>, policies: &H
         }
     }
     let memories = shown.into_iter().map(|(memory, metrics)| (Arc::downgrade(memory), metrics)).collect();
-    client.runtime.spawn(sample(Served::of(client, standing), memories));
+    client.runtime.spawn(sample(Served::of(client, ownership), memories));
 }
 
 /// Sets gauges, also those of an engine that refuses to go on.
@@ -37,7 +41,7 @@ async fn sample(engine: Served, memories: Vec<(Weak<Memory>, EngineMetrics)>) {
     for tick in 0_u64.. {
         ticks.tick().await;
         match engine.client.upgrade() {
-            Some(client) => client.caller.observer.meters.sample(&state(&client, &engine.standing)),
+            Some(client) => client.caller.observer.meters.sample(&state(&client, &engine.ownership)),
             None => return,
         }
         if tick % SAMPLED_EVERY.as_secs() == 0 {
@@ -49,13 +53,13 @@ async fn sample(engine: Served, memories: Vec<(Weak<Memory>, EngineMetrics)>) {
     }
 }
 
-fn state(client: &Client, standing: &Standing) -> Sample {
+fn state(client: &Client, ownership: &OwnershipState) -> Sample {
     Sample {
         breaker: client.nodes.worst_breaker(),
         waiting: client.nodes.len(),
         behind: client.nodes.len_behind(),
         unresolved: client.lost_attempts.len(),
-        is_warm: standing.is_warm(),
-        is_refused: standing.admit().is_err(),
+        is_warm: ownership.is_warm(),
+        is_refused: ownership.admit().is_err(),
     }
 }

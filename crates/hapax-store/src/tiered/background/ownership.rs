@@ -4,7 +4,7 @@
 use super::ticks::{Served, ticks};
 use crate::tiered::batching::Client;
 use crate::tiered::breaker::back_off;
-use crate::tiered::engine::{LEASE, OwnerLease, Ownership, Standing, only, owner_key};
+use crate::tiered::engine::{LEASE, OwnerLease, Ownership, OwnershipState, only, owner_key};
 use crate::tiered::join_all::join_all;
 use crate::tiered::observe::RequestKind;
 use crate::{ClaimRequest, Claimed, ErrorKind, Fingerprint, Held, Known, RecordKey, Scope, StoreError};
@@ -70,13 +70,13 @@ pub(crate) async fn others_answer(client: &Client) -> bool {
 
 /// Starts to renew the ownership of an engine that has claimed its store, until the last handle of
 /// the engine is dropped, or the engine is shut down.
-pub(crate) fn start(client: &Arc<Client>, standing: &Arc<Standing>) {
-    client.runtime.spawn(stay_owner(Served::of(client, standing)));
+pub(crate) fn start(client: &Arc<Client>, ownership: &Arc<OwnershipState>) {
+    client.runtime.spawn(stay_owner(Served::of(client, ownership)));
 }
 
 async fn stay_owner(engine: Served) {
-    let Served { standing, .. } = &engine;
-    let Some(lease) = standing.owner_lease() else { return };
+    let Served { ownership, .. } = &engine;
+    let Some(lease) = ownership.owner_lease() else { return };
     let mut renewed = lease.asked_at;
     let period = LEASE / 5;
     let mut ticks = ticks(renewed + period, period);
@@ -85,7 +85,7 @@ async fn stay_owner(engine: Served) {
         let Ok(tick) = timeout_at(lease_end, engine.at_next(&mut ticks)).await else {
             // The ownership is unknown; from now on, another engine may be the owner.
             let client = engine.client.upgrade();
-            return client.iter().for_each(|client| lost(client, standing, "it could not be renewed in time"));
+            return client.iter().for_each(|client| lost(client, ownership, "it could not be renewed in time"));
         };
         let Some(client) = tick else { return };
         let (begun, caller) = (Instant::now(), &client.caller);
@@ -94,23 +94,23 @@ async fn stay_owner(engine: Served) {
                 renewed = begun;
                 lease.renewed(begun);
             }
-            Ok(Ok(Held::Lost)) => lost(&client, standing, "another engine may have taken it over"),
+            Ok(Ok(Held::Lost)) => lost(&client, ownership, "another engine may have taken it over"),
             // The next tick or the end of the lease comes first.
             Ok(Err(_)) | Err(_) => {}
         }
     }
 }
 
-fn lost(client: &Client, standing: &Standing, why: &str) {
+fn lost(client: &Client, ownership: &OwnershipState, why: &str) {
     let what = format!("this engine is no longer the owner of the store: {why}. Build another one");
-    standing.refuse(StoreError::new(ErrorKind::Conflict, client.caller.store.backend(), what));
+    ownership.refuse(StoreError::new(ErrorKind::Conflict, client.caller.store.backend(), what));
     client.caller.observer.lost(why);
 }
 
 /// Starts to ask for the owner of the store until there is an answer, for a shared engine that was
 /// started without one.
-pub(crate) fn find_owner(client: &Arc<Client>, standing: &Arc<Standing>) {
-    let engine = Served::of(client, standing);
+pub(crate) fn find_owner(client: &Arc<Client>, ownership: &Arc<OwnershipState>) {
+    let engine = Served::of(client, ownership);
     client.runtime.spawn(async move {
         for tries in 0_u32.. {
             let Some(random) = engine.client.upgrade().map(|client| client.caller.random.next()) else { return };
@@ -120,7 +120,7 @@ pub(crate) fn find_owner(client: &Arc<Client>, standing: &Arc<Standing>) {
                 Ok(()) => return client.caller.owner_is_known(),
                 Err(error) if error.kind().is_transient() => {}
                 // Another engine has claimed the store for itself.
-                Err(error) => return engine.standing.refuse(error),
+                Err(error) => return engine.ownership.refuse(error),
             }
         }
     });

@@ -6,7 +6,7 @@ use super::batchers::Batched;
 use super::call::call;
 use super::client::Client;
 use super::nodes::{OfNode, in_order};
-use super::pending::{Pending, send};
+use super::pending_request::{Pending, send};
 use crate::StoreError;
 use crate::tiered::join_all::join_all;
 use crate::tiered::one_or_many::OneOrMany;

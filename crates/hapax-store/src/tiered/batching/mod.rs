@@ -21,7 +21,7 @@ mod nodes;
 mod of_claims;
 mod of_ids;
 mod operation;
-mod pending;
+mod pending_request;
 mod writer;
 
 pub(super) use answers::ended;

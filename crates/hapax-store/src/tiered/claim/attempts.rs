@@ -33,10 +33,10 @@ impl Engine {
         options: &TieredClaimOptions,
     ) -> Result<Result<Attempt, StoreError>, Name> {
         let lease = options.lease.map_or(Ok(()), |lease| times::check("lease", lease));
-        if let Err(error) = self.standing().admit().and(lease).and_then(|()| self.check_retention(options)) {
+        if let Err(error) = self.ownership().admit().and(lease).and_then(|()| self.check_retention(options)) {
             return Ok(Err(error));
         }
-        let answer = if self.standing().is_exclusive && self.is_new(name.1) {
+        let answer = if self.ownership().is_exclusive && self.is_new(name.1) {
             Some(self.claim_here(name.1, options))
         } else {
             self.known(name.1, options)
@@ -49,7 +49,7 @@ impl Engine {
 
     fn check_retention(&self, options: &TieredClaimOptions) -> Result<(), StoreError> {
         let Some(retention) = options.retention else { return Ok(()) };
-        let max = if self.standing().is_exclusive { self.policy.retention } else { HUNDRED_YEARS };
+        let max = if self.ownership().is_exclusive { self.policy.retention } else { HUNDRED_YEARS };
         let is_valid = !retention.is_zero() && retention <= max;
         option::check("hapax", is_valid, "retention of a claim", &retention, &format!("up to {max:?}, not none"))
     }
@@ -57,7 +57,7 @@ impl Engine {
     /// Claims an id that memory does not know, in the store.
     pub(crate) fn claim(&self, name: Name, options: TieredClaimOptions) -> Answering<'_, Result<Attempt, StoreError>> {
         Box::pin(async move {
-            let answer = if self.standing().is_exclusive {
+            let answer = if self.ownership().is_exclusive {
                 self.answer_exclusive(&name, &options).await
             } else {
                 self.answer_shared(&name, &options).await
@@ -104,11 +104,11 @@ impl Engine {
 
     pub(super) fn claim_named(&self, names: Vec<Name>) -> Answering<'_, Vec<Result<Attempt, StoreError>>> {
         Box::pin(async move {
-            if let Err(error) = self.standing().admit() {
+            if let Err(error) = self.ownership().admit() {
                 return names.iter().map(|_| Err(error.clone())).collect();
             }
             let options = TieredClaimOptions::new();
-            let answers = if self.standing().is_exclusive {
+            let answers = if self.ownership().is_exclusive {
                 self.answers_exclusive(&names, &options).await
             } else {
                 self.answers_shared(&names, &options).await
@@ -168,7 +168,7 @@ impl Engine {
 
     /// Returns true if the history is certain that the id is not completed.
     fn is_new(&self, id: Digest) -> bool {
-        self.standing().is_warm() && self.policy.memory.is_new(id)
+        self.ownership().is_warm() && self.policy.memory.is_new(id)
     }
 
     /// Claims an id that the store does not know.

@@ -6,7 +6,7 @@ use super::options::Done;
 #[cfg(doc)]
 use super::options::TieredClaimOptions;
 use crate::Store;
-use crate::tiered::engine::Note;
+use crate::tiered::engine::SideRecord;
 use hapax::Token;
 use std::fmt;
 use std::future::{pending, poll_fn};
@@ -186,7 +186,7 @@ impl<S: Store> TieredClaim<S> {
     /// Returns the note that is stored beside the id for its successive holders, or `None` if the
     /// claim is not verified.
     #[doc(hidden)]
-    pub fn note(&self) -> Option<Note> {
+    pub fn note(&self) -> Option<SideRecord> {
         self.holder.note()
     }
 

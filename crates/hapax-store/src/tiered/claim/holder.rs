@@ -7,7 +7,7 @@ use super::releasing::Releasing;
 use crate::back_off::jittered;
 use crate::dyn_store::Answering;
 use crate::tiered::batching::{Client, Completions, Failures, Records, Releases, Renewals};
-use crate::tiered::engine::{Engine, Name, Note, PolicyState};
+use crate::tiered::engine::{Engine, Name, PolicyState, SideRecord};
 use crate::tiered::observe::End;
 use crate::{ClaimFailure, Completion, Fingerprint, Held, Hold, Record, RecordKey, Renewal, StoreError, times};
 use hapax::seam::Digest;
@@ -113,8 +113,8 @@ impl Holder {
     }
 
     /// Returns the note that is stored beside the id for its successive holders.
-    pub(super) fn note(&self) -> Option<Note> {
-        self.is_verified().then(|| Note::new(&self.client, &self.policy, &self.key))
+    pub(super) fn note(&self) -> Option<SideRecord> {
+        self.is_verified().then(|| SideRecord::new(&self.client, &self.policy, &self.key))
     }
 
     /// Completes the claim, with tries for as long as one lease; see [`Patience`].

@@ -1,6 +1,6 @@
 //! The configuration of an asynchronous engine.
 
-use super::options::Options;
+use super::options::{HistoryOptions, Options};
 use crate::dyn_store::Erased;
 use crate::tiered::breaker::BreakerOptions;
 use crate::tiered::dedup::TieredDedup;
@@ -13,8 +13,7 @@ use std::time::Duration;
 /// A builder of a [`TieredDedup`].
 ///
 /// ```
-/// use hapax_store::{Ownership, TieredDedup};
-/// use hapax_store::InMemoryStore;
+/// use hapax_store::{HistoryOptions, InMemoryStore, Ownership, TieredDedup};
 /// use std::time::Duration;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
@@ -22,7 +21,7 @@ use std::time::Duration;
 ///     .ownership(Ownership::Exclusive)
 ///     .window(Duration::from_secs(600))
 ///     .retention(Duration::from_secs(7 * 24 * 3600))
-///     .history(1e-4, 50_000)
+///     .history(HistoryOptions { ids: 50_000, false_positive_rate: 1e-4 })
 ///     .build()
 ///     .await?;
 /// # Ok::<(), hapax_store::StoreError>(())
@@ -85,12 +84,11 @@ impl<S: Store> TieredBuilder<S> {
         self
     }
 
-    /// Adds a Bloom filter over the ids that the store remembers, of up to `ids` ids within the
-    /// retention. An id that the filter does not know is new and need not be looked up; a fraction
-    /// of `false_positive_rate` of the new ids is looked up nevertheless. Only for an exclusive
-    /// engine. Default: none, so that every id that the window does not know is looked up.
-    pub fn history(mut self, false_positive_rate: f64, ids: usize) -> Self {
-        self.options.history = Some((false_positive_rate, ids));
+    /// Adds a Bloom filter over the ids that the store remembers. An id that the filter does not
+    /// know is new and need not be looked up. Only for an exclusive engine. Default: none, so that
+    /// every id that the window does not know is looked up.
+    pub fn history(mut self, history: HistoryOptions) -> Self {
+        self.options.history = Some(history);
         self
     }
 

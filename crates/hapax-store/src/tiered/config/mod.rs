@@ -4,3 +4,4 @@ mod builder;
 mod options;
 
 pub use builder::TieredBuilder;
+pub use options::HistoryOptions;

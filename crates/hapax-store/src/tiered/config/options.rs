@@ -4,7 +4,7 @@ use crate::dyn_store::{Answering, Erased};
 use crate::tiered::background::{expiry, ownership, taking_back};
 use crate::tiered::batching::{Caller, Client, NodeOptions, Nodes, QueueOptions};
 use crate::tiered::breaker::BreakerOptions;
-use crate::tiered::engine::{EVERYWHERE, Engine, Ownership, Policy, PolicyState, Standing};
+use crate::tiered::engine::{EVERYWHERE, Engine, Ownership, OwnershipState, Policy, PolicyState};
 use crate::tiered::lost_answers::{LostMarks, Pace};
 use crate::tiered::observe::Verdicts;
 use crate::tiered::random::Random;
@@ -24,6 +24,16 @@ const LEASE_MIN: Duration = Duration::from_millis(1);
 /// second or two carries out what was given up long before, if time-outs are short.
 const IN_DOUBT_MIN: Duration = Duration::from_secs(5);
 
+/// The size of a filter over the ids that a store remembers; see
+/// [`TieredBuilder::history`](super::TieredBuilder::history).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HistoryOptions {
+    /// The most ids that are completed within the retention: what it has room for.
+    pub ids: usize,
+    /// The share of new ids that are looked up nevertheless: above 0, below 1.
+    pub false_positive_rate: f64,
+}
+
 /// The options that [`TieredBuilder`](super::TieredBuilder) configures.
 pub(super) struct Options {
     pub(super) ownership: Ownership,
@@ -31,7 +41,7 @@ pub(super) struct Options {
     pub(super) capacity: usize,
     pub(super) max_memory_bytes: Option<usize>,
     pub(super) retention: Duration,
-    pub(super) history: Option<(f64, usize)>,
+    pub(super) history: Option<HistoryOptions>,
     pub(super) lease: Duration,
     pub(super) policies: Vec<(String, Policy)>,
     pub(super) clock: Option<Arc<dyn Clock>>,
@@ -82,9 +92,9 @@ impl Options {
     async fn build_over(self, store: Arc<dyn Erased>) -> Result<Engine, StoreError> {
         self.validate()?;
         let key = self.key.or_random().map_err(unbuilt)?;
-        let standing = Arc::new(Standing::new(self.is_exclusive(), store.backend()));
+        let ownership = Arc::new(OwnershipState::new(self.is_exclusive(), store.backend()));
         let in_doubt = self.in_doubt(&*store);
-        let policies = self.policies(key, &standing, in_doubt)?;
+        let policies = self.policies(key, &ownership, in_doubt)?;
         let seed = self.attempt_seed.unwrap_or_else(random::any);
         let random = Arc::new(Random::new(seed));
         let nodes = Nodes::new(Arc::clone(&store), self.node_options(store.limits()));
@@ -92,18 +102,18 @@ impl Options {
         let pace = Pace::new(in_doubt, caller.patience());
         let (lost_marks, some_lost) = LostMarks::new(random::mix(!seed), random, self.timeout, in_doubt, pace);
         let client = Arc::new(Client::new(caller, nodes, lost_marks, self.max_waiting));
-        self.settle_ownership(&client, &standing, &policies).await?;
+        self.settle_ownership(&client, &ownership, &policies).await?;
         if let Some(policy) = policies.get(EVERYWHERE) {
             taking_back::start(&client, Arc::clone(&policy.memory), some_lost);
         }
-        if standing.owner_lease().is_some() {
-            ownership::start(&client, &standing);
+        if ownership.owner_lease().is_some() {
+            ownership::start(&client, &ownership);
         }
         if let Some((every, limit)) = self.expiry {
-            expiry::start(&client, &standing, every, limit);
+            expiry::start(&client, &ownership, every, limit);
         }
         #[cfg(feature = "metrics")]
-        crate::tiered::background::gauges::start(&client, &standing, &policies);
+        crate::tiered::background::gauges::start(&client, &ownership, &policies);
         Engine::new(client, Arc::new(policies), &self.scope)
     }
 
@@ -112,21 +122,21 @@ impl Options {
     async fn settle_ownership(
         &self,
         client: &Arc<Client>,
-        standing: &Arc<Standing>,
+        ownership: &Arc<OwnershipState>,
         policies: &Policies,
     ) -> Result<(), StoreError> {
         let claimed = ownership::claim(client, &self.ownership);
         match client.caller.patiently(claimed).await {
-            Ok(Some(lease)) => standing.own(lease),
+            Ok(Some(lease)) => ownership.own(lease),
             Ok(None) => {}
             // A failed part of the store must not keep engines from the rest of it.
             Err(error) if self.may_begin_without(&error) && ownership::others_answer(client).await => {
-                ownership::find_owner(client, standing);
+                ownership::find_owner(client, ownership);
             }
             // The store does not answer, and messages are admitted then: until it does.
             Err(error) if self.may_begin_without(&error) && policies.values().any(|policy| policy.admits()) => {
                 client.caller.await_owner();
-                ownership::find_owner(client, standing);
+                ownership::find_owner(client, ownership);
             }
             Err(error) if error.kind().is_transient() && self.is_exclusive() => {
                 let unowned = "an exclusive engine does not start before it owns the store, whatever its policy is to \
@@ -198,7 +208,12 @@ impl Options {
     }
 
     /// Returns the state of each policy; that of all other scopes has no name.
-    fn policies(&self, key: DigestKey, standing: &Arc<Standing>, in_doubt: Duration) -> Result<Policies, StoreError> {
+    fn policies(
+        &self,
+        key: DigestKey,
+        ownership: &Arc<OwnershipState>,
+        in_doubt: Duration,
+    ) -> Result<Policies, StoreError> {
         let everywhere = self.policies.iter().rfind(|(name, _)| name == EVERYWHERE);
         let everywhere = everywhere.map_or_else(Policy::new, |(_, policy)| policy.clone());
         let policy = |policy: &Policy| {
@@ -236,7 +251,7 @@ impl Options {
             };
             memories.insert(window, Arc::clone(&memory));
             let state = PolicyState {
-                standing: Arc::clone(standing),
+                ownership: Arc::clone(ownership),
                 memory,
                 retention,
                 lease,
@@ -259,7 +274,7 @@ impl Options {
         if let Some(bytes) = self.max_memory_bytes {
             builder = builder.max_memory_bytes(bytes);
         }
-        if let Some((false_positive_rate, ids)) = self.history {
+        if let Some(HistoryOptions { ids, false_positive_rate }) = self.history {
             // What it guesses, the store confirms.
             let unconfirmed = Unconfirmed::Duplicate;
             builder = builder.history(History { horizon: retention, ids, false_positive_rate, unconfirmed });

@@ -4,9 +4,9 @@
 //! A call of the store is a future behind a pointer for the same reason, one allocation for a round
 //! trip. An answer from memory is not.
 
-use super::note::{self, Note};
+use super::ownership_state::OwnershipState;
 use super::policy::{EVERYWHERE, PolicyState};
-use super::standing::Standing;
+use super::side_record::{self, SideRecord};
 use super::stats::TieredStats;
 use crate::attempt_count::AttemptCount;
 use crate::dyn_store::Answering;
@@ -53,8 +53,8 @@ impl Engine {
     }
 
     #[inline]
-    pub(crate) fn standing(&self) -> &Standing {
-        &self.policy.standing
+    pub(crate) fn ownership(&self) -> &OwnershipState {
+        &self.policy.ownership
     }
 
     pub(crate) fn with_scope(&self, scope: &str) -> Result<Self, StoreError> {
@@ -76,14 +76,14 @@ impl Engine {
     }
 
     pub(crate) fn stats(&self) -> TieredStats {
-        TieredStats::of(&self.client, self.standing(), self.policies.values())
+        TieredStats::of(&self.client, self.ownership(), self.policies.values())
     }
 
     pub(crate) fn forget(&self, (key, id): Name) -> Answering<'_, Result<bool, StoreError>> {
         Box::pin(async move {
-            self.standing().admit()?;
+            self.ownership().admit()?;
             self.client.settle(self.client.nodes.node(&key)).await?;
-            let noted = note::key_of(&key);
+            let noted = side_record::key_of(&key);
             let note = (noted.clone(), digest_of(&self.policy.memory, &noted));
             let mut answers = self.client.ask::<Forgets>(&self.policy.memory, vec![(key, id), note]).await.into_iter();
             // After the store, since memory may have learned of it in between.
@@ -95,7 +95,7 @@ impl Engine {
 
     pub(crate) fn redrive(&self, (key, _): Name) -> Answering<'_, Result<bool, StoreError>> {
         Box::pin(async move {
-            let note = Note::new(&self.client, &self.policy, &key);
+            let note = SideRecord::new(&self.client, &self.policy, &key);
             let waits = AttemptCount::decode(note.read().await?).waits_aside();
             if waits {
                 note.forgotten().await?;
@@ -121,7 +121,7 @@ impl Engine {
         let caller = &self.client.caller;
         let (mut ids, mut cursor) = (0, None);
         loop {
-            self.standing().admit()?;
+            self.ownership().admit()?;
             let call = caller.observer.begin(RequestKind::Scan, PAGE);
             let page = caller.patiently(call.under_way(caller.store.scan(cursor.as_ref(), PAGE))).await;
             call.ended(page.as_ref().err().map(StoreError::kind));
@@ -149,7 +149,7 @@ impl Engine {
             caller.observer.meters.warmed(ids - before);
             cursor = page.next;
             if cursor.is_none() {
-                self.standing().warm();
+                self.ownership().warm();
                 caller.observer.warm(ids);
                 return Ok(ids);
             }
@@ -180,7 +180,7 @@ impl Engine {
         times::check_or_none("deadline", deadline)?;
         let until = Instant::now() + deadline;
         let shut = StoreError::new(ErrorKind::Unavailable, "hapax", "the engine was shut down");
-        self.standing().refuse(shut);
+        self.ownership().refuse(shut);
         // Marks that no caller was told of are taken back first, while the batchers are open.
         while self.client.lost_marks.lock().open() > 0 && Instant::now() < until {
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -208,7 +208,7 @@ impl Engine {
             }
         }
         self.client.nodes.iter().for_each(|node| node.write_behind.close());
-        if let Some(lease) = self.standing().owner_lease() {
+        if let Some(lease) = self.ownership().owner_lease() {
             let released = tokio::time::timeout_at(
                 until.max(Instant::now() + self.client.caller.timeout),
                 lease.release(&*self.client.caller.store),

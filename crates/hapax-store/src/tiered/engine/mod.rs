@@ -3,19 +3,19 @@
 
 #[expect(clippy::module_inception, reason = "the folder is about it")]
 mod engine;
-mod note;
 mod owner_lease;
+mod ownership_state;
 mod policy;
-mod standing;
+mod side_record;
 mod stats;
 
 pub(super) use engine::Engine;
 pub use engine::Name;
-pub use note::{Note, key_of as note_key};
 pub(super) use owner_lease::{LEASE, OwnerLease, only, owner_key};
+pub use ownership_state::Ownership;
+pub(super) use ownership_state::OwnershipState;
 pub(crate) use policy::EVERYWHERE;
 pub(super) use policy::PolicyState;
 pub use policy::{OnStoreError, Policy};
-pub use standing::Ownership;
-pub(super) use standing::Standing;
+pub use side_record::{SideRecord, key_of as side_record_key};
 pub use stats::{NodeStats, ScopeStats, TieredStats};

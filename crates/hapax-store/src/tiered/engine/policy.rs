@@ -1,6 +1,6 @@
 //! The options of a scope, and the state that scopes with the same options share.
 
-use super::standing::Standing;
+use super::ownership_state::OwnershipState;
 use crate::tiered::observe::Verdicts;
 use hapax::seam::Memory;
 use std::sync::Arc;
@@ -85,7 +85,7 @@ impl Policy {
 /// The state that the scopes of one policy share.
 pub(crate) struct PolicyState {
     /// The engine's, which all policies share.
-    pub(crate) standing: Arc<Standing>,
+    pub(crate) ownership: Arc<OwnershipState>,
     pub(crate) memory: Arc<Memory>,
     pub(crate) retention: Duration,
     pub(crate) lease: Duration,

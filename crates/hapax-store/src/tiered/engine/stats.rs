@@ -1,7 +1,7 @@
 //! Counts of an asynchronous engine.
 
+use super::ownership_state::OwnershipState;
 use super::policy::PolicyState;
-use super::standing::Standing;
 use crate::tiered::batching::{Client, Node};
 use crate::tiered::breaker::BreakerState;
 use hapax::{Outcome, Tier};
@@ -112,7 +112,7 @@ impl ScopeStats {
 impl TieredStats {
     pub(crate) fn of<'p>(
         client: &Client,
-        standing: &Standing,
+        ownership: &OwnershipState,
         policies: impl Iterator<Item = &'p Arc<PolicyState>>,
     ) -> Self {
         let (mut decided, mut memories, mut memory_bytes) = (ScopeStats::default(), Vec::new(), 0);
@@ -138,7 +138,7 @@ impl TieredStats {
             waiting: client.nodes.len(),
             behind: client.nodes.len_behind(),
             unresolved: client.lost_attempts.len(),
-            is_warm: standing.is_warm(),
+            is_warm: ownership.is_warm(),
             memory_bytes,
         }
     }

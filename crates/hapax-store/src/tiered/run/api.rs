@@ -6,7 +6,7 @@ use super::outcome;
 use super::rules::{Rule, obeys};
 use crate::tiered::claim::{ClaimError, Done, TieredAttempt, TieredClaim};
 use crate::tiered::dedup::TieredDedup;
-use crate::{Store, outlives};
+use crate::{Store, detached};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt::Display;
@@ -151,7 +151,7 @@ impl<S: Store> TieredDedup<S> {
         let storing = async move { complete(claim, record).await.and(refused) };
         #[cfg(feature = "tracing")]
         let storing = tracing::Instrument::in_current_span(storing);
-        outlives::to_its_end(storing, self.engine.client.runtime.clone()).await
+        detached::to_its_end(storing, self.engine.client.runtime.clone()).await
     }
 }
 

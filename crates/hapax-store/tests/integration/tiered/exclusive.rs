@@ -71,8 +71,14 @@ async fn what_could_not_be_written_is_written_later_and_flush_says_so() {
 #[tokio::test(start_paused = true)]
 async fn what_is_behind_is_bounded() {
     let world = World::new();
-    let engine =
-        world.engine().ownership(Ownership::Exclusive).history(1e-6, 100_000).max_waiting(7).build().await.unwrap();
+    let engine = world
+        .engine()
+        .ownership(Ownership::Exclusive)
+        .history(HistoryOptions { ids: 100_000, false_positive_rate: 1e-6 })
+        .max_waiting(7)
+        .build()
+        .await
+        .unwrap();
     engine.warm().await.unwrap();
     world.store.always(Fault::Fails(ErrorKind::Unavailable));
     for i in 0..112 {
@@ -99,7 +105,13 @@ async fn until_it_is_warm_every_miss_is_asked() {
         engine.claim("claimed").await.unwrap().claimed().unwrap().complete().await.unwrap();
         engine.shutdown(WINDOW).await.unwrap();
     }
-    let engine = world.engine().ownership(Ownership::Exclusive).history(1e-6, 100_000).build().await.unwrap();
+    let engine = world
+        .engine()
+        .ownership(Ownership::Exclusive)
+        .history(HistoryOptions { ids: 100_000, false_positive_rate: 1e-6 })
+        .build()
+        .await
+        .unwrap();
     assert!(!engine.stats().is_warm);
     let requests = world.store.requests();
     assert!(!is_fresh(&engine, "old").await);
@@ -124,7 +136,13 @@ async fn no_answer_is_wrong_while_it_warms() {
         assert!(engine.check_batch(ids).await.into_iter().all(|it| it.unwrap().is_fresh()));
         engine.shutdown(WINDOW).await.unwrap();
     }
-    let engine = world.engine().ownership(Ownership::Exclusive).history(1e-3, 200_000).build().await.unwrap();
+    let engine = world
+        .engine()
+        .ownership(Ownership::Exclusive)
+        .history(HistoryOptions { ids: 200_000, false_positive_rate: 1e-3 })
+        .build()
+        .await
+        .unwrap();
     world.store.always(Fault::Delays(Duration::from_millis(10)));
     let warms = tokio::spawn({
         let engine = engine.clone();
@@ -152,7 +170,7 @@ async fn what_is_evicted_before_it_is_durable_is_a_duplicate_all_the_same() {
         .ownership(Ownership::Exclusive)
         .capacity(1)
         .max_memory_bytes(64 << 10)
-        .history(1e-3, 100_000)
+        .history(HistoryOptions { ids: 100_000, false_positive_rate: 1e-3 })
         .build()
         .await
         .unwrap();
@@ -171,7 +189,13 @@ async fn what_is_evicted_before_it_is_durable_is_a_duplicate_all_the_same() {
 async fn the_history_sees_no_shadow_of_false_positives() {
     let world = World::new();
     // The rate is so bad that every other new id is asked about.
-    let engine = world.engine().ownership(Ownership::Exclusive).history(0.5, 2_000).build().await.unwrap();
+    let engine = world
+        .engine()
+        .ownership(Ownership::Exclusive)
+        .history(HistoryOptions { ids: 2_000, false_positive_rate: 0.5 })
+        .build()
+        .await
+        .unwrap();
     engine.warm().await.unwrap();
     let ids: Vec<String> = (0..3_000).map(|i| format!("{i}")).collect();
     for chunk in ids.chunks(100) {
@@ -249,7 +273,11 @@ async fn shutdown_writes_what_is_left_or_says_what_is_not() {
 async fn an_owner_that_cannot_renew_stops_when_its_lease_ends_however_long_calls_may_take() {
     for timeout in [1, 4, 10, 60].map(Duration::from_secs) {
         let world = World::new();
-        let engine = world.engine().ownership(Ownership::Exclusive).history(1e-6, 100_000).timeout(timeout);
+        let engine = world
+            .engine()
+            .ownership(Ownership::Exclusive)
+            .history(HistoryOptions { ids: 100_000, false_positive_rate: 1e-6 })
+            .timeout(timeout);
         let engine = engine.build().await.unwrap();
         engine.warm().await.unwrap();
         assert!(is_fresh(&engine, "a").await);
@@ -265,7 +293,13 @@ async fn an_owner_that_cannot_renew_stops_when_its_lease_ends_however_long_calls
 #[tokio::test]
 async fn claims_of_a_batch_are_asked_about_together() {
     let world = World::new();
-    let engine = world.engine().ownership(Ownership::Exclusive).history(1e-6, 100_000).build().await.unwrap();
+    let engine = world
+        .engine()
+        .ownership(Ownership::Exclusive)
+        .history(HistoryOptions { ids: 100_000, false_positive_rate: 1e-6 })
+        .build()
+        .await
+        .unwrap();
     engine.claim("done").await.unwrap().claimed().unwrap().complete().await.unwrap();
     let other = engine.claim("taken").await.unwrap().claimed().unwrap();
     let (calls, requests) = (world.store.calls(), world.store.requests());

@@ -23,7 +23,7 @@ mod shared;
 mod standing_still;
 use testkit::world;
 
-use hapax_store::{TieredBuilder, TieredDedup};
+use hapax_store::{HistoryOptions, TieredBuilder, TieredDedup};
 use std::sync::Arc;
 use std::time::Duration;
 use world::*;
@@ -46,7 +46,7 @@ impl Engines for World {
         let engine = self
             .engine()
             .ownership(hapax_store::Ownership::ExclusiveAs("test".into()))
-            .history(1e-6, 100_000)
+            .history(HistoryOptions { ids: 100_000, false_positive_rate: 1e-6 })
             .build()
             .await
             .unwrap();

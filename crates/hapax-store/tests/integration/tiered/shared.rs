@@ -112,12 +112,18 @@ async fn options_that_cannot_be_are_refused() {
         (world.engine().circuit_breaker(0, WINDOW), "circuit_breaker"),
         (world.engine().max_waiting(0), "max_waiting"),
         (world.engine().expiry((Duration::ZERO, 1)), "expiry"),
-        (world.engine().history(1e-6, 1_000), "history"),
+        (world.engine().history(HistoryOptions { ids: 1_000, false_positive_rate: 1e-6 }), "history"),
         (world.engine().scope("a\nb"), "scope"),
         (world.engine().policy("a\nb", hapax_store::Policy::new()), "scope"),
         (world.engine().policy("a", hapax_store::Policy::new().lease(Duration::ZERO)), "lease"),
         (world.engine().policy("a", hapax_store::Policy::new().window(2 * RETENTION)), "retention"),
-        (world.engine().ownership(Ownership::Exclusive).history(7.7, 1_000), "false_positive_rate"),
+        (
+            world
+                .engine()
+                .ownership(Ownership::Exclusive)
+                .history(HistoryOptions { ids: 1_000, false_positive_rate: 7.7 }),
+            "false_positive_rate",
+        ),
     ] {
         let error = refused(engine).await;
         assert_eq!(error.kind(), ErrorKind::Misconfigured);

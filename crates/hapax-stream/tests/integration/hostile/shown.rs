@@ -6,7 +6,7 @@ use super::{CURRENT, Deliver, Died, Place, Store, TokioClock, Trouble};
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
 use hapax::{Dedup, JournalOptions};
-use hapax_store::{Ownership, TieredBuilder};
+use hapax_store::{HistoryOptions, Ownership, TieredBuilder};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::time::Duration;
@@ -246,7 +246,7 @@ pub fn batch_of_an_owner(place: Place) -> Started {
     async move {
         place.store.be_private(); // as fjall's
         let builder = engine(&place).scope(place.service).ownership(Ownership::Exclusive);
-        let dedup = builder.history(1e-3, 1_000).build().await?;
+        let dedup = builder.history(HistoryOptions { ids: 1_000, false_positive_rate: 1e-3 }).build().await?;
         dedup.warm().await?;
         Ok(batches(place, dedup))
     }

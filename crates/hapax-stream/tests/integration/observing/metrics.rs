@@ -3,7 +3,7 @@
 use super::log_consumers::{Silent, log_consumer, long_memory};
 use super::*;
 use ::metrics::{SharedString, Unit};
-use hapax_store::{ErrorKind, OnStoreError, Ownership, Policy, TieredAttempt, TieredClaimOptions};
+use hapax_store::{ErrorKind, HistoryOptions, OnStoreError, Ownership, Policy, TieredAttempt, TieredClaimOptions};
 use hapax_stream::{Consumer, Delivery};
 use hapax_testing::store::Fault;
 use metrics_util::MetricKind;
@@ -84,7 +84,9 @@ pub fn recorded(work: impl AsyncFnOnce(&World, &Snapshotter)) {
 #[test]
 fn what_is_emitted_is_documented_and_the_other_way_round() {
     recorded(async |world, snapshotter| {
-        let engine = engine(world).ownership(Ownership::Exclusive).history(1e-3, 10_000);
+        let engine = engine(world)
+            .ownership(Ownership::Exclusive)
+            .history(HistoryOptions { ids: 10_000, false_positive_rate: 1e-3 });
         let engine = engine.policy("short", Policy::new().window(WINDOW / 2)).build().await.unwrap();
         let _ = engine.check("a").await.unwrap();
         let consumer = Consumer::builder("orders", engine.clone(), |message: &String| Some(message.clone())).build();
@@ -243,7 +245,10 @@ fn what_goes_wrong_is_counted() {
 fn gauges_show_what_is_so() {
     recorded(async |world, snapshotter| {
         let second = Duration::from_millis(1_100);
-        let engine = engine(world).ownership(Ownership::Exclusive).history(1e-3, 10_000).expiry((3 * second, 100));
+        let engine = engine(world)
+            .ownership(Ownership::Exclusive)
+            .history(HistoryOptions { ids: 10_000, false_positive_rate: 1e-3 })
+            .expiry((3 * second, 100));
         let engine = engine.build().await.unwrap();
         // A snapshot leaves nothing behind, so there is one at a time, after a new sample.
         let after = async |time| {

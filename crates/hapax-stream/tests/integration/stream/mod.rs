@@ -22,7 +22,7 @@ mod streams;
 mod visibility;
 
 use hapax::{Clock, Timestamp};
-use hapax_store::{InMemoryStore, TieredBuilder, TieredDedup};
+use hapax_store::{HistoryOptions, InMemoryStore, TieredBuilder, TieredDedup};
 use hapax_stream::{Consumer, ConsumerBuilder};
 use hapax_testing::store::FaultyStore;
 use std::sync::Arc;
@@ -74,7 +74,10 @@ impl World {
     }
 
     async fn exclusive(&self) -> Engine {
-        let engine = self.engine().ownership(hapax_store::Ownership::ExclusiveAs("test".into())).history(1e-6, 100_000);
+        let engine = self
+            .engine()
+            .ownership(hapax_store::Ownership::ExclusiveAs("test".into()))
+            .history(HistoryOptions { ids: 100_000, false_positive_rate: 1e-6 });
         let engine = engine.build().await.unwrap();
         engine.warm().await.unwrap();
         engine

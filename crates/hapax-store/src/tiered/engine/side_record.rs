@@ -1,5 +1,5 @@
-//! Notes: a few bytes that the library keeps in the store beside an id, for the holder of its
-//! claim. No user's id is a note, and no note is an id.
+//! Side records: a few bytes that the library keeps in the store beside an id, for the holder of its
+//! claim. No id of a user names one.
 
 use super::policy::PolicyState;
 use crate::tiered::batching::{Client, Forgets, LookUps, Records};
@@ -20,22 +20,22 @@ pub fn key_of(key: &RecordKey) -> RecordKey {
 /// The note of an id. It is read and written by the holder of the id's claim, so no other process
 /// writes it meanwhile.
 #[derive(Clone)]
-pub struct Note {
+pub struct SideRecord {
     client: Arc<Client>,
     policy: Arc<PolicyState>,
     name: (RecordKey, Digest),
 }
 
-impl Note {
+impl SideRecord {
     pub(crate) fn new(client: &Arc<Client>, policy: &Arc<PolicyState>, key: &RecordKey) -> Self {
         let noted = key_of(key);
         let id = digest_of(&policy.memory, &noted);
-        Note { client: Arc::clone(client), policy: Arc::clone(policy), name: (noted, id) }
+        SideRecord { client: Arc::clone(client), policy: Arc::clone(policy), name: (noted, id) }
     }
 
     /// Returns the written text, if there is one that has not expired.
     pub async fn read(&self) -> Result<Option<Vec<u8>>, StoreError> {
-        self.policy.standing.admit()?;
+        self.policy.ownership.admit()?;
         let (key, id) = self.name.clone();
         Ok(match self.client.ask_one::<LookUps>(&self.policy.memory, key, id).await? {
             Known::Completed(completed) => completed.result,
@@ -46,7 +46,7 @@ impl Note {
     /// Writes the note anew, for as long as the store keeps completed ids, and for `at_least` at
     /// least.
     pub async fn write(&self, text: Vec<u8>, at_least: Duration) -> Result<(), StoreError> {
-        self.policy.standing.admit()?;
+        self.policy.ownership.admit()?;
         let ((key, id), retention) = (self.name.clone(), self.policy.retention.max(at_least));
         let record = Record { key, retention, fingerprint: None, result: Some(text) };
         self.client.ask_one::<Records>(&self.policy.memory, record, id).await
@@ -58,7 +58,7 @@ impl Note {
     }
 
     /// Forgets notes of one engine. Those that the store cannot forget now expire.
-    pub async fn forget(notes: Vec<Note>) {
+    pub async fn forget(notes: Vec<SideRecord>) {
         let Some(first) = notes.first() else { return };
         let (client, memory) = (Arc::clone(&first.client), Arc::clone(&first.policy.memory));
         client.ask::<Forgets>(&memory, notes.into_iter().map(|note| note.name).collect()).await;

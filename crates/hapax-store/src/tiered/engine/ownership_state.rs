@@ -1,5 +1,5 @@
-//! The standing of an engine towards its store: whether it owns the store, knows all that the store
-//! knows, and may go on.
+//! How an engine stands towards its store: whether it owns the store, knows all that the store knows,
+//! and may go on.
 
 use super::owner_lease::OwnerLease;
 use crate::sync::{Mutex, Ordering, StdAtomicBool, lock};
@@ -22,8 +22,8 @@ pub enum Ownership {
     ExclusiveAs(String),
 }
 
-/// The standing, which all handles of an engine share.
-pub(crate) struct Standing {
+/// The state of the ownership, which all handles of an engine share.
+pub(crate) struct OwnershipState {
     /// True if this engine alone uses the store.
     pub(crate) is_exclusive: bool,
     backend: &'static str,
@@ -36,9 +36,9 @@ pub(crate) struct Standing {
     is_refused: StdAtomicBool,
 }
 
-impl Standing {
+impl OwnershipState {
     pub(crate) fn new(is_exclusive: bool, backend: &'static str) -> Self {
-        Standing {
+        OwnershipState {
             is_exclusive,
             backend,
             owner_lease: OnceLock::new(),
