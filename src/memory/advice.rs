@@ -1,4 +1,4 @@
-//! What Linux is told about memory that is mapped.
+//! The advice that Linux is given about memory that is mapped.
 
 use memmap2::{Advice, MmapMut, MmapRaw, UncheckedAdvice};
 use std::io;

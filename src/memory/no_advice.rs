@@ -1,4 +1,4 @@
-//! Where no advice is taken: by other systems, and by Miri, which has its own memory.
+//! Systems that take no advice about memory, and Miri, which has its own memory.
 
 use memmap2::{MmapMut, MmapRaw};
 use std::io;

@@ -1,4 +1,4 @@
-//! Where there are no modes, nothing is known of who may write.
+//! Systems without modes of files: nothing is known of who may write.
 
 use super::Access;
 use std::fs::{FileType, Metadata, OpenOptions};

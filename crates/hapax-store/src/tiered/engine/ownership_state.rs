@@ -1,5 +1,5 @@
-//! How an engine stands towards its store: whether it owns the store, knows all that the store knows,
-//! and may go on.
+//! The state of an engine towards its store: whether it owns the store, knows all that the store
+//! knows, and may go on.
 
 use super::owner_lease::OwnerLease;
 use crate::sync::{Mutex, Ordering, StdAtomicBool, lock};

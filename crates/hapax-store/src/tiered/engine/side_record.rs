@@ -1,5 +1,5 @@
-//! Side records: a few bytes that the library keeps in the store beside an id, for the holder of its
-//! claim. No id of a user names one.
+//! Side records: a few bytes that the library keeps in the store beside an id, for the holder of
+//! its claim. No id of a user names one.
 
 use super::policy::PolicyState;
 use crate::tiered::batching::{Client, Forgets, LookUps, Records};
