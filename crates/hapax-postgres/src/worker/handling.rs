@@ -1,7 +1,8 @@
 //! One run of messages, by one handler, on a connection of its own.
 //!
-//! Each message takes two transactions: one of ours counts the attempt and makes its lease a whole
-//! one; that of the handler locks the message, has the effect, and removes the message.
+//! Each message takes two transactions: one of ours counts the attempt, and renews the lease once
+//! some of it has passed; that of the handler locks the message, has the effect, and removes the
+//! message.
 //!
 //! Our limits come before the server's, which are a safety net: a server that ends a transaction
 //! takes the connection with it, and the error of the attempt.
