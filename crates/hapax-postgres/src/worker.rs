@@ -196,8 +196,8 @@ impl Worker {
         Ok(Worker { concurrency: within("concurrency", concurrency, 1..=1_000)?, ..self })
     }
 
-    /// Sets how long a handler may take. The messages of a worker that died wait for half as long
-    /// again, and at most five seconds longer.
+    /// Sets how long a handler may take. The messages of a worker that died wait for up to half as
+    /// long again, and at most five seconds longer.
     ///
     /// # Errors
     ///
