@@ -110,7 +110,7 @@ model() { # which, which tests
 }
 # Every interleaving of the protocols, judged at each completion: the same ones every time
 # (scripts/explore draws others).
-explorer() { HAPAX_EXPLORE_SEED=1 HAPAX_EXPLORE_SCENARIOS=40 model explore explore; }
+explorer() { HAPAX_EXPLORE_SEED=1 HAPAX_EXPLORE_SCENARIOS=100 model explore explore; }
 # The memory orderings, complete up to three preemptions.
 loom() { model loom models; }
 

@@ -123,6 +123,15 @@ fn a_lease_is_renewed_once_it_has_begun_to_run_out() {
                 // A key's row is locked, its message's is locked and written.
                 assert!(is_renewed || records <= 3, "{name}: {records} records");
             }
+            // A claim of a time when the clock was ahead.
+            let ahead = format!(
+                "UPDATE {{p}}_{leases} SET due_at = clock_timestamp() + interval '1 hour' WHERE name = '{name}'"
+            );
+            place.execute(&client, &ahead).await;
+            let before = due().await;
+            let sql = format!("SELECT {{p}}_outbox_begin('{name}', {key}, {position}, 77, 4e7, 29e6)");
+            place.execute(&client, &sql).await;
+            assert!(due().await < before - 3_000.0, "{name}: its lease is a whole one, not an hour");
         }
     });
 }

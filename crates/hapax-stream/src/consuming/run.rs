@@ -192,7 +192,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
         let options = &self.shared.options;
         let (stop, stopped) = tokio::sync::oneshot::channel();
         let Some(held) = self.messages.get_mut(ticket) else { return };
-        let note = claim.as_ref().and_then(TieredClaim::note);
+        let note = claim.as_ref().and_then(TieredClaim::side_record);
         let counting = match (held.sent.deliveries, note) {
             (Some(..=1), Some(note)) if held.failures == 0 => Counting::WhenFailed(note),
             (Some(_), Some(note)) => Counting::Before(note),

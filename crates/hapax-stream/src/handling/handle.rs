@@ -54,7 +54,7 @@ impl<S: Store> Dying<S> {
     /// repetition of this delivery is tried again.
     pub(crate) async fn is_put_aside(&mut self, sent: Sent, kept_for: Duration) {
         let Some(claim) = self.claim.take() else { return };
-        if let Some(note) = claim.note() {
+        if let Some(note) = claim.side_record() {
             let _ = note.write(self.count.put_aside(sent).encode(), kept_for).await;
         }
         let _ = claim.release().await;

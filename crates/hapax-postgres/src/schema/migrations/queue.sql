@@ -546,9 +546,9 @@ BEGIN
     END LOOP;
 END $$;
 
--- Counts an attempt that begins. Its lease is made a whole one, if less than _enough of it is left:
--- that moves the row in the indexes, which takes as long as all the rest. Null, if somebody else has
--- the message.
+-- Counts an attempt that begins. Its lease is made a whole one, unless at least _enough of it is left
+-- (and no more than a whole one, as after the clock was set back): that moves the row in the indexes,
+-- which takes as long as all the rest. Null, if somebody else has the message.
 CREATE OR REPLACE FUNCTION {queue_begin}(
     _name text, _key bytea, _position bigint, _token bigint, _lease float8, _enough float8
 ) RETURNS integer
@@ -563,8 +563,8 @@ DECLARE
 BEGIN
     IF _key IS NOT NULL THEN
         -- What an operator has locked is not waited for.
-        SELECT k.due_at >= _until INTO _is_long FROM {keys} k WHERE k.name = _name AND k.key = _key AND k.token = _token
-        FOR UPDATE SKIP LOCKED;
+        SELECT k.due_at BETWEEN _until AND _due INTO _is_long FROM {keys} k
+        WHERE k.name = _name AND k.key = _key AND k.token = _token FOR UPDATE SKIP LOCKED;
         IF NOT FOUND THEN
             RETURN NULL;
         END IF;
@@ -579,7 +579,7 @@ BEGIN
         RETURN NULL;
     END IF;
     UPDATE {queue} SET attempts = least(attempts, 2147483646) + 1, token = _token,
-        due_at = CASE WHEN key IS NULL THEN CASE WHEN due_at >= _until THEN due_at ELSE _due END END
+        due_at = CASE WHEN key IS NULL THEN CASE WHEN due_at BETWEEN _until AND _due THEN due_at ELSE _due END END
     WHERE position = _position RETURNING attempts INTO _attempts;
     RETURN _attempts;
 END $$;

@@ -15,7 +15,7 @@ const LOSE: &str = "DELETE FROM {p}_outbox; DELETE FROM {p}_outbox_keys; DELETE 
 const STATEMENTS: [(&str, &str); 7] = [
     (
         "done",
-        "SELECT * FROM {p}_outbox_settle('{1}', '{77}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', 0)",
+        "SELECT * FROM {p}_outbox_settle('{1}', '{77}', '{}', '{}', '{}', '{}', '{}', '{}', '{t}', ARRAY[K], '{77}', '{0}', 0)",
     ),
     (
         "failed",
@@ -34,7 +34,10 @@ const STATEMENTS: [(&str, &str); 7] = [
     ("discarded", "SELECT {p}_outbox_discard('{1}', '{77}', NULL::text, NULL::float8, 10)"),
 ];
 
-/// The states in which another message may be that has the position now.
+const FOR_LETTERS: [&str; 2] = ["requeued", "discarded"];
+
+/// The states in which another message may be that has the position now; with token 77, it is the
+/// one that is meant.
 const STATES: [(&str, &str); 3] = [
     ("waits", "SELECT"),
     (
@@ -46,7 +49,7 @@ const STATES: [(&str, &str); 3] = [
 ];
 
 async fn all(place: &Place, client: &Client) -> String {
-    let sql = "SELECT string_agg(s, ' ') FROM (SELECT m::text FROM {p}_outbox m UNION ALL SELECT k::text FROM {p}_outbox_keys k) a(s)";
+    let sql = "SELECT coalesce(string_agg(s, ' '), '') FROM (SELECT m::text FROM {p}_outbox m UNION ALL SELECT k::text FROM {p}_outbox_keys k) a(s)";
     client.query_one(&sql.replace("{p}", &place.prefix), &[]).await.unwrap().get(0)
 }
 
@@ -56,17 +59,27 @@ fn what_is_said_of_a_message_is_said_of_no_other_that_has_its_position() {
         let mut client = place.client().await;
         for (state, becomes) in STATES {
             for (said, sql) in STATEMENTS {
-                for key in [None, Some("k")] {
+                for (key, is_own) in [(None, false), (Some("k"), false), (None, true), (Some("k"), true)] {
                     place.execute(&client, LOSE).await;
                     let message = NewMessage::new("other", "");
                     let message = key.map_or(message, |key| message.key(key));
                     place.enqueue(&mut client, "t", message).await;
                     assert_eq!(place.count(&client, "SELECT position FROM {p}_outbox").await, 1);
-                    place.execute(&client, becomes).await;
+                    place
+                        .execute(&client, &if is_own { becomes.replace("78", "77") } else { becomes.to_owned() })
+                        .await;
                     let before = all(&place, &client).await;
-                    let key = key.map_or("NULL::bytea".to_owned(), |key| format!("'{key}'::bytea"));
-                    place.execute(&client, &sql.replace('K', &key)).await;
-                    assert_eq!(all(&place, &client).await, before, "{said}, key {key}: another one that {state}");
+                    let literal = key.map_or("NULL::bytea".to_owned(), |key| format!("'{key}'::bytea"));
+                    place.execute(&client, &sql.replace('K', &literal)).await;
+                    let is_changed = all(&place, &client).await != before;
+                    // Of its own: what is claimed is settled, a letter is requeued or discarded. (A
+                    // message without a key is given back by itself.)
+                    let is_meant = match state {
+                        "is claimed" => !FOR_LETTERS.contains(&said) && (said != "given back" || key.is_some()),
+                        "is dead" => FOR_LETTERS.contains(&said),
+                        _ => false,
+                    };
+                    assert_eq!(is_changed, is_own && is_meant, "{said}, {key:?}, own: {is_own}, one that {state}");
                 }
             }
         }

@@ -183,11 +183,11 @@ impl<S: Store> TieredClaim<S> {
         self.holder.renew(lease).await
     }
 
-    /// Returns the note that is stored beside the id for its successive holders, or `None` if the
+    /// Returns the record that is stored beside the id for its successive holders, or `None` if the
     /// claim is not verified.
     #[doc(hidden)]
-    pub fn note(&self) -> Option<SideRecord> {
-        self.holder.note()
+    pub fn side_record(&self) -> Option<SideRecord> {
+        self.holder.side_record()
     }
 
     /// Notes that the work is done: dropping the claim does not release it any more.

@@ -112,8 +112,8 @@ impl Holder {
         matches!(self.held, Where::Store { .. } | Where::Here { .. })
     }
 
-    /// Returns the note that is stored beside the id for its successive holders.
-    pub(super) fn note(&self) -> Option<SideRecord> {
+    /// Returns the record that is stored beside the id for its successive holders.
+    pub(super) fn side_record(&self) -> Option<SideRecord> {
         self.is_verified().then(|| SideRecord::new(&self.client, &self.policy, &self.key))
     }
 

@@ -10,15 +10,16 @@ use hapax::seam::Digest;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Returns the key of an id's note: in a scope that no user can name, under its scope and id.
+/// Returns the key of an id's side record: in a scope that no user can name, under its scope and
+/// id.
 pub fn key_of(key: &RecordKey) -> RecordKey {
     let mut noted = Key::new();
     noted.text(key.scope.as_str()).bytes(key.id.as_bytes());
     RecordKey::new(&Scope::reserved("note"), noted)
 }
 
-/// The note of an id. It is read and written by the holder of the id's claim, so no other process
-/// writes it meanwhile.
+/// The side record of an id. It is read and written by the holder of the id's claim, so no other
+/// process writes it meanwhile.
 #[derive(Clone)]
 pub struct SideRecord {
     client: Arc<Client>,
@@ -43,7 +44,7 @@ impl SideRecord {
         })
     }
 
-    /// Writes the note anew, for as long as the store keeps completed ids, and for `at_least` at
+    /// Writes it anew, for as long as the store keeps completed ids, and for `at_least` at
     /// least.
     pub async fn write(&self, text: Vec<u8>, at_least: Duration) -> Result<(), StoreError> {
         self.policy.ownership.admit()?;
@@ -57,11 +58,11 @@ impl SideRecord {
         self.client.ask_one::<Forgets>(&self.policy.memory, key, id).await
     }
 
-    /// Forgets notes of one engine. Those that the store cannot forget now expire.
-    pub async fn forget(notes: Vec<SideRecord>) {
-        let Some(first) = notes.first() else { return };
+    /// Forgets side records of one engine. Those that the store cannot forget now expire.
+    pub async fn forget(all: Vec<SideRecord>) {
+        let Some(first) = all.first() else { return };
         let (client, memory) = (Arc::clone(&first.client), Arc::clone(&first.policy.memory));
-        client.ask::<Forgets>(&memory, notes.into_iter().map(|note| note.name).collect()).await;
+        client.ask::<Forgets>(&memory, all.into_iter().map(|record| record.name).collect()).await;
     }
 }
 

@@ -193,9 +193,7 @@ async fn memory_forgets_with_the_store_what_is_remembered_for_less_than_the_wind
     });
     let [shared, exclusive, with_history] = engines;
     let exclusive = exclusive.ownership(Ownership::Exclusive);
-    let with_history = with_history
-        .ownership(Ownership::Exclusive)
-        .history(HistoryOptions { ids: 100_000, false_positive_rate: 1e-6 });
+    let with_history = with_history.ownership(Ownership::Exclusive).history(HISTORY);
     for (kind, (world, engine)) in worlds.iter().zip([shared, exclusive, with_history]).enumerate() {
         assert!(SHORT < WINDOW);
         let engine = engine.build().await.unwrap();

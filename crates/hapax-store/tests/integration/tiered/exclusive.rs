@@ -71,14 +71,7 @@ async fn what_could_not_be_written_is_written_later_and_flush_says_so() {
 #[tokio::test(start_paused = true)]
 async fn what_is_behind_is_bounded() {
     let world = World::new();
-    let engine = world
-        .engine()
-        .ownership(Ownership::Exclusive)
-        .history(HistoryOptions { ids: 100_000, false_positive_rate: 1e-6 })
-        .max_waiting(7)
-        .build()
-        .await
-        .unwrap();
+    let engine = world.engine().ownership(Ownership::Exclusive).history(HISTORY).max_waiting(7).build().await.unwrap();
     engine.warm().await.unwrap();
     world.store.always(Fault::Fails(ErrorKind::Unavailable));
     for i in 0..112 {
@@ -105,13 +98,7 @@ async fn until_it_is_warm_every_miss_is_asked() {
         engine.claim("claimed").await.unwrap().claimed().unwrap().complete().await.unwrap();
         engine.shutdown(WINDOW).await.unwrap();
     }
-    let engine = world
-        .engine()
-        .ownership(Ownership::Exclusive)
-        .history(HistoryOptions { ids: 100_000, false_positive_rate: 1e-6 })
-        .build()
-        .await
-        .unwrap();
+    let engine = world.engine().ownership(Ownership::Exclusive).history(HISTORY).build().await.unwrap();
     assert!(!engine.stats().is_warm);
     let requests = world.store.requests();
     assert!(!is_fresh(&engine, "old").await);
@@ -273,11 +260,7 @@ async fn shutdown_writes_what_is_left_or_says_what_is_not() {
 async fn an_owner_that_cannot_renew_stops_when_its_lease_ends_however_long_calls_may_take() {
     for timeout in [1, 4, 10, 60].map(Duration::from_secs) {
         let world = World::new();
-        let engine = world
-            .engine()
-            .ownership(Ownership::Exclusive)
-            .history(HistoryOptions { ids: 100_000, false_positive_rate: 1e-6 })
-            .timeout(timeout);
+        let engine = world.engine().ownership(Ownership::Exclusive).history(HISTORY).timeout(timeout);
         let engine = engine.build().await.unwrap();
         engine.warm().await.unwrap();
         assert!(is_fresh(&engine, "a").await);
@@ -293,13 +276,7 @@ async fn an_owner_that_cannot_renew_stops_when_its_lease_ends_however_long_calls
 #[tokio::test]
 async fn claims_of_a_batch_are_asked_about_together() {
     let world = World::new();
-    let engine = world
-        .engine()
-        .ownership(Ownership::Exclusive)
-        .history(HistoryOptions { ids: 100_000, false_positive_rate: 1e-6 })
-        .build()
-        .await
-        .unwrap();
+    let engine = world.engine().ownership(Ownership::Exclusive).history(HISTORY).build().await.unwrap();
     engine.claim("done").await.unwrap().claimed().unwrap().complete().await.unwrap();
     let other = engine.claim("taken").await.unwrap().claimed().unwrap();
     let (calls, requests) = (world.store.calls(), world.store.requests());

@@ -28,6 +28,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use world::*;
 
+/// A history that knows nearly all new ids to be new.
+const HISTORY: HistoryOptions = HistoryOptions { ids: 100_000, false_positive_rate: 1e-6 };
+
 type Engine = TieredDedup<Store>;
 
 /// The engines that these tests use.
@@ -46,7 +49,7 @@ impl Engines for World {
         let engine = self
             .engine()
             .ownership(hapax_store::Ownership::ExclusiveAs("test".into()))
-            .history(HistoryOptions { ids: 100_000, false_positive_rate: 1e-6 })
+            .history(HISTORY)
             .build()
             .await
             .unwrap();

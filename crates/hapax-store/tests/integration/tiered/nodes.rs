@@ -193,7 +193,7 @@ async fn an_engine_that_could_not_ask_for_the_owner_asks_again() {
 async fn what_is_written_behind_waits_for_its_own_node() {
     let cluster = Cluster::private(true);
     let exclusive = || builder(&cluster).ownership(Ownership::Exclusive);
-    let engine = exclusive().history(HistoryOptions { ids: 100_000, false_positive_rate: 1e-6 }).build().await.unwrap();
+    let engine = exclusive().history(HISTORY).build().await.unwrap();
     engine.warm().await.unwrap();
     cluster.hang(1);
     // There are more than are written at a time, so that those of the node that hangs would come
