@@ -76,9 +76,9 @@ fn misconfigured(path: &Path, wrong: &str) -> StoreError {
     StoreError::new(ErrorKind::Misconfigured, BACKEND, format!("{}: {wrong}", path.display()))
 }
 
-/// Notes the place of a directory that was just opened.
+/// Notes the place of a directory that was just opened. The library does not keep the marker open.
 pub(super) fn place(path: &Path) -> Result<Place, StoreError> {
-    Place::of(path.join(MARKER), BACKEND).map_err(|error| at(path, error))
+    Place::held(path.join(MARKER), BACKEND).map_err(|error| at(path, error))
 }
 
 /// Returns an error if the directory is not the one that was opened any more.

@@ -42,7 +42,7 @@ impl Table {
         let Opening { path, table, durability, busy_timeout, must_exist, clock } = opening;
         let existing = must_exist.then_some(&table);
         let connection = connect(&path, durability, busy_timeout, existing).map_err(|error| at(&path, error))?;
-        let place = Place::of(&path, BACKEND).map_err(|error| at(&path, error))?;
+        let place = Place::of_open(&path, BACKEND).map_err(|error| at(&path, error))?;
         let name = table.name.clone();
         connection.execute_batch("BEGIN IMMEDIATE").map_err(|error| at(&path, failed(error, "opening it")))?;
         table.create(&connection).map_err(|error| at(&path, error))?;

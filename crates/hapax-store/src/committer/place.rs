@@ -1,7 +1,7 @@
 //! The place of an open file: a check that others who open the path open the same file.
 
 use crate::error::{ErrorKind, StoreError};
-use std::fs::{self, Metadata};
+use std::fs::{self, File, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -11,6 +11,8 @@ pub struct Place {
     /// Absolute: the program may change its directory, which SQLite does not notice either.
     path: PathBuf,
     file: FileId,
+    /// Open, so that no file that is made later gets the number of this one.
+    _held: Option<File>,
     backend: &'static str,
 }
 
@@ -18,9 +20,20 @@ pub struct Place {
 type FileId = Option<(u64, u64)>;
 
 impl Place {
-    /// Notes the file at a path, which must have just been opened.
-    pub fn of(path: impl AsRef<Path>, backend: &'static str) -> Result<Self, StoreError> {
-        let note = |path: PathBuf| Ok(Place { file: file_id(&fs::metadata(&path)?), path, backend });
+    /// Notes the file at a path, which must have just been opened, and must stay open: otherwise
+    /// its number is given to another file once it is removed.
+    pub fn of_open(path: impl AsRef<Path>, backend: &'static str) -> Result<Self, StoreError> {
+        let note = |path: PathBuf| Ok(Place { file: file_id(&fs::metadata(&path)?), path, _held: None, backend });
+        std::path::absolute(path).and_then(note).map_err(|error| unknown(error, backend))
+    }
+
+    /// Notes the file at a path, and holds it open. Not for a file that SQLite has open: closing
+    /// it would end the locks of the whole process on it.
+    pub fn held(path: impl AsRef<Path>, backend: &'static str) -> Result<Self, StoreError> {
+        let note = |path: PathBuf| {
+            let held = File::open(&path)?;
+            Ok(Place { file: file_id(&held.metadata()?), path, _held: Some(held), backend })
+        };
         std::path::absolute(path).and_then(note).map_err(|error| unknown(error, backend))
     }
 
@@ -56,4 +69,24 @@ fn file_id(file: &Metadata) -> FileId {
 #[cfg(not(unix))]
 fn file_id(_: &Metadata) -> FileId {
     None
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use testkit::directory::Directory;
+
+    #[test]
+    fn a_file_that_is_made_anew_is_another_one() {
+        let directory = Directory::new("place");
+        let path = directory.file("marker");
+        fs::write(&path, "1").unwrap();
+        let place = Place::held(&path, "test").unwrap();
+        assert!(place.check().is_ok());
+        fs::remove_file(&path).unwrap();
+        assert_eq!(place.check().unwrap_err().kind(), ErrorKind::Misconfigured);
+        // A disk gives the number of a removed file to one that is made next.
+        fs::write(&path, "1").unwrap();
+        assert_eq!(place.check().unwrap_err().kind(), ErrorKind::Misconfigured);
+    }
 }
