@@ -1,11 +1,11 @@
 //! Runs one path of the engine over a number of ids, so that its instructions can be counted:
 //! `scripts/instructions` does that with valgrind, and compares them with docs/instructions.txt.
 //!
-//! `hapax-instructions PATH BATCHES` prints how many ids there are in so many batches. All are made
-//! whatever `BATCHES` says, so two runs differ by their checks alone. A hundred thousand ids are
-//! live, which is the capacity; time goes on with the ids, a tick with each thousand new ones; the
-//! window has been filled twice before the first id counts. The seed is fixed, and no thread runs
-//! beside. (The paths over a store have ids of their own: `store`.)
+//! `hapax-instructions PATH` prints how many ids have been checked within [`counted`], the function
+//! whose instructions are counted. A hundred thousand ids are live, which is the capacity; time goes
+//! on with the ids, a tick with each thousand new ones; the window has been filled twice before the
+//! first id counts. The seed is fixed, and no thread runs beside. (The paths over a store have ids
+//! of their own: `store`.)
 
 mod store;
 
@@ -21,8 +21,9 @@ const BATCH: usize = 1_024;
 /// Windows before the first id that counts.
 const WARM_UP: u64 = 2;
 
-/// The ids that are made to be counted: a window.
-const COUNTED_MAX: usize = LIVE as usize;
+/// Batches before the first one that counts, and those that count.
+const FIRST: usize = 10;
+const COUNTED: usize = 70;
 
 struct Path {
     name: &'static str,
@@ -72,22 +73,20 @@ fn main() -> ExitCode {
         names.for_each(|name| println!("{name}"));
         return ExitCode::SUCCESS;
     }
-    let path = PATHS.iter().find(|path| path.name == args[0]);
+    let path = PATHS.iter().find(|path| path.name == args[0]).map(run);
     let over_store = store::PATHS.iter().find(|path| path.name == args[0]);
-    match (path, over_store, args.get(1).map(|batches| batches.parse::<usize>())) {
-        (Some(path), _, Some(Ok(batches))) => {
-            run(path, batches);
-            ExitCode::SUCCESS
-        }
-        (_, Some(path), Some(Ok(batches))) => {
-            println!("{}", store::run(path, batches));
-            ExitCode::SUCCESS
-        }
-        _ => {
-            eprintln!("expected a path (without arguments they are listed), and a number of batches");
-            ExitCode::from(2)
-        }
-    }
+    let Some(ids) = path.or_else(|| over_store.map(store::run)) else {
+        eprintln!("expected a path: without arguments they are listed");
+        return ExitCode::from(2);
+    };
+    println!("{ids}");
+    ExitCode::SUCCESS
+}
+
+/// Does what is counted.
+#[inline(never)]
+fn counted<T>(work: impl FnOnce() -> T) -> T {
+    work()
 }
 
 /// Ids with the times at which they come: `new` of a hundred are new, the others come again from
@@ -118,7 +117,7 @@ fn mix(number: u64) -> u64 {
     hapax::seam::random::mix(number)
 }
 
-fn run(path: &Path, batches_counted: usize) {
+fn run(path: &Path) -> usize {
     let mut builder = Dedup::builder().window(WINDOW).capacity(LIVE as usize).seed(1).refresh_on_duplicate(path.slides);
     if path.history {
         builder = builder.history(History {
@@ -133,16 +132,19 @@ fn run(path: &Path, batches_counted: usize) {
     let mut stream = Stream { new: 100, made: 0, checks: 0 };
     let warm = batches((0..WARM_UP * LIVE).map(|_| stream.next()).collect());
     let mut stream = Stream { new: path.new, made: stream.made, checks: stream.made * 100 / path.new };
-    let counted_at_most = batches((0..COUNTED_MAX).map(|_| stream.next()).collect());
+    let batches = batches((0..LIVE).map(|_| stream.next()).collect());
+    let (first, others) = batches.split_at(FIRST);
     check(&dedup, &warm, Batches);
-    let mut others = Vec::new();
+    let mut in_flight = Vec::new();
     if let InFlight(count) = path.way {
-        dedup.claim_batch((0..count).map(|other| mix(u64::MAX - other).to_le_bytes()), &mut others);
+        dedup.claim_batch((0..count).map(|other| mix(u64::MAX - other).to_le_bytes()), &mut in_flight);
     }
-    println!("{}", check(&dedup, &counted_at_most[..batches_counted.min(counted_at_most.len())], path.way));
-    drop(others);
+    check(&dedup, first, path.way);
+    let ids = counted(|| check(&dedup, &others[..COUNTED], path.way));
+    drop(in_flight);
     let tables = dedup.stats().window.tables;
     assert!(tables == 1, "the window has grown: {tables} tables");
+    ids
 }
 
 /// Ids of one tick.

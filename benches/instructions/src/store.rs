@@ -1,11 +1,13 @@
 //! The paths over a store: 64 ids at a time, either one call for each, all concurrent, or one call
 //! for all. The store does no work: every id is new to it, and it answers when it is asked again.
 
+use crate::{COUNTED, FIRST, counted};
 use hapax::ManualClock;
 use hapax_store::*;
+use std::ops::Range;
 use std::time::Duration;
 
-const AT_A_TIME: u64 = 64;
+const AT_A_TIME: usize = 64;
 const CAPACITY: usize = 100_000;
 const WINDOW: Duration = Duration::from_secs(100);
 
@@ -45,26 +47,27 @@ pub static PATHS: [Path; 9] = [
     path("store, exclusive, claimed and completed one by one", Exclusive, Claims, true),
 ];
 
-/// Takes so many batches of ids through an engine. Returns the number of ids.
-pub fn run(path: &Path, batches: usize) -> u64 {
+/// Takes batches of ids through an engine. Returns the number of ids that count.
+pub fn run(path: &Path) -> usize {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
-    runtime.block_on(async {
-        let builder = TieredDedup::builder(Remote).ownership(path.ownership.clone()).expiry(None);
-        let builder = builder.clock(ManualClock::new()).seed(1).attempt_seed(1).capacity(CAPACITY).window(WINDOW);
-        let dedup = builder.retention(2 * WINDOW).build().await.expect("it is small");
-        if let Again = path.asks {
-            ask(&dedup, path, 0).await;
-        }
-        for batch in 0..batches as u64 {
-            let first = if let Again = path.asks { 0 } else { batch * AT_A_TIME };
-            ask(&dedup, path, first).await;
-        }
-    });
-    batches as u64 * AT_A_TIME
+    let builder = TieredDedup::builder(Remote).ownership(path.ownership.clone()).expiry(None);
+    let builder = builder.clock(ManualClock::new()).seed(1).attempt_seed(1).capacity(CAPACITY).window(WINDOW);
+    let dedup = runtime.block_on(builder.retention(2 * WINDOW).build()).expect("it is small");
+    let ask_all = |batches: Range<usize>| {
+        runtime.block_on(async {
+            for batch in batches {
+                let first = if let Again = path.asks { 0 } else { (batch * AT_A_TIME) as u64 };
+                ask(&dedup, path, first).await;
+            }
+        });
+    };
+    ask_all(0..FIRST);
+    counted(|| ask_all(FIRST..FIRST + COUNTED));
+    COUNTED * AT_A_TIME
 }
 
 async fn ask(dedup: &TieredDedup<Remote>, path: &Path, first: u64) {
-    let ids = (first..first + AT_A_TIME).map(|number| hapax::seam::random::mix(number).to_le_bytes());
+    let ids = (first..first + AT_A_TIME as u64).map(|number| hapax::seam::random::mix(number).to_le_bytes());
     match (path.asks, path.of_each) {
         (Checks | Again, true) => {
             let verdicts = join_all(ids.map(|id| dedup.check(id))).await;
