@@ -151,7 +151,9 @@ impl Campaign {
         let _ = tokio::time::timeout(Duration::from_secs(20), async { while producers.join_next().await.is_some() {} })
             .await;
         producers.shutdown().await;
-        let drained_in = self.drain().await;
+        // A machine that was slow until now is so later.
+        let slowness = (began.elapsed().as_secs_f64() / length.as_secs_f64()).clamp(1.0, 20.0);
+        let drained_in = self.drain(slowness).await;
         for task in [watch, operate] {
             task.abort();
         }
@@ -172,22 +174,39 @@ impl Campaign {
 
     /// Ends the faults, and waits until all that was committed is done, and not forever. Returns
     /// how long that took.
-    async fn drain(&mut self) -> Duration {
+    async fn drain(&mut self, slowness: f64) -> Duration {
         // These are transactions of whose commit no answer came.
         let committed = committed(&self.servers.client().await, &self.place).await;
         let now = self.parent.now();
         let unheard: Vec<u64> = committed.into_iter().filter(|of| !self.parent.ledger().has(*of)).collect();
         unheard.into_iter().for_each(|transaction| self.parent.ledger().committed(transaction, now));
         let began = Instant::now();
-        let patience = 6 * self.parent.plan.age_max() + Duration::from_secs(20);
+        let patience = (6 * self.parent.plan.age_max() + Duration::from_secs(20)).mul_f64(slowness);
         while !self.parent.ledger().open().is_empty() && began.elapsed() < patience {
             sleep(ms(20)).await;
             self.faults.processes.look_after();
         }
         let took = began.elapsed();
+        if !self.parent.ledger().open().is_empty() {
+            self.say_what_waits().await;
+        }
         // This pause catches events that come too late.
         sleep(ms(300)).await;
         took
+    }
+
+    /// Prints what queues still have: a message that is not done may be there.
+    async fn say_what_waits(&self) {
+        let client = self.servers.client().await;
+        for queue in ["inbox", "inbox_keys", "outbox", "outbox_keys"] {
+            let sql = format!(
+                "SELECT row_to_json(q)::text FROM {}_{queue} q WHERE due_at < now() + interval '1 hour' LIMIT 20",
+                self.place.prefix
+            );
+            for row in client.query(&sql, &[]).await.expect("an answer") {
+                println!("{queue}: {}", row.get::<_, String>(0));
+            }
+        }
     }
 }
 
