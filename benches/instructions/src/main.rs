@@ -1,7 +1,7 @@
 //! Runs one path of the engine over a number of ids, so that its instructions can be counted:
 //! `scripts/instructions` does that with valgrind, and compares them with docs/instructions.txt.
 //!
-//! `hapax-instructions PATH` prints how many ids were checked within [`counted`], the function whose
+//! `hapax-instructions PATH` prints how many ids were checked within [`counted`], whose
 //! instructions are counted. A hundred thousand ids are live, which is the capacity; time goes on
 //! with the ids, a tick with each thousand new ones; the window has been filled twice before the
 //! first id counts. The seed is fixed, and no thread runs beside. (The paths over a store have ids

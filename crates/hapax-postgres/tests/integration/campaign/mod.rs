@@ -12,6 +12,7 @@
 
 mod faults;
 mod ledger;
+mod numbers;
 mod ours;
 mod parent;
 mod plan;
@@ -22,6 +23,7 @@ mod servers;
 use crate::{Place, Random, ms};
 use faults::{CHILD, Faults, Processes};
 use ledger::{Side, Tally};
+use numbers::Numbers;
 use parent::Parent;
 use plan::{Part, Plan, Role};
 use producer::{Producer, connect};
@@ -221,10 +223,7 @@ async fn committed(client: &Client, place: &Place) -> HashSet<u64> {
 /// looks for messages that wait for too long.
 async fn watch(parent: Arc<Parent>, place: Arc<Place>, servers: Arc<Servers>) {
     let sql = format!("SELECT n, id FROM {}_effects WHERE n > $1 ORDER BY n", place.prefix);
-    // Numbers are not seen in their order: those of the last seconds are looked at again.
-    let (mut seen, mut lows, mut client) =
-        (HashSet::new(), std::collections::VecDeque::from([(parent.now(), 0)]), None);
-    let mut epoch = 0;
+    let (mut numbers, mut client, mut epoch) = (Numbers::new(parent.now()), None, 0);
     loop {
         sleep(ms(50)).await;
         if client.is_none() {
@@ -232,31 +231,22 @@ async fn watch(parent: Arc<Parent>, place: Arc<Place>, servers: Arc<Servers>) {
         }
         let Some(connected) = &mut client else { continue };
         if let Some((outage, cut)) = parent.failover(epoch) {
-            // Numbers of effects are given out again.
             let Some(effects) = failed_over(&parent, &place, connected, cut).await else {
                 client = None;
                 continue;
             };
-            let last = effects.last().copied().unwrap_or(0);
-            (seen, lows) = (effects.into_iter().collect(), [(parent.now(), last)].into());
+            numbers.are(&effects, parent.now());
             epoch += 1;
             parent.end_outage(outage);
         }
         let now = parent.now();
-        while lows.len() > 1 && lows[1].0 + Duration::from_secs(15) < now {
-            lows.pop_front();
-        }
-        match connected.query(&sql, &[&lows[0].1]).await {
+        match connected.query(&sql, &[&numbers.after(now)]).await {
             Err(_) => client = None,
             Ok(rows) => {
                 let effects: Vec<(i64, i64)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
-                seen.retain(|n| *n > lows[0].1);
-                for &(n, id) in &effects {
-                    if seen.insert(n) {
-                        parent.ledger().done(id as u64, now);
-                    }
+                for id in numbers.new_of(&effects, now) {
+                    parent.ledger().done(id as u64, now);
                 }
-                lows.push_back((now, effects.last().map_or(lows[0].1, |(n, _)| *n)));
             }
         }
         parent.look();
