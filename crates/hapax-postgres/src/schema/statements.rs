@@ -140,12 +140,23 @@ pub(crate) fn figures(tables: &Tables, queue: Queue) -> String {
 
 /// Locks a message, if the claim still holds and this attempt was begun: `$1` the position, `$2`
 /// the token, `$3` the number of the attempt. Nobody else takes it until the transaction ends, even
-/// if its lease does. Returns the process of the server that has it.
+/// if its lease does. Returns what names the transaction: its process, and when it began.
 pub(crate) fn lock(tables: &Tables, queue: Queue) -> String {
     let table = tables.queue(queue);
     format!(
-        "SELECT pg_catalog.pg_backend_pid() AS pid FROM {table} WHERE position {EQ} $1 AND token {EQ} $2 \
+        "SELECT pg_catalog.pg_backend_pid() AS pid, \
+         pg_catalog.date_part('epoch', pg_catalog.now())::pg_catalog.text AS began FROM {table} WHERE position {EQ} $1 AND token {EQ} $2 \
          AND attempts {EQ} $3 AND dead_at IS NULL FOR UPDATE SKIP LOCKED"
+    )
+}
+
+/// Cancels what a transaction runs: `$1` its process, `$2` when it began. A process's number comes
+/// back, after a failover at once, and another transaction is not to be met.
+pub(crate) fn cancel() -> String {
+    format!(
+        "SELECT pg_catalog.pg_cancel_backend(pid) FROM pg_catalog.pg_stat_activity \
+         WHERE pid {EQ} $1::pg_catalog.int8::pg_catalog.int4 \
+         AND pg_catalog.date_part('epoch', xact_start)::pg_catalog.text {EQ} $2"
     )
 }
 

@@ -16,7 +16,7 @@ use crate::schema::statements;
 use crate::schema::tables::{Queue, Tables};
 use crate::telemetry::meters::{Event, Meters};
 use crate::telemetry::spans;
-use crate::transaction::Value;
+use crate::transaction::{Row, Value};
 use crate::worker::kept_records::{Keep, Kept};
 use crate::{BoxError, Message};
 use hapax_store::StoreError;
@@ -55,6 +55,19 @@ pub(super) struct Handled {
     pub error: Option<StoreError>,
 }
 
+/// What names a transaction that runs: the server's process, and when the transaction began.
+pub(super) struct Running {
+    pid: i32,
+    began: String,
+}
+
+impl Running {
+    /// Reads what [`statements::lock`] has returned.
+    pub(super) fn of(row: &Row) -> Result<Self, StoreError> {
+        Ok(Running { pid: row.get("pid")?, began: row.get("began")? })
+    }
+}
+
 /// A connection for transactions of handlers of this kind. Dropping it closes it.
 pub(super) trait Session<H>: Send + Sized + 'static {
     fn connect(database: &Database) -> impl Future<Output = Result<Self, StoreError>> + Send;
@@ -64,8 +77,8 @@ pub(super) trait Session<H>: Send + Sized + 'static {
     /// then.
     fn handle(&mut self, case: &Case<'_, H>) -> impl Future<Output = Ended> + Send;
 
-    /// Returns the server process of a transaction in which a handler was interrupted.
-    fn interrupted(&self) -> Option<i32>;
+    /// Returns the transaction in which a handler was interrupted.
+    fn interrupted(&self) -> Option<&Running>;
 
     /// Rolls back a transaction in which a handler was interrupted.
     fn roll_back(&mut self) -> impl Future<Output = Result<(), StoreError>> + Send;
@@ -320,11 +333,11 @@ impl<H: Send + Sync + 'static> Work<H> {
     /// nobody when it is settled, and closes the connection. Statements of the handler that still
     /// run are cancelled first: a server does not notice that nobody waits for them.
     async fn discard(&self, mut session: impl Session<H>) {
-        let Some(pid) = session.interrupted() else { return };
-        let cancel = "SELECT pg_catalog.pg_cancel_backend($1::bigint::int)";
+        let Some(Running { pid, began }) = session.interrupted() else { return };
+        let named = [Value::Number((*pid).into()), Value::Text(began)];
         // If the cancellation does not arrive, or does not help, the safety net ends the
         // transaction.
-        let _ = self.database.call("cancel a statement", cancel, &[Value::Number(pid.into())]).await;
+        let _ = self.database.call("cancel a statement", &statements::cancel(), &named).await;
         let _ = self.database.in_time("roll back", session.roll_back()).await;
     }
 }

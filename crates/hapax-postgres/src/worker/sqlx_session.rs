@@ -1,6 +1,6 @@
 //! Transactions of sqlx.
 
-use super::handling::{Case, Ended, Session};
+use super::handling::{Case, Ended, Running, Session};
 use crate::SqlxHandler;
 use crate::claims::attempt;
 use crate::database::{Database, sqlx_pool};
@@ -10,7 +10,7 @@ use sqlx::{AssertSqlSafe, Connection as _, Executor as _, Postgres};
 
 pub(super) struct SqlxSession {
     held: sqlx_pool::Held,
-    interrupted: Option<i32>,
+    interrupted: Option<Running>,
 }
 
 impl<H: SqlxHandler> Session<H> for SqlxSession {
@@ -27,9 +27,9 @@ impl<H: SqlxHandler> Session<H> for SqlxSession {
             let mut tx = connection.begin_with(begin).await.map_err(|error| failed("begin", error))?;
             let rows = rows(&mut *tx, &case.lock, &case.held).await;
             let rows = rows.map_err(|error| failed("lock a message", error))?;
-            Ok((tx, rows.first().map(|row| row.get::<i32>("pid")).transpose()?))
+            Ok((tx, rows.first().map(Running::of).transpose()?))
         });
-        let (mut tx, pid) = match begun.await {
+        let (mut tx, running) = match begun.await {
             Ok(begun) => begun,
             Err(error) => return Ended::NotBegun(error),
         };
@@ -37,7 +37,7 @@ impl<H: SqlxHandler> Session<H> for SqlxSession {
             let rollback = async { tx.rollback().await.map_err(|error| failed("roll back", error)) };
             case.database.in_time("roll back", rollback).await
         };
-        if let Some(end) = case.without_handler(pid.is_some()) {
+        if let Some(end) = case.without_handler(running.is_some()) {
             return rolled_back(tx).await.map_or_else(Ended::NotBegun, |()| end);
         }
         match attempt::run(case.lease, async { case.handler.handle(&mut tx, case.message).await }).await {
@@ -47,7 +47,7 @@ impl<H: SqlxHandler> Session<H> for SqlxSession {
                 // Dropping it only queues a rollback that is sent with the next statement, and none
                 // follows.
                 drop(tx);
-                self.interrupted = pid;
+                self.interrupted = running;
                 return Ended::Broken(failed);
             }
         }
@@ -59,8 +59,8 @@ impl<H: SqlxHandler> Session<H> for SqlxSession {
         case.committed(commit).await.map_or_else(Ended::Broken, |()| Ended::Committed)
     }
 
-    fn interrupted(&self) -> Option<i32> {
-        self.interrupted
+    fn interrupted(&self) -> Option<&Running> {
+        self.interrupted.as_ref()
     }
 
     async fn roll_back(&mut self) -> Result<(), StoreError> {

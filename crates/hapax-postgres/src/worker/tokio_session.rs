@@ -1,6 +1,6 @@
 //! Transactions of tokio-postgres.
 
-use super::handling::{Case, Ended, Session};
+use super::handling::{Case, Ended, Running, Session};
 use crate::Handler;
 use crate::claims::attempt;
 use crate::database::Database;
@@ -13,7 +13,7 @@ use tokio_postgres::Client;
 
 pub(super) struct TokioSession {
     held: Held,
-    interrupted: Option<i32>,
+    interrupted: Option<Running>,
 }
 
 impl<H: Handler> Session<H> for TokioSession {
@@ -37,9 +37,9 @@ impl<H: Handler> Session<H> for TokioSession {
                 tokio_driver::rows(&tx, &case.lock, &case.held)
             );
             let rows = set.and(rows).map_err(|error| failed("lock a message", error))?;
-            Ok((tx, rows.first().map(|row| row.get::<i32>("pid")).transpose()?))
+            Ok((tx, rows.first().map(Running::of).transpose()?))
         });
-        let (mut tx, pid) = match begun.await {
+        let (mut tx, running) = match begun.await {
             Ok(begun) => begun,
             Err(error) => return Ended::NotBegun(error),
         };
@@ -47,7 +47,7 @@ impl<H: Handler> Session<H> for TokioSession {
             let rollback = async { tx.rollback().await.map_err(|error| failed("roll back", error)) };
             case.database.in_time("roll back", rollback).await
         };
-        if let Some(end) = case.without_handler(pid.is_some()) {
+        if let Some(end) = case.without_handler(running.is_some()) {
             return rolled_back(tx).await.map_or_else(Ended::NotBegun, |()| end);
         }
         match attempt::run(case.lease, async { case.handler.handle(&mut tx, case.message).await }).await {
@@ -58,7 +58,7 @@ impl<H: Handler> Session<H> for TokioSession {
                 // a stranger, before the handler's statements that still run there are cancelled.
                 // It owns nothing.
                 std::mem::forget(tx);
-                self.interrupted = pid;
+                self.interrupted = running;
                 return Ended::Broken(failed);
             }
         }
@@ -76,8 +76,8 @@ impl<H: Handler> Session<H> for TokioSession {
         }
     }
 
-    fn interrupted(&self) -> Option<i32> {
-        self.interrupted
+    fn interrupted(&self) -> Option<&Running> {
+        self.interrupted.as_ref()
     }
 
     async fn roll_back(&mut self) -> Result<(), StoreError> {

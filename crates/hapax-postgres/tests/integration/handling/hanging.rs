@@ -188,3 +188,26 @@ fn an_outcome_that_cannot_be_said_yet_keeps_its_key() {
         assert_eq!((place.count(&client, ours).await, place.count(&client, said).await), (0, 1));
     });
 }
+
+/// The number of a server's process comes back, after a failover at once. Here it is that of
+/// another transaction when the time of a handler is over.
+#[test]
+fn a_cancellation_meets_no_other_transaction() {
+    struct Goes(String);
+
+    impl Handler for Goes {
+        async fn handle(&self, tx: &mut tokio_postgres::Transaction<'_>, _: &Message) -> Result<(), BoxError> {
+            Ok(tx.batch_execute(&self.0).await?)
+        }
+    }
+
+    Place::run(async |place| {
+        let client = stored(&place, std::iter::once("goes".to_owned())).await;
+        place.execute(&client, "CREATE TABLE {p}_met (one int)").await;
+        let sql = format!("COMMIT; BEGIN; SELECT pg_sleep(1); INSERT INTO {}_met VALUES (1); COMMIT", place.prefix);
+        let worker = place.worker("c").lease(ms(200)).unwrap();
+        let met = "SELECT count(*) FROM {p}_met";
+        let is_over = until("its end", async || place.count(&client, met).await > 0);
+        run(&worker, &Arc::new(Goes(sql)), is_over).await;
+    });
+}
