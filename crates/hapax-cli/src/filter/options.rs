@@ -232,8 +232,7 @@ pub fn history(text: &str) -> Result<History, String> {
 impl FilterArgs {
     /// Returns an error if another option contradicts `--keep last`.
     pub fn check_keep(&self) -> Result<(), String> {
-        let (whole, known) =
-            ("it is the last one of the whole input", "duplicates are known late: give --spill DIR, too");
+        let (whole, known) = ("it is that of the whole input", "others are known late: give --spill DIR, too");
         let in_memory = self.spill.is_none();
         let contradicting = [
             ("--window", self.window.is_some(), whole),

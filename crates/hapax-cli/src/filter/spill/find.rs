@@ -75,7 +75,7 @@ impl Finder<'_> {
     fn find(&mut self, part: Part, asked: &dyn Fn() -> Result<(), CommandError>) -> Result<(), CommandError> {
         let slots = Table::slots_for(self.filed.records(part.partition));
         self.table.begin(slots.min(self.filed.budget().slots));
-        let is_found = match self.filed.from_end(part.partition) {
+        let is_found = match self.filed.backwards(part.partition) {
             Some(last) => self.is_found::<true>(part, last, asked),
             None => self.is_found::<false>(part, 0, asked),
         };

@@ -145,7 +145,7 @@ impl Filed {
     }
 
     /// Returns the number of a partition's last id, if the partition is read from its end.
-    pub fn from_end(&self, partition: usize) -> Option<u64> {
+    pub fn backwards(&self, partition: usize) -> Option<u64> {
         (self.0.keep == Keep::Last).then_some(self.0.heads[partition].last)
     }
 

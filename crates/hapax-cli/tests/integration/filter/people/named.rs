@@ -68,7 +68,7 @@ fn thousands_of_inputs_need_few_open_files() {
         let lines: String = (0..each).map(|line| format!("{}\n", file * each + line)).collect();
         directory.file(&format!("in/{file:05}"), lines.as_bytes());
     }
-    for how in ["", "--spill .", "--keep last", "--state s", "--duplicates-to again"] {
+    for how in ["", "--spill .", "--keep last"] {
         let script = format!("ulimit -n 32; \"$0\" filter --stats=json {how} in | wc -l");
         let (_, output, errors) = said(&shell(&directory, &script));
         assert!(output.trim() == "1200000" && errors.contains("\"duplicates\":0,"), "{how}: {output} {errors}");
@@ -76,7 +76,7 @@ fn thousands_of_inputs_need_few_open_files() {
     }
 }
 
-/// Starts a run on a file, a named pipe, and more files; `change` is called when the first was read.
+/// Starts a run on a file, a named pipe, and more files; calls `change` when the first was read.
 #[cfg(unix)]
 fn meanwhile(directory: &Directory, options: &[&str], change: impl FnOnce()) -> (Option<i32>, String, String) {
     let (first, pipe) = (directory.file("first", b"a\nb\na\n"), directory.0.join("pipe"));
