@@ -7,6 +7,7 @@ use crate::filter::record::extract::Extractor;
 use crate::filter::source::blocks::{Block, Blocks};
 use crate::filter::source::input::sources;
 use crate::filter::source::lines::{Line, Lines, Unchecked, each_record};
+use crate::filter::source::named;
 use hapax::Timestamp;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -39,6 +40,7 @@ pub fn read(
             "--missing pass: no lines are printed here; `drop` leaves them out".to_string(),
         ));
     }
+    let files = &named::files(files)?;
     let lines = &lines.of_files(files).map_err(CommandError::Usage)?;
     let mut lines = Lines::new(lines, bad, Extractor::new(lines)?);
     let mut counts = Counts::default();

@@ -58,7 +58,7 @@ pub struct BadLineArgs {
 }
 
 /// The options of [`LineArgs`] and [`BadLineArgs`].
-pub const OF_RECORDS: [&str; 15] = [
+pub const OF_RECORDS: [&str; 16] = [
     "field",
     "column",
     "json",
@@ -71,6 +71,7 @@ pub const OF_RECORDS: [&str; 15] = [
     "delimiter",
     "quote",
     "header",
+    "null",
     "missing",
     "on_bad",
     "line_bytes_max",
@@ -139,12 +140,21 @@ pub struct FormatArgs {
     /// The first line of each file is a header: it is no event, and printed once
     #[arg(long)]
     pub header: bool,
+    /// Records end with NUL instead of a line's end, read and printed, as those of `find -print0`
+    /// and `sort -z`; fields have no quotes
+    #[arg(long, conflicts_with = "quote")]
+    pub null: bool,
 }
 
 impl FormatArgs {
     /// Returns the delimiter, also if it is not given.
     pub fn delimiter(&self) -> u8 {
         self.delimiter.unwrap_or(delimiter::DEFAULT)
+    }
+
+    /// Returns the byte that ends a record.
+    pub fn last_byte(&self) -> u8 {
+        if self.null { 0 } else { b'\n' }
     }
 }
 

@@ -96,7 +96,7 @@ fn records(bytes: &[u8]) -> bool {
 }
 
 fn cut(content: &[u8], at_once: usize, dialect: Option<Dialect>) -> Vec<Vec<u8>> {
-    let mut cutter = Cutter::new(dialect);
+    let mut cutter = Cutter::new(dialect, b'\n');
     let mut records = vec![Vec::new()];
     for mut piece in content.chunks(at_once.min(content.len().max(1))) {
         while !piece.is_empty() {

@@ -38,7 +38,7 @@ impl Last {
             progress.update(counts);
             // If the pipe was closed by the signal that asks for an end, too, the signal is the
             // reason.
-            let printed = printer.print(batch).map_err(CommandError::output);
+            let printed = printer.print(batch).map_err(|error| printer.output.failed(error));
             printed.map_err(|failure| signals.asked().err().unwrap_or(failure))?;
             // Before the state has it, so that none is missing.
             beside.iter_mut().try_for_each(|beside| beside.print(batch))?;

@@ -9,6 +9,7 @@ mod compressed;
 mod engine_errors;
 #[cfg(any(fuzzing, test))]
 mod fuzzing;
+mod keep_last;
 mod last;
 mod options;
 mod plan;
@@ -26,6 +27,7 @@ mod verdicts;
 pub use self::options::{ABOUT, FilterArgs};
 
 use self::last::Last;
+use self::options::{Keep, StatsFormat};
 use self::plan::Plan;
 use self::printing::count::Counter;
 use self::printing::duplicates_file::{Beside, Place};
@@ -37,6 +39,7 @@ use self::signals::Signals;
 use self::source::lines::Lines;
 use self::source::parse::{Digests, Parser};
 use self::source::resume::Resume;
+use self::spill::Job;
 use self::stages::{BATCHES, Stages};
 use self::state::{Earlier, State};
 use self::verdicts::check::Checker;
@@ -52,20 +55,27 @@ use xxhash_rust::xxh3::xxh3_64;
 /// Runs the command to its end.
 pub fn run(mut args: FilterArgs) -> Result<(), CommandError> {
     let start = Instant::now();
+    args.check_keep().map_err(CommandError::Usage)?;
+    args.files = source::named::files(&args.files)?;
     args.lines = args.lines.of_files(&args.files).map_err(CommandError::Usage)?;
     let extractor = Extractor::new(&args.lines)?;
     let sources = source::input::sources(&args.files);
-    let mut output = Output::new().map_err(CommandError::output)?;
+    let last_byte = args.lines.format.last_byte();
+    let mut output = Output::open(args.output.as_deref(), last_byte)?;
     sources.iter().try_for_each(|source| source.check(output.file()))?;
     let goes_on = args.state.is_some();
     let mut place = Place { sources: &sources, output: &output, others: Vec::new() };
     let beside = args.duplicates_to.as_ref().map(|path| Beside::open(path, goes_on, &mut place)).transpose()?;
     let counter =
         args.count.as_ref().map(|path| Counter::open(path, &place, Extractor::new(&args.lines)?)).transpose()?;
-    if let Some(directory) = &args.spill {
-        return spill::run(spill::Job { args: &args, directory, sources, output, beside, counter, start });
+    let size = plan::size_of(&sources, last_byte);
+    if args.spill.is_some() || args.keep == Keep::Last {
+        let job = Job { args: &args, sources, size, output, beside, counter, start };
+        return match &args.spill {
+            Some(directory) => spill::run(job, directory),
+            None => keep_last::run(job),
+        };
     }
-    let size = plan::size_of(&sources);
     let plan = Plan::new(&args, &sources, size, extractor.has_time())?;
     let time = verdicts::check::time_of(args.window, extractor.has_time());
     let lost = report::found(&plan.dedup.stats());
@@ -77,7 +87,7 @@ pub fn run(mut args: FilterArgs) -> Result<(), CommandError> {
         None => None,
     };
     let bytes_read = Arc::new(AtomicU64::new(0));
-    let progress = Progress::new(!args.no_progress, size, bytes_read.clone());
+    let progress = Progress::new(!args.no_progress, &output, size, bytes_read.clone());
     let lines = Lines::new(&args.lines, &args.bad, extractor);
     let resume = Resume::new(earlier.places, options(&args), run, time == verdicts::check::Time::Arrival, bytes_read);
     let parser = Parser::new(lines, Digests::Prepared(plan.dedup.clone()), Box::new(resume));
@@ -91,22 +101,35 @@ pub fn run(mut args: FilterArgs) -> Result<(), CommandError> {
     // Printed lines are remembered, also after an error.
     let ended =
         last.state.take().map_or(Ok(()), |state| state.end(&last.printer.output, || last.signals.asked().is_err()));
-    // Counts of what was read, also after an error.
-    let counted = last.counter.take().map_or(Ok(None), Counter::write);
-    let done = done
-        .and(ended)
-        .and(counted.map(|notice| notice.iter().for_each(|notice| tell(format_args!("hapax: {notice}")))));
     if let Some(refused) = last.counts.refused(args.refusing.refused) {
         tell(format_args!("hapax: {refused}"));
     }
-    // A reader that has closed its pipe may not want any more output.
-    if let (Some(format), false) = (args.stats, matches!(done, Err(CommandError::ClosedPipe))) {
+    let Last { printer, counter, counts, .. } = last;
+    let done = args.end(done.and(ended), printer.output, counter, |format| {
         let elapsed = start.elapsed();
-        let report =
-            Report { counts: last.counts, stats: plan.dedup.stats(), plan: &plan, window: args.window, elapsed };
-        tell(report.text(format));
-    }
+        Report { counts, stats: plan.dedup.stats(), plan: &plan, window: args.window, elapsed }.text(format)
+    });
     done.and(lost.map_or(Ok(()), Err)).and(report::forgotten_early(&plan).map_or(Ok(()), Err))
+}
+
+impl FilterArgs {
+    /// Ends a run: writes the counts, puts the output in its place if all went well, and reports.
+    fn end(
+        &self,
+        done: Result<(), CommandError>,
+        output: Output,
+        counter: Option<Counter>,
+        report: impl FnOnce(StatsFormat) -> String,
+    ) -> Result<(), CommandError> {
+        // Counts of what was read, also after an error.
+        let counted = counter.map_or(Ok(()), Counter::write);
+        let done = done.and(counted).and_then(|()| output.end());
+        // A reader that has closed its pipe may not want any more output.
+        if let (Some(format), false) = (self.stats, matches!(done, Err(CommandError::ClosedPipe))) {
+            tell(report(format));
+        }
+        done
+    }
 }
 
 /// Hashes the options that say what events are, and which of them are printed.
@@ -117,4 +140,5 @@ fn options(args: &FilterArgs) -> u64 {
     let time = (time.time_field, &time.time_column, &time.time_json, &time.time_regex, time_format);
     let format = (format.delimiter(), format!("{:?}", format.quote), format.header);
     xxh3_64(format!("{:?}", (id, time, format, args.duplicates, args.mark)).as_bytes())
+        ^ u64::from(args.lines.format.null)
 }

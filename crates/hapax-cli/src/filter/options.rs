@@ -11,24 +11,29 @@ use std::time::Duration;
 pub const ABOUT: &str = "\
 Reads lines and prints the first sighting of each id within the window.
 
-Input is read from files, or from standard input (also as `-`), of any size in constant memory; gzip and zstd are \
-recognized by content. Lines end with LF or CRLF and are printed as they are; an id never includes the line's end.";
+Input is read from files, or from standard input (also as `-`), of any size in constant memory; a directory stands for \
+the files in it. gzip and zstd are recognized by content. Lines end with LF or CRLF and are printed as they are; an id \
+never includes the line's end.";
 
 const HELP: &str = "\
 Exit codes:
-  0  done (also when whoever reads the output closes it)
-  1  a file could not be read, or the output not be written
-  2  the options make no sense
-  3  a line is not what the options say it is (see --on-bad and --missing)
-  4  done, but ids had to be forgotten before their time, so some duplicates may have passed
-  5  done, but ids of the state are lost, since its files were damaged (see --damage)
-  130, 143  asked to end (SIGINT, SIGTERM): what is printed is whole lines, and remembered; a second signal ends it at once
+  0         done; also when whoever reads the output closes it
+  1         a file could not be read, or the output or the state not be written
+  2         the options make no sense, or what they allow is not enough
+  3         a line is not what the options say it is
+  4         done, but ids had to be forgotten before their time: give --max-memory
+  5         done, but ids of the state are lost, since its files were damaged
+  130, 143  asked to end by SIGINT, SIGTERM: at a whole line; a second one ends it at once
 
 Examples:
-  hapax filter events.log
-  hapax filter --json /id --time-json /at --time-format rfc3339 --window 10m events.jsonl.zst
-  hapax filter --column order_id orders.csv
-  kafkacat … | hapax filter --regex 'id=(\\w+)' --window 1h --capacity 5M";
+  hapax filter events.log 'logs/*.gz'
+  Place of the id: hapax filter --column order_id,line orders.csv
+  Place of the time: hapax filter --json /id --time-json /at --window 10m events.jsonl
+  Division of lines: hapax filter --null --regex '[^/]*$' < names.of.print0
+  Memory: hapax filter --spill /var/tmp events.log
+  Output: hapax filter --column id --keep last --output orders.csv orders.csv
+  Errors: hapax filter --json /id --on-bad skip events.jsonl
+  Times that cannot be right: hapax filter --field 1 --time-field 2 --window 1h --max-skew 5m a.tsv";
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -38,6 +43,9 @@ Examples:
 )]
 pub struct FilterArgs {
     /// Files to read one after the other; `-` is standard input
+    ///
+    /// A directory stands for its files in order of name, without those that are hidden or further
+    /// below. A pattern like 'logs/*.gz' may be quoted, for more files than a command line takes
     pub files: Vec<PathBuf>,
 
     #[command(flatten)]
@@ -117,6 +125,18 @@ pub struct FilterArgs {
     #[arg(long, requires = "window", help_heading = "Memory")]
     pub refresh_on_duplicate: bool,
 
+    /// The record of each id that is printed. For the last one the end of the input is waited for;
+    /// until then one record of each id is in memory, up to --max-memory (or use --spill)
+    #[arg(long, value_name = "WHICH", default_value = "first", help_heading = "Output")]
+    pub keep: Keep,
+
+    /// Write to this file, not to standard output; it may be one of the inputs
+    ///
+    /// The lines are written beside it, and replace it at the end, with exit code 0 or 4: else it
+    /// is left as it was. A run that is killed leaves a file .hapax-… there
+    #[arg(short, long, value_name = "FILE", conflicts_with = "state", help_heading = "Output")]
+    pub output: Option<PathBuf>,
+
     /// Print the duplicates instead
     #[arg(long, conflicts_with = "mark", help_heading = "Output")]
     pub duplicates: bool,
@@ -162,6 +182,12 @@ pub struct FilterArgs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+pub enum Keep {
+    First,
+    Last,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
 pub enum Damage {
     /// Stop, and change nothing
     Refuse,
@@ -204,6 +230,25 @@ pub fn history(text: &str) -> Result<History, String> {
 }
 
 impl FilterArgs {
+    /// Returns an error if another option contradicts `--keep last`.
+    pub fn check_keep(&self) -> Result<(), String> {
+        let (whole, known) = ("it is that of the whole input", "others are known late: give --spill DIR, too");
+        let in_memory = self.spill.is_none();
+        let contradicting = [
+            ("--window", self.window.is_some(), whole),
+            ("--state", self.state.is_some(), whole),
+            ("--mark", self.mark, "lines are marked as they come"),
+            ("--capacity", self.capacity.is_some(), "give --max-memory"),
+            ("--seed", self.seed.is_some(), "it is exact with any"),
+            ("--duplicates", self.duplicates && in_memory, known),
+            ("--duplicates-to", self.duplicates_to.is_some() && in_memory, known),
+        ];
+        match contradicting.iter().find(|(_, is_given, _)| self.keep == Keep::Last && *is_given) {
+            Some((option, _, why)) => Err(format!("--keep last cannot be used with {option}: {why}")),
+            None => Ok(()),
+        }
+    }
+
     /// Returns the lines that are to be printed.
     pub fn wanted(&self) -> Wanted {
         match (self.duplicates, self.mark) {
@@ -227,6 +272,29 @@ impl FilterArgs {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::Args;
+    use std::collections::BTreeSet;
+
+    /// Splits a command line as a shell does, where nothing but words has single quotes.
+    fn words(line: &str) -> Vec<String> {
+        let parts = line.split('\'').enumerate();
+        let parts = parts.map(|(i, part)| if i % 2 == 1 { part.replace(' ', "\0") } else { part.to_string() });
+        parts.collect::<String>().split(' ').map(|word| word.replace('\0', " ")).collect()
+    }
+
+    #[test]
+    fn each_section_of_the_help_has_an_example_that_runs() {
+        let (_, examples) = HELP.split_once("\nExamples:\n").unwrap();
+        let filter = FilterArgs::augment_args(clap::Command::new("filter"));
+        let mut sections: BTreeSet<&str> = filter.get_arguments().filter_map(|arg| arg.get_help_heading()).collect();
+        for example in examples.lines() {
+            let (section, options) = example.split_once("hapax filter ").unwrap();
+            let options = words(options.split(" < ").next().unwrap());
+            FilterArgs::parse(options.iter().map(String::as_str)).unwrap_or_else(|why| panic!("{example}: {why}"));
+            sections.retain(|heading| heading.split(" (").next() != section.trim().strip_suffix(':'));
+        }
+        assert!(sections.is_empty(), "without an example: {sections:?}");
+    }
 
     #[test]
     fn histories_are_understood() {

@@ -37,7 +37,7 @@ const CAPACITY_UNASKED: usize = 1_000_000;
 const BYTES_UNASKED_MAX: usize = 1 << 30;
 
 /// The most memory that the window takes by default.
-const MEMORY_UNASKED_MAX: usize = 8 << 30;
+pub const MEMORY_UNASKED_MAX: usize = 8 << 30;
 
 /// Adds a margin to an estimate, since it may be wrong, and since a table of ids that never expire
 /// may lose one beyond 77 % of its capacity (docs/filter.md).
@@ -60,7 +60,8 @@ impl Plan {
         let estimated = size.map(|size| with_margin(size.lines));
         let distinct = size.filter(|size| args.window.is_none() && size.lines >= CAPACITY_UNASKED as u64);
         let distinct = distinct.and_then(|size| {
-            let ids = sample::distinct(sources, &mut Extractor::new(&args.lines).ok()?, size.lines);
+            let last_byte = args.lines.format.last_byte();
+            let ids = sample::distinct(sources, &mut Extractor::new(&args.lines).ok()?, size.lines, last_byte);
             ids.map(with_margin)
         });
         let (capacity, capacity_from) = match (args.capacity, estimated) {
@@ -122,9 +123,9 @@ impl Plan {
     }
 }
 
-/// Returns the size of the input, if all of it is in files.
-pub fn size_of(sources: &[Source]) -> Option<Size> {
-    sources.iter().map(file_size).try_fold(Size { bytes: 0, lines: 0 }, |sum, size| {
+/// Returns the size of the input, whose lines end with this byte, if all of it is in files.
+pub fn size_of(sources: &[Source], last_byte: u8) -> Option<Size> {
+    sources.iter().map(|source| file_size(source, last_byte)).try_fold(Size { bytes: 0, lines: 0 }, |sum, size| {
         let size = size?;
         Some(Size { bytes: sum.bytes + size.bytes, lines: sum.lines + size.lines })
     })
@@ -132,29 +133,29 @@ pub fn size_of(sources: &[Source]) -> Option<Size> {
 
 /// Looks at a few places of a file, whose position does not change. Returns none if it is no
 /// ordinary file, or cannot be read; reading it will report why.
-fn file_size(source: &Source) -> Option<Size> {
+fn file_size(source: &Source, last_byte: u8) -> Option<Size> {
     let file = source.is_file().then(|| source.open().ok())??;
     let meta = file.metadata().ok().filter(|meta| meta.is_file())?;
     let bytes = meta.len();
     let beginning = read_at(&file, 0, 8)?;
     let lines = match Compression::of(&beginning).ok()? {
-        None | Some(Compression::None) => plain_lines(&file, bytes)?,
-        _ => compressed_lines(&file, bytes)?,
+        None | Some(Compression::None) => plain_lines(&file, bytes, last_byte)?,
+        _ => compressed_lines(&file, bytes, last_byte)?,
     };
     Some(Size { bytes, lines })
 }
 
 /// Estimates the lines of a file by the density of line ends in 16 places.
-fn plain_lines(file: &File, bytes: u64) -> Option<u64> {
+fn plain_lines(file: &File, bytes: u64, last_byte: u8) -> Option<u64> {
     const PLACES: u64 = 16;
     const SAMPLE: usize = 64 << 10;
     let places = (0..PLACES).map(|i| bytes / PLACES * i);
     let samples: Vec<Vec<u8>> = places.map(|at| read_at(file, at, SAMPLE)).collect::<Option<_>>()?;
-    Some(extrapolate(samples.iter().map(|sample| (lines_in(sample), sample.len() as u64)), bytes))
+    Some(extrapolate(samples.iter().map(|sample| (lines_in(sample, last_byte), sample.len() as u64)), bytes))
 }
 
 /// Estimates the lines of a compressed file by its beginning.
-fn compressed_lines(file: &File, bytes: u64) -> Option<u64> {
+fn compressed_lines(file: &File, bytes: u64, last_byte: u8) -> Option<u64> {
     const SAMPLE: usize = 1 << 20;
     let beginning = read_at(file, 0, SAMPLE)?;
     let compressed = beginning.len() as u64;
@@ -162,11 +163,11 @@ fn compressed_lines(file: &File, bytes: u64) -> Option<u64> {
     // An error at the cut is expected, and ignored. Highly repetitive content is not decompressed
     // forever.
     let _ = decompress(std::io::Cursor::new(beginning)).ok()?.take(64 << 20).read_to_end(&mut content);
-    Some(extrapolate([(lines_in(&content), compressed)].into_iter(), bytes))
+    Some(extrapolate([(lines_in(&content, last_byte), compressed)].into_iter(), bytes))
 }
 
-fn lines_in(sample: &[u8]) -> u64 {
-    memchr::memchr_iter(b'\n', sample).count() as u64
+fn lines_in(sample: &[u8], last_byte: u8) -> u64 {
+    memchr::memchr_iter(last_byte, sample).count() as u64
 }
 
 /// Returns the number of lines in this many bytes, given those in some samples and the bytes of the
@@ -193,7 +194,7 @@ mod tests {
         }
 
         fn size(&self) -> Option<Size> {
-            size_of(&[Source::new(self.0.clone())])
+            size_of(&[Source::new(self.0.clone())], b'\n')
         }
     }
 
@@ -221,7 +222,7 @@ mod tests {
     #[test]
     fn what_is_no_file_has_no_size() {
         let missing = Source::new(PathBuf::from("/nowhere/nothing"));
-        assert_eq!(size_of(&[missing]), None);
-        assert_eq!(size_of(&[Source::new(std::env::temp_dir())]), None);
+        assert_eq!(size_of(&[missing], b'\n'), None);
+        assert_eq!(size_of(&[Source::new(std::env::temp_dir())], b'\n'), None);
     }
 }

@@ -1,6 +1,7 @@
 //! Progress on a terminal.
 
 use super::plan::Size;
+use super::printing::output::Output;
 use super::report::Counts;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
@@ -17,10 +18,9 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Shows progress on standard error if that is a terminal, and the output does not go there,
-    /// too.
-    pub fn new(wanted: bool, size: Option<Size>, bytes_read: Arc<AtomicU64>) -> Self {
-        let shown = wanted && std::io::stderr().is_terminal() && !std::io::stdout().is_terminal();
+    /// Shows progress on standard error if that is a terminal, and the output goes to none.
+    pub fn new(wanted: bool, output: &Output, size: Option<Size>, bytes_read: Arc<AtomicU64>) -> Self {
+        let shown = wanted && std::io::stderr().is_terminal() && !output.file().is_terminal();
         let bar = match (shown, size) {
             (false, _) => ProgressBar::hidden(),
             (true, Some(size)) => {

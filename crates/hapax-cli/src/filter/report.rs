@@ -202,7 +202,7 @@ impl Report<'_> {
 }
 
 /// The work of `--spill`.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Spilled {
     /// Bytes of digests on the disk, and bytes of input.
     pub bytes: u64,

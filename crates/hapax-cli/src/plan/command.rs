@@ -2,6 +2,7 @@
 
 use super::options::PlanArgs;
 use crate::args::{LineArgs, OF_RECORDS, delimiter};
+use crate::filter::source::named;
 use crate::shell::quoted;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, FromArgMatches};
@@ -41,7 +42,7 @@ fn of_records(command_line: impl Iterator<Item = OsString>) -> Vec<String> {
 /// Returns the delimiter that the names of files say, which the printed command is not given.
 fn said_by_names(given: &ArgMatches) -> Option<String> {
     let lines = LineArgs::from_arg_matches(given).ok().filter(|lines| lines.format.delimiter.is_none())?;
-    let files: Vec<PathBuf> = given.get_many("from")?.cloned().collect();
+    let files = named::files(&given.get_many("from")?.cloned().collect::<Vec<PathBuf>>()).ok()?;
     let delimiter = lines.of_files(&files).ok()?.format.delimiter?;
     (delimiter != delimiter::DEFAULT).then(|| delimiter::option(delimiter))
 }
@@ -60,7 +61,7 @@ mod tests {
         let options = ["--header", "--time-format", "ms", "--delimiter=,", "--column", "the id", "--time-field=2"];
         let expected = "--column 'the id' --time-field 2 --time-format ms --delimiter , --header";
         assert_eq!(given(&options), expected);
-        assert_eq!(given(&["--column", "id"]), "--column id");
+        assert_eq!(given(&["--column", "id", "--null"]), "--column id --null");
         assert_eq!(given(&["--column", "order,the line"]), "--column 'order,the line'");
         assert_eq!(given(&["--field", "2", "--field", "5"]), "--field 2,5");
         let of_csv = ["plan", "--from", "f.csv.gz", "--column", "id", "--header"];

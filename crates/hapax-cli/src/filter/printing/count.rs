@@ -7,6 +7,7 @@ use crate::filter::record::extract::{Extracted, Extractor};
 use crate::filter::source::lines::{Unchecked, without_end};
 use crate::filter::source::parse::Batch;
 use crate::filter::verdicts::print::{Fate, fates};
+use crate::printable::tell;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -54,8 +55,8 @@ impl Counter {
         let _ = self.extractor.read_header(without_end(line));
     }
 
-    /// Writes the counts, the largest first. Returns a notice if they are bounds.
-    pub fn write(self) -> Result<Option<String>, CommandError> {
+    /// Writes the counts, the largest first, and says so if they are bounds.
+    pub fn write(self) -> Result<(), CommandError> {
         let Counter { path, file, extractor, repeated } = self;
         let floor = repeated.floor();
         let write = |mut text: BufWriter<File>| -> io::Result<()> {
@@ -71,13 +72,14 @@ impl Counter {
             text.flush()
         };
         write(BufWriter::with_capacity(256 << 10, file)).map_err(|error| CommandError::input(&path, error))?;
-        Ok((floor > 0).then(|| {
-            format!(
-                "--count {}: more than {COUNTED_MAX} ids were repeated, or they are long: the first two columns are bounds, \
-                 exact where they are equal, and an id that is not listed was repeated at most {floor} times",
+        if floor > 0 {
+            tell(format_args!(
+                "hapax: --count {}: more than {COUNTED_MAX} ids were repeated, or they are long: the first two columns \
+                 are bounds, exact where they are equal, and an id that is not listed was repeated at most {floor} times",
                 path.display()
-            )
-        }))
+            ));
+        }
+        Ok(())
     }
 }
 

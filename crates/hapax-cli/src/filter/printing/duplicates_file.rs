@@ -30,13 +30,12 @@ pub fn open(option: &str, path: &Path, place: &Place) -> Result<File, CommandErr
     let file = File::options().append(true).create(true).open(path).map_err(failed)?;
     place.sources.iter().try_for_each(|source| source.check(&file))?;
     let here = identity(&file.metadata().map_err(failed)?);
-    let others = place.others.iter().map(|file| (file, "the file of --duplicates-to"));
-    for (other, what) in std::iter::once((place.output.file(), "the output")).chain(others) {
-        if here.is_some() && here == identity(&other.metadata().map_err(failed)?) {
-            return Err(CommandError::Usage(format!("{option} {}: it is {what}", path.display())));
-        }
+    let is = |other: &File| here.is_some() && other.metadata().is_ok_and(|other| here == identity(&other));
+    let other = place.others.iter().any(is).then_some("the file of --duplicates-to");
+    match other.or(place.output.is(&file).then_some("the output")) {
+        Some(what) => Err(CommandError::Usage(format!("{option} {}: it is {what}", path.display()))),
+        None => Ok(file),
     }
-    Ok(file)
 }
 
 impl Beside {
@@ -46,9 +45,10 @@ impl Beside {
         let mut file = open("--duplicates-to", path, place)?;
         let meta = file.metadata().map_err(failed)?;
         let is_continued = meta.is_file() && goes_on && meta.len() > 0;
-        if is_continued && !ends_with_a_line(path).map_err(failed)? {
+        let last_byte = place.output.last_byte;
+        if is_continued && !ends_with(last_byte, path).map_err(failed)? {
             // A run was killed while it wrote, or others have left it so: that is theirs.
-            file.write_all(b"\n").map_err(failed)?;
+            file.write_all(&[last_byte]).map_err(failed)?;
         }
         if meta.is_file() && !goes_on {
             file.set_len(0).map_err(failed)?;
@@ -64,10 +64,10 @@ impl Beside {
     }
 }
 
-/// Returns true if the last byte of a file ends a line.
-fn ends_with_a_line(path: &Path) -> io::Result<bool> {
+/// Returns true if this is the last byte of a file.
+fn ends_with(last_byte: u8, path: &Path) -> io::Result<bool> {
     let (mut file, mut last) = (File::open(path)?, [0]);
     file.seek(SeekFrom::End(-1))?;
     file.read_exact(&mut last)?;
-    Ok(last == *b"\n")
+    Ok(last == [last_byte])
 }

@@ -6,3 +6,4 @@ pub(super) mod output;
 pub(super) mod pending;
 mod pieces;
 mod repeated;
+mod target;

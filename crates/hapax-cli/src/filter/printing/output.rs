@@ -1,17 +1,23 @@
-//! Standard output: its kind, how much was written to it, and how much of that its reader has
-//! taken.
+//! The output: its kind, how much was written to it, and how much of that its reader has taken.
 
 use super::pieces;
+use super::target::Target;
+use crate::error::CommandError;
 use crate::filter::source::input::{enlarge_pipe, identity};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::Path;
 use std::time::Duration;
 
-/// Standard output, without std's buffer, which would write line by line.
+/// Standard output, without std's buffer, which would write line by line; or a file.
 pub struct Output {
     file: File,
     kind: Kind,
     written: u64,
+    /// The byte that ends a record.
+    pub last_byte: u8,
+    /// The file, if it is not standard output.
+    target: Option<Target>,
 }
 
 /// The kind of the output.
@@ -25,16 +31,40 @@ pub enum Kind {
 }
 
 impl Output {
-    pub fn new() -> io::Result<Self> {
-        let file = stdout()?;
-        let meta = file.metadata()?;
+    /// Opens a file, or standard output without one, for records that end with this byte.
+    pub fn open(path: Option<&Path>, last_byte: u8) -> Result<Self, CommandError> {
+        let (file, target) = match path {
+            Some(path) => Target::open(path).map(|(file, target)| (file, Some(target))),
+            None => stdout().map(|file| (file, None)).map_err(CommandError::output),
+        }?;
+        let meta = file.metadata().map_err(CommandError::output)?;
         let kind = match identity(&meta) {
             Some(identity) => Kind::File(identity),
             None if is_pipe(&meta) => Kind::Pipe,
             None => Kind::Other,
         };
         enlarge_pipe(&file);
-        Ok(Output { file, kind, written: 0 })
+        Ok(Output { file, kind, written: 0, last_byte, target })
+    }
+
+    /// Ends the output of a run that has succeeded: puts the file in its place.
+    pub fn end(self) -> Result<(), CommandError> {
+        self.target.map_or(Ok(()), |target| target.replace(&self.file))
+    }
+
+    /// Returns the failure to write to it.
+    pub fn failed(&self, error: io::Error) -> CommandError {
+        match &self.target {
+            Some(target) if error.kind() != io::ErrorKind::BrokenPipe => CommandError::input(&target.path, error),
+            _ => CommandError::output(error),
+        }
+    }
+
+    /// Returns true if a file is the output, or in the place where it will be.
+    pub fn is(&self, file: &File) -> bool {
+        let Some(here) = file.metadata().ok().and_then(|meta| identity(&meta)) else { return false };
+        let place = self.target.as_ref().and_then(|target| target.path.metadata().ok());
+        self.file.metadata().into_iter().chain(place).any(|meta| identity(&meta) == Some(here))
     }
 
     pub fn kind(&self) -> Kind {
@@ -69,6 +99,11 @@ impl Output {
         }
     }
 
+    /// Returns true if it is a pipe that nobody reads any more.
+    pub fn is_closed(&self) -> bool {
+        self.kind == Kind::Pipe && self.wait(Duration::ZERO)
+    }
+
     /// Waits this long, or until a pipe has lost its reader: then it returns true.
     pub fn wait(&self, pause: Duration) -> bool {
         has_lost_its_reader(&self.file, pause)
@@ -90,11 +125,11 @@ impl Output {
                 self.file.set_len(end - half)?;
                 self.file.seek(SeekFrom::Start(end - half)).map(drop)
             }
-            Some(_) => self.write_all(b"\n"),
+            Some(_) => self.write_all(&[self.last_byte]),
             None if ours == Some(end) => Ok(()),
             // It may be written to, but not read. An extra empty line is better than two lines in
             // one.
-            None => self.write_all(b"\n"),
+            None => self.write_all(&[self.last_byte]),
         }
     }
 
@@ -113,7 +148,7 @@ impl Output {
             let start = until.saturating_sub(STEP).max(from);
             let mut piece = vec![0; (until - start) as usize];
             file.seek(SeekFrom::Start(start)).and_then(|_| file.read_exact(&mut piece)).ok()?;
-            if let Some(newline) = memchr::memrchr(b'\n', &piece) {
+            if let Some(newline) = memchr::memrchr(self.last_byte, &piece) {
                 return Some(end - start - newline as u64 - 1);
             }
             until = start;
@@ -131,7 +166,7 @@ impl Write for Output {
     /// Writes lines; to a pipe so many at a time that a kill leaves whole ones there.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let is_divided = self.kind == Kind::Pipe && bytes.len() > pieces::PIPE_BUF;
-        let piece = if is_divided { pieces::next(bytes, room(&self.file)) } else { bytes };
+        let piece = if is_divided { pieces::next(bytes, room(&self.file), self.last_byte) } else { bytes };
         let written = self.file.write(piece)?;
         self.written += written as u64;
         Ok(written)

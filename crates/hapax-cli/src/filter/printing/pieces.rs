@@ -13,14 +13,15 @@ pub const PIPE_BUF: usize = libc::PIPE_BUF;
 pub const PIPE_BUF: usize = 512; // the least that POSIX allows
 
 /// Returns the part of the text that is to be written next, given the room in the pipe: whole
-/// lines, or the first one if it is longer than what is certain to be taken at once.
-pub fn next(text: &[u8], room: usize) -> &[u8] {
+/// lines, each of which ends with this byte, or the first one if it is longer than what is certain
+/// to be taken at once.
+pub fn next(text: &[u8], room: usize, last_byte: u8) -> &[u8] {
     let most = room.max(PIPE_BUF);
     if text.len() <= most {
         return text;
     }
-    let whole = memchr::memrchr(b'\n', &text[..most]);
-    let end = whole.or_else(|| memchr::memchr(b'\n', text));
+    let whole = memchr::memrchr(last_byte, &text[..most]);
+    let end = whole.or_else(|| memchr::memchr(last_byte, text));
     end.map_or(text, |end| &text[..=end])
 }
 
@@ -47,7 +48,7 @@ mod tests {
         let lengths = |text: &[u8], room: usize| {
             let (mut rest, mut lengths) = (text, Vec::new());
             while !rest.is_empty() {
-                let piece = next(rest, room);
+                let piece = next(rest, room, b'\n');
                 assert!(piece.ends_with(b"\n") && !piece.is_empty());
                 lengths.push(piece.len());
                 rest = &rest[piece.len()..];
@@ -67,8 +68,8 @@ mod tests {
         assert_eq!(lengths(&mixed, 0), [7, 3 * PIPE_BUF, 17]);
         assert_eq!(lengths(&mixed, 4 * PIPE_BUF), [mixed.len()]);
         // A line without an end goes as it is.
-        assert_eq!(next(&vec![b'x'; 2 * PIPE_BUF], 0).len(), 2 * PIPE_BUF);
-        assert_eq!(next(b"", 0), b"");
+        assert_eq!(next(&vec![b'x'; 2 * PIPE_BUF], 0, b'\n').len(), 2 * PIPE_BUF);
+        assert_eq!(next(b"", 0, b'\n'), b"");
     }
 
     #[test]

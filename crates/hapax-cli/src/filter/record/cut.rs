@@ -6,7 +6,8 @@ use csv_core::{ReadFieldResult, Reader};
 
 /// Finds the ends of records in content that comes in pieces.
 pub enum Cutter {
-    Lines,
+    /// Records that end with this byte, wherever it is.
+    Ended(u8),
     Quoted {
         reader: Box<Reader>,
         quote: u8,
@@ -16,20 +17,26 @@ pub enum Cutter {
 }
 
 impl Cutter {
-    /// Creates a cutter of lines, or of the records of a dialect.
-    pub fn new(dialect: Option<Dialect>) -> Self {
+    /// Creates a cutter of records that end with a byte, or of those of a dialect with quotes.
+    pub fn new(dialect: Option<Dialect>, end: u8) -> Self {
         match dialect.and_then(|dialect| Some((dialect.quote?, dialect.reader()?))) {
             Some((quote, reader)) => Cutter::Quoted { reader: Box::new(reader), quote, inside: false },
-            None => Cutter::Lines,
+            None => Cutter::Ended(end),
         }
+    }
+
+    /// Returns the byte that ends a record.
+    pub fn last_byte(&self) -> u8 {
+        if let Cutter::Ended(end) = self { *end } else { b'\n' }
     }
 
     /// Returns the end of the record under way in the next piece, or none if the record continues
     /// behind it.
     #[inline]
     pub fn end(&mut self, piece: &[u8]) -> Option<usize> {
-        let Cutter::Quoted { reader, quote, inside } = self else {
-            return memchr::memchr(b'\n', piece).map(|end| end + 1);
+        let (reader, quote, inside) = match self {
+            Cutter::Ended(end) => return memchr::memchr(*end, piece).map(|end| end + 1),
+            Cutter::Quoted { reader, quote, inside } => (reader, quote, inside),
         };
         // Most records have no quotes.
         if !*inside
@@ -59,7 +66,7 @@ mod tests {
 
     /// Returns the records of a text that comes this many bytes at once.
     fn records(text: &[u8], at_once: usize, dialect: Option<Dialect>) -> Vec<Vec<u8>> {
-        let mut cutter = Cutter::new(dialect);
+        let mut cutter = Cutter::new(dialect, b'\n');
         let mut records = vec![Vec::new()];
         for mut piece in text.chunks(at_once) {
             while !piece.is_empty() {

@@ -68,7 +68,7 @@ impl Extractor {
             }
             Some(Quote::With(quote)) => Some(quote),
             Some(Quote::None) => None,
-            None => Dialect::quote_of(delimiter),
+            None => Dialect::quote_of(delimiter).filter(|_| !format.null),
         };
         let dialect = Dialect { delimiter, quote };
         Ok(Extractor {

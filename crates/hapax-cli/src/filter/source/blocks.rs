@@ -128,7 +128,7 @@ impl Blocks {
             }
             if block.len() > self.line_bytes_max {
                 self.skipping = true;
-                self.skipped_just = lines_in(block);
+                self.skipped_just = self.lines_in(block);
                 block.clear();
                 return Ok(Block::TooLong);
             }
@@ -137,8 +137,8 @@ impl Blocks {
             return Ok(Block::End);
         }
         self.start = self.read - block.len() as u64;
-        if !block.ends_with(b"\n") {
-            block.push(b'\n');
+        if block.last() != Some(&self.cutter.last_byte()) {
+            block.push(self.cutter.last_byte());
             self.added = 1;
         }
         ends.push(block.len() as u32);
@@ -149,17 +149,17 @@ impl Blocks {
     /// record has ended.
     fn skip(&mut self, block: &mut Vec<u8>) -> bool {
         let end = self.cutter.end(block);
-        self.skipped += lines_in(&block[..end.unwrap_or(block.len())]);
+        self.skipped += self.lines_in(&block[..end.unwrap_or(block.len())]);
         block.drain(..end.unwrap_or(block.len()));
         self.skipping = end.is_none();
         // The record without an end is the last one.
         self.skipped += u64::from(self.skipping && self.ended);
         !self.skipping
     }
-}
 
-fn lines_in(bytes: &[u8]) -> u64 {
-    memchr::memchr_iter(b'\n', bytes).count() as u64
+    fn lines_in(&self, bytes: &[u8]) -> u64 {
+        memchr::memchr_iter(self.cutter.last_byte(), bytes).count() as u64
+    }
 }
 
 fn read_some(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
@@ -178,7 +178,7 @@ mod tests {
 
     fn blocks(input: &[u8], at_once: usize, line_bytes_max: usize) -> (Vec<u8>, usize) {
         let input = Box::new(Trickle(io::Cursor::new(input.to_vec()), at_once));
-        let mut blocks = Blocks::new(input, Cutter::new(None), line_bytes_max);
+        let mut blocks = Blocks::new(input, Cutter::new(None, b'\n'), line_bytes_max);
         let (mut block, mut ends, mut all, mut too_long) = (Vec::new(), Vec::new(), Vec::new(), 0);
         loop {
             match blocks.next(&mut block, &mut ends).unwrap() {

@@ -9,7 +9,7 @@ use crate::filter::compressed::compression::Compression;
 use crate::filter::compressed::frames::Frames;
 use crate::filter::compressed::gzip::Members;
 use std::fs::{File, Metadata};
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -73,7 +73,7 @@ impl Source {
 
     /// Opens the file, and counts what is read of it before decompressing.
     pub fn read(&self, bytes_read: Arc<AtomicU64>) -> Result<Box<dyn Read + Send>, CommandError> {
-        decompress(Counted { file: self.open()?, bytes_read }).map_err(|e| CommandError::input(self.name(), e))
+        decompress(Counted::new(self.open()?, bytes_read)).map_err(|e| CommandError::input(self.name(), e))
     }
 }
 
@@ -114,13 +114,26 @@ fn stdin() -> io::Result<File> {
 
 /// Counts bytes as they are read.
 pub struct Counted {
-    pub file: File,
-    pub bytes_read: Arc<AtomicU64>,
+    file: File,
+    bytes_read: Arc<AtomicU64>,
+    /// True if it is an ordinary file. (Some of the system say that they are empty.)
+    has_length: bool,
+}
+
+impl Counted {
+    pub fn new(file: File, bytes_read: Arc<AtomicU64>) -> Self {
+        let has_length = file.metadata().is_ok_and(|meta| meta.is_file() && meta.len() > 0);
+        Counted { file, bytes_read, has_length }
+    }
 }
 
 impl Read for Counted {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let n = self.file.read(buffer)?;
+        // The end of the last record may be missing.
+        if n == 0 && self.has_length && self.file.metadata()?.len() < self.file.stream_position()? {
+            return Err(io::Error::other("it was cut short while it was read"));
+        }
         self.bytes_read.fetch_add(n as u64, Relaxed);
         Ok(n)
     }

@@ -27,6 +27,8 @@ struct Rules {
     on_bad: OnBad,
     line_bytes_max: usize,
     has_header: bool,
+    /// The byte that ends a record.
+    last_byte: u8,
     /// True if records may have several lines.
     multiline: bool,
 }
@@ -77,10 +79,13 @@ pub fn each_record<E>(block: &[u8], ends: &[u32], mut each: impl FnMut(&[u8]) ->
     })
 }
 
-/// Returns a record without the end of its last line.
+/// Returns a record without its end: that of its last line, or NUL (`--null`).
 pub fn without_end(record: &[u8]) -> &[u8] {
-    let line = record.strip_suffix(b"\n").unwrap_or(record);
-    line.strip_suffix(b"\r").unwrap_or(line)
+    match record {
+        [line @ .., b'\n'] => line.strip_suffix(b"\r").unwrap_or(line),
+        [line @ .., 0] => line,
+        _ => record,
+    }
 }
 
 impl Lines {
@@ -90,6 +95,7 @@ impl Lines {
             on_bad: bad.on_bad,
             line_bytes_max: bad.line_bytes_max as usize,
             has_header: lines.format.header || extractor.needs_header(),
+            last_byte: lines.format.last_byte(),
             multiline: extractor.dialect().is_some_and(|dialect| dialect.quote.is_some()),
         };
         Lines { rules, extractor, at_header: false, header_seen: false, line_number: 1 }
@@ -101,7 +107,7 @@ impl Lines {
 
     /// Returns the cutter of files into records.
     pub fn cutter(&self) -> Cutter {
-        Cutter::new(self.extractor.dialect())
+        Cutter::new(self.extractor.dialect(), self.rules.last_byte)
     }
 
     /// Begins a file: the next line is its first.

@@ -77,7 +77,7 @@ impl Batch {
         }
         let start = if record > 0 { self.ends[record - 1] as usize } else { 0 };
         let end = self.ends.last().map_or(0, |end| *end as usize);
-        let lines = memchr::memchr_iter(b'\n', &self.bytes[start..end]).count() as u64;
+        let lines = lines_in(&self.bytes[start..end]);
         let added = u64::from(self.place.unended > 0);
         self.place.offset = self.place.offset + added - (end - start) as u64;
         self.place.unended = 0;
@@ -91,6 +91,11 @@ impl Batch {
         self.runs.retain(|(end, _)| *end <= id);
         self.place.lines + 1
     }
+}
+
+/// Returns the number of lines, or of records that end as the last one of these does.
+fn lines_in(records: &[u8]) -> u64 {
+    records.last().map_or(0, |end| memchr::memchr_iter(*end, records).count() as u64)
 }
 
 /// The channels from which empty batches come, and to which full ones go.
@@ -286,7 +291,7 @@ impl Parser {
                 self.lines.next(without_end(record))?;
                 batch.header = Some(record.to_vec());
             } else {
-                self.lines.skipped(memchr::memchr_iter(b'\n', record).count() as u64);
+                self.lines.skipped(lines_in(record));
             }
             at = end as usize;
             covered += 1;

@@ -81,7 +81,7 @@ impl Inputs for Resume {
         let input = format!("{}#{times}", opened.name);
         let known = self.known(&input, &opened, source).filter(|_| !anew);
         let place = Checkpoint { input, options: self.options, run: self.run, ..Checkpoint::default() };
-        let content = Counted { file: opened.file.try_clone().map_err(failed)?, bytes_read: self.bytes_read.clone() };
+        let content = Counted::new(opened.file.try_clone().map_err(failed)?, self.bytes_read.clone());
         let mut content = decompress(content).map_err(failed)?;
         let Some(known) = known else {
             let blocks = Blocks::new(content, lines.cutter(), lines.line_bytes_max());
@@ -133,7 +133,7 @@ fn seek(
     file.seek(SeekFrom::Start(from)).map_err(failed)?;
     bytes_read.fetch_add(from, std::sync::atomic::Ordering::Relaxed);
     lines.go_on_behind(known.lines - u64::from(known.unended > 0));
-    let rest = Box::new(Counted { file, bytes_read });
+    let rest = Box::new(Counted::new(file, bytes_read));
     let beginning = Beginning::known(known.first, known.beginning);
     reading.blocks = Blocks::new(rest, lines.cutter(), lines.line_bytes_max()).from(from, beginning);
     Ok(())

@@ -23,25 +23,26 @@ const PIECE_BYTES: u64 = 64 << 10;
 /// One in so many ids of a long place stands for all of them, so that they are soon counted.
 const STANDS_FOR: u64 = 8;
 
-/// Returns about how many different ids are in this many lines of plain files; none if the files
-/// show nothing, or not enough.
+/// Returns about how many different ids are in this many lines of plain files, each of which ends
+/// with this byte; none if the files show nothing, or not enough.
 ///
 /// Of `n` lines drawn from `d` ids that come equally often, `n²/2d` pairs have the same one. If
 /// some come more often, or close together, the result is less than the true number. There are no
 /// more than the share of a long place that is new there.
-pub fn distinct(sources: &[Source], extractor: &mut Extractor, lines: u64) -> Option<u64> {
-    let files: Vec<(File, u64)> = sources.iter().map(plain).collect::<Option<_>>()?;
-    let bytes: u64 = files.iter().map(|(_, bytes)| bytes).sum();
+pub fn distinct(sources: &[Source], extractor: &mut Extractor, lines: u64, last_byte: u8) -> Option<u64> {
+    let bytes = sources.iter().map(|source| plain(source).map(|(_, bytes)| bytes)).sum::<Option<u64>>()?;
     let (mut ids, mut near) = (Vec::new(), Near::default());
-    for (file, length) in &files {
+    for source in sources {
+        // One after the other: there may be more than may be open.
+        let (file, length) = &plain(source)?;
         if extractor.needs_header() {
             let beginning = read_at(file, 0, 64 << 10)?;
-            let end = memchr::memchr(b'\n', &beginning)?;
+            let end = memchr::memchr(last_byte, &beginning)?;
             extractor.read_header(without_end(&beginning[..=end])).ok()?;
         }
         let share = |of: u64| (u128::from(of) * u128::from(*length)).div_ceil(u128::from(bytes.max(1))) as u64;
         for at in places(share(PLACES), PLACE_BYTES, *length) {
-            each_id(&read_at(file, at, PLACE_BYTES as usize)?, extractor, |id| ids.push(id));
+            each_id(&read_at(file, at, PLACE_BYTES as usize)?, extractor, last_byte, |id| ids.push(id));
         }
         let long_places = share(LONG_PLACES);
         let long_bytes = share(LONG_PLACES * LONG_BYTES) / long_places.max(1);
@@ -50,7 +51,7 @@ pub fn distinct(sources: &[Source], extractor: &mut Extractor, lines: u64) -> Op
             // In pieces, so that little memory is taken, and lines where two meet do not count.
             for offset in (0..long_bytes).step_by(PIECE_BYTES as usize) {
                 let bytes = PIECE_BYTES.min(long_bytes - offset) as usize;
-                each_id(&read_at(file, at + offset, bytes)?, extractor, |id| {
+                each_id(&read_at(file, at + offset, bytes)?, extractor, last_byte, |id| {
                     place.extend((id % STANDS_FOR == 0).then_some(id));
                 });
             }
@@ -106,8 +107,8 @@ fn at_random(place: u64) -> u64 {
 
 /// Calls `id` with the hash of the id of each whole line of a piece; the first and the last may be
 /// halves.
-fn each_id(piece: &[u8], extractor: &Extractor, mut id: impl FnMut(u64)) {
-    let mut ends = memchr::memchr_iter(b'\n', piece);
+fn each_id(piece: &[u8], extractor: &Extractor, last_byte: u8, mut id: impl FnMut(u64)) {
+    let mut ends = memchr::memchr_iter(last_byte, piece);
     let Some(mut start) = ends.next() else { return };
     for end in ends {
         let line = without_end(&piece[start + 1..=end]);

@@ -75,7 +75,11 @@ impl Finder<'_> {
     fn find(&mut self, part: Part, asked: &dyn Fn() -> Result<(), CommandError>) -> Result<(), CommandError> {
         let slots = Table::slots_for(self.filed.records(part.partition));
         self.table.begin(slots.min(self.filed.budget().slots));
-        if self.is_found(part, asked)? {
+        let is_found = match self.filed.backwards(part.partition) {
+            Some(last) => self.is_found::<true>(part, last, asked),
+            None => self.is_found::<false>(part, 0, asked),
+        };
+        if is_found? {
             return Ok(());
         }
         self.divided += 1;
@@ -83,25 +87,31 @@ impl Finder<'_> {
         part.halves().into_iter().flatten().try_for_each(|half| self.find(half, asked))
     }
 
-    /// Streams a part through the table. Returns false if the table became full. What is marked by
-    /// then is a duplicate all the same.
-    fn is_found(&mut self, part: Part, asked: &dyn Fn() -> Result<(), CommandError>) -> Result<bool, CommandError> {
+    /// Streams a part through the table, beginning with this id; from its end if `LAST`. Returns
+    /// false if the table became full. What is marked by then is a duplicate all the same.
+    fn is_found<const LAST: bool>(
+        &mut self,
+        part: Part,
+        mut id: u64,
+        asked: &dyn Fn() -> Result<(), CommandError>,
+    ) -> Result<bool, CommandError> {
         let Finder { filed, table, buffer, .. } = self;
         let is_whole = part.bits == filed.budget().partition_bits;
-        let (mut id, mut is_full) = (0, false);
+        let mut is_full = false;
         let mut together = [(0, 0, 0); TOGETHER];
         filed.stream(part.partition, buffer, |bytes| {
             asked()?;
             let (records, _) = bytes.as_chunks::<RECORD_BYTES>();
-            for records in records.chunks(TOGETHER) {
+            for begin in (0..records.len()).step_by(TOGETHER) {
                 let (mut count, mut touched) = (0, 0);
-                for record in records {
-                    let (distance, digest) = decode(record);
-                    id += distance;
+                for at in begin..records.len().min(begin + TOGETHER) {
+                    let (distance, digest) = decode(&records[if LAST { records.len() - 1 - at } else { at }]);
+                    let here = if LAST { id } else { id + distance };
+                    id = if LAST { id - distance } else { here };
                     let Some(digest) = digest.filter(|digest| is_whole || part.has(*digest)) else { continue };
                     let home = table.home(digest);
                     touched |= table.peek(home);
-                    together[count] = (id, home, digest);
+                    together[count] = (here, home, digest);
                     count += 1;
                 }
                 std::hint::black_box(touched);
@@ -128,13 +138,14 @@ mod tests {
     use super::super::nameless::Nameless;
     use super::super::partitions::Partitions;
     use super::*;
+    use crate::filter::options::Keep;
     use std::collections::HashSet;
     use testkit::random::Random;
 
     /// Returns the numbers of the duplicates among these digests, with this budget, and how often a
     /// partition was divided.
-    fn found(budget: Budget, digests: &[u128]) -> (Vec<u64>, u64, u64) {
-        let mut partitions = Partitions::new(budget, Nameless::new(&std::env::temp_dir()).unwrap());
+    fn found(budget: Budget, keep: Keep, digests: &[u128]) -> (Vec<u64>, u64, u64) {
+        let mut partitions = Partitions::new(budget, keep, Nameless::new(&std::env::temp_dir()).unwrap());
         digests.chunks(700).for_each(|batch| partitions.add(batch).unwrap());
         let filed = partitions.end();
         let divided = duplicates(&filed, &|| Ok(())).unwrap();
@@ -143,9 +154,18 @@ mod tests {
         ((0..digests.len() as u64).filter(|id| marks.is_marked(*id)).collect(), divided, written)
     }
 
-    fn expected(digests: &[u128]) -> Vec<u64> {
+    fn expected(keep: Keep, digests: &[u128]) -> Vec<u64> {
         let mut seen = HashSet::new();
-        (0..).zip(digests).filter_map(|(id, digest)| (!seen.insert(*digest)).then_some(id)).collect()
+        let again = |(id, digest): (u64, &u128)| (!seen.insert(*digest)).then_some(id);
+        let numbered: Vec<_> = (0..).zip(digests).collect();
+        match keep {
+            Keep::First => numbered.into_iter().filter_map(again).collect(),
+            Keep::Last => {
+                let mut marked: Vec<_> = numbered.into_iter().rev().filter_map(again).collect();
+                marked.reverse();
+                marked
+            }
+        }
     }
 
     #[test]
@@ -166,8 +186,9 @@ mod tests {
             let wide = |id: u64| u128::from(id.wrapping_mul(0x9e37_79b9_7f4a_7c15)) << 64 | u128::from(!id) << 20;
             let digests = (0..lines).map(|_| wide(if random.percent(hot) { 7 } else { random.below(of) }));
             let digests: Vec<u128> = digests.collect();
-            let (marked, divided, written) = found(budget, &digests);
-            assert_eq!(marked, expected(&digests), "{budget:?}");
+            let keep = if random.percent(50) { Keep::First } else { Keep::Last };
+            let (marked, divided, written) = found(budget, keep, &digests);
+            assert_eq!(marked, expected(keep, &digests), "{keep:?} {budget:?}");
             (most_divided, most_written) = (divided.max(most_divided), written.max(most_written));
         }
         assert!(most_divided > 100 && most_written > 100_000, "{most_divided} {most_written}");
@@ -180,15 +201,17 @@ mod tests {
         // With more lines between two of them than a distance of 16 bits has room for.
         let far = std::iter::repeat_n(1 << 127 | 5, 140_000);
         let digests: Vec<u128> = bits.iter().copied().chain(far).chain(bits.iter().copied()).collect();
-        let (marked, divided, _) = found(budget, &digests);
-        assert!(divided > 100, "{divided}");
-        assert_eq!(marked, expected(&digests));
+        for keep in [Keep::First, Keep::Last] {
+            let (marked, divided, _) = found(budget, keep, &digests);
+            assert!(divided > 100, "{divided}");
+            assert_eq!(marked, expected(keep, &digests));
+        }
     }
 
     #[test]
     fn too_many_lines_for_the_bitmap_are_refused_and_who_asks_for_an_end_gets_it() {
         let budget = Budget { partition_bits: 2, buffer_records: 9, lines_max: 100, threads: 2, slots: 40 };
-        let mut partitions = Partitions::new(budget, Nameless::new(&std::env::temp_dir()).unwrap());
+        let mut partitions = Partitions::new(budget, Keep::First, Nameless::new(&std::env::temp_dir()).unwrap());
         partitions.add(&(0..100).map(|id| id << 120).collect::<Vec<_>>()).unwrap();
         let refused = partitions.add(&[1]).unwrap_err();
         assert!(matches!(&refused, CommandError::Usage(why) if why.contains("--max-memory: more than 100 lines")));

@@ -16,6 +16,8 @@
 //! - *The memory* ([`budget`]): 32 MiB for the program; of the rest a quarter for buffers, a
 //!   quarter for tables, and at most half for the marks, a bit a line. More lines than that are
 //!   refused before anything is printed.
+//! - *The last line of each id* (`--keep last`): a partition is read from its end, so that the last
+//!   line is the first to be seen.
 
 mod allocator;
 mod budget;
@@ -30,10 +32,10 @@ mod table;
 
 use super::last::Last;
 use super::options::FilterArgs;
-use super::plan::{Size, size_of};
+use super::plan::Size;
 use super::printing::count::Counter;
 use super::printing::duplicates_file::Beside;
-use super::printing::output::{Kind, Output};
+use super::printing::output::Output;
 use super::progress::Progress;
 use super::record::extract::Extractor;
 use super::report::{Counts, Spilled};
@@ -44,7 +46,6 @@ use super::source::parse::{Batch, Digests, Parser};
 use super::stages::{Next, Stages};
 use super::verdicts::print::Printer;
 use crate::error::CommandError;
-use crate::printable::tell;
 use budget::{BYTES_MIN, BYTES_UNASKED, Budget};
 use hapax::seam::Digester;
 use hapax::{Outcome, Tier, Verdict};
@@ -56,13 +57,13 @@ use partitions::{Filed, Partitions};
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// The files that the command line names, opened.
 pub struct Job<'a> {
     pub args: &'a FilterArgs,
-    pub directory: &'a Path,
     pub sources: Vec<Source>,
+    pub size: Option<Size>,
     pub output: Output,
     pub beside: Option<Beside>,
     pub counter: Option<Counter>,
@@ -72,19 +73,19 @@ pub struct Job<'a> {
 /// Batches on their way: fewer than where all is in memory, since they count.
 const BATCHES: usize = 4;
 
-/// Does the job to its end.
-pub fn run(job: Job) -> Result<(), CommandError> {
-    let Job { args, directory, sources, output, beside, counter, start } = job;
+/// Does the job to its end, with temporary files in this directory.
+pub fn run(job: Job, directory: &Path) -> Result<(), CommandError> {
+    let Job { args, sources, size, output, beside, counter, start } = job;
     let budget = budget_of(args)?;
     allocator::give_back_long_buffers();
     let bytes_read = Arc::new(AtomicU64::new(0));
-    let size = size_of(&sources).map(|size| Size { bytes: 2 * size.bytes, ..size });
-    let progress = Progress::new(!args.no_progress, size, bytes_read.clone());
+    let size = size.map(|size| Size { bytes: 2 * size.bytes, ..size });
+    let progress = Progress::new(!args.no_progress, &output, size, bytes_read.clone());
     let lines = || Ok::<_, CommandError>(Lines::new(&args.lines, &args.bad, Extractor::new(&args.lines)?));
 
     let first = First::new(directory, bytes_read.clone());
     let recorded = first.recorded();
-    let partitions = Arc::new(Mutex::new(Partitions::new(budget, Nameless::new(directory)?)));
+    let partitions = Arc::new(Mutex::new(Partitions::new(budget, args.keep, Nameless::new(directory)?)));
     let parser = Parser::new(lines()?, Digests::Bare(Digester::random()?), Box::new(first));
     let filing = partitions.clone();
     let second =
@@ -92,7 +93,7 @@ pub fn run(job: Job) -> Result<(), CommandError> {
     let stages = Stages::start(parser, second, BATCHES, sources.clone());
     let signals = Signals::listen(stages.waker())?;
     let asked =
-        || signals.asked().and_then(|()| if is_closed(&output) { Err(CommandError::ClosedPipe) } else { Ok(()) });
+        || signals.asked().and_then(|()| if output.is_closed() { Err(CommandError::ClosedPipe) } else { Ok(()) });
     let mut counts = Counts::default();
     let done = stages.run(|next| {
         if let Next::Batch(batch) = next {
@@ -119,12 +120,8 @@ pub fn run(job: Job) -> Result<(), CommandError> {
     let mut last = Last { printer, beside, counter, state: None, counts: Counts::default(), progress, signals };
     let done = stages.run(|next| last.take(next));
     last.progress.finish();
-    let counted = last.counter.take().map_or(Ok(None), Counter::write);
-    let done = done.and(counted.map(|notice| notice.iter().for_each(|notice| tell(format_args!("hapax: {notice}")))));
-    if let (Some(format), false) = (args.stats, matches!(done, Err(CommandError::ClosedPipe))) {
-        tell(spilled.text(&last.counts, start.elapsed(), format));
-    }
-    done
+    let Last { printer, counter, counts, .. } = last;
+    args.end(done, printer.output, counter, |format| spilled.text(&counts, start.elapsed(), format))
 }
 
 fn budget_of(args: &FilterArgs) -> Result<Budget, CommandError> {
@@ -134,11 +131,6 @@ fn budget_of(args: &FilterArgs) -> Result<Budget, CommandError> {
         return Err(CommandError::Usage(format!("--max-memory: got {got}, expected at least {least} with --spill")));
     }
     Ok(Budget::of(bytes, std::thread::available_parallelism().map_or(1, |processors| processors.get())))
-}
-
-/// Returns true if the output is a pipe that nobody reads any more.
-fn is_closed(output: &Output) -> bool {
-    output.kind() == Kind::Pipe && output.wait(Duration::ZERO)
 }
 
 /// Takes the partitions back from the stage that has filled them, which has ended.

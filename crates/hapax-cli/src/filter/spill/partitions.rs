@@ -6,6 +6,7 @@ use super::nameless::Nameless;
 use super::recent::Recent;
 use super::records::{RECORD_BYTES, encode};
 use crate::error::CommandError;
+use crate::filter::options::Keep;
 use hapax_plan::BytesNeeded;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -20,6 +21,7 @@ pub struct Partitions {
     recent: Recent,
     marks: Marks,
     ids: u64,
+    keep: Keep,
 }
 
 /// A partition, as far as each id needs it.
@@ -43,12 +45,12 @@ struct Block {
 pub struct Filed(Partitions);
 
 impl Partitions {
-    pub fn new(budget: Budget, file: Nameless) -> Self {
+    pub fn new(budget: Budget, keep: Keep, file: Nameless) -> Self {
         let partitions = 1 << budget.partition_bits;
         let buffers = vec![0; partitions * budget.buffer_records * RECORD_BYTES];
         let (heads, blocks) = (vec![Head::default(); partitions], vec![Vec::new(); partitions]);
         let (recent, marks) = (Recent::new(), Marks::default());
-        Partitions { budget, buffers, heads, blocks, file, recent, marks, ids: 0 }
+        Partitions { budget, buffers, heads, blocks, file, recent, marks, ids: 0, keep }
     }
 
     /// Takes in the digests of the next lines.
@@ -63,6 +65,14 @@ impl Partitions {
             )));
         }
         self.marks.grow_to(ids);
+        if self.keep == Keep::Last {
+            // One that came before is a duplicate of this one: all have to be filed.
+            for digest in digests {
+                self.file(*digest)?;
+                self.ids += 1;
+            }
+            return Ok(());
+        }
         for digest in digests {
             if self.recent.has(*digest) {
                 self.marks.mark(self.ids);
@@ -116,7 +126,10 @@ impl Partitions {
     }
 
     /// Ends the pass.
-    pub fn end(self) -> Filed {
+    pub fn end(mut self) -> Filed {
+        if self.keep == Keep::Last {
+            self.blocks.iter_mut().for_each(|blocks| blocks.reverse());
+        }
         Filed(self)
     }
 }
@@ -129,6 +142,11 @@ impl Filed {
     /// Returns the number of records in a partition.
     pub fn records(&self, partition: usize) -> u64 {
         self.0.heads[partition].records
+    }
+
+    /// Returns the number of a partition's last id, if the partition is read from its end.
+    pub fn backwards(&self, partition: usize) -> Option<u64> {
+        (self.0.keep == Keep::Last).then_some(self.0.heads[partition].last)
     }
 
     pub fn budget(&self) -> Budget {
@@ -150,7 +168,7 @@ impl Filed {
     }
 
     /// Calls `each` with the records of a partition in the order of lines, a buffer at a time,
-    /// until it returns false.
+    /// until it returns false; with the last buffer first if the last line of each id is kept.
     pub fn stream(
         &self,
         partition: usize,
@@ -159,6 +177,12 @@ impl Filed {
     ) -> Result<(), CommandError> {
         let Partitions { buffers, heads, blocks, file, .. } = &self.0;
         buffer.resize(self.0.buffer_bytes(), 0);
+        let at = partition * self.0.buffer_bytes();
+        let end = &buffers[at..at + heads[partition].filled];
+        let is_last = self.0.keep == Keep::Last;
+        if is_last && !each(end)? {
+            return Ok(());
+        }
         for block in &blocks[partition] {
             file.read(buffer, block.offset)?;
             if xxh3_64(buffer) != block.hash {
@@ -168,7 +192,6 @@ impl Filed {
                 return Ok(());
             }
         }
-        let at = partition * self.0.buffer_bytes();
-        each(&buffers[at..at + heads[partition].filled]).map(drop)
+        if is_last { Ok(()) } else { each(end).map(drop) }
     }
 }

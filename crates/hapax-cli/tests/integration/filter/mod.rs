@@ -9,6 +9,7 @@ mod inputs;
 #[cfg(unix)]
 mod kills;
 mod memory;
+mod people;
 #[cfg(unix)]
 mod pipes;
 mod planning;

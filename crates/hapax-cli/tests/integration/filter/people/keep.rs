@@ -1,0 +1,117 @@
+//! `--keep last`: of each id the last record, in the order of those.
+
+use super::said;
+use crate::filter::bytes::gzip;
+use crate::filter::inputs::Directory;
+use crate::filter::{filter, printed, run};
+use std::collections::HashSet;
+use std::fs;
+use std::process::Output;
+use testkit::random::Random;
+
+/// Returns the last line with each id, and the others.
+fn expected<'l>(lines: &[&'l str], id: impl Fn(&str) -> &str) -> [String; 2] {
+    let mut seen = HashSet::new();
+    let (mut last, mut others): (Vec<&'l str>, Vec<_>) = lines.iter().rev().partition(|line| seen.insert(id(line)));
+    [&mut last, &mut others].map(|lines| {
+        lines.reverse();
+        lines.concat()
+    })
+}
+
+#[test]
+fn it_is_the_last_one_of_each_id_in_memory_and_beyond() {
+    let directory = Directory::new("keep-last");
+    let spill = directory.0.to_str().unwrap().to_string();
+    let mut random = Random(45);
+    for (lines, of) in [(0, 1), (1, 1), (5_000, 7), (60_000, 40_000), (650_000, 450_000)] {
+        let text: String = (0..lines).map(|i| format!("{}\t{i}\n", random.below(of))).collect();
+        let all: Vec<_> = text.split_inclusive('\n').collect();
+        let [last, others] = expected(&all, |line| line.split('\t').next().unwrap());
+        let (plain, packed) = (directory.file("in", text.as_bytes()), directory.file("in.gz", &gzip(text.as_bytes())));
+        // The counts of more repeated ids are bounds.
+        let counts_file = if of < 100_000 { directory.file("counts", b"") } else { "/dev/null".to_string() };
+        let options = ["--field", "1", "--keep", "last", "--count", &counts_file];
+        let mut counts = Vec::new();
+        for how in [&[][..], &["--spill", &spill, "--max-memory", "64M"]] {
+            for file in [&plain, &packed] {
+                let output = filter(&[&options, how, &["--stats=json", file]].concat()).output().unwrap();
+                let (code, lines_of, errors) = said(&output);
+                assert!(code == Some(0) && lines_of == last, "{lines} {how:?} {file}: {errors}");
+                let duplicates = others.lines().count();
+                assert!(errors.contains(&format!("\"duplicates\":{duplicates},")), "{errors}");
+            }
+            let piped = printed(&[&options[..4], how].concat(), text.as_bytes());
+            assert!(piped == last.as_bytes(), "{lines} {how:?}: a pipe");
+            counts.push(fs::read_to_string(&counts_file).unwrap());
+        }
+        assert!(counts[0] == counts[1], "{lines}: the same counts");
+        // The others: they are known with --spill only.
+        let again = directory.file("again", b"");
+        let spilled = [&options[..4], &["--spill", &spill, &plain]].concat();
+        assert!(printed(&[&spilled[..], &["--duplicates-to", &again]].concat(), b"") == last.as_bytes());
+        assert!(fs::read_to_string(&again).unwrap() == others);
+        assert!(printed(&[&spilled[..], &["--duplicates"]].concat(), b"") == others.as_bytes());
+    }
+}
+
+#[test]
+fn headers_lines_without_id_and_bad_ones_are_where_they_were() {
+    let directory = Directory::new("keep-last-lines");
+    let spill = directory.0.to_str().unwrap().to_string();
+    let one = directory.file("one.csv", b"id,n\na,1\n,2\nb,3\n\"x\ny\",3\na,4\n");
+    let two = directory.file("two.csv", b"id,n\n\"x\"y,5\n,6\n\"x\ny\",7");
+    for how in [&[][..], &["--spill", &spill]] {
+        let options = [&["--column", "id", "--keep", "last", "--missing", "pass", "--on-bad", "skip"], how].concat();
+        let output = filter(&[&options[..], &[&one, &two]].concat()).output().unwrap();
+        assert_eq!(said(&output).1, "id,n\n,2\nb,3\na,4\n,6\n\"x\ny\",7\n", "{output:?}");
+        let only_a_header = filter(&[&options[..], &[&directory.file("three.csv", b"id,n\n")]].concat()).output();
+        assert_eq!(said(&only_a_header.unwrap()).1, "id,n\n");
+    }
+    // An error comes before anything is printed.
+    let output = run(filter(&["--json", "/id", "--keep", "last"]), b"{\"id\":1}\nno\n");
+    assert!(output.status.code() == Some(3) && output.stdout.is_empty(), "{output:?}");
+}
+
+#[test]
+fn what_contradicts_it_is_refused_and_named() {
+    for options in [
+        &["--window", "1h"][..],
+        &["--state", "/nowhere"],
+        &["--mark"],
+        &["--capacity", "9"],
+        &["--seed", "9"],
+        &["--duplicates"],
+        &["--duplicates-to", "/nowhere/nothing"],
+    ] {
+        let (code, output, errors) = said(&filter(&[&["--keep", "last"], options].concat()).output().unwrap());
+        assert_eq!((code, output.as_str()), (Some(2), ""), "{options:?}");
+        assert!(errors.contains("--keep last") && errors.contains(options[0]), "{errors}");
+        assert_eq!(errors.contains("give --spill DIR"), options[0].starts_with("--dup"), "{errors}");
+    }
+    assert_eq!(printed(&["--keep", "first", "--window", "1h"], b"a\na\n"), b"a\n");
+}
+
+#[test]
+fn more_than_memory_is_refused_before_anything_is_printed_and_less_is_not_exceeded() {
+    let directory = Directory::new("keep-last-memory");
+    let text: String = (0..600_000).map(|i| format!("{:07}\n", i % 150_000)).collect();
+    let file = directory.file("in", text.as_bytes());
+    let with = |bytes: &'static str| filter(&["--keep", "last", "--max-memory", bytes]).arg(&file).output().unwrap();
+    let (code, output, errors) = said(&with("20M"));
+    assert_eq!((code, output.as_str()), (Some(2), ""), "{errors}");
+    assert!(errors.contains("--max-memory") && errors.contains("--spill DIR"), "{errors}");
+    let enough: Output = with("29M");
+    assert!(enough.status.success() && enough.stdout == text.as_bytes()[450_000 * 8..], "{enough:?}");
+    #[cfg(target_os = "linux")]
+    for ids in [150_000, 470_000] {
+        use crate::filter::memory::peak_mb;
+        // Just above, and just below, where the table grows.
+        let text: String = (0..ids).map(|i| format!("{i:07}\n")).collect();
+        let few = peak_mb(&filter(&["--keep", "last", &directory.file("few", b"x\n")]), std::process::Stdio::null());
+        let all =
+            peak_mb(&filter(&["--keep", "last", &directory.file("all", text.as_bytes())]), std::process::Stdio::null());
+        println!("{ids}: {all} MB, {few} MB without");
+        assert!(all <= few + 12 + ids * 200 / 1_000_000, "{ids}: {all} MB, {few} MB without");
+    }
+}
