@@ -6,6 +6,7 @@ mod bytes;
 mod count;
 mod ends;
 mod inputs;
+mod json;
 #[cfg(unix)]
 mod kills;
 mod memory;
@@ -16,6 +17,7 @@ mod refusing;
 mod resume;
 mod spill;
 mod state;
+mod times;
 mod told;
 mod traces;
 
