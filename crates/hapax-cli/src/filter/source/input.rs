@@ -125,7 +125,7 @@ pub fn identity(_: &Metadata) -> Option<(u64, u64)> {
 pub fn sources(files: &[PathBuf], may_be_arrays: bool) -> Vec<Source> {
     let files = if files.is_empty() { vec!["-".into()] } else { files.to_vec() };
     let array = || may_be_arrays.then(Arc::default);
-    files.into_iter().map(|path| Source { path, array: array() }).collect()
+    files.into_iter().map(|path| Source { array: array(), ..Source::new(path) }).collect()
 }
 
 /// Makes room for some blocks in a pipe: with the 64 KiB of a new one, its two ends spend half of
