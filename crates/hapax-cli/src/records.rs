@@ -42,14 +42,16 @@ pub fn read(
     }
     let files = &named::files(files)?;
     let lines = &lines.of_files(files).map_err(CommandError::Usage)?;
+    let may_be_arrays = lines.may_have_arrays();
     let mut lines = Lines::new(lines, bad, Extractor::new(lines)?);
     let mut counts = Counts::default();
     let (mut block, mut ends) = (Vec::new(), Vec::new());
-    for source in sources(files) {
+    for source in sources(files, may_be_arrays) {
         let mut blocks = Blocks::new(source.read(Arc::default())?, lines.cutter(), lines.line_bytes_max());
         lines.begin_file();
         loop {
-            let next = blocks.next(&mut block, &mut ends).map_err(|error| CommandError::input(source.name(), error))?;
+            let next =
+                blocks.next(&mut block, &mut ends).map_err(|error| CommandError::reading(source.name(), error))?;
             lines.skipped(blocks.take_skipped());
             match next {
                 Block::End => break,

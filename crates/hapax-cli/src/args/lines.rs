@@ -1,8 +1,10 @@
 //! The options that say how lines are read: where ids and times are, and what a bad line means.
 
 use super::delimiter;
+use super::times::{TimeFormat, time_format, time_zone};
 use super::values::{Quote, byte, line_bytes, pointer, quote};
 use clap::ValueEnum;
+use jiff::tz::TimeZone;
 use std::path::PathBuf;
 
 /// The places of ids and times in lines.
@@ -10,6 +12,14 @@ use std::path::PathBuf;
 pub struct LineArgs {
     #[command(flatten)]
     pub id: IdArgs,
+
+    /// Let the text of a JSON id count without its type: "1" is 1, and "true" is true (but 1.0 is
+    /// not 1)
+    #[arg(long, requires = "json", conflicts_with_all = ["field", "column", "regex"], help_heading = "Place of the id")]
+    pub loose: bool,
+    /// Compare ids in lower case, as Unicode has it; --count shows them so
+    #[arg(long, help_heading = "Place of the id")]
+    pub ignore_case: bool,
 
     #[command(flatten)]
     pub time: TimeArgs,
@@ -33,6 +43,14 @@ impl LineArgs {
         Ok(lines)
     }
 
+    /// Returns true if an input may be an array whose elements are its records: they are JSON, and
+    /// no pointer begins with a number, as one into lines that are arrays does.
+    pub fn may_have_arrays(&self) -> bool {
+        let pointers = || self.id.json.iter().chain(&self.time.time_json);
+        let is_of_array = |pointer: &String| pointer.split('/').nth(1).is_some_and(|key| key.parse::<usize>().is_ok());
+        !self.format.null && pointers().next().is_some() && !pointers().any(is_of_array)
+    }
+
     fn asks_for_fields(&self) -> bool {
         let LineArgs { id, time, .. } = self;
         let of_id = !id.field.is_empty() || !id.column.is_empty();
@@ -43,7 +61,7 @@ impl LineArgs {
 /// The treatment of lines that do not match [`LineArgs`].
 #[derive(Debug, clap::Args)]
 pub struct BadLineArgs {
-    /// Action for a line whose id is missing or blank
+    /// Action for a line whose id is missing or blank, or null
     #[arg(long, value_name = "ACTION", default_value = "error", help_heading = "Errors")]
     pub missing: Missing,
 
@@ -58,16 +76,19 @@ pub struct BadLineArgs {
 }
 
 /// The options of [`LineArgs`] and [`BadLineArgs`].
-pub const OF_RECORDS: [&str; 16] = [
+pub const OF_RECORDS: [&str; 19] = [
     "field",
     "column",
     "json",
     "regex",
+    "loose",
+    "ignore_case",
     "time_field",
     "time_column",
     "time_json",
     "time_regex",
     "time_format",
+    "time_zone",
     "delimiter",
     "quote",
     "header",
@@ -90,10 +111,14 @@ pub struct IdArgs {
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub column: Vec<String>,
     /// Lines are JSON, and the id is the string, number or boolean at this pointer (RFC 6901, like
-    /// /message/id). Its type counts ("1" is not 1), and so does the way a number is written (1.0
-    /// is not 1)
+    /// /message/id); given several times, all of these together. Its type counts ("1" is not 1, see
+    /// --loose), and so does the way a number is written (1.0 is not 1)
+    ///
+    /// An input that begins with [ is an array, whose elements are the records. Each is printed on
+    /// one line, as it is but for line breaks in it, which become spaces. Where a pointer begins
+    /// with a number (like /0/id), lines are arrays
     #[arg(long, value_name = "POINTER", value_parser = pointer)]
-    pub json: Option<String>,
+    pub json: Vec<String>,
     /// The id is what the group `id` of this regular expression captures, or else its first group,
     /// or else the whole match
     #[arg(long, value_name = "REGEX")]
@@ -117,9 +142,18 @@ pub struct TimeArgs {
     /// group, or else the whole match
     #[arg(long, value_name = "REGEX", group = "time")]
     pub time_regex: Option<String>,
-    /// Format of the time: a number of units since 1970, fractions allowed, or as in RFC 3339
-    #[arg(long, value_name = "FORMAT", requires = "time", default_value = "rfc3339")]
+    /// Format of the time: a number of units since 1970 (s, ms, us, ns), fractions allowed;
+    /// rfc3339, or python (2026-11-27 10:00:00,123); apache (10/Oct/2026:13:55:36 +0000); syslog
+    /// (Nov 27 10:00:00); or a pattern of strftime, like '%d.%m.%Y %H:%M:%S'
+    ///
+    /// Of syslog, the year is the latest one in which the time is not more than a day ahead of the
+    /// clock
+    #[arg(long, value_name = "FORMAT", requires = "time", default_value = "rfc3339", value_parser = time_format)]
     pub time_format: TimeFormat,
+    /// Zone of times that do not say theirs: UTC, an offset like +02:00, or a name like
+    /// Europe/Berlin; an hour that it has twice, or not at all, makes a line malformed
+    #[arg(long, value_name = "ZONE", requires = "time", value_parser = time_zone, allow_hyphen_values = true)]
+    pub time_zone: Option<TimeZone>,
 }
 
 /// The division of lines into fields.
@@ -156,15 +190,6 @@ impl FormatArgs {
     pub fn last_byte(&self) -> u8 {
         if self.null { 0 } else { b'\n' }
     }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
-pub enum TimeFormat {
-    S,
-    Ms,
-    Us,
-    Ns,
-    Rfc3339,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]

@@ -3,11 +3,13 @@
 
 pub mod delimiter;
 mod lines;
+mod times;
 pub mod units;
 mod values;
 
 pub use lines::OF_RECORDS;
-pub use lines::{BadLineArgs, LineArgs, Missing, OnBad, TimeFormat};
+pub use lines::{BadLineArgs, LineArgs, Missing, OnBad};
+pub use times::TimeFormat;
 #[cfg(feature = "bench")]
 pub use units::{capacity, rate};
 pub use values::Quote;

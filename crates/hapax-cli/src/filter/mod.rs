@@ -44,6 +44,7 @@ use self::stages::{BATCHES, Stages};
 use self::state::{Earlier, State};
 use self::verdicts::check::Checker;
 use self::verdicts::print::Printer;
+use self::verdicts::units;
 use crate::args::LineArgs;
 use crate::error::CommandError;
 use crate::printable::tell;
@@ -59,7 +60,7 @@ pub fn run(mut args: FilterArgs) -> Result<(), CommandError> {
     args.files = source::named::files(&args.files)?;
     args.lines = args.lines.of_files(&args.files).map_err(CommandError::Usage)?;
     let extractor = Extractor::new(&args.lines)?;
-    let sources = source::input::sources(&args.files);
+    let sources = source::input::sources(&args.files, args.lines.may_have_arrays());
     let last_byte = args.lines.format.last_byte();
     let mut output = Output::open(args.output.as_deref(), last_byte)?;
     sources.iter().try_for_each(|source| source.check(output.file()))?;
@@ -81,6 +82,7 @@ pub fn run(mut args: FilterArgs) -> Result<(), CommandError> {
     let lost = report::found(&plan.dedup.stats());
     let earlier = Earlier::of(&plan.dedup)?;
     let run = earlier.run();
+    let mut unit_nanos = args.lines.time.time_format.unit_nanos().filter(|_| !args.refusing.time_unrelated);
     let mut checker = Checker::new(plan.dedup.clone(), time, args.refusing, earlier.latest());
     let state = match args.state {
         Some(_) => Some(State::begin(plan.dedup.clone(), time, args.refresh_on_duplicate, &earlier, &mut output)?),
@@ -93,7 +95,11 @@ pub fn run(mut args: FilterArgs) -> Result<(), CommandError> {
     let parser = Parser::new(lines, Digests::Prepared(plan.dedup.clone()), Box::new(resume));
     let printer =
         Printer::new(output, args.wanted(), args.refusing.refused, state.as_ref().is_some_and(State::has_header));
-    let stages = Stages::start(parser, move |batch| checker.check(batch), BATCHES, sources);
+    let check = move |batch: &mut _| {
+        units::look(&mut unit_nanos, batch);
+        checker.check(batch)
+    };
+    let stages = Stages::start(parser, check, BATCHES, sources);
     let signals = Signals::listen(stages.waker())?;
     let mut last = Last { printer, beside, counter, state, counts: Counts::default(), progress, signals };
     let done = stages.run(|next| last.take(next));
@@ -134,9 +140,9 @@ impl FilterArgs {
 
 /// Hashes the options that say what events are, and which of them are printed.
 fn options(args: &FilterArgs) -> u64 {
-    let LineArgs { id, time, format } = &args.lines;
-    let id = (&id.field, &id.column, &id.json, &id.regex);
-    let time_format = format!("{:?}", time.time_format);
+    let LineArgs { id, time, format, loose, ignore_case } = &args.lines;
+    let id = (&id.field, &id.column, &id.json, &id.regex, loose, ignore_case);
+    let time_format = format!("{:?} {:?}", time.time_format, time.time_zone);
     let time = (time.time_field, &time.time_column, &time.time_json, &time.time_regex, time_format);
     let format = (format.delimiter(), format!("{:?}", format.quote), format.header);
     xxh3_64(format!("{:?}", (id, time, format, args.duplicates, args.mark)).as_bytes())

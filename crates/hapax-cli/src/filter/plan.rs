@@ -132,10 +132,11 @@ pub fn size_of(sources: &[Source], last_byte: u8) -> Option<Size> {
 }
 
 /// Looks at a few places of a file, whose position does not change. Returns none if it is no
-/// ordinary file, or cannot be read; reading it will report why.
+/// ordinary file, or cannot be read; reading it will report why. Nor of an array, all of which may
+/// be one line.
 fn file_size(source: &Source, last_byte: u8) -> Option<Size> {
     let file = source.is_file().then(|| source.open().ok())??;
-    let meta = file.metadata().ok().filter(|meta| meta.is_file())?;
+    let meta = file.metadata().ok().filter(|meta| meta.is_file() && !source.is_array(&file))?;
     let bytes = meta.len();
     let beginning = read_at(&file, 0, 8)?;
     let lines = match Compression::of(&beginning).ok()? {

@@ -29,11 +29,15 @@ fn of_records(command_line: impl Iterator<Item = OsString>) -> Vec<String> {
             return Some(format!("--{name}"));
         }
         // Of an option with several values, all of them.
-        let values = given.get_raw(arg.get_id().as_str())?.map(|value| value.to_string_lossy());
-        let value = values.collect::<Vec<_>>().join(",");
+        let values = given.get_raw(arg.get_id().as_str())?.map(|value| value.to_string_lossy().into_owned());
+        let mut values: Vec<_> = values.collect();
+        if arg.get_value_delimiter().is_some() {
+            values = vec![values.join(",")];
+        }
         // A value that begins with a dash would be taken for an option.
-        let between = if value.starts_with('-') { '=' } else { ' ' };
-        Some(format!("--{name}{between}{}", quoted(&value)))
+        let between = |value: &str| if value.starts_with('-') { '=' } else { ' ' };
+        let options = values.iter().map(|value| format!("--{name}{}{}", between(value), quoted(value)));
+        Some(options.collect::<Vec<_>>().join(" "))
     };
     let said = plan.get_arguments().filter(|arg| is_given(arg.get_id().as_str())).filter_map(option);
     said.chain(said_by_names(&given)).collect()
@@ -64,6 +68,10 @@ mod tests {
         assert_eq!(given(&["--column", "id", "--null"]), "--column id --null");
         assert_eq!(given(&["--column", "order,the line"]), "--column 'order,the line'");
         assert_eq!(given(&["--field", "2", "--field", "5"]), "--field 2,5");
+        let json =
+            ["--json", "/a", "--json", "/b,c", "--loose", "--ignore-case", "--time-json=/t", "--time-zone=-05:00"];
+        let expected = "--json /a --json /b,c --loose --ignore-case --time-json /t --time-zone=-05:00";
+        assert_eq!(given(&json), expected);
         let of_csv = ["plan", "--from", "f.csv.gz", "--column", "id", "--header"];
         let options = of_records(of_csv.into_iter().map(OsString::from)).join(" ");
         assert_eq!(options, "--column id --header --delimiter ,");

@@ -4,8 +4,8 @@ use super::fields::{Dialect, Splitter, Unbalanced};
 use super::hints::with_another_delimiter;
 use super::json::{self, Pointer};
 use super::pattern::Pattern;
-use super::time;
-use crate::args::{LineArgs, Quote, TimeFormat};
+use super::time::Times;
+use crate::args::{LineArgs, Quote};
 use crate::error::CommandError;
 use hapax::Timestamp;
 use std::borrow::Cow;
@@ -14,7 +14,7 @@ use std::borrow::Cow;
 #[derive(Debug)]
 pub struct Extractor {
     id: Checkpoint,
-    time: Option<(Checkpoint, TimeFormat)>,
+    time: Option<(Checkpoint, Times)>,
     dialect: Dialect,
     splitter: Splitter,
 }
@@ -29,10 +29,16 @@ enum Checkpoint {
         name: String,
         number: usize,
     },
+    /// A value in JSON, by its text.
     Json(Pointer),
+    /// A value in JSON, by its text and its type.
+    Typed(Pointer),
     Regex(Pattern),
-    /// Several fields or columns, all of which are the id.
-    Several(Vec<Checkpoint>),
+    /// The parts of the id, each by itself.
+    Several {
+        parts: Vec<Checkpoint>,
+        ignore_case: bool,
+    },
 }
 
 /// The contents of a line.
@@ -48,19 +54,20 @@ pub enum Extracted<'a> {
 
 impl Extractor {
     pub fn new(args: &LineArgs) -> Result<Self, CommandError> {
-        let LineArgs { id, time, format } = args;
-        let place = |fields: &[u32], columns: &[String], json: &Option<String>, regex: &Option<String>, group| {
+        let LineArgs { id, time, format, loose, ignore_case } = args;
+        let places = |fields: &[u32], columns: &[String], json: &[String], regex: &Option<String>, group| {
             let fields = fields.iter().map(|number| Checkpoint::Field(*number as usize));
             let columns = columns.iter().map(|name| Checkpoint::Column { name: name.clone(), number: 0 });
-            Ok::<_, CommandError>(match (Checkpoint::all(fields.chain(columns)), json, regex) {
-                (Some(fields), ..) => Some(fields),
-                (_, Some(pointer), _) => Some(Checkpoint::Json(Pointer::new(pointer))),
-                (.., Some(regex)) => Some(Checkpoint::Regex(Pattern::new(regex, group)?)),
-                _ => None,
-            })
+            let of_json = if *loose || group == "time" { Checkpoint::Json } else { Checkpoint::Typed };
+            let json = json.iter().map(|pointer| of_json(Pointer::new(pointer)));
+            let regex = regex.iter().map(|regex| Pattern::new(regex, group).map(Checkpoint::Regex));
+            fields.chain(columns).chain(json).map(Ok).chain(regex).collect::<Result<Vec<_>, CommandError>>()
         };
-        let (field, column) = (time.time_field.as_slice(), time.time_column.as_slice());
-        let time_place = place(field, column, &time.time_json, &time.time_regex, "time")?;
+        let id_places = places(&id.field, &id.column, &id.json, &id.regex, "id")?;
+        let [column, json] = [&time.time_column, &time.time_json].map(Option::as_slice);
+        let mut time_places = places(time.time_field.as_slice(), column, json, &time.time_regex, "time")?;
+        let times = Times::new(&time.time_format, time.time_zone.as_ref()).map_err(CommandError::Usage);
+        let time_place = time_places.pop().map(|place| times.map(|times| (place, times))).transpose()?;
         let delimiter = format.delimiter();
         let quote = match format.quote {
             Some(Quote::With(quote)) if quote == delimiter => {
@@ -72,8 +79,8 @@ impl Extractor {
         };
         let dialect = Dialect { delimiter, quote };
         Ok(Extractor {
-            id: place(&id.field, &id.column, &id.json, &id.regex, "id")?.unwrap_or(Checkpoint::Line),
-            time: time_place.map(|place| (place, time.time_format)),
+            id: Checkpoint::all(id_places, *ignore_case),
+            time: time_place,
             dialect,
             splitter: Splitter::new(dialect),
         })
@@ -82,11 +89,10 @@ impl Extractor {
     /// Returns the parts of an id as lines have them: the values of several fields or columns, or
     /// all of it.
     pub fn parts_of<'i>(&self, id: &'i [u8]) -> Vec<&'i [u8]> {
-        match &self.id {
-            Checkpoint::Several(_) => divide(id),
-            Checkpoint::Json(_) => vec![json::shown(id)],
-            _ => vec![id],
-        }
+        let parts = if matches!(self.id, Checkpoint::Several { .. }) { divide(id) } else { vec![id] };
+        let shown =
+            |(part, place): (_, &_)| if matches!(place, Checkpoint::Typed(_)) { json::shown(part) } else { part };
+        parts.into_iter().zip(self.id.parts()).map(shown).collect()
     }
 
     /// Returns the way records are divided into fields, if any field is asked for; otherwise lines
@@ -134,31 +140,29 @@ impl Extractor {
     /// Returns the id and the time of a line, without its end. An error says what is wrong with the
     /// line.
     pub fn extract<'a>(&self, line: &'a [u8]) -> Result<Extracted<'a>, String> {
-        let found = match &self.id {
-            Checkpoint::Json(pointer) => pointer.find_id(line)?,
-            place => place.find(line, &self.splitter)?,
-        };
-        let Some(id) = found.filter(|id| !id.trim_ascii().is_empty()) else {
+        let Some(id) = self.id.find(line, &self.splitter)?.filter(|id| !id.trim_ascii().is_empty()) else {
             return Ok(Extracted::Missing);
         };
         let at = match &self.time {
             None => None,
-            Some((place, format)) => {
+            Some((place, times)) => {
                 let text = place.find(line, &self.splitter)?;
                 let text = text.ok_or_else(|| format!("there is no time{}", self.hint(place, line)))?;
-                Some(time::parse(&text, *format)?)
+                Some(times.parse(&text)?)
             }
         };
         Ok(Extracted::Event { id, at })
     }
 
-    /// Returns a hint how a line that has no id may have one, if it seems so.
-    pub fn hint_of_id(&self, line: &[u8]) -> String {
+    /// Describes why a line has no id, with a hint how it may have one, if it seems so.
+    pub fn describe_missing(&self, line: &[u8]) -> String {
         let hints = self.id.parts().iter().map(|place| self.hint(place, line));
-        hints.into_iter().find(|hint| !hint.is_empty()).unwrap_or_default()
+        let hint = hints.into_iter().find(|hint| !hint.is_empty()).unwrap_or_default();
+        format!("the id is missing or blank (see --missing){hint}")
     }
 
-    /// Returns a hint with which delimiter a line that has too few fields has more.
+    /// Returns a hint with which delimiter a line that has too few fields has more, or says what
+    /// there is in JSON.
     fn hint(&self, place: &Checkpoint, line: &[u8]) -> String {
         match place {
             Checkpoint::Field(number) if matches!(self.splitter.nth(line, *number), Ok(None)) => {
@@ -166,31 +170,34 @@ impl Extractor {
                     fields.get(number - 1).is_some_and(|field| !field.trim_ascii().is_empty())
                 })
             }
+            Checkpoint::Json(pointer) | Checkpoint::Typed(pointer) => pointer.describe_missing(line),
             _ => String::new(),
         }
     }
 }
 
 impl Checkpoint {
-    /// Returns the place that is all of these; none if there are none.
-    fn all(places: impl Iterator<Item = Checkpoint>) -> Option<Self> {
-        let mut places: Vec<_> = places.collect();
-        match places.len() {
-            0 | 1 => places.pop(),
-            _ => Some(Checkpoint::Several(places)),
+    /// Returns the place that is all of these, or the whole line if there are none.
+    fn all(mut parts: Vec<Checkpoint>, ignore_case: bool) -> Self {
+        if parts.is_empty() {
+            parts.push(Checkpoint::Line);
+        }
+        match parts.pop() {
+            Some(one) if parts.is_empty() && !ignore_case => one,
+            last => Checkpoint::Several { parts: parts.into_iter().chain(last).collect(), ignore_case },
         }
     }
 
     fn parts(&self) -> &[Checkpoint] {
         match self {
-            Checkpoint::Several(places) => places,
+            Checkpoint::Several { parts, .. } => parts,
             one => std::slice::from_ref(one),
         }
     }
 
     fn parts_mut(&mut self) -> &mut [Checkpoint] {
         match self {
-            Checkpoint::Several(places) => places,
+            Checkpoint::Several { parts, .. } => parts,
             one => std::slice::from_mut(one),
         }
     }
@@ -201,11 +208,12 @@ impl Checkpoint {
             Checkpoint::Field(number) | Checkpoint::Column { number, .. } => {
                 splitter.nth(line, *number).map_err(describe)
             }
-            Checkpoint::Several(places) => {
+            Checkpoint::Several { parts, ignore_case } => {
                 let mut id = Vec::new();
-                for place in places {
+                for place in parts {
                     let part = place.find(line, splitter)?.filter(|part| !part.trim_ascii().is_empty());
                     let Some(part) = part else { return Ok(None) };
+                    let part = if *ignore_case { lowercase(&part).into() } else { part };
                     // With its length, so that `ab`, `c` is another id than `a`, `bc`.
                     id.extend_from_slice(&(part.len() as u64).to_le_bytes());
                     id.extend_from_slice(&part);
@@ -213,9 +221,23 @@ impl Checkpoint {
                 Ok(Some(Cow::Owned(id)))
             }
             Checkpoint::Json(pointer) => pointer.find(line),
+            Checkpoint::Typed(pointer) => pointer.find_id(line),
             Checkpoint::Regex(pattern) => Ok(pattern.find(line).map(Cow::Borrowed)),
         }
     }
+}
+
+/// Returns a text in lower case, as Unicode has it, and what is no UTF-8 as it is.
+fn lowercase(text: &[u8]) -> Vec<u8> {
+    if text.is_ascii() {
+        return text.to_ascii_lowercase();
+    }
+    let mut lower = Vec::with_capacity(text.len());
+    for chunk in text.utf8_chunks() {
+        lower.extend_from_slice(chunk.valid().to_lowercase().as_bytes());
+        lower.extend_from_slice(chunk.invalid());
+    }
+    lower
 }
 
 /// Divides an id of several parts, each of which has its length before it.

@@ -23,9 +23,9 @@ pub fn with_another_delimiter(
     found.map_or_else(String::new, |found| format!("; there is {what} with {}", delimiter::option(found)))
 }
 
-/// Returns the unit in which a decimal number is a time from 1990 to 2100: as `--time-format` has
-/// it, and its name. These ranges do not overlap.
-pub fn unit_of(number: &[u8]) -> Option<(&'static str, &'static str)> {
+/// Returns the unit in which a decimal number is a time from 1990 to 2100: how many are a second,
+/// its name for `--time-format`, and its name. These ranges do not overlap.
+pub fn unit_of(number: &[u8]) -> Option<(u64, &'static str, &'static str)> {
     const UNITS: [(u64, &str, &str); 4] = [
         (1, "s", "seconds"),
         (1_000, "ms", "milliseconds"),
@@ -35,8 +35,7 @@ pub fn unit_of(number: &[u8]) -> Option<(&'static str, &'static str)> {
     const SECONDS: std::ops::Range<u64> = 631_152_000..4_102_444_800;
     let whole = number.split(|byte| *byte == b'.').next()?;
     let whole: u64 = std::str::from_utf8(whole).ok()?.parse().ok()?;
-    let unit = UNITS.iter().find(|(a_second, ..)| SECONDS.contains(&(whole / a_second)))?;
-    Some((unit.1, unit.2))
+    UNITS.into_iter().find(|(a_second, ..)| SECONDS.contains(&(whole / a_second)))
 }
 
 #[cfg(test)]
@@ -45,7 +44,7 @@ mod tests {
 
     #[test]
     fn units_are_told_by_the_number_of_digits() {
-        let unit = |text: &str| unit_of(text.as_bytes()).map(|(option, _)| option);
+        let unit = |text: &str| unit_of(text.as_bytes()).map(|(_, option, _)| option);
         assert_eq!(unit("1686440593"), Some("s"));
         assert_eq!(unit("1686440593.25"), Some("s"));
         assert_eq!(unit("1686440593000"), Some("ms"));

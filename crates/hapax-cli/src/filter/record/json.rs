@@ -7,12 +7,16 @@ use std::fmt;
 
 /// A JSON pointer (RFC 6901), split into its tokens.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Pointer(Vec<String>);
+pub struct Pointer {
+    text: String,
+    tokens: Vec<String>,
+}
 
 impl Pointer {
     /// Parses a pointer that is empty or begins with a slash.
     pub fn new(text: &str) -> Self {
-        Pointer(text.split('/').skip(1).map(|token| token.replace("~1", "/").replace("~0", "~")).collect())
+        let tokens = text.split('/').skip(1).map(|token| token.replace("~1", "/").replace("~0", "~"));
+        Pointer { text: text.to_string(), tokens: tokens.collect() }
     }
 
     /// Returns the text of the string, number or boolean there; none if there is null or no value.
@@ -36,10 +40,27 @@ impl Pointer {
         }))
     }
 
+    /// Describes what there is instead of a string, number or boolean, unless it is one.
+    pub fn describe_missing(&self, line: &[u8]) -> String {
+        let text = &self.text;
+        match (self.value(line).ok().flatten().map(RawValue::get), self.find(line)) {
+            (_, Ok(Some(found))) if !found.trim_ascii().is_empty() => String::new(),
+            (Some("null"), _) => format!(": the value at `{text}` is null"),
+            (Some(_), _) => format!(": the value at `{text}` is blank"),
+            _ if text.contains(",/") => {
+                format!(": there is no value at `{text}` (for several, give --json several times)")
+            }
+            _ => format!(": there is no value at `{text}`"),
+        }
+    }
+
+    fn value<'a>(&self, line: &'a [u8]) -> Result<Option<&'a RawValue>, String> {
+        walk(line, &self.tokens).or_else(|error| self.step_by_step(line).map_err(|_| describe(error)))
+    }
+
     /// Returns the string, number or boolean there; none if there is null or no value.
     fn plain<'a>(&self, line: &'a [u8]) -> Result<Option<Plain<'a>>, String> {
-        let found = walk(line, &self.0).or_else(|error| self.step_by_step(line).map_err(|_| describe(error)))?;
-        let Some(value) = found.map(RawValue::get) else { return Ok(None) };
+        let Some(value) = self.value(line)?.map(RawValue::get) else { return Ok(None) };
         let written = value.as_bytes();
         match written[0] {
             b'n' => Ok(None),
@@ -47,8 +68,10 @@ impl Pointer {
                 let text: Text = serde_json::from_str(value).map_err(describe)?;
                 Ok(Some(Plain::String { written, text: text.0 }))
             }
-            b'{' => Err("the value at the pointer is an object".to_string()),
-            b'[' => Err("the value at the pointer is an array".to_string()),
+            b'{' | b'[' => {
+                let what = if written[0] == b'{' { "an object" } else { "an array" };
+                Err(format!("the value at `{}` is {what}, and not a string, number or boolean", self.text))
+            }
             _ => Ok(Some(Plain::Other(written))),
         }
     }
@@ -57,7 +80,7 @@ impl Pointer {
     /// path: elsewhere a string may be invalid Unicode.
     fn step_by_step<'a>(&self, line: &'a [u8]) -> serde_json::Result<Option<&'a RawValue>> {
         let mut value: &RawValue = serde_json::from_slice(line)?;
-        for token in self.0.chunks(1) {
+        for token in self.tokens.chunks(1) {
             if !value.get().starts_with(['{', '[']) {
                 return Ok(None);
             }
@@ -84,9 +107,10 @@ const MARK: u8 = b'"';
 fn is_marked(text: &[u8]) -> bool {
     let is_of_numbers = |byte: &u8| matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E');
     match text {
-        b"true" | b"false" | [MARK, ..] => true,
+        [MARK, ..] => true,
         [b'0'..=b'9' | b'-', rest @ ..] => rest.iter().all(is_of_numbers),
-        _ => false,
+        // Whatever their case, which may not count.
+        _ => text.eq_ignore_ascii_case(b"true") || text.eq_ignore_ascii_case(b"false"),
     }
 }
 
@@ -250,6 +274,8 @@ mod tests {
     #[test]
     fn ids_of_different_types_are_different() {
         let id = |value: &str| Pointer::new("").find_id(value.as_bytes()).unwrap().map(Cow::into_owned);
+        assert_eq!(shown(&id("\"TRUE\"").unwrap()), b"TRUE");
+        assert_ne!(id("\"TRUE\"").unwrap(), b"TRUE");
         let values = ["1", "-1", "0.5e+7", "1E9", "12345678901234567890123", "true", "false"];
         for value in values {
             let string = format!("\"{value}\"");

@@ -3,7 +3,7 @@
 pub mod cut;
 pub mod extract;
 pub(super) mod fields;
-mod hints;
+pub(super) mod hints;
 pub(super) mod json;
 mod pattern;
 pub(super) mod time;

@@ -1,5 +1,6 @@
 //! Inputs, decompressed.
 
+use super::elements::{Elements, is_array};
 use crate::closed;
 use crate::error::CommandError;
 #[cfg(not(feature = "zstd"))]
@@ -12,18 +13,20 @@ use std::fs::{File, Metadata};
 use std::io::{self, BufRead, BufReader, Read, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 /// A file of the command line.
 #[derive(Clone, Debug)]
 pub struct Source {
     path: PathBuf,
+    /// Whether it is an array, as was found; none if there is no such thing.
+    array: Option<Arc<AtomicBool>>,
 }
 
 impl Source {
     pub fn new(path: PathBuf) -> Self {
-        Source { path }
+        Source { path, array: None }
     }
 
     /// Returns the file's name in messages.
@@ -73,7 +76,35 @@ impl Source {
 
     /// Opens the file, and counts what is read of it before decompressing.
     pub fn read(&self, bytes_read: Arc<AtomicU64>) -> Result<Box<dyn Read + Send>, CommandError> {
-        decompress(Counted::new(self.open()?, bytes_read)).map_err(|e| CommandError::input(self.name(), e))
+        self.decompress(Counted::new(self.open()?, bytes_read)).map_err(|e| CommandError::input(self.name(), e))
+    }
+
+    /// Decompresses its content, and divides it into elements if it is an array.
+    pub fn decompress(&self, input: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
+        let mut content = decompress(input)?;
+        let Some(array) = &self.array else { return Ok(content) };
+        let mut beginning = Vec::new();
+        let found = loop {
+            match is_array(&beginning) {
+                Some(found) => break found,
+                None if content.by_ref().take(1).read_to_end(&mut beginning)? == 0 => break false,
+                None => {}
+            }
+        };
+        array.store(found, Relaxed);
+        let whole = io::Cursor::new(beginning).chain(content);
+        Ok(if found { Box::new(Elements::new(whole, self.name())) } else { Box::new(whole) })
+    }
+
+    /// Returns true if this file, which is the one of the source, is an array.
+    pub fn is_array(&self, file: &File) -> bool {
+        let is_read = |beginning| self.decompress(io::Cursor::new(beginning)).is_ok();
+        self.array.is_some() && read_at(file, 0, 64 << 10).is_some_and(is_read) && self.record() == "element"
+    }
+
+    /// Returns the word for a record in messages.
+    pub fn record(&self) -> &'static str {
+        if self.array.as_ref().is_some_and(|array| array.load(Relaxed)) { "element" } else { "line" }
     }
 }
 
@@ -91,8 +122,10 @@ pub fn identity(_: &Metadata) -> Option<(u64, u64)> {
 }
 
 /// Returns the files of a command line, or standard input if there are none.
-pub fn sources(files: &[PathBuf]) -> Vec<Source> {
-    if files.is_empty() { vec![Source::new("-".into())] } else { files.iter().cloned().map(Source::new).collect() }
+pub fn sources(files: &[PathBuf], may_be_arrays: bool) -> Vec<Source> {
+    let files = if files.is_empty() { vec!["-".into()] } else { files.to_vec() };
+    let array = || may_be_arrays.then(Arc::default);
+    files.into_iter().map(|path| Source { array: array(), ..Source::new(path) }).collect()
 }
 
 /// Makes room for some blocks in a pipe: with the 64 KiB of a new one, its two ends spend half of

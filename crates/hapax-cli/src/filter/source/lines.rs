@@ -65,7 +65,8 @@ pub struct BadLine {
 impl BadLine {
     /// Returns the failure for this line in this file.
     pub fn of(self, source: &Source) -> CommandError {
-        CommandError::BadInput(format!("{}, line {}: {}", source.name().display(), self.line_number, self.reason))
+        let BadLine { line_number, reason } = self;
+        CommandError::BadInput(format!("{}, {} {line_number}: {reason}", source.name().display(), source.record()))
     }
 }
 
@@ -173,10 +174,7 @@ impl Lines {
         match self.extractor.extract(line) {
             Ok(Extracted::Event { id, at }) => Ok(Line::Event { id, at }),
             Ok(Extracted::Missing) => match self.rules.missing {
-                Missing::Error => {
-                    let hint = self.extractor.hint_of_id(line);
-                    Err(self.bad_line(format!("the id is missing or blank (see --missing){hint}")))
-                }
+                Missing::Error => Err(self.bad_line(self.extractor.describe_missing(line))),
                 Missing::Pass => Ok(Line::Unchecked(Unchecked::Pass)),
                 Missing::Drop => Ok(Line::Unchecked(Unchecked::DropMissing)),
             },

@@ -3,6 +3,7 @@
 
 pub mod blocks;
 pub(super) mod checkpoint;
+mod elements;
 pub mod input;
 pub mod lines;
 pub mod named;

@@ -39,6 +39,8 @@ pub struct Batch {
     pub too_long: u64,
     /// The name of its input in messages.
     pub name: String,
+    /// The word for a record of it in messages.
+    pub record: &'static str,
     /// The place that its input has reached when this batch is done.
     pub place: Checkpoint,
     /// A header that an earlier run has printed, perhaps to another output.
@@ -213,6 +215,7 @@ impl Parser {
             batch.header = header.take();
             batch.place.clone_from(&before);
             batch.name = source.name().display().to_string();
+            batch.record = source.record();
             let is_long = batch.is_long();
             // The lines before a bad one are still printed.
             channels.full.send(Ok(batch)).map_err(|_| Gone)?;

@@ -3,7 +3,7 @@
 
 use super::blocks::Blocks;
 use super::checkpoint::{BEGINNING_BYTES, Beginning, Checkpoint, is_same};
-use super::input::{Counted, Source, decompress, identity, read_at};
+use super::input::{Counted, Source, identity, read_at};
 use super::lines::Lines;
 use super::reading::{Inputs, Reading};
 use crate::error::CommandError;
@@ -74,7 +74,7 @@ impl Inputs for Resume {
     /// Opens an input, behind the part that an earlier run has printed. If `anew`, opens it at its
     /// beginning, as an input that was cut short.
     fn read(&mut self, source: &Source, lines: &mut Lines, anew: bool) -> Result<Reading, CommandError> {
-        let failed = |error| CommandError::input(source.name(), error);
+        let failed = |error| CommandError::reading(source.name(), error);
         let opened = open(source).map_err(failed)??;
         let times = self.times.entry(opened.name.clone()).or_default();
         *times += u32::from(!anew);
@@ -82,7 +82,7 @@ impl Inputs for Resume {
         let known = self.known(&input, &opened, source).filter(|_| !anew);
         let place = Checkpoint { input, options: self.options, run: self.run, ..Checkpoint::default() };
         let content = Counted::new(opened.file.try_clone().map_err(failed)?, self.bytes_read.clone());
-        let mut content = decompress(content).map_err(failed)?;
+        let mut content = source.decompress(content).map_err(failed)?;
         let Some(known) = known else {
             let blocks = Blocks::new(content, lines.cutter(), lines.line_bytes_max());
             return Ok(Reading { blocks, place, may_be_short: false, header: None });
@@ -178,6 +178,6 @@ fn open(source: &Source) -> io::Result<Result<Opened, CommandError>> {
         None if source.is_stdin() => "standard input".to_string(),
         None => format!("stream:{}", source.name().display()),
     };
-    let length = (identity.is_some() && is_plain()).then_some(meta.len());
+    let length = (identity.is_some() && is_plain() && !source.is_array(&file)).then_some(meta.len());
     Ok(Ok(Opened { file, name, is_file: identity.is_some(), length }))
 }

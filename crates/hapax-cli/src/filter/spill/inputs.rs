@@ -8,7 +8,7 @@ use super::nameless::Nameless;
 use crate::error::CommandError;
 use crate::filter::source::blocks::Blocks;
 use crate::filter::source::checkpoint::Checkpoint;
-use crate::filter::source::input::{Source, decompress, read_full, read_full_at};
+use crate::filter::source::input::{Source, read_full, read_full_at};
 use crate::filter::source::lines::Lines;
 use crate::filter::source::reading::{Inputs, Reading};
 use hapax_plan::Bytes;
@@ -89,7 +89,7 @@ impl Inputs for First {
         drop(recorded);
         let input = file.take(length.map_or(u64::MAX, |length| length.saturating_sub(at)));
         let chunks = Chunks::new(Recording { input, recorded: self.recorded.clone() }, self.bytes_read.clone());
-        opened(decompress(chunks).map_err(failed)?, lines)
+        opened(source.decompress(chunks).map_err(failed)?, lines)
     }
 }
 
@@ -115,7 +115,7 @@ impl Inputs for Again {
         let input = self.inputs.next().ok_or_else(missing)?;
         let file = if input.is_copied { self.copy.clone().ok_or_else(missing)? } else { Arc::new(source.open()?) };
         let comparing = Comparing { file, name: source.name().to_path_buf(), input, chunk: 0 };
-        opened(decompress(Chunks::new(comparing, self.bytes_read.clone())).map_err(failed)?, lines)
+        opened(source.decompress(Chunks::new(comparing, self.bytes_read.clone())).map_err(failed)?, lines)
     }
 }
 

@@ -118,7 +118,8 @@ fn refuse(batch: &mut Batch) -> Result<(), CommandError> {
         Refusal::Late => "too late (see --allowed-lateness",
         _ => "too far ahead (see --max-skew and --max-jump",
     };
-    Err(CommandError::BadInput(format!("{}, line {line}: its time is {what}, and --refused)", batch.name)))
+    let Batch { name, record, .. } = batch;
+    Err(CommandError::BadInput(format!("{name}, {record} {line}: its time is {what}, and --refused)")))
 }
 
 /// Returns the kind of time in the engine that a window of this length, or none, makes.

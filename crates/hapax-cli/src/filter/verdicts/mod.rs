@@ -3,3 +3,4 @@
 pub(super) mod check;
 pub(super) mod print;
 pub(super) mod refusing;
+pub(super) mod units;

@@ -6,6 +6,7 @@ mod bytes;
 mod count;
 mod ends;
 mod inputs;
+mod json;
 #[cfg(unix)]
 mod kills;
 mod memory;
@@ -17,6 +18,7 @@ mod refusing;
 mod resume;
 mod spill;
 mod state;
+mod times;
 mod told;
 mod traces;
 
