@@ -5,7 +5,7 @@ use super::hints::with_another_delimiter;
 use super::json::{self, Pointer};
 use super::pattern::Pattern;
 use super::time;
-use crate::args::{LineArgs, Quote, TimeFormat};
+use crate::args::{Blank, LineArgs, Quote, TimeFormat};
 use crate::error::CommandError;
 use hapax::Timestamp;
 use std::borrow::Cow;
@@ -14,6 +14,8 @@ use std::borrow::Cow;
 #[derive(Debug)]
 pub struct Extractor {
     id: Checkpoint,
+    /// True if a blank id is one, and not missing.
+    takes_blank: bool,
     time: Option<(Checkpoint, TimeFormat)>,
     dialect: Dialect,
     splitter: Splitter,
@@ -23,6 +25,8 @@ pub struct Extractor {
 #[derive(Debug)]
 enum Checkpoint {
     Line,
+    /// All fields of a record whose fields may be quoted.
+    Record,
     Field(usize),
     /// A column, whose number is known once the file's header was read.
     Column {
@@ -48,7 +52,7 @@ pub enum Extracted<'a> {
 
 impl Extractor {
     pub fn new(args: &LineArgs) -> Result<Self, CommandError> {
-        let LineArgs { id, time, format } = args;
+        let LineArgs { id, time, format, blank } = args;
         let place = |fields: &[u32], columns: &[String], json: &Option<String>, regex: &Option<String>, group| {
             let fields = fields.iter().map(|number| Checkpoint::Field(*number as usize));
             let columns = columns.iter().map(|name| Checkpoint::Column { name: name.clone(), number: 0 });
@@ -71,8 +75,11 @@ impl Extractor {
             None => Dialect::quote_of(delimiter),
         };
         let dialect = Dialect { delimiter, quote };
+        let place_of_id = place(&id.field, &id.column, &id.json, &id.regex, "id")?;
+        let whole = if quote.is_some() { Checkpoint::Record } else { Checkpoint::Line };
         Ok(Extractor {
-            id: place(&id.field, &id.column, &id.json, &id.regex, "id")?.unwrap_or(Checkpoint::Line),
+            takes_blank: place_of_id.is_none() && matches!(blank, None | Some(Blank::Once)),
+            id: place_of_id.unwrap_or(whole),
             time: time_place.map(|place| (place, time.time_format)),
             dialect,
             splitter: Splitter::new(dialect),
@@ -89,12 +96,12 @@ impl Extractor {
         }
     }
 
-    /// Returns the way records are divided into fields, if any field is asked for; otherwise lines
-    /// are records.
+    /// Returns the way records are divided into fields; none if lines are JSON, and no field is
+    /// asked for.
     pub fn dialect(&self) -> Option<Dialect> {
         let is_field = |place: &Checkpoint| matches!(place, Checkpoint::Field(_) | Checkpoint::Column { .. });
-        let asked = self.places().any(is_field);
-        asked.then_some(self.dialect)
+        let is_json = |place: &Checkpoint| matches!(place, Checkpoint::Json(_));
+        (self.places().any(is_field) || !self.places().any(is_json)).then_some(self.dialect)
     }
 
     /// Returns true if lines contain their time.
@@ -138,7 +145,7 @@ impl Extractor {
             Checkpoint::Json(pointer) => pointer.find_id(line)?,
             place => place.find(line, &self.splitter)?,
         };
-        let Some(id) = found.filter(|id| !id.trim_ascii().is_empty()) else {
+        let Some(id) = found.filter(|id| self.takes_blank || !id.trim_ascii().is_empty()) else {
             return Ok(Extracted::Missing);
         };
         let at = match &self.time {
@@ -150,6 +157,12 @@ impl Extractor {
             }
         };
         Ok(Extracted::Event { id, at })
+    }
+
+    /// Returns the offset of the field of a record that does not end, and its description.
+    pub fn unterminated(&self, record: &[u8]) -> Option<(usize, String)> {
+        let unbalanced = self.splitter.split(record).find_map(Result::err)?;
+        Some((unbalanced.at, format!("{} (--quote none if quotes are text)", describe(unbalanced))))
     }
 
     /// Returns a hint how a line that has no id may have one, if it seems so.
@@ -198,6 +211,7 @@ impl Checkpoint {
     fn find<'a>(&self, line: &'a [u8], splitter: &Splitter) -> Result<Option<Cow<'a, [u8]>>, String> {
         match self {
             Checkpoint::Line => Ok(Some(Cow::Borrowed(line))),
+            Checkpoint::Record => splitter.plain(line).map(Some).map_err(describe),
             Checkpoint::Field(number) | Checkpoint::Column { number, .. } => {
                 splitter.nth(line, *number).map_err(describe)
             }
@@ -292,8 +306,8 @@ mod tests {
     #[test]
     fn what_is_missing_or_blank() {
         for (options, line) in [
-            (&[][..], ""),
-            (&[], " \t"),
+            (&["--blank", "drop"][..], ""),
+            (&["--blank", "pass"], " \t"),
             (&["--field", "3"], "a\tb"),
             (&["--field", "2"], "a\t \tc"),
             (&["--json", "/a"], r#"{"a": ""}"#),
@@ -305,6 +319,7 @@ mod tests {
             assert_eq!(id(options, line), Ok(None), "{options:?} {line:?}");
         }
         // These are ids.
+        assert_eq!((id(&[], ""), id(&["--blank", "once"], " ")), (Ok(Some(String::new())), Ok(Some(" ".to_string()))));
         assert_eq!(id(&["--json", "/a"], r#"{"a": 0}"#), Ok(Some("0".to_string())));
         assert_eq!(id(&["--json", "/a"], r#"{"a": false}"#), Ok(Some("false".to_string())));
     }

@@ -1,5 +1,6 @@
-//! Inputs, decompressed.
+//! Inputs, decompressed and decoded.
 
+use super::encoding::{Content, decode};
 use crate::closed;
 use crate::error::CommandError;
 #[cfg(not(feature = "zstd"))]
@@ -72,7 +73,7 @@ impl Source {
     }
 
     /// Opens the file, and counts what is read of it before decompressing.
-    pub fn read(&self, bytes_read: Arc<AtomicU64>) -> Result<Box<dyn Read + Send>, CommandError> {
+    pub fn read(&self, bytes_read: Arc<AtomicU64>) -> Result<Content, CommandError> {
         decompress(Counted { file: self.open()?, bytes_read }).map_err(|e| CommandError::input(self.name(), e))
     }
 }
@@ -164,8 +165,8 @@ fn filled(buffer: &mut [u8], mut read: impl FnMut(&mut [u8], usize) -> io::Resul
     Ok(filled)
 }
 
-/// Decompresses compressed content, which it recognizes by its beginning.
-pub fn decompress<R: Read + Send + 'static>(input: R) -> io::Result<Box<dyn Read + Send>> {
+/// Decompresses compressed content, which it recognizes by its beginning, and decodes it.
+pub fn decompress<R: Read + Send + 'static>(input: R) -> io::Result<Content> {
     let mut input = input;
     let mut beginning = Vec::new();
     // It reads no more than it takes to tell: the first line of a pipe is not to wait for the
@@ -181,7 +182,7 @@ pub fn decompress<R: Read + Send + 'static>(input: R) -> io::Result<Box<dyn Read
         }
     };
     let whole = io::Cursor::new(beginning).chain(input);
-    Ok(match compression {
+    decode(match compression {
         Compression::None => Box::new(whole),
         Compression::Gzip => Box::new(Members::new(buffered(whole))),
         Compression::Zstd => zstd(buffered(whole))?,
@@ -238,13 +239,15 @@ pub mod tests {
         for input in inputs {
             for at_once in [1, 1 << 20] {
                 let mut output = Vec::new();
-                decompress(Trickle(io::Cursor::new(input.clone()), at_once)).unwrap().read_to_end(&mut output).unwrap();
+                let trickle = Trickle(io::Cursor::new(input.clone()), at_once);
+                decompress(trickle).unwrap().bytes.read_to_end(&mut output).unwrap();
                 assert!(output == text);
             }
         }
         for cut in cut {
             let input = io::Cursor::new(cut[..cut.len() - 10].to_vec());
-            assert!(decompress(input).unwrap().read_to_end(&mut Vec::new()).is_err(), "cut off");
+            let read = decompress(input).and_then(|mut content| content.bytes.read_to_end(&mut Vec::new()));
+            assert!(read.is_err(), "cut off");
         }
         assert!(decompress(&b"\xfd7zXZ\0..."[..]).err().unwrap().to_string().contains("xz"));
         assert!(decompress(&b"\x1f"[..]).is_ok() && decompress(&b""[..]).is_ok());

@@ -3,6 +3,7 @@
 
 pub mod blocks;
 pub(super) mod checkpoint;
+pub(super) mod encoding;
 pub mod input;
 pub mod lines;
 pub(super) mod parse;

@@ -2,6 +2,7 @@
 
 use super::blocks::{Block, Blocks};
 use super::checkpoint::Checkpoint;
+use super::encoding::Encoding;
 use super::input::Source;
 use super::lines::{BadLine, Line, Lines, Unchecked, each_record, without_end};
 use super::reading::{Inputs, Reading};
@@ -39,6 +40,8 @@ pub struct Batch {
     pub too_long: u64,
     /// The name of its input in messages.
     pub name: String,
+    /// The encoding of its input, in which its lines are printed.
+    pub encoding: Encoding,
     /// The place that its input has reached when this batch is done.
     pub place: Checkpoint,
     /// A header that an earlier run has printed, perhaps to another output.
@@ -107,6 +110,8 @@ pub struct Parser {
     lines: Lines,
     digests: Digests,
     inputs: Box<dyn Inputs>,
+    /// The first input that has lines, and its encoding, which the output has.
+    first: Option<(Source, Encoding)>,
     /// Empty batches that are not used yet.
     spare: Vec<Batch>,
 }
@@ -144,7 +149,7 @@ impl From<CommandError> for Stop {
 
 impl Parser {
     pub fn new(lines: Lines, digests: Digests, inputs: Box<dyn Inputs>) -> Self {
-        Parser { lines, digests, inputs, spare: Vec::new() }
+        Parser { lines, digests, inputs, first: None, spare: Vec::new() }
     }
 
     /// Reads all files.
@@ -194,8 +199,12 @@ impl Parser {
                     before.ended = true;
                     Ok(())
                 }
-                Block::Records => self.parse(&mut batch, &mut before, &blocks),
+                Block::Records => {
+                    self.agrees(source, blocks.encoding())?;
+                    self.parse(&mut batch, &mut before, &blocks)
+                }
                 Block::TooLong => self.lines.too_long().map(|()| batch.too_long += 1),
+                Block::Unterminated => self.lines.unterminated(&batch.bytes).map(|()| batch.too_long += 1),
             };
             (before.first, before.beginning) = blocks.beginning();
             before.lines = self.lines.read();
@@ -207,6 +216,7 @@ impl Parser {
             }
             batch.header = header.take();
             batch.place.clone_from(&before);
+            batch.encoding = blocks.encoding();
             batch.name = source.name().display().to_string();
             let is_long = batch.is_long();
             // The lines before a bad one are still printed.
@@ -219,6 +229,24 @@ impl Parser {
                 return Ok(true);
             }
         }
+    }
+
+    /// Returns an error for an input with lines whose encoding is not the one of the first.
+    fn agrees(&mut self, source: &Source, encoding: Encoding) -> Result<(), CommandError> {
+        let (first, other) = self.first.get_or_insert_with(|| (source.clone(), encoding));
+        if encoding.goes_with(*other) {
+            return Ok(());
+        }
+        let not_utf8 = if encoding.is_utf16() { encoding } else { *other };
+        Err(CommandError::BadInput(format!(
+            "{} is {} and {} is {}, and the output has one encoding: convert one of them, as `iconv -f {} -t UTF-8 FILE` \
+             does",
+            first.name().display(),
+            other.name(),
+            source.name().display(),
+            encoding.name(),
+            not_utf8.name(),
+        )))
     }
 
     /// Waits until all batches have come back, and gives the memory of long lines back. So several

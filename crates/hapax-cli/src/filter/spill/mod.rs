@@ -74,7 +74,7 @@ const BATCHES: usize = 4;
 
 /// Does the job to its end.
 pub fn run(job: Job) -> Result<(), CommandError> {
-    let Job { args, directory, sources, output, beside, counter, start } = job;
+    let Job { args, directory, sources, mut output, beside, counter, start } = job;
     let budget = budget_of(args)?;
     allocator::give_back_long_buffers();
     let bytes_read = Arc::new(AtomicU64::new(0));
@@ -115,7 +115,8 @@ pub fn run(job: Job) -> Result<(), CommandError> {
     let parser = Parser::new(lines()?, Digests::None, Box::new(again));
     let mut verdicts = Verdicts { marks: filed.into_marks(), ids: 0 };
     let stages = Stages::start(parser, move |batch| verdicts.fill(batch), BATCHES, sources);
-    let printer = Printer::new(output, args.wanted(), args.refusing.refused, false);
+    let has_begun = output.is_continued().map_err(CommandError::output)?;
+    let printer = Printer::new(output, args.wanted(), args.refusing.refused, false, has_begun);
     let mut last = Last { printer, beside, counter, state: None, counts: Counts::default(), progress, signals };
     let done = stages.run(|next| last.take(next));
     last.progress.finish();
