@@ -138,8 +138,8 @@ pub struct FormatArgs {
     /// Quote around fields, doubled within (RFC 4180): one character, or `none`; default: "
     /// if the delimiter is , or ;
     ///
-    /// Quoted fields may have line breaks, whatever the id is: a record ends with its last line, and
-    /// is printed as it is. Ids are values of fields: "a" and a are the same
+    /// Quoted fields may have line breaks, whatever the id is: a record ends with its last line,
+    /// and is printed as it is. Ids are values of fields: "a" and a are the same
     #[arg(long, value_name = "CHAR", value_parser = quote)]
     pub quote: Option<Quote>,
     /// The first line of each file is a header: it is no event, and printed once

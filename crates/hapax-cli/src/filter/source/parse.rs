@@ -239,8 +239,8 @@ impl Parser {
         }
         let not_utf8 = if encoding.is_utf16() { encoding } else { *other };
         Err(CommandError::BadInput(format!(
-            "{} is {} and {} is {}, and the output has one encoding: convert one of them, as `iconv -f {} -t UTF-8 FILE` \
-             does",
+            "{} is {} and {} is {}, and the output has one encoding: convert one of them, as by \
+             `iconv -f {} -t UTF-8 FILE`",
             first.name().display(),
             other.name(),
             source.name().display(),

@@ -103,7 +103,7 @@ fn a_mark_is_nowhere_but_at_the_beginning() {
             "-",
         );
     }
-    // Files beside the output have beginnings of their own; outputs that are gone on with have none.
+    // A file beside the output has its own beginning; an output that is gone on with has none.
     let script = "for i in 1 2; do \"$0\" filter --state s --duplicates-to again marked.csv >> out; \
                   printf '2\\nnew\\n' >> marked.csv; done; cat plain.csv > more; \"$0\" filter marked.csv >> more";
     assert_eq!(code_and_errors(&shell(&directory, script)), (Some(0), String::new()));
