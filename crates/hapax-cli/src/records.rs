@@ -1,7 +1,7 @@
 //! Reads ids and times from files, for commands that do not print lines: exactly as `hapax filter`
 //! does.
 
-use crate::args::{BadLineArgs, LineArgs, Missing};
+use crate::args::{BadLineArgs, Blank, LineArgs, Missing};
 use crate::error::CommandError;
 use crate::filter::record::extract::Extractor;
 use crate::filter::source::blocks::{Block, Blocks};
@@ -35,10 +35,8 @@ pub fn read(
     files: &[PathBuf],
     mut each: impl FnMut(&[u8], Option<Timestamp>) -> Result<ControlFlow<()>, CommandError>,
 ) -> Result<Counts, CommandError> {
-    if bad.missing == Missing::Pass {
-        return Err(CommandError::Usage(
-            "--missing pass: no lines are printed here; `drop` leaves them out".to_string(),
-        ));
+    if bad.missing == Missing::Pass || lines.blank == Some(Blank::Pass) {
+        return Err(CommandError::Usage("`pass`: no lines are printed here; `drop` leaves them out".to_string()));
     }
     let files = &named::files(files)?;
     let lines = &lines.of_files(files).map_err(CommandError::Usage)?;
@@ -57,6 +55,11 @@ pub fn read(
                 Block::End => break,
                 Block::TooLong => {
                     lines.too_long().map_err(|bad| bad.of(&source))?;
+                    counts.lines += 1;
+                    counts.bad += 1;
+                }
+                Block::Unterminated => {
+                    lines.unterminated(&block).map_err(|bad| bad.of(&source))?;
                     counts.lines += 1;
                     counts.bad += 1;
                 }
@@ -158,7 +161,7 @@ mod tests {
         assert!(missing.message().is_some_and(|text| text.contains(", line 2: the id is missing")), "{missing:?}");
         let bad = message(&["--json", "/i", "--missing", "drop"]);
         assert!(bad.message().is_some_and(|text| text.contains(", line 3: ")), "{bad:?}");
-        assert!(matches!(message(&["--missing", "pass"]), CommandError::Usage(_)));
+        assert!(matches!(message(&["--blank", "pass"]), CommandError::Usage(_)));
     }
 
     #[test]

@@ -26,18 +26,23 @@ pub struct LineArgs {
 
     #[command(flatten)]
     pub format: FormatArgs,
+
+    /// Action for a line with nothing but blanks, where the id is the whole line; `once` without
+    /// it. Where an id is taken out of lines, --missing says it
+    #[arg(long, value_name = "ACTION", conflicts_with = "IdArgs", help_heading = "Errors")]
+    pub blank: Option<Blank>,
 }
 
 impl LineArgs {
     /// Returns the same options with the delimiter that the names of the files say, if none is
-    /// given and a field or a column is asked for.
+    /// given, unless lines are JSON and no field is asked for.
     ///
     /// # Errors
     ///
     /// Names that say different delimiters.
     pub fn of_files(&self, files: &[PathBuf]) -> Result<Self, String> {
         let mut lines = self.clone();
-        if lines.format.delimiter.is_none() && lines.asks_for_fields() {
+        if lines.format.delimiter.is_none() && (lines.asks_for_fields() || lines.id.json.is_empty()) {
             lines.format.delimiter = Some(delimiter::of_names(files)?);
         }
         Ok(lines)
@@ -61,8 +66,8 @@ impl LineArgs {
 /// The treatment of lines that do not match [`LineArgs`].
 #[derive(Debug, clap::Args)]
 pub struct BadLineArgs {
-    /// Action for a line whose id is missing or blank, or null
-    #[arg(long, value_name = "ACTION", default_value = "error", help_heading = "Errors")]
+    /// Action for a line whose id is missing or blank, or null, where an id is taken out of lines
+    #[arg(long, value_name = "ACTION", default_value = "error", requires = "IdArgs", help_heading = "Errors")]
     pub missing: Missing,
 
     /// Action for a line that is malformed, or too long
@@ -76,7 +81,7 @@ pub struct BadLineArgs {
 }
 
 /// The options of [`LineArgs`] and [`BadLineArgs`].
-pub const OF_RECORDS: [&str; 19] = [
+pub const OF_RECORDS: [&str; 20] = [
     "field",
     "column",
     "json",
@@ -93,6 +98,7 @@ pub const OF_RECORDS: [&str; 19] = [
     "quote",
     "header",
     "null",
+    "blank",
     "missing",
     "on_bad",
     "line_bytes_max",
@@ -167,8 +173,8 @@ pub struct FormatArgs {
     /// Quote around fields, doubled within (RFC 4180): one character, or `none`; default: "
     /// if the delimiter is , or ;
     ///
-    /// Quoted fields may have line breaks, where the id or the time is a field or a column: then a
-    /// record ends with its last line.
+    /// Quoted fields may have line breaks, whatever the id is: a record ends with its last line,
+    /// and is printed as it is. Ids are values of fields: "a" and a are the same
     #[arg(long, value_name = "CHAR", value_parser = quote)]
     pub quote: Option<Quote>,
     /// The first line of each file is a header: it is no event, and printed once
@@ -190,6 +196,16 @@ impl FormatArgs {
     pub fn last_byte(&self) -> u8 {
         if self.null { 0 } else { b'\n' }
     }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+pub enum Blank {
+    /// Print the first one, as any line
+    Once,
+    /// Print all of them (`filter` only)
+    Pass,
+    /// Print none
+    Drop,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]

@@ -9,6 +9,7 @@ use super::record::json::{self, Pointer};
 use super::record::time::Times;
 use super::source::blocks::{Block, Blocks};
 use super::source::checkpoint::{Beginning, is_same};
+use super::source::encoding::decode;
 use super::source::input::decompress;
 use super::source::lines::{Line, Lines, each_record};
 use super::state;
@@ -81,6 +82,8 @@ fn fields(bytes: &[u8]) -> bool {
     quoted.pop();
     let again: Result<Vec<_>, _> = splitter.split(&quoted).collect();
     assert_eq!(again, Ok(fields));
+    let (plain, of_quoted) = (splitter.plain(line), splitter.plain(&quoted));
+    assert!(line.contains(&b'\n') || plain == of_quoted, "values count, and not their quotes");
     true
 }
 
@@ -189,7 +192,7 @@ fn decompressed(content: &[u8], at_once: usize) -> Option<(Vec<u8>, bool)> {
     const ENOUGH: u64 = 256 << 10;
     let trickle = Trickle(Cursor::new(content.to_vec()), at_once);
     let mut output = Vec::new();
-    let is_good = decompress(trickle).ok()?.take(ENOUGH).read_to_end(&mut output).is_ok();
+    let is_good = decompress(trickle).ok()?.bytes.take(ENOUGH).read_to_end(&mut output).is_ok();
     // The output before an error depends on the size of the reads.
     Some(if is_good { (output, true) } else { (Vec::new(), false) })
 }
@@ -221,16 +224,19 @@ fn place(bytes: &[u8]) -> bool {
 
 const OPTIONS: [&[&str]; 5] = [
     &[],
-    &["--column", "id", "--delimiter", ","],
-    &["--json", "/a/0", "--time-json", "/t", "--window", "1m"],
-    &["--field", "2", "--time-field", "1", "--time-format", "ms", "--window", "1m"],
-    &["--regex", "id=(\\w+)", "--header"],
+    &["--column", "id", "--delimiter", ",", "--missing", "drop"],
+    &["--json", "/a/0", "--time-json", "/t", "--window", "1m", "--missing", "drop"],
+    &["--field", "2", "--time-field", "1", "--time-format", "ms", "--window", "1m", "--missing", "drop"],
+    &["--regex", "id=(\\w+)", "--header", "--missing", "drop"],
 ];
 
 /// Checks whole files, by some options: the ids found in them do not depend on the pieces in which
 /// they come.
 fn lines(bytes: &[u8]) -> bool {
     let Some((&[options, at_once], content)) = bytes.split_first_chunk() else { return false };
+    if content.contains(&0) {
+        return false; // it may seem to be UTF-16, as far as it has come
+    }
     let args = &filters()[usize::from(options) % OPTIONS.len()];
     let read = |at_once| {
         let extractor = Extractor::new(&args.lines).expect("the options are valid");
@@ -244,7 +250,7 @@ fn lines(bytes: &[u8]) -> bool {
 /// Returns the options, parsed once.
 fn filters() -> &'static [FilterArgs] {
     static FILTERS: OnceLock<Vec<FilterArgs>> = OnceLock::new();
-    let usual = ["--missing", "drop", "--on-bad", "skip", "--line-bytes-max", "1000"];
+    let usual = ["--on-bad", "skip", "--line-bytes-max", "1000"];
     let parse = |options: &&[&str]| {
         let parsed = FilterArgs::parse(usual.iter().chain(*options).copied());
         parsed.unwrap_or_else(|why| panic!("the options are valid: {why}"))
@@ -256,16 +262,17 @@ fn filters() -> &'static [FilterArgs] {
 type Event = (Vec<u8>, Option<hapax::Timestamp>);
 
 fn events(mut lines: Lines, content: &[u8], at_once: usize) -> Option<Vec<Event>> {
-    let input = Box::new(Trickle(Cursor::new(content.to_vec()), at_once));
-    let mut blocks = Blocks::new(input, lines.cutter(), lines.line_bytes_max());
+    let content = decode(Box::new(Trickle(Cursor::new(content.to_vec()), at_once))).ok()?;
+    let mut blocks = Blocks::new(content, lines.cutter(), lines.line_bytes_max());
     lines.begin_file();
     let (mut block, mut ends, mut events) = (Vec::new(), Vec::new(), Vec::new());
     loop {
-        let next = blocks.next(&mut block, &mut ends).expect("memory can be read");
+        let next = blocks.next(&mut block, &mut ends).ok()?; // UTF-16 may be damaged
         lines.skipped(blocks.take_skipped());
         match next {
             Block::End => return Some(events),
             Block::TooLong => lines.too_long().ok()?,
+            Block::Unterminated => lines.unterminated(&block).ok()?,
             Block::Records => each_record(&block, &ends, |line| {
                 if let Line::Event { id, at } = lines.next(line)? {
                     events.push((id.into_owned(), at));

@@ -9,6 +9,7 @@ use super::progress::Progress;
 use super::record::extract::Extractor;
 use super::report::{Counts, Spilled};
 use super::signals::Signals;
+use super::source::encoding::Encoding;
 use super::source::lines::{Lines, Unchecked};
 use super::source::parse::{Batch, Digests, Parser};
 use super::source::resume::Resume;
@@ -28,8 +29,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// at the end in a list.
 const RECORD_BYTES: usize = 192;
 
-/// A record, and its number among all records.
-type Record = (u64, Box<[u8]>);
+/// A record, its number among all records, and its input's encoding.
+type Record = (u64, Box<[u8]>, Encoding);
 
 /// The last record of each id, so far.
 #[derive(Default)]
@@ -48,7 +49,7 @@ pub fn run(job: Job) -> Result<(), CommandError> {
     let bytes_read = Arc::new(AtomicU64::new(0));
     let progress = Progress::new(!args.no_progress, &output, size, bytes_read.clone());
     let lines = Lines::new(&args.lines, &args.bad, Extractor::new(&args.lines)?);
-    let inputs = Resume::new(HashMap::new(), 0, 0, false, bytes_read);
+    let inputs = Resume::new(HashMap::new(), 0, 0, false, false, bytes_read);
     let parser = Parser::new(lines, Digests::Bare(Digester::random()?), Box::new(inputs));
     let bytes_max = args.max_memory.unwrap_or(MEMORY_UNASKED_MAX);
     let kept = Arc::new(Mutex::new(Kept { bytes_max, ..Kept::default() }));
@@ -83,11 +84,11 @@ impl Kept {
             self.read += 1;
             let record = &batch.bytes[record];
             self.bytes += record.len() + RECORD_BYTES;
-            let numbered = (self.read, record.into());
+            let numbered = (self.read, record.into(), batch.encoding);
             match fate {
                 Fate::Checked(_) => {
                     let before = self.by_id.insert(batch.digests[verdicts.len()], numbered);
-                    self.bytes -= before.as_ref().map_or(0, |(_, before)| before.len() + RECORD_BYTES);
+                    self.bytes -= before.as_ref().map_or(0, |(_, before, _)| before.len() + RECORD_BYTES);
                     verdicts.push(if before.is_some() { duplicate } else { fresh });
                 }
                 Fate::Unchecked(Unchecked::Header | Unchecked::Pass) => self.others.push(numbered),
@@ -110,12 +111,16 @@ impl Kept {
     fn print(self, output: &mut Output, signals: &Signals) -> Result<(), CommandError> {
         let mut records = self.others;
         records.extend(self.by_id.into_values());
-        records.sort_unstable_by_key(|(number, _)| *number);
+        records.sort_unstable_by_key(|(number, ..)| *number);
         // It writes whole records together.
         let mut pages = BufWriter::with_capacity(256 << 10, output);
-        for (_, record) in &records {
+        let mut has_begun = pages.get_mut().is_continued().map_err(CommandError::output)?;
+        for (_, record, encoding) in records {
             signals.asked()?;
-            pages.write_all(record).map_err(|error| pages.get_ref().failed(error))?;
+            let mut record = record.into_vec();
+            encoding.encode(&mut record, !has_begun);
+            has_begun = true;
+            pages.write_all(&record).map_err(|error| pages.get_ref().failed(error))?;
         }
         pages.flush().map_err(|error| pages.get_ref().failed(error))
     }

@@ -91,10 +91,12 @@ pub fn run(mut args: FilterArgs) -> Result<(), CommandError> {
     let bytes_read = Arc::new(AtomicU64::new(0));
     let progress = Progress::new(!args.no_progress, &output, size, bytes_read.clone());
     let lines = Lines::new(&args.lines, &args.bad, extractor);
-    let resume = Resume::new(earlier.places, options(&args), run, time == verdicts::check::Time::Arrival, bytes_read);
+    let resume =
+        Resume::new(earlier.places, options(&args), run, goes_on, time == verdicts::check::Time::Arrival, bytes_read);
     let parser = Parser::new(lines, Digests::Prepared(plan.dedup.clone()), Box::new(resume));
-    let printer =
-        Printer::new(output, args.wanted(), args.refusing.refused, state.as_ref().is_some_and(State::has_header));
+    let has_header = state.as_ref().is_some_and(State::has_header);
+    let has_begun = output.is_continued().map_err(CommandError::output)?;
+    let printer = Printer::new(output, args.wanted(), args.refusing.refused, has_header, has_begun);
     let check = move |batch: &mut _| {
         units::look(&mut unit_nanos, batch);
         checker.check(batch)
@@ -140,7 +142,7 @@ impl FilterArgs {
 
 /// Hashes the options that say what events are, and which of them are printed.
 fn options(args: &FilterArgs) -> u64 {
-    let LineArgs { id, time, format, loose, ignore_case } = &args.lines;
+    let LineArgs { id, time, format, loose, ignore_case, .. } = &args.lines;
     let id = (&id.field, &id.column, &id.json, &id.regex, loose, ignore_case);
     let time_format = format!("{:?} {:?}", time.time_format, time.time_zone);
     let time = (time.time_field, &time.time_column, &time.time_json, &time.time_regex, time_format);

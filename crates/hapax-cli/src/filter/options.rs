@@ -12,8 +12,8 @@ pub const ABOUT: &str = "\
 Reads lines and prints the first sighting of each id within the window.
 
 Input is read from files, or from standard input (also as `-`), of any size in constant memory; a directory stands for \
-the files in it. gzip and zstd are recognized by content. Lines end with LF or CRLF and are printed as they are; an id \
-never includes the line's end.";
+the files in it. gzip and zstd are recognized by content, UTF-16 by its byte order mark. A mark is no part of an id. \
+Lines end with LF or CRLF and are printed as they are; an id never includes the line's end.";
 
 const HELP: &str = "\
 Exit codes:

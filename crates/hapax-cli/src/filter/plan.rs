@@ -163,7 +163,7 @@ fn compressed_lines(file: &File, bytes: u64, last_byte: u8) -> Option<u64> {
     let mut content = Vec::new();
     // An error at the cut is expected, and ignored. Highly repetitive content is not decompressed
     // forever.
-    let _ = decompress(std::io::Cursor::new(beginning)).ok()?.take(64 << 20).read_to_end(&mut content);
+    let _ = decompress(std::io::Cursor::new(beginning)).ok()?.bytes.take(64 << 20).read_to_end(&mut content);
     Some(extrapolate([(lines_in(&content, last_byte), compressed)].into_iter(), bytes))
 }
 

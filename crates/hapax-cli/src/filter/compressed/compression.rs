@@ -13,12 +13,14 @@ pub enum Compression {
 /// The beginning of a kind of content: the least and the greatest value of each byte.
 type Signature = (Result<Compression, &'static str>, &'static [u8], &'static [u8]);
 
-const SIGNATURES: [Signature; 5] = [
+const SIGNATURES: [Signature; 7] = [
     (Ok(Compression::Gzip), b"\x1f\x8b", b"\x1f\x8b"),
     (Ok(Compression::Zstd), b"\x28\xb5\x2f\xfd", b"\x28\xb5\x2f\xfd"),
     // A skippable frame.
     (Ok(Compression::Zstd), b"\x50\x2a\x4d\x18", b"\x5f\x2a\x4d\x18"),
     (Err("xz"), b"\xfd7zXZ\0", b"\xfd7zXZ\0"),
+    (Err("zip"), b"PK\x03\x04", b"PK\x03\x04"),
+    (Err("zip"), b"PK\x05\x06", b"PK\x05\x06"),
     (Err("bzip2"), b"BZh11AY", b"BZh91AY"),
 ];
 
@@ -38,7 +40,9 @@ impl Compression {
     /// Returns the compression of content with this beginning; none if it takes more bytes to tell.
     pub fn of(beginning: &[u8]) -> io::Result<Option<Self>> {
         Self::told(beginning).transpose().map_err(|name| {
-            io::Error::other(format!("it is compressed with {name}, which is not supported (gzip and zstd are)"))
+            let unpack = if name == "zip" { "unzip -p".to_string() } else { format!("{name} -dc") };
+            let why = "which is not read here";
+            io::Error::other(format!("it is compressed with {name}, {why}: `{unpack} FILE | hapax filter …`"))
         })
     }
 

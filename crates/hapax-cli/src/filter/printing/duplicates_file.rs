@@ -54,7 +54,7 @@ impl Beside {
             file.set_len(0).map_err(failed)?;
         }
         place.others.push(file.try_clone().map_err(failed)?);
-        let printer = Printer::new(file, Wanted::Duplicates, Refused::Drop, is_continued);
+        let printer = Printer::new(file, Wanted::Duplicates, Refused::Drop, is_continued, is_continued);
         Ok(Beside { path: path.to_path_buf(), printer })
     }
 

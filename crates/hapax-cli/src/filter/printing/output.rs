@@ -90,6 +90,11 @@ impl Output {
         if appends(&self.file) { self.file.metadata().map(|meta| meta.len()) } else { self.file.stream_position() }
     }
 
+    /// Returns true if there is something in a file before what will be written.
+    pub fn is_continued(&mut self) -> io::Result<bool> {
+        Ok(matches!(self.kind, Kind::File(_)) && self.position_at_end()? > 0)
+    }
+
     /// Returns the number of written bytes that a reader has taken: all of them but those that are
     /// unread in a pipe. If others write to it, too, their bytes count as ours.
     pub fn taken(&self) -> u64 {

@@ -58,6 +58,11 @@ impl Cutter {
         *inside = true;
         None
     }
+
+    /// Returns true if the record under way would not end with its line, at the end of the content.
+    pub fn is_within_quotes(&mut self) -> bool {
+        matches!(self, Cutter::Quoted { .. }) && self.end(b"\n").is_none()
+    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use super::hints::with_another_delimiter;
 use super::json::{self, Pointer};
 use super::pattern::Pattern;
 use super::time::Times;
-use crate::args::{LineArgs, Quote};
+use crate::args::{Blank, LineArgs, Quote};
 use crate::error::CommandError;
 use hapax::Timestamp;
 use std::borrow::Cow;
@@ -14,6 +14,8 @@ use std::borrow::Cow;
 #[derive(Debug)]
 pub struct Extractor {
     id: Checkpoint,
+    /// True if a blank id is one, and not missing.
+    takes_blank: bool,
     time: Option<(Checkpoint, Times)>,
     dialect: Dialect,
     splitter: Splitter,
@@ -23,6 +25,8 @@ pub struct Extractor {
 #[derive(Debug)]
 enum Checkpoint {
     Line,
+    /// All fields of a record whose fields may be quoted.
+    Record,
     Field(usize),
     /// A column, whose number is known once the file's header was read.
     Column {
@@ -38,6 +42,7 @@ enum Checkpoint {
     Several {
         parts: Vec<Checkpoint>,
         ignore_case: bool,
+        takes_blank: bool,
     },
 }
 
@@ -54,7 +59,7 @@ pub enum Extracted<'a> {
 
 impl Extractor {
     pub fn new(args: &LineArgs) -> Result<Self, CommandError> {
-        let LineArgs { id, time, format, loose, ignore_case } = args;
+        let LineArgs { id, time, format, loose, ignore_case, blank } = args;
         let places = |fields: &[u32], columns: &[String], json: &[String], regex: &Option<String>, group| {
             let fields = fields.iter().map(|number| Checkpoint::Field(*number as usize));
             let columns = columns.iter().map(|name| Checkpoint::Column { name: name.clone(), number: 0 });
@@ -63,7 +68,7 @@ impl Extractor {
             let regex = regex.iter().map(|regex| Pattern::new(regex, group).map(Checkpoint::Regex));
             fields.chain(columns).chain(json).map(Ok).chain(regex).collect::<Result<Vec<_>, CommandError>>()
         };
-        let id_places = places(&id.field, &id.column, &id.json, &id.regex, "id")?;
+        let mut id_places = places(&id.field, &id.column, &id.json, &id.regex, "id")?;
         let [column, json] = [&time.time_column, &time.time_json].map(Option::as_slice);
         let mut time_places = places(time.time_field.as_slice(), column, json, &time.time_regex, "time")?;
         let times = Times::new(&time.time_format, time.time_zone.as_ref()).map_err(CommandError::Usage);
@@ -78,8 +83,13 @@ impl Extractor {
             None => Dialect::quote_of(delimiter).filter(|_| !format.null),
         };
         let dialect = Dialect { delimiter, quote };
+        let takes_blank = id_places.is_empty() && matches!(blank, None | Some(Blank::Once));
+        if id_places.is_empty() {
+            id_places.push(if quote.is_some() { Checkpoint::Record } else { Checkpoint::Line });
+        }
         Ok(Extractor {
-            id: Checkpoint::all(id_places, *ignore_case),
+            takes_blank,
+            id: Checkpoint::all(id_places, *ignore_case, takes_blank),
             time: time_place,
             dialect,
             splitter: Splitter::new(dialect),
@@ -95,12 +105,12 @@ impl Extractor {
         parts.into_iter().zip(self.id.parts()).map(shown).collect()
     }
 
-    /// Returns the way records are divided into fields, if any field is asked for; otherwise lines
-    /// are records.
+    /// Returns the way records are divided into fields; none if lines are JSON, and no field is
+    /// asked for.
     pub fn dialect(&self) -> Option<Dialect> {
         let is_field = |place: &Checkpoint| matches!(place, Checkpoint::Field(_) | Checkpoint::Column { .. });
-        let asked = self.places().any(is_field);
-        asked.then_some(self.dialect)
+        let is_json = |place: &Checkpoint| matches!(place, Checkpoint::Json(_) | Checkpoint::Typed(_));
+        (self.places().any(is_field) || !self.places().any(is_json)).then_some(self.dialect)
     }
 
     /// Returns true if lines contain their time.
@@ -140,7 +150,8 @@ impl Extractor {
     /// Returns the id and the time of a line, without its end. An error says what is wrong with the
     /// line.
     pub fn extract<'a>(&self, line: &'a [u8]) -> Result<Extracted<'a>, String> {
-        let Some(id) = self.id.find(line, &self.splitter)?.filter(|id| !id.trim_ascii().is_empty()) else {
+        let found = self.id.find(line, &self.splitter)?;
+        let Some(id) = found.filter(|id| self.takes_blank || !id.trim_ascii().is_empty()) else {
             return Ok(Extracted::Missing);
         };
         let at = match &self.time {
@@ -152,6 +163,12 @@ impl Extractor {
             }
         };
         Ok(Extracted::Event { id, at })
+    }
+
+    /// Returns the offset of the field of a record that does not end, and its description.
+    pub fn unterminated(&self, record: &[u8]) -> Option<(usize, String)> {
+        let unbalanced = self.splitter.split(record).find_map(Result::err)?;
+        Some((unbalanced.at, format!("{} (--quote none if quotes are text)", describe(unbalanced))))
     }
 
     /// Describes why a line has no id, with a hint how it may have one, if it seems so.
@@ -177,14 +194,11 @@ impl Extractor {
 }
 
 impl Checkpoint {
-    /// Returns the place that is all of these, or the whole line if there are none.
-    fn all(mut parts: Vec<Checkpoint>, ignore_case: bool) -> Self {
-        if parts.is_empty() {
-            parts.push(Checkpoint::Line);
-        }
+    /// Returns the place that is all of these.
+    fn all(mut parts: Vec<Checkpoint>, ignore_case: bool, takes_blank: bool) -> Self {
         match parts.pop() {
             Some(one) if parts.is_empty() && !ignore_case => one,
-            last => Checkpoint::Several { parts: parts.into_iter().chain(last).collect(), ignore_case },
+            last => Checkpoint::Several { parts: parts.into_iter().chain(last).collect(), ignore_case, takes_blank },
         }
     }
 
@@ -205,13 +219,14 @@ impl Checkpoint {
     fn find<'a>(&self, line: &'a [u8], splitter: &Splitter) -> Result<Option<Cow<'a, [u8]>>, String> {
         match self {
             Checkpoint::Line => Ok(Some(Cow::Borrowed(line))),
+            Checkpoint::Record => splitter.plain(line).map(Some).map_err(describe),
             Checkpoint::Field(number) | Checkpoint::Column { number, .. } => {
                 splitter.nth(line, *number).map_err(describe)
             }
-            Checkpoint::Several { parts, ignore_case } => {
+            Checkpoint::Several { parts, ignore_case, takes_blank } => {
                 let mut id = Vec::new();
                 for place in parts {
-                    let part = place.find(line, splitter)?.filter(|part| !part.trim_ascii().is_empty());
+                    let part = place.find(line, splitter)?.filter(|part| *takes_blank || !part.trim_ascii().is_empty());
                     let Some(part) = part else { return Ok(None) };
                     let part = if *ignore_case { lowercase(&part).into() } else { part };
                     // With its length, so that `ab`, `c` is another id than `a`, `bc`.
@@ -314,8 +329,8 @@ mod tests {
     #[test]
     fn what_is_missing_or_blank() {
         for (options, line) in [
-            (&[][..], ""),
-            (&[], " \t"),
+            (&["--blank", "drop"][..], ""),
+            (&["--blank", "pass"], " \t"),
             (&["--field", "3"], "a\tb"),
             (&["--field", "2"], "a\t \tc"),
             (&["--json", "/a"], r#"{"a": ""}"#),
@@ -327,6 +342,7 @@ mod tests {
             assert_eq!(id(options, line), Ok(None), "{options:?} {line:?}");
         }
         // These are ids.
+        assert_eq!((id(&[], ""), id(&["--blank", "once"], " ")), (Ok(Some(String::new())), Ok(Some(" ".to_string()))));
         assert_eq!(id(&["--json", "/a"], r#"{"a": 0}"#), Ok(Some("0".to_string())));
         assert_eq!(id(&["--json", "/a"], r#"{"a": false}"#), Ok(Some("false".to_string())));
     }

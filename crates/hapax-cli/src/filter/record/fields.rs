@@ -23,8 +23,9 @@ pub struct Splitter {
 /// A line whose quotes do not match.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Unbalanced {
-    /// The number of the field, counted from 1.
+    /// The number of the field, counted from 1, and its offset.
     pub field: usize,
+    pub at: usize,
     pub problem: &'static str,
 }
 
@@ -52,8 +53,8 @@ impl Splitter {
     }
 
     /// Returns the fields of a line, in order.
-    pub fn split<'a>(&self, line: &'a [u8]) -> impl Iterator<Item = Result<Cow<'a, [u8]>, Unbalanced>> {
-        let mut rest = Some(line);
+    pub fn split<'a>(&self, record: &'a [u8]) -> impl Iterator<Item = Result<Cow<'a, [u8]>, Unbalanced>> {
+        let mut rest = Some(record);
         (1..).map_while(move |field| {
             let line = rest.take()?;
             let split = match (self.dialect.quote, &self.reader) {
@@ -64,7 +65,7 @@ impl Splitter {
             };
             let (content, after) = match split {
                 Ok(split) => split,
-                Err(problem) => return Some(Err(Unbalanced { field, problem })),
+                Err(problem) => return Some(Err(Unbalanced { field, at: record.len() - line.len(), problem })),
             };
             rest = after;
             Some(Ok(content))
@@ -88,6 +89,24 @@ impl Splitter {
         self.split(line)
             .enumerate()
             .try_fold(None, |found, (i, field)| field.map(|field| found.or((i + 1 == n).then_some(field))))
+    }
+
+    /// Returns a record with no more quotes than it needs: the same text for the same fields.
+    pub fn plain<'a>(&self, record: &'a [u8]) -> Result<Cow<'a, [u8]>, Unbalanced> {
+        let Some(quote) = self.dialect.quote.filter(|quote| memchr::memchr(*quote, record).is_some()) else {
+            return Ok(Cow::Borrowed(record));
+        };
+        let mut plain = Vec::with_capacity(record.len());
+        for field in self.split(record) {
+            let field = field?;
+            let is_quoted = memchr::memchr3(quote, self.dialect.delimiter, b'\n', &field).is_some();
+            plain.extend(is_quoted.then_some(quote));
+            field.iter().for_each(|&byte| plain.extend(std::iter::repeat_n(byte, 1 + usize::from(byte == quote))));
+            plain.extend(is_quoted.then_some(quote));
+            plain.push(self.dialect.delimiter);
+        }
+        plain.pop();
+        Ok(Cow::Owned(plain))
     }
 
     fn unquoted<'a>(&self, line: &'a [u8]) -> Split<'a> {

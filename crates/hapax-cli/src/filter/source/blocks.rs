@@ -1,12 +1,13 @@
 //! Input as blocks of whole records.
 
 use super::checkpoint::{Beginning, Span};
+use super::encoding::{Content, Encoding};
 use crate::filter::record::cut::Cutter;
 use std::io::{self, Read};
 
 /// Cuts input into blocks of whole records.
 pub struct Blocks {
-    input: Box<dyn Read + Send>,
+    content: Content,
     cutter: Cutter,
     /// The beginning of a record whose end was not read yet.
     rest: Vec<u8>,
@@ -34,6 +35,8 @@ pub enum Block {
     Records,
     /// A record that is longer than allowed, and was skipped.
     TooLong,
+    /// The last record, if it ends within quotes.
+    Unterminated,
     End,
 }
 
@@ -41,9 +44,9 @@ pub enum Block {
 const BLOCK_BYTES: usize = 256 << 10;
 
 impl Blocks {
-    pub fn new(input: Box<dyn Read + Send>, cutter: Cutter, line_bytes_max: usize) -> Self {
+    pub fn new(content: Content, cutter: Cutter, line_bytes_max: usize) -> Self {
         Blocks {
-            input,
+            content,
             cutter,
             rest: Vec::new(),
             line_bytes_max,
@@ -61,6 +64,11 @@ impl Blocks {
     /// Continues the input from this offset in its content, which is known to begin like this.
     pub fn from(self, offset: u64, beginning: Beginning) -> Self {
         Blocks { read: offset, start: offset, beginning, ..self }
+    }
+
+    /// Returns the encoding that the content had.
+    pub fn encoding(&self) -> Encoding {
+        self.content.encoding
     }
 
     /// Returns the offset in the content at which the last block began. Skipped records that are
@@ -108,11 +116,14 @@ impl Blocks {
             let mut known = block.len();
             let room = BLOCK_BYTES.saturating_sub(known).max(BLOCK_BYTES / 4);
             block.resize(known + room, 0);
-            let n = read_some(&mut self.input, &mut block[known..])?;
+            let n = read_some(&mut self.content.bytes, &mut block[known..])?;
             block.truncate(known + n);
             self.beginning.add(&block[known..]);
             self.read += n as u64;
             self.ended = n == 0;
+            if self.read == block.len() as u64 {
+                check_beginning(block, self.encoding())?;
+            }
             if self.skipping && !self.skip(block) {
                 continue;
             }
@@ -137,6 +148,9 @@ impl Blocks {
             return Ok(Block::End);
         }
         self.start = self.read - block.len() as u64;
+        if self.cutter.is_within_quotes() {
+            return Ok(Block::Unterminated);
+        }
         if block.last() != Some(&self.cutter.last_byte()) {
             block.push(self.cutter.last_byte());
             self.added = 1;
@@ -162,6 +176,17 @@ impl Blocks {
     }
 }
 
+/// Refuses content that seems to be UTF-16 without a mark.
+fn check_beginning(content: &[u8], encoding: Encoding) -> io::Result<()> {
+    match Encoding::seeming(content).filter(|_| encoding == Encoding::Bytes) {
+        None => Ok(()),
+        Some(seeming) => Err(io::Error::other(format!(
+            "it seems to be UTF-16, without a byte order mark: give `iconv -f {} -t UTF-8 FILE | hapax filter …`",
+            seeming.name()
+        ))),
+    }
+}
+
 fn read_some(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     loop {
         match input.read(buffer) {
@@ -177,8 +202,9 @@ mod tests {
     use super::*;
 
     fn blocks(input: &[u8], at_once: usize, line_bytes_max: usize) -> (Vec<u8>, usize) {
-        let input = Box::new(Trickle(io::Cursor::new(input.to_vec()), at_once));
-        let mut blocks = Blocks::new(input, Cutter::new(None, b'\n'), line_bytes_max);
+        let bytes = Box::new(Trickle(io::Cursor::new(input.to_vec()), at_once));
+        let content = Content { bytes, encoding: Encoding::Bytes };
+        let mut blocks = Blocks::new(content, Cutter::new(None, b'\n'), line_bytes_max);
         let (mut block, mut ends, mut all, mut too_long) = (Vec::new(), Vec::new(), Vec::new(), 0);
         loop {
             match blocks.next(&mut block, &mut ends).unwrap() {
@@ -187,7 +213,7 @@ mod tests {
                     all.extend_from_slice(&block);
                 }
                 Block::TooLong => too_long += 1,
-                Block::End => return (all, too_long),
+                Block::Unterminated | Block::End => return (all, too_long),
             }
         }
     }

@@ -38,18 +38,15 @@ enum At {
     End,
 }
 
-const MARK: &[u8] = b"\xef\xbb\xbf"; // some programs mark UTF-8
-
 /// The most blank bytes that are looked at before an array.
 pub const BLANK_MAX: usize = 4 << 10;
 
 /// Returns true if content that begins like this is an array; none if it takes more bytes to tell.
 pub fn is_array(beginning: &[u8]) -> Option<bool> {
-    let text = beginning.strip_prefix(MARK).unwrap_or(beginning).trim_ascii_start();
-    match text.first() {
-        Some(first) if beginning.len() > 2 || !MARK.starts_with(beginning) => Some(*first == b'['),
+    match beginning.trim_ascii_start().first() {
+        Some(first) => Some(*first == b'['),
         None if beginning.len() >= BLANK_MAX => Some(false),
-        _ => None,
+        None => None,
     }
 }
 
@@ -74,7 +71,7 @@ impl<R: Read> Elements<R> {
             (At::Element, _) if is_blank && is_whole => (At::Behind, None),
             (At::First | At::Next | At::Behind | At::End, _) if is_blank => (self.at, None),
             (At::Start, b'[') | (At::First, b']') => (if byte == b'[' { At::First } else { At::End }, None),
-            // A mark, and what is blank.
+            // What is blank.
             (At::Start, _) => (At::Start, None),
             (At::Element | At::Behind, b',' | b']') if is_whole => {
                 (if byte == b',' { At::Next } else { At::End }, Some(b'\n'))
@@ -194,14 +191,10 @@ mod tests {
             ("\r\n [1", Some(true)),
             ("{}", Some(false)),
             ("a", Some(false)),
-            ("\u{feff}", None),
-            ("\u{feff} [", Some(true)),
-            ("\u{feff}x", Some(false)),
             ("é", Some(false)),
         ] {
             assert_eq!(is_array(text.as_bytes()), told, "{text:?}");
         }
         assert_eq!(is_array(&[b' '; BLANK_MAX]), Some(false));
-        assert_eq!((is_array(b"\xef"), is_array(b"\xef\xbb")), (None, None));
     }
 }

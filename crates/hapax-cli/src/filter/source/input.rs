@@ -1,6 +1,7 @@
-//! Inputs, decompressed.
+//! Inputs, decompressed and decoded.
 
 use super::elements::{Elements, is_array};
+use super::encoding::{Content, decode};
 use crate::closed;
 use crate::error::CommandError;
 #[cfg(not(feature = "zstd"))]
@@ -75,25 +76,27 @@ impl Source {
     }
 
     /// Opens the file, and counts what is read of it before decompressing.
-    pub fn read(&self, bytes_read: Arc<AtomicU64>) -> Result<Box<dyn Read + Send>, CommandError> {
+    pub fn read(&self, bytes_read: Arc<AtomicU64>) -> Result<Content, CommandError> {
         self.decompress(Counted::new(self.open()?, bytes_read)).map_err(|e| CommandError::input(self.name(), e))
     }
 
     /// Decompresses its content, and divides it into elements if it is an array.
-    pub fn decompress(&self, input: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
-        let mut content = decompress(input)?;
-        let Some(array) = &self.array else { return Ok(content) };
+    pub fn decompress(&self, input: impl Read + Send + 'static) -> io::Result<Content> {
+        let Content { mut bytes, encoding } = decompress(input)?;
+        let Some(array) = &self.array else { return Ok(Content { bytes, encoding }) };
         let mut beginning = Vec::new();
         let found = loop {
             match is_array(&beginning) {
                 Some(found) => break found,
-                None if content.by_ref().take(1).read_to_end(&mut beginning)? == 0 => break false,
+                None if bytes.by_ref().take(1).read_to_end(&mut beginning)? == 0 => break false,
                 None => {}
             }
         };
         array.store(found, Relaxed);
-        let whole = io::Cursor::new(beginning).chain(content);
-        Ok(if found { Box::new(Elements::new(whole, self.name())) } else { Box::new(whole) })
+        let whole = io::Cursor::new(beginning).chain(bytes);
+        let bytes: Box<dyn Read + Send> =
+            if found { Box::new(Elements::new(whole, self.name())) } else { Box::new(whole) };
+        Ok(Content { bytes, encoding })
     }
 
     /// Returns true if this file, which is the one of the source, is an array.
@@ -210,8 +213,8 @@ fn filled(buffer: &mut [u8], mut read: impl FnMut(&mut [u8], usize) -> io::Resul
     Ok(filled)
 }
 
-/// Decompresses compressed content, which it recognizes by its beginning.
-pub fn decompress<R: Read + Send + 'static>(input: R) -> io::Result<Box<dyn Read + Send>> {
+/// Decompresses compressed content, which it recognizes by its beginning, and decodes it.
+pub fn decompress<R: Read + Send + 'static>(input: R) -> io::Result<Content> {
     let mut input = input;
     let mut beginning = Vec::new();
     // It reads no more than it takes to tell: the first line of a pipe is not to wait for the
@@ -227,7 +230,7 @@ pub fn decompress<R: Read + Send + 'static>(input: R) -> io::Result<Box<dyn Read
         }
     };
     let whole = io::Cursor::new(beginning).chain(input);
-    Ok(match compression {
+    decode(match compression {
         Compression::None => Box::new(whole),
         Compression::Gzip => Box::new(Members::new(buffered(whole))),
         Compression::Zstd => zstd(buffered(whole))?,
@@ -284,13 +287,15 @@ pub mod tests {
         for input in inputs {
             for at_once in [1, 1 << 20] {
                 let mut output = Vec::new();
-                decompress(Trickle(io::Cursor::new(input.clone()), at_once)).unwrap().read_to_end(&mut output).unwrap();
+                let trickle = Trickle(io::Cursor::new(input.clone()), at_once);
+                decompress(trickle).unwrap().bytes.read_to_end(&mut output).unwrap();
                 assert!(output == text);
             }
         }
         for cut in cut {
             let input = io::Cursor::new(cut[..cut.len() - 10].to_vec());
-            assert!(decompress(input).unwrap().read_to_end(&mut Vec::new()).is_err(), "cut off");
+            let read = decompress(input).and_then(|mut content| content.bytes.read_to_end(&mut Vec::new()));
+            assert!(read.is_err(), "cut off");
         }
         assert!(decompress(&b"\xfd7zXZ\0..."[..]).err().unwrap().to_string().contains("xz"));
         assert!(decompress(&b"\x1f"[..]).is_ok() && decompress(&b""[..]).is_ok());

@@ -1,7 +1,7 @@
 //! Classifies each line of a file: an event with its id, or something else.
 
 use super::input::Source;
-use crate::args::{BadLineArgs, LineArgs, Missing, OnBad};
+use crate::args::{BadLineArgs, Blank, LineArgs, Missing, OnBad};
 use crate::error::CommandError;
 use crate::filter::record::cut::Cutter;
 use crate::filter::record::extract::{Extracted, Extractor};
@@ -92,7 +92,12 @@ pub fn without_end(record: &[u8]) -> &[u8] {
 impl Lines {
     pub fn new(lines: &LineArgs, bad: &BadLineArgs, extractor: Extractor) -> Self {
         let rules = Rules {
-            missing: bad.missing,
+            // Which of them is given goes by the place of the id.
+            missing: match lines.blank {
+                Some(Blank::Pass) => Missing::Pass,
+                Some(Blank::Drop) => Missing::Drop,
+                Some(Blank::Once) | None => bad.missing,
+            },
             on_bad: bad.on_bad,
             line_bytes_max: bad.line_bytes_max as usize,
             has_header: lines.format.header || extractor.needs_header(),
@@ -123,6 +128,18 @@ impl Lines {
             return Err(self.bad_line(self.longer_than_allowed()));
         }
         self.bad(self.longer_than_allowed())?;
+        Ok(())
+    }
+
+    /// Skips the last record, in which a quoted field does not end. The line where that begins is
+    /// named.
+    pub fn unterminated(&self, record: &[u8]) -> Result<(), BadLine> {
+        let (at, reason) = self.extractor.unterminated(record).unwrap_or_default();
+        let BadLine { line_number, reason } = self.bad_line(reason);
+        let line_number = line_number + memchr::memchr_iter(b'\n', &record[..at]).count() as u64;
+        if self.at_header || self.rules.on_bad == OnBad::Error {
+            return Err(BadLine { line_number, reason });
+        }
         Ok(())
     }
 
@@ -190,7 +207,8 @@ impl Lines {
     }
 
     fn longer_than_allowed(&self) -> String {
-        format!("it is longer than {} (see --line-bytes-max)", Bytes(self.rules.line_bytes_max as f64))
+        let hint = if self.rules.multiline { ", or a quote in it does not end (see --quote)" } else { "" };
+        format!("it is longer than {} (see --line-bytes-max){hint}", Bytes(self.rules.line_bytes_max as f64))
     }
 
     fn bad_line(&self, reason: String) -> BadLine {

@@ -4,6 +4,7 @@
 pub mod blocks;
 pub(super) mod checkpoint;
 mod elements;
+pub(super) mod encoding;
 pub mod input;
 pub mod lines;
 pub mod named;

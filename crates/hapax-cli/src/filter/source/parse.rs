@@ -2,6 +2,7 @@
 
 use super::blocks::{Block, Blocks};
 use super::checkpoint::Checkpoint;
+use super::encoding::Encoding;
 use super::input::Source;
 use super::lines::{BadLine, Line, Lines, Unchecked, each_record, without_end};
 use super::reading::{Inputs, Reading};
@@ -41,6 +42,8 @@ pub struct Batch {
     pub name: String,
     /// The word for a record of it in messages.
     pub record: &'static str,
+    /// The encoding of its input, in which its lines are printed.
+    pub encoding: Encoding,
     /// The place that its input has reached when this batch is done.
     pub place: Checkpoint,
     /// A header that an earlier run has printed, perhaps to another output.
@@ -114,6 +117,8 @@ pub struct Parser {
     lines: Lines,
     digests: Digests,
     inputs: Box<dyn Inputs>,
+    /// The first input that has lines, and its encoding, which the output has.
+    first: Option<(Source, Encoding)>,
     /// Empty batches that are not used yet.
     spare: Vec<Batch>,
 }
@@ -151,7 +156,7 @@ impl From<CommandError> for Stop {
 
 impl Parser {
     pub fn new(lines: Lines, digests: Digests, inputs: Box<dyn Inputs>) -> Self {
-        Parser { lines, digests, inputs, spare: Vec::new() }
+        Parser { lines, digests, inputs, first: None, spare: Vec::new() }
     }
 
     /// Reads all files.
@@ -201,8 +206,12 @@ impl Parser {
                     before.ended = true;
                     Ok(())
                 }
-                Block::Records => self.parse(&mut batch, &mut before, &blocks),
+                Block::Records => {
+                    self.agrees(source, blocks.encoding())?;
+                    self.parse(&mut batch, &mut before, &blocks)
+                }
                 Block::TooLong => self.lines.too_long().map(|()| batch.too_long += 1),
+                Block::Unterminated => self.lines.unterminated(&batch.bytes).map(|()| batch.too_long += 1),
             };
             (before.first, before.beginning) = blocks.beginning();
             before.lines = self.lines.read();
@@ -214,6 +223,7 @@ impl Parser {
             }
             batch.header = header.take();
             batch.place.clone_from(&before);
+            batch.encoding = blocks.encoding();
             batch.name = source.name().display().to_string();
             batch.record = source.record();
             let is_long = batch.is_long();
@@ -227,6 +237,24 @@ impl Parser {
                 return Ok(true);
             }
         }
+    }
+
+    /// Returns an error for an input with lines whose encoding is not the one of the first.
+    fn agrees(&mut self, source: &Source, encoding: Encoding) -> Result<(), CommandError> {
+        let (first, other) = self.first.get_or_insert_with(|| (source.clone(), encoding));
+        if encoding.goes_with(*other) {
+            return Ok(());
+        }
+        let not_utf8 = if encoding.is_utf16() { encoding } else { *other };
+        Err(CommandError::BadInput(format!(
+            "{} is {} and {} is {}, and the output has one encoding: convert one of them, as by \
+             `iconv -f {} -t UTF-8 FILE`",
+            first.name().display(),
+            other.name(),
+            source.name().display(),
+            encoding.name(),
+            not_utf8.name(),
+        )))
     }
 
     /// Waits until all batches have come back, and gives the memory of long lines back. So several

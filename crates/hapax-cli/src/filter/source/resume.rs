@@ -3,6 +3,7 @@
 
 use super::blocks::Blocks;
 use super::checkpoint::{BEGINNING_BYTES, Beginning, Checkpoint, is_same};
+use super::encoding::{Content, Encoding};
 use super::input::{Counted, Source, identity, read_at};
 use super::lines::Lines;
 use super::reading::{Inputs, Reading};
@@ -23,6 +24,8 @@ pub struct Resume {
     pub options: u64,
     /// The number of the run that begins.
     pub run: u64,
+    /// True if this run is remembered.
+    is_remembered: bool,
     /// True if a stream that was read to its end is finished: one that begins the same is a new
     /// stream that repeats it.
     pub streams_end: bool,
@@ -38,8 +41,8 @@ struct Opened {
     /// The name by which it is remembered.
     name: String,
     is_file: bool,
-    /// Its length, if it can be read from any offset.
-    length: Option<u64>,
+    /// The lengths of its mark and of its content, if it can be read from any offset.
+    lengths: Option<(u64, u64)>,
 }
 
 impl Resume {
@@ -47,10 +50,11 @@ impl Resume {
         places: HashMap<String, Checkpoint>,
         options: u64,
         run: u64,
+        is_remembered: bool,
         streams_end: bool,
         bytes_read: Arc<AtomicU64>,
     ) -> Self {
-        Resume { places, options, run, streams_end, bytes_read, times: HashMap::new() }
+        Resume { places, options, run, is_remembered, streams_end, bytes_read, times: HashMap::new() }
     }
 
     /// Returns what is known of an input, if it may be the same one.
@@ -64,7 +68,7 @@ impl Resume {
             ));
             return None;
         }
-        let is_shorter = opened.length.is_some_and(|length| length < known.offset);
+        let is_shorter = opened.lengths.is_some_and(|(_, length)| length < known.offset);
         let is_done_with = !opened.is_file && known.ended && self.streams_end;
         (!is_shorter && !is_done_with).then(|| known.clone())
     }
@@ -83,12 +87,20 @@ impl Inputs for Resume {
         let place = Checkpoint { input, options: self.options, run: self.run, ..Checkpoint::default() };
         let content = Counted::new(opened.file.try_clone().map_err(failed)?, self.bytes_read.clone());
         let mut content = source.decompress(content).map_err(failed)?;
+        if self.is_remembered && content.encoding.is_utf16() {
+            return Err(CommandError::Usage(format!(
+                "--state: {} is UTF-16, in which it cannot mend a line that a killed run has left: give \
+                 `iconv -f {} -t UTF-8 FILE | hapax filter …`",
+                source.name().display(),
+                content.encoding.name()
+            )));
+        }
         let Some(known) = known else {
             let blocks = Blocks::new(content, lines.cutter(), lines.line_bytes_max());
             return Ok(Reading { blocks, place, may_be_short: false, header: None });
         };
-        let (beginning, is_same) = compare(&mut content, &known).map_err(failed)?;
-        let content: Box<dyn Read + Send> = Box::new(Cursor::new(beginning).chain(content));
+        let (beginning, is_same) = compare(&mut content.bytes, &known).map_err(failed)?;
+        let content = Content { bytes: Box::new(Cursor::new(beginning).chain(content.bytes)), ..content };
         let blocks = Blocks::new(content, lines.cutter(), lines.line_bytes_max());
         if !is_same {
             return Ok(Reading { blocks, place, may_be_short: false, header: None });
@@ -104,8 +116,8 @@ impl Inputs for Resume {
         }
         let place = Checkpoint { offset: known.offset, unended: known.unended, ..place };
         let mut reading = Reading { blocks, place, may_be_short: opened.is_file, header: None };
-        if opened.length.is_some() && known.beginning.bytes == BEGINNING_BYTES as u64 {
-            seek(&mut reading, opened.file, self.bytes_read.clone(), &known, lines, source)?;
+        if let Some((mark, _)) = opened.lengths.filter(|_| known.beginning.bytes == BEGINNING_BYTES as u64) {
+            seek(&mut reading, mark, opened.file, self.bytes_read.clone(), &known, lines, source)?;
         }
         Ok(reading)
     }
@@ -114,6 +126,7 @@ impl Inputs for Resume {
 /// Moves to the place where reading must begin, past the header.
 fn seek(
     reading: &mut Reading,
+    mark: u64,
     mut file: File,
     bytes_read: Arc<AtomicU64>,
     known: &Checkpoint,
@@ -130,10 +143,10 @@ fn seek(
         reading.header = Some(header);
     }
     let from = known.read_from();
-    file.seek(SeekFrom::Start(from)).map_err(failed)?;
+    file.seek(SeekFrom::Start(mark + from)).map_err(failed)?;
     bytes_read.fetch_add(from, std::sync::atomic::Ordering::Relaxed);
     lines.go_on_behind(known.lines - u64::from(known.unended > 0));
-    let rest = Box::new(Counted::new(file, bytes_read));
+    let rest = Content { bytes: Box::new(Counted::new(file, bytes_read)), encoding: reading.blocks.encoding() };
     let beginning = Beginning::known(known.first, known.beginning);
     reading.blocks = Blocks::new(rest, lines.cutter(), lines.line_bytes_max()).from(from, beginning);
     Ok(())
@@ -169,15 +182,17 @@ fn open(source: &Source) -> io::Result<Result<Opened, CommandError>> {
     // are known from their beginning.
     let at_beginning = !source.is_stdin() || file.stream_position().is_ok_and(|position| position == 0);
     let identity = identity(&meta).filter(|_| at_beginning);
-    let is_plain = || {
-        read_at(&file, 0, 8)
-            .is_some_and(|beginning| matches!(Compression::of(&beginning), Ok(None | Some(Compression::None))))
+    let plain = || {
+        let beginning = read_at(&file, 0, 8)?;
+        let mark = Encoding::of(&beginning).1 as u64;
+        let is_plain = matches!(Compression::of(&beginning), Ok(None | Some(Compression::None)));
+        is_plain.then_some((mark, meta.len() - mark))
     };
     let name = match identity {
         Some((device, inode)) => format!("file:{device}:{inode}"),
         None if source.is_stdin() => "standard input".to_string(),
         None => format!("stream:{}", source.name().display()),
     };
-    let length = (identity.is_some() && is_plain() && !source.is_array(&file)).then_some(meta.len());
-    Ok(Ok(Opened { file, name, is_file: identity.is_some(), length }))
+    let lengths = identity.filter(|_| !source.is_array(&file)).and_then(|_| plain());
+    Ok(Ok(Opened { file, name, is_file: identity.is_some(), lengths }))
 }

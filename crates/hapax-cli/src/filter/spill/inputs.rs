@@ -8,6 +8,7 @@ use super::nameless::Nameless;
 use crate::error::CommandError;
 use crate::filter::source::blocks::Blocks;
 use crate::filter::source::checkpoint::Checkpoint;
+use crate::filter::source::encoding::Content;
 use crate::filter::source::input::{Source, read_full, read_full_at};
 use crate::filter::source::lines::Lines;
 use crate::filter::source::reading::{Inputs, Reading};
@@ -119,7 +120,7 @@ impl Inputs for Again {
     }
 }
 
-fn opened(content: Box<dyn Read + Send>, lines: &mut Lines) -> Result<Reading, CommandError> {
+fn opened(content: Content, lines: &mut Lines) -> Result<Reading, CommandError> {
     let blocks = Blocks::new(content, lines.cutter(), lines.line_bytes_max());
     Ok(Reading { blocks, place: Checkpoint::default(), may_be_short: false, header: None })
 }

@@ -75,7 +75,7 @@ const BATCHES: usize = 4;
 
 /// Does the job to its end, with temporary files in this directory.
 pub fn run(job: Job, directory: &Path) -> Result<(), CommandError> {
-    let Job { args, sources, size, output, beside, counter, start } = job;
+    let Job { args, sources, size, mut output, beside, counter, start } = job;
     let budget = budget_of(args)?;
     allocator::give_back_long_buffers();
     let bytes_read = Arc::new(AtomicU64::new(0));
@@ -116,7 +116,8 @@ pub fn run(job: Job, directory: &Path) -> Result<(), CommandError> {
     let parser = Parser::new(lines()?, Digests::None, Box::new(again));
     let mut verdicts = Verdicts { marks: filed.into_marks(), ids: 0 };
     let stages = Stages::start(parser, move |batch| verdicts.fill(batch), BATCHES, sources);
-    let printer = Printer::new(output, args.wanted(), args.refusing.refused, false);
+    let has_begun = output.is_continued().map_err(CommandError::output)?;
+    let printer = Printer::new(output, args.wanted(), args.refusing.refused, false, has_begun);
     let mut last = Last { printer, beside, counter, state: None, counts: Counts::default(), progress, signals };
     let done = stages.run(|next| last.take(next));
     last.progress.finish();

@@ -24,6 +24,8 @@ pub struct Printer<W> {
     refused: Refused,
     /// True if the header is on this output.
     has_header: bool,
+    /// True if something is on this output: a mark belongs to its beginning.
+    has_begun: bool,
     /// A header that was read. It is printed before the first printed line, unless it is on the
     /// output already.
     header: Option<Vec<u8>>,
@@ -32,8 +34,8 @@ pub struct Printer<W> {
 }
 
 impl<W: Write> Printer<W> {
-    pub fn new(output: W, wanted: Wanted, refused: Refused, has_header: bool) -> Self {
-        Printer { output, wanted, refused, has_header, header: None, page: Vec::new() }
+    pub fn new(output: W, wanted: Wanted, refused: Refused, has_header: bool, has_begun: bool) -> Self {
+        Printer { output, wanted, refused, has_header, has_begun, header: None, page: Vec::new() }
     }
 
     /// Returns true if the header is on this output, from this run or an earlier one.
@@ -66,6 +68,10 @@ impl<W: Write> Printer<W> {
             self.has_header |= due.is_some();
         }
         self.has_header |= batch.unchecked.iter().any(|(_, unchecked)| *unchecked == Unchecked::Header);
+        if !self.page.is_empty() {
+            batch.encoding.encode(&mut self.page, !self.has_begun);
+            self.has_begun = true;
+        }
         self.output.write_all(&self.page).and_then(|()| self.output.flush())
     }
 

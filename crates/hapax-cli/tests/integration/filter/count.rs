@@ -146,7 +146,7 @@ fn a_full_disk_is_an_error_that_names_the_file_and_a_bad_line_has_counts_up_to_i
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(1), "a\n".into()));
     assert!(text(&output.stderr).contains("/dev/full: No space left"), "{output:?}");
     let file = directory.file("counts", b"");
-    let output = run(filter(&["--count", &file]), b"a\na\n\na\n");
+    let output = run(filter(&["--count", &file, "--field", "1"]), b"a\na\n\na\n");
     assert_eq!(output.status.code(), Some(3), "a blank line has no id");
     assert_eq!(counted(&file), [("a".to_string(), 1)]);
 }

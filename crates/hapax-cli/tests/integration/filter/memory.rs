@@ -54,7 +54,7 @@ fn many_lines_with_few_ids_take_little() {
     let one = directory.file("one", &b"x\n".repeat(lines));
     let few = directory.file("few", (0..1_000_000).map(|i| format!("{}\n", i % 1_000)).collect::<String>().as_bytes());
     let empty = directory.file("empty.gz", &gzip(&b"\n".repeat(5 * lines)));
-    for args in [&[&*one][..], &[&few], &["--missing", "drop", &empty], &["--window", "1h", &one]] {
+    for args in [&[&*one][..], &[&few], &["--blank", "drop", &empty], &["--window", "1h", &one]] {
         let peak = peak_of(args);
         println!("{args:?}: {peak} MB");
         assert!(peak < 96, "{args:?}: {peak} MB");

@@ -5,6 +5,7 @@ mod beside;
 mod bytes;
 mod count;
 mod ends;
+mod files;
 mod inputs;
 mod json;
 #[cfg(unix)]

@@ -126,7 +126,7 @@ fn with_all_other_options_it_prints_what_is_printed_in_memory() {
         &[&columns[..], &["drop", "--duplicates"]].concat(),
         &["--field", "2", "--delimiter", ",", "--header", "--missing", "pass"],
         &["--field", "1", "--delimiter", ",", "--quote", "none", "--line-bytes-max", "9", "--on-bad", "skip"],
-        &["--regex", "^([^,]*),", "--missing", "drop"],
+        &["--regex", "^([^,]*),", "--missing", "drop", "--delimiter", ","],
     ] {
         let options = [options, &inputs].concat();
         let expected = all_outputs(filter(&options), &directory, &packed);
