@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 /// The places of ids and times in lines.
 #[derive(Clone, Debug, clap::Args)]
+#[command(group(clap::ArgGroup::new("headed").args(["header", "column", "time_column"]).multiple(true)))]
 pub struct LineArgs {
     #[command(flatten)]
     pub id: IdArgs,
@@ -58,7 +59,7 @@ pub struct BadLineArgs {
 }
 
 /// The options of [`LineArgs`] and [`BadLineArgs`].
-pub const OF_RECORDS: [&str; 15] = [
+pub const OF_RECORDS: [&str; 16] = [
     "field",
     "column",
     "json",
@@ -71,6 +72,7 @@ pub const OF_RECORDS: [&str; 15] = [
     "delimiter",
     "quote",
     "header",
+    "header_mismatch",
     "missing",
     "on_bad",
     "line_bytes_max",
@@ -139,6 +141,9 @@ pub struct FormatArgs {
     /// The first line of each file is a header: it is no event, and printed once
     #[arg(long)]
     pub header: bool,
+    /// Action for a file whose header is not the one of the first file
+    #[arg(long, value_name = "ACTION", default_value = "align", requires = "headed")]
+    pub header_mismatch: HeaderMismatch,
 }
 
 impl FormatArgs {
@@ -155,6 +160,19 @@ pub enum TimeFormat {
     Us,
     Ns,
     Rfc3339,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+pub enum HeaderMismatch {
+    /// Bring columns that are in another order into that of the first header; other columns are an
+    /// error
+    Align,
+    /// Stop
+    Error,
+    /// Print records as they are, and a header before them that is another one. A first line
+    /// without the columns that are asked for is a record, and those are where they were in the
+    /// header before
+    Pass,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]

@@ -7,7 +7,7 @@ pub mod units;
 mod values;
 
 pub use lines::OF_RECORDS;
-pub use lines::{BadLineArgs, LineArgs, Missing, OnBad, TimeFormat};
+pub use lines::{BadLineArgs, HeaderMismatch, LineArgs, Missing, OnBad, TimeFormat};
 #[cfg(feature = "bench")]
 pub use units::{capacity, rate};
 pub use values::Quote;

@@ -9,7 +9,7 @@ use super::record::json::{self, Pointer};
 use super::record::time;
 use super::source::blocks::{Block, Blocks};
 use super::source::checkpoint::{Beginning, is_same};
-use super::source::input::decompress;
+use super::source::input::{Source, decompress};
 use super::source::lines::{Line, Lines, each_record};
 use super::state;
 use crate::args::{TimeFormat, units};
@@ -258,7 +258,7 @@ type Event = (Vec<u8>, Option<hapax::Timestamp>);
 fn events(mut lines: Lines, content: &[u8], at_once: usize) -> Option<Vec<Event>> {
     let input = Box::new(Trickle(Cursor::new(content.to_vec()), at_once));
     let mut blocks = Blocks::new(input, lines.cutter(), lines.line_bytes_max());
-    lines.begin_file();
+    lines.begin_file(&Source::new("-".into()));
     let (mut block, mut ends, mut events) = (Vec::new(), Vec::new(), Vec::new());
     loop {
         let next = blocks.next(&mut block, &mut ends).expect("memory can be read");

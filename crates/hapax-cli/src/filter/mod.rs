@@ -59,8 +59,8 @@ pub fn run(mut args: FilterArgs) -> Result<(), CommandError> {
     sources.iter().try_for_each(|source| source.check(output.file()))?;
     let goes_on = args.state.is_some();
     let mut place = Place { sources: &sources, output: &output, others: Vec::new() };
-    let beside = args.duplicates_to.as_ref().map(|path| Beside::open(path, goes_on, &mut place)).transpose()?;
-    let counter =
+    let mut beside = args.duplicates_to.as_ref().map(|path| Beside::open(path, goes_on, &mut place)).transpose()?;
+    let mut counter =
         args.count.as_ref().map(|path| Counter::open(path, &place, Extractor::new(&args.lines)?)).transpose()?;
     if let Some(directory) = &args.spill {
         return spill::run(spill::Job { args: &args, directory, sources, output, beside, counter, start });
@@ -78,11 +78,18 @@ pub fn run(mut args: FilterArgs) -> Result<(), CommandError> {
     };
     let bytes_read = Arc::new(AtomicU64::new(0));
     let progress = Progress::new(!args.no_progress, size, bytes_read.clone());
-    let lines = Lines::new(&args.lines, &args.bad, extractor);
+    let mut lines = Lines::new(&args.lines, &args.bad, extractor);
     let resume = Resume::new(earlier.places, options(&args), run, time == verdicts::check::Time::Arrival, bytes_read);
-    let parser = Parser::new(lines, Digests::Prepared(plan.dedup.clone()), Box::new(resume));
-    let printer =
+    let mut printer =
         Printer::new(output, args.wanted(), args.refusing.refused, state.as_ref().is_some_and(State::has_header));
+    let goes_on = printer.has_header() || beside.as_ref().is_some_and(|beside| beside.printer.has_header());
+    if let Some(header) = earlier.header.filter(|_| goes_on && lines.have_header()) {
+        lines.go_on_below(&header)?;
+        counter.iter_mut().for_each(|counter| counter.header(&header));
+        beside.iter_mut().for_each(|beside| beside.printer.header = Some(header.clone()));
+        printer.header = Some(header);
+    }
+    let parser = Parser::new(lines, Digests::Prepared(plan.dedup.clone()), Box::new(resume));
     let stages = Stages::start(parser, move |batch| checker.check(batch), BATCHES, sources);
     let signals = Signals::listen(stages.waker())?;
     let mut last = Last { printer, beside, counter, state, counts: Counts::default(), progress, signals };

@@ -34,7 +34,7 @@ impl Counts {
         for (_, unchecked) in &batch.unchecked {
             match unchecked {
                 Unchecked::Pass | Unchecked::DropMissing => self.missing += 1,
-                Unchecked::Header | Unchecked::OtherHeader => self.headers += 1,
+                Unchecked::Header | Unchecked::OtherHeader | Unchecked::OwnHeader => self.headers += 1,
                 Unchecked::Bad => self.bad += 1,
             }
         }

@@ -4,7 +4,7 @@ use crate::error::CommandError;
 
 /// A regular expression, and the group of it that counts.
 #[cfg(feature = "regex")]
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Pattern {
     regex: regex::bytes::Regex,
     group: usize,
@@ -33,7 +33,7 @@ impl Pattern {
 
 /// A regular expression in a command that is compiled without them: there is none.
 #[cfg(not(feature = "regex"))]
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Pattern {}
 
 #[cfg(not(feature = "regex"))]

@@ -3,7 +3,7 @@
 use super::blocks::{Block, Blocks};
 use super::checkpoint::Checkpoint;
 use super::input::Source;
-use super::lines::{BadLine, Line, Lines, Unchecked, each_record, without_end};
+use super::lines::{BadLine, Header, Line, Lines, Unchecked, each_record, without_end};
 use super::reading::{Inputs, Reading};
 use crate::error::CommandError;
 use hapax::seam::Digester;
@@ -41,8 +41,9 @@ pub struct Batch {
     pub name: String,
     /// The place that its input has reached when this batch is done.
     pub place: Checkpoint,
-    /// A header that an earlier run has printed, perhaps to another output.
-    pub header: Option<Vec<u8>>,
+    /// The header that its records have, if it is new: its first record, or in a part of the input
+    /// that an earlier run has printed, perhaps to another output.
+    pub header: Option<Header>,
 }
 
 impl Batch {
@@ -172,7 +173,7 @@ impl Parser {
     /// Reads a file. Returns false if it is shorter than the part that an earlier run has printed
     /// of it.
     fn read_once(&mut self, source: &Source, channels: &Channels, anew: bool) -> Result<bool, Stop> {
-        self.lines.begin_file();
+        self.lines.begin_file(source);
         let Reading { mut blocks, place: mut before, may_be_short, mut header } =
             self.inputs.read(source, &mut self.lines, anew)?;
         loop {
@@ -238,7 +239,7 @@ impl Parser {
         if blocks.start() < before.offset {
             self.skip(batch, before, blocks.start())?;
         }
-        let bytes = std::mem::take(&mut batch.bytes);
+        let mut bytes = std::mem::take(&mut batch.bytes);
         let mut ends = std::mem::take(&mut batch.ends);
         let mut records = 0;
         let parsed = each_record(&bytes, &ends, |record| {
@@ -251,7 +252,12 @@ impl Parser {
                     }
                     batch.times.extend(at);
                 }
-                Line::Unchecked(unchecked) => batch.unchecked.push((records as u32, unchecked)),
+                Line::Unchecked(unchecked) => {
+                    if unchecked.is_new_header() {
+                        batch.header = Some((unchecked, bytes[..ends[0] as usize].to_vec()));
+                    }
+                    batch.unchecked.push((records as u32, unchecked));
+                }
             }
             records += 1;
             Ok(())
@@ -267,6 +273,7 @@ impl Parser {
             before.unended = if added > 0 { (last - start) as u64 - added } else { 0 };
         }
         ends.truncate(records);
+        self.lines.put_in_order(&mut bytes, &ends);
         batch.ends = ends;
         batch.bytes = bytes;
         parsed
@@ -283,8 +290,8 @@ impl Parser {
                 break;
             }
             if self.lines.is_at_header() {
-                self.lines.next(without_end(record))?;
-                batch.header = Some(record.to_vec());
+                let first = self.lines.next(without_end(record))?;
+                batch.header = first.header(record);
             } else {
                 self.lines.skipped(memchr::memchr_iter(b'\n', record).count() as u64);
             }

@@ -112,7 +112,7 @@ pub fn run(job: Job) -> Result<(), CommandError> {
     };
 
     let again = Again::new(&mut lock(&recorded), bytes_read);
-    let parser = Parser::new(lines()?, Digests::None, Box::new(again));
+    let parser = Parser::new(lines()?.silent(), Digests::None, Box::new(again));
     let mut verdicts = Verdicts { marks: filed.into_marks(), ids: 0 };
     let stages = Stages::start(parser, move |batch| verdicts.fill(batch), BATCHES, sources);
     let printer = Printer::new(output, args.wanted(), args.refusing.refused, false);

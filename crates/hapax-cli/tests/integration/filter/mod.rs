@@ -5,6 +5,7 @@ mod beside;
 mod bytes;
 mod count;
 mod ends;
+mod headers;
 mod inputs;
 #[cfg(unix)]
 mod kills;
