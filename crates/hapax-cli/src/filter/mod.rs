@@ -34,19 +34,24 @@ use self::progress::Progress;
 use self::record::extract::Extractor;
 use self::report::{Counts, Report};
 use self::signals::Signals;
+use self::source::input::Source;
 use self::source::lines::Lines;
-use self::source::parse::{Digests, Parser};
+use self::source::merge::{self, Merger, Order};
+use self::source::parse::{Channels, Digests, Parser};
+use self::source::reading::Inputs;
 use self::source::resume::Resume;
 use self::stages::{BATCHES, Stages};
 use self::state::{Earlier, State};
 use self::verdicts::check::Checker;
 use self::verdicts::print::Printer;
+use self::verdicts::refusing::{Refused, RefusingArgs};
 use crate::args::LineArgs;
 use crate::error::CommandError;
 use crate::printable::tell;
+use hapax::Dedup;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Runs the command to its end.
@@ -57,6 +62,9 @@ pub fn run(mut args: FilterArgs) -> Result<(), CommandError> {
     let sources = source::input::sources(&args.files);
     let mut output = Output::new().map_err(CommandError::output)?;
     sources.iter().try_for_each(|source| source.check(output.file()))?;
+    if args.merge {
+        merge::check(&sources)?;
+    }
     let goes_on = args.state.is_some();
     let mut place = Place { sources: &sources, output: &output, others: Vec::new() };
     let mut beside = args.duplicates_to.as_ref().map(|path| Beside::open(path, goes_on, &mut place)).transpose()?;
@@ -71,7 +79,7 @@ pub fn run(mut args: FilterArgs) -> Result<(), CommandError> {
     let lost = report::found(&plan.dedup.stats());
     let earlier = Earlier::of(&plan.dedup)?;
     let run = earlier.run();
-    let mut checker = Checker::new(plan.dedup.clone(), time, args.refusing, earlier.latest());
+    let mut checker = Checker::new(plan.dedup.clone(), time, args.refusing, earlier.latest()).merged(args.merge);
     let state = match args.state {
         Some(_) => Some(State::begin(plan.dedup.clone(), time, args.refresh_on_duplicate, &earlier, &mut output)?),
         None => None,
@@ -89,11 +97,23 @@ pub fn run(mut args: FilterArgs) -> Result<(), CommandError> {
         beside.iter_mut().for_each(|beside| beside.printer.header = Some(header.clone()));
         printer.header = Some(header);
     }
-    let parser = Parser::new(lines, Digests::Prepared(plan.dedup.clone()), Box::new(resume));
-    let stages = Stages::start(parser, move |batch| checker.check(batch), BATCHES, sources);
+    let first = first_stage(&args, lines, plan.dedup.clone(), Box::new(resume));
+    let stages = Stages::start(first, move |batch| checker.check(batch), BATCHES, sources);
     let signals = Signals::listen(stages.waker())?;
     let mut last = Last { printer, beside, counter, state, counts: Counts::default(), progress, signals };
     let done = stages.run(|next| last.take(next));
+    finish(last, done, &args, &plan, start).and(lost.map_or(Ok(()), Err))?;
+    report::forgotten_early(&plan).map_or(Ok(()), Err)
+}
+
+/// Records and reports what a run has done.
+fn finish(
+    mut last: Last,
+    done: Result<(), CommandError>,
+    args: &FilterArgs,
+    plan: &Plan,
+    start: Instant,
+) -> Result<(), CommandError> {
     last.progress.finish();
     // Printed lines are remembered, also after an error.
     let ended =
@@ -109,11 +129,30 @@ pub fn run(mut args: FilterArgs) -> Result<(), CommandError> {
     // A reader that has closed its pipe may not want any more output.
     if let (Some(format), false) = (args.stats, matches!(done, Err(CommandError::ClosedPipe))) {
         let elapsed = start.elapsed();
-        let report =
-            Report { counts: last.counts, stats: plan.dedup.stats(), plan: &plan, window: args.window, elapsed };
+        let report = Report { counts: last.counts, stats: plan.dedup.stats(), plan, window: args.window, elapsed };
         tell(report.text(format));
     }
-    done.and(lost.map_or(Ok(()), Err)).and(report::forgotten_early(&plan).map_or(Ok(()), Err))
+    done
+}
+
+/// A first stage, which reads inputs into batches.
+type FirstStage = Box<dyn FnOnce(&[Source], Channels) + Send>;
+
+/// Returns the first stage: one input after the other, or all at once.
+fn first_stage(args: &FilterArgs, lines: Lines, dedup: Dedup, opener: Box<dyn Inputs>) -> FirstStage {
+    if !args.merge {
+        let parser = Parser::new(lines, Digests::Prepared(dedup), opener);
+        return Box::new(|sources, channels| parser.run(sources, channels));
+    }
+    let RefusingArgs { max_skew, allowed_lateness, time_unrelated, refused, .. } = args.refusing;
+    let skew = max_skew.or_else(|| args.window.map(|window| window.max(Duration::from_secs(60))));
+    let order = Order {
+        lateness: allowed_lateness.unwrap_or_default(),
+        skew: skew.filter(|_| !time_unrelated),
+        apart: refused == Refused::Error,
+    };
+    let merger = Merger { lines, dedup, opener, order };
+    Box::new(|sources, channels| merger.run(sources, channels))
 }
 
 /// Hashes the options that say what events are, and which of them are printed.

@@ -60,7 +60,7 @@ pub struct FilterArgs {
     /// that grows is read as far as it was long
     #[arg(long, value_name = "DIR", help_heading = "Memory",
           conflicts_with_all = ["window", "capacity", "history", "state", "seed", "refresh_on_duplicate", "time",
-                                "event_time"])]
+                                "event_time", "merge"])]
     pub spill: Option<PathBuf>,
 
     /// Make room for this many ids to begin with (like 20000, 5M or 1e9); without it, for a
@@ -116,6 +116,16 @@ pub struct FilterArgs {
     /// Let a duplicate extend its id's stay, so that the window slides
     #[arg(long, requires = "window", help_heading = "Memory")]
     pub refresh_on_duplicate: bool,
+
+    /// Read all files at once, in order of the times of their events
+    ///
+    /// Each file must be in that order, within --allowed-lateness; the first event of each that is
+    /// not is said. Events of one time come in the order of files, and a line without a time behind
+    /// the one before it. No line is printed before each file that has not ended has a next one. As
+    /// many files can be read as may be open (`ulimit -n`), and columns are in the order of the
+    /// first header. With --state, each file is gone on with where it was
+    #[arg(long, requires_all = ["window", "time"], help_heading = "Memory")]
+    pub merge: bool,
 
     /// Print the duplicates instead
     #[arg(long, conflicts_with = "mark", help_heading = "Output")]

@@ -58,7 +58,7 @@ pub struct Tail {
 /// A batch that was written.
 struct Printed {
     checked: Checked,
-    place: Checkpoint,
+    places: Vec<Checkpoint>,
     tail: Tail,
     header: Option<Vec<u8>>,
 }
@@ -234,10 +234,12 @@ impl State {
         if let Some((_, at)) = batch.runs.last() {
             self.tail.latest_nanos = self.tail.latest_nanos.max(at.as_nanos());
         }
-        let mut place = batch.place.clone();
-        place.slot = self.slots.of(&place.input, self.tail.run);
+        let mut places: Vec<_> = std::iter::once(&batch.place).chain(&batch.others).cloned().collect();
+        for place in &mut places {
+            place.slot = self.slots.of(&place.input, self.tail.run);
+        }
         let checked = Checked::of(batch, self.refreshes);
-        self.pending.push(output.written(), Printed { checked, place, tail: self.tail, header });
+        self.pending.push(output.written(), Printed { checked, places, tail: self.tail, header });
         self.settle(output)?;
         self.wait(output, asked, |pending| !pending.is_full())
     }
@@ -286,7 +288,7 @@ impl State {
     }
 
     fn record(&self, printed: &Printed) -> Result<(), CommandError> {
-        let Printed { checked: Checked { ids, runs }, place, tail, header } = printed;
+        let Printed { checked: Checked { ids, runs }, places, tail, header } = printed;
         let appended = self.journal()?.append(|appending| {
             match self.time {
                 Time::Still => appending.accepted_at(ids.iter().copied(), Timestamp::default()),
@@ -302,7 +304,9 @@ impl State {
                     latest.into_iter().for_each(|(_, at)| appending.time(*at));
                 }
             }
-            appending.position(format!("{INPUT}{}", place.slot), written(place));
+            for place in places {
+                appending.position(format!("{INPUT}{}", place.slot), written(place));
+            }
             appending.position(OUTPUT, written(tail));
             header.iter().for_each(|header| appending.position(HEADER, header));
         });

@@ -5,6 +5,7 @@ pub mod blocks;
 pub(super) mod checkpoint;
 pub mod input;
 pub mod lines;
+pub(super) mod merge;
 pub(super) mod parse;
 pub(super) mod reading;
 pub(super) mod resume;

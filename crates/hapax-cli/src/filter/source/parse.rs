@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, SyncSender};
 
 /// The memory of a batch above which no other one is on its way at the same time. Without long
 /// lines a batch has a block, which is a fraction of it.
-const LONG_BYTES: usize = 2 << 20;
+pub const LONG_BYTES: usize = 2 << 20;
 
 /// Some lines on their way through the command. Batches are used again and again.
 #[derive(Debug, Default)]
@@ -41,6 +41,10 @@ pub struct Batch {
     pub name: String,
     /// The place that its input has reached when this batch is done.
     pub place: Checkpoint,
+    /// With `--merge`, the places of others that have reached another one.
+    pub others: Vec<Checkpoint>,
+    /// Events that were checked as of a later time than their own.
+    pub late: u64,
     /// The header that its records have, if it is new: its first record, or in a part of the input
     /// that an earlier run has printed, perhaps to another output.
     pub header: Option<Header>,
@@ -56,6 +60,7 @@ impl Batch {
         if self.is_long() {
             self.bytes = Vec::new();
         }
+        self.bytes.clear();
         self.ends.clear();
         self.unchecked.clear();
         self.ids.clear();
@@ -64,6 +69,8 @@ impl Batch {
         self.verdicts.clear();
         self.runs.clear();
         self.too_long = 0;
+        self.others.clear();
+        self.late = 0;
         self.header = None;
     }
 }
@@ -101,6 +108,33 @@ pub struct Channels {
     pub batches: usize,
     /// Full batches, or the reason why there are no more.
     pub full: SyncSender<Result<Batch, CommandError>>,
+    /// Empty batches that are not used yet.
+    pub spare: Vec<Batch>,
+}
+
+impl Channels {
+    /// Takes an empty batch, when there is one.
+    pub fn take(&mut self) -> Result<Batch, Gone> {
+        let mut batch = match self.spare.pop() {
+            Some(batch) => batch,
+            None => self.empty.recv().map_err(|_| Gone)?,
+        };
+        batch.clear();
+        Ok(batch)
+    }
+
+    /// Sends a full batch. After a long one it waits until all have come back, and gives the memory
+    /// of long lines back. So several long lines take no more memory than one.
+    pub fn send(&mut self, batch: Batch) -> Result<(), Gone> {
+        let is_long = batch.is_long();
+        self.full.send(Ok(batch)).map_err(|_| Gone)?;
+        while is_long && self.spare.len() < self.batches {
+            let mut batch = self.empty.recv().map_err(|_| Gone)?;
+            batch.clear();
+            self.spare.push(batch);
+        }
+        Ok(())
+    }
 }
 
 /// Reads files into batches.
@@ -108,8 +142,6 @@ pub struct Parser {
     lines: Lines,
     digests: Digests,
     inputs: Box<dyn Inputs>,
-    /// Empty batches that are not used yet.
-    spare: Vec<Batch>,
 }
 
 /// The form in which the next stage wants ids.
@@ -123,10 +155,10 @@ pub enum Digests {
 }
 
 /// The next stage has ended; it reports the reason itself.
-struct Gone;
+pub struct Gone;
 
 /// The reason why reading ends early.
-enum Stop {
+pub enum Stop {
     CommandError(CommandError),
     Gone,
 }
@@ -145,13 +177,13 @@ impl From<CommandError> for Stop {
 
 impl Parser {
     pub fn new(lines: Lines, digests: Digests, inputs: Box<dyn Inputs>) -> Self {
-        Parser { lines, digests, inputs, spare: Vec::new() }
+        Parser { lines, digests, inputs }
     }
 
     /// Reads all files.
-    pub fn run(mut self, sources: &[Source], channels: &Channels) {
+    pub fn run(mut self, sources: &[Source], mut channels: Channels) {
         for source in sources {
-            match self.read(source, channels) {
+            match self.read(source, &mut channels) {
                 Ok(()) => {}
                 Err(Stop::Gone) => return,
                 Err(Stop::CommandError(failure)) => {
@@ -162,33 +194,31 @@ impl Parser {
         }
     }
 
-    fn read(&mut self, source: &Source, channels: &Channels) -> Result<(), Stop> {
+    fn read(&mut self, source: &Source, channels: &mut Channels) -> Result<(), Stop> {
+        let before = self.lines.clone();
         if self.read_once(source, channels, false)? {
             return Ok(());
         }
         // The file was cut short since an earlier run has read it, and may be another one.
+        self.lines = before;
         self.read_once(source, channels, true).map(drop)
     }
 
     /// Reads a file. Returns false if it is shorter than the part that an earlier run has printed
     /// of it.
-    fn read_once(&mut self, source: &Source, channels: &Channels, anew: bool) -> Result<bool, Stop> {
+    fn read_once(&mut self, source: &Source, channels: &mut Channels, anew: bool) -> Result<bool, Stop> {
         self.lines.begin_file(source);
         let Reading { mut blocks, place: mut before, may_be_short, mut header } =
             self.inputs.read(source, &mut self.lines, anew)?;
         loop {
-            let mut batch = match self.spare.pop() {
-                Some(batch) => batch,
-                None => channels.empty.recv().map_err(|_| Gone)?,
-            };
-            batch.clear();
+            let mut batch = channels.take()?;
             let next =
                 blocks.next(&mut batch.bytes, &mut batch.ends).map_err(|e| CommandError::reading(source.name(), e))?;
             self.lines.skipped(blocks.take_skipped());
             batch.header = header.take();
             let parsed = match next {
                 Block::End if may_be_short && blocks.read() < before.offset => {
-                    self.spare.push(batch);
+                    channels.spare.push(batch);
                     return Ok(false);
                 }
                 Block::End => {
@@ -198,23 +228,19 @@ impl Parser {
                 Block::Records => self.parse(&mut batch, &mut before, &blocks),
                 Block::TooLong => self.lines.too_long().map(|()| batch.too_long += 1),
             };
-            (before.first, before.beginning) = blocks.beginning();
+            blocks.note(&[], 0, &mut before);
             before.lines = self.lines.read();
             header = batch.header.take();
             if batch.ends.is_empty() && batch.too_long == 0 && !before.ended && parsed.is_ok() {
                 // All of it was printed before.
-                self.spare.push(batch);
+                channels.spare.push(batch);
                 continue;
             }
             batch.header = header.take();
             batch.place.clone_from(&before);
             batch.name = source.name().display().to_string();
-            let is_long = batch.is_long();
             // The lines before a bad one are still printed.
-            channels.full.send(Ok(batch)).map_err(|_| Gone)?;
-            if is_long {
-                self.wait_for_all(channels)?;
-            }
+            channels.send(batch)?;
             parsed.map_err(|bad| bad.of(source))?;
             if before.ended {
                 return Ok(true);
@@ -222,22 +248,11 @@ impl Parser {
         }
     }
 
-    /// Waits until all batches have come back, and gives the memory of long lines back. So several
-    /// long lines take no more memory than one.
-    fn wait_for_all(&mut self, channels: &Channels) -> Result<(), Gone> {
-        while self.spare.len() < channels.batches {
-            let mut batch = channels.empty.recv().map_err(|_| Gone)?;
-            batch.clear();
-            self.spare.push(batch);
-        }
-        Ok(())
-    }
-
     /// Finds the records of a batch, and digests their ids. Records that were printed `before` are
     /// taken out. If a line is bad and that is an error, the lines before it stay.
     fn parse(&mut self, batch: &mut Batch, before: &mut Checkpoint, blocks: &Blocks) -> Result<(), BadLine> {
         if blocks.start() < before.offset {
-            self.skip(batch, before, blocks.start())?;
+            batch.header = skip(&mut self.lines, &mut batch.bytes, &mut batch.ends, before, blocks.start())?;
         }
         let mut bytes = std::mem::take(&mut batch.bytes);
         let mut ends = std::mem::take(&mut batch.ends);
@@ -262,45 +277,40 @@ impl Parser {
             records += 1;
             Ok(())
         });
-        if records > 0 {
-            let (all, last) = (ends.len(), ends[records - 1] as usize);
-            let start = if records > 1 { ends[records - 2] as usize } else { 0 };
-            // At the last record of the block the content's end is known; the record's own end may
-            // not be part of the content.
-            let behind = (bytes.len() - last) as u64;
-            let added = if records == all { blocks.added() } else { 0 };
-            before.offset = blocks.end() - behind - added;
-            before.unended = if added > 0 { (last - start) as u64 - added } else { 0 };
-        }
+        blocks.note(&ends, records, before);
         ends.truncate(records);
         self.lines.put_in_order(&mut bytes, &ends);
         batch.ends = ends;
         batch.bytes = bytes;
         parsed
     }
+}
 
-    /// Takes out the records that were printed before. The first of them may be a header that names
-    /// the columns.
-    fn skip(&mut self, batch: &mut Batch, before: &Checkpoint, start: u64) -> Result<(), BadLine> {
-        let mut at = 0;
-        let mut covered = 0;
-        for &end in &batch.ends {
-            let record = &batch.bytes[at..end as usize];
-            if !before.covers(start + at as u64, record) {
-                break;
-            }
-            if self.lines.is_at_header() {
-                let first = self.lines.next(without_end(record))?;
-                batch.header = first.header(record);
-            } else {
-                self.lines.skipped(memchr::memchr_iter(b'\n', record).count() as u64);
-            }
-            at = end as usize;
-            covered += 1;
+/// Takes out the records of a block that were printed before. The first of them may be a header
+/// that names the columns: it is returned if it is new.
+pub fn skip(
+    lines: &mut Lines,
+    bytes: &mut Vec<u8>,
+    ends: &mut Vec<u32>,
+    before: &Checkpoint,
+    start: u64,
+) -> Result<Option<Header>, BadLine> {
+    let (mut at, mut covered, mut header) = (0, 0, None);
+    for &end in &*ends {
+        let record = &bytes[at..end as usize];
+        if !before.covers(start + at as u64, record) {
+            break;
         }
-        batch.bytes.drain(..at);
-        batch.ends.drain(..covered);
-        batch.ends.iter_mut().for_each(|end| *end -= at as u32);
-        Ok(())
+        if lines.is_at_header() {
+            header = lines.next(without_end(record))?.header(record);
+        } else {
+            lines.skipped(memchr::memchr_iter(b'\n', record).count() as u64);
+        }
+        at = end as usize;
+        covered += 1;
     }
+    bytes.drain(..at);
+    ends.drain(..covered);
+    ends.iter_mut().for_each(|end| *end -= at as u32);
+    Ok(header)
 }

@@ -89,7 +89,7 @@ pub fn run(job: Job) -> Result<(), CommandError> {
     let filing = partitions.clone();
     let second =
         move |batch: &mut Batch| filing.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).add(&batch.digests);
-    let stages = Stages::start(parser, second, BATCHES, sources.clone());
+    let stages = Stages::start(|sources, to| parser.run(sources, to), second, BATCHES, sources.clone());
     let signals = Signals::listen(stages.waker())?;
     let asked =
         || signals.asked().and_then(|()| if is_closed(&output) { Err(CommandError::ClosedPipe) } else { Ok(()) });
@@ -114,7 +114,8 @@ pub fn run(job: Job) -> Result<(), CommandError> {
     let again = Again::new(&mut lock(&recorded), bytes_read);
     let parser = Parser::new(lines()?.silent(), Digests::None, Box::new(again));
     let mut verdicts = Verdicts { marks: filed.into_marks(), ids: 0 };
-    let stages = Stages::start(parser, move |batch| verdicts.fill(batch), BATCHES, sources);
+    let stages =
+        Stages::start(|sources, to| parser.run(sources, to), move |batch| verdicts.fill(batch), BATCHES, sources);
     let printer = Printer::new(output, args.wanted(), args.refusing.refused, false);
     let mut last = Last { printer, beside, counter, state: None, counts: Counts::default(), progress, signals };
     let done = stages.run(|next| last.take(next));

@@ -3,7 +3,9 @@
 use super::refusing::{Refused, RefusingArgs};
 use crate::error::CommandError;
 use crate::filter::source::parse::Batch;
+use crate::printable::tell;
 use hapax::{Dedup, Prepared, Refusal, Timestamp, Verdict};
+use hapax_plan::Time as Shown;
 use std::time::Duration;
 
 /// The source of an event's time.
@@ -25,6 +27,7 @@ pub struct Checker {
     tick_nanos: u64,
     /// The latest time so far.
     stream_time: Timestamp,
+    inputs: Inputs,
     verdicts: Vec<Verdict>,
 }
 
@@ -32,7 +35,14 @@ impl Checker {
     /// Creates a checker. `latest` is the latest time that earlier runs have seen.
     pub fn new(dedup: Dedup, time: Time, refusing: RefusingArgs, latest: Timestamp) -> Self {
         let tick_nanos = dedup.tick().as_nanos() as u64;
-        Checker { dedup, time, refusing, tick_nanos, stream_time: latest, verdicts: Vec::new() }
+        let inputs = Inputs::default();
+        Checker { dedup, time, refusing, tick_nanos, stream_time: latest, inputs, verdicts: Vec::new() }
+    }
+
+    /// Says nothing of inputs that overlap: they are merged.
+    pub fn merged(mut self, is_merged: bool) -> Self {
+        self.inputs.is_told = is_merged;
+        self
     }
 
     /// Fills in the verdicts of a batch. If an event is refused and that is an error, the batch
@@ -45,6 +55,8 @@ impl Checker {
             Time::Arrival => self.dedup.check_batch(ids, &mut batch.verdicts),
             Time::Event => {
                 batch.verdicts.clear();
+                let lateness = self.refusing.allowed_lateness.unwrap_or_default();
+                self.inputs.compare(batch, self.stream_time, lateness);
                 self.check_events(batch);
                 if self.refusing.refused == Refused::Error {
                     return refuse(batch);
@@ -57,24 +69,27 @@ impl Checker {
     /// Checks runs of events, each run at one time: the engine cannot tell the times of its events
     /// apart. A refused event moves no time: if a run is refused, its first event is checked alone,
     /// and the rest is checked without it.
-    fn check_events(&mut self, Batch { ids, times, verdicts, runs, .. }: &mut Batch) {
+    fn check_events(&mut self, Batch { ids, times, verdicts, runs, late, .. }: &mut Batch) {
         let mut start = 0;
         while start < ids.len() {
             let mut at = self.at(times[start]);
             let grain = self.grain(at);
-            let mut end = start + 1;
+            let is_late = u64::from(times[start] < self.stream_time);
+            let (mut end, mut late_ones) = (start + 1, is_late);
             while end < ids.len() && self.grain(at.max(times[end])) == grain && !self.stands_alone(at, times[end]) {
+                late_ones += u64::from(times[end] < at);
                 at = at.max(times[end]);
                 end += 1;
             }
             let mut refused = self.check_run(&ids[start..end], at);
             if refused && end > start + 1 {
-                end = start + 1;
+                (end, late_ones) = (start + 1, is_late);
                 at = self.at(times[start]);
                 refused = self.check_run(&ids[start..end], at);
             }
             if !refused {
                 self.stream_time = self.stream_time.max(at);
+                *late += late_ones;
             }
             verdicts.append(&mut self.verdicts);
             runs.push((end, self.stream_time));
@@ -103,6 +118,34 @@ impl Checker {
     fn grain(&self, time: Timestamp) -> (u64, bool) {
         let nanos = time.as_nanos();
         (nanos / self.tick_nanos, nanos.is_multiple_of(self.tick_nanos))
+    }
+}
+
+/// The inputs so far, which may overlap in time.
+#[derive(Default)]
+struct Inputs {
+    /// The input of the last event, and its name in messages.
+    last: Option<(String, String)>,
+    is_told: bool,
+}
+
+impl Inputs {
+    /// Says, once, that an input begins earlier than those before it have ended.
+    fn compare(&mut self, batch: &Batch, latest: Timestamp, lateness: Duration) {
+        let Some(first) = batch.times.first().filter(|_| !self.is_told) else { return };
+        let input = &batch.place.input;
+        if self.last.as_ref().is_some_and(|(last, _)| last == input) {
+            return;
+        }
+        let last = self.last.replace((input.clone(), batch.name.clone()));
+        let Some((_, before)) = last.filter(|_| latest.since(*first) > lateness) else { return };
+        self.is_told = true;
+        tell(format_args!(
+            "hapax: warning: {} begins {} earlier than {before} or an input before it has ended: its events count as of that time, and \
+             duplicates may pass; --merge reads inputs in order of time",
+            batch.name,
+            Shown(latest.since(*first))
+        ));
     }
 }
 

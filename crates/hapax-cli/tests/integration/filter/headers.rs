@@ -178,10 +178,7 @@ fn the_header_of_an_earlier_run_is_the_first() {
     assert_eq!((files.read("out"), files.read("d")), (format!("{H1}3,d\n"), "id,name\n1,c\n".to_string()));
     assert_eq!(files.read("c"), "repeated\tat_least\tid\n1\t1\t1\n");
     let (code, said) = run("h3.csv >> out");
-    assert!(
-        code == Some(3) && said.contains("the header of an earlier run's output is (id, name)"),
-        "{said}"
-    );
+    assert!(code == Some(3) && said.contains("the header of an earlier run's output is (id, name)"), "{said}");
     files.0.file("h2.csv", b"name,id\nc,1\nd,3\ne,4\nf,1\n");
     assert_eq!(run("h2.csv h1.csv >> out"), (Some(0), String::new()));
     assert_eq!((files.read("out"), files.read("d")), (format!("{H1}3,d\n4,e\n"), "id,name\n1,c\n1,f\n".to_string()));

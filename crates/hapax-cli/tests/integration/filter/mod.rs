@@ -10,6 +10,7 @@ mod inputs;
 #[cfg(unix)]
 mod kills;
 mod memory;
+mod merge;
 #[cfg(unix)]
 mod pipes;
 mod planning;
