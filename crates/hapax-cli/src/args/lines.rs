@@ -164,14 +164,12 @@ pub enum TimeFormat {
 
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
 pub enum HeaderMismatch {
-    /// Bring columns that are in another order into that of the first header; other columns are an
-    /// error
+    /// Bring the same columns into the order of the first header; other columns are an error
     Align,
     /// Stop
     Error,
-    /// Print records as they are, and a header before them that is another one. A first line
-    /// without the columns that are asked for is a record, and those are where they were in the
-    /// header before
+    /// Print records as they are, below their own header; a first line without the columns that
+    /// are asked for is a record, with the columns of the file before
     Pass,
 }
 

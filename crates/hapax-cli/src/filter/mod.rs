@@ -36,7 +36,7 @@ use self::report::{Counts, Report};
 use self::signals::Signals;
 use self::source::input::Source;
 use self::source::lines::Lines;
-use self::source::merge::{self, Merger, Order};
+use self::source::merge::{self, Order};
 use self::source::parse::{Channels, Digests, Parser};
 use self::source::reading::Inputs;
 use self::source::resume::Resume;
@@ -79,7 +79,8 @@ pub fn run(mut args: FilterArgs) -> Result<(), CommandError> {
     let lost = report::found(&plan.dedup.stats());
     let earlier = Earlier::of(&plan.dedup)?;
     let run = earlier.run();
-    let mut checker = Checker::new(plan.dedup.clone(), time, args.refusing, earlier.latest()).merged(args.merge);
+    let mut checker = Checker::new(plan.dedup.clone(), time, args.refusing, earlier.latest());
+    checker.says_overlaps = !args.merge;
     let state = match args.state {
         Some(_) => Some(State::begin(plan.dedup.clone(), time, args.refresh_on_duplicate, &earlier, &mut output)?),
         None => None,
@@ -151,8 +152,7 @@ fn first_stage(args: &FilterArgs, lines: Lines, dedup: Dedup, opener: Box<dyn In
         skew: skew.filter(|_| !time_unrelated),
         apart: refused == Refused::Error,
     };
-    let merger = Merger { lines, dedup, opener, order };
-    Box::new(|sources, channels| merger.run(sources, channels))
+    Box::new(|sources, channels| merge::run(lines, dedup, opener, order, sources, channels))
 }
 
 /// Hashes the options that say what events are, and which of them are printed.

@@ -46,8 +46,8 @@ impl Drop for SaysEnd {
 }
 
 impl Stages {
-    /// Starts reading, by a first stage, and a second stage that does its work on each batch: `second`.
-    /// So many batches are in use.
+    /// Starts a stage that reads, `first`, and one that does its work on each batch: `second`. So
+    /// many batches are in use.
     pub fn start(
         first: impl FnOnce(&[Source], Channels) + Send + 'static,
         mut second: impl FnMut(&mut Batch) -> Result<(), CommandError> + Send + 'static,

@@ -68,15 +68,11 @@ impl Columns {
             (HeaderMismatch::Pass, _) => Ok(FirstLine::Record(format!(
                 "it seems to have no header: its first line, taken for a record, is {headers}"
             ))),
-            (HeaderMismatch::Error, Some(_)) => Err(format!(
-                "its header has the same columns in another order: it is {headers} (--header-mismatch align brings them into that order)"
-            )),
-            (_, None) if have_one_in_common(&printed.columns, line) => Err(format!(
-                "its header has other columns: it is {headers} (--header-mismatch pass prints both, and records as they are)"
-            )),
-            (_, None) => Err(format!(
-                "it seems to have no header, or one of other columns: its first line is {headers} (--header-mismatch pass takes a line \
-                 without the columns that are asked for for a record)"
+            _ if have_one_in_common(&printed.columns, line) => {
+                Err(format!("its header is another one: it is {headers} (see --header-mismatch)"))
+            }
+            _ => Err(format!(
+                "it seems to have no header: its first line is {headers} (--header-mismatch pass takes it for a record)"
             )),
         }
     }
@@ -103,15 +99,9 @@ fn have_one_in_common(columns: &[Vec<u8>], line: &Fields) -> bool {
 /// Returns columns as text, of which only the beginning is shown if it is long.
 fn shown(columns: &[impl AsRef<[u8]>]) -> String {
     const SHOWN: usize = 300;
-    let mut text = String::new();
-    for (number, column) in columns.iter().enumerate() {
-        text += if number > 0 { ", " } else { "" };
-        text.extend(column.as_ref().escape_ascii().take(SHOWN).map(char::from));
-        if text.len() > SHOWN {
-            return text + " …";
-        }
-    }
-    text
+    let columns: Vec<_> = columns.iter().map(|column| column.as_ref().escape_ascii().to_string()).collect();
+    let text = columns.join(", ");
+    text.get(..SHOWN).map_or(text.clone(), |beginning| format!("{beginning} …"))
 }
 
 #[cfg(test)]
@@ -142,10 +132,10 @@ mod tests {
             }
         }
         for (mismatch, line, why) in [
-            (Error, "name,id", "in another order: it is (name, id), and the header of h1 is (id, name)"),
-            (Error, "id,name,x", "other columns: it is (id, name, x), and"),
-            (Align, "ID,x", "other columns: it is (ID, x), and"),
-            (Align, "id,id", "other columns"),
+            (Error, "name,id", "another one: it is (name, id), and the header of h1 is (id, name)"),
+            (Error, "id,name,x", "another one: it is (id, name, x), and"),
+            (Align, "ID,x", "another one: it is (ID, x), and"),
+            (Align, "id,id", "another one"),
             (Align, "5,e", "seems to have no header"),
             (Align, "", "seems to have no header"),
         ] {

@@ -6,7 +6,8 @@ use crate::error::CommandError;
 #[cfg(feature = "regex")]
 #[derive(Clone, Debug)]
 pub struct Pattern {
-    regex: regex::bytes::Regex,
+    /// Its clones share the memory that it searches with.
+    regex: std::sync::Arc<regex::bytes::Regex>,
     group: usize,
 }
 
@@ -18,7 +19,7 @@ impl Pattern {
         let regex = regex::bytes::Regex::new(text).map_err(|e| CommandError::Usage(e.to_string()))?;
         let named = regex.capture_names().position(|name| name == Some(group));
         let group = named.unwrap_or(usize::from(regex.captures_len() > 1));
-        Ok(Pattern { regex, group })
+        Ok(Pattern { regex: regex.into(), group })
     }
 
     /// Returns what the group matches in a line.

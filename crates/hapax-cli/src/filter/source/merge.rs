@@ -25,9 +25,6 @@ const BLOCK_BYTES_MIN: usize = 16 << 10;
 /// The files that the command itself has open at most.
 const OWN_FILES: u64 = 32;
 
-/// From here on times are always too far ahead.
-const END: Timestamp = Timestamp::from_nanos(1 << 62);
-
 /// The order of inputs, and of their batches.
 pub struct Order {
     /// How much earlier than the one before an event of an input may be.
@@ -36,15 +33,6 @@ pub struct Order {
     pub skew: Option<Duration>,
     /// True if a batch has lines of one input only, so that it can be cut.
     pub apart: bool,
-}
-
-/// All inputs on their way into batches.
-pub struct Merger {
-    /// The rules for lines, with the header of the inputs so far.
-    pub lines: Lines,
-    pub dedup: Dedup,
-    pub opener: Box<dyn Inputs>,
-    pub order: Order,
 }
 
 /// An input, and its next event.
@@ -59,9 +47,8 @@ struct Input<'s> {
     /// The record behind them, if it was looked at: an event, or something else.
     next: Option<Result<(Prepared, Timestamp), Unchecked>>,
     latest: Timestamp,
-    is_told: bool,
-    /// True if its place has changed since the last batch.
-    has_moved: bool,
+    /// How much earlier than the latest one an event may be without being told.
+    lateness: Duration,
 }
 
 /// Returns an error if not all inputs can be read at once.
@@ -94,22 +81,13 @@ fn files_max() -> Option<u64> {
     None
 }
 
-impl Merger {
-    /// Reads all files.
-    pub fn run(self, sources: &[Source], channels: Channels) {
-        let (inputs, heap) = (Vec::with_capacity(sources.len()), BinaryHeap::new());
-        let limit = if self.order.skew.is_some() { Timestamp::default() } else { END };
-        let mut merge = Merge { merger: self, channels, inputs, heap, limit, batch: Batch::default(), of: 0 };
-        if let Err(Stop::CommandError(failure)) = merge.run(sources) {
-            // The lines before a bad one are still printed.
-            let _ = merge.flush().map(|()| merge.channels.full.send(Err(failure)));
-        }
-    }
-}
-
 /// The merge under way.
 struct Merge<'s> {
-    merger: Merger,
+    /// The rules for lines, with the header of the inputs so far.
+    lines: Lines,
+    dedup: Dedup,
+    opener: Box<dyn Inputs>,
+    order: Order,
     channels: Channels,
     inputs: Vec<Input<'s>>,
     /// The times of the next events, and the numbers of their inputs.
@@ -121,43 +99,59 @@ struct Merge<'s> {
     of: usize,
 }
 
+/// Reads all files.
+pub fn run(
+    lines: Lines,
+    dedup: Dedup,
+    opener: Box<dyn Inputs>,
+    order: Order,
+    sources: &[Source],
+    mut channels: Channels,
+) {
+    let Ok(batch) = channels.take() else { return };
+    let (inputs, heap, limit) = (Vec::new(), BinaryHeap::new(), Timestamp::default());
+    let mut merge = Merge { lines, dedup, opener, order, channels, inputs, heap, limit, batch, of: 0 };
+    // The lines before a bad one are still printed.
+    if let Err(Stop::CommandError(failure)) = merge.run(sources)
+        && merge.flush().is_ok()
+    {
+        let _ = merge.channels.full.send(Err(failure)); // whoever has gone away needs no reason
+    }
+}
+
 impl<'s> Merge<'s> {
     fn run(&mut self, sources: &'s [Source]) -> Result<(), Stop> {
-        self.batch = self.channels.take()?;
         let block_bytes = (BLOCKS_BYTES / sources.len().max(1)).clamp(BLOCK_BYTES_MIN, BLOCK_BYTES);
         for (number, source) in sources.iter().enumerate() {
             self.flush()?;
             self.open(source, block_bytes)?;
             self.advance(number)?;
             // With the header, if it was the first.
-            self.merger.lines = self.inputs[number].lines.clone();
+            self.lines = self.inputs[number].lines.clone();
         }
         while let Some(Reverse((_, number))) = self.heap.pop() {
             self.take(number)?;
             self.advance(number)?;
         }
-        self.send()?;
-        Ok(())
+        Ok(self.flush()?)
     }
 
     fn open(&mut self, source: &'s Source, block_bytes: usize) -> Result<(), Stop> {
-        let Merger { lines, opener, .. } = &mut self.merger;
-        lines.begin_file(source);
-        let mut own = lines.clone();
-        let mut reading = opener.read(source, &mut own, false)?;
+        self.lines.begin_file(source);
+        let mut lines = self.lines.clone();
+        let mut reading = self.opener.read(source, &mut lines, false)?;
         reading.blocks.set_block_bytes(block_bytes);
         self.batch.header = self.batch.header.take().or(reading.header.take());
         self.inputs.push(Input {
             source,
-            lines: own,
+            lines,
             reading,
             bytes: Vec::new(),
             ends: Vec::new(),
             done: 0,
             next: None,
             latest: Timestamp::default(),
-            is_told: false,
-            has_moved: false,
+            lateness: self.order.lateness,
         });
         Ok(())
     }
@@ -177,14 +171,14 @@ impl<'s> Merge<'s> {
             let line = input.lines.read() + 1;
             let next = input.lines.next(without_end(&input.bytes[input.range()]));
             let next = match next.map_err(|bad| bad.of(input.source))? {
-                Line::Event { id, at } => Ok((digested(&self.merger.dedup, id), at.unwrap_or_default())),
+                Line::Event { id, at } => Ok((digested(&self.dedup, id), at.unwrap_or_default())),
                 Line::Unchecked(unchecked) => Err(unchecked),
             };
             input.next = Some(next);
             if let Ok((_, at)) = next
                 && !self.is_ahead(at)
             {
-                self.inputs[number].compare(at, line, self.merger.order.lateness);
+                self.inputs[number].compare(at, line);
                 self.heap.push(Reverse((at, number)));
                 return Ok(());
             }
@@ -194,17 +188,14 @@ impl<'s> Merge<'s> {
 
     /// Returns true if an event is so far ahead that it is refused.
     fn is_ahead(&mut self, at: Timestamp) -> bool {
-        if let Some(skew) = self.merger.order.skew.filter(|_| at > self.limit) {
-            self.limit = (Timestamp::from(SystemTime::now()) + skew).min(END);
-        }
+        let Some(skew) = self.order.skew.filter(|_| at > self.limit) else { return false };
+        self.limit = Timestamp::from(SystemTime::now()) + skew;
         at > self.limit
     }
 
     /// Reads the next block of an input. Returns false at its end.
     fn read(&mut self, number: usize) -> Result<bool, Stop> {
         let input = &mut self.inputs[number];
-        input.settle();
-        input.has_moved = true;
         loop {
             if input.bytes.capacity() > LONG_BYTES {
                 input.bytes = Vec::new();
@@ -216,13 +207,10 @@ impl<'s> Merge<'s> {
             match block {
                 Block::End if reading.may_be_short && reading.blocks.read() < reading.place.offset => {
                     // The file was cut short since an earlier run has read it.
-                    lines.clone_from(&self.merger.lines);
-                    *reading = self.merger.opener.read(source, lines, true)?;
+                    lines.clone_from(&self.lines);
+                    *reading = self.opener.read(source, lines, true)?;
                 }
-                Block::End => {
-                    reading.place.ended = true;
-                    return Ok(false);
-                }
+                Block::End => return Ok(false),
                 Block::TooLong => {
                     lines.too_long().map_err(|bad| bad.of(source))?;
                     self.batch.too_long += 1;
@@ -245,7 +233,7 @@ impl<'s> Merge<'s> {
     fn take(&mut self, number: usize) -> Result<(), Stop> {
         let range = self.inputs[number].range();
         let is_full = self.batch.bytes.len() + range.len() > BLOCK_BYTES;
-        if is_full || self.merger.order.apart && number != self.of {
+        if is_full || self.order.apart && number != self.of {
             self.flush()?;
         }
         let (batch, input) = (&mut self.batch, &mut self.inputs[number]);
@@ -274,29 +262,24 @@ impl<'s> Merge<'s> {
         input.lines.put_in_order(record, &[record.len() as u32]);
         batch.ends.push(batch.bytes.len() as u32);
         input.done += 1;
-        input.has_moved = true;
         self.of = number;
         Ok(())
     }
 
-    /// Sends the batch, if there is something in it.
+    /// Sends the batch, if there is something in it, with the places that its inputs have reached.
     fn flush(&mut self) -> Result<(), Gone> {
-        if self.batch.ends.is_empty() && self.batch.too_long == 0 { Ok(()) } else { self.send() }
-    }
-
-    /// Sends the batch, with the places that its inputs have reached.
-    fn send(&mut self) -> Result<(), Gone> {
+        if self.batch.ends.is_empty() && self.batch.too_long == 0 {
+            return Ok(());
+        }
         let mut batch = std::mem::take(&mut self.batch);
         for (number, input) in self.inputs.iter_mut().enumerate() {
+            let has_moved = input.settle();
             if number == self.of {
-                input.settle();
                 batch.place.clone_from(&input.reading.place);
                 batch.name = input.source.name().display().to_string();
-            } else if input.has_moved {
-                input.settle();
+            } else if has_moved {
                 batch.others.push(input.reading.place.clone());
             }
-            input.has_moved = false;
         }
         self.channels.send(batch)?;
         self.batch = self.channels.take()?;
@@ -311,20 +294,23 @@ impl Input<'_> {
         start..self.ends[self.done] as usize
     }
 
-    /// Notes the place that was reached.
-    fn settle(&mut self) {
+    /// Notes the place that was reached. Returns true if it is another one.
+    fn settle(&mut self) -> bool {
         let Reading { blocks, place, .. } = &mut self.reading;
+        let before = place.offset;
         blocks.note(&self.ends, self.done, place);
         let next = if self.next.is_some() { &self.bytes[self.range()] } else { &[] };
         let lines = memchr::memchr_iter(b'\n', next).count() as u64;
         self.reading.place.lines = self.lines.read() - lines;
+        self.reading.place.offset != before
     }
 
     /// Compares the next event with those before it, and says if it is out of order.
-    fn compare(&mut self, at: Timestamp, line: u64, lateness: Duration) {
+    fn compare(&mut self, at: Timestamp, line: u64) {
         let late = self.latest.since(at);
         self.latest = self.latest.max(at);
-        if late > lateness && !std::mem::replace(&mut self.is_told, true) {
+        if late > self.lateness {
+            self.lateness = Duration::MAX;
             tell(format_args!(
                 "hapax: warning: {}, line {line}: its time is {} earlier than one before it, and --merge needs each input in order (within \
                  --allowed-lateness): duplicates may pass",

@@ -27,7 +27,10 @@ pub struct Checker {
     tick_nanos: u64,
     /// The latest time so far.
     stream_time: Timestamp,
-    inputs: Inputs,
+    /// The input of the last event.
+    input: Option<String>,
+    /// True if an input that begins before others have ended is still to be said.
+    pub says_overlaps: bool,
     verdicts: Vec<Verdict>,
 }
 
@@ -35,14 +38,8 @@ impl Checker {
     /// Creates a checker. `latest` is the latest time that earlier runs have seen.
     pub fn new(dedup: Dedup, time: Time, refusing: RefusingArgs, latest: Timestamp) -> Self {
         let tick_nanos = dedup.tick().as_nanos() as u64;
-        let inputs = Inputs::default();
-        Checker { dedup, time, refusing, tick_nanos, stream_time: latest, inputs, verdicts: Vec::new() }
-    }
-
-    /// Says nothing of inputs that overlap: they are merged.
-    pub fn merged(mut self, is_merged: bool) -> Self {
-        self.inputs.is_told = is_merged;
-        self
+        let (input, says_overlaps, verdicts) = (None, true, Vec::new());
+        Checker { dedup, time, refusing, tick_nanos, stream_time: latest, input, says_overlaps, verdicts }
     }
 
     /// Fills in the verdicts of a batch. If an event is refused and that is an error, the batch
@@ -55,8 +52,7 @@ impl Checker {
             Time::Arrival => self.dedup.check_batch(ids, &mut batch.verdicts),
             Time::Event => {
                 batch.verdicts.clear();
-                let lateness = self.refusing.allowed_lateness.unwrap_or_default();
-                self.inputs.compare(batch, self.stream_time, lateness);
+                self.compare_inputs(batch);
                 self.check_events(batch);
                 if self.refusing.refused == Refused::Error {
                     return refuse(batch);
@@ -64,6 +60,26 @@ impl Checker {
             }
         }
         Ok(())
+    }
+
+    /// Says, once, that an input begins earlier than one before it has ended.
+    fn compare_inputs(&mut self, batch: &Batch) {
+        let Some(first) = batch.times.first().filter(|_| self.says_overlaps) else { return };
+        let input = Some(&batch.place.input);
+        if self.input.as_ref() == input {
+            return;
+        }
+        let is_first = std::mem::replace(&mut self.input, input.cloned()).is_none();
+        let overlap = self.stream_time.since(*first);
+        if !is_first && overlap > self.refusing.allowed_lateness.unwrap_or_default() {
+            self.says_overlaps = false;
+            tell(format_args!(
+                "hapax: warning: {} begins {} earlier than an input before it has ended: its events count as of that time, and duplicates \
+                 may pass; --merge reads inputs in order of time",
+                batch.name,
+                Shown(overlap)
+            ));
+        }
     }
 
     /// Checks runs of events, each run at one time: the engine cannot tell the times of its events
@@ -118,34 +134,6 @@ impl Checker {
     fn grain(&self, time: Timestamp) -> (u64, bool) {
         let nanos = time.as_nanos();
         (nanos / self.tick_nanos, nanos.is_multiple_of(self.tick_nanos))
-    }
-}
-
-/// The inputs so far, which may overlap in time.
-#[derive(Default)]
-struct Inputs {
-    /// The input of the last event, and its name in messages.
-    last: Option<(String, String)>,
-    is_told: bool,
-}
-
-impl Inputs {
-    /// Says, once, that an input begins earlier than those before it have ended.
-    fn compare(&mut self, batch: &Batch, latest: Timestamp, lateness: Duration) {
-        let Some(first) = batch.times.first().filter(|_| !self.is_told) else { return };
-        let input = &batch.place.input;
-        if self.last.as_ref().is_some_and(|(last, _)| last == input) {
-            return;
-        }
-        let last = self.last.replace((input.clone(), batch.name.clone()));
-        let Some((_, before)) = last.filter(|_| latest.since(*first) > lateness) else { return };
-        self.is_told = true;
-        tell(format_args!(
-            "hapax: warning: {} begins {} earlier than {before} or an input before it has ended: its events count as of that time, and \
-             duplicates may pass; --merge reads inputs in order of time",
-            batch.name,
-            Shown(latest.since(*first))
-        ));
     }
 }
 

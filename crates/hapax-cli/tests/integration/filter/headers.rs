@@ -90,18 +90,18 @@ fn other_columns_are_refused_and_both_headers_named() {
         (
             &ID[..],
             "id,name,extra\n7,g,x\n",
-            "line 1: its header has other columns: it is (id, name, extra), and the header of h1.csv is (id, name) (",
+            "line 1: its header is another one: it is (id, name, extra), and the header of h1.csv is (id, name) (",
         ),
         (
             &FIELD,
             "5,e\n6,f\n",
-            "line 1: it seems to have no header, or one of other columns: its first line is (5, e), and the header of h1.csv is (id, name) (",
+            "line 1: it seems to have no header: its first line is (5, e), and the header of h1.csv is (id, name) (",
         ),
         (&ID, "5,e\n6,f\n", "it seems to have no header"),
         (
             &["--column", "id", "--header-mismatch", "error"],
             "name,id\nc,1\n",
-            "in another order: it is (name, id), and the header of h1.csv is (id, name) (--header-mismatch align",
+            "its header is another one: it is (name, id), and the header of h1.csv is (id, name) (see --header-mismatch",
         ),
         (&["--column", "id", "--header-mismatch", "error"], "5,e\n", "it seems to have no header"),
         (&ID, "name,id\nc\n", "line 2: it has not as many fields as the header, 2"),
