@@ -119,9 +119,9 @@ pub struct FilterArgs {
 
     /// Read all files at once, in order of the times of their events
     ///
-    /// Each must be in that order, within --allowed-lateness; the first event of each that is not is
-    /// said. Events of one time come in the order of files, and a line without a time behind the
-    /// one before it. As many files are read as may be open (`ulimit -n`); of pipes, a line is
+    /// Each must be in that order, within --allowed-lateness; the first event of each that is not
+    /// is said. Events of one time come in the order of files, and a line without a time behind
+    /// the one before it. As many files are read as may be open (`ulimit -n`); of pipes, a line is
     /// printed when each has a next one or has ended. With --state, each is gone on with where it
     /// was
     #[arg(long, requires_all = ["window", "time"], help_heading = "Memory")]

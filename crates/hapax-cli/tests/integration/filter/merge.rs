@@ -76,7 +76,7 @@ fn inputs(random: &mut Random, lateness: u64) -> Vec<Vec<(u64, String)>> {
         let lines = (0..random.below(60)).map(|n| {
             let at = if random.percent(20) { latest - random.below(lateness + 1) } else { latest + random.below(9) };
             latest = latest.max(at);
-            // Records of several lines, all kinds of ends; and some without an id, so without a time.
+            // Records of several lines, all kinds of ends; some have no id, and so no time.
             let id = if random.percent(5) { String::new() } else { random.below(of).to_string() };
             before = if id.is_empty() { before } else { before.max(at) };
             let note = ["x", "\"a,\nb\"", "\"\"\"\""][random.below(3) as usize];
