@@ -46,7 +46,7 @@ pub fn read(
     let (mut block, mut ends) = (Vec::new(), Vec::new());
     for source in sources(files, may_be_arrays) {
         let mut blocks = Blocks::new(source.read(Arc::default())?, lines.cutter(), lines.line_bytes_max());
-        lines.begin_file();
+        lines.begin_file(&source);
         loop {
             let next =
                 blocks.next(&mut block, &mut ends).map_err(|error| CommandError::reading(source.name(), error))?;
@@ -71,7 +71,9 @@ pub fn read(
                                 counts.events += 1;
                                 return if each(&id, at)?.is_break() { Err(None) } else { Ok(()) };
                             }
-                            Line::Unchecked(Unchecked::Header | Unchecked::OtherHeader) => counts.headers += 1,
+                            Line::Unchecked(Unchecked::Header | Unchecked::OtherHeader | Unchecked::OwnHeader) => {
+                                counts.headers += 1
+                            }
                             Line::Unchecked(Unchecked::Pass | Unchecked::DropMissing) => counts.missing += 1,
                             Line::Unchecked(Unchecked::Bad) => counts.bad += 1,
                         }

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 /// The places of ids and times in lines.
 #[derive(Clone, Debug, clap::Args)]
+#[command(group(clap::ArgGroup::new("headed").args(["header", "column", "time_column"]).multiple(true)))]
 pub struct LineArgs {
     #[command(flatten)]
     pub id: IdArgs,
@@ -81,7 +82,7 @@ pub struct BadLineArgs {
 }
 
 /// The options of [`LineArgs`] and [`BadLineArgs`].
-pub const OF_RECORDS: [&str; 20] = [
+pub const OF_RECORDS: [&str; 21] = [
     "field",
     "column",
     "json",
@@ -99,6 +100,7 @@ pub const OF_RECORDS: [&str; 20] = [
     "header",
     "null",
     "blank",
+    "header_mismatch",
     "missing",
     "on_bad",
     "line_bytes_max",
@@ -184,6 +186,9 @@ pub struct FormatArgs {
     /// and `sort -z`; fields have no quotes
     #[arg(long, conflicts_with = "quote")]
     pub null: bool,
+    /// Action for a file whose header is not the one of the first file
+    #[arg(long, value_name = "ACTION", default_value = "align", requires = "headed")]
+    pub header_mismatch: HeaderMismatch,
 }
 
 impl FormatArgs {
@@ -206,6 +211,17 @@ pub enum Blank {
     Pass,
     /// Print none
     Drop,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+pub enum HeaderMismatch {
+    /// Bring the same columns into the order of the first header; other columns are an error
+    Align,
+    /// Stop
+    Error,
+    /// Print records as they are, below their own header; a first line without the columns that
+    /// are asked for is a record, with the columns of the file before
+    Pass,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]

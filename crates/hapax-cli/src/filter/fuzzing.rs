@@ -10,7 +10,7 @@ use super::record::time::Times;
 use super::source::blocks::{Block, Blocks};
 use super::source::checkpoint::{Beginning, is_same};
 use super::source::encoding::decode;
-use super::source::input::decompress;
+use super::source::input::{Source, decompress};
 use super::source::lines::{Line, Lines, each_record};
 use super::state;
 use crate::args::{TimeFormat, units};
@@ -264,7 +264,7 @@ type Event = (Vec<u8>, Option<hapax::Timestamp>);
 fn events(mut lines: Lines, content: &[u8], at_once: usize) -> Option<Vec<Event>> {
     let content = decode(Box::new(Trickle(Cursor::new(content.to_vec()), at_once))).ok()?;
     let mut blocks = Blocks::new(content, lines.cutter(), lines.line_bytes_max());
-    lines.begin_file();
+    lines.begin_file(&Source::new("-".into()));
     let (mut block, mut ends, mut events) = (Vec::new(), Vec::new(), Vec::new());
     loop {
         let next = blocks.next(&mut block, &mut ends).ok()?; // UTF-16 may be damaged

@@ -55,7 +55,7 @@ pub fn run(job: Job) -> Result<(), CommandError> {
     let kept = Arc::new(Mutex::new(Kept { bytes_max, ..Kept::default() }));
     let keeping = kept.clone();
     let second = move |batch: &mut Batch| keeping.lock().unwrap_or_else(PoisonError::into_inner).add(batch);
-    let stages = Stages::start(parser, second, BATCHES, sources);
+    let stages = Stages::start(|sources, to| parser.run(sources, to), second, BATCHES, sources);
     let signals = Signals::listen(stages.waker())?;
     let mut counts = Counts::default();
     let done = stages.run(|next| {
@@ -91,7 +91,9 @@ impl Kept {
                     self.bytes -= before.as_ref().map_or(0, |(_, before, _)| before.len() + RECORD_BYTES);
                     verdicts.push(if before.is_some() { duplicate } else { fresh });
                 }
-                Fate::Unchecked(Unchecked::Header | Unchecked::Pass) => self.others.push(numbered),
+                Fate::Unchecked(Unchecked::Header | Unchecked::OwnHeader | Unchecked::Pass) => {
+                    self.others.push(numbered)
+                }
                 Fate::Unchecked(_) => self.bytes -= record.len() + RECORD_BYTES,
             }
         }

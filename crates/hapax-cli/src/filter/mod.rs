@@ -36,21 +36,26 @@ use self::progress::Progress;
 use self::record::extract::Extractor;
 use self::report::{Counts, Report};
 use self::signals::Signals;
+use self::source::input::Source;
 use self::source::lines::Lines;
-use self::source::parse::{Digests, Parser};
+use self::source::merge::{self, Order};
+use self::source::parse::{Channels, Digests, Parser};
+use self::source::reading::Inputs;
 use self::source::resume::Resume;
 use self::spill::Job;
 use self::stages::{BATCHES, Stages};
 use self::state::{Earlier, State};
 use self::verdicts::check::Checker;
 use self::verdicts::print::Printer;
+use self::verdicts::refusing::{Refused, RefusingArgs};
 use self::verdicts::units;
 use crate::args::LineArgs;
 use crate::error::CommandError;
 use crate::printable::tell;
+use hapax::Dedup;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Runs the command to its end.
@@ -64,10 +69,13 @@ pub fn run(mut args: FilterArgs) -> Result<(), CommandError> {
     let last_byte = args.lines.format.last_byte();
     let mut output = Output::open(args.output.as_deref(), last_byte)?;
     sources.iter().try_for_each(|source| source.check(output.file()))?;
+    if args.merge {
+        merge::check(&sources)?;
+    }
     let goes_on = args.state.is_some();
     let mut place = Place { sources: &sources, output: &output, others: Vec::new() };
-    let beside = args.duplicates_to.as_ref().map(|path| Beside::open(path, goes_on, &mut place)).transpose()?;
-    let counter =
+    let mut beside = args.duplicates_to.as_ref().map(|path| Beside::open(path, goes_on, &mut place)).transpose()?;
+    let mut counter =
         args.count.as_ref().map(|path| Counter::open(path, &place, Extractor::new(&args.lines)?)).transpose()?;
     let size = plan::size_of(&sources, last_byte);
     if args.spill.is_some() || args.keep == Keep::Last {
@@ -84,27 +92,47 @@ pub fn run(mut args: FilterArgs) -> Result<(), CommandError> {
     let run = earlier.run();
     let mut unit_nanos = args.lines.time.time_format.unit_nanos().filter(|_| !args.refusing.time_unrelated);
     let mut checker = Checker::new(plan.dedup.clone(), time, args.refusing, earlier.latest());
+    checker.says_overlaps = !args.merge;
     let state = match args.state {
         Some(_) => Some(State::begin(plan.dedup.clone(), time, args.refresh_on_duplicate, &earlier, &mut output)?),
         None => None,
     };
     let bytes_read = Arc::new(AtomicU64::new(0));
     let progress = Progress::new(!args.no_progress, &output, size, bytes_read.clone());
-    let lines = Lines::new(&args.lines, &args.bad, extractor);
+    let mut lines = Lines::new(&args.lines, &args.bad, extractor);
     let resume =
         Resume::new(earlier.places, options(&args), run, goes_on, time == verdicts::check::Time::Arrival, bytes_read);
-    let parser = Parser::new(lines, Digests::Prepared(plan.dedup.clone()), Box::new(resume));
     let has_header = state.as_ref().is_some_and(State::has_header);
     let has_begun = output.is_continued().map_err(CommandError::output)?;
-    let printer = Printer::new(output, args.wanted(), args.refusing.refused, has_header, has_begun);
+    let mut printer = Printer::new(output, args.wanted(), args.refusing.refused, has_header, has_begun);
+    let goes_on = printer.has_header() || beside.as_ref().is_some_and(|beside| beside.printer.has_header());
+    if let Some(header) = earlier.header.filter(|_| goes_on && lines.have_header()) {
+        lines.go_on_below(&header)?;
+        counter.iter_mut().for_each(|counter| counter.header(&header));
+        beside.iter_mut().for_each(|beside| beside.printer.header = Some(header.clone()));
+        printer.header = Some(header);
+    }
+    let first = first_stage(&args, lines, plan.dedup.clone(), Box::new(resume));
     let check = move |batch: &mut _| {
         units::look(&mut unit_nanos, batch);
         checker.check(batch)
     };
-    let stages = Stages::start(parser, check, BATCHES, sources);
+    let stages = Stages::start(first, check, BATCHES, sources);
     let signals = Signals::listen(stages.waker())?;
     let mut last = Last { printer, beside, counter, state, counts: Counts::default(), progress, signals };
     let done = stages.run(|next| last.take(next));
+    finish(last, done, &args, &plan, start).and(lost.map_or(Ok(()), Err))?;
+    report::forgotten_early(&plan).map_or(Ok(()), Err)
+}
+
+/// Records and reports what a run has done.
+fn finish(
+    mut last: Last,
+    done: Result<(), CommandError>,
+    args: &FilterArgs,
+    plan: &Plan,
+    start: Instant,
+) -> Result<(), CommandError> {
     last.progress.finish();
     // Printed lines are remembered, also after an error.
     let ended =
@@ -115,9 +143,28 @@ pub fn run(mut args: FilterArgs) -> Result<(), CommandError> {
     let Last { printer, counter, counts, .. } = last;
     let done = args.end(done.and(ended), printer.output, counter, |format| {
         let elapsed = start.elapsed();
-        Report { counts, stats: plan.dedup.stats(), plan: &plan, window: args.window, elapsed }.text(format)
+        Report { counts, stats: plan.dedup.stats(), plan, window: args.window, elapsed }.text(format)
     });
-    done.and(lost.map_or(Ok(()), Err)).and(report::forgotten_early(&plan).map_or(Ok(()), Err))
+    done
+}
+
+/// A first stage, which reads inputs into batches.
+type FirstStage = Box<dyn FnOnce(&[Source], Channels) + Send>;
+
+/// Returns the first stage: one input after the other, or all at once.
+fn first_stage(args: &FilterArgs, lines: Lines, dedup: Dedup, opener: Box<dyn Inputs>) -> FirstStage {
+    if !args.merge {
+        let parser = Parser::new(lines, Digests::Prepared(dedup), opener);
+        return Box::new(|sources, channels| parser.run(sources, channels));
+    }
+    let RefusingArgs { max_skew, allowed_lateness, time_unrelated, refused, .. } = args.refusing;
+    let skew = max_skew.or_else(|| args.window.map(|window| window.max(Duration::from_secs(60))));
+    let order = Order {
+        lateness: allowed_lateness.unwrap_or_default(),
+        skew: skew.filter(|_| !time_unrelated),
+        apart: refused == Refused::Error,
+    };
+    Box::new(|sources, channels| merge::run(lines, dedup, opener, order, sources, channels))
 }
 
 impl FilterArgs {

@@ -68,7 +68,7 @@ pub struct FilterArgs {
     /// that grows is read as far as it was long
     #[arg(long, value_name = "DIR", help_heading = "Memory",
           conflicts_with_all = ["window", "capacity", "history", "state", "seed", "refresh_on_duplicate", "time",
-                                "event_time"])]
+                                "event_time", "merge"])]
     pub spill: Option<PathBuf>,
 
     /// Make room for this many ids to begin with (like 20000, 5M or 1e9); without it, for a
@@ -124,6 +124,16 @@ pub struct FilterArgs {
     /// Let a duplicate extend its id's stay, so that the window slides
     #[arg(long, requires = "window", help_heading = "Memory")]
     pub refresh_on_duplicate: bool,
+
+    /// Read all files at once, in order of the times of their events
+    ///
+    /// Each must be in that order, within --allowed-lateness; the first event of each that is not
+    /// is said. Events of one time come in the order of files, and a line without a time behind
+    /// the one before it. As many files are read as may be open (`ulimit -n`); of pipes, a line is
+    /// printed when each has a next one or has ended. With --state, each is gone on with where it
+    /// was
+    #[arg(long, requires_all = ["window", "time"], help_heading = "Memory")]
+    pub merge: bool,
 
     /// The record of each id that is printed. For the last one the end of the input is waited for;
     /// until then one record of each id is in memory, up to --max-memory (or use --spill)

@@ -24,6 +24,8 @@ pub struct Counts {
     /// Events that were refused because their time is too far ahead, or too late.
     pub refused_ahead: u64,
     pub refused_late: u64,
+    /// Events that were checked as of a later time than their own.
+    pub late: u64,
 }
 
 impl Counts {
@@ -34,10 +36,11 @@ impl Counts {
         for (_, unchecked) in &batch.unchecked {
             match unchecked {
                 Unchecked::Pass | Unchecked::DropMissing => self.missing += 1,
-                Unchecked::Header | Unchecked::OtherHeader => self.headers += 1,
+                Unchecked::Header | Unchecked::OtherHeader | Unchecked::OwnHeader => self.headers += 1,
                 Unchecked::Bad => self.bad += 1,
             }
         }
+        self.late += batch.late;
         self.checked += batch.verdicts.len() as u64;
         for verdict in &batch.verdicts {
             match verdict.refusal() {
@@ -145,6 +148,7 @@ impl Report<'_> {
         if stats.history_false_positive_rate.is_some() {
             row("    by the history, guessed", stats.duplicates_by_history.to_string());
         }
+        row("  late", counts.late.to_string());
         row("  refused, too far ahead", counts.refused_ahead.to_string());
         row("  refused, too late", counts.refused_late.to_string());
         row("ids forgotten early", stats.window.evicted_live.to_string());
@@ -182,6 +186,7 @@ impl Report<'_> {
             "duplicates": counts.duplicates,
             "duplicates_by_window": stats.duplicates_by_window,
             "duplicates_by_history": stats.duplicates_by_history,
+            "late": counts.late,
             "refused_ahead": counts.refused_ahead,
             "refused_late": counts.refused_late,
             "forgotten_early": stats.window.evicted_live,

@@ -1,7 +1,7 @@
 //! Runs the stages in their threads, and passes batches between them.
 
 use super::source::input::Source;
-use super::source::parse::{Batch, Channels, Parser};
+use super::source::parse::{Batch, Channels};
 use crate::error::CommandError;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
@@ -46,10 +46,10 @@ impl Drop for SaysEnd {
 }
 
 impl Stages {
-    /// Starts reading, and a second stage that does its work on each batch: `second`.
-    /// So many batches are in use.
+    /// Starts a stage that reads, `first`, and one that does its work on each batch: `second`. So
+    /// many batches are in use.
     pub fn start(
-        parser: Parser,
+        first: impl FnOnce(&[Source], Channels) + Send + 'static,
         mut second: impl FnMut(&mut Batch) -> Result<(), CommandError> + Send + 'static,
         batches: usize,
         sources: Vec<Source>,
@@ -59,10 +59,10 @@ impl Stages {
         let (sender, messages) = sync_channel(batches);
         (0..batches)
             .for_each(|_| empty.send(Batch::default()).expect("the channel has room, and its other end is here"));
-        let channels = Channels { empty: empties, batches, full };
+        let channels = Channels { empty: empties, batches, full, spare: Vec::new() };
         let checked = SaysEnd(sender.clone());
         let threads = [
-            std::thread::spawn(move || parser.run(&sources, &channels)),
+            std::thread::spawn(move || first(&sources, channels)),
             std::thread::spawn(move || {
                 for batch in fulls {
                     let (batch, failure) = match batch {

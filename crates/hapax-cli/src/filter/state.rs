@@ -35,6 +35,8 @@ pub struct State {
     slots: Slots,
     /// The state of the output, up to the last record.
     tail: Tail,
+    /// A header that the output has, or will have, if it is not recorded yet.
+    header: Option<Vec<u8>>,
     pending: Pending<Printed>,
 }
 
@@ -56,8 +58,9 @@ pub struct Tail {
 /// A batch that was written.
 struct Printed {
     checked: Checked,
-    place: Checkpoint,
+    places: Vec<Checkpoint>,
     tail: Tail,
+    header: Option<Vec<u8>>,
 }
 
 /// Ids of a batch that are to be remembered.
@@ -69,6 +72,7 @@ struct Checked {
 }
 
 const OUTPUT: &str = "output";
+const HEADER: &str = "header";
 const INPUT: &str = "input/";
 
 /// The inputs whose places are remembered, by name. A journal remembers at most 65,536 values, and
@@ -103,17 +107,21 @@ impl Slots {
 pub struct Earlier {
     pub places: HashMap<String, Checkpoint>,
     tail: Tail,
+    /// The header that was printed last.
+    pub header: Option<Vec<u8>>,
 }
 
 impl Earlier {
     /// Reads the record from a journal; an empty one if there is none.
     pub fn of(dedup: &Dedup) -> Result<Self, CommandError> {
-        let mut earlier = Earlier { places: HashMap::new(), tail: Tail::default() };
+        let mut earlier = Earlier { places: HashMap::new(), tail: Tail::default(), header: None };
         let Ok(journal) = dedup.journal() else { return Ok(earlier) };
         for (source, position) in journal.positions().map_err(hapax::Error::from)? {
             let name = String::from_utf8_lossy(&source);
             if name == OUTPUT {
                 earlier.tail = parsed_tail(&position)?;
+            } else if name == HEADER {
+                earlier.header = Some(position);
             } else if name.starts_with(INPUT) {
                 let place = place(&name, &position)?;
                 earlier.places.insert(place.input.clone(), place);
@@ -188,7 +196,7 @@ impl State {
             tail.header = is_same && header && tail.length >= length;
         }
         let slots = Slots { by_input: slots, max: SLOTS_MAX };
-        let state = State { dedup, time, refreshes, slots, tail, pending: Pending::new() };
+        let state = State { dedup, time, refreshes, slots, tail, header: None, pending: Pending::new() };
         if file.is_some() {
             state.record_tail()?;
             state.flush()?;
@@ -219,13 +227,19 @@ impl State {
             self.tail.length = output.position().map_err(CommandError::output)?;
         }
         self.tail.header |= header;
+        if let Some((_, header)) = &batch.header {
+            self.header = Some(header.clone());
+        }
+        let header = if header { self.header.take() } else { None };
         if let Some((_, at)) = batch.runs.last() {
             self.tail.latest_nanos = self.tail.latest_nanos.max(at.as_nanos());
         }
-        let mut place = batch.place.clone();
-        place.slot = self.slots.of(&place.input, self.tail.run);
+        let mut places: Vec<_> = std::iter::once(&batch.place).chain(&batch.others).cloned().collect();
+        for place in &mut places {
+            place.slot = self.slots.of(&place.input, self.tail.run);
+        }
         let checked = Checked::of(batch, self.refreshes);
-        self.pending.push(output.written(), Printed { checked, place, tail: self.tail });
+        self.pending.push(output.written(), Printed { checked, places, tail: self.tail, header });
         self.settle(output)?;
         self.wait(output, asked, |pending| !pending.is_full())
     }
@@ -274,7 +288,7 @@ impl State {
     }
 
     fn record(&self, printed: &Printed) -> Result<(), CommandError> {
-        let Printed { checked: Checked { ids, runs }, place, tail } = printed;
+        let Printed { checked: Checked { ids, runs }, places, tail, header } = printed;
         let appended = self.journal()?.append(|appending| {
             match self.time {
                 Time::Still => appending.accepted_at(ids.iter().copied(), Timestamp::default()),
@@ -290,8 +304,11 @@ impl State {
                     latest.into_iter().for_each(|(_, at)| appending.time(*at));
                 }
             }
-            appending.position(format!("{INPUT}{}", place.slot), written(place));
+            for place in places {
+                appending.position(format!("{INPUT}{}", place.slot), written(place));
+            }
             appending.position(OUTPUT, written(tail));
+            header.iter().for_each(|header| appending.position(HEADER, header));
         });
         appended.map_err(|error| hapax::Error::from(error).into())
     }

@@ -4,7 +4,7 @@ use super::duplicates_file::{self, Place};
 use super::repeated::{COUNTED_MAX, Repeated};
 use crate::error::CommandError;
 use crate::filter::record::extract::{Extracted, Extractor};
-use crate::filter::source::lines::{Unchecked, without_end};
+use crate::filter::source::lines::without_end;
 use crate::filter::source::parse::Batch;
 use crate::filter::verdicts::print::{Fate, fates};
 use crate::printable::tell;
@@ -32,13 +32,12 @@ impl Counter {
 
     /// Counts the duplicates of a batch that was checked.
     pub fn add(&mut self, batch: &Batch) {
-        if let Some(header) = &batch.header {
+        if let Some((_, header)) = &batch.header {
             self.header(header);
         }
         for (line, fate) in fates(batch) {
             let line = &batch.bytes[line];
             match fate {
-                Fate::Unchecked(Unchecked::Header | Unchecked::OtherHeader) => self.header(line),
                 Fate::Checked(verdict) if verdict.is_duplicate() => {
                     // It has an id, or it would not have been checked.
                     if let Ok(Extracted::Event { id, .. }) = self.extractor.extract(without_end(line)) {
@@ -50,8 +49,8 @@ impl Counter {
         }
     }
 
-    /// Finds the columns of a file. The first stage has found them, too, or there were no lines.
-    fn header(&mut self, line: &[u8]) {
+    /// Finds the columns of a header. The first stage has found them, too, or there were no lines.
+    pub fn header(&mut self, line: &[u8]) {
         let _ = self.extractor.read_header(without_end(line));
     }
 

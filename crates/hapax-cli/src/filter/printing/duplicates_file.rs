@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// The file, and how lines are printed to it.
 pub struct Beside {
     path: PathBuf,
-    printer: Printer<File>,
+    pub printer: Printer<File>,
 }
 
 /// The inputs and the output, which no such file may be, and the files that duplicates go to.

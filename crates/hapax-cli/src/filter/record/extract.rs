@@ -11,7 +11,7 @@ use hapax::Timestamp;
 use std::borrow::Cow;
 
 /// Finds ids and times in lines.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Extractor {
     id: Checkpoint,
     /// True if a blank id is one, and not missing.
@@ -22,7 +22,7 @@ pub struct Extractor {
 }
 
 /// The place of a value in a line.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Checkpoint {
     Line,
     /// All fields of a record whose fields may be quoted.
@@ -120,7 +120,7 @@ impl Extractor {
 
     /// Returns true if a file must begin with a header.
     pub fn needs_header(&self) -> bool {
-        self.places().any(|place| matches!(place, Checkpoint::Column { .. }))
+        self.places().any(|place| place.name().is_some())
     }
 
     /// Returns the places of the id and of the time, each by itself.
@@ -128,10 +128,32 @@ impl Extractor {
         self.id.parts().iter().chain(self.time.as_ref().map(|(place, _)| place))
     }
 
+    /// Returns the columns of a header; all of it is one if records are not divided.
+    pub fn columns<'a>(&self, line: &'a [u8]) -> Result<Vec<Cow<'a, [u8]>>, String> {
+        let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line); // some programs mark UTF-8
+        match self.dialect() {
+            Some(_) => self.splitter.split(line).collect::<Result<_, _>>().map_err(describe),
+            None => Ok(vec![Cow::Borrowed(line)]),
+        }
+    }
+
+    /// Returns true if all columns that are asked for are there; none if none is asked for by its
+    /// name.
+    pub fn are_in(&self, columns: &[Cow<[u8]>]) -> Option<bool> {
+        let mut names = self.places().filter_map(Checkpoint::name).peekable();
+        names.peek()?;
+        Some(names.all(|name| columns.iter().any(|column| **column == *name.as_bytes())))
+    }
+
+    /// Returns a record with its fields in this order; none if it has not as many.
+    pub fn ordered(&self, record: &[u8], order: &[usize]) -> Result<Option<Vec<u8>>, String> {
+        self.splitter.ordered(record, order).map_err(describe)
+    }
+
     /// Reads a file's header, and finds its columns.
     pub fn read_header(&mut self, line: &[u8]) -> Result<(), String> {
-        let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line); // some programs mark UTF-8
-        let columns: Vec<_> = self.splitter.split(line).collect::<Result<_, _>>().map_err(describe)?;
+        let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
+        let columns = self.columns(line)?;
         for place in self.id.parts_mut().iter_mut().chain(self.time.as_mut().map(|(place, _)| place)) {
             if let Checkpoint::Column { name, number } = place {
                 let found = columns.iter().position(|column| **column == *name.as_bytes());
@@ -200,6 +222,11 @@ impl Checkpoint {
             Some(one) if parts.is_empty() && !ignore_case => one,
             last => Checkpoint::Several { parts: parts.into_iter().chain(last).collect(), ignore_case, takes_blank },
         }
+    }
+
+    /// Returns the name of a column.
+    fn name(&self) -> Option<&str> {
+        if let Checkpoint::Column { name, .. } = self { Some(name) } else { None }
     }
 
     fn parts(&self) -> &[Checkpoint] {

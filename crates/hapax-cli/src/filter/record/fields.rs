@@ -29,6 +29,12 @@ pub struct Unbalanced {
     pub problem: &'static str,
 }
 
+impl Clone for Splitter {
+    fn clone(&self) -> Self {
+        Splitter::new(self.dialect)
+    }
+}
+
 /// A field, and the text after its delimiter, if it has one.
 type Split<'a> = (Cow<'a, [u8]>, Option<&'a [u8]>);
 
@@ -53,7 +59,21 @@ impl Splitter {
     }
 
     /// Returns the fields of a line, in order.
-    pub fn split<'a>(&self, record: &'a [u8]) -> impl Iterator<Item = Result<Cow<'a, [u8]>, Unbalanced>> {
+    pub fn split<'a>(&self, line: &'a [u8]) -> impl Iterator<Item = Result<Cow<'a, [u8]>, Unbalanced>> {
+        self.parts(line).map(|part| part.map(|(_, content)| content))
+    }
+
+    /// Returns the fields of a line as they are written, in this order; none if there are not as
+    /// many.
+    pub fn ordered(&self, line: &[u8], order: &[usize]) -> Result<Option<Vec<u8>>, Unbalanced> {
+        let written: Vec<_> =
+            self.parts(line).map(|part| part.map(|(written, _)| written)).collect::<Result<_, _>>()?;
+        let ordered = || order.iter().map(|&field| written[field]).collect::<Vec<_>>().join(&self.dialect.delimiter);
+        Ok((written.len() == order.len()).then(ordered))
+    }
+
+    /// Returns the fields of a line, each as it is written and what it contains.
+    fn parts<'a>(&self, record: &'a [u8]) -> impl Iterator<Item = Result<(&'a [u8], Cow<'a, [u8]>), Unbalanced>> {
         let mut rest = Some(record);
         (1..).map_while(move |field| {
             let line = rest.take()?;
@@ -68,7 +88,7 @@ impl Splitter {
                 Err(problem) => return Some(Err(Unbalanced { field, at: record.len() - line.len(), problem })),
             };
             rest = after;
-            Some(Ok(content))
+            Some(Ok((&line[..line.len() - after.map_or(0, |after| after.len() + 1)], content)))
         })
     }
 

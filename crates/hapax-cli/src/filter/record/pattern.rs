@@ -4,9 +4,10 @@ use crate::error::CommandError;
 
 /// A regular expression, and the group of it that counts.
 #[cfg(feature = "regex")]
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Pattern {
-    regex: regex::bytes::Regex,
+    /// Its clones share the memory that it searches with.
+    regex: std::sync::Arc<regex::bytes::Regex>,
     group: usize,
 }
 
@@ -18,7 +19,7 @@ impl Pattern {
         let regex = regex::bytes::Regex::new(text).map_err(|e| CommandError::Usage(e.to_string()))?;
         let named = regex.capture_names().position(|name| name == Some(group));
         let group = named.unwrap_or(usize::from(regex.captures_len() > 1));
-        Ok(Pattern { regex, group })
+        Ok(Pattern { regex: regex.into(), group })
     }
 
     /// Returns what the group matches in a line.
@@ -33,7 +34,7 @@ impl Pattern {
 
 /// A regular expression in a command that is compiled without them: there is none.
 #[cfg(not(feature = "regex"))]
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Pattern {}
 
 #[cfg(not(feature = "regex"))]

@@ -11,7 +11,7 @@ use jiff::tz::TimeZone;
 use std::cell::Cell;
 
 /// The way in which the times of an input are written.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Times {
     format: TimeFormat,
     /// The zone of times that do not say theirs.

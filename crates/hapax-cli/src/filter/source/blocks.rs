@@ -1,6 +1,6 @@
 //! Input as blocks of whole records.
 
-use super::checkpoint::{Beginning, Span};
+use super::checkpoint::{Beginning, Checkpoint};
 use super::encoding::{Content, Encoding};
 use crate::filter::record::cut::Cutter;
 use std::io::{self, Read};
@@ -12,6 +12,7 @@ pub struct Blocks {
     /// The beginning of a record whose end was not read yet.
     rest: Vec<u8>,
     line_bytes_max: usize,
+    block_bytes: usize,
     /// True if the rest of a record that is too long is still to be skipped.
     skipping: bool,
     /// Lines that were skipped since the last question, and those of a record that was only just
@@ -41,7 +42,7 @@ pub enum Block {
 }
 
 /// A size that makes a system call cheap, and is small enough to stay in a core's cache.
-const BLOCK_BYTES: usize = 256 << 10;
+pub const BLOCK_BYTES: usize = 256 << 10;
 
 impl Blocks {
     pub fn new(content: Content, cutter: Cutter, line_bytes_max: usize) -> Self {
@@ -50,6 +51,7 @@ impl Blocks {
             cutter,
             rest: Vec::new(),
             line_bytes_max,
+            block_bytes: BLOCK_BYTES,
             skipping: false,
             skipped: 0,
             skipped_just: 0,
@@ -59,6 +61,11 @@ impl Blocks {
             start: 0,
             added: 0,
         }
+    }
+
+    /// Reads smaller blocks than usual from now on.
+    pub fn set_block_bytes(&mut self, block_bytes: usize) {
+        self.block_bytes = block_bytes;
     }
 
     /// Continues the input from this offset in its content, which is known to begin like this.
@@ -82,21 +89,22 @@ impl Blocks {
         self.read + self.added - self.rest.len() as u64
     }
 
-    /// Returns the number of bytes of the last block that are not in the content: the end of a line
-    /// that had none.
-    pub fn added(&self) -> u64 {
-        self.added
+    /// Notes how far the content is done when so many records of the last block are, which end
+    /// there.
+    pub fn note(&self, ends: &[u32], done: usize, place: &mut Checkpoint) {
+        (place.first, place.beginning) = self.beginning.spans();
+        let Some(last) = done.checked_sub(1) else { return };
+        let (start, end) = (if last > 0 { ends[last - 1] } else { 0 }, ends[last]);
+        // At the last record of the block the content's end is known; the record's own end may not
+        // be part of the content.
+        let added = if done == ends.len() { self.added } else { 0 };
+        place.offset = self.end() - u64::from(ends[ends.len() - 1] - end) - added;
+        place.unended = if added > 0 { u64::from(end - start) - added } else { 0 };
     }
 
     /// Returns the number of bytes of the content that were read.
     pub fn read(&self) -> u64 {
         self.read
-    }
-
-    /// Returns the beginning of the content, as far as it was read: its first line, and all that is
-    /// compared.
-    pub fn beginning(&self) -> (Span, Span) {
-        self.beginning.spans()
     }
 
     /// Returns the number of lines that were skipped since the last call.
@@ -114,7 +122,7 @@ impl Blocks {
         while !self.ended {
             // The cutter has seen the block up to here.
             let mut known = block.len();
-            let room = BLOCK_BYTES.saturating_sub(known).max(BLOCK_BYTES / 4);
+            let room = self.block_bytes.saturating_sub(known).max(self.block_bytes / 4);
             block.resize(known + room, 0);
             let n = read_some(&mut self.content.bytes, &mut block[known..])?;
             block.truncate(known + n);

@@ -3,21 +3,36 @@
 use super::input::Source;
 use crate::args::{BadLineArgs, Blank, LineArgs, Missing, OnBad};
 use crate::error::CommandError;
+use crate::filter::record::columns::{Columns, FirstLine};
 use crate::filter::record::cut::Cutter;
 use crate::filter::record::extract::{Extracted, Extractor};
+use crate::printable::tell;
 use hapax::Timestamp;
 use hapax_plan::Bytes;
 use std::borrow::Cow;
 
 /// Takes lines of files in their order.
+#[derive(Clone)]
 pub struct Lines {
     rules: Rules,
     extractor: Extractor,
-    /// True if the next line is a file's header.
-    at_header: bool,
-    header_seen: bool,
+    columns: Columns,
+    /// The name of the file in messages.
+    file: String,
+    next: Next,
     /// The number of the next line in its file.
     line_number: u64,
+}
+
+/// The kind of the next line.
+#[derive(Clone)]
+enum Next {
+    Record,
+    /// A file's header, or its first record if it has none.
+    Header,
+    /// A record whose fields come in another order than those of the first file; this brings them
+    /// into that order.
+    Moved(Vec<usize>),
 }
 
 /// The treatment of lines that cannot be checked.
@@ -31,6 +46,8 @@ struct Rules {
     last_byte: u8,
     /// True if records may have several lines.
     multiline: bool,
+    /// True if what is noticed was said before.
+    is_silent: bool,
 }
 
 /// The kind of a line.
@@ -51,15 +68,37 @@ pub enum Unchecked {
     Header,
     /// The header of another file is not printed.
     OtherHeader,
+    /// A header with other columns than the one before is printed, too.
+    OwnHeader,
     /// A bad line is dropped.
     Bad,
 }
+
+/// A header that is printed, as it is written, with its end.
+pub type Header = (Unchecked, Vec<u8>);
 
 /// A bad line that ends the command.
 #[derive(Debug)]
 pub struct BadLine {
     line_number: u64,
     reason: String,
+}
+
+impl Line<'_> {
+    /// Returns the line, as it is written, if it is a header that is to be printed.
+    pub fn header(&self, written: &[u8]) -> Option<Header> {
+        match self {
+            Line::Unchecked(unchecked) if unchecked.is_new_header() => Some((*unchecked, written.to_vec())),
+            _ => None,
+        }
+    }
+}
+
+impl Unchecked {
+    /// Returns true for a header that the records behind it have on the output.
+    pub fn is_new_header(self) -> bool {
+        matches!(self, Unchecked::Header | Unchecked::OwnHeader)
+    }
 }
 
 impl BadLine {
@@ -103,8 +142,16 @@ impl Lines {
             has_header: lines.format.header || extractor.needs_header(),
             last_byte: lines.format.last_byte(),
             multiline: extractor.dialect().is_some_and(|dialect| dialect.quote.is_some()),
+            is_silent: false,
         };
-        Lines { rules, extractor, at_header: false, header_seen: false, line_number: 1 }
+        let columns = Columns::new(lines.format.header_mismatch);
+        Lines { rules, extractor, columns, file: String::new(), next: Next::Record, line_number: 1 }
+    }
+
+    /// Says nothing of files that are read for the second time.
+    pub fn silent(mut self) -> Self {
+        self.rules.is_silent = true;
+        self
     }
 
     pub fn line_bytes_max(&self) -> usize {
@@ -116,15 +163,28 @@ impl Lines {
         Cutter::new(self.extractor.dialect(), self.rules.last_byte)
     }
 
+    /// Returns true if files have headers.
+    pub fn have_header(&self) -> bool {
+        self.rules.has_header
+    }
+
+    /// Goes on below a header that an earlier run has printed.
+    pub fn go_on_below(&mut self, header: &[u8]) -> Result<(), CommandError> {
+        self.file = "an earlier run's output".to_string();
+        let wrong = |bad: BadLine| CommandError::BadInput(format!("the header of the output: {}", bad.reason));
+        self.first(without_end(header)).map(drop).map_err(wrong)
+    }
+
     /// Begins a file: the next line is its first.
-    pub fn begin_file(&mut self) {
-        self.at_header = self.rules.has_header;
+    pub fn begin_file(&mut self, source: &Source) {
+        self.next = if self.rules.has_header { Next::Header } else { Next::Record };
+        self.file = source.name().display().to_string();
         self.line_number = 1;
     }
 
     /// Skips the next line, which is too long.
     pub fn too_long(&mut self) -> Result<(), BadLine> {
-        if self.at_header {
+        if self.is_at_header() {
             return Err(self.bad_line(self.longer_than_allowed()));
         }
         self.bad(self.longer_than_allowed())?;
@@ -137,7 +197,7 @@ impl Lines {
         let (at, reason) = self.extractor.unterminated(record).unwrap_or_default();
         let BadLine { line_number, reason } = self.bad_line(reason);
         let line_number = line_number + memchr::memchr_iter(b'\n', &record[..at]).count() as u64;
-        if self.at_header || self.rules.on_bad == OnBad::Error {
+        if self.is_at_header() || self.rules.on_bad == OnBad::Error {
             return Err(BadLine { line_number, reason });
         }
         Ok(())
@@ -145,12 +205,11 @@ impl Lines {
 
     /// Returns true if the next line is a file's header.
     pub fn is_at_header(&self) -> bool {
-        self.at_header
+        matches!(self.next, Next::Header)
     }
 
     /// Continues behind this many lines of the file that were read before, its header among them.
     pub fn go_on_behind(&mut self, lines: u64) {
-        self.at_header = false;
         self.line_number = lines + 1;
     }
 
@@ -167,7 +226,11 @@ impl Lines {
     /// Returns the next record, without its end.
     #[inline]
     pub fn next<'a>(&mut self, line: &'a [u8]) -> Result<Line<'a>, BadLine> {
-        let is = if self.at_header { Line::Unchecked(self.header(line)?) } else { self.line(line)? };
+        let is = match &self.next {
+            Next::Record => self.line(line)?,
+            Next::Header => self.first(line)?,
+            Next::Moved(order) => self.moved(line, order)?,
+        };
         self.line_number += 1;
         if self.rules.multiline {
             self.line_number += memchr::memchr_iter(b'\n', line).count() as u64;
@@ -175,12 +238,63 @@ impl Lines {
         Ok(is)
     }
 
-    fn header(&mut self, line: &[u8]) -> Result<Unchecked, BadLine> {
-        self.at_header = false;
-        // The line is never skipped: with a bad header every line of the file is bad.
-        self.extractor.read_header(line).map_err(|reason| self.bad_line(reason))?;
-        let first = !std::mem::replace(&mut self.header_seen, true);
-        Ok(if first { Unchecked::Header } else { Unchecked::OtherHeader })
+    /// Brings the fields of records into the order of the first file's, if they come in another
+    /// one. Records that have not as many, or are bad, stay as they are.
+    pub fn put_in_order(&self, bytes: &mut [u8], ends: &[u32]) {
+        let Next::Moved(order) = &self.next else { return };
+        let mut start = 0;
+        for &end in ends {
+            let length = without_end(&bytes[start..end as usize]).len();
+            let record = &mut bytes[start..start + length];
+            if let Ok(Some(ordered)) = self.extractor.ordered(record, order) {
+                record.copy_from_slice(&ordered);
+            }
+            start = end as usize;
+        }
+    }
+
+    /// Takes the first line of a file that is to have a header. It is never skipped: with a bad
+    /// header every line of the file is bad.
+    fn first<'a>(&mut self, line: &'a [u8]) -> Result<Line<'a>, BadLine> {
+        self.next = Next::Record;
+        let columns = self.extractor.columns(line).map_err(|reason| self.bad_line(reason))?;
+        let are_named = self.extractor.are_in(&columns);
+        let first = self.columns.compare(&columns, are_named, &self.file);
+        let unchecked = match first.map_err(|reason| self.bad_line(reason))? {
+            FirstLine::Header => Unchecked::Header,
+            FirstLine::OwnHeader => Unchecked::OwnHeader,
+            FirstLine::SameHeader => Unchecked::OtherHeader,
+            FirstLine::Moved(order) => {
+                self.next = Next::Moved(order);
+                Unchecked::OtherHeader
+            }
+            FirstLine::Record(notice) => {
+                if !self.rules.is_silent {
+                    tell(format_args!("hapax: {}: {notice}", self.file));
+                }
+                return self.line(line);
+            }
+        };
+        if unchecked.is_new_header() {
+            self.extractor.read_header(line).map_err(|reason| self.bad_line(reason))?;
+        }
+        Ok(Line::Unchecked(unchecked))
+    }
+
+    /// Takes a record as it is in the order of the first file.
+    fn moved<'a>(&self, line: &'a [u8], order: &[usize]) -> Result<Line<'a>, BadLine> {
+        match self.extractor.ordered(line, order) {
+            Ok(Some(ordered)) => Ok(match self.line(&ordered)? {
+                Line::Event { id, at } => Line::Event { id: Cow::Owned(id.into_owned()), at },
+                Line::Unchecked(unchecked) => Line::Unchecked(unchecked),
+            }),
+            Ok(None) if line.trim_ascii().is_empty() => self.line(line),
+            Ok(None) => self.bad(format!(
+                "it has not as many fields as the header, {}, so they cannot be brought into the order of the first header",
+                order.len()
+            )),
+            Err(reason) => self.bad(reason),
+        }
     }
 
     #[inline]

@@ -7,6 +7,7 @@ mod elements;
 pub(super) mod encoding;
 pub mod input;
 pub mod lines;
+pub(super) mod merge;
 pub mod named;
 pub(super) mod parse;
 pub(super) mod reading;

@@ -2,9 +2,9 @@
 
 use super::blocks::{Block, Blocks};
 use super::checkpoint::Checkpoint;
-use super::encoding::Encoding;
+use super::encoding::{Encoding, Encodings};
 use super::input::Source;
-use super::lines::{BadLine, Line, Lines, Unchecked, each_record, without_end};
+use super::lines::{BadLine, Header, Line, Lines, Unchecked, each_record, without_end};
 use super::reading::{Inputs, Reading};
 use crate::error::CommandError;
 use hapax::seam::Digester;
@@ -14,7 +14,7 @@ use std::sync::mpsc::{Receiver, SyncSender};
 
 /// The memory of a batch above which no other one is on its way at the same time. Without long
 /// lines a batch has a block, which is a fraction of it.
-const LONG_BYTES: usize = 2 << 20;
+pub const LONG_BYTES: usize = 2 << 20;
 
 /// Some lines on their way through the command. Batches are used again and again.
 #[derive(Debug, Default)]
@@ -46,8 +46,13 @@ pub struct Batch {
     pub encoding: Encoding,
     /// The place that its input has reached when this batch is done.
     pub place: Checkpoint,
-    /// A header that an earlier run has printed, perhaps to another output.
-    pub header: Option<Vec<u8>>,
+    /// With `--merge`, the places of others that have reached another one.
+    pub others: Vec<Checkpoint>,
+    /// Events that were checked as of a later time than their own.
+    pub late: u64,
+    /// The header that its records have, if it is new: its first record, or in a part of the input
+    /// that an earlier run has printed, perhaps to another output.
+    pub header: Option<Header>,
 }
 
 impl Batch {
@@ -60,6 +65,7 @@ impl Batch {
         if self.is_long() {
             self.bytes = Vec::new();
         }
+        self.bytes.clear();
         self.ends.clear();
         self.unchecked.clear();
         self.ids.clear();
@@ -68,6 +74,8 @@ impl Batch {
         self.verdicts.clear();
         self.runs.clear();
         self.too_long = 0;
+        self.others.clear();
+        self.late = 0;
         self.header = None;
     }
 }
@@ -99,7 +107,7 @@ impl Batch {
 }
 
 /// Returns the number of lines, or of records that end as the last one of these does.
-fn lines_in(records: &[u8]) -> u64 {
+pub fn lines_in(records: &[u8]) -> u64 {
     records.last().map_or(0, |end| memchr::memchr_iter(*end, records).count() as u64)
 }
 
@@ -110,6 +118,33 @@ pub struct Channels {
     pub batches: usize,
     /// Full batches, or the reason why there are no more.
     pub full: SyncSender<Result<Batch, CommandError>>,
+    /// Empty batches that are not used yet.
+    pub spare: Vec<Batch>,
+}
+
+impl Channels {
+    /// Takes an empty batch, when there is one.
+    pub fn take(&mut self) -> Result<Batch, Gone> {
+        let mut batch = match self.spare.pop() {
+            Some(batch) => batch,
+            None => self.empty.recv().map_err(|_| Gone)?,
+        };
+        batch.clear();
+        Ok(batch)
+    }
+
+    /// Sends a full batch. After a long one it waits until all have come back, and gives the memory
+    /// of long lines back. So several long lines take no more memory than one.
+    pub fn send(&mut self, batch: Batch) -> Result<(), Gone> {
+        let is_long = batch.is_long();
+        self.full.send(Ok(batch)).map_err(|_| Gone)?;
+        while is_long && self.spare.len() < self.batches {
+            let mut batch = self.empty.recv().map_err(|_| Gone)?;
+            batch.clear();
+            self.spare.push(batch);
+        }
+        Ok(())
+    }
 }
 
 /// Reads files into batches.
@@ -117,10 +152,8 @@ pub struct Parser {
     lines: Lines,
     digests: Digests,
     inputs: Box<dyn Inputs>,
-    /// The first input that has lines, and its encoding, which the output has.
-    first: Option<(Source, Encoding)>,
-    /// Empty batches that are not used yet.
-    spare: Vec<Batch>,
+    /// The encoding that the output has.
+    encodings: Encodings,
 }
 
 /// The form in which the next stage wants ids.
@@ -134,10 +167,10 @@ pub enum Digests {
 }
 
 /// The next stage has ended; it reports the reason itself.
-struct Gone;
+pub struct Gone;
 
 /// The reason why reading ends early.
-enum Stop {
+pub enum Stop {
     CommandError(CommandError),
     Gone,
 }
@@ -156,13 +189,13 @@ impl From<CommandError> for Stop {
 
 impl Parser {
     pub fn new(lines: Lines, digests: Digests, inputs: Box<dyn Inputs>) -> Self {
-        Parser { lines, digests, inputs, first: None, spare: Vec::new() }
+        Parser { lines, digests, inputs, encodings: Encodings::default() }
     }
 
     /// Reads all files.
-    pub fn run(mut self, sources: &[Source], channels: &Channels) {
+    pub fn run(mut self, sources: &[Source], mut channels: Channels) {
         for source in sources {
-            match self.read(source, channels) {
+            match self.read(source, &mut channels) {
                 Ok(()) => {}
                 Err(Stop::Gone) => return,
                 Err(Stop::CommandError(failure)) => {
@@ -173,33 +206,31 @@ impl Parser {
         }
     }
 
-    fn read(&mut self, source: &Source, channels: &Channels) -> Result<(), Stop> {
+    fn read(&mut self, source: &Source, channels: &mut Channels) -> Result<(), Stop> {
+        let before = self.lines.clone();
         if self.read_once(source, channels, false)? {
             return Ok(());
         }
         // The file was cut short since an earlier run has read it, and may be another one.
+        self.lines = before;
         self.read_once(source, channels, true).map(drop)
     }
 
     /// Reads a file. Returns false if it is shorter than the part that an earlier run has printed
     /// of it.
-    fn read_once(&mut self, source: &Source, channels: &Channels, anew: bool) -> Result<bool, Stop> {
-        self.lines.begin_file();
+    fn read_once(&mut self, source: &Source, channels: &mut Channels, anew: bool) -> Result<bool, Stop> {
+        self.lines.begin_file(source);
         let Reading { mut blocks, place: mut before, may_be_short, mut header } =
             self.inputs.read(source, &mut self.lines, anew)?;
         loop {
-            let mut batch = match self.spare.pop() {
-                Some(batch) => batch,
-                None => channels.empty.recv().map_err(|_| Gone)?,
-            };
-            batch.clear();
+            let mut batch = channels.take()?;
             let next =
                 blocks.next(&mut batch.bytes, &mut batch.ends).map_err(|e| CommandError::reading(source.name(), e))?;
             self.lines.skipped(blocks.take_skipped());
             batch.header = header.take();
             let parsed = match next {
                 Block::End if may_be_short && blocks.read() < before.offset => {
-                    self.spare.push(batch);
+                    channels.spare.push(batch);
                     return Ok(false);
                 }
                 Block::End => {
@@ -207,18 +238,18 @@ impl Parser {
                     Ok(())
                 }
                 Block::Records => {
-                    self.agrees(source, blocks.encoding())?;
+                    self.encodings.agree(source, blocks.encoding())?;
                     self.parse(&mut batch, &mut before, &blocks)
                 }
                 Block::TooLong => self.lines.too_long().map(|()| batch.too_long += 1),
                 Block::Unterminated => self.lines.unterminated(&batch.bytes).map(|()| batch.too_long += 1),
             };
-            (before.first, before.beginning) = blocks.beginning();
+            blocks.note(&[], 0, &mut before);
             before.lines = self.lines.read();
             header = batch.header.take();
             if batch.ends.is_empty() && batch.too_long == 0 && !before.ended && parsed.is_ok() {
                 // All of it was printed before.
-                self.spare.push(batch);
+                channels.spare.push(batch);
                 continue;
             }
             batch.header = header.take();
@@ -226,12 +257,8 @@ impl Parser {
             batch.encoding = blocks.encoding();
             batch.name = source.name().display().to_string();
             batch.record = source.record();
-            let is_long = batch.is_long();
             // The lines before a bad one are still printed.
-            channels.full.send(Ok(batch)).map_err(|_| Gone)?;
-            if is_long {
-                self.wait_for_all(channels)?;
-            }
+            channels.send(batch)?;
             parsed.map_err(|bad| bad.of(source))?;
             if before.ended {
                 return Ok(true);
@@ -239,42 +266,13 @@ impl Parser {
         }
     }
 
-    /// Returns an error for an input with lines whose encoding is not the one of the first.
-    fn agrees(&mut self, source: &Source, encoding: Encoding) -> Result<(), CommandError> {
-        let (first, other) = self.first.get_or_insert_with(|| (source.clone(), encoding));
-        if encoding.goes_with(*other) {
-            return Ok(());
-        }
-        let not_utf8 = if encoding.is_utf16() { encoding } else { *other };
-        Err(CommandError::BadInput(format!(
-            "{} is {} and {} is {}, and the output has one encoding: convert one of them, as by \
-             `iconv -f {} -t UTF-8 FILE`",
-            first.name().display(),
-            other.name(),
-            source.name().display(),
-            encoding.name(),
-            not_utf8.name(),
-        )))
-    }
-
-    /// Waits until all batches have come back, and gives the memory of long lines back. So several
-    /// long lines take no more memory than one.
-    fn wait_for_all(&mut self, channels: &Channels) -> Result<(), Gone> {
-        while self.spare.len() < channels.batches {
-            let mut batch = channels.empty.recv().map_err(|_| Gone)?;
-            batch.clear();
-            self.spare.push(batch);
-        }
-        Ok(())
-    }
-
     /// Finds the records of a batch, and digests their ids. Records that were printed `before` are
     /// taken out. If a line is bad and that is an error, the lines before it stay.
     fn parse(&mut self, batch: &mut Batch, before: &mut Checkpoint, blocks: &Blocks) -> Result<(), BadLine> {
         if blocks.start() < before.offset {
-            self.skip(batch, before, blocks.start())?;
+            batch.header = skip(&mut self.lines, &mut batch.bytes, &mut batch.ends, before, blocks.start())?;
         }
-        let bytes = std::mem::take(&mut batch.bytes);
+        let mut bytes = std::mem::take(&mut batch.bytes);
         let mut ends = std::mem::take(&mut batch.ends);
         let mut records = 0;
         let parsed = each_record(&bytes, &ends, |record| {
@@ -287,49 +285,50 @@ impl Parser {
                     }
                     batch.times.extend(at);
                 }
-                Line::Unchecked(unchecked) => batch.unchecked.push((records as u32, unchecked)),
+                Line::Unchecked(unchecked) => {
+                    if unchecked.is_new_header() {
+                        batch.header = Some((unchecked, bytes[..ends[0] as usize].to_vec()));
+                    }
+                    batch.unchecked.push((records as u32, unchecked));
+                }
             }
             records += 1;
             Ok(())
         });
-        if records > 0 {
-            let (all, last) = (ends.len(), ends[records - 1] as usize);
-            let start = if records > 1 { ends[records - 2] as usize } else { 0 };
-            // At the last record of the block the content's end is known; the record's own end may
-            // not be part of the content.
-            let behind = (bytes.len() - last) as u64;
-            let added = if records == all { blocks.added() } else { 0 };
-            before.offset = blocks.end() - behind - added;
-            before.unended = if added > 0 { (last - start) as u64 - added } else { 0 };
-        }
+        blocks.note(&ends, records, before);
         ends.truncate(records);
+        self.lines.put_in_order(&mut bytes, &ends);
         batch.ends = ends;
         batch.bytes = bytes;
         parsed
     }
+}
 
-    /// Takes out the records that were printed before. The first of them may be a header that names
-    /// the columns.
-    fn skip(&mut self, batch: &mut Batch, before: &Checkpoint, start: u64) -> Result<(), BadLine> {
-        let mut at = 0;
-        let mut covered = 0;
-        for &end in &batch.ends {
-            let record = &batch.bytes[at..end as usize];
-            if !before.covers(start + at as u64, record) {
-                break;
-            }
-            if self.lines.is_at_header() {
-                self.lines.next(without_end(record))?;
-                batch.header = Some(record.to_vec());
-            } else {
-                self.lines.skipped(lines_in(record));
-            }
-            at = end as usize;
-            covered += 1;
+/// Takes out the records of a block that were printed before. The first of them may be a header
+/// that names the columns: it is returned if it is new.
+pub fn skip(
+    lines: &mut Lines,
+    bytes: &mut Vec<u8>,
+    ends: &mut Vec<u32>,
+    before: &Checkpoint,
+    start: u64,
+) -> Result<Option<Header>, BadLine> {
+    let (mut at, mut covered, mut header) = (0, 0, None);
+    for &end in &*ends {
+        let record = &bytes[at..end as usize];
+        if !before.covers(start + at as u64, record) {
+            break;
         }
-        batch.bytes.drain(..at);
-        batch.ends.drain(..covered);
-        batch.ends.iter_mut().for_each(|end| *end -= at as u32);
-        Ok(())
+        if lines.is_at_header() {
+            header = lines.next(without_end(record))?.header(record);
+        } else {
+            lines.skipped(lines_in(record));
+        }
+        at = end as usize;
+        covered += 1;
     }
+    bytes.drain(..at);
+    ends.drain(..covered);
+    ends.iter_mut().for_each(|end| *end -= at as u32);
+    Ok(header)
 }

@@ -3,7 +3,7 @@
 use super::blocks::Blocks;
 use super::checkpoint::Checkpoint;
 use super::input::Source;
-use super::lines::Lines;
+use super::lines::{Header, Lines};
 use crate::error::CommandError;
 
 /// An input that is being read.
@@ -14,8 +14,8 @@ pub struct Reading {
     /// True if the file may have to be read from its beginning after all: only the end of a
     /// compressed file shows that it was cut short.
     pub may_be_short: bool,
-    /// The header, if it is in the part that was printed.
-    pub header: Option<Vec<u8>>,
+    /// The header, if it is new and in the part that was printed.
+    pub header: Option<Header>,
 }
 
 /// A way to open inputs, one after the other.

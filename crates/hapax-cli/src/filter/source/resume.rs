@@ -116,7 +116,8 @@ impl Inputs for Resume {
         }
         let place = Checkpoint { offset: known.offset, unended: known.unended, ..place };
         let mut reading = Reading { blocks, place, may_be_short: opened.is_file, header: None };
-        if let Some((mark, _)) = opened.lengths.filter(|_| known.beginning.bytes == BEGINNING_BYTES as u64) {
+        let is_known = known.offset > 0 && known.beginning.bytes == BEGINNING_BYTES as u64;
+        if let Some((mark, _)) = opened.lengths.filter(|_| is_known) {
             seek(&mut reading, mark, opened.file, self.bytes_read.clone(), &known, lines, source)?;
         }
         Ok(reading)
@@ -134,13 +135,13 @@ fn seek(
     source: &Source,
 ) -> Result<(), CommandError> {
     let failed = |error| CommandError::input(source.name(), error);
-    lines.begin_file();
+    lines.begin_file(source);
     if lines.is_at_header() {
         let (mut block, mut ends) = (Vec::new(), Vec::new());
         reading.blocks.next(&mut block, &mut ends).map_err(failed)?;
         let header = block[..ends.first().map_or(0, |end| *end as usize)].to_vec();
-        lines.next(super::lines::without_end(&header)).map_err(|bad| bad.of(source))?;
-        reading.header = Some(header);
+        let first = lines.next(super::lines::without_end(&header)).map_err(|bad| bad.of(source))?;
+        reading.header = first.header(&header);
     }
     let from = known.read_from();
     file.seek(SeekFrom::Start(mark + from)).map_err(failed)?;

@@ -90,7 +90,7 @@ pub fn run(job: Job, directory: &Path) -> Result<(), CommandError> {
     let filing = partitions.clone();
     let second =
         move |batch: &mut Batch| filing.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).add(&batch.digests);
-    let stages = Stages::start(parser, second, BATCHES, sources.clone());
+    let stages = Stages::start(|sources, to| parser.run(sources, to), second, BATCHES, sources.clone());
     let signals = Signals::listen(stages.waker())?;
     let asked =
         || signals.asked().and_then(|()| if output.is_closed() { Err(CommandError::ClosedPipe) } else { Ok(()) });
@@ -113,9 +113,10 @@ pub fn run(job: Job, directory: &Path) -> Result<(), CommandError> {
     };
 
     let again = Again::new(&mut lock(&recorded), bytes_read);
-    let parser = Parser::new(lines()?, Digests::None, Box::new(again));
+    let parser = Parser::new(lines()?.silent(), Digests::None, Box::new(again));
     let mut verdicts = Verdicts { marks: filed.into_marks(), ids: 0 };
-    let stages = Stages::start(parser, move |batch| verdicts.fill(batch), BATCHES, sources);
+    let stages =
+        Stages::start(|sources, to| parser.run(sources, to), move |batch| verdicts.fill(batch), BATCHES, sources);
     let has_begun = output.is_continued().map_err(CommandError::output)?;
     let printer = Printer::new(output, args.wanted(), args.refusing.refused, false, has_begun);
     let mut last = Last { printer, beside, counter, state: None, counts: Counts::default(), progress, signals };

@@ -3,7 +3,9 @@
 use super::refusing::{Refused, RefusingArgs};
 use crate::error::CommandError;
 use crate::filter::source::parse::Batch;
+use crate::printable::tell;
 use hapax::{Dedup, Prepared, Refusal, Timestamp, Verdict};
+use hapax_plan::Time as Shown;
 use std::time::Duration;
 
 /// The source of an event's time.
@@ -25,6 +27,10 @@ pub struct Checker {
     tick_nanos: u64,
     /// The latest time so far.
     stream_time: Timestamp,
+    /// The input of the last event.
+    input: Option<String>,
+    /// True if an input that begins before others have ended is still to be said.
+    pub says_overlaps: bool,
     verdicts: Vec<Verdict>,
 }
 
@@ -32,7 +38,8 @@ impl Checker {
     /// Creates a checker. `latest` is the latest time that earlier runs have seen.
     pub fn new(dedup: Dedup, time: Time, refusing: RefusingArgs, latest: Timestamp) -> Self {
         let tick_nanos = dedup.tick().as_nanos() as u64;
-        Checker { dedup, time, refusing, tick_nanos, stream_time: latest, verdicts: Vec::new() }
+        let (input, says_overlaps, verdicts) = (None, true, Vec::new());
+        Checker { dedup, time, refusing, tick_nanos, stream_time: latest, input, says_overlaps, verdicts }
     }
 
     /// Fills in the verdicts of a batch. If an event is refused and that is an error, the batch
@@ -45,6 +52,7 @@ impl Checker {
             Time::Arrival => self.dedup.check_batch(ids, &mut batch.verdicts),
             Time::Event => {
                 batch.verdicts.clear();
+                self.compare_inputs(batch);
                 self.check_events(batch);
                 if self.refusing.refused == Refused::Error {
                     return refuse(batch);
@@ -54,27 +62,50 @@ impl Checker {
         Ok(())
     }
 
+    /// Says, once, that an input begins earlier than one before it has ended.
+    fn compare_inputs(&mut self, batch: &Batch) {
+        let Some(first) = batch.times.first().filter(|_| self.says_overlaps) else { return };
+        let input = Some(&batch.place.input);
+        if self.input.as_ref() == input {
+            return;
+        }
+        let is_first = std::mem::replace(&mut self.input, input.cloned()).is_none();
+        let overlap = self.stream_time.since(*first);
+        if !is_first && overlap > self.refusing.allowed_lateness.unwrap_or_default() {
+            self.says_overlaps = false;
+            tell(format_args!(
+                "hapax: warning: {} begins {} earlier than an input before it has ended: its events count as of that time, and duplicates \
+                 may pass; --merge reads inputs in order of time",
+                batch.name,
+                Shown(overlap)
+            ));
+        }
+    }
+
     /// Checks runs of events, each run at one time: the engine cannot tell the times of its events
     /// apart. A refused event moves no time: if a run is refused, its first event is checked alone,
     /// and the rest is checked without it.
-    fn check_events(&mut self, Batch { ids, times, verdicts, runs, .. }: &mut Batch) {
+    fn check_events(&mut self, Batch { ids, times, verdicts, runs, late, .. }: &mut Batch) {
         let mut start = 0;
         while start < ids.len() {
             let mut at = self.at(times[start]);
             let grain = self.grain(at);
-            let mut end = start + 1;
+            let is_late = u64::from(times[start] < self.stream_time);
+            let (mut end, mut late_ones) = (start + 1, is_late);
             while end < ids.len() && self.grain(at.max(times[end])) == grain && !self.stands_alone(at, times[end]) {
+                late_ones += u64::from(times[end] < at);
                 at = at.max(times[end]);
                 end += 1;
             }
             let mut refused = self.check_run(&ids[start..end], at);
             if refused && end > start + 1 {
-                end = start + 1;
+                (end, late_ones) = (start + 1, is_late);
                 at = self.at(times[start]);
                 refused = self.check_run(&ids[start..end], at);
             }
             if !refused {
                 self.stream_time = self.stream_time.max(at);
+                *late += late_ones;
             }
             verdicts.append(&mut self.verdicts);
             runs.push((end, self.stream_time));

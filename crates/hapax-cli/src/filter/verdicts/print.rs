@@ -26,9 +26,8 @@ pub struct Printer<W> {
     has_header: bool,
     /// True if something is on this output: a mark belongs to its beginning.
     has_begun: bool,
-    /// A header that was read. It is printed before the first printed line, unless it is on the
-    /// output already.
-    header: Option<Vec<u8>>,
+    /// A header that is printed before the next printed line, unless it is on the output already.
+    pub header: Option<Vec<u8>>,
     /// The text to be written: runs of lines, copied together.
     page: Vec<u8>,
 }
@@ -46,8 +45,11 @@ impl<W: Write> Printer<W> {
     /// Prints the wanted lines of a batch that was checked, as soon as it comes.
     pub fn print(&mut self, batch: &Batch) -> io::Result<()> {
         self.page.clear();
-        if let Some(header) = &batch.header {
+        if let Some((kind, header)) = &batch.header
+            && batch.unchecked.first() != Some(&(0, *kind))
+        {
             self.header = Some(header.clone());
+            self.has_header &= *kind == Unchecked::Header;
         }
         // The header goes in front of the printed lines, and is taken back if there are none.
         let due = self.header.take().filter(|_| !self.has_header);
@@ -67,7 +69,7 @@ impl<W: Write> Printer<W> {
         } else {
             self.has_header |= due.is_some();
         }
-        self.has_header |= batch.unchecked.iter().any(|(_, unchecked)| *unchecked == Unchecked::Header);
+        self.has_header |= batch.unchecked.iter().any(|(_, unchecked)| unchecked.is_new_header());
         if !self.page.is_empty() {
             batch.encoding.encode(&mut self.page, !self.has_begun);
             self.has_begun = true;
@@ -93,6 +95,7 @@ impl<W: Write> Printer<W> {
                 }
                 Fate::Checked(verdict) => verdict.outcome() == wanted,
                 Fate::Unchecked(Unchecked::Header) => !self.has_header,
+                Fate::Unchecked(Unchecked::OwnHeader) => true,
                 Fate::Unchecked(Unchecked::Pass) => wanted == Outcome::Fresh,
                 Fate::Unchecked(Unchecked::DropMissing | Unchecked::OtherHeader | Unchecked::Bad) => false,
             };
@@ -114,6 +117,7 @@ impl<W: Write> Printer<W> {
                 Fate::Checked(verdict) if verdict.refusal().is_some() && self.refused == Refused::Drop => continue,
                 Fate::Checked(verdict) => mark_of(verdict),
                 Fate::Unchecked(Unchecked::Header) if !self.has_header => "verdict",
+                Fate::Unchecked(Unchecked::OwnHeader) => "verdict",
                 Fate::Unchecked(Unchecked::Pass) => "missing",
                 Fate::Unchecked(_) => continue,
             };
