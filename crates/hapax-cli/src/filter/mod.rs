@@ -141,11 +141,10 @@ fn finish(
         tell(format_args!("hapax: {refused}"));
     }
     let Last { printer, counter, counts, .. } = last;
-    let done = args.end(done.and(ended), printer.output, counter, |format| {
+    args.end(done.and(ended), printer.output, counter, |format| {
         let elapsed = start.elapsed();
         Report { counts, stats: plan.dedup.stats(), plan, window: args.window, elapsed }.text(format)
-    });
-    done
+    })
 }
 
 /// A first stage, which reads inputs into batches.

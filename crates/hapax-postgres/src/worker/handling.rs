@@ -55,7 +55,7 @@ pub(super) struct Handled {
     pub error: Option<StoreError>,
 }
 
-/// What names a transaction that runs: the server's process, and when the transaction began.
+/// The name of a transaction that runs: the server's process, and when the transaction began.
 pub(super) struct Running {
     pid: i32,
     began: String,

@@ -11,8 +11,8 @@ use tempfile::TempPath;
 /// The file that the output is to be.
 pub struct Target {
     pub path: PathBuf,
-    /// Where it is written, which is removed unless it is put in its place; none if it is written
-    /// as it is, as a device or a named pipe.
+    /// The file that is written, which is removed unless it is put in its place; none if the
+    /// output is written as it is, as a device or a named pipe.
     beside: Option<TempPath>,
 }
 

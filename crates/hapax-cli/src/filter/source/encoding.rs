@@ -1,8 +1,6 @@
 //! The encoding of content, told by its mark. UTF-16 is decoded here, and encoded again where it is
 //! printed; a mark is no part of the content.
 
-use super::input::Source;
-use crate::error::CommandError;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 
 /// The encoding of an input.
@@ -15,32 +13,6 @@ pub enum Encoding {
     Utf8,
     Utf16Le,
     Utf16Be,
-}
-
-/// The first input that has lines, and its encoding, which the output has.
-#[derive(Default)]
-pub struct Encodings {
-    first: Option<(Source, Encoding)>,
-}
-
-impl Encodings {
-    /// Returns an error for an input with lines whose encoding is not the one of the first.
-    pub fn agree(&mut self, source: &Source, encoding: Encoding) -> Result<(), CommandError> {
-        let (first, other) = self.first.get_or_insert_with(|| (source.clone(), encoding));
-        if encoding.goes_with(*other) {
-            return Ok(());
-        }
-        let not_utf8 = if encoding.is_utf16() { encoding } else { *other };
-        Err(CommandError::BadInput(format!(
-            "{} is {} and {} is {}, and the output has one encoding: convert one of them, as by \
-             `iconv -f {} -t UTF-8 FILE`",
-            first.name().display(),
-            other.name(),
-            source.name().display(),
-            encoding.name(),
-            not_utf8.name(),
-        )))
-    }
 }
 
 /// Content without its mark, as UTF-8 if it was UTF-16.

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 #[derive(Clone, Debug)]
 pub struct Source {
     path: PathBuf,
-    /// Whether it is an array, as was found; none if there is no such thing.
+    /// True if it was found to be an array; none if there is no such thing.
     array: Option<Arc<AtomicBool>>,
 }
 

@@ -5,11 +5,10 @@
 //! before them, and so do events that are too far ahead: they would wait for the end of all others.
 
 use super::blocks::{BLOCK_BYTES, Block};
-use super::encoding::Encodings;
 use super::input::Source;
 use super::lines::{Line, Lines, Unchecked, without_end};
 use super::parse::{Batch, Channels, Gone, LONG_BYTES, Stop, lines_in, skip};
-use super::reading::{Inputs, Reading};
+use super::reading::{Encodings, Inputs, Reading};
 use crate::error::CommandError;
 use crate::printable::tell;
 use hapax::seam::digested;
@@ -28,9 +27,9 @@ const OWN_FILES: u64 = 32;
 
 /// The order of inputs, and of their batches.
 pub struct Order {
-    /// How much earlier than the one before an event of an input may be.
+    /// The time by which an event of an input may be earlier than the one before.
     pub lateness: Duration,
-    /// How far ahead of the clock an event may be; by any amount without it.
+    /// The time by which an event may be ahead of the clock; any time without it.
     pub skew: Option<Duration>,
     /// True if a batch has lines of one input only, so that it can be cut.
     pub apart: bool,
@@ -48,7 +47,7 @@ struct Input<'s> {
     /// The record behind them, if it was looked at: an event, or something else.
     next: Option<Result<(Prepared, Timestamp), Unchecked>>,
     latest: Timestamp,
-    /// How much earlier than the latest one an event may be without being told.
+    /// The time by which an event may be earlier than the latest one without being told.
     lateness: Duration,
 }
 

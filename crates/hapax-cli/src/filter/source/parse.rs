@@ -2,10 +2,10 @@
 
 use super::blocks::{Block, Blocks};
 use super::checkpoint::Checkpoint;
-use super::encoding::{Encoding, Encodings};
+use super::encoding::Encoding;
 use super::input::Source;
 use super::lines::{BadLine, Header, Line, Lines, Unchecked, each_record, without_end};
-use super::reading::{Inputs, Reading};
+use super::reading::{Encodings, Inputs, Reading};
 use crate::error::CommandError;
 use hapax::seam::Digester;
 use hapax::seam::digested;

@@ -2,6 +2,7 @@
 
 use super::blocks::Blocks;
 use super::checkpoint::Checkpoint;
+use super::encoding::Encoding;
 use super::input::Source;
 use super::lines::{Header, Lines};
 use crate::error::CommandError;
@@ -23,4 +24,30 @@ pub trait Inputs: Send {
     /// Opens an input, whose header may have to be shown to `lines`. If `anew`, it is the same one
     /// once more, at its beginning.
     fn read(&mut self, source: &Source, lines: &mut Lines, anew: bool) -> Result<Reading, CommandError>;
+}
+
+/// The first input that has lines, and its encoding, which the output has.
+#[derive(Default)]
+pub struct Encodings {
+    first: Option<(Source, Encoding)>,
+}
+
+impl Encodings {
+    /// Returns an error for an input with lines whose encoding is not the one of the first.
+    pub fn agree(&mut self, source: &Source, encoding: Encoding) -> Result<(), CommandError> {
+        let (first, other) = self.first.get_or_insert_with(|| (source.clone(), encoding));
+        if encoding.goes_with(*other) {
+            return Ok(());
+        }
+        let not_utf8 = if encoding.is_utf16() { encoding } else { *other };
+        Err(CommandError::BadInput(format!(
+            "{} is {} and {} is {}, and the output has one encoding: convert one of them, as by \
+             `iconv -f {} -t UTF-8 FILE`",
+            first.name().display(),
+            other.name(),
+            source.name().display(),
+            encoding.name(),
+            not_utf8.name(),
+        )))
+    }
 }

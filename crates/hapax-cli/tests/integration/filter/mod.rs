@@ -6,13 +6,11 @@ mod bytes;
 mod count;
 mod ends;
 mod files;
-mod headers;
 mod inputs;
 mod json;
 #[cfg(unix)]
 mod kills;
 mod memory;
-mod merge;
 mod people;
 #[cfg(unix)]
 mod pipes;

@@ -1,6 +1,9 @@
 //! Files as people have them: byte order marks, UTF-16, other archives, blank lines, records of CSV
 //! with line breaks.
 
+mod headers;
+mod merge;
+
 use crate::filter::bytes::{gzip, zstd};
 use crate::filter::inputs::{Directory, shell};
 use crate::filter::state::State;
