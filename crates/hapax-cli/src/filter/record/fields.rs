@@ -77,13 +77,7 @@ impl Splitter {
         let mut rest = Some(record);
         (1..).map_while(move |field| {
             let line = rest.take()?;
-            let split = match (self.dialect.quote, &self.reader) {
-                (Some(quote), Some(reader)) if line.first() == Some(&quote) => {
-                    self.quoted(line, quote, &mut reader.borrow_mut())
-                }
-                _ => Ok(self.unquoted(line)),
-            };
-            let (content, after) = match split {
+            let (content, after) = match self.first(line) {
                 Ok(split) => split,
                 Err(problem) => return Some(Err(Unbalanced { field, at: record.len() - line.len(), problem })),
             };
@@ -106,9 +100,29 @@ impl Splitter {
             return Ok(Some(self.unquoted(rest).0));
         }
         // All fields are read: quotes that do not match make the whole line doubtful.
-        self.split(line)
-            .enumerate()
-            .try_fold(None, |found, (i, field)| field.map(|field| found.or((i + 1 == n).then_some(field))))
+        let (mut found, mut rest, mut field) = (None, Some(line), 0);
+        while let Some(begun) = rest {
+            field += 1;
+            let split = self.first(begun);
+            let split = split.map_err(|problem| Unbalanced { field, at: line.len() - begun.len(), problem });
+            let (content, after) = split?;
+            if field == n {
+                found = Some(content);
+            }
+            rest = after;
+        }
+        Ok(found)
+    }
+
+    /// Splits off the first field. (Called for each: it costs a tenth of a line of CSV.)
+    #[inline(always)]
+    fn first<'a>(&self, line: &'a [u8]) -> Result<Split<'a>, &'static str> {
+        match (self.dialect.quote, &self.reader) {
+            (Some(quote), Some(reader)) if line.first() == Some(&quote) => {
+                self.quoted(line, quote, &mut reader.borrow_mut())
+            }
+            _ => Ok(self.unquoted(line)),
+        }
     }
 
     /// Returns a record with no more quotes than it needs: the same text for the same fields.
