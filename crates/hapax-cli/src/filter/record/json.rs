@@ -54,6 +54,7 @@ impl Pointer {
         }
     }
 
+    #[inline]
     fn value<'a>(&self, line: &'a [u8]) -> Result<Option<&'a RawValue>, String> {
         walk(line, &self.tokens).or_else(|error| self.step_by_step(line).map_err(|_| describe(error)))
     }

@@ -297,7 +297,7 @@ impl Lines {
         }
     }
 
-    #[inline]
+    #[inline(always)] // called for each
     fn line<'a>(&self, line: &'a [u8]) -> Result<Line<'a>, BadLine> {
         if line.len() > self.rules.line_bytes_max {
             return self.bad(self.longer_than_allowed());
