@@ -120,6 +120,9 @@ fn other_columns_are_refused_and_both_headers_named() {
     assert!(code == Some(2) && said.contains("align, error, pass"), "{said}");
     let (code, _, said) = files.said(&["--field", "1", "--header-mismatch", "pass"]);
     assert!(code == Some(2) && said.contains("--header"), "{said}");
+    // Of an array the first element would be one.
+    let (code, _, said) = files.said(&["--json", "/id", "--header"]);
+    assert!(code == Some(2) && said.contains("--header") && said.contains("--json"), "{said}");
 }
 
 #[test]
