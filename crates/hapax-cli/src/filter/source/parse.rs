@@ -270,7 +270,8 @@ impl Parser {
     /// taken out. If a line is bad and that is an error, the lines before it stay.
     fn parse(&mut self, batch: &mut Batch, before: &mut Checkpoint, blocks: &Blocks) -> Result<(), BadLine> {
         if blocks.start() < before.offset {
-            batch.header = skip(&mut self.lines, &mut batch.bytes, &mut batch.ends, before, blocks.start())?;
+            let header = skip(&mut self.lines, &mut batch.bytes, &mut batch.ends, before, blocks.start())?;
+            batch.header = header.or(batch.header.take());
         }
         let mut bytes = std::mem::take(&mut batch.bytes);
         let mut ends = std::mem::take(&mut batch.ends);

@@ -203,3 +203,13 @@ fn a_refused_header_of_a_long_file_is_read_again() {
     let (code, printed, _) = files.said(&[&options[..], &["--header-mismatch", "pass"]].concat());
     assert_eq!((code, printed.lines().count(), printed.lines().next()), (Some(0), 19_999, Some("id,name")));
 }
+
+#[test]
+fn a_header_is_not_lost_where_all_behind_it_was_printed() {
+    // The record without an end is read by itself.
+    let files = Files::new(&["id,n\n1,a", "id,n\n2,b\n"]);
+    let options = ["--column", "id", "--state", "s"];
+    assert_eq!(files.said(&options).1, "id,n\n1,a\n2,b\n");
+    files.0.file("h2.csv", b"id,n\n2,b\n3,c\n");
+    assert_eq!(files.said(&options).1, "id,n\n3,c\n", "a pipe is another output");
+}
