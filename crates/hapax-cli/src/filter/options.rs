@@ -246,7 +246,6 @@ impl FilterArgs {
         let contradicting = [
             ("--window", self.window.is_some(), whole),
             ("--state", self.state.is_some(), whole),
-            ("--mark", self.mark, "lines are marked as they come"),
             ("--capacity", self.capacity.is_some(), "give --max-memory"),
             ("--seed", self.seed.is_some(), "it is exact with any"),
         ];

@@ -213,12 +213,8 @@ impl<'s> Merge<'s> {
                     *reading = self.opener.read(source, lines, true)?;
                 }
                 Block::End => return Ok(false),
-                Block::TooLong => {
-                    lines.too_long().map_err(|bad| bad.of(source))?;
-                    self.batch.too_long += 1;
-                }
-                Block::Unterminated => {
-                    lines.unterminated(bytes).map_err(|bad| bad.of(source))?;
+                Block::TooLong | Block::Unterminated => {
+                    lines.no_record((block == Block::Unterminated).then_some(bytes)).map_err(|bad| bad.of(source))?;
                     self.batch.too_long += 1;
                 }
                 Block::Records => {

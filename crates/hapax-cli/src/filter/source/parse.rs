@@ -241,8 +241,10 @@ impl Parser {
                     self.encodings.agree(source, blocks.encoding())?;
                     self.parse(&mut batch, &mut before, &blocks)
                 }
-                Block::TooLong => self.lines.too_long().map(|()| batch.too_long += 1),
-                Block::Unterminated => self.lines.unterminated(&batch.bytes).map(|()| batch.too_long += 1),
+                Block::TooLong | Block::Unterminated => self
+                    .lines
+                    .no_record((next == Block::Unterminated).then_some(&batch.bytes))
+                    .map(|()| batch.too_long += 1),
             };
             blocks.note(&[], 0, &mut before);
             before.lines = self.lines.read();

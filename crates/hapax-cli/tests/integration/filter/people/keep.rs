@@ -67,6 +67,8 @@ fn headers_lines_without_id_and_bad_ones_are_where_they_were() {
         let only_a_header = filter(&[&options[..], &[&directory.file("three.csv", b"id,n\n")]].concat()).output();
         assert_eq!(said(&only_a_header.unwrap()).1, "id,n\n");
     }
+    let marked = printed(&["--keep", "last", "--mark"], b"a\nb\na\n");
+    assert_eq!(marked, b"duplicate:window\ta\nfresh:window\tb\nfresh:window\ta\n");
     // An error comes before anything is printed.
     let output = run(filter(&["--json", "/id", "--keep", "last"]), b"{\"id\":1}\nno\n");
     assert!(output.status.code() == Some(3) && output.stdout.is_empty(), "{output:?}");
