@@ -53,13 +53,8 @@ pub fn read(
             lines.skipped(blocks.take_skipped());
             match next {
                 Block::End => break,
-                Block::TooLong => {
-                    lines.too_long().map_err(|bad| bad.of(&source))?;
-                    counts.lines += 1;
-                    counts.bad += 1;
-                }
-                Block::Unterminated => {
-                    lines.unterminated(&block).map_err(|bad| bad.of(&source))?;
+                Block::TooLong | Block::Unterminated => {
+                    lines.no_record((next == Block::Unterminated).then_some(&block)).map_err(|bad| bad.of(&source))?;
                     counts.lines += 1;
                     counts.bad += 1;
                 }

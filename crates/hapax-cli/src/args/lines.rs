@@ -180,7 +180,7 @@ pub struct FormatArgs {
     #[arg(long, value_name = "CHAR", value_parser = quote)]
     pub quote: Option<Quote>,
     /// The first line of each file is a header: it is no event, and printed once
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["json", "time_json"])]
     pub header: bool,
     /// Records end with NUL instead of a line's end, read and printed, as those of `find -print0`
     /// and `sort -z`; fields have no quotes

@@ -271,8 +271,8 @@ fn events(mut lines: Lines, content: &[u8], at_once: usize) -> Option<Vec<Event>
         lines.skipped(blocks.take_skipped());
         match next {
             Block::End => return Some(events),
-            Block::TooLong => lines.too_long().ok()?,
-            Block::Unterminated => lines.unterminated(&block).ok()?,
+            Block::TooLong => lines.no_record(None).ok()?,
+            Block::Unterminated => lines.no_record(Some(&block)).ok()?,
             Block::Records => each_record(&block, &ends, |line| {
                 if let Line::Event { id, at } = lines.next(line)? {
                     events.push((id.into_owned(), at));

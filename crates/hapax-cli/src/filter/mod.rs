@@ -9,7 +9,6 @@ mod compressed;
 mod engine_errors;
 #[cfg(any(fuzzing, test))]
 mod fuzzing;
-mod keep_last;
 mod last;
 mod options;
 mod plan;
@@ -79,11 +78,8 @@ pub fn run(mut args: FilterArgs) -> Result<(), CommandError> {
         args.count.as_ref().map(|path| Counter::open(path, &place, Extractor::new(&args.lines)?)).transpose()?;
     let size = plan::size_of(&sources, last_byte);
     if args.spill.is_some() || args.keep == Keep::Last {
-        let job = Job { args: &args, sources, size, output, beside, counter, start };
-        return match &args.spill {
-            Some(directory) => spill::run(job, directory),
-            None => keep_last::run(job),
-        };
+        let directory = args.spill.clone().unwrap_or_else(std::env::temp_dir);
+        return spill::run(Job { args: &args, sources, size, output, beside, counter, start }, &directory);
     }
     let plan = Plan::new(&args, &sources, size, extractor.has_time())?;
     let time = verdicts::check::time_of(args.window, extractor.has_time());
@@ -100,8 +96,15 @@ pub fn run(mut args: FilterArgs) -> Result<(), CommandError> {
     let bytes_read = Arc::new(AtomicU64::new(0));
     let progress = Progress::new(!args.no_progress, &output, size, bytes_read.clone());
     let mut lines = Lines::new(&args.lines, &args.bad, extractor);
-    let resume =
-        Resume::new(earlier.places, options(&args), run, goes_on, time == verdicts::check::Time::Arrival, bytes_read);
+    let resume = Resume {
+        places: earlier.places,
+        options: options(&args),
+        run,
+        is_remembered: goes_on,
+        streams_end: time == verdicts::check::Time::Arrival,
+        bytes_read,
+        ..Resume::default()
+    };
     let has_header = state.as_ref().is_some_and(State::has_header);
     let has_begun = output.is_continued().map_err(CommandError::output)?;
     let mut printer = Printer::new(output, args.wanted(), args.refusing.refused, has_header, has_begun);

@@ -78,8 +78,8 @@ pub struct FilterArgs {
     pub capacity: Option<usize>,
 
     /// Take this much memory at most when there are more ids, in binary units (like 512M or 16G:
-    /// GiB); 8G without it, unless the capacity takes more. With --spill it is that of the whole
-    /// process, and 2G without it
+    /// GiB); 8G without it, unless the capacity takes more. With --spill or --keep last it is that
+    /// of the whole process, and 2G without it
     #[arg(long, value_name = "BYTES", value_parser = bytes, help_heading = "Memory")]
     pub max_memory: Option<usize>,
 
@@ -135,8 +135,8 @@ pub struct FilterArgs {
     #[arg(long, requires_all = ["window", "time"], help_heading = "Memory")]
     pub merge: bool,
 
-    /// The record of each id that is printed. For the last one the end of the input is waited for;
-    /// until then one record of each id is in memory, up to --max-memory (or use --spill)
+    /// The record of each id that is printed. For the last one the input is read twice, as with
+    /// --spill, whose directory is that of the system for temporary files if none is given
     #[arg(long, value_name = "WHICH", default_value = "first", help_heading = "Output")]
     pub keep: Keep,
 
@@ -242,16 +242,12 @@ pub fn history(text: &str) -> Result<History, String> {
 impl FilterArgs {
     /// Returns an error if another option contradicts `--keep last`.
     pub fn check_keep(&self) -> Result<(), String> {
-        let (whole, known) = ("it is that of the whole input", "others are known late: give --spill DIR, too");
-        let in_memory = self.spill.is_none();
+        let whole = "it is that of the whole input";
         let contradicting = [
             ("--window", self.window.is_some(), whole),
             ("--state", self.state.is_some(), whole),
-            ("--mark", self.mark, "lines are marked as they come"),
             ("--capacity", self.capacity.is_some(), "give --max-memory"),
             ("--seed", self.seed.is_some(), "it is exact with any"),
-            ("--duplicates", self.duplicates && in_memory, known),
-            ("--duplicates-to", self.duplicates_to.is_some() && in_memory, known),
         ];
         match contradicting.iter().find(|(_, is_given, _)| self.keep == Keep::Last && *is_given) {
             Some((option, _, why)) => Err(format!("--keep last cannot be used with {option}: {why}")),

@@ -55,7 +55,7 @@ impl Cutter {
                 return Some(at);
             }
         }
-        *inside = true;
+        *inside |= !piece.is_empty();
         None
     }
 
@@ -74,13 +74,13 @@ mod tests {
         let mut cutter = Cutter::new(dialect, b'\n');
         let mut records = vec![Vec::new()];
         for mut piece in text.chunks(at_once) {
-            while !piece.is_empty() {
-                let end = cutter.end(piece);
-                let (part, rest) = piece.split_at(end.unwrap_or(piece.len()));
-                records.last_mut().unwrap().extend_from_slice(part);
-                records.extend(end.map(|_| Vec::new()));
-                piece = rest;
+            // It is asked again when nothing is left.
+            while let Some(end) = cutter.end(piece) {
+                records.last_mut().unwrap().extend_from_slice(&piece[..end]);
+                records.push(Vec::new());
+                piece = &piece[end..];
             }
+            records.last_mut().unwrap().extend_from_slice(piece);
         }
         records.retain(|record| !record.is_empty());
         records

@@ -128,13 +128,10 @@ impl Extractor {
         self.id.parts().iter().chain(self.time.as_ref().map(|(place, _)| place))
     }
 
-    /// Returns the columns of a header; all of it is one if records are not divided.
+    /// Returns the columns of a header.
     pub fn columns<'a>(&self, line: &'a [u8]) -> Result<Vec<Cow<'a, [u8]>>, String> {
         let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line); // some programs mark UTF-8
-        match self.dialect() {
-            Some(_) => self.splitter.split(line).collect::<Result<_, _>>().map_err(describe),
-            None => Ok(vec![Cow::Borrowed(line)]),
-        }
+        self.splitter.split(line).collect::<Result<_, _>>().map_err(describe)
     }
 
     /// Returns true if all columns that are asked for are there; none if none is asked for by its
@@ -152,7 +149,6 @@ impl Extractor {
 
     /// Reads a file's header, and finds its columns.
     pub fn read_header(&mut self, line: &[u8]) -> Result<(), String> {
-        let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
         let columns = self.columns(line)?;
         for place in self.id.parts_mut().iter_mut().chain(self.time.as_mut().map(|(place, _)| place)) {
             if let Checkpoint::Column { name, number } = place {

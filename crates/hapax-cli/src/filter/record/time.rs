@@ -11,13 +11,20 @@ use jiff::tz::TimeZone;
 use std::cell::Cell;
 
 /// The way in which the times of an input are written.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Times {
     format: TimeFormat,
     /// The zone of times that do not say theirs.
     zone: Option<TimeZone>,
     /// The latest time, where none says its year.
     latest: Cell<jiff::Timestamp>,
+}
+
+impl Clone for Times {
+    /// Returns a parser for another input, whose times may be earlier.
+    fn clone(&self) -> Self {
+        Times { format: self.format.clone(), zone: self.zone.clone(), latest: Cell::default() }
+    }
 }
 
 /// A reason why a text is no time.
@@ -244,6 +251,7 @@ mod tests {
         let (old, now) = (times(&Syslog, "UTC"), at("2026-11-27T12:00:00Z"));
         assert!(old.syslog("Nov 27 10:00:00", now).is_ok() && old.syslog("Nov 1 10:00:00", now).is_ok());
         assert!(old.syslog("Nov 30 10:00:00", now).unwrap_err().to_string().contains("older than a year"));
+        assert!(old.clone().syslog("Nov 30 10:00:00", now).is_ok(), "of another input");
     }
 
     #[test]

@@ -129,7 +129,7 @@ impl Blocks {
             self.beginning.add(&block[known..]);
             self.read += n as u64;
             self.ended = n == 0;
-            if self.read == block.len() as u64 {
+            if self.read == block.len() as u64 && self.cutter.last_byte() == b'\n' {
                 check_beginning(block, self.encoding())?;
             }
             if self.skipping && !self.skip(block) {

@@ -182,21 +182,13 @@ impl Lines {
         self.line_number = 1;
     }
 
-    /// Skips the next line, which is too long.
-    pub fn too_long(&mut self) -> Result<(), BadLine> {
-        if self.is_at_header() {
-            return Err(self.bad_line(self.longer_than_allowed()));
-        }
-        self.bad(self.longer_than_allowed())?;
-        Ok(())
-    }
-
-    /// Skips the last record, in which a quoted field does not end. The line where that begins is
-    /// named.
-    pub fn unterminated(&self, record: &[u8]) -> Result<(), BadLine> {
-        let (at, reason) = self.extractor.unterminated(record).unwrap_or_default();
-        let BadLine { line_number, reason } = self.bad_line(reason);
-        let line_number = line_number + memchr::memchr_iter(b'\n', &record[..at]).count() as u64;
+    /// Skips what is no record: a line that is too long, or the last record, given if a quoted field
+    /// in it does not end. The line where that begins is named.
+    pub fn no_record(&self, unterminated: Option<&[u8]>) -> Result<(), BadLine> {
+        let record = unterminated.unwrap_or_default();
+        let found = unterminated.and_then(|record| self.extractor.unterminated(record));
+        let (at, reason) = found.unwrap_or_else(|| (0, self.longer_than_allowed()));
+        let line_number = self.line_number + memchr::memchr_iter(b'\n', &record[..at]).count() as u64;
         if self.is_at_header() || self.rules.on_bad == OnBad::Error {
             return Err(BadLine { line_number, reason });
         }

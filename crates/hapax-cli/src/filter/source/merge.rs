@@ -6,7 +6,7 @@
 
 use super::blocks::{BLOCK_BYTES, Block};
 use super::input::Source;
-use super::lines::{Line, Lines, Unchecked, without_end};
+use super::lines::{Header, Line, Lines, Unchecked, without_end};
 use super::parse::{Batch, Channels, Gone, LONG_BYTES, Stop, lines_in, skip};
 use super::reading::{Encodings, Inputs, Reading};
 use crate::error::CommandError;
@@ -143,7 +143,7 @@ impl<'s> Merge<'s> {
         let mut lines = self.lines.clone();
         let mut reading = self.opener.read(source, &mut lines, false)?;
         reading.blocks.set_block_bytes(block_bytes);
-        self.batch.header = self.batch.header.take().or(reading.header.take());
+        one_header(&mut self.batch, source, reading.header.take())?;
         self.inputs.push(Input {
             source,
             lines,
@@ -213,12 +213,8 @@ impl<'s> Merge<'s> {
                     *reading = self.opener.read(source, lines, true)?;
                 }
                 Block::End => return Ok(false),
-                Block::TooLong => {
-                    lines.too_long().map_err(|bad| bad.of(source))?;
-                    self.batch.too_long += 1;
-                }
-                Block::Unterminated => {
-                    lines.unterminated(bytes).map_err(|bad| bad.of(source))?;
+                Block::TooLong | Block::Unterminated => {
+                    lines.no_record((block == Block::Unterminated).then_some(bytes)).map_err(|bad| bad.of(source))?;
                     self.batch.too_long += 1;
                 }
                 Block::Records => {
@@ -226,7 +222,7 @@ impl<'s> Merge<'s> {
                     let start = reading.blocks.start();
                     if start < reading.place.offset {
                         let header = skip(lines, bytes, ends, &reading.place, start);
-                        self.batch.header = header.map_err(|bad| bad.of(source))?.or(self.batch.header.take());
+                        one_header(&mut self.batch, source, header.map_err(|bad| bad.of(source))?)?;
                     }
                     if !ends.is_empty() {
                         return Ok(true);
@@ -254,16 +250,9 @@ impl<'s> Merge<'s> {
                 batch.ids.push(id);
                 batch.times.push(at);
             }
-            Some(Err(Unchecked::OwnHeader)) => {
-                return Err(CommandError::BadInput(format!(
-                    "{}, line 1: its header is another one than that of the first input, and --merge prints one (see --header-mismatch)",
-                    input.source.name().display()
-                ))
-                .into());
-            }
             Some(Err(unchecked)) => {
                 let header = Line::Unchecked(unchecked).header(&batch.bytes[start..]);
-                batch.header = header.or(batch.header.take());
+                one_header(batch, input.source, header)?;
                 batch.unchecked.push((batch.ends.len() as u32, unchecked));
             }
             None => {}
@@ -296,6 +285,18 @@ impl<'s> Merge<'s> {
         self.batch = self.channels.take()?;
         Ok(())
     }
+}
+
+/// Takes the header of an input, if it is the first one.
+fn one_header(batch: &mut Batch, source: &Source, header: Option<Header>) -> Result<(), CommandError> {
+    if let Some((Unchecked::OwnHeader, _)) = header {
+        return Err(CommandError::BadInput(format!(
+            "{}, line 1: its header is another one than that of the first input, and --merge prints one (see --header-mismatch)",
+            source.name().display()
+        )));
+    }
+    batch.header = header.or(batch.header.take());
+    Ok(())
 }
 
 impl Input<'_> {

@@ -241,8 +241,10 @@ impl Parser {
                     self.encodings.agree(source, blocks.encoding())?;
                     self.parse(&mut batch, &mut before, &blocks)
                 }
-                Block::TooLong => self.lines.too_long().map(|()| batch.too_long += 1),
-                Block::Unterminated => self.lines.unterminated(&batch.bytes).map(|()| batch.too_long += 1),
+                Block::TooLong | Block::Unterminated => self
+                    .lines
+                    .no_record((next == Block::Unterminated).then_some(&batch.bytes))
+                    .map(|()| batch.too_long += 1),
             };
             blocks.note(&[], 0, &mut before);
             before.lines = self.lines.read();
@@ -270,7 +272,8 @@ impl Parser {
     /// taken out. If a line is bad and that is an error, the lines before it stay.
     fn parse(&mut self, batch: &mut Batch, before: &mut Checkpoint, blocks: &Blocks) -> Result<(), BadLine> {
         if blocks.start() < before.offset {
-            batch.header = skip(&mut self.lines, &mut batch.bytes, &mut batch.ends, before, blocks.start())?;
+            let header = skip(&mut self.lines, &mut batch.bytes, &mut batch.ends, before, blocks.start())?;
+            batch.header = header.or(batch.header.take());
         }
         let mut bytes = std::mem::take(&mut batch.bytes);
         let mut ends = std::mem::take(&mut batch.ends);

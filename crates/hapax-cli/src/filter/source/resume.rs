@@ -25,14 +25,14 @@ pub struct Resume {
     /// The number of the run that begins.
     pub run: u64,
     /// True if this run is remembered.
-    is_remembered: bool,
+    pub is_remembered: bool,
     /// True if a stream that was read to its end is finished: one that begins the same is a new
     /// stream that repeats it.
     pub streams_end: bool,
     /// Counts what is read, before decompressing.
-    bytes_read: Arc<AtomicU64>,
+    pub bytes_read: Arc<AtomicU64>,
     /// The number of times that each input was read by this run.
-    times: HashMap<String, u32>,
+    pub times: HashMap<String, u32>,
 }
 
 /// An open input.
@@ -46,17 +46,6 @@ struct Opened {
 }
 
 impl Resume {
-    pub fn new(
-        places: HashMap<String, Checkpoint>,
-        options: u64,
-        run: u64,
-        is_remembered: bool,
-        streams_end: bool,
-        bytes_read: Arc<AtomicU64>,
-    ) -> Self {
-        Resume { places, options, run, is_remembered, streams_end, bytes_read, times: HashMap::new() }
-    }
-
     /// Returns what is known of an input, if it may be the same one.
     fn known(&self, input: &str, opened: &Opened, source: &Source) -> Option<Checkpoint> {
         let known = self.places.get(input)?;

@@ -130,7 +130,9 @@ fn budget_of(args: &FilterArgs) -> Result<Budget, CommandError> {
     let bytes = args.max_memory.unwrap_or(BYTES_UNASKED);
     if bytes < BYTES_MIN {
         let (got, least) = (Bytes(bytes as f64), Bytes(BYTES_MIN as f64));
-        return Err(CommandError::Usage(format!("--max-memory: got {got}, expected at least {least} with --spill")));
+        return Err(CommandError::Usage(format!(
+            "--max-memory: got {got}, expected at least {least} with --spill or --keep last"
+        )));
     }
     Ok(Budget::of(bytes, std::thread::available_parallelism().map_or(1, |processors| processors.get())))
 }

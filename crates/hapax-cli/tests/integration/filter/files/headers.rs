@@ -120,6 +120,9 @@ fn other_columns_are_refused_and_both_headers_named() {
     assert!(code == Some(2) && said.contains("align, error, pass"), "{said}");
     let (code, _, said) = files.said(&["--field", "1", "--header-mismatch", "pass"]);
     assert!(code == Some(2) && said.contains("--header"), "{said}");
+    // Of an array the first element would be one.
+    let (code, _, said) = files.said(&["--json", "/id", "--header"]);
+    assert!(code == Some(2) && said.contains("--header") && said.contains("--json"), "{said}");
 }
 
 #[test]
@@ -199,4 +202,14 @@ fn a_refused_header_of_a_long_file_is_read_again() {
     assert_eq!(files.said(&options).0, Some(3));
     let (code, printed, _) = files.said(&[&options[..], &["--header-mismatch", "pass"]].concat());
     assert_eq!((code, printed.lines().count(), printed.lines().next()), (Some(0), 19_999, Some("id,name")));
+}
+
+#[test]
+fn a_header_is_not_lost_where_all_behind_it_was_printed() {
+    // The record without an end is read by itself.
+    let files = Files::new(&["id,n\n1,a", "id,n\n2,b\n"]);
+    let options = ["--column", "id", "--state", "s"];
+    assert_eq!(files.said(&options).1, "id,n\n1,a\n2,b\n");
+    files.0.file("h2.csv", b"id,n\n2,b\n3,c\n");
+    assert_eq!(files.said(&options).1, "id,n\n3,c\n", "a pipe is another output");
 }

@@ -149,6 +149,13 @@ fn columns_are_those_of_each_input_and_come_in_the_order_of_the_first() {
         code == Some(3) && errors.contains("other.csv, line 1: its header") && errors.contains("--merge"),
         "{errors}"
     );
+    // The same in a part of it that a run without --merge has printed.
+    let state = directory.0.join("state").to_str().unwrap().to_string();
+    let pass = ["--header-mismatch", "pass", "--state", &state];
+    assert_eq!(ran(&options[..options.len() - 1], &pass, &other).0, Some(0));
+    directory.file("other.csv", b"id,at,m\na,1,x\nf,10,x\n");
+    let (code, printed, errors) = ran(&options, &pass, &other);
+    assert!((code, &printed[..]) == (Some(3), "") && errors.contains("--merge prints one"), "{printed} {errors}");
     let none = [files[1].clone(), directory.file("none.csv", b"a,3,x\ne,4,x\n")];
     let (code, printed, errors) = ran(&options, &["--header-mismatch", "pass"], &none);
     assert_eq!((code, printed.as_str()), (Some(0), "id,at,n\na,1,x\ne,4,x\nb,9,x\n"), "{errors}");

@@ -6,7 +6,6 @@ use crate::filter::inputs::Directory;
 use crate::filter::{filter, printed, run};
 use std::collections::HashSet;
 use std::fs;
-use std::process::Output;
 use testkit::random::Random;
 
 /// Returns the last line with each id, and the others.
@@ -20,7 +19,7 @@ fn expected<'l>(lines: &[&'l str], id: impl Fn(&str) -> &str) -> [String; 2] {
 }
 
 #[test]
-fn it_is_the_last_one_of_each_id_in_memory_and_beyond() {
+fn it_is_the_last_one_of_each_id_with_a_directory_and_without() {
     let directory = Directory::new("keep-last");
     let spill = directory.0.to_str().unwrap().to_string();
     let mut random = Random(45);
@@ -46,12 +45,12 @@ fn it_is_the_last_one_of_each_id_in_memory_and_beyond() {
             counts.push(fs::read_to_string(&counts_file).unwrap());
         }
         assert!(counts[0] == counts[1], "{lines}: the same counts");
-        // The others: they are known with --spill only.
+        // The others.
         let again = directory.file("again", b"");
-        let spilled = [&options[..4], &["--spill", &spill, &plain]].concat();
-        assert!(printed(&[&spilled[..], &["--duplicates-to", &again]].concat(), b"") == last.as_bytes());
+        let kept = [&options[..4], &[&plain]].concat();
+        assert!(printed(&[&kept[..], &["--duplicates-to", &again]].concat(), b"") == last.as_bytes());
         assert!(fs::read_to_string(&again).unwrap() == others);
-        assert!(printed(&[&spilled[..], &["--duplicates"]].concat(), b"") == others.as_bytes());
+        assert!(printed(&[&kept[..], &["--duplicates"]].concat(), b"") == others.as_bytes());
     }
 }
 
@@ -68,6 +67,8 @@ fn headers_lines_without_id_and_bad_ones_are_where_they_were() {
         let only_a_header = filter(&[&options[..], &[&directory.file("three.csv", b"id,n\n")]].concat()).output();
         assert_eq!(said(&only_a_header.unwrap()).1, "id,n\n");
     }
+    let marked = printed(&["--keep", "last", "--mark"], b"a\nb\na\n");
+    assert_eq!(marked, b"duplicate:window\ta\nfresh:window\tb\nfresh:window\ta\n");
     // An error comes before anything is printed.
     let output = run(filter(&["--json", "/id", "--keep", "last"]), b"{\"id\":1}\nno\n");
     assert!(output.status.code() == Some(3) && output.stdout.is_empty(), "{output:?}");
@@ -75,43 +76,25 @@ fn headers_lines_without_id_and_bad_ones_are_where_they_were() {
 
 #[test]
 fn what_contradicts_it_is_refused_and_named() {
-    for options in [
-        &["--window", "1h"][..],
-        &["--state", "/nowhere"],
-        &["--mark"],
-        &["--capacity", "9"],
-        &["--seed", "9"],
-        &["--duplicates"],
-        &["--duplicates-to", "/nowhere/nothing"],
-    ] {
+    for options in
+        [&["--window", "1h"][..], &["--state", "/nowhere"], &["--mark"], &["--capacity", "9"], &["--seed", "9"]]
+    {
         let (code, output, errors) = said(&filter(&[&["--keep", "last"], options].concat()).output().unwrap());
         assert_eq!((code, output.as_str()), (Some(2), ""), "{options:?}");
         assert!(errors.contains("--keep last") && errors.contains(options[0]), "{errors}");
-        assert_eq!(errors.contains("give --spill DIR"), options[0].starts_with("--dup"), "{errors}");
     }
     assert_eq!(printed(&["--keep", "first", "--window", "1h"], b"a\na\n"), b"a\n");
 }
 
 #[test]
-fn more_than_memory_is_refused_before_anything_is_printed_and_less_is_not_exceeded() {
-    let directory = Directory::new("keep-last-memory");
-    let text: String = (0..600_000).map(|i| format!("{:07}\n", i % 150_000)).collect();
-    let file = directory.file("in", text.as_bytes());
-    let with = |bytes: &'static str| filter(&["--keep", "last", "--max-memory", bytes]).arg(&file).output().unwrap();
-    let (code, output, errors) = said(&with("20M"));
-    assert_eq!((code, output.as_str()), (Some(2), ""), "{errors}");
-    assert!(errors.contains("--max-memory") && errors.contains("--spill DIR"), "{errors}");
-    let enough: Output = with("29M");
-    assert!(enough.status.success() && enough.stdout == text.as_bytes()[450_000 * 8..], "{enough:?}");
-    #[cfg(target_os = "linux")]
-    for ids in [150_000, 470_000] {
-        use crate::filter::memory::peak_mb;
-        // Just above, and just below, where the table grows.
-        let text: String = (0..ids).map(|i| format!("{i:07}\n")).collect();
-        let few = peak_mb(&filter(&["--keep", "last", &directory.file("few", b"x\n")]), std::process::Stdio::null());
-        let all =
-            peak_mb(&filter(&["--keep", "last", &directory.file("all", text.as_bytes())]), std::process::Stdio::null());
-        println!("{ids}: {all} MB, {few} MB without");
-        assert!(all <= few + 12 + ids * 200 / 1_000_000, "{ids}: {all} MB, {few} MB without");
-    }
+fn a_directory_that_takes_nothing_is_an_error_before_anything_is_printed() {
+    let without = |how: &[&str]| {
+        let mut command = filter(&[&["--keep", "last"], how].concat());
+        command.env("TMPDIR", "/nowhere");
+        said(&run(command, b"a\na\n"))
+    };
+    let (code, output, errors) = without(&[]);
+    assert!((code, &output[..]) == (Some(1), "") && errors.contains("/nowhere"), "{output} {errors}");
+    let (code, _, errors) = without(&["--max-memory", "1M"]);
+    assert!(code == Some(2) && errors.contains("--keep last"), "{errors}");
 }

@@ -19,6 +19,8 @@ fn records_end_with_nul_in_and_out() {
     assert_eq!(printed(&["--null", "--keep", "last"], names), last);
     assert_eq!(printed(&["--null", "--keep", "last", "--spill", spill], names), last);
     assert_eq!(printed(&["--null", "--mark"], b"a\0a"), b"fresh:window\ta\0duplicate:window\ta\0");
+    // It is no UTF-16.
+    assert_eq!(printed(&["--null"], b"a\0b\0\n\0c\0a\0"), b"a\0b\0\n\0c\0");
     // Fields have no quotes, and a header is the first record.
     let rows = b"id,n\0\"a,1\0\"a,2\0b\n,3\0b\n,4\0";
     assert_eq!(printed(&["--null", "--column", "id", "--delimiter", ","], rows), b"id,n\0\"a,1\0b\n,3\0");
