@@ -76,9 +76,7 @@ fn headers_lines_without_id_and_bad_ones_are_where_they_were() {
 
 #[test]
 fn what_contradicts_it_is_refused_and_named() {
-    for options in
-        [&["--window", "1h"][..], &["--state", "/nowhere"], &["--mark"], &["--capacity", "9"], &["--seed", "9"]]
-    {
+    for options in [&["--window", "1h"][..], &["--state", "/nowhere"], &["--capacity", "9"], &["--seed", "9"]] {
         let (code, output, errors) = said(&filter(&[&["--keep", "last"], options].concat()).output().unwrap());
         assert_eq!((code, output.as_str()), (Some(2), ""), "{options:?}");
         assert!(errors.contains("--keep last") && errors.contains(options[0]), "{errors}");
