@@ -12,10 +12,11 @@ use self::kept::Kept;
 use std::path::{Path, PathBuf};
 
 /// The documents with measured passages.
-const DOCUMENTS: [&str; 4] = ["README.md", "docs/comparison/README.md", "docs/filter.md", "benches/README.md"];
+const DOCUMENTS: [&str; 5] =
+    ["README.md", "docs/comparison/README.md", "docs/comparison/files.md", "docs/filter.md", "benches/README.md"];
 
 /// The outputs of other benchmarks, of which documents have the only copy.
-const PRINTED: [&str; 5] = ["claims", "filter", "filter-spill", "journal", "scale"];
+const PRINTED: [&str; 7] = ["claims", "filter", "filter-all", "filter-spill", "journal", "odd-files", "scale"];
 
 const BEGIN: &str = "<!-- measured: ";
 const END: &str = "<!-- /measured -->";
@@ -53,7 +54,10 @@ fn documents_quote_what_was_measured() {
     let passage = |name: &str, text: &str| {
         if PRINTED.contains(&name) {
             let printed = write.then(|| std::fs::read_to_string(measured.join(name).with_extension("txt")).ok());
-            Some(printed.flatten().map_or(text.into(), |new| format!("```text\n{}\n```", new.trim_end())))
+            Some(printed.flatten().map_or(text.into(), |new| match new.trim_end() {
+                table if table.starts_with('|') => table.into(),
+                lines => format!("```text\n{lines}\n```"),
+            }))
         } else {
             tables::table(&kept, name)
         }

@@ -3,6 +3,7 @@
 
 mod headers;
 mod merge;
+mod odd;
 
 use crate::filter::bytes::{gzip, zstd};
 use crate::filter::inputs::{Directory, shell};
