@@ -182,8 +182,8 @@ impl Lines {
         self.line_number = 1;
     }
 
-    /// Skips what is no record: a line that is too long, or the last record, given if a quoted field
-    /// in it does not end. The line where that begins is named.
+    /// Skips a line that is too long; or the last record, which is given then, if a quoted field in
+    /// it does not end. The line where that begins is named.
     pub fn no_record(&self, unterminated: Option<&[u8]>) -> Result<(), BadLine> {
         let record = unterminated.unwrap_or_default();
         let found = unterminated.and_then(|record| self.extractor.unterminated(record));
