@@ -23,7 +23,7 @@ use super::verdicts::check::Time;
 use crate::error::CommandError;
 use hapax::{Dedup, JournalHandle, Prepared, Timestamp, Verdict};
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
 /// The state for the next run.
@@ -72,7 +72,10 @@ struct Checked {
 }
 
 const OUTPUT: &str = "output";
-const HEADER: &str = "header";
+const HEADER: &str = "header:";
+/// The bytes of a part of a header, with one that says if another part follows: a position of the
+/// journal has 64 KiB at most.
+const HEADER_PART_BYTES: usize = 64_000;
 const INPUT: &str = "input/";
 
 /// The inputs whose places are remembered, by name. A journal remembers at most 65,536 values, and
@@ -116,17 +119,19 @@ impl Earlier {
     pub fn of(dedup: &Dedup) -> Result<Self, CommandError> {
         let mut earlier = Earlier { places: HashMap::new(), tail: Tail::default(), header: None };
         let Ok(journal) = dedup.journal() else { return Ok(earlier) };
+        let mut header = BTreeMap::new();
         for (source, position) in journal.positions().map_err(hapax::Error::from)? {
             let name = String::from_utf8_lossy(&source);
             if name == OUTPUT {
                 earlier.tail = parsed_tail(&position)?;
-            } else if name == HEADER {
-                earlier.header = Some(position);
+            } else if let Some(number) = name.strip_prefix(HEADER).and_then(|number| number.parse::<usize>().ok()) {
+                header.insert(number, position);
             } else if name.starts_with(INPUT) {
                 let place = place(&name, &position)?;
                 earlier.places.insert(place.input.clone(), place);
             }
         }
+        earlier.header = whole_header(header.into_values());
         Ok(earlier)
     }
 
@@ -137,6 +142,27 @@ impl Earlier {
 
     pub fn latest(&self) -> Timestamp {
         Timestamp::from_nanos(self.tail.latest_nanos)
+    }
+}
+
+/// Divides a header into positions, each of which says first if another one follows: a longer
+/// header may have been recorded before.
+fn header_parts(header: &[u8]) -> impl Iterator<Item = Vec<u8>> {
+    let parts = header.chunks(HEADER_PART_BYTES);
+    let last = parts.len().saturating_sub(1);
+    parts.enumerate().map(move |(number, part)| [&[u8::from(number < last)], part].concat())
+}
+
+/// Returns the header that was divided into these positions; none if there are none.
+fn whole_header(mut parts: impl Iterator<Item = Vec<u8>>) -> Option<Vec<u8>> {
+    let mut header = Vec::new();
+    loop {
+        let part = parts.next()?;
+        let (follows, part) = part.split_first()?;
+        header.extend_from_slice(part);
+        if *follows == 0 {
+            return Some(header);
+        }
     }
 }
 
@@ -308,7 +334,9 @@ impl State {
                 appending.position(format!("{INPUT}{}", place.slot), written(place));
             }
             appending.position(OUTPUT, written(tail));
-            header.iter().for_each(|header| appending.position(HEADER, header));
+            for (number, part) in header.iter().flat_map(|header| header_parts(header)).enumerate() {
+                appending.position(format!("{HEADER}{number}"), part);
+            }
         });
         appended.map_err(|error| hapax::Error::from(error).into())
     }

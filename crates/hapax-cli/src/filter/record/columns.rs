@@ -47,7 +47,7 @@ impl Columns {
     ///
     /// # Errors
     ///
-    /// What is wrong with the line, if it cannot be taken.
+    /// A line that cannot be taken; the text says why.
     pub fn compare(&mut self, line: &Fields, are_named: Option<bool>, input: &str) -> Result<FirstLine, String> {
         let Some(printed) = &self.printed else {
             self.print(line, input);

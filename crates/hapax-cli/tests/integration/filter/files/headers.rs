@@ -213,3 +213,24 @@ fn a_header_is_not_lost_where_all_behind_it_was_printed() {
     files.0.file("h2.csv", b"id,n\n2,b\n3,c\n");
     assert_eq!(files.said(&options).1, "id,n\n3,c\n", "a pipe is another output");
 }
+
+/// A state's records are limited to 64 KiB each, and a header is not.
+#[test]
+#[cfg(unix)]
+fn a_header_may_have_thousands_of_columns_across_runs() {
+    let columns: Vec<_> = (0..9_000).map(|i| format!("column_{i:08}")).collect();
+    let backwards: Vec<_> = columns.iter().rev().cloned().collect();
+    let file =
+        |columns: &[String]| format!("{}\n{}\n", columns.join(","), columns.join(",").replace("column", "value"));
+    let files = Files::new(&[&file(&columns), &file(&backwards).replace("value_00000000", "another")]);
+    let run = |file: &str| {
+        let run = format!("\"$0\" filter --column column_00000000 --state s {file} >> out");
+        let output = shell(&files.0, &run);
+        assert!(output.status.success(), "{output:?}");
+    };
+    run("h1.csv");
+    run("h1.csv");
+    run("h2.csv");
+    let row = |first: &str| file(&columns).lines().nth(1).unwrap().replace("value_00000000", first) + "\n";
+    assert_eq!(files.read("out"), file(&columns) + &row("another"));
+}
