@@ -62,7 +62,11 @@ dependencies() {
     scripts/deny
 }
 
+# In the copy, where packages of others have the features that the lints have checked them with.
 documentation() {
+    scripts/features copy
+    export CARGO_TARGET_DIR=$PWD/target
+    cd target/features
     env "${with_rocksdb[@]}" RUSTDOCFLAGS='-D warnings' cargo doc --profile test --workspace --lib --no-deps --all-features \
         --exclude testkit --exclude hapax-brokers --exclude hapax-patterns
 }
@@ -111,7 +115,7 @@ model() { # which, which tests
 # Every interleaving of the protocols, judged at each completion: the same ones every time
 # (scripts/explore draws others).
 explorer() { HAPAX_EXPLORE_SEED=1 HAPAX_EXPLORE_SCENARIOS=100 model explore explore; }
-# The memory orderings, complete up to three preemptions.
+# The memory orderings, complete up to three preemptions (one scenario: two).
 loom() { model loom models; }
 
 fuzz_targets() {
@@ -157,8 +161,11 @@ packages() {
 # The long forms, which a week's run has and no other: random tests have more seeds, campaigns take
 # longer, and 1 GB goes through the command. Optimized, they are over in less time.
 long_tests() { HAPAX_LONG=1 CARGO_PROFILE_TEST_OPT_LEVEL=1 CARGO_TARGET_DIR=target/long scripts/test; }
-# All random scenarios.
-long_models() { HAPAX_LONG=1 model explore explore; }
+# All random scenarios; and the memory orderings, one preemption further where that takes long.
+long_models() {
+    HAPAX_LONG=1 model explore explore
+    HAPAX_LONG=1 model loom models
+}
 # What others have written has no more features than each crate asks for by itself.
 long_features() { CARGO_TARGET_DIR=target/alone scripts/features alone; }
 

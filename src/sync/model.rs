@@ -8,10 +8,14 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Once};
 
+/// The preemptions of an execution: what goes wrong at all goes wrong with two in every mutant that
+/// is known.
+pub(crate) const PREEMPTIONS: u64 = 3;
+
 /// Runs a model, with looks that read forward and backward. Panics if the model does. Returns the
 /// number of its executions.
-pub(crate) fn explore(model: impl Fn() + Send + Sync + Clone + 'static) -> u64 {
-    [false, true].map(|backward| explore_in_order(backward, model.clone())).iter().sum()
+pub(crate) fn explore(preemptions: u64, model: impl Fn() + Send + Sync + Clone + 'static) -> u64 {
+    [false, true].map(|backward| explore_in_order(preemptions, backward, model.clone())).iter().sum()
 }
 
 /// Checks whether a model panics without a rule; returns the number of executions after which it
@@ -25,17 +29,17 @@ pub(crate) fn rejects(rule: Rule, model: impl Fn() + Send + Sync + Clone + 'stat
             executions.fetch_add(1, Ordering::Relaxed);
             model();
         };
-        quietly(|| catch_unwind(AssertUnwindSafe(|| explore_in_order(backward, counted)))).is_err()
+        quietly(|| catch_unwind(AssertUnwindSafe(|| explore_in_order(PREEMPTIONS, backward, counted)))).is_err()
     });
     mutation::leave_out(None);
     panics.then(|| executions.load(Ordering::Relaxed))
 }
 
-fn explore_in_order(backward: bool, model: impl Fn() + Send + Sync + Clone + 'static) -> u64 {
+fn explore_in_order(preemptions: u64, backward: bool, model: impl Fn() + Send + Sync + Clone + 'static) -> u64 {
     mutation::read_backward(backward);
     let executions = Arc::new(StdAtomicU64::new(0));
     let counter = executions.clone();
-    run(move || {
+    run(preemptions, move || {
         counter.fetch_add(1, Ordering::Relaxed);
         model();
     });
@@ -71,10 +75,10 @@ pub(crate) fn setting(name: &str, usual: u64) -> u64 {
     }
 }
 
-/// Runs every execution with at most three preemptions.
-fn run(model: impl Fn() + Send + Sync + 'static) {
+/// Runs every execution with at most so many preemptions, if the environment does not say how many.
+fn run(preemptions: u64, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(setting("HAPAX_LOOM_PREEMPTIONS", 3) as usize);
+    builder.preemption_bound = Some(setting("HAPAX_LOOM_PREEMPTIONS", preemptions) as usize);
     builder.max_branches = 100_000;
     assert!(builder.max_duration.is_none() && builder.max_permutations.is_none(), "or it may be cut off");
     builder.check(move || {
@@ -85,7 +89,12 @@ fn run(model: impl Fn() + Send + Sync + 'static) {
 
 /// Explores a model, and prints how many executions it took.
 pub(crate) fn check(name: &str, model: impl Fn() + Send + Sync + Clone + 'static) {
-    let executions = explore(model);
+    check_up_to(PREEMPTIONS, name, model);
+}
+
+/// Explores a model with at most so many preemptions.
+pub(crate) fn check_up_to(preemptions: u64, name: &str, model: impl Fn() + Send + Sync + Clone + 'static) {
+    let executions = explore(preemptions, model);
     println!("{name}: complete after {executions} executions");
 }
 
@@ -102,7 +111,7 @@ mod tests {
     fn outcomes() -> BTreeSet<Outcome> {
         let seen = Arc::new(Mutex::new(BTreeSet::new()));
         let all = seen.clone();
-        explore(move || {
+        explore(PREEMPTIONS, move || {
             let word = Arc::new(AtomicU64::new(1));
             let loads = Arc::new(Mutex::new([0; 3]));
             let (others, others_loads) = (word.clone(), loads.clone());

@@ -1,10 +1,10 @@
 //! Operations as automata, found by running them: they tell what a caller does next.
 
 use super::scenario::Op;
+use super::state::MixedMap;
 use super::subject::Subject;
 use crate::sync::explored::{Access, Effect, Replay, Suspended, machine};
 use crate::window::bits::tick::Tick;
-use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Everything that operations have been seen to do. A node is an operation and what it remembers.
@@ -12,7 +12,7 @@ pub(crate) struct Automaton<'a> {
     subject: &'a dyn Subject,
     ops: Vec<Op>,
     nodes: Vec<Node>,
-    known: HashMap<(usize, Vec<u64>), usize>,
+    known: MixedMap<(usize, Vec<u64>), usize>,
 }
 
 pub(crate) struct Node {
@@ -41,7 +41,7 @@ pub(crate) struct Edge {
 
 impl<'a> Automaton<'a> {
     pub(crate) fn new(subject: &'a dyn Subject) -> Self {
-        Automaton { subject, ops: Vec::new(), nodes: Vec::new(), known: HashMap::new() }
+        Automaton { subject, ops: Vec::new(), nodes: Vec::new(), known: MixedMap::default() }
     }
 
     /// Returns the node where an operation begins.

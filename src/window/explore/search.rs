@@ -18,11 +18,10 @@
 use super::automaton::{Automaton, Next};
 use super::monitor::Monitor;
 use super::scenario::{Id, Scenario};
-use super::state::{Fingerprint, Paths, Place, State};
+use super::state::{MixedMap, MixedSet, Paths, Place, State};
 use super::subject::Subject;
 use crate::sync::explored::{Access, Effect, machine};
-use std::collections::{HashMap, HashSet, VecDeque};
-use std::hash::BuildHasherDefault;
+use std::collections::VecDeque;
 
 /// The most accesses of an operation, more than any needs: a caller that makes this many spins.
 const ACCESSES_MAX: usize = 1500;
@@ -64,7 +63,7 @@ pub(crate) struct Search<'a> {
     pub(super) starts: Vec<Vec<usize>>,
     pub(super) ids: Vec<Id>,
     pub(super) monitors: Vec<Monitor>,
-    pub(super) known_monitors: HashMap<Monitor, u64>,
+    pub(super) known_monitors: MixedMap<Monitor, u64>,
     /// All words with their first values, and the places in a state of those that change.
     pub(super) words: Vec<u64>,
     pub(super) places: Vec<Option<usize>>,
@@ -72,8 +71,8 @@ pub(crate) struct Search<'a> {
     pub(super) changing_words: usize,
     pub(super) first: State,
     /// The contents that are not final, and (in `trusted`) those that were taken for final.
-    pub(super) changing: HashSet<(usize, u64)>,
-    pub(super) trusted: HashSet<(usize, u64)>,
+    pub(super) changing: MixedSet<(usize, u64)>,
+    pub(super) trusted: MixedSet<(usize, u64)>,
     /// True if a content was taken for final and is not.
     pub(super) mistaken: bool,
     pub(super) repairs: u64,
@@ -96,13 +95,13 @@ impl<'a> Search<'a> {
             starts,
             first: State(Vec::new()),
             monitors: Vec::new(),
-            known_monitors: HashMap::new(),
+            known_monitors: MixedMap::default(),
             places: (0..words.len()).map(Some).collect(),
             changing_words: words.len(),
             words,
             ids,
-            changing: HashSet::new(),
-            trusted: HashSet::new(),
+            changing: MixedSet::default(),
+            trusted: MixedSet::default(),
             mistaken: false,
             repairs: 0,
         };
@@ -179,7 +178,7 @@ impl<'a> Search<'a> {
         self.mistaken = false;
         self.trusted.clear();
         self.repairs = 0;
-        let mut seen = HashSet::<u128, BuildHasherDefault<Fingerprint>>::default();
+        let mut seen = MixedSet::<u128>::default();
         let mut paths = Paths::default();
         let mut todo = VecDeque::new();
         let mut first = self.first.clone();

@@ -1,6 +1,7 @@
 //! The states of a search, and the ways in which they were reached.
 
-use std::hash::Hasher;
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasherDefault, Hasher};
 
 /// A state: the words that change; for each caller its place; for each id its monitor.
 #[derive(Clone)]
@@ -41,21 +42,36 @@ impl State {
     }
 }
 
-/// A hasher that passes fingerprints through: they are random enough.
+/// A hasher for maps of what nobody has chosen in order to make them slow.
 #[derive(Default)]
-pub(super) struct Fingerprint(u64);
+pub(super) struct Mixed(u64);
 
-impl Hasher for Fingerprint {
+pub(super) type MixedMap<K, V> = HashMap<K, V, BuildHasherDefault<Mixed>>;
+pub(super) type MixedSet<K> = HashSet<K, BuildHasherDefault<Mixed>>;
+
+impl Hasher for Mixed {
     fn finish(&self) -> u64 {
-        self.0
+        self.0 ^ self.0 >> 32
     }
 
-    fn write(&mut self, _bytes: &[u8]) {
-        unreachable!("fingerprints are hashed as u128")
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.write_u64(u64::from_le_bytes(word));
+        }
     }
 
-    fn write_u128(&mut self, fingerprint: u128) {
-        self.0 = fingerprint as u64;
+    fn write_u64(&mut self, word: u64) {
+        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn write_usize(&mut self, word: usize) {
+        self.write_u64(word as u64);
+    }
+
+    fn write_u128(&mut self, word: u128) {
+        self.write_u64(word as u64);
     }
 }
 

@@ -87,7 +87,8 @@ scenarios! {
         &[Check(1, 1), Check(6, 1), Check(2, 1)],
         &[&[Check(1, 2)], &[Check(1, 3)]],
     )
-    .with_refresh();
+    .with_refresh()
+    .with_a_preemption_less();
     an_entry_is_forgotten_and_checked: scenario(
         &[Check(1, 1)],
         &[&[Forget(1, 1), Check(1, 1)], &[Check(1, 1)]],

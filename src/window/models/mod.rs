@@ -1,5 +1,5 @@
 //! Models of the window's protocols: under loom, every execution with at most three preemptions
-//! and every reordering that the memory orderings allow.
+//! (two, where that takes longest) and every reordering that the memory orderings allow.
 //!
 //! [`scenario`] defines the calls, [`judge`] the allowed answers, [`world`] runs the calls and asks
 //! the judge. The code is the window's own, on buckets of two slots. [`mutants`] leaves out the

@@ -23,7 +23,8 @@ fn it_is_the_last_one_of_each_id_with_a_directory_and_without() {
     let directory = Directory::new("keep-last");
     let spill = directory.0.to_str().unwrap().to_string();
     let mut random = Random(45);
-    for (lines, of) in [(0, 1), (1, 1), (5_000, 7), (60_000, 40_000), (650_000, 450_000)] {
+    let many = testkit::long((150_000, 105_000), (650_000, 450_000));
+    for (lines, of) in [(0, 1), (1, 1), (5_000, 7), (60_000, 40_000), many] {
         let text: String = (0..lines).map(|i| format!("{}\t{i}\n", random.below(of))).collect();
         let all: Vec<_> = text.split_inclusive('\n').collect();
         let [last, others] = expected(&all, |line| line.split('\t').next().unwrap());
