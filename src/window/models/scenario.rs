@@ -86,8 +86,8 @@ impl Scenario {
         Scenario { ahead: 2, ..self }
     }
 
-    /// Runs executions with one preemption less, where `HAPAX_LONG` does not ask for all: those take
-    /// as long as all other scenarios together.
+    /// Runs executions with one preemption less, where `HAPAX_LONG` does not ask for all: those
+    /// take as long as all other scenarios together.
     pub(crate) const fn with_a_preemption_less(self) -> Self {
         Scenario { preemptions: model::PREEMPTIONS - 1, ..self }
     }
