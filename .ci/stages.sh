@@ -64,8 +64,8 @@ dependencies() {
 
 # In the copy, where packages of others have the features that the lints have checked them with.
 documentation() {
-    scripts/features copy
     export CARGO_TARGET_DIR=$PWD/target
+    scripts/features copy
     cd target/features
     env "${with_rocksdb[@]}" RUSTDOCFLAGS='-D warnings' cargo doc --profile test --workspace --lib --no-deps --all-features \
         --exclude testkit --exclude hapax-brokers --exclude hapax-patterns
@@ -161,8 +161,10 @@ packages() {
 # The long forms, which a week's run has and no other: random tests have more seeds, campaigns take
 # longer, and 1 GB goes through the command. Optimized, they are over in less time.
 long_tests() { HAPAX_LONG=1 CARGO_PROFILE_TEST_OPT_LEVEL=1 CARGO_TARGET_DIR=target/long scripts/test; }
-# All random scenarios; and the memory orderings, one preemption further where that takes long.
+# All orders of turns; all random scenarios; the memory orderings, one preemption further where that
+# takes long.
 long_models() {
+    cargo test -p hapax --release --lib long_memory::explored -- --ignored
     HAPAX_LONG=1 model explore explore
     HAPAX_LONG=1 model loom models
 }
