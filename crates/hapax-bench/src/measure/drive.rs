@@ -20,6 +20,8 @@ pub(super) struct Course<'a, B, S> {
     setting: &'a Setting,
     phases: Phases,
     pace: Pace,
+    /// The real time of a tick, if the strategy has a clock of its own.
+    tick_time: Option<Duration>,
     /// The place where threads wait before they are measured, with the one that reads gauges.
     barrier: Barrier,
     /// Decisions to end a phase early after this many ticks of the stream; the first thread there
@@ -38,16 +40,25 @@ pub(super) struct Leg {
     pub tick: usize,
     pub begun: Instant,
     pub ended: Instant,
+    /// The time without what passed between ticks, if those came by a clock.
+    pub busy: Option<Duration>,
     pub delays: Option<Delays>,
 }
 
 impl<'a, B: Ids, S: Strategy<B::Id>> Course<'a, B, S> {
-    pub fn new(strategy: &'a S, streams: &'a [Stream<B>], setting: &'a Setting, phases: Phases) -> Self {
+    pub fn new(
+        strategy: &'a S,
+        streams: &'a [Stream<B>],
+        setting: &'a Setting,
+        phases: Phases,
+        tick_time: Option<Duration>,
+    ) -> Self {
         Course {
             strategy,
             streams,
             setting,
             phases,
+            tick_time,
             pace: Pace::new(streams.len()),
             barrier: Barrier::new(streams.len() + 1),
             stops: (0..=phases.ticks()).map(|_| OnceLock::new()).collect(),
@@ -91,13 +102,20 @@ impl<'a, B: Ids, S: Strategy<B::Id>> Course<'a, B, S> {
         measured
     }
 
-    /// Runs a phase as fast as the strategy can.
+    /// Runs a phase as fast as the strategy can; if it has a clock of its own, each tick when it is
+    /// due by that.
     fn run_phase(&self, thread: usize, stream: &Stream<B>, from: usize, phase: Phase) -> Leg {
         let (mut unexpected, mut fresh) = (Unexpected::default(), Vec::with_capacity(self.setting.batch));
-        let begun = Instant::now();
+        let (begun, mut busy) = (Instant::now(), Duration::ZERO);
         let mut tick = from;
         while tick < from + phase.ticks_max {
+            if let Some(tick_time) = self.tick_time {
+                let due = begun + tick_time * (tick - from) as u32;
+                std::thread::sleep(due.saturating_duration_since(Instant::now()));
+            }
+            let tick_begun = Instant::now();
             self.run_tick(stream, tick, &mut unexpected, &mut fresh);
+            busy += tick_begun.elapsed();
             tick += 1;
             let ticks = tick - from;
             let may_end = ticks >= phase.ticks_min && ticks.is_multiple_of(phase.step);
@@ -107,7 +125,8 @@ impl<'a, B: Ids, S: Strategy<B::Id>> Course<'a, B, S> {
             self.pace.keep(thread, tick);
         }
         let (places, ended) = (stream.ticks(from..tick), Instant::now());
-        Leg { unexpected, places, tick, begun, ended, delays: None }
+        let busy = self.tick_time.map(|_| busy);
+        Leg { unexpected, places, tick, begun, ended, busy, delays: None }
     }
 
     #[inline(never)]
@@ -188,7 +207,7 @@ impl<'a, B: Ids, S: Strategy<B::Id>> Course<'a, B, S> {
         }
         (delays.answered, delays.elapsed) = (done as u64, ended - start);
         let places = all.start..all.start + done;
-        Leg { unexpected, places, tick: tick + 1, begun, ended, delays: Some(delays) }
+        Leg { unexpected, places, tick: tick + 1, begun, ended, busy: None, delays: Some(delays) }
     }
 }
 

@@ -150,6 +150,16 @@ impl Row {
         self.reached().zip(self.setting.rate).is_some_and(|(reached, rate)| reached.median < 0.98 * rate)
     }
 
+    pub(super) fn held(&self) -> Option<Spread> {
+        self.spread(|run| (run.held > 0).then_some(run.held as f64))
+    }
+
+    /// Returns true if ids came by its own clock: it may miss any, since the harness chose the time
+    /// after which it forgets.
+    pub fn has_own_clock(&self) -> bool {
+        self.may_miss >= 1.0
+    }
+
     pub(super) fn missed(&self) -> Wrong {
         self.wrong(self.may_miss, |answers| (answers.missed, answers.duplicates))
     }

@@ -40,6 +40,7 @@ mod case;
 mod drive;
 mod figures;
 mod gauge;
+mod own_clock;
 mod pace;
 mod phases;
 pub mod render;

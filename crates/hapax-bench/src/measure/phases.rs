@@ -46,6 +46,12 @@ pub(super) struct Phases {
 const STREAM_BYTES_WANTED: u64 = 2 << 30;
 
 impl Phases {
+    /// Returns one window, without a warm-up.
+    pub fn one_window() -> Phases {
+        let measured = Phase::windows(1, 1, Duration::MAX);
+        Phases { warm_up: Phase { ticks_min: 0, ticks_max: 0, ..measured }, measured, due_max: Duration::ZERO }
+    }
+
     /// Returns all ticks of the stream.
     pub fn ticks(&self) -> usize {
         self.warm_up.ticks_max + self.measured.ticks_max

@@ -3,6 +3,7 @@
 use super::answers::{Answered, Rules, accepted, judge};
 use super::drive::{Course, Leg};
 use super::gauge::{cpu_time, nanos, resident_bytes};
+use super::own_clock;
 use super::phases::{Effort, Phases};
 use super::schedule::latency;
 use super::servers::{Usage, provide};
@@ -57,23 +58,25 @@ fn pass<B: Ids, S: Strategy<B::Id>>(
     streams: &[Stream<B>],
 ) -> Result<Measurement, Failure> {
     let provided = provide(S::NEEDS)?;
-    let plan = setting.plan(provided.place());
     let bytes_before = resident_bytes();
+    let mut plan = setting.plan(provided.place());
+    if S::OWN_CLOCK {
+        plan.window = own_clock::window::<B, S>(setting, streams, &plan)?;
+    }
+    let tick_time = S::OWN_CLOCK.then(|| plan.window / WINDOW_TICKS as u32);
     let strategy = S::new(&plan)?;
     let read = || {
         let (cpu, usage) = (cpu_time(), provided.usage());
         Gauges { cpu, usage, cpu_after: cpu_time() }
     };
-    let (legs, before, after) = Course::new(&strategy, streams, setting, phases).run(read);
+    let (legs, before, after) = Course::new(&strategy, streams, setting, phases, tick_time).run(read);
     let noted: u64 = legs.iter().map(|leg| leg.unexpected.bytes()).sum();
     let bytes = resident_bytes().saturating_sub(bytes_before + noted);
     let cpu = if setting.rate.is_some() { Duration::ZERO } else { after.cpu.saturating_sub(before.cpu_after) };
     let server_cpu = after.usage.cpu.zip(before.usage.cpu).map(|(after, before)| after.saturating_sub(before));
-    let begun = legs.iter().map(|leg| leg.begun).min();
-    let ended = legs.iter().map(|leg| leg.ended).max();
     let mut seen = Measurement {
         checks: legs.iter().map(|leg| leg.places.len() as u64).sum(),
-        nanos: ended.zip(begun).map_or(0, |(ended, begun)| nanos(ended - begun)),
+        nanos: nanos(time_of(&legs)),
         cpu_nanos: nanos(cpu),
         server_cpu_nanos: server_cpu.map(nanos),
         bytes,
@@ -82,6 +85,9 @@ fn pass<B: Ids, S: Strategy<B::Id>>(
         answers: Answers::default(),
         latency: None,
     };
+    if S::OWN_CLOCK {
+        own_clock::held_about(seen.held, held::<B>(setting, streams, &legs))?;
+    }
     let rules = Rules { expires: S::EXPIRES, certain: Certain::with_threads(setting.threads) };
     let answered = streams.iter().zip(&legs).map(|(stream, leg)| Answered {
         stream,
@@ -89,13 +95,25 @@ fn pass<B: Ids, S: Strategy<B::Id>>(
         unexpected: &leg.unexpected,
     });
     seen.answers = judge(&answered.collect::<Vec<_>>(), rules);
+    if S::OWN_CLOCK {
+        (seen.answers.missed, seen.answers.twice) = (0, 0);
+    }
     let may_miss = S::allowance(&plan).missed;
-    // A strategy with its own clock may have expired them all meanwhile.
     if may_miss < 1.0 {
         ask_for_known(&strategy, streams, &legs, may_miss > 0.0, &mut seen.answers);
     }
     seen.latency = latency(legs.into_iter().filter_map(|leg| leg.delays));
     Ok(seen)
+}
+
+/// Returns the time that all threads together have taken: from the first one's start to the last
+/// one's end, or, if ticks came by a clock, what a thread was busy for in the mean.
+fn time_of(legs: &[Leg]) -> Duration {
+    let begun = legs.iter().map(|leg| leg.begun).min();
+    let ended = legs.iter().map(|leg| leg.ended).max();
+    let wall = ended.zip(begun).map_or(Duration::ZERO, |(ended, begun)| ended - begun);
+    let busy: Option<Duration> = legs.iter().map(|leg| leg.busy).sum();
+    busy.map_or(wall, |busy| busy / legs.len().max(1) as u32)
 }
 
 /// Counts the ids that a strategy should hold after the part of the stream that it has seen: the

@@ -95,6 +95,11 @@ pub trait Strategy<I: Id + ?Sized>: Send + Sync + Sized {
     /// has a clock of its own or remembers for longer, ids that come again later are not judged.
     const EXPIRES: bool = true;
 
+    /// True if it cannot be given the time: a window then takes [`Plan::window`] of real time, by
+    /// which ids come. The harness has chosen that, so misses are not judged, and a run that held
+    /// too few ids or too many is refused.
+    const OWN_CLOCK: bool = false;
+
     /// Builds it.
     ///
     /// # Errors
@@ -213,7 +218,8 @@ pub enum Place {
 /// The wrong answers that are allowed, as shares of the answers of their kind.
 #[derive(Clone, Copy, Debug)]
 pub struct Allowance {
-    /// The share of duplicates that may be called fresh.
+    /// The share of duplicates that may be called fresh; 1 if it has a [clock of its
+    /// own](Strategy::OWN_CLOCK).
     pub missed: f64,
     /// The share of fresh ids that may be called duplicates.
     pub invented: f64,

@@ -51,7 +51,7 @@ impl Page {
 /// A column: its head, what that means, and its cell.
 type Column = (&'static str, &'static str, fn(&Group, &Row) -> String);
 
-const COLUMNS: [Column; 12] = [
+const COLUMNS: [Column; 13] = [
     ("ns/id", "wall time by checks: the median of the runs, and the fastest and slowest", |group, row| match () {
         _ if row.runs.is_empty() => "failed".into(),
         _ if group.setting.rate.is_some() => String::new(),
@@ -80,6 +80,9 @@ const COLUMNS: [Column; 12] = [
         |_, row| median(row.bytes_per_id(), number),
     ),
     ("beside", "bytes of a server or a directory by live ids", |_, row| median(row.beside_bytes_per_id(), number)),
+    ("held", "ids that it held at the end, if others than the live ones, or by its own clock", |_, row| {
+        median(row.held().filter(|held| row.has_own_clock() || held.median != row.setting.live as f64), number)
+    }),
     ("CPU", "processor time of the process, ns by checks", |_, row| median(row.cpu_nanos_per_id(), number)),
     ("server's", "processor time of the server, ns by checks", |_, row| median(row.server_cpu_nanos_per_id(), number)),
     ("missed", "share of duplicates that it called fresh, and its 95 % confidence interval", |_, row| {

@@ -72,10 +72,11 @@ pub fn noun(sort: Sort) -> &'static str {
 }
 
 /// Describes wrong answers: "1.4e-5 (1.1e-5 to 1.8e-5)"; an exclamation mark for more than a row
-/// may give.
+/// may give. If all of them may be wrong, they are not the strategy's.
 pub fn wrong(wrong: &Wrong) -> String {
     let [lower, upper] = wrong.interval().map(share);
     match wrong.wrong {
+        _ if wrong.allowed >= 1.0 => "n/a: its own clock".into(),
         _ if wrong.of == 0 => String::new(),
         0 => format!("< {upper}"),
         _ => format!("{} ({lower} to {upper}){}", share(wrong.share()), if wrong.is_broken() { " !" } else { "" }),

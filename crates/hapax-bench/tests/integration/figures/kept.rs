@@ -52,6 +52,9 @@ pub struct Row {
     pub cpu: Option<f64>,
     /// The longest latency in nanoseconds, if it kept up with the rate.
     pub longest: Option<f64>,
+    /// The ids that it held, if they came by its own clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<f64>,
     #[serde(skip)]
     is_quoted: Cell<bool>,
 }
@@ -101,6 +104,7 @@ impl Row {
             beside: median(&|run| Some(run.beside_bytes? as f64 / run.held as f64)),
             cpu: median(&|run| (run.cpu_nanos > 0).then(|| cpu(run))),
             longest: median(&|run| Some(run.latency?.longest as f64)).filter(|_| kept_up),
+            held: median(&|run| row.has_own_clock().then_some(run.held as f64)),
             is_quoted: Cell::new(false),
         }
     }
@@ -173,6 +177,15 @@ impl Kept {
     /// Returns the fewest rounds of a row.
     pub fn rounds(&self, report: &str) -> usize {
         self.rows.iter().filter(|row| row.report == report).map(|row| row.rounds.len()).min().unwrap_or(0)
+    }
+
+    /// Returns the least and the most of the live ids, as shares, that were held by strategies to
+    /// whose clocks ids came; none if there are none.
+    pub fn held(&self, report: &str) -> Option<[f64; 2]> {
+        let rows = self.rows.iter().filter(|row| row.report == report);
+        let shares: Vec<f64> = rows.filter_map(|row| Some(row.held? / row.at.live as f64)).collect();
+        let most = |of: fn(f64, f64) -> f64| shares.iter().copied().reduce(of);
+        Some([most(f64::min)?, most(f64::max)?])
     }
 
     fn rows<'k>(&'k self, report: &'k str, at: At) -> impl Iterator<Item = &'k Row> {

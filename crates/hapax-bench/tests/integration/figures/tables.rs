@@ -32,15 +32,15 @@ pub fn table(kept: &Kept, name: &str) -> Option<String> {
 
 /// The comparison on the README's first screen.
 fn readme(kept: &Kept) -> String {
-    let better = |strategy: &str, at, of: fn(&Row) -> Option<f64>| kept.better("report", strategy, at, of).unwrap();
+    let better = |strategy: &str, at, of: fn(&Row) -> Option<f64>| kept.better("report", strategy, at, of);
     let million = |strategy: &str, threads: usize, batch: usize| {
-        figure(better(strategy, At::new(1_000_000, threads, batch), |row| Some(row.nanos())))
+        or_dash(better(strategy, At::new(1_000_000, threads, batch), |row| Some(row.nanos())))
     };
-    let memory = |strategy: &str| figure(kept.memory("report", strategy, 1_000_000).unwrap());
+    let memory = |strategy: &str| or_dash(kept.memory("report", strategy, 1_000_000));
     let paced = At { paced: true, ..At::new(100_000, 1, 64) };
-    let wait = |strategy: &str| millis(better(strategy, paced, |row| row.longest));
+    let wait = |strategy: &str| better(strategy, paced, |row| row.longest).map_or("–".into(), millis);
     let (pipelined, single) = ("Redis SET NX EX, pipelined", "Redis SET NX EX, one at a time");
-    let on_the_server = figure(better(pipelined, At::new(1_000_000, 2, BATCH), |row| row.beside));
+    let on_the_server = or_dash(better(pipelined, At::new(1_000_000, 2, BATCH), |row| row.beside));
     let measured = |what: &str, of: &dyn Fn(&str) -> String, redis: String| -> [String; 5] {
         [what.into(), of("Mutex<HashMap>"), of("moka"), redis, of("hapax window")]
     };
@@ -65,9 +65,10 @@ fn readme(kept: &Kept) -> String {
     let rows = figures.into_iter().chain(words.map(|row| row.map(String::from)));
     let head = ["", "`Mutex<HashMap>`, purged", "moka, time to live", "Redis `SET NX`", "hapax"];
     let note = format!(
-        "A million live ids (pauses: 100,000), one in ten a redelivery, one thread (Redis: two). Measured on {}. \
+        "A million live ids (pauses: 100,000), one in ten a redelivery, one thread (Redis: two). Measured on {}.{} \
          [All figures](docs/comparison/README.md), also where hapax loses.",
-        kept.origin("report").0
+        kept.origin("report").0,
+        by_own_clock(kept)
     );
     // Words are read from the left.
     format!("{}\n{}", lines(&head, rows.map(Vec::from)).replace("---:", "---"), paragraph(&note))
@@ -79,8 +80,17 @@ fn conditions(kept: &Kept) -> String {
         "Nanoseconds an id in batches of up to 1,024 (and one by one). Ids are integers, and one in ten is a \
          redelivery. All strategies get the same stream, and their answers are checked. Medians of three runs in \
          turns, each in a process of its own, all on huge pages ({system}), on {machine}. Ratios carry over better than \
-         nanoseconds. Of a map that is purged once a window and four times, each figure is the better one."
+         nanoseconds. Of a map that is purged once a window and four times, each figure is the better one.{}",
+        by_own_clock(kept)
     ))
+}
+
+/// Says what moka, which cannot be given the time, held of the live ids.
+fn by_own_clock(kept: &Kept) -> String {
+    kept.held("report").map_or(" moka's figures are to be measured by its own clock.".to_string(), |held| {
+        let [least, most] = held.map(|share| format!("{:.0}", 100.0 * share));
+        format!(" To moka ids come by its own clock; it held {least} to {most} % of the live ones.")
+    })
 }
 
 /// Names the machine of a report, and the day.

@@ -126,6 +126,24 @@ fn advice_names_the_fastest_that_is_right() {
     assert!(render::table(&report).contains("5.00e-7") || render::table(&report).contains(" !"), "{text}");
 }
 
+/// Checks that a strategy is not said to miss what comes of a clock that the harness has set.
+#[test]
+fn who_has_a_clock_of_its_own_misses_nothing_and_says_what_it_held() {
+    let mut report = fixture::report(6);
+    report.rows.iter_mut().for_each(|row| row.runs.iter_mut().for_each(|run| run.answers.missed = 7));
+    report.rows.retain(|row| row.strategy == "moka");
+    assert!(report.rows.iter().all(|row| row.broken_promises().len() == 1));
+    for row in &mut report.rows {
+        row.may_miss = 1.0;
+        row.runs.iter_mut().for_each(|run| run.held -= 1_000);
+    }
+    assert!(report.rows.iter().all(|row| row.broken_promises().is_empty()));
+    for page in [render::table(&report), render::html(&report)] {
+        assert!(page.contains("n/a: its own clock") && page.contains("99,000"), "{page}");
+        assert!(!page.contains("7.00e") && !page.contains("promised"), "{page}");
+    }
+}
+
 #[test]
 fn hapax_loses_where_it_loses() {
     let mut report = fixture::small();
