@@ -86,7 +86,7 @@ fn pass<B: Ids, S: Strategy<B::Id>>(
         latency: None,
     };
     if S::OWN_CLOCK {
-        own_clock::held_about(seen.held, held::<B>(setting, streams, &legs))?;
+        own_clock::held_about(seen.held, own_clock::live(streams, &legs))?;
     }
     let rules = Rules { expires: S::EXPIRES, certain: Certain::with_threads(setting.threads) };
     let answered = streams.iter().zip(&legs).map(|(stream, leg)| Answered {
