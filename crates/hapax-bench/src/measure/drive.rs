@@ -134,11 +134,18 @@ impl<'a, B: Ids, S: Strategy<B::Id>> Course<'a, B, S> {
         let (now, places) = (time(tick), stream.tick(tick));
         self.strategy.advance(now);
         if self.setting.batch == 1 {
-            let all = places.clone().zip(stream.ids.range(places.clone())).zip(&stream.truth[places]);
-            for ((place, id), &truth) in all {
-                unexpected.compare(place, truth, self.strategy.check(id, now));
+            let ids = stream.ids.range(places.clone());
+            let mut truths = places.clone().zip(&stream.truth[places]);
+            let answered = |answer| {
+                let (place, &truth) = truths.next().expect("one answer for each id");
+                unexpected.compare(place, truth, answer);
+            };
+            if self.setting.ahead {
+                self.strategy.check_ahead(ids, now, answered);
+            } else {
+                ids.map(|id| self.strategy.check(id, now)).for_each(answered);
             }
-            return;
+            return assert!(truths.next().is_none(), "one answer for each id");
         }
         for start in places.clone().step_by(self.setting.batch) {
             let end = (start + self.setting.batch).min(places.end);

@@ -16,6 +16,10 @@ pub struct Setting {
     pub threads: usize,
     /// Ids that are handed over at once; 1 means one by one.
     pub batch: usize,
+    /// True if ids that come one by one are read ahead: each is prepared while the one before it is
+    /// checked. Only [some](crate::strategy::Strategy::READS_AHEAD) strategies can do that.
+    #[serde(default)]
+    pub ahead: bool,
     /// Ids a second that are due, of all threads together; if none, each thread goes as fast as it
     /// can.
     pub rate: Option<f64>,
@@ -31,6 +35,7 @@ impl Default for Setting {
             live: 100_000,
             threads: 1,
             batch: 1,
+            ahead: false,
             rate: None,
         }
     }

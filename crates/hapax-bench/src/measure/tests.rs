@@ -55,6 +55,7 @@ fn an_exact_strategy_has_no_wrong_answer_however_it_is_called() {
     let settings = [
         setting(),
         Setting { batch: 64, ..setting() },
+        Setting { ahead: true, threads: 2, ..setting() },
         Setting { batch: 1_000, threads: 2, ..setting() },
         Setting { threads: 3, ..setting() },
         Setting { threads: 2, rate: Some(1e6), batch: 32, ..setting() },
@@ -84,9 +85,9 @@ fn who_may_remember_for_longer_is_not_judged_by_what_comes_again_later() {
 
 #[test]
 fn wrong_answers_are_counted_by_what_they_are() {
-    for threads in [1, 2] {
+    for (threads, ahead) in [(1, false), (1, true), (2, false)] {
         // Which checks are two threads' hundredth ones is chance: so many that a share is one.
-        let seen = run::<100>(&Setting { threads, live: 20_000, ..setting() }).unwrap();
+        let seen = run::<100>(&Setting { threads, ahead, live: 20_000, ..setting() }).unwrap();
         let Answers { fresh, invented, duplicates, missed, .. } = seen.answers;
         println!("{:?}", seen.answers);
         let of = |share: u64, whole: u64| share as f64 / whole as f64;
@@ -154,6 +155,8 @@ fn what_goes_wrong_is_said() {
     assert_eq!(panicked, "it panicked: too many checks");
     assert!(said(run::<0>(&Setting { ids: IdKind::UuidText, ..setting() })).contains("Uuid"));
     assert!(said(run::<0>(&Setting { batch: 0, ..setting() })).contains("batch"));
+    assert!(said(run::<0>(&Setting { batch: 2, ahead: true, ..setting() })).contains("read ahead"));
+    assert!(said(run::<0>(&Setting { rate: Some(1.0), ahead: true, ..setting() })).contains("read ahead"));
     assert!(said(run::<0>(&Setting { rate: Some(-1.0), ..setting() })).contains("-1"));
     assert!(said(run::<0>(&Setting { live: 1 << 45, ..setting() })).contains("GiB"));
     let case = Case { strategy: "none".into(), setting: setting(), seed: 1, effort: Effort::Quick };

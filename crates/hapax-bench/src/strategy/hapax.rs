@@ -16,6 +16,7 @@ impl<I: Id + ?Sized, const WITH_HISTORY: bool> Strategy<I> for Hapax<WITH_HISTOR
     const NAME: &'static str = if WITH_HISTORY { "hapax window+history" } else { "hapax window" };
     const SORT: Sort = Sort::Window;
     const EXPIRES: bool = !WITH_HISTORY;
+    const READS_AHEAD: bool = true;
 
     fn new(plan: &Plan) -> Result<Self, Failure> {
         let mut builder = Dedup::builder().window(plan.window).capacity(plan.live);
@@ -44,6 +45,16 @@ impl<I: Id + ?Sized, const WITH_HISTORY: bool> Strategy<I> for Hapax<WITH_HISTOR
         });
     }
 
+    #[inline(always)]
+    fn check_ahead<'a>(&self, ids: impl Iterator<Item = &'a I>, now: Timestamp, mut answered: impl FnMut(bool)) {
+        let mut ids = ids.map(|id| self.0.prepare(id.bytes()));
+        let mut next = ids.next();
+        while let Some(id) = next {
+            next = ids.next();
+            answered(self.0.check_at(id, now).is_fresh());
+        }
+    }
+
     fn allowance(_plan: &Plan) -> Allowance {
         // Invented: two equal tags in a line. Missed: ids lost before their time, few at rated
         // capacity.
@@ -63,6 +74,7 @@ impl<I: Id + ?Sized> Strategy<I> for Journaled {
     const NAME: &'static str = "hapax window+journal";
     const SORT: Sort = Sort::Durable;
     const NEEDS: Needs = Needs::Directory;
+    const READS_AHEAD: bool = true;
 
     fn new(plan: &Plan) -> Result<Self, Failure> {
         let builder = Dedup::builder().window(plan.window).capacity(plan.live);
@@ -77,6 +89,11 @@ impl<I: Id + ?Sized> Strategy<I> for Journaled {
     #[inline(always)]
     fn check_batch<'a>(&self, ids: impl Iterator<Item = &'a I>, now: Timestamp, fresh: &mut Vec<bool>) {
         Strategy::<I>::check_batch(&self.0, ids, now, fresh);
+    }
+
+    #[inline(always)]
+    fn check_ahead<'a>(&self, ids: impl Iterator<Item = &'a I>, now: Timestamp, answered: impl FnMut(bool)) {
+        Strategy::<I>::check_ahead(&self.0, ids, now, answered);
     }
 
     /// # Panics

@@ -88,6 +88,9 @@ pub trait Strategy<I: Id + ?Sized>: Send + Sync + Sized {
     /// [`Place`].
     const NEEDS: Needs = Needs::Nothing;
 
+    /// True if it can prepare an id before it is checked. If not, reading ahead is no way of its own.
+    const READS_AHEAD: bool = false;
+
     /// True if it is compared only where ids are bytes of any length.
     const ANY_LENGTH_ONLY: bool = false;
 
@@ -120,6 +123,14 @@ pub trait Strategy<I: Id + ?Sized>: Send + Sync + Sized {
     fn check_batch<'a>(&self, ids: impl Iterator<Item = &'a I>, now: Timestamp, fresh: &mut Vec<bool>) {
         fresh.clear();
         fresh.extend(ids.map(|id| self.check(id, now)));
+    }
+
+    /// Checks ids in order, and hands each answer over before the next check. If it
+    /// [reads ahead](Strategy::READS_AHEAD), each id is prepared before the one before it is
+    /// checked.
+    #[inline(always)]
+    fn check_ahead<'a>(&self, ids: impl Iterator<Item = &'a I>, now: Timestamp, mut answered: impl FnMut(bool)) {
+        ids.for_each(|id| answered(self.check(id, now)));
     }
 
     /// Does upkeep. Every thread calls it whenever it has come to a new hundredth of the window.
@@ -244,6 +255,8 @@ pub struct Listed {
     pub needs: Needs,
     /// [`Strategy::ANY_LENGTH_ONLY`].
     pub any_length_only: bool,
+    /// [`Strategy::READS_AHEAD`].
+    pub reads_ahead: bool,
     /// [`Strategy::allowance`].
     pub allowance: fn(&Plan) -> Allowance,
 }
@@ -255,6 +268,7 @@ impl Listed {
             sort: S::SORT,
             needs: S::NEEDS,
             any_length_only: S::ANY_LENGTH_ONLY,
+            reads_ahead: S::READS_AHEAD,
             allowance: S::allowance,
         }
     }

@@ -101,8 +101,8 @@ fn a_full_strategy_knows_all_its_ids_and_forgets_them() {
     each(FullAndForgotten);
 }
 
-/// Runs a strategy over a stream of every shape, with its true answers: in every other tick ids
-/// come one by one.
+/// Runs a strategy over a stream of every shape, with its true answers: ids come in batches, one by
+/// one, and read ahead, tick by tick.
 struct OverStreams<B>(IdKind, PhantomData<B>);
 
 impl<B> Clone for OverStreams<B> {
@@ -117,7 +117,7 @@ const SHAPES: [Shape; 3] = [Shape::Uniform, Shape::Zipf { exponent: 0.7 }, Shape
 
 fn setting(shape: Shape, ids: IdKind) -> Setting {
     let workload = Workload { shape, duplicates: 0.4, distance_windows: 1.0 };
-    Setting { workload, ids, live: 600, threads: 1, batch: 1, rate: None }
+    Setting { workload, ids, live: 600, threads: 1, batch: 1, ahead: false, rate: None }
 }
 
 impl<B: Ids> Visitor<B::Id> for OverStreams<B> {
@@ -133,8 +133,13 @@ impl<B: Ids> Visitor<B::Id> for OverStreams<B> {
                 strategy.advance(time(tick));
                 let places = stream.tick(tick);
                 let ids = stream.ids.range(places.clone());
-                match tick % 2 {
+                match tick % 3 {
                     0 => strategy.check_batch(ids, time(tick), &mut fresh),
+                    1 => {
+                        fresh.clear();
+                        strategy.check_ahead(ids, time(tick), |is_fresh| fresh.push(is_fresh));
+                        assert_eq!(fresh.len(), places.len(), "{}", S::NAME);
+                    }
                     _ => fresh = ids.map(|id| strategy.check(id, time(tick))).collect(),
                 }
                 for (place, &is_fresh) in places.zip(&fresh) {

@@ -1,6 +1,6 @@
 //! Plans the cases: strategies times settings.
 
-use super::options::{BenchArgs, Limit};
+use super::options::{BenchArgs, Limit, Way};
 use crate::error::CommandError;
 use hapax_bench::measure::servers::missing;
 use hapax_bench::measure::{Absent, IdKind, Row, Setting, Shape, Sort, Workload, listed_for};
@@ -21,7 +21,7 @@ pub struct Plan {
 struct Grid {
     live: Vec<usize>,
     threads: Vec<usize>,
-    batch: Vec<usize>,
+    ways: Vec<Way>,
     rates: Vec<Option<f64>>,
     /// The strategies that it is for.
     includes: fn(&Listed) -> bool,
@@ -31,7 +31,7 @@ impl Plan {
     pub fn new(args: &BenchArgs, processors: usize) -> Result<Self, CommandError> {
         let grids = grids(args, processors);
         let (workloads, kinds) = (workloads(args), or(&args.workload.ids, &[IdKind::U64]));
-        let sizes = grids.iter().map(|grid| [&grid.live, &grid.threads, &grid.batch].map(Vec::len));
+        let sizes = grids.iter().map(|grid| [grid.live.len(), grid.threads.len(), grid.ways.len()]);
         let settings: usize =
             sizes.map(|sizes| sizes.into_iter().fold(args.rate.len().max(1), usize::saturating_mul)).sum();
         not_too_many(settings.saturating_mul(workloads.len() * kinds.len()))?;
@@ -39,11 +39,17 @@ impl Plan {
         let (mut rows, mut absent): (Vec<Row>, Vec<Absent>) = (Vec::new(), wanted.collect());
         for (workload, &ids) in iproduct!(&workloads, &kinds) {
             let strategies = strategies(args, ids, &mut absent);
-            for Grid { live, threads, batch, rates, includes } in &grids {
-                for (&live, &threads, &batch, &rate) in iproduct!(live, threads, batch, rates) {
-                    let setting = Setting { workload: workload.clone(), ids, live, threads, batch, rate };
+            for Grid { live, threads, ways, rates, includes } in &grids {
+                for (&live, &threads, &way, &rate) in iproduct!(live, threads, ways, rates) {
+                    let (batch, ahead) = match way {
+                        Way::Batch(batch) => (batch, false),
+                        Way::Ahead if rate.is_some() => continue,
+                        Way::Ahead => (1, true),
+                    };
+                    let setting = Setting { workload: workload.clone(), ids, live, threads, batch, ahead, rate };
                     check(&setting)?;
-                    add_rows(&mut rows, &setting, strategies.iter().filter(|it| includes(it)));
+                    let can = |it: &&Listed| includes(it) && (it.reads_ahead || !ahead);
+                    add_rows(&mut rows, &setting, strategies.iter().filter(can));
                 }
             }
         }
@@ -68,22 +74,22 @@ fn grids(args: &BenchArgs, processors: usize) -> Vec<Grid> {
     let large: &[usize] = if args.quick { &[20_000, 100_000] } else { &[100_000, 1_000_000] };
     let all = processors.clamp(1, 8);
     let each = if all == 1 { vec![1] } else { vec![1, all] };
-    let grid = |live: &[usize], threads: &[usize], batch: &[usize], includes| Grid {
+    let grid = |live: &[usize], threads: &[usize], ways: &[Way], includes| Grid {
         live: or(&args.live, live),
         threads: or(&args.threads, threads),
-        batch: or(&args.batch, batch),
+        ways: or(&args.batch, ways),
         rates: or(&args.rate, &[Limit(None)]).into_iter().map(|limit| limit.0).collect(),
         includes,
     };
     if !args.rate.is_empty() {
-        return vec![grid(&large[..1], &[all], &[64], |_| true)];
+        return vec![grid(&large[..1], &[all], &[Way::Batch(64)], |_| true)];
     }
     // A thread that waits for an id to be due keeps a processor busy: one processor is left for
     // everything else.
-    let paced = grid(&large[..1], &[(all - 1).max(1)], &[64], |_| true);
+    let paced = grid(&large[..1], &[(all - 1).max(1)], &[Way::Batch(64)], |_| true);
     vec![
-        grid(large, &each, &[1, 1_024], |strategy| strategy.sort == Sort::Window),
-        grid(&large[1..], &[all], &[1_024], |strategy| strategy.sort != Sort::Window),
+        grid(large, &each, &[Way::Batch(1), Way::Ahead, Way::Batch(1_024)], |strategy| strategy.sort == Sort::Window),
+        grid(&large[1..], &[all], &[Way::Batch(1_024)], |strategy| strategy.sort != Sort::Window),
         Grid { rates: vec![Some(100_000.0)], ..paced },
     ]
 }
@@ -176,10 +182,10 @@ mod tests {
 
     #[test]
     fn lists_multiply() {
-        let lists = ["--live", "4000,8000", "--threads", "1,2", "--batch", "1,16,64", "--rate", "max,1000"];
+        let lists = ["--live", "4000,8000", "--threads", "1,2", "--batch", "1,16,ahead", "--rate", "max,1000"];
         let only = ["--only", "hapax window", "--ids", "u64,uuid-text", "--workload", "uniform,zipf:1.5"];
         let plan = plan(&[&lists[..], &only].concat(), 2).unwrap();
-        assert_eq!(settings(&plan).len(), 2 * 2 * 3 * 2 * 2 * 2);
+        assert_eq!(settings(&plan).len(), 2 * 2 * (3 + 2) * 2 * 2, "what comes at a rate is not read ahead");
         let names: HashSet<&str> = plan.rows.iter().map(|row| row.strategy.as_str()).collect();
         assert!(names.contains("hapax window") && !names.contains("DashMap"), "{names:?}");
         assert!(plan.rows.iter().any(|row| row.setting.workload.shape == Shape::Zipf { exponent: 1.5 }));
@@ -192,6 +198,9 @@ mod tests {
         let values = |of: fn(&Setting) -> usize| settings.iter().map(|s| of(s)).collect::<HashSet<_>>().len();
         assert!(values(|s| s.live) >= 2 && values(|s| s.threads) >= 2 && values(|s| s.batch) >= 2);
         assert!(settings.iter().any(|setting| setting.rate.is_some()));
+        let ahead: HashSet<&str> =
+            plan.rows.iter().filter(|row| row.setting.ahead).map(|row| row.strategy.as_str()).collect();
+        assert_eq!(ahead, HashSet::from(["hapax window"]), "no rival can");
         assert!(!plan.rows.iter().any(|row| row.strategy == "hapax window+history"));
         let mut seen = HashSet::new();
         assert!(plan.rows.iter().all(|row| seen.insert(format!("{} {:?}", row.strategy, row.setting))), "each once");

@@ -40,10 +40,10 @@ pub struct BenchArgs {
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = capacity, help_heading = "How it is used")]
     pub threads: Vec<usize>,
 
-    /// Ids that are handed over at once; with --rate as many as are due, up to this [default:
-    /// 1,1024; with --rate 64]
-    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = capacity, help_heading = "How it is used")]
-    pub batch: Vec<usize>,
+    /// Ids that are handed over at once; with --rate as many as are due, up to this; `ahead`: one by
+    /// one, each prepared while the one before it is checked [default: 1,ahead,1024; with --rate 64]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = way, help_heading = "How it is used")]
+    pub batch: Vec<Way>,
 
     /// Ids a second that come, whether or not somebody is ready; `max`: as fast as it goes
     /// [default: max; and once 100k in batches of up to 64]
@@ -117,6 +117,17 @@ pub struct WorkloadArgs {
     pub ids: Vec<IdKind>,
 }
 
+/// Ids that are handed over at once, or one by one and read ahead.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Way {
+    Batch(usize),
+    Ahead,
+}
+
+fn way(text: &str) -> Result<Way, String> {
+    if text == "ahead" { Ok(Way::Ahead) } else { capacity(text).map(Way::Batch) }
+}
+
 /// A number above 0, or no limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limit(pub Option<f64>);
@@ -175,6 +186,8 @@ mod tests {
     #[test]
     fn values_are_understood() {
         assert_eq!((limit("max"), limit("1_000")), (Ok(Limit(None)), Ok(Limit(Some(1_000.0)))));
+        assert_eq!((way("ahead"), way("1k")), (Ok(Way::Ahead), Ok(Way::Batch(1_000))));
+        assert!(way("behind").is_err());
         assert_eq!(limit("20k"), Ok(Limit(Some(20_000.0))));
         assert!(["0", "-1", "nan", "inf", "x", ""].iter().all(|text| limit(text).is_err()));
         assert_eq!((share("0.5"), share("0")), (Ok(0.5), Ok(0.0)));

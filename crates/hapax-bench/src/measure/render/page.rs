@@ -34,7 +34,8 @@ impl Page {
         let processors = plural(machine.processors, "processor", "processors");
         let date = words::date(report.began_unix_seconds);
         let absent = report.absent.iter().map(|absent| (absent.strategy.clone(), absent.reason.clone()));
-        let explained = COLUMNS.iter().map(|(head, says, _)| (head.to_string(), says.to_string()));
+        let columns = COLUMNS.iter().map(|(head, says, _)| (*head, *says));
+        let explained = [words::WAYS].into_iter().chain(columns).map(|(head, says)| (head.into(), says.into()));
         let conditions = [("system", machine.system.clone()), ("repeat it by", report.command.clone())];
         let conditions = conditions.map(|(name, value)| (name.to_string(), value));
         Page {

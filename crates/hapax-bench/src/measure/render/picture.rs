@@ -37,9 +37,10 @@ pub fn pictures(report: &Report) -> Vec<Picture> {
                 rows.push((row.strategy.clone(), row.is_ours(), [None; 3]));
                 rows.len() - 1
             });
-            rows[i].2[usize::from(row.setting.batch > 1)] = speed;
+            let mark = if row.setting.ahead { 2 } else { usize::from(row.setting.batch > 1) };
+            rows[i].2[mark] = speed;
         }
-        let what = "Ids a second, one at a time (hollow) and in batches (filled)";
+        let what = "Ids a second, one at a time (hollow), in batches (filled), read ahead (bar)";
         let title = format!("{what}: {}", words::setting(&main.setting));
         Picture { name: "throughput", title, rows, print: number }
     });

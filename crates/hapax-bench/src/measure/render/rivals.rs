@@ -3,9 +3,9 @@
 use crate::measure::figures::{RUNS_MIN, Spread};
 use crate::measure::{Report, Row, Setting, Sort};
 
-/// Rows that differ in strategy and batch size only.
+/// Rows that differ in strategy and in the way in which ids come.
 pub struct Group<'r> {
-    /// The setting of all rows; its batch size means nothing.
+    /// The setting of all rows; its way means nothing.
     pub setting: Setting,
     /// The rows, the fastest first; where ids were due at a rate, the one with the shortest p99
     /// first.
@@ -27,7 +27,7 @@ pub struct Versus<'r> {
 pub fn groups(report: &Report) -> Vec<Group<'_>> {
     let mut groups: Vec<Group> = Vec::new();
     for row in &report.rows {
-        let setting = Setting { batch: 1, ..row.setting.clone() };
+        let setting = Setting { batch: 1, ahead: false, ..row.setting.clone() };
         match groups.iter_mut().find(|group| group.setting == setting) {
             Some(group) => group.rows.push(row),
             None => groups.push(Group { setting, rows: vec![row] }),
@@ -57,8 +57,8 @@ impl<'r> Group<'r> {
         self.rows.iter().copied().filter(move |row| row.sort == sort)
     }
 
-    /// Compares a row with a rival. A strategy measured one by one is compared with those measured
-    /// one by one, and batches with whatever is fastest.
+    /// Compares a row with a rival. A strategy measured one by one, or read ahead, is compared with
+    /// those measured one by one, and batches with whatever is fastest.
     pub fn versus(&self, row: &Row) -> Option<Versus<'r>> {
         let is_rival = |other: &&Row| !other.is_ours() && (row.setting.batch > 1 || other.setting.batch <= 1);
         let is_measured = |other: &&Row| other.nanos_per_id().is_some();

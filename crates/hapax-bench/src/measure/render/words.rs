@@ -24,23 +24,32 @@ pub fn date(unix_seconds: u64) -> String {
     time.map_or_else(|| "at no known time".into(), |time| time.strftime("%F %H:%M UTC").to_string())
 }
 
-/// Returns a row's name where rows of several batch sizes meet.
-pub fn name(row: &Row) -> String {
-    match row.setting.batch {
-        0 | 1 => row.strategy.clone(),
-        batch => format!("{}, batches of {}", row.strategy, number(batch as f64)),
-    }
-}
+/// The three ways in which ids come, and what each is.
+pub const WAYS: (&str, &str) = (
+    "one by one, read ahead, batches",
+    "an id is checked when it comes; it is prepared while the one before it is checked, which only hapax has a call \
+     for; many are handed over at once",
+);
 
-/// Describes a setting, batch size included.
-pub fn described(setting: &Setting) -> String {
+/// Returns the way in which ids come, if it is not one by one.
+fn way(setting: &Setting) -> Option<String> {
     match setting.batch {
-        0 | 1 => format!("{}, one by one", self::setting(setting)),
-        batch => format!("{}, batches of {}", self::setting(setting), number(batch as f64)),
+        0 | 1 => setting.ahead.then(|| "read ahead".into()),
+        batch => Some(format!("batches of {}", number(batch as f64))),
     }
 }
 
-/// Describes what is the same for all rows of a group: everything but the batch size.
+/// Returns a row's name where rows of several ways meet.
+pub fn name(row: &Row) -> String {
+    way(&row.setting).map_or(row.strategy.clone(), |way| format!("{}, {way}", row.strategy))
+}
+
+/// Describes a setting, the way included.
+pub fn described(setting: &Setting) -> String {
+    format!("{}, {}", self::setting(setting), way(setting).as_deref().unwrap_or("one by one"))
+}
+
+/// Describes what is the same for all rows of a group: everything but the way.
 pub fn setting(setting: &Setting) -> String {
     let Setting { workload, ids, live, threads, .. } = setting;
     let ids = match ids {
@@ -98,6 +107,7 @@ mod tests {
         let unusual = Setting { threads: 2, batch: 64, rate: Some(1e5), ..Setting::default() };
         let text = described(&unusual);
         assert!(text.contains("2 threads") && text.ends_with("100 k ids/s due, batches of 64"), "{text}");
+        assert!(described(&Setting { ahead: true, ..Setting::default() }).ends_with("a window, read ahead"));
     }
 
     #[test]

@@ -34,13 +34,16 @@ pub(super) fn streams<B: Ids>(setting: &Setting, seed: u64, ticks: usize) -> Vec
 
 /// Checks that a setting makes sense.
 pub(in crate::measure) fn check(setting: &Setting) -> Result<(), Failure> {
-    let Setting { live, threads, batch, rate, .. } = *setting;
+    let Setting { live, threads, batch, ahead, rate, .. } = *setting;
     let Workload { shape, duplicates, distance_windows } = setting.workload;
     let wrong = match shape {
         _ if !(1..=THREADS_MAX).contains(&threads) => {
             format!("{threads} threads; from 1 to {THREADS_MAX} are possible")
         }
         _ if batch == 0 => "a batch of 0 ids; it has at least one".into(),
+        _ if ahead && (batch > 1 || rate.is_some()) => {
+            format!("batches of {batch} at the rate {rate:?}, read ahead; those are one by one, as fast as they can be")
+        }
         _ if rate.is_some_and(|rate| !(rate > 0.0 && rate.is_finite())) => {
             format!("a rate of {rate:?} ids a second; it has to be above 0")
         }

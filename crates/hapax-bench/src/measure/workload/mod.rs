@@ -11,6 +11,7 @@
 //!     live: 1_000,
 //!     threads: 1,
 //!     batch: 1,
+//!     ahead: false,
 //!     rate: None,
 //! };
 //! let streams = streams::<Vec<u64>>(&setting, 17, 200)?; // two windows

@@ -16,13 +16,15 @@ pub struct At {
     pub live: usize,
     pub threads: usize,
     pub batch: usize,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ahead: bool,
     /// True if ids were due at a rate.
     pub paced: bool,
 }
 
 impl At {
     pub const fn new(live: usize, threads: usize, batch: usize) -> At {
-        At { ids: IdKind::U64, live, threads, batch, paced: false }
+        At { ids: IdKind::U64, live, threads, batch, ahead: false, paced: false }
     }
 }
 
@@ -96,6 +98,7 @@ impl Row {
             sort: row.sort,
             at: At {
                 ids: setting.ids,
+                ahead: setting.ahead,
                 paced: setting.rate.is_some(),
                 ..At::new(setting.live, setting.threads, setting.batch)
             },
@@ -129,6 +132,15 @@ impl Row {
 impl Kept {
     pub fn read() -> Kept {
         serde_json::from_str(&std::fs::read_to_string(file()).unwrap()).unwrap()
+    }
+
+    /// Returns what is kept, with rows that are made of others, for tests of tables.
+    pub fn with(made: impl Fn(&serde_json::Value) -> Option<serde_json::Value>) -> Kept {
+        let mut kept: serde_json::Value = serde_json::from_slice(&std::fs::read(file()).unwrap()).unwrap();
+        let rows = kept["rows"].as_array_mut().expect("they are a list");
+        let more: Vec<_> = rows.iter().filter_map(made).collect();
+        rows.splice(..0, more);
+        serde_json::from_value(kept).unwrap()
     }
 
     /// Takes the reports that were measured anew in the place of those that are kept.
@@ -222,9 +234,15 @@ impl Kept {
         names
     }
 
+    /// Returns true if ids were read ahead there.
+    pub fn has_ahead(&self, report: &str) -> bool {
+        self.rows.iter().any(|row| row.report == report && row.at.ahead)
+    }
+
     /// Returns the fastest window that isn't ours. A caller with a batch may hand it over one by
-    /// one.
+    /// one, and so does who would read ahead.
     pub fn rival<'k>(&'k self, report: &'k str, at: At) -> &'k Row {
+        let at = At { ahead: false, ..at };
         let settings = if at.batch == 1 { vec![at] } else { vec![at, At { batch: 1, ..at }] };
         let rows = settings.into_iter().flat_map(|at| self.rows(report, at));
         let rivals = rows.filter(|row| row.sort == Sort::Window && !row.is_ours());

@@ -81,6 +81,23 @@ fn documents_quote_what_was_measured() {
 }
 
 #[test]
+fn what_is_read_ahead_has_rows_of_its_own() {
+    let kept = Kept::with(|row| {
+        let is_ours = row["strategy"].as_str().is_some_and(|name| name.starts_with("hapax window"));
+        (is_ours && row["report"] == "report" && row["batch"] == 1).then(|| {
+            let mut ahead = row.clone();
+            (ahead["ahead"], ahead["rounds"]) = (true.into(), vec![77.0; 3].into());
+            ahead
+        })
+    });
+    let passage = |name| tables::table(&kept, name).unwrap();
+    assert!(passage("readme").contains("| ns an id, read ahead | 120 | – | 40,100 | 77 |"), "{}", passage("readme"));
+    let against = passage("against the fastest rival");
+    assert!(against.contains("| 1 M live, 1 thread, read ahead | `Mutex<HashMap>`, 4 purges: 120 | 77 |"), "{against}");
+    assert!(passage("conditions").contains("prepared while"), "{}", passage("conditions"));
+}
+
+#[test]
 fn a_wrong_figure_is_noticed() {
     let passage = |name: &str, _: &str| (name == "speed").then(|| "19 ns".to_string());
     let right = "Fast:\n\n<!-- measured: speed -->\n19 ns\n<!-- /measured -->\n\nindeed.\n";

@@ -5,6 +5,10 @@ use hapax_bench::measure::{IdKind, Report, Sort};
 
 const BATCH: usize = 1_024;
 
+/// The way between one by one and batches.
+const AHEAD: &str = "Read ahead, each id is prepared while the one before it is checked; rivals have no such call, so \
+                     theirs is one by one. ";
+
 /// Returns the table of a name.
 pub fn table(kept: &Kept, name: &str) -> Option<String> {
     let settings = [At::new(1_000_000, 1, 1), At::new(1_000_000, 2, 1), At::new(100_000, 1, 1)];
@@ -33,8 +37,12 @@ pub fn table(kept: &Kept, name: &str) -> Option<String> {
 /// The comparison on the README's first screen.
 fn readme(kept: &Kept) -> String {
     let better = |strategy: &str, at, of: fn(&Row) -> Option<f64>| kept.better("report", strategy, at, of);
-    let million = |strategy: &str, threads: usize, batch: usize| {
-        or_dash(better(strategy, At::new(1_000_000, threads, batch), |row| Some(row.nanos())))
+    let at = |threads, batch| At::new(1_000_000, threads, batch);
+    let nanos = |strategy: &str, at| better(strategy, at, |row| Some(row.nanos()));
+    let million = |strategy: &str, threads, batch| or_dash(nanos(strategy, at(threads, batch)));
+    let ahead = |strategy: &str| {
+        let ahead = nanos(strategy, At { ahead: true, ..at(1, 1) });
+        or_dash(ahead.or_else(|| nanos(strategy, at(1, 1)))) // a rival has no call for it
     };
     let memory = |strategy: &str| or_dash(kept.memory("report", strategy, 1_000_000));
     let paced = At { paced: true, ..At::new(100_000, 1, 64) };
@@ -62,6 +70,10 @@ fn readme(kept: &Kept) -> String {
         ["several processes", "no", "no", "yes", "over Redis, PostgreSQL, DynamoDB; SQLite on one machine"],
         ["values", "yes", "yes", "yes", "no, but for results of claims over a store"],
     ];
+    let mut figures = figures.to_vec();
+    if kept.has_ahead("report") {
+        figures.insert(1, measured("ns an id, read ahead", &ahead, million(single, 2, BATCH)));
+    }
     let rows = figures.into_iter().chain(words.map(|row| row.map(String::from)));
     let head = ["", "`Mutex<HashMap>`, purged", "moka, time to live", "Redis `SET NX`", "hapax"];
     let note = format!(
@@ -77,10 +89,11 @@ fn readme(kept: &Kept) -> String {
 fn conditions(kept: &Kept) -> String {
     let (machine, system) = kept.origin("report");
     paragraph(&format!(
-        "Nanoseconds an id in batches of up to 1,024 (and one by one). Ids are integers, and one in ten is a \
+        "Nanoseconds an id in batches of up to 1,024 (and one by one). {}Ids are integers, and one in ten is a \
          redelivery. All strategies get the same stream, and their answers are checked. Medians of three runs in \
          turns, each in a process of its own, all on huge pages ({system}), on {machine}. Ratios carry over better than \
          nanoseconds. Of a map that is purged once a window and four times, each figure is the better one.{}",
+        if kept.has_ahead("report") { AHEAD } else { "" },
         by_own_clock(kept)
     ))
 }
@@ -157,8 +170,9 @@ fn all(kept: &Kept, report: &str, settings: &[At]) -> String {
 fn against_rivals(kept: &Kept, report: &str) -> String {
     let mut rows = Vec::new();
     for (live, threads) in [(100_000, 1), (100_000, 2), (1_000_000, 1), (1_000_000, 2)] {
-        for (batch, how) in [(BATCH, "batches"), (1, "one by one")] {
-            let at = At::new(live, threads, batch);
+        let ways = [(BATCH, false, "batches"), (1, true, "read ahead"), (1, false, "one by one")];
+        for (batch, ahead, how) in ways.into_iter().filter(|way| !way.1 || kept.has_ahead(report)) {
+            let at = At { ahead, ..At::new(live, threads, batch) };
             let rival = kept.rival(report, at);
             let ours = |strategy: &str| kept.of(report, strategy, at)[0];
             rows.push(vec![
