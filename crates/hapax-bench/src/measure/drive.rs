@@ -5,6 +5,7 @@ use super::answers::Unexpected;
 use super::pace::Pace;
 use super::phases::{Phase, Phases};
 use super::schedule::{Delays, Schedule};
+use super::work::Work;
 use super::workload::{Ids, Stream, time};
 use crate::strategy::Strategy;
 use std::ops::Range;
@@ -40,8 +41,10 @@ pub(super) struct Leg {
     pub tick: usize,
     pub begun: Instant,
     pub ended: Instant,
-    /// The time without what passed between ticks, if those came by a clock.
+    /// The time without what passed between ticks, if those came by a clock, and without work.
     pub busy: Option<Duration>,
+    /// The time of the work between checks.
+    pub work: Duration,
     pub delays: Option<Delays>,
 }
 
@@ -103,19 +106,32 @@ impl<'a, B: Ids, S: Strategy<B::Id>> Course<'a, B, S> {
     }
 
     /// Runs a phase as fast as the strategy can; if it has a clock of its own, each tick when it is
-    /// due by that.
+    /// due by that. If there is work, it is done once more after each tick, without checks.
     fn run_phase(&self, thread: usize, stream: &Stream<B>, from: usize, phase: Phase) -> Leg {
         let (mut unexpected, mut fresh) = (Unexpected::default(), Vec::with_capacity(self.setting.batch));
-        let (begun, mut busy) = (Instant::now(), Duration::ZERO);
+        let mut work = (self.setting.work > 0).then(|| Work::new(self.setting.work));
+        let (begun, mut busy, mut alone) = (Instant::now(), Duration::ZERO, Duration::ZERO);
+        let mut due = begun;
         let mut tick = from;
         while tick < from + phase.ticks_max {
             if let Some(tick_time) = self.tick_time {
-                let due = begun + tick_time * (tick - from) as u32;
                 std::thread::sleep(due.saturating_duration_since(Instant::now()));
+                // Those after a late one catch up by some ticks only: with more, more than are live
+                // would come in a window.
+                let behind_max = tick_time * CATCH_UP_TICKS;
+                due = due.max(Instant::now() - behind_max) + tick_time;
             }
             let tick_begun = Instant::now();
-            self.run_tick(stream, tick, &mut unexpected, &mut fresh);
+            match &mut work {
+                None => self.run_tick(stream, tick, &mut unexpected, &mut fresh, || ()),
+                Some(work) => self.run_tick(stream, tick, &mut unexpected, &mut fresh, || work.decode()),
+            }
             busy += tick_begun.elapsed();
+            if let Some(work) = &mut work {
+                let alone_begun = Instant::now();
+                stream.tick(tick).for_each(|_| work.decode());
+                alone += alone_begun.elapsed();
+            }
             tick += 1;
             let ticks = tick - from;
             let may_end = ticks >= phase.ticks_min && ticks.is_multiple_of(phase.step);
@@ -125,12 +141,19 @@ impl<'a, B: Ids, S: Strategy<B::Id>> Course<'a, B, S> {
             self.pace.keep(thread, tick);
         }
         let (places, ended) = (stream.ticks(from..tick), Instant::now());
-        let busy = self.tick_time.map(|_| busy);
-        Leg { unexpected, places, tick, begun, ended, busy, delays: None }
+        let busy = (work.is_some() || self.tick_time.is_some()).then(|| busy.saturating_sub(alone));
+        Leg { unexpected, places, tick, begun, ended, busy, work: alone, delays: None }
     }
 
     #[inline(never)]
-    fn run_tick(&self, stream: &Stream<B>, tick: usize, unexpected: &mut Unexpected, fresh: &mut Vec<bool>) {
+    fn run_tick(
+        &self,
+        stream: &Stream<B>,
+        tick: usize,
+        unexpected: &mut Unexpected,
+        fresh: &mut Vec<bool>,
+        mut work: impl FnMut(),
+    ) {
         let (now, places) = (time(tick), stream.tick(tick));
         self.strategy.advance(now);
         if self.setting.batch == 1 {
@@ -139,6 +162,7 @@ impl<'a, B: Ids, S: Strategy<B::Id>> Course<'a, B, S> {
             let answered = |answer| {
                 let (place, &truth) = truths.next().expect("one answer for each id");
                 unexpected.compare(place, truth, answer);
+                work();
             };
             if self.setting.ahead {
                 self.strategy.check_ahead(ids, now, answered);
@@ -214,9 +238,13 @@ impl<'a, B: Ids, S: Strategy<B::Id>> Course<'a, B, S> {
         }
         (delays.answered, delays.elapsed) = (done as u64, ended - start);
         let places = all.start..all.start + done;
-        Leg { unexpected, places, tick: tick + 1, begun, ended, busy: None, delays: Some(delays) }
+        let work = Duration::ZERO;
+        Leg { unexpected, places, tick: tick + 1, begun, ended, busy: None, work, delays: Some(delays) }
     }
 }
+
+/// The most ticks that are made good after one that came late by a clock.
+const CATCH_UP_TICKS: u32 = 5;
 
 /// The extra time for answers: as long again as the ids are due, plus this.
 const GRACE: Duration = Duration::from_millis(500);

@@ -97,6 +97,11 @@ impl Row {
         self.spread(|run| per(run.nanos as f64, run.checks))
     }
 
+    /// Returns the time of the work between two checks, if there is work.
+    pub(super) fn work_nanos_per_id(&self) -> Option<Spread> {
+        self.spread(|run| if self.setting.work == 0 { None } else { per(run.work_nanos as f64, run.checks) })
+    }
+
     /// Returns the processor time for each id; none where the system does not tell.
     pub(super) fn cpu_nanos_per_id(&self) -> Option<Spread> {
         self.spread(|run| if run.cpu_nanos == 0 { None } else { per(run.cpu_nanos as f64, run.checks) })
@@ -113,10 +118,11 @@ impl Row {
     }
 
     /// Returns the memory of the process in a run. None where the system does not tell, if it is
-    /// too little to be told by difference, and if ids were due at a rate, since counting their
-    /// latencies takes memory, too.
+    /// too little to be told by difference, and if ids were due at a rate or there was work, since
+    /// counting latencies takes memory, too, and so do messages.
     pub(super) fn bytes(&self, run: &Measurement) -> Option<u64> {
-        (run.bytes >= BYTES_TOLD_MIN && self.setting.rate.is_none()).then_some(run.bytes)
+        let is_told = run.bytes >= BYTES_TOLD_MIN && self.setting.rate.is_none() && self.setting.work == 0;
+        is_told.then_some(run.bytes)
     }
 
     pub(super) fn bytes_per_id(&self) -> Option<Spread> {

@@ -52,6 +52,7 @@ mod setting;
 #[cfg(test)]
 mod tests;
 mod with_others;
+mod work;
 pub mod workload;
 
 pub use crate::strategy::{Absent, Sort};
@@ -59,5 +60,5 @@ pub use case::{Case, listed_for};
 pub use phases::Effort;
 pub use report::{Answers, Latency, Machine, Measurement, Report, Row};
 pub use run::measure;
-pub use setting::{IdKind, Setting, Shape, Workload};
+pub use setting::{HUGE_PAGES, IdKind, Setting, Shape, Workload};
 pub use with_others::measure_with_others;

@@ -77,8 +77,8 @@ pub struct Measurement {
     /// Wall time, from the first thread's start to the last one's end.
     pub nanos: u64,
     /// Processor time of this process in that time, all threads together; 0 where the system does
-    /// not tell, and if ids were due at a rate, since waiting for the next one takes processor
-    /// time, too.
+    /// not tell, if ids were due at a rate, since waiting for the next one takes processor time,
+    /// too, and if there was work.
     pub cpu_nanos: u64,
     /// Processor time of the server that it asks, if there is one.
     pub server_cpu_nanos: Option<u64>,
@@ -94,6 +94,9 @@ pub struct Measurement {
     pub answers: Answers,
     /// The latencies, if ids were due at a rate.
     pub latency: Option<Latency>,
+    /// Time of the work between checks, which `nanos` leaves out.
+    #[serde(default)]
+    pub work_nanos: u64,
 }
 
 /// Answers, by the truth, in the timed checks and in those that were asked for afterwards.

@@ -8,7 +8,7 @@ use super::phases::{Effort, Phases};
 use super::schedule::latency;
 use super::servers::{Usage, provide};
 use super::workload::{self, Certain, Ids, Stream, WINDOW_TICKS, streams, time};
-use super::{Answers, Measurement, Setting, Sort};
+use super::{Answers, HUGE_PAGES, Measurement, Setting, Sort};
 use crate::strategy::{Failure, Strategy};
 use hapax_store::unwind::said;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -37,6 +37,9 @@ pub fn measure<B: Ids, S: Strategy<B::Id>>(
     effort: Effort,
 ) -> Result<Measurement, Failure> {
     workload::check(setting)?;
+    if setting.huge_pages && !std::env::var("GLIBC_TUNABLES").is_ok_and(|tunables| tunables.contains(HUGE_PAGES)) {
+        return Err(format!("a process gets huge pages if it is started with GLIBC_TUNABLES={HUGE_PAGES}").into());
+    }
     catch_unwind(AssertUnwindSafe(|| {
         let phases = Phases::of(setting, S::SORT, effort);
         pass::<B, S>(setting, phases, &streams(setting, seed, phases.ticks())?)
@@ -72,7 +75,11 @@ fn pass<B: Ids, S: Strategy<B::Id>>(
     let (legs, before, after) = Course::new(&strategy, streams, setting, phases, tick_time).run(read);
     let noted: u64 = legs.iter().map(|leg| leg.unexpected.bytes()).sum();
     let bytes = resident_bytes().saturating_sub(bytes_before + noted);
-    let cpu = if setting.rate.is_some() { Duration::ZERO } else { after.cpu.saturating_sub(before.cpu_after) };
+    let cpu = if setting.rate.is_some() || setting.work > 0 {
+        Duration::ZERO
+    } else {
+        after.cpu.saturating_sub(before.cpu_after)
+    };
     let server_cpu = after.usage.cpu.zip(before.usage.cpu).map(|(after, before)| after.saturating_sub(before));
     let mut seen = Measurement {
         checks: legs.iter().map(|leg| leg.places.len() as u64).sum(),
@@ -84,6 +91,7 @@ fn pass<B: Ids, S: Strategy<B::Id>>(
         held: strategy.held().unwrap_or_else(|| held::<B>(setting, streams, &legs)),
         answers: Answers::default(),
         latency: None,
+        work_nanos: legs.iter().map(|leg| nanos(leg.work)).sum::<u64>() / legs.len().max(1) as u64,
     };
     if S::OWN_CLOCK {
         own_clock::held_about(seen.held, own_clock::live(streams, &legs))?;
@@ -107,7 +115,7 @@ fn pass<B: Ids, S: Strategy<B::Id>>(
 }
 
 /// Returns the time that all threads together have taken: from the first one's start to the last
-/// one's end, or, if ticks came by a clock, what a thread was busy for in the mean.
+/// one's end; or, if ticks came by a clock or there was work, the mean of what each was busy for.
 fn time_of(legs: &[Leg]) -> Duration {
     let begun = legs.iter().map(|leg| leg.begun).min();
     let ended = legs.iter().map(|leg| leg.ended).max();

@@ -23,7 +23,19 @@ pub struct Setting {
     /// Ids a second that are due, of all threads together; if none, each thread goes as fast as it
     /// can.
     pub rate: Option<f64>,
+    /// Bytes of a message that is decoded between two checks; 0 means that one check follows the
+    /// other. Time is then what a check adds to the loop without it.
+    #[serde(default)]
+    pub work: usize,
+    /// True if all memory is on huge pages, where the system has them: the process was started with
+    /// [`HUGE_PAGES`]. If not, memory is as it comes, by the default allocator and its defaults.
+    #[serde(default)]
+    pub huge_pages: bool,
 }
+
+/// The tunable (in `GLIBC_TUNABLES`) by which glibc's malloc, 2.35 or later, asks for huge pages, as
+/// hapax does for its tables by itself: what is far larger than the TLB maps is faster on them.
+pub const HUGE_PAGES: &str = "glibc.malloc.hugetlb=1";
 
 /// A hundred thousand live integers, one of ten a duplicate from the last tenth of the window,
 /// checked one by one by one thread.
@@ -37,6 +49,8 @@ impl Default for Setting {
             batch: 1,
             ahead: false,
             rate: None,
+            work: 0,
+            huge_pages: false,
         }
     }
 }

@@ -56,6 +56,8 @@ fn an_exact_strategy_has_no_wrong_answer_however_it_is_called() {
         setting(),
         Setting { batch: 64, ..setting() },
         Setting { ahead: true, threads: 2, ..setting() },
+        Setting { work: 200, ..setting() },
+        Setting { work: 200, ahead: true, threads: 2, ..setting() },
         Setting { batch: 1_000, threads: 2, ..setting() },
         Setting { threads: 3, ..setting() },
         Setting { threads: 2, rate: Some(1e6), batch: 32, ..setting() },
@@ -69,6 +71,7 @@ fn an_exact_strategy_has_no_wrong_answer_however_it_is_called() {
         assert!(share > setting.workload.duplicates * 0.8, "{setting:?}: {share}");
         assert!(seen.checks > 0 && seen.nanos > 0, "{seen:?}");
         assert_eq!(seen.latency.is_some(), setting.rate.is_some());
+        assert_eq!(seen.work_nanos > seen.checks, setting.work > 0, "decoding takes longer than a ns: {seen:?}");
         // Ids at a rate end when their time is over, wherever that is.
         assert!(setting.rate.is_some() || (seen.checks >= 2_000 && seen.held == 2_000), "{seen:?}");
     }
@@ -85,9 +88,9 @@ fn who_may_remember_for_longer_is_not_judged_by_what_comes_again_later() {
 
 #[test]
 fn wrong_answers_are_counted_by_what_they_are() {
-    for (threads, ahead) in [(1, false), (1, true), (2, false)] {
+    for (threads, ahead, work) in [(1, false, 0), (1, true, 0), (1, true, 20), (2, false, 0)] {
         // Which checks are two threads' hundredth ones is chance: so many that a share is one.
-        let seen = run::<100>(&Setting { threads, ahead, live: 20_000, ..setting() }).unwrap();
+        let seen = run::<100>(&Setting { threads, ahead, work, live: 20_000, ..setting() }).unwrap();
         let Answers { fresh, invented, duplicates, missed, .. } = seen.answers;
         println!("{:?}", seen.answers);
         let of = |share: u64, whole: u64| share as f64 / whole as f64;
@@ -157,6 +160,9 @@ fn what_goes_wrong_is_said() {
     assert!(said(run::<0>(&Setting { batch: 0, ..setting() })).contains("batch"));
     assert!(said(run::<0>(&Setting { batch: 2, ahead: true, ..setting() })).contains("read ahead"));
     assert!(said(run::<0>(&Setting { rate: Some(1.0), ahead: true, ..setting() })).contains("read ahead"));
+    assert!(said(run::<0>(&Setting { batch: 2, work: 1, ..setting() })).contains("with work"));
+    assert!(said(run::<0>(&Setting { work: 1 << 30, ..setting() })).contains("at most"));
+    assert!(said(run::<0>(&Setting { huge_pages: true, ..setting() })).contains("GLIBC_TUNABLES"));
     assert!(said(run::<0>(&Setting { rate: Some(-1.0), ..setting() })).contains("-1"));
     assert!(said(run::<0>(&Setting { live: 1 << 45, ..setting() })).contains("GiB"));
     let case = Case { strategy: "none".into(), setting: setting(), seed: 1, effort: Effort::Quick };

@@ -117,7 +117,7 @@ const SHAPES: [Shape; 3] = [Shape::Uniform, Shape::Zipf { exponent: 0.7 }, Shape
 
 fn setting(shape: Shape, ids: IdKind) -> Setting {
     let workload = Workload { shape, duplicates: 0.4, distance_windows: 1.0 };
-    Setting { workload, ids, live: 600, threads: 1, batch: 1, ahead: false, rate: None }
+    Setting { workload, ids, live: 600, ..Setting::default() }
 }
 
 impl<B: Ids> Visitor<B::Id> for OverStreams<B> {

@@ -1,6 +1,6 @@
 //! Plans the cases: strategies times settings.
 
-use super::options::{BenchArgs, Limit, Way};
+use super::options::{BenchArgs, Limit, Pages, Way};
 use crate::error::CommandError;
 use hapax_bench::measure::servers::missing;
 use hapax_bench::measure::{Absent, IdKind, Row, Setting, Shape, Sort, Workload, listed_for};
@@ -31,13 +31,14 @@ impl Plan {
     pub fn new(args: &BenchArgs, processors: usize) -> Result<Self, CommandError> {
         let grids = grids(args, processors);
         let (workloads, kinds) = (workloads(args), or(&args.workload.ids, &[IdKind::U64]));
+        let (pages, works) = (or(&args.pages, &[Pages::Default]), or(&args.work, &[0]));
         let sizes = grids.iter().map(|grid| [grid.live.len(), grid.threads.len(), grid.ways.len()]);
         let settings: usize =
             sizes.map(|sizes| sizes.into_iter().fold(args.rate.len().max(1), usize::saturating_mul)).sum();
-        not_too_many(settings.saturating_mul(workloads.len() * kinds.len()))?;
+        not_too_many(settings.saturating_mul(workloads.len() * kinds.len() * pages.len() * works.len()))?;
         let wanted = not_built().into_iter().filter(|absent| is_wanted(args, &absent.strategy));
         let (mut rows, mut absent): (Vec<Row>, Vec<Absent>) = (Vec::new(), wanted.collect());
-        for (workload, &ids) in iproduct!(&workloads, &kinds) {
+        for (workload, &ids, &pages, &work) in iproduct!(&workloads, &kinds, &pages, &works) {
             let strategies = strategies(args, ids, &mut absent);
             for Grid { live, threads, ways, rates, includes } in &grids {
                 for (&live, &threads, &way, &rate) in iproduct!(live, threads, ways, rates) {
@@ -46,7 +47,11 @@ impl Plan {
                         Way::Ahead if rate.is_some() => continue,
                         Way::Ahead => (1, true),
                     };
-                    let setting = Setting { workload: workload.clone(), ids, live, threads, batch, ahead, rate };
+                    if work > 0 && (batch > 1 || rate.is_some()) {
+                        continue;
+                    }
+                    let (workload, huge_pages) = (workload.clone(), pages == Pages::Huge);
+                    let setting = Setting { workload, ids, live, threads, batch, ahead, rate, work, huge_pages };
                     check(&setting)?;
                     let can = |it: &&Listed| includes(it) && (it.reads_ahead || !ahead);
                     add_rows(&mut rows, &setting, strategies.iter().filter(can));
@@ -184,8 +189,10 @@ mod tests {
     fn lists_multiply() {
         let lists = ["--live", "4000,8000", "--threads", "1,2", "--batch", "1,16,ahead", "--rate", "max,1000"];
         let only = ["--only", "hapax window", "--ids", "u64,uuid-text", "--workload", "uniform,zipf:1.5"];
-        let plan = plan(&[&lists[..], &only].concat(), 2).unwrap();
-        assert_eq!(settings(&plan).len(), 2 * 2 * (3 + 2) * 2 * 2, "what comes at a rate is not read ahead");
+        let more = ["--pages", "default,huge", "--work", "0,500"];
+        let plan = plan(&[&lists[..], &only, &more].concat(), 2).unwrap();
+        // What comes at a rate is not read ahead; work is between ids that come one by one.
+        assert_eq!(settings(&plan).len(), 2 * 2 * ((3 + 2) + 2) * 2 * 2 * 2);
         let names: HashSet<&str> = plan.rows.iter().map(|row| row.strategy.as_str()).collect();
         assert!(names.contains("hapax window") && !names.contains("DashMap"), "{names:?}");
         assert!(plan.rows.iter().any(|row| row.setting.workload.shape == Shape::Zipf { exponent: 1.5 }));
@@ -201,6 +208,7 @@ mod tests {
         let ahead: HashSet<&str> =
             plan.rows.iter().filter(|row| row.setting.ahead).map(|row| row.strategy.as_str()).collect();
         assert_eq!(ahead, HashSet::from(["hapax window"]), "no rival can");
+        assert!(!settings.iter().any(|setting| setting.huge_pages), "as it comes");
         assert!(!plan.rows.iter().any(|row| row.strategy == "hapax window+history"));
         let mut seen = HashSet::new();
         assert!(plan.rows.iter().all(|row| seen.insert(format!("{} {:?}", row.strategy, row.setting))), "each once");

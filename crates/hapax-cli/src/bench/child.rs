@@ -3,7 +3,7 @@
 
 use super::Surroundings;
 use crate::error::CommandError;
-use hapax_bench::measure::{Case, Measurement};
+use hapax_bench::measure::{Case, HUGE_PAGES, Measurement};
 use std::fs::File;
 use std::io::{BufRead, Read, Seek, Write};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -17,10 +17,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(4);
 
 /// The most that is kept of a process's output.
 const SAID_BYTES_MAX: u64 = 1 << 20;
-
-/// The tunable by which glibc's malloc (2.35 or later) asks for huge pages, as hapax does: a table
-/// far larger than what the TLB maps is much faster on them.
-const TUNABLE: &str = "glibc.malloc.hugetlb=1";
 
 /// The reason why there is no measurement.
 #[derive(Debug)]
@@ -40,8 +36,11 @@ impl From<std::io::Error> for Ended {
 pub fn measure(case: &Case, surroundings: &Surroundings) -> Result<Measurement, Ended> {
     let directory = surroundings.directory.path();
     let mut command = Command::new(std::env::current_exe()?);
-    let tunables = std::env::var("GLIBC_TUNABLES").map_or(TUNABLE.into(), |users| format!("{users}:{TUNABLE}"));
-    command.args(["bench", "--case"]).env("TMPDIR", directory).env("GLIBC_TUNABLES", tunables);
+    command.args(["bench", "--case"]).env("TMPDIR", directory);
+    if case.setting.huge_pages {
+        let users = std::env::var("GLIBC_TUNABLES").map_or(String::new(), |users| format!("{users}:"));
+        command.env("GLIBC_TUNABLES", users + HUGE_PAGES);
+    }
     // This process decides what happens at an interrupt from the terminal, and ends the group: the
     // process, and a server that it has started.
     #[cfg(unix)]

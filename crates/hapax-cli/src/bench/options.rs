@@ -50,6 +50,16 @@ pub struct BenchArgs {
     #[arg(long, value_name = "IDS,…", value_delimiter = ',', value_parser = limit, help_heading = "How it is used")]
     pub rate: Vec<Limit>,
 
+    /// Bytes of a message that is decoded between two checks, one by one or read ahead; then time is
+    /// what a check adds [default: 0]
+    #[arg(long, value_name = "BYTES,…", value_delimiter = ',', value_parser = capacity, help_heading = "How it is used")]
+    pub work: Vec<usize>,
+
+    /// The pages of all memory: `default`, as they come; `huge`: the allocator is told to ask for
+    /// huge ones, as hapax does by itself [default: default]
+    #[arg(long, value_name = "PAGES,…", value_delimiter = ',', value_parser = pages, help_heading = "How it is used")]
+    pub pages: Vec<Pages>,
+
     /// Runs of each case [default: 3; with --quick 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000),
           help_heading = "What is measured")]
@@ -128,6 +138,21 @@ fn way(text: &str) -> Result<Way, String> {
     if text == "ahead" { Ok(Way::Ahead) } else { capacity(text).map(Way::Batch) }
 }
 
+/// The pages of memory.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Pages {
+    Default,
+    Huge,
+}
+
+fn pages(text: &str) -> Result<Pages, String> {
+    match text {
+        "default" => Ok(Pages::Default),
+        "huge" => Ok(Pages::Huge),
+        _ => Err("it is neither default nor huge".to_string()),
+    }
+}
+
 /// A number above 0, or no limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limit(pub Option<f64>);
@@ -187,7 +212,8 @@ mod tests {
     fn values_are_understood() {
         assert_eq!((limit("max"), limit("1_000")), (Ok(Limit(None)), Ok(Limit(Some(1_000.0)))));
         assert_eq!((way("ahead"), way("1k")), (Ok(Way::Ahead), Ok(Way::Batch(1_000))));
-        assert!(way("behind").is_err());
+        assert!(way("behind").is_err() && pages("small").is_err());
+        assert_eq!((pages("default"), pages("huge")), (Ok(Pages::Default), Ok(Pages::Huge)));
         assert_eq!(limit("20k"), Ok(Limit(Some(20_000.0))));
         assert!(["0", "-1", "nan", "inf", "x", ""].iter().all(|text| limit(text).is_err()));
         assert_eq!((share("0.5"), share("0")), (Ok(0.5), Ok(0.0)));

@@ -52,7 +52,7 @@ impl Page {
 /// A column: its head, what that means, and its cell.
 type Column = (&'static str, &'static str, fn(&Group, &Row) -> String);
 
-const COLUMNS: [Column; 13] = [
+const COLUMNS: [Column; 14] = [
     ("ns/id", "wall time by checks: the median of the runs, and the fastest and slowest", |group, row| match () {
         _ if row.runs.is_empty() => "failed".into(),
         _ if group.setting.rate.is_some() => String::new(),
@@ -60,6 +60,9 @@ const COLUMNS: [Column; 13] = [
             let [median, lowest, highest] = [nanos.median, nanos.lowest, nanos.highest].map(number);
             if nanos.runs > 1 { format!("{median} ({lowest}–{highest})") } else { median }
         }),
+    }),
+    ("work", "time of the work between two checks, ns; ns/id is what a check adds to that", |_, row| {
+        median(row.work_nanos_per_id(), number)
     }),
     (
         "× rival",
@@ -139,7 +142,9 @@ const NEEDS: [(Sort, &str); 3] = [
 /// Says which strategy to take for which need: the fastest that gave no more wrong answers than it
 /// promises.
 fn advice(report: &Report, groups: &[Group]) -> Vec<String> {
-    let Some(main) = groups.first().filter(|main| main.setting.rate.is_none()) else { return Vec::new() };
+    let Some(main) = groups.first().filter(|main| main.setting.rate.is_none() && main.setting.work == 0) else {
+        return Vec::new();
+    };
     let is_right = |row: &&Row| {
         let own = report.rows.iter().filter(|other| other.strategy == row.strategy);
         own.map(Row::broken_promises).all(|broken| broken.is_empty())

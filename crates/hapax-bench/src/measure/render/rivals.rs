@@ -22,8 +22,8 @@ pub struct Versus<'r> {
     pub clear: Option<bool>,
 }
 
-/// Returns the groups of a report; first the one that shows most: as fast as possible, with most
-/// strategies, live ids and threads.
+/// Returns the groups of a report; first the one that shows most: as fast as possible, memory as it
+/// comes, with most strategies, live ids and threads.
 pub fn groups(report: &Report) -> Vec<Group<'_>> {
     let mut groups: Vec<Group> = Vec::new();
     for row in &report.rows {
@@ -42,9 +42,9 @@ pub fn groups(report: &Report) -> Vec<Group<'_>> {
         rows.sort_by(|a, b| key(a).total_cmp(&key(b)));
     }
     let weight = |group: &Group| {
-        let Setting { rate, live, threads, .. } = group.setting;
+        let Setting { rate, live, threads, work, huge_pages, .. } = group.setting;
         let measured = group.rows.iter().filter(|row| !row.runs.is_empty()).count();
-        (rate.is_none(), measured, live, threads)
+        (rate.is_none() && work == 0, !huge_pages, measured, live, threads)
     };
     if let Some(main) = (0..groups.len()).rev().max_by_key(|&i| weight(&groups[i])) {
         groups[..=main].rotate_right(1);

@@ -51,7 +51,7 @@ pub fn described(setting: &Setting) -> String {
 
 /// Describes what is the same for all rows of a group: everything but the way.
 pub fn setting(setting: &Setting) -> String {
-    let Setting { workload, ids, live, threads, .. } = setting;
+    let Setting { workload, ids, live, threads, work, huge_pages, .. } = setting;
     let ids = match ids {
         IdKind::U64 => "u64",
         IdKind::UuidText => "UUIDs as text",
@@ -68,6 +68,12 @@ pub fn setting(setting: &Setting) -> String {
     let mut words = format!("{} live ids ({ids}), {threads}, {stream}", number(*live as f64));
     if let Some(rate) = setting.rate {
         words += &format!(", {} ids/s due", number(rate));
+    }
+    if *work > 0 {
+        words += &format!(", a message of {} bytes decoded between checks", number(*work as f64));
+    }
+    if *huge_pages {
+        words += ", all on huge pages";
     }
     words
 }
@@ -104,9 +110,12 @@ mod tests {
     fn a_setting_is_described_with_all_that_is_unusual() {
         let plain = "100 k live ids (u64), 1 thread, uniform, 10 % redelivered within 10 % of a window";
         assert_eq!(described(&Setting::default()), format!("{plain}, one by one"));
-        let unusual = Setting { threads: 2, batch: 64, rate: Some(1e5), ..Setting::default() };
+        let unusual = Setting { threads: 2, batch: 64, rate: Some(1e5), huge_pages: true, ..Setting::default() };
         let text = described(&unusual);
-        assert!(text.contains("2 threads") && text.ends_with("100 k ids/s due, batches of 64"), "{text}");
+        let end = "100 k ids/s due, all on huge pages, batches of 64";
+        assert!(text.contains("2 threads") && text.ends_with(end), "{text}");
+        let work = described(&Setting { work: 500, ..Setting::default() });
+        assert!(work.ends_with("a message of 500 bytes decoded between checks, one by one"), "{work}");
         assert!(described(&Setting { ahead: true, ..Setting::default() }).ends_with("a window, read ahead"));
     }
 

@@ -13,6 +13,9 @@ use std::ops::Range;
 /// The largest number of threads: a thread's number is part of an id's.
 const THREADS_MAX: usize = 256;
 
+/// The most bytes of a message that is decoded between two checks.
+const WORK_MAX: usize = 1 << 20;
+
 /// Bits of an id's number that count the ids of a thread; those above are the thread's.
 const INDEX_BITS: u32 = 32;
 
@@ -34,7 +37,7 @@ pub(super) fn streams<B: Ids>(setting: &Setting, seed: u64, ticks: usize) -> Vec
 
 /// Checks that a setting makes sense.
 pub(in crate::measure) fn check(setting: &Setting) -> Result<(), Failure> {
-    let Setting { live, threads, batch, ahead, rate, .. } = *setting;
+    let Setting { live, threads, batch, ahead, rate, work, .. } = *setting;
     let Workload { shape, duplicates, distance_windows } = setting.workload;
     let wrong = match shape {
         _ if !(1..=THREADS_MAX).contains(&threads) => {
@@ -44,6 +47,10 @@ pub(in crate::measure) fn check(setting: &Setting) -> Result<(), Failure> {
         _ if ahead && (batch > 1 || rate.is_some()) => {
             format!("batches of {batch} at the rate {rate:?}, read ahead; those are one by one, as fast as they can be")
         }
+        _ if work > 0 && (batch > 1 || rate.is_some()) => {
+            format!("batches of {batch} at the rate {rate:?}, with work; that is between ids that come one by one")
+        }
+        _ if work > WORK_MAX => format!("messages of {work} bytes; they have at most {WORK_MAX}"),
         _ if rate.is_some_and(|rate| !(rate > 0.0 && rate.is_finite())) => {
             format!("a rate of {rate:?} ids a second; it has to be above 0")
         }

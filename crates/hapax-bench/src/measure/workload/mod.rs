@@ -5,15 +5,7 @@
 //! use hapax_bench::measure::{IdKind, Setting, Shape, Workload};
 //!
 //! let workload = Workload { shape: Shape::Uniform, duplicates: 0.1, distance_windows: 0.5 };
-//! let setting = Setting {
-//!     workload,
-//!     ids: IdKind::U64,
-//!     live: 1_000,
-//!     threads: 1,
-//!     batch: 1,
-//!     ahead: false,
-//!     rate: None,
-//! };
+//! let setting = Setting { workload, ids: IdKind::U64, live: 1_000, ..Setting::default() };
 //! let streams = streams::<Vec<u64>>(&setting, 17, 200)?; // two windows
 //! let new = streams[0].truth.iter().filter(|&&truth| truth == Truth::New).count();
 //! assert_eq!(new, 2_000);

@@ -11,7 +11,7 @@ const WINDOWS: usize = 6;
 fn setting(shape: Shape, duplicates: f64, distance_windows: f64) -> Setting {
     let workload = Workload { shape, duplicates, distance_windows };
     let (live, threads) = (3_003, 1);
-    Setting { workload, ids: IdKind::U64, live, threads, batch: 1, ahead: false, rate: None }
+    Setting { workload, live, threads, ..Setting::default() }
 }
 
 fn streams_of(setting: &Setting, seed: u64) -> Vec<Stream<Vec<u64>>> {

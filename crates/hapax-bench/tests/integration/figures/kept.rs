@@ -9,6 +9,9 @@ use std::path::{Path, PathBuf};
 /// The end of the name of a map that is purged more often.
 const PURGED_OFTEN: &str = ", 4 purges";
 
+/// The report of maps that are all on huge pages.
+pub const HUGE: &str = "huge";
+
 /// A setting in which strategies were compared.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct At {
@@ -18,22 +21,28 @@ pub struct At {
     pub batch: usize,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ahead: bool,
+    /// Bytes of the messages that were decoded between checks.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub work: usize,
     /// True if ids were due at a rate.
     pub paced: bool,
 }
 
 impl At {
     pub const fn new(live: usize, threads: usize, batch: usize) -> At {
-        At { ids: IdKind::U64, live, threads, batch, ahead: false, paced: false }
+        At { ids: IdKind::U64, live, threads, batch, ahead: false, work: 0, paced: false }
     }
 }
 
 /// A report, and where and when it was measured.
 #[derive(Serialize, Deserialize)]
-struct Origin {
+pub struct Origin {
     report: String,
-    machine: String,
-    system: String,
+    pub machine: String,
+    pub system: String,
+    /// True if all memory was on huge pages.
+    #[serde(default)]
+    huge_pages: bool,
 }
 
 /// The figures that documents quote of a strategy in a setting.
@@ -57,6 +66,9 @@ pub struct Row {
     /// The ids that it held, if they came by its own clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<f64>,
+    /// Nanoseconds of the work between two checks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worked: Option<f64>,
     #[serde(skip)]
     is_quoted: Cell<bool>,
 }
@@ -65,6 +77,10 @@ pub struct Row {
 pub struct Kept {
     origins: Vec<Origin>,
     rows: Vec<Row>,
+}
+
+fn is_zero(of: &usize) -> bool {
+    *of == 0
 }
 
 fn file() -> PathBuf {
@@ -99,6 +115,7 @@ impl Row {
             at: At {
                 ids: setting.ids,
                 ahead: setting.ahead,
+                work: setting.work,
                 paced: setting.rate.is_some(),
                 ..At::new(setting.live, setting.threads, setting.batch)
             },
@@ -108,6 +125,7 @@ impl Row {
             cpu: median(&|run| (run.cpu_nanos > 0).then(|| cpu(run))),
             longest: median(&|run| Some(run.latency?.longest as f64)).filter(|_| kept_up),
             held: median(&|run| row.has_own_clock().then_some(run.held as f64)),
+            worked: median(&|run| (run.work_nanos > 0).then(|| run.work_nanos as f64 / run.checks as f64)),
             is_quoted: Cell::new(false),
         }
     }
@@ -129,16 +147,26 @@ impl Row {
     }
 }
 
+impl Origin {
+    /// Returns on which pages memory was.
+    pub fn pages(&self) -> &'static str {
+        if self.huge_pages { "all on huge pages" } else { "memory as it comes" }
+    }
+}
+
 impl Kept {
     pub fn read() -> Kept {
         serde_json::from_str(&std::fs::read_to_string(file()).unwrap()).unwrap()
     }
 
-    /// Returns what is kept, with rows that are made of others, for tests of tables.
-    pub fn with(made: impl Fn(&serde_json::Value) -> Option<serde_json::Value>) -> Kept {
+    /// Returns what is kept, and another report, of rows that are made of others, for tests of tables.
+    pub fn with(report: &str, made: impl Fn(&serde_json::Value) -> Vec<serde_json::Value>) -> Kept {
         let mut kept: serde_json::Value = serde_json::from_slice(&std::fs::read(file()).unwrap()).unwrap();
+        let mut origin = kept["origins"][0].clone();
+        origin["report"] = report.into();
+        kept["origins"].as_array_mut().expect("they are a list").insert(0, origin);
         let rows = kept["rows"].as_array_mut().expect("they are a list");
-        let more: Vec<_> = rows.iter().filter_map(made).collect();
+        let more: Vec<_> = rows.iter().flat_map(made).collect();
         rows.splice(..0, more);
         serde_json::from_value(kept).unwrap()
     }
@@ -158,7 +186,9 @@ impl Kept {
             self.origins.retain(|origin| origin.report != name);
             self.rows.retain(|row| row.report != name);
             let (machine, system) = (super::tables::machine(&report), report.machine.system.clone());
-            self.origins.push(Origin { report: name.into(), machine, system });
+            let huge_pages = report.rows.iter().any(|row| row.setting.huge_pages);
+            assert!(report.rows.iter().all(|row| row.setting.huge_pages == huge_pages), "{name}: of both pages");
+            self.origins.push(Origin { report: name.into(), machine, system, huge_pages });
             self.rows.extend(report.rows.iter().filter(|row| !row.runs.is_empty()).map(|row| Row::of(name, row)));
         }
     }
@@ -170,7 +200,9 @@ impl Kept {
         let origins = self.origins.iter().map(|origin| serde_json::to_string(origin).unwrap()).collect();
         let rows = self.rows.iter().map(|row| serde_json::to_string(row).unwrap()).collect();
         let text = format!("{{\"origins\":[\n{}\n],\"rows\":[\n{}\n]}}\n", lines(origins), lines(rows));
-        std::fs::write(file(), text).unwrap();
+        // At once: other tests read it.
+        let new = file().with_extension("new");
+        std::fs::write(&new, text).and_then(|()| std::fs::rename(new, file())).unwrap();
     }
 
     /// Returns the rows that no table has asked for.
@@ -179,11 +211,15 @@ impl Kept {
         rows.map(|row| format!("{}: {}, {:?}", row.report, row.strategy, row.at)).collect()
     }
 
-    /// Returns where and when a report was measured, and the system there.
-    pub fn origin(&self, report: &str) -> (&str, &str) {
+    /// Returns where, when and how a report was measured.
+    pub fn origin(&self, report: &str) -> &Origin {
         let origin = self.origins.iter().find(|origin| origin.report == report);
-        let origin = origin.unwrap_or_else(|| panic!("no report {report} is kept"));
-        (&origin.machine, &origin.system)
+        origin.unwrap_or_else(|| panic!("no report {report} is kept"))
+    }
+
+    /// Returns true if this report is kept.
+    pub fn has(&self, report: &str) -> bool {
+        self.origins.iter().any(|origin| origin.report == report)
     }
 
     /// Returns the fewest rounds of a row.
@@ -252,6 +288,6 @@ impl Kept {
 }
 
 /// Returns a strategy's name without how often it is purged.
-fn plain(name: &str) -> &str {
+pub fn plain(name: &str) -> &str {
     name.strip_suffix(PURGED_OFTEN).unwrap_or(name)
 }

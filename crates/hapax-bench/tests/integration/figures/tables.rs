@@ -1,9 +1,12 @@
 //! The tables that documents quote.
 
-use super::kept::{At, Kept, Row};
+use super::kept::{At, HUGE, Kept, Row, plain};
 use hapax_bench::measure::{IdKind, Report, Sort};
 
 const BATCH: usize = 1_024;
+
+/// Bytes of a short message and of a long one.
+const WORK: [usize; 2] = [600, 6_000];
 
 /// The way between one by one and batches.
 const AHEAD: &str = "Read ahead, each id is prepared while the one before it is checked; rivals have no such call, so \
@@ -12,7 +15,10 @@ const AHEAD: &str = "Read ahead, each id is prepared while the one before it is 
 /// Returns the table of a name.
 pub fn table(kept: &Kept, name: &str) -> Option<String> {
     let settings = [At::new(1_000_000, 1, 1), At::new(1_000_000, 2, 1), At::new(100_000, 1, 1)];
-    let machine = |report| kept.origin(report).0;
+    let machine = |report| {
+        let origin = kept.origin(report);
+        format!("{}, {}", origin.machine, origin.pages())
+    };
     Some(match name {
         "against the fastest rival" => against_rivals(kept, "report"),
         "against the fastest rival, with AVX-512" => {
@@ -30,6 +36,7 @@ pub fn table(kept: &Kept, name: &str) -> Option<String> {
             format!("{}\n{}", all(kept, "large", &[At::new(10_000_000, 1, 1)]), paragraph(&note))
         }
         "text" => text(kept),
+        "work" => work(kept),
         _ => return None,
     })
 }
@@ -77,9 +84,10 @@ fn readme(kept: &Kept) -> String {
     let rows = figures.into_iter().chain(words.map(|row| row.map(String::from)));
     let head = ["", "`Mutex<HashMap>`, purged", "moka, time to live", "Redis `SET NX`", "hapax"];
     let note = format!(
-        "A million live ids (pauses: 100,000), one in ten a redelivery, one thread (Redis: two). Measured on {}.{} \
+        "A million live ids (pauses: 100,000), one in ten a redelivery, one thread (Redis: two). Measured on {}, {}.{} \
          [All figures](docs/comparison/README.md), also where hapax loses.",
-        kept.origin("report").0,
+        kept.origin("report").machine,
+        kept.origin("report").pages(),
         by_own_clock(kept)
     );
     // Words are read from the left.
@@ -87,12 +95,14 @@ fn readme(kept: &Kept) -> String {
 }
 
 fn conditions(kept: &Kept) -> String {
-    let (machine, system) = kept.origin("report");
+    let origin = kept.origin("report");
+    let (machine, system, pages) = (&origin.machine, &origin.system, origin.pages());
     paragraph(&format!(
-        "Nanoseconds an id in batches of up to 1,024 (and one by one). {}Ids are integers, and one in ten is a \
-         redelivery. All strategies get the same stream, and their answers are checked. Medians of three runs in \
-         turns, each in a process of its own, all on huge pages ({system}), on {machine}. Ratios carry over better than \
+        "Picture: a million live ids, two threads; hollow marks one at a time, filled ones in batches of up to 1,024{}. \
+         Tables: nanoseconds an id in batches (and one by one). {}Ids are integers, and one in ten is a redelivery. \
+         Medians of three runs in turns, {pages} ({system}), on {machine}. Ratios carry over better than \
          nanoseconds. Of a map that is purged once a window and four times, each figure is the better one.{}",
+        if kept.has_ahead("report") { ", bars read ahead" } else { "" },
         if kept.has_ahead("report") { AHEAD } else { "" },
         by_own_clock(kept)
     ))
@@ -101,7 +111,7 @@ fn conditions(kept: &Kept) -> String {
 /// Says what moka, which cannot be given the time, held of the live ids.
 fn by_own_clock(kept: &Kept) -> String {
     kept.held("report").map_or(" moka's figures are to be measured by its own clock.".to_string(), |held| {
-        let [least, most] = held.map(|share| format!("{:.0}", 100.0 * share));
+        let [least, most] = held.map(|share| format!("{:.1}", 100.0 * share));
         format!(" To moka ids come by its own clock; it held {least} to {most} % of the live ones.")
     })
 }
@@ -116,12 +126,15 @@ pub fn machine(report: &Report) -> String {
     format!("{processors} shared cores of an {}, {day}", machine.processor.replace("(R)", ""))
 }
 
-fn place(at: &At) -> String {
-    let live = match at.live {
+fn size(at: &At) -> String {
+    match at.live {
         1_000_000.. => format!("{} M live", at.live / 1_000_000),
         _ => format!("{} k live", at.live / 1_000),
-    };
-    format!("{live}, {}", if at.threads == 1 { "1 thread" } else { "2 threads" })
+    }
+}
+
+fn place(at: &At) -> String {
+    format!("{}, {}", size(at), if at.threads == 1 { "1 thread" } else { "2 threads" })
 }
 
 /// Returns a name as documents print it: what has brackets is code.
@@ -138,7 +151,7 @@ fn or_dash(value: Option<f64>) -> String {
 
 fn times(ours: &Row, rival: &Row) -> String {
     let [times, least, most] = ours.times(rival).map(|times| format!("{times:.2}"));
-    format!("{times} x ({least} to {most})")
+    format!("{times} ({least}-{most})")
 }
 
 /// Nanoseconds an id of all windows, in batches and one by one, in some settings; the fastest
@@ -168,23 +181,29 @@ fn all(kept: &Kept, report: &str, settings: &[At]) -> String {
 
 /// The window, alone and with its history, against the fastest rival of each setting.
 fn against_rivals(kept: &Kept, report: &str) -> String {
-    let mut rows = Vec::new();
+    let (mut rows, has_huge) = (Vec::new(), report == "report" && kept.has(HUGE));
     for (live, threads) in [(100_000, 1), (100_000, 2), (1_000_000, 1), (1_000_000, 2)] {
         let ways = [(BATCH, false, "batches"), (1, true, "read ahead"), (1, false, "one by one")];
         for (batch, ahead, how) in ways.into_iter().filter(|way| !way.1 || kept.has_ahead(report)) {
             let at = At { ahead, ..At::new(live, threads, batch) };
+            let how = if batch == 1 { how.to_string() } else { format!("{}: {how}", place(&at)) };
             let rival = kept.rival(report, at);
             let ours = |strategy: &str| kept.of(report, strategy, at)[0];
-            rows.push(vec![
-                format!("{}, {how}", place(&at)),
-                format!("{}: {}", name(&rival.strategy), figure(rival.nanos())),
+            let mut row = vec![
+                how,
+                format!("{}: {}", name(plain(&rival.strategy)), figure(rival.nanos())),
                 figure(ours("hapax window").nanos()),
                 times(ours("hapax window"), rival),
                 times(ours("hapax window+history"), rival),
-            ]);
+            ];
+            if has_huge {
+                row.push(times(kept.of(HUGE, "hapax window", at)[0], kept.rival(HUGE, at)));
+            }
+            rows.push(row);
         }
     }
-    lines(&["", "fastest rival: ns", "window: ns", "times as fast", "with history"], rows)
+    let head = ["", "fastest rival: ns", "window: ns", "times as fast", "with history", "all on huge pages"];
+    lines(&head[..head.len() - usize::from(!has_huge)], rows)
 }
 
 /// Other mixes of ids, each a report of its own, and the mean of them.
@@ -205,7 +224,8 @@ fn mixes(kept: &Kept) -> String {
     for (report, ids, words) in MIXES {
         let at = |batch| At { ids, ..At::new(300_000, 1, batch) };
         let fastest = kept.rival(report, at(BATCH));
-        let mut row = vec![words.to_string(), format!("{}: {}", name(&fastest.strategy), figure(fastest.nanos()))];
+        let mut row =
+            vec![words.to_string(), format!("{}: {}", name(plain(&fastest.strategy)), figure(fastest.nanos()))];
         for ((strategy, batch), product) in ours.concat().into_iter().zip(&mut products) {
             let (ours, rival) = (kept.of(report, strategy, at(batch))[0], kept.rival(report, at(batch)));
             *product *= ours.times(rival)[0];
@@ -213,10 +233,11 @@ fn mixes(kept: &Kept) -> String {
         }
         rows.push(row);
     }
-    let means = products.map(|product| format!("{:.2} x", f64::powf(product, 1.0 / MIXES.len() as f64)));
+    let means = products.map(|product| format!("{:.2}", f64::powf(product, 1.0 / MIXES.len() as f64)));
     rows.push(["*geometric mean*".to_string(), String::new()].into_iter().chain(means).collect());
     let head = ["", "fastest rival: ns", "window", "with history", "one by one", "with history"];
-    let note = format!("Medians of 3 rounds, least and most; {}.", kept.origin("mix-0").0);
+    let origin = kept.origin("mix-0");
+    let note = format!("Medians of 3 rounds, least and most; {}, {}.", origin.machine, origin.pages());
     format!("{}\n{}", lines(&head, rows), paragraph(&note))
 }
 
@@ -259,6 +280,28 @@ fn stores(kept: &Kept) -> String {
         }
     }
     lines(&["", "k ids/s", "processor, us an id", "bytes an id on disk or server"], rows)
+}
+
+/// What a check adds to a loop with work, of a short message and of a long one.
+fn work(kept: &Kept) -> String {
+    if !kept.has("work") {
+        return "Not measured yet: `scripts/figures work`.".into();
+    }
+    let mut rows = Vec::new();
+    for (live, work) in [100_000, 1_000_000].into_iter().flat_map(|live| WORK.map(|work| (live, work))) {
+        let at = At { work, ..At::new(live, 1, 1) };
+        let (rival, ours) = (kept.rival("work", at), |at| kept.of("work", "hapax window", at)[0]);
+        let (single, ahead) = (ours(at), ours(At { ahead: true, ..at }));
+        rows.push(vec![
+            format!("{}, {} ns of work", size(&at), or_dash(single.worked)),
+            format!("{}: {}", name(plain(&rival.strategy)), figure(rival.nanos())),
+            figure(single.nanos()),
+            figure(ahead.nanos()),
+        ]);
+    }
+    let origin = kept.origin("work");
+    let note = format!("Medians of {} rounds; {}, {}.", kept.rounds("work"), origin.machine, origin.pages());
+    format!("{}\n{}", lines(&["", "fastest rival: ns", "window: ns", "read ahead: ns"], rows), paragraph(&note))
 }
 
 /// Prints two or three significant digits: as many as repeat.

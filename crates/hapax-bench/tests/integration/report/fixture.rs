@@ -71,6 +71,7 @@ fn run(&(_, sort, single, batched, bytes): &Kind, setting: &Setting, random: &mu
         held,
         answers: Answers { fresh: checks - checks / 10, duplicates: checks / 10, ..Answers::default() },
         latency: setting.rate.map(|_| latency),
+        work_nanos: checks * setting.work as u64,
     }
 }
 

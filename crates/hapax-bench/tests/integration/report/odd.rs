@@ -99,6 +99,7 @@ fn any_numbers_make_a_page() {
         for row in &mut report.rows {
             row.runs.iter_mut().for_each(|run| *run = any_run(&mut random));
             row.setting.live = odd(&mut random) as usize;
+            row.setting.work = odd(&mut random) as usize;
             row.setting.threads = odd(&mut random) as usize;
             row.setting.rate = row.setting.rate.map(|_| odd_float(&mut random));
             (row.may_miss, row.may_invent) = (odd_float(&mut random), odd_float(&mut random));
@@ -132,5 +133,6 @@ fn any_run(random: &mut Random) -> Measurement {
         held: odd(random),
         answers: Answers { fresh, invented, duplicates, missed, twice },
         latency: Some(Latency { reached: odd_float(random), p50, p99, p99_9, longest }),
+        work_nanos: odd(random),
     }
 }

@@ -145,6 +145,20 @@ fn who_has_a_clock_of_its_own_misses_nothing_and_says_what_it_held() {
 }
 
 #[test]
+fn work_between_checks_is_told_beside_what_a_check_adds() {
+    let mut report = fixture::small();
+    report.rows.iter_mut().for_each(|row| row.setting.work = 500);
+    for row in &mut report.rows {
+        row.runs.iter_mut().for_each(|run| run.work_nanos = 313 * run.checks);
+    }
+    for page in [render::table(&report), render::html(&report)] {
+        assert!(page.contains("500 bytes decoded between checks") && page.contains("313"), "{page}");
+        // What takes longest in all is no advice, and the messages are no strategy's memory.
+        assert!(!page.contains("Take ") && !page.contains("18.4"), "{page}");
+    }
+}
+
+#[test]
 fn hapax_loses_where_it_loses() {
     let mut report = fixture::small();
     set_nanos(&mut report, "DashMap", &[100, 101, 102]);

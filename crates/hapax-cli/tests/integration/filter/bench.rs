@@ -90,6 +90,23 @@ fn a_tiny_comparison_has_all_rows_with_right_answers() {
 }
 
 #[test]
+fn memory_is_as_it_comes_or_all_on_huge_pages_and_ids_are_read_ahead() {
+    let folder = Folder::new("pages");
+    let options = ["--live", "2000", "--threads", "1", "--batch", "ahead", "--rate", "max", "--pages", "default,huge"];
+    let only = ["--only", "hapax window,dashmap", "--without", "history,journal", "--rounds", "1"];
+    let output = folder.bench(&[&options[..], &only].concat()).output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    let rows = folder.report().rows;
+    assert_eq!(rows.iter().map(|row| row.setting.huge_pages).collect::<Vec<_>>(), [false, true], "{rows:?}");
+    for row in rows {
+        // No rival reads ahead.
+        assert!(row.strategy == "hapax window" && row.setting.ahead && row.failures.is_empty(), "{row:?}");
+        let answers = row.runs[0].answers;
+        assert!(answers.duplicates > 100 && (answers.missed, answers.invented) == (0, 0), "{row:?}");
+    }
+}
+
+#[test]
 fn a_case_that_fails_is_a_row_and_the_others_go_on() {
     let folder = Folder::new("fails");
     let options = ["--live", "2000,2_000_000_000_000", "--threads", "1", "--batch", "64", "--rate", "max"];
@@ -136,6 +153,7 @@ fn options_that_make_no_sense_are_refused() {
         (&["--distance", "2"], "at most 1"),
         (&["--workload", "trace"], "neither uniform"),
         (&["--rate", "0"], "above 0"),
+        (&["--pages", "small"], "neither default nor huge"),
     ] {
         let output = folder.bench(options).output().unwrap();
         let said = said(&output);
