@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 /// The least time of a window, of which delays of the system are a small part.
-const WINDOW_MIN: Duration = Duration::from_millis(250);
+const WINDOW_MIN: Duration = Duration::from_millis(500);
 
 /// The longest time of a window: more than anybody waits for.
 const WINDOW_MAX: Duration = Duration::from_secs(60);

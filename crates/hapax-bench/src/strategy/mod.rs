@@ -17,6 +17,7 @@ mod id;
 mod locked;
 mod moka;
 mod optional;
+mod quick_cache;
 mod scc;
 #[cfg(test)]
 mod tests;
@@ -314,6 +315,8 @@ strategies! {
     Expiring<locked::Shards<I::Key>, OFTEN>,
     Expiring<scc::Accepted<I::Key>, ONCE>,
     Expiring<scc::Accepted<I::Key>, OFTEN>,
+    Expiring<quick_cache::Accepted<I::Owned>, ONCE>,
+    Expiring<quick_cache::Accepted<I::Owned>, OFTEN>,
     Expiring<ByDigest<locked::Locked<Digest>>, ONCE>,
     Expiring<ByDigest<locked::Locked<Digest>>, OFTEN>,
     Expiring<ByDigest<dashmap::Accepted<Digest>>, ONCE>,
