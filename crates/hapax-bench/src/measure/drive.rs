@@ -115,7 +115,8 @@ impl<'a, B: Ids, S: Strategy<B::Id>> Course<'a, B, S> {
         let mut tick = from;
         while tick < from + phase.ticks_max {
             if let Some(tick_time) = self.tick_time {
-                std::thread::sleep(due.saturating_duration_since(Instant::now()));
+                // Not asleep: what it needs would have left the caches.
+                wait_until(due);
                 // Those after a late one catch up by some ticks only: with more, more than are live
                 // would come in a window.
                 let behind_max = tick_time * CATCH_UP_TICKS;

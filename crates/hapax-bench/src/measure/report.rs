@@ -77,8 +77,8 @@ pub struct Measurement {
     /// Wall time, from the first thread's start to the last one's end.
     pub nanos: u64,
     /// Processor time of this process in that time, all threads together; 0 where the system does
-    /// not tell, if ids were due at a rate, since waiting for the next one takes processor time,
-    /// too, and if there was work.
+    /// not tell, if ids were due at a rate or came by the strategy's clock, since waiting takes
+    /// processor time, too, and if there was work.
     pub cpu_nanos: u64,
     /// Processor time of the server that it asks, if there is one.
     pub server_cpu_nanos: Option<u64>,

@@ -75,11 +75,8 @@ fn pass<B: Ids, S: Strategy<B::Id>>(
     let (legs, before, after) = Course::new(&strategy, streams, setting, phases, tick_time).run(read);
     let noted: u64 = legs.iter().map(|leg| leg.unexpected.bytes()).sum();
     let bytes = resident_bytes().saturating_sub(bytes_before + noted);
-    let cpu = if setting.rate.is_some() || setting.work > 0 {
-        Duration::ZERO
-    } else {
-        after.cpu.saturating_sub(before.cpu_after)
-    };
+    let is_told = setting.rate.is_none() && setting.work == 0 && !S::OWN_CLOCK;
+    let cpu = if is_told { after.cpu.saturating_sub(before.cpu_after) } else { Duration::ZERO };
     let server_cpu = after.usage.cpu.zip(before.usage.cpu).map(|(after, before)| after.saturating_sub(before));
     let mut seen = Measurement {
         checks: legs.iter().map(|leg| leg.places.len() as u64).sum(),

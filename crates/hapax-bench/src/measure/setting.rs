@@ -33,8 +33,8 @@ pub struct Setting {
     pub huge_pages: bool,
 }
 
-/// The tunable (in `GLIBC_TUNABLES`) by which glibc's malloc, 2.35 or later, asks for huge pages, as
-/// hapax does for its tables by itself: what is far larger than the TLB maps is faster on them.
+/// The tunable (in `GLIBC_TUNABLES`) by which glibc's malloc, 2.35 or later, asks for huge pages,
+/// as hapax does for its tables by itself: what is far larger than the TLB maps is faster on them.
 pub const HUGE_PAGES: &str = "glibc.malloc.hugetlb=1";
 
 /// A hundred thousand live integers, one of ten a duplicate from the last tenth of the window,

@@ -89,7 +89,8 @@ pub trait Strategy<I: Id + ?Sized>: Send + Sync + Sized {
     /// [`Place`].
     const NEEDS: Needs = Needs::Nothing;
 
-    /// True if it can prepare an id before it is checked. If not, reading ahead is no way of its own.
+    /// True if it can prepare an id before it is checked. If not, reading ahead is no way of its
+    /// own.
     const READS_AHEAD: bool = false;
 
     /// True if it is compared only where ids are bytes of any length.

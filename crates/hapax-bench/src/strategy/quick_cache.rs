@@ -1,5 +1,5 @@
-//! `quick_cache`: a cache that forgets by weight. It has room for all ids here, so only purges remove
-//! them.
+//! `quick_cache`: a cache that forgets by weight. It has room for all ids here, so only purges
+//! remove them.
 
 use super::expiring::{Hasher, Map, Moment, SHARDS_PER_THREAD, names};
 use super::{Failure, Id, Plan};

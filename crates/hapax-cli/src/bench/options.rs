@@ -40,8 +40,9 @@ pub struct BenchArgs {
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = capacity, help_heading = "How it is used")]
     pub threads: Vec<usize>,
 
-    /// Ids that are handed over at once; with --rate as many as are due, up to this; `ahead`: one by
-    /// one, each prepared while the one before it is checked [default: 1,ahead,1024; with --rate 64]
+    /// Ids that are handed over at once; with --rate as many as are due, up to this; `ahead`: one
+    /// by one, each prepared while the one before is checked [default: 1,ahead,1024; with --rate
+    /// 64]
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = way, help_heading = "How it is used")]
     pub batch: Vec<Way>,
 
@@ -50,8 +51,8 @@ pub struct BenchArgs {
     #[arg(long, value_name = "IDS,…", value_delimiter = ',', value_parser = limit, help_heading = "How it is used")]
     pub rate: Vec<Limit>,
 
-    /// Bytes of a message that is decoded between two checks, one by one or read ahead; then time is
-    /// what a check adds [default: 0]
+    /// Bytes of a message that is decoded between two checks, one by one or read ahead; then time
+    /// is what a check adds [default: 0]
     #[arg(long, value_name = "BYTES,…", value_delimiter = ',', value_parser = capacity, help_heading = "How it is used")]
     pub work: Vec<usize>,
 

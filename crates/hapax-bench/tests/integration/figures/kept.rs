@@ -159,7 +159,7 @@ impl Kept {
         serde_json::from_str(&std::fs::read_to_string(file()).unwrap()).unwrap()
     }
 
-    /// Returns what is kept, and another report, of rows that are made of others, for tests of tables.
+    /// Returns what is kept, and another report, of rows made of others, for tests of tables.
     pub fn with(report: &str, made: impl Fn(&serde_json::Value) -> Vec<serde_json::Value>) -> Kept {
         let mut kept: serde_json::Value = serde_json::from_slice(&std::fs::read(file()).unwrap()).unwrap();
         let mut origin = kept["origins"][0].clone();

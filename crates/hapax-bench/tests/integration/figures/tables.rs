@@ -282,7 +282,7 @@ fn stores(kept: &Kept) -> String {
     lines(&["", "k ids/s", "processor, us an id", "bytes an id on disk or server"], rows)
 }
 
-/// What a check adds to a loop with work, of a short message and of a long one.
+/// Nanoseconds that a check adds to a loop with work, of a short message and of a long one.
 fn work(kept: &Kept) -> String {
     if !kept.has("work") {
         return "Not measured yet: `scripts/figures work`.".into();
