@@ -7,10 +7,22 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// The program: moto's server, on a port, with threads or without.
+/// The program: moto's server, on a port, with threads or without. (What a queue has is a list that
+/// a deletion makes anew: two at once, and one has not happened; nor has a message that is sent
+/// meanwhile. A queue of AWS loses neither.)
 const PROGRAM: &str = "
 import sys
+from threading import RLock
+from moto.sqs.models import Queue
 from werkzeug.serving import run_simple
+one_at_a_time = RLock()
+def locked(function):
+    def call(*arguments):
+        with one_at_a_time:
+            return function(*arguments)
+    return call
+Queue.delete_message = locked(Queue.delete_message)
+Queue.add_message = locked(Queue.add_message)
 from moto.server import DomainDispatcherApplication, create_backend_app
 application = DomainDispatcherApplication(create_backend_app)
 run_simple('127.0.0.1', int(sys.argv[1]), application, threaded=sys.argv[2] == 'threads')
