@@ -1,11 +1,11 @@
 //! The inside of the synchronous engine: how the tiers decide together, and what the journal is
 //! told.
 //!
-//! [`batches`] checks many ids at once. [`long_memory`] asks a long memory for what the window
-//! does not have. [`claims`] is what claims mean to window, history and journal, [`claim_batches`]
-//! the same for many ids. [`first_seen`] tells when the window has accepted an id. [`time`] is the
-//! engine's time, by its clock or by its events; [`replay`] what an engine learns from the journal
-//! of the one before it.
+//! [`single`] checks one id, [`batches`] many at once. [`long_memory`] asks a long memory for what
+//! the window does not have. [`claims`] is what claims mean to window, history and journal,
+//! [`claim_batches`] the same for many ids. [`first_seen`] tells when the window has accepted an
+//! id. [`time`] is the engine's time, by its clock or by its events; [`replay`] what an engine
+//! learns from the journal of the one before it.
 
 mod batches;
 mod claim_batches;
@@ -13,6 +13,7 @@ mod claims;
 mod first_seen;
 mod long_memory;
 mod replay;
+mod single;
 mod time;
 
 pub(crate) use self::claim_batches::{BLOCK, Buffers};
@@ -89,22 +90,6 @@ impl Engine {
         }
     }
 
-    /// Checks one id.
-    #[inline]
-    pub(crate) fn check(&self, digest: Digest, at: Reading) -> Verdict {
-        match &self.journal {
-            Some(journal) => self.check_noting(journal, digest, at),
-            None => self.check_tiers(digest, at),
-        }
-    }
-
-    #[inline(always)]
-    fn check_tiers(&self, digest: Digest, at: Reading) -> Verdict {
-        let verdict = self.ask_tiers(digest, at);
-        self.counters.add_one(verdict);
-        verdict
-    }
-
     /// Returns the answer of the tiers in memory.
     #[inline(always)]
     fn ask_tiers(&self, digest: Digest, at: Reading) -> Verdict {
@@ -121,8 +106,7 @@ impl Engine {
         let early = obeys(Rule::StateBefore).then(|| self.asking(&[digest]));
         let verdict = self.ask_tiers(digest, at);
         let asking = early.unwrap_or_else(|| self.asking(&[digest]));
-        let verdict = self.beyond(asking, digest, at, verdict);
-        self.counters.add_one(verdict);
+        let verdict = self.counters.add_one(self.beyond(asking, digest, at, verdict));
         if journal.notes_checks() && self.extends(verdict) {
             self.note(noting, at, [(digest, verdict)].into_iter());
         }
@@ -159,11 +143,7 @@ impl Engine {
     fn check_doubtful(&self, digest: Digest, at: Timestamp) -> Verdict {
         match self.stream_time.decide(at, || Some(digest), self) {
             Ok(at) => self.check_admitted(digest, at),
-            Err(refusal) => {
-                let verdict = Verdict::refused(refusal);
-                self.counters.add_one(verdict);
-                verdict
-            }
+            Err(refusal) => self.counters.add_one(Verdict::refused(refusal)),
         }
     }
 
@@ -240,8 +220,7 @@ impl Engine {
             history.insert(digest, self.window.no_earlier(at.time));
         }
         let verdict = verdict(outcome, FRESH_BY_WINDOW);
-        self.counters.add_one(verdict);
-        verdict
+        self.counters.add_one(verdict)
     }
 
     /// Forgets everything in the tiers. Sets no time.

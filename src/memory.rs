@@ -52,15 +52,21 @@ impl<T: Zeroed> Lines<T> {
         self.prefetcher()(index);
     }
 
-    /// Returns a function that asks for items. It has the items' address in a register, whatever is
-    /// written between two calls.
+    /// Returns a function that asks for items; see [`prefetcher`].
     #[inline(always)]
-    pub(crate) fn prefetcher(&self) -> impl Fn(usize) + Copy + use<T> {
-        let (items, len) = (self.as_ptr(), self.len());
-        move |index| {
-            debug_assert!(index < len);
-            prefetch_at(items.wrapping_add(index));
-        }
+    pub(crate) fn prefetcher(&self) -> impl Fn(usize) + Copy + use<'_, T> {
+        prefetcher(self)
+    }
+}
+
+/// Returns a function that asks for items. It has the items' address in a register, whatever is
+/// written between two calls.
+#[inline(always)]
+pub(crate) fn prefetcher<T>(items: &[T]) -> impl Fn(usize) + Copy {
+    let (first, len) = (items.as_ptr(), items.len());
+    move |index| {
+        debug_assert!(index < len);
+        prefetch_at(first.wrapping_add(index));
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::sync::{Ordering, StdAtomicU64};
 use crate::{ClaimStats, Outcome, Refusal, Tier, Timestamp, Verdict, WindowStats};
+use std::cell::Cell;
 
 /// The counters of an engine, and its contents.
 ///
@@ -135,10 +136,25 @@ impl Counters {
 
     pub(crate) const BYTES: usize = size_of::<[Shard; OWNERS + 1]>();
 
+    /// Counts a verdict, and returns it.
     #[inline(always)]
-    pub(crate) fn add_one(&self, verdict: Verdict) {
-        // No branches: the verdict depends on memory that may not have arrived.
+    pub(crate) fn add_one(&self, verdict: Verdict) -> Verdict {
+        // No branches by the verdict: it depends on memory that may not have arrived.
+        let shard = SHARD.get();
+        if shard >= OWNERS {
+            return self.add_elsewhere(verdict);
+        }
+        self.count(shard, verdict.index(), 1);
+        verdict
+    }
+
+    /// Counts the first verdict of a thread, and those of threads that own no shard.
+    #[cold]
+    #[inline(never)]
+    fn add_elsewhere(&self, verdict: Verdict) -> Verdict {
         self.count(shard(), verdict.index(), 1);
+        // (So that the compiler does not know, and has nothing to do after the call.)
+        std::hint::black_box(verdict)
     }
 
     pub(crate) fn add(&self, counts: Counts) {
@@ -164,7 +180,6 @@ impl Counters {
 }
 
 /// Returns the shard in which this thread counts.
-#[inline(always)]
 fn shard() -> usize {
     // A thread that is being torn down has no shard of its own any more.
     OWNED.try_with(|owned| owned.0).unwrap_or(OWNERS)
@@ -175,6 +190,9 @@ struct Owned(usize);
 
 thread_local! {
     static OWNED: Owned = Owned::take();
+    /// The shard that this thread owns; `OWNERS` as long as it owns none. (Reading it calls
+    /// nothing.)
+    static SHARD: Cell<usize> = const { Cell::new(OWNERS) };
 }
 
 /// The owned shards, one bit for each.
@@ -187,7 +205,10 @@ impl Owned {
         // Acquire: partner of the release in `drop`. The new owner sees what the last one has
         // counted.
         match TAKEN.fetch_update(Ordering::Acquire, Ordering::Relaxed, free) {
-            Ok(taken) => Owned(lowest_free(taken)),
+            Ok(taken) => {
+                SHARD.set(lowest_free(taken));
+                Owned(lowest_free(taken))
+            }
             Err(_) => Owned(OWNERS),
         }
     }
@@ -196,6 +217,7 @@ impl Owned {
 impl Drop for Owned {
     fn drop(&mut self) {
         if self.0 < OWNERS {
+            SHARD.set(OWNERS);
             TAKEN.fetch_and(!(1 << self.0), Ordering::Release);
         }
     }
@@ -216,7 +238,7 @@ mod tests {
                             let mut counts = Counts::default();
                             counts.add(Verdict::guess(Outcome::Duplicate), 2);
                             counters.add(counts);
-                            counters.add_one(Verdict::exact(Outcome::Fresh, Tier::Window));
+                            let _ = counters.add_one(Verdict::exact(Outcome::Fresh, Tier::Window));
                         }
                     });
                 }

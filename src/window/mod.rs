@@ -5,8 +5,8 @@
 //! `bucket_memory`, with
 //! `chain` and `patience`); [`table_set`] is the memory that it runs on (`table`), and the protocol
 //! of several tables (`tables`); [`growth`] starts and retires them. In [`checks`], `batch` is the
-//! bucket's protocol in the common case, made fast, `kernel` compiles it for the vectors that the
-//! processor has, and `chunks` sends many digests through that.
+//! bucket's protocol in the common case, made fast, `kernel` compiles it, and each check as a whole
+//! (`looks`), for the vectors that the processor has; `chunks` sends many digests through that.
 
 mod bits;
 mod checks;
@@ -48,14 +48,15 @@ pub mod planned {
 
 pub(crate) use self::bits::slot::{Tag, scale};
 use self::bits::tick::Tick;
-use self::checks::kernel::Kernel;
+pub(crate) use self::checks::kernel::Kernel;
+pub(crate) use self::checks::looks::{Asked, Checks, Looks};
 use self::growth::Growth;
 use self::growth::sizes::buckets_for;
-use self::protocol::bucket_memory::{BucketMemory, Overtaken, Place};
-use self::table_set::roster::Roster;
+pub(crate) use self::table_set::alone::Short;
+pub(crate) use self::table_set::roster::Roster;
 use self::table_set::table::Table;
 pub(crate) use self::table_set::table::TableMemory;
-use self::table_set::tables::{OwnInsertion, Tables};
+use self::table_set::tables::Tables;
 use crate::clock::{Reading, Stamp};
 use crate::digest::Digest;
 use crate::error::{InvalidOption, check};
@@ -190,60 +191,6 @@ impl Window {
     #[inline]
     pub fn check(&self, digest: Digest, at: Timestamp) -> Outcome {
         self.check_at(digest, at.into())
-    }
-
-    #[inline]
-    pub(crate) fn check_at(&self, digest: Digest, at: Reading) -> Outcome {
-        let tables = self.to_write();
-        // Most windows never have another table. The address of the first depends on nothing that
-        // must be read first, and a prefetch, unlike a load, does not wait for the locked
-        // instruction of the check before.
-        let first = tables.first();
-        let id = table_set::tables::place(&first, digest);
-        first.prefetch(id.bucket);
-        let tick = self.tick_at(at);
-        let roster = tables.roster();
-        if roster.is_first_alone() {
-            self.check_in(first, id, roster, digest, at, tick)
-        } else {
-            self.check_later(roster, digest, at, tick)
-        }
-    }
-
-    /// Checks a digest in a window that has grown, or is growing.
-    #[inline(never)]
-    fn check_later(&self, roster: Roster, digest: Digest, at: Reading, tick: Tick) -> Outcome {
-        if roster.is_single() {
-            let newest = self.tables().memory(roster.newest());
-            self.check_in(newest, table_set::tables::place(&newest, digest), roster, digest, at, tick)
-        } else {
-            self.check_across(digest, at, None)
-        }
-    }
-
-    /// Checks a digest in the only table of a roster.
-    #[inline(always)]
-    fn check_in(
-        &self,
-        table: TableMemory<'_>,
-        id: Place,
-        roster: Roster,
-        digest: Digest,
-        at: Reading,
-        tick: Tick,
-    ) -> Outcome {
-        match self.kernel.check_one(table, id, tick, self.refresh_on_duplicate) {
-            Ok(outcome) if self.tables().is_current(roster) => outcome,
-            Ok(Outcome::Fresh) => self.check_across(digest, at, Some(OwnInsertion { roster, tick })),
-            Ok(_) | Err(Overtaken) => self.check_across(digest, at, None),
-        }
-    }
-
-    /// Checks a digest in all tables, or in those that are newer than the one into which this check
-    /// has inserted it.
-    #[cold]
-    fn check_across(&self, digest: Digest, at: Reading, own: Option<OwnInsertion>) -> Outcome {
-        self.tables().check(digest, self.refresh_on_duplicate, || self.tick_at(at), own)
     }
 
     /// Advances the time: it is no earlier than this.
@@ -392,6 +339,11 @@ impl Window {
     /// reading.
     pub(crate) fn forgets_at(&self, at: Reading) -> Timestamp {
         self.ticks.expiry_of(self.tables().shared.agree_at_rest(self.ticks.at(at)))
+    }
+
+    #[inline(always)]
+    pub(crate) fn kernel(&self) -> Kernel {
+        self.kernel
     }
 
     #[inline(always)]

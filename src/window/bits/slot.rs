@@ -135,6 +135,13 @@ impl Key {
         self.0 >> Self::SHIFT
     }
 
+    /// Returns the high half of a slot that matches.
+    #[allow(dead_code, reason = "only the looks by vectors ask")]
+    #[inline(always)]
+    pub(crate) fn high_half(self) -> u64 {
+        self.0 >> 32
+    }
+
     /// Returns the words that vectors compare with: a slot matches if it differs from the first in
     /// no bit of the second.
     #[allow(dead_code, reason = "only the looks by vectors ask")]

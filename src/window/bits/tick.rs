@@ -84,8 +84,13 @@ pub(crate) struct Limits {
 
 impl Limits {
     pub(crate) fn of_window(ticks: u64) -> Self {
-        let age = |ticks: u64| (ticks + AHEAD) << TICK_SHIFT;
-        Limits { live: age(ticks), keep: age(ticks + GRACE), carry: age(ticks + 2 * GRACE) }
+        Self::from_live((ticks + AHEAD) << TICK_SHIFT)
+    }
+
+    /// Returns the limits of a window, given that of live ages.
+    #[inline(always)]
+    pub(crate) fn from_live(live: u64) -> Self {
+        Limits { live, keep: live + (GRACE << TICK_SHIFT), carry: live + ((2 * GRACE) << TICK_SHIFT) }
     }
 }
 

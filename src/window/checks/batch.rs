@@ -12,6 +12,7 @@ use crate::memory::LINE_BYTES;
 use crate::mutation::{Rule, obeys};
 use crate::window::bits::slot::{Slot, Tag, scale};
 use crate::window::bits::tick::{Moment, Tick};
+use crate::window::look::view::Glance;
 use crate::window::protocol::bucket;
 use crate::window::protocol::bucket_memory::{BucketMemory, Overtaken, Place};
 use crate::window::table_set::roster::Roster;
@@ -322,27 +323,22 @@ fn look<M: BucketMemory>(memory: &M, id: Place, moment: &Moment) -> Look {
     }
 }
 
-/// Checks one id.
+/// Checks one id, if a look and a compare-and-swap decide: fresh, or there. If not, nothing has
+/// changed. It calls nothing, so that the processor's registers suffice.
 #[inline(always)]
-pub(crate) fn check_one<M: BucketMemory>(
-    memory: &M,
-    id: Place,
-    tick: Tick,
-    refresh: bool,
-) -> Result<Outcome, Overtaken> {
+pub(crate) fn check_shortly<M: BucketMemory>(memory: &M, id: Place, tick: Tick) -> Option<Outcome> {
     let moment = &memory.moment(tick);
     // Read before the slots: once swept, they stay unambiguous.
-    let is_ready = memory.is_ready(id.bucket, moment);
-    let look = look(memory, id, moment);
-    if is_ready & look.hit & !refresh {
-        return Ok(Outcome::Duplicate);
+    if !memory.is_ready(id.bucket, moment) {
+        return None;
     }
-    let insert = is_ready & !look.hit & !look.blocked;
-    let overtaken = memory.overtaken(moment);
-    if insert && !overtaken && look.insertion.commit(memory, id, moment) {
-        return Ok(Outcome::Fresh);
+    match memory.glance(id.bucket, id.tag.at_home(), moment) {
+        Glance::Absent(slot, old) if !old.keep(moment) && !memory.overtaken(moment) && obeys(Rule::Ring) => {
+            Insertion { slot, old }.commit(memory, id, moment).then_some(Outcome::Fresh)
+        }
+        Glance::Hit => Some(Outcome::Duplicate),
+        _ => None,
     }
-    memory.check_thoroughly(id, tick, refresh)
 }
 
 /// Asks for the buckets that the long way will need.

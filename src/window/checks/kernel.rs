@@ -1,13 +1,14 @@
 //! The way of looking at buckets that a window uses: decided once, when it is built.
 
-use super::batch::{self, Chunk, Decided};
+use super::batch::{Chunk, Decided};
+use super::looks::{Asked, Checks, Looks, Portable};
 use crate::Outcome;
 use crate::id_set::IdSet;
 use crate::window::bits::slot::SLOTS;
 use crate::window::bits::tick::{Moment, Tick};
 use crate::window::look::sweep::{self, Sampled};
 use crate::window::protocol::bucket;
-use crate::window::protocol::bucket_memory::{Overtaken, Place};
+use crate::window::protocol::bucket_memory::{BucketMemory, Overtaken, Place};
 use crate::window::table_set::table::TableMemory;
 
 /// Declares the ways that there are on a target. A macro that is declared by a macro needs its own
@@ -62,15 +63,21 @@ impl Kernel {
         Self::all().next().unwrap_or(Kernel::Portable)
     }
 
+    /// Checks an id, by code that is compiled as a whole for this way of looking.
     #[inline(always)]
-    pub(crate) fn check_one(
+    pub(crate) fn check<K, C: Checks<K>>(self, checks: &C, asked: Asked) -> C::Answer {
+        call!(self, check(checks, &asked), checks.check_by(Portable, &asked))
+    }
+
+    /// Calls [`bucket::check_here`].
+    pub(crate) fn check_thoroughly(
         self,
         table: TableMemory<'_>,
         id: Place,
         tick: Tick,
         refresh: bool,
     ) -> Result<Outcome, Overtaken> {
-        call!(self, check_one(table, id, tick, refresh), batch::check_one(&table, id, tick, refresh))
+        call!(self, check_at_length(table, id, tick, refresh), bucket::check_here(&table, id, tick, refresh))
     }
 
     /// Calls [`bucket::contains`].
@@ -128,12 +135,13 @@ mod vector {
     use crate::sync::{AtomicU64, Ordering, fence};
     use crate::window::bits::slot::{Key, Slot};
     use crate::window::bits::tick::SinceSweep;
-    use crate::window::look::view::View;
-    use crate::window::protocol::bucket_memory::{BucketMemory, Lost};
+    use crate::window::look::view::{Glance, View};
+    use crate::window::protocol::bucket_memory::Lost;
 
     /// A proof that a processor has some vectors, and the operations that they provide.
     trait Vectors: Copy {
         fn view(self, bucket: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> (View, Slot);
+        fn glance(self, bucket: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> Glance;
         fn has_old(self, bucket: &[AtomicU64; SLOTS], ages: SinceSweep) -> bool;
         fn check_thoroughly(
             self,
@@ -152,14 +160,23 @@ mod vector {
                 use crate::window::look::$module::$proof;
 
                 #[target_feature(enable = $features)]
-                pub(in crate::window) fn check_one(
+                pub(in crate::window) fn check<K, C: Checks<K>>(
+                    proof: $proof,
+                    checks: &C,
+                    asked: &Asked,
+                ) -> C::Answer {
+                    checks.check_by(proof, asked)
+                }
+
+                #[target_feature(enable = $features)]
+                pub(in crate::window) fn check_at_length(
                     proof: $proof,
                     table: TableMemory<'_>,
                     id: Place,
                     tick: Tick,
                     refresh: bool,
                 ) -> Result<Outcome, Overtaken> {
-                    batch::check_one(&VectorMemory { table, vectors: proof }, id, tick, refresh)
+                    check_thoroughly(&VectorMemory { table, vectors: proof }, id, tick, refresh)
                 }
 
                 #[target_feature(enable = $features)]
@@ -228,12 +245,26 @@ mod vector {
                     bucket::check_here(table, id, tick, refresh)
                 }
 
+                impl Looks for $proof {
+                    #[inline(always)]
+                    fn memory(self, table: TableMemory<'_>) -> impl BucketMemory {
+                        VectorMemory { table, vectors: self }
+                    }
+                }
+
                 impl Vectors for $proof {
                     #[inline(always)]
                     fn view(self, bucket: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> (View, Slot) {
                         // SAFETY: `self` exists only if the processor has what the function is
                         // compiled for.
                         unsafe { vectors::view(bucket, key, moment) }
+                    }
+
+                    #[inline(always)]
+                    fn glance(self, bucket: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> Glance {
+                        // SAFETY: `self` exists only if the processor has what the function is
+                        // compiled for.
+                        unsafe { vectors::glance(bucket, key, moment) }
                     }
 
                     #[inline(always)]
@@ -284,6 +315,13 @@ mod vector {
             // As in the portable view.
             fence(Ordering::Acquire);
             view
+        }
+
+        #[inline(always)]
+        fn glance(&self, bucket: usize, key: Key, moment: &Moment) -> Glance {
+            let glance = self.vectors.glance(self.table.bucket(bucket), key, moment);
+            fence(Ordering::Acquire);
+            glance
         }
 
         #[inline(always)]
@@ -353,88 +391,5 @@ mod vector {
     }
 
     #[cfg(test)]
-    mod tests {
-        use super::super::vector;
-        use super::*;
-        use crate::window::bits::slot::Tag;
-        use crate::window::bits::tick::{Limits, stamp_bits};
-        use crate::window::look::sweep;
-        use proptest::prelude::*;
-        use proptest::sample::select;
-
-        #[repr(align(64))]
-        pub(in crate::window) struct Bucket([AtomicU64; SLOTS]);
-
-        /// Returns tags that differ in bits that are compared apart from each other.
-        fn tags() -> impl Strategy<Value = u64> {
-            select(&[0, 1, 2, 1 | 1 << 13, 1 | 1 << 14, 1 | 1 << 45]).prop_map(|tag: u64| tag << 18)
-        }
-
-        /// Returns slots with few tags and versions around one value, so that hits, rings and flags
-        /// occur.
-        fn slots() -> impl Strategy<Value = [u64; SLOTS]> {
-            let others = prop_oneof![4 => any::<u64>(), 1 => Just(0)];
-            let slot = (tags(), others, 0..4_u64).prop_map(|(tag, others, version)| tag | others & 0x3ffc0 | version);
-            prop_oneof![proptest::array::uniform8(slot), proptest::array::uniform8(any::<u64>())]
-        }
-
-        /// Returns a moment; of some nothing is live, of some everything is.
-        fn moment(now: u64, kind: u8) -> Moment {
-            let moment = Moment::new(Tick { now, stamp: now }, Limits::of_window(100 + now % 151));
-            match kind {
-                0 => moment.seen_from(now % 400),
-                1 => moment.not_older_than(stamp_bits(now + 17)),
-                2 => moment.not_older_than(stamp_bits(now - now % 400)),
-                _ => moment,
-            }
-        }
-
-        pub(super) fn agree(vectors: impl Vectors, bucket: &Bucket, key: Key, moment: &Moment, ages: SinceSweep) {
-            let slots = bucket.0.each_ref().map(|slot| Slot(slot.load(Ordering::Relaxed)));
-            let view = View::of(&slots, key, moment, 63);
-            assert_eq!(vectors.view(&bucket.0, key, moment), (view, slots[view.ring.head]));
-            assert_eq!(vectors.has_old(&bucket.0, ages), sweep::has_old(&bucket.0, ages));
-        }
-
-        proptest! {
-            #[test]
-            fn vectors_count_what_the_portable_way_counts(
-                buckets in proptest::collection::vec((slots(), 0..1_u64 << 62, prop_oneof![0..2_000_u64, any::<u64>()]), 0..9),
-                than in [1..1_200_u64, 1..300_u64, 1..100_u64],
-            ) {
-                let aged = |(slots, now, idle): &([u64; SLOTS], u64, u64)| {
-                    (Bucket(slots.map(AtomicU64::new)), SinceSweep::new(now.saturating_sub(*idle), *now))
-                };
-                let aged: Vec<_> = buckets.iter().map(aged).collect();
-                let sampled = || aged.iter().map(|(bucket, ages)| (&bucket.0, *ages));
-                for kernel in Kernel::all() {
-                    prop_assert_eq!(kernel.count_younger(sampled(), than), sweep::count_younger(sampled(), than));
-                }
-            }
-        }
-
-        proptest! {
-            #![proptest_config(ProptestConfig::with_cases(4096))]
-            #[test]
-            fn vectors_see_what_the_portable_way_sees(
-                slots in slots(), ring in 0..12_usize, now in 0..1_u64 << 62, kind in 0..6_u8, tag in tags(),
-                away: bool, idle in prop_oneof![0..2_000_u64, any::<u64>()]
-            ) {
-                let mut slots = slots;
-                if ring < 9 {
-                    // Mostly valid rings.
-                    for (i, slot) in slots.iter_mut().enumerate() {
-                        *slot = *slot & !63 | (now & 63).wrapping_sub(u64::from(i >= ring)) & 63;
-                    }
-                }
-                let (moment, tag) = (moment(now, kind), Tag::of(tag));
-                let key = if away { tag.away() } else { tag.at_home() };
-                let bucket = Bucket(slots.map(AtomicU64::new));
-                let ages = SinceSweep::new(now.saturating_sub(idle), now);
-                for kernel in Kernel::all() {
-                    call!(kernel, agree(&bucket, key, &moment, ages), ());
-                }
-            }
-        }
-    }
+    mod tests;
 }

@@ -3,3 +3,5 @@
 pub(super) mod batch;
 pub(super) mod chunks;
 pub(super) mod kernel;
+pub(super) mod looks;
+mod single;

@@ -7,7 +7,7 @@
 #![allow(clippy::cast_possible_truncation, reason = "all but the tag is in the low half of a slot")]
 
 use super::sweep::Sampled;
-use super::view::View;
+use super::view::{Glance, View};
 use crate::sync::AtomicU64;
 use crate::window::bits::slot::{Key, SLOTS, Slot, VERSION_BITS};
 use crate::window::bits::tick::{Moment, SinceSweep};
@@ -37,8 +37,15 @@ impl Avx2 {
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt")]
 pub(crate) fn view(bucket: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> (View, Slot) {
-    const VERSION_MASK: i32 = (1 << VERSION_BITS) - 1;
-    let (low, high) = load(bucket);
+    view_of(load(bucket), key, moment)
+}
+
+const VERSION_MASK: i32 = (1 << VERSION_BITS) - 1;
+
+/// Returns the view that slots show.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt")]
+fn view_of((low, high): (__m256i, __m256i), key: Key, moment: &Moment) -> (View, Slot) {
     let zero = _mm256_setzero_si256();
 
     // All but the tag is in the low halves of the slots, so one register has it for eight: those of
@@ -70,6 +77,61 @@ pub(crate) fn view(bucket: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> (V
     );
     (view, Slot(slots_of(low, high).0[view.ring.head]))
 }
+
+/// Looks at a bucket for an id that hardly ever is there: one test of a vector tells whether it may
+/// be. Reads as [`view`] does.
+///
+/// # Safety
+///
+/// The processor has AVX2, and the caller is compiled for it. (Not said by an attribute, since a
+/// function that has one cannot be inlined always.)
+#[inline(always)]
+pub(crate) unsafe fn glance(bucket: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> Glance {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let (low, high) = load(bucket);
+        let halves = low_halves(low, high);
+        // Half of the key: one in 2^29 buckets has another entry with the same.
+        let alike = _mm256_cmpeq_epi32(high_halves(low, high), splat32(key.high_half()));
+        let (base, age_mask) = moment.age_terms();
+        // Negative if the age is below the limit, or so far above that the ten bits wrap around.
+        let carries = _mm256_sub_epi32(splat32(base.wrapping_sub(moment.limits.carry)), halves);
+        let counts = _mm256_or_si256(_mm256_slli_epi32::<14>(halves), _mm256_slli_epi32::<15>(carries));
+        let spilled = _mm256_and_si256(_mm256_slli_epi32::<25>(halves), counts);
+        let lag = _mm256_sub_epi32(_mm256_broadcastd_epi32(_mm256_castsi256_si128(low)), halves);
+        // A lag is 0 or 1 in a ring. In the top bits of a lane: 2 to 31 is more, 32 and above is
+        // negative.
+        let top = _mm256_slli_epi32::<{ 32 - VERSION_BITS as i32 }>(lag);
+        let more = _mm256_cmpgt_epi32(top, _mm256_set1_epi32(1 << (32 - VERSION_BITS)));
+        let doubt = _mm256_or_si256(_mm256_or_si256(alike, spilled), _mm256_or_si256(more, top));
+        let older = _mm256_movemask_ps(_mm256_castsi256_ps(_mm256_slli_epi32::<31>(lag)));
+        let head = HEADS[older as u32 as usize % HEADS.len()] as usize;
+        if !any_top_bit(doubt) {
+            let slot = slots_of(low, high).0.get(head).copied();
+            return slot.map_or(Glance::Unclear, |slot| Glance::Absent(head, Slot(slot)));
+        }
+        let age = _mm256_and_si256(_mm256_sub_epi32(splat32(base), halves), splat32(age_mask));
+        let key = splat(key.shifted());
+        let matches = |slots| _mm256_cmpeq_epi64(_mm256_srli_epi64::<{ Key::SHIFT as i32 }>(slots), key);
+        let is_live = _mm256_cmpgt_epi32(splat32(moment.limits.live), age);
+        let hit = _mm256_and_si256(low_halves(matches(low), matches(high)), is_live);
+        if any_top_bit(hit) { Glance::Hit } else { Glance::Unclear }
+    }
+}
+
+/// The head of a ring, by the set of lanes of [`low_halves`] whose version is one behind that of
+/// the first slot; no slot, if they are not the last ones in the order of slots.
+static HEADS: [u8; 1 << SLOTS] = {
+    let lane_of_slot = [0, 1, 4, 5, 2, 3, 6, 7];
+    let mut heads = [u8::MAX; 1 << SLOTS];
+    let (mut older, mut written) = ((1 << SLOTS) - 1, 0);
+    while written < SLOTS {
+        older &= !(1 << lane_of_slot[written]);
+        written += 1;
+        heads[older] = (written % SLOTS) as u8;
+    }
+    heads
+};
 
 const _: () = assert!(Slot::FLAGS.0 << 25 == 1 << 31 && Slot::FLAGS.1 << 14 == 1 << 31);
 
@@ -160,8 +222,16 @@ fn low_halves(low: __m256i, high: __m256i) -> __m256i {
     _mm256_castps_si256(both)
 }
 
-/// Eight slots.
-#[repr(align(32))]
+/// Returns the high halves of eight lanes, in the same order.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn high_halves(low: __m256i, high: __m256i) -> __m256i {
+    let both = _mm256_shuffle_ps::<0b11_01_11_01>(_mm256_castsi256_ps(low), _mm256_castsi256_ps(high));
+    _mm256_castps_si256(both)
+}
+
+/// Eight slots. (Aligned as the stack is anyway: who wants more of it must make room.)
+#[repr(align(16))]
 struct Slots([u64; SLOTS]);
 
 /// Returns the slots as an array.
@@ -170,10 +240,10 @@ struct Slots([u64; SLOTS]);
 fn slots_of(low: __m256i, high: __m256i) -> Slots {
     let mut slots = Slots([0; SLOTS]);
     let to = slots.0.as_mut_ptr().cast::<__m256i>();
-    // SAFETY: there are 64 bytes, aligned to 32.
+    // SAFETY: there are 64 bytes.
     unsafe {
-        _mm256_store_si256(to, low);
-        _mm256_store_si256(to.add(1), high);
+        _mm256_storeu_si256(to, low);
+        _mm256_storeu_si256(to.add(1), high);
     }
     slots
 }

@@ -6,7 +6,7 @@
 #![allow(clippy::cast_possible_truncation, reason = "counts of slots")]
 
 use super::sweep::Sampled;
-use super::view::View;
+use super::view::{Glance, View};
 use crate::sync::AtomicU64;
 use crate::window::bits::slot::{Key, SLOTS, Slot, VERSION_BITS};
 use crate::window::bits::tick::{Moment, SinceSweep};
@@ -64,6 +64,13 @@ pub(crate) fn view(bucket: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> (V
         VERSION_MASK,
     );
     (view, Slot(slots_of(slots)[view.ring.head]))
+}
+
+/// Looks at a bucket for an id that hardly ever is there.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq,bmi1,bmi2,lzcnt")]
+pub(crate) fn glance(bucket: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> Glance {
+    Glance::of(view(bucket, key, moment))
 }
 
 /// Returns true if a bucket has something for a sweep to clear; see `sweep::has_old`.

@@ -6,7 +6,7 @@
 #![allow(clippy::cast_possible_truncation, reason = "pieces of slots are taken")]
 
 use super::sweep::Sampled;
-use super::view::View;
+use super::view::{Glance, View};
 use crate::sync::AtomicU64;
 use crate::window::bits::slot::{Key, SLOTS, Slot, VERSION_BITS};
 use crate::window::bits::tick::{Moment, SinceSweep, TICK_BITS, TICK_SHIFT};
@@ -85,6 +85,13 @@ const _: () = assert!(Slot::FLAGS.0 << 4 == 1 << 10 && Slot::FLAGS.1 >> TICK_SHI
 
 /// A one in each byte.
 const EACH: u64 = u64::MAX / 0xff;
+
+/// Looks at a bucket for an id that hardly ever is there.
+#[inline]
+#[target_feature(enable = "neon")]
+pub(crate) fn glance(bucket: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> Glance {
+    Glance::of(view(bucket, key, moment))
+}
 
 /// Returns true if a bucket has something for a sweep to clear; see `sweep::has_old`.
 #[inline]

@@ -27,6 +27,30 @@ pub(crate) struct Ring {
     pub(crate) version: u64,
 }
 
+/// The result of a short look for an id that hardly ever is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Glance {
+    /// The id is not there, nothing says that it may be elsewhere, and the view is valid: the slot
+    /// at the head of its ring, and what that holds.
+    Absent(usize, Slot),
+    /// The id is there, live.
+    Hit,
+    /// Neither is certain. (Also if another entry is like that of the id.)
+    Unclear,
+}
+
+impl Glance {
+    /// Returns what a view shows, with the slot at the head of its ring.
+    #[inline(always)]
+    pub(crate) fn of((view, head): (View, Slot)) -> Self {
+        match view {
+            View { hit: true, .. } => Glance::Hit,
+            View { spilled: false, valid: true, ring, .. } => Glance::Absent(ring.head, head),
+            _ => Glance::Unclear,
+        }
+    }
+}
+
 impl View {
     /// Looks at slots that were read already.
     #[inline(always)]

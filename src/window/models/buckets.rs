@@ -56,7 +56,7 @@ scenarios! {
         &[&[Check(1, 5)], &[Check(1, 4)]],
     );
     live_for_one_and_dropped_by_the_other: scenario(
-        &[Check(1, 1), Check(6, 1)],
+        &[Check(1, 1), Check(6, 1), Forget(6, 1)],
         &[&[Check(1, 4), Check(1, 8)], &[Check(2, 5)]],
     );
     live_for_one_and_counted_by_the_other: scenario(
@@ -64,7 +64,7 @@ scenarios! {
         &[&[Check(1, 4), Check(1, 8)], &[Check(112, 5)]],
     );
     a_caller_is_overtaken: scenario(
-        &[Check(1, 1), Check(6, 1)],
+        &[Check(1, 1), Check(6, 1), Forget(6, 1)],
         &[&[Check(1, 2), Check(1, 8)], &[Check(2, 7)]],
     );
     a_flag_is_displaced: scenario(

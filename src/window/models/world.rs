@@ -8,9 +8,9 @@ use crate::digest::Digest;
 use crate::sync::{Ordering, model};
 use crate::window::bits::slot::Slot;
 use crate::window::bits::tick::Tick;
-use crate::window::checks::batch;
 use crate::window::look::view::View;
-use crate::window::protocol::bucket_memory::{BucketMemory, Lost, Overtaken};
+use crate::window::protocol::bucket_memory::{BucketMemory, Lost};
+use crate::window::table_set::alone::Short;
 use crate::window::table_set::table::{Table, TableMemory};
 use crate::window::table_set::tables::{self, OwnInsertion, Tables};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -129,17 +129,23 @@ impl World {
     /// Checks an id as `Window::check_at` does.
     fn check(&self, id: Id, now: u64) -> Outcome {
         let (tables, digest, refresh) = (&self.tables, digest(id), self.scenario.refresh);
-        let tick = self.agree(now);
-        let roster = tables.roster();
-        let across = |own| tables.check(digest, refresh, || self.agree(now), own);
-        if !roster.is_single() {
-            return across(None);
-        }
-        let table = tables.memory(roster.newest());
-        match batch::check_one(&table, tables::place(&table, digest), tick, refresh) {
-            Ok(outcome) if tables.is_current(roster) => outcome,
-            Ok(Outcome::Fresh) => across(Some(OwnInsertion { roster, tick })),
-            Ok(_) | Err(Overtaken) => across(None),
+        let (first, agree) = (tables.first(), || self.agree(now));
+        let short = match tables.check_shortly(&first, tables::place(&first, digest), agree()) {
+            Short::Elsewhere => tables.check_newest_shortly(|newest| newest, digest, agree()),
+            short => short,
+        };
+        match short {
+            Short::Fresh => Outcome::Fresh,
+            Short::Duplicate if !refresh => Outcome::Duplicate,
+            Short::Late(roster, tick) => {
+                let tick = Tick::unpack(tick);
+                tables.check(digest, refresh, agree, Some(OwnInsertion { roster, tick }))
+            }
+            Short::Duplicate | Short::Undecided | Short::Elsewhere => {
+                tables.check_at_length(digest, refresh, agree, |table, id, tick| {
+                    table.check_thoroughly(id, tick, refresh)
+                })
+            }
         }
     }
 

@@ -4,7 +4,7 @@
 use crate::Outcome;
 use crate::window::bits::slot::{Key, Slot, Tag};
 use crate::window::bits::tick::{Moment, Tick};
-use crate::window::look::view::View;
+use crate::window::look::view::{Glance, View};
 
 /// The memory that the protocol runs on.
 pub(crate) trait BucketMemory: Sized {
@@ -23,6 +23,11 @@ pub(crate) trait BucketMemory: Sized {
     /// Looks at a bucket in the same way; returns the slot that the view shows at the head of the
     /// ring, too.
     fn view_with_head(&self, bucket: usize, key: Key, moment: &Moment) -> (View, Slot);
+    /// Looks at a bucket in the same way, for an id that hardly ever is there.
+    #[inline(always)]
+    fn glance(&self, bucket: usize, key: Key, moment: &Moment) -> Glance {
+        Glance::of(self.view_with_head(bucket, key, moment))
+    }
     /// Loads one slot, Acquire.
     fn load(&self, bucket: usize, slot: usize) -> Slot;
     /// Loads one slot, sequentially consistent: partner of the fence of whoever forgets.

@@ -2,8 +2,8 @@
 //! whether that has changed. Pure.
 //!
 //! ```text
-//!  63        44 43   40 39                              0
-//! | starts 20  | len 4 | indices 10 x 4, newest lowest |
+//!  63        44 43                              4 3    0
+//! | starts 20  | indices 10 x 4, newest lowest    | len 4 |
 //! ```
 //!
 //! An index is the place of a table; `starts` counts the tables that were started, modulo 2^20.
@@ -17,10 +17,10 @@
 pub(crate) const INDICES: usize = 1 << INDEX_BITS;
 
 const INDEX_BITS: u32 = 4;
-const LEN_SHIFT: u32 = 40;
+const INDICES_SHIFT: u32 = 4;
 const STARTS_SHIFT: u32 = 44;
-const LEN_MASK: u64 = (1 << (STARTS_SHIFT - LEN_SHIFT)) - 1;
-const INDICES_MASK: u64 = (1 << LEN_SHIFT) - 1;
+const LEN_MASK: u64 = (1 << INDICES_SHIFT) - 1;
+const INDICES_MASK: u64 = (1 << (STARTS_SHIFT - INDICES_SHIFT)) - 1;
 const STARTS_MASK: u64 = (1 << (64 - STARTS_SHIFT)) - 1;
 
 /// The tables that there are, from the newest to the oldest.
@@ -29,22 +29,22 @@ pub(crate) struct Roster(pub(crate) u64);
 
 impl Roster {
     /// The most tables that a roster names.
-    pub(crate) const LEN_MAX: usize = (LEN_SHIFT / INDEX_BITS) as usize;
+    pub(crate) const LEN_MAX: usize = ((STARTS_SHIFT - INDICES_SHIFT) / INDEX_BITS) as usize;
 
     /// Returns a roster of the first table.
     pub(crate) fn first(index: usize) -> Self {
-        Roster(1 << LEN_SHIFT | index as u64)
+        Roster((index as u64) << INDICES_SHIFT | 1)
     }
 
     #[inline(always)]
     pub(crate) fn newest(self) -> usize {
-        self.0 as usize % INDICES
+        (self.0 >> INDICES_SHIFT) as usize % INDICES
     }
 
-    /// Returns true if the table at index 0 is the only one.
+    /// Returns true if the table at index 0 is the only one. (One byte says so.)
     #[inline(always)]
     pub(crate) fn is_first_alone(self) -> bool {
-        self.0 & ((LEN_MASK << LEN_SHIFT) | (INDICES as u64 - 1)) == 1 << LEN_SHIFT
+        self.0 as u8 == 1
     }
 
     #[inline(always)]
@@ -54,12 +54,13 @@ impl Roster {
 
     #[inline(always)]
     pub(crate) fn len(self) -> usize {
-        (self.0 >> LEN_SHIFT & LEN_MASK) as usize
+        (self.0 & LEN_MASK) as usize
     }
 
     /// Returns the indices of all tables, the newest first.
     pub(crate) fn indices(self) -> impl DoubleEndedIterator<Item = usize> {
-        (0..self.len() as u32).map(move |i| (self.0 >> (INDEX_BITS * i)) as usize % INDICES)
+        let index = move |i| (self.0 >> (INDICES_SHIFT + INDEX_BITS * i)) as usize % INDICES;
+        (0..self.len() as u32).map(index)
     }
 
     pub(crate) fn oldest(self) -> usize {
@@ -78,16 +79,17 @@ impl Roster {
         debug_assert!(index < INDICES);
         let has_room = self.len() < Self::LEN_MAX && self.indices().all(|other| other != index);
         let starts = ((self.0 >> STARTS_SHIFT) + 1) & STARTS_MASK;
-        let indices = self.0 << INDEX_BITS & INDICES_MASK | index as u64;
-        has_room.then(|| Roster(starts << STARTS_SHIFT | (self.len() as u64 + 1) << LEN_SHIFT | indices))
+        let indices = (self.0 >> INDICES_SHIFT << INDEX_BITS | index as u64) & INDICES_MASK;
+        let next = starts << STARTS_SHIFT | indices << INDICES_SHIFT | (self.len() as u64 + 1);
+        has_room.then_some(Roster(next))
     }
 
     /// Returns the roster without the oldest table, unless it is the only one.
     pub(crate) fn without_oldest(self) -> Option<Self> {
         let len = self.len() as u32 - 1;
-        let indices = self.0 & ((1 << (INDEX_BITS * len)) - 1);
+        let indices = self.0 >> INDICES_SHIFT & ((1 << (INDEX_BITS * len)) - 1);
         let starts = self.0 >> STARTS_SHIFT;
-        (len > 0).then_some(Roster(starts << STARTS_SHIFT | u64::from(len) << LEN_SHIFT | indices))
+        (len > 0).then_some(Roster(starts << STARTS_SHIFT | indices << INDICES_SHIFT | u64::from(len)))
     }
 }
 

@@ -14,7 +14,8 @@ pub(crate) struct SharedState {
     settled_nanos: AtomicU64,
     /// The number of callers that are forgetting everything now.
     clearing: AtomicU64,
-    limits: Limits,
+    /// The limit of live ages, from which the others follow: so only one is loaded.
+    live: u64,
     pub(crate) window_ticks: u64,
     pub(crate) counters: Counters,
     pub(crate) trigger: GrowthTrigger,
@@ -26,7 +27,7 @@ impl SharedState {
             latest: AtomicU64::new(0),
             settled_nanos: AtomicU64::new(0),
             clearing: AtomicU64::new(0),
-            limits: Limits::of_window(window_ticks),
+            live: Limits::of_window(window_ticks).live,
             window_ticks,
             counters: Counters::new(window_ticks),
             trigger: GrowthTrigger::new(),
@@ -98,7 +99,9 @@ impl SharedState {
     pub(crate) fn overtaken(&self, moment: &Moment) -> bool {
         // Relaxed, after the acquire of a view: the thread that wrote an entry that the view shows
         // has raised `latest` before.
-        self.latest() > moment.tick.now + GRACE && obeys(Rule::Overtaken)
+        let latest = self.latest.load(Ordering::Relaxed);
+        // (Most of the time it is the same word.)
+        latest != moment.tick.pack() && Tick::unpack(latest).now > moment.tick.now + GRACE && obeys(Rule::Overtaken)
     }
 
     /// Does something while no entry is refreshed by a new one.
@@ -128,6 +131,6 @@ impl SharedState {
     #[inline(always)]
     pub(crate) fn moment(&self, tick: Tick) -> Moment {
         explored::agreed(tick.pack());
-        Moment::new(tick, self.limits)
+        Moment::new(tick, Limits::from_live(self.live))
     }
 }

@@ -1,7 +1,7 @@
 //! The memory of a table: buckets and their shards.
 
 use super::shared_state::SharedState;
-use crate::memory::{LINE_BYTES, Lines, Zeroed};
+use crate::memory::{LINE_BYTES, Lines, Zeroed, prefetcher};
 use crate::mutation::{Rule, obeys};
 use crate::sync::{AtomicU64, Ordering, explored, fence, load_each};
 use crate::window::bits::slot::{Key, SLOTS, Slot, VERSION_BITS};
@@ -104,7 +104,7 @@ impl<const SLOTS: usize, const VERSION_BITS: u32> Table<SLOTS, VERSION_BITS> {
     /// Returns the table as the protocol sees it.
     #[inline(always)]
     pub(crate) fn memory<'a>(&'a self, shared: &'a SharedState) -> TableMemory<'a, SLOTS, VERSION_BITS> {
-        TableMemory { table: self, shared }
+        TableMemory { table: self, buckets: &self.buckets, shared }
     }
 
     #[inline(always)]
@@ -160,6 +160,8 @@ pub(crate) struct TableMemory<
     const VERSION_BITS: u32 = { self::VERSION_BITS },
 > {
     table: &'a Table<SLOTS, VERSION_BITS>,
+    /// Those of the table: their place and number are in registers, whatever is written meanwhile.
+    buckets: &'a [Bucket<SLOTS>],
     shared: &'a SharedState,
 }
 
@@ -174,7 +176,7 @@ impl<const SLOTS: usize, const VERSION_BITS: u32> Copy for TableMemory<'_, SLOTS
 impl<const SLOTS: usize, const VERSION_BITS: u32> TableMemory<'_, SLOTS, VERSION_BITS> {
     #[inline(always)]
     pub(crate) fn bucket(&self, bucket: usize) -> &[AtomicU64; SLOTS] {
-        &self.table.buckets[bucket].0
+        &self.buckets[bucket].0
     }
 
     #[inline(always)]
@@ -200,8 +202,8 @@ impl<const SLOTS: usize, const VERSION_BITS: u32> TableMemory<'_, SLOTS, VERSION
     ) {
         if !self.is_ready(bucket, moment) {
             let buckets = |range: Range<usize>| {
-                let end = range.end.min(self.table.buckets.len());
-                self.table.buckets[range.start..end].iter().map(|bucket| &bucket.0)
+                let end = range.end.min(self.buckets.len());
+                self.buckets[range.start..end].iter().map(|bucket| &bucket.0)
             };
             self.table.sweeps.sweep(bucket, moment.tick.now, buckets, has_old);
         }
@@ -214,7 +216,7 @@ impl<const SLOTS: usize, const VERSION_BITS: u32> BucketMemory for TableMemory<'
 
     #[inline(always)]
     fn buckets(&self) -> usize {
-        self.table.buckets.len()
+        self.buckets.len()
     }
 
     #[inline(always)]
@@ -264,7 +266,7 @@ impl<const SLOTS: usize, const VERSION_BITS: u32> BucketMemory for TableMemory<'
 
     #[inline(always)]
     fn prefetcher(&self) -> impl Fn(usize) + Copy {
-        self.table.buckets.prefetcher()
+        prefetcher(self.buckets)
     }
 
     #[inline(always)]

@@ -101,6 +101,15 @@ impl BucketMemory for Stalling<'_> {
     }
 }
 
+/// Checks the id as a window does that has one table.
+fn check_one(memory: &impl BucketMemory, tick: Tick, refresh: bool) -> Result<Outcome, Overtaken> {
+    let id = tables::place(memory, digest(MINE));
+    match batch::check_shortly(memory, id, tick).filter(|outcome| *outcome == Outcome::Fresh || !refresh) {
+        Some(outcome) => Ok(outcome),
+        None => memory.check_thoroughly(id, tick, refresh),
+    }
+}
+
 /// Checks the id as of START, stalling before an access; `None` if there is no such access.
 fn stalled(window: &Window, access: usize, in_batch: bool, meanwhile: impl Fn()) -> Option<Outcome> {
     let shared = &window.tables().shared;
@@ -119,7 +128,7 @@ fn stalled(window: &Window, access: usize, in_batch: bool, meanwhile: impl Fn())
                 (_, true) => Err(Overtaken),
             }
         } else {
-            batch::check_one(&memory, tables::place(&memory, digest(MINE)), tick, false)
+            check_one(&memory, tick, false)
         };
         if let Ok(outcome) = outcome {
             return (memory.accesses_left.get() > access).then_some(outcome);
@@ -263,7 +272,7 @@ fn stalled_across(window: &Window, access: usize, meanwhile: impl Fn()) -> (Outc
     let my_clock = window.ticks.at(Timestamp::from_secs(START).into());
     let (roster, tick) = (tables.roster(), tables.shared.agree(my_clock));
     let memory = Stalling { table: tables.first(), accesses_left: Cell::new(access), meanwhile: &meanwhile };
-    let outcome = batch::check_one(&memory, tables::place(&memory, digest(MINE)), tick, refresh);
+    let outcome = check_one(&memory, tick, refresh);
     let is_last = memory.accesses_left.get() <= access;
     if is_last {
         (memory.meanwhile)();

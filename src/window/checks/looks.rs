@@ -1,0 +1,40 @@
+//! Checks that are compiled as a whole for a way of looking at buckets: no call stands between the
+//! digest and the counter.
+
+use crate::clock::Reading;
+use crate::digest::Digest;
+use crate::window::protocol::bucket_memory::BucketMemory;
+use crate::window::table_set::table::TableMemory;
+
+/// A way of looking at buckets, as [`Checks`] get it.
+pub(crate) trait Looks: Copy {
+    /// Returns a table that is looked at in this way.
+    fn memory(self, table: TableMemory<'_>) -> impl BucketMemory;
+}
+
+/// A check of an id that is compiled for each way of looking at buckets, from its beginning to its
+/// end. `K` tells several checks of one type apart.
+pub(crate) trait Checks<K> {
+    type Answer;
+
+    /// Checks an id. (To be inlined always, or it is compiled for any processor.)
+    fn check_by(&self, looks: impl Looks, asked: &Asked) -> Self::Answer;
+}
+
+/// An id that a check is asked about, and when. (In memory: a check needs the registers.)
+#[derive(Clone, Copy)]
+pub(crate) struct Asked {
+    pub(crate) id: Digest,
+    pub(crate) at: Reading,
+}
+
+/// The way that every processor has.
+#[derive(Clone, Copy)]
+pub(super) struct Portable;
+
+impl Looks for Portable {
+    #[inline(always)]
+    fn memory(self, table: TableMemory<'_>) -> impl BucketMemory {
+        table
+    }
+}
