@@ -39,7 +39,12 @@ const CONSUMES: [&str; 15] = [
 /// Blocks that are not driven here: document, heading, how the code is known, and why.
 const EXCEPTIONS: &[(&str, &str, &str, &str)] = &[
     ("docs/guide/1-first-consumer.md", "Three decisions", "Key::new()", "it shows what an id may be"),
-    ("docs/guide/1-first-consumer.md", "In batches", "retain_fresh", "it shows what is fresh, and does nothing"),
+    (
+        "docs/guide/1-first-consumer.md",
+        "Ahead of time, and in batches",
+        "retain_fresh",
+        "it shows what is fresh, and does nothing",
+    ),
     ("docs/guide/1-first-consumer.md", "Testing your consumer", "ManualClock", "it is a test"),
     ("docs/guide/2-durability.md", "Weeks of ids, and rebalances", "long_memory", "it shows what a restart knows"),
     ("docs/guide/3-sharing.md", "Sharing: several instances, one memory", "blue.claim", "it shows what two are told"),
