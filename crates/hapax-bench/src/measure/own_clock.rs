@@ -124,7 +124,7 @@ mod tests {
             Setting { rate: Some(5_000.0), ..setting.clone() },
             Setting { workload: Workload { shape: Shape::Zipf { exponent: 1.2 }, ..setting.workload }, ..setting },
         ] {
-            // A busy machine may stop a thread for a tenth of a window, but not fifty times in turn.
+            // A busy machine may stop a thread for a tenth of a window; not fifty times in turn.
             let seen = (0..50).find_map(|_| run::<1>(&setting).ok()).expect("one of fifty runs holds what is live");
             // Fewer of Zipf's are live: that the run was not refused says that it held those.
             let is_right = seen.held.abs_diff(2_000) <= 200 || setting.workload.shape != Shape::Uniform;
