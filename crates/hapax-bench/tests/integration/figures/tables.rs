@@ -5,8 +5,8 @@ use hapax_bench::measure::{IdKind, Report, Sort};
 
 const BATCH: usize = 1_024;
 
-/// Bytes of a short message and of a long one.
-const WORK: [usize; 2] = [600, 6_000];
+/// The bytes of the message that is decoded between two checks.
+const WORK: usize = 600;
 
 /// The way between one by one and batches.
 const AHEAD: &str = "Read ahead, each id is prepared while the one before it is checked; rivals have no such call, so \
@@ -282,14 +282,14 @@ fn stores(kept: &Kept) -> String {
     lines(&["", "k ids/s", "processor, us an id", "bytes an id on disk or server"], rows)
 }
 
-/// Nanoseconds that a check adds to a loop with work, of a short message and of a long one.
+/// Nanoseconds that a check adds to a loop with work.
 fn work(kept: &Kept) -> String {
     if !kept.has("work") {
         return "Not measured yet: `scripts/figures work`.".into();
     }
     let mut rows = Vec::new();
-    for (live, work) in [100_000, 1_000_000].into_iter().flat_map(|live| WORK.map(|work| (live, work))) {
-        let at = At { work, ..At::new(live, 1, 1) };
+    for live in [100_000, 1_000_000] {
+        let at = At { work: WORK, ..At::new(live, 1, 1) };
         let (rival, ours) = (kept.rival("work", at), |at| kept.of("work", "hapax window", at)[0]);
         let (single, ahead) = (ours(at), ours(At { ahead: true, ..at }));
         rows.push(vec![
