@@ -94,7 +94,11 @@ impl<const GROWN: bool> Checks<Remembered<GROWN>> for Engine {
             return self.check_at_length(asked);
         };
         // The memory of both tiers is asked for at the same time.
-        self.window.prefetch_first(asked.id);
+        if GROWN {
+            self.window.prefetch(asked.id);
+        } else {
+            self.window.prefetch_first(asked.id);
+        }
         let look = history.look(asked.id);
         if look.seen {
             return self.end_known_check(history, asked);

@@ -12,10 +12,9 @@ use crate::window::checks::batch::Chunk;
 use crate::window::checks::kernel::Kernel;
 use crate::window::growth::Growth;
 use crate::window::look::view::View;
-use crate::window::protocol::bucket_memory::{BucketMemory, Overtaken};
-use crate::window::table_set::alone::Short;
+use crate::window::protocol::bucket_memory::BucketMemory;
 use crate::window::table_set::table::{Table, TableMemory};
-use crate::window::table_set::tables::{OwnInsertion, Tables, place};
+use crate::window::table_set::tables::{Tables, place};
 use crate::{Outcome, Timestamp};
 use std::time::Duration;
 
@@ -85,26 +84,11 @@ impl<const SLOTS: usize, const VERSION_BITS: u32> Small<SLOTS, VERSION_BITS> {
     /// Checks an id as [`Window::check`] does.
     fn check(&self, id: Id, tick: Tick) -> Outcome {
         let (tables, refresh, digest) = (&self.tables, self.refresh, self.digest(id));
-        let (first, agree) = (tables.first(), || self.agree(tick));
-        if !self.short_way {
-            return tables.check(digest, refresh, agree, None);
-        }
-        let short = match tables.check_shortly(&first, place(&first, digest), agree()) {
-            Short::Elsewhere => tables.check_newest_shortly(|newest| newest, digest, agree()),
-            short => short,
-        };
-        match short {
-            Short::Fresh => Outcome::Fresh,
-            Short::Duplicate if !refresh => Outcome::Duplicate,
-            Short::Late(roster, tick) => {
-                let tick = Tick::unpack(tick);
-                tables.check(digest, refresh, agree, Some(OwnInsertion { roster, tick }))
-            }
-            Short::Duplicate | Short::Undecided | Short::Elsewhere => {
-                tables.check_at_length(digest, refresh, agree, |table, id, tick| {
-                    table.check_thoroughly(id, tick, refresh)
-                })
-            }
+        let agree = || self.agree(tick);
+        if self.short_way {
+            tables.check_as_window(digest, refresh, agree)
+        } else {
+            tables.check(digest, refresh, agree, None)
         }
     }
 

@@ -37,15 +37,8 @@ impl Avx2 {
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt")]
 pub(crate) fn view(bucket: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> (View, Slot) {
-    view_of(load(bucket), key, moment)
-}
-
-const VERSION_MASK: i32 = (1 << VERSION_BITS) - 1;
-
-/// Returns the view that slots show.
-#[inline]
-#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt")]
-fn view_of((low, high): (__m256i, __m256i), key: Key, moment: &Moment) -> (View, Slot) {
+    const VERSION_MASK: i32 = (1 << VERSION_BITS) - 1;
+    let (low, high) = load(bucket);
     let zero = _mm256_setzero_si256();
 
     // All but the tag is in the low halves of the slots, so one register has it for eight: those of

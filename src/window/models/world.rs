@@ -10,7 +10,6 @@ use crate::window::bits::slot::Slot;
 use crate::window::bits::tick::Tick;
 use crate::window::look::view::View;
 use crate::window::protocol::bucket_memory::{BucketMemory, Lost};
-use crate::window::table_set::alone::Short;
 use crate::window::table_set::table::{Table, TableMemory};
 use crate::window::table_set::tables::{self, OwnInsertion, Tables};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -128,25 +127,7 @@ impl World {
 
     /// Checks an id as `Window::check_at` does.
     fn check(&self, id: Id, now: u64) -> Outcome {
-        let (tables, digest, refresh) = (&self.tables, digest(id), self.scenario.refresh);
-        let (first, agree) = (tables.first(), || self.agree(now));
-        let short = match tables.check_shortly(&first, tables::place(&first, digest), agree()) {
-            Short::Elsewhere => tables.check_newest_shortly(|newest| newest, digest, agree()),
-            short => short,
-        };
-        match short {
-            Short::Fresh => Outcome::Fresh,
-            Short::Duplicate if !refresh => Outcome::Duplicate,
-            Short::Late(roster, tick) => {
-                let tick = Tick::unpack(tick);
-                tables.check(digest, refresh, agree, Some(OwnInsertion { roster, tick }))
-            }
-            Short::Duplicate | Short::Undecided | Short::Elsewhere => {
-                tables.check_at_length(digest, refresh, agree, |table, id, tick| {
-                    table.check_thoroughly(id, tick, refresh)
-                })
-            }
-        }
+        self.tables.check_as_window(digest(id), self.scenario.refresh, || self.agree(now))
     }
 
     /// Checks two ids as `Window::check_chunk` does.

@@ -84,4 +84,24 @@ impl<const SLOTS: usize, const VERSION_BITS: u32> Tables<SLOTS, VERSION_BITS> {
         }
         self.check(id, refresh, tick, own)
     }
+
+    /// Checks an id as a window does, looking at buckets in the portable way.
+    #[cfg(modelled)]
+    pub(crate) fn check_as_window(&self, id: Digest, refresh: bool, tick: impl Fn() -> Tick) -> Outcome {
+        let first = self.first();
+        let short = match self.check_shortly(&first, place(&first, id), tick()) {
+            Short::Elsewhere => self.check_newest_shortly(|newest| newest, id, tick()),
+            short => short,
+        };
+        match short {
+            Short::Fresh => Outcome::Fresh,
+            Short::Duplicate if !refresh => Outcome::Duplicate,
+            Short::Late(roster, packed) => {
+                self.check(id, refresh, tick, Some(OwnInsertion { roster, tick: Tick::unpack(packed) }))
+            }
+            Short::Duplicate | Short::Undecided | Short::Elsewhere => {
+                self.check_at_length(id, refresh, tick, |table, id, tick| table.check_thoroughly(id, tick, refresh))
+            }
+        }
+    }
 }
