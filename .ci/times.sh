@@ -1,28 +1,41 @@
 # The processor time that stages and crates take, and what .ci/times.txt says that they took.
 #
 # A processor that is slower, or shared, makes everything slower. So what is compared is a ratio: to
-# the time that a fixed piece of work, the control, takes at the end of the same stage.
+# the time that a fixed piece of work, the control, takes meanwhile (the median of all that were
+# measured while the stage ran).
 
 begin_times() {
     HAPAX_TIMES=$(mktemp -d)
     export HAPAX_TIMES
+    while sleep 3; do measure_control; done &
+}
+
+# Appends when it is, and the processor time of a fixed piece of work, about a tenth of a second.
+measure_control() (
+    local log=$HAPAX_TIMES/control.$BASHPID
+    for ((i = 0; i < 30000; i++)); do :; done
+    times >"$log"
+    echo "$EPOCHSECONDS $(seconds "$log" 1 1)" >>"$HAPAX_TIMES/controls"
+    rm "$log"
+)
+
+# Prints the median of the control since that second.
+control_since() {
+    awk -v since="$1" '$1 >= since { print $2 }' "$HAPAX_TIMES/controls" | sort -n | awk '{ all[NR] = $1 } END { print all[int((NR + 1) / 2)] }'
 }
 
 # Adds up what `times` prints on its lines from this one to that one.
 seconds() { # the file, first, last
-    sed -n "$2,$3p" "$1" | tr ' ' '\n' | sed -n 's/^\([0-9]*\)m\([0-9.]*\)s$/\1 \2/p' | awk '{ all += 60 * $1 + $2 } END { printf "%.2f", all }'
+    sed -n "$2,$3p" "$1" | tr ' ' '\n' | sed -n 's/^\([0-9]*\)m\([0-9.]*\)s$/\1 \2/p' | awk '{ all += 60 * $1 + $2 } END { printf "%.3f", all }'
 }
 
 # Writes down what the stage that ends in this shell took, beside the control.
 stage_ended() {
-    local log=$HAPAX_TIMES/$1.stage took
+    local log=$HAPAX_TIMES/$1.stage took since=$((EPOCHSECONDS - SECONDS))
     times >"$log"
     took=$(seconds "$log" 1 2)
-    (
-        for ((i = 0; i < 200000; i++)); do :; done
-        times >"$log"
-    )
-    echo "stage $1 $took $(seconds "$log" 1 1)" >"$log"
+    measure_control # it may have been short
+    echo "stage $1 $took $(control_since "$since")" >"$log"
 }
 
 # Prints a table: what, seconds now, and the control of its stage.

@@ -167,7 +167,7 @@ impl Engine {
         at: Reading,
         Answers { verdicts, counts }: Answers<'_>,
     ) -> bool {
-        let seen = self.window.check_chunk(chunk, IdSet::EMPTY, at, || ()).seen;
+        let seen = self.window.check_chunk(chunk, IdSet::EMPTY, at, &mut || ()).seen;
         // After the look: what it has found may be an insertion that a claim takes back.
         let seen = if self.is_look_enough() { seen } else { IdSet::EMPTY };
         let rest = chunk.all().difference(seen);
@@ -197,7 +197,7 @@ impl Engine {
     ) -> IdSet {
         let claimed = self.claimed_of(chunk).difference(known);
         let asked = chunk.all().difference(known).difference(claimed);
-        let Checked { fresh, seen } = self.window.check_chunk(chunk, asked, at, || ());
+        let Checked { fresh, seen } = self.window.check_chunk(chunk, asked, at, &mut || ());
         let found = Respected { fresh, in_progress: claimed };
         let Respected { fresh, in_progress } = self.respect_claims_of(chunk, asked, found, at);
         let now = history.tick(self.window.no_earlier(at.time));

@@ -60,7 +60,7 @@ impl Engine {
         self.claims.note_use();
         self.in_chunks(ids, order, |locked, chunk, part, ahead| {
             locked.announce(ids, part);
-            let seen = self.window.seen_chunk(chunk, at, || ());
+            let seen = self.window.seen_chunk(chunk, at);
             locked.each(part, |k, i, map| {
                 // The memory is asked for here rather than while looking at the window, since this
                 // code has other work to do while the memory is on its way.
@@ -97,7 +97,7 @@ impl Engine {
                 }
             });
             let until = At(self, at).until();
-            let news = self.window.check_chunk(chunk, held, at, || ahead.ask()).fresh;
+            let news = self.window.check_chunk(chunk, held, at, &mut || ahead.ask()).fresh;
             locked.each(part, |k, i, map| {
                 if held.contains(k) {
                     let insertion = Insertion { is_news: news.contains(k), until };

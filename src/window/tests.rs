@@ -267,7 +267,7 @@ fn a_caller_that_was_overtaken_starts_over_with_the_others_time() {
         let mut chunk = Chunk::new();
         chunk.stage(&memory, (1..=3).map(digest));
         let all = chunk.all();
-        let decided = kernel.check_chunk(memory, &mut chunk, all, stalled, false, || ());
+        let decided = kernel.check_chunk(memory, &mut chunk, all, stalled, false, &mut || ());
         assert!(decided.fresh.is_empty() && decided.overtaken.iter().eq([1, 2]));
         // As a caller would: with the time that the others have.
         assert_eq!(window.check(digest(3), Timestamp::from_secs(1_000)), Outcome::Fresh);

@@ -157,24 +157,21 @@ impl Chunk {
 
     /// Asks for one id's bucket in such a table.
     #[inline(always)]
-    pub(crate) fn ask_one_in<M: BucketMemory>(&self, memory: &M, i: usize) {
+    fn ask_one_in<M: BucketMemory>(&self, memory: &M, i: usize) {
         memory.prefetch(place(memory, self.digest(i)).bucket);
     }
 
-    /// Returns the set of ids in `todo` that are in a table. `meanwhile` is called once for each.
+    /// Returns the set of ids in `todo` that are in a table, and asks for their buckets in the table
+    /// that is looked at next.
     #[inline(always)]
-    pub(crate) fn seen_in<M: BucketMemory>(
-        &self,
-        memory: &M,
-        todo: IdSet,
-        tick: Tick,
-        mut meanwhile: impl FnMut(),
-    ) -> IdSet {
+    pub(crate) fn seen_in<M: BucketMemory>(&self, memory: &M, todo: IdSet, tick: Tick, next: Option<&M>) -> IdSet {
         let moment = &memory.moment(tick);
         let place = |i: usize| place(memory, self.digest(i));
         let (mut seen, mut undecided) = (IdSet::EMPTY, IdSet::EMPTY);
         for i in todo.iter() {
-            meanwhile();
+            if let Some(next) = next {
+                self.ask_one_in(next, i);
+            }
             let id = place(i);
             let ready = memory.is_ready(id.bucket, moment);
             let view = memory.view(id.bucket, id.tag.at_home(), moment);
@@ -210,6 +207,7 @@ impl Chunk {
     ///
     /// `meanwhile` is called with every [`FEW`] looks, to ask for as many buckets of the next
     /// chunk. So requests to the memory are spread over the work, and do not wait for each other.
+    /// (Whatever it is, this is compiled once, and in no user's crate.)
     #[inline(always)]
     pub(crate) fn check<M: BucketMemory>(
         &mut self,
@@ -217,7 +215,7 @@ impl Chunk {
         todo: IdSet,
         tick: Tick,
         refresh: bool,
-        mut meanwhile: impl FnMut(),
+        meanwhile: &mut dyn FnMut(),
     ) -> Decided {
         let moment = &memory.moment(tick);
         let (mut hits, mut blocked, mut ready_until) = (IdSet::EMPTY, IdSet::EMPTY, u64::MAX);

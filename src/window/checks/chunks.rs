@@ -55,9 +55,8 @@ impl Window {
         while chunk.len() > 0 {
             let newest = self.newest(next);
             let skipped = skip(chunk);
-            let checked = self.check_chunk(chunk, chunk.all().difference(skipped), at, || {
-                next.stage(&newest, digests.by_ref().take(FEW));
-            });
+            let mut stage_next = || next.stage(&newest, digests.by_ref().take(FEW));
+            let checked = self.check_chunk(chunk, chunk.all().difference(skipped), at, &mut stage_next);
             next.ask(&newest);
             decided(chunk, skipped, checked.fresh);
             std::mem::swap(&mut chunk, &mut next);
@@ -74,7 +73,7 @@ impl Window {
             if chunk.len() == 0 {
                 return seen;
             }
-            let found = self.seen_chunk(chunk, at, || ());
+            let found = self.seen_chunk(chunk, at);
             seen.extend((0..chunk.len()).map(|i| found.contains(i)));
         }
     }
@@ -90,13 +89,12 @@ impl Window {
     /// Checks the digests of a chunk that are in `todo`; returns which of those are fresh, and some
     /// of all that are in the window.
     /// `meanwhile` is called once for every [`FEW`] digests of the chunk.
-    #[inline(always)]
     pub(crate) fn check_chunk(
         &self,
         chunk: &mut Chunk,
         todo: IdSet,
         at: Reading,
-        mut meanwhile: impl FnMut(),
+        meanwhile: &mut dyn FnMut(),
     ) -> Checked {
         debug_assert!(todo.difference(chunk.all()).is_empty());
         let tables = self.to_write();
@@ -139,15 +137,12 @@ impl Window {
                 older.peek().into_iter().for_each(|first| chunk.ask_in(first, unseen));
                 while let Some(table) = older.next() {
                     // The next table's buckets come while this one's are looked at.
-                    let mut asks = unseen.iter();
-                    let ask_next = || {
-                        asks.next().zip(older.peek()).into_iter().for_each(|(i, next)| chunk.ask_one_in(next, i));
-                    };
-                    unseen = unseen.difference(self.kernel.seen_in(table, chunk, unseen, tick, ask_next));
+                    let next = older.peek().copied();
+                    unseen = unseen.difference(self.kernel.seen_in(table, chunk, unseen, tick, next));
                 }
             }
             let refresh = self.refresh_on_duplicate;
-            let decided = self.kernel.check_chunk(newest, chunk, unseen, tick, refresh, || ());
+            let decided = self.kernel.check_chunk(newest, chunk, unseen, tick, refresh, &mut || ());
             fresh = fresh.union(self.confirm(chunk, decided.fresh, at, OwnInsertion { roster, tick }));
             todo = decided.overtaken;
         }
@@ -155,9 +150,7 @@ impl Window {
     }
 
     /// Returns the set of a chunk's digests that were seen within the window. Changes nothing.
-    /// `meanwhile` is called once for each digest.
-    #[inline(always)]
-    pub(crate) fn seen_chunk(&self, chunk: &Chunk, at: Reading, mut meanwhile: impl FnMut()) -> IdSet {
+    pub(crate) fn seen_chunk(&self, chunk: &Chunk, at: Reading) -> IdSet {
         let tables = self.tables();
         let mut staged = false;
         loop {
@@ -167,10 +160,8 @@ impl Window {
                 let memory = tables.memory(index);
                 if std::mem::replace(&mut staged, true) {
                     chunk.ask_in(&memory, unseen);
-                    unseen = unseen.difference(self.kernel.seen_in(memory, chunk, unseen, tick, || ()));
-                } else {
-                    unseen = unseen.difference(self.kernel.seen_in(memory, chunk, unseen, tick, &mut meanwhile));
                 }
+                unseen = unseen.difference(self.kernel.seen_in(memory, chunk, unseen, tick, None));
             }
             if !tables.shared.overtaken(&tables.shared.moment(tick)) {
                 return chunk.all().difference(unseen);

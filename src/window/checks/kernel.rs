@@ -96,20 +96,18 @@ impl Kernel {
     }
 
     /// Calls [`Chunk::seen_in`].
-    #[inline(always)]
     pub(crate) fn seen_in(
         self,
         table: TableMemory<'_>,
         chunk: &Chunk,
         todo: IdSet,
         tick: Tick,
-        meanwhile: impl FnMut(),
+        next: Option<TableMemory<'_>>,
     ) -> IdSet {
-        call!(self, seen_in(table, chunk, todo, tick, meanwhile), chunk.seen_in(&table, todo, tick, meanwhile))
+        call!(self, seen_in(table, chunk, todo, tick, next), chunk.seen_in(&table, todo, tick, next.as_ref()))
     }
 
     /// Calls [`Chunk::check`].
-    #[inline(always)]
     pub(crate) fn check_chunk(
         self,
         table: TableMemory<'_>,
@@ -117,7 +115,7 @@ impl Kernel {
         todo: IdSet,
         tick: Tick,
         refresh: bool,
-        meanwhile: impl FnMut(),
+        meanwhile: &mut dyn FnMut(),
     ) -> Decided {
         call!(
             self,
@@ -197,7 +195,7 @@ mod vector {
                     todo: IdSet,
                     tick: Tick,
                     refresh: bool,
-                    meanwhile: impl FnMut(),
+                    meanwhile: &mut dyn FnMut(),
                 ) -> Decided {
                     chunk.check(&VectorMemory { table, vectors: proof }, todo, tick, refresh, meanwhile)
                 }
@@ -209,9 +207,10 @@ mod vector {
                     chunk: &Chunk,
                     todo: IdSet,
                     tick: Tick,
-                    meanwhile: impl FnMut(),
+                    next: Option<TableMemory<'_>>,
                 ) -> IdSet {
-                    chunk.seen_in(&VectorMemory { table, vectors: proof }, todo, tick, meanwhile)
+                    let with_vectors = |table| VectorMemory { table, vectors: proof };
+                    chunk.seen_in(&with_vectors(table), todo, tick, next.map(with_vectors).as_ref())
                 }
 
                 #[target_feature(enable = $features)]

@@ -108,7 +108,7 @@ impl<const SLOTS: usize, const VERSION_BITS: u32> Small<SLOTS, VERSION_BITS> {
         chunk.stage(&memory, ids.iter().map(|id| self.digest(*id)));
         let (mut fresh, mut todo) = (IdSet::EMPTY, chunk.all());
         while !todo.is_empty() {
-            let decided = chunk.check(&memory, todo, self.agree(tick), self.refresh, || ());
+            let decided = chunk.check(&memory, todo, self.agree(tick), self.refresh, &mut || ());
             fresh = fresh.union(decided.fresh);
             todo = decided.overtaken;
         }

@@ -144,7 +144,7 @@ impl World {
         if !roster.is_single() || roster != home {
             return ids.map(|id| across(id, None));
         }
-        let decided = chunk.check(&newest, chunk.all(), tick, refresh, || ());
+        let decided = chunk.check(&newest, chunk.all(), tick, refresh, &mut || ());
         let is_current = decided.overtaken.is_empty() && tables.is_current(roster);
         let is_current = is_current || (!decided.fresh.is_empty() && tables.is_current(roster));
         [0, 1].map(|i| match () {

@@ -121,7 +121,7 @@ fn stalled(window: &Window, access: usize, in_batch: bool, meanwhile: impl Fn())
         let outcome = if in_batch {
             let mut chunk = Chunk::new();
             chunk.stage(&memory, std::iter::once(digest(MINE)));
-            let decided = chunk.check(&memory, chunk.all(), tick, false, || ());
+            let decided = chunk.check(&memory, chunk.all(), tick, false, &mut || ());
             match (decided.fresh.contains(0), decided.overtaken.contains(0)) {
                 (false, false) => Ok(Outcome::Duplicate),
                 (true, false) => Ok(Outcome::Fresh),
@@ -146,7 +146,7 @@ fn stalled_pair(window: &Window, access: usize, meanwhile: impl Fn()) -> Option<
     let (mut todo, mut fresh) = (chunk.all(), IdSet::EMPTY);
     while !todo.is_empty() {
         let tick = shared.agree(window.ticks.at(Timestamp::from_secs(START).into()));
-        let decided = chunk.check(&memory, todo, tick, window.refresh_on_duplicate, || ());
+        let decided = chunk.check(&memory, todo, tick, window.refresh_on_duplicate, &mut || ());
         fresh = fresh.union(decided.fresh);
         todo = decided.overtaken;
     }
