@@ -54,9 +54,3 @@ mod trace_state;
 pub use described::Described;
 pub use give_up::{GiveUp, causes};
 pub use trace::{TraceContext, TraceError};
-
-/// Returns the beginning of a parser's error, which may quote as much as was sent.
-#[cfg(feature = "json")]
-fn beginning(error: &serde_json::Error) -> String {
-    error.to_string().chars().take(256).collect()
-}

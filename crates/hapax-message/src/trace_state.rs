@@ -15,27 +15,8 @@ pub(crate) fn parse(header: &str) -> Option<String> {
         }
         entries.push((key, value));
     }
-    Some(print(entries))
-}
-
-/// Puts an entry before all others, instead of one of its key; the last one goes if there are too
-/// many. None if the key or the value breaks a rule.
-pub(crate) fn with(state: &str, key: &str, value: &str) -> Option<String> {
-    if !is_key(key) || !is_value(value) {
-        return None;
-    }
-    let others = state.split(',').filter_map(|entry| entry.split_once('=')).filter(|(other, _)| *other != key);
-    Some(print(std::iter::once((key, value)).chain(others).take(MAX_ENTRIES)))
-}
-
-/// Returns the value of a key.
-pub(crate) fn get<'s>(state: &'s str, key: &str) -> Option<&'s str> {
-    state.split(',').filter_map(|entry| entry.split_once('=')).find(|(given, _)| *given == key).map(|(_, value)| value)
-}
-
-fn print<'s>(entries: impl IntoIterator<Item = (&'s str, &'s str)>) -> String {
     let entries: Vec<String> = entries.into_iter().map(|(key, value)| format!("{key}={value}")).collect();
-    entries.join(",")
+    Some(entries.join(","))
 }
 
 fn trim(entry: &str) -> &str {
@@ -89,16 +70,5 @@ mod tests {
         for header in invalid {
             assert_eq!(parse(&header), None, "{header}");
         }
-    }
-
-    #[test]
-    fn what_is_changed_comes_first() {
-        assert_eq!(with("", "a", "1").as_deref(), Some("a=1"));
-        assert_eq!(with("a=1,b=2", "b", "3").as_deref(), Some("b=3,a=1"));
-        assert_eq!(get("b=3,a=1", "a"), Some("1"));
-        assert_eq!((get("b=3", "a"), with("", "A", "1"), with("", "a", "1,b=2")), (None, None, None));
-        let full: Vec<String> = (0..32).map(|n| format!("k{n}=v")).collect();
-        let with_one_more = with(&full.join(","), "new", "v").unwrap();
-        assert!(with_one_more.starts_with("new=v,k0=v") && with_one_more.ends_with(",k30=v"), "{with_one_more}");
     }
 }

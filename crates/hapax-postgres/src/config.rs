@@ -1,29 +1,25 @@
-//! Options as a configuration has them, before they are checked.
+//! Options as a configuration has them.
 
-use serde::Deserialize;
-use std::time::Duration;
+/// Has options read from a configuration as these fields, and checked as a caller's are.
+macro_rules! read {
+    ($options:ident { $($field:ident: $of:ty),+ } => $checked:expr) => {
+        #[derive(serde::Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Read {
+            $($field: $of),+
+        }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Retry {
-    pub(super) first: Duration,
-    pub(super) longest: Duration,
-    pub(super) attempts_max: Option<u32>,
+        impl TryFrom<Read> for $options {
+            type Error = hapax_store::StoreError;
+
+            fn try_from(Read { $($field),+ }: Read) -> Result<Self, Self::Error> {
+                $checked
+            }
+        }
+    };
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Retention {
-    pub(super) keep: Duration,
-    pub(super) partition: Duration,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Tables {
-    pub(super) schema: String,
-    pub(super) prefix: String,
-}
+pub(crate) use read;
 
 #[cfg(test)]
 mod tests {

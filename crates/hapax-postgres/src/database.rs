@@ -171,7 +171,12 @@ impl Database {
                     Ok(rows)
                 }
                 #[cfg(feature = "sqlx")]
-                Source::Sqlx(pool) => sqlx_pool::call(pool, &self.begin(), doing, sql, values).await,
+                Source::Sqlx(pool) => {
+                    let mut held = sqlx_pool::held(pool).await?;
+                    let rows = sqlx_pool::call_on(held.connection(), &self.begin(), doing, sql, values).await?;
+                    held.finish();
+                    Ok(rows)
+                }
                 Source::None(error) => Err(error.clone()),
             }
         })

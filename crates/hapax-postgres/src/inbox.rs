@@ -28,16 +28,15 @@ mod marking;
 pub use handled::{Finished, Handled, HandledQuery, RESULT_BYTES_MAX, handled, keep_result, requeue_handled};
 pub use marking::{NewMark, forget, mark, mark_batch};
 
-use super::errors::{corrupt, misconfigured};
+use super::errors::corrupt;
 use super::message::validate_name;
-use super::transaction::{Row, Transaction, Value};
+use super::transaction::{Row, Transaction, Value, answer};
 use super::{NewMessage, Seen};
 use crate::claims::dead_letters::{self, DeadLetter, Letters};
 use crate::mark_result::time;
 use crate::schema::statements;
 use crate::schema::tables::{Queue, Tables};
 use crate::telemetry::backlog::{self, Backlog};
-use crate::telemetry::meters;
 use hapax_store::{StoreError, StoredId};
 use std::collections::HashMap;
 use tokio_postgres::Client;
@@ -106,13 +105,7 @@ pub async fn once(
     consumer: &str,
     id: impl AsRef<[u8]>,
 ) -> Result<Seen, StoreError> {
-    validate_name("a consumer", consumer)?;
-    let id = StoredId::new(id.as_ref());
-    let values = [Value::Text(consumer), Value::Bytes(id.as_bytes())];
-    let rows = tx.ask("mark an id", &statements::once(tables), &values).await?;
-    let seen = seen(&rows)?;
-    meters::marked(consumer, &[seen]);
-    Ok(seen)
+    mark(tx, tables, consumer, NewMark::new(&id)).await
 }
 
 /// Ids that one call of [`once_batch`] takes.
@@ -157,20 +150,8 @@ pub async fn once_batch(
     consumer: &str,
     ids: &[impl AsRef<[u8]> + Sync],
 ) -> Result<Vec<Seen>, StoreError> {
-    validate_name("a consumer", consumer)?;
-    if ids.len() > BATCH_IDS_MAX {
-        return Err(misconfigured(format!("a batch has at most {BATCH_IDS_MAX} ids, not {}", ids.len())));
-    }
-    if ids.is_empty() {
-        return Ok(Vec::new());
-    }
-    let ids: Vec<StoredId> = ids.iter().map(|id| StoredId::new(id.as_ref())).collect();
-    let stored: Vec<Vec<u8>> = ids.iter().map(|id| id.as_bytes().to_vec()).collect();
-    let values = [Value::Text(consumer), Value::BytesEach(&stored)];
-    let rows = tx.ask("mark ids", &statements::once_batch(tables), &values).await?;
-    let seen = seen_each(&stored, &rows)?;
-    meters::marked(consumer, &seen);
-    Ok(seen)
+    let marks: Vec<NewMark<'_>> = ids.iter().map(NewMark::new).collect();
+    mark_batch(tx, tables, consumer, &marks).await
 }
 
 /// Returns a verdict on each id: if an id is marked now, its first occurrence is first, and the
@@ -227,31 +208,17 @@ pub async fn receive(
 ) -> Result<Seen, StoreError> {
     validate_name("a consumer", consumer)?;
     message.validate()?;
-    let (mark, headers, [due_at, expires_at]) = (StoredId::new(message.id), message.array(), message.times());
-    let values = [
-        Value::Text(consumer),
-        Value::Bytes(mark.as_bytes()),
-        Value::Bytes(message.id),
-        Value::OptionalBytes(message.key),
-        Value::Bytes(message.payload),
-        Value::OptionalText(headers.as_deref()),
-        Value::OptionalReal(due_at),
-        Value::OptionalReal(expires_at),
-        Value::OptionalText(message.kind),
-        Value::OptionalText(message.source),
-        Value::OptionalText(message.subject),
-    ];
-    let rows = tx.ask("receive a message", &statements::receive(tables), &values).await?;
+    let (mark, headers) = (StoredId::new(message.id), message.array());
+    let marked = [Value::Text(consumer), Value::Bytes(mark.as_bytes())];
+    let values = [&marked[..], &message.values(headers.as_deref())].concat();
+    let rows = tx.ask("receive a message", &statements::ask(tables, "inbox_receive", values.len()), &values).await?;
     seen(&rows)
 }
 
 /// Reads the server's answer about an id: the time at which it was marked, or nothing.
 fn seen(rows: &[Row]) -> Result<Seen, StoreError> {
-    let row = rows.first().ok_or_else(|| corrupt("expected an answer, got none"))?;
-    Ok(match row.get::<Option<i64>>("first_at")? {
-        None => Seen::First,
-        Some(micros) => Seen::Duplicate { first_at: time(micros) },
-    })
+    let first_at: Option<i64> = answer(rows)?;
+    Ok(first_at.map_or(Seen::First, |micros| Seen::Duplicate { first_at: time(micros) }))
 }
 
 /// Lists dead letters of a consumer (or of all), oldest first, after a position: messages that a
@@ -284,7 +251,7 @@ pub async fn dead_letters(
 ///
 /// The usual errors if the server does not answer. None of them is requeued then.
 pub async fn requeue(client: &Client, tables: &Tables, letters: Letters<'_>) -> Result<u64, StoreError> {
-    dead_letters::change(client, "requeue dead letters", &statements::requeue(tables, Queue::Inbox), letters).await
+    dead_letters::change(client, "requeue dead letters", tables, "inbox_requeue", letters).await
 }
 
 /// Removes dead letters. Their ids are duplicates as long as their marks are kept. Returns how many
@@ -294,7 +261,7 @@ pub async fn requeue(client: &Client, tables: &Tables, letters: Letters<'_>) -> 
 ///
 /// The usual errors if the server does not answer. None of them is removed then.
 pub async fn discard(client: &Client, tables: &Tables, letters: Letters<'_>) -> Result<u64, StoreError> {
-    dead_letters::change(client, "discard dead letters", &statements::discard(tables, Queue::Inbox), letters).await
+    dead_letters::change(client, "discard dead letters", tables, "inbox_discard", letters).await
 }
 
 /// Counts the messages that wait for a consumer (or for all).

@@ -3,6 +3,7 @@
 mod described;
 
 use super::errors::misconfigured;
+use super::transaction::Value;
 use hapax_message::Described;
 use hapax_store::{Scope, StoreError};
 use std::time::SystemTime;
@@ -189,6 +190,22 @@ impl<'m> NewMessage<'m> {
         let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
         let all: Vec<String> = self.headers.iter().flat_map(|(name, value)| [quoted(name), quoted(value)]).collect();
         (!all.is_empty()).then(|| format!("{{{}}}", all.join(",")))
+    }
+
+    /// Returns the values of a function that stores it, with these headers.
+    pub(super) fn values<'v>(&'v self, headers: Option<&'v str>) -> [Value<'v>; 9] {
+        let [due_at, expires_at] = self.times();
+        [
+            Value::Bytes(self.id),
+            Value::OptionalBytes(self.key),
+            Value::Bytes(self.payload),
+            Value::OptionalText(headers),
+            Value::OptionalReal(due_at),
+            Value::OptionalReal(expires_at),
+            Value::OptionalText(self.kind),
+            Value::OptionalText(self.source),
+            Value::OptionalText(self.subject),
+        ]
     }
 
     /// Returns the times at which it is due and expires, in seconds since 1970.

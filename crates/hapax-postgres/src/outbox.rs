@@ -1,9 +1,9 @@
 //! Outgoing messages: each is stored with the effect it speaks of, until a [`Relay`](super::Relay)
 //! has published it, or change data capture has read it.
 
-use super::errors::{corrupt, misconfigured};
+use super::errors::misconfigured;
 use super::message::validate_name;
-use super::transaction::{Row, Transaction, Value};
+use super::transaction::{Transaction, Value, answer};
 use super::{NewMessage, PAYLOAD_BYTES_MAX};
 use crate::claims::dead_letters::{self, DeadLetter, Letters, ask};
 use crate::claims::queue::micros;
@@ -78,21 +78,10 @@ pub async fn enqueue(
 ) -> Result<(), StoreError> {
     validate_name("a topic", topic)?;
     message.validate()?;
-    let (headers, [due_at, expires_at]) = (message.array(), message.times());
-    let values = [
-        Value::Text(topic),
-        Value::Bytes(message.id),
-        Value::OptionalBytes(message.key),
-        Value::Bytes(message.payload),
-        Value::OptionalText(headers.as_deref()),
-        Value::OptionalReal(due_at),
-        Value::OptionalReal(expires_at),
-        Value::OptionalText(message.kind),
-        Value::OptionalText(message.source),
-        Value::OptionalText(message.subject),
-    ];
-    let rows = tx.ask("enqueue a message", &statements::store_one(tables, Queue::Outbox), &values).await?;
-    stored(&rows, "store_one").map(|_| ())
+    let headers = message.array();
+    let values = [&[Value::Text(topic)][..], &message.values(headers.as_deref())].concat();
+    let sql = statements::ask(tables, "outbox_store_one", values.len());
+    answer::<i64>(&tx.ask("enqueue a message", &sql, &values).await?).map(drop)
 }
 
 /// Stores messages of a topic to be published, in their order and in one round trip: like
@@ -131,20 +120,9 @@ pub async fn enqueue_batch(
     if messages.is_empty() {
         return Ok(());
     }
-    let values = [
-        Value::Text(topic),
-        Value::BytesEach(&columns.ids),
-        Value::OptionalBytesEach(&columns.keys),
-        Value::BytesEach(&columns.payloads),
-        Value::OptionalTextEach(&columns.headers),
-        Value::OptionalReals(&columns.due_at),
-        Value::OptionalReals(&columns.expires_at),
-        Value::OptionalTextEach(&columns.kinds),
-        Value::OptionalTextEach(&columns.sources),
-        Value::OptionalTextEach(&columns.subjects),
-    ];
-    let rows = tx.ask("enqueue messages", &statements::store(tables, Queue::Outbox), &values).await?;
-    stored(&rows, "store").map(|_| ())
+    let values = [&[Value::Text(topic)][..], &columns.values()].concat();
+    let sql = statements::ask(tables, "outbox_store", values.len());
+    answer::<i64>(&tx.ask("enqueue messages", &sql, &values).await?).map(drop)
 }
 
 /// Inserts messages where change data capture reads them, in the caller's transaction: rows of the
@@ -189,18 +167,10 @@ pub async fn capture(
     if messages.is_empty() {
         return Ok(());
     }
-    let values = [
-        Value::Text(topic),
-        Value::BytesEach(&columns.ids),
-        Value::OptionalBytesEach(&columns.keys),
-        Value::BytesEach(&columns.payloads),
-        Value::OptionalTextEach(&columns.headers),
-        Value::OptionalTextEach(&columns.kinds),
-        Value::OptionalTextEach(&columns.sources),
-        Value::OptionalTextEach(&columns.subjects),
-    ];
-    let rows = tx.ask("insert captured messages", &statements::capture(tables), &values).await?;
-    stored(&rows, "inserted").map(|_| ())
+    let [ids, keys, payloads, headers, _, _, kinds, sources, subjects] = columns.values();
+    let values = [Value::Text(topic), ids, keys, payloads, headers, kinds, sources, subjects];
+    let sql = statements::ask(tables, "capture", values.len());
+    answer::<i64>(&tx.ask("insert captured messages", &sql, &values).await?).map(drop)
 }
 
 /// Removes the oldest rows of [`capture`] that are of at least this age, at most 10,000: call again
@@ -211,8 +181,8 @@ pub async fn capture(
 /// The usual errors if the server does not answer.
 pub async fn expire_captured(client: &Client, tables: &Tables, age: Duration) -> Result<u64, StoreError> {
     let values = [Value::Real(micros(age)), Value::Number(EXPIRED_MAX)];
-    let rows = ask(client, "remove captured messages", &statements::capture_expire(tables), &values).await?;
-    stored(&rows, "removed")
+    let sql = statements::ask(tables, "capture_expire", values.len());
+    answer::<i64>(&ask(client, "remove captured messages", &sql, &values).await?).map(i64::unsigned_abs)
 }
 
 /// Messages by columns, as a statement takes them.
@@ -249,12 +219,21 @@ impl Columns {
             expires_at: messages.iter().map(|message| message.times()[1]).collect(),
         })
     }
-}
 
-fn stored(rows: &[Row], column: &str) -> Result<u64, StoreError> {
-    let row = rows.first().ok_or_else(|| corrupt("expected an answer, got none"))?;
-    let number: i64 = row.get(column)?;
-    Ok(number.unsigned_abs())
+    /// Returns the values of a function that stores them, as those of [`NewMessage::values`].
+    fn values(&self) -> [Value<'_>; 9] {
+        [
+            Value::BytesEach(&self.ids),
+            Value::OptionalBytesEach(&self.keys),
+            Value::BytesEach(&self.payloads),
+            Value::OptionalTextEach(&self.headers),
+            Value::OptionalReals(&self.due_at),
+            Value::OptionalReals(&self.expires_at),
+            Value::OptionalTextEach(&self.kinds),
+            Value::OptionalTextEach(&self.sources),
+            Value::OptionalTextEach(&self.subjects),
+        ]
+    }
 }
 
 /// Lists dead letters of a topic (or of all), oldest first, after a position: messages that a relay
@@ -280,7 +259,7 @@ pub async fn dead_letters(
 ///
 /// The usual errors if the server does not answer. None of them is requeued then.
 pub async fn requeue(client: &Client, tables: &Tables, letters: Letters<'_>) -> Result<u64, StoreError> {
-    dead_letters::change(client, "requeue dead letters", &statements::requeue(tables, Queue::Outbox), letters).await
+    dead_letters::change(client, "requeue dead letters", tables, "outbox_requeue", letters).await
 }
 
 /// Removes dead letters: they are not published. Returns how many were removed.
@@ -289,7 +268,7 @@ pub async fn requeue(client: &Client, tables: &Tables, letters: Letters<'_>) -> 
 ///
 /// The usual errors if the server does not answer. None of them is removed then.
 pub async fn discard(client: &Client, tables: &Tables, letters: Letters<'_>) -> Result<u64, StoreError> {
-    dead_letters::change(client, "discard dead letters", &statements::discard(tables, Queue::Outbox), letters).await
+    dead_letters::change(client, "discard dead letters", tables, "outbox_discard", letters).await
 }
 
 /// Counts the waiting messages of a topic (or of all).

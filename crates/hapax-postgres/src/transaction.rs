@@ -3,6 +3,7 @@
 
 use super::errors::corrupt;
 use hapax_store::StoreError;
+use tokio_postgres::types::{ToSql, Type};
 
 /// A transaction that the caller has begun and will commit: of tokio-postgres, of
 /// deadpool-postgres, or, with the feature `sqlx`, of sqlx. A savepoint is one, too.
@@ -12,26 +13,50 @@ pub trait Transaction: asking::Ask {}
 
 impl<T: asking::Ask> Transaction for T {}
 
-/// A value in a statement.
-#[derive(Clone, Copy, Debug)]
-pub enum Value<'v> {
-    Text(&'v str),
-    OptionalText(Option<&'v str>),
-    Bytes(&'v [u8]),
-    OptionalBytes(Option<&'v [u8]>),
-    Bool(bool),
-    Number(i64),
-    Real(f64),
-    OptionalReal(Option<f64>),
-    Texts(&'v [String]),
-    OptionalTextEach(&'v [Option<String>]),
-    BytesEach(&'v [Vec<u8>]),
-    OptionalBytesEach(&'v [Option<Vec<u8>>]),
-    Numbers(&'v [i64]),
-    SomeNumbers(Option<&'v [i64]>),
-    Reals(&'v [f64]),
-    OptionalReals(&'v [Option<f64>]),
+/// Says once what values a statement may have, and as what each driver takes them.
+macro_rules! values {
+    ($($kind:ident($of:ty): $type:ident,)+) => {
+        /// A value in a statement.
+        #[derive(Clone, Copy, Debug)]
+        pub enum Value<'v> {
+            $($kind($of),)+
+        }
+
+        impl Value<'_> {
+            fn typed(&self) -> (&(dyn ToSql + Sync), Type) {
+                match self {
+                    $(Value::$kind(value) => (value, Type::$type),)+
+                }
+            }
+
+            #[cfg(feature = "sqlx")]
+            fn bound<'q>(self, query: sqlx_driver::Query<'q>) -> sqlx_driver::Query<'q> {
+                match self {
+                    $(Value::$kind(value) => query.bind(value),)+
+                }
+            }
+        }
+    };
 }
+
+values!(
+    Text(&'v str): TEXT,
+    OptionalText(Option<&'v str>): TEXT,
+    Bytes(&'v [u8]): BYTEA,
+    OptionalBytes(Option<&'v [u8]>): BYTEA,
+    Bool(bool): BOOL,
+    Number(i64): INT8,
+    Real(f64): FLOAT8,
+    OptionalReal(Option<f64>): FLOAT8,
+    Texts(&'v [String]): TEXT_ARRAY,
+    OptionalTextEach(&'v [Option<String>]): TEXT_ARRAY,
+    BytesEach(&'v [Vec<u8>]): BYTEA_ARRAY,
+    OptionalBytesEach(&'v [Option<Vec<u8>>]): BYTEA_ARRAY,
+    Numbers(&'v [i64]): INT8_ARRAY,
+    SomeNumbers(Option<&'v [i64]>): INT8_ARRAY,
+    Reals(&'v [f64]): FLOAT8_ARRAY,
+    OptionalReals(&'v [Option<f64>]): FLOAT8_ARRAY,
+);
 
 /// A row of an answer, of either driver.
 #[derive(Debug)]
@@ -51,6 +76,11 @@ impl Row {
     pub(super) fn get<T: Column>(&self, name: &str) -> Result<T, StoreError> {
         T::of(self, name).map_err(|error| corrupt(format!("expected a column {name}: {error}")))
     }
+}
+
+/// Returns the value that a function answered.
+pub(super) fn answer<T: Column>(rows: &[Row]) -> Result<T, StoreError> {
+    rows.first().ok_or_else(|| corrupt("expected an answer, got none"))?.get("answer")
 }
 
 macro_rules! columns {
@@ -103,35 +133,11 @@ pub(super) mod tokio_driver {
     use super::asking::Ask;
     use super::*;
     use crate::errors::failed;
-    use tokio_postgres::types::{ToSql, Type};
     use tokio_postgres::{Error, GenericClient};
-
-    type Typed<'v> = (&'v (dyn ToSql + Sync), Type);
-
-    fn typed<'v>(value: &'v Value<'_>) -> Typed<'v> {
-        match value {
-            Value::Text(text) => (text, Type::TEXT),
-            Value::OptionalText(text) => (text, Type::TEXT),
-            Value::Bytes(bytes) => (bytes, Type::BYTEA),
-            Value::OptionalBytes(bytes) => (bytes, Type::BYTEA),
-            Value::Bool(is) => (is, Type::BOOL),
-            Value::Number(number) => (number, Type::INT8),
-            Value::Real(number) => (number, Type::FLOAT8),
-            Value::OptionalReal(number) => (number, Type::FLOAT8),
-            Value::Texts(texts) => (texts, Type::TEXT_ARRAY),
-            Value::OptionalTextEach(texts) => (texts, Type::TEXT_ARRAY),
-            Value::BytesEach(all) => (all, Type::BYTEA_ARRAY),
-            Value::OptionalBytesEach(all) => (all, Type::BYTEA_ARRAY),
-            Value::Numbers(numbers) => (numbers, Type::INT8_ARRAY),
-            Value::SomeNumbers(numbers) => (numbers, Type::INT8_ARRAY),
-            Value::Reals(numbers) => (numbers, Type::FLOAT8_ARRAY),
-            Value::OptionalReals(numbers) => (numbers, Type::FLOAT8_ARRAY),
-        }
-    }
 
     /// Asks any client that can run a statement.
     pub(crate) async fn rows(client: &impl GenericClient, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>, Error> {
-        let values: Vec<Typed<'_>> = values.iter().map(typed).collect();
+        let values: Vec<_> = values.iter().map(Value::typed).collect();
         Ok(client.query_typed(sql, &values).await?.into_iter().map(Row::Tokio).collect())
     }
 
@@ -154,10 +160,13 @@ pub(super) mod sqlx_driver {
     use super::asking::Ask;
     use super::*;
     use crate::BACKEND;
-    use crate::errors::refused;
+    use crate::errors::TABLES;
+    use crate::store::errors::refused;
     use hapax_store::ErrorKind;
     use sqlx::{AssertSqlSafe, PgExecutor, Postgres};
     use tokio_postgres::error::SqlState;
+
+    pub(super) type Query<'q> = sqlx::query::Query<'q, Postgres, sqlx::postgres::PgArguments>;
 
     /// Asks any executor that can run a statement.
     pub(crate) async fn rows(
@@ -169,24 +178,7 @@ pub(super) mod sqlx_driver {
         // name, so that they may go through a pooler of transactions.
         let mut query = sqlx::query(AssertSqlSafe(sql.to_owned())).persistent(false);
         for value in values {
-            query = match *value {
-                Value::Text(text) => query.bind(text.to_owned()),
-                Value::OptionalText(text) => query.bind(text.map(str::to_owned)),
-                Value::Bytes(bytes) => query.bind(bytes.to_vec()),
-                Value::OptionalBytes(bytes) => query.bind(bytes.map(<[u8]>::to_vec)),
-                Value::Bool(is) => query.bind(is),
-                Value::Number(number) => query.bind(number),
-                Value::Real(number) => query.bind(number),
-                Value::OptionalReal(number) => query.bind(number),
-                Value::Texts(texts) => query.bind(texts.to_vec()),
-                Value::OptionalTextEach(texts) => query.bind(texts.to_vec()),
-                Value::BytesEach(all) => query.bind(all.to_vec()),
-                Value::OptionalBytesEach(all) => query.bind(all.to_vec()),
-                Value::Numbers(numbers) => query.bind(numbers.to_vec()),
-                Value::SomeNumbers(numbers) => query.bind(numbers.map(<[i64]>::to_vec)),
-                Value::Reals(numbers) => query.bind(numbers.to_vec()),
-                Value::OptionalReals(numbers) => query.bind(numbers.to_vec()),
-            };
+            query = value.bound(query);
         }
         Ok(query.fetch_all(executor).await?.into_iter().map(Row::Sqlx).collect())
     }
@@ -201,7 +193,7 @@ pub(super) mod sqlx_driver {
         if let sqlx::Error::Database(answer) = &error
             && let Some(code) = answer.code()
         {
-            return refused(doing, &SqlState::from_code(&code), error);
+            return refused(doing, TABLES, &SqlState::from_code(&code), error);
         }
         let kind = match &error {
             sqlx::Error::Io(cause) if cause.kind() == std::io::ErrorKind::TimedOut => ErrorKind::Timeout,

@@ -69,10 +69,10 @@ impl Event {
             "id" | "source" | "type" | "specversion" => Ok(self),
             "subject" => self.with_subject(value),
             "time" => self.with_time(value),
-            "dataschema" => self.with_schema(value),
-            "datacontenttype" => {
+            "dataschema" | "datacontenttype" => {
                 rules::optional(name, &value)?;
-                self.content_type = Some(value);
+                let attribute = if name == "dataschema" { &mut self.schema } else { &mut self.content_type };
+                *attribute = Some(value);
                 Ok(self)
             }
             name => self.with_extension(name, value),
@@ -100,18 +100,6 @@ impl Event {
         let time = time.into();
         rules::time(&time)?;
         self.time = Some(time);
-        Ok(self)
-    }
-
-    /// Sets the URI of the schema of the data.
-    ///
-    /// # Errors
-    ///
-    /// [`EventError`].
-    pub fn with_schema(mut self, uri: impl Into<String>) -> Result<Self, EventError> {
-        let uri = uri.into();
-        rules::optional("dataschema", &uri)?;
-        self.schema = Some(uri);
         Ok(self)
     }
 
@@ -151,21 +139,6 @@ impl Event {
     /// Returns the attribute `id`, which is unique within the [source](Described::source) alone.
     pub fn event_id(&self) -> &str {
         &self.id
-    }
-
-    /// Returns the attribute `time`.
-    pub fn time(&self) -> Option<&str> {
-        self.time.as_deref()
-    }
-
-    /// Returns the attribute `dataschema`.
-    pub fn schema(&self) -> Option<&str> {
-        self.schema.as_deref()
-    }
-
-    /// Returns the attribute `datacontenttype`.
-    pub fn content_type(&self) -> Option<&str> {
-        self.content_type.as_deref()
     }
 
     /// Returns the extension attributes.

@@ -96,11 +96,6 @@ fn is_zone(zone: &[u8]) -> bool {
     }
 }
 
-/// Returns a content type without its parameters.
-pub(super) fn media_type(content_type: &str) -> &str {
-    content_type.split(';').next().unwrap_or_default().trim()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

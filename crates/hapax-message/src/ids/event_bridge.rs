@@ -49,18 +49,15 @@ impl EventBridge {
     ///
     /// [`NotAnEnvelope`] names the field that is missing or wrong.
     pub fn from_json(body: &[u8]) -> Result<Self, NotAnEnvelope> {
+        // A parser's error may quote as much as was sent.
+        let beginning = |error: serde_json::Error| error.to_string().chars().take(256).collect();
         let envelope: Envelope =
-            serde_json::from_slice(body).map_err(|error| NotAnEnvelope { reason: crate::beginning(&error) })?;
+            serde_json::from_slice(body).map_err(|error| NotAnEnvelope { reason: beginning(error) })?;
         let required = [("id", &envelope.id), ("source", &envelope.source), ("detail-type", &envelope.detail_type)];
         if let Some((name, _)) = required.iter().find(|(_, value)| value.trim().is_empty()) {
             return Err(NotAnEnvelope { reason: format!("field `{name}` is empty") });
         }
         Ok(EventBridge { envelope })
-    }
-
-    /// Returns the resources that the event is about, as ARNs.
-    pub fn resources(&self) -> impl Iterator<Item = &str> {
-        self.envelope.resources.iter().map(String::as_str)
     }
 }
 
@@ -95,7 +92,7 @@ impl Described for EventBridge {
 
     /// Returns the first resource.
     fn subject(&self) -> Option<&str> {
-        self.resources().next()
+        self.envelope.resources.first().map(String::as_str)
     }
 }
 

@@ -6,13 +6,13 @@
 //! | CloudEvents | [`cloudevents::id`](crate::cloudevents::id): source and id | whatever the producer repeats |
 //! | Amazon EventBridge | the envelope's `id`: `EventBridge` (feature `json`) | deliveries that the bus repeats |
 //! | Standard Webhooks, Svix | [`webhook`]: `webhook-id`, `svix-id` | whatever the sender repeats |
-//! | GitHub | [`github_delivery`]: `X-GitHub-Delivery` | redeliveries, also those asked for by hand |
-//! | Shopify | [`shopify_event`]: `X-Shopify-Event-Id` | whatever the sender repeats |
-//! | Twilio | [`twilio`]: `I-Twilio-Idempotency-Token` | retries of one request |
-//! | Stripe | `stripe_event` (feature `json`): `evt_…` in the body | whatever the sender repeats |
-//! | Slack | `slack_event` (feature `json`): `event_id` in the body | whatever the sender repeats |
+//! | GitHub | the header `X-GitHub-Delivery` | redeliveries, also those asked for by hand |
+//! | Shopify | the header `X-Shopify-Event-Id` | whatever the sender repeats |
+//! | Twilio | the header `I-Twilio-Idempotency-Token` | retries of one request |
+//! | Stripe | the body's `id`, `evt_…` | whatever the sender repeats |
+//! | Slack | the body's `event_id` | whatever the sender repeats |
 //! | any log | [`offset`]: topic, partition, offset | deliveries that the broker repeats |
-//! | anything | [`content_hash`]: SHA-256 of the content | whatever has the same content |
+//! | anything | the SHA-256 of the content | whatever has the same content |
 //!
 //! Ids of different senders may be the same: give each sender a scope of its own, or put its name
 //! into a [`Key`] before the id. An id says nothing about who has sent it: check a webhook's
@@ -26,12 +26,9 @@ mod webhooks;
 #[cfg(feature = "json")]
 pub use event_bridge::{EventBridge, NotAnEnvelope};
 pub use sqs::sqs_deduplication_id;
-pub use webhooks::{github_delivery, shopify_event, twilio, webhook};
-#[cfg(feature = "json")]
-pub use webhooks::{slack_event, stripe_event};
+pub use webhooks::webhook;
 
 use hapax::Key;
-use sha2::{Digest as _, Sha256};
 
 /// Returns the id of a message by its place: topic, partition and offset, which no other message
 /// has.
@@ -47,18 +44,4 @@ use sha2::{Digest as _, Sha256};
 /// another offset. The topic must not be one that was deleted and made again within the retention.
 pub fn offset(topic: &str, partition: u32, offset: u64) -> Vec<u8> {
     Key::new().text(topic).int(partition).int(offset).as_ref().to_vec()
-}
-
-/// Returns the id of a message by its content: its SHA-256 (FIPS 180-4).
-///
-/// ```
-/// use hapax_message::ids;
-///
-/// assert_eq!(ids::content_hash(b"abc")[..4], [0xba, 0x78, 0x16, 0xbf]);
-/// ```
-///
-/// For producers that send a message again when they are not sure to have sent it. Two messages
-/// that intentionally have the same content are one: give those an id.
-pub fn content_hash(message: impl AsRef<[u8]>) -> [u8; 32] {
-    Sha256::digest(message).into()
 }

@@ -149,7 +149,8 @@ impl Claimer {
             Value::Real(micros(portion.lease)),
             Value::Number(token),
         ];
-        let claimed = database.call("claim messages", &statements::claim(&self.tables, self.queue), &values).await;
+        let sql = statements::call(&self.tables, &self.queue.function("take"), values.len());
+        let claimed = database.call("claim messages", &sql, &values).await;
         let rows = claimed.inspect_err(|error| {
             self.places.failed(names, error.kind() == ErrorKind::Timeout, Instant::now());
         })?;
@@ -171,7 +172,6 @@ impl Claimer {
 
     /// Looks for names that have something due: for the next of them, and at most once round.
     async fn list(&mut self, database: &Database, is_paused: impl Fn(&str) -> bool) -> Result<(), StoreError> {
-        let sql = statements::names(&self.tables, self.queue);
         let mut is_second = false;
         loop {
             let began = Instant::now();
@@ -185,6 +185,7 @@ impl Claimer {
                 Value::Numbers(&open_since),
                 Value::Bool(self.places.is_to_mark(began)),
             ];
+            let sql = statements::call(&self.tables, &self.queue.function("names"), values.len());
             let rows = database.call("look for names", &sql, &values).await;
             let rows = rows.inspect_err(|error| {
                 self.places.failed(&known, error.kind() == ErrorKind::Timeout, Instant::now());

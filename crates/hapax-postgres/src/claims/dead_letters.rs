@@ -91,7 +91,8 @@ pub(crate) async fn list(
     limit: u16,
 ) -> Result<Vec<DeadLetter>, StoreError> {
     let values = [Value::OptionalText(name), Value::Number(behind), Value::Number(limit.into())];
-    let rows = ask(client, "list dead letters", &statements::dead(tables, queue), &values).await?;
+    let sql = statements::call(tables, &queue.function("dead_letters"), values.len());
+    let rows = ask(client, "list dead letters", &sql, &values).await?;
     let letter = |row: &Row| {
         Ok(DeadLetter {
             position: row.get("position")?,
@@ -105,12 +106,19 @@ pub(crate) async fn list(
 }
 
 /// Requeues or discards letters, by the given statement.
-pub(crate) async fn change(client: &Client, doing: &str, sql: &str, letters: Letters<'_>) -> Result<u64, StoreError> {
+pub(crate) async fn change(
+    client: &Client,
+    doing: &str,
+    tables: &Tables,
+    function: &str,
+    letters: Letters<'_>,
+) -> Result<u64, StoreError> {
     let [name, age] = letters.of()?;
     let these = letters.these();
     let (positions, tokens) = these.as_ref().map(|(positions, tokens)| (&positions[..], &tokens[..])).unzip();
     let these = [Value::SomeNumbers(positions), Value::SomeNumbers(tokens)];
-    let rows = ask(client, doing, sql, &[these[0], these[1], name, age, Value::Number(LETTERS_MAX)]).await?;
+    let values = [these[0], these[1], name, age, Value::Number(LETTERS_MAX)];
+    let rows = ask(client, doing, &statements::call(tables, function, values.len()), &values).await?;
     let changed: i64 = rows.first().map(|row| row.get("changed")).transpose()?.unwrap_or(0);
     Ok(changed.unsigned_abs())
 }

@@ -150,7 +150,7 @@ pub(crate) async fn probe(
         Value::Real(micros(portion.lease)),
         Value::Number(token),
     ];
-    let rows = database.call("probe", &statements::probe(tables, Queue::Outbox), &values).await?;
+    let rows = database.call("probe", &statements::call(tables, "outbox_probe", values.len()), &values).await?;
     runs(&rows, token)
 }
 
@@ -211,7 +211,8 @@ pub(crate) async fn awake(
     lasts: Duration,
 ) -> Result<(), StoreError> {
     let values = [Value::Text(name.unwrap_or_default()), Value::Real(lasts.as_secs_f64() * 1e3)];
-    database.call("say that somebody is awake", &statements::awake(tables, queue), &values).await.map(drop)
+    let sql = statements::call(tables, &queue.function("awake"), values.len());
+    database.call("say that somebody is awake", &sql, &values).await.map(drop)
 }
 
 /// Reads headers: names and values in turn.

@@ -22,7 +22,7 @@ use std::time::Duration;
 /// so that messages which failed together do not come back together (Brooker, "Exponential backoff
 /// and jitter", 2015).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(try_from = "crate::config::Retry"))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(try_from = "Read"))]
 pub struct Retry {
     first: Duration,
     longest: Duration,
@@ -74,14 +74,7 @@ impl Retry {
 }
 
 #[cfg(feature = "serde")]
-impl TryFrom<crate::config::Retry> for Retry {
-    type Error = StoreError;
-
-    fn try_from(read: crate::config::Retry) -> Result<Self, StoreError> {
-        let crate::config::Retry { first, longest, attempts_max } = read;
-        Self::new(first, longest)?.attempts_max(attempts_max)
-    }
-}
+crate::config::read!(Retry { first: Duration, longest: Duration, attempts_max: Option<u32> } => Retry::new(first, longest)?.attempts_max(attempts_max));
 
 #[cfg(test)]
 mod tests {

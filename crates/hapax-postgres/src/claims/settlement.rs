@@ -65,48 +65,43 @@ impl Locked {
     }
 }
 
-/// Settles claims. Claims that were lost to another worker or relay are left alone. Returns which
-/// outcomes could not be settled, since somebody has locked their rows: whoever is still at work on
-/// a message that was given up, or an operator. A key among them is kept for another `lease`.
+/// Settles claims. Claims that were lost to another worker or relay are left alone. Returns of each
+/// outcome whether it could not be settled, since somebody has locked its row: whoever is still at
+/// work on a message that was given up, or an operator. Its key is kept for another `lease`.
 pub(crate) async fn settle(
     database: &Database,
     tables: &Tables,
     queue: Queue,
     lease: Duration,
     outcomes: &[Outcome],
-) -> Result<Vec<usize>, StoreError> {
-    let mut again = Vec::new();
-    let mut at = 0;
-    while at < outcomes.len() {
-        let end = portion_of(outcomes, at);
-        let some = &outcomes[at..end];
-        let locked = settle_some(database, tables, queue, lease, some).await?;
-        again.extend(locked.into_iter().map(|n| at + n));
-        at = end;
+) -> Result<Vec<bool>, StoreError> {
+    let mut locked = Vec::with_capacity(outcomes.len());
+    while locked.len() < outcomes.len() {
+        let rest = &outcomes[locked.len()..];
+        let some = &rest[..portion_of(rest)];
+        locked.extend(settle_some(database, tables, queue, lease, some).await?);
     }
-    Ok(again)
+    Ok(locked)
 }
 
-/// Returns the end of the outcomes that one transaction settles.
-fn portion_of(outcomes: &[Outcome], from: usize) -> usize {
+/// Returns how many of the outcomes one transaction settles.
+fn portion_of(outcomes: &[Outcome]) -> usize {
     let mut keys = 0;
-    for (at, outcome) in outcomes.iter().enumerate().skip(from) {
+    let is_too_many = |outcome: &Outcome| {
         keys += usize::from(outcome.key.is_some());
-        if keys > KEYS_MAX {
-            return at;
-        }
-    }
-    outcomes.len()
+        keys > KEYS_MAX
+    };
+    outcomes.iter().position(is_too_many).unwrap_or(outcomes.len())
 }
 
-/// Settles these outcomes in one transaction. Returns which of them are locked, in their order.
+/// Settles these outcomes in one transaction. Returns of each whether it is locked.
 async fn settle_some(
     database: &Database,
     tables: &Tables,
     queue: Queue,
     lease: Duration,
     outcomes: &[Outcome],
-) -> Result<Vec<usize>, StoreError> {
+) -> Result<Vec<bool>, StoreError> {
     let mut columns = Columns::default();
     outcomes.iter().for_each(|outcome| columns.add(outcome));
     let sent = send(database, tables, queue, lease, &columns).await;
@@ -118,24 +113,19 @@ async fn settle_some(
         }
         sent => sent?,
     };
-    if rows.is_empty() {
-        return Ok(Vec::new());
-    }
     let (mut positions, mut keys) = (HashSet::new(), HashSet::new());
     for row in &rows {
         positions.extend(row.get::<Option<i64>>("locked_position")?);
         keys.extend(row.get::<Option<i64>>("locked_key")?);
     }
     // The server counts keys from one.
-    let (mut key, mut locked) = (0, Vec::new());
-    for (n, outcome) in outcomes.iter().enumerate() {
+    let mut key = 0;
+    let is_locked = |outcome: &Outcome| {
         key += i64::from(outcome.key.is_some());
         let is_key_locked = outcome.key.is_some() && keys.contains(&key);
-        if is_key_locked || outcome.positions().any(|position| positions.contains(&position)) {
-            locked.push(n);
-        }
-    }
-    Ok(locked)
+        is_key_locked || outcome.positions().any(|position| positions.contains(&position))
+    };
+    Ok(outcomes.iter().map(is_locked).collect())
 }
 
 /// Returns a text in ASCII, which every database can keep.
@@ -166,7 +156,8 @@ async fn send(
         Value::Reals(&columns.key_delays),
         Value::Real(micros(lease)),
     ];
-    database.call("settle claims", &statements::settle(tables, queue), &values).await
+    let sql = statements::call(tables, &queue.function("settle"), values.len());
+    database.call("settle claims", &sql, &values).await
 }
 
 /// Outcomes, as they are sent to the server: column by column.

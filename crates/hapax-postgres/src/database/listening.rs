@@ -12,8 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
-use tokio_postgres::tls::TlsStream;
-use tokio_postgres::{AsyncMessage, Client, Connection, NoTls, Socket};
+use tokio_postgres::{AsyncMessage, Client};
 
 /// The waits before connecting again. Nothing is lost meanwhile: a listener polls, too.
 const DELAYS: BackOff = BackOff { first: Duration::from_millis(50), max: Duration::from_secs(10) };
@@ -73,7 +72,7 @@ impl Listens for Own {
     async fn listen(&self, channel: &str, woken: &Notify) -> Result<(), StoreError> {
         tokio::select! {
             ended = self.hear(channel, woken) => ended,
-            () = self.1.gives_up() => {
+            () = self.1.listener.notified() => {
                 // The connection is closed: those that claim and settle need it. Polling goes on.
                 tokio::time::sleep(AGAIN).await;
                 Ok(())
@@ -84,46 +83,31 @@ impl Listens for Own {
 
 impl Own {
     async fn hear(&self, channel: &str, woken: &Notify) -> Result<(), StoreError> {
-        #[cfg(feature = "tls")]
-        if let Some(connector) = self.0.connector()? {
-            let connected = self.0.config.connect(connector).await.map_err(|error| failed("connect", error))?;
-            return driven(connected, channel, woken, self.0.timeout + GRACE).await;
-        }
-        let connected = self.0.config.connect(NoTls).await.map_err(|error| failed("connect", error))?;
-        driven(connected, channel, woken, self.0.timeout + GRACE).await
-    }
-}
-
-async fn driven<T>(
-    (client, mut connection): (Client, Connection<Socket, T>),
-    channel: &str,
-    woken: &Notify,
-    limit: Duration,
-) -> Result<(), StoreError>
-where
-    T: TlsStream + Unpin + Send + 'static,
-{
-    // This task ends with the connection.
-    let told = async {
-        while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
-            if matches!(message, AsyncMessage::Notification(_)) {
-                woken.notify_one();
+        let (config, limit) = (&self.0.config, self.0.timeout + GRACE);
+        let connected = config.connect(self.0.connector()?).await;
+        let (client, mut connection) = connected.map_err(|error| failed("connect", error))?;
+        // This task ends with the connection.
+        let told = async {
+            while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
+                if matches!(message, AsyncMessage::Notification(_)) {
+                    woken.notify_one();
+                }
             }
+            Ok(())
+        };
+        let asked = async {
+            said(&client, &format!("LISTEN {channel}"), limit).await?;
+            woken.notify_one();
+            loop {
+                tokio::time::sleep(SILENCE).await;
+                said(&client, "", limit).await?;
+            }
+        };
+        tokio::select! {
+            ended = told => ended,
+            // A connection that could not listen is a failure; one that did and was lost is not.
+            ended = asked => ended,
         }
-        Ok(())
-    };
-    let asked = async {
-        said(&client, &format!("LISTEN {channel}"), limit).await?;
-        woken.notify_one();
-        loop {
-            tokio::time::sleep(SILENCE).await;
-            said(&client, "", limit).await?;
-        }
-    };
-    tokio::select! {
-        ended = told => ended,
-        // A connection that could not listen is a failure; one that did and was lost is not.
-        ended = asked => ended,
     }
 }
 

@@ -7,7 +7,7 @@ use crate::store::connecting;
 use hapax_store::ErrorKind;
 use hapax_store::StoreError;
 use std::time::Duration;
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::Client;
 
 impl PostgresOptions {
     /// Connects once, outside of any pool: for calls that take a client, as
@@ -32,16 +32,10 @@ impl PostgresOptions {
     /// [`Misconfigured`](ErrorKind::Misconfigured) if it refuses the user.
     pub async fn connect(&self) -> Result<Client, StoreError> {
         let limit = self.timeout.max(Duration::from_secs(5));
-        let driven = tokio::time::timeout(limit, self.once()).await;
-        driven.unwrap_or_else(|_| Err(unanswered_in(limit, "connect")))
-    }
-
-    async fn once(&self) -> Result<Client, StoreError> {
-        let failed = |error| failed("connect", error);
-        #[cfg(feature = "tls")]
-        if let Some(connector) = self.connector()? {
-            return connecting::drive(&self.config, connector).await.map(|(client, _)| client).map_err(failed);
-        }
-        connecting::drive(&self.config, NoTls).await.map(|(client, _)| client).map_err(failed)
+        let connected = tokio::time::timeout(limit, async {
+            let driven = connecting::drive(&self.config, self.connector()?).await;
+            driven.map(|(client, _)| client).map_err(|error| failed("connect", error))
+        });
+        connected.await.unwrap_or_else(|_| Err(unanswered_in(limit, "connect")))
     }
 }

@@ -18,7 +18,7 @@ pub(super) const AGAIN: Duration = Duration::from_secs(30);
 #[derive(Debug, Default)]
 pub(super) struct Scarce {
     /// Notified when whoever listens is to give its connection up.
-    listener: Notify,
+    pub(super) listener: Notify,
     shrunk: Mutex<Option<Shrunk>>,
 }
 
@@ -60,10 +60,5 @@ impl Scarce {
         let size = pool.status().max_size;
         *shrunk = (size + 1 < wanted).then_some(Shrunk { wanted, grow_at: now + AGAIN });
         pool.resize((size + 1).min(wanted));
-    }
-
-    /// Waits until whoever listens is to give its connection up.
-    pub(super) async fn gives_up(&self) {
-        self.listener.notified().await;
     }
 }

@@ -41,19 +41,6 @@ pub(super) async fn held(pool: &PgPool) -> Result<Held, StoreError> {
 }
 
 /// Runs one statement between this beginning and a commit.
-pub(super) async fn call(
-    pool: &PgPool,
-    begin: &str,
-    doing: &'static str,
-    sql: &str,
-    values: &[Value<'_>],
-) -> Result<Vec<Row>, StoreError> {
-    let mut held = held(pool).await?;
-    let rows = call_on(held.connection(), begin, doing, sql, values).await?;
-    held.finish();
-    Ok(rows)
-}
-
 pub(crate) async fn call_on(
     connection: &mut PgConnection,
     begin: &str,

@@ -3,12 +3,12 @@
 use crate::Message;
 use crate::claims::dead_letters::ask;
 use crate::claims::queue::{attempts, headers};
-use crate::errors::{corrupt, misconfigured};
+use crate::errors::misconfigured;
 use crate::mark_result::time;
 use crate::message::{validate_name, validate_text};
 use crate::schema::statements;
 use crate::schema::tables::Tables;
-use crate::transaction::{Row, Transaction, Value};
+use crate::transaction::{Row, Transaction, Value, answer};
 use hapax_store::StoreError;
 use std::borrow::Cow;
 use std::time::SystemTime;
@@ -188,7 +188,8 @@ pub async fn handled(client: &Client, tables: &Tables, query: HandledQuery<'_>) 
         Value::Number(query.limit.into()),
         Value::Bool(query.has_content),
     ];
-    let rows = ask(client, "list what was handled", &statements::handled(tables), &values).await?;
+    let rows =
+        ask(client, "list what was handled", &statements::call(tables, "handled_list", values.len()), &values).await?;
     rows.iter().map(read).collect()
 }
 
@@ -292,9 +293,9 @@ pub async fn requeue_handled(client: &Client, tables: &Tables, finished: Finishe
         Value::BytesEach(&ids),
         Value::Number(REQUEUED_MAX),
     ];
-    let rows = ask(client, "requeue messages", &statements::requeue_handled(tables), &values).await?;
-    let row = rows.first().ok_or_else(|| corrupt("expected a number of messages, got nothing"))?;
-    Ok(row.get::<i64>("changed")?.unsigned_abs())
+    let sql = statements::ask(tables, "handled_requeue", values.len());
+    let rows = ask(client, "requeue messages", &sql, &values).await?;
+    answer::<i64>(&rows).map(i64::unsigned_abs)
 }
 
 /// Keeps a handler's result with its message, in the handler's transaction: [`Handled::result`]
@@ -330,6 +331,5 @@ pub async fn keep_result(
         return Err(misconfigured(format!("a result has at most {RESULT_BYTES_MAX} bytes, got {}", result.len())));
     }
     let values = [Value::Text(&message.name), Value::Bytes(&message.id), Value::Bytes(result)];
-    let rows = tx.ask("keep a result", &statements::keep_result(tables), &values).await?;
-    rows.first().ok_or_else(|| corrupt("expected an answer, got none"))?.get("is_kept")
+    answer(&tx.ask("keep a result", &statements::ask(tables, "inbox_result", values.len()), &values).await?)
 }

@@ -1,12 +1,12 @@
 //! Marks of messages that say what they are, and marks that are removed on purpose.
 
 use super::{BATCH_IDS_MAX, seen, seen_each};
-use crate::errors::{corrupt, misconfigured};
+use crate::errors::misconfigured;
 use crate::message::{validate_name, validate_text};
 use crate::schema::statements;
 use crate::schema::tables::Tables;
 use crate::telemetry::meters;
-use crate::transaction::{Transaction, Value};
+use crate::transaction::{Transaction, Value, answer};
 use crate::{ID_BYTES_MAX, Seen};
 use hapax_message::Described;
 use hapax_store::{StoreError, StoredId};
@@ -120,22 +120,18 @@ pub async fn mark(
     consumer: &str,
     mark: NewMark<'_>,
 ) -> Result<Seen, StoreError> {
-    if mark.is_bare() {
-        return super::once(tx, tables, consumer, mark.id).await;
-    }
     validate_name("a consumer", consumer)?;
     mark.validate()?;
     let id = StoredId::new(mark.id);
-    let values = [
-        Value::Text(consumer),
-        Value::Bytes(id.as_bytes()),
-        Value::Bytes(mark.id),
-        Value::OptionalText(mark.kind),
-        Value::OptionalText(mark.source),
-        Value::OptionalText(mark.subject),
-        Value::OptionalText(mark.processor),
-    ];
-    let rows = tx.ask("mark an id", &statements::mark(tables), &values).await?;
+    let mut values = vec![Value::Text(consumer), Value::Bytes(id.as_bytes())];
+    let function = if mark.is_bare() {
+        "once"
+    } else {
+        values.push(Value::Bytes(mark.id));
+        values.extend(mark.texts().map(|(_, text)| Value::OptionalText(text)));
+        "mark"
+    };
+    let rows = tx.ask("mark an id", &statements::ask(tables, function, values.len()), &values).await?;
     let seen = seen(&rows)?;
     meters::marked(consumer, &[seen]);
     Ok(seen)
@@ -170,35 +166,37 @@ pub async fn mark_batch(
     consumer: &str,
     marks: &[NewMark<'_>],
 ) -> Result<Vec<Seen>, StoreError> {
-    if marks.iter().all(NewMark::is_bare) {
-        let ids: Vec<&[u8]> = marks.iter().map(|mark| mark.id).collect();
-        return super::once_batch(tx, tables, consumer, &ids).await;
-    }
     validate_name("a consumer", consumer)?;
     if marks.len() > BATCH_IDS_MAX {
         return Err(misconfigured(format!("a batch has at most {BATCH_IDS_MAX} ids, not {}", marks.len())));
     }
+    if marks.is_empty() {
+        return Ok(Vec::new());
+    }
     marks.iter().try_for_each(NewMark::validate)?;
     let stored: Vec<Vec<u8>> = marks.iter().map(|mark| StoredId::new(mark.id).as_bytes().to_vec()).collect();
-    // Of an id of which nothing is written down, the server gets what is marked alone.
-    let id = |(mark, stored): (&NewMark<'_>, &Vec<u8>)| if mark.is_bare() { stored.clone() } else { mark.id.to_vec() };
-    let ids: Vec<Vec<u8>> = marks.iter().zip(&stored).map(id).collect();
-    let texts: [Vec<Option<String>>; 4] =
-        std::array::from_fn(|at| marks.iter().map(|mark| mark.texts()[at].1.map(str::to_owned)).collect());
-    let [kinds, sources, subjects, processors] = &texts;
-    let values = [
-        Value::Text(consumer),
-        Value::BytesEach(&stored),
-        Value::BytesEach(&ids),
-        Value::OptionalTextEach(kinds),
-        Value::OptionalTextEach(sources),
-        Value::OptionalTextEach(subjects),
-        Value::OptionalTextEach(processors),
-    ];
-    let rows = tx.ask("mark ids", &statements::mark_batch(tables), &values).await?;
+    let mut values = vec![Value::Text(consumer), Value::BytesEach(&stored)];
+    let (ids, texts);
+    let function = if marks.iter().all(NewMark::is_bare) {
+        "once_batch"
+    } else {
+        (ids, texts) = written(marks, &stored);
+        values.push(Value::BytesEach(&ids));
+        values.extend(texts.iter().map(|texts| Value::OptionalTextEach(texts)));
+        "mark_batch"
+    };
+    let rows = tx.ask("mark ids", &statements::call(tables, function, values.len()), &values).await?;
     let seen = seen_each(&stored, &rows)?;
     meters::marked(consumer, &seen);
     Ok(seen)
+}
+
+/// Returns what is written down of marks: their ids, and their texts by columns. Of an id of which
+/// nothing is written down, the server gets what is marked alone.
+fn written(marks: &[NewMark<'_>], stored: &[Vec<u8>]) -> (Vec<Vec<u8>>, [Vec<Option<String>>; 4]) {
+    let id = |(mark, stored): (&NewMark<'_>, &Vec<u8>)| if mark.is_bare() { stored.clone() } else { mark.id.to_vec() };
+    let texts = |at: usize| marks.iter().map(|mark| mark.texts()[at].1.map(str::to_owned)).collect();
+    (marks.iter().zip(stored).map(id).collect(), std::array::from_fn(texts))
 }
 
 /// Removes this consumer's marks of ids, in the caller's transaction, so that each can be handled
@@ -249,7 +247,6 @@ pub async fn forget(
     }
     let stored: Vec<Vec<u8>> = ids.iter().map(|id| StoredId::new(id.as_ref()).as_bytes().to_vec()).collect();
     let values = [Value::Text(consumer), Value::BytesEach(&stored)];
-    let rows = tx.ask("forget ids", &statements::forget(tables), &values).await?;
-    let row = rows.first().ok_or_else(|| corrupt("expected a number of ids, got nothing"))?;
-    Ok(row.get::<i64>("changed")?.unsigned_abs())
+    let rows = tx.ask("forget ids", &statements::ask(tables, "forget", values.len()), &values).await?;
+    answer::<i64>(&rows).map(i64::unsigned_abs)
 }

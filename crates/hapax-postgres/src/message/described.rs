@@ -8,14 +8,9 @@ use std::borrow::Cow;
 const PREFIXES: [&str; 4] = ["ce-", "ce_", "cloudEvents:", "cloudEvents_"];
 
 impl Message {
-    /// Returns an attribute of CloudEvents, as a header of any binding has it.
-    fn attribute(&self, attribute: &str) -> Option<&str> {
-        let is_named = |name: &str, prefix: &str| {
-            let split = name.split_at_checked(prefix.len());
-            split.is_some_and(|(of, rest)| of.eq_ignore_ascii_case(prefix) && rest.eq_ignore_ascii_case(attribute))
-        };
-        let find = |prefix: &str| self.headers.iter().find(|(name, _)| is_named(name, prefix));
-        PREFIXES.into_iter().find_map(find).map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
+    /// Returns the header that says an attribute of CloudEvents, in any binding.
+    pub(crate) fn attribute(&self, attribute: &str) -> Option<&str> {
+        PREFIXES.into_iter().find_map(|prefix| self.header(&format!("{prefix}{attribute}")))
     }
 }
 
@@ -35,15 +30,15 @@ impl Described for Message {
     }
 
     fn kind(&self) -> Option<&str> {
-        self.kind.as_deref().or_else(|| self.attribute("type"))
+        self.kind.as_deref().or_else(|| self.attribute("type").filter(|said| !said.is_empty()))
     }
 
     fn source(&self) -> Option<&str> {
-        self.source.as_deref().or_else(|| self.attribute("source"))
+        self.source.as_deref().or_else(|| self.attribute("source").filter(|said| !said.is_empty()))
     }
 
     fn subject(&self) -> Option<&str> {
-        self.subject.as_deref().or_else(|| self.attribute("subject"))
+        self.subject.as_deref().or_else(|| self.attribute("subject").filter(|said| !said.is_empty()))
     }
 
     fn key(&self) -> Option<&[u8]> {

@@ -166,6 +166,4 @@ impl Breakers {
 }
 
 #[cfg(test)]
-mod simulation;
-#[cfg(test)]
 mod tests;

@@ -67,12 +67,6 @@ pub(super) enum Ended {
     Unbatched(Vec<OpenRun>),
 }
 
-/// An attempt of one of many messages.
-struct Try {
-    run: usize,
-    position: i64,
-}
-
 impl<P: Publisher> Publishing<P> {
     pub(super) fn new(publisher: Arc<P>, retry: Retry, timeout: Duration, meters: Meters) -> Self {
         let (breakers, has_batches, in_flight) = (Mutex::default(), OnceLock::new(), Arc::default());
@@ -98,11 +92,6 @@ impl<P: Publisher> Publishing<P> {
         self.breakers.lock().expect("nothing panics while it holds this")
     }
 
-    /// Begins to probe some topics that pause, if it is time. Returns them.
-    pub(super) fn probes(&self, topics_max: usize, now: Instant) -> Vec<String> {
-        self.breakers().probes(topics_max, self.timeout, now)
-    }
-
     /// Returns true if many messages are given to the publisher at once, as far as is known.
     pub(super) fn is_batching(&self) -> bool {
         self.has_batches.get() != Some(&false)
@@ -124,7 +113,7 @@ impl<P: Publisher> Publishing<P> {
             let began = Instant::now();
             let publishing = attempt::run(self.timeout, async { self.publisher.publish(&claimed.message).await });
             let tried = spans::publishing(&claimed.message, publishing).await;
-            self.meters.took(claimed.message.kind.as_deref(), began.elapsed());
+            self.meters.recorder.took(claimed.message.kind.as_deref(), began.elapsed());
             if !self.tried(&mut run, claimed.position, &claimed.message, tried) {
                 break;
             }
@@ -136,16 +125,16 @@ impl<P: Publisher> Publishing<P> {
     pub(super) async fn together(&self, mut runs: Vec<OpenRun>) -> Ended {
         let mut going: Vec<usize> = (0..runs.len()).collect();
         loop {
-            let heads: Vec<(Try, Message)> = going.iter().filter_map(|&run| self.head(&mut runs, run)).collect();
-            if heads.is_empty() {
+            let head = |run: &usize| self.next(&mut runs[*run]).map(|head| ((*run, head.position), head.message));
+            let (tries, messages): (Vec<(usize, i64)>, Vec<Message>) = going.iter().filter_map(head).unzip();
+            if messages.is_empty() {
                 return Ended::Many(runs.into_iter().map(|run| self.over(run)).collect());
             }
-            let (tries, messages): (Vec<Try>, Vec<Message>) = heads.into_iter().unzip();
             let began = Instant::now();
             let publishing = attempt::limited(self.timeout, async { self.publisher.publish_batch(&messages).await });
             let answers = spans::publishing_batch(&messages, publishing).await;
             if matches!(answers, Ok(None)) && !*self.has_batches.get_or_init(|| false) {
-                for (Try { run, position }, message) in tries.into_iter().zip(messages) {
+                for ((run, position), message) in tries.into_iter().zip(messages) {
                     runs[run].left.push_front(Claimed { position, message, unfit: None });
                 }
                 return Ended::Unbatched(runs);
@@ -153,20 +142,15 @@ impl<P: Publisher> Publishing<P> {
             if matches!(answers, Ok(Some(_))) {
                 self.has_batches.get_or_init(|| true);
             }
-            self.meters.took(common_kind(&messages), began.elapsed());
+            self.meters.recorder.took(common_kind(&messages), began.elapsed());
             going.clear();
             let answers = answered(answers, messages.len());
-            for ((Try { run, position }, message), answer) in tries.iter().zip(&messages).zip(answers) {
-                if self.tried(&mut runs[*run], *position, message, answer) {
-                    going.push(*run);
+            for (((run, position), message), answer) in tries.into_iter().zip(&messages).zip(answers) {
+                if self.tried(&mut runs[run], position, message, answer) {
+                    going.push(run);
                 }
             }
         }
-    }
-
-    fn head(&self, runs: &mut [OpenRun], run: usize) -> Option<(Try, Message)> {
-        let Claimed { position, message, .. } = self.next(&mut runs[run])?;
-        Some((Try { run, position }, message))
     }
 
     /// Returns the next message, if it may be published now. One that has expired or cannot be read
@@ -203,7 +187,7 @@ impl<P: Publisher> Publishing<P> {
         let fate = match &tried {
             Ok(()) => {
                 self.meters.happened(Event::Done, [message.kind.as_deref()]);
-                self.meters.lagged(message.kind.as_deref(), message.enqueued_at);
+                self.meters.recorder.lagged(message.kind.as_deref(), message.enqueued_at);
                 Fate::Done
             }
             Err(failed) => {
@@ -218,16 +202,12 @@ impl<P: Publisher> Publishing<P> {
             Err(_) if message.attempts > 0 => Signal::Nothing,
             Err(_) => Signal::Failure,
         };
-        self.signal(&run.outcome.name, run.is_probe, signal);
-        run.outcome.fates.push(Tried { position, attempts, fate });
-        tried.is_ok()
-    }
-
-    fn signal(&self, topic: &str, is_probe: bool, signal: Signal) {
         let mut breakers = self.breakers();
-        if let Some(change) = breakers.ended(topic, is_probe, signal, Instant::now(), random::any()) {
+        if let Some(change) = breakers.ended(&run.outcome.name, run.is_probe, signal, Instant::now(), random::any()) {
             self.meters.paused(breakers.paused(), change == Change::Paused);
         }
+        run.outcome.fates.push(Tried { position, attempts, fate });
+        tried.is_ok()
     }
 
     /// Ends a run: no more of its messages are published.

@@ -245,10 +245,9 @@ impl<'r, P: Publisher> Running<'r, P> {
         let (database, tables, lease) = (self.relay.database.clone(), self.relay.tables.clone(), self.relay.lease());
         let settle = async move {
             match settlement::settle(&database, &tables, Queue::Outbox, lease, &outcomes).await {
-                Ok(again) => {
-                    let mut again = again.into_iter().peekable();
-                    let is_again = |(n, outcome)| (again.next_if_eq(&n).is_some()).then_some(outcome);
-                    Said::Settled(outcomes.into_iter().enumerate().filter_map(is_again).collect(), Ok(()))
+                Ok(locked) => {
+                    let left = outcomes.into_iter().zip(locked).filter(|(_, is_locked)| *is_locked);
+                    Said::Settled(left.map(|(outcome, _)| outcome).collect(), Ok(()))
                 }
                 Err(error) => Said::Settled(outcomes, Err(error)),
             }
@@ -325,7 +324,7 @@ impl<'r, P: Publisher> Running<'r, P> {
         } else {
             self.singly(runs)
         }
-        self.publishing.meters.in_flight(self.publishing.in_flight().0);
+        self.publishing.meters.recorder.in_flight(self.publishing.in_flight().0);
     }
 
     fn singly(&mut self, runs: Vec<OpenRun>) {
@@ -358,7 +357,7 @@ impl<'r, P: Publisher> Running<'r, P> {
             // A topic goes on.
             self.pace.woken(now);
         }
-        self.publishing.meters.in_flight(self.publishing.in_flight().0);
+        self.publishing.meters.recorder.in_flight(self.publishing.in_flight().0);
     }
 
     fn keep(&mut self, outcomes: Vec<Outcome>, now: Instant) {

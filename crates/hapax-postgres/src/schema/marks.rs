@@ -1,6 +1,5 @@
 //! Tables and functions of marks, as SQL: see `migrations/once.sql` for why no id is first twice.
 
-use super::tables::Tables;
 use std::fmt::Write as _;
 
 /// The largest number of slots. A bucket is in the slot of its number modulo this: a power of two.
@@ -40,41 +39,16 @@ const LOOK_FORGET: &str = "
                         DELETE FROM {marks} m WHERE m.slot = {slot} AND m.consumer = $1 AND m.id = ANY ($2) RETURNING m.id
                     ) SELECT gone || array_agg(r.id) INTO gone FROM removed r;";
 
-/// Returns the SQL that makes the tables and functions that are missing.
-pub(crate) fn made(tables: &Tables) -> String {
-    let slots = tables.partition_prefix();
+/// Returns the SQL that makes the tables and functions that are missing, without their names.
+pub(crate) fn made() -> String {
     SQL.concat()
         .replace("{hold}", HOLD)
         .replace("{unknown}", UNKNOWN)
         .replace("{looks}", &looks(LOOK))
         .replace("{looks_batch}", &looks(LOOK_BATCH))
         .replace("{looks_forget}", &looks(LOOK_FORGET))
-        .replace("{migrations}", &tables.versions())
-        .replace("{buckets}", &tables.buckets())
-        .replace("{state}", &tables.mark_state())
-        .replace("{marks}", &tables.marks())
-        .replace("{first_slot}", &format!("{slots}1\""))
-        .replace("{slot_prefix}", &slots)
-        .replace("{slot_name}", bare(&slots))
-        .replace("{handled_name}", bare(&tables.handled_prefix()))
-        .replace("{slots_of}", &tables.function("slots_of"))
-        .replace("{slots_tell}", &tables.function("slots_tell"))
-        .replace("{slots_make}", &tables.function("slots_make"))
-        .replace("{handled_prefix}", &tables.handled_prefix())
-        .replace("{handled}", &tables.handled())
         .replace("{slots}", &SLOTS.to_string())
-        .replace("{slot_mask}", &(SLOTS - 1).to_string())
         .replace("{turns}", &TURNS.to_string())
-        .replace("{lock}", &tables.lock_class("marks").to_string())
-        .replace("{once}", &tables.function("once"))
-        .replace("{once_batch}", &tables.function("once_batch"))
-        .replace("{rotate}", &tables.function("rotate"))
-        .replace("{forget}", &tables.function("forget"))
-}
-
-/// Returns the beginning of a name without its schema and quotes.
-fn bare(prefix: &str) -> &str {
-    prefix.rsplit('"').next().unwrap_or(prefix)
 }
 
 /// Looks into the slots of buckets from `oldest`; their number is `looked`.
@@ -104,10 +78,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_is_filled_in() {
-        let tables = Tables::new("app", &"p".repeat(41)).unwrap();
-        let sql = made(&tables);
-        assert!(!sql.contains('{') && !sql.contains('}'), "{sql}");
+    fn each_slot_is_looked_into() {
+        let sql = made();
         for slot in 0..SLOTS {
             assert_eq!(sql.matches(&format!("slot = {slot} ")).count(), 3, "{slot}");
         }

@@ -17,48 +17,6 @@ const INBOX: &str = include_str!("migrations/inbox.sql");
 const CAPTURE: &str = include_str!("migrations/capture.sql");
 const HANDLED: &str = include_str!("migrations/handled.sql");
 
-/// The functions of a queue, as `queue.sql` and `probe.sql` make them.
-const FUNCTIONS: [&str; 20] = [
-    "lock",
-    "micros",
-    "ring",
-    "open",
-    "open_since",
-    "store",
-    "store_one",
-    "place",
-    "give_back",
-    "close",
-    "names",
-    "take",
-    "probe",
-    "begin",
-    "settle",
-    "awake",
-    "requeue",
-    "discard",
-    "figures",
-    "dead_letters",
-];
-
-/// The functions that `handled.sql` makes or calls.
-const HANDLED_FUNCTIONS: [&str; 14] = [
-    "once",
-    "once_batch",
-    "mark",
-    "mark_batch",
-    "inbox_finish",
-    "inbox_result",
-    "inbox_lock",
-    "inbox_micros",
-    "inbox_store_one",
-    "inbox_settle",
-    "handled_slots",
-    "handled_begin",
-    "handled_list",
-    "handled_requeue",
-];
-
 /// Reads the version in the answer to [`Tables::version`].
 pub(crate) fn version_of(rows: &[Row]) -> Result<Option<i32>, StoreError> {
     rows.first().map(|row| row.get("version")).transpose()
@@ -95,31 +53,20 @@ impl Tables {
     /// Returns the SQL that [`migrate`](Self::migrate) would run, for programs that make tables by
     /// other means. It may be run any number of times.
     pub fn migrations(&self) -> String {
-        let versions = self.versions();
-        let begin = BEGIN
-            .replace("{migrations}", &versions)
-            .replace("{shown}", &self.shown())
-            .replace("{version}", &VERSION.to_string());
-        let inbox_table = self.queue(Queue::Inbox);
-        let capture_table = self.table("outbox_capture");
-        let marks = marks::made(self);
-        let queues = [self.queue_made(Queue::Inbox), self.queue_made(Queue::Outbox)].concat();
-        let inbox = [INBOX, CAPTURE]
+        let numbers = self.lock_class("numbers");
+        let queues = [Queue::Inbox, Queue::Outbox].map(|queue| self.queue_made(queue)).concat();
+        let made = [BEGIN, &marks::made(), &queues, HANDLED, INBOX, CAPTURE]
             .concat()
-            .replace("{inbox_id}", &self.index("inbox_id"))
-            .replace("{inbox_receive}", &self.function("inbox_receive"))
-            .replace("{inbox_lock}", &self.function("inbox_lock"))
-            .replace("{inbox_micros}", &self.function("inbox_micros"))
-            .replace("{inbox_store_one}", &self.function("inbox_store_one"))
-            .replace("{once}", &self.function("once"))
-            .replace("{inbox}", &inbox_table)
-            .replace("{capture_expire}", &self.function("capture_expire"))
-            .replace("{capture_insert}", &self.function("capture"))
-            .replace("{capture}", &capture_table);
-        let handled = self.handled_made();
-        let made = [marks, queues, handled, inbox].concat();
-        let names = [begin.as_str(), &made].concat();
-        let owned = owned::owned(self.schema(), &names);
+            .replace("{shown}", &self.shown())
+            .replace("{version}", &VERSION.to_string())
+            .replace("{prefix}", self.prefix())
+            .replace("{slot_mask}", &(marks::SLOTS - 1).to_string())
+            .replace("{marks_lock}", &self.lock_class("marks").to_string())
+            .replace("{numbers_lock}", &numbers.to_string())
+            .replace("{numbers_class}", &numbers.cast_unsigned().to_string())
+            .replace("{numbered}", &format!("hapax.n{:08x}", numbers.cast_unsigned()));
+        let made = self.named(&made);
+        let owned = owned::owned(self.schema(), &made);
         let replaced = owned::made(self.schema(), self.prefix());
         // `IF NOT EXISTS` alone is no protection against two migrations at once, and the second
         // must see the tables that the first has made. The path keeps the names that follow from
@@ -129,60 +76,25 @@ impl Tables {
             "BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE;\nSET LOCAL search_path = pg_catalog, pg_temp;\n\
              SELECT pg_advisory_xact_lock({lock});\n"
         );
-        [together, owned, begin, made, replaced, "COMMIT;\n".into()].concat()
-    }
-
-    /// Returns the SQL that makes the table of what was handled.
-    fn handled_made(&self) -> String {
-        let numbers = self.lock_class("numbers");
-        let mut sql = HANDLED
-            .replace("{handled_number}", &self.table("handled_number"))
-            .replace("{numbers_lock}", &numbers.to_string())
-            .replace("{numbers_class}", &numbers.cast_unsigned().to_string())
-            .replace("{numbered}", &format!("hapax.n{:08x}", numbers.cast_unsigned()))
-            .replace("{handled_subject}", &self.index("handled_subject"))
-            .replace("{handled_id}", &self.index("handled_id"))
-            .replace("{handled_first_slot}", &format!("{}1\"", self.handled_prefix()))
-            .replace("{slot_mask}", &(marks::SLOTS - 1).to_string())
-            .replace("{state}", &self.mark_state())
-            .replace("{handled}", &self.handled())
-            .replace("{inbox}", &self.queue(Queue::Inbox));
-        for function in HANDLED_FUNCTIONS {
-            sql = sql.replace(&format!("{{{function}}}"), &self.function(function));
-        }
-        sql
+        [together, owned, made, replaced, "COMMIT;\n".into()].concat()
     }
 
     fn queue_made(&self, queue: Queue) -> String {
         let name = queue.name();
         // A message is in the inbox once, whatever became of its mark.
-        let on_conflict = match queue {
-            Queue::Inbox => "ON CONFLICT (name, id) DO NOTHING",
-            Queue::Outbox => "",
+        let (on_conflict, result) = match queue {
+            Queue::Inbox => ("ON CONFLICT (name, id) DO NOTHING", ",\n    result bytea"),
+            Queue::Outbox => ("", ""),
         };
-        let sequence = format!("pg_get_serial_sequence('{}', 'position')", self.queue(queue));
-        let result = if queue == Queue::Inbox { ",\n    result bytea" } else { "" };
-        let mut sql = [QUEUE, PROBE]
+        [QUEUE, PROBE]
             .concat()
             .replace("{result}", result)
             .replace("{on_conflict}", on_conflict)
-            .replace("{sequence}", &sequence)
-            .replace("{migrations}", &self.versions())
-            .replace("{version}", &VERSION.to_string())
-            .replace("{queue_name}", name)
             .replace("{channel}", &self.channel(queue))
             .replace("{bell_lock}", &self.lock_class(&format!("bell {name}")).to_string())
-            .replace("{queue}", &self.queue(queue))
-            .replace("{keys}", &self.table(&format!("{name}_keys")))
-            .replace("{keys_due}", &self.index(&format!("{name}_keys_due")))
-            .replace("{bell}", &self.table(&format!("{name}_bell")));
-        for index in ["due", "key", "later", "dead"] {
-            sql = sql.replace(&format!("{{queue_{index}}}"), &self.index(&format!("{name}_{index}")));
-        }
-        for function in FUNCTIONS {
-            sql = sql.replace(&format!("{{queue_{function}}}"), &self.queue_function(queue, function));
-        }
-        sql
+            .replace("{queue_name}", name)
+            .replace("{queue}", &format!("{{{name}}}"))
+            .replace("{queue_", &format!("{{{name}_"))
     }
 
     /// Fails unless the tables are of a version that this code may use.
@@ -204,7 +116,7 @@ impl Tables {
     /// Returns the statement that asks for the version of the tables. It uses no operator and no
     /// function, since a caller's search path might give them another meaning.
     pub(crate) fn version(&self) -> String {
-        format!("SELECT * FROM {} ORDER BY version DESC LIMIT 1", self.versions())
+        format!("SELECT * FROM {} ORDER BY version DESC LIMIT 1", self.table("flow_migrations"))
     }
 
     pub(crate) fn expect_version(&self, found: Option<i32>) -> Result<(), StoreError> {

@@ -6,7 +6,7 @@ use super::tables::Tables;
 use crate::BACKEND;
 use crate::errors::{corrupt, failed};
 use crate::store::options::within;
-use crate::transaction::{Value, tokio_driver};
+use crate::transaction::{Value, answer, tokio_driver};
 use hapax_store::{StoreError, option};
 use std::time::Duration;
 use tokio_postgres::Client;
@@ -14,6 +14,8 @@ use tokio_postgres::error::SqlState;
 
 /// Steps that one call takes: a partition begins in three, and goes in two.
 const STEPS_MAX: usize = 16;
+/// The step that is none, since somebody is in the way.
+const PUT_OFF: &str = "put off";
 /// The largest number of `partition`s in `keep`: the slots, less one that is written into, the next
 /// one, and two for calls that come late.
 const PARTITIONS_MAX: u32 = SLOTS - 4;
@@ -36,11 +38,7 @@ const LONGEST: Duration = Duration::from_secs(3_650 * 86_400);
 /// Call [`expire`](Self::expire) regularly, several times as often as a partition is begun, from
 /// one process or several. Without calls, the last partition grows, and nothing is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(try_from = "crate::config::Retention")
-)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(try_from = "Read"))]
 pub struct Retention {
     keep: Duration,
     partition: Duration,
@@ -59,17 +57,6 @@ pub struct Cleanup {
     /// ended, one that reads what is to be removed, or another call. No transaction waits for it.
     /// Call again as usual.
     pub put_off: bool,
-}
-
-/// A step of the server's function.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
-    Begun,
-    /// A partition was made, is not written into any more, or is not looked at any more.
-    Prepared,
-    Emptied,
-    PutOff,
-    Nothing,
 }
 
 impl Retention {
@@ -115,34 +102,28 @@ impl Retention {
     pub async fn expire(&self, client: &Client, tables: &Tables) -> Result<Cleanup, StoreError> {
         let mut cleanup = Cleanup::default();
         for _ in 0..STEPS_MAX {
-            match self.step(client, tables).await? {
-                Step::Begun => cleanup.begun += 1,
-                Step::Prepared => {}
-                Step::Emptied => cleanup.dropped += 1,
-                Step::PutOff => return Ok(Cleanup { put_off: true, ..cleanup }),
-                Step::Nothing => return Ok(cleanup),
+            match self.step(client, tables).await?.as_str() {
+                "begun" => cleanup.begun += 1,
+                // A partition was made, is not written into any more, or is not looked at any more.
+                "made" | "closed" | "left" => {}
+                "emptied" => cleanup.dropped += 1,
+                PUT_OFF => return Ok(Cleanup { put_off: true, ..cleanup }),
+                "nothing" => return Ok(cleanup),
+                other => return Err(corrupt(format!("expected a step of a rotation, got {other:?}"))),
             }
         }
         Ok(Cleanup { more: true, ..cleanup })
     }
 
-    async fn step(&self, client: &Client, tables: &Tables) -> Result<Step, StoreError> {
+    /// Has the server do a step. Returns which it was.
+    async fn step(&self, client: &Client, tables: &Tables) -> Result<String, StoreError> {
         let values = [self.partition, self.keep].map(|length| Value::Number(length.as_micros() as i64));
-        let rows = match tokio_driver::rows(client, &statements::rotate(tables), &values).await {
-            Ok(rows) => rows,
-            Err(error) if error.code().is_some_and(is_somebodys) => return Ok(Step::PutOff),
-            Err(error) => return Err(failed("begin and empty partitions", error)),
-        };
-        let row = rows.first().ok_or_else(|| corrupt("expected what was done, got nothing"))?;
-        let done: String = row.get("done")?;
-        Ok(match done.as_str() {
-            "begun" => Step::Begun,
-            "made" | "closed" | "left" => Step::Prepared,
-            "emptied" => Step::Emptied,
-            "put off" => Step::PutOff,
-            "nothing" => Step::Nothing,
-            other => return Err(corrupt(format!("expected a step of a rotation, got {other:?}"))),
-        })
+        let sql = statements::ask(tables, "rotate", values.len());
+        match tokio_driver::rows(client, &sql, &values).await {
+            Ok(rows) => answer(&rows),
+            Err(error) if error.code().is_some_and(is_somebodys) => Ok(PUT_OFF.into()),
+            Err(error) => Err(failed("begin and empty partitions", error)),
+        }
     }
 }
 
@@ -154,14 +135,7 @@ fn is_somebodys(state: &SqlState) -> bool {
 }
 
 #[cfg(feature = "serde")]
-impl TryFrom<crate::config::Retention> for Retention {
-    type Error = StoreError;
-
-    fn try_from(read: crate::config::Retention) -> Result<Self, StoreError> {
-        let crate::config::Retention { keep, partition } = read;
-        Self::new(keep, partition)
-    }
-}
+crate::config::read!(Retention { keep: Duration, partition: Duration } => Retention::new(keep, partition));
 
 #[cfg(test)]
 mod tests {

@@ -21,7 +21,7 @@ use sha2::{Digest as _, Sha256};
 /// Services that share a database need a prefix each: what one has handled, another would skip. The
 /// tables of [`PostgresStore`](crate::PostgresStore) are others.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(try_from = "crate::config::Tables"))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(try_from = "Read"))]
 pub struct Tables {
     schema: String,
     prefix: String,
@@ -40,6 +40,11 @@ impl Queue {
             Queue::Inbox => "inbox",
             Queue::Outbox => "outbox",
         }
+    }
+
+    /// Returns the suffix of one of its functions.
+    pub(crate) fn function(self, function: &str) -> String {
+        format!("{}_{function}", self.name())
     }
 }
 
@@ -73,58 +78,14 @@ impl Tables {
         format!("\"{}\".\"{}_{suffix}\"", self.schema, self.prefix)
     }
 
-    /// Returns a function's name, which is formed like a table's.
-    pub(crate) fn function(&self, suffix: &str) -> String {
-        self.table(suffix)
-    }
-
-    pub(crate) fn queue_function(&self, queue: Queue, function: &str) -> String {
-        self.function(&format!("{}_{function}", queue.name()))
-    }
-
-    /// Returns an index's name; an index is in its table's schema.
-    pub(crate) fn index(&self, suffix: &str) -> String {
-        format!("\"{}_{suffix}\"", self.prefix)
-    }
-
-    pub(crate) fn versions(&self) -> String {
-        self.table("flow_migrations")
-    }
-
-    pub(crate) fn buckets(&self) -> String {
-        self.table("mark_buckets")
-    }
-
-    pub(crate) fn marks(&self) -> String {
-        self.table("marks")
-    }
-
-    /// Returns the beginning of the names of partitions of marks.
-    pub(crate) fn partition_prefix(&self) -> String {
-        let mut prefix = self.table("marks_");
-        prefix.pop();
-        prefix
-    }
-
-    /// Returns the table that says what was handled.
-    pub(crate) fn handled(&self) -> String {
-        self.table("handled")
-    }
-
-    /// Returns the beginning of the names of its partitions.
-    pub(crate) fn handled_prefix(&self) -> String {
-        let mut prefix = self.table("handled_");
-        prefix.pop();
-        prefix
-    }
-
-    /// Returns the table that says which partitions of marks are read and written.
-    pub(crate) fn mark_state(&self) -> String {
-        self.table("mark_state")
-    }
-
-    pub(crate) fn queue(&self, queue: Queue) -> String {
-        self.table(queue.name())
+    /// Fills in names: what is in braces is the suffix of a table, a sequence or a function, which
+    /// are named alike.
+    pub(crate) fn named(&self, sql: &str) -> String {
+        let named = sql.split('{').map(|part| match part.split_once('}') {
+            Some((suffix, rest)) => self.table(suffix) + rest,
+            None => part.to_owned(),
+        });
+        named.collect()
     }
 
     /// Returns the channel on which workers and relays of a queue listen. Channels have no schema,
@@ -156,14 +117,7 @@ impl Tables {
 }
 
 #[cfg(feature = "serde")]
-impl TryFrom<crate::config::Tables> for Tables {
-    type Error = StoreError;
-
-    fn try_from(read: crate::config::Tables) -> Result<Self, StoreError> {
-        let crate::config::Tables { schema, prefix } = read;
-        Self::new(&schema, &prefix)
-    }
-}
+crate::config::read!(Tables { schema: String, prefix: String } => Tables::new(&schema, &prefix));
 
 #[cfg(test)]
 mod tests {
@@ -175,8 +129,8 @@ mod tests {
             assert_eq!(Tables::new(bad, "a").unwrap_err().kind(), ErrorKind::Misconfigured, "{bad:?}");
             assert_eq!(Tables::new("a", bad).unwrap_err().kind(), ErrorKind::Misconfigured, "{bad:?}");
         }
-        let longest = Tables::new("s", &"a".repeat(41)).unwrap().partition_prefix();
-        assert!(longest.len() + "63_pkey".len() <= 63 + "\"s\".\"".len(), "{longest}");
+        let longest = Tables::new("s", &"a".repeat(41)).unwrap().table("marks_63_pkey");
+        assert!(longest.len() <= 63 + r#""s".""#.len() + 1, "{longest}");
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! insertions only, and changes for changes, so there is no deadlock.
 
 use super::entries::*;
+use super::errors::{corrupt, misconfigured};
 use super::keys::Keys;
 use super::operations::Operation;
 use super::rows::*;
@@ -109,13 +110,13 @@ impl PostgresStore {
                 None => Some(Ok((operation.decide)(None, request, Moment::of_server(Timestamp::default())).0)),
             });
         }
-        let sorted = sort(wanted);
-        batch.order = sorted.order;
-        for (family, entries) in self.parts(&batch, sorted.entries) {
+        let (order, entries) = sort(wanted);
+        batch.order = order;
+        for (family, entries) in self.parts(&batch, entries) {
             self.settle(&session, family, &mut batch, entries).await?;
         }
         session.finish();
-        let unanswered = || Err(StoreError::new(ErrorKind::Corrupt, BACKEND, "a request was left without an answer"));
+        let unanswered = || Err(corrupt("a request was left without an answer"));
         Ok(batch.answers.into_iter().map(|answer| answer.unwrap_or_else(unanswered)).collect())
     }
 
@@ -183,7 +184,7 @@ impl PostgresStore {
         let mut answered = vec![false; entries.len()];
         for row in &rows {
             let found = found(row)?;
-            let entry = entries.get(found.at).ok_or_else(|| super::errors::corrupt("found what was not asked for"))?;
+            let entry = entries.get(found.at).ok_or_else(|| corrupt("found what was not asked for"))?;
             if answered[found.at] {
                 return Err(in_two(entry));
             }
@@ -214,11 +215,12 @@ impl PostgresStore {
         let rows = session.between(name, &begin, (&lock, values), "").await?;
 
         let mut found_any = vec![false; entries.len()];
-        let (mut decided, mut puts, mut moved) =
-            (Vec::new(), Vec::new(), Moved { buckets: Vec::new(), keys: Keys(Vec::new()) });
+        let (mut decided, mut puts) = (Vec::new(), Vec::new());
+        // The records that are to be removed from older partitions.
+        let (mut buckets, mut moved) = (Vec::new(), Keys(Vec::new()));
         for row in &rows {
             let found = found(row)?;
-            let entry = entries.get(found.at).ok_or_else(|| super::errors::corrupt("locked what was not asked for"))?;
+            let entry = entries.get(found.at).ok_or_else(|| corrupt("locked what was not asked for"))?;
             if std::mem::replace(&mut found_any[found.at], true) {
                 return Err(in_two(entry));
             }
@@ -226,15 +228,16 @@ impl PostgresStore {
             decided.push((entry, answers));
             if let Some(kept) = kept {
                 if found.bucket != found.current {
-                    moved.push(found.bucket, entry);
+                    buckets.push(found.bucket);
+                    moved.0.push(entry);
                 }
                 puts.push((entry, kept));
             }
         }
-        if !moved.buckets.is_empty() {
+        if !buckets.is_empty() {
             let remove = statements::remove(names, family);
-            let values: Values<'_> = &[(&moved.buckets, Type::INT4_ARRAY), (&moved.keys, Type::BYTEA_ARRAY)];
-            session.query_within(name, &remove, values).await?;
+            let values: Values<'_> = &[(&buckets, Type::INT4_ARRAY), (&moved, Type::BYTEA_ARRAY)];
+            session.between(name, "", (&remove, values), "").await?;
         }
         let columns = Columns::of(puts.iter().map(|(entry, kept)| (*entry, kept)));
         let Columns { keys, states, tokens, attempts, fingerprints, times, results } = &columns;
@@ -260,28 +263,14 @@ impl PostgresStore {
     }
 }
 
-/// Rows that are written elsewhere.
-struct Moved<'e> {
-    buckets: Vec<i32>,
-    keys: Keys<'e>,
-}
-
-impl<'e> Moved<'e> {
-    fn push(&mut self, bucket: i32, entry: &'e Entry) {
-        self.buckets.push(bucket);
-        self.keys.0.push(entry);
-    }
-}
-
 fn unanswered(entries: Vec<Entry>, answered: &[bool]) -> Vec<Entry> {
     entries.into_iter().zip(answered).filter(|(_, answered)| !**answered).map(|(entry, _)| entry).collect()
 }
 
 fn in_two(entry: &Entry) -> StoreError {
-    super::errors::corrupt(format!("the id {} of scope {} is in two partitions", entry.id, entry.scope))
+    corrupt(format!("the id {} of scope {} is in two partitions", entry.id, entry.scope))
 }
 
 fn too_large(bytes: usize) -> StoreError {
-    let what = format!("a result has at most {RESULT_BYTES_MAX} bytes, this one has {bytes}");
-    StoreError::new(ErrorKind::Misconfigured, BACKEND, what)
+    misconfigured(format!("a result has at most {RESULT_BYTES_MAX} bytes, this one has {bytes}"))
 }

@@ -6,7 +6,7 @@
 //! a server obeys and which no pooler of transactions can: pgbouncer and others refuse or ignore
 //! it. Where that happens, each transaction brings its settings along, and no statement has a name.
 
-use super::options::PostgresOptions;
+use super::options::{Connector, PostgresOptions};
 use super::{BACKEND, statements};
 use deadpool_postgres::{Connect, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
 use hapax_store::{ErrorKind, StoreError};
@@ -15,8 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
-use tokio_postgres::{Client, Config, Error, NoTls, SimpleQueryMessage, Socket};
+use tokio_postgres::{Client, Config, Error, SimpleQueryMessage};
 
 use hapax_store::sync::{Ordering, StdAtomicBool};
 
@@ -54,14 +53,11 @@ pub(crate) fn pool(
     settings: String,
     pooled: Pooled,
 ) -> Result<Pool, StoreError> {
-    let (config, connecting) = (options.config.clone(), (settings, pooled));
-    #[cfg(feature = "tls")]
-    let manager = match options.connector()? {
-        Some(connector) => manager(config, connector, connecting),
-        None => manager(config, NoTls, connecting),
-    };
-    #[cfg(not(feature = "tls"))]
-    let manager = manager(config, NoTls, connecting);
+    let connecting = Connecting { tls: options.connector()?, options: settings, pooled };
+    // Fast: checks only that it is not closed. Any other fault of a connection shows when it is
+    // used.
+    let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+    let manager = Manager::from_connect(options.config.clone(), connecting, recycling);
     Pool::builder(manager)
         .max_size(connections)
         .wait_timeout(Some(options.timeout))
@@ -69,16 +65,6 @@ pub(crate) fn pool(
         .runtime(Runtime::Tokio1)
         .build()
         .map_err(|error| StoreError::caused(ErrorKind::Misconfigured, BACKEND, "expected a pool", error))
-}
-
-fn manager<T>(config: Config, tls: T, (options, pooled): (String, Pooled)) -> Manager
-where
-    Connecting<T>: Connect + 'static,
-{
-    // Fast: checks only that it is not closed. Any other fault of a connection shows when it is
-    // used.
-    let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-    Manager::from_connect(config, Connecting { tls, options, pooled }, recycling)
 }
 
 /// A connection of a pool. It goes back if `finish` reports that nothing is open on it, and is
@@ -123,20 +109,14 @@ impl Drop for Held {
 pub(crate) type Driven = (Client, JoinHandle<()>);
 
 /// The maker of connections.
-struct Connecting<T> {
-    tls: T,
+struct Connecting {
+    tls: Connector,
     /// Settings for a connection's first message.
     options: String,
     pooled: Pooled,
 }
 
-impl<T> Connect for Connecting<T>
-where
-    T: MakeTlsConnect<Socket> + Clone + Sync + Send + 'static,
-    T::Stream: Sync + Send,
-    T::TlsConnect: Sync + Send,
-    <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
-{
+impl Connect for Connecting {
     fn connect(&self, config: &Config) -> Pin<Box<dyn Future<Output = Result<Driven, Error>> + Send + '_>> {
         let config = config.clone();
         Box::pin(async move {
@@ -164,11 +144,7 @@ where
     }
 }
 
-pub(crate) async fn drive<T>(config: &Config, tls: T) -> Result<Driven, Error>
-where
-    T: MakeTlsConnect<Socket>,
-    T::Stream: Send + 'static,
-{
+pub(crate) async fn drive(config: &Config, tls: Connector) -> Result<Driven, Error> {
     let (client, connection) = config.connect(tls).await?;
     // An error ends the connection, and is reported to the callers that wait on it.
     let driver = tokio::spawn(async move { drop(connection.await) });

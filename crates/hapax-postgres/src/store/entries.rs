@@ -12,27 +12,20 @@ pub(super) struct Entry {
     pub(super) asking: Range<usize>,
 }
 
-/// A batch in the order of its keys, in which all batches take their locks.
-#[derive(Debug, Default)]
-pub(super) struct Sorted {
-    /// The requests' positions, by key first, then in the order in which they were made.
-    pub(super) order: Vec<usize>,
-    pub(super) entries: Vec<Entry>,
-}
-
-/// Sorts a batch: each request's position, the number of its scope, its id.
-pub(super) fn sort(mut requests: Vec<(i32, StoredId, usize)>) -> Sorted {
+/// Sorts a batch of the numbers of scopes, ids, and positions of requests. Returns the positions by
+/// key, in which order all batches take their locks, and then as they were made; and the entries.
+pub(super) fn sort(mut requests: Vec<(i32, StoredId, usize)>) -> (Vec<usize>, Vec<Entry>) {
     requests.sort_unstable();
-    let mut sorted = Sorted { order: Vec::with_capacity(requests.len()), entries: Vec::with_capacity(requests.len()) };
+    let (mut order, mut entries) = (Vec::with_capacity(requests.len()), Vec::<Entry>::with_capacity(requests.len()));
     for (scope, id, position) in requests {
-        let at = sorted.order.len();
-        sorted.order.push(position);
-        match sorted.entries.last_mut() {
+        let at = order.len();
+        order.push(position);
+        match entries.last_mut() {
             Some(last) if last.scope == scope && last.id == id => last.asking.end = at + 1,
-            _ => sorted.entries.push(Entry { scope, id, asking: at..at + 1 }),
+            _ => entries.push(Entry { scope, id, asking: at..at + 1 }),
         }
     }
-    sorted
+    (order, entries)
 }
 
 /// Cuts a batch where another table begins, or where the results exceed this many bytes.
@@ -70,10 +63,10 @@ mod tests {
 
     #[test]
     fn a_batch_is_sorted_and_every_request_is_in_one_entry_in_its_order() {
-        let sorted = sort(vec![request(2, "a", 0), request(1, "b", 1), request(1, "a", 2), request(1, "b", 3)]);
-        assert_eq!(sorted.order, [2, 1, 3, 0]);
-        let keys: Vec<_> =
-            sorted.entries.iter().map(|e| (e.scope, e.id.as_bytes().to_vec(), e.asking.clone())).collect();
+        let (order, entries) =
+            sort(vec![request(2, "a", 0), request(1, "b", 1), request(1, "a", 2), request(1, "b", 3)]);
+        assert_eq!(order, [2, 1, 3, 0]);
+        let keys: Vec<_> = entries.iter().map(|e| (e.scope, e.id.as_bytes().to_vec(), e.asking.clone())).collect();
         assert_eq!(keys, [(1, b"a".to_vec(), 0..1), (1, b"b".to_vec(), 1..3), (2, b"a".to_vec(), 3..4)]);
     }
 
@@ -81,8 +74,8 @@ mod tests {
     fn ids_are_sorted_as_the_server_sorts_them() {
         // Byte by byte, a prefix first.
         let ids: [&[u8]; 6] = [b"", b"\0", b"\0\0", b"a", b"ab", b"\xff"];
-        let sorted = sort(ids.iter().rev().enumerate().map(|(i, id)| (1, StoredId::new(id), i)).collect());
-        assert_eq!(sorted.entries.iter().map(|entry| entry.id.as_bytes()).collect::<Vec<_>>(), ids);
+        let (_, entries) = sort(ids.iter().rev().enumerate().map(|(i, id)| (1, StoredId::new(id), i)).collect());
+        assert_eq!(entries.iter().map(|entry| entry.id.as_bytes()).collect::<Vec<_>>(), ids);
     }
 
     #[test]

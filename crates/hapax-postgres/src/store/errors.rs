@@ -1,16 +1,16 @@
 //! Errors of the driver, the pool and the server, as errors of a store.
 
 use super::BACKEND;
-use super::names::Names;
 use deadpool_postgres::{PoolError, TimeoutType};
 use hapax_store::{ErrorKind, StoreError};
 use std::error::Error as _;
 use std::io;
+use std::time::Duration;
 use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
 
 /// Returns the kind of error that an SQLSTATE means to the caller.
-pub(crate) fn kind(state: &SqlState) -> ErrorKind {
+fn kind(state: &SqlState) -> ErrorKind {
     match state.code() {
         // query_canceled: the statement's timeout.
         "57014" => ErrorKind::Timeout,
@@ -36,23 +36,41 @@ pub(crate) fn kind(state: &SqlState) -> ErrorKind {
     }
 }
 
-/// Returns the store's error for an error of the driver.
-pub(super) fn failed(doing: &str, names: &Names, error: Error) -> StoreError {
-    let Some(answer) = error.as_db_error() else {
-        return StoreError::caused(unanswered(&error), BACKEND, format!("expected an answer to {doing}"), error);
-    };
-    let what = match *answer.code() {
+/// Returns the error of a call about tables that are named like this.
+pub(crate) fn failed(doing: &str, tables: &str, error: Error) -> StoreError {
+    match error.code().cloned() {
+        Some(state) => refused(doing, tables, &state, error),
+        None => StoreError::caused(unanswered(&error), BACKEND, format!("expected an answer to {doing}"), error),
+    }
+}
+
+/// Returns the error of a call that the server has refused with this state.
+pub(crate) fn refused(
+    doing: &str,
+    tables: &str,
+    state: &SqlState,
+    error: impl std::error::Error + Send + Sync + 'static,
+) -> StoreError {
+    let what = match *state {
         SqlState::UNDEFINED_TABLE | SqlState::INVALID_SCHEMA_NAME | SqlState::UNDEFINED_COLUMN => {
-            format!("expected to {doing} in the tables {}, which PostgresStore::migrate makes", names.shown())
+            format!("expected to {doing} in {tables}")
         }
-        _ => format!("expected to {doing}, got SQLSTATE {}", answer.code().code()),
+        SqlState::UNDEFINED_FUNCTION => {
+            format!("expected to {doing} by a function of {tables}: these are of another version, or none")
+        }
+        _ => format!("expected to {doing}, got SQLSTATE {}", state.code()),
     };
-    StoreError::caused(kind(answer.code()), BACKEND, what, error)
+    StoreError::caused(kind(state), BACKEND, what, error)
+}
+
+/// Returns the error of a call that was not answered in time.
+pub(crate) fn unanswered_in(limit: Duration, doing: &str) -> StoreError {
+    StoreError::new(ErrorKind::Timeout, BACKEND, format!("expected an answer to {doing} within {limit:?}"))
 }
 
 /// Returns the kind of an error without an answer of the server: usually the connection's fault,
 /// unless it was never tried.
-pub(crate) fn unanswered(error: &Error) -> ErrorKind {
+fn unanswered(error: &Error) -> ErrorKind {
     let Some(cause) = error.source() else { return ErrorKind::Unavailable };
     match cause.downcast_ref::<io::Error>() {
         Some(error) if error.kind() == io::ErrorKind::TimedOut => ErrorKind::Timeout,
@@ -86,8 +104,13 @@ pub(crate) fn unconnected(error: PoolError, failed: impl FnOnce(Error) -> StoreE
 }
 
 /// Returns the error for stored data that is not hapax's.
-pub(super) fn corrupt(what: impl Into<String>) -> StoreError {
+pub(crate) fn corrupt(what: impl Into<String>) -> StoreError {
     StoreError::new(ErrorKind::Corrupt, BACKEND, what)
+}
+
+/// Returns the error of a caller who asked for what cannot be.
+pub(crate) fn misconfigured(what: impl Into<String>) -> StoreError {
+    StoreError::new(ErrorKind::Misconfigured, BACKEND, what)
 }
 
 #[cfg(test)]

@@ -29,8 +29,7 @@ impl PostgresStore {
             let fresh: Vec<Fresh> = entries.iter().map(|entry| (creation.fresh)(batch.first(entry))).collect();
             let Creation { state, has_token, .. } = *creation;
             let insertion = Insertion { state, has_token, is_plain: are_plain(&fresh) };
-            let asked = Asked { family, insertion, keys: Keys::of(&entries), fresh };
-            self.ask_to_insert(session, batch.operation.name, &asked).await?
+            self.ask_to_insert(session, batch.operation.name, (family, insertion), &Keys::of(&entries), &fresh).await?
         };
         let row = one(&rows)?;
         let token = u64::try_from(column::<Option<i64>>(row, "token")?.unwrap_or(0)).unwrap_or(0);
@@ -56,11 +55,12 @@ impl PostgresStore {
         &self,
         session: &Session<'_>,
         doing: &str,
-        asked: &Asked<'_>,
+        (family, insertion): (i32, Insertion),
+        keys: &Keys<'_>,
+        fresh: &[Fresh<'_>],
     ) -> Result<Vec<Row>, StoreError> {
-        let Asked { family, insertion, keys, fresh } = asked;
-        let begin = statements::begin(session.settings(), &self.names, *family);
-        let insert = statements::insert(&self.names, *family, *insertion);
+        let begin = statements::begin(session.settings(), &self.names, family);
+        let insert = statements::insert(&self.names, family, insertion);
         let attempts: Vec<Option<i64>> = fresh.iter().map(|fresh| fresh.attempt.map(u64::cast_signed)).collect();
         if insertion.is_plain {
             let all_last = fresh.first().map_or(0.0, |fresh| micros(fresh.lasts));
@@ -81,14 +81,6 @@ impl PostgresStore {
         ];
         session.between(doing, &begin, (&insert, values), "COMMIT").await
     }
-}
-
-/// The entries to be inserted, in the order of keys.
-struct Asked<'a> {
-    family: i32,
-    insertion: Insertion,
-    keys: Keys<'a>,
-    fresh: Vec<Fresh<'a>>,
 }
 
 /// Returns true if all records last equally long, and have neither a fingerprint nor a result.

@@ -50,9 +50,10 @@ pub(crate) mod tls;
 pub use options::{Layout, PostgresOptions};
 
 use hapax_store::sync::{Ordering, StdAtomicBool};
-use hapax_store::times::Sound;
+use hapax_store::times::{Sound, Timed};
 use hapax_store::*;
 use names::{Names, SHARED};
+use operations::Operation;
 use rows::column;
 use scopes::Scopes;
 use session::{Connections, Session};
@@ -172,18 +173,15 @@ impl PostgresStore {
     /// other layout.
     pub async fn migrate(&self) -> Result<(), StoreError> {
         self.in_time(async {
-            let session = self.connections.session().await?;
+            let mut session = self.connections.session().await?;
             // A role that may not make tables may call this, too, once there is nothing to make.
             // What is no table may run code of somebody else's when it is read.
             let is_there = self.is_there(&session).await? && self.version(&session).await.is_ok();
             if !is_there {
                 drop(session);
-                let session = self.connections.session().await?;
+                session = self.connections.session().await?;
                 let made = schema::migrations(session.settings(), &self.names, self.options.layout);
                 session.batch("make tables", &made).await?;
-                self.check(&session).await?;
-                session.finish();
-                return Ok(());
             }
             self.check(&session).await?;
             session.finish();
@@ -229,7 +227,7 @@ impl PostgresStore {
                 expected.0,
                 expected.1,
             );
-            return Err(StoreError::new(ErrorKind::Misconfigured, BACKEND, what));
+            return Err(errors::misconfigured(what));
         }
         self.checked.store(true, Ordering::Relaxed);
         Ok(())
@@ -251,10 +249,14 @@ impl PostgresStore {
     /// Ends a call that takes longer than the server may, plus a little.
     async fn in_time<A>(&self, call: impl Future<Output = Result<A, StoreError>>) -> Result<A, StoreError> {
         let limit = self.options.timeout + GRACE;
-        tokio::time::timeout(limit, call).await.unwrap_or_else(|_| {
-            let what = format!("expected an answer within {limit:?}");
-            Err(StoreError::new(ErrorKind::Timeout, BACKEND, what))
-        })
+        tokio::time::timeout(limit, call).await.unwrap_or_else(|_| Err(errors::unanswered_in(limit, "a call")))
+    }
+
+    /// Runs an operation on those requests whose times can be.
+    async fn sound<R: Timed, A>(&self, operation: &Operation<R, A>, requests: &[R]) -> Answers<A> {
+        let asked = Sound::of(requests);
+        let answers = self.in_time(self.run(operation, asked.requests())).await;
+        asked.answers(answers)
     }
 }
 
@@ -279,10 +281,7 @@ impl Store for PostgresStore {
     }
 
     async fn mark(&self, marks: &[Mark]) -> Answers<Marked> {
-        let asked = Sound::of(marks);
-        let marks = asked.requests();
-        let answers = self.in_time(self.run(&operations::MARK, marks)).await;
-        asked.answers(answers)
+        self.sound(&operations::MARK, marks).await
     }
 
     async fn unmark(&self, marks: &[Unmark]) -> Answers<Unmarked> {
@@ -290,17 +289,11 @@ impl Store for PostgresStore {
     }
 
     async fn claim(&self, claims: &[ClaimRequest]) -> Answers<Claimed> {
-        let asked = Sound::of(claims);
-        let claims = asked.requests();
-        let answers = self.in_time(self.run(&operations::CLAIM, claims)).await;
-        asked.answers(answers)
+        self.sound(&operations::CLAIM, claims).await
     }
 
     async fn complete(&self, completions: &[Completion]) -> Answers<Held> {
-        let asked = Sound::of(completions);
-        let completions = asked.requests();
-        let answers = self.in_time(self.run(&operations::COMPLETE, completions)).await;
-        asked.answers(answers)
+        self.sound(&operations::COMPLETE, completions).await
     }
 
     async fn release(&self, holds: &[Hold]) -> Answers<Held> {
@@ -308,17 +301,11 @@ impl Store for PostgresStore {
     }
 
     async fn fail(&self, failures: &[ClaimFailure]) -> Answers<Held> {
-        let asked = Sound::of(failures);
-        let failures = asked.requests();
-        let answers = self.in_time(self.run(&operations::FAIL, failures)).await;
-        asked.answers(answers)
+        self.sound(&operations::FAIL, failures).await
     }
 
     async fn renew(&self, renewals: &[Renewal]) -> Answers<Held> {
-        let asked = Sound::of(renewals);
-        let renewals = asked.requests();
-        let answers = self.in_time(self.run(&operations::RENEW, renewals)).await;
-        asked.answers(answers)
+        self.sound(&operations::RENEW, renewals).await
     }
 
     async fn look_up(&self, keys: &[RecordKey]) -> Answers<Known> {
@@ -326,10 +313,7 @@ impl Store for PostgresStore {
     }
 
     async fn record(&self, records: &[Record]) -> Answers<()> {
-        let asked = Sound::of(records);
-        let records = asked.requests();
-        let answers = self.in_time(self.run(&operations::RECORD, records)).await;
-        asked.answers(answers)
+        self.sound(&operations::RECORD, records).await
     }
 
     async fn forget(&self, keys: &[RecordKey]) -> Answers<bool> {

@@ -43,20 +43,8 @@ impl Names {
     }
 
     /// Returns a table's name, quoted, since any name may be a reserved word.
-    fn table(&self, suffix: &str) -> String {
+    pub(super) fn table(&self, suffix: &str) -> String {
         format!("\"{}\".\"{}_{suffix}\"", self.schema, self.prefix)
-    }
-
-    pub(super) fn migrations(&self) -> String {
-        self.table("migrations")
-    }
-
-    pub(super) fn scopes(&self) -> String {
-        self.table("scopes")
-    }
-
-    pub(super) fn buckets(&self) -> String {
-        self.table("buckets")
     }
 
     pub(super) fn records(&self, family: i32) -> String {
@@ -117,7 +105,8 @@ mod tests {
     #[test]
     fn no_table_has_a_name_that_is_cut_or_anothers() {
         let names = Names::new("s", &"a".repeat(41)).unwrap();
-        let mut tables = vec![names.migrations(), names.scopes(), names.buckets(), names.records(SHARED)];
+        let mut tables =
+            vec![names.table("migrations"), names.table("scopes"), names.table("buckets"), names.records(SHARED)];
         for family in [1, 11, i32::MAX] {
             tables.push(names.records(family));
         }

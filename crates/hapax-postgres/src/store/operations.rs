@@ -34,9 +34,6 @@ pub(super) struct Creation<R, A> {
 }
 
 pub(super) const MARK: Operation<Mark, Marked> = Operation {
-    name: "mark",
-    key: |mark| &mark.key,
-    decide: record::mark,
     creation: Some(Creation {
         state: COMPLETED,
         has_token: false,
@@ -44,26 +41,13 @@ pub(super) const MARK: Operation<Mark, Marked> = Operation {
         answer: |_| Marked::Fresh,
     }),
     looks: true,
-    changes: true,
-    answers_results: false,
-    result: |_| None,
+    ..changing("mark", |mark| &mark.key, record::mark)
 };
 
-pub(super) const UNMARK: Operation<Unmark, Unmarked> = Operation {
-    name: "unmark",
-    key: |mark| &mark.key,
-    decide: record::unmark,
-    creation: None,
-    looks: true,
-    changes: true,
-    answers_results: false,
-    result: |_| None,
-};
+pub(super) const UNMARK: Operation<Unmark, Unmarked> =
+    Operation { looks: true, ..changing("unmark", |mark| &mark.key, record::unmark) };
 
 pub(super) const CLAIM: Operation<ClaimRequest, Claimed> = Operation {
-    name: "claim",
-    key: |claim| &claim.key,
-    decide: record::claim,
     creation: Some(Creation {
         state: CLAIMED,
         has_token: true,
@@ -76,15 +60,11 @@ pub(super) const CLAIM: Operation<ClaimRequest, Claimed> = Operation {
         answer: |token| Claimed::Claimed { token },
     }),
     looks: true,
-    changes: true,
     answers_results: true,
-    result: |_| None,
+    ..changing("claim", |claim| &claim.key, record::claim)
 };
 
 pub(super) const RECORD: Operation<Record, ()> = Operation {
-    name: "record",
-    key: |record| &record.key,
-    decide: |kept, record, at| ((), Change::Put(StoredRecord::recorded(kept, record, at))),
     creation: Some(Creation {
         state: COMPLETED,
         has_token: false,
@@ -96,62 +76,40 @@ pub(super) const RECORD: Operation<Record, ()> = Operation {
         },
         answer: |_| (),
     }),
-    looks: false,
-    changes: true,
-    answers_results: false,
     result: |record| record.result.as_ref(),
+    ..changing(
+        "record",
+        |record| &record.key,
+        |kept, record, at| ((), Change::Put(StoredRecord::recorded(kept, record, at))),
+    )
 };
 
 pub(super) const COMPLETE: Operation<Completion, Held> = Operation {
     result: |completion| completion.result.as_ref(),
-    ..held("complete", |completion| &completion.hold.key, record::complete)
+    ..changing("complete", |completion| &completion.hold.key, record::complete)
 };
 
-pub(super) const RELEASE: Operation<Hold, Held> = held("release", |hold| &hold.key, record::release);
+pub(super) const RELEASE: Operation<Hold, Held> = changing("release", |hold| &hold.key, record::release);
 
-pub(super) const FAIL: Operation<ClaimFailure, Held> = held("fail", |failure| &failure.hold.key, record::fail);
+pub(super) const FAIL: Operation<ClaimFailure, Held> = changing("fail", |failure| &failure.hold.key, record::fail);
 
-pub(super) const RENEW: Operation<Renewal, Held> = held("renew", |renewal| &renewal.hold.key, record::renew);
+pub(super) const RENEW: Operation<Renewal, Held> = changing("renew", |renewal| &renewal.hold.key, record::renew);
 
-pub(super) const FORGET: Operation<RecordKey, bool> = Operation {
-    name: "forget",
-    key: |key| key,
-    decide: |kept, _, at| record::forget(kept, at),
-    creation: None,
-    looks: false,
-    changes: true,
-    answers_results: false,
-    result: |_| None,
-};
+pub(super) const FORGET: Operation<RecordKey, bool> =
+    changing("forget", |key| key, |kept, _, at| record::forget(kept, at));
 
-pub(super) const LOOK_UP: Operation<RecordKey, Known> = Operation {
-    name: "look up",
-    key: |key| key,
-    decide: |kept, _, at| (record::look_up(kept, at), Change::None),
-    creation: None,
-    looks: true,
-    changes: false,
-    answers_results: true,
-    result: |_| None,
-};
+pub(super) const LOOK_UP: Operation<RecordKey, Known> =
+    reading("look up", |kept, _, at| (record::look_up(kept, at), Change::None));
 
-pub(super) const INSPECT: Operation<RecordKey, Option<Inspected>> = Operation {
-    name: "inspect",
-    key: |key| key,
-    decide: |kept, _, at| (record::inspect(kept, at), Change::None),
-    creation: None,
-    looks: true,
-    changes: false,
-    answers_results: true,
-    result: |_| None,
-};
+pub(super) const INSPECT: Operation<RecordKey, Option<Inspected>> =
+    reading("inspect", |kept, _, at| (record::inspect(kept, at), Change::None));
 
-/// Returns an operation that changes a claim that is held.
-const fn held<R>(
+/// Returns an operation that changes a record that is there, and inserts none.
+const fn changing<R, A>(
     name: &'static str,
     key: fn(&R) -> &RecordKey,
-    decide: fn(Option<&StoredRecord>, &R, Moment) -> (Held, Change),
-) -> Operation<R, Held> {
+    decide: fn(Option<&StoredRecord>, &R, Moment) -> (A, Change),
+) -> Operation<R, A> {
     Operation {
         name,
         key,
@@ -162,4 +120,12 @@ const fn held<R>(
         answers_results: false,
         result: |_| None,
     }
+}
+
+/// Returns an operation that reads records.
+const fn reading<A>(
+    name: &'static str,
+    decide: fn(Option<&StoredRecord>, &RecordKey, Moment) -> (A, Change),
+) -> Operation<RecordKey, A> {
+    Operation { looks: true, changes: false, answers_results: true, ..changing(name, |key| key, decide) }
 }

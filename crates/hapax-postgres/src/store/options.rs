@@ -1,11 +1,19 @@
 //! The address of the server, and the layout of records.
 
 use super::BACKEND;
-use hapax_store::{ErrorKind, StoreError, option};
+use super::errors::misconfigured;
+#[cfg(feature = "tls")]
+pub(crate) use super::tls::Connector;
+#[cfg(any(doc, test, feature = "tls"))]
+use hapax_store::ErrorKind;
+use hapax_store::{StoreError, option};
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 use tokio_postgres::Config;
+#[cfg(not(feature = "tls"))]
+pub(crate) use tokio_postgres::NoTls as Connector;
+use tokio_postgres::config::SslMode;
 
 /// The assignment of scopes to tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -103,12 +111,14 @@ impl PostgresOptions {
     pub fn new(mut config: Config) -> Result<Self, StoreError> {
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
             let what = "expected a host, or the directory of a Unix socket";
-            return Err(StoreError::new(ErrorKind::Misconfigured, BACKEND, what));
+            return Err(misconfigured(what));
         }
-        #[cfg(not(feature = "tls"))]
-        if config.get_ssl_mode() == tokio_postgres::config::SslMode::Require {
+        if config.get_ssl_mode() != SslMode::Require {
+            // Nobody on the way may turn TLS off: it is not tried, or it has to be.
+            config.ssl_mode(SslMode::Disable);
+        } else if cfg!(not(feature = "tls")) {
             let what = "sslmode: expected the feature `tls` of hapax-postgres, for a connection by TLS";
-            return Err(StoreError::new(ErrorKind::Misconfigured, BACKEND, what));
+            return Err(misconfigured(what));
         }
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(Duration::from_secs(5));
@@ -199,21 +209,23 @@ impl PostgresOptions {
     #[cfg(feature = "tls")]
     pub fn tls(mut self, roots: Option<&str>) -> Result<Self, StoreError> {
         self.tls = Some(super::tls::Roots::new(roots)?);
-        self.config.ssl_mode(tokio_postgres::config::SslMode::Require);
+        self.config.ssl_mode(SslMode::Require);
         Ok(self)
     }
 }
 
 impl PostgresOptions {
-    /// Returns a connector by TLS, if that is asked for: by [`tls`](Self::tls), or by the address.
+    /// Returns what connects: by TLS if that is asked for, by [`tls`](Self::tls) or by the address.
     #[cfg(feature = "tls")]
-    pub(crate) fn connector(&self) -> Result<Option<super::tls::Connector>, StoreError> {
-        let roots = match (&self.tls, self.config.get_ssl_mode()) {
-            (Some(roots), _) => roots.clone(),
-            (None, tokio_postgres::config::SslMode::Require) => super::tls::Roots::new(None)?,
-            (None, _) => return Ok(None),
-        };
-        super::tls::Connector::new(&roots).map(Some)
+    pub(crate) fn connector(&self) -> Result<Connector, StoreError> {
+        let by_tls = self.config.get_ssl_mode() == SslMode::Require;
+        let of_platform = (by_tls && self.tls.is_none()).then(|| super::tls::Roots::new(None)).transpose()?;
+        Connector::new(self.tls.as_ref().or(of_platform.as_ref()))
+    }
+
+    #[cfg(not(feature = "tls"))]
+    pub(crate) fn connector(&self) -> Result<Connector, StoreError> {
+        Ok(Connector)
     }
 
     /// Returns the number of connections of a store.

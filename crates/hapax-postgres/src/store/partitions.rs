@@ -1,5 +1,6 @@
 //! Partitions: when they are closed and dropped, and the walk through all of them.
 
+use super::errors::corrupt;
 use super::rows::{column, from_server, micros, state_of};
 use super::session::Session;
 use super::{BACKEND, PostgresStore, SHARED, keys, statements};
@@ -80,7 +81,8 @@ impl PostgresStore {
             "close" => {
                 // A new name each time, so not worth keeping prepared. Whatever is written after
                 // this look does no harm.
-                if !session.ask_once("look into a partition", &statements::is_filled(names, family, bucket)).await? {
+                let rows = session.ask("look into a partition", &statements::is_filled(names, family, bucket)).await?;
+                if !column::<bool>(one(&rows)?, "is_filled")? {
                     let reopen = statements::reopen(settings, names, family, bucket);
                     return session.batch("begin a partition", &reopen).await.map(|()| 0);
                 }
@@ -181,7 +183,7 @@ impl PostgresStore {
             if !left.is_zero() {
                 let state = state_of(column(row, "state")?, column(row, "attempt")?)?;
                 let id = keys::id_of(column(row, "key")?);
-                let id = id.ok_or_else(|| super::errors::corrupt("expected a scope and an id, got a shorter key"))?;
+                let id = id.ok_or_else(|| corrupt("expected a scope and an id, got a shorter key"))?;
                 let key =
                     RecordKey { scope: Scope::from_stored(column(row, "name")?)?, id: StoredId::from_stored(id)? };
                 page.listed.push(Listed::new(key, state, left));
@@ -198,7 +200,7 @@ impl PostgresStore {
 
 /// Returns the row of an answer that has exactly one.
 pub(super) fn one(rows: &[tokio_postgres::Row]) -> Result<&tokio_postgres::Row, StoreError> {
-    rows.first().ok_or_else(|| super::errors::corrupt("expected a row, got none"))
+    rows.first().ok_or_else(|| corrupt("expected a row, got none"))
 }
 
 /// The position of a scan. Partitions are walked through in the order of their numbers: a row is

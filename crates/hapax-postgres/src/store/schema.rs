@@ -55,9 +55,9 @@ fn versioned(names: &Names, layout: Layout) -> String {
 
 fn fill(template: &str, names: &Names) -> String {
     template
-        .replace("{migrations}", &names.migrations())
-        .replace("{scopes}", &names.scopes())
-        .replace("{buckets}", &names.buckets())
+        .replace("{migrations}", &names.table("migrations"))
+        .replace("{scopes}", &names.table("scopes"))
+        .replace("{buckets}", &names.table("buckets"))
 }
 
 #[cfg(test)]

@@ -20,11 +20,6 @@ pub(super) struct Scopes {
 }
 
 impl Scopes {
-    fn known(&self) -> hapax_store::sync::MutexGuard<'_, HashMap<Scope, i32>> {
-        // Each change is one call to the map.
-        lock(&self.known)
-    }
-
     /// Returns the numbers of these scopes. A scope that was never written to gets a number if this
     /// is asked `to_write`, and has none otherwise.
     pub(super) async fn numbers<'k>(
@@ -48,7 +43,7 @@ impl Scopes {
                 numbers.extend(self.ask(session, names, layout, &unknown, to_write).await?);
             }
         }
-        let known = self.known();
+        let known = lock(&self.known);
         let mut last: Option<(&Scope, Option<i32>)> = None;
         let number = |scope: &'k Scope| match last {
             Some((same, number)) if same == scope => number,
@@ -64,7 +59,7 @@ impl Scopes {
     /// Returns the unknown scopes in order, so that two processes that insert the same ones do not
     /// wait for each other.
     fn unknown<'k>(&self, scopes: impl Iterator<Item = &'k Scope>) -> BTreeSet<Scope> {
-        let known = self.known();
+        let known = lock(&self.known);
         let mut unknown = BTreeSet::new();
         let mut last = None;
         for scope in scopes {
@@ -98,7 +93,7 @@ impl Scopes {
             }
             numbers.insert(Scope::from_stored(column(&row, "name")?)?, number);
         }
-        let mut known = self.known();
+        let mut known = lock(&self.known);
         if known.len() + numbers.len() > REMEMBERED_MAX {
             known.clear();
         }

@@ -21,7 +21,8 @@ const PREPARED_MAX: usize = 512;
 pub(super) struct Connections {
     pool: Pool,
     pooled: Pooled,
-    names: Names,
+    /// The tables, as errors name them.
+    tables: String,
     /// The beginning of a transaction where a session's settings are not its own.
     local: String,
 }
@@ -32,13 +33,17 @@ impl Connections {
         let pooled = Pooled::new(options.pooled);
         let startup = statements::startup_options(timeout_ms);
         let pool = connecting::pool(options, options.connections_or_few(), startup, pooled.clone())?;
-        Ok(Connections { pool, pooled, names: names.clone(), local: statements::local(timeout_ms) })
+        let tables = format!("the tables {}, which PostgresStore::migrate makes", names.shown());
+        Ok(Connections { pool, pooled, tables, local: statements::local(timeout_ms) })
     }
 
     /// Returns a connection for one call.
     pub(super) async fn session(&self) -> Result<Session<'_>, StoreError> {
-        let client =
-            self.pool.get().await.map_err(|error| unconnected(error, |error| failed("connect", &self.names, error)))?;
+        let client = self
+            .pool
+            .get()
+            .await
+            .map_err(|error| unconnected(error, |error| failed("connect", &self.tables, error)))?;
         if client.statement_cache.size() > PREPARED_MAX {
             client.statement_cache.clear();
         }
@@ -56,10 +61,6 @@ pub(super) struct Session<'s> {
 }
 
 impl Session<'_> {
-    fn client(&self) -> &Client {
-        &self.client
-    }
-
     /// Gives the connection back: nothing is open on it.
     pub(super) fn finish(self) {
         self.client.finish();
@@ -78,12 +79,12 @@ impl Session<'_> {
 
     /// Returns the prepared statement, where names last.
     async fn prepared(&self, sql: &str) -> Result<Option<Statement>, Error> {
-        if self.is_pooled { Ok(None) } else { self.client().prepare_cached(sql).await.map(Some) }
+        if self.is_pooled { Ok(None) } else { self.client.prepare_cached(sql).await.map(Some) }
     }
 
     /// Runs statements without values, one after the other.
     pub(super) async fn batch(&self, doing: &str, sql: &str) -> Result<(), StoreError> {
-        self.client().batch_execute(sql).await.map_err(|error| self.failed(doing, error))
+        self.client.batch_execute(sql).await.map_err(|error| self.failed(doing, error))
     }
 
     /// Runs statements without values, one after the other. Returns the first value of this column.
@@ -93,7 +94,7 @@ impl Session<'_> {
         sql: &str,
         column: &str,
     ) -> Result<Option<String>, StoreError> {
-        let messages = self.client().simple_query(sql).await.map_err(|error| self.failed(doing, error))?;
+        let messages = self.client.simple_query(sql).await.map_err(|error| self.failed(doing, error))?;
         Ok(messages.iter().find_map(|message| match message {
             SimpleQueryMessage::Row(row) => row.try_get(column).ok().flatten().map(str::to_owned),
             _ => None,
@@ -103,7 +104,7 @@ impl Session<'_> {
     /// Runs one statement without values that is not worth keeping prepared, in a transaction of
     /// its own.
     pub(super) async fn ask(&self, doing: &str, sql: &str) -> Result<Vec<Row>, StoreError> {
-        let client = self.client();
+        let client = &*self.client;
         let (before, after) =
             if self.is_pooled { (statements::begin_plain(self.settings()), "COMMIT") } else { (String::new(), "") };
         let (before, rows, after) =
@@ -116,25 +117,8 @@ impl Session<'_> {
         if self.is_pooled {
             self.between(doing, &statements::begin_plain(self.settings()), (sql, values), "COMMIT").await
         } else {
-            self.query_within(doing, sql, values).await
+            self.between(doing, "", (sql, values), "").await
         }
-    }
-
-    /// Runs one statement in the open transaction.
-    pub(super) async fn query_within(
-        &self,
-        doing: &str,
-        sql: &str,
-        values: Values<'_>,
-    ) -> Result<Vec<Row>, StoreError> {
-        self.between(doing, "", (sql, values), "").await
-    }
-
-    /// Runs one statement, as [`ask`](Self::ask) does. Returns true if its only value is true.
-    pub(super) async fn ask_once(&self, doing: &str, sql: &str) -> Result<bool, StoreError> {
-        let rows = self.ask(doing, sql).await?;
-        let is_true = rows.first().map(|row| row.try_get(0)).transpose();
-        is_true.map(|is| is.unwrap_or(false)).map_err(|error| self.failed(doing, error))
     }
 
     /// Runs a statement behind `before` and in front of `after`, in one round trip: all is sent
@@ -147,7 +131,7 @@ impl Session<'_> {
         (sql, values): (&str, Values<'_>),
         after: &str,
     ) -> Result<Vec<Row>, StoreError> {
-        let client = self.client();
+        let client = &*self.client;
         let rows = async {
             let statement = self.prepared(sql).await?;
             let query = async {
@@ -173,7 +157,7 @@ impl Session<'_> {
         if error.code().is_some_and(is_anothers_session) {
             self.connections.pooled.found();
         }
-        failed(doing, &self.connections.names, error)
+        failed(doing, &self.connections.tables, error)
     }
 }
 

@@ -92,7 +92,7 @@ pub(super) fn users(names: &Names, family: i32, bucket: i32) -> String {
 /// outside of a transaction that began before: should `BEGIN` ever fail, the statements that were
 /// sent behind it must not run without the lock, and a row without a bucket is refused.
 fn current(names: &Names, family: i32) -> String {
-    let buckets = names.buckets();
+    let buckets = names.table("buckets");
     format!(
         "current AS MATERIALIZED (SELECT max(bucket) AS bucket, min(bucket) < max(bucket) AS has_earlier \
          FROM {buckets} WHERE family = {family} AND now() <> statement_timestamp())"
@@ -196,7 +196,7 @@ pub(super) fn remove(names: &Names, family: i32) -> String {
 /// Selects the rows of a bucket behind a key, in order, of whatever state: `$1` the bucket, `$2`
 /// the key, `$3` the number of rows.
 pub(super) fn page(names: &Names, family: i32) -> String {
-    let (records, scopes, scope) = (names.records(family), names.scopes(), keys::scope_of("r.key"));
+    let (records, scopes, scope) = (names.records(family), names.table("scopes"), keys::scope_of("r.key"));
     format!(
         "SELECT r.key, r.state, r.attempt, r.expires_at, clock_timestamp() AS now, \
          (SELECT name FROM {scopes} s WHERE s.scope = {scope}) AS name \
@@ -206,14 +206,14 @@ pub(super) fn page(names: &Names, family: i32) -> String {
 
 /// Selects the first bucket from `$1`, `$2` on.
 pub(super) fn bucket_from(names: &Names) -> String {
-    let buckets = names.buckets();
+    let buckets = names.table("buckets");
     format!("SELECT family, bucket FROM {buckets} WHERE (family, bucket) >= ($1, $2) ORDER BY family, bucket LIMIT 1")
 }
 
 /// Selects the numbers of scopes, and flags for those that have tables of their own: `$1` their
 /// names.
 pub(super) fn scopes(names: &Names) -> String {
-    let (scopes, buckets) = (names.scopes(), names.buckets());
+    let (scopes, buckets) = (names.table("scopes"), names.table("buckets"));
     format!(
         "SELECT name, scope, EXISTS (SELECT FROM {buckets} WHERE family = scope) AS has_table \
          FROM {scopes} WHERE name = ANY($1::text[])"
@@ -227,12 +227,12 @@ pub(super) fn is_there(names: &Names) -> String {
 
 /// Selects the last migration that has run, and the layout that was chosen then.
 pub(super) fn version(names: &Names) -> String {
-    format!("SELECT version, layout FROM {} ORDER BY version DESC LIMIT 1", names.migrations())
+    format!("SELECT version, layout FROM {} ORDER BY version DESC LIMIT 1", names.table("migrations"))
 }
 
 /// Assigns numbers to scopes that have none: `$1` their names.
 pub(super) fn insert_scopes(names: &Names) -> String {
-    format!("INSERT INTO {} (name) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING", names.scopes())
+    format!("INSERT INTO {} (name) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING", names.table("scopes"))
 }
 
 /// Selects the steps of the clean-up, at most `$2` of them: partitions that were open for `$1`
@@ -240,7 +240,7 @@ pub(super) fn insert_scopes(names: &Names) -> String {
 /// expired. Those come first that readers are least in the way of, then the oldest. A partition
 /// that was opened by a clock that was ahead is closed, too.
 pub(super) fn due(names: &Names) -> String {
-    let buckets = names.buckets();
+    let buckets = names.table("buckets");
     format!(
         "SELECT family, bucket, \
          CASE WHEN bucket = last THEN 'close' WHEN live_until IS NULL THEN 'survey' ELSE 'drop' END AS what \
@@ -254,7 +254,7 @@ pub(super) fn due(names: &Names) -> String {
 
 /// Checks for any row in a bucket.
 pub(super) fn is_filled(names: &Names, family: i32, bucket: i32) -> String {
-    format!("SELECT EXISTS (SELECT FROM {})", names.partition(family, bucket))
+    format!("SELECT EXISTS (SELECT FROM {}) AS is_filled", names.partition(family, bucket))
 }
 
 /// Checks that a partition of the table of records has the name of this bucket's.
@@ -283,7 +283,7 @@ pub(super) fn make(settings: &str, names: &Names, family: i32, bucket: i32) -> S
 /// session does not know it until it is told of another change. So all are told here (of a setting
 /// that stays what it is), where no writer is at it: whoever writes afterwards knows the partition.
 pub(super) fn rotate(settings: &str, names: &Names, family: i32, bucket: i32, lock_timeout_ms: u128) -> String {
-    let (records, buckets, next) = (names.records(family), names.buckets(), bucket + 1);
+    let (records, buckets, next) = (names.records(family), names.table("buckets"), bucket + 1);
     let (begin, is_made) = (begin_briefly(settings, lock_timeout_ms), is_made(names, family, next));
     let stop_writers = stop_writers(names, family);
     format!(
@@ -295,7 +295,7 @@ pub(super) fn rotate(settings: &str, names: &Names, family: i32, bucket: i32, lo
 
 /// Reopens an empty bucket, which goes on as a young one.
 pub(super) fn reopen(settings: &str, names: &Names, family: i32, bucket: i32) -> String {
-    let (begin, buckets) = (begin_plain(settings), names.buckets());
+    let (begin, buckets) = (begin_plain(settings), names.table("buckets"));
     format!(
         "{begin}UPDATE {buckets} SET opened_at = clock_timestamp() WHERE family = {family} AND bucket = {bucket}; COMMIT"
     )
@@ -304,7 +304,7 @@ pub(super) fn reopen(settings: &str, names: &Names, family: i32, bucket: i32) ->
 /// Finds the last expiry and the number of the records in a closed bucket. Rows only ever leave it,
 /// so the answer remains true as a bound.
 pub(super) fn survey(settings: &str, names: &Names, family: i32, bucket: i32) -> String {
-    let (buckets, partition) = (names.buckets(), names.partition(family, bucket));
+    let (buckets, partition) = (names.table("buckets"), names.partition(family, bucket));
     let begin = begin_plain(settings);
     format!(
         "{begin}UPDATE {buckets} b SET live_until = s.live_until, records = s.records \
@@ -319,7 +319,7 @@ pub(super) fn survey(settings: &str, names: &Names, family: i32, bucket: i32) ->
 /// its records, unless another process has done it. Behind a pooler the server may be another one
 /// than the one that was asked what is due, which has lost what made this partition an old one.
 pub(super) fn drop(settings: &str, names: &Names, family: i32, bucket: i32, lock_timeout_ms: u128) -> String {
-    let (buckets, partition) = (names.buckets(), names.partition(family, bucket));
+    let (buckets, partition) = (names.table("buckets"), names.partition(family, bucket));
     let (begin, stop_writers) = (begin_briefly(settings, lock_timeout_ms), stop_writers(names, family));
     format!(
         "{begin}{stop_writers}DELETE FROM {buckets} WHERE family = {family} AND bucket = {bucket} \

@@ -1,6 +1,7 @@
 //! Connections by TLS: rustls with *ring*.
 
 use super::BACKEND;
+use super::errors::misconfigured;
 use hapax_store::{ErrorKind, StoreError};
 use std::io;
 use std::pin::Pin;
@@ -37,8 +38,7 @@ impl Roots {
             }
         }
         if roots.is_empty() {
-            let what = "expected at least one root certificate";
-            Err(StoreError::new(ErrorKind::Misconfigured, BACKEND, what))
+            Err(misconfigured("expected at least one root certificate"))
         } else {
             Ok(Roots(Arc::new(roots)))
         }
@@ -54,11 +54,12 @@ fn wrong(what: &str, error: impl Into<Box<dyn std::error::Error + Send + Sync>>)
 pub(crate) struct Connector(TlsConnector);
 
 impl Connector {
-    pub(crate) fn new(roots: &Roots) -> Result<Self, StoreError> {
+    pub(crate) fn new(roots: Option<&Roots>) -> Result<Self, StoreError> {
+        let roots = roots.map_or_else(|| Arc::new(RootCertStore::empty()), |roots| Arc::clone(&roots.0));
         let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .map_err(|error| wrong("expected TLS versions", error))?
-            .with_root_certificates(Arc::clone(&roots.0))
+            .with_root_certificates(roots)
             .with_no_client_auth();
         // Servers that speak TLS from the first byte want to know that the connection is for them.
         config.alpn_protocols = vec![b"postgresql".to_vec()];
@@ -72,16 +73,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> MakeTlsConnect<S> for C
     type Error = io::Error;
 
     fn make_tls_connect(&mut self, host: &str) -> io::Result<ConnectorTo> {
-        let name =
-            ServerName::try_from(host.to_owned()).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-        Ok(ConnectorTo { connector: self.0.clone(), name })
+        Ok(ConnectorTo { connector: self.0.clone(), host: host.to_owned() })
     }
 }
 
 /// A connector to one server.
 pub(crate) struct ConnectorTo {
     connector: TlsConnector,
-    name: ServerName<'static>,
+    host: String,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> TlsConnect<S> for ConnectorTo {
@@ -90,9 +89,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> TlsConnect<S> for Conne
     type Future = Pin<Box<dyn Future<Output = io::Result<Encrypted<S>>> + Send>>;
 
     fn connect(self, stream: S) -> Self::Future {
-        Box::pin(
-            async move { self.connector.connect(self.name, stream).await.map(|stream| Encrypted(Box::new(stream))) },
-        )
+        Box::pin(async move {
+            let name = ServerName::try_from(self.host);
+            let name = name.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+            self.connector.connect(name, stream).await.map(|stream| Encrypted(Box::new(stream)))
+        })
     }
 }
 

@@ -32,9 +32,14 @@ pub struct Backlog {
 }
 
 impl Backlog {
-    fn of(row: &Row) -> Result<Self, StoreError> {
+    /// Reads the figures from the answer of the server's function.
+    pub(crate) fn of_rows(rows: &[Row]) -> Result<Self, StoreError> {
+        let row = rows.first().ok_or_else(|| corrupt("expected figures, got none"))?;
         let count = |name| row.get::<Option<i64>>(name).map(|count| count.unwrap_or(0).unsigned_abs());
-        let age = |name| row.get::<Option<f64>>(name).map(|seconds| duration(seconds.unwrap_or(0.0)));
+        // A clock that was set back makes no age negative.
+        let age = |name| {
+            row.get::<Option<f64>>(name).map(|age| Duration::try_from_secs_f64(age.unwrap_or(0.0)).unwrap_or_default())
+        };
         Ok(Backlog {
             waiting: count("waiting")?,
             due: count("runs_due")?,
@@ -43,16 +48,6 @@ impl Backlog {
             dead: count("dead")?,
         })
     }
-
-    /// Reads the figures from the answer of the server's function.
-    pub(crate) fn of_rows(rows: &[Row]) -> Result<Self, StoreError> {
-        Backlog::of(rows.first().ok_or_else(|| corrupt("expected figures, got none"))?)
-    }
-}
-
-/// Converts seconds to a duration. A clock that was set back makes no age negative.
-fn duration(seconds: f64) -> Duration {
-    Duration::try_from_secs_f64(seconds).unwrap_or_default()
 }
 
 /// Returns the values for the server's function.
@@ -66,6 +61,6 @@ pub(crate) async fn of(
     queue: Queue,
     name: Option<&str>,
 ) -> Result<Backlog, StoreError> {
-    let rows = ask(client, "count what waits", &statements::figures(tables, queue), &values(name)).await?;
-    Backlog::of_rows(&rows)
+    let sql = statements::call(tables, &queue.function("figures"), 2);
+    Backlog::of_rows(&ask(client, "count what waits", &sql, &values(name)).await?)
 }

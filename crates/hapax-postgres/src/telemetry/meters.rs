@@ -11,7 +11,7 @@ use hapax::seam::random;
 use hapax_store::back_off::jittered;
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 use tokio::time::Instant;
 
 #[cfg_attr(not(feature = "metrics"), path = "meters/no_metrics.rs")]
@@ -57,7 +57,7 @@ hapax::counted! {
 /// The counters of a relay or a worker that runs.
 pub(crate) struct Meters {
     counts: Arc<Counts>,
-    recorder: Recorder,
+    pub(crate) recorder: Recorder,
 }
 
 /// Sets the gauges of current activity to zero.
@@ -97,21 +97,6 @@ impl Meters {
         }
     }
 
-    /// Records the time that publishing or handling took.
-    pub(crate) fn took(&self, kind: Option<&str>, took: Duration) {
-        self.recorder.took(kind, took);
-    }
-
-    /// Records that a message which was stored at this time is done.
-    pub(crate) fn lagged(&self, kind: Option<&str>, enqueued_at: SystemTime) {
-        self.recorder.lagged(kind, enqueued_at);
-    }
-
-    /// Records how many keys and messages without one are being published or handled.
-    pub(crate) fn in_flight(&self, runs: usize) {
-        self.recorder.in_flight(runs);
-    }
-
     /// Records that so many topics of a relay pause now, and whether one of them has just begun to.
     pub(crate) fn paused(&self, topics: usize, is_new: bool) {
         self.counts.add(Event::Paused, u64::from(is_new));
@@ -129,7 +114,7 @@ impl Meters {
         if !cfg!(feature = "metrics") {
             return std::future::pending().await;
         }
-        let sql = statements::figures(tables, queue);
+        let sql = statements::call(tables, &queue.function("figures"), 2);
         loop {
             let began = Instant::now();
             // An error is ignored: the claims find out whether there is a server.

@@ -13,11 +13,11 @@ use crate::claims::queue::{self, Claimed, Fate, Outcome, Run, Tried, Unfit};
 use crate::claims::retry::Retry;
 use crate::database::{Database, NET};
 use crate::schema::statements;
-use crate::schema::tables::{Queue, Tables};
+use crate::schema::tables::Tables;
 use crate::telemetry::meters::{Event, Meters};
 use crate::telemetry::spans;
 use crate::transaction::{Row, Value};
-use crate::worker::kept_records::{Keep, Kept};
+use crate::worker::kept_records::Keep;
 use crate::{BoxError, Message};
 use hapax_store::StoreError;
 use hapax_store::sync::{Ordering, StdAtomicBool};
@@ -113,6 +113,8 @@ pub(super) enum Ended {
     Committed,
     /// Lost: somebody else has the message.
     Lost,
+    /// The handler was not called: the message has expired.
+    Expired,
     /// Failed, and rolled back.
     Failed(Failed),
     /// Failed, and the transaction may be open still, or be committed.
@@ -150,14 +152,6 @@ impl<H> Case<'_, H> {
             Err(_) => Err(Failed::new(Cause::TimeOut, format!("it was not committed within {limit:?}"))),
         }
     }
-}
-
-/// The end of an attempt.
-enum Attempt {
-    Handled { attempts: u32 },
-    Lost,
-    Expired { attempts: u32 },
-    Failed { attempts: u32, failed: Failed, is_broken: bool },
 }
 
 impl<H: Send + Sync + 'static> Work<H> {
@@ -229,56 +223,52 @@ impl<H: Send + Sync + 'static> Work<H> {
             if self.is_stopping.load(Ordering::Relaxed) {
                 break;
             }
-            let (position, enqueued_at) = (claimed.position, claimed.message.enqueued_at);
-            let kind = claimed.message.kind.clone();
-            let kind = kind.as_deref();
-            match self.attempt(&mut current, run, claimed).await? {
-                Attempt::Handled { attempts } => {
-                    outcome.fates.push(Tried { position, attempts, fate: Fate::Done });
+            let (attempts, ended) = self.attempt(&mut current, run, &claimed).await;
+            let (kind, enqueued_at) = (claimed.message.kind.as_deref(), claimed.message.enqueued_at);
+            let mut is_now = |fate| outcome.fates.push(Tried { position: claimed.position, attempts, fate });
+            let is_broken = matches!(ended, Ended::Broken(_));
+            match ended {
+                Ended::Committed => {
+                    is_now(Fate::Done);
                     self.meters.happened(Event::Done, [kind]);
-                    self.meters.lagged(kind, enqueued_at);
+                    self.meters.recorder.lagged(kind, enqueued_at);
                 }
-                Attempt::Lost => {
+                Ended::Lost => {
                     outcome.put_off = PUT_OFF;
                     self.meters.happened(Event::Lost, [kind]);
                     break;
                 }
-                Attempt::Expired { attempts } => {
-                    let fate = Fate::dead("it expired before it was handled");
-                    outcome.fates.push(Tried { position, attempts, fate });
+                Ended::Expired => {
+                    is_now(Fate::dead("it expired before it was handled"));
                     self.meters.happened(Event::Expired, [kind]);
                 }
-                Attempt::Failed { attempts, failed, is_broken } => {
+                Ended::Failed(failed) | Ended::Broken(failed) => {
                     let fate = Fate::of_failure(&self.retry, attempts, &failed);
                     self.meters.failed(kind, failed.cause, &fate);
-                    outcome.fates.push(Tried { position, attempts, fate });
+                    is_now(fate);
                     if is_broken {
                         self.discard(current).await;
                         return Ok(());
                     }
                     break;
                 }
+                Ended::NotBegun(error) => return Err(error),
             }
         }
         *session = Some(current);
         Ok(())
     }
 
-    async fn attempt<S: Session<H>>(
-        &self,
-        session: &mut S,
-        run: &Run,
-        claimed: Claimed,
-    ) -> Result<Attempt, StoreError> {
+    /// Handles a message. Returns the number of its attempts, and how this one has ended.
+    async fn attempt<S: Session<H>>(&self, session: &mut S, run: &Run, claimed: &Claimed) -> (u32, Ended) {
+        let before = claimed.message.attempts;
         match &claimed.unfit {
-            Some(Unfit::Expired) => return Ok(Attempt::Expired { attempts: claimed.message.attempts }),
+            Some(Unfit::Expired) => return (before, Ended::Expired),
             Some(Unfit::Unreadable(what)) => {
-                let failed = Failed::new(Cause::GaveUp, what.clone());
-                return Ok(Attempt::Failed { attempts: claimed.message.attempts, failed, is_broken: false });
+                return (before, Ended::Failed(Failed::new(Cause::GaveUp, what.clone())));
             }
             None => {}
         }
-        let before = claimed.message.attempts;
         let hopeless = (before > 0 && self.retry.is_last(before)).then(|| {
             let what = format!("{before} attempts were begun, and the last ended neither well nor with an error");
             Failed::new(Cause::GaveUp, what)
@@ -286,18 +276,11 @@ impl<H: Send + Sync + 'static> Work<H> {
         // For a message that is given up untried no attempt is counted.
         let attempts = if hopeless.is_some() { before } else { before.saturating_add(1) };
         let began = Instant::now();
-        let case = self.case(run, &claimed, hopeless);
+        let case = self.case(run, claimed, hopeless);
         let handling = session.handle(&case);
         let ended = spans::handling(&claimed.message, self.processor.as_deref(), handling).await;
-        self.meters.took(claimed.message.kind.as_deref(), began.elapsed());
-        let failed = |failed, is_broken| Ok(Attempt::Failed { attempts, failed, is_broken });
-        match ended {
-            Ended::Committed => Ok(Attempt::Handled { attempts }),
-            Ended::Lost => Ok(Attempt::Lost),
-            Ended::Failed(what) => failed(what, false),
-            Ended::Broken(what) => failed(what, true),
-            Ended::NotBegun(error) => Err(error),
-        }
+        self.meters.recorder.took(claimed.message.kind.as_deref(), began.elapsed());
+        (attempts, ended)
     }
 
     fn case<'c>(&'c self, run: &'c Run, claimed: &'c Claimed, hopeless: Option<Failed>) -> Case<'c, H> {
@@ -311,22 +294,20 @@ impl<H: Send + Sync + 'static> Work<H> {
             message: &claimed.message,
             lease: self.lease,
             hopeless,
-            begin: statements::begin(&self.tables, Queue::Inbox),
+            begin: statements::ask(&self.tables, "inbox_begin", 6),
             begins: queue::begin(run, claimed.position, self.leased(), self.lease + self.to_settle() / 2),
             settings,
-            lock: statements::lock(&self.tables, Queue::Inbox),
+            lock: statements::lock(&self.tables),
             held: [Value::Number(claimed.position), Value::Number(run.token), Value::Number(attempts)],
             remove: self.remove(claimed),
         }
     }
 
     fn remove(&self, claimed: &Claimed) -> String {
-        let is_whole = match self.keep.of(&claimed.message) {
-            Kept::Nothing => return statements::remove(&self.tables, Queue::Inbox, claimed.position),
-            Kept::Record => false,
-            Kept::Message => true,
-        };
-        statements::finish(&self.tables, claimed.position, self.processor.as_deref(), is_whole)
+        match self.keep.of(&claimed.message) {
+            None => statements::remove(&self.tables, claimed.position),
+            Some(is_whole) => statements::finish(&self.tables, claimed.position, self.processor.as_deref(), is_whole),
+        }
     }
 
     /// Ends a transaction in which a handler was interrupted, so that its message is locked by

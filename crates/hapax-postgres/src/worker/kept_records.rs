@@ -19,21 +19,14 @@ pub enum Keep {
     Messages,
 }
 
-/// The part that is kept of one message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kept {
-    Nothing,
-    Record,
-    Message,
-}
-
 impl Keep {
-    pub(crate) fn of(self, message: &Message) -> Kept {
+    /// Returns whether a record of this message has its content, too, if there is to be one.
+    pub(crate) fn of(self, message: &Message) -> Option<bool> {
         let is_described = message.kind.is_some() || message.subject.is_some();
         match self {
-            Keep::Messages => Kept::Message,
-            Keep::Described if is_described => Kept::Record,
-            Keep::Described | Keep::Nothing => Kept::Nothing,
+            Keep::Messages => Some(true),
+            Keep::Described if is_described => Some(false),
+            Keep::Described | Keep::Nothing => None,
         }
     }
 }
@@ -49,9 +42,9 @@ mod tests {
         let kind = Message { kind: Some("a".into()), ..plain.clone() };
         let subject = Message { subject: Some("a".into()), ..plain.clone() };
         for (keep, expected) in [
-            (Keep::Nothing, [Kept::Nothing; 3]),
-            (Keep::default(), [Kept::Nothing, Kept::Record, Kept::Record]),
-            (Keep::Messages, [Kept::Message; 3]),
+            (Keep::Nothing, [None; 3]),
+            (Keep::default(), [None, Some(false), Some(false)]),
+            (Keep::Messages, [Some(true); 3]),
         ] {
             assert_eq!([&plain, &kind, &subject].map(|message| keep.of(message)), expected, "{keep:?}");
         }

@@ -25,13 +25,6 @@ const BYTES_MAX: usize = 16 << 20;
 /// The time for which an outcome waits for others.
 const TOGETHER: Duration = Duration::from_millis(5);
 
-/// An outcome that the server does not know yet.
-struct Unsettled {
-    outcome: Outcome,
-    /// The time at which the lease is over, and somebody else has the message.
-    until: Instant,
-}
-
 /// The task that claims runs and settles them.
 pub(super) struct Dispatcher<H> {
     work: Arc<Work<H>>,
@@ -43,7 +36,9 @@ pub(super) struct Dispatcher<H> {
     handlers: JoinSet<()>,
     says: UnboundedSender<Handled>,
     said: UnboundedReceiver<Handled>,
-    unsettled: Vec<Unsettled>,
+    /// Outcomes that the server does not know yet, and when their leases are over: then somebody
+    /// else has the message.
+    unsettled: Vec<(Outcome, Option<Instant>)>,
     /// Outcomes that somebody's locks keep from being settled.
     locked: Locked,
     settle_at: Instant,
@@ -144,7 +139,7 @@ impl<H: Send + Sync + 'static> Dispatcher<H> {
         for _ in 0..free.min(self.work.waiting.len()) {
             self.handlers.spawn(Arc::clone(&self.work).work_off::<S>(self.says.clone()));
         }
-        self.work.meters.in_flight(self.handlers.len());
+        self.work.meters.recorder.in_flight(self.handlers.len());
     }
 
     /// Gives back runs that wait behind something slow; or all of them, if the worker is to stop.
@@ -209,7 +204,7 @@ impl<H: Send + Sync + 'static> Dispatcher<H> {
                     _ if self.unsettled.is_empty() => self.settle_at = Instant::now() + TOGETHER,
                     _ => {}
                 }
-                self.unsettled.push(Unsettled { outcome, until });
+                self.unsettled.push((outcome, Some(until)));
             }
             let passes = |error: &StoreError| error.kind().is_transient() || error.kind() == ErrorKind::Conflict;
             self.error = self.error.take().or(error.filter(|error| !passes(error)));
@@ -227,20 +222,17 @@ impl<H: Send + Sync + 'static> Dispatcher<H> {
     /// its lease is ours.
     async fn settle(&mut self) -> Result<(), StoreError> {
         let now = Instant::now();
-        self.unsettled.retain(|unsettled| unsettled.until > now);
+        self.unsettled.retain(|(_, until)| until.is_none_or(|until| until > now));
         if self.settle_when().is_none_or(|at| at > now) {
             return Ok(());
         }
         // After an error all of them are settled together.
-        let locked = self.locked.due(now).into_iter();
-        self.unsettled.extend(locked.map(|(outcome, until)| Unsettled { outcome, until: until.unwrap_or(now) }));
-        let outcomes: Vec<Outcome> = self.unsettled.iter().map(|unsettled| unsettled.outcome.clone()).collect();
+        self.unsettled.extend(self.locked.due(now));
+        let outcomes: Vec<Outcome> = self.unsettled.iter().map(|(outcome, _)| outcome.clone()).collect();
         let Work { database, tables, .. } = &*self.work;
-        let again = settlement::settle(database, tables, Queue::Inbox, self.work.leased(), &outcomes).await?;
-        let mut again = again.into_iter().peekable();
-        let unsettled = std::mem::take(&mut self.unsettled).into_iter().enumerate();
-        let unsettled = unsettled.filter_map(|(n, unsettled)| again.next_if_eq(&n).map(|_| unsettled));
-        self.locked.keep(unsettled.map(|Unsettled { outcome, until }| (outcome, Some(until))), Instant::now());
+        let locked = settlement::settle(database, tables, Queue::Inbox, self.work.leased(), &outcomes).await?;
+        let left = std::mem::take(&mut self.unsettled).into_iter().zip(locked).filter(|(_, is_locked)| *is_locked);
+        self.locked.keep(left.map(|(unsettled, _)| unsettled), Instant::now());
         Ok(())
     }
 

@@ -29,28 +29,23 @@ struct State {
 }
 
 impl Waiting {
-    fn state(&self) -> hapax_store::sync::MutexGuard<'_, State> {
-        // Each change is one call, so a poisoned lock guards nothing half done.
-        lock(&self.0)
-    }
-
     /// Returns the next run, unless all are to be given back.
     pub(super) fn next(&self, is_stopping: &StdAtomicBool) -> Option<Run> {
-        if is_stopping.load(Ordering::Relaxed) { None } else { self.state().runs.pop_front().map(|(_, run)| run) }
+        if is_stopping.load(Ordering::Relaxed) { None } else { lock(&self.0).runs.pop_front().map(|(_, run)| run) }
     }
 
     pub(super) fn push(&self, runs: Vec<Run>) {
         let now = Instant::now();
-        self.state().runs.extend(runs.into_iter().map(|run| (now, run)));
+        lock(&self.0).runs.extend(runs.into_iter().map(|run| (now, run)));
     }
 
     pub(super) fn len(&self) -> usize {
-        self.state().runs.len()
+        lock(&self.0).runs.len()
     }
 
     /// Records the time that a run took.
     pub(super) fn took(&self, took: Duration) {
-        let mut state = self.state();
+        let mut state = lock(&self.0);
         state.ended = Some(Instant::now());
         state.took = Some(state.took.map_or(took, |before| (3 * before + took) / 4));
     }
@@ -61,7 +56,7 @@ impl Waiting {
     /// were. Runs claimed for them would be given back, and claimed again before anybody handles
     /// them.
     pub(super) fn of_each(&self) -> usize {
-        let state = self.state();
+        let state = lock(&self.0);
         if state.ended.is_none_or(|ended| ended.elapsed() > AHEAD) {
             return 1;
         }
@@ -72,12 +67,12 @@ impl Waiting {
 
     /// Returns the time at which the first run has waited too long.
     pub(super) fn until(&self) -> Option<Instant> {
-        self.state().runs.front().map(|(since, _)| *since + WAIT_MAX)
+        lock(&self.0).runs.front().map(|(since, _)| *since + WAIT_MAX)
     }
 
     /// Removes the runs that have waited too long, or all.
     pub(super) fn give_back(&self, now: Instant, all: bool) -> Vec<Run> {
-        let mut state = self.state();
+        let mut state = lock(&self.0);
         let late = state.runs.iter().take_while(|(since, _)| all || now >= *since + WAIT_MAX).count();
         state.runs.drain(..late).map(|(_, run)| run).collect()
     }

@@ -112,28 +112,18 @@ async fn fail_over(place: &Place, standby: &Client) {
     until("it is promoted", async || place.count(standby, "SELECT pg_is_in_recovery()::int::bigint").await == 0).await;
 }
 
-fn a_relay_fails_over(attributes: &str) {
+#[test]
+fn a_relay_removes_nothing_at_a_promoted_standby_but_what_it_has_published() {
     with_standby(async |place, standby| {
         let (mut client, mut there) = (place.client().await, client(&standby.address()).await);
         cut_off(&place, &there).await;
         enqueue(&place, &mut client, "old").await;
         let gate = Gate::closed();
-        let relay = in_flight(&place, &(both(&place, &standby) + attributes), &gate).await;
+        let relay = in_flight(&place, &both(&place, &standby), &gate).await;
         fail_over(&place, &there).await;
         enqueue(&place, &mut there, "new").await;
         publishes_what_came_later(&place, &there, &gate, relay).await;
     });
-}
-
-#[test]
-fn a_relay_removes_nothing_at_a_promoted_standby_but_what_it_has_published() {
-    a_relay_fails_over("");
-}
-
-/// Until the standby is promoted, there is no server that the address means.
-#[test]
-fn a_relay_that_asks_for_a_server_that_writes_waits_for_one() {
-    a_relay_fails_over(" target_session_attrs=read-write");
 }
 
 #[test]
@@ -178,19 +168,17 @@ fn a_message_whose_effect_was_lost_is_handled_again() {
         let gate = Gate::closed();
         let worker = Worker::new(options(&both(&place, &standby)), place.tables.clone(), "c").unwrap();
         let worker = worker.poll(ms(20)).unwrap().retry(soon(None));
-        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-        let (worker, slow) = (worker, Arc::new(Slow(Arc::clone(&gate))));
-        let working = tokio::spawn(async move { worker.run(slow, async { drop(stopped.await) }).await });
-        until("the first is begun", async || gate.begun.load(Ordering::SeqCst) == 1).await;
-        cut_off(&place, &there).await;
-        gate.open.add_permits(1);
-        until("the second is begun", async || gate.begun.load(Ordering::SeqCst) == 2).await;
-        assert_eq!(place.count(&client, "SELECT count(*) FROM effects").await, 1);
-        fail_over(&place, &there).await;
-        gate.open.add_permits(100);
-        until("all is handled", async || place.count(&there, "SELECT count(*) FROM {p}_inbox").await == 0).await;
-        assert_eq!(place.count(&there, "SELECT count(*) FROM effects").await, 2);
-        drop(stop);
-        working.await.unwrap().unwrap();
+        let done = async {
+            until("the first is begun", async || gate.begun.load(Ordering::SeqCst) == 1).await;
+            cut_off(&place, &there).await;
+            gate.open.add_permits(1);
+            until("the second is begun", async || gate.begun.load(Ordering::SeqCst) == 2).await;
+            assert_eq!(place.count(&client, "SELECT count(*) FROM effects").await, 1);
+            fail_over(&place, &there).await;
+            gate.open.add_permits(100);
+            until("all is handled", async || place.count(&there, "SELECT count(*) FROM {p}_inbox").await == 0).await;
+            assert_eq!(place.count(&there, "SELECT count(*) FROM effects").await, 2);
+        };
+        worker.run(Arc::new(Slow(Arc::clone(&gate))), done).await.unwrap();
     });
 }

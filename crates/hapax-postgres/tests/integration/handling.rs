@@ -5,4 +5,5 @@ mod hanging;
 mod marks;
 pub(super) mod requeued;
 mod routed;
+mod sharing;
 mod workers;

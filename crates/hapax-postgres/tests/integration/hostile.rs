@@ -2,10 +2,11 @@
 
 mod traps;
 
+use crate::store::Postgres;
 use crate::*;
 use hapax_postgres::Layout;
 use hapax_store::{ErrorKind, Store as _};
-use hapax_testing::store::{Fixture, verify_store};
+use hapax_testing::store::verify_store;
 use traps::{fallen, laid, lay, reset};
 
 /// Returns the address of the attacker's victim.
@@ -130,22 +131,15 @@ async fn work_off(place: &Place, tables: &Tables, victim: &mut Client) {
     inbox::backlog(victim, tables, Some("d")).await.unwrap();
 
     // One that fails until its topic pauses and is probed; then one that publishes all.
-    let (end, ended) = tokio::sync::oneshot::channel::<()>();
     let relay = Relay::new(options(&address), tables.clone()).poll(ms(20)).unwrap().retry(soon(Some(2)));
-    let runs = tokio::spawn(async move { relay.run(Arc::new(Fails), async { drop(ended.await) }).await });
-    until("letters", async || outbox::backlog(victim, tables, None).await.unwrap().dead >= 3).await;
-    end.send(()).unwrap();
-    runs.await.unwrap().unwrap();
+    let done = until("letters", async || outbox::backlog(victim, tables, None).await.unwrap().dead >= 3);
+    relay.run(Arc::new(Fails), done).await.unwrap();
     let letters = outbox::dead_letters(victim, tables, Some("t"), 0, 10).await.unwrap();
     outbox::discard(victim, tables, Letters::These(&letters[..1])).await.unwrap();
     assert!(outbox::requeue(victim, tables, Letters::Of(Some("t"))).await.unwrap() > 0);
-    let (end, ended) = tokio::sync::oneshot::channel::<()>();
     let relay = Relay::new(options(&address), tables.clone()).poll(ms(20)).unwrap();
-    let takes = Arc::new(Takes(tables.clone()));
-    let runs = tokio::spawn(async move { relay.run(takes, async { drop(ended.await) }).await });
-    until("all published", async || outbox::backlog(victim, tables, None).await.unwrap().waiting == 0).await;
-    end.send(()).unwrap();
-    runs.await.unwrap().unwrap();
+    let done = until("all published", async || outbox::backlog(victim, tables, None).await.unwrap().waiting == 0);
+    relay.run(Arc::new(Nothing), done).await.unwrap();
 }
 
 /// Checks that what has the name of a table, or of a partition that is still to be made, is not
@@ -207,36 +201,6 @@ fn what_only_has_the_name_of_a_table_is_neither_read_nor_written() {
     });
 }
 
-struct AsVictim {
-    options: PostgresOptions,
-    prefix: String,
-    admin: Client,
-}
-
-impl Fixture for AsVictim {
-    type Store = PostgresStore;
-
-    async fn open(&self) -> PostgresStore {
-        PostgresStore::new(self.options.clone(), &format!("{}.s", self.prefix)).unwrap()
-    }
-
-    fn is_slow(&self) -> bool {
-        true
-    }
-
-    async fn advance(&self, by: Duration) {
-        let (p, by) = (&self.prefix, format!("interval '{} microseconds'", by.as_micros()));
-        let find = "SELECT relname FROM pg_class WHERE relkind = 'p' AND relnamespace = $1::text::regnamespace";
-        for row in self.admin.query(find, &[p]).await.unwrap() {
-            let records: String = row.get(0);
-            let older = format!("UPDATE {p}.{records} SET expires_at = expires_at - {by}");
-            self.admin.batch_execute(&older).await.unwrap();
-        }
-        let older = format!("UPDATE {p}.s_buckets SET opened_at = opened_at - {by}, live_until = live_until - {by}");
-        self.admin.batch_execute(&older).await.unwrap();
-    }
-}
-
 fn store_options(place: &Place, layout: Layout) -> PostgresOptions {
     let options = options(&victims(place)).layout(layout);
     options.timeout(Duration::from_secs(20)).unwrap().partition(Duration::from_secs(600)).unwrap()
@@ -252,7 +216,8 @@ fn keeps_the_contract(layout: Layout, is_pooled: bool) {
         let store = PostgresStore::new(options.clone(), &format!("{}.s", place.prefix)).unwrap();
         store.migrate().await.unwrap();
         nothing_fell(&place, &admin, "migrate").await;
-        let fixture = AsVictim { options, prefix: place.prefix.clone(), admin: place.client().await };
+        let namespace = format!("{}.s", place.prefix);
+        let fixture = Postgres { options, namespace, client: place.client().await };
         verify_store(&fixture).await.unwrap();
         nothing_fell(&place, &admin, "the contract").await;
     });
@@ -287,13 +252,13 @@ fn what_only_has_the_name_of_a_table_of_the_store_is_neither_read_nor_written() 
         }
         store.migrate().await.unwrap();
         place.execute(&admin, &format!("SET ROLE {{p}}_thief; CREATE VIEW {{p}}.s_0_2 AS {trap}; RESET ROLE")).await;
-        let fixture = AsVictim { options: store_options(&place, Layout::Shared), prefix: place.prefix.clone(), admin };
         let key = hapax_store::RecordKey::new(&hapax_store::Scope::default(), "m");
         store.mark(&[hapax_store::Mark { key, attempt: 1, retention: HOUR }]).await.unwrap();
-        fixture.advance(Duration::from_secs(700)).await;
+        let due = "UPDATE {p}.s_buckets SET opened_at = opened_at - interval '700 s'";
+        place.execute(&admin, due).await;
         let error = store.expire(10).await.unwrap_err();
         assert!(error.kind() == ErrorKind::Misconfigured, "{error}");
-        nothing_fell(&place, &fixture.admin, "a partition").await;
+        nothing_fell(&place, &admin, "a partition").await;
     });
 }
 
@@ -316,12 +281,6 @@ struct Takes(Tables);
 impl Handler for Takes {
     async fn handle(&self, tx: &mut tokio_postgres::Transaction<'_>, message: &Message) -> Result<(), BoxError> {
         assert!(inbox::keep_result(tx, &self.0, message, "done").await?);
-        Ok(())
-    }
-}
-
-impl Publisher for Takes {
-    async fn publish(&self, _: &Message) -> Result<(), BoxError> {
         Ok(())
     }
 }

@@ -13,7 +13,6 @@ mod campaign;
 mod connections;
 mod crash;
 mod failover;
-mod flawed;
 mod handling;
 mod hostile;
 mod publishing;
@@ -25,8 +24,8 @@ mod telemetry;
 
 use hapax_postgres::{PostgresOptions, *};
 use server::Server;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio_postgres::{Client, NoTls};
 
@@ -102,6 +101,41 @@ impl Place {
         seen
     }
 
+    /// Marks an id in a transaction of its own.
+    async fn once(&self, client: &mut Client, consumer: &str, id: impl AsRef<[u8]>) -> Seen {
+        let mut tx = client.transaction().await.unwrap();
+        let seen = inbox::once(&mut tx, &self.tables, consumer, id).await.unwrap();
+        tx.commit().await.unwrap();
+        seen
+    }
+
+    /// Lets the partitions of marks grow older, and does all that is due then.
+    async fn grow_older(&self, client: &Client, retention: Retention, by: Duration) -> Cleanup {
+        let by = format!("interval '{} microseconds'", by.as_micros());
+        let sql = format!("UPDATE {{p}}_mark_buckets SET opened_at = opened_at - {by}, closed_at = closed_at - {by}");
+        self.execute(client, &sql).await;
+        let mut all = Cleanup::default();
+        loop {
+            let done = retention.expire(client, &self.tables).await.unwrap();
+            (all.begun, all.dropped, all.put_off) = (all.begun + done.begun, all.dropped + done.dropped, done.put_off);
+            if !done.more {
+                return all;
+            }
+        }
+    }
+
+    /// Runs a relay until nothing is left that it could publish.
+    async fn publish_all(&self, client: &Client, relay: Relay, broker: &Arc<impl Publisher>) {
+        relay.run(Arc::clone(broker), publishing::relays::until_empty(self, client)).await.unwrap();
+    }
+
+    /// Runs a worker until nothing is left that it could handle.
+    async fn handle_all(&self, client: &Client, worker: Worker, handler: &Arc<impl Handler>) {
+        let left = "SELECT count(*) FROM {p}_inbox WHERE dead_at IS NULL";
+        let done = until("all are handled", async || self.count(client, left).await == 0);
+        worker.run(Arc::clone(handler), done).await.unwrap();
+    }
+
     async fn enqueue(&self, client: &mut Client, topic: &str, message: NewMessage<'_>) {
         let mut tx = client.transaction().await.unwrap();
         outbox::enqueue(&mut tx, &self.tables, topic, message).await.unwrap();
@@ -135,6 +169,58 @@ impl Place {
         let sql = sql.replace("{p}", &self.prefix);
         client.batch_execute(&sql).await.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
     }
+}
+
+/// Whoever takes all, and does nothing.
+struct Nothing;
+
+impl Handler for Nothing {
+    async fn handle(&self, _: &mut tokio_postgres::Transaction<'_>, _: &Message) -> Result<(), BoxError> {
+        Ok(())
+    }
+}
+
+impl Publisher for Nothing {
+    async fn publish(&self, _: &Message) -> Result<(), BoxError> {
+        Ok(())
+    }
+}
+
+/// Whoever gives all up.
+struct GivesUp;
+
+impl Handler for GivesUp {
+    async fn handle(&self, _: &mut tokio_postgres::Transaction<'_>, _: &Message) -> Result<(), BoxError> {
+        Err(GiveUp::because("no").into())
+    }
+}
+
+/// Whoever keeps what it gets.
+#[derive(Default)]
+struct Keeps(Mutex<Vec<Message>>);
+
+impl Keeps {
+    fn taken(&self) -> Vec<Message> {
+        std::mem::take(&mut *self.0.lock().unwrap())
+    }
+}
+
+impl Handler for Keeps {
+    async fn handle(&self, _: &mut tokio_postgres::Transaction<'_>, message: &Message) -> Result<(), BoxError> {
+        self.0.lock().unwrap().push(message.clone());
+        Ok(())
+    }
+}
+
+impl Publisher for Keeps {
+    async fn publish(&self, message: &Message) -> Result<(), BoxError> {
+        self.0.lock().unwrap().push(message.clone());
+        Ok(())
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("tests write text")
 }
 
 fn options(address: &str) -> PostgresOptions {

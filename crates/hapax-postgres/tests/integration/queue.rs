@@ -348,22 +348,13 @@ fn batches_keep_their_order_and_do_not_wait_in_a_circle() {
             let key = |n: usize| keys[if reversed { 3 - n % 4 } else { n % 4 }];
             ids.iter().enumerate().map(|(n, id)| NewMessage::new(id, "p").key(key(n)).headers(&headers)).collect()
         };
+        let batches = async |client: &mut Client, messages: &[NewMessage<'_>]| {
+            for _ in 0..20 {
+                place.enqueue_all(client, "t", messages.iter().copied()).await;
+            }
+        };
         let (forward, backward) = (of(false), of(true));
-        let mut one = async || {
-            for _ in 0..20 {
-                let mut tx = first.transaction().await.unwrap();
-                outbox::enqueue_batch(&mut tx, &place.tables, "t", &forward).await.unwrap();
-                tx.commit().await.unwrap();
-            }
-        };
-        let mut two = async || {
-            for _ in 0..20 {
-                let mut tx = second.transaction().await.unwrap();
-                outbox::enqueue_batch(&mut tx, &place.tables, "t", &backward).await.unwrap();
-                tx.commit().await.unwrap();
-            }
-        };
-        tokio::join!(one(), two());
+        tokio::join!(batches(&mut first, &forward), batches(&mut second, &backward));
         let disorder = "SELECT count(*) FROM (SELECT id, lag(id) OVER (PARTITION BY key ORDER BY position) AS before, \
              row_number() OVER (PARTITION BY key ORDER BY position) AS n FROM {p}_outbox) s WHERE id < before AND n % 10 <> 1";
         assert_eq!(place.count(&client, disorder).await, 0);

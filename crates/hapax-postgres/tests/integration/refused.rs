@@ -35,18 +35,10 @@ fn a_transaction_that_is_refused_says_whether_another_one_may_not_be() {
     });
 }
 
-struct Nobody;
-
-impl Publisher for Nobody {
-    async fn publish(&self, _: &Message) -> Result<(), BoxError> {
-        Ok(())
-    }
-}
-
 /// Runs a relay that gives up at the first failure.
 async fn unconnected(place: &Place, address: &str) -> StoreError {
     let relay = Relay::new(options(address), place.tables.clone()).longest_outage(Duration::ZERO);
-    relay.run(Arc::new(Nobody), std::future::pending()).await.unwrap_err()
+    relay.run(Arc::new(Nothing), std::future::pending()).await.unwrap_err()
 }
 
 #[test]
@@ -65,6 +57,7 @@ fn a_connection_that_is_refused_says_whether_another_one_may_not_be() {
             (nobody, ErrorKind::Unavailable),
             (of("crowd"), ErrorKind::Unavailable),
             (of("guarded") + " password=wrong", ErrorKind::Misconfigured),
+            (of("guarded"), ErrorKind::Misconfigured),
             (of("nobody"), ErrorKind::Misconfigured),
             (place.server.tcp_address("postgres").replace("dbname=postgres", "dbname=none"), ErrorKind::Misconfigured),
         ] {

@@ -27,7 +27,8 @@ impl<P: Publisher> Running<'_, P> {
         let (runs, bytes) = self.publishing.in_flight();
         // Messages without a key, and as many keys.
         let room = (self.relay.batch - runs).div_ceil(2);
-        let topics = self.publishing.probes((room / PROBES).clamp(1, PROBED), now);
+        let topics_max = (room / PROBES).clamp(1, PROBED);
+        let topics = self.publishing.breakers().probes(topics_max, self.relay.publish_timeout, now);
         if topics.is_empty() {
             return;
         }

@@ -17,13 +17,13 @@ BEGIN
             -- A transaction that was here before the newest slot was made has not heard of it, as
             -- above. It holds what it wrote or forgot in, so no more than one has begun since.
             IF newest & 1 = 0 THEN
-                PERFORM FROM {buckets} b WHERE b.bucket = newest;
+                PERFORM FROM {mark_buckets} b WHERE b.bucket = newest;
             ELSE
-                PERFORM FROM {migrations} v WHERE v.version = 0;
+                PERFORM FROM {flow_migrations} v WHERE v.version = 0;
             END IF;
         END IF;
 {looks_forget}
-        IF EXISTS (SELECT FROM {state} s WHERE s.one = 1 AND s.newest = newest) THEN
+        IF EXISTS (SELECT FROM {mark_state} s WHERE s.one = 1 AND s.newest = newest) THEN
             RETURN (SELECT count(DISTINCT u.id) FROM unnest(gone) u(id));
         END IF;
     END LOOP;

@@ -24,9 +24,9 @@ CREATE TABLE IF NOT EXISTS {handled} (
     result bytea,
     PRIMARY KEY (number, slot)
 ) PARTITION BY LIST (slot);
-CREATE INDEX IF NOT EXISTS {handled_subject} ON {handled} (subject, number) WHERE subject IS NOT NULL;
-CREATE INDEX IF NOT EXISTS {handled_id} ON {handled} (consumer, id) WHERE payload IS NOT NULL;
-CREATE TABLE IF NOT EXISTS {handled_first_slot} PARTITION OF {handled} FOR VALUES IN (1);
+CREATE INDEX IF NOT EXISTS "{prefix}_handled_subject" ON {handled} (subject, number) WHERE subject IS NOT NULL;
+CREATE INDEX IF NOT EXISTS "{prefix}_handled_id" ON {handled} (consumer, id) WHERE payload IS NOT NULL;
+CREATE TABLE IF NOT EXISTS {handled_1} PARTITION OF {handled} FOR VALUES IN (1);
 
 -- Lets those who list what was handled know of this transaction, before it takes its first number:
 -- from then on, until it ends, it may commit any number that is larger than the last one now.
@@ -57,7 +57,7 @@ BEGIN
     _first_at := {once}(_consumer, _mark);
     IF _first_at IS NULL THEN
         PERFORM {handled_begin}();
-        SELECT (s.newest - s.is_double::integer) & {slot_mask} INTO STRICT _slot FROM {state} s WHERE s.one = 1;
+        SELECT (s.newest - s.is_double::integer) & {slot_mask} INTO STRICT _slot FROM {mark_state} s WHERE s.one = 1;
         INSERT INTO {handled} (slot, attempts, consumer, processor, kind, source, subject, id)
         VALUES (_slot, 1, _consumer, _processor, _kind, _source, _subject, _id);
     END IF;
@@ -80,7 +80,7 @@ BEGIN
     SELECT array_agg(m.marked_id), array_agg(m.marked_at), array_agg(m.is_first) INTO _marked, _times, _are_first
         FROM {once_batch}(_consumer, _marks) m;
     PERFORM {handled_begin}();
-    SELECT (s.newest - s.is_double::integer) & {slot_mask} INTO STRICT _slot FROM {state} s WHERE s.one = 1;
+    SELECT (s.newest - s.is_double::integer) & {slot_mask} INTO STRICT _slot FROM {mark_state} s WHERE s.one = 1;
     INSERT INTO {handled} (slot, attempts, consumer, processor, kind, source, subject, id)
     SELECT _slot, 1, _consumer, t.processor, t.kind, t.source, t.subject, t.id FROM (
         SELECT DISTINCT ON (g.mark) g.* FROM unnest(_marks, _ids, _kinds, _sources, _subjects, _processors)
@@ -99,7 +99,7 @@ DECLARE
     _slot integer;
 BEGIN
     PERFORM {handled_begin}();
-    SELECT (s.newest - s.is_double::integer) & {slot_mask} INTO STRICT _slot FROM {state} s WHERE s.one = 1;
+    SELECT (s.newest - s.is_double::integer) & {slot_mask} INTO STRICT _slot FROM {mark_state} s WHERE s.one = 1;
     WITH gone AS (
         DELETE FROM {inbox} m WHERE m.position = _position RETURNING m.*
     ) INSERT INTO {handled} (
@@ -125,7 +125,7 @@ DECLARE
     _slots text;
 BEGIN
     SELECT string_agg((b.bucket & {slot_mask})::text, ', ') INTO STRICT _slots
-    FROM {state} s, generate_series(s.oldest, s.newest) b(bucket) WHERE s.one = 1;
+    FROM {mark_state} s, generate_series(s.oldest, s.newest) b(bucket) WHERE s.one = 1;
     RETURN _slots;
 END $$;
 

@@ -1,14 +1,14 @@
         -- What is read here may be old by the time that the lock is held: whatever writes looks
         -- again.
-        SELECT s.oldest, s.newest, s.is_double INTO STRICT oldest, newest, is_double FROM {state} s
-            WHERE s.one = 1 AND pg_advisory_xact_lock_shared({lock}, s.newest) IS NOT NULL;
+        SELECT s.oldest, s.newest, s.is_double INTO STRICT oldest, newest, is_double FROM {mark_state} s
+            WHERE s.one = 1 AND pg_advisory_xact_lock_shared({marks_lock}, s.newest) IS NOT NULL;
         looked := newest - oldest + 1;
         IF turn = 1 THEN
             -- Those that are not written into any more. The others answer when they are.
             looked := looked - 1 - is_double::integer;
             IF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
                 BEGIN
-                    PERFORM FROM {state} s WHERE s.one = 1 FOR SHARE NOWAIT;
+                    PERFORM FROM {mark_state} s WHERE s.one = 1 FOR SHARE NOWAIT;
                     RAISE EXCEPTION 'held' USING ERRCODE = 'HX000';
                 EXCEPTION
                     WHEN SQLSTATE 'HX000' THEN NULL;
@@ -24,8 +24,8 @@
             -- elsewhere; or another one, for a transaction that was in the double state before,
             -- too. It has been in no third: what it holds lets no more buckets begin.
             IF newest & 1 = 0 THEN
-                PERFORM FROM {buckets} b WHERE b.bucket = newest;
+                PERFORM FROM {mark_buckets} b WHERE b.bucket = newest;
             ELSE
-                PERFORM FROM {migrations} v WHERE v.version = 0;
+                PERFORM FROM {flow_migrations} v WHERE v.version = 0;
             END IF;
         END IF;

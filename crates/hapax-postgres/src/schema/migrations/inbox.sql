@@ -1,5 +1,5 @@
 -- A message is waited for once, even if its mark has been dropped meanwhile.
-CREATE UNIQUE INDEX IF NOT EXISTS {inbox_id} ON {inbox} (name, id);
+CREATE UNIQUE INDEX IF NOT EXISTS "{prefix}_inbox_id" ON {inbox} (name, id);
 
 -- Marks an id and stores its message, unless it was marked or waits from before its mark was
 -- dropped. Null if it is the first; otherwise when that came, in microseconds since 1970. _mark is

@@ -1,13 +1,13 @@
 -- The partitions of marks, called buckets: numbers without gaps. closed_at: since when nobody
 -- writes into it any more.
-CREATE TABLE IF NOT EXISTS {buckets} (
+CREATE TABLE IF NOT EXISTS {mark_buckets} (
     bucket integer PRIMARY KEY,
     opened_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     closed_at timestamptz
 );
 -- Which buckets are looked at, from the oldest to the newest, and which are written into: the
 -- newest, and while it is double, the one before it, too. One row.
-CREATE TABLE IF NOT EXISTS {state} (
+CREATE TABLE IF NOT EXISTS {mark_state} (
     one integer PRIMARY KEY CHECK (one = 1),
     oldest integer NOT NULL,
     newest integer NOT NULL,
@@ -23,9 +23,9 @@ CREATE TABLE IF NOT EXISTS {marks} (
     PRIMARY KEY (consumer, id, slot)
 ) PARTITION BY LIST (slot);
 DO $$ BEGIN
-    IF NOT EXISTS (SELECT FROM {state}) THEN
-        CREATE TABLE {first_slot} PARTITION OF {marks} FOR VALUES IN (1);
-        INSERT INTO {buckets} (bucket) VALUES (1);
-        INSERT INTO {state} VALUES (1, 1, 1, false);
+    IF NOT EXISTS (SELECT FROM {mark_state}) THEN
+        CREATE TABLE {marks_1} PARTITION OF {marks} FOR VALUES IN (1);
+        INSERT INTO {mark_buckets} (bucket) VALUES (1);
+        INSERT INTO {mark_state} VALUES (1, 1, 1, false);
     END IF;
 END $$;

@@ -50,11 +50,11 @@ BEGIN
         IF first_at IS NOT NULL THEN
             RETURN extract(epoch FROM first_at) * 1000000;
         ELSIF NOT is_double THEN
-            INSERT INTO {marks} (slot, consumer, id) SELECT newest & {slot_mask}, $1, $2 FROM {state} s
+            INSERT INTO {marks} (slot, consumer, id) SELECT newest & {slot_mask}, $1, $2 FROM {mark_state} s
                 WHERE s.one = 1 AND s.newest = newest AND NOT s.is_double ON CONFLICT DO NOTHING;
             IF FOUND THEN RETURN NULL; END IF;
         ELSE
-            INSERT INTO {marks} (slot, consumer, id) SELECT (newest - 1) & {slot_mask}, $1, $2 FROM {state} s
+            INSERT INTO {marks} (slot, consumer, id) SELECT (newest - 1) & {slot_mask}, $1, $2 FROM {mark_state} s
                 WHERE s.one = 1 AND s.newest = newest AND s.is_double ON CONFLICT DO NOTHING;
             IF FOUND THEN
                 BEGIN

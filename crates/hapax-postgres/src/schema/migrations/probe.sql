@@ -39,7 +39,7 @@ BEGIN
             ORDER BY m.position DESC LIMIT 1000
         ) n WHERE n.name = _name AND n.attempts = 0 AND n.dead_at IS NULL AND NOT n.later
             AND CASE WHEN n.key IS NULL THEN n.due_at <= _now ELSE
-                EXISTS (SELECT FROM {keys} k WHERE k.name = _name AND k.key = n.key AND k.due_at <= _now)
+                EXISTS (SELECT FROM {queue_keys} k WHERE k.name = _name AND k.key = n.key AND k.due_at <= _now)
                 AND n.position = (
                     SELECT f.position FROM {queue} f WHERE f.name = _name AND f.key = n.key AND f.dead_at IS NULL
                         AND NOT f.later ORDER BY f.position LIMIT 1
@@ -71,7 +71,7 @@ BEGIN
         _keys := ARRAY(SELECT _newest_key WHERE _newest_key IS NOT NULL);
         _keys := _keys || ARRAY(
             SELECT o.key FROM (
-                SELECT k.key FROM {keys} k WHERE k.name = _name AND k.due_at <= _now
+                SELECT k.key FROM {queue_keys} k WHERE k.name = _name AND k.due_at <= _now
                 ORDER BY k.name, k.due_at LIMIT 10000
             ) o WHERE o.key <> ALL (_keys) AND 0 = (
                 SELECT m.attempts FROM {queue} m WHERE m.name = _name AND m.key = o.key AND m.dead_at IS NULL
@@ -79,11 +79,11 @@ BEGIN
             ) LIMIT _first - cardinality(_keys)
         );
         _keys := _keys || ARRAY(
-            SELECT k.key FROM {keys} k WHERE k.name = _name AND k.due_at <= _now AND k.key <> ALL (_keys)
+            SELECT k.key FROM {queue_keys} k WHERE k.name = _name AND k.due_at <= _now AND k.key <> ALL (_keys)
             ORDER BY k.name, k.due_at LIMIT _first - cardinality(_keys)
         );
         SELECT array_agg(d.at), array_agg(d.key), array_agg(d.head) INTO _rows, _keys, _heads FROM (
-            SELECT k.ctid AS at, k.key, k.head FROM {keys} k
+            SELECT k.ctid AS at, k.key, k.head FROM {queue_keys} k
             WHERE k.name = _name AND k.key = ANY (_keys) AND k.due_at <= _now FOR UPDATE SKIP LOCKED
         ) d;
         CONTINUE WHEN _rows IS NULL;
@@ -103,7 +103,7 @@ BEGIN
         IF _empty IS NOT NULL THEN
             PERFORM {queue_close}(_empty);
         END IF;
-        UPDATE {keys} k SET token = _token, due_at = clock_timestamp() + _lease * interval '1 microsecond'
+        UPDATE {queue_keys} k SET token = _token, due_at = clock_timestamp() + _lease * interval '1 microsecond'
         WHERE k.ctid = ANY (_rows);
         RETURN QUERY SELECT m.position, m.name, m.key, m.id, m.payload, m.headers, m.attempts,
             {queue_micros}(m.enqueued_at), coalesce(m.expires_at <= _now, false),

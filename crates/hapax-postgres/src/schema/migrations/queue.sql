@@ -23,12 +23,12 @@ CREATE TABLE IF NOT EXISTS {queue} (
     source text COLLATE "C",
     subject text COLLATE "C"{result}
 ) WITH (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.02);
-CREATE INDEX IF NOT EXISTS {queue_due} ON {queue} (name, due_at, position)
+CREATE INDEX IF NOT EXISTS "{prefix}_{queue_name}_due" ON {queue} (name, due_at, position)
     WHERE due_at IS NOT NULL AND key IS NULL;
-CREATE INDEX IF NOT EXISTS {queue_key} ON {queue} (name, key, position)
+CREATE INDEX IF NOT EXISTS "{prefix}_{queue_name}_key" ON {queue} (name, key, position)
     WHERE key IS NOT NULL AND dead_at IS NULL AND NOT later;
-CREATE INDEX IF NOT EXISTS {queue_later} ON {queue} (name, due_at) WHERE later;
-CREATE INDEX IF NOT EXISTS {queue_dead} ON {queue} (name, position) WHERE dead_at IS NOT NULL;
+CREATE INDEX IF NOT EXISTS "{prefix}_{queue_name}_later" ON {queue} (name, due_at) WHERE later;
+CREATE INDEX IF NOT EXISTS "{prefix}_{queue_name}_dead" ON {queue} (name, position) WHERE dead_at IS NOT NULL;
 -- Keys that have messages. due_at is the time from which the first message of a key may be taken,
 -- which a claim puts off by its lease and a failure by its back-off. So what cannot be taken is
 -- never in front of what can. head: no message of the key that waits has a lower position, nor ever
@@ -38,7 +38,7 @@ CREATE INDEX IF NOT EXISTS {queue_dead} ON {queue} (name, position) WHERE dead_a
 -- Who enqueues makes the row, unless it is there, and holds the key's advisory lock until its
 -- transaction ends. Who finds that a key has no messages any more removes the row only if it gets
 -- that lock without waiting, and looks again then: nobody has seen a row that is then removed.
-CREATE TABLE IF NOT EXISTS {keys} (
+CREATE TABLE IF NOT EXISTS {queue_keys} (
     name text COLLATE "C" NOT NULL,
     key bytea NOT NULL,
     due_at timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -46,11 +46,11 @@ CREATE TABLE IF NOT EXISTS {keys} (
     head bigint NOT NULL DEFAULT 0,
     PRIMARY KEY (name, key)
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.02);
-CREATE INDEX IF NOT EXISTS {keys_due} ON {keys} (name, due_at);
+CREATE INDEX IF NOT EXISTS "{prefix}_{queue_name}_keys_due" ON {queue_keys} (name, due_at);
 -- Until when somebody looks for messages of a name (or of all, '') every few milliseconds: until
 -- then whoever enqueues does not notify. NOTIFY lets transactions of the whole database commit one
 -- after the other.
-CREATE TABLE IF NOT EXISTS {bell} (
+CREATE TABLE IF NOT EXISTS {queue_bell} (
     name text COLLATE "C" PRIMARY KEY,
     awake_until timestamptz NOT NULL
 ) WITH (fillfactor = 50);
@@ -65,7 +65,7 @@ BEGIN
         LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
         RETURN ('x' || encode(substr(sha256(
             %L::bytea || int8send(hashtextextended('{queue_name} ' || _name, 0)) || _key
-        ), 1, 8), 'hex'))::bit(64)::bigint$lock$, (SELECT v.seed FROM {migrations} v WHERE v.version = {version}));
+        ), 1, 8), 'hex'))::bit(64)::bigint$lock$, (SELECT v.seed FROM {flow_migrations} v WHERE v.version = {version}));
 END $hapax$;
 
 -- A time in microseconds since 1970, also one that somebody else has set and that never comes. (By
@@ -81,7 +81,7 @@ RETURN CASE WHEN isfinite(_at) THEN (date_part('epoch', _at) * 1000000)::bigint
 CREATE OR REPLACE FUNCTION {queue_ring}(_name text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    IF NOT EXISTS (SELECT FROM {bell} b WHERE b.name IN ('', _name) AND b.awake_until > clock_timestamp())
+    IF NOT EXISTS (SELECT FROM {queue_bell} b WHERE b.name IN ('', _name) AND b.awake_until > clock_timestamp())
         AND pg_try_advisory_xact_lock({bell_lock}, 0) THEN
         PERFORM pg_notify('{channel}', '');
     END IF;
@@ -95,10 +95,10 @@ CREATE OR REPLACE FUNCTION {queue_open}(_name text, _key bytea, _head bigint) RE
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF current_setting('transaction_isolation') = 'read committed' THEN
-        INSERT INTO {keys} (name, key, head) VALUES (_name, _key, _head) ON CONFLICT DO NOTHING;
+        INSERT INTO {queue_keys} (name, key, head) VALUES (_name, _key, _head) ON CONFLICT DO NOTHING;
     ELSE
         BEGIN
-            INSERT INTO {keys} (name, key, head) VALUES (_name, _key, _head);
+            INSERT INTO {queue_keys} (name, key, head) VALUES (_name, _key, _head);
         EXCEPTION WHEN unique_violation THEN
             NULL;
         END;
@@ -157,7 +157,7 @@ BEGIN
     ) SELECT count(*), min(s.position) INTO _stored, _head FROM stored s;
     -- A call for each key costs as much as a message.
     IF current_setting('transaction_isolation') = 'read committed' THEN
-        INSERT INTO {keys} (name, key, head)
+        INSERT INTO {queue_keys} (name, key, head)
         SELECT DISTINCT _name, g.k, coalesce(_head, 0) FROM unnest(_keys, _due) g(k, d)
         WHERE g.k IS NOT NULL AND g.d IS NULL ORDER BY g.k ON CONFLICT DO NOTHING;
     ELSE
@@ -194,7 +194,7 @@ BEGIN
         pg_catalog.to_timestamp(_expires), _key IS NOT NULL AND _due IS NOT NULL, _kind, _source, _subject)
     {on_conflict}
     RETURNING position, EXISTS (
-        SELECT FROM {bell} b WHERE (b.name OPERATOR(pg_catalog.=) _name OR b.name OPERATOR(pg_catalog.=) '')
+        SELECT FROM {queue_bell} b WHERE (b.name OPERATOR(pg_catalog.=) _name OR b.name OPERATOR(pg_catalog.=) '')
             AND b.awake_until OPERATOR(pg_catalog.>) pg_catalog.clock_timestamp()
     ) INTO _position, _is_awake;
     IF _position IS NULL THEN
@@ -202,7 +202,7 @@ BEGIN
     END IF;
     IF _key IS NOT NULL AND _due IS NULL THEN
         IF pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed' THEN
-            INSERT INTO {keys} (name, key, head) VALUES (_name, _key, _position) ON CONFLICT DO NOTHING;
+            INSERT INTO {queue_keys} (name, key, head) VALUES (_name, _key, _position) ON CONFLICT DO NOTHING;
         ELSE
             PERFORM {queue_open}(_name, _key, _position);
         END IF;
@@ -228,7 +228,8 @@ BEGIN
             AND m.due_at >= _from ORDER BY m.due_at LIMIT 64 FOR UPDATE SKIP LOCKED
     LOOP
         IF pg_try_advisory_xact_lock({queue_lock}(_name, _message.key)) THEN
-            UPDATE {queue} SET position = nextval({sequence}), due_at = NULL, later = false
+            UPDATE {queue} SET position = nextval(pg_get_serial_sequence('{queue}', 'position')),
+                due_at = NULL, later = false
             WHERE position = _message.position RETURNING position INTO _position;
             PERFORM {queue_open}(_name, _message.key, _position);
         ELSE
@@ -251,9 +252,9 @@ BEGIN
             SELECT FROM {queue} m WHERE m.name = k.name AND m.key = k.key AND m.position >= k.head AND m.dead_at IS NULL
                 AND NOT m.later OFFSET 0
         ) AS has_messages
-        FROM unnest(_rows, _delays) g(at, delay) JOIN {keys} k ON k.ctid = g.at
+        FROM unnest(_rows, _delays) g(at, delay) JOIN {queue_keys} k ON k.ctid = g.at
     ), kept AS (
-        UPDATE {keys} k SET token = 0, due_at = clock_timestamp() + g.delay * interval '1 microsecond'
+        UPDATE {queue_keys} k SET token = 0, due_at = clock_timestamp() + g.delay * interval '1 microsecond'
         FROM given g WHERE g.has_messages AND k.ctid = g.at
     ) SELECT array_agg(g.at) INTO _empty FROM given g WHERE NOT g.has_messages;
     IF _empty IS NOT NULL THEN
@@ -269,15 +270,15 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _ours tid[];
 BEGIN
-    SELECT array_agg(k.ctid) INTO _ours FROM {keys} k
+    SELECT array_agg(k.ctid) INTO _ours FROM {queue_keys} k
     WHERE k.ctid = ANY (_rows) AND pg_try_advisory_xact_lock({queue_lock}(k.name, k.key));
     -- A statement of its own, which sees whatever was committed before we got the locks.
-    DELETE FROM {keys} k WHERE k.ctid = ANY (_ours) AND NOT EXISTS (
+    DELETE FROM {queue_keys} k WHERE k.ctid = ANY (_ours) AND NOT EXISTS (
         SELECT FROM {queue} m WHERE m.name = k.name AND m.key = k.key AND m.position >= k.head AND m.dead_at IS NULL
             AND NOT m.later OFFSET 0
     );
     -- Somebody enqueues, or has: looked at again soon.
-    UPDATE {keys} k SET token = 0, due_at = clock_timestamp() + interval '20 milliseconds' WHERE k.ctid = ANY (_rows);
+    UPDATE {queue_keys} k SET token = 0, due_at = clock_timestamp() + interval '20 milliseconds' WHERE k.ctid = ANY (_rows);
 END $$;
 
 -- Which transactions are open now that have a number (transactions); which of those that the caller
@@ -362,13 +363,13 @@ BEGIN
         IF _until IS NULL THEN
             SELECT m.name, m.due_at INTO _free FROM {queue} m WHERE m.key IS NULL AND m.due_at IS NOT NULL
                 AND m.name > _name ORDER BY m.name, m.due_at, m.position LIMIT 1;
-            SELECT k.name, k.due_at INTO _key FROM {keys} k WHERE k.name > _name ORDER BY k.name, k.due_at LIMIT 1;
+            SELECT k.name, k.due_at INTO _key FROM {queue_keys} k WHERE k.name > _name ORDER BY k.name, k.due_at LIMIT 1;
             SELECT m.name, m.due_at INTO _later FROM {queue} m WHERE m.later AND m.name > _name
                 ORDER BY m.name, m.due_at LIMIT 1;
         ELSE
             SELECT m.name, m.due_at INTO _free FROM {queue} m WHERE m.key IS NULL AND m.due_at IS NOT NULL
                 AND m.name > _name AND m.name < _until ORDER BY m.name, m.due_at, m.position LIMIT 1;
-            SELECT k.name, k.due_at INTO _key FROM {keys} k WHERE k.name > _name AND k.name < _until
+            SELECT k.name, k.due_at INTO _key FROM {queue_keys} k WHERE k.name > _name AND k.name < _until
                 ORDER BY k.name, k.due_at LIMIT 1;
             SELECT m.name, m.due_at INTO _later FROM {queue} m WHERE m.later AND m.name > _name AND m.name < _until
                 ORDER BY m.name, m.due_at LIMIT 1;
@@ -382,7 +383,7 @@ BEGIN
             _next := _next + 1;
             SELECT m.name, m.due_at INTO _free FROM {queue} m WHERE m.key IS NULL AND m.name = _name
                 AND m.due_at >= _from AND m.due_at <= _now ORDER BY m.name, m.due_at, m.position LIMIT 1;
-            SELECT k.name, k.due_at INTO _key FROM {keys} k WHERE k.name = _name AND k.due_at >= _from
+            SELECT k.name, k.due_at INTO _key FROM {queue_keys} k WHERE k.name = _name AND k.due_at >= _from
                 AND k.due_at <= _now ORDER BY k.name, k.due_at LIMIT 1;
             SELECT m.name, m.due_at INTO _later FROM {queue} m WHERE m.later AND m.name = _name
                 AND m.due_at >= _from AND m.due_at <= _now ORDER BY m.name, m.due_at LIMIT 1;
@@ -470,7 +471,7 @@ BEGIN
         SELECT m.due_at, m.position INTO _free, _free_position FROM {queue} m WHERE m.name = _name AND m.key IS NULL
             AND m.due_at <= _now AND (m.due_at, m.position) >= (_from, _from_position)
             ORDER BY m.name, m.due_at, m.position LIMIT 1;
-        SELECT k.due_at INTO _keyed FROM {keys} k WHERE k.name = _name AND k.due_at <= clock_timestamp()
+        SELECT k.due_at INTO _keyed FROM {queue_keys} k WHERE k.name = _name AND k.due_at <= clock_timestamp()
             AND k.due_at >= _from ORDER BY k.name, k.due_at LIMIT 1;
         since := floor(extract(epoch FROM
             greatest(least(_free, _keyed, _later, _now), '1970-01-01 00:00:00+00')) * 1000000)::bigint;
@@ -500,7 +501,7 @@ BEGIN
             ELSE
                 CONTINUE WHEN _keyed IS NULL;
                 SELECT array_agg(d.at), array_agg(d.key), array_agg(d.head) INTO _rows, _keys, _heads FROM (
-                    SELECT k.ctid AS at, k.key, k.head FROM {keys} k
+                    SELECT k.ctid AS at, k.key, k.head FROM {queue_keys} k
                     WHERE k.name = _name AND k.due_at <= clock_timestamp() AND k.due_at >= _keyed
                     ORDER BY k.due_at LIMIT _room - _runs FOR UPDATE SKIP LOCKED
                 ) d;
@@ -529,7 +530,7 @@ BEGIN
                     PERFORM {queue_close}(_empty);
                 END IF;
                 CONTINUE WHEN _rows IS NULL;
-                UPDATE {keys} k SET token = _token, due_at = _now + _lease * interval '1 microsecond', head = u.head
+                UPDATE {queue_keys} k SET token = _token, due_at = _now + _lease * interval '1 microsecond', head = u.head
                 FROM unnest(_rows, _heads) u(at, head) WHERE k.ctid = u.at;
                 RETURN QUERY SELECT m.position, m.name, m.key, m.id, m.payload, m.headers, m.attempts,
                     {queue_micros}(m.enqueued_at), coalesce(m.expires_at <= _now, false), NULL::bigint,
@@ -563,13 +564,13 @@ DECLARE
 BEGIN
     IF _key IS NOT NULL THEN
         -- What an operator has locked is not waited for.
-        SELECT k.due_at BETWEEN _until AND _due INTO _is_long FROM {keys} k
+        SELECT k.due_at BETWEEN _until AND _due INTO _is_long FROM {queue_keys} k
         WHERE k.name = _name AND k.key = _key AND k.token = _token FOR UPDATE SKIP LOCKED;
         IF NOT FOUND THEN
             RETURN NULL;
         END IF;
         IF NOT _is_long THEN
-            UPDATE {keys} k SET due_at = _due WHERE k.name = _name AND k.key = _key;
+            UPDATE {queue_keys} k SET due_at = _due WHERE k.name = _name AND k.key = _key;
         END IF;
     END IF;
     -- Whoever has its row is still at work on it, though its lease is over.
@@ -623,7 +624,7 @@ BEGIN
             -- Each key is looked up once, whichever of its messages were done.
             _claims := ARRAY(
                 SELECT DISTINCT u.token FROM unnest(_names, _keys, _lanes) u(name, key, token), LATERAL (
-                    SELECT FROM {keys} k WHERE k.name = u.name AND k.key = u.key AND k.token = u.token OFFSET 0
+                    SELECT FROM {queue_keys} k WHERE k.name = u.name AND k.key = u.key AND k.token = u.token OFFSET 0
                 ) h
             );
         END IF;
@@ -664,13 +665,13 @@ BEGIN
                 THEN clock_timestamp() + u.delay * interval '1 microsecond' END
         FROM unnest(_positions, _tokens, _attempts, _errors, _dead, _delays) u(position, token, attempts, error, dead, delay)
         WHERE m.position = u.position AND m.position = ANY (_held) AND m.dead_at IS NULL AND (m.token = u.token
-            OR EXISTS (SELECT FROM {keys} k WHERE k.name = m.name AND k.key = m.key AND k.token = u.token));
+            OR EXISTS (SELECT FROM {queue_keys} k WHERE k.name = m.name AND k.key = m.key AND k.token = u.token));
         IF coalesce(cardinality(_held), 0) < cardinality(_positions) THEN
             _locked := _locked || ARRAY(
                 SELECT m.position FROM unnest(_positions, _tokens) u(position, token)
                 JOIN {queue} m ON m.position = u.position
                 WHERE m.position <> ALL (coalesce(_held, ARRAY[]::bigint[])) AND m.dead_at IS NULL AND (m.token = u.token
-                    OR EXISTS (SELECT FROM {keys} k WHERE k.name = m.name AND k.key = m.key AND k.token = u.token))
+                    OR EXISTS (SELECT FROM {queue_keys} k WHERE k.name = m.name AND k.key = m.key AND k.token = u.token))
             );
         END IF;
     END IF;
@@ -684,15 +685,15 @@ BEGIN
             SELECT k.ctid AS at, u.delay, u.n, coalesce(cardinality(_locked), 0) > 0 AND EXISTS (
                 SELECT FROM {queue} m WHERE m.position = ANY (_locked) AND m.name = u.name AND m.key = u.key) AS is_kept
             FROM unnest(_names, _keys, _lanes, _lane_delays) WITH ORDINALITY u(name, key, token, delay, n)
-            JOIN {keys} k ON k.name = u.name AND k.key = u.key AND k.token = u.token
+            JOIN {queue_keys} k ON k.name = u.name AND k.key = u.key AND k.token = u.token
             ORDER BY k.name, k.key FOR UPDATE OF k SKIP LOCKED
         ) h;
         PERFORM {queue_give_back}(_rows, _put_off);
-        UPDATE {keys} k SET due_at = clock_timestamp() + _lease * interval '1 microsecond' WHERE k.ctid = ANY (_kept);
+        UPDATE {queue_keys} k SET due_at = clock_timestamp() + _lease * interval '1 microsecond' WHERE k.ctid = ANY (_kept);
         IF coalesce(cardinality(_settled), 0) < cardinality(_names) THEN
             RETURN QUERY SELECT NULL::bigint, u.n
             FROM unnest(_names, _keys, _lanes) WITH ORDINALITY u(name, key, token, n)
-            JOIN {keys} k ON k.name = u.name AND k.key = u.key AND k.token = u.token
+            JOIN {queue_keys} k ON k.name = u.name AND k.key = u.key AND k.token = u.token
             WHERE u.n <> ALL (coalesce(_settled, ARRAY[]::bigint[]));
         END IF;
     END IF;
@@ -703,11 +704,11 @@ END $$;
 CREATE OR REPLACE FUNCTION {queue_awake}(_name text, _ms float8) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    UPDATE {bell} b SET awake_until = greatest(b.awake_until, clock_timestamp() + _ms * interval '1 millisecond')
-    WHERE b.ctid = ANY (ARRAY(SELECT l.ctid FROM {bell} l WHERE l.name = _name FOR UPDATE SKIP LOCKED));
+    UPDATE {queue_bell} b SET awake_until = greatest(b.awake_until, clock_timestamp() + _ms * interval '1 millisecond')
+    WHERE b.ctid = ANY (ARRAY(SELECT l.ctid FROM {queue_bell} l WHERE l.name = _name FOR UPDATE SKIP LOCKED));
     IF NOT FOUND THEN
         -- There is none yet; or somebody has locked it, and is not waited for.
-        INSERT INTO {bell} VALUES (_name, clock_timestamp() + _ms * interval '1 millisecond') ON CONFLICT DO NOTHING;
+        INSERT INTO {queue_bell} VALUES (_name, clock_timestamp() + _ms * interval '1 millisecond') ON CONFLICT DO NOTHING;
     END IF;
 END $$;
 
@@ -740,7 +741,7 @@ BEGIN
             PERFORM pg_advisory_xact_lock({queue_lock}(_letter.name, _letter.key));
         END IF;
         UPDATE {queue} SET dead_at = NULL, attempts = 0, token = 0, expires_at = NULL,
-            position = nextval({sequence}),
+            position = nextval(pg_get_serial_sequence('{queue}', 'position')),
             due_at = CASE WHEN key IS NULL THEN clock_timestamp() END
         WHERE position = _letter.position AND dead_at IS NOT NULL RETURNING position INTO _position;
         IF FOUND THEN
@@ -807,10 +808,10 @@ BEGIN
         SELECT FROM {queue} m WHERE m.dead_at IS NOT NULL AND (_name IS NULL OR m.name = _name) LIMIT _limit) d;
     SELECT count(*) INTO runs_due FROM (
         SELECT FROM {queue} m WHERE m.key IS NULL AND m.due_at <= _now AND (_name IS NULL OR m.name = _name)
-        UNION ALL SELECT FROM {keys} k WHERE k.due_at <= _now AND (_name IS NULL OR k.name = _name) LIMIT _limit) r;
+        UNION ALL SELECT FROM {queue_keys} k WHERE k.due_at <= _now AND (_name IS NULL OR k.name = _name) LIMIT _limit) r;
     SELECT least(
         (SELECT min(m.due_at) FROM {queue} m WHERE m.key IS NULL AND m.due_at IS NOT NULL AND (_name IS NULL OR m.name = _name)),
-        (SELECT min(k.due_at) FROM {keys} k WHERE _name IS NULL OR k.name = _name)) INTO _first;
+        (SELECT min(k.due_at) FROM {queue_keys} k WHERE _name IS NULL OR k.name = _name)) INTO _first;
     -- None that is infinite, which somebody else may have set.
     due_for := CASE WHEN _first <= _now THEN extract(epoch FROM _now - greatest(_first, '1970-01-01 00:00:00+00')) ELSE 0 END;
     SELECT extract(epoch FROM _now - least(greatest(m.enqueued_at, '1970-01-01 00:00:00+00'), _now)) INTO oldest FROM {queue} m

@@ -5,16 +5,16 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $hapax$
 BEGIN
     RETURN (SELECT string_agg('ONLY ' || i.inhrelid::regclass::text, ', ' ORDER BY c.relname DESC)
         FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-        WHERE (i.inhparent = '{marks}'::regclass AND c.relname = '{slot_name}' || (bucket & {slot_mask}))
-            OR (i.inhparent = '{handled}'::regclass AND c.relname = '{handled_name}' || (bucket & {slot_mask})));
+        WHERE (i.inhparent = '{marks}'::regclass AND c.relname = '{prefix}_marks_' || (bucket & {slot_mask}))
+            OR (i.inhparent = '{handled}'::regclass AND c.relname = '{prefix}_handled_' || (bucket & {slot_mask})));
 END $hapax$;
 
 -- Makes them. Nobody else's table of such a name is taken for one.
 CREATE OR REPLACE FUNCTION {slots_make}(bucket integer) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $hapax$
 DECLARE
-    slot text := '{slot_prefix}' || (bucket & {slot_mask}) || '"';
-    handled text := '{handled_prefix}' || (bucket & {slot_mask}) || '"';
+    slot text := rtrim('{marks_}', '"') || (bucket & {slot_mask}) || '"';
+    handled text := rtrim('{handled_}', '"') || (bucket & {slot_mask}) || '"';
 BEGIN
     EXECUTE 'CREATE TABLE ' || slot || ' (LIKE {marks} INCLUDING ALL)';
     EXECUTE 'ALTER TABLE {marks} ATTACH PARTITION ' || slot || ' FOR VALUES IN (' || (bucket & {slot_mask}) || ')';
@@ -60,7 +60,7 @@ DECLARE
     is_due boolean;
     is_in_the_way boolean := false;
 BEGIN
-    SELECT s.oldest, s.newest, s.is_double INTO state FROM {state} s WHERE s.one = 1
+    SELECT s.oldest, s.newest, s.is_double INTO state FROM {mark_state} s WHERE s.one = 1
         FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
         RETURN 'put off';
@@ -68,25 +68,25 @@ BEGIN
 
     -- The clock was ahead, and is right again: what was begun or closed then was so now, at the
     -- latest.
-    IF EXISTS (SELECT FROM {buckets} b WHERE greatest(b.opened_at, b.closed_at) > clock_timestamp()) THEN
-        UPDATE {buckets} b SET opened_at = least(b.opened_at, clock_timestamp()),
+    IF EXISTS (SELECT FROM {mark_buckets} b WHERE greatest(b.opened_at, b.closed_at) > clock_timestamp()) THEN
+        UPDATE {mark_buckets} b SET opened_at = least(b.opened_at, clock_timestamp()),
             closed_at = CASE WHEN b.closed_at IS NOT NULL THEN least(b.closed_at, clock_timestamp()) END
         WHERE greatest(b.opened_at, b.closed_at) > clock_timestamp();
     END IF;
 
-    is_due := EXISTS (SELECT FROM {buckets} b WHERE b.bucket = state.newest
+    is_due := EXISTS (SELECT FROM {mark_buckets} b WHERE b.bucket = state.newest
         AND b.opened_at + every * interval '1 microsecond' <= clock_timestamp());
     BEGIN
         IF state.is_double THEN
             -- Nobody writes into the older one alone any more, and nobody will.
-            IF pg_try_advisory_xact_lock({lock}, state.newest - 1) THEN
+            IF pg_try_advisory_xact_lock({marks_lock}, state.newest - 1) THEN
                 PERFORM {slots_tell}();
-                UPDATE {buckets} b SET closed_at = clock_timestamp() WHERE b.bucket = state.newest - 1;
-                UPDATE {state} s SET is_double = false WHERE s.one = 1;
+                UPDATE {mark_buckets} b SET closed_at = clock_timestamp() WHERE b.bucket = state.newest - 1;
+                UPDATE {mark_state} s SET is_double = false WHERE s.one = 1;
                 RETURN 'closed';
             END IF;
             is_in_the_way := true;
-        ELSIF EXISTS (SELECT FROM {buckets} b WHERE b.bucket <= state.newest + 1 - {slots}) THEN
+        ELSIF EXISTS (SELECT FROM {mark_buckets} b WHERE b.bucket <= state.newest + 1 - {slots}) THEN
             -- All slots are in use: the newest grows until the oldest is over.
             is_in_the_way := is_due;
         ELSE
@@ -107,8 +107,8 @@ BEGIN
                     EXECUTE 'LOCK TABLE ' || slots || ' IN ACCESS EXCLUSIVE MODE NOWAIT';
                     EXECUTE 'TRUNCATE ' || slots;
                 END IF;
-                INSERT INTO {buckets} (bucket) VALUES (state.newest + 1);
-                UPDATE {state} s SET newest = s.newest + 1, is_double = true WHERE s.one = 1;
+                INSERT INTO {mark_buckets} (bucket) VALUES (state.newest + 1);
+                UPDATE {mark_state} s SET newest = s.newest + 1, is_double = true WHERE s.one = 1;
                 RETURN 'begun';
             END IF;
         END IF;
@@ -118,21 +118,21 @@ BEGIN
     END;
 
     -- Not looked at any more, if nobody writes into it, either.
-    UPDATE {state} s SET oldest = s.oldest + 1
+    UPDATE {mark_state} s SET oldest = s.oldest + 1
         WHERE s.one = 1 AND s.oldest < s.newest - s.is_double::integer
-        AND EXISTS (SELECT FROM {buckets} b WHERE b.bucket = s.oldest
+        AND EXISTS (SELECT FROM {mark_buckets} b WHERE b.bucket = s.oldest
             AND b.closed_at + keep * interval '1 microsecond' <= clock_timestamp());
     IF FOUND THEN
         RETURN 'left';
     END IF;
 
-    SELECT b.bucket INTO over FROM {buckets} b WHERE b.bucket < state.oldest ORDER BY b.bucket LIMIT 1;
+    SELECT b.bucket INTO over FROM {mark_buckets} b WHERE b.bucket < state.oldest ORDER BY b.bucket LIMIT 1;
     IF FOUND THEN
         BEGIN
             slots := {slots_of}(over);
             EXECUTE 'LOCK TABLE ' || slots || ' IN ACCESS EXCLUSIVE MODE NOWAIT';
             EXECUTE 'TRUNCATE ' || slots;
-            DELETE FROM {buckets} b WHERE b.bucket = over;
+            DELETE FROM {mark_buckets} b WHERE b.bucket = over;
             RETURN 'emptied';
         EXCEPTION WHEN lock_not_available THEN
             is_in_the_way := true;

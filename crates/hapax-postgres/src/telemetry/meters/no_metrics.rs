@@ -5,7 +5,7 @@ use crate::schema::tables::Queue;
 use crate::{Backlog, Seen};
 use std::time::{Duration, SystemTime};
 
-pub(super) struct Recorder;
+pub(crate) struct Recorder;
 
 impl Recorder {
     pub(super) fn new(_: Queue, _: &str) -> Self {
@@ -14,11 +14,11 @@ impl Recorder {
 
     pub(super) fn happened(&self, _: Event, _: Option<&str>) {}
 
-    pub(super) fn took(&self, _: Option<&str>, _: Duration) {}
+    pub(crate) fn took(&self, _: Option<&str>, _: Duration) {}
 
-    pub(super) fn lagged(&self, _: Option<&str>, _: SystemTime) {}
+    pub(crate) fn lagged(&self, _: Option<&str>, _: SystemTime) {}
 
-    pub(super) fn in_flight(&self, _: usize) {}
+    pub(crate) fn in_flight(&self, _: usize) {}
 
     pub(super) fn paused(&self, _: usize, _: bool) {}
 

@@ -23,7 +23,7 @@ const ONCE: &str = "hapax_once_total";
 const ROUTED: &str = "hapax_router_messages_total";
 
 /// The metrics of the relays of a topic or of all topics, or of the workers of a consumer.
-pub(super) struct Recorder {
+pub(crate) struct Recorder {
     queue: Queue,
     name: String,
     kindless: Arc<OfKind>,
@@ -122,17 +122,17 @@ impl Recorder {
         }
     }
 
-    pub(super) fn took(&self, kind: Option<&str>, took: Duration) {
+    pub(crate) fn took(&self, kind: Option<&str>, took: Duration) {
         self.of_kind(kind).attempt_seconds.record(took.as_secs_f64());
     }
 
     /// Records how long a message took, by the server's clock and ours: a message that was stored
     /// in our future has not waited.
-    pub(super) fn lagged(&self, kind: Option<&str>, enqueued_at: SystemTime) {
+    pub(crate) fn lagged(&self, kind: Option<&str>, enqueued_at: SystemTime) {
         self.of_kind(kind).lag_seconds.record(enqueued_at.elapsed().unwrap_or_default().as_secs_f64());
     }
 
-    pub(super) fn in_flight(&self, runs: usize) {
+    pub(crate) fn in_flight(&self, runs: usize) {
         self.in_flight.set(runs as f64);
     }
 

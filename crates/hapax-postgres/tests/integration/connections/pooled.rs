@@ -28,12 +28,6 @@ impl Handler for Effects {
     }
 }
 
-impl Publisher for Effects {
-    async fn publish(&self, _: &Message) -> Result<(), BoxError> {
-        Ok(())
-    }
-}
-
 /// Runs everything through the pooler: messages come in twice, two workers and a relay do their
 /// work, and a partition is begun and dropped.
 fn all_of_it(server_settings: &[&str]) {
@@ -81,7 +75,7 @@ fn all_of_it(server_settings: &[&str]) {
         let (a, b, c, ()) = tokio::join!(
             one.run(Arc::clone(&handler), stopped()),
             other.run(Arc::clone(&handler), stopped()),
-            relay.run(Arc::clone(&handler), stopped()),
+            relay.run(Arc::new(Nothing), stopped()),
             async {
                 until("all is done", async || place.count(&direct, left).await == 0).await;
                 stop.0.send(true).unwrap();
@@ -144,7 +138,7 @@ async fn with_sqlx(place: &Place, pooler: &Pooler, untouched: &std::collections:
     for id in ["1", "2", "3"] {
         let _ = place.receive(&mut caller, "sqlx", NewMessage::new(id, "").key("k")).await;
     }
-    let pool = crate::connections::sqlx::pool(pooler.port(), 3).await;
+    let pool = crate::connections::sqlx::pool(pooler.port(), "postgres", 3).await;
     let worker = Worker::new(pool, place.tables.clone(), "sqlx").unwrap().poll(ms(20)).unwrap();
     let handler = Arc::new(Counts(AtomicU64::new(0)));
     let left = "SELECT count(*) FROM {p}_inbox WHERE name = 'sqlx'";

@@ -6,21 +6,6 @@ use crate::*;
 
 const MESSAGES: usize = 200;
 
-struct Nobody;
-
-impl Publisher for Nobody {
-    async fn publish(&self, _: &Message) -> Result<(), BoxError> {
-        Ok(())
-    }
-}
-
-impl Handler for Nobody {
-    async fn handle(&self, tx: &mut tokio_postgres::Transaction<'_>, _: &Message) -> Result<(), BoxError> {
-        tx.batch_execute("SELECT 1").await?;
-        Ok(())
-    }
-}
-
 #[test]
 fn a_role_with_few_connections_gets_all_done() {
     Place::run(async |place| {
@@ -35,7 +20,7 @@ fn a_role_with_few_connections_gets_all_done() {
             let ids: Vec<String> = (0..MESSAGES).map(|n| format!("{connections}/{n}")).collect();
             place.enqueue_all(&mut client, "t", ids.iter().map(|id| NewMessage::new(id, ""))).await;
             let relay = Relay::new(options(&address), place.tables.clone()).poll(ms(20)).unwrap();
-            let (stop, running) = start(relay, &Arc::new(Nobody));
+            let (stop, running) = start(relay, &Arc::new(Nothing));
             until_empty(&place, &client).await;
             // Whoever connects first has the connection: those who claim, or who listens.
             let end = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE usename = '{p}_";
@@ -52,14 +37,8 @@ fn a_role_with_few_connections_gets_all_done() {
                 let _ = place.receive(&mut client, &consumer, NewMessage::new(id, "").key(id)).await;
             }
             let worker = Worker::new(options(&address), place.tables.clone(), &consumer).unwrap().poll(ms(20)).unwrap();
-            let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-            let (counts, handler) = (worker.clone(), Arc::new(Nobody));
-            let working = tokio::spawn(async move { worker.run(handler, async { drop(stopped.await) }).await });
-            let left = "SELECT count(*) FROM {p}_inbox";
-            until("all are handled", async || place.count(&client, left).await == 0).await;
-            drop(stop);
-            working.await.unwrap().unwrap();
-            let stats = counts.stats();
+            place.handle_all(&client, worker.clone(), &Arc::new(Nothing)).await;
+            let stats = worker.stats();
             println!("{connections}: {stats:?}");
             assert!(stats.released < MESSAGES as u64, "more was given back than handled: {stats:?}");
         }

@@ -47,9 +47,9 @@ fn sqlx_and_tokio_postgres_say_the_same() {
 
 /// Creates the pool of a program that connects by TCP, perhaps through a pooler, for which these
 /// options are.
-pub async fn pool(port: u16, connections: u32) -> ::sqlx::PgPool {
+pub async fn pool(port: u16, database: &str, connections: u32) -> ::sqlx::PgPool {
     let options = PgConnectOptions::new_without_pgpass().host("127.0.0.1").port(port).username("postgres");
-    let options = options.database("postgres").statement_cache_capacity(0).extra_float_digits(None);
+    let options = options.database(database).statement_cache_capacity(0).extra_float_digits(None);
     ::sqlx::postgres::PgPoolOptions::new().max_connections(connections).connect_lazy_with(options)
 }
 
@@ -92,7 +92,7 @@ fn a_worker_with_a_pool_of_sqlx_keeps_its_word() {
             let _ = place.receive(&mut client, "c", NewMessage::new(id, "").key(id)).await;
         }
         let handler = Arc::new(Ill { insert: format!("INSERT INTO {}_effects VALUES ($1)", place.prefix) });
-        let worker = Worker::new(pool(place.server.port, 5).await, place.tables.clone(), "c").unwrap();
+        let worker = Worker::new(pool(place.server.port, "postgres", 5).await, place.tables.clone(), "c").unwrap();
         let worker = worker.poll(HOUR).unwrap().lease(ms(300)).unwrap().retry(soon(Some(1)));
         let worker = worker.longest_outage(Duration::ZERO);
         let left = "SELECT count(*) FROM {p}_inbox WHERE dead_at IS NULL";
@@ -129,25 +129,14 @@ fn a_worker_with_a_pool_of_sqlx_keeps_its_word() {
 
 #[test]
 fn a_relay_with_a_pool_of_sqlx() {
-    struct Counts(AtomicU64);
-
-    impl Publisher for Counts {
-        async fn publish(&self, _: &Message) -> Result<(), BoxError> {
-            self.0.fetch_add(1, Ordering::Relaxed);
-            Ok(())
-        }
-    }
-
     Place::run(async |place| {
         let mut client = place.client().await;
         for id in ["1", "2", "3"] {
             place.enqueue(&mut client, "t", NewMessage::new(id, "").key("k")).await;
         }
-        let relay = Relay::new(pool(place.server.port, 4).await, place.tables.clone());
-        let counts = Arc::new(Counts(AtomicU64::new(0)));
-        let done =
-            until("all is published", async || place.count(&client, "SELECT count(*) FROM {p}_outbox").await == 0);
-        relay.run(Arc::clone(&counts), done).await.unwrap();
-        assert_eq!(counts.0.load(Ordering::Relaxed), 3);
+        let relay = Relay::new(pool(place.server.port, "postgres", 4).await, place.tables.clone());
+        let keeps = Arc::new(Keeps::default());
+        place.publish_all(&client, relay, &keeps).await;
+        assert_eq!(keeps.taken().len(), 3);
     });
 }

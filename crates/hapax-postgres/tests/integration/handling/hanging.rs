@@ -136,36 +136,6 @@ fn what_was_claimed_behind_one_that_hangs_is_handled_elsewhere() {
     });
 }
 
-/// A function that is not async, and panics before there is a future.
-struct Early;
-
-impl Handler for Early {
-    #[allow(clippy::manual_async_fn, reason = "it panics before there is a future")]
-    fn handle(
-        &self,
-        _: &mut tokio_postgres::Transaction<'_>,
-        message: &Message,
-    ) -> impl Future<Output = Result<(), BoxError>> + Send {
-        assert_ne!(message.id, b"early");
-        async { Ok(()) }
-    }
-}
-
-#[test]
-fn one_that_panics_before_there_is_a_future() {
-    Place::run(async |place| {
-        let client = stored(&place, ["early".to_owned()].into_iter().chain(good())).await;
-        let worker = place.worker("c").retry(soon(Some(2)));
-        let left = "SELECT count(*) FROM {p}_inbox WHERE dead_at IS NULL";
-        run(&worker, &Arc::new(Early), async {
-            until("all is done", async || place.count(&client, left).await == 0).await;
-        })
-        .await;
-        let letters = inbox::dead_letters(&client, &place.tables, Some("c"), 0, 10).await.unwrap();
-        assert!(letters.len() == 1 && letters[0].error.starts_with("it panicked: assertion"), "{letters:?}");
-    });
-}
-
 /// Checks that a message's outcome cannot be settled while another transaction has its row, and
 /// that its key is kept for it.
 #[test]

@@ -5,39 +5,16 @@ use hapax_store::ErrorKind;
 use std::time::SystemTime;
 use tokio_postgres::IsolationLevel;
 
-/// Marks an id, and commits.
-async fn once(place: &Place, client: &mut Client, consumer: &str, id: impl AsRef<[u8]>) -> Seen {
-    let mut tx = client.transaction().await.unwrap();
-    let seen = inbox::once(&mut tx, &place.tables, consumer, id).await.unwrap();
-    tx.commit().await.unwrap();
-    seen
-}
-
-/// Makes all partitions older, and cleans up until nothing is due.
-async fn grow_older(place: &Place, client: &mut Client, retention: Retention, by: Duration) -> Cleanup {
-    let by = format!("interval '{} microseconds'", by.as_micros());
-    let sql = format!("UPDATE {{p}}_mark_buckets SET opened_at = opened_at - {by}, closed_at = closed_at - {by}");
-    place.execute(client, &sql).await;
-    let mut all = Cleanup::default();
-    loop {
-        let done = retention.expire(client, &place.tables).await.unwrap();
-        (all.begun, all.dropped) = (all.begun + done.begun, all.dropped + done.dropped);
-        if !done.more {
-            return all;
-        }
-    }
-}
-
 #[test]
 fn an_id_is_first_once_for_each_consumer_and_a_duplicate_says_since_when() {
     Place::run(async |place| {
         let mut client = place.client().await;
         let before = SystemTime::now();
         for id in [b"m-1".as_slice(), b"", b"\0\xff", &[7; 5_000]] {
-            assert_eq!(once(&place, &mut client, "billing", id).await, Seen::First);
-            let Seen::Duplicate { first_at } = once(&place, &mut client, "billing", id).await else { panic!("{id:?}") };
+            assert_eq!(place.once(&mut client, "billing", id).await, Seen::First);
+            let Seen::Duplicate { first_at } = place.once(&mut client, "billing", id).await else { panic!("{id:?}") };
             assert!(first_at + ms(1) >= before && first_at <= SystemTime::now() + ms(1), "{first_at:?}");
-            assert!(once(&place, &mut client, "shipping", id).await.is_first(), "another consumer");
+            assert!(place.once(&mut client, "shipping", id).await.is_first(), "another consumer");
         }
         let mut tx = client.transaction().await.unwrap();
         let error = inbox::once(&mut tx, &place.tables, "two\nlines", "m").await.unwrap_err();
@@ -64,7 +41,7 @@ fn a_mark_is_there_if_and_only_if_the_effect_is() {
             tx.batch_execute(&effect).await.unwrap();
             if commits { tx.commit().await.unwrap() } else { tx.rollback().await.unwrap() }
         }
-        assert!(!once(&place, &mut client, "c", "m").await.is_first());
+        assert!(!place.once(&mut client, "c", "m").await.is_first());
         assert_eq!(place.count(&client, "SELECT count(*) FROM {p}_effects").await, 1);
         // A savepoint, too.
         let mut tx = client.transaction().await.unwrap();
@@ -94,7 +71,7 @@ fn who_comes_second_waits_for_the_firsts_transaction_as_long_as_its_lock_timeout
             late.rollback().await.unwrap();
 
             second.batch_execute("RESET lock_timeout").await.unwrap();
-            let seen = async { once(&place, &mut second, "c", &id).await };
+            let seen = async { place.once(&mut second, "c", &id).await };
             let ends = async {
                 until_somebody_waits(&watcher, holder).await;
                 if commits { tx.commit().await.unwrap() } else { tx.rollback().await.unwrap() }
@@ -110,20 +87,20 @@ fn a_redelivery_behind_a_partitions_end_is_a_duplicate_and_first_again_behind_th
     Place::run(async |place| {
         let mut client = place.client().await;
         let retention = Retention::new(10 * HOUR, HOUR).unwrap();
-        assert!(once(&place, &mut client, "c", "old").await.is_first());
+        assert!(place.once(&mut client, "c", "old").await.is_first());
         for partition in 0..3 {
-            let cleanup = grow_older(&place, &mut client, retention, 2 * HOUR).await;
+            let cleanup = place.grow_older(&client, retention, 2 * HOUR).await;
             assert_eq!((cleanup.begun, cleanup.dropped), (1, 0));
-            assert!(!once(&place, &mut client, "c", "old").await.is_first(), "{partition}");
-            assert!(once(&place, &mut client, "c", format!("new {partition}")).await.is_first());
+            assert!(!place.once(&mut client, "c", "old").await.is_first(), "{partition}");
+            assert!(place.once(&mut client, "c", format!("new {partition}")).await.is_first());
         }
         assert_eq!(place.count(&client, "SELECT count(*) FROM {p}_mark_buckets").await, 4);
         // Of the closed ones, the first two were closed more than ten hours ago.
-        let cleanup = grow_older(&place, &mut client, retention, 8 * HOUR).await;
+        let cleanup = place.grow_older(&client, retention, 8 * HOUR).await;
         assert_eq!((cleanup.begun, cleanup.dropped), (1, 2));
-        assert!(once(&place, &mut client, "c", "old").await.is_first());
-        assert!(once(&place, &mut client, "c", "new 0").await.is_first());
-        assert!(!once(&place, &mut client, "c", "new 2").await.is_first());
+        assert!(place.once(&mut client, "c", "old").await.is_first());
+        assert!(place.once(&mut client, "c", "new 0").await.is_first());
+        assert!(!place.once(&mut client, "c", "new 2").await.is_first());
         assert_eq!(retention.expire(&client, &place.tables).await.unwrap(), Cleanup::default(), "nothing is due");
     });
 }
@@ -133,10 +110,10 @@ fn of_a_batch_each_id_is_what_it_would_be_alone() {
     Place::run(async |place| {
         let mut client = place.client().await;
         let before = SystemTime::now();
-        assert!(once(&place, &mut client, "c", "old").await.is_first());
+        assert!(place.once(&mut client, "c", "old").await.is_first());
         let retention = Retention::new(10 * HOUR, HOUR).unwrap();
-        assert_eq!(grow_older(&place, &mut client, retention, 2 * HOUR).await.begun, 1);
-        assert!(once(&place, &mut client, "c", "new").await.is_first());
+        assert_eq!(place.grow_older(&client, retention, 2 * HOUR).await.begun, 1);
+        assert!(place.once(&mut client, "c", "new").await.is_first());
 
         let ids: [&[u8]; 7] = [b"z", b"old", b"", b"z", b"new", &[7; 5_000], b"a"];
         let mut tx = client.transaction().await.unwrap();
@@ -153,7 +130,7 @@ fn of_a_batch_each_id_is_what_it_would_be_alone() {
         assert!(again.iter().all(|seen| !seen.is_first()), "{again:?}");
         tx.rollback().await.unwrap();
         for (id, first) in [("z", true), ("old", false), ("new", false)] {
-            assert_eq!(once(&place, &mut client, "c", id).await.is_first(), first, "{id}");
+            assert_eq!(place.once(&mut client, "c", id).await.is_first(), first, "{id}");
         }
 
         let mut tx = client.transaction().await.unwrap();
@@ -201,9 +178,9 @@ fn a_transaction_that_sees_an_old_state_fails_and_marks_nothing_twice() {
                 tx.query("SELECT 1 FROM pg_class LIMIT 1", &[]).await.unwrap(); // from here on it sees this state
                 if is_closed {
                     let retention = Retention::new(60 * HOUR, HOUR).unwrap();
-                    assert_eq!(grow_older(&place, &mut other, retention, 2 * HOUR).await.begun, 1);
+                    assert_eq!(place.grow_older(&other, retention, 2 * HOUR).await.begun, 1);
                 }
-                assert!(once(&place, &mut other, "c", &id).await.is_first());
+                assert!(place.once(&mut other, "c", &id).await.is_first());
                 let error = inbox::once(&mut tx, &place.tables, "c", &id).await.unwrap_err();
                 assert!(error.to_string().contains("40001"), "{id}: {error}");
                 tx.rollback().await.unwrap();
@@ -261,18 +238,4 @@ fn roles_without_privileges_suffice_and_tables_are_made_once() {
             Relay::new(options(&address("clerk")), tables.clone()).run(Arc::new(Nothing), std::future::pending()).await;
         assert!(error.as_ref().is_err_and(|error| error.to_string().contains("version 1, got version 9")), "{error:?}");
     });
-}
-
-struct Nothing;
-
-impl Handler for Nothing {
-    async fn handle(&self, _: &mut tokio_postgres::Transaction<'_>, _: &Message) -> Result<(), BoxError> {
-        Ok(())
-    }
-}
-
-impl Publisher for Nothing {
-    async fn publish(&self, _: &Message) -> Result<(), BoxError> {
-        Ok(())
-    }
 }

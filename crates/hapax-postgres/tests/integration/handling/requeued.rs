@@ -1,11 +1,8 @@
 //! Finished messages that are handled once more on purpose, whoever dies meanwhile.
 
-use crate::handling::handled::{list, text};
-use crate::telemetry::described::Keeps;
+use crate::handling::handled::list;
 use crate::*;
 use hapax_postgres::inbox::{Finished, Handled, HandledQuery};
-use std::collections::BTreeMap;
-use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use tokio::sync::Notify;
 
@@ -62,49 +59,39 @@ fn what_was_kept_is_handled_once_more_as_the_last_of_its_key() {
     });
 }
 
-/// Requeues every message by many operators at once, while workers handle them: the judge of flawed
-/// versions. Each row is requeued once, and each requeueing is an attempt.
-pub async fn operators(place: &Place, client: &mut Client, messages: usize) -> Result<(), String> {
-    let effects = Arc::new(Keeps::default());
-    let worker = place.worker("c").keep(Keep::Messages);
-    for n in 0..messages {
-        let (id, key) = (n.to_string(), (n % 3).to_string());
-        let message = NewMessage::new(&id, "");
-        let message = if n % 2 == 0 { message } else { message.key(&key) };
-        assert!(place.receive(client, "c", message).await.is_first());
-    }
-    while worker.step(&effects).await.unwrap() > 0 {}
-    let given = kept(place, client).await;
-    let stop = Notify::new();
-    let requeued = AtomicU64::new(0);
-    let works = worker.run(Arc::clone(&effects), stop.notified());
-    let operators = async {
-        let operator = async || {
-            let client = place.client().await;
-            for _ in 0..4 {
-                requeued.fetch_add(requeue(place, &client, &given).await, Ordering::Relaxed);
-                tokio::time::sleep(ms(20)).await;
-            }
-        };
-        tokio::join!(operator(), operator(), operator(), operator());
-        until("all are handled", async || place.count(client, "SELECT count(*) FROM {p}_inbox").await == 0).await;
-        stop.notify_one();
-    };
-    let (worked, ()) = tokio::join!(works, operators);
-    worked.unwrap();
-    let (effects, requeued) = (effects.taken().len(), requeued.load(Ordering::Relaxed) as usize);
-    if (effects, requeued) == (2 * messages, messages) {
-        Ok(())
-    } else {
-        Err(format!("{messages} messages, requeued {requeued} times, handled {effects} times"))
-    }
-}
-
 #[test]
 fn operators_who_requeue_at_once_requeue_each_message_once() {
     Place::run(async |place| {
-        let mut client = place.client().await;
-        operators(&place, &mut client, 60).await.unwrap();
+        let (mut client, messages) = (place.client().await, 60);
+        let effects = Arc::new(Keeps::default());
+        let worker = place.worker("c").keep(Keep::Messages);
+        for n in 0..messages {
+            let (id, key) = (n.to_string(), (n % 3).to_string());
+            let message = NewMessage::new(&id, "");
+            let message = if n % 2 == 0 { message } else { message.key(&key) };
+            assert!(place.receive(&mut client, "c", message).await.is_first());
+        }
+        while worker.step(&effects).await.unwrap() > 0 {}
+        let given = kept(&place, &client).await;
+        let stop = Notify::new();
+        let requeued = AtomicU64::new(0);
+        let works = worker.run(Arc::clone(&effects), stop.notified());
+        let operators = async {
+            let operator = async || {
+                let client = place.client().await;
+                for _ in 0..4 {
+                    requeued.fetch_add(requeue(&place, &client, &given).await, Ordering::Relaxed);
+                    tokio::time::sleep(ms(20)).await;
+                }
+            };
+            tokio::join!(operator(), operator(), operator(), operator());
+            until("all are handled", async || place.count(&client, "SELECT count(*) FROM {p}_inbox").await == 0).await;
+            stop.notify_one();
+        };
+        let (worked, ()) = tokio::join!(works, operators);
+        worked.unwrap();
+        let (effects, requeued) = (effects.taken().len(), requeued.load(Ordering::Relaxed) as usize);
+        assert_eq!((effects, requeued), (2 * messages, messages));
     });
 }
 
@@ -164,108 +151,4 @@ fn what_a_worker_has_is_not_requeued_before_it_is_committed() {
         assert_eq!(place.worker("c").step(&keeps).await.unwrap(), 1);
         assert_eq!(keeps.taken().len(), 1);
     });
-}
-
-/// A handler that has an effect, in the database.
-struct Effect(String, Mutex<BTreeMap<Vec<u8>, u32>>);
-
-impl Handler for Effect {
-    async fn handle(&self, tx: &mut tokio_postgres::Transaction<'_>, message: &Message) -> Result<(), BoxError> {
-        tx.execute(&format!("INSERT INTO {}_effects (id) VALUES ($1)", self.0), &[&message.id]).await?;
-        *self.1.lock().unwrap().entry(message.id.clone()).or_default() += 1;
-        Ok(())
-    }
-}
-
-/// Kills the server, and sessions of workers and operators, while messages are received, handled,
-/// kept, requeued and listed, and partitions begin: each effect has its row, and each row that was
-/// requeued has another one of its message.
-#[test]
-fn whatever_dies_each_effect_is_written_down_and_each_requeueing_is_one_effect() {
-    let rounds =
-        std::env::var("HAPAX_ROUNDS").map_or(long(3, 10), |rounds| rounds.parse().expect("HAPAX_ROUNDS is a number"));
-    println!("HAPAX_ROUNDS={rounds}");
-    Place::run_alone(async |place| {
-        let mut random = crate::random();
-        let client = place.client().await;
-        place.execute(&client, "CREATE TABLE {p}_effects (id bytea)").await;
-        let handler = Arc::new(Effect(place.prefix.clone(), Mutex::default()));
-        let worker = || place.worker("c").keep(Keep::Messages).lease(ms(500)).unwrap().processor("p").unwrap();
-        let stop = tokio::sync::watch::channel(false);
-        let stopped = || {
-            let mut stopped = stop.1.clone();
-            async move { drop(stopped.wait_for(|stop| *stop).await) }
-        };
-        let (one, other) = (worker(), worker());
-        let (place, mut requeued) = (&place, 0);
-        let deaths = async {
-            let mut next = 0;
-            for round in 0..rounds {
-                for _ in 0..20 {
-                    requeued += try_to_requeue(place, &mut next).await.unwrap_or(0);
-                    tokio::time::sleep(ms(random.below(10))).await;
-                }
-                match round % 3 {
-                    0 => {
-                        place.server.kill();
-                        place.server.launch();
-                    }
-                    1 => terminate_all(place).await,
-                    _ => {
-                        let client = place.client().await;
-                        let sql = "UPDATE {p}_mark_buckets SET opened_at = opened_at - interval '2 hours'";
-                        place.execute(&client, sql).await;
-                        let _ = Retention::new(60 * HOUR, HOUR).unwrap().expire(&client, &place.tables).await;
-                    }
-                }
-            }
-            until("all is handled", async || {
-                let client = place.client().await;
-                place.count(&client, "SELECT count(*) FROM {p}_inbox").await == 0
-            })
-            .await;
-            stop.0.send(true).unwrap();
-        };
-        let (a, b, ()) =
-            tokio::join!(one.run(Arc::clone(&handler), stopped()), other.run(Arc::clone(&handler), stopped()), deaths);
-        a.and(b).unwrap();
-        let client = place.client().await;
-        let [effects, rows, again, received, ids] = [
-            "SELECT count(*) FROM {p}_effects",
-            "SELECT count(*) FROM {p}_handled",
-            "SELECT count(*) FROM {p}_handled WHERE requeued_at IS NOT NULL",
-            "SELECT count(DISTINCT id) FROM {p}_effects",
-            "SELECT count(*) FROM (SELECT id FROM {p}_handled GROUP BY id \
-             HAVING count(*) <> 1 + count(requeued_at) OR count(*) <> (SELECT count(*) FROM {p}_effects e WHERE e.id = {p}_handled.id)) w",
-        ];
-        let mut counts = Vec::new();
-        for sql in [effects, rows, again, received, ids] {
-            counts.push(place.count(&client, sql).await);
-        }
-        println!("{requeued} answered; effects, rows, requeued, messages, wrong: {counts:?}");
-        let [effects, rows, again, received, wrong] = counts[..] else { panic!() };
-        assert_eq!((effects, rows, wrong), (rows, received + again, 0));
-        assert!(again >= requeued as i64 && again > 0, "what was answered is there");
-    });
-}
-
-/// Delivers a message, and requeues some that are finished. None if the server went away.
-async fn try_to_requeue(place: &Place, next: &mut u64) -> Option<u64> {
-    let (mut client, connection) = tokio_postgres::connect(&place.server.address(), NoTls).await.ok()?;
-    tokio::spawn(connection);
-    let (id, key) = (format!("{next}"), format!("{}", *next % 3));
-    let mut tx = client.transaction().await.ok()?;
-    let message = NewMessage::new(&id, "").key(&key).kind("a");
-    let _ = inbox::receive(&mut tx, &place.tables, "c", message).await.ok()?;
-    tx.commit().await.ok()?;
-    *next += 1;
-    let query = HandledQuery::all().behind(*next as i64 / 2).limit(5);
-    let events = inbox::handled(&client, &place.tables, query).await.ok()?;
-    inbox::requeue_handled(&client, &place.tables, Finished::These(&events)).await.ok()
-}
-
-async fn terminate_all(place: &Place) {
-    let client = place.client().await;
-    let sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'";
-    client.execute(sql, &[]).await.unwrap();
 }

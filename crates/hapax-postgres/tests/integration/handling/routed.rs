@@ -1,7 +1,5 @@
 //! Handlers by kind.
 
-use crate::handling::handled::text;
-use crate::telemetry::described::Keeps;
 use crate::*;
 
 /// A handler that inserts its name.
@@ -157,7 +155,7 @@ fn a_router_of_sqlx_does_the_same_and_what_is_kept_is_kept() {
         let _ = place.receive(&mut client, "c", NewMessage::new("7", "{").kind("json")).await;
         let inserts = |name| Inserts(name, place.prefix.clone());
         let router = SqlxRouter::new().on("paid", inserts("paid")).unwrap().on_json("json", inserts("json")).unwrap();
-        let pool = crate::connections::sqlx::pool(place.server.port, 4).await;
+        let pool = crate::connections::sqlx::pool(place.server.port, "postgres", 4).await;
         let worker =
             Worker::new(pool, place.tables.clone(), "c").unwrap().keep(Keep::Messages).processor("pod").unwrap();
         let router = Arc::new(router);

@@ -3,7 +3,6 @@
 use crate::*;
 use std::sync::Mutex;
 use tokio::sync::oneshot;
-use tokio::task::JoinSet;
 
 type Does = dyn Fn(&Message) -> Result<(), BoxError> + Send + Sync;
 
@@ -32,11 +31,6 @@ impl Handler for Script {
     }
 }
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).expect("tests write text")
-}
-
-/// Makes all messages due that wait for a back-off or a lease.
 /// Makes what dead workers have claimed claimable, as when their leases are over, and ends what
 /// they have left at work in the database.
 pub async fn release_all(place: &Place, client: &Client) {
@@ -45,14 +39,10 @@ pub async fn release_all(place: &Place, client: &Client) {
     pass_time(place, client).await;
 }
 
+/// Makes all messages due that wait for a back-off or a lease.
 async fn pass_time(place: &Place, client: &Client) {
-    place
-        .execute(
-            client,
-            "UPDATE {p}_inbox SET due_at = now() WHERE due_at IS NOT NULL; \
-             UPDATE {p}_inbox_keys SET due_at = now()",
-        )
-        .await;
+    let due = "UPDATE {p}_inbox SET due_at = now() WHERE due_at IS NOT NULL; UPDATE {p}_inbox_keys SET due_at = now()";
+    place.execute(client, due).await;
 }
 
 #[test]
@@ -282,56 +272,6 @@ impl Handler for Effects {
     }
 }
 
-#[test]
-fn many_workers_handle_each_message_once_and_a_key_in_order() {
-    Place::run(async |place| {
-        let mut client = place.client().await;
-        let (keys, each) = (7, 12);
-        for n in 0..each {
-            for key in 0..keys {
-                let (id, key) = (format!("{key}/{n}"), format!("{key}"));
-                let message = NewMessage::new(&id, "");
-                let message = if key == "0" { message } else { message.key(&key) };
-                let _ = place.receive(&mut client, "c", message).await;
-            }
-        }
-        let mut random = crate::random();
-        let failing: Vec<String> = (0..10).map(|_| format!("{}/{}", random.below(keys), random.below(each))).collect();
-        let script = Script::new(move |message: &Message| {
-            if failing.contains(&text(&message.id)) && message.attempts == 0 {
-                Err("not at first".into())
-            } else {
-                Ok(())
-            }
-        });
-        let (stop, stopped) = tokio::sync::watch::channel(false);
-        let mut workers = JoinSet::new();
-        for _ in 0..4 {
-            let (worker, script, mut stopped) =
-                (place.worker("c").concurrency(3).unwrap(), Arc::clone(&script), stopped.clone());
-            workers.spawn(async move {
-                let stop = async { drop(stopped.wait_for(|stop| *stop).await) };
-                worker.run(script, stop).await
-            });
-        }
-        until("all are handled", async || place.count(&client, "SELECT count(*) FROM {p}_inbox").await == 0).await;
-        stop.send(true).unwrap();
-        workers.join_all().await.into_iter().for_each(|ended| ended.unwrap());
-        let handled = script.handled();
-        for key in 0..keys {
-            let mut of_key: Vec<u64> = handled
-                .iter()
-                .filter_map(|id| id.strip_prefix(&format!("{key}/")))
-                .map(|n| n.parse().unwrap())
-                .collect();
-            if key == 0 {
-                of_key.sort_unstable();
-            }
-            assert_eq!(of_key, (0..each).collect::<Vec<_>>(), "of key {key}");
-        }
-    });
-}
-
 /// Polls once an hour, so that only a notification can wake it.
 #[test]
 fn a_worker_is_woken_by_a_commit() {
@@ -362,7 +302,7 @@ fn no_answer_is_an_error_in_time() {
         let relay = Relay::new(options, place.tables.clone()).longest_outage(Duration::ZERO);
         let script = Script::new(|_: &Message| Ok(()));
         let never = std::future::pending;
-        let (worker, relay) = tokio::join!(worker.run(script, never()), relay.run(Arc::new(Unused), never()));
+        let (worker, relay) = tokio::join!(worker.run(script, never()), relay.run(Arc::new(Nothing), never()));
         for error in [worker.unwrap_err(), relay.unwrap_err()] {
             assert!(
                 error.kind() == hapax_store::ErrorKind::Timeout && error.to_string().contains("statement timeout"),
@@ -370,14 +310,6 @@ fn no_answer_is_an_error_in_time() {
             );
         }
     });
-}
-
-struct Unused;
-
-impl Publisher for Unused {
-    async fn publish(&self, message: &Message) -> Result<(), BoxError> {
-        panic!("{message:?} cannot have been claimed")
-    }
 }
 
 /// Checks that the message at hand is finished, and the rest is given back.
@@ -415,90 +347,4 @@ impl Handler for Stops {
         self.handled.lock().unwrap().push(message.id.clone());
         Ok(())
     }
-}
-
-/// A handler that ends a message when enough of them have been begun, here and elsewhere.
-struct Slow {
-    /// The number of messages that were begun, and the number that are waited for.
-    begun: Arc<(AtomicU64, u64)>,
-    handled: AtomicU64,
-    at_work: AtomicU64,
-    most: AtomicU64,
-}
-
-impl Handler for Slow {
-    async fn handle(&self, _: &mut tokio_postgres::Transaction<'_>, _: &Message) -> Result<(), BoxError> {
-        self.most.fetch_max(1 + self.at_work.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
-        self.begun.0.fetch_add(1, Ordering::Relaxed);
-        while self.begun.0.load(Ordering::Relaxed) < self.begun.1 {
-            tokio::time::sleep(ms(5)).await;
-        }
-        self.at_work.fetch_sub(1, Ordering::Relaxed);
-        self.handled.fetch_add(1, Ordering::Relaxed);
-        Ok(())
-    }
-}
-
-impl Slow {
-    fn new(begun: &Arc<(AtomicU64, u64)>) -> Arc<Slow> {
-        let [handled, at_work, most] = [0; 3].map(AtomicU64::new);
-        Arc::new(Slow { begun: Arc::clone(begun), handled, at_work, most })
-    }
-
-    fn numbers(&self) -> (u64, u64) {
-        (self.handled.load(Ordering::Relaxed), self.most.load(Ordering::Relaxed))
-    }
-}
-
-/// Checks that a worker claims only what it can begin at once, so that the other one has its half.
-#[test]
-fn two_workers_share_the_keys_that_there_are() {
-    Place::run(async |place| {
-        let mut client = place.client().await;
-        for key in 0..16 {
-            let key = format!("{key}");
-            let _ = place.receive(&mut client, "c", NewMessage::new(&key, "").key(&key)).await;
-        }
-        // None ends before all are at work, so that the one that begins first cannot have more.
-        let begun = Arc::new((AtomicU64::new(0), 16));
-        let (a, b) = (Slow::new(&begun), Slow::new(&begun));
-        let (workers, stop) = ((place.worker("c"), place.worker("c")), tokio::sync::watch::channel(false));
-        let stopped = || {
-            let mut stopped = stop.1.clone();
-            async move { drop(stopped.wait_for(|stop| *stop).await) }
-        };
-        let ends = async {
-            until("all is handled", async || a.numbers().0 + b.numbers().0 == 16).await;
-            stop.0.send(true).unwrap();
-        };
-        let runs = (workers.0.run(Arc::clone(&a), stopped()), workers.1.run(Arc::clone(&b), stopped()));
-        let (of_a, of_b, ()) = tokio::join!(runs.0, runs.1, ends);
-        of_a.and(of_b).unwrap();
-        assert_eq!((a.numbers(), b.numbers()), ((8, 8), (8, 8)), "all at once");
-    });
-}
-
-/// Checks that the program's own pool is the limit, and is not waited for: one connection is for
-/// claims.
-#[test]
-fn a_pool_of_the_programs_is_used_as_far_as_it_goes() {
-    Place::run(async |place| {
-        let mut client = place.client().await;
-        for id in ["1", "2", "3"] {
-            let _ = place.receive(&mut client, "c", NewMessage::new(id, "")).await;
-        }
-        let pool = |connections| {
-            let config: tokio_postgres::Config = place.server.address().parse().unwrap();
-            let pool = deadpool_postgres::Pool::builder(deadpool_postgres::Manager::new(config, NoTls));
-            pool.max_size(connections).build().unwrap()
-        };
-        let worker = |connections| Worker::new(pool(connections), place.tables.clone(), "c").unwrap();
-        let slow = Slow::new(&Arc::new((AtomicU64::new(0), 2)));
-        assert_eq!(worker(3).step(&slow).await.unwrap(), 2);
-        let stop = until("the third is handled", async || slow.numbers().0 == 3);
-        worker(3).poll(ms(20)).unwrap().run(Arc::clone(&slow), stop).await.unwrap();
-        assert_eq!(slow.numbers(), (3, 2));
-        let error = worker(1).step(&slow).await.unwrap_err();
-        assert!(error.to_string().contains("at least two connections"), "{error}");
-    });
 }

@@ -59,37 +59,6 @@ fn a_broker_that_is_away_is_asked_a_few_times() {
     });
 }
 
-/// A publisher that panics before there is a future.
-struct Early(AtomicU64);
-
-impl Publisher for Early {
-    #[allow(clippy::manual_async_fn, reason = "what an `async fn` does, it does in its future")]
-    fn publish(&self, message: &Message) -> impl Future<Output = Result<(), BoxError>> + Send {
-        assert!(message.id != b"bad", "no such address");
-        self.0.fetch_add(1, Ordering::Relaxed);
-        async { Ok(()) }
-    }
-}
-
-#[test]
-fn a_panic_before_there_is_a_future_is_an_attempt_that_failed() {
-    Place::run(async |place| {
-        let mut client = place.client().await;
-        for (id, key) in [("bad", "k"), ("behind", "k"), ("other", "l")] {
-            place.enqueue(&mut client, "t", NewMessage::new(id, "").key(key)).await;
-        }
-        let broker = Arc::new(Early(AtomicU64::new(0)));
-        let (stop, relay) = start(place.relay().retry(soon(Some(2))), &broker);
-        until_empty(&place, &client).await;
-        stop.send(true).unwrap();
-        relay.await.unwrap();
-        let letters = outbox::dead_letters(&client, &place.tables, None, 0, 9).await.unwrap();
-        assert!(letters.len() == 1 && letters[0].message.attempts == 2, "{letters:?}");
-        assert_eq!(letters[0].error, "it panicked: no such address");
-        assert_eq!(broker.0.load(Ordering::Relaxed), 2);
-    });
-}
-
 /// Checks that a claim is bounded in bytes, however large messages are and however many keys they
 /// have.
 #[test]
@@ -160,10 +129,7 @@ fn what_is_given_up_or_expired_is_a_dead_letter_at_once_and_holds_up_nobody() {
         let broker = Arc::new(Picky::default());
         // Everything else is tried forever, an hour later.
         let relay = place.relay().retry(Retry::new(HOUR, HOUR).unwrap());
-        let (stop, task) = start(relay.clone(), &broker);
-        until_empty(&place, &client).await;
-        stop.send(true).unwrap();
-        task.await.unwrap();
+        place.publish_all(&client, relay.clone(), &broker).await;
         let mut published = broker.0.lock().unwrap().clone();
         published.sort();
         assert_eq!(published, ["behind", "behind it"]);
@@ -219,10 +185,7 @@ fn few_do_not_wait_behind_many() {
         place.enqueue_all(&mut client, "u", few.iter().map(|id| NewMessage::new(id, ""))).await;
         place.enqueue_all(&mut client, "t", few.iter().map(|id| NewMessage::new(id, "").key(id))).await;
         let broker = Arc::new(Picky::default());
-        let (stop, task) = start(place.relay(), &broker);
-        until_empty(&place, &client).await;
-        stop.send(true).unwrap();
-        task.await.unwrap();
+        place.publish_all(&client, place.relay(), &broker).await;
         let published = broker.0.lock().unwrap().clone();
         assert_eq!(published.len(), 10_640);
         let last = published.iter().enumerate().filter(|(_, id)| id.starts_with("few")).map(|(at, _)| at).nth(19);
@@ -264,10 +227,7 @@ fn a_publisher_gets_batches_of_messages_that_may_go_at_once() {
         place.enqueue_all(&mut client, "t", ids.iter().enumerate().map(message)).await;
         place.enqueue(&mut client, "t", NewMessage::new("bad", "")).await;
         let broker = Arc::new(Bulk::default());
-        let (stop, task) = start(place.relay(), &broker);
-        until_empty(&place, &client).await;
-        stop.send(true).unwrap();
-        task.await.unwrap();
+        place.publish_all(&client, place.relay(), &broker).await;
         let batches = broker.0.lock().unwrap().clone();
         assert!(batches.iter().any(|batch| batch.len() > 50), "{} batches", batches.len());
         for batch in &batches {

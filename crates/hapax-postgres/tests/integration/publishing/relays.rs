@@ -93,33 +93,6 @@ fn a_key_is_published_in_the_order_of_commits_and_nothing_before() {
 }
 
 #[test]
-fn several_relays_have_nothing_in_flight_twice_and_keep_the_order() {
-    Place::run(async |place| {
-        let (mut client, each, keys) = (place.client().await, 25, 5);
-        let broker = Arc::new(Broker { takes: ms(2), ..Broker::default() });
-        let relays: Vec<_> = (0..4).map(|_| start(place.relay().batch(2).unwrap(), &broker)).collect();
-        for n in 0..each {
-            for key in 0..keys {
-                let (id, key) = (format!("{key}/{n}"), format!("{key}"));
-                place.enqueue(&mut client, "t", NewMessage::new(&id, "").key(&key)).await;
-            }
-        }
-        until_empty(&place, &client).await;
-        for (stop, relay) in relays {
-            stop.send(true).unwrap();
-            relay.await.unwrap();
-        }
-        assert_eq!(*broker.wrong.lock().unwrap(), Vec::<String>::new());
-        let published = broker.published();
-        assert_eq!(published.len(), each * keys, "each once");
-        for key in 0..keys {
-            let of_key: Vec<_> = published.iter().filter(|id| id.starts_with(&format!("{key}/"))).collect();
-            assert_eq!(of_key, (0..each).map(|n| format!("{key}/{n}")).collect::<Vec<_>>().iter().collect::<Vec<_>>());
-        }
-    });
-}
-
-#[test]
 fn a_message_that_fails_holds_up_its_key_alone_until_it_is_a_dead_letter() {
     Place::run(async |place| {
         let mut client = place.client().await;
@@ -151,57 +124,9 @@ fn a_message_that_fails_holds_up_its_key_alone_until_it_is_a_dead_letter() {
         // The operator requeues it, behind messages that were published meanwhile.
         assert_eq!(outbox::requeue(&client, &place.tables, Letters::These(&letters[..1])).await.unwrap(), 1);
         let repaired = Arc::new(Broker::default());
-        let (stop, relay) = start(place.relay(), &repaired);
-        until_empty(&place, &client).await;
-        stop.send(true).unwrap();
-        relay.await.unwrap();
+        place.publish_all(&client, place.relay(), &repaired).await;
         assert_eq!((repaired.published(), broker.published().last().unwrap().as_str()), (vec!["a2".to_string()], "a4"));
     });
-}
-
-/// Checks messages of a relay that is gone after it has published and before it has settled: they
-/// are published again, with the same id.
-#[test]
-fn what_a_relay_that_died_has_published_is_published_again_in_order() {
-    Place::run(async |place| {
-        let mut client = place.client().await;
-        for n in 1..=4 {
-            place.enqueue(&mut client, "t", NewMessage::new(&format!("{n}"), "").key("k")).await;
-        }
-        let dying = Arc::new(Dying(Mutex::default()));
-        let relay = tokio::spawn({
-            let (relay, dying) = (place.relay(), Arc::clone(&dying));
-            async move { relay.run(dying, std::future::pending()).await }
-        });
-        until("two are published", async || dying.0.lock().unwrap().len() == 2).await;
-        relay.abort();
-        let broker = Arc::new(Broker::default());
-        let (stop, relay) = start(place.relay(), &broker);
-        // As long as its lease lasts, nobody has them.
-        place.enqueue(&mut client, "t", NewMessage::new("5", "").key("k")).await;
-        place.enqueue(&mut client, "t", NewMessage::new("other", "")).await;
-        until("others go on", async || !broker.published().is_empty()).await;
-        assert_eq!(broker.published(), ["other"]);
-        place.execute(&client, "UPDATE {p}_outbox_keys SET due_at = now()").await;
-        until_empty(&place, &client).await;
-        stop.send(true).unwrap();
-        relay.await.unwrap();
-        assert_eq!(broker.published(), ["other", "1", "2", "3", "4", "5"]);
-        assert_eq!(*dying.0.lock().unwrap(), ["1", "2"]);
-    });
-}
-
-/// A publisher that publishes two messages, and hangs at the third.
-struct Dying(Mutex<Vec<String>>);
-
-impl Publisher for Dying {
-    async fn publish(&self, message: &Message) -> Result<(), BoxError> {
-        if self.0.lock().unwrap().len() == 2 {
-            std::future::pending::<()>().await;
-        }
-        self.0.lock().unwrap().push(String::from_utf8(message.id.clone())?);
-        Ok(())
-    }
 }
 
 #[test]

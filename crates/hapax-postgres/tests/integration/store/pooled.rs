@@ -13,15 +13,10 @@ fn options(pooler: &Pooler) -> PostgresOptions {
     options.timeout(Duration::from_secs(20)).expect("a timeout")
 }
 
-fn suite(table: &'static str, layout: Layout) {
+fn suite(table: &str, layout: Layout) {
     let Some(server) = shared() else { return };
     let Some(pooler) = Pooler::start(&server, CONNECTIONS, &[]) else { return };
-    runtime().block_on(async {
-        let options = options(&pooler).layout(layout).partition(Duration::from_secs(600)).unwrap();
-        store(options.clone(), table).migrate().await.expect("tables");
-        let client = client(&server.address()).await;
-        verify_store(&Postgres { options, table, client }).await.unwrap();
-    });
+    suite_by(&server, options(&pooler), table, layout);
 }
 
 #[test]

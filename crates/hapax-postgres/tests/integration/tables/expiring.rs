@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicBool;
 use tokio::task::JoinSet;
 
 const CALLERS: usize = 3;
-const CALLS: usize = 30;
-const WRITERS: u64 = 4;
+const CALLS: usize = 5;
+const WRITERS: u64 = 2;
 
 fn mark(id: impl AsRef<[u8]>, retention: Duration) -> Mark {
     let key = RecordKey::new(&Scope::new("s").expect("a scope"), id);
@@ -21,6 +21,8 @@ async fn mark_on(store: Arc<PostgresStore>, writer: u64, stop: Arc<AtomicBool>) 
         let id = format!("{writer}/{marked}");
         store.mark(&[mark(id, HOUR)]).await.unwrap().remove(0).unwrap();
         marked += 1;
+        // A call meets dozens of them.
+        tokio::time::sleep(ms(2)).await;
     }
     marked
 }

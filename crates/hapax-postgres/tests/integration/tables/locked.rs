@@ -194,28 +194,16 @@ fn a_worker_waits_for_no_operator() {
             let handler = Counter::new(&place, which).await;
             let watch = Watch::start(&place, pid(&handler.operator).await).await;
             let worker = place.worker(locked).concurrency(4).unwrap().longest_outage(Duration::ZERO);
-            let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-            let working = {
-                let handler = Arc::clone(&handler);
-                tokio::spawn(async move { worker.run(handler, async { drop(stopped.await) }).await })
+            let done = async {
+                until("all others are handled", async || place.count(&client, OTHERS).await == 0).await;
+                watch.end(locked).await;
+                handler.end().await;
+                let left = "SELECT count(*) FROM {p}_inbox";
+                until("all are handled", async || place.count(&client, left).await == 0).await;
             };
-            until("all others are handled", async || place.count(&client, OTHERS).await == 0).await;
-            watch.end(locked).await;
-            handler.end().await;
-            until("all are handled", async || place.count(&client, "SELECT count(*) FROM {p}_inbox").await == 0).await;
-            drop(stop);
-            working.await.unwrap().unwrap();
+            worker.run(Arc::clone(&handler), done).await.unwrap();
         }
     });
-}
-
-/// Gives all up, or keeps all.
-struct GivesUp;
-
-impl Handler for GivesUp {
-    async fn handle(&self, _: &mut tokio_postgres::Transaction<'_>, _: &Message) -> Result<(), BoxError> {
-        Err(GiveUp::because("no").into())
-    }
 }
 
 #[test]
@@ -239,7 +227,7 @@ fn operators_do_not_wait_for_each_other() {
         assert_eq!(inbox::discard(&client, &place.tables, Letters::Of(Some("c"))).await.unwrap(), 1);
 
         let worker = place.worker("c").keep(Keep::Messages).concurrency(3).unwrap();
-        assert_eq!(worker.step(&Arc::new(crate::telemetry::described::Keeps::default())).await.unwrap(), 2);
+        assert_eq!(worker.step(&Arc::new(Keeps::default())).await.unwrap(), 2);
         place.execute(&operator, "BEGIN; SELECT FROM {p}_handled WHERE id = 'a' FOR UPDATE").await;
         let ids = ["a", "c"].map(|id| id.as_bytes().to_vec());
         let these = inbox::Finished::Ids("c", &ids);

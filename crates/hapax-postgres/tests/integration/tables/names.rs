@@ -1,7 +1,6 @@
 //! Positions and numbers that are given out once more, as after a failover: no statement takes a
 //! message for the one that had them before. See `docs/design/names.md`.
 
-use crate::telemetry::described::Keeps;
 use crate::*;
 use hapax_postgres::inbox::{Finished, HandledQuery};
 
@@ -86,15 +85,6 @@ fn what_is_said_of_a_message_is_said_of_no_other_that_has_its_position() {
     });
 }
 
-/// A handler that gives all up.
-struct Refuses;
-
-impl Handler for Refuses {
-    async fn handle(&self, _: &mut tokio_postgres::Transaction<'_>, _: &Message) -> Result<(), BoxError> {
-        Err(GiveUp::because("no").into())
-    }
-}
-
 #[test]
 fn a_letter_that_was_listed_is_no_other_that_has_its_position() {
     Place::run(async |place| {
@@ -103,7 +93,7 @@ fn a_letter_that_was_listed_is_no_other_that_has_its_position() {
         for id in ["lost", "other"] {
             place.execute(&client, LOSE).await;
             assert!(place.receive(&mut client, "c", NewMessage::new(id, "")).await.is_first());
-            assert_eq!(place.worker("c").step(&Arc::new(Refuses)).await.unwrap(), 1);
+            assert_eq!(place.worker("c").step(&Arc::new(GivesUp)).await.unwrap(), 1);
             listed.push(inbox::dead_letters(&client, &place.tables, None, 0, 10).await.unwrap());
         }
         assert_eq!(listed[0][0].position, listed[1][0].position);

@@ -1,35 +1,12 @@
 //! Rows that only others can have written, and databases that cannot keep every text.
 
 use crate::*;
-use std::sync::Mutex;
 
-/// Takes all there is, and remembers the ids.
-#[derive(Default)]
-struct TakesAll(Mutex<Vec<String>>);
-
-impl TakesAll {
-    fn take(&self, message: &Message) -> Result<(), BoxError> {
-        self.0.lock().unwrap().push(String::from_utf8_lossy(&message.id).into_owned());
-        Ok(())
-    }
-
-    fn taken(&self) -> Vec<String> {
-        let mut taken = self.0.lock().unwrap().clone();
-        taken.sort();
-        taken
-    }
-}
-
-impl Handler for TakesAll {
-    async fn handle(&self, _: &mut tokio_postgres::Transaction<'_>, message: &Message) -> Result<(), BoxError> {
-        self.take(message)
-    }
-}
-
-impl Publisher for TakesAll {
-    async fn publish(&self, message: &Message) -> Result<(), BoxError> {
-        self.take(message)
-    }
+/// Returns the ids of what came, in order.
+fn taken(keeps: &Keeps) -> Vec<String> {
+    let mut taken: Vec<String> = keeps.taken().iter().map(|message| text(&message.id)).collect();
+    taken.sort();
+    taken
 }
 
 /// Says what went wrong with characters that a database in LATIN1 has, and has not.
@@ -115,18 +92,9 @@ fn rows_that_hapax_has_not_written_become_dead_letters_and_stop_no_relay() {
         let expected = strange(&place, &mut client, "outbox").await;
         place.enqueue(&mut client, "u", NewMessage::new("another topic's", "")).await;
         assert!(outbox::backlog(&client, &place.tables, None).await.unwrap().waiting > 0);
-        let (end, ended) = tokio::sync::oneshot::channel::<()>();
-        let (relay, takes) = (place.relay(), Arc::new(TakesAll::default()));
-        let publisher = Arc::clone(&takes);
-        let runs = tokio::spawn(async move { relay.run(publisher, async { drop(ended.await) }).await });
-        until("all but the dead are gone", async || {
-            assert!(!runs.is_finished(), "the relay has ended");
-            outbox::backlog(&client, &place.tables, None).await.unwrap().waiting == 0
-        })
-        .await;
-        end.send(()).unwrap();
-        runs.await.unwrap().unwrap();
-        let mut taken = takes.taken();
+        let keeps = Arc::new(Keeps::default());
+        place.publish_all(&client, place.relay(), &keeps).await;
+        let mut taken = taken(&keeps);
         taken.retain(|id| id != "another topic's");
         assert_eq!(taken, expected);
         check(&outbox::dead_letters(&client, &place.tables, None, 0, 100).await.unwrap());
@@ -139,18 +107,9 @@ fn rows_that_hapax_has_not_written_become_dead_letters_and_stop_no_worker() {
         let mut client = place.client().await;
         let expected = strange(&place, &mut client, "inbox").await;
         assert!(inbox::backlog(&client, &place.tables, None).await.unwrap().waiting > 0);
-        let (end, ended) = tokio::sync::oneshot::channel::<()>();
-        let (worker, takes) = (place.worker("c").keep(Keep::Messages), Arc::new(TakesAll::default()));
-        let handler = Arc::clone(&takes);
-        let runs = tokio::spawn(async move { worker.run(handler, async { drop(ended.await) }).await });
-        until("all but the dead are gone", async || {
-            assert!(!runs.is_finished(), "the worker has ended");
-            inbox::backlog(&client, &place.tables, None).await.unwrap().waiting == 0
-        })
-        .await;
-        end.send(()).unwrap();
-        runs.await.unwrap().unwrap();
-        assert_eq!(takes.taken(), expected);
+        let keeps = Arc::new(Keeps::default());
+        place.handle_all(&client, place.worker("c").keep(Keep::Messages), &keeps).await;
+        assert_eq!(taken(&keeps), expected);
         check(&inbox::dead_letters(&client, &place.tables, None, 0, 100).await.unwrap());
         // Lists have them, too.
         let strange =
@@ -186,22 +145,15 @@ fn an_error_that_the_database_cannot_spell_is_kept_escaped() {
         assert_eq!(worker.step(&Arc::new(Fails)).await.unwrap(), 1);
         #[cfg(feature = "sqlx")]
         {
-            let pool = ::sqlx::PgPool::connect_with(sqlx_options(&place, &name)).await.unwrap();
+            let pool = crate::connections::sqlx::pool(place.server.port, &name, 2).await;
             let worker = Worker::new(pool, tables.clone(), "c").unwrap().retry(soon(Some(1)));
             assert_eq!(worker.step_sqlx(&Arc::new(Fails)).await.unwrap(), 1);
         }
         #[cfg(not(feature = "sqlx"))]
         assert_eq!(worker.step(&Arc::new(Fails)).await.unwrap(), 1);
-        let (end, ended) = tokio::sync::oneshot::channel::<()>();
         let relay = Relay::new(options(&address), tables.clone()).poll(ms(20)).unwrap().retry(soon(Some(1)));
-        let runs = tokio::spawn(async move { relay.run(Arc::new(Fails), async { drop(ended.await) }).await });
-        until("letters", async || {
-            assert!(!runs.is_finished(), "the relay has ended");
-            outbox::backlog(&client, &tables, None).await.unwrap().dead == 2
-        })
-        .await;
-        end.send(()).unwrap();
-        runs.await.unwrap().unwrap();
+        let done = until("letters", async || outbox::backlog(&client, &tables, None).await.unwrap().dead == 2);
+        relay.run(Arc::new(Fails), done).await.unwrap();
         for letters in [
             inbox::dead_letters(&client, &tables, None, 0, 10).await.unwrap(),
             outbox::dead_letters(&client, &tables, None, 0, 10).await.unwrap(),
@@ -211,15 +163,4 @@ fn an_error_that_the_database_cannot_spell_is_kept_escaped() {
             assert!(letters.iter().all(|letter| letter.message.subject.as_deref() == Some("é")));
         }
     });
-}
-
-#[cfg(feature = "sqlx")]
-fn sqlx_options(place: &Place, database: &str) -> ::sqlx::postgres::PgConnectOptions {
-    let address = place.server.address();
-    let of = |name: &str| address.split(' ').find_map(|part| part.strip_prefix(name)).unwrap().to_owned();
-    ::sqlx::postgres::PgConnectOptions::new()
-        .socket(of("host="))
-        .port(of("port=").parse().unwrap())
-        .username("postgres")
-        .database(database)
 }

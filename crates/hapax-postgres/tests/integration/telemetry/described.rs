@@ -5,7 +5,6 @@ use hapax_message::Described as _;
 use hapax_message::cloudevents::{Binding, Event};
 use hapax_postgres::cloudevents::StoredEvent;
 use hapax_store::ErrorKind;
-use std::sync::Mutex;
 
 const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
@@ -16,35 +15,10 @@ fn hostile() -> Vec<String> {
     texts.into_iter().map(str::to_owned).chain([("ä").repeat(DESCRIPTION_BYTES_MAX / 2)]).collect()
 }
 
-/// A handler and a publisher that keep what comes.
-#[derive(Default)]
-pub struct Keeps(pub Mutex<Vec<Message>>);
-
-impl Keeps {
-    pub fn taken(&self) -> Vec<Message> {
-        std::mem::take(&mut *self.0.lock().unwrap())
-    }
-}
-
-impl Handler for Keeps {
-    async fn handle(&self, _: &mut tokio_postgres::Transaction<'_>, message: &Message) -> Result<(), BoxError> {
-        self.0.lock().unwrap().push(message.clone());
-        Ok(())
-    }
-}
-
-impl Publisher for Keeps {
-    async fn publish(&self, message: &Message) -> Result<(), BoxError> {
-        self.0.lock().unwrap().push(message.clone());
-        Ok(())
-    }
-}
-
 /// Publishes all that is in the outbox.
 async fn published(place: &Place, client: &Client) -> Vec<Message> {
     let keeps = Arc::new(Keeps::default());
-    let all = until("all is published", async || place.count(client, "SELECT count(*) FROM {p}_outbox").await == 0);
-    place.relay().run(Arc::clone(&keeps), all).await.unwrap();
+    place.publish_all(client, place.relay(), &keeps).await;
     keeps.taken()
 }
 
@@ -90,21 +64,12 @@ fn what_a_message_says_of_itself_arrives_as_it_was_said() {
             place.execute(&client, "DELETE FROM {p}_outbox_capture").await;
         }
         // A dead letter says it, too.
-        let refuses = Arc::new(Refuses);
         let message = NewMessage::new("dead", "").kind("a kind").subject("a subject");
         let _ = place.receive(&mut client, "c", message).await;
-        assert_eq!(place.worker("c").step(&refuses).await.unwrap(), 1);
+        assert_eq!(place.worker("c").step(&Arc::new(GivesUp)).await.unwrap(), 1);
         let letters = inbox::dead_letters(&client, &place.tables, None, 0, 10).await.unwrap();
         assert_eq!(says(&letters[0].message), [Some("a kind"), None, Some("a subject"), None]);
     });
-}
-
-struct Refuses;
-
-impl Handler for Refuses {
-    async fn handle(&self, _: &mut tokio_postgres::Transaction<'_>, _: &Message) -> Result<(), BoxError> {
-        Err(GiveUp::because("no").into())
-    }
 }
 
 #[test]

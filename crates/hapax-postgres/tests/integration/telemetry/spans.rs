@@ -1,6 +1,5 @@
 //! Spans of workers and relays, as `docs/metrics.md` lists them, as a subscriber sees them.
 
-use crate::telemetry::described::Keeps;
 use crate::*;
 use std::fmt::{Debug, Write};
 use std::sync::Mutex;
