@@ -10,7 +10,7 @@ use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure;
 use futures_util::future::join_all;
 use hapax::seam::random;
-use hapax_store::record::{Change, Moment, StoredRecord};
+use hapax_store::backend::record::{Change, Moment, StoredRecord};
 use hapax_store::*;
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -38,8 +38,8 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use clock::SystemClock;
 use hapax::Clock;
-use hapax_store::record;
-use hapax_store::times::Sound;
+use hapax_store::backend::record;
+use hapax_store::backend::times::Sound;
 use hapax_store::*;
 use tokio::sync::Semaphore;
 

@@ -5,7 +5,7 @@ use crate::item::{CLAIMED, COMPLETED, FAILED};
 use crate::tries::Repeats;
 use crate::update::{Condition, Field, Token, Update, Written};
 use hapax::Timestamp;
-use hapax_store::record::{self, Change, Moment, StoredRecord};
+use hapax_store::backend::record::{self, Change, Moment, StoredRecord};
 use hapax_store::*;
 
 /// A kind of request `R`, answered by `A`.

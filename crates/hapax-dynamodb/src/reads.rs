@@ -7,7 +7,7 @@ use crate::item::{self, ATTEMPT, FINGERPRINT, ID, Item, SCOPE, STATE, TOKEN, UNT
 use crate::tries::{Repeats, Tries};
 use aws_sdk_dynamodb::types::KeysAndAttributes;
 use futures_util::future::join_all;
-use hapax_store::record::{Moment, StoredRecord};
+use hapax_store::backend::record::{Moment, StoredRecord};
 use hapax_store::*;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tokio::time::Instant;

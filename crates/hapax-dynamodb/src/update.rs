@@ -4,7 +4,7 @@ use crate::item::{self, *};
 use aws_sdk_dynamodb::types::AttributeValue;
 use hapax::Timestamp;
 use hapax_store::Fingerprint;
-use hapax_store::record::{State, StoredRecord};
+use hapax_store::backend::record::{State, StoredRecord};
 use std::collections::HashMap;
 
 /// The part of a record that a write sets, removes or leaves as it is.

@@ -1,7 +1,7 @@
 //! The directory: checks that it is a store's, and translates errors about it.
 
 use super::BACKEND;
-use hapax_store::committer::Place;
+use hapax_store::backend::committer::Place;
 use hapax_store::{ErrorKind, StoreError};
 use std::fs::{self, File};
 use std::io;

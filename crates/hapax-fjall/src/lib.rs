@@ -11,7 +11,7 @@ pub mod fuzzing;
 use database::{Buckets, Opening};
 use hapax::Clock;
 use hapax::seam::MonotonicClock;
-use hapax_store::committer::{Committed, Committer, Durability};
+use hapax_store::backend::committer::{Committed, Committer, Durability};
 use hapax_store::{ErrorKind, Limits, StoreError};
 use std::path::{Path, PathBuf};
 use std::time::Duration;

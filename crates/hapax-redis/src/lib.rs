@@ -22,7 +22,7 @@ pub use streams::{RedisStream, RedisStreamError, RedisStreamOptions, StreamEntry
 
 use cluster::keys::Keys;
 use cluster::servers::Servers;
-use hapax_store::times::Sound;
+use hapax_store::backend::times::Sound;
 use hapax_store::{RecordKey, Store, StoreError, *};
 use records::Tail;
 use resp::scripts::Scripts;

@@ -3,9 +3,10 @@
 use super::table::SqliteTable;
 use super::{BACKEND, failed};
 use hapax::{Clock, Timestamp};
-use hapax_store::committer::{CommitError, Database, Durability, Place, Put, Time};
-use hapax_store::record::StoredRecord;
-use hapax_store::{Cursor, ErrorKind, Expired, Listed, Listing, RecordKey, StoreError, codec};
+use hapax_store::backend::committer::{CommitError, Database, Durability, Place, Put, Time};
+use hapax_store::backend::record::StoredRecord;
+use hapax_store::backend::codec;
+use hapax_store::{Cursor, ErrorKind, Expired, Listed, Listing, RecordKey, StoreError};
 use rusqlite::{Connection, OpenFlags, Row, params};
 use std::path::{Path, PathBuf};
 use std::time::Duration;

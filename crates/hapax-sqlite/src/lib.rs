@@ -6,7 +6,7 @@ mod table;
 use database::{Opening, Table};
 use hapax::Clock;
 use hapax::seam::MonotonicClock;
-use hapax_store::committer::{Committed, Committer, Durability};
+use hapax_store::backend::committer::{Committed, Committer, Durability};
 use hapax_store::{ErrorKind, Limits, StoreError};
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -1,7 +1,8 @@
 //! The address of the server, and the layout of records.
 
 use super::BACKEND;
-use hapax_store::{ErrorKind, StoreError, option};
+use hapax_store::backend::option;
+use hapax_store::{ErrorKind, StoreError};
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;

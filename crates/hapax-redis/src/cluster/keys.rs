@@ -2,7 +2,8 @@
 
 use crate::resp::commands::Commands;
 use crate::resp::errors::{BACKEND, error};
-use hapax_store::{ErrorKind, RecordKey, StoreError, option};
+use hapax_store::backend::option;
+use hapax_store::{ErrorKind, RecordKey, StoreError};
 use std::ops::Range;
 
 /// The number of slots of a cluster.

@@ -8,8 +8,9 @@ use crate::tiered::engine::{EVERYWHERE, Engine, Ownership, OwnershipState, Polic
 use crate::tiered::lost_answers::{LostMarks, Pace};
 use crate::tiered::observe::Verdicts;
 use crate::tiered::random::Random;
-use crate::times::{self, HUNDRED_YEARS};
-use crate::{ErrorKind, Limits, Scope, StoreError, option};
+use crate::backend::times::{self, HUNDRED_YEARS};
+use crate::backend::option;
+use crate::{ErrorKind, Limits, Scope, StoreError};
 use hapax::seam::{DigestKey, Memory, WantedKey, random};
 use hapax::{Clock, Dedup, Error, History, Unconfirmed};
 use std::collections::HashMap;

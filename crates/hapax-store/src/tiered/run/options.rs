@@ -2,8 +2,9 @@
 
 use crate::tiered::claim::TieredClaimOptions;
 use crate::tiered::run::rules::{Rule, obeys};
-use crate::times::{self, HUNDRED_YEARS};
-use crate::{StoreError, option};
+use crate::backend::times::{self, HUNDRED_YEARS};
+use crate::backend::option;
+use crate::{StoreError};
 use std::time::Duration;
 
 /// The largest `max_result_bytes`: less than every backend's limit.

@@ -9,13 +9,13 @@ mod pending;
 mod place;
 mod time;
 
-use super::codec;
-use super::decided::{Decided, Request};
-use super::error::{ErrorKind, StoreError};
-use super::inspect::Listing;
-use super::key::RecordKey;
-use super::record::{Change, Moment, StoredRecord};
-use super::request::{Answers, Cursor, Expired, Limits};
+use crate::backend::codec;
+use crate::backend::decided::{Decided, Request};
+use crate::error::{ErrorKind, StoreError};
+use crate::inspect::Listing;
+use crate::key::RecordKey;
+use crate::backend::record::{Change, Moment, StoredRecord};
+use crate::request::{Answers, Cursor, Expired, Limits};
 use hapax::Timestamp;
 use pending::Pending;
 pub use pending::Put;
@@ -43,6 +43,7 @@ const GROUP_REQUESTS: usize = 32_768;
 
 /// The database that the thread owns.
 pub trait Database: 'static {
+    /// The backend's name.
     const BACKEND: &'static str;
 
     /// Begins a group. `writes` is false if nothing in the group can write.
@@ -186,10 +187,14 @@ impl<D: Database> Committer<D> {
 
 /// A store that leaves everything to a committer's thread.
 pub trait Committed: Send + Sync + 'static {
+    /// The database.
     type Database: Database;
+    /// The [limits](crate::Store::limits) that suit it best.
     const LIMITS: Limits;
+    /// True if [no other process](crate::Store::is_private) can have it open at the same time.
     const IS_PRIVATE: bool;
 
+    /// Returns the thread that owns the database.
     fn committer(&self) -> &Committer<Self::Database>;
 }
 
@@ -205,6 +210,7 @@ impl<C: Committed> Decided for C {
         decide: impl Fn(Option<&StoredRecord>, &R, Moment) -> (A, Change) + Send + Sync + 'static,
     ) -> Answers<A> {
         let each = move |group: &mut Group<C::Database>, key: Vec<u8>, request: &R, now| {
+            request.check()?;
             let stored = group.find(&key)?;
             let (answer, change) = decide(stored.as_ref(), request, group.at(now));
             if let Change::Put(stored) = change {
@@ -233,6 +239,7 @@ impl<C: Committed> Decided for C {
         stored: fn(&R, Moment) -> StoredRecord,
     ) -> Answers<()> {
         let each = move |group: &mut Group<C::Database>, key, request: &R, now| {
+            request.check()?;
             let stored = stored(request, group.at(now));
             group.put(key, &stored);
             Ok(())

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::key::Scope;
-use crate::record::State;
+use crate::backend::record::State;
 use crate::request::{Mark, Marked};
 use crate::sync::Mutex;
 use crate::{Inspect, Store};
