@@ -1,15 +1,15 @@
 //! The reference: a map in this process.
 
-use crate::backend::decided::{Decided, Request};
 use super::error::StoreError;
 use super::expiring::Expiring;
 use super::inspect::Listing;
 use super::key::RecordKey;
-use crate::backend::record::{Change, Moment, StoredRecord};
 use super::request::*;
+use crate::backend::decided::{Decided, Request};
+use crate::backend::record::{Change, Moment, StoredRecord};
 use crate::sync::{Mutex, MutexGuard, lock};
-use hapax::seam::MonotonicClock;
 use hapax::Clock;
+use hapax::seam::MonotonicClock;
 use std::time::Duration;
 
 /// Records in this process's memory: the reference for the behaviour of a [`Store`](super::Store),

@@ -61,8 +61,8 @@ pub mod unwind;
 #[doc(hidden)]
 pub mod fuzzing;
 
-pub use budgeted::BudgetStore;
 pub use backend::committer::Durability;
+pub use budgeted::BudgetStore;
 pub use contract::{MAX_NODES, Store};
 pub use dyn_store::DynStore;
 #[cfg(feature = "metrics")]

@@ -12,8 +12,8 @@
 //! Numbers are little-endian. A mark takes 17 bytes, a record without optional fields 9. A record
 //! has exactly one encoding; all other bytes are rejected.
 
-use crate::error::{ErrorKind, StoreError};
 use super::record::{State, StoredRecord};
+use crate::error::{ErrorKind, StoreError};
 use crate::request::Fingerprint;
 use hapax::Timestamp;
 

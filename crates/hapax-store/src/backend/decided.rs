@@ -1,13 +1,13 @@
 //! The implementation of `Store` for those that decide request after request on a record that they
 //! have.
 
+use super::record::{self, Change, Moment, StoredRecord};
+use super::times::Timed;
 use crate::contract::Store;
 use crate::error::StoreError;
 use crate::inspect::{Inspect, Inspected, Listing};
 use crate::key::RecordKey;
-use super::record::{self, Change, Moment, StoredRecord};
 use crate::request::*;
-use super::times::Timed;
 
 /// A place of records. What becomes of a record, [`record`] decides.
 pub trait Decided: Send + Sync + 'static {

@@ -1,8 +1,8 @@
 //! Times in requests to stores. An invalid time is an error that names it: nothing is clamped, and
 //! nothing overflows.
 
-use crate::error::StoreError;
 use super::option;
+use crate::error::StoreError;
 use crate::key::RecordKey;
 use crate::request::*;
 use std::borrow::Cow;

@@ -18,8 +18,8 @@
 //! Idea: max-min fairness, of networks, over least-recently-used eviction.
 
 use super::RECORD_BYTES;
-use crate::key::{RecordKey, Scope};
 use crate::backend::record::{State, StoredRecord};
+use crate::key::{RecordKey, Scope};
 use crate::request::Expired;
 use hapax::Timestamp;
 use std::collections::{BTreeMap, BTreeSet, HashMap};

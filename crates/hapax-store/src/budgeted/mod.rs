@@ -2,13 +2,13 @@
 
 mod done;
 
-use crate::backend::decided::{Decided, Request};
 use super::error::{ErrorKind, StoreError};
 use super::expiring::Expiring;
 use super::inspect::{Listed, Listing};
 use super::key::RecordKey;
-use crate::backend::record::{Change, Moment, State, StoredRecord};
 use super::request::*;
+use crate::backend::decided::{Decided, Request};
+use crate::backend::record::{Change, Moment, State, StoredRecord};
 use crate::sync::{Mutex, MutexGuard, lock};
 use done::Done;
 use hapax::seam::MonotonicClock;

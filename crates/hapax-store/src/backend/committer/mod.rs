@@ -11,10 +11,10 @@ mod time;
 
 use crate::backend::codec;
 use crate::backend::decided::{Decided, Request};
+use crate::backend::record::{Change, Moment, StoredRecord};
 use crate::error::{ErrorKind, StoreError};
 use crate::inspect::Listing;
 use crate::key::RecordKey;
-use crate::backend::record::{Change, Moment, StoredRecord};
 use crate::request::{Answers, Cursor, Expired, Limits};
 use hapax::Timestamp;
 use pending::Pending;

@@ -92,8 +92,8 @@ impl ScopeStats {
             duplicates_by_memory: of(Outcome::Duplicate, &[Tier::Window, Tier::History, Tier::Claims]),
             duplicates_by_store: of(Outcome::Duplicate, &[Tier::Store]),
             in_progress: of(Outcome::InProgress, &all),
-            admitted: policy.verdicts.admitted(),
-            shadowed: policy.verdicts.shadowed(),
+            admitted: policy.verdicts.admitted.get(),
+            shadowed: policy.verdicts.shadowed.get(),
         }
     }
 
@@ -125,13 +125,14 @@ impl TieredStats {
             }
         }
         let seen = &client.caller.observer;
+        let [store_calls, store_requests, failed_calls] = seen.called();
         TieredStats {
             decided,
-            store_calls: seen.calls.get(),
-            store_requests: seen.requests.get(),
-            failed_calls: seen.failed_calls.get(),
-            retries: seen.retries.get(),
-            refusals: seen.refusals.get(),
+            store_calls,
+            store_requests,
+            failed_calls,
+            retries: seen.retries(),
+            refusals: seen.refusals(),
             breaker_opened: seen.opened.get(),
             breaker: client.nodes.worst_breaker(),
             nodes: client.nodes.iter().map(NodeStats::of).collect(),
