@@ -86,7 +86,8 @@ pub(super) fn check(place: &Place, path: &Path) -> Result<(), StoreError> {
     place.check().map_err(|error| at(path, error))
 }
 
-fn at(path: &Path, error: StoreError) -> StoreError {
+/// Adds the directory to an error.
+pub(super) fn at(path: &Path, error: StoreError) -> StoreError {
     StoreError::caused(error.kind(), BACKEND, path.display().to_string(), error)
 }
 

@@ -1,12 +1,13 @@
 //! The connection: the database that the thread owns.
 
 use super::table::SqliteTable;
-use super::{BACKEND, failed};
-use hapax::{Clock, Timestamp};
+use super::{BACKEND, SqliteOptions, failed};
+use hapax::Timestamp;
+use hapax::seam::MonotonicClock;
+use hapax_store::backend::codec;
 use hapax_store::backend::committer::{CommitError, Database, Durability, Place, Put, Time};
 use hapax_store::backend::record::StoredRecord;
-use hapax_store::backend::codec;
-use hapax_store::{Cursor, ErrorKind, Expired, Listed, Listing, RecordKey, StoreError};
+use hapax_store::{Cursor, ErrorKind, Expired, Listing, RecordKey, StoreError};
 use rusqlite::{Connection, OpenFlags, Row, params};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,15 +15,6 @@ use std::time::Duration;
 /// The names of the numbers that the second table holds besides the version.
 const REMOVED_UNTIL: &str = "removed_until";
 const SPENT: &str = "spent";
-
-pub(super) struct Opening {
-    pub(super) path: PathBuf,
-    pub(super) table: SqliteTable,
-    pub(super) durability: Durability,
-    pub(super) busy_timeout: Duration,
-    pub(super) must_exist: bool,
-    pub(super) clock: Box<dyn Clock>,
-}
 
 pub struct Table {
     path: PathBuf,
@@ -39,15 +31,17 @@ pub struct Table {
 }
 
 impl Table {
-    pub(super) fn open(opening: Opening) -> Result<Self, StoreError> {
-        let Opening { path, table, durability, busy_timeout, must_exist, clock } = opening;
-        let existing = must_exist.then_some(&table);
-        let connection = connect(&path, durability, busy_timeout, existing).map_err(|error| at(&path, error))?;
-        let place = Place::of_open(&path, BACKEND).map_err(|error| at(&path, error))?;
+    pub(super) fn open(path: PathBuf, table: SqliteTable, options: SqliteOptions) -> Result<Self, StoreError> {
+        let here = |error| at(&path, error);
+        let connection = connect(&path, &table, &options).map_err(here)?;
+        let place = Place::of_open(&path, BACKEND).map_err(here)?;
+        let execute =
+            |statement| connection.execute_batch(statement).map_err(|error| here(failed(error, "opening it")));
+        execute("BEGIN IMMEDIATE")?;
+        table.create(&connection).map_err(here)?;
+        execute("COMMIT")?;
+        let clock = options.clock.unwrap_or_else(|| Box::new(MonotonicClock::since_epoch(Duration::ZERO)));
         let name = table.name.clone();
-        connection.execute_batch("BEGIN IMMEDIATE").map_err(|error| at(&path, failed(error, "opening it")))?;
-        table.create(&connection).map_err(|error| at(&path, error))?;
-        connection.execute_batch("COMMIT").map_err(|error| at(&path, failed(error, "opening it")))?;
         Ok(Table {
             path,
             place,
@@ -124,9 +118,7 @@ impl Table {
             if visited == limit {
                 page.next = Some(Cursor(key.to_vec()));
             }
-            if now < kept.until {
-                page.listed.push(Listed::new(RecordKey::from_stored(key)?, kept.state(), kept.until.since(now)));
-            }
+            page.listed.extend(kept.listed(RecordKey::from_stored(key)?, now));
         }
         Ok(page)
     }
@@ -193,23 +185,15 @@ impl Database for Table {
     }
 }
 
-/// Opens the file. If a table is given that must be there already, nothing is made or changed
-/// unless it is.
-fn connect(
-    path: &Path,
-    durability: Durability,
-    busy_timeout: Duration,
-    existing: Option<&SqliteTable>,
-) -> Result<Connection, StoreError> {
+/// Opens the file. If the table must be there already, nothing is made or changed unless it is.
+fn connect(path: &Path, table: &SqliteTable, options: &SqliteOptions) -> Result<Connection, StoreError> {
     let failed = |error| failed(error, "opening it");
     // A path is taken literally: nothing in it is an option.
     let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    flags.set(OpenFlags::SQLITE_OPEN_CREATE, existing.is_none());
+    flags.set(OpenFlags::SQLITE_OPEN_CREATE, !options.must_exist);
     let connection = Connection::open_with_flags(path, flags).map_err(failed)?;
-    connection.busy_timeout(busy_timeout).map_err(failed)?;
-    if let Some(table) = existing
-        && table.version(&connection)?.is_none()
-    {
+    connection.busy_timeout(options.busy_timeout).map_err(failed)?;
+    if options.must_exist && table.version(&connection)?.is_none() {
         let wrong = format!("there is no store in it: no table {}", table.name);
         return Err(StoreError::new(ErrorKind::Misconfigured, BACKEND, wrong));
     }
@@ -220,7 +204,7 @@ fn connect(
         );
         return Err(StoreError::new(ErrorKind::Misconfigured, BACKEND, wrong));
     }
-    let synchronous = match durability {
+    let synchronous = match options.durability {
         Durability::Disk => "FULL",
         Durability::System => "NORMAL",
     };
