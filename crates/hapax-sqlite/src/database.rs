@@ -61,13 +61,9 @@ impl Table {
         })
     }
 
-    fn at(&self, error: StoreError) -> StoreError {
-        at(&self.path, error)
-    }
-
     fn execute(&self, statement: &str) -> Result<(), StoreError> {
         let mut statement = self.connection.prepare_cached(statement).map_err(|error| failed(error, "preparing"))?;
-        statement.execute(()).map(|_| ()).map_err(|error| self.at(failed(error, "a transaction")))
+        statement.execute(()).map(|_| ()).map_err(|error| at(&self.path, failed(error, "a transaction")))
     }
 
     /// Writes the records, and the largest token: a record that has it may be overwritten by one
@@ -128,7 +124,7 @@ impl Database for Table {
     const BACKEND: &'static str = BACKEND;
 
     fn begin(&mut self, writes: bool) -> Result<(), StoreError> {
-        self.place.check().map_err(|error| self.at(error))?;
+        self.place.check().map_err(|error| at(&self.path, error))?;
         // Takes the lock for writing at once: a transaction that reads first may find that it
         // cannot write.
         self.execute(if writes { "BEGIN IMMEDIATE" } else { "BEGIN DEFERRED" })?;
@@ -139,7 +135,7 @@ impl Database for Table {
             }
             Err(error) => {
                 self.roll_back();
-                return Err(self.at(failed(error, "a transaction")));
+                return Err(at(&self.path, failed(error, "a transaction")));
             }
         }
         Ok(())
@@ -154,28 +150,30 @@ impl Database for Table {
     }
 
     fn read(&mut self, key: &[u8]) -> Result<Option<StoredRecord>, StoreError> {
-        self.table.read(&self.connection, key).map_err(|error| self.at(error))
+        self.table.read(&self.connection, key).map_err(|error| at(&self.path, error))
     }
 
     fn commit(&mut self, puts: Vec<Put>, spent: u64) -> Result<(), CommitError> {
-        let committed = self.write(puts, spent).map_err(|error| self.at(error)).and_then(|()| self.execute("COMMIT"));
+        let committed =
+            self.write(puts, spent).map_err(|error| at(&self.path, error)).and_then(|()| self.execute("COMMIT"));
         committed.map_err(|error| {
             if is_sure(&error) && self.roll_back() { CommitError::Undone(error) } else { CommitError::Broken(error) }
         })?;
         // What is in a file that is gone must not be acknowledged: others do not see it.
-        self.place.check().map_err(|error| CommitError::Broken(self.at(error)))
+        self.place.check().map_err(|error| CommitError::Broken(at(&self.path, error)))
     }
 
     fn expire(&mut self, limit: usize) -> Result<Expired, StoreError> {
         let (now, limit) = (self.now(), i64::try_from(limit.max(1)).unwrap_or(i64::MAX));
-        let removed = self.remove(now, limit).map_err(|error| self.at(failed(error, "removing what has expired")))?;
+        let removed =
+            self.remove(now, limit).map_err(|error| at(&self.path, failed(error, "removing what has expired")))?;
         Ok(Expired::new(removed as u64, removed as i64 == limit))
     }
 
     fn list(&mut self, from: Option<&Cursor>, limit: usize) -> Result<Listing, StoreError> {
         let now = self.now();
         let after = from.map_or(&[][..], |cursor| &cursor.0);
-        self.page(after, limit.clamp(1, i64::MAX as usize), now).map_err(|error| self.at(error))
+        self.page(after, limit.clamp(1, i64::MAX as usize), now).map_err(|error| at(&self.path, error))
     }
 
     fn close(self) {

@@ -151,7 +151,7 @@ impl<D: Database> Committer<D> {
         decide: impl Fn(&mut Group<D>, Vec<u8>, &R, Timestamp) -> Result<A, StoreError> + Send + 'static,
     ) -> Answers<A>
     where
-        R: Clone + Send + 'static,
+        R: Request,
         A: Send + 'static,
     {
         if requests.is_empty() {
@@ -161,7 +161,11 @@ impl<D: Database> Committer<D> {
             requests.iter().map(|request| (key(request).to_stored(), request.clone())).collect();
         self.call(kind, requests.len(), move |group| {
             let now = group.database.now();
-            requests.into_iter().map(|(key, request)| decide(group, key, &request, now)).collect()
+            let decide = |(key, request): (Vec<u8>, R)| {
+                request.check()?;
+                decide(group, key, &request, now)
+            };
+            requests.into_iter().map(decide).collect()
         })
         .await
     }
@@ -210,7 +214,6 @@ impl<C: Committed> Decided for C {
         decide: impl Fn(Option<&StoredRecord>, &R, Moment) -> (A, Change) + Send + Sync + 'static,
     ) -> Answers<A> {
         let each = move |group: &mut Group<C::Database>, key: Vec<u8>, request: &R, now| {
-            request.check()?;
             let stored = group.find(&key)?;
             let (answer, change) = decide(stored.as_ref(), request, group.at(now));
             if let Change::Put(stored) = change {
@@ -239,7 +242,6 @@ impl<C: Committed> Decided for C {
         stored: fn(&R, Moment) -> StoredRecord,
     ) -> Answers<()> {
         let each = move |group: &mut Group<C::Database>, key, request: &R, now| {
-            request.check()?;
             let stored = stored(request, group.at(now));
             group.put(key, &stored);
             Ok(())

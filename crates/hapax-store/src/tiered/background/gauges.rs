@@ -11,8 +11,11 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::time::Instant;
 
+/// Reads the value of a gauge.
+type Sampled = fn(&Client, &OwnershipState) -> f64;
+
 /// The gauges of an engine, with the values that they show.
-const GAUGES: [(&str, fn(&Client, &OwnershipState) -> f64); 6] = [
+const GAUGES: [(&str, Sampled); 6] = [
     ("hapax_breaker_state", |client, _| client.nodes.worst_breaker().severity().into()),
     ("hapax_waiting_ids", |client, _| client.nodes.len() as f64),
     ("hapax_behind_ids", |client, _| client.nodes.len_behind() as f64),

@@ -20,11 +20,6 @@ const LOOKS: BackOff = BackOff { first: Duration::from_millis(5), max: Duration:
 /// The number of times that the store is asked again for a result that memory does not know.
 const MAX_BLIND: u32 = 3;
 
-/// Returns true if memory has answered, which knows no results.
-fn is_blind(done: &Done) -> bool {
-    done.result.is_none() && done.verdict.tier() == Tier::Window
-}
-
 impl Engine {
     /// Returns memory's answer if it suffices, and otherwise the name to ask the store about.
     pub(crate) fn claim_in_memory(
@@ -87,7 +82,9 @@ impl Engine {
                 };
                 let lease_left = match &attempt {
                     // Memory knows that it is done, just now, but not its result: the store does.
-                    Attempt::Duplicate(done) if options.wants_result && is_blind(done) && blind < MAX_BLIND => {
+                    Attempt::Duplicate(Done { result: None, verdict, .. })
+                        if options.wants_result && verdict.tier() == Tier::Window && blind < MAX_BLIND =>
+                    {
                         blind += 1;
                         continue;
                     }

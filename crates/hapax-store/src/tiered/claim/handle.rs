@@ -308,7 +308,8 @@ impl<S: Store> From<NotCompleted<S>> for ClaimError {
 
 impl<S: Store> fmt::Debug for NotCompleted<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.unfinished.fmt(f)
+        let Unfinished { holder, error, .. } = &*self.unfinished;
+        f.debug_struct("NotCompleted").field("key", &holder.key).field("error", error).finish_non_exhaustive()
     }
 }
 

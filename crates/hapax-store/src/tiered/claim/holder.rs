@@ -13,7 +13,6 @@ use crate::tiered::observe::End;
 use crate::{ClaimFailure, Completion, Fingerprint, Held, Hold, Record, RecordKey, Renewal, StoreError};
 use hapax::seam::Digest;
 use hapax::{LostLease, Token};
-use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -71,15 +70,6 @@ pub(crate) struct Unfinished {
     pub(super) holder: Holder,
     pub(super) result: Option<Vec<u8>>,
     pub(super) error: ClaimError,
-}
-
-impl fmt::Debug for Unfinished {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NotCompleted")
-            .field("key", &self.holder.key)
-            .field("error", &self.error)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Holder {
