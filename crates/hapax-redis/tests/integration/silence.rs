@@ -38,7 +38,7 @@ fn a_connection_that_fell_silent_is_replaced() {
 
 #[test]
 fn a_node_that_hangs_keeps_nobody_from_the_others() {
-    let Some(cluster) = installed(|| Cluster::start()) else { return };
+    let Some(cluster) = installed(Cluster::start) else { return };
     runtime().block_on(async {
         let store = std::sync::Arc::new(connect(RedisOptions::cluster(cluster.urls(), "h")).await);
         let dedup = TieredDedup::builder(std::sync::Arc::clone(&store)).build().await.expect("an engine");

@@ -54,7 +54,7 @@ async fn connections_are_encrypted() {
 
 #[tokio::test]
 async fn a_cluster_has_the_stream_in_one_slot_and_its_dead_letters_in_another() {
-    let Some(cluster) = installed(|| Cluster::start()) else { return };
+    let Some(cluster) = installed(Cluster::start) else { return };
     let redis = RedisOptions::cluster(cluster.urls(), "test");
     let stream = RedisStream::connect(redis.clone(), options("one")).await.expect("a stream");
     // (A node answers for its own slots only.)
@@ -78,7 +78,7 @@ async fn a_cluster_has_the_stream_in_one_slot_and_its_dead_letters_in_another() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_master_that_takes_over_is_found_by_its_sentinels() {
-    let Some(watched) = installed(|| Watched::start()) else { return };
+    let Some(watched) = installed(Watched::start) else { return };
     let master = format!("redis://{}/0", Watched::MASTER);
     let redis = RedisOptions::sentinel(master, watched.sentinel_urls(), "test");
     let stream = RedisStream::connect(redis, options("one")).await.expect("a stream");
