@@ -141,8 +141,8 @@ impl Engine {
         verdicts
     }
 
-    /// Checks an id that only this process decides about: the store is asked whether it knows it, if
-    /// the history may, and is told of it later.
+    /// Checks an id that only this process decides about: the store is asked whether it knows it,
+    /// if the history may, and is told of it later.
     async fn check_exclusive(&self, key: RecordKey, id: Digest) -> Result<Verdict, StoreError> {
         let memory = &self.policy.memory;
         // Reserved before any caller is told that the id is fresh.

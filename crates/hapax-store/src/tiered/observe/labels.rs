@@ -32,8 +32,8 @@ labels! {
         LookUp = "look_up",
         Record = "record",
         Forget = "forget",
-        /// The engine's own requests, from here on: these bypass the breaker, and are no part of its
-        /// statistics.
+        /// The engine's own requests, from here on: these bypass the breaker, and are no part of
+        /// its statistics.
         Expire = "expire",
         Scan = "scan",
         Own = "own",

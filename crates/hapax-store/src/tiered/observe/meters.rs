@@ -67,8 +67,8 @@ mod described {
         Histogram,
     }
 
-    /// All metrics but those of memories, in the order of `docs/metrics.md`, which is the table that
-    /// users read.
+    /// All metrics but those of memories, in the order of `docs/metrics.md`, which is the table
+    /// that users read.
     const METRICS: [(&str, Kind, Unit, &str); 23] = {
         use Kind::{Counter, Gauge, Histogram};
         use Unit::{Count, Seconds};
